@@ -16,7 +16,7 @@
  *
  * The difference always comes first, and is rounded as the program rounds it. exp2(fma(x, log2 e, -(m log2
  * e))) is an operation less, but m log2 e is rounded once, by up to |m| 2^-24: with scores of 1e9 that is
- * e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/near.c).
+ * e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/arithmetic/near.c).
  *
  * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-22, for every x. A product
  * with log2 e that overflows has an exponential that does so too.

@@ -2,7 +2,7 @@
 #include "backends/backend.h"
 #include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
-#include "passes/kernel/schedule.h"
+#include "passes/kernel/schedule/schedule.h"
 
 static const char *shape_text(Session *s, const Type *t, int from)
 {

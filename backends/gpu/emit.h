@@ -261,8 +261,8 @@ void emit_fill_stage(Emit *, Instr *fill, const RingInfo *);
 void emit_fill_state(Emit *);
 void emit_fill(Emit *, Instr *);
 void emit_fills_left(Emit *, const Instr *loop);
-/* Programs that load together (passes/kernel/multicast.c): where the ticket of a cluster is handed on, its
- * mbarriers, the start of the CTAs, the producer's loop over tickets, the end. */
+/* Programs that load together (passes/kernel/cluster/multicast.c): where the ticket of a cluster is handed
+ * on, its mbarriers, the start of the CTAs, the producer's loop over tickets, the end. */
 void emit_cluster_places(Emit *);
 void emit_cluster_barriers(Emit *);
 void emit_cluster_meet(Emit *);

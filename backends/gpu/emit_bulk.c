@@ -1,7 +1,8 @@
-/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time (passes/kernel/bulk.c). PTX ISA
- * 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4 (stmatrix). */
+/* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time
+ * (passes/kernel/warp_specialization/bulk_store.c). PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4
+ * (stmatrix). */
 #include "backends/gpu/emit.h"
-#include "passes/kernel/bulk.h"
+#include "passes/kernel/warp_specialization/bulk_store.h"
 
 static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
 {

@@ -1,4 +1,4 @@
-/* emit_cluster.c: CTAs of a cluster that load together (passes/kernel/multicast.c).
+/* emit_cluster.c: CTAs of a cluster that load together (passes/kernel/cluster/multicast.c).
  *
  * A ring that they fill together has in each of them the same slots at the same addresses. Each producer
  * waits until the consumers of all CTAs have given the slot back (its own empty mbarrier counts the arrivals

@@ -1,9 +1,9 @@
-/* emit_combine.c: the parts of a sum from all CTAs of a cluster (passes/kernel/split.c). Each CTA sends every
- * other one its slice straight from registers to the place where the thread of the same number looks for it,
- * sixteen bytes at a time (st.async, PTX ISA 9.7.9.12), counted by an mbarrier there; then it joins what came
- * with its own, in the order of the CTAs. The layout of the whole is that of a slice with the slices side by
- * side in registers, so that a slice is a run of them. The places are used once: nothing is waited for but
- * the parts. Without an axis every CTA sends and joins the whole tile. */
+/* emit_combine.c: the parts of a sum from all CTAs of a cluster (passes/kernel/cluster/split_k.c). Each CTA
+ * sends every other one its slice straight from registers to the place where the thread of the same number
+ * looks for it, sixteen bytes at a time (st.async, PTX ISA 9.7.9.12), counted by an mbarrier there; then it
+ * joins what came with its own, in the order of the CTAs. The layout of the whole is that of a slice with the
+ * slices side by side in registers, so that a slice is a run of them. The places are used once: nothing is
+ * waited for but the parts. Without an axis every CTA sends and joins the whole tile. */
 #include "backends/gpu/emit.h"
 
 static const char *combined(Emit *e, int rmw, DType d, const char *x, const char *y)

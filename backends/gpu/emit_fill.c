@@ -1,4 +1,5 @@
-/* emit_fill.c: sm_90a: rings that filler warps fill (passes/kernel/fill.c says what is done and why).
+/* emit_fill.c: sm_90a: rings that filler warps fill (passes/kernel/warp_specialization/cp_async_producer.c
+ * says what is done and why).
  *
  *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's
  *                            stage, zeros behind the row's end

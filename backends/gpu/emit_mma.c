@@ -358,7 +358,7 @@ static void beyond_registers(Emit *e, const Instr *i, const Type *operand)
         e->largest = (RegisterUse){ i->loc, operand, words > INT32_MAX ? INT32_MAX : (int)words };
 }
 
-/* A step's fragments in registers, ahead of their product (passes/kernel/ahead.c). */
+/* A step's fragments in registers, ahead of their product (passes/kernel/pipeline/fragment_prefetch.c). */
 void emit_fragments(Emit *e, Instr *i)
 {
     const Value *from = ir_operand(i, 0);

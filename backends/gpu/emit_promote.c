@@ -1,5 +1,5 @@
-/* emit_promote.c: wgmma_promoted (passes/kernel/promote.c): acc += a b, whose sums leave the matrix unit
- * every few steps of K.
+/* emit_promote.c: wgmma_promoted (passes/kernel/matrix/promote.c): acc += a b, whose sums leave the matrix
+ * unit every few steps of K.
  *
  *     for each group of K, block of 64 rows, group of columns:
  *         part = wgmma of the first step (scale-d 0), part += wgmma of the others; commit; wait

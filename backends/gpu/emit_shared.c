@@ -30,7 +30,7 @@ const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
     return name;
 }
 
-/* Straight to LDS: see passes/kernel/dma.c. */
+/* Straight to LDS: see passes/kernel/amd/dma.c. */
 static void emit_dma(Emit *e, Instr *i)
 {
     const Type *view = ir_operand(i, 0)->type;

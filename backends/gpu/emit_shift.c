@@ -1,5 +1,5 @@
-/* emit_shift.c: rows that begin at no multiple of 16 bytes, by accesses of 16 bytes (passes/kernel/shift.c
- * says where that pays).
+/* emit_shift.c: rows that begin at no multiple of 16 bytes, by accesses of 16 bytes
+ * (passes/kernel/layout/unaligned_vectors.c says where that pays).
  *
  * A lane's run of 16 bytes lies in two aligned vectors: a load reads both and takes the bytes in between
  * (funnel_b128). It may read up to 15 bytes on either side of the run, so a program whose window comes near

@@ -31,14 +31,15 @@ typedef struct GpuCode {
     int n_slots; /* kernel parameters in order */
     const TensorMapDesc *maps;
     int n_maps;
-    int planned_registers, lane_registers; /* AMD: of a lane, as planned (passes/kernel/registers.c) and at
-                                              most; more are spilled */
+    int planned_registers, lane_registers; /* AMD: of a lane, as planned (passes/kernel/amd/registers.c) and
+                                              at most; more are spilled */
     int planned_waves;                     /* AMD: of a SIMD, at least */
     bool persistent;  /* launch min(programs, CTAs that fit) CTAs instead of one a program */
     bool early_start; /* waits itself for what is before it in its stream: may be launched to start earlier */
     int cluster; /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster),
                     or, persistent, those that load together */
-    const char *schedule; /* what was decided, as text that can be read back (passes/kernel/schedule.h) */
+    const char
+        *schedule; /* what was decided, as text that can be read back (passes/kernel/schedule/schedule.h) */
     const struct SharedUse *shared_map;
     int n_shared_map; /* emit.h */
     KernelPlan *plan; /* as it was lowered */

@@ -92,7 +92,7 @@ KernelOptions kernel_options_of(const struct PassOptions *);
 
 typedef struct Schedule Schedule;
 
-/* Gathers that are loads with positions (positions.c): what stood there, and what stands there now. */
+/* Gathers that are loads with positions (gather_windows.c): what stood there, and what stands there now. */
 typedef struct Replaced {
     Value *old, *by;
 } Replaced;
@@ -263,8 +263,8 @@ void kernel_early_loads(Session *, Func *, KernelPlan *);    /* behind layout */
 int kernel_fragments_ahead(Session *, Func *, KernelPlan *); /* loops changed; behind layout */
 int kernel_registers(Session *, const Func *, KernelPlan *);
 
-/* A tile in `parts` slots of a ring, side by side (lent.c): one of them; and a part of so many columns in
- * registers, as accumulators lie. */
+/* A tile in `parts` slots of a ring, side by side (epilogue_loads.c): one of them; and a part of so many
+ * columns in registers, as accumulators lie. */
 const LayoutShared *kernel_slot_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
 const Layout *kernel_slot_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
 
@@ -313,7 +313,8 @@ int kernel_unit_axis(const Func *, const Instr *mem,
     int *tile_axis); /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
 int kernel_access_bytes(const Func *,
     const Instr *mem); /* bytes one access of a lane can have along the unit axis: the element's .. 16 */
-/* fill.c: how filler warps take the window of a load or ring_fill to a slot. Axes are those of the tile. */
+/* cp_async_producer.c: how filler warps take the window of a load or ring_fill to a slot. Axes are those of
+ * the tile. */
 typedef struct FillWay {
     int rank, axis, split; /* axis: contiguous in memory; the first `split` axes are the matrix's rows, the
                               others its columns */
@@ -360,7 +361,7 @@ int kernel_fill_passes(const KernelPlan *, int64_t rows, int64_t columns, int by
 enum { FILL_STAGES = 2 }; /* one is on its way while the one before it goes to its slot */
 /* `view`: the slot's; false: there is no way. */
 bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);
-/* shift.c: rows that begin at no multiple of 16 bytes. */
+/* unaligned_vectors.c: rows that begin at no multiple of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *,
     const Instr *
         mem); /* can the emitter read or write it by aligned vectors, given a layout with runs of 16 bytes? */

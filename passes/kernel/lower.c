@@ -1,5 +1,5 @@
 /* lower.c: the order of the kernel passes, and the size of a CTA. */
-#include "passes/kernel/schedule.h"
+#include "passes/kernel/schedule/schedule.h"
 
 typedef struct Sizes {
     const Func *f;

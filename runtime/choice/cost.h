@@ -16,7 +16,8 @@ typedef struct Cost {
     double wasted;       /* bytes of sectors that are moved beyond those */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
-    double filled;       /* bytes that filler warps bring to slots (passes/kernel/fill.c) */
+    double filled;       /* bytes that filler warps bring to slots
+                            (passes/kernel/warp_specialization/cp_async_producer.c) */
     double again;        /* bytes of `in` that the program has read before, about */
     double scalar;       /* scalar operations before the first load, about: divisions count as eight */
     double steps;        /* scalar operations of a producer in its loops, likewise */
@@ -40,11 +41,12 @@ typedef struct Cost {
                    does not reach */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, overlapped, bulk;
-    bool shifted;   /* loads by aligned vectors shifted in registers (passes/kernel/shift.c) */
-    bool chained;   /* products of what other products gave: each of a step holds its slot for a part of it */
-    bool wide;      /* operands of 32 bits go to mma.sync */
-    bool by_turns;  /* warpgroups take turns to issue products */
-    bool uncertain; /* not all of it could be counted */
+    bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
+                    */
+    bool chained;  /* products of what other products gave: each of a step holds its slot for a part of it */
+    bool wide;     /* operands of 32 bits go to mma.sync */
+    bool by_turns; /* warpgroups take turns to issue products */
+    bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
     int64_t shared_bytes;
 } Cost;

@@ -188,8 +188,8 @@ static const Instr *child(const Block *b, Op op)
     return NULL;
 }
 
-/* Of a loop over the steps of all programs (passes/kernel/across.c), where it asks whether this one has
- * ended; NULL: it is no such loop. */
+/* Of a loop over the steps of all programs (passes/kernel/pipeline/cross_tile_pipelining.c), where it asks
+ * whether this one has ended; NULL: it is no such loop. */
 static const Instr *border_of(const CostWalk *w, const Instr *loop)
 {
     if (w->roles && !w->producer)
@@ -234,8 +234,8 @@ static void steps(CostWalk *w, const Instr *i, const Instr *border, double times
     w->loops--;
 }
 
-/* A loop whose late products are carried in flight (passes/kernel/carry.c) counts as it would with its first
- * step peeled: that one with the first value, the others with the one in the middle. */
+/* A loop whose late products are carried in flight (passes/kernel/pipeline/carry.c) counts as it would with
+ * its first step peeled: that one with the first value, the others with the one in the middle. */
 static bool counted(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
@@ -330,7 +330,8 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
     if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
     w->c.wasted += bytes * cost_narrow(w, i);
     if (row % 128)
-        w->c.panels = fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layouts.c */
+        w->c.panels =
+            fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
 }
 

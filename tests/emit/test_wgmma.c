@@ -1,5 +1,5 @@
 /* test_wgmma: NVRTC, and with it ptxas, takes every product of wgmma that the compiler's table offers
- * (passes/kernel/wgmma.c): of every pair of types, with every number of columns, the left operand in
+ * (passes/kernel/matrix/wgmma.c): of every pair of types, with every number of columns, the left operand in
  * registers and in shared memory, operands of 16 bits as they lie and turned over, in one step and in
  * several. And none that PTX does not have is offered: integers with 40 columns.
  *

@@ -1,7 +1,7 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
 #include "tools/tilec/emit.h"
 #include "tools/tilec/timeline.h"
-#include "passes/kernel/schedule.h"
+#include "passes/kernel/schedule/schedule.h"
 
 typedef struct Explain {
     Input *in;

@@ -1,7 +1,7 @@
 /* AMD's LDS: the lane groups of an access are a partition, and the tiles that products stage have no bank
  * conflicts. */
 #include "common.h"
-#include "passes/kernel/lds.h"
+#include "passes/kernel/amd/lds.h"
 
 /* --- the banks, again: written from the sources, not from lds.c
  * ---------------------------------------------------------------------------

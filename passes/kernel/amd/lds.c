@@ -1,0 +1,197 @@
+/* lds.c: tiles of AMD's LDS: which lanes go together, a layout without bank conflicts for who writes and who
+ * reads, and how a tile comes from memory by way of registers.
+ *
+ * CDNA 2 and 3: 32 banks of 4 bytes. An access of 128 bits takes 8 lanes a cycle, of 64 bits 16, of 32 bits
+ * 32. Writes take lanes in order; a read of 128 bits takes lanes 0-3 with 20-23, 4-7 with 16-19, 8-11 with
+ * 28-31, 12-15 with 24-27, and so on from lane 32 (Composable Kernel documentation, "LDS bank conflicts").
+ * CDNA 4 reads over 64 banks: 128 bits 16 lanes a cycle, 0-3 with 12-15 and 20-27, then the others of 32; 64
+ * bits 32 lanes in order; it writes as before (measured: HipKittens, arXiv 2511.08083, table 5; its 128-bit
+ * reads also AMD's ROCm blogs, "FP8 GEMM Optimization on AMD CDNA4 Architecture"). RDNA 3: 64 banks, of which
+ * a wave of a compute unit by itself sees one set of 32 (RDNA 3 ISA guide, 12.1); lanes are taken to go in
+ * order, which nobody has published. */
+#include "passes/kernel/amd/lds.h"
+
+LdsChip lds_chip(const Target *t)
+{ return t->arch == 0x950 ? LDS_CDNA4 : t->wave == 32 ? LDS_RDNA3 : LDS_CDNA; }
+
+LdsTurn lds_turn(LdsChip chip, bool read, int bytes)
+{
+    static const int8_t cdna[32] = { 0, 1, 2, 3, 20, 21, 22, 23, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 28,
+        29, 30, 31, 12, 13, 14, 15, 24, 25, 26, 27 };
+    static const int8_t cdna4[32] = { 0, 1, 2, 3, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 4, 5, 6, 7,
+        8, 9, 10, 11, 16, 17, 18, 19, 28, 29, 30, 31 };
+    if (read && chip == LDS_CDNA4 && bytes >= 8)
+        return (LdsTurn){ 64, bytes == 16 ? 16 : 32, bytes == 16 ? cdna4 : NULL };
+    return (LdsTurn){ 32,
+        bytes == 16  ? 8
+        : bytes == 8 ? 16
+                     : 32,
+        read && bytes == 16 && chip == LDS_CDNA ? cdna : NULL };
+}
+
+/* Cycles beyond the fewest of one access: `addr` of each lane, -1 for one that does nothing. */
+static int extra_cycles(LdsTurn t, const int64_t *addr, int lanes, int bytes)
+{
+    int words = bytes >= 4 ? bytes / 4 : 1, extra = 0;
+    for (int first = 0; first < lanes; first += t.group) {
+        int64_t word[64][64];
+        int depth[64] = { 0 }, worst = 0;
+        for (int k = first; k < first + t.group && k < lanes; k++) {
+            int64_t a = addr[lds_lane(t, k)];
+            for (int w = 0; a >= 0 && w < words; w++) {
+                int64_t x = a / 4 + w;
+                int bank = (int)(x % t.banks), j = 0;
+                while (j < depth[bank] && word[bank][j] != x) j++;
+                if (j == depth[bank]) word[bank][depth[bank]++] = x;
+                if (depth[bank] > worst) worst = depth[bank];
+            }
+        }
+        extra += worst > 1 ? worst - 1 : 0;
+    }
+    return extra;
+}
+
+int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool read)
+{
+    LayoutVector v;
+    int64_t addr[64];
+    int extra = 0;
+    layout_shared_vector(l, s, 16, &v);
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        for (uint32_t r = 0; r < layout_regs(l); r++) {
+            if (!layout_vector_base(&v, r)) continue;
+            for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+                int32_t c[LAYOUT_MAX_RANK];
+                bool in = true;
+                layout_element(l, r, lane, w, 0, c);
+                for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
+                addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
+            }
+            extra +=
+                extra_cycles(lds_turn(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+        }
+    return extra;
+}
+
+const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int inner, int bytes,
+    const Layout *writer, const Layout *reader, int *conflicts)
+{
+    /* Rows of 128 bytes (or 64, or 32) of which 16-byte chunks are exchanged: bit i of the chunk's number is
+     * XORed with two bits of the row's. */
+    static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 },
+        { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
+        { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 },
+        { 0, 1, 3, 5, 4, 6 }, { 0, 1, 4, 3, 5, 6 }, { 3, 2, 1, 9, 9, 9 }, { 1, 4, 3, 5, 9, 9 },
+        { 1, 2, 9, 9, 9, 9 }, { 2, 1, 9, 4, 3, 9 }, { 2, 1, 9, 9, 9, 9 }, { 4, 3, 2, 9, 9, 9 },
+        { 5, 4, 3, 9, 9, 9 } };
+    int32_t order[2] = { inner, 1 - inner };
+    const LayoutShared *best = NULL;
+    int least = 0;
+    for (int span = 128; span >= 32; span /= 2) {
+        if ((int64_t)tile[inner] * bytes % span) continue;
+        int bits = layout_log2_u((uint32_t)span / 16);
+        for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+            uint32_t mask[3] = { 0 };
+            int low = layout_log2_u((uint32_t)span);
+            for (int b = 0; b < bits; b++)
+                for (int x = 0; x < 2; x++)
+                    if (ways[k][3 * x + b] != 9) mask[b] |= 1u << (low + ways[k][3 * x + b]);
+            const LayoutShared *s =
+                layout_shared_make(a, 2, tile, order, bytes, span / bytes, span, 4, bits, mask);
+            if (!s) continue;
+            int n = (writer ? lds_conflicts(chip, writer, s, false) : 0) +
+                    (reader ? lds_conflicts(chip, reader, s, true) : 0);
+            if (!best || n < least) {
+                best = s;
+                least = n;
+            }
+            if (!n) break;
+        }
+        break;
+    }
+    if (!best)
+        best =
+            layout_shared_rows(a, 2, tile, order, bytes, 16 - (int)((int64_t)tile[inner] * bytes % 16) % 16);
+    if (best && conflicts)
+        *conflicts = (writer ? lds_conflicts(chip, writer, best, false) : 0) +
+                     (reader ? lds_conflicts(chip, reader, best, true) : 0);
+    return best;
+}
+
+/* Blocks less than 16 bytes high: the lanes that write one 16-byte chunk together go first, else those served
+ * in one cycle all write the same part of their chunks, half of the banks. NULL where the blocks do not fit
+ * evenly, or are high enough. */
+static const Layout *writes_whole_chunks(Arena *a, const int32_t *tile, const int32_t *per,
+    const int32_t *lanes, const int32_t *warps, int unit, int bytes)
+{
+    static const int none[LAYOUT_INPUTS] = { 0 };
+    static const int32_t *const no_basis[LAYOUT_INPUTS] = { NULL };
+    int inner = 1 - unit, n = 0;
+    int32_t first = 16 / (per[inner] * bytes), at[2] = { per[0], per[1] };
+    LayoutDigit d[10];
+    while (first > lanes[inner]) first /= 2;
+    for (int k = 0; k < 2; k++)
+        if (tile[k] % (per[k] * lanes[k] * warps[k])) return NULL;
+    if (first < 2) return NULL;
+    const struct {
+        LayoutInput in;
+        int axis;
+        int32_t size;
+    } steps[] = { { LAYOUT_LANE, inner, first }, { LAYOUT_LANE, unit, lanes[unit] },
+        { LAYOUT_LANE, inner, lanes[inner] / first }, { LAYOUT_WARP, unit, warps[unit] },
+        { LAYOUT_WARP, inner, warps[inner] },
+        { LAYOUT_REG, unit, tile[unit] / (per[unit] * lanes[unit] * warps[unit]) },
+        { LAYOUT_REG, inner, tile[inner] / (per[inner] * lanes[inner] * warps[inner]) } };
+    d[n++] = (LayoutDigit){ LAYOUT_REG, (uint8_t)unit, per[unit], 1 };
+    if (per[inner] > 1) d[n++] = (LayoutDigit){ LAYOUT_REG, (uint8_t)inner, per[inner], 1 };
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+        if (steps[k].size < 2) continue;
+        d[n++] =
+            (LayoutDigit){ (uint8_t)steps[k].in, (uint8_t)steps[k].axis, steps[k].size, at[steps[k].axis] };
+        at[steps[k].axis] *= steps[k].size;
+    }
+    return layout_from_basis(a, 2, tile, none, no_basis, n, d);
+}
+
+const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int bytes, int wave, int warps)
+{
+    int32_t order[2] = { unit, 1 - unit };
+    if (unit == inner || bytes != 2) {
+        /* rows of 3 x 64 bytes and the like: as many lanes along a row as divide it, so that none is left
+         * over */
+        int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, w[2] = { 1, 1 }, n = tile[unit] * bytes / 16,
+                most = n & -n;
+        if (tile[unit] * bytes % 16 || most == n || most < 4)
+            return layout_coalesced(a, 2, tile, order, bytes, 16, wave, warps);
+        per[unit] = 16 / bytes;
+        lanes[unit] = most < wave ? most : wave;
+        lanes[1 - unit] = wave / lanes[unit];
+        w[1 - unit] = warps;
+        return layout_blocked(a, 2, tile, per, lanes, w, order);
+    }
+    /* Memory runs along the other axis: a lane takes a block that is wide in both, reads its rows and writes
+     * its columns. */
+    int32_t per[2], lanes[2], w[2];
+    int64_t each = (int64_t)tile[0] * tile[1] / (wave * warps);
+    per[unit] = per[inner] = 8;
+    while (per[inner] > 1 && (int64_t)per[unit] * per[inner] > each) per[inner] /= 2;
+    lanes[unit] = lanes[inner] = w[unit] = w[inner] = 1;
+    while (lanes[unit] * 2 <= wave && lanes[unit] * 2 * per[unit] <= tile[unit] &&
+           (lanes[unit] < 4 || tile[unit] % (lanes[unit] * 2 * per[unit]) == 0))
+        lanes[unit] *= 2;
+    lanes[inner] = wave / lanes[unit];
+    w[inner] = warps;
+    /* threads beyond the rows go along the other axis if they divide it; else a thread's block is lower, so
+     * that none writes under a condition */
+    while ((int64_t)per[inner] * lanes[inner] * w[inner] > tile[inner]) {
+        bool room = (int64_t)per[unit] * lanes[unit] * w[unit] < tile[unit],
+             even = tile[unit] % ((int64_t)per[unit] * lanes[unit] * w[unit] * 2) == 0;
+        if (w[inner] % 2 == 0 && room && (even || per[inner] == 1)) {
+            w[inner] /= 2;
+            w[unit] *= 2;
+        } else if (per[inner] > 1 && room) per[inner] /= 2;
+        else break;
+    }
+    const Layout *whole = writes_whole_chunks(a, tile, per, lanes, w, unit, bytes);
+    return whole ? whole : layout_blocked(a, 2, tile, per, lanes, w, order);
+}

@@ -1,0 +1,194 @@
+/* cluster: a row that is too long for one CTA is spread over the CTAs of a thread-block cluster (sm_90 and
+ * up).
+ *
+ *   %x = load X[r, :] : f16[65536]            one CTA: 64 elements a thread of 1024, spilled, or a second
+ *       walk over memory
+ *   %m = reduce_max %x
+ * becomes the same text with 8 CTAs of 256 threads, 32 elements a thread: the tile's layout has a block part,
+ * loads and stores follow their coordinates, and a reduction hands each CTA's part to the others through
+ * distributed shared memory (emit_reduce). Several clusters share the multiprocessors, so that one row is
+ * loaded while another is reduced or stored.
+ *
+ * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows, whose
+ * tiles are one row, all of one length, or single elements; at least one reduction along the row, in 32 or 64
+ * bits. Everything else (other loops, products, reshapes, scans, atomics, prints) meets in the shared memory
+ * of one CTA or is done once a program. Keeps: everything; only KernelPlan.cluster and .warps change. Where a
+ * row calls for it and the kernel or the target does not allow it, a performance note says why. The hint
+ * `cluster = n` asks for another number of CTAs, 1 for none. */
+#include "passes/kernel/schedule/schedule.h"
+
+enum {
+    BYTES_A_LANE = 64, /* of the widest access: as choose_warps has it */
+    MOST_WARPS =
+        8, /* that one CTA should have for its row: beyond, half a multiprocessor waits at one barrier (H100,
+              TB/s with one CTA of 16 warps and two of 8: rows of 16384 f16, LayerNorm 2.40 and 2.95,
+              RMSNorm 2.75 and 2.96, softmax 2.94 and 2.95; LayerNorm of 8192 f32 2.56 and 3.00) */
+    WARPS = 8,      /* of a CTA of a cluster */
+    THREADS = 1024, /* a multiprocessor should hold: the register budget, so that rows overlap (H100, layer
+                       norm of 65536: 2.53 TB/s with 3 CTAs of 80 registers, 2.63 with 4 of 64) */
+    MOST_CTAS = 8,  /* the portable size of a cluster (CUDA C Programming Guide, 4.4) */
+};
+
+typedef struct Rows {
+    const Func *f;
+    int64_t row, bytes; /* elements of the row; bytes of the widest access to it */
+    bool reduced;
+    const char *why; /* not over a cluster: why */
+    Loc loc;
+} Rows;
+
+static void refuse(Rows *r, const Instr *i, const char *why)
+{
+    if (r->why) return;
+    r->why = why;
+    r->loc = i->loc;
+}
+
+static void longest(void *user, Instr *i)
+{
+    Rows *r = user;
+    for (int k = 0; k < i->n_results; k++) {
+        const Type *t = i->results[k].type;
+        if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
+        if (type_elements(t) > r->row) r->row = type_elements(t);
+    }
+}
+
+static void product(void *user, Instr *i) { *(bool *)user |= i->op == OP_MMA; }
+
+static bool one_row(const Rows *r, const Type *t)
+{
+    int wide = 0;
+    if (t->kind != TYPE_TILE) return true;
+    for (int a = 0; a < t->rank; a++) wide += t->shape[a] > 1;
+    return wide == 0 || (wide == 1 && type_elements(t) == r->row);
+}
+
+static bool allowed(const Instr *i)
+{
+    switch ((int)i->op) {
+    case OP_LOAD:
+    case OP_SPLAT:
+    case OP_ARANGE:
+    case OP_BROADCAST:
+    case OP_RETURN:
+    case OP_YIELD:
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE:
+    case OP_STORE: return true;
+    default:
+        if (op_info[i->op].flags & OPF_ELEM) return true;
+        return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 &&
+               (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
+    }
+}
+
+/* Threads of different CTAs meet for nothing but reductions: what one of them stores, none may load or store
+ * elsewhere. */
+typedef struct Others {
+    const Instr *mem;
+    int param;
+    bool found;
+} Others;
+
+static void stores_too(void *user, Instr *i)
+{
+    Others *o = user;
+    MemParts m;
+    o->found |= i != o->mem && i->op == OP_STORE && ir_mem_parts(i, &m) && m.param == o->param;
+}
+
+static bool stored_besides(const Rows *r, const Instr *mem)
+{
+    MemParts m;
+    ir_mem_parts(mem, &m);
+    Others o = { mem, m.param, false };
+    ir_walk(r->f->body, stores_too, &o);
+    return o.found;
+}
+
+/* A loop over rows: a reduction in each turn, so that the cluster meets between the stores of two turns. */
+static bool reduces(const Block *b, int64_t row)
+{
+    for (const Instr *i = b->first; i; i = i->next)
+        if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+            type_elements(ir_operand(i, 0)->type) == row)
+            return true;
+    return false;
+}
+
+static void inspect(Rows *r, const Instr *i)
+{
+    MemParts m;
+    if (i->op == OP_FOR && i->block == r->f->body && reduces(i->blocks[0], r->row)) {
+        for (const Instr *x = i->blocks[0]->first; x; x = x->next) inspect(r, x);
+        return;
+    }
+    if (!allowed(i)) {
+        refuse(r, i, "something in it is done by one CTA");
+        return;
+    }
+    for (int k = 0; k < i->n_results; k++)
+        if (!kernel_is_cheap(&i->results[k]) && !one_row(r, i->results[k].type))
+            refuse(r, i, "its tiles differ in more than one axis");
+    for (int k = 0; k < i->n_operands; k++)
+        if (!one_row(r, ir_operand(i, k)->type)) refuse(r, i, "its tiles differ in more than one axis");
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+        type_elements(ir_operand(i, 0)->type) == r->row) {
+        DType d = ir_operand(i, 0)->type->dtype;
+        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+        r->reduced |= ir_operand(i, 0)->type->shape[axis] == r->row;
+        if (!dtype_is_float(d) && dtype_bits(d) < 32)
+            refuse(r, i, "it reduces elements of fewer than 32 bits");
+    }
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
+        const Type *t = (m.result ? m.result : m.values[0])->type;
+        int64_t bytes = t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0;
+        if (bytes > r->bytes) r->bytes = bytes;
+        if (stored_besides(r, i)) refuse(r, i, "a tensor that it stores to is accessed twice");
+    }
+}
+
+void kernel_cluster(Session *s, Func *f, KernelPlan *p)
+{
+    Rows r = { .f = f };
+    const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
+    int ctas = d ? d->n[0] : f->hints.cluster;
+    if (d && (ctas < 1 || ctas > MOST_CTAS || (ctas & (ctas - 1)))) {
+        schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", MOST_CTAS);
+        return;
+    }
+    if (ctas == 1 || (!d && p->options.no_cluster) || (!d && p->target->kind != TARGET_CUDA)) return;
+    bool products = false;
+    ir_walk(f->body, product, &products);
+    if (products && !d) return; /* their programs may be a cluster's: multicast.c */
+    ir_walk(f->body, longest, &r);
+    for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
+    int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
+    if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
+    if (!d && (!r.reduced || (!ctas && warps <= MOST_WARPS))) return;
+    if (!r.why && (p->target->kind != TARGET_CUDA || p->target->arch < 90))
+        refuse(&r, f->body->first, "clusters begin with sm_90");
+    if (r.why && d) {
+        schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
+        return;
+    }
+    if (r.why) {
+        diag_perf(s, r.loc,
+            "rows of %lld elements are much for one CTA, and are not spread over a cluster: %s",
+            (long long)r.row, r.why);
+        return;
+    }
+    if (!ctas)
+        for (ctas = 2; ctas < MOST_CTAS && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
+    int each = 1;
+    while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
+    p->cluster = ctas;
+    schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
+    p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
+    if (!f->hints.occupancy && p->warps * p->target->wave < THREADS)
+        p->min_ctas = THREADS / (p->warps * p->target->wave);
+}

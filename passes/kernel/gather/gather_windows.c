@@ -1,0 +1,465 @@
+/* positions: a gather that picks whole rows or blocks is a load, of which one axis has positions of its own.
+ *
+ *   %at = broadcast (reshape %page) : [4, 16, 128]          4 page numbers, the same for all that lies in a
+ *       page
+ *   %g  = gather K[%at, arange, %h, arange] : [4, 16, 128];  %k = reshape %g : [64, 128];  mma %q, (permute
+ *       %k), ..
+ * becomes, where a matrix product takes it,
+ *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128,
+ *       64];  mma %q, %k, ..
+ *
+ * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs
+ * on by ones. The load's offset of an axis that is picked is a tile: element n says where part n of the
+ * window lies. Nobody but warp-roles and stage knows such a load: the producer asks for the positions one by
+ * one, as scalars (kernel_position), and starts a copy of each part (producer.c). Without roles
+ * kernel_positions_undo puts the gather back. A single position is a scalar, and the load one as any other,
+ * for good.
+ *
+ * Where positions do not come in a few blocks, warp-roles has filler warps copy the rows
+ * (cp_async_producer.c), and the portable path copies to shared memory for which each row has its position
+ * (kernel_position_rows): registers of the threads that copy, asked for once where a loop does not change
+ * them.
+ *
+ * Requires: a mask that says nothing but that indices are in range, or one that follows from the first axis
+ * alone (a position that is masked off becomes -1, which is out of range); a pad of zero, a tensor that the
+ * kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of
+ * tensors that are not written. */
+#include "passes/kernel/gather/gather_windows.h"
+
+/* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`.
+ */
+typedef struct Depends {
+    uint32_t on;
+    bool linear;
+    int64_t slope[TILE_MAX_RANK];
+} Depends;
+
+enum { MOST_DEPTH = 24 };
+
+static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }
+
+static bool load_depends(const Instr *i, const Value *v, Depends *d)
+{
+    MemParts m;
+    int64_t zero;
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || (m.pad && !ir_is_const(m.pad, &zero)) ||
+        !dtype_is_int(v->type->dtype))
+        return false;
+    for (int a = 0; a < m.rank; a++)
+        if (is_tile(m.idx[a])) return false;
+    d->linear = false;
+    d->on = (1u << v->type->rank) - 1;
+    return true;
+}
+
+static bool depends(const Value *v, Depends *d, int depth)
+{
+    const Instr *i = v->def;
+    Depends x = { 0 }, y = { 0 };
+    *d = (Depends){ .linear = true };
+    if (!is_tile(v)) return v->type->kind == TYPE_SCALAR;
+    if (!i || depth > MOST_DEPTH) return false;
+    switch ((int)i->op) {
+    case OP_SPLAT: return true;
+    case OP_ARANGE:
+        d->on = 1;
+        d->slope[0] = 1;
+        return true;
+    case OP_LOAD: return load_depends(i, v, d);
+    case OP_BROADCAST:
+    case OP_PERMUTE:
+    case OP_RESHAPE: {
+        const Type *from = ir_operand(i, 0)->type;
+        if (from->kind != TYPE_TILE || !depends(ir_operand(i, 0), &x, depth + 1))
+            return from->kind == TYPE_SCALAR;
+        d->linear = x.linear;
+        for (int a = 0; a < (i->op == OP_RESHAPE ? from->rank : v->type->rank); a++) {
+            int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a,
+                own = i->op == OP_PERMUTE ? (int)ir_attr(i, ATTR_ORDER)->v[a] : a;
+            if (k == -2) return false;
+            if (k < 0 || !(x.on >> own & 1) || from->shape[own] == 1) continue;
+            d->on |= 1u << k;
+            d->slope[k] = x.slope[own];
+        }
+        return true;
+    }
+    default: break;
+    }
+    if (!(op_info[i->op].flags & OPF_ELEM) || !(op_info[i->op].flags & OPF_PURE) || i->n_operands > 3)
+        return false;
+    bool sum = i->op == OP_ADD || i->op == OP_SUB,
+         same = i->op == OP_CAST && dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) >= 32;
+    d->linear = sum || same;
+    for (int k = 0; k < i->n_operands; k++) {
+        if (!depends(ir_operand(i, k), &y, depth + 1)) return false;
+        d->on |= y.on;
+        d->linear &= y.linear;
+        for (int a = 0; a < TILE_MAX_RANK; a++)
+            d->slope[a] += k && i->op == OP_SUB ? -y.slope[a] : y.slope[a];
+    }
+    return true;
+}
+
+/* The window of a gather: along which tensor axes its first axis picks, which tensor axis each other axis
+ * runs along. */
+typedef struct Picked {
+    uint32_t picks;
+    int along[TILE_MAX_RANK];
+    VEC(Value *) cuts;
+    const char *why;
+} Picked; /* along: by tensor axis its axis of the result, -1: none; cuts: masks of the first axis; why: it is
+             no window row by row */
+
+/* The same numbers, or fewer of them: without what repeats, moves or widens them. */
+static const Value *bare(const Value *v)
+{
+    for (const Instr *i = v->def; i; i = v->def) {
+        bool widens = i->op == OP_CAST && dtype_is_int(ir_operand(i, 0)->type->dtype) &&
+                      dtype_bits(v->type->dtype) >= dtype_bits(ir_operand(i, 0)->type->dtype);
+        if (i->op != OP_BROADCAST && i->op != OP_SPLAT && !widens &&
+            !(i->op == OP_RESHAPE && is_tile(ir_operand(i, 0)) &&
+                position_axis(ir_operand(i, 0)->type, v->type, 0) != -2))
+            break;
+        v = ir_operand(i, 0);
+    }
+    return v;
+}
+
+static bool is_extent(const Func *f, const Param *p, int axis, const Value *v)
+{
+    int64_t n;
+    const Dim *d = &f->dims[p->dims[axis]];
+    return (v->def && v->def->op == OP_DIM && ir_attr_int(v->def, ATTR_DIM, -1) == p->dims[axis]) ||
+           (ir_is_const(v, &n) && d->extent >= 0 && n == d->extent);
+}
+
+static bool same_numbers(const Value *a, const Value *b) { return bare(a) == bare(b); }
+
+/* May the mask go: in range is what a load looks at by itself, and the first axis can be cut by its
+ * positions. */
+static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask, Picked *w)
+{
+    Instr *i = mask->def;
+    Depends d;
+    int64_t k;
+    bool all;
+    if (!i) return false;
+    if (i->op == OP_BROADCAST && mask_goes(s, f, m, ir_operand(i, 0), w)) return true;
+    if (i->op == OP_AND && mask->type->dtype == DT_BOOL)
+        return mask_goes(s, f, m, ir_operand(i, 0), w) && mask_goes(s, f, m, ir_operand(i, 1), w);
+    if (ir_is_const(mask, &k) && k) return true;
+    for (int a = 0; a < m->rank; a++) {
+        const Value *x = i->n_operands == 2 ? bare(ir_operand(i, 0)) : NULL,
+                    *y = x ? bare(ir_operand(i, 1)) : NULL;
+        all = (i->op == OP_LT && is_extent(f, &f->params[m->param], a, y)) ||
+              (i->op == OP_GE && ir_is_const(y, &k) && k == 0);
+        if (all && same_numbers(x, m->idx[a])) return true;
+    }
+    if (!w->picks || ir_result(m->result->def)->type->shape[0] == 1 ||
+        mask->type->rank != m->result->type->rank || mask->type->shape[0] != m->result->type->shape[0] ||
+        !depends(mask, &d, 0))
+        return false;
+    for (int a = 1; a < mask->type->rank; a++)
+        if (d.on >> a & 1 && mask->type->shape[a] > 1) return false;
+    if (dtype_bits(m->idx[__builtin_ctz(w->picks)]->type->dtype) < 32) return false; /* -1 may be in range */
+    vec_push(&s->arena, &w->cuts, mask);
+    return true;
+}
+
+static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *w)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    double fzero;
+    int64_t zero;
+    *w = (Picked){ 0 };
+    if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
+        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
+        return false;
+    int next = 1;
+    for (int a = 0; a < m.rank; a++) {
+        Depends d;
+        w->along[a] = -1;
+        if (!depends(m.idx[a], &d, 0)) return false;
+        for (int k = 0; k < t->rank; k++)
+            if (t->shape[k] == 1) d.on &= ~(1u << k);
+        if (!d.on) continue;
+        if (d.on == 1) {
+            w->picks |= 1u << a;
+            continue;
+        }
+        while (next < t->rank && t->shape[next] == 1) next++;
+        if (d.on != 1u << next || !d.linear || d.slope[next] != 1) return false; /* in the tensor's order */
+        w->along[a] = next++;
+    }
+    while (next < t->rank && t->shape[next] == 1) next++;
+    return next == t->rank && (w->picks || t->shape[0] == 1) && (!m.mask || mask_goes(s, f, &m, m.mask, w));
+}
+
+/* What a product takes of the gather: as it is, merged to a matrix, turned over. */
+static Value *matrix_of(Value *v, bool *turned)
+{
+    const Use *u = v->uses;
+    *turned = false;
+    if (u && !u->next && u->user->op == OP_RESHAPE) {
+        v = ir_result(u->user);
+        u = v->uses;
+    }
+    if (!u || v->type->kind != TYPE_TILE || v->type->rank != 2) return NULL;
+    if (!u->next && u->user->op == OP_PERMUTE) {
+        *turned = true;
+        v = ir_result(u->user);
+        u = v->uses;
+    }
+    for (; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return NULL;
+    return v->uses ? v : NULL;
+}
+
+static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool turned)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    ir_mem_parts(g, &m);
+    Builder b = ir_before(g);
+    Value *zero[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    int64_t ext[TILE_MAX_RANK], shape[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int rank = 0;
+    for (int a = 0; a < m.rank; a++) {
+        bool parts = (w->picks >> a & 1) && t->shape[0] > 1;
+        ext[a] = w->along[a] >= 0                        ? t->shape[w->along[a]]
+                 : parts && a == __builtin_ctz(w->picks) ? t->shape[0]
+                                                         : -1;
+        if (parts && ext[a] != -1 && rank) return NULL; /* the parts are the slowest axis of what is loaded */
+        if (ext[a] != -1) shape[rank++] = ext[a];
+    }
+    if (rank < 2) return NULL;
+    zero[0] = ir_const_int(&b, DT_I32, 0);
+    for (int k = 1; k < TILE_MAX_RANK; k++) zero[k] = zero[0];
+    for (int a = 0; a < m.rank; a++)
+        ops[1 + a] = (w->picks >> a & 1) && t->shape[0] > 1 ? m.idx[a] : kernel_position(&b, m.idx[a], zero);
+    for (size_t k = 0; k < w->cuts.len; k++) {
+        Value **at = &ops[1 + __builtin_ctz(w->picks)], *mask = w->cuts.data[k];
+        const Type *full = (*at)->type;
+        if (mask->type != type_tile(s, DT_BOOL, full->rank, full->shape))
+            mask =
+                ir_emit(&b, OP_BROADCAST, &mask, 1, NO_ATTRS, type_tile(s, DT_BOOL, full->rank, full->shape));
+        Value *none = ir_splat(&b, ir_const_int(&b, full->dtype, -1), full->rank, full->shape);
+        *at = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, mask, *at, none);
+    }
+    Attr attrs[3] = { a_ints(ATTR_EXTENTS, ext, m.rank) };
+    int n = 1;
+    int64_t laid[TILE_MAX_RANK];
+    for (int k = 0; k < rank; k++) {
+        order[k] = turned ? (k ? k - 1 : rank - 1) : k;
+        laid[k] = shape[order[k]];
+    }
+    if (turned) attrs[n++] = a_ints(ATTR_ORDER, order, rank);
+    const Type *type = type_tile(s, t->dtype, rank, laid);
+    b.loc = g->loc;
+    Value *v = ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, n }, &type, 1));
+    if (rank > 2)
+        v = ir_emit(&b, OP_RESHAPE, &v, 1, NO_ATTRS, type_tile(s, t->dtype, 2, matrix->type->shape));
+    return v;
+}
+
+/* v and what only it was made from, up to the memory operation. */
+static void erase_chain(Value *v)
+{
+    for (Instr *i = v->def; i && !ir_is_used(i);) {
+        Instr *from = ir_operand(i, 0)->type->kind == TYPE_TENSOR ? NULL : ir_operand(i, 0)->def;
+        ir_erase(i);
+        i = from;
+    }
+}
+
+void kernel_positions(Session *s, Func *f, KernelPlan *p)
+{
+    InstrList all = { 0 };
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        Value *old = matrix_of(ir_result(all.data[k]), &turned), *made;
+        if (!old || !window_of_gather(s, f, all.data[k], &w) ||
+            !(made = load_of(s, all.data[k], &w, old, turned)))
+            continue;
+        ir_replace(old, made);
+        ir_set_name(made, old->name);
+        if (kernel_parts(made->def->op == OP_LOAD ? made->def : ir_operand(made->def, 0)->def, NULL))
+            vec_push(&s->arena, &p->positions, ((Replaced){ old, made }));
+        else erase_chain(old);
+    }
+}
+
+void kernel_positions_undo(KernelPlan *p)
+{
+    for (size_t k = 0; k < p->positions.len; k++) {
+        ir_replace(p->positions.data[k].by, p->positions.data[k].old);
+        erase_chain(p->positions.data[k].by);
+    }
+    p->positions.len = 0;
+}
+
+/* --- row by row (the portable path) ------------------------------------------------------------------ */
+
+/* Along the last axis of the result one axis of the tensor, *unit, runs on by ones; the others (bits of
+ * w->picks) do not depend on it. */
+static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w, int *unit)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    int last = t->rank - 1;
+    double fzero;
+    int64_t zero;
+    *w = (Picked){ .why = "it is no tile of a tensor that is only read" };
+    *unit = -1;
+    if (!ir_mem_parts(g, &m) || m.token || t->kind != TYPE_TILE || t->rank < 2) return false;
+    w->why = "its pad is not zero";
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
+        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
+        return false;
+    for (int a = 0; a < m.rank; a++) {
+        Depends d;
+        w->why =
+            "an index is not made of arange, scalars, arithmetic and loads of tensors that are only read";
+        if (!depends(m.idx[a], &d, 0)) return false;
+        for (int k = 0; k < t->rank; k++)
+            if (t->shape[k] == 1) d.on &= ~(1u << k);
+        w->why = "along the tile's last axis not one axis of the tensor, and that by ones";
+        if (d.on >> last & 1) {
+            if (*unit >= 0 || d.on != 1u << last || !d.linear || d.slope[last] != 1) return false;
+            *unit = a;
+        } else if (d.on) w->picks |= 1u << a;
+    }
+    if (*unit < 0 || f->params[m.param].stride[*unit] != 1 || !w->picks || __builtin_ctz(w->picks) > *unit)
+        return false;
+    w->why = "its mask says more than that indices are in range, and not row by row";
+    return !m.mask || mask_goes(s, f, &m, m.mask, w);
+}
+
+static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
+
+/* Positions that are the same in every turn of a loop are worked out before it. */
+static Instr *first_place(Instr *g, const Value *v, const Picked *w)
+{
+    Instr *at = g;
+    for (Instr *loop = g->block->parent; loop && loop->op == OP_FOR; loop = loop->block->parent) {
+        bool free = kernel_position_of(v, outside, loop->blocks[0]);
+        for (size_t k = 0; k < w->cuts.len; k++)
+            free = free && kernel_position_of(w->cuts.data[k], outside, loop->blocks[0]);
+        if (!free) break;
+        at = loop;
+    }
+    return at;
+}
+
+/* Of each row of the matrix where it lies along the axes of the gather's result, as tiles of shape `line`. */
+static void coordinates(Builder *b, const Type *t, const int64_t *line, Value **at)
+{
+    Session *s = b->module->session;
+    int64_t rows = type_elements(t) / t->shape[t->rank - 1], inner = rows;
+    Value *none = ir_splat(b, ir_const_int(b, DT_I32, 0), 2, line);
+    Value *row = ir_emit(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), type_tile(s, DT_I32, 1, &rows));
+    row = ir_emit(b, OP_RESHAPE, &row, 1, NO_ATTRS, type_tile(s, DT_I32, 2, line));
+    for (int k = 0; k < TILE_MAX_RANK; k++) at[k] = none;
+    for (int k = 0; k < t->rank - 1; k++) {
+        inner /= t->shape[k];
+        at[k] = row;
+        if (inner > 1) {
+            Value *by = ir_splat(b, ir_const_int(b, DT_I32, inner), 2, line);
+            at[k] = ir_bin(b, OP_DIV, at[k], by);
+        }
+        if (k) {
+            Value *by = ir_splat(b, ir_const_int(b, DT_I32, t->shape[k]), 2, line);
+            at[k] = ir_bin(b, OP_REM, at[k], by);
+        }
+    }
+}
+
+static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool turned)
+{
+    MemParts m;
+    const Type *t = ir_result(g)->type;
+    ir_mem_parts(g, &m);
+    int64_t columns = t->shape[t->rank - 1], rows = type_elements(t) / columns;
+    int64_t line[2] = { turned ? 1 : rows, turned ? rows : 1 },
+            full[2] = { turned ? columns : rows, turned ? rows : columns };
+    Builder b = ir_before(g);
+    b.loc = g->loc;
+    Value *at[TILE_MAX_RANK], *zeros[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
+    zeros[0] = ir_const_int(&b, DT_I32, 0);
+    for (int k = 1; k < TILE_MAX_RANK; k++) zeros[k] = zeros[0];
+    int64_t ext[TILE_MAX_RANK], order[2] = { 1, 0 };
+    for (int a = 0; a < m.rank; a++) {
+        bool picked = w->picks >> a & 1;
+        ext[a] = a == unit ? columns : picked && a == __builtin_ctz(w->picks) ? rows : -1;
+        if (!picked) {
+            ops[1 + a] = kernel_position(&b, m.idx[a], zeros);
+            continue;
+        }
+        Builder early = ir_before(first_place(g, m.idx[a], w));
+        early.loc = g->loc;
+        coordinates(&early, t, line, at);
+        Value *x = position_rows(&early, m.idx[a], at, true);
+        for (size_t k = 0; k < w->cuts.len && a == __builtin_ctz(w->picks); k++) {
+            Value *mask = position_rows(&early, w->cuts.data[k], at, false),
+                  *out = ir_splat(&early, ir_const_int(&early, x->type->dtype, -1), 2, line);
+            x = ir_op(&early, OP_WHERE, NULL, NO_ATTRS, mask, x, out);
+        }
+        ops[1 + a] = ir_emit(&early, OP_BROADCAST, &x, 1, NO_ATTRS, type_tile(s, x->type->dtype, 2, full));
+    }
+    Attr attrs[2] = { a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_ORDER, order, 2) };
+    const Type *type = type_tile(s, t->dtype, 2, full);
+    return ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, turned ? 2 : 1 }, &type, 1));
+}
+
+static void note_why(Session *s, const Func *f, const Instr *g, const char *why)
+{
+    diag_perf(s, g->loc, "this gather of %s, an operand of a product, is not started ahead: %s",
+        f->params[ir_operand(g, 0)->index].name, why);
+}
+
+void kernel_positions_keep(Session *s, Func *f, KernelPlan *p)
+{
+    InstrList all = { 0 };
+    for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        int unit;
+        if (!matrix_of(ir_result(all.data[k]), &turned)) continue;
+        note_why(s, f, all.data[k],
+            rows_of_gather(s, f, all.data[k], &w, &unit) ? "it is no window of TMA's nor of filler warps'"
+                                                         : w.why);
+    }
+}
+
+void kernel_position_rows(Session *s, Func *f)
+{
+    InstrList all = { 0 };
+    ir_collect(&s->arena, f->body, OP_GATHER, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        Picked w;
+        bool turned;
+        int unit;
+        Value *old = matrix_of(ir_result(all.data[k]), &turned);
+        const Type *t = ir_result(all.data[k])->type;
+        if (!old) continue;
+        bool fits = rows_of_gather(s, f, all.data[k], &w, &unit);
+        if (fits && old->type->shape[turned ? 0 : 1] != t->shape[t->rank - 1]) {
+            fits = false;
+            w.why = "its last axis is not one of the matrix";
+        }
+        if (!fits) {
+            note_why(s, f, all.data[k], w.why);
+            continue;
+        }
+        Value *made = load_of_rows(s, all.data[k], &w, unit, turned);
+        ir_replace(old, made);
+        ir_set_name(made, old->name);
+        erase_chain(old);
+    }
+}

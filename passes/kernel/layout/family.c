@@ -1,0 +1,292 @@
+/* family.c: of layout: one family of layouts for a group, and each value's own from it. */
+#include "passes/kernel/layout/groups.h"
+
+/* Rows that are not aligned go by aligned vectors where that spares an eighth of what elements cost. */
+static bool shifts(const Group *g)
+{ return g->odd && !g->unfit && !g->mma && 8 * g->shifted < 7 * g->by_element; }
+
+/* The axis along which an operand's elements lie side by side in shared memory: tiles in registers go there
+ * by rows. */
+static int operand_unit(Layouter *c, const Instr *mma, int side)
+{
+    const Value *v = ir_operand(mma, side);
+    return v->type->kind == TYPE_SHARED ? layouts_shared(&c->p->layouts, v->type)->order[0] : 1;
+}
+
+/* Register blocks for a product without a matrix unit. Lanes stand 4 x 8 and repeat over the tile. Where an
+ * operand lies along its own axis a lane takes 16 bytes of it at a time; where it lies along K, neighbouring
+ * rows go to neighbouring lanes, whose vectors along K then meet different banks. */
+static const Layout *group_register_blocks(Layouter *c, const Instr *mma, const int32_t *tile)
+{
+    int32_t per[2] = { 1, 1 }, lanes[2] = { c->p->target->wave / 8, 8 }, warps[2] = { 1, 1 };
+    int bytes = dtype_bytes(ir_operand(mma, 0)->type->dtype), w = c->p->warps;
+    for (int a = 0; a < 2; a++)
+        if (operand_unit(c, mma, a) == a)
+            while (per[a] * bytes < 16 && per[a] < 4 && per[a] * 2 * lanes[a] <= tile[a]) per[a] *= 2;
+    while (w > 1) {
+        bool down = (int64_t)lanes[0] * warps[0] * tile[1] < (int64_t)lanes[1] * warps[1] * tile[0];
+        if ((int64_t)per[down ? 0 : 1] * lanes[down ? 0 : 1] * warps[down ? 0 : 1] >= tile[down ? 0 : 1])
+            down = !down;
+        int by = w % 2 ? w : 2;
+        warps[down ? 0 : 1] *= by;
+        w /= by;
+    }
+    return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
+}
+
+const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int unit = g->access_bytes && g->unit < rank ? g->unit : rank - 1, n = 0;
+    order[n++] = unit;
+    for (int a = rank - 1; a >= 0; a--)
+        if (a != unit) order[n++] = a;
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
+    int ctas = c->p->cluster > 1 && !c->p->split ? c->p->cluster : 1;
+    const Layout *s =
+        shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas) : NULL;
+    if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
+    const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order,
+        g->access_elem  ? g->access_elem
+        : g->elem_bytes ? g->elem_bytes
+                        : 4,
+        g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps * ctas);
+    return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
+}
+
+const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, int axis)
+{
+    int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
+        order[TILE_MAX_RANK];
+    int32_t wave = p->target->wave, w = p->warps, n = 0;
+    order[n++] = axis;
+    for (int d = t->rank - 1; d >= 0; d--)
+        if (d != axis) order[n++] = d;
+    for (int d = 0; d < TILE_MAX_RANK; d++) {
+        tile[d] = d < t->rank ? (int32_t)t->shape[d] : 1;
+        per[d] = lanes[d] = warps[d] = 1;
+    }
+    while (lanes[axis] < wave && lanes[axis] < tile[axis]) lanes[axis] *= 2;
+    wave /= lanes[axis];
+    for (int k = 1; k < t->rank; k++)
+        while (wave > 1 && lanes[order[k]] < tile[order[k]]) {
+            lanes[order[k]] *= 2;
+            wave /= 2;
+        }
+    lanes[order[t->rank > 1]] *= wave;
+    for (int k = 1; k < t->rank; k++)
+        while (w % 2 == 0 && lanes[order[k]] * warps[order[k]] < tile[order[k]]) {
+            warps[order[k]] *= 2;
+            w /= 2;
+        }
+    warps[axis] = w;
+    while ((int64_t)per[axis] * lanes[axis] * w < tile[axis]) per[axis] *= 2;
+    return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
+}
+
+/* Fragments of the wave that has most. */
+static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, int across)
+{
+    int64_t m = (box[0] + info->m - 1) / info->m, n = (box[1] + info->n - 1) / info->n;
+    return (m + down - 1) / down * ((n + across - 1) / across);
+}
+
+void group_split_warps(const KernelPlan *p, Group *g)
+{
+    const LayoutMmaInfo *info = layout_mma_info(g->kind);
+    int w = p->warps / info->warps;
+    if (w < 1) w = 1;
+    g->warps[0] = g->warps[1] = 1;
+    if (g->rows) {
+        int64_t rows = p->target->kind == TARGET_HIP ? (g->box[0] + info->m - 1) / info->m
+                       : g->box[0] <= info->m        ? 1
+                                                     : w; /* of fragments */
+        while (w % 2 == 0 && w > rows && g->box[1] > (int64_t)info->n * g->warps[1]) {
+            g->warps[1] *= 2;
+            w /= 2;
+        }
+        g->warps[0] = w;
+        return;
+    }
+    int all = w;
+    while (w > 1) {
+        int by = w % 2 ? w : 2;
+        int64_t m = g->box[0] / g->warps[0], n = g->box[1] / g->warps[1];
+        bool down = m >= n && m > info->m;
+        g->warps[down ? 0 : 1] *= by;
+        w /= by;
+    }
+    /* AMD: another arrangement where it spares the busiest wave a fragment (64 x 224 on 8 waves of 16 x 16:
+     * 7, not 8) */
+    if (p->target->kind != TARGET_HIP) return;
+    int64_t most = busiest(info, g->box, g->warps[0], g->warps[1]);
+    for (int down = 1; down <= all; down++)
+        if (all % down == 0 && busiest(info, g->box, down, all / down) < most) {
+            g->warps[0] = down;
+            g->warps[1] = all / down;
+            most = busiest(info, g->box, down, all / down);
+        }
+}
+
+const Layout *kernel_copy_layout(Arena *a, const Type *view, const LayoutShared *s, int wave, int warps)
+{
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    for (int k = 0; k < view->rank; k++) {
+        tile[k] = (int32_t)view->shape[k];
+        order[k] = s->order[k];
+    }
+    return layout_coalesced(a, view->rank, tile, order, dtype_bytes(view->dtype), 16, wave, warps);
+}
+
+/* Nothing of the group's own says where its elements should lie, and something of the other one does. */
+static bool lies_where(const Group *g, const Group *other)
+{ return !g->mma && !g->access_bytes && (other->mma || other->access_bytes); }
+
+/* A vector that gets an axis of extent 1 to stand beside a tile: read where the tile needs it, not moved
+ * between threads afterwards. */
+static bool is_beside(const Value *own, const Value *other, const Group *from)
+{
+    int64_t n = type_elements(own->type), box = 1;
+    int axes = 0;
+    for (int a = 0; a < other->type->rank; a++) {
+        box *= from->box[a] > 0 ? from->box[a] : 1;
+        axes += other->type->shape[a] > 1;
+    }
+    return own->type->rank == 1 && other->type->rank > 1 && axes <= 1 && type_elements(other->type) == n &&
+           box >= 2 * n;
+}
+
+/* The layout that a group takes over from another on the other side of a reshape, so that the reshape moves
+ * nothing: a product's result that is reshaped; a tile that is loaded and reshaped; a vector that becomes a
+ * row or a column beside a tile. NULL where that is no layout or nothing asks for it. */
+static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    for (int k = 0; k < 2 && !g->mma && !g->visiting; k++) {
+        const Instr *i = k ? g->reshape_to : g->reshape;
+        if (!i) continue;
+        Value *own = k ? ir_operand(i, 0) : ir_result(i), *other = k ? ir_result(i) : ir_operand(i, 0);
+        const Group *from = group_of(c, other);
+        bool same =
+            own->type->rank == rank &&
+            ((from->mma && !from->plain) ||
+                (!from->visiting && !g->ordered && (lies_where(g, from) || is_beside(own, other, from))));
+        for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
+        if (!same) continue;
+        g->visiting = true;
+        group_assign(c, other);
+        g->visiting = false;
+        const Layout *l = other->type->layout ? layout_reshape(&c->s->arena,
+                                                    layouts_get(&c->p->layouts, other->type), rank, tile)
+                                              : NULL;
+        if (l) return l;
+    }
+    return NULL;
+}
+
+/* Slices of a product's accumulator in its own fragments, where slices side by side are the whole: then
+ * joining them moves nothing. */
+static const Layout *sliced(Layouter *c, const Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->combine;
+    Group *from = i ? group_of(c, ir_operand(i, 0)) : NULL;
+    bool same = from && !g->mma && from->mma && from->native && rank == 2 && ir_result(i)->type->rank == 2;
+    for (int a = 0; a < rank && same; a++) same = ir_result(i)->type->shape[a] == tile[a];
+    if (!same) return NULL;
+    if (!from->warps[0]) group_split_warps(c->p, from);
+    const Layout *l = layout_mma(
+        &c->s->arena, from->kind, LAYOUT_C, 2, tile, (int32_t[]){ from->warps[0], from->warps[1] });
+    return l && layout_concat(
+                    &c->s->arena, l, (int)ir_attr_int(i, ATTR_AXIS, 0), (int)ir_attr_int(i, ATTR_COUNT, 1))
+               ? l
+               : NULL;
+}
+
+/* A layout in which no lane shares the axis with another, for slices of any extent. */
+const Layout *group_undivided(Layouter *c, const Type *t, int axis)
+{
+    int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
+        order[TILE_MAX_RANK];
+    int n = 0, wide = axis ? 0 : t->rank - 1;
+    for (int a = 0; a < t->rank; a++)
+        if (a != axis && t->shape[a] > t->shape[wide]) wide = a;
+    for (int a = 0; a < t->rank; a++) {
+        tile[a] = (int32_t)t->shape[a];
+        per[a] = lanes[a] = warps[a] = 1;
+    }
+    lanes[wide] = c->p->target->wave;
+    warps[wide] = c->p->warps;
+    order[n++] = wide;
+    for (int a = t->rank - 1; a >= 0; a--)
+        if (a != wide) order[n++] = a;
+    return layout_blocked(&c->s->arena, t->rank, tile, per, lanes, warps, order);
+}
+
+const Layout *group_fragment(Layouter *c, const Instr *mma, int k, const int32_t *tile)
+{
+    static const LayoutRole roles[] = { LAYOUT_A, LAYOUT_B, LAYOUT_C };
+    Group *g = group_of(c, ir_result(mma));
+    if (!g->warps[0]) group_split_warps(c->p, g);
+    LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
+    /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C
+     * lies: the product fetches the other. */
+    bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
+    return layout_mma(&c->s->arena, kind, halves ? g->warps[1] == 1 ? LAYOUT_C : LAYOUT_HALVES : roles[k], 2,
+        tile, (int32_t[]){ g->warps[0], g->warps[1] });
+}
+
+/* What a product takes as left operand from registers lies there as fragments from the start, from where a
+ * slot of a ring is read: nothing moves between threads, who would have to meet for it. Not where the group
+ * loads or stores such a tile itself: fragments are pieces of sectors. */
+static const Layout *left_operand(Layouter *c, const Group *g, int rank, const int32_t *tile)
+{
+    enum { FEW = 8 };
+    if (!g->left || g->mma || g->ordered || rank != 2 || FEW * g->most > g->box[0] * g->box[1]) return NULL;
+    const Type *t = ir_operand(g->left, 0)->type;
+    for (int a = 0; a < 2; a++)
+        if (t->shape[a] != g->box[a] || tile[a] != g->box[a]) return NULL;
+    return group_fragment(c, g->left, 0, tile);
+}
+
+static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK];
+    for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
+    const Layout *l;
+    if (g->mma && g->native && rank == 2) {
+        if (!g->warps[0]) group_split_warps(c->p, g);
+        l = layout_mma(&c->s->arena, g->kind, LAYOUT_C, 2, tile, (int32_t[]){ g->warps[0], g->warps[1] });
+    } else {
+        l = left_operand(c, g, rank, tile);
+        if (!l) l = sliced(c, g, rank, tile);
+        if (!l) l = reshaped(c, g, rank, tile);
+        if (!l) l = group_blocked(c, g, rank, shape);
+    }
+    if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);
+    return l;
+}
+
+static const Layout *layout_for(Layouter *c, const Value *v)
+{
+    Group *g = group_of(c, v);
+    const Type *t = v->type;
+    int64_t shape[TILE_MAX_RANK];
+    bool sliced[TILE_MAX_RANK] = { 0 };
+    for (int a = 0; a < t->rank; a++) {
+        shape[a] = t->shape[a];
+        if (t->shape[a] == 1 && g->box[a] > 1) {
+            shape[a] = g->box[a];
+            sliced[a] = true;
+        }
+    }
+    const Layout *l = full_layout(c, g, t->rank, shape);
+    for (int a = 0; a < t->rank; a++)
+        if (sliced[a]) l = layout_slice(&c->s->arena, l, a, true);
+    return l;
+}
+
+void group_assign(Layouter *c, Value *v)
+{
+    if (v->type->kind == TYPE_TILE && !v->type->layout && group_takes(v))
+        v->type = layouts_typed(&c->p->layouts, v->type, layout_for(c, v));
+}

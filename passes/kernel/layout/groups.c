@@ -1,0 +1,217 @@
+/* groups.c: of layout: which values meet element by element, and so lie alike; what products, accesses and
+ * reductions want of each group. */
+#include "passes/kernel/layout/groups.h"
+
+static int find(Layouter *c, uint32_t id)
+{
+    int r = (int)id;
+    while (c->g[r].parent != r) {
+        c->g[r].parent = c->g[c->g[r].parent].parent;
+        r = c->g[r].parent;
+    }
+    return r;
+}
+
+Group *group_of(Layouter *c, const Value *v) { return &c->g[find(c, v->id)]; }
+
+bool group_takes(const Value *v) { return v->type->kind == TYPE_TILE && !kernel_is_cheap(v); }
+
+static void unite(Layouter *c, const Value *a, const Value *b)
+{
+    if (!group_takes(a) || !group_takes(b)) return;
+    int x = find(c, a->id), y = find(c, b->id);
+    if (x != y) c->g[y].parent = x;
+}
+
+static void link_carried(Layouter *c, Instr *i)
+{
+    if (i->op == OP_FOR) {
+        for (int k = 0; k < i->n_results; k++) {
+            Value *arg = i->blocks[0]->args[k + 1];
+            unite(c, arg, &i->results[k]);
+            unite(c, arg, ir_operand(i, k + 3));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[0]), k));
+        }
+    } else if (i->op == OP_WHILE) {
+        for (int k = 0; k < i->n_results; k++) {
+            Value *arg = i->blocks[0]->args[k];
+            unite(c, arg, &i->results[k]);
+            unite(c, arg, i->blocks[1]->args[k]);
+            unite(c, arg, ir_operand(i, k));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[0]), k + 1));
+            unite(c, arg, ir_operand(ir_terminator(i->blocks[1]), k));
+        }
+    } else if (i->op == OP_IF) {
+        for (int k = 0; k < i->n_results; k++)
+            for (int b = 0; b < 2; b++) unite(c, &i->results[k], ir_operand(ir_terminator(i->blocks[b]), k));
+    }
+}
+
+static bool follows_operand(Op op) /* result lies where operand 0 lies (axes of extent 1 aside) */
+{
+    return op == OP_BROADCAST || op == OP_REDUCE_SUM || op == OP_REDUCE_PROD || op == OP_REDUCE_MAX ||
+           op == OP_REDUCE_MIN || op == OP_REDUCE_ANY || op == OP_REDUCE_ALL || op == OP_ARGMAX ||
+           op == OP_ARGMIN || op == OP_REDUCE || op == OP_SCAN_SUM || op == OP_SCAN_PROD ||
+           op == OP_SCAN_MAX || op == OP_SCAN || op == OP_SORT;
+}
+
+static void link_values(void *user, Instr *i)
+{
+    Layouter *c = user;
+    const OpInfo *info = &op_info[i->op];
+    if (info->flags & OPF_ELEM) {
+        for (int k = 0; k < i->n_operands; k++)
+            if (i->n_results && type_same_shape(ir_operand(i, k)->type, ir_result(i)->type))
+                unite(c, ir_result(i), ir_operand(i, k));
+    } else if (follows_operand(i->op) && ir_operand(i, 0)->type->rank == ir_result(i)->type->rank) {
+        unite(c, ir_result(i), ir_operand(i, 0));
+    } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) {
+        unite(c, ir_result(i), ir_operand(i, 2));
+    } else if (i->op == OP_OPAQUE) {
+        unite(c, ir_result(i), ir_operand(i, 0));
+    } else if (i->op == OP_WGMMA_WAIT) {
+        for (int k = 0; k < i->n_results; k++) unite(c, &i->results[k], ir_operand(i, k));
+    } else if (i->op == OP_CLUSTER_COMBINE && !ir_attr(i, ATTR_AXIS)) {
+        unite(c, ir_result(i), ir_operand(i, 0));
+    }
+    link_carried(c, i);
+}
+
+static void note_shape(Layouter *c, const Value *v, bool mma)
+{
+    if (!group_takes(v)) return;
+    Group *g = group_of(c, v);
+    g->rank = v->type->rank;
+    if (mma && !g->box_of_mma) {
+        memset(g->box, 0, sizeof g->box);
+        g->box_of_mma = true;
+    }
+    if (g->box_of_mma && !mma) return;
+    for (int a = 0; a < v->type->rank; a++)
+        if (v->type->shape[a] > g->box[a]) g->box[a] = v->type->shape[a];
+    if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
+}
+
+/* Not by vectors of 16 bytes: addresses are at no multiples of that, or rows of the tile no whole number of
+ * vectors. */
+bool group_is_odd(Layouter *c, const Instr *i, const Value *v, int axis)
+{ return kernel_access_bytes(c->f, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
+
+/* What the access costs by element, and by aligned vectors around its rows (unaligned_vectors.c). */
+static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, int axis)
+{
+    int elem = dtype_bytes(v->type->dtype), by_element, n = 16 / elem;
+    if (!group_is_odd(c, i, v, axis)) return;
+    g->unfit |= !kernel_may_shift(c->f, c->p, i) || (g->odd && g->odd_axis != axis);
+    if (g->unfit) return;
+    g->odd_axis = axis;
+    int64_t all = type_elements(v->type);
+    int64_t rows = all / v->type->shape[axis], row = (v->type->shape[axis] + n - 1) / n, vectors = rows * row;
+    int64_t beside = rows < c->p->warps ? (c->p->warps + rows - 1) / rows : 1; /* warps to a row */
+    int chain = (int)((row + beside * c->p->target->wave - 1) / (beside * c->p->target->wave));
+    g->shifted += vectors * kernel_shift_cost(c->f, i, chain, &by_element);
+    g->by_element += vectors * by_element;
+    g->odd = true;
+}
+
+const LayoutShared *group_copied(Layouter *c, const Instr *copy)
+{ return layouts_shared(&c->p->layouts, ir_operand(copy, 0)->type); }
+
+static void note_anchors(void *user, Instr *i)
+{
+    Layouter *c = user;
+    bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED, mma = i->op == OP_MMA_SYNC || wgmma;
+    for (int k = 0; k < i->n_results; k++) note_shape(c, &i->results[k], mma);
+    for (int b = 0; b < i->n_blocks; b++)
+        for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
+    if (mma) {
+        Group *g = group_of(c, ir_result(i));
+        const char *name = ir_attr(i, ATTR_INSTR)->s;
+        g->mma = true;
+        if (wgmma) g->rows = true; /* warpgroups side by side in M: each reads all of B once */
+        if (!strcmp(name, "fma")) g->plain = i;
+        else if (!g->native) {
+            g->kind = kernel_mma_kind(c->s, name);
+            g->native = true;
+        }
+        if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
+            group_of(c, ir_operand(i, 0))->left = i;
+        for (int k = 0; k < 2; k++) { /* a product feeding a product: keep its rows together */
+            Value *v = ir_operand(i, k);
+            while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
+            if (group_takes(v)) group_of(c, v)->rows = true;
+        }
+    }
+    if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes(ir_operand(i, 0)) &&
+        ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
+        group_of(c, ir_operand(i, 0))->rows = true;
+    if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN ||
+        i->op == OP_SORT || i->op == OP_TOPK) {
+        if (group_takes(ir_operand(i, 0))) group_of(c, ir_operand(i, 0))->ordered = true;
+        if (group_takes(ir_result(i))) group_of(c, ir_result(i))->ordered = true;
+    }
+    if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
+    if (i->op == OP_RESHAPE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0))) {
+        group_of(c, ir_result(i))->reshape = i;
+        group_of(c, ir_operand(i, 0))->reshape_to = i;
+    }
+    for (int k = 2; i->op == OP_COPY && k < i->n_operands;
+        k++) { /* positions: where the threads that copy have their rows */
+        if (!group_takes(ir_operand(i, k))) continue;
+        Group *g = group_of(c, ir_operand(i, k));
+        g->access_bytes = INT32_MAX;
+        g->unit = group_copied(c, i)->order[0];
+        g->access_elem = dtype_bytes(ir_operand(i, 0)->type->dtype);
+        g->access_width = 16;
+    }
+    MemParts m;
+    if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
+        for (int k = 0; k < i->n_operands + i->n_results; k++) {
+            const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
+            if (group_takes(v)) group_of(c, v)->unfit = true;
+        }
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
+        Value *v = m.result ? m.result : m.values[0];
+        int axis;
+        kernel_unit_axis(c->f, i, &axis);
+        if (!group_takes(v) || axis < 0) return;
+        Group *g = group_of(c, v);
+        /* A load decides before a store of equal size: a store can stage its value. */
+        if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
+        int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
+        note_shift(c, g, i, v, axis);
+        if (bytes > g->access_bytes) {
+            g->access_bytes = bytes;
+            g->unit = axis;
+            g->access_elem = dtype_bytes(v->type->dtype);
+            g->access_width = kernel_access_bytes(c->f, i);
+        }
+    }
+}
+
+/* Index tiles and values of gathers, scatters and atomics meet element by element: one layout for all of
+ * them. */
+static void link_indexed(void *user, Instr *i)
+{
+    Layouter *c = user;
+    MemParts m;
+    if (i->op == OP_LOAD || i->op == OP_STORE || !ir_mem_parts(i, &m)) return;
+    for (int k = 0; k < m.rank; k++)
+        for (int j = 0; j < 2; j++) {
+            if (m.result) unite(c, m.result, m.idx[k]);
+            if (m.values[j]) unite(c, m.values[j], m.idx[k]);
+            if (m.mask) unite(c, m.mask, m.idx[k]);
+            unite(c, m.idx[0], m.idx[k]);
+            if (m.result && m.values[j]) unite(c, m.result, m.values[j]);
+        }
+}
+
+void group_all(Layouter *c)
+{
+    c->n = c->f->module->next_id;
+    c->g = arena_array(&c->s->arena, Group, c->n);
+    for (uint32_t i = 0; i < c->n; i++) c->g[i].parent = (int)i;
+    ir_walk(c->f->body, link_values, c);
+    ir_walk(c->f->body, link_indexed, c);
+    ir_walk(c->f->body, note_anchors, c);
+}

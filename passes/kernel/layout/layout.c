@@ -1,0 +1,294 @@
+/* layout: a layout for every tile that lives in registers.
+ *
+ *   %s = mma_sync %a, %b, %c              ->  f32[128, 64]@#mma<m16n8k16, c, ...>
+ *   %m = reduce_max %s {axis = 1}         ->  f32[128, 1]@#slice<axis=1, keep, #mma<...>>
+ *
+ * ValueList that meet in element-wise operations, loops and ifs form a group; a group gets one family (the
+ * fragments of its matrix product, else blocked along the unit-stride axis of its widest memory access), and
+ * each value the family's layout of its own shape: an axis of extent 1 is a slice of the group's box, so a
+ * row statistic lies where its tile's rows lie. Cheap functions of coordinates (masks, index tiles,
+ * constants) get none: they stay virtual and are evaluated by each user. Where a user needs another layout
+ * than a value has, a `convert` (or, for virtual values, `materialize`) goes in between; a `materialize` too
+ * where a user takes a broadcast whole (ir/held.c). Operations that move elements between positions (reshape,
+ * permute, concat, slice, sort, scan, ...) take any layouts. */
+#include "passes/kernel/layout/groups.h"
+
+static void assign_all(void *user, Instr *i)
+{
+    Layouter *c = user;
+    for (int k = 0; k < i->n_results; k++) group_assign(c, &i->results[k]);
+    for (int b = 0; b < i->n_blocks; b++)
+        for (int k = 0; k < i->blocks[b]->n_args; k++) group_assign(c, i->blocks[b]->args[k]);
+}
+
+/* --- second walk: operands get the layouts their users need ------------------------------------------ */
+
+static Value *as(Layouter *c, Builder *b, Value *v, const Layout *l)
+{
+    const Type *t = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), l);
+    if (v->type == t) return v;
+    if (v->type->layout && layout_equal(layouts_get(&c->p->layouts, v->type), l)) return v;
+    return ir_emit(b, v->type->layout ? OP_CONVERT : OP_MATERIALIZE, &v, 1, NO_ATTRS, t);
+}
+
+void layouter_need(Layouter *c, Instr *i, int k, const Layout *l)
+{
+    Builder b = ir_before(i);
+    Value *v = ir_operand(i, k), *w = as(c, &b, v, l);
+    if (w != v) ir_set_operand(i, k, w);
+}
+
+void layouter_need_any(Layouter *c, Instr *i, int k)
+{
+    Value *v = ir_operand(i, k);
+    if (v->type->kind != TYPE_TILE || v->type->layout) return;
+    Group g = { .rank = v->type->rank };
+    layouter_need(c, i, k, group_blocked(c, &g, v->type->rank, v->type->shape));
+}
+
+/* The result of i as computed lies in `natural`; users see the assigned layout. */
+void layouter_result_in(Layouter *c, Instr *i, int k, const Layout *natural)
+{
+    Value *r = &i->results[k];
+    const Type *want = r->type,
+               *t = layouts_typed(&c->p->layouts, type_with_layout(c->s, want, NULL), natural);
+    if (want == t || !want->layout || layout_equal(layouts_get(&c->p->layouts, want), natural)) {
+        r->type = t;
+        return;
+    }
+    r->type = t;
+    Builder b = ir_after(i);
+    Instr *conv = ir_build(&b, OP_CONVERT, &r, 1, NO_ATTRS, &want, 1);
+    Value *w = ir_result(conv);
+    ir_replace(r, w);
+    ir_set_operand(conv, 0, r);
+}
+
+static void carried_operands(Layouter *c, Instr *y, int first, Value *const *like, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (like[k]->type->kind == TYPE_TILE)
+            layouter_need(c, y, k + first, layouts_get(&c->p->layouts, like[k]->type));
+}
+
+static const Layout *fragment(Layouter *c, Instr *mma, int k)
+{
+    const Type *t = ir_operand(mma, k)->type;
+    return group_fragment(c, mma, k, (int32_t[]){ (int32_t)t->shape[0], (int32_t)t->shape[1] });
+}
+
+static void fix_combine(Layouter *c, Instr *i)
+{
+    if (!ir_attr(i, ATTR_AXIS)) {
+        layouter_need(c, i, 0, layouts_get(&c->p->layouts, ir_result(i)->type));
+        return;
+    }
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)ir_attr_int(i, ATTR_COUNT, 1);
+    const Layout *l = layouts_get(&c->p->layouts, ir_result(i)->type),
+                 *whole = layout_concat(&c->s->arena, l, axis, n);
+    if (!whole) {
+        l = group_undivided(c, ir_result(i)->type, axis);
+        whole = l ? layout_concat(&c->s->arena, l, axis, n) : NULL;
+        if (!whole)
+            ir_fail(
+                c->s, i->loc, "no layout for the slices of %s", type_string(c->s, ir_operand(i, 0)->type));
+        layouter_result_in(c, i, 0, l);
+    }
+    layouter_need(c, i, 0, whole);
+}
+
+static void fix(Layouter *c, Block *blk);
+
+/* All tiles of a gather, scatter or atomic in one layout; virtual ones stay virtual unless there is no other.
+ */
+static void fix_indexed(Layouter *c, Instr *i)
+{
+    LayoutTable *lt = &c->p->layouts;
+    const Layout *l = NULL;
+    int tile = -1;
+    for (int k = 0; k < i->n_results && !l; k++)
+        if (i->results[k].type->kind == TYPE_TILE && i->results[k].type->layout)
+            l = layouts_get(lt, i->results[k].type);
+    for (int k = i->n_operands; k-- > 1 && !l;) {
+        const Type *t = ir_operand(i, k)->type;
+        if (t->kind != TYPE_TILE) continue;
+        tile = k;
+        if (t->layout) l = layouts_get(lt, t);
+    }
+    if (!l && tile >= 0) {
+        layouter_need_any(c, i, tile);
+        l = layouts_get(lt, ir_operand(i, tile)->type);
+    }
+    for (int k = 1; l && k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE && ir_operand(i, k)->type->layout)
+            layouter_need(c, i, k, l);
+}
+
+static void fix_instr(Layouter *c, Instr *i)
+{
+    Arena *a = &c->s->arena;
+    LayoutTable *lt = &c->p->layouts;
+    switch ((int)i->op) {
+    case OP_FOR: carried_operands(c, i, 3, i->blocks[0]->args + 1, i->n_results); break;
+    case OP_WHILE: carried_operands(c, i, 0, i->blocks[0]->args, i->n_results); break;
+    case OP_YIELD: {
+        Instr *p = i->block->parent;
+        if (!p || p->op == OP_REDUCE || p->op == OP_SCAN) return;
+        if (p->op == OP_FOR) carried_operands(c, i, 0, p->blocks[0]->args + 1, p->n_results);
+        else if (p->op == OP_WHILE) carried_operands(c, i, 0, p->blocks[0]->args, p->n_results);
+        else
+            for (int k = 0; k < p->n_results; k++)
+                if (p->results[k].type->kind == TYPE_TILE)
+                    layouter_need(c, i, k, layouts_get(lt, p->results[k].type));
+        return;
+    }
+    case OP_CONDITION:
+        carried_operands(c, i, 1, i->block->parent->blocks[1]->args, i->n_operands - 1);
+        return;
+    case OP_BROADCAST:
+        if (ir_result(i)->type->layout) {
+            const Layout *l = layouts_get(lt, ir_result(i)->type);
+            for (int x = 0; x < ir_result(i)->type->rank; x++)
+                if (ir_operand(i, 0)->type->shape[x] == 1 && ir_result(i)->type->shape[x] != 1)
+                    l = layout_slice(a, l, x, true);
+            if (ir_operand(i, 0)->type->layout) layouter_need(c, i, 0, l);
+        }
+        return;
+    case OP_REDUCE_SUM:
+    case OP_REDUCE_PROD:
+    case OP_REDUCE_MAX:
+    case OP_REDUCE_MIN:
+    case OP_REDUCE_ANY:
+    case OP_REDUCE_ALL:
+    case OP_REDUCE:
+    case OP_ARGMAX:
+    case OP_ARGMIN: {
+        layouter_need_any(c, i, 0);
+        const Layout *l = layouts_get(lt, ir_operand(i, 0)->type);
+        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+        if (ir_result(i)->type->kind == TYPE_TILE)
+            layouter_result_in(c, i, 0, layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
+        break;
+    }
+    case OP_SCAN:
+    case OP_SCAN_SUM:
+    case OP_SCAN_PROD:
+    case OP_SCAN_MAX: {
+        const Layout *l =
+            kernel_row_layout(a, c->p, ir_operand(i, 0)->type, (int)ir_attr_int(i, ATTR_AXIS, 0));
+        if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
+        layouter_need(c, i, 0, l);
+        layouter_result_in(c, i, 0, l);
+        break;
+    }
+    case OP_LOAD:
+        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
+        layouter_fix_load(c, i);
+        return;
+    case OP_STORE:
+        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
+        if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
+        layouter_store_layout(c, i);
+        layouter_fix_store(c, i);
+        return;
+    case OP_COPY:
+        for (int k = 2; k < i->n_operands; k++)
+            if (group_takes(ir_operand(i, k)))
+                layouter_need(c, i, k,
+                    kernel_copy_layout(
+                        a, ir_operand(i, 0)->type, group_copied(c, i), c->p->target->wave, c->p->warps));
+        return;
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_ATOMIC_RMW:
+    case OP_ATOMIC_CAS: fix_indexed(c, i); return;
+    case OP_MMA_SYNC: {
+        if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) {
+            layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+            for (int k = 0; k < 2; k++) layouter_need_any(c, i, k);
+        } else {
+            for (int k = 0; k < 3; k++) {
+                Value *v = ir_operand(i, k);
+                if (v->type->kind != TYPE_TILE) continue;
+                /* AMD: lanes of a fragment have 16 bytes along K: loaded as it lies */
+                if (k < 2 && c->p->target->kind == TARGET_HIP && v->def && v->def->op == OP_LOAD &&
+                    ir_use_count(v) == 1)
+                    v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, k));
+                layouter_need(c, i, k, fragment(c, i, k));
+            }
+            layouter_result_in(c, i, 0, fragment(c, i, 2));
+            ir_set_attr(c->s, i, a_int(ATTR_COUNT, group_of(c, ir_result(i))->warps[1]));
+        }
+        return;
+    }
+    case OP_WGMMA:
+    case OP_WGMMA_PROMOTED:
+        if (!kernel_is_zero(ir_operand(i, 2)))
+            layouter_need(c, i, 2,
+                layouts_get(lt, ir_result(i)->type)); /* a virtual zero: the first step does not add */
+        if (ir_operand(i, 0)->type->kind == TYPE_TILE) {
+            Value *v = ir_operand(i, 0); /* read from a slot for this product alone: as it wants it */
+            if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1)
+                v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
+            layouter_need(c, i, 0, fragment(c, i, 0));
+        }
+        return;
+    case OP_OPAQUE:
+        if (ir_result(i)->type->layout) layouter_need(c, i, 0, layouts_get(lt, ir_result(i)->type));
+        return;
+    case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
+    case OP_RING_READ: {
+        int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
+        const Layout *l = layout_concat(
+            a, kernel_slot_fragments(c->s, c->p, i, (int)(ir_result(i)->type->shape[1] / parts)), 1, parts);
+        if (!layout_equal(l, layouts_get(lt, ir_result(i)->type))) layouter_result_in(c, i, 0, l);
+        return;
+    }
+    case OP_CONVERT:
+    case OP_MATERIALIZE: return;
+    default: break;
+    }
+    if (op_info[i->op].flags & OPF_ELEM) {
+        if (i->n_results && ir_result(i)->type->layout)
+            for (int k = 0; k < i->n_operands; k++)
+                if (ir_operand(i, k)->type->layout)
+                    layouter_need(c, i, k, layouts_get(lt, ir_result(i)->type));
+    } else if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_RESHAPE && i->op != OP_PERMUTE) {
+        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
+    } else if ((i->op == OP_RESHAPE || i->op == OP_PERMUTE) && ir_result(i)->type->layout) {
+        layouter_need_any(c, i, 0);
+    }
+    for (int k = 0; k < i->n_blocks; k++) fix(c, i->blocks[k]);
+}
+
+static void fix(Layouter *c, Block *blk)
+{
+    for (Instr *i = blk->first, *next; i; i = next) {
+        next = i->next;
+        fix_instr(c, i);
+    }
+}
+
+/* --- third walk: what an operation takes whole is put into registers (ir/held.c) --------------------- */
+
+static void hold(void *user, Instr *i)
+{
+    (void)user;
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *v = ir_operand(i, k);
+        if (!ir_held_operand(i, k) || ir_is_held(v)) continue;
+        Builder b = ir_before(i);
+        ir_set_operand(i, k, ir_emit(&b, OP_MATERIALIZE, &v, 1, NO_ATTRS, v->type));
+    }
+}
+
+void kernel_layout(Session *s, Func *f, KernelPlan *p)
+{
+    Layouter c = { .s = s, .f = f, .p = p };
+    group_all(&c);
+    ir_walk(f->body, assign_all, &c);
+    fix(&c, f->body);
+    ir_walk(f->body, hold, NULL);
+    kernel_bulk_loads(s, f, p);
+    kernel_shift_note(s, f, p);
+}

@@ -1,0 +1,254 @@
+/* layout_table.c: the table between layout texts on types and layout structures; small queries shared by the
+ * kernel passes. */
+#include "passes/kernel/kernel.h"
+#include "ir/range.h"
+
+static size_t row_of(LayoutTable *t, const char *text)
+{
+    for (size_t i = 0; i < t->rows.len; i++)
+        if (t->rows.data[i].text == text) return i;
+    __typeof__(*t->rows.data) row = { text, NULL, NULL };
+    vec_push(&t->session->arena, &t->rows, row);
+    return t->rows.len - 1;
+}
+
+const Layout *layouts_get(LayoutTable *t, const Type *type)
+{
+    if (!type->layout) ir_fail(t->session, (Loc){ 0 }, "%s has no layout", type_string(t->session, type));
+    size_t r = row_of(t, type->layout);
+    if (!t->rows.data[r].layout) {
+        const char *end, *err = NULL;
+        t->rows.data[r].layout = layout_parse(&t->session->arena, type->layout, &end, &err);
+        if (!t->rows.data[r].layout)
+            ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
+    }
+    return t->rows.data[r].layout;
+}
+
+const LayoutShared *layouts_shared(LayoutTable *t, const Type *type)
+{
+    if (!type->layout) ir_fail(t->session, (Loc){ 0 }, "%s has no layout", type_string(t->session, type));
+    size_t r = row_of(t, type->layout);
+    if (!t->rows.data[r].shared) {
+        const char *end, *err = NULL;
+        t->rows.data[r].shared = layout_shared_parse(&t->session->arena, type->layout, &end, &err);
+        if (!t->rows.data[r].shared)
+            ir_fail(t->session, (Loc){ 0 }, "layout %s: %s", type->layout, err ? err : "malformed");
+    }
+    return t->rows.data[r].shared;
+}
+
+const char *layouts_text(LayoutTable *t, const Layout *l)
+{
+    for (size_t i = 0; i < t->rows.len; i++)
+        if (t->rows.data[i].layout && layout_equal(t->rows.data[i].layout, l)) return t->rows.data[i].text;
+    char room[512], *buf = room;
+    size_t n = layout_print(l, room, sizeof room);
+    if (n >= sizeof room) {
+        buf = arena_alloc(&t->session->arena, n + 1);
+        layout_print(l, buf, n + 1);
+    }
+    const char *text = session_intern(t->session, buf, n);
+    size_t r = row_of(t, text);
+    t->rows.data[r].layout = l;
+    return text;
+}
+
+const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
+{
+    char room[256], *buf = room;
+    size_t n = layout_shared_print(l, room, sizeof room);
+    if (n >= sizeof room) {
+        buf = arena_alloc(&t->session->arena, n + 1);
+        layout_shared_print(l, buf, n + 1);
+    }
+    const char *text = session_intern(t->session, buf, n);
+    size_t r = row_of(t, text);
+    t->rows.data[r].shared = l;
+    return text;
+}
+
+const Type *layouts_typed(LayoutTable *t, const Type *type, const Layout *l)
+{ return type_with_layout(t->session, type, layouts_text(t, l)); }
+
+/* Reshape that only adds or drops axes of extent 1. */
+static bool unit_reshape(const Type *a, const Type *b)
+{
+    int i = 0, j = 0, ra = a->kind == TYPE_SCALAR ? 0 : a->rank, rb = b->kind == TYPE_SCALAR ? 0 : b->rank;
+    for (;;) {
+        while (i < ra && a->shape[i] == 1) i++;
+        while (j < rb && b->shape[j] == 1) j++;
+        if (i == ra || j == rb) return i == ra && j == rb;
+        if (a->shape[i++] != b->shape[j++]) return false;
+    }
+}
+
+/* Every user computes it again, and every use of a part in it: `left` bounds what that comes to. */
+static bool is_cheap(const Value *v, int *left)
+{
+    if (v->type->kind == TYPE_SCALAR) return true;
+    const Instr *d = v->def;
+    if (!d || --*left < 0) return false;
+    switch ((int)d->op) {
+    case OP_SPLAT:
+    case OP_ARANGE: return true;
+    case OP_RESHAPE:
+        return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE &&
+               is_cheap(ir_operand(d, 0), left);
+    case OP_BROADCAST:
+    case OP_PERMUTE: return is_cheap(ir_operand(d, 0), left);
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_REM:
+    case OP_AND:
+    case OP_OR:
+    case OP_XOR:
+    case OP_NOT:
+    case OP_NEG:
+    case OP_EQ:
+    case OP_NE:
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_CAST:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_WHERE:
+    case OP_SHL:
+    case OP_SHR:
+        for (int k = 0; k < d->n_operands; k++)
+            if (!is_cheap(ir_operand(d, k), left)) return false;
+        return true;
+    default: return false;
+    }
+}
+
+bool kernel_is_cheap(const Value *v)
+{
+    int left = 512;
+    return is_cheap(v, &left);
+}
+
+bool kernel_is_zero(const Value *v)
+{
+    double f;
+    int64_t k;
+    return kernel_is_cheap(v) &&
+           ((ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f)) || (ir_is_const(v, &k) && k == 0));
+}
+
+int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
+{
+    MemParts p;
+    int unit = -1;
+    if (kernel_copies(mem->op)) {
+        p.param = ir_operand(mem, 1)->index;
+        p.rank = ir_operand(mem, 1)->type->rank;
+    } else if (!ir_mem_parts(mem, &p)) return -1;
+    for (int a = 0; a < p.rank; a++)
+        if (f->params[p.param].stride[a] == 1) unit = a;
+    if (unit < 0) unit = p.rank - 1;
+    if (tile_axis) {
+        *tile_axis = -1;
+        const Attr *e = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
+        int at = 0;
+        for (int a = 0; e && a < p.rank; a++) {
+            if (e->v[a] == -1) continue;
+            if (a == unit) *tile_axis = at;
+            at++;
+        }
+        if (o && *tile_axis >= 0)
+            for (int i = 0; i < o->n; i++)
+                if (o->v[i] == *tile_axis) {
+                    *tile_axis = i;
+                    break;
+                }
+    }
+    return unit;
+}
+
+enum { DIV_ANY = 1 << 30 }; /* zero is divisible by everything */
+
+static int64_t divisor(const Func *f, const Value *v, int depth)
+{
+    int64_t c;
+    const Instr *d = v->def;
+    if (!d || depth > 12) {
+        /* A loop counter from lo in steps of step. */
+        if (!d && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 && depth <= 12)
+            return range_gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1),
+                divisor(f, ir_operand(v->block->parent, 2), depth + 1));
+        return 1;
+    }
+    if (ir_is_const(v, &c)) return c ? (c < 0 ? -c : c) : DIV_ANY;
+    switch ((int)d->op) {
+    case OP_DIM: return f->dims[ir_attr_int(d, ATTR_DIM, 0)].div;
+    case OP_STRIDE: return f->params[ir_attr_int(d, ATTR_PARAM, 0)].stride_div[ir_attr_int(d, ATTR_AXIS, 0)];
+    case OP_MUL: {
+        int64_t a = divisor(f, ir_operand(d, 0), depth + 1), b = divisor(f, ir_operand(d, 1), depth + 1);
+        return a >= DIV_ANY || b >= DIV_ANY || a * b >= DIV_ANY ? DIV_ANY : a * b;
+    }
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX:
+        return range_gcd(divisor(f, ir_operand(d, 0), depth + 1), divisor(f, ir_operand(d, 1), depth + 1));
+    case OP_WHERE:
+        return range_gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
+    case OP_CAST:
+        return dtype_is_int(ir_operand(d, 0)->type->dtype) ? divisor(f, ir_operand(d, 0), depth + 1) : 1;
+    case OP_SHL:
+        return ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20
+                   ? divisor(f, ir_operand(d, 0), depth + 1) << c
+                   : 1;
+    default: return 1;
+    }
+}
+
+int64_t kernel_divisor(const Func *f, const Value *v)
+{
+    int64_t d = divisor(f, v, 0);
+    return d < 1 ? 1 : d;
+}
+
+bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
+{
+    MemParts m;
+    if (!ir_mem_parts(mem, &m)) return false;
+    return kernel_divisor(f, m.idx[unit]) * dtype_bytes(f->params[m.param].type->dtype) % 16 == 0 ||
+           ir_attr_int(mem, ATTR_ALIGN, 1) % 16 == 0;
+}
+
+int kernel_access_bytes(const Func *f, const Instr *mem)
+{
+    MemParts m;
+    if (kernel_copies(mem->op)) {
+        m.param = ir_operand(mem, 1)->index;
+        m.rank = ir_operand(mem, 1)->type->rank;
+        for (int a = 0; a < m.rank; a++) m.idx[a] = ir_operand(mem, 2 + a);
+    } else if (!ir_mem_parts(mem, &m)) return 0;
+    const Param *p = &f->params[m.param];
+    const Attr *steps = ir_attr(mem, ATTR_STEPS);
+    int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);
+    if (p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
+    int64_t align = range_gcd(p->align, 16);
+    for (int a = 0; a < m.rank; a++)
+        align = range_gcd(align, elem * (a == unit                         ? kernel_divisor(f, m.idx[a])
+                                            : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
+                                                                           : p->stride_div[a]));
+    if (ir_attr_int(mem, ATTR_MASKED, 1)) { /* a vector must lie wholly in or out of range */
+        const Dim *d = &f->dims[p->dims[unit]];
+        align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
+    }
+    return align > elem ? (int)align : elem;
+}
+
+LayoutMma kernel_mma_kind(Session *s, const char *name)
+{
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
+        if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) return (LayoutMma)k;
+    ir_fail(s, (Loc){ 0 }, "no matrix instruction %s", name);
+}

@@ -1,0 +1,129 @@
+/* sectors.c: of layout: where loads and stores want their values, so that whole sectors move. */
+#include "passes/kernel/layout/groups.h"
+
+/* Bytes moved per byte of 32-byte sectors touched, in percent, when one warp stores its register vectors with
+ * unit stride along `axis` and rows far apart. */
+static int sector_use(const Layout *l, int axis, int bytes, int width)
+{
+    LayoutVector v;
+    int32_t c[TILE_MAX_RANK];
+    int64_t seen[64 * 4];
+    int n = 0, lanes = (int)layout_lanes(l);
+    layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
+    for (int lane = 0; lane < lanes; lane++) {
+        layout_element(l, 0, (uint32_t)lane, 0, 0, c);
+        int64_t row = 0;
+        for (int a = 0; a < l->rank; a++)
+            if (a != axis) row = row * 65536 + c[a];
+        for (uint32_t b = 0; b < v.bytes || b == 0; b += 32) {
+            int64_t sector = row * (1 << 20) + ((int64_t)c[axis] * bytes + b) / 32;
+            bool found = false;
+            for (int k = 0; k < n; k++) found |= seen[k] == sector;
+            if (!found && n < 256) seen[n++] = sector;
+        }
+    }
+    int64_t moved = (int64_t)v.bytes * lanes;
+    int use = (int)(moved * 100 / (32 * (int64_t)n));
+    return use > 100 ? 100 : use;
+}
+
+/* An accumulator's rows are spread in pairs over the lanes: lanes exchange registers so that each stores 16
+ * bytes at once. */
+void layouter_store_layout(Layouter *c, Instr *i)
+{
+    MemParts m;
+    int axis, unit = kernel_unit_axis(c->f, i, &axis);
+    ir_mem_parts(i, &m);
+    const Type *t = m.values[0]->type;
+    const Param *p = &c->f->params[m.param];
+    if (t->kind != TYPE_TILE || !t->layout || axis < 0 || p->stride[unit] != 1 || p->align < 16) return;
+    int bytes = dtype_bytes(t->dtype);
+    const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
+    if (!v || layout_equal(l, v)) return;
+    if (sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
+        layouter_need(c, i, m.rank + 1, v);
+}
+
+/* Is the value in a layout from which the store goes by aligned vectors for less than by element? */
+static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis)
+{
+    ShiftChain s;
+    int heads = 0, by_element;
+    if (!kernel_shift_chain(
+            &c->s->arena, layouts_get(&c->p->layouts, v->type), axis, dtype_bytes(v->type->dtype), &s))
+        return false;
+    for (int k = 0; k < s.vectors; k++) heads += s.before[k] < 0;
+    int cost = kernel_shift_cost(c->f, store, s.vectors / heads, &by_element);
+    return cost <
+           by_element +
+               (s.vectors > heads
+                       ? 12
+                       : 0); /* and the conversion to a layout from which elements are stored side by side */
+}
+
+/* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the
+ * warp if that suffices, else by way of shared memory. */
+void layouter_fix_store(Layouter *c, Instr *i)
+{
+    MemParts m;
+    int axis;
+    ir_mem_parts(i, &m);
+    Value *v = m.values[0];
+    if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
+    int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype),
+        width = kernel_access_bytes(c->f, i);
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    if (axis >= 0 && group_is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) &&
+        shift_pays(c, i, v, axis))
+        return;
+    if (axis >= 0 && c->p->filler_warps && group_is_odd(c, i, v, axis) &&
+        kernel_may_shift(c->f, c->p, i)) { /* shared memory is the rings' and their stages' */
+        ShiftChain chain;
+        const Layout *runs = kernel_shift_runs(&c->s->arena,
+            layout_vectorize(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, bytes, 16), axis);
+        if (runs && kernel_shift_chain(&c->s->arena, runs, axis, bytes, &chain)) {
+            for (int k = 0; k < i->n_operands; k++)
+                if (ir_operand(i, k) == v) layouter_need(c, i, k, runs);
+            return;
+        }
+    }
+    if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 ||
+        (steps && steps->v[unit] != 1))
+        return;
+    const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
+    int now = sector_use(l, axis, bytes, width);
+    if (now >= 90) return;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
+    if (w && w != l && sector_use(w, axis, bytes, width) >= 90) best = w;
+    if (!best) {
+        int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
+        order[n++] = axis;
+        for (int a = v->type->rank - 1; a >= 0; a--)
+            if (a != axis) order[n++] = a;
+        for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
+        w = layout_coalesced(
+            &c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
+        if (w && sector_use(w, axis, bytes, width) >= 2 * now) best = w;
+    }
+    for (int k = 0; best && k < i->n_operands; k++)
+        if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
+}
+
+/* A load in a layout from which lanes would read pieces of sectors: read in wide pieces, then exchanged
+ * within warps. */
+void layouter_fix_load(Layouter *c, Instr *i)
+{
+    int axis, width = kernel_access_bytes(c->f, i);
+    Value *v = ir_result(i);
+    kernel_unit_axis(c->f, i, &axis);
+    if (v->type->kind != TYPE_TILE || !v->type->layout || axis < 0 || width < 16 ||
+        type_elements(v->type) < 256)
+        return;
+    int bytes = dtype_bytes(v->type->dtype);
+    const Layout *l = layouts_get(&c->p->layouts, v->type);
+    if (v->type->shape[axis] * bytes < 32 || sector_use(l, axis, bytes, width) >= 90) return;
+    const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
+    if (w && !layout_equal(l, w) && sector_use(w, axis, bytes, width) >= 90 &&
+        layout_convert_within(&c->s->arena, w, l, bytes))
+        layouter_result_in(c, i, 0, w);
+}

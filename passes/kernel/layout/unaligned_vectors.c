@@ -1,0 +1,186 @@
+/* unaligned_vectors.c: rows that begin at no multiple of 16 bytes, as those of 1009 f16.
+ *
+ *   load X[r, :]  (rows of 2018 bytes)    ->  two aligned vectors of 16 bytes around each run of 16 bytes,
+ *                 funnelled into place
+ *   store Y[r, :]                         ->  each lane rotates its run, takes what it lacks of an aligned
+ *                                         vector from the lane before, stores vectors
+ *
+ * Here is decided what goes so and in which layout; backends/gpu/emit_shift.c writes it. By element a warp
+ * moves 64 bytes with an instruction where elements have 2 (H100, rows of 1009: 0.93 to 0.95 of copy).
+ * Requires elements of 1 to 4 bytes in a row of stride 1, read from a tensor that the kernel only reads: what
+ * lies around a row is read with it, within the tensor. Stores write no byte beside the row. Not for AMD:
+ * under HSA an instruction loads or stores 16 bytes from anywhere (LLVM's unaligned-access-mode; of a vector
+ * aligned to 2 bytes clang 22 makes one global_load_dwordx4, gfx90a to gfx1100), so that nothing is to be
+ * shifted. The emission does not make use of it yet: there such rows go by element. */
+#include "passes/kernel/kernel.h"
+
+bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
+{
+    MemParts m;
+    int axis, unit = kernel_unit_axis(f, mem, &axis);
+    if (p->options.no_shift || p->target->kind != TARGET_CUDA ||
+        (mem->op != OP_LOAD && mem->op != OP_STORE) || !ir_mem_parts(mem, &m) || axis < 0)
+        return false;
+    const Param *q = &f->params[m.param];
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    const Attr *steps = ir_attr(mem, ATTR_STEPS);
+    int bytes = dtype_bytes(t->dtype);
+    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || bytes > 4 || q->stride[unit] != 1 ||
+        (steps && steps->v[unit] != 1))
+        return false;
+    return (mem->op == OP_STORE || q->kind == PARAM_IN) && t->shape[axis] * bytes >= 128;
+}
+
+/* Instructions, and half as much for each 128 bytes that pass L1: 16 bytes a lane are four of those, and
+ * elements of 2 bytes half of one each. A load of a run is two; a store is one, four exchanges, and six at
+ * each end of a chain. */
+int kernel_shift_cost(const Func *f, const Instr *mem, int chain, int *by_element)
+{
+    MemParts m;
+    ir_mem_parts(mem, &m);
+    const Param *q = &f->params[m.param];
+    int bytes = dtype_bytes(q->type->dtype), unit = kernel_unit_axis(f, mem, NULL);
+    bool aligned = q->align % 16 == 0 && kernel_divisor(f, m.idx[unit]) * bytes % 16 == 0;
+    for (int a = 0; a < m.rank; a++)
+        if (a != unit)
+            aligned &= (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * bytes % 16 == 0;
+    *by_element = 16 / bytes * 2 + 4;
+    if (aligned) return 6;
+    return mem->op == OP_LOAD ? 12 : 6 + 8 + 12 / chain;
+}
+
+static bool same_beside(const Layout *l, int axis, const int32_t *a, const int32_t *b)
+{
+    for (int d = 0; d < l->rank; d++)
+        if (d != axis && a[d] != b[d]) return false;
+    return true;
+}
+
+bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, ShiftChain *s)
+{
+    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK], x[TILE_MAX_RANK];
+    int n = 16 / elem_bytes, regs = (int)layout_regs(l);
+    *s = (ShiftChain){ .n = n, .vectors = regs / n, .lanes = 1 };
+    if (regs % n || !l->separable) return false;
+    for (int r = 0; r < regs; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, c);
+        layout_element(l, (uint32_t)(r / n * n), 0, 0, 0, from);
+        if (c[axis] != from[axis] + r % n || from[axis] % n || !same_beside(l, axis, c, from)) return false;
+    }
+    for (uint32_t lane = 1; lane < layout_lanes(l); lane *= 2) {
+        layout_element(l, 0, lane, 0, 0, c);
+        layout_element(l, 0, 0, 0, 0, from);
+        if (c[axis] == s->lanes * n && same_beside(l, axis, c, from) && (int)lane == s->lanes) s->lanes *= 2;
+        else if (c[axis] != from[axis] || same_beside(l, axis, c, from)) return false;
+    }
+    s->before = arena_array(a, int32_t, (size_t)s->vectors);
+    for (int v = 0; v < s->vectors; v++) {
+        s->before[v] = -1;
+        layout_element(l, (uint32_t)(v * n), 0, 0, 0, c);
+        for (int w = 0; w < s->vectors; w++) {
+            layout_element(l, (uint32_t)(w * n), 0, 0, 0, x);
+            if (x[axis] == c[axis] - n * s->lanes && same_beside(l, axis, c, x)) s->before[v] = w;
+        }
+    }
+    return true;
+}
+
+/* A row of its own: each warp has a part of it without gaps, so that what a store must do at the ends of a
+ * part is done once a warp. */
+static const Layout *parts_of_row(Arena *a, int32_t tile, int n, int lanes, int warps)
+{
+    enum { BITS = 16 };
+    int32_t reg[BITS], lane[BITS];
+    int nbit[LAYOUT_INPUTS] = { 0 }, run = n * lanes, each = (tile + run * warps - 1) / (run * warps);
+    for (int k = 1; k < n; k *= 2) reg[nbit[LAYOUT_REG]++] = k;
+    for (int k = n; k < run; k *= 2) lane[nbit[LAYOUT_LANE]++] = k;
+    const int32_t *basis[LAYOUT_INPUTS] = { reg, lane, NULL, NULL };
+    LayoutDigit d[2] = { { LAYOUT_REG, 0, each, run }, { LAYOUT_WARP, 0, warps, run * each } };
+    if (each == 1) return layout_from_basis(a, 1, &tile, nbit, basis, 1, d + 1);
+    return layout_from_basis(a, 1, &tile, nbit, basis, 2, d);
+}
+
+const Layout *kernel_shift_layout(Arena *a, const KernelPlan *p, int rank, const int32_t *tile,
+    const int32_t *order, int elem_bytes, int ctas)
+{
+    int32_t whole[TILE_MAX_RANK];
+    int n = 16 / elem_bytes, unit = order[0], lanes = p->target->wave, warps = p->warps * ctas;
+    if (rank == 1 && warps > 1 && tile[0] > n * lanes * warps)
+        return parts_of_row(a, tile[0], n, lanes, warps);
+    for (int d = 0; d < rank; d++) whole[d] = tile[d];
+    whole[unit] = (tile[unit] + n - 1) / n * n;
+    const Layout *l = layout_coalesced(a, rank, whole, order, elem_bytes, 16, lanes, warps);
+    LayoutVector v;
+    if (!l) return NULL;
+    layout_vector(l, unit, (uint32_t)elem_bytes, 16, 16, &v);
+    return v.bytes == 16 ? layout_with_tile(a, l, tile) : NULL;
+}
+
+const Layout *kernel_shift_runs(Arena *a, const Layout *l, int axis)
+{
+    int32_t basis[LAYOUT_INPUTS][LAYOUT_MAX_BITS][LAYOUT_MAX_RANK],
+        flat[LAYOUT_INPUTS][LAYOUT_MAX_BITS * LAYOUT_MAX_RANK];
+    const int32_t *in[LAYOUT_INPUTS];
+    int nbit[LAYOUT_INPUTS];
+    if (!l) return NULL;
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        nbit[k] = l->nbit[k];
+        for (int b = 0; b < nbit[k]; b++)
+            for (int d = 0; d < l->rank; d++)
+                basis[k][b][d] = (int32_t)(l->basis[k][b] >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    }
+    for (int to = 0; to < 4; to++) /* 1, 2, 4, .. along the axis: the lowest bits, in their order */
+        for (int b = to + 1; b < nbit[LAYOUT_REG]; b++) {
+            int32_t moved[LAYOUT_MAX_RANK];
+            bool pure = basis[LAYOUT_REG][b][axis] == 1 << to;
+            for (int d = 0; d < l->rank; d++) pure = pure && (d == axis || !basis[LAYOUT_REG][b][d]);
+            if (!pure) continue;
+            memcpy(moved, basis[LAYOUT_REG][b], sizeof moved);
+            memmove(basis[LAYOUT_REG][to + 1], basis[LAYOUT_REG][to], (size_t)(b - to) * sizeof moved);
+            memcpy(basis[LAYOUT_REG][to], moved, sizeof moved);
+        }
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        for (int b = 0; b < nbit[k]; b++)
+            memcpy(flat[k] + b * l->rank, basis[k][b], (size_t)l->rank * sizeof(int32_t));
+        in[k] = flat[k];
+    }
+    return layout_from_basis(a, l->rank, l->tile, nbit, in, l->ndigit, l->digit);
+}
+
+typedef struct Note {
+    Session *s;
+    const Func *f;
+    KernelPlan *p;
+    uint64_t named;
+    Text text;
+} Note;
+
+static void note_access(void *user, Instr *i)
+{
+    Note *n = user;
+    MemParts m;
+    ShiftChain chain;
+    int axis;
+    if (!kernel_may_shift(n->f, n->p, i)) return;
+    ir_mem_parts(i, &m);
+    kernel_unit_axis(n->f, i, &axis);
+    const Type *t = (m.result ? m.result : m.values[0])->type;
+    int bytes = dtype_bytes(t->dtype);
+    bool whole = kernel_access_bytes(n->f, i) >= 16 && t->shape[axis] * bytes % 16 == 0;
+    if (whole || !t->layout || ir_attr_int(i, ATTR_BULK, 0) || n->named >> m.param & 1 ||
+        !kernel_shift_chain(&n->s->arena, layouts_get(&n->p->layouts, t), axis, bytes, &chain))
+        return;
+    text_printf(&n->text, "%s%s", n->named ? ", " : "", n->f->params[m.param].name);
+    n->named |= 1ull << m.param;
+}
+
+void kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
+{
+    Note n = { .s = s, .f = f, .p = p };
+    text_init(&n.text, &s->arena);
+    if (f->n_params <= 64) ir_walk(f->body, note_access, &n);
+    if (n.named)
+        p->schedule = arena_printf(&s->arena,
+            "%s  shift: rows of %s by vectors of 16 bytes, shifted in registers where they begin anywhere\n",
+            p->schedule ? p->schedule : "", n.text.data);
+}

@@ -1,0 +1,128 @@
+/* promote: sums of fp8 products go on in f32 where the matrix unit adds them to fewer bits (ir/sums.def).
+ *
+ *     %c = mma_sync %a, %b, %acc
+ * becomes, for mma.sync,
+ *     %p = mma_sync %a, %b, zeros
+ *     %c = add %acc, %p
+ * and for wgmma (warp_specialization.c asks for it where it makes the product)
+ *     %c = wgmma_promoted %a, %b, %acc {promote = 128, count = columns}
+ *
+ * The unit then adds at most 128 products, beginning at zero, and everything else is an addition of f32: the
+ * error no longer grows with K. Products of one block that add to each other share a sum as long as their K
+ * together is 128 at most; a product of more is cut into parts of its K (`part`).
+ *
+ * wgmma_promoted needs registers for a second sum. It takes the product in groups of columns, so that the
+ * second sum has room beside the accumulators; while one warpgroup waits for a group and adds it, another
+ * one's products run.
+ *
+ * Requires fp8 operands and no `precision = fast_accum`. A product that begins at zero and whose K is 128 at
+ * most stays as it is. Every other product keeps its meaning; only where sums are rounded changes. */
+#include "passes/kernel/kernel.h"
+
+int kernel_promote_after(const KernelPlan *p, const Instr *product, const char *instr)
+{
+    const Type *a = ir_operand(product, 0)->type;
+    const UnitSum *u = target_unit_sum(p->target, instr);
+    bool fp8 = a->dtype == DT_F8E4M3 || a->dtype == DT_F8E5M2;
+    if (!u || !fp8 || p->options.no_promote) return 0;
+    if (ir_attr_int(product, ATTR_PRECISION, PRECISION_FULL) == PRECISION_FAST_ACCUM) return 0;
+    return kernel_is_zero(ir_operand(product, 2)) && a->shape[1] <= u->promote ? 0 : u->promote;
+}
+
+int kernel_promote_columns(const KernelPlan *p, int columns, int held)
+{
+    enum {
+        OTHERS = 32,
+        LEAST = 64
+    }; /* registers for addresses and counters; columns of a product that keeps the unit busy */
+    int room = (p->consumer_registers ? p->consumer_registers : p->target->max_registers) - OTHERS - held,
+        n = columns;
+    while (n / 2 > room && n % 16 == 0 && n / 2 >= LEAST) n /= 2;
+    return n;
+}
+
+/* --- mma.sync ---------------------------------------------------------------------------------------- */
+
+typedef struct Ctx {
+    Session *s;
+    KernelPlan *p;
+    InstrList products;
+} Ctx;
+
+static Value *zeros(Builder *b, const Type *t)
+{ return ir_splat(b, ir_const_float(b, t->dtype, 0), t->rank, t->shape); }
+
+static int64_t positions(const Instr *product) { return ir_operand(product, 0)->type->shape[1]; }
+
+static int after(const Ctx *c, const Instr *product)
+{ return kernel_promote_after(c->p, product, ir_attr(product, ATTR_INSTR)->s); }
+
+/* The product of this block that alone takes this one's sum, and adds to it. */
+static Instr *next_of(const Instr *product)
+{
+    const Use *u = ir_result(product)->uses;
+    bool adds = u && !u->next && u->user->op == OP_MMA_SYNC && u == &u->user->operands[2];
+    return adds && u->user->block == product->block ? u->user : NULL;
+}
+
+/* first .. last add to `start`: they begin at zero instead, and their sum is added to it. */
+static void add_apart(Value *start, Instr *first, Instr *last)
+{
+    Builder b = ir_before(first);
+    ir_set_operand(first, 2, zeros(&b, ir_result(first)->type));
+    if (kernel_is_zero(start)) return;
+    b = ir_after(last);
+    b.loc = last->loc;
+    Value *sum = ir_result(last), *all = ir_bin(&b, OP_ADD, start, sum);
+    all->name = sum->name;
+    ir_replace(sum, all);
+    ir_set_operand(all->def, 1, sum);
+}
+
+/* A product of more than n positions: one for each n of them. */
+static void cut(Ctx *c, Instr *product, int n)
+{
+    Value *sum = ir_operand(product, 2);
+    for (int64_t at = 0; at < positions(product); at += n) {
+        int64_t part[2] = { at, positions(product) - at < n ? positions(product) - at : n };
+        Builder b = ir_before(product);
+        ValueMap none;
+        value_map_init(&none, &c->s->arena);
+        Instr *one = ir_clone(&b, product, &none);
+        ir_set_attr(c->s, one, a_ints(ATTR_PART, part, 2));
+        ir_set_operand(one, 2, sum);
+        sum = ir_result(one);
+        add_apart(ir_operand(one, 2), one, one);
+        if (one->next != product) sum = ir_result(one->next); /* the addition */
+    }
+    ir_replace(ir_result(product), sum);
+    ir_erase(product);
+}
+
+static void promote_from(Ctx *c, size_t at, bool *done)
+{
+    Instr *first = c->products.data[at], *last = first, *next;
+    int n = after(c, first);
+    int64_t k = positions(first);
+    done[at] = true;
+    if (!n) return;
+    if (k > n) {
+        cut(c, first, n);
+        return;
+    }
+    while ((next = next_of(last)) && after(c, next) == n && k + positions(next) <= n) {
+        k += positions(next);
+        last = next;
+        for (size_t j = at; j < c->products.len; j++) done[j] |= c->products.data[j] == next;
+    }
+    add_apart(ir_operand(first, 2), first, last);
+}
+
+void kernel_promote(Session *s, Func *f, KernelPlan *p)
+{
+    Ctx c = { .s = s, .p = p };
+    ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
+    bool *done = arena_array(&s->arena, bool, c.products.len + 1);
+    for (size_t k = 0; k < c.products.len; k++)
+        if (!done[k]) promote_from(&c, k, done);
+}

@@ -1,0 +1,183 @@
+/* halves: a step with one product, whose left operand is computed from what is loaded, becomes a step with
+ * two, each of half of K.
+ *
+ *     w = load W[j, k +: 128]; b = load B[k +: 128, n]; acc = mma_sync f(w), b, acc
+ * becomes
+ *     w = load W[j, k +: 64]; b = load B[k +: 64, n]; acc = mma_sync f(w), b, acc
+ *     v = load W[j, k + 64 +: 64]; d = load B[k + 64 +: 64, n]; acc = mma_sync f(v), d, acc
+ *
+ * On the targets whose products are asynchronous: registers of a product in flight are not written, so the
+ * operand of the next one needs others (computed_operands.c); two products a step have them. Sums are added
+ * in the same order, so results are the same bits. A ring counts steps, so that loads keep as much on the
+ * way.
+ *
+ * Requires: nothing but element-wise operations, broadcasts and reshapes between the loads (and functions of
+ * coordinates) and the operand, and halves of K whose rows are 64 bytes at least. */
+#include "passes/kernel/pipeline/software_pipelining.h"
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+typedef struct Made {
+    const Value *of;
+    int axis;
+    Value *half;
+} Made;
+
+typedef struct Halves {
+    Session *s;
+    Func *f;
+    Instr *product;
+    int half;
+    bool make, loads;
+    VEC(Made) made;
+} Halves;
+
+static Value *half_of(Halves *h, Value *v, int axis, int depth);
+
+static const Type *half_type(Halves *h, const Type *t, int axis)
+{
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < t->rank; a++) shape[a] = t->shape[a] / (a == axis ? 2 : 1);
+    return type_tile(h->s, t->dtype, t->rank, shape);
+}
+
+static Value *clone_half(Halves *h, const Instr *i, Value *const *operands, int axis)
+{
+    ValueMap map;
+    Builder b = ir_before(h->product);
+    b.loc = i->loc;
+    value_map_init(&map, &h->s->arena);
+    for (int k = 0; k < i->n_operands; k++)
+        if (operands[k] != ir_operand(i, k)) value_map_set(&map, ir_operand(i, k), operands[k]);
+    Instr *made = ir_clone(&b, i, &map);
+    ir_result(made)->type = half_type(h, ir_result(made)->type, axis);
+    return ir_result(made);
+}
+
+/* The window of the load: half of it along the tile's axis. */
+static Value *half_window(Halves *h, Instr *load, int axis)
+{
+    const Attr *e = ir_attr(load, ATTR_EXTENTS), *align = ir_attr(load, ATTR_ALIGN);
+    int a = kernel_tensor_axis(load, axis);
+    Value *operands[2 + TILE_MAX_RANK];
+    int64_t extents[TILE_MAX_RANK], by = h->half * (e->v[a] / 2);
+    for (int k = 0; k < load->n_operands; k++) operands[k] = ir_operand(load, k);
+    memcpy(extents, e->v, sizeof *extents * (size_t)e->n);
+    extents[a] /= 2;
+    Builder b = ir_before(h->product);
+    b.loc = load->loc;
+    if (h->half)
+        operands[1 + a] =
+            ir_bin(&b, OP_ADD, operands[1 + a], ir_const_int(&b, operands[1 + a]->type->dtype, by));
+    Instr *made = clone_half(h, load, operands, axis)->def;
+    ir_set_operand(made, 1 + a, operands[1 + a]);
+    ir_set_attr(h->s, made, a_ints(ATTR_EXTENTS, extents, e->n));
+    if (align && h->half) {
+        int64_t x = align->i, y = by * dtype_bytes(ir_result(load)->type->dtype);
+        while (y) {
+            int64_t t = x % y;
+            x = y;
+            y = t;
+        }
+        ir_set_attr(h->s, made, a_int(ATTR_ALIGN, x));
+    }
+    return ir_result(made);
+}
+
+static bool can_halve(const Halves *h, Instr *load, int axis)
+{
+    MemParts m;
+    return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
+           load->block == h->product->block && !ir_attr(load, ATTR_STEPS) &&
+           kernel_tensor_axis(load, axis) >= 0;
+}
+
+static Value *half_anew(Halves *h, Value *v, int axis, int depth)
+{
+    Instr *i = v->def;
+    if (!i || depth > 64 || i->n_results != 1 || v->type->shape[axis] % 2) return NULL;
+    if (i->op == OP_LOAD) {
+        h->loads = true;
+        return !can_halve(h, i, axis) ? NULL : h->make ? half_window(h, i, axis) : v;
+    }
+    if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_BROADCAST && i->op != OP_RESHAPE &&
+        !(op_info[i->op].flags & OPF_ELEM))
+        return NULL;
+    Value **operands = arena_array(&h->s->arena, Value *, (size_t)i->n_operands + 1);
+    for (int k = 0; k < i->n_operands; k++) {
+        int before = i->op == OP_RESHAPE ? kernel_axis_before(i, axis) : axis;
+        operands[k] = i->op == OP_SPLAT ? ir_operand(i, k)
+                      : before < 0      ? NULL
+                                        : half_of(h, ir_operand(i, k), before, depth + 1);
+        if (!operands[k]) return NULL;
+    }
+    if (!h->make) return v;
+    Value *part = clone_half(h, i, operands, axis);
+    if (i->op == OP_ARANGE && h->half)
+        ir_set_attr(h->s, part->def, a_int(ATTR_START, ir_attr_int(i, ATTR_START, 0) + part->type->shape[0]));
+    return part;
+}
+
+static Value *half_of(Halves *h, Value *v, int axis, int depth)
+{
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return v;
+    for (size_t k = 0; k < h->made.len; k++)
+        if (h->made.data[k].of == v && h->made.data[k].axis == axis) return h->made.data[k].half;
+    Value *half = half_anew(h, v, axis, depth);
+    if (half && h->make) vec_push(&h->s->arena, &h->made, ((Made){ v, axis, half }));
+    return half;
+}
+
+static bool is_alone(const Instr *product)
+{
+    const Instr *loop = product->block->parent;
+    int n = 0;
+    if (!loop || loop->op != OP_FOR) return false;
+    for (const Instr *i = product->block->first; i; i = i->next) n += i->op == OP_MMA_SYNC;
+    return n == 1 && kernel_adds_to_carried(product, ir_result(product));
+}
+
+static void halve(Halves *h)
+{
+    Instr *p = h->product;
+    Value *sum = ir_operand(p, 2);
+    h->make = true;
+    for (h->half = 0; h->half < 2; h->half++) {
+        h->made.len = 0;
+        Value *a = half_of(h, ir_operand(p, 0), 1, 0), *b = half_of(h, ir_operand(p, 1), 0, 0);
+        ValueMap map;
+        Builder at = ir_before(p);
+        value_map_init(&map, &h->s->arena);
+        value_map_set(&map, ir_operand(p, 0), a);
+        value_map_set(&map, ir_operand(p, 1), b);
+        value_map_set(&map, ir_operand(p, 2), sum);
+        sum = ir_result(ir_clone(&at, p, &map));
+    }
+    Block *body = p->block;
+    ir_replace(ir_result(p), sum);
+    ir_erase(p);
+    ir_sweep(body);
+    ir_sweep(h->f->body);
+}
+
+void kernel_halves(Session *s, Func *f, KernelPlan *p)
+{
+    enum { LEAST = 64 }; /* bytes of a row of B in a slot */
+    InstrList products = { 0 };
+    if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles || p->options.no_overlap) return;
+    ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
+    p->filler_warps = roles_fillers(p); /* whether a product fits is asked as roles will ask it */
+    for (size_t k = 0; k < products.len; k++) {
+        Instr *i = products.data[k];
+        Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+        Roles probe = { .s = s, .f = f, .p = p };
+        Halves h = { .s = s, .f = f, .product = i };
+        if (!is_alone(i) || (a->def && a->def->op == OP_LOAD) || !b->def || b->def->op != OP_LOAD ||
+            !roles_product_fits(&probe, i) || probe.loads.len != 1)
+            continue;
+        if (a->type->shape[1] % 2 || a->type->shape[1] / 2 * dtype_bytes(b->type->dtype) % LEAST ||
+            !half_of(&h, a, 1, 0) || !h.loads || !half_of(&h, b, 0, 0))
+            continue;
+        halve(&h);
+    }
+    p->filler_warps = 0;
+}

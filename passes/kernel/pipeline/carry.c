@@ -1,0 +1,451 @@
+/* carry.c: a rotated loop (rotate.c) whose first step has no body of its own: products in flight are carried
+ * to the arithmetic that waits for them.
+ *
+ *     issue early products of lo; wait for them
+ *     while:  wait for the early products of j; arithmetic of j; wait for the late products of the step
+ *             before j; give their slots back
+ *             if j was the last: end
+ *             issue early products of the next step; issue late products of j
+ *     late(last)
+ *
+ * is what early(lo), for .., late(last) does, operation for operation, with the arithmetic once in the text
+ * instead of twice: the vendor's compiler takes a fifth less time.
+ *
+ * Products are issued at the end of one turn and waited for in the next: their accumulators are values in
+ * flight that the `while` carries, so they must stay where they are (backends/gpu/emit_loop.c). In the first
+ * turn the early ones are complete, nothing is in flight and the waits pass. (Waiting for the early products
+ * at the end of a turn instead cuts the arithmetic off from them: H100, full attention with D 128 of 4096 674
+ * TFLOPS for 692.) The slot given back then is none (`ring_none`), whose mbarrier nobody waits for: a branch
+ * there would keep what follows from moving up.
+ *
+ * Requires: slots of the late part's rings are taken by this loop alone; behind the wait for the late
+ * products nothing but waits and slots given back; what the early products are waited for stands before all
+ * else that follows their issue. Otherwise, where values are too many, and where it would be slower
+ * (hides_branch), the first step is peeled (rotate.c). */
+#include "passes/kernel/pipeline/rotate.h"
+
+typedef struct Carry {
+    Rotation *r;
+    InstrList waits, rest; /* what follows the early issue: waits and slots given back; the arithmetic */
+    bool *front, *anew;    /* by value: made before the arithmetic (by the issue); of those, computed again at
+                              the loop's head */
+    ValueList fronts, cross; /* carried to the head; carried from there to the late part */
+    Instr *gets[2];          /* of the late part's slots */
+    int n_gets;
+} Carry;
+
+static bool is_outcome(const Instr *i) { return i->op == OP_WGMMA_WAIT || i->op == OP_RING_RELEASE; }
+
+static bool lists(const ValueList *l, const Value *v)
+{
+    for (size_t k = 0; k < l->len; k++)
+        if (l->data[k] == v) return true;
+    return false;
+}
+
+/* The head uses v: if the issue made it, it is carried there or computed again. */
+static bool need(void *user, Value *v)
+{
+    Carry *c = user;
+    const Instr *d = v->def;
+    if (!c->front[v->id] || c->anew[v->id]) return true;
+    if ((op_info[d->op].flags & OPF_PURE) && !d->n_blocks &&
+        (v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_TOKEN ||
+            (v->type->kind == TYPE_TILE && kernel_is_cheap(v)))) {
+        c->anew[v->id] = true;
+        return ir_all_operands(d, need, c);
+    }
+    if (!lists(&c->fronts, v)) vec_push(&c->r->c->s->arena, &c->fronts, v);
+    return true;
+}
+
+static bool needs(Carry *c, const InstrList *l)
+{
+    for (size_t k = 0; k < l->len; k++)
+        if (!ir_all_operands(l->data[k], need, c)) return false;
+    return true;
+}
+
+static bool made_in_front(void *user, Value *v) { return ((const Carry *)user)->front[v->id]; }
+static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
+
+/* The wait is for a sum that begins with a product of the issue: all of it is made in the registers that the
+ * loop carries. */
+static bool begins_anew(const Carry *c, const Instr *wait)
+{
+    const Value *v = wait->n_operands == 1 ? ir_operand(wait, 0) : NULL;
+    while (v && v->def && v->def->op == OP_WGMMA && c->front[v->id] && ir_use_count(v) == 1) {
+        v = ir_operand(v->def, 2);
+        if (kernel_is_cheap(v)) return true;
+    }
+    return false;
+}
+
+/* The rest of the early part: what ends the issue first. False when a product of the issue is waited for
+ * behind arithmetic: how many are in flight by then differs between the first turn and the others. */
+static bool split_rest(Carry *c)
+{
+    Arena *a = &c->r->c->s->arena;
+    const Parts *p = &c->r->p;
+    size_t k = 0;
+    for (; k < p->early_rest.len && is_outcome(p->early_rest.data[k]); k++)
+        vec_push(a, &c->waits, p->early_rest.data[k]);
+    for (; k < p->early_rest.len; k++) vec_push(a, &c->rest, p->early_rest.data[k]);
+    for (size_t i = 0; i < p->early_issue.len; i++)
+        for (int v = 0; v < p->early_issue.data[i]->n_results; v++)
+            c->front[p->early_issue.data[i]->results[v].id] = true;
+    for (size_t i = 0; i < c->waits.len; i++)
+        if (c->waits.data[i]->op == OP_WGMMA_WAIT && !begins_anew(c, c->waits.data[i])) return false;
+    for (size_t i = 0; i < c->rest.len; i++) {
+        const Instr *w = c->rest.data[i];
+        if (w->op == OP_WGMMA_WAIT && (w->n_operands != 1 || made_in_front(c, ir_operand(w, 0))))
+            return false;
+        if (w->op == OP_WGMMA && made_in_front(c, ir_operand(w, 2)) && ir_operand(w, 2)->def->op == OP_WGMMA)
+            return false;
+    }
+    return true;
+}
+
+static bool only_within(const Block *body, const Value *v, const Instr *by)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (ir_within(body, u->user) != by) return false;
+    return true;
+}
+
+/* The product's sum goes on in the registers that the loop carries it in: from there, or from what is all
+ * that reads them. */
+static bool stays(const Block *body, const Instr *product, const Value *arg)
+{
+    const Value *acc = ir_operand(product, 2);
+    if (ir_use_count(acc) != 1) return false;
+    if (acc == arg) return true;
+    return acc->def && acc->def->block == body &&
+           (acc->def->op == OP_IF || (op_info[acc->def->op].flags & OPF_ELEM)) &&
+           only_within(body, arg, acc->def);
+}
+
+/* Late products: each carried from its issue to its wait, and the wait's result is the loop's next value. */
+static bool late_waits(Carry *c)
+{
+    Rotation *r = c->r;
+    const Block *body = r->s.body;
+    for (size_t k = 0; k < r->p.late_issue.len; k++) {
+        Instr *i = r->p.late_issue.data[k];
+        if (i->op == OP_RING_GET && c->n_gets == 2) return false;
+        if (i->op == OP_RING_GET) c->gets[c->n_gets++] = i;
+        if (i->op == OP_WGMMA &&
+            (ir_use_count(ir_result(i)) != 1 || ir_result(i)->uses->user->op != OP_WGMMA_WAIT))
+            return false;
+    }
+    for (size_t k = 0; k < r->p.late_wait.len; k++) {
+        const Instr *w = r->p.late_wait.data[k];
+        if (!is_outcome(w)) return false;
+        if (w->op == OP_RING_RELEASE) continue;
+        if (w->n_operands != 1 || ir_use_count(ir_result(w)) != 1 || ir_result(w)->uses->user != r->yield)
+            return false;
+        const Instr *product = ir_operand(w, 0)->def;
+        int at = (int)(ir_result(w)->uses - r->yield->operands);
+        if (!product || product->op != OP_WGMMA || product->block != body ||
+            !stays(body, product, body->args[at + 1]))
+            return false;
+    }
+    return true;
+}
+
+/* All releases of a ring are of one kind: no other loop takes slots of the late part's rings. */
+static bool own_rings(const Carry *c)
+{
+    for (int k = 0; k < c->n_gets; k++)
+        for (const Use *u = ir_operand(c->gets[k], 0)->uses; u; u = u->next)
+            if (u->user->op == OP_RING_READ || (u->user->op == OP_RING_GET && u->user != c->gets[k]))
+                return false;
+    return true;
+}
+
+/* The loop leaves from its middle and jumps back from its end, where the peeled one has one branch. Beside
+ * arithmetic on as much as the late sums hold that is not seen (H100, causal D 128, 1k, 2k, 4k: 450, 561, 636
+ * TFLOPS for 451, 562, 634; full 590, 678, 700 for 588, 671, 694), beside less it is (causal D 256 with 64
+ * keys a step, 2k, 4k: 563, 634 for 565, 640), and where warpgroups take turns to issue (full D 64, 2k, 4k:
+ * 510, 533 for 518, 540; causal D 96 471, 552 for 480, 557). */
+static bool hides_branch(const Carry *c)
+{
+    int64_t early = 0, late = 0;
+    for (size_t k = 0; k < c->waits.len; k++)
+        if (c->waits.data[k]->op == OP_WGMMA_WAIT) early += type_elements(ir_result(c->waits.data[k])->type);
+    for (size_t k = 0; k < c->r->p.late_wait.len; k++)
+        if (c->r->p.late_wait.data[k]->op == OP_WGMMA_WAIT)
+            late += type_elements(ir_result(c->r->p.late_wait.data[k])->type);
+    return !c->r->c->p->turns && early >= late;
+}
+
+static bool plan_carry(Carry *c)
+{
+    Rotation *r = c->r;
+    Arena *a = &r->c->s->arena;
+    if (!split_rest(c) || !hides_branch(c) || !late_waits(c) || !own_rings(c) || !needs(c, &c->waits) ||
+        !needs(c, &c->rest) || !needs(c, &r->p.early_casts))
+        return false;
+    for (int k = 0; k < r->n; k++)
+        if (!is_late(r, k) && !need(c, ir_operand(r->yield, k))) return false;
+    for (size_t k = 0; k < r->cross.len; k++) {
+        need(c, r->cross.data[k]);
+        if (!lists(&c->fronts, r->cross.data[k])) vec_push(a, &c->cross, r->cross.data[k]);
+    }
+    for (size_t k = 0; k < c->cross.len; k++)
+        if (c->cross.data[k]->type->kind != TYPE_TILE && c->cross.data[k]->type->kind != TYPE_SCALAR)
+            return false;
+    return 1 + r->n + (int)c->fronts.len + (int)c->cross.len + c->n_gets <= IR_MAX_RESULTS;
+}
+
+/* Where the carried values stand: the step, the loop's own, those from the issue, those for the late part,
+ * slots. */
+static int front_at(const Carry *c) { return 1 + c->r->n; }
+static int cross_at(const Carry *c) { return front_at(c) + (int)c->fronts.len; }
+static int slot_at(const Carry *c) { return cross_at(c) + (int)c->cross.len; }
+static int all(const Carry *c) { return slot_at(c) + c->n_gets; }
+
+static Value *slot_for(const Carry *c, const Instr *release, Value *const *args)
+{
+    for (int k = 0; k < c->n_gets; k++)
+        if (ir_operand(c->gets[k], 0) == ir_operand(release, 0)) return args[slot_at(c) + k];
+    return NULL;
+}
+
+/* Slots of the late part are given back by name: those of its rings are got and given back out of step. */
+static void release_slot(Builder *b, const Instr *release, Value *slot)
+{
+    Value *ops[] = { ir_operand(release, 0), slot };
+    Builder at = *b;
+    at.loc = release->loc;
+    ir_build(&at, OP_RING_RELEASE, ops, slot ? 2 : 1, NO_ATTRS, NULL, 0);
+}
+
+static Value *yielded(const Carry *c, int k) { return ir_operand(c->r->yield, k); }
+
+/* The product that a late carried value waits for; NULL: it does not come from one. */
+static Value *in_flight(const Carry *c, int k)
+{
+    const Instr *w = yielded(c, k)->def;
+    return w && w->op == OP_WGMMA_WAIT && w->block == c->r->s.body && is_late(c->r, k) ? ir_operand(w, 0)
+                                                                                       : NULL;
+}
+
+static void for_late(const Carry *c, ValueMap *map, Value *const *args)
+{
+    const Rotation *r = c->r;
+    value_map_init(map, &r->c->s->arena);
+    for (int k = 0; k < r->n; k++)
+        if (is_late(r, k)) value_map_set(map, r->s.body->args[k + 1], args[1 + k]);
+    for (size_t k = 0; k < c->fronts.len; k++)
+        value_map_set(map, c->fronts.data[k], args[front_at(c) + (int)k]);
+    for (size_t k = 0; k < c->cross.len; k++)
+        value_map_set(map, c->cross.data[k], args[cross_at(c) + (int)k]);
+}
+
+static void for_early(const Carry *c, ValueMap *map, Value *const *args)
+{
+    const Rotation *r = c->r;
+    value_map_init(map, &r->c->s->arena);
+    value_map_set(map, r->s.body->args[0], args[0]);
+    for (int k = 0; k < r->n; k++)
+        if (!is_late(r, k)) value_map_set(map, r->s.body->args[k + 1], args[1 + k]);
+}
+
+static void clone_all(Builder *b, const InstrList *l, ValueMap *map)
+{
+    for (size_t k = 0; k < l->len; k++) ir_clone(b, l->data[k], map);
+}
+
+static int products_behind(const InstrList *l, const Instr *product)
+{
+    int n = 0;
+    for (size_t k = l->len; k-- > 0 && l->data[k] != product;) n += l->data[k]->op == OP_WGMMA;
+    return n;
+}
+
+/* The early products' waits at the loop's head: the late ones were issued after them. */
+static void wait_for_early(const Carry *c, Builder *b, ValueMap *early)
+{
+    const Parts *p = &c->r->p;
+    for (size_t k = 0; k < c->waits.len; k++) {
+        Instr *i = c->waits.data[k], *n = ir_clone(b, i, early);
+        if (i->op == OP_WGMMA_WAIT)
+            ir_set_attr(c->r->c->s, n,
+                a_int(ATTR_DEPTH, products_behind(&p->early_issue, ir_operand(i, 0)->def) +
+                                      products_behind(&p->late_issue, NULL)));
+    }
+}
+
+/* The late products' waits at the loop's head: those issued after, in the turn before and here, stay in
+ * flight. */
+static void wait_for_late(const Carry *c, Builder *b, ValueMap *late, Value *const *args)
+{
+    const Rotation *r = c->r;
+    int here = 0;
+    for (size_t k = 0; k < c->rest.len; k++) count_products(&here, c->rest.data[k]);
+    for (int k = 0; k < r->n; k++)
+        if (in_flight(c, k)) value_map_set(late, in_flight(c, k), args[1 + k]);
+    for (size_t k = 0; k < r->p.late_wait.len; k++) {
+        Instr *i = r->p.late_wait.data[k];
+        if (i->op == OP_RING_RELEASE) {
+            release_slot(b, i, slot_for(c, i, args));
+            continue;
+        }
+        ir_set_attr(r->c->s, ir_clone(b, i, late),
+            a_int(ATTR_DEPTH, here + products_behind(&r->p.late_issue, ir_operand(i, 0)->def)));
+    }
+}
+
+static void head(const Carry *c, Instr *loop, Value *step, Value *hi)
+{
+    const Rotation *r = c->r;
+    Value **args = loop->blocks[0]->args, *out[IR_MAX_RESULTS + 1];
+    Builder b = ir_at_end(loop->blocks[0]);
+    b.loc = r->loop->loc;
+    ValueMap early, late;
+    for_early(c, &early, args);
+    for_late(c, &late, args);
+    for (size_t k = 0; k < c->fronts.len; k++)
+        value_map_set(&early, c->fronts.data[k], args[front_at(c) + (int)k]);
+    for (size_t k = 0; k < r->p.early_issue.len; k++) {
+        Instr *i = r->p.early_issue.data[k];
+        if (i->n_results && c->anew[ir_result(i)->id]) ir_clone(&b, i, &early);
+    }
+    wait_for_early(c, &b, &early);
+    rotate_clone_rest(r->c, &b, &c->rest, &early);
+    wait_for_late(c, &b, &late, args);
+    clone_all(&b, &r->p.early_casts, &early);
+    out[1] = ir_bin(&b, OP_ADD, args[0], step);
+    out[0] = ir_bin(&b, OP_LT, out[1], hi);
+    for (int k = 0; k < r->n; k++)
+        out[2 + k] = !is_late(r, k)    ? value_map_get(&early, yielded(c, k))
+                     : in_flight(c, k) ? value_map_get(&late, yielded(c, k))
+                                       : args[1 + k];
+    for (size_t k = 0; k < c->fronts.len; k++) out[1 + front_at(c) + (int)k] = args[front_at(c) + (int)k];
+    for (size_t k = 0; k < c->cross.len; k++)
+        out[1 + cross_at(c) + (int)k] = value_map_get(&early, c->cross.data[k]);
+    for (int k = 0; k < c->n_gets; k++) out[1 + slot_at(c) + k] = args[slot_at(c) + k];
+    ir_build(&b, OP_CONDITION, out, 1 + all(c), NO_ATTRS, NULL, 0);
+}
+
+static void issue(const Carry *c, Instr *loop)
+{
+    const Rotation *r = c->r;
+    Value **args = loop->blocks[1]->args, *out[IR_MAX_RESULTS];
+    Builder b = ir_at_end(loop->blocks[1]);
+    b.loc = r->loop->loc;
+    ValueMap early, late;
+    for_early(c, &early, args);
+    for_late(c, &late, args);
+    rotate_turn(r->c, &b, OP_TURN_WAIT);
+    clone_all(&b, &r->p.early_issue, &early);
+    clone_all(&b, &r->p.late_issue, &late);
+    rotate_turn(r->c, &b, OP_TURN_PASS);
+    memcpy(out, args, (size_t)all(c) * sizeof *out);
+    for (int k = 0; k < r->n; k++)
+        if (is_late(r, k))
+            out[1 + k] = value_map_get(&late, in_flight(c, k) ? in_flight(c, k) : yielded(c, k));
+    for (size_t k = 0; k < c->fronts.len; k++)
+        out[front_at(c) + (int)k] = value_map_get(&early, c->fronts.data[k]);
+    for (int k = 0; k < c->n_gets; k++) out[slot_at(c) + k] = value_map_get(&late, ir_result(c->gets[k]));
+    ir_build(&b, OP_YIELD, out, all(c), NO_ATTRS, NULL, 0);
+}
+
+/* What the loop begins with in the place of a value that its head makes before anyone reads it. */
+static Value *nothing(Builder *b, const Type *t)
+{
+    Value *zero = dtype_is_float(t->dtype) ? ir_const_float(b, t->dtype, 0) : ir_const_int(b, t->dtype, 0);
+    return t->kind == TYPE_SCALAR ? zero : ir_splat(b, zero, t->rank, t->shape);
+}
+
+static Instr *begin(const Carry *c, Builder *in)
+{
+    const Rotation *r = c->r;
+    const Block *body = r->s.body;
+    Value *init[IR_MAX_RESULTS];
+    ValueMap first;
+    value_map_init(&first, &r->c->s->arena);
+    value_map_set(&first, body->args[0], ir_operand(r->loop, 0));
+    for (int k = 0; k < r->n; k++) value_map_set(&first, body->args[k + 1], ir_operand(r->loop, k + 3));
+    rotate_turn(r->c, in, OP_TURN_WAIT);
+    clone_all(in, &r->p.early_issue, &first);
+    rotate_turn(r->c, in, OP_TURN_PASS);
+    for (size_t k = 0; k < c->waits.len; k++) {
+        Instr *w = c->waits.data[k];
+        if (w->op != OP_WGMMA_WAIT) continue;
+        rotate_clone_rest(r->c, in, &(InstrList){ .data = &w, .len = 1 }, &first);
+        value_map_set(&first, ir_operand(w, 0), value_map_get(&first, ir_result(w)));
+    }
+    init[0] = ir_operand(r->loop, 0);
+    for (int k = 0; k < r->n; k++) init[1 + k] = ir_operand(r->loop, k + 3);
+    for (size_t k = 0; k < c->fronts.len; k++)
+        init[front_at(c) + (int)k] = value_map_get(&first, c->fronts.data[k]);
+    for (size_t k = 0; k < c->cross.len; k++)
+        init[cross_at(c) + (int)k] = nothing(in, c->cross.data[k]->type);
+    for (int k = 0; k < c->n_gets; k++)
+        init[slot_at(c) + k] = ir_op(in, OP_RING_NONE, NULL, NO_ATTRS, ir_operand(c->gets[k], 0));
+    Instr *loop = ir_build(in, OP_WHILE, init, all(c), NO_ATTRS, NULL, 0);
+    for (int k = 0; k < 2; k++) {
+        Value **args = loop->blocks[k]->args;
+        for (int j = 0; j <= r->n; j++) ir_set_name(args[j], body->args[j]->name);
+        for (size_t j = 0; j < c->fronts.len; j++)
+            ir_set_name(args[front_at(c) + (int)j], c->fronts.data[j]->name);
+        for (size_t j = 0; j < c->cross.len; j++)
+            ir_set_name(args[cross_at(c) + (int)j], c->cross.data[j]->name);
+        for (int j = 0; j < c->n_gets; j++) ir_set_name(args[slot_at(c) + j], ir_result(c->gets[j])->name);
+    }
+    return loop;
+}
+
+/* The late part of the last step, and what the loop gives. */
+static void end(const Carry *c, Builder *in, Instr *loop)
+{
+    const Rotation *r = c->r;
+    Value *args[IR_MAX_RESULTS], *out[IR_MAX_RESULTS];
+    ValueMap last;
+    for (int k = 0; k < all(c); k++) args[k] = &loop->results[k];
+    for_late(c, &last, args);
+    rotate_turn(r->c, in, OP_TURN_WAIT);
+    clone_all(in, &r->p.late_issue, &last);
+    rotate_turn(r->c, in, OP_TURN_PASS);
+    for (int k = 0; k < c->n_gets; k++) args[slot_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
+    for (size_t k = 0; k < r->p.late_wait.len; k++) {
+        Instr *i = r->p.late_wait.data[k];
+        if (i->op == OP_RING_RELEASE) release_slot(in, i, slot_for(c, i, args));
+        else rotate_clone_rest(r->c, in, &(InstrList){ .data = &i, .len = 1 }, &last);
+    }
+    for (int k = 0; k < r->n; k++) out[k] = is_late(r, k) ? value_map_get(&last, yielded(c, k)) : args[1 + k];
+    ir_build(in, OP_YIELD, out, r->n, NO_ATTRS, NULL, 0);
+}
+
+bool rotate_carry(Rotation *r)
+{
+    Session *s = r->c->s;
+    Carry c = {
+        .r = r, .front = arena_array(&s->arena, bool, r->s.n), .anew = arena_array(&s->arena, bool, r->s.n)
+    };
+    if (!plan_carry(&c)) return false;
+    Instr *loop = r->loop;
+    Builder b = ir_before(loop);
+    Value *any = ir_bin(&b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1)), *same[IR_MAX_RESULTS];
+    const Type *types[IR_MAX_RESULTS];
+    for (int k = 0; k < r->n; k++) types[k] = loop->results[k].type;
+    Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, r->n);
+    Builder in = ir_at_end(cond->blocks[0]);
+    in.loc = loop->loc;
+    Instr *turns = begin(&c, &in);
+    head(&c, turns, ir_operand(loop, 2), ir_operand(loop, 1));
+    issue(&c, turns);
+    end(&c, &in, turns);
+    in = ir_at_end(cond->blocks[1]);
+    for (int k = 0; k < r->n; k++) same[k] = ir_operand(loop, k + 3);
+    ir_build(&in, OP_YIELD, same, r->n, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < r->n; k++) ir_replace(&loop->results[k], &cond->results[k]);
+    ir_erase(loop);
+    text_printf(&r->c->note,
+        "  rotation: the early product runs one step ahead, both products are carried in flight; %d values "
+        "cross\n",
+        (int)r->cross.len);
+    return true;
+}

@@ -1,0 +1,440 @@
+/* cross_tile_pipelining.c: a rotated loop (rotate.c) and the loop over programs around it become one.
+ *
+ * In a kernel that takes programs from tickets, the two loops become one, over the steps of all of this CTA's
+ * programs: the early part runs ahead across the border too, and what stood before and after the inner loop
+ * is done where a program ends:
+ *
+ *     ticket; before(first program); early(lo)
+ *     while go:
+ *         if this is the program's last step: give back its operands; go, coordinates = ticket; before(next
+ *             program)
+ *         if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
+ *             wait
+ *         else:  issue late products of this one; wait
+ *         if this was the last step: after(program)
+ *
+ * That pays where the early part has more arithmetic than a softmax: its first step then has something to
+ * hide behind. Otherwise the loop gets border checks and the next operands are needed earlier than they
+ * arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519; soft-cap 359, 350; plain causal at N 1024
+ * 390, 407, at 4096 604, 623; full 529, 562 and 660, 678). Nor does it where an operand that is read once a
+ * program has one slot: the next program's comes only when this one's last step gave it back (additive bias
+ * 485, 507).
+ *
+ * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are
+ * functions of coordinates are computed anew. Requires besides: the inner loop runs at least once, by its
+ * bounds' ranges; nothing is written before it. */
+#include "ir/range.h"
+#include "passes/kernel/pipeline/rotate.h"
+
+/* How a step gets a value that is computed before the inner loop: not from there; computed anew; carried. */
+typedef enum Origin { UNKNOWN, ELSEWHERE, ANEW, CARRIED, LOST } Origin;
+
+typedef struct Across {
+    Rotation *r;
+    Instr *outer; /* the loop over programs */
+    Block *home;  /* its body */
+    Origin *origin;
+    bool *is_before, *needed; /* by value: computed before the inner loop; computed anew by every step */
+    ValueList carried;
+    InstrList before, after, releases;
+    int axes;
+} Across;
+
+static bool is_matrix_work(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_WGMMA || i->op == OP_RING_GET || i->op == OP_RING_RELEASE;
+}
+
+static Origin origin_of(Across *x, const Value *v)
+{
+    Instr *d = v->def;
+    if (v->block == x->home && !d) return LOST;
+    if (!d || d->block != x->home || !x->is_before[v->id]) return ELSEWHERE;
+    Origin *o = &x->origin[v->id];
+    if (*o) return *o;
+    if (d->op == OP_PROGRAM_COORD || v->type->kind == TYPE_SHARED) return *o = CARRIED;
+    if (v->type->kind == TYPE_TOKEN) return *o = d->op == OP_TOKEN ? ANEW : LOST;
+    bool pure = (op_info[d->op].flags & OPF_PURE) && !d->n_blocks, tile = v->type->kind == TYPE_TILE;
+    *o = !pure || (tile && !kernel_is_cheap(v)) ? CARRIED : ANEW;
+    for (int k = 0; k < d->n_operands; k++) {
+        Origin from = origin_of(x, ir_operand(d, k));
+        if (from == LOST) return *o = LOST;
+        if (from == CARRIED && !tile) *o = CARRIED;
+    }
+    return *o;
+}
+
+/* A step uses v. */
+static bool need(void *user, Value *v)
+{
+    Across *x = user;
+    switch ((int)origin_of(x, v)) {
+    case LOST: return false;
+    case CARRIED:
+        for (size_t k = 0; k < x->carried.len; k++)
+            if (x->carried.data[k] == v) return true;
+        vec_push(&x->r->c->s->arena, &x->carried, v);
+        return true;
+    case ANEW:
+        if (x->needed[v->id]) return true;
+        x->needed[v->id] = true;
+        for (int k = 0; k < v->def->n_operands; k++)
+            if (!need(x, ir_operand(v->def, k))) return false;
+        return true;
+    default: return true;
+    }
+}
+
+static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }
+
+/* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has
+ * and more. */
+enum { SOFTMAX_OPS = 3 };
+
+static int score_ops(const Instr *i, int64_t elements)
+{
+    const Value *v = i->n_results ? ir_result(i) : NULL;
+    int n = v && (op_info[i->op].flags & OPF_ELEM) && v->type->kind == TYPE_TILE &&
+            type_elements(v->type) == elements && !kernel_is_cheap(v);
+    for (int b = 0; b < i->n_blocks - ir_is_rare(i); b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) n += score_ops(x, elements);
+    return n;
+}
+
+static bool pays_across(const Rotation *r)
+{
+    int64_t elements = 0;
+    int n = 0;
+    for (size_t k = 0; k < r->p.early_issue.len; k++)
+        if (r->p.early_issue.data[k]->op == OP_WGMMA)
+            elements = type_elements(ir_result(r->p.early_issue.data[k])->type);
+    for (size_t k = 0; k < r->p.early_rest.len; k++) n += score_ops(r->p.early_rest.data[k], elements);
+    return r->c->p->options.across || n > SOFTMAX_OPS;
+}
+
+/* `asked`: a schedule says so; else where it pays. */
+static bool plan_across(Across *x, Rotation *r, bool asked)
+{
+    Overlap *c = r->c;
+    Arena *a = &c->s->arena;
+    Instr *loop = r->loop, *outer = loop->block->parent;
+    if ((!asked && (c->p->options.no_across || !pays_across(r))) || !outer || outer->op != OP_FOR ||
+        !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results)
+        return false;
+    Ranges *ranges = ranges_new(c->f);
+    if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
+        text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
+        return false;
+    }
+    *x = (Across){ .r = r, .outer = outer, .home = loop->block };
+    x->origin = arena_array(a, Origin, c->f->module->next_id);
+    x->needed = arena_array(a, bool, c->f->module->next_id);
+    x->is_before = arena_array(a, bool, c->f->module->next_id);
+    for (Instr *i = x->home->first; i && i != loop; i = i->next) {
+        if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
+        if (i->op == OP_RING_GET) {
+            if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
+            if (ir_operand(i, 0)->type->shape[0] < 2 && !c->p->options.across && !asked) {
+                text_printf(&c->note, "  each program by itself: one slot for what is read once a program\n");
+                return false;
+            }
+        } else if (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i)) return false;
+        vec_push(a, &x->before, i);
+        for (int k = 0; k < i->n_results; k++) x->is_before[i->results[k].id] = true;
+    }
+    for (Instr *i = loop->next; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+        if (i->op == OP_RING_RELEASE) {
+            vec_push(a, &x->releases, i);
+            continue;
+        }
+        if (ir_any(i, is_matrix_work, NULL)) return false;
+        for (int k = 0; k < i->n_operands; k++)
+            if (ir_operand(i, k)->type->kind == TYPE_SHARED) return false;
+        vec_push(a, &x->after, i);
+        if (!need_operands(x, i)) return false;
+    }
+    for (const Instr *i = r->s.body->first; i; i = i->next)
+        if (!need_operands(x, i)) return false;
+    for (int k = 1; k < 3; k++)
+        if (!need(x, ir_operand(loop, k))) return false;
+    for (int k = 0; k < r->n; k++) { /* late accumulators start anew where a program ends */
+        if (origin_of(x, ir_operand(loop, k + 3)) == LOST) return false;
+        if (!is_late(r, k)) continue;
+        if (origin_of(x, ir_operand(loop, k + 3)) == CARRIED || !need(x, ir_operand(loop, k + 3)))
+            return false;
+    }
+    return x->axes > 0;
+}
+
+/* What stands before the inner loop, for the program of these coordinates: what the loop or a step needs. */
+typedef struct Wanted {
+    const Block *home;
+    bool *want;
+} Wanted;
+
+static bool wanted(void *user, Value *v)
+{
+    Wanted *w = user;
+    if (w->want[v->id] || !v->def || v->def->block != w->home) return true;
+    w->want[v->id] = true;
+    return v->def->op == OP_PROGRAM_COORD || ir_all_operands(v->def, wanted, w);
+}
+
+static bool any_of(const bool *set, const Instr *i)
+{
+    for (int k = 0; k < i->n_results; k++)
+        if (set[i->results[k].id]) return true;
+    return false;
+}
+
+static void open_program(Across *x, Builder *b, const Instr *ticket, ValueMap *map)
+{
+    Rotation *r = x->r;
+    Wanted w = { x->home, arena_array(&r->c->s->arena, bool, r->c->f->module->next_id) };
+    for (size_t k = 0; k < x->carried.len; k++) wanted(&w, x->carried.data[k]);
+    for (size_t k = 0; k < x->before.len; k++)
+        if (any_of(x->needed, x->before.data[k])) wanted(&w, ir_result(x->before.data[k]));
+    wanted(&w, ir_operand(r->loop, 0));
+    for (int k = 0; k < r->n; k++) wanted(&w, ir_operand(r->loop, k + 3));
+    for (size_t k = 0; k < x->before.len; k++) {
+        Instr *i = x->before.data[k];
+        if (i->op == OP_PROGRAM_COORD) {
+            Value *v = &ticket->results[1 + ir_attr_int(i, ATTR_AXIS, 0)];
+            if (!v->name) ir_set_name(v, ir_result(i)->name);
+            value_map_set(map, ir_result(i), v);
+        } else if (i->op == OP_RING_GET || any_of(w.want, i)) ir_clone(b, i, map);
+    }
+}
+
+static Instr *take_ticket(Across *x, Builder *b)
+{
+    const Type *types[4] = { type_scalar(x->r->c->s, DT_BOOL) };
+    for (int k = 1; k <= x->axes; k++) types[k] = type_scalar(x->r->c->s, DT_I32);
+    return ir_build(b, OP_TICKET, NULL, 0, NO_ATTRS, types, 1 + x->axes);
+}
+
+/* Tiles and scalars that a step computes anew, from what it carries. */
+static void compute_anew(Across *x, Builder *b, ValueMap *map)
+{
+    for (size_t k = 0; k < x->before.len; k++)
+        if (any_of(x->needed, x->before.data[k])) ir_clone(b, x->before.data[k], map);
+}
+
+/* A list of values to hand on: to a block's end, and of what types. */
+typedef struct Row {
+    Value *v[IR_MAX_RESULTS];
+    const Type *t[IR_MAX_RESULTS];
+    int n;
+} Row;
+
+static void put(Row *row, Value *v)
+{
+    row->t[row->n] = v->type;
+    row->v[row->n++] = v;
+}
+static void yield(Builder *b, const Row *row) { ir_build(b, OP_YIELD, row->v, row->n, NO_ATTRS, NULL, 0); }
+
+/* The joined loop as it is built: of the values that its steps carry `own` are the program's, `j` is the
+ * step, `carried` the inner loop's, `cross` those from early to late. */
+typedef struct Joined {
+    Across *x;
+    Rotation *r;
+    int nc, n, nx;
+    Instr *steps;
+    Value *go, **own, *j, **carried, **cross;
+    Builder at;              /* in its body */
+    ValueMap now;            /* for this step */
+    Value *following, *last; /* the next step of this program; is there none? */
+} Joined;
+
+static Builder in_block(const Joined *q, Block *b)
+{
+    Builder in = ir_at_end(b);
+    in.loc = q->r->loop->loc;
+    return in;
+}
+
+/* A program begins, of the ticket's coordinates: its values go to a map of their own. */
+static void start_values(Joined *q, Builder *in, const Instr *ticket, ValueMap *map)
+{
+    value_map_init(map, &q->r->c->s->arena);
+    open_program(q->x, in, ticket, map);
+}
+
+static void name_carried(const Joined *q, Value **args)
+{
+    const Block *body = q->r->s.body;
+    ir_set_name(args[0], "go");
+    for (int k = 0; k < q->nc; k++) ir_set_name(args[1 + k], q->x->carried.data[k]->name);
+    ir_set_name(args[1 + q->nc], body->args[0]->name);
+    for (int k = 0; k < q->n; k++) ir_set_name(args[2 + q->nc + k], body->args[k + 1]->name);
+    for (int k = 0; k < q->nx; k++) ir_set_name(args[2 + q->nc + q->n + k], q->r->cross.data[k]->name);
+}
+
+/* The first program, if there is one, the early part of its first step, and the loop over steps. */
+static void begin_steps(Joined *q)
+{
+    Rotation *r = q->r;
+    Instr *loop = r->loop;
+    Block *body = r->s.body;
+    Builder b = ir_before(q->x->outer);
+    b.loc = loop->loc;
+    Instr *ticket = take_ticket(q->x, &b);
+    Value *has = &ticket->results[0];
+    Instr *some = ir_build(&b, OP_IF, &has, 1, NO_ATTRS, NULL, 0);
+    Builder none = ir_at_end(some->blocks[1]), in = in_block(q, some->blocks[0]);
+    ir_build(&none, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    ValueMap first;
+    start_values(q, &in, ticket, &first);
+    value_map_set(&first, body->args[0], value_map_get(&first, ir_operand(loop, 0)));
+    for (int k = 0; k < q->n; k++)
+        value_map_set(&first, body->args[k + 1], value_map_get(&first, ir_operand(loop, k + 3)));
+    rotate_clone_early(r->c, &in, &r->p, &first);
+    Row init = { 0 }, cond = { 0 };
+    put(&init, ir_const_int(&in, DT_BOOL, 1));
+    for (int k = 0; k < q->nc; k++) put(&init, value_map_get(&first, q->x->carried.data[k]));
+    put(&init, value_map_get(&first, ir_operand(loop, 0)));
+    for (int k = 0; k < q->n; k++)
+        put(&init, is_late(r, k) ? value_map_get(&first, ir_operand(loop, k + 3))
+                                 : value_map_get(&first, ir_operand(r->yield, k)));
+    for (int k = 0; k < q->nx; k++) put(&init, value_map_get(&first, r->cross.data[k]));
+    q->steps = ir_build(&in, OP_WHILE, init.v, init.n, NO_ATTRS, NULL, 0);
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    for (int blk = 0; blk < 2; blk++) name_carried(q, q->steps->blocks[blk]->args);
+    put(&cond, q->steps->blocks[0]->args[0]);
+    for (int k = 0; k < init.n; k++) put(&cond, q->steps->blocks[0]->args[k]);
+    Builder head = in_block(q, q->steps->blocks[0]);
+    ir_build(&head, OP_CONDITION, cond.v, cond.n, NO_ATTRS, NULL, 0);
+    Value **args = q->steps->blocks[1]->args;
+    q->go = args[0];
+    q->own = args + 1;
+    q->j = args[1 + q->nc];
+    q->carried = args + 2 + q->nc;
+    q->cross = q->carried + q->n;
+}
+
+static void begin_step(Joined *q)
+{
+    const Instr *loop = q->r->loop;
+    q->at = in_block(q, q->steps->blocks[1]);
+    value_map_init(&q->now, &q->r->c->s->arena);
+    for (int k = 0; k < q->nc; k++) value_map_set(&q->now, q->x->carried.data[k], q->own[k]);
+    compute_anew(q->x, &q->at, &q->now);
+    q->following = ir_bin(&q->at, OP_ADD, q->j, value_map_get(&q->now, ir_operand(loop, 2)));
+    q->last = ir_bin(&q->at, OP_GE, q->following, value_map_get(&q->now, ir_operand(loop, 1)));
+    ir_set_name(q->last, "last");
+}
+
+/* The next step: of this program, or the first of the next. Gives go, the program's values, the step, and
+ * what the early part carries. */
+static Instr *cross_border(Joined *q)
+{
+    const Instr *loop = q->r->loop;
+    Row stay = { 0 }, enter = { 0 }, end = { 0 }, going = { 0 };
+    for (int k = 0; k < q->nc; k++) put(&stay, q->own[k]);
+    put(&stay, q->following);
+    for (int k = 0; k < q->n; k++)
+        if (!is_late(q->r, k)) put(&stay, q->carried[k]);
+    put(&going, q->go);
+    for (int k = 0; k < stay.n; k++) put(&going, stay.v[k]);
+    Instr *border = ir_build(&q->at, OP_IF, &q->last, 1, NO_ATTRS, going.t, going.n);
+    Builder in = ir_at_end(border->blocks[1]);
+    yield(&in, &going);
+    in = in_block(q, border->blocks[0]);
+    for (size_t k = 0; k < q->x->releases.len; k++) ir_clone(&in, q->x->releases.data[k], &q->now);
+    Instr *ticket = take_ticket(q->x, &in);
+    Value *has = &ticket->results[0];
+    Instr *opened = ir_build(&in, OP_IF, &has, 1, NO_ATTRS, stay.t, stay.n);
+    put(&end, has);
+    for (int k = 0; k < stay.n; k++) put(&end, &opened->results[k]);
+    yield(&in, &end);
+    in = ir_at_end(opened->blocks[1]);
+    yield(&in, &stay);
+    in = in_block(q, opened->blocks[0]);
+    ValueMap fresh;
+    start_values(q, &in, ticket, &fresh);
+    for (int k = 0; k < q->nc; k++) put(&enter, value_map_get(&fresh, q->x->carried.data[k]));
+    put(&enter, value_map_get(&fresh, ir_operand(loop, 0)));
+    for (int k = 0; k < q->n; k++)
+        if (!is_late(q->r, k)) put(&enter, value_map_get(&fresh, ir_operand(loop, k + 3)));
+    yield(&in, &enter);
+    ir_set_name(&border->results[0], "go");
+    return border;
+}
+
+/* Early of the next step and late of this one, or late alone at the very end. */
+static Instr *do_step(Joined *q, const Instr *border)
+{
+    Rotation *r = q->r;
+    const Block *body = r->s.body;
+    Value *go = (Value *)&border->results[0];
+    Row out = { 0 }, alone = { 0 };
+    for (int k = 0; k < q->n; k++) put(&out, q->carried[k]);
+    for (int k = 0; k < q->nx; k++) put(&out, q->cross[k]);
+    Instr *work = ir_build(&q->at, OP_IF, &go, 1, NO_ATTRS, out.t, out.n);
+    Builder in = in_block(q, work->blocks[0]);
+    ValueMap early;
+    value_map_init(&early, &r->c->s->arena);
+    for (int k = 0; k < q->nc; k++) value_map_set(&early, q->x->carried.data[k], &border->results[1 + k]);
+    compute_anew(q->x, &in, &early);
+    value_map_set(&early, body->args[0], &border->results[1 + q->nc]);
+    for (int k = 0, e = 2 + q->nc; k < q->n; k++)
+        if (!is_late(r, k)) value_map_set(&early, body->args[k + 1], &border->results[e++]);
+    for (int k = 0; k < q->n; k++) value_map_set(&q->now, body->args[k + 1], q->carried[k]);
+    for (int k = 0; k < q->nx; k++) value_map_set(&q->now, r->cross.data[k], q->cross[k]);
+    rotate_clone_step(r, &in, &early, &q->now);
+    out.n = 0;
+    for (int k = 0; k < q->n; k++)
+        put(&out, value_map_get(is_late(r, k) ? &q->now : &early, ir_operand(r->yield, k)));
+    for (int k = 0; k < q->nx; k++) put(&out, value_map_get(&early, r->cross.data[k]));
+    yield(&in, &out);
+    in = in_block(q, work->blocks[1]);
+    rotate_clone_late(r, &in, &q->now);
+    for (int k = 0; k < q->n; k++)
+        put(&alone, is_late(r, k) ? value_map_get(&q->now, ir_operand(r->yield, k)) : q->carried[k]);
+    for (int k = 0; k < q->nx; k++) put(&alone, q->cross[k]);
+    yield(&in, &alone);
+    return work;
+}
+
+/* What stood behind the inner loop, where a program ends; late values start anew. */
+static Instr *end_program(Joined *q, const Instr *work)
+{
+    const Instr *loop = q->r->loop;
+    Row kept = { 0 }, anew = { 0 };
+    for (int k = 0; k < q->n; k++) {
+        value_map_set(&q->now, &loop->results[k], is_late(q->r, k) ? &work->results[k] : q->carried[k]);
+        if (!is_late(q->r, k)) continue;
+        put(&kept, &work->results[k]);
+        put(&anew, value_map_get(&q->now, ir_operand(loop, k + 3)));
+    }
+    Instr *close = ir_build(&q->at, OP_IF, &q->last, 1, NO_ATTRS, kept.t, kept.n);
+    Builder in = ir_at_end(close->blocks[1]);
+    yield(&in, &kept);
+    in = ir_at_end(close->blocks[0]);
+    for (size_t k = 0; k < q->x->after.len; k++) ir_clone(&in, q->x->after.data[k], &q->now);
+    yield(&in, &anew);
+    return close;
+}
+
+bool rotate_across(Rotation *r, bool asked, bool make)
+{
+    Across x;
+    if (!plan_across(&x, r, asked) || !make) return false;
+    Joined q = { .x = &x, .r = r, .nc = (int)x.carried.len, .n = r->n, .nx = (int)r->cross.len };
+    begin_steps(&q);
+    begin_step(&q);
+    Instr *border = cross_border(&q), *work = do_step(&q, border), *close = end_program(&q, work);
+    Row next = { 0 };
+    for (int k = 0; k < q.nc + 2; k++) put(&next, &border->results[k]);
+    for (int k = 0, l = 0; k < q.n; k++) put(&next, is_late(r, k) ? &close->results[l++] : &work->results[k]);
+    for (int k = 0; k < q.nx; k++) put(&next, &work->results[q.n + k]);
+    yield(&q.at, &next);
+    ir_erase(x.outer);
+    text_printf(&r->c->note,
+        "  rotation: the early product runs one step ahead, across programs too; %d values cross, %d of a "
+        "program are carried\n",
+        q.nx, q.nc);
+    return true;
+}

@@ -1,0 +1,376 @@
+/* early-loads: a load that stands behind a reduction and does not need it is started before it.
+ *
+ *   %x = load X[r, :]; %m = reduce_sum (cast %x)          %x = load X[r, :]; %w = load W[:]
+ *   %d = sub (cast %x), %m                          ->    %m = reduce_sum (cast %x)
+ *   %w = load W[:]                                        %x1 = opaque %x; %d = sub (cast %x1), %m
+ *   store Y, (mul %d, %w)                                 store Y, (mul %d, %w)
+ *
+ * A reduction makes all threads of a row wait for its slowest; a load behind it then makes each wait for
+ * memory again, and nobody has anything else to do. H100, LayerNorm of 65536, whose weights come from L2:
+ * 2.63 TB/s as it stood, 2.91 with both weights asked for beside the row (without any weights 2.94; of copy
+ * 0.89, 0.98, 0.99).
+ *
+ * What is loaded early takes registers while rows are reduced. Where they do not last, values that were
+ * widened from 16 or 8 bits are not held over a reduction but the loaded words are, and what is needed of
+ * them is worked out again behind it: casts, sums and products of rows and row values, a few instructions an
+ * element. `opaque` keeps the compiler from holding them all the same.
+ *
+ * Requires: a program without loops or branches (programs that reduce rows in loops load ahead by `latency`),
+ * a tensor that is only read, offsets that do not follow from a reduction, and registers: those that the
+ * launch bounds leave. Runs behind `layout`, which says how many each tile takes. Changes no result: what is
+ * worked out again is the same operation on the same values. */
+#include "passes/kernel/schedule/schedule.h"
+
+enum {
+    FILE_WORDS = 65536,
+    MOST = 255, /* registers of a multiprocessor, of a thread */
+    OTHERS = 8,
+    PARTS = 8, /* addresses and row values; parts of a sum, of as many warps or CTAs or more */
+    AGAIN = 4, /* operations that are worth doing twice */
+    SMALL = 2, /* words of a row value */
+    AS_LOADED = 32,
+    MOST_HELD = 64,
+    MOST_PARTLY = 40,
+    UNDER_WAY = 40 << 10, /* make_room; more than 64 were not measured; in clusters, with a row's end in the
+                             middle, 54 to 59 were: 0.68 to 0.76 of a copy */
+};
+
+typedef struct Early {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    InstrList loads, reductions; /* loads: that may be started early */
+    int budget, others;
+    uint32_t at; /* the reduction behind which things are worked out again */
+} Early;
+
+/* Not held by anybody: its users read the operand. */
+static bool silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
+
+static int words(Early *c, const Value *v)
+{
+    if (v->type->kind != TYPE_TILE || !v->type->layout || (v->def && silent(v->def))) return 0;
+    int regs = (int)layout_regs(layouts_get(&c->p->layouts, v->type));
+    return v->type->dtype == DT_BOOL ? regs : (regs * dtype_bytes(v->type->dtype) + 3) / 4;
+}
+
+/* Place of the last instruction that reads v, be it through silent ones. Instructions are numbered by their
+ * marks. */
+static uint32_t last_read(const Value *v)
+{
+    uint32_t last = 0;
+    for (const Use *u = v->uses; u; u = u->next) {
+        uint32_t at = silent(u->user) ? last_read(ir_result(u->user)) : u->user->mark;
+        if (at > last) last = at;
+    }
+    return last;
+}
+
+static bool crosses(const Value *v, uint32_t at) { return v->def && v->def->mark <= at && last_read(v) > at; }
+
+static bool cheap_again(const Instr *i)
+{
+    switch ((int)i->op) {
+    case OP_CAST:
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_FMA:
+    case OP_MAX:
+    case OP_MIN: return true;
+    default: return false;
+    }
+}
+
+/* Does v follow by a few operations from one loaded tile of narrower elements, and otherwise from row values?
+ * *leaf: that tile. */
+static bool from_words(Early *c, Value *v, Value **leaf, int *steps)
+{
+    const Instr *d = v->def;
+    if (v->type->kind != TYPE_TILE || !v->type->layout) return true;
+    if (!d) return false;
+    if (d->op == OP_LOAD || d->op == OP_OPAQUE) {
+        if (words(c, v) <= SMALL && d->op == OP_LOAD) return true;
+        if (dtype_bytes(v->type->dtype) > 2 || v->type->dtype == DT_BOOL || (*leaf && *leaf != v))
+            return false;
+        *leaf = v;
+        return true;
+    }
+    if (silent(d)) {
+        Value *x = ir_operand(d, 0);
+        return x->type->kind != TYPE_TILE || words(c, x) <= SMALL;
+    }
+    if (words(c, v) <= SMALL) return true;
+    if (!cheap_again(d) || ++*steps > AGAIN) return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!from_words(c, ir_operand(d, k), leaf, steps)) return false;
+    return true;
+}
+
+/* The loaded tile from which v is worked out again behind a reduction; NULL: v is held. */
+static Value *leaf_of(Early *c, Value *v)
+{
+    Value *leaf = NULL;
+    int steps = 0;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (silent(u->user)) return NULL;
+    if (!v->def || !cheap_again(v->def) || words(c, v) <= SMALL || !from_words(c, v, &leaf, &steps) || !leaf)
+        return NULL;
+    return words(c, leaf) < words(c, v) ? leaf : NULL;
+}
+
+/* Words of what is held over a reduction, with `n` of the loads started before all of them; again: words as
+ * loaded instead of what follows from them. */
+static int held(Early *c, const Instr *reduction, size_t n, bool again)
+{
+    int all = 0;
+    for (size_t k = 0; k < n; k++)
+        if (last_read(ir_result(c->loads.data[k])) > reduction->mark)
+            all += words(c, ir_result(c->loads.data[k]));
+    for (Instr *i = c->f->body->first; i && i != reduction; i = i->next) {
+        for (int k = 0; k < i->n_results; k++) {
+            Value *v = &i->results[k];
+            bool here = crosses(v, reduction->mark) && !(again && leaf_of(c, v));
+            /* a loaded tile is held too for the sake of what follows from it */
+            if (again && !here && i->op == OP_LOAD)
+                for (Instr *x = i->next; x != reduction && !here; x = x->next)
+                    here = x->n_results == 1 && crosses(ir_result(x), reduction->mark) &&
+                           leaf_of(c, ir_result(x)) == v;
+            if (here) all += words(c, v);
+        }
+    }
+    return all;
+}
+
+/* Of a load under way: elements that come by accesses of less than a word take a register each. */
+static int under_way(Early *c, const Instr *load)
+{
+    const Value *v = ir_result(load);
+    int axis, bytes = v->type->kind == TYPE_TILE ? dtype_bytes(v->type->dtype) : 4;
+    if (v->type->kind != TYPE_TILE || !v->type->layout) return 1;
+    const Layout *l = layouts_get(&c->p->layouts, v->type);
+    LayoutVector access = { .bytes = (uint32_t)bytes };
+    kernel_unit_axis(c->f, load, &axis);
+    if (axis >= 0)
+        layout_vector(l, axis, (uint32_t)bytes, (uint32_t)kernel_access_bytes(c->f, load), 16, &access);
+    return access.bytes < 4 ? (int)layout_regs(l) : words(c, v);
+}
+
+static bool fits(Early *c, size_t n, bool again)
+{
+    int all = c->others;
+    for (const Instr *i = c->f->body->first; i != c->reductions.data[0]; i = i->next)
+        if (i->op == OP_LOAD) all += under_way(c, i);
+    for (size_t k = 0; k < n; k++) all += under_way(c, c->loads.data[k]);
+    if (all > c->budget) return false;
+    for (size_t k = 0; k < c->reductions.len; k++)
+        if (held(c, c->reductions.data[k], n, again) + c->others > c->budget) return false;
+    return true;
+}
+
+/* Is v there in front of `place`, or can what it follows from be moved there? */
+static bool can_precede(const Value *v, const Instr *place)
+{
+    const Instr *d = v->def;
+    if (!d || d->mark < place->mark) return true;
+    if (v->type->kind != TYPE_SCALAR || d->n_blocks || !(op_info[d->op].flags & OPF_PURE)) return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!can_precede(ir_operand(d, k), place)) return false;
+    return true;
+}
+
+/* Where early loads go: behind `last`, what was put there last, before everything marked `from` and later. */
+typedef struct Place {
+    Block *block;
+    Instr *last;
+    uint32_t from;
+} Place;
+
+static void move_to(Instr *i, Place *p)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Instr *d = ir_operand(i, k)->def;
+        if (d && d->mark >= p->from) move_to(d, p);
+    }
+    ir_unlink(i);
+    Builder b = p->last ? ir_after(p->last) : ir_before(p->block->first);
+    ir_place(&b, i);
+    i->mark = p->from - 1;
+    p->last = i;
+}
+
+/* v once more, from the words that the map has in place of those loaded; row values are there. */
+static Value *once_more(Early *c, Builder *b, Value *v, ValueMap *map)
+{
+    Value *done = value_map_get(map, v);
+    if (done != v || !v->def || !cheap_again(v->def) || words(c, v) <= SMALL) return done;
+    for (int k = 0; k < v->def->n_operands; k++) once_more(c, b, ir_operand(v->def, k), map);
+    Instr *copy = ir_clone(b, v->def, map);
+    copy->mark = c->at;
+    return ir_result(copy);
+}
+
+static void use_instead(Value *old, Value *by, uint32_t behind)
+{
+    for (Use *u = old->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user->mark <= behind) continue;
+        for (int k = 0; k < u->user->n_operands; k++)
+            if (&u->user->operands[k] == u) {
+                ir_set_operand(u->user, k, by);
+                break;
+            }
+    }
+}
+
+/* Behind the reduction: what follows from loaded words is worked out again. */
+static void work_out_again(Early *c, Instr *reduction)
+{
+    ValueMap map;
+    Builder b = ir_after(reduction);
+    ValueList done = { 0 };
+    value_map_init(&map, &c->s->arena);
+    c->at = reduction->mark;
+    for (Instr *i = c->f->body->first; i != reduction; i = i->next) {
+        Value *v = i->n_results == 1 ? ir_result(i) : NULL,
+              *leaf = v && crosses(v, c->at) ? leaf_of(c, v) : NULL;
+        if (!leaf) continue;
+        b.loc = i->loc;
+        if (value_map_get(&map, leaf) == leaf) {
+            Value *o = ir_emit(&b, OP_OPAQUE, &leaf, 1, NO_ATTRS, NULL);
+            o->def->mark = c->at;
+            value_map_set(&map, leaf, o);
+        }
+        once_more(c, &b, v, &map);
+        vec_push(&c->s->arena, &done, v);
+    }
+    for (size_t k = 0; k < done.len; k++) use_instead(done.data[k], value_map_get(&map, done.data[k]), c->at);
+}
+
+static void number(Block *b)
+{
+    uint32_t n = 1;
+    for (Instr *i = b->first; i; i = i->next) i->mark = n += 2;
+}
+
+/* Loads behind the first reduction that could stand before it. */
+static void find_loads(Early *c, const Instr *first, const Instr *place)
+{
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        MemParts m;
+        if (i->op != OP_LOAD || i->mark < first->mark || !ir_mem_parts(i, &m) ||
+            m.result->type->kind != TYPE_TILE || !m.result->type->layout)
+            continue;
+        const Decision *d = schedule_asked_load(c->p, i);
+        bool can = !m.token && c->f->params[m.param].kind == PARAM_IN;
+        for (int k = 0; k < i->n_operands; k++) can = can && can_precede(ir_operand(i, k), place);
+        if (d && d->form == LOAD_EARLY && !can)
+            schedule_refuse(c->p, d,
+                "this load cannot stand before a reduction: its tensor is written too, or its offsets follow "
+                "from the reduction");
+        if (can && d && d->form == LOAD_REGISTERS) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
+        else if (can && (!d || d->form == LOAD_EARLY)) vec_push(&c->s->arena, &c->loads, i);
+    }
+}
+
+/* Does every thread hold elements of the tile only? */
+static bool fills(Early *c, const Type *t)
+{
+    const Layout *l = layouts_get(&c->p->layouts, t);
+    int64_t ctas = c->p->cluster > 1 ? c->p->cluster : 1;
+    return (int64_t)layout_regs(l) * c->p->target->wave * c->p->warps * ctas == type_elements(t);
+}
+
+/* Registers of a thread where a multiprocessor holds n of these CTAs. */
+static int registers_at(const KernelPlan *p, int n)
+{
+    int all = FILE_WORDS / (p->warps * p->target->wave * (n > 0 ? n : 1)) / 8 * 8;
+    return all < MOST ? all : MOST;
+}
+
+/* Fewer CTAs than `least` has, where threads hold more of a row than their registers have room for and what
+ * is left still has enough under way. H100, TB/s with 64 registers and with more: RMSNorm of 40960, 40
+ * elements a thread 2.76 and 2.95 (80); softmax of 131072, 64 elements 2.06 and 2.94 (80); LayerNorm of
+ * 20480, 40 elements and two weights 1.48 and 2.78 (96). Up to 32 elements rows that are held as they were
+ * loaded do with 64, unless threads hold something beyond the row's end (LayerNorm of 14336: 228 bytes
+ * spilled) or two rows (a softmax's gradient of 4096: 96). */
+static void make_room(Early *c, Instr *first)
+{
+    KernelPlan *p = c->p;
+    int row = 0, most = 0, tiles = 0;
+    bool whole = true;
+    for (Instr *i = c->f->body->first; i != first; i = i->next) {
+        if (i->op != OP_LOAD) continue;
+        if (kernel_may_shift(c->f, p, i) && kernel_access_bytes(c->f, i) < 16)
+            return; /* two vectors for each, all on their way at once: what is best is not known */
+        if (under_way(c, i) > words(c, ir_result(i))) return; /* likewise by elements */
+        row += words(c, ir_result(i));
+        tiles += words(c, ir_result(i)) > SMALL;
+    }
+    for (size_t k = 0; k < c->loads.len; k++)
+        if (under_way(c, c->loads.data[k]) > words(c, ir_result(c->loads.data[k]))) return;
+    for (size_t k = 0; k < c->reductions.len; k++) {
+        int w = words(c, ir_operand(c->reductions.data[k], 0));
+        if (w > most) most = w;
+        whole = whole && fills(c, ir_operand(c->reductions.data[k], 0)->type);
+    }
+    if (most > MOST_HELD || (!whole && c->p->cluster > 1 && most > MOST_PARTLY)) return;
+    for (int n = p->min_ctas; n >= 2 && n * p->warps * p->target->wave * row * 4 >= UNDER_WAY; n--) {
+        c->budget = registers_at(p, n);
+        if (!fits(c, c->loads.len, false) &&
+            !(whole && tiles == 1 && most <= AS_LOADED && fits(c, c->loads.len, true)))
+            continue;
+        p->min_ctas = n;
+        return;
+    }
+}
+
+void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
+{
+    Early c = { .s = s, .f = f, .p = p };
+    if (p->target->kind != TARGET_CUDA || p->options.no_early) return;
+    for (Instr *i = f->body->first; i; i = i->next) {
+        if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return;
+        if (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+            words(&c, ir_operand(i, 0)))
+            vec_push(&s->arena, &c.reductions, i);
+    }
+    if (!c.reductions.len) return;
+    number(f->body);
+    /* behind the loads that the first reduction waits for: those come first */
+    Instr *first = c.reductions.data[0], *place = first;
+    for (Instr *i = f->body->first; i != first; i = i->next)
+        if (i->op == OP_LOAD) place = i->next;
+    find_loads(&c, first, place);
+    c.others = OTHERS + (p->warps > PARTS ? p->warps : PARTS);
+    if (!f->hints.occupancy && p->min_ctas > 2) make_room(&c, first);
+    c.budget = registers_at(p, p->min_ctas);
+    bool again = false;
+    size_t n = c.loads.len;
+    for (; n && !fits(&c, n, false); n--)
+        if (fits(&c, n, true)) {
+            again = true;
+            break;
+        }
+    if (!c.loads.len) again = p->min_ctas > 0 && !fits(&c, 0, false) && fits(&c, 0, true);
+    for (size_t k = 0; k < c.loads.len; k++) {
+        const Decision *d = schedule_asked_load(p, c.loads.data[k]);
+        if (k >= n && d)
+            schedule_refuse(p, d,
+                "registers do not last for this tile while rows are reduced: a thread has %d", c.budget);
+        else if (k >= n)
+            diag_perf(s, c.loads.data[k]->loc,
+                "this load waits behind a reduction that it does not need: a thread has %d registers, and "
+                "its tile does not fit beside what is reduced",
+                c.budget);
+        else schedule_take_load(p, c.loads.data[k], LOAD_EARLY, 0);
+    }
+    Place to = { f->body, place->prev, place->mark };
+    for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], &to);
+    if (!again) return;
+    number(f->body);
+    for (size_t k = 0; k < c.reductions.len; k++) work_out_again(&c, c.reductions.data[k]);
+    ir_sweep(f->body);
+}

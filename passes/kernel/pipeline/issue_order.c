@@ -1,0 +1,239 @@
+/* issue_order.c: order of products within a loop's body: issued as soon as their operands are there, waited
+ * for where they are needed.
+ *
+ *     s = wgmma; wait s; p = f(s); o = wgmma p; wait o; t = wgmma; wait t; d = g(p, t); r = wgmma d; wait r
+ * becomes
+ *     s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d; wait o
+ *         (1); wait r (0)
+ *
+ * kernel_join_sums: a product that adds to another's sum need not wait for it: products of one accumulator
+ * follow each other on the matrix unit. kernel_issue_first: products that need no result of the same step
+ * come first. kernel_interleave: all of the body in the order above (attention's gradients, two attentions at
+ * once): what rotation (rotate.c), which carries a whole step's values, has no registers for.
+ *
+ * A release stands behind the waits for all products that read its slot. Bodies that write memory keep their
+ * order. */
+#include "passes/kernel/pipeline/software_pipelining.h"
+
+typedef struct Order {
+    Overlap *c;
+    Block *body;
+    InstrList all, out;
+    bool *done, *free, *known;
+} Order; /* by place in the body */
+
+static Instr *product_of(const Instr *wait)
+{
+    const Value *v = wait->n_operands == 1 ? ir_operand(wait, 0) : NULL;
+    return v && v->def && v->def->op == OP_WGMMA ? v->def : NULL;
+}
+
+/* The wait for a product, or for the last of those that add to its sum. */
+static Instr *wait_for(const Instr *product)
+{
+    const Use *u = ir_result(product)->uses;
+    if (!u || u->next) return NULL;
+    if (u->user->op == OP_WGMMA && u == &u->user->operands[2]) return wait_for(u->user);
+    return u->user->op == OP_WGMMA_WAIT && product_of(u->user) == product ? u->user : NULL;
+}
+
+static bool movable(const Instr *i)
+{
+    if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_TICKET || i->op == OP_RING_PUT ||
+        i->op == OP_RING_FILL)
+        return false;
+    if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET &&
+        i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY)
+        return false;
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
+            if (!(op_info[x->op].flags & OPF_TERM) &&
+                (!movable(x) || x->op == OP_RING_GET || x->op == OP_RING_RELEASE || x->op == OP_WGMMA ||
+                    x->op == OP_WGMMA_WAIT))
+                return false;
+    return true;
+}
+
+static bool begin(Order *o, Overlap *c, Block *body)
+{
+    *o = (Order){ .c = c, .body = body };
+    for (Instr *i = body->first; i; i = i->next) {
+        if (op_info[i->op].flags & OPF_TERM) break;
+        if (!movable(i) || (i->op == OP_WGMMA && !wait_for(i)) || (i->op == OP_WGMMA_WAIT && !product_of(i)))
+            return false;
+        if (i->op == OP_RING_GET && kernel_gets_of(body, ir_operand(i, 0)) > ir_operand(i, 0)->type->shape[0])
+            return false; /* all held at once */
+        i->mark = (uint32_t)o->all.len;
+        vec_push(&c->s->arena, &o->all, i);
+    }
+    o->done = arena_array(&c->s->arena, bool, o->all.len + 1);
+    o->free = arena_array(&c->s->arena, bool, o->all.len + 1);
+    o->known = arena_array(&c->s->arena, bool, o->all.len + 1);
+    return true;
+}
+
+static void place(Order *o, Instr *i);
+
+static void place_operands(Order *o, const Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Instr *d = ir_operand(i, k)->def;
+        if (d && d->block == o->body) place(o, d);
+    }
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) place_operands(o, x);
+}
+
+/* All that read a slot, or a part of it, are done, products waited for. */
+static bool readers_done(const Order *o, const Value *slot)
+{
+    for (const Use *u = slot->uses; u; u = u->next) {
+        const Instr *user = u->user;
+        while (user->block != o->body && user->block->parent) user = user->block->parent;
+        if (user->block != o->body) return false;
+        const Instr *last = user->op == OP_WGMMA ? wait_for(user) : user;
+        if (!o->done[last->mark]) return false;
+        for (int k = 0; k < user->n_results; k++)
+            if (user->results[k].type->kind == TYPE_SHARED && !readers_done(o, &user->results[k]))
+                return false;
+    }
+    return true;
+}
+
+static bool free_to_release(const Order *o, const Instr *release)
+{
+    for (size_t k = 0; k < o->all.len; k++) {
+        const Instr *get = o->all.data[k];
+        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(release, 0) &&
+            !readers_done(o, ir_result(get)))
+            return false;
+    }
+    return true;
+}
+
+static void place(Order *o, Instr *i)
+{
+    if (o->done[i->mark]) return;
+    place_operands(o, i);
+    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) { /* slots come in the program's order */
+        Instr *get = o->all.data[k];
+        if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
+    }
+    o->done[i->mark] = true;
+    vec_push(&o->c->s->arena, &o->out, i);
+    if (i->op != OP_WGMMA_WAIT) return;
+    for (size_t k = 0; k < o->all.len; k++) {
+        Instr *r = o->all.data[k];
+        if (r->op != OP_RING_RELEASE || o->done[k] || !free_to_release(o, r)) continue;
+        o->done[k] = true;
+        vec_push(&o->c->s->arena, &o->out, r);
+    }
+}
+
+static bool needs_wait(Order *o, const Instr *i);
+
+static bool operands_need_wait(Order *o, const Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        const Instr *d = ir_operand(i, k)->def;
+        if (d && d->block == o->body && needs_wait(o, d)) return true;
+    }
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next)
+            if (operands_need_wait(o, x)) return true;
+    return false;
+}
+
+static bool needs_wait(Order *o, const Instr *i)
+{
+    if (i->op == OP_WGMMA_WAIT) return true;
+    if (!o->known[i->mark]) {
+        o->free[i->mark] = !operands_need_wait(o, i);
+        o->known[i->mark] = true;
+    }
+    return !o->free[i->mark];
+}
+
+/* The rest as it stood, then the block in the new order. */
+static void finish(Order *o)
+{
+    for (size_t k = 0; k < o->all.len; k++) place(o, o->all.data[k]);
+    for (size_t k = 0; k < o->out.len; k++) ir_unlink(o->out.data[k]);
+    Builder b = ir_before(o->body->first);
+    for (size_t k = 0; k < o->out.len; k++) ir_place(&b, o->out.data[k]);
+}
+
+/* Products still in flight behind each wait. */
+static void set_depths(Order *o)
+{
+    for (Instr *w = o->body->first; w; w = w->next) {
+        if (w->op != OP_WGMMA_WAIT) continue;
+        int behind = 0;
+        for (const Instr *i = product_of(w)->next; i && i != w; i = i->next) behind += i->op == OP_WGMMA;
+        ir_set_attr(o->c->s, w, a_int(ATTR_DEPTH, behind));
+    }
+}
+
+void kernel_join_sums(Block *body)
+{
+    for (Instr *i = body->first; i; i = i->next) {
+        if (i->op != OP_WGMMA) continue;
+        Value *sum = ir_operand(i, 2);
+        Instr *w = sum->def, *end = w ? wait_for(i) : NULL;
+        if (!end || w->op != OP_WGMMA_WAIT || w->block != body || end->block != body || !product_of(w) ||
+            ir_use_count(sum) != 1)
+            continue;
+        ir_set_operand(i, 2, ir_operand(w, 0));
+        for (Instr *r = w->next, *next; r != i; r = next) {
+            next = r->next;
+            if (r->op != OP_RING_RELEASE) continue;
+            Builder b = ir_after(end);
+            ir_unlink(r);
+            ir_place(&b, r);
+        }
+        ir_erase(w);
+    }
+}
+
+static bool not_marked(void *body, Value *v) { return !v->def || v->def->block != body || !v->def->mark; }
+
+/* Products that need the result of another of the same step. */
+static int products_behind_waits(Block *body)
+{
+    int n = 0;
+    for (Instr *i = body->first; i; i = i->next) i->mark = 0;
+    for (Instr *i = body->first; i; i = i->next) {
+        i->mark = i->op == OP_WGMMA_WAIT || !ir_all_operands(i, not_marked, body);
+        n += i->op == OP_WGMMA && i->mark;
+    }
+    return n;
+}
+
+int kernel_issue_first(Overlap *c, Block *body)
+{
+    Order o;
+    int later = products_behind_waits(body);
+    bool waited = false, stands = true;
+    for (const Instr *i = body->first; i; i = i->next) {
+        waited |= i->op == OP_WGMMA_WAIT;
+        stands &= i->op != OP_WGMMA || i->mark || !waited;
+    }
+    if (stands || !begin(&o, c, body)) return later;
+    for (size_t k = 0; k < o.all.len; k++)
+        if (o.all.data[k]->op == OP_WGMMA && !needs_wait(&o, o.all.data[k])) place(&o, o.all.data[k]);
+    finish(&o);
+    return later;
+}
+
+bool kernel_interleave(Overlap *c, Block *body)
+{
+    Order o;
+    if (!begin(&o, c, body)) return false;
+    for (int early = 1; early >= 0; early--)
+        for (size_t k = 0; k < o.all.len; k++)
+            if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k])))
+                place(&o, o.all.data[k]);
+    finish(&o);
+    set_depths(&o);
+    return true;
+}

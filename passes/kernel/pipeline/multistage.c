@@ -1,0 +1,218 @@
+/* stage: loads that only feed matrix products go through shared memory, several stages deep (the portable
+ * path).
+ *
+ *   for i { %a = load A[..i..]; %c = mma_sync %a, %b, %acc }
+ * becomes, with S stages,
+ *   %buf = shared_alloc [S, ...]
+ *   copies of steps 0 .. S-2, a commit each
+ *   for i carrying slot {
+ *       copy_wait S-2; barrier                                   step i has arrived, everyone is done with
+ *           step i-1
+ *       if (i + (S-1)*step < hi) copy of step i+S-1 into slot S-1 ahead; commit
+ *       mma_sync on the views of this slot
+ *   }
+ *   barrier
+ *
+ * On AMD copies go by way of registers: step i+1 is loaded into registers at the head of the loop, before the
+ * products of step i, and written to shared memory behind them; into the other of two slots, or into the same
+ * one behind a barrier (latency 2, or where two do not fit). A load of the body that is only the left operand
+ * of products in a loop stays in registers.
+ *
+ * S is the load's `latency` (default 3), clipped to what shared memory holds; the clipping is a performance
+ * note. A load whose offsets depend on carried values cannot be issued ahead: it is staged once, with two
+ * barriers. Pads other than zero, casts between load and product, or other users of the tile keep the load in
+ * registers.
+ *
+ * Here is decided which loads, and how deep; multistage_buffers.c has their place in shared memory,
+ * multistage_copies.c and multistage_registers.c the two ways there. */
+#include "passes/kernel/pipeline/multistage.h"
+
+static bool eligible(const Instr *i)
+{
+    MemParts m;
+    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.result->type->kind != TYPE_TILE ||
+        m.result->type->rank != 2)
+        return false;
+    int64_t zero;
+    double fzero;
+    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
+        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
+        return false;
+    if (!m.result->uses) return false;
+    for (const Use *u = m.result->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return true;
+}
+
+static void single(Staging *c, Instr *load)
+{
+    Builder b = ir_before(load);
+    Value *buf = stage_single_buffer(c, &b, load), *view = stage_view(&b, buf, i32(&b, 0));
+    if (stage_amd(c)) {
+        const Type *t = stage_tile_in_registers(c, load);
+        ir_replace(ir_result(load), view);
+        ir_result(load)->type = t;
+        b = ir_after(load);
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        stage_write(&b, view, ir_result(load));
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        return;
+    }
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    stage_copy(c, &b, load, view, NULL, NULL);
+    ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_replace(ir_result(load), view);
+    ir_erase(load);
+}
+
+/* Can the load run ahead of the loop that holds it? */
+static bool runs_ahead(const Instr *load)
+{
+    const Instr *loop = load->block->parent;
+    MemParts m;
+    if (!loop || loop->op != OP_FOR) return false;
+    ir_mem_parts(load, &m);
+    int steps = 256;
+    for (int a = 0; a < m.rank; a++)
+        if (!stage_from_counter(m.idx[a], load->block, &steps)) return false;
+    return true;
+}
+
+static bool staged_by_schedule(Staging *c, const Instr *load)
+{
+    const Decision *d = schedule_asked_load(c->p, load);
+    return d && d->form == LOAD_STAGED;
+}
+
+static void stage_alone(Staging *c, Instr *load)
+{
+    schedule_take_load(c->p, load, LOAD_STAGED, 0);
+    single(c, load);
+}
+
+/* The slots that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
+static const Decision *asked_slots(Staging *c, Instr *const *loads, int n)
+{
+    const Decision *all = NULL;
+    for (int k = 0; k < n; k++) {
+        const Decision *d = schedule_asked_load(c->p, loads[k]);
+        if (d && all && (d->n[0] != all->n[0] || d->form != all->form)) {
+            schedule_refuse(c->p, d,
+                "loads of one loop share their place in their rings, and another one has %d slots%s",
+                all->n[0], all->form == LOAD_RING ? "" : " by registers");
+            return all;
+        }
+        if (d) all = d;
+    }
+    return all;
+}
+
+/* Stages derived from the loads' hints and from what fits. */
+static int derived_stages(
+    Staging *c, Instr *const *loads, int n, bool copies, int fit, int64_t each, int64_t left)
+{
+    int stages = 2;
+    for (int k = 0; k < n; k++) {
+        int want = (int)ir_attr_int(loads[k], ATTR_LATENCY, 3);
+        if (want > stages) stages = want;
+    }
+    if (!copies && stages > 3) {
+        diag_perf(c->s, loads[0]->loc,
+            "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages "
+            "are used",
+            stages);
+        stages = 3;
+    }
+    if (!copies && c->p->options.thrift) stages = 1;
+    if (stages > fit) {
+        diag_perf(c->s, loads[0]->loc,
+            "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages,
+            (long long)each, (long long)left, fit < 1 ? 1 : fit);
+        stages = fit;
+    }
+    return stages;
+}
+
+/* All loads of a loop that can run ahead share one place in their rings. */
+static void stage_loop(Staging *c, size_t from, int64_t limit)
+{
+    Instr *first = c->loads.data[from], *loop = first->block->parent;
+    Instr **group = arena_array(&c->s->arena, Instr *, c->loads.len);
+    int n = 0;
+    int64_t each = 0, left = limit - stage_bytes_before(c, first->block);
+    for (size_t j = from; j < c->loads.len; j++) {
+        Instr *l = c->loads.data[j];
+        if (!l || l->block != first->block || !runs_ahead(l) || staged_by_schedule(c, l)) continue;
+        each += stage_slot_bytes(c, stage_buffer_type(c, l, 1));
+        group[n++] = l;
+        c->loads.data[j] = NULL;
+    }
+    int fit = left > 0 ? (int)(left / each) : 0, extra;
+    const Decision *asked = asked_slots(c, group, n);
+    bool detour = asked && asked->form == LOAD_RING_REGISTERS,
+         copies = !stage_amd(c) || (!detour && fit >= 2 && stage_all_direct(c, loop, group, n));
+    if (detour && copies) {
+        schedule_refuse(c->p, asked, "%s copies to shared memory without a detour by registers: `ring N`",
+            c->p->target->name);
+        return;
+    }
+    extra =
+        copies ? 0 : 1; /* AMD: one buffer more is in registers, and one is all that a lane has room for */
+    if (!copies) fit = fit > 2 ? 3 : fit + 1;
+    int least = copies ? 2 : 1,
+        stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);
+    if (asked && (stages - extra < least || stages > fit)) {
+        schedule_refuse(c->p, asked,
+            "the rings of this loop take %d slots or more, of %lld bytes together: %d fit", least,
+            (long long)each, fit - extra);
+        return;
+    }
+    for (int k = 0; k < n && stages >= 2; k++)
+        schedule_take_load(c->p, group[k], copies ? LOAD_RING : LOAD_RING_REGISTERS, stages - extra);
+    if (stages < 2)
+        for (int k = 0; k < n; k++) stage_alone(c, group[k]);
+    else if (!copies) stage_by_registers(c, loop, group, n, stages - 1);
+    else stage_by_copies(c, loop, group, n, stages);
+}
+
+/* Is it read in loops only, once, as the left operand of a matrix instruction? */
+static bool left_of_loops(const Instr *load)
+{
+    const Value *v = ir_result(load);
+    const Use *u = v->uses;
+    return u && !u->next && u == &u->user->operands[0] && u->user->block != load->block &&
+           strcmp(ir_attr(u->user, ATTR_INSTR)->s, "fma");
+}
+
+void kernel_stage(Session *s, Func *f, KernelPlan *p)
+{
+    Staging c = { .s = s, .f = f, .p = p };
+    InstrList all = { 0 };
+    ir_collect(&s->arena, f->body, OP_LOAD, &all);
+    for (size_t k = 0; k < all.len; k++)
+        if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
+    /* leave room for conversions and reductions across warps */
+    int64_t limit = c.limit =
+        p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
+    for (size_t i = 0; i < c.loads.len; i++) { /* the body's own first: they stay */
+        Instr *l = c.loads.data[i];
+        const Decision *d = schedule_asked_load(p, l);
+        if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !runs_ahead(l))))
+            schedule_refuse(p, d,
+                "this load feeds a product without roles: it goes to registers, is staged where it stands, "
+                "or, if its offsets follow from a loop's counter, goes through a ring");
+        else if (d ? d->form == LOAD_REGISTERS
+                   : l->block == f->body && stage_amd(&c) && left_of_loops(l) && p->options.thrift < 2)
+            schedule_take_load(p, l, LOAD_REGISTERS, 0);
+        else if (l->block == f->body) stage_alone(&c, l);
+        else continue;
+        c.loads.data[i] = NULL;
+    }
+    for (size_t i = 0; i < c.loads.len; i++) {
+        Instr *l = c.loads.data[i];
+        if (l && runs_ahead(l) && !staged_by_schedule(&c, l)) stage_loop(&c, i, limit);
+        else if (l) stage_alone(&c, l);
+    }
+}

@@ -1,0 +1,65 @@
+/* multistage.h: what the files of staging have in common; see multistage.c. */
+#pragma once
+#include "passes/kernel/amd/lds.h"
+#include "passes/kernel/schedule/schedule.h"
+
+/* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it
+ * holds) share the space behind them with those of its siblings, which run before or after. */
+typedef struct Region {
+    const Block *top;
+    int64_t bytes;
+} Region; /* top: its first block, which stays when a loop is rebuilt */
+/* A load staged by itself: who reads it last in its block. */
+typedef struct Single {
+    const Block *block;
+    const Instr *last;
+    Value *buffer;
+    int64_t bytes;
+} Single;
+typedef struct Staging {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    InstrList loads;
+    int64_t common, limit;
+    VEC(Region) regions;
+    VEC(Single) singles;
+} Staging;
+
+static inline bool stage_amd(const Staging *c) { return c->p->target->kind == TARGET_HIP; }
+static inline Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
+static inline Value *stage_view(Builder *b, Value *buf, Value *slot)
+{ return ir_emit(b, OP_SHARED_SLOT, (Value *[]){ buf, slot }, 2, NO_ATTRS, NULL); }
+static inline void stage_write(Builder *b, Value *view, Value *tile)
+{ ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
+
+/* multistage_buffers.c: the type of a load's ring, bytes of a slot of it; what lies before the buffers of a
+ * block; a ring for use in `home`; the buffer of a load that is staged by itself. */
+const Type *stage_buffer_type(Staging *, const Instr *load, int64_t slots);
+int64_t stage_slot_bytes(Staging *, const Type *);
+int64_t stage_bytes_before(Staging *, const Block *);
+Value *stage_allocate(Staging *, Builder *, const Block *home, const Type *);
+Value *stage_single_buffer(Staging *, Builder *, Instr *load);
+
+/* multistage_copies.c. Can v be computed from the counter of the loop and values from outside, by pure
+ * operations? By a few, `steps`; each use of a value counts. */
+bool stage_from_counter(const Value *v, const Block *body, int *steps);
+Value *stage_clone(Builder *, Value *v, const Block *body, ValueMap *);
+void stage_copy(Staging *, Builder *, const Instr *load, Value *view, const Block *body, ValueMap *);
+/* Copies of all loads for counter value `at` into slot `slot`, unless at >= hi; then a commit either way. */
+void stage_issue(
+    Staging *, Builder *, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *slot);
+void stage_by_copies(Staging *, Instr *loop, Instr **loads, int n, int stages);
+
+/* multistage_registers.c: how a tile goes from memory to LDS. */
+typedef struct Way {
+    int32_t tile[2];
+    int unit, inner;
+    const Layout *writer, *reader;
+} Way;
+void stage_way(Staging *, const Instr *load, Way *);
+const Type *stage_dma_type(Staging *, const Instr *load, int64_t slots);
+int stage_dma_count(Staging *, const Instr *load);
+const Type *stage_tile_in_registers(Staging *, const Instr *load);
+bool stage_all_direct(Staging *, const Instr *loop, Instr *const *loads, int n);
+void stage_by_registers(Staging *, Instr *loop, Instr **loads, int n, int slots);

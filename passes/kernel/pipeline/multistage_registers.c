@@ -1,0 +1,200 @@
+/* multistage_registers.c: a loop's loads on AMD, which go to LDS by way of registers or, where lanes can send
+ * them there, without; see multistage.c. */
+#include "passes/kernel/pipeline/multistage.h"
+
+/* From memory to shared memory by registers: the axis that runs along K is contiguous there, so that lanes
+ * read vectors. */
+void stage_way(Staging *c, const Instr *load, Way *w)
+{
+    const Type *t = ir_result(load)->type;
+    const Use *u = ir_result(load)->uses;
+    const char *name = ir_attr(u->user, ATTR_INSTR)->s;
+    int role = u == &u->user->operands[1], along = role ? 0 : 1, bytes = dtype_bytes(t->dtype);
+    int32_t part[2];
+    Arena *a = &c->s->arena;
+    *w = (Way){ .tile = { (int32_t)t->shape[0], (int32_t)t->shape[1] } };
+    kernel_unit_axis(c->f, load, &w->unit);
+    if (w->unit < 0) w->unit = 1;
+    w->inner = w->unit;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
+        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+        if (strcmp(m->name, name)) continue;
+        if (bytes == 2 && w->tile[along] % 8 == 0) w->inner = along;
+        part[along] = w->tile[along] < m->k ? w->tile[along] : m->k;
+        part[1 - along] = role ? m->n : m->m;
+        if (w->tile[1 - along] >= part[1 - along])
+            w->reader = layout_mma(a, (LayoutMma)k, role ? LAYOUT_B : LAYOUT_A, 2, part, (int32_t[]){ 1, 1 });
+    }
+    w->writer = lds_writer(a, w->tile, w->unit, w->inner, bytes, c->p->target->wave, c->p->warps);
+}
+
+/* Can it go from memory to LDS without registers? Instruction v of a wave puts what lane l fetches at (v *
+ * threads + tid) * size: the tile must be whole such pieces, contiguous along the axis that memory runs
+ * along, and the swizzle goes on the side of memory (kernel_dma_map). */
+static bool direct(Staging *c, const Instr *load)
+{
+    const Target *t = c->p->target;
+    const Type *tile = ir_result(load)->type;
+    DmaMap map;
+    Way w;
+    if (!target_has(t, TF_LDS_DMA) || c->p->options.no_async || !c->f->fits32) return false;
+    stage_way(c, load, &w);
+    if (w.unit != w.inner || kernel_access_bytes(c->f, load) < kernel_dma_bytes(t)) return false;
+    const LayoutShared *s = lds_layout(
+        &c->s->arena, lds_chip(t), w.tile, w.inner, dtype_bytes(tile->dtype), NULL, w.reader, NULL);
+    return s && kernel_dma_map(&c->s->arena, s, kernel_dma_bytes(t), c->p->warps * t->wave, &map);
+}
+
+const Type *stage_dma_type(Staging *c, const Instr *load, int64_t slots)
+{
+    const Type *t = ir_result(load)->type;
+    Way w;
+    stage_way(c, load, &w);
+    const LayoutShared *s = lds_layout(
+        &c->s->arena, lds_chip(c->p->target), w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
+    return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] },
+        layouts_shared_text(&c->p->layouts, s));
+}
+
+int stage_dma_count(Staging *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    return (int)(type_elements(t) * dtype_bytes(t->dtype) /
+                 ((int64_t)kernel_dma_bytes(c->p->target) * c->p->warps * c->p->target->wave));
+}
+
+const Type *stage_tile_in_registers(Staging *c, const Instr *load)
+{
+    Way w;
+    stage_way(c, load, &w);
+    return layouts_typed(&c->p->layouts, type_with_layout(c->s, ir_result(load)->type, NULL), w.writer);
+}
+
+/* The tiles of all loads for counter value `at`, in registers; something where at >= hi. */
+static void fetch(Staging *c, Builder *b, Instr *loop, Instr **loads, const Type *const *types, int n,
+    Value *at, Value **tiles)
+{
+    Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1)), *made[IR_MAX_RESULTS], *none[IR_MAX_RESULTS];
+    Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, types, n);
+    Builder inner = ir_at_end(cond->blocks[0]), other = ir_at_end(cond->blocks[1]);
+    ValueMap map;
+    value_map_init(&map, &c->s->arena);
+    value_map_set(&map, loop->blocks[0]->args[0], at);
+    for (int k = 0; k < n; k++) {
+        inner.loc = loads[k]->loc;
+        for (int o = 0; o < loads[k]->n_operands; o++)
+            stage_clone(&inner, ir_operand(loads[k], o), loop->blocks[0], &map);
+        Instr *x = ir_clone(&inner, loads[k], &map);
+        made[k] = ir_result(x);
+        made[k]->type = types[k];
+        DType d = types[k]->dtype;
+        Value *zero = dtype_is_float(d) ? ir_const_float(&other, d, 0) : ir_const_int(&other, d, 0);
+        none[k] = ir_emit(&other, OP_SPLAT, &zero, 1, NO_ATTRS, type_with_layout(c->s, types[k], NULL));
+        tiles[k] = &cond->results[k];
+        ir_set_name(tiles[k],
+            arena_printf(&c->s->arena, "%s_next", c->f->params[ir_operand(loads[k], 0)->index].name));
+    }
+    ir_build(&inner, OP_YIELD, made, n, NO_ATTRS, NULL, 0);
+    ir_build(&other, OP_YIELD, none, n, NO_ATTRS, NULL, 0);
+}
+
+static bool loads_of_its_own(const Block *body, Instr *const *staged, int n)
+{
+    for (const Instr *i = body->first; i; i = i->next) {
+        bool mine = i->op == OP_LOAD || i->op == OP_GATHER;
+        for (int k = 0; k < n; k++) mine = mine && i != staged[k];
+        for (int k = 0; k < i->n_blocks; k++) mine = mine || loads_of_its_own(i->blocks[k], staged, n);
+        if (mine) return true;
+    }
+    return false;
+}
+
+void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots)
+{
+    Block *body = loop->blocks[0];
+    Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n), *tiles[IR_MAX_RESULTS];
+    const Type *types[IR_MAX_RESULTS];
+    Builder b = ir_before(loop);
+    if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    Instr *straight[IR_MAX_RESULTS];
+    Value *straight_bufs[IR_MAX_RESULTS];
+    int n_straight = 0;
+    /* Without registers where four words a lane go at once; single words are four times the instructions, for
+     * registers that are not short. Not beside loads of the body's own: the compiler does not count what goes
+     * to LDS, and would wait for all of it when it waits for those. */
+    for (int k = slots == 2 && target_has(c->p->target, TF_LDS_DMA_16) && !loads_of_its_own(body, loads, n)
+                     ? n
+                     : 0;
+        k-- > 0;) {
+        if (!direct(c, loads[k])) continue;
+        Instr *x = loads[k];
+        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
+        loads[n - 1] = x;
+        n_straight++;
+        n--;
+    }
+    for (int k = 0; k < n_straight; k++) {
+        straight[k] = loads[n + k];
+        straight_bufs[k] = stage_allocate(c, &b, body, stage_dma_type(c, straight[k], slots));
+        ir_set_name(straight_bufs[k],
+            arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(straight[k], 0)->index].name));
+    }
+    for (int k = 0; k < n; k++) {
+        bufs[k] = stage_allocate(c, &b, body, stage_buffer_type(c, loads[k], slots));
+        types[k] = stage_tile_in_registers(c, loads[k]);
+        ir_set_name(bufs[k],
+            arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
+    }
+    if (n_straight)
+        stage_issue(c, &b, loop, straight, straight_bufs, n_straight, ir_operand(loop, 0), i32(&b, 0));
+    fetch(c, &b, loop, loads, types, n, ir_operand(loop, 0), tiles);
+    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], i32(&b, 0)), tiles[k]);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    Value *slot = NULL, *other = NULL;
+    if (slots == 2) {
+        loop = ir_add_carried(loop, i32(&b, 0), NULL);
+        body = loop->blocks[0];
+        slot = body->args[body->n_args - 1];
+        ir_set_name(slot, "slot");
+    }
+    b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
+    if (slot) other = ir_bin(&b, OP_SUB, i32(&b, 1), slot);
+    else slot = other = i32(&b, 0);
+    /* behind this step's own loads, whose wait would take in all that was issued before */
+    Builder later = b;
+    Instr *own = NULL, *pass = NULL;
+    for (Instr *i = body->first; i; i = i->next) {
+        bool staged = false;
+        for (int k = 0; k < n + n_straight; k++) staged |= i == loads[k];
+        if ((i->op == OP_LOAD || i->op == OP_GATHER) && !staged) pass = i;
+        if (i->op == OP_MMA_SYNC && pass) own = pass;
+    }
+    if (own) later = ir_after(own);
+    later.loc = loop->loc;
+    Value *following = ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2));
+    if (n_straight) stage_issue(c, &later, loop, straight, straight_bufs, n_straight, following, other);
+    fetch(c, &later, loop, loads, types, n, following, tiles);
+    for (int k = 0; k < n + n_straight; k++) {
+        Value *view = stage_view(&b, k < n ? bufs[k] : straight_bufs[k - n], slot);
+        ir_set_name(
+            view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
+        ir_replace(ir_result(loads[k]), view);
+    }
+    for (int k = 0; k < n + n_straight; k++) ir_erase(loads[k]);
+    b = ir_before(ir_terminator(body));
+    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    if (slots == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], other), tiles[k]);
+    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    if (slots == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
+}
+
+/* AMD: all staged tiles of the loop go straight to LDS, and the loop has no loads of its own, whose waits
+ * would count those too. */
+bool stage_all_direct(Staging *c, const Instr *loop, Instr *const *loads, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (!direct(c, loads[k])) return false;
+    return !loads_of_its_own(loop->blocks[0], loads, n);
+}

@@ -1,0 +1,101 @@
+/* prefetch: a load that goes to registers inside a loop of asynchronous products, one step ahead.
+ *
+ *   for j { %s = wgmma ..; %w = wgmma_wait %s; %x = load B[j..]; %t = add %w, %x; ... }
+ * becomes
+ *   %x0 = load B[lo..]
+ *   for j with (%x = %x0) { %s = wgmma ..; %w = wgmma_wait %s; %t = add %w, %x; %n = load B[j'..]; ...;
+ *       yield %n }      j' the next step's, or j in the last
+ *
+ * Such a load stands where its value is needed, behind the wait for a product, and its latency would be paid
+ * every step. Requires: the tensor is read only, the latency hint asks for two buffers or more, and the
+ * offsets follow from the loop's counter and from outside alone. The last step loads its own window again, so
+ * that what is known of the loop's range holds for the load too. */
+#include "passes/kernel/pipeline/software_pipelining.h"
+
+/* The instructions of the body that v follows from, in program order; false when something but the counter
+ * varies. */
+static bool slice_of(const Value *v, const Block *body, const Instr **list, int *n, int depth)
+{
+    const Instr *d = v->def;
+    if (!d) return v->block != body || v->index == 0;
+    if (d->block != body) return ir_defined_outside(v, body);
+    if (depth > 40 || d->n_blocks || !(op_info[d->op].flags & OPF_PURE) || d->op == OP_WGMMA ||
+        d->op == OP_WGMMA_WAIT || *n >= 64)
+        return false;
+    for (int k = 0; k < *n; k++)
+        if (list[k] == d) return true;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!slice_of(ir_operand(d, k), body, list, n, depth + 1)) return false;
+    list[(*n)++] = d;
+    return true;
+}
+
+static Value *clone_slice(
+    Session *s, Builder *b, ValueMap *map, const Instr *const *list, int n, const Instr *load)
+{
+    for (int k = 0; k < n; k++) ir_clone(b, list[k], map);
+    Instr *copy = ir_clone(b, load, map);
+    ir_set_attr(s, copy, a_int(ATTR_LATENCY, 1)); /* the hint is fulfilled */
+    return ir_result(copy);
+}
+
+/* Returns the loop that took the place of `loop`. */
+static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *list, int n)
+{
+    Block *body = loop->blocks[0];
+    ValueMap map;
+    Builder b = ir_before(loop);
+    b.loc = load->loc;
+    value_map_init(&map, &s->arena);
+    value_map_set(&map, body->args[0], ir_operand(loop, 0));
+    Value *first = clone_slice(s, &b, &map, list, n, load);
+
+    Instr *last = ir_last_use_in(body, ir_result(load));
+    b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
+    b.loc = load->loc;
+    value_map_init(&map, &s->arena);
+    Value *j = body->args[0], *after = ir_bin(&b, OP_ADD, j, ir_operand(loop, 2));
+    Value *pick[3] = { ir_bin(&b, OP_LT, after, ir_operand(loop, 1)), after, j };
+    value_map_set(&map, j, ir_emit(&b, OP_WHERE, pick, 3, NO_ATTRS, NULL));
+    Value *next = clone_slice(s, &b, &map, list, n, load);
+    loop = ir_add_carried(loop, first, next);
+    body = loop->blocks[0];
+    ir_replace(ir_result(load), body->args[body->n_args - 1]);
+    ir_erase(load);
+    return loop;
+}
+
+/* Is it such a load, whatever its hint says? The instructions that its offsets follow from go to the list. */
+static bool can_run_ahead(const Func *f, const Instr *loop, const Instr *i, const Instr **list, int *n)
+{
+    MemParts m;
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || m.result->type->kind != TYPE_TILE ||
+        f->params[m.param].kind != PARAM_IN || !ir_result(i)->uses)
+        return false;
+    for (int k = 0; k < i->n_operands; k++)
+        if (!slice_of(ir_operand(i, k), loop->blocks[0], list, n, 0)) return false;
+    return true;
+}
+
+Instr *kernel_prefetch(Overlap *c, Instr *loop)
+{
+    for (Instr *i = loop->blocks[0]->first, *next; i; i = next) {
+        next = i->next;
+        const Instr *list[64];
+        int n = 0;
+        if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE) continue;
+        const Decision *d = schedule_asked_load(c->p, i);
+        bool wanted = d ? d->form == LOAD_AHEAD
+                        : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !c->p->options.no_overlap,
+             can = can_run_ahead(c->f, loop, i, list, &n);
+        if (d && wanted && !can)
+            schedule_refuse(c->p, d,
+                "this load cannot run a step ahead: its tensor is written too, or its offsets follow from "
+                "more than the loop's counter");
+        if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_AHEAD : LOAD_REGISTERS, 0);
+        if (!wanted || !can) continue;
+        loop = ahead(c->s, loop, i, list, n);
+        next = loop->blocks[0]->first; /* the body moved */
+    }
+    return loop;
+}

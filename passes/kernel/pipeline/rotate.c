@@ -1,0 +1,320 @@
+/* rotate.c: shape 2 of mma-pipeline: the early part of a loop's body runs one step ahead of the late part.
+ *
+ *     early(lo)
+ *     for j = lo + step ..: issue early products of j; issue late products of j - step;
+ *                           wait for the early ones; arithmetic of j; wait for the late ones
+ *     late(last)
+ *
+ * so that the arithmetic runs while the late product of the step before is on the matrix unit. What the late
+ * part needs of its step's early part is carried. Operations that repeat values (broadcasts) move to their
+ * users instead; casts that only feed the late part are done after its wait, which keeps fewer registers
+ * alive.
+ *
+ * Its first step is done by the body of the others where that can be (carry.c); what is built here has it
+ * peeled, as above.
+ *
+ * In a kernel that takes programs from tickets the early part may run ahead across their border too
+ * (cross_tile_pipelining.c). */
+#include "passes/kernel/pipeline/rotate.h"
+
+typedef struct Depends {
+    const Value *on;
+    const Block *body;
+} Depends;
+
+static bool does_not_depend(void *user, Value *v)
+{
+    const Depends *d = user;
+    return v != d->on && !(v->def && v->def->block == d->body && v->def->mark);
+}
+
+void kernel_mark_dependents(Block *body, const Value *on)
+{
+    Depends d = { on, body };
+    for (Instr *i = body->first; i; i = i->next) i->mark = 0;
+    for (Instr *i = body->first; i; i = i->next) i->mark = !ir_all_operands(i, does_not_depend, &d);
+}
+
+static bool late_instr(const Split *s, const Instr *i)
+{
+    if (i == s->product) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (s->late[i->results[k].id]) return true;
+    return false;
+}
+
+static bool is_early(void *user, Value *v) { return !((const Split *)user)->late[v->id]; }
+static bool uses_late(Split *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
+
+/* Everything that the late product's results reach, around the loop's carried values too. */
+static void spread(Split *s)
+{
+    for (int k = 0; k < s->product->n_results; k++) s->late[s->product->results[k].id] = true;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (Instr *i = s->body->first; i; i = i->next) {
+            if (op_info[i->op].flags & OPF_TERM) {
+                for (int k = 0; k < i->n_operands; k++) {
+                    Value *arg = s->body->args[k + 1];
+                    if (s->late[ir_operand(i, k)->id] && !s->late[arg->id]) changed = s->late[arg->id] = true;
+                }
+                continue;
+            }
+            if (!uses_late(s, i)) continue;
+            for (int k = 0; k < i->n_results; k++)
+                if (!s->late[i->results[k].id]) changed = s->late[i->results[k].id] = true;
+        }
+    }
+}
+
+static Instr *release_of(Instr *get)
+{
+    for (Instr *i = get->next; i; i = i->next)
+        if (i->op == OP_RING_RELEASE && ir_operand(i, 0) == ir_operand(get, 0)) return i;
+    return NULL;
+}
+
+static bool only_crosses(const Split *s, const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (!late_instr(s, ir_within(s->body, u->user))) return false;
+    return true;
+}
+
+/* Sorts the body's instructions into the order of the rotated step. False when something stands in the way.
+ */
+static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
+{
+    kernel_mark_dependents(s->body, ir_result(s->product));
+    bool issued = false; /* an early product was issued: what follows its first wait is the rest */
+    Instr *late_get[2] = { NULL, NULL };
+    for (int k = 0; k < 2; k++) {
+        Value *v = ir_operand(s->product, k);
+        if (v->type->kind == TYPE_SHARED && v->def && v->def->op == OP_RING_GET && v->def->block == s->body &&
+            ir_use_count(v) == 1)
+            late_get[k] = v->def;
+        /* the producer fills a ring in the program's order: one that feeds both parts cannot be read in the
+         * rotated one */
+        if (late_get[k] && kernel_gets_of(s->body, ir_operand(late_get[k], 0)) > 1) return false;
+    }
+    for (Instr *i = s->body->first; i; i = i->next) {
+        if (op_info[i->op].flags & OPF_TERM) break;
+        if (i == late_get[0] || i == late_get[1]) {
+            vec_push(&c->s->arena, &p->late_issue, i);
+            continue;
+        }
+        if (i->op == OP_RING_RELEASE) {
+            bool late = false;
+            for (int k = 0; k < 2; k++)
+                if (late_get[k] && release_of(late_get[k]) == i) late = true;
+            vec_push(&c->s->arena, late ? &p->late_wait : &p->early_rest, i);
+            continue;
+        }
+        if (late_instr(s, i)) {
+            bool after = i->mark;
+            if (i->op == OP_FOR || i->op == OP_WHILE) return false;
+            vec_push(&c->s->arena, after ? &p->late_wait : &p->late_issue, i);
+            continue;
+        }
+        if (i->op == OP_WGMMA_WAIT) issued = true;
+        if ((i->op == OP_BROADCAST || i->op == OP_SPLAT) && only_crosses(s, ir_result(i)) &&
+            ir_result(i)->uses) {
+            vec_push(&c->s->arena, pull, i);
+            vec_push(&c->s->arena, &p->late_issue, i);
+            s->late[ir_result(i)->id] = true;
+            continue;
+        }
+        if (!issued) vec_push(&c->s->arena, &p->early_issue, i);
+        else if (i->op == OP_CAST && only_crosses(s, ir_result(i)) && ir_result(i)->type->kind == TYPE_TILE)
+            vec_push(&c->s->arena, &p->early_casts, i);
+        else vec_push(&c->s->arena, &p->early_rest, i);
+    }
+    /* the late part keeps program order: pulled broadcasts were met before their users */
+    return issued;
+}
+
+static void clone_list(Builder *b, const InstrList *list, ValueMap *map)
+{
+    for (size_t k = 0; k < list->len; k++) ir_clone(b, list->data[k], map);
+}
+
+void rotate_clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *map)
+{
+    for (size_t k = 0; k < rest->len; k++) {
+        Instr *n = ir_clone(b, rest->data[k], map);
+        if (n->op != OP_WGMMA_WAIT) continue;
+        int behind = 0;
+        for (const Instr *i = n->prev; i && i != ir_operand(n, 0)->def; i = i->prev)
+            behind += i->op == OP_WGMMA;
+        ir_set_attr(c->s, n, a_int(ATTR_DEPTH, behind));
+    }
+}
+
+void rotate_turn(Overlap *c, Builder *b, Op op)
+{
+    if (c->p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
+{
+    rotate_turn(c, b, OP_TURN_WAIT);
+    clone_list(b, &p->early_issue, map);
+    rotate_turn(c, b, OP_TURN_PASS);
+    rotate_clone_rest(c, b, &p->early_rest, map);
+    clone_list(b, &p->early_casts, map);
+}
+
+typedef struct Crossing {
+    Overlap *c;
+    const Split *s;
+    const InstrList *late_issue;
+    ValueList *cross;
+} Crossing;
+
+/* Notes v, which the late part uses, if the early part made it. */
+static bool crosses(void *user, Value *v)
+{
+    Crossing *x = user;
+    const Instr *get = v->def;
+    while (get && get->op == OP_SHARED_SLICE) get = ir_operand(get, 0)->def;
+    if (get && get->op == OP_RING_GET &&
+        get->block == x->s->body) { /* the slot would have to be kept a step longer */
+        for (size_t k = 0; k < x->late_issue->len; k++)
+            if (x->late_issue->data[k] == get) return true;
+        return false;
+    }
+    bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || v->type->kind == TYPE_SHARED;
+    known |= (v->def ? v->def->block : v->block) !=
+             x->s->body; /* defined in a block nested in the late part itself */
+    for (size_t k = 0; k < x->cross->len; k++) known |= x->cross->data[k] == v;
+    if (!known) vec_push(&x->c->s->arena, x->cross, v);
+    return true;
+}
+
+static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
+{
+    Block *body = loop->blocks[0];
+    InstrList pull = { 0 };
+    *r = (Rotation){ .c = c,
+        .s = { .n = c->f->module->next_id, .loop = loop, .body = body, .product = product },
+        .loop = loop,
+        .yield = ir_terminator(body),
+        .n = loop->n_results };
+    r->s.late = arena_array(&c->s->arena, bool, r->s.n);
+    spread(&r->s);
+    if (!sort_parts(c, &r->s, &r->p, &pull)) return false;
+    for (int which = 0; which < 2; which++) {
+        const InstrList *l = which ? &r->p.late_wait : &r->p.late_issue;
+        for (size_t k = 0; k < l->len; k++)
+            if (!ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->p.late_issue, &r->cross }))
+                return false;
+    }
+    for (int k = 0; k < r->n;
+        k++) { /* a late carried value that takes an early value, or the other way: not this shape */
+        Value *y = ir_operand(r->yield, k);
+        if (!is_late(r, k) && r->s.late[y->id]) return false;
+        if (is_late(r, k) && !r->s.late[y->id] && !ir_defined_outside(y, body)) return false;
+    }
+    return true;
+}
+
+void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
+{
+    Overlap *c = r->c;
+    rotate_turn(c, b, OP_TURN_WAIT);
+    clone_list(b, &r->p.early_issue, early);
+    clone_list(b, &r->p.late_issue, late);
+    rotate_turn(c, b, OP_TURN_PASS);
+    rotate_clone_rest(c, b, &r->p.early_rest, early);
+    rotate_clone_rest(c, b, &r->p.late_wait, late);
+    clone_list(b, &r->p.early_casts, early);
+}
+
+void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
+{
+    rotate_turn(r->c, b, OP_TURN_WAIT);
+    clone_list(b, &r->p.late_issue, late);
+    rotate_turn(r->c, b, OP_TURN_PASS);
+    rotate_clone_rest(r->c, b, &r->p.late_wait, late);
+}
+
+static void rotate_within(Rotation *r)
+{
+    Overlap *c = r->c;
+    Arena *a = &c->s->arena;
+    Instr *loop = r->loop;
+    Block *body = loop->blocks[0];
+    int n = r->n, nx = (int)r->cross.len;
+    Builder b = ir_before(loop);
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2),
+          *any = ir_bin(&b, OP_LT, lo, hi);
+    const Type *types[IR_MAX_RESULTS];
+    for (int k = 0; k < n; k++) types[k] = loop->results[k].type;
+    Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, n);
+
+    Builder in = ir_at_end(cond->blocks[0]);
+    in.loc = loop->loc;
+    ValueMap first;
+    value_map_init(&first, a);
+    value_map_set(&first, body->args[0], lo);
+    for (int k = 0; k < n; k++) value_map_set(&first, body->args[k + 1], ir_operand(loop, k + 3));
+    rotate_clone_early(c, &in, &r->p, &first);
+
+    Value **ops = arena_array(a, Value *, (size_t)(n + nx + 3));
+    ops[0] = ir_bin(&in, OP_ADD, lo, step);
+    ops[1] = hi;
+    ops[2] = step;
+    for (int k = 0; k < n; k++)
+        ops[3 + k] = is_late(r, k) ? ir_operand(loop, k + 3) : value_map_get(&first, ir_operand(r->yield, k));
+    for (int k = 0; k < nx; k++) ops[3 + n + k] = value_map_get(&first, r->cross.data[k]);
+    Instr *main = ir_build(&in, OP_FOR, ops, n + nx + 3, NO_ATTRS, NULL, 0);
+    Block *mb = main->blocks[0];
+    ir_set_name(mb->args[0], body->args[0]->name);
+    for (int k = 0; k < n; k++) ir_set_name(mb->args[k + 1], body->args[k + 1]->name);
+    for (int k = 0; k < nx; k++) ir_set_name(mb->args[n + 1 + k], r->cross.data[k]->name);
+
+    Builder at = ir_at_end(mb);
+    ValueMap early, late;
+    value_map_init(&early, a);
+    value_map_init(&late, a);
+    value_map_set(&early, body->args[0], mb->args[0]);
+    for (int k = 0; k < n; k++)
+        value_map_set(is_late(r, k) ? &late : &early, body->args[k + 1], mb->args[k + 1]);
+    for (int k = 0; k < nx; k++) value_map_set(&late, r->cross.data[k], mb->args[n + 1 + k]);
+    rotate_clone_step(r, &at, &early, &late);
+    Value **next = arena_array(a, Value *, (size_t)(n + nx));
+    for (int k = 0; k < n; k++)
+        next[k] = value_map_get(is_late(r, k) ? &late : &early, ir_operand(r->yield, k));
+    for (int k = 0; k < nx; k++) next[n + k] = value_map_get(&early, r->cross.data[k]);
+    ir_build(&at, OP_YIELD, next, n + nx, NO_ATTRS, NULL, 0);
+
+    ValueMap last;
+    value_map_init(&last, a);
+    for (int k = 0; k < n; k++) value_map_set(&last, body->args[k + 1], &main->results[k]);
+    for (int k = 0; k < nx; k++) value_map_set(&last, r->cross.data[k], &main->results[n + k]);
+    rotate_clone_late(r, &in, &last);
+    Value **out = arena_array(a, Value *, (size_t)n);
+    for (int k = 0; k < n; k++)
+        out[k] = is_late(r, k) ? value_map_get(&last, ir_operand(r->yield, k)) : &main->results[k];
+    ir_build(&in, OP_YIELD, out, n, NO_ATTRS, NULL, 0);
+    in = ir_at_end(cond->blocks[1]);
+    for (int k = 0; k < n; k++) out[k] = ir_operand(loop, k + 3);
+    ir_build(&in, OP_YIELD, out, n, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < n; k++) ir_replace(&loop->results[k], &cond->results[k]);
+    ir_erase(loop);
+    text_printf(&c->note, "  rotation: the early product runs one step ahead; %d values cross\n", nx);
+}
+
+bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *across)
+{
+    Rotation r;
+    bool wanted = asked && asked->form == LOOP_ACROSS;
+    if (!plan_rotation(&r, c, loop, product)) return false;
+    *across = rotate_across(&r, wanted, !asked || wanted);
+    if (wanted && !*across)
+        schedule_refuse(c->p, asked,
+            "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at "
+            "least once, and what stands around it be free of other products and writes");
+    else if (!*across && !rotate_carry(&r)) rotate_within(&r);
+    return true;
+}

@@ -1,0 +1,44 @@
+/* rotate.h: between rotate.c, which finds a loop's early and late part, carry.c, which makes one body of
+ * them, and cross_tile_pipelining.c, which lets them cross the border of two programs. */
+#pragma once
+#include "passes/kernel/pipeline/software_pipelining.h"
+
+/* late[id]: the value belongs to the late part */
+typedef struct Split {
+    bool *late;
+    uint32_t n;
+    Instr *loop;
+    Block *body;
+    Instr *product;
+} Split;
+typedef struct Parts {
+    InstrList early_issue, early_rest, early_casts, late_issue, late_wait;
+} Parts;
+
+/* A loop that can be rotated: its parts, the values that cross from early to late. */
+typedef struct Rotation {
+    Overlap *c;
+    Split s;
+    Parts p;
+    ValueList cross;
+    Instr *loop, *yield;
+    int n;
+} Rotation;
+
+static inline bool is_late(const Rotation *r, int k) { return r->s.late[r->s.body->args[k + 1]->id]; }
+
+void rotate_clone_early(Overlap *, Builder *, const Parts *, ValueMap *);
+/* Instructions behind an issue, one after the other: a wait leaves those products in flight that were issued
+ * after its own. */
+void rotate_clone_rest(Overlap *, Builder *, const InstrList *, ValueMap *);
+/* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
+void rotate_turn(Overlap *, Builder *, Op);
+/* One step: early products of it, late products of the step before, arithmetic under them. */
+void rotate_clone_step(Rotation *, Builder *, ValueMap *early, ValueMap *late);
+void rotate_clone_late(Rotation *, Builder *, ValueMap *late);
+/* One body for all steps, late products carried in flight. False: nothing changed, they are not alone behind
+ * the arithmetic. */
+bool rotate_carry(Rotation *);
+/* The loop over programs and the rotated one become one, where they can; `asked`: a schedule says so, else
+ * where it pays too; `make`: false: only see. */
+bool rotate_across(Rotation *, bool asked, bool make);

@@ -1,0 +1,73 @@
+/* schedule.h: what the passes of the kernel IR decide, as text that can be read back (docs/schedule.md).
+ *
+ * A pass asks whether a decision was written, takes it after checking that it is legal, or refuses it with an
+ * error at its place; where nothing is written it derives. Either way it records what it took, so that a
+ * schedule printed and read back gives the same code. */
+#pragma once
+#include "passes/kernel/kernel.h"
+
+typedef enum DecisionKind {
+#define DECISION(ID, word, of, forms) DECIDE_##ID,
+#include "passes/kernel/schedule/schedule.def"
+#undef DECISION
+    DECIDE_COUNT
+} DecisionKind;
+
+/* The forms of each, by their place in schedule.def. */
+enum { PROGRAMS_EACH, PROGRAMS_STRIDED, PROGRAMS_TICKETS };
+enum { ORDER_IDS, ORDER_HEAVY, ORDER_ROWS, ORDER_FIRST, ORDER_REMAP };
+enum { ROLES_NONE, ROLES_N };
+enum { MULTICAST_NONE, MULTICAST_N };
+enum { RESCALE_ALWAYS, RESCALE_LAZY };
+enum { TURNS_OFF, TURNS_ON };
+enum { LOAD_REGISTERS, LOAD_AHEAD, LOAD_STAGED, LOAD_RING, LOAD_RING_REGISTERS, LOAD_EARLY, LOAD_LENT };
+enum { LOOP_PLAIN, LOOP_CHAIN, LOOP_ISSUE, LOOP_LATE, LOOP_ACROSS, LOOP_AHEAD };
+enum { STORE_REGISTERS, STORE_TMA };
+
+typedef struct Decision {
+    DecisionKind kind;
+    const char *tensor;
+    int at; /* of what: the at-th access of the tensor, or the at-th loop, from 1 */
+    int form, n[2];
+    Loc loc;  /* where it was written */
+    bool met; /* somebody asked for it */
+} Decision;
+
+/* Which access of its tensor an instruction is. */
+typedef struct Access {
+    const Instr *instr;
+    const char *tensor;
+    int at;
+} Access;
+
+struct Schedule {
+    Session *session;
+    const char *kernel; /* its name in the source */
+    VEC(Decision) asked, taken;
+    VEC(Access) loads;
+};
+
+/* Reads what was written for this kernel: options.schedule, or the hint. Errors go to the session. */
+void schedule_begin(Session *, Func *, KernelPlan *);
+/* Which access of its tensor each load is from here on: when no pass adds loads any more. */
+void schedule_number_loads(KernelPlan *, const Func *);
+/* Errors for what was written and nobody asked for. */
+void schedule_end(KernelPlan *);
+
+/* What was written, or NULL. */
+const Decision *schedule_asked(KernelPlan *, DecisionKind);
+const Decision *schedule_asked_load(KernelPlan *, const Instr *load);
+const Decision *schedule_asked_loop(KernelPlan *, int loop);
+const Decision *schedule_asked_store(KernelPlan *, const Func *, const Instr *store);
+/* Is it not legal here: an error at its place. Always false. */
+bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Records what was taken; unused numbers are 0. */
+void schedule_take(KernelPlan *, DecisionKind, int form, int n0, int n1);
+void schedule_take_load(KernelPlan *, const Instr *load, int form, int slots);
+void schedule_take_loop(KernelPlan *, int loop, int form, int product);
+void schedule_take_store(KernelPlan *, const Func *, const Instr *store, int form, int buffers);
+
+/* The whole as text: a head, a line a decision, and `notes` as comments. */
+const char *schedule_text(KernelPlan *, const Func *, const char *notes);

@@ -1,0 +1,325 @@
+/* bulk-store: an accumulator's tile goes to memory by TMA.
+ *
+ *   store %t, C[i.., j..]      ->      store %t, C[i.., j..] {bulk = 2}
+ *
+ * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared
+ * memory; one lane starts the store of that box and the warp goes on with the next buffer. Instead of lanes
+ * exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the
+ * tensor's edge.
+ *
+ * Requires: roles (the store is the consumers', once a program, and no other operation of the program is on
+ * its tensor, so that nobody waits for it but the kernel's end); a layout of accumulators, or of such
+ * reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and
+ * strides, by launch fact; and buffers beside the rings: they take what the rings left. */
+#include "passes/kernel/warp_specialization/bulk_store.h"
+#include "passes/kernel/schedule/schedule.h"
+
+enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
+
+static int span_of(int64_t bytes)
+{ return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
+
+/* Row of the box in which the coordinates lie: the axes but `unit` in order, the last one fastest. */
+static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
+{
+    int row = 0;
+    for (int a = 0; a < rank; a++)
+        if (a != b->unit) row = row * b->box[a] + c[a] % b->box[a];
+    return row;
+}
+
+static bool shape_boxes(const Layout *l, int bytes, BulkBoxes *b)
+{
+    int rest = 16;
+    b->row_bytes = span_of((int64_t)l->tile[b->unit] * bytes);
+    if (!b->row_bytes || (bytes == 2 && b->row_bytes < 32)) return false;
+    b->bytes = 16 * b->row_bytes;
+    b->box[b->unit] = b->row_bytes / bytes;
+    for (int a = l->rank - 1; a >= 0; a--) {
+        if (l->cover[a] != l->tile[a]) return false;
+        if (a == b->unit) continue;
+        b->box[a] = rest < l->tile[a] ? rest : l->tile[a];
+        if (l->tile[a] % b->box[a] || rest % b->box[a]) return false;
+        rest /= b->box[a];
+    }
+    return rest == 1;
+}
+
+/* What a lane adds to the coordinates of lane 0: in all warps the same. */
+static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK])
+{
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        for (uint32_t lane = 0; lane < 32; lane++) {
+            int32_t c[TILE_MAX_RANK];
+            layout_element(l, 0, lane, w, 0, c);
+            for (int a = 0; a < l->rank; a++) {
+                if (w && c[a] - b->warp[w][a] != step[lane][a]) return false;
+                step[lane][a] = c[a] - b->warp[w][a];
+            }
+        }
+    return l->separable; /* so that registers add the same to all of them */
+}
+
+/* Lanes hold what lanes of a fragment do, of the box in which lane 0 has `base`. */
+static bool fragment_like(
+    const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
+{
+    int row = row_in(b, l->rank, base);
+    for (int lane = 0; lane < 32; lane++) {
+        int32_t in[TILE_MAX_RANK] = { 0 };
+        for (int a = 0; a < l->rank; a++) {
+            in[a] = base[a] + step[lane][a];
+            if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
+        }
+        if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4)
+            return false;
+    }
+    return true;
+}
+
+bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes *b)
+{
+    int regs = (int)layout_regs(l);
+    *b = (BulkBoxes){ .unit = unit, .warps = (int)layout_warps(l) };
+    if (layout_lanes(l) != 32 || regs % 2 || l->rank < 2 || !shape_boxes(l, bytes, b)) return false;
+    b->pairs = 2 * b->box[unit] / 8;
+    if (regs / 2 % b->pairs) return false;
+    b->n = regs / 2 / b->pairs;
+    b->origin = arena_alloc(a, sizeof *b->origin * (size_t)b->n);
+    b->warp = arena_alloc(a, sizeof *b->warp * (size_t)b->warps);
+    b->pair = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    b->half = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    b->col = arena_array(a, int32_t, (size_t)(b->n * b->pairs));
+    for (int w = 0; w < b->warps; w++) {
+        memset(b->warp[w], 0, sizeof b->warp[w]);
+        layout_element(l, 0, 0, (uint32_t)w, 0, b->warp[w]);
+        for (int x = 0; x < l->rank; x++)
+            if (b->warp[w][x] % b->box[x]) return false;
+        for (int v = 0; v < w; v++)
+            if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
+    }
+    int32_t step[32][TILE_MAX_RANK];
+    if (!lane_steps(l, b, step)) return false;
+    memset(b->pair, 0xff, sizeof *b->pair * (size_t)(b->n * b->pairs));
+    int n = 0;
+    for (int q = 0; q < regs / 2; q++) {
+        int32_t c[TILE_MAX_RANK] = { 0 }, d[TILE_MAX_RANK] = { 0 }, o[TILE_MAX_RANK] = { 0 };
+        layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
+        layout_element(l, (uint32_t)(2 * q + 1), 0, 0, 0, d);
+        int row = row_in(b, l->rank, c), col = c[unit] % b->box[unit], k = 0;
+        d[unit]--;
+        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !fragment_like(l, b, step, c)) return false;
+        for (int x = 0; x < l->rank; x++) o[x] = c[x] - c[x] % b->box[x];
+        while (k < n && memcmp(b->origin[k], o, sizeof o)) k++;
+        if (k == b->n) return false;
+        if (k == n) memcpy(b->origin[n++], o, sizeof o);
+        int at = k * b->pairs + col / 8 * 2 + row / 8;
+        if (b->pair[at] >= 0) return false;
+        b->pair[at] = q;
+        b->half[at] = row / 8;
+        b->col[at] = col;
+    }
+    /* stmatrix takes four words in a row */
+    for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++)
+        if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
+    return true;
+}
+
+static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
+{
+    const Param *p = &f->params[m->param];
+    int bytes = dtype_bytes(p->type->dtype), unit = -1;
+    if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 ||
+        !dtype_is_float(p->type->dtype) || !kernel_tma_counts(f, p))
+        return false;
+    for (int a = 0; a < m->rank; a++)
+        if (p->stride[a] == 1) unit = a;
+    for (int a = 0; a < m->rank; a++) {
+        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && (s < 0 || s * bytes % 16)) return false;
+    }
+    return unit >= 0 && kernel_tma_begins(f, store, unit);
+}
+
+typedef struct Uses {
+    const Instr *store;
+    int param;
+    bool others;
+} Uses;
+
+/* Do the two stand in different branches of one `if`? A program does one of them. */
+static bool exclusive(const Instr *a, const Instr *b)
+{
+    for (const Block *x = a->block; x->parent; x = x->parent->block)
+        for (const Block *y = b->block; y->parent; y = y->parent->block)
+            if (x->parent == y->parent) return x != y && x->parent->op == OP_IF;
+    return false;
+}
+
+static void find_others(void *user, Instr *i)
+{
+    Uses *u = user;
+    if (i == u->store) return;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        if (v->type->kind == TYPE_TENSOR && v->index == u->param)
+            u->others |= i->op != OP_STORE || !exclusive(u->store, i);
+    }
+}
+
+/* Once a program at most, by the consumers. */
+static bool once(const Instr *store)
+{
+    const Block *b = store->block;
+    while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
+    const Instr *loop = b->parent;
+    if (loop && loop->op == OP_WHILE) { /* the steps of all programs as one loop: where a program ends */
+        if (b == store->block) return false;
+        for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
+    } else if (loop && loop->op == OP_FOR) b = loop->block;
+    return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
+}
+
+int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }
+
+/* Buffers a warp for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few boxes
+ * where fewer would leave a short round (of seven boxes four keep three in flight). */
+static int best_buffers(int boxes, int room)
+{
+    int best = 0, depth = 0;
+    for (int n = 1; n <= boxes && n <= room && n <= MOST_BOXES; n++) {
+        if (n > MOST_BUFFERS && (n != boxes || depth == MOST_BUFFERS)) continue;
+        if (kernel_bulk_depth(boxes, n) > depth) best = n, depth = kernel_bulk_depth(boxes, n);
+    }
+    return best;
+}
+
+/* Buffers a warp, `asked` or as many as memory has room for. 0: not by TMA. */
+static int buffers_for(
+    Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, const Decision *asked)
+{
+    BulkBoxes b;
+    int axis, bytes = dtype_bytes(m->values[0]->type->dtype);
+    Uses u = { .store = store, .param = m->param };
+    kernel_unit_axis(f, store, &axis);
+    ir_walk(f->body, find_others, &u);
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) &&
+               !u.others &&
+               kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
+    if (!can) {
+        if (asked)
+            schedule_refuse(p, asked,
+                "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a "
+                "tensor that nothing else touches");
+        return 0;
+    }
+    int64_t all = (int64_t)b.bytes * p->warps;
+    int room = (int)(p->spare_shared / all), n = asked ? asked->n[0] : best_buffers(b.n, room);
+    if (asked && (n > b.n || n > room)) {
+        if (n > b.n)
+            schedule_refuse(p, asked, "a warp has %d box%s, and %d buffers are more than that", b.n,
+                b.n == 1 ? "" : "es", n);
+        else
+            schedule_refuse(p, asked,
+                "%d buffers a warp take %lld bytes of shared memory, of which rings leave %lld", n,
+                (long long)all * n, (long long)p->spare_shared);
+        return 0;
+    }
+    p->spare_shared -= all * n;
+    return n;
+}
+
+bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
+{
+    MemParts m;
+    if (!p->producer_warps || !ir_mem_parts(store, &m) || m.values[0]->type->kind != TYPE_TILE ||
+        !m.values[0]->type->layout)
+        return false;
+    const Decision *d = schedule_asked_store(p, f, store);
+    if (d && d->form == STORE_TMA && d->n[0] < 1)
+        return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
+    bool tma = d ? d->form == STORE_TMA : !p->options.no_bulk;
+    int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
+    schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
+    if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
+    return buffers > 0;
+}
+
+/* --- loads that meet accumulators -------------------------------------------------------------------- */
+
+typedef struct Like {
+    const Type *type;
+    Instr *found;
+} Like;
+
+static void find_like(void *user, Instr *i)
+{
+    Like *l = user;
+    MemParts m;
+    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0)) return;
+    ir_mem_parts(i, &m);
+    const Type *t = m.values[0]->type;
+    if (t->layout == l->type->layout && type_elements(t) == type_elements(l->type) &&
+        dtype_bytes(t->dtype) == dtype_bytes(l->type->dtype))
+        l->found = i;
+}
+
+Instr *kernel_bulk_store_like(Block *b, const Type *t)
+{
+    Like l = { t, NULL };
+    ir_walk(b, find_like, &l);
+    return l.found;
+}
+
+const Layout *kernel_bulk_rows(Arena *a, const Layout *acc, const BulkBoxes *b)
+{
+    enum { PIECE = 8 }; /* elements of 16 bytes */
+    int32_t vec[LAYOUT_INPUTS][16][2] = { 0 };
+    int n[LAYOUT_INPUTS] = { 0 }, f = b->unit, lanes = 0;
+    if (acc->rank != 2 || b->n & (b->n - 1) || b->warps & (b->warps - 1) || b->box[1 - f] != 16) return NULL;
+    for (int k = 1; k < PIECE; k *= 2) vec[LAYOUT_REG][n[LAYOUT_REG]++][f] = k;
+    for (int k = PIECE; k < b->box[f]; k *= 2, lanes++) vec[LAYOUT_LANE][n[LAYOUT_LANE]++][f] = k;
+    for (int k = 1; k < 16; k *= 2) {
+        LayoutInput in = n[LAYOUT_LANE] < 5 ? LAYOUT_LANE : LAYOUT_REG;
+        vec[in][n[in]++][1 - f] = k;
+    }
+    if (n[LAYOUT_LANE] != 5) return NULL;
+    for (int k = 1; k < b->n; k *= 2)
+        memcpy(vec[LAYOUT_REG][n[LAYOUT_REG]++], b->origin[k], sizeof vec[0][0]);
+    for (int k = 1; k < b->warps; k *= 2)
+        memcpy(vec[LAYOUT_WARP][n[LAYOUT_WARP]++], b->warp[k], sizeof vec[0][0]);
+    const int32_t *basis[LAYOUT_INPUTS];
+    for (int in = 0; in < LAYOUT_INPUTS; in++) basis[in] = vec[in][0];
+    return layout_from_basis(a, 2, acc->tile, n, basis, 0, NULL);
+}
+
+typedef struct Loads {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+} Loads;
+
+static void load_by_rows(void *user, Instr *i)
+{
+    Loads *c = user;
+    if (i->op != OP_CONVERT) return;
+    Value *x = ir_operand(i, 0);
+    const Type *to = ir_result(i)->type;
+    Instr *store = x->def && x->def->op == OP_LOAD && ir_use_count(x) == 1 && dtype_bytes(to->dtype) == 2
+                       ? kernel_bulk_store_like(c->f->body, to)
+                       : NULL;
+    int axis, load_axis;
+    BulkBoxes b;
+    if (!store || kernel_access_bytes(c->f, x->def) < 16) return;
+    kernel_unit_axis(c->f, store, &axis);
+    kernel_unit_axis(c->f, x->def, &load_axis);
+    const Layout *acc = layouts_get(&c->p->layouts, to);
+    if (axis != load_axis || !kernel_bulk_boxes(&c->s->arena, acc, axis, 2, &b)) return;
+    const Layout *rows = kernel_bulk_rows(&c->s->arena, acc, &b);
+    if (rows) x->type = layouts_typed(&c->p->layouts, x->type, rows);
+}
+
+void kernel_bulk_loads(Session *s, Func *f, KernelPlan *p)
+{
+    if (p->producer_warps) ir_walk(f->body, load_by_rows, &(Loads){ s, f, p });
+}

@@ -1,0 +1,290 @@
+/* cp_async_producer.c: of warp-roles: rings that threads fill, where TMA cannot.
+ *
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }         producer: for k { ring_put %ra, A }
+ *       fillers: for k { ring_fill %rb, B }
+ *
+ * TMA wants addresses and strides that are multiples of 16 bytes, and puts tiles as they lie. A row of 1023
+ * f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand that memory has contiguous
+ * along N must be turned over. A role of its own does that: filler warps bring the rows of a window, in
+ * aligned vectors of 16 bytes around them, to a stage of shared memory by cp.async (whose size operand leaves
+ * zeros behind a row's end, so that nothing outside of the tensor is read), and when they are there take from
+ * it what a slot holds side by side: two vectors funnelled into place, or elements of several rows where the
+ * slot runs along another axis. In a loop that is done for the window before, while this one's rows are on
+ * their way. A warp has lines of its own, so that fillers never meet; each arrives at the slot's full
+ * mbarrier behind a fence towards wgmma's proxy.
+ *
+ * The detour by shared memory takes no registers while rows are on their way: by registers 64 values of 16
+ * bytes a warp would have to be, which consumers need.
+ *
+ * Requires: a tensor that is only read, aligned to 16 bytes at its base, one axis of stride 1 of which the
+ * tile has a part without steps, elements of 1, 2 or 4 bytes, pad zero. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+#include "ir/range.h"
+
+/* Lines that lie a multiple of 16 bytes apart: all of them, or each 2nd, 4th, .. along the last axis of
+ * lines. */
+static void classes_of(const Func *f, const Instr *mem, FillWay *w)
+{
+    const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
+    const Attr *st = ir_attr(mem, ATTR_STEPS);
+    int last = -1;
+    int64_t by = 16;
+    for (int k = 0; k < w->rank; k++)
+        if (k != w->axis && w->shape[k] > 1) last = k;
+    w->classes = 1;
+    w->uniform = true;
+    for (int k = 0; k < w->rank; k++) {
+        if (k == w->axis || w->shape[k] == 1) continue;
+        int a = kernel_tensor_axis(mem, k);
+        int64_t each = range_gcd(
+            (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) * w->bytes,
+            16);
+        if (k == last) by = each;
+        else if (each != 16) w->uniform = false;
+    }
+    if (by == 16) return;
+    if (w->lines > w->shape[last] && w->shape[last] % (16 / by)) w->uniform = false;
+    if (w->uniform) w->classes = (int)(16 / by);
+}
+
+/* Where the first element of a run lies in the slot. */
+static int64_t place_of(const FillWay *w, const LayoutShared *slot, int64_t n, int64_t run)
+{
+    int32_t m[2] = { 0, 0 };
+    int64_t c[TILE_MAX_RANK];
+    for (int a = w->rank - 1; a >= 0; a--) {
+        if (a == w->axis) {
+            c[a] = run * w->run / w->bytes;
+            continue;
+        }
+        c[a] = n % w->shape[a];
+        n /= w->shape[a];
+    }
+    for (int a = 0; a < w->rank; a++) m[a >= w->split] = (int32_t)(m[a >= w->split] * w->shape[a] + c[a]);
+    return (int64_t)layout_shared_offset(slot, m);
+}
+
+static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
+{
+    int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
+    if (w->lines % by || by % w->inner) return false;
+    w->slot_step = count > 1 ? place_of(w, slot, by, 0) - place_of(w, slot, 0, 0) : 0;
+    for (int64_t n = 0; n < by; n++)
+        for (int64_t r = 0; r < runs;
+            r = r < runs - 1 && 2 * r + 1 >= runs
+                    ? runs - 1
+                    : 2 * r + 1) /* swizzles are linear: a run of each bit, and the last */
+            for (int64_t g = 1; g < count; g++)
+                if (place_of(w, slot, n + g * by, r) - place_of(w, slot, n, r) != g * w->slot_step)
+                    return false;
+    return true;
+}
+
+/* The fewest classes, of those that begin alike, with which a warp's lines follow each other evenly. */
+static void straighten(const KernelPlan *p, const LayoutShared *slot, FillWay *w)
+{
+    enum { MOST_CLASSES = 64 };
+    w->outer = -1;
+    w->inner = 1;
+    for (int a = w->rank - 1; a >= 0; a--) {
+        if (a == w->axis || w->shape[a] == 1) continue;
+        if (w->outer >= 0) w->inner *= (int)w->shape[w->outer];
+        w->outer = a;
+    }
+    if (!w->uniform || w->outer < 0 || w->parts > 1) return;
+    for (int k = w->classes; k <= MOST_CLASSES; k *= 2) {
+        if (k <= p->filler_warps || !steps_evenly(w, slot, k)) continue;
+        w->straight = true;
+        w->classes = k;
+        w->of_class = (int)(w->lines / ((int64_t)k * w->group));
+        w->units = w->of_class * k;
+        w->mine = (k + p->filler_warps - 1) / p->filler_warps;
+        w->share = w->mine * w->of_class;
+        w->stage = w->pitch * w->share * w->group;
+        return;
+    }
+}
+
+static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillWay *w)
+{
+    int64_t runs = w->line * w->bytes / w->run;
+    classes_of(f, mem, w);
+    for (w->per = 1; w->per < 32 && w->per < runs;) w->per *= 2;
+    w->group = 32 / w->per;
+    w->parts = (int)((runs + w->per - 1) / w->per);
+    w->of_class = (int)(((w->lines + w->classes - 1) / w->classes + w->group - 1) / w->group);
+    w->units = w->of_class * w->classes;
+    w->share = (w->units + p->filler_warps - 1) / p->filler_warps;
+    w->stage = w->pitch * w->share * w->group;
+}
+
+bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
+{
+    const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
+    int a = kernel_tensor_axis(mem, beside);
+    return dtype_bytes(q->type->dtype) == 2 && a >= 0 && x->v[a] % 8 == 0 &&
+           (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
+}
+
+/* What of a line can be there at all, where the window's place in its row is known; and how far around a line
+ * its aligned vectors reach. */
+static void live_part(const Func *f, const Instr *mem, FillWay *w)
+{
+    const int at = kernel_copies(mem->op) ? 2 : 1;
+    const Param *q = &f->params[ir_operand(mem, at - 1)->index];
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
+    int unit = kernel_unit_axis(f, mem, NULL);
+    int64_t from, extent = f->dims[q->dims[unit]].extent, grain = 16;
+    bool known = ir_is_const(ir_operand(mem, at + unit), &from);
+    if (known && from < 0 && -from < w->line) w->first = -from, w->line += from;
+    if (known && extent > 0 && from + w->first < extent && from + w->first + w->line > extent)
+        w->line = extent - from - w->first;
+    for (int a = 0; a < q->type->rank; a++) {
+        if (a == unit) continue;
+        int64_t stride = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a];
+        grain = range_gcd(
+            grain, (stride < 0 ? -stride : stride) * (st && x->v[a] != -1 ? st->v[a] : 1) * w->bytes);
+    }
+    int64_t begins = known ? (((from + w->first) * w->bytes) % grain + grain) % grain : 16 - w->bytes;
+    if (known) begins += 16 - grain;
+    w->begins = begins == 0;
+    w->vectors = (int)((w->line * w->bytes + begins + 15) / 16);
+}
+
+static bool in_blocks(
+    const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, FillWay *w)
+{
+    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2,
+            all = rows * w->width * (w->shifts ? w->shifts->n : 1);
+    int side = w->axis < w->split ? 0 : 1;
+    if (!kernel_fill_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) ||
+        rows < p->filler_warps)
+        return false;
+    for (int a = side ? 0 : w->split; a < (side ? w->split : w->rank); a++)
+        if (a != w->beside && w->shape[a] > 1) return false;
+    live_part(f, mem, w);
+    for (w->per = 1; w->per < w->vectors;) w->per *= 2;
+    if (w->per > 32 || chans % (32 / w->per)) return false;
+    for (int32_t n = 0; n < all; n++)
+        for (int32_t k = 0; k < chans; k += 8) {
+            int32_t m[2], first[2], far[2];
+            m[side] = first[side] = n;
+            far[side] = n + 32;
+            m[1 - side] = k;
+            first[1 - side] = far[1 - side] = 0;
+            int64_t at = layout_shared_offset(slot, first), chunk = k * 2 % bytes;
+            if ((int64_t)layout_shared_offset(slot, m) != (at ^ chunk) + k * 2 / bytes * slot->panel_bytes)
+                return false;
+            if (n + 32 < all && (int64_t)layout_shared_offset(slot, far) != at + 32 * slot->pitch)
+                return false;
+        }
+    w->blocks = true;
+    w->group = 32 / w->per;
+    w->rows = (int)rows;
+    w->mine = (w->rows + p->filler_warps - 1) / p->filler_warps;
+    w->pitch = 16 * (w->vectors | 1); /* eight lines' pieces in different banks */
+    w->share = w->mine * (int)chans;
+    w->stage = w->pitch * w->share + 512; /* and 16 bytes for each lane that has nothing to write */
+    return true;
+}
+
+int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int bytes, int *pieces)
+{
+    int64_t n = columns * bytes / 16;
+    *pieces = (int)n;
+    if (!p->filler_warps || n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
+    int64_t at_once = 32 * p->filler_warps / n;
+    return (int)((rows + at_once - 1) / at_once);
+}
+
+bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
+{
+    const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
+    const Attr *x = ir_attr(mem, ATTR_EXTENTS);
+    int64_t flat[2], all = 1;
+    *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
+    kernel_unit_axis(f, mem, &w->axis);
+    if (w->axis < 0 || !p->filler_warps) return false;
+    int pieces, passes;
+    if (kernel_parts(mem, NULL) ||
+        ir_attr_int(mem, ATTR_PARTS, 0)) { /* straight to the slot, without a stage */
+        passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
+        return passes > 0 && passes <= MOST_FILL_PASSES && slot->order[0] == 1;
+    }
+    for (int a = 0; a < x->n; a++) w->rank += x->v[a] != -1;
+    for (int k = 0; k < w->rank; k++) w->shape[k] = x->v[kernel_tensor_axis(mem, k)];
+    w->shifts = kernel_shifts(mem);
+    w->width = w->shape[w->axis] - (w->shifts ? w->shifts->v[w->shifts->n - 1] : 0);
+    for (int k = 0; k < w->rank; k++)
+        all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
+    /* the matrix's rows are the leading axes, its columns the others; a slot may have more rows than are
+     * loaded (few rows of a left operand) */
+    flat[1] = slot->tile[1];
+    flat[0] = all / flat[1];
+    if (flat[0] * flat[1] != all || flat[0] > slot->tile[0]) return false;
+    int64_t rows = 1;
+    while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
+    if (rows != flat[0]) return false;
+    w->line = w->shape[w->axis];
+    w->lines = 1;
+    for (int k = 0; k < w->rank; k++)
+        if (k != w->axis) w->lines *= w->shape[k];
+    int fast = slot->order[0], side = w->axis < w->split ? 0 : 1;
+    w->turned = fast != side && w->line > 1;
+    /* what lies side by side in a slot: part of a line, or the same element of lines that follow each other
+     * along the slot's fast axis, whose last one they have in common */
+    int inner = fast ? w->rank - 1 : w->split - 1;
+    if (!w->turned) {
+        if (inner != w->axis) return false;
+        w->run = (int)range_gcd(w->line * w->bytes, 16);
+    } else {
+        if (inner < 0) return false;
+        w->run = (int)range_gcd(w->shape[inner] * w->bytes, 16);
+        w->beside = inner;
+    }
+    if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
+    w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
+    w->pitch = w->vectors * 16;
+    if (!w->turned) {
+        units_of(f, p, mem, w);
+        straighten(p, slot, w);
+        return !w->shifts;
+    }
+    FillWay plain = *w;
+    if (in_blocks(f, p, mem, slot, w)) return true;
+    *w = plain;
+    if (w->shifts) return false;
+    int64_t group = w->run / w->bytes; /* lines that a warp needs together */
+    if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1))
+        return false; /* lines follow each other along `inner` */
+    w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);
+    w->stage = w->pitch * w->share;
+    return true;
+}
+
+/* Loads of which nothing but TMA's rules stands in the way. */
+bool roles_fill_window(Roles *c, const Instr *i)
+{
+    MemParts m;
+    if (!ir_mem_parts(i, &m)) return false;
+    const Param *p = &c->f->params[m.param];
+    const Attr *steps = ir_attr(i, ATTR_STEPS), *x = ir_attr(i, ATTR_EXTENTS);
+    int unit = -1;
+    for (int a = 0; a < m.rank; a++)
+        if (p->stride[a] == 1) unit = a;
+    int64_t parts = kernel_parts(i, NULL);
+    if (parts) { /* rows of whole pieces of 16 bytes, as they lie; where nothing but a product reads them and
+                    there are many */
+        const Type *t = ir_result(i)->type;
+        int pieces;
+        if (t->rank != 2 || ir_attr(i, ATTR_ORDER) || steps || roles_matrix_of(i) != ir_result(i) ||
+            kernel_access_bytes(c->f, i) < 16 || x->v[m.rank - 1] == -1 || unit != m.rank - 1)
+            return false;
+        int passes = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &pieces);
+        if (!passes || passes > MOST_FILL_PASSES) return false;
+    }
+    return !m.token && !m.pad && unit >= 0 && x->v[unit] != -1 && (!steps || steps->v[unit] == 1) &&
+           p->align % 16 == 0 && p->kind == PARAM_IN && dtype_bytes(p->type->dtype) <= 4 &&
+           p->type->dtype != DT_BOOL;
+}

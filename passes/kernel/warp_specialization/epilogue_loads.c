@@ -1,0 +1,125 @@
+/* epilogue_loads.c: of warp-roles: a tile that meets the accumulators behind the loop comes by TMA through
+ * slots that the operands' ring lends it.
+ *
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }             producer: for k { ring_put %ra, A;
+ *       ring_put %rb, B }
+ *   %r = load R[i, j]; store C, (add %acc, %r)                  ->                 ring_put %rb, R {count =
+ *       2}
+ *                                                                        consumers: %r = ring_read %rb
+ *                                                                            {count = 2}; store C, (add
+ *                                                                            %acc, %r)
+ *
+ * When the last steps' operands are on their way the producer has nothing to do but wait for the next
+ * program, and the slots that become free meanwhile are those of a ring that the next program needs last.
+ * Rows arrive under the last products, without an instruction of a consumer, and ldmatrix hands them out as
+ * the accumulators lie. H100, product of 4096 with a residual: 732 TFLOPS with loads to registers behind the
+ * loop, which go to fragments through buffers in shared memory; 735 by TMA through those buffers; 741 so (the
+ * product alone 769).
+ *
+ * Requires: one product, in a loop of the block in which the load stands behind it (both roles keep the
+ * program's order of slots); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
+ * reaches and that only element-wise operations use; parts side by side that fit a slot each. The tile lies
+ * in `count` slots, taken one after the other. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+const LayoutShared *kernel_slot_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)
+{
+    int32_t tile[2] = { (int32_t)rows, (int32_t)(columns / parts) };
+    return columns % parts ? NULL : layout_wgmma_shared(a, tile, 1, 1, bytes, 0);
+}
+
+const Layout *kernel_slot_fragments(Session *s, const KernelPlan *p, const Instr *read, int columns)
+{
+    int32_t tile[2] = { (int32_t)ir_result(read)->type->shape[0], columns };
+    return layout_mma(&s->arena, kernel_mma_kind(s, ir_attr(read, ATTR_INSTR)->s), LAYOUT_C, 2, tile,
+        (int32_t[]){ p->warps / 4, 1 });
+}
+
+static bool only_elements(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (!(op_info[u->user->op].flags & OPF_ELEM) || !type_same_shape(ir_result(u->user)->type, v->type))
+            return false;
+    return v->uses != NULL;
+}
+
+static bool behind(const Instr *i, const Instr *loop)
+{
+    for (const Instr *p = i->prev; p; p = p->prev)
+        if (p == loop) return true;
+    return false;
+}
+
+/* Does the load fit parts of the ring's slots? Their number; 0: no. */
+static int parts_for(Roles *c, const Ring *r, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    if (r->view->dtype != t->dtype || r->shared || r->filled) return 0;
+    int64_t slot = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
+    for (int n = 1; n <= r->depth; n *= 2) {
+        const LayoutShared *s =
+            kernel_slot_part(&c->s->arena, t->shape[0], t->shape[1], n, dtype_bytes(t->dtype));
+        if (!s) return 0;
+        if ((int64_t)s->bytes <= slot) return n;
+    }
+    return 0;
+}
+
+static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
+{
+    const Type *t = ir_result(load)->type, *acc = ir_result(product)->type;
+    int axis;
+    if (t->kind != TYPE_TILE || t->rank != 2 || dtype_bytes(t->dtype) != 2 || !dtype_is_float(t->dtype) ||
+        t->shape[0] % 64 || t->shape[0] != acc->shape[0] || t->shape[1] != acc->shape[1])
+        return false;
+    if (ir_attr(load, ATTR_ORDER) || !only_elements(ir_result(load)) || !roles_tma_window(c, load) ||
+        !roles_control_fits(c, load))
+        return false;
+    kernel_unit_axis(c->f, load, &axis);
+    return axis == 1;
+}
+
+void roles_lend_slots(Roles *c)
+{
+    if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return;
+    const Instr *product = c->products.data[0], *loop = product->block->parent;
+    if (!loop || loop->op != OP_FOR) return;
+    const char *why = c->why;
+    for (Instr *i = loop->next; i; i = i->next) {
+        if (i->op != OP_LOAD || !behind(i, loop)) continue;
+        const Decision *d = schedule_asked_load(c->p, i);
+        Lent lent = { .load = i,
+            .instr = roles_instr(ir_operand(product, 0)->type->dtype,
+                ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32) };
+        for (size_t k = 0; k < c->rings.len && can_borrow(c, i, product); k++) {
+            int n = c->rings.data[k].inner ? parts_for(c, &c->rings.data[k], i) : 0;
+            if (n && (!lent.parts || n < lent.parts)) {
+                lent.parts = n;
+                lent.ring = k;
+            }
+        }
+        if (d && d->form == LOAD_LENT && lent.parts != d->n[0]) {
+            if (lent.parts)
+                schedule_refuse(c->p, d, "this tile takes %d slots of the operands' ring", lent.parts);
+            else
+                schedule_refuse(c->p, d,
+                    "the operands' ring has no slots for this tile: it takes tiles of the accumulators' "
+                    "shape and the ring's type that TMA reaches");
+        }
+        if (d && d->form == LOAD_REGISTERS && lent.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
+        if (!lent.parts || (d ? d->form != LOAD_LENT : c->p->options.no_lent)) continue;
+        schedule_take_load(c->p, i, LOAD_LENT, lent.parts);
+        vec_push(&c->s->arena, &c->lent, lent);
+    }
+    c->why = why;
+}
+
+void roles_read_lent(Roles *c, Instr *load, const Lent *l)
+{
+    Builder b = ir_before(load);
+    Value *v = ir_emit(&b, OP_RING_READ, &c->rings.data[l->ring].value, 1,
+        ATTRS(a_int(ATTR_COUNT, l->parts), a_str(ATTR_INSTR, l->instr)), ir_result(load)->type);
+    v->name = ir_result(load)->name;
+    ir_replace(ir_result(load), v);
+    ir_erase(load);
+}

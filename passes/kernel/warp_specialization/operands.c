@@ -1,0 +1,361 @@
+/* operands.c: of warp-roles: what TMA can load and wgmma multiply. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+#include <stdarg.h>
+
+/* Of fewer rows than a fragment of mma.sync has either instruction multiplies padding, and waits for memory:
+ * an element that is loaded meets 15 others at most. */
+enum { FEW_ROWS = 15, MOST_STEP = 8 }; /* MOST_STEP: TMA's */
+
+bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
+{
+    va_list args;
+    if (c->why) return false;
+    va_start(args, why);
+    c->why = arena_vprintf(&c->s->arena, why, args);
+    va_end(args);
+    c->why_loc = loc;
+    return false;
+}
+
+/* Does TMA put the tile of l as the reshape v has it? All axes but the contiguous one are merged: rows (or
+ * columns) of a matrix that lie in several axes of the tensor. */
+static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
+{
+    const Type *t = ir_result(l)->type;
+    const Attr *o = ir_attr(l, ATTR_ORDER);
+    int axis;
+    kernel_unit_axis(c->f, l, &axis);
+    /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
+    for (int k = 0; o && k < o->n; k++)
+        if (o->v[k] != (k ? k - 1 : o->n - 1)) return false;
+    int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
+    return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side];
+}
+
+/* The load whose tile v is, as it is or as a matrix. */
+static Instr *load_behind(Roles *c, const Value *v)
+{
+    if (v->def && v->def->op == OP_SLICE)
+        v = ir_operand(v->def, 0); /* merge_loads.c makes them, of rows that lie one after the other */
+    Instr *i = v->def;
+    if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
+        Instr *l = ir_operand(i, 0)->def;
+        if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
+        return merged_by_tma(c, l, v) || roles_filled(c, l) ? l : NULL;
+    }
+    return i && i->op == OP_LOAD ? i : NULL;
+}
+
+Value *roles_matrix_of(const Instr *load)
+{
+    Value *v = ir_result(load);
+    Use *u = v->uses;
+    return u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+}
+
+const Use *roles_product_of(const Value *matrix)
+{
+    const Use *u = matrix->uses;
+    if (u && u->user->op == OP_SLICE) u = ir_result(u->user)->uses;
+    return u && u->user->op == OP_MMA_SYNC ? u : NULL;
+}
+
+/* Parts that lie where positions say: a copy each, started by one thread. */
+enum { MOST_PARTS = 32, LEAST_ROWS = 4 };
+
+static bool picked_fits(Roles *c, const Instr *i, int64_t parts)
+{
+    int64_t rows = 1;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    const char *name = c->f->params[ir_operand(i, 0)->index].name;
+    int unit = kernel_unit_axis(c->f, i, NULL);
+    for (int a = 0; parts && a < e->n; a++)
+        if (a != unit && e->v[a] > 0) rows *= e->v[a];
+    if (parts && (parts > MOST_PARTS || rows / parts < LEAST_ROWS))
+        return roles_refuse(c, i->loc,
+            "the window of %s has %lld parts of %lld rows with positions of their own: TMA would be asked "
+            "for each",
+            name, (long long)parts, (long long)(rows / parts));
+    return true;
+}
+
+bool roles_tma_window(Roles *c, const Instr *i)
+{
+    MemParts m;
+    if (!ir_mem_parts(i, &m)) return false;
+    const Param *p = &c->f->params[m.param];
+    int bytes = dtype_bytes(p->type->dtype), unit = -1;
+    if (m.token)
+        return roles_refuse(
+            c, i->loc, "%s is written too, and TMA does not wait for a program's own stores", p->name);
+    if (m.pad) return roles_refuse(c, i->loc, "the load of %s has a pad, and TMA knows zero only", p->name);
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    if (steps && kernel_parts(i, NULL) > 1)
+        return roles_refuse(
+            c, i->loc, "the window of %s has steps, and parts with positions of their own", p->name);
+    if (m.rank > 5) return roles_refuse(c, i->loc, "%s has %d axes, TMA takes at most five", p->name, m.rank);
+    for (int a = 0; a < m.rank; a++)
+        if (p->stride[a] == 1) unit = a;
+    if (unit < 0 || ir_attr(i, ATTR_EXTENTS)->v[unit] == -1)
+        return roles_refuse(c, i->loc, "the tile of %s has no axis known to be contiguous", p->name);
+    if (p->align % 16)
+        return roles_refuse(c, i->loc, "the base of %s is not known to be 16-byte aligned", p->name);
+    if (!kernel_tma_begins(c->f, i, unit))
+        return roles_refuse(c, i->loc,
+            "the tile of %s is not known to begin at a multiple of 16 bytes along its contiguous axis",
+            p->name);
+    if (!kernel_tma_counts(c->f, p))
+        return roles_refuse(c, i->loc,
+            "an axis of %s may have 2^31 elements or more, and TMA counts them in 32 bits", p->name);
+    for (int a = 0; a < m.rank; a++) {
+        int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && (s < 0 || s * bytes % 16))
+            return roles_refuse(c, i->loc,
+                "a stride of %s is not known to be a multiple of 16 bytes, or runs backwards", p->name);
+        int64_t step = steps && ir_attr(i, ATTR_EXTENTS)->v[a] > 0 ? steps->v[a] : 1;
+        if (step != 1 && (a == unit || step < 1 || step > MOST_STEP))
+            return roles_refuse(c, i->loc,
+                "the window of %s has steps that TMA does not take: from 1 to %d, and none along the "
+                "contiguous axis",
+                p->name, MOST_STEP);
+        if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] * step > 256)
+            return roles_refuse(
+                c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
+    }
+    return picked_fits(c, i, kernel_parts(i, NULL));
+}
+
+static bool tma_load(Roles *c, const Value *v)
+{
+    const Instr *i = load_behind(c, v);
+    if (!i || (!roles_filled(c, i) && !roles_tma_window(c, i))) return false;
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return true;
+}
+
+/* Of the matrix that the load stands for: which of its axes has the one that is contiguous in memory. */
+static int memory_side(Roles *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    const Value *v = roles_matrix_of(load);
+    int axis, split = 0;
+    kernel_unit_axis(c->f, load, &axis);
+    if (v == ir_result(load)) return axis;
+    for (int64_t rows = 1; split < t->rank && rows < v->type->shape[0]; split++) rows *= t->shape[split];
+    return axis < split ? 0 : 1;
+}
+
+/* The axis of it along which a slot runs, as an operand of 8 or 32 bits must: -1 where it may be either. */
+static int wanted_side(const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = roles_product_of(v);
+    if (!u || dtype_bytes(v->type->dtype) == 2) return -1;
+    return u == &u->user->operands[0] ? 1 : 0;
+}
+
+/* Lines of several axes of which the one along K is by itself go to a slot that runs along K: blocks of 8 x 8
+ * are turned over by ldmatrix and stmatrix, without a shift (cp_async_producer.c). */
+static bool turned_in_blocks(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = roles_product_of(v);
+    const Type *t = ir_result(load)->type;
+    if (v == ir_result(load) || !u || t->rank < 3) return false;
+    int k = u == &u->user->operands[0] ? 1 : 0, beside = k ? t->rank - 1 : 0, axis;
+    int64_t rows = type_elements(t) / t->shape[beside];
+    kernel_unit_axis(c->f, load, &axis);
+    return axis >= 0 && axis != beside && memory_side(c, load) != k &&
+           t->shape[beside] == v->type->shape[k] && rows / t->shape[axis] >= c->p->filler_warps &&
+           kernel_fill_blocks(c->f, load, beside);
+}
+
+int roles_unit_axis(Roles *c, const Instr *load)
+{
+    int want = wanted_side(load);
+    if (want < 0 && roles_filled(c, load) && turned_in_blocks(c, load)) return 1 - memory_side(c, load);
+    return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
+}
+
+/* A left operand of 32 bits that is contiguous in M goes by TMA and registers. */
+static bool through_registers(const Instr *load)
+{
+    const Value *v = ir_result(load);
+    const Use *u = v->uses;
+    return u && !u->next && u->user->op == OP_MMA_SYNC && u == &u->user->operands[0] &&
+           dtype_bytes(v->type->dtype) == 4;
+}
+
+bool roles_filled(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = roles_product_of(v);
+    const char *why = c->why;
+    Loc loc = c->why_loc;
+    if (c->p->options.no_fill || !u || !roles_fill_window(c, load)) return false;
+    if (kernel_shifts(load)) return true; /* joined because they are filled */
+    if (ir_operand(u->user, 0)->type->shape[0] < 64)
+        return false; /* few rows wait for memory by either instruction */
+    const Decision *d = schedule_asked_load(c->p, load);
+    if (d && d->form == LOAD_RING_REGISTERS) return true;
+    int want = wanted_side(load);
+    /* element by element fillers turn a tile over more slowly than mma.sync multiplies it (H100, tf32: 57
+     * TFLOPS) */
+    if (want >= 0 && want != memory_side(c, load) && !c->p->options.fill) return false;
+    bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) &&
+               (want < 0 || want == memory_side(c, load) || through_registers(load));
+    c->why = why;
+    c->why_loc = loc;
+    return !tma;
+}
+
+static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
+
+/* Is K, an axis of v, contiguous in the tensor and all of that axis? Then TMA pads what a slot holds beyond
+ * it with zeros. */
+static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
+{
+    const Instr *l = load_behind(c, v);
+    int64_t from;
+    MemParts m;
+    if (!l || v != ir_result(l) || roles_filled(c, l) || !ir_mem_parts(l, &m) ||
+        roles_unit_axis(c, l) != k_axis)
+        return false;
+    int unit = kernel_unit_axis(c->f, l, NULL);
+    return c->f->dims[c->f->params[m.param].dims[unit]].extent == k && ir_is_const(m.idx[unit], &from) &&
+           from == 0;
+}
+
+static void add_load(Roles *c, Instr *load)
+{
+    for (size_t k = 0; k < c->loads.len; k++)
+        if (c->loads.data[k] == load) return;
+    vec_push(&c->s->arena, &c->loads, load);
+}
+
+const char *roles_instr(DType d, bool tf32)
+{
+    const WgmmaType *t = kernel_wgmma_type(d);
+    return t && (d != DT_F32 || tf32) ? t->instr : NULL;
+}
+
+bool roles_product_fits(Roles *c, Instr *i)
+{
+    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+    DType d = a->type->dtype;
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    int64_t m = a->type->shape[0], k = a->type->shape[1], n = b->type->shape[1];
+    if (!roles_instr(d, tf32))
+        return roles_refuse(
+            c, i->loc, "wgmma does not multiply %s%s", dtype_name(d), d == DT_F32 ? " but as tf32" : "");
+    int kinst = 32 / dtype_bytes(d);
+    if (m <= FEW_ROWS) m = 64;
+    if (m % 64 || n % 8 || n > 256)
+        return roles_refuse(c, i->loc,
+            "a product of %lld x %lld: wgmma wants rows in multiples of 64 or fewer than 16, columns in "
+            "multiples of 8 up to 256",
+            (long long)m, (long long)n);
+    if (!kernel_wgmma_has(d, b->type->dtype, n))
+        return roles_refuse(c, i->loc, "a product of %lld columns: of %s wgmma has 8, 24 or a multiple of 16",
+            (long long)n, dtype_name(d));
+    if (k % kinst && !(whole_rows(c, a, 1, k) && whole_rows(c, b, 0, k)))
+        return roles_refuse(c, i->loc,
+            "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA "
+            "would pad with zeros");
+    if (c->rows && c->rows != m)
+        return roles_refuse(
+            c, i->loc, "products of %lld and of %lld rows in one kernel", (long long)c->rows, (long long)m);
+    c->rows = m;
+    if (!load_behind(c, b))
+        return roles_refuse(c, i->loc,
+            "the product's right operand is computed, not loaded: wgmma reads it from shared memory, where "
+            "TMA puts tiles as they are");
+    if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
+    add_load(c, load_behind(c, b));
+    bool b_k = k_major(c, load_behind(c, b), 0);
+    if (!b_k && dtype_bytes(d) != 2)
+        return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+    if (!b_k && n * dtype_bytes(d) < 64)
+        return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
+    if (tma_load(c, a)) {
+        bool a_k = k_major(c, load_behind(c, a), 1);
+        if (!a_k && a->type->shape[0] != m)
+            return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
+        if (!a_k && through_registers(load_behind(c, a))) return true;
+        if (!a_k && dtype_bytes(d) != 2)
+            return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
+        add_load(c, load_behind(c, a));
+    } else if (load_behind(c, a))
+        return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
+    return true;
+}
+
+static bool scalar_only(Roles *c, const Value *v);
+
+static bool scalar_test(void *c, Value *v) { return scalar_only(c, v); }
+
+static bool from_scalars(Roles *c, const Value *v)
+{
+    const Instr *d = v->def, *loop = d ? d : v->block->parent;
+    if (!loop) return true;
+    if (loop->op == OP_FOR && d) { /* what a loop leaves behind follows from its number of turns too */
+        for (int k = 0; k < 3; k++)
+            if (!scalar_only(c, ir_operand(d, k))) return false;
+        return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
+    }
+    if (!d) {
+        if (loop->op != OP_FOR) return false;
+        return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) &&
+                                    scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
+    }
+    /* a load on a chain of tokens is of a tensor that the kernel writes: the producer does none of the
+     * writes, and would read at another time than the consumers */
+    for (int k = 0; k < d->n_operands; k++)
+        if (ir_operand(d, k)->type->kind == TYPE_TOKEN || !scalar_only(c, ir_operand(d, k))) return false;
+    if (d->op == OP_IF)
+        return scalar_only(c, ir_operand(ir_terminator(d->blocks[0]), v->index)) &&
+               scalar_only(c, ir_operand(ir_terminator(d->blocks[1]), v->index));
+    return !d->n_blocks && (op_info[d->op].flags & OPF_WRITE) == 0;
+}
+
+/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once; what a
+ * loop carries may follow from itself. */
+static bool scalar_only(Roles *c, const Value *v)
+{
+    enum { UNKNOWN, YES, NO };
+    if (v->type->kind != TYPE_SCALAR) return v->type->kind == TYPE_TENSOR;
+    if (!c->scalar) c->scalar = arena_array(&c->s->arena, unsigned char, c->f->module->next_id);
+    if (c->scalar[v->id] == UNKNOWN) {
+        c->scalar[v->id] = YES;
+        if (!from_scalars(c, v)) {
+            for (uint32_t k = 0; !v->def && k < c->f->module->next_id; k++)
+                if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN; /* some were said so on this one's word */
+            c->scalar[v->id] = NO;
+        }
+    }
+    return c->scalar[v->id] == YES;
+}
+
+bool roles_control_fits(Roles *c, const Instr *load)
+{
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++)
+        if (!kernel_position_of(m.idx[a], scalar_test, c))
+            return roles_refuse(
+                c, load->loc, "an offset depends on computed tiles, or on a tensor that the kernel writes");
+    for (const Instr *p = load->block->parent; p; p = p->block->parent) {
+        if (p->op == OP_FOR) {
+            for (int k = 0; k < 3; k++)
+                if (!scalar_only(c, ir_operand(p, k)))
+                    return roles_refuse(c, p->loc,
+                        "a loop's bounds depend on computed tiles, or on a tensor that the kernel writes");
+        } else if (p->op == OP_IF) {
+            if (!scalar_only(c, ir_operand(p, 0)))
+                return roles_refuse(c, p->loc,
+                    "a condition depends on computed tiles, or on a tensor that the kernel writes");
+        } else return roles_refuse(c, p->loc, "a load stands inside a while loop");
+    }
+    return true;
+}

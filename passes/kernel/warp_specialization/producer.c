@@ -1,0 +1,204 @@
+/* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into
+ * rings, and what they need. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+enum { MOST_POSITIONS = 32 }; /* as operands.c allows */
+
+typedef struct Live {
+    bool *value;
+    uint32_t n;
+    Op put;
+} Live;
+
+static void mark(Live *l, Value *v)
+{
+    if (l->value[v->id]) return;
+    l->value[v->id] = true;
+    Instr *d = v->def;
+    if (!d) {
+        Instr *p = v->block->parent;
+        if (!p) return;
+        if (p->op == OP_FOR && v->index > 0) {
+            mark(l, ir_operand(p, v->index + 2));
+            mark(l, ir_operand(ir_terminator(p->blocks[0]), v->index - 1));
+            mark(l, &p->results[v->index - 1]);
+        }
+        if (p->op == OP_FOR)
+            for (int k = 0; k < 3; k++) mark(l, ir_operand(p, k));
+        return;
+    }
+    if (d->op == OP_FOR) {
+        mark(l, d->blocks[0]->args[v->index + 1]);
+        return;
+    }
+    if (d->op == OP_IF) {
+        mark(l, ir_operand(d, 0));
+        for (int b = 0; b < 2; b++) mark(l, ir_operand(ir_terminator(d->blocks[b]), v->index));
+        return;
+    }
+    for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
+}
+
+/* Coordinates are handed on with the ticket by whoever draws it, and taken by all others: the loop over
+ * programs stays though nothing is put in it. */
+static bool is_needed(const Live *l, const Instr *i)
+{ return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
+
+static void mark_puts(Live *l, Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        if (i->op == l->put)
+            for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i)); /* handed on to the consumers */
+        if (!is_needed(l, i)) continue;
+        for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
+        for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
+    }
+}
+
+static bool is_live(const Live *l, const Instr *i)
+{
+    if (op_info[i->op].flags & OPF_TERM) return true;
+    for (int k = 0; k < i->n_results; k++)
+        if (l->value[i->results[k].id]) return true;
+    return is_needed(l, i);
+}
+
+static void sweep(Live *l, Block *b)
+{
+    for (Instr *i = b->last, *prev; i; i = prev) {
+        prev = i->prev;
+        if (is_live(l, i)) {
+            for (int k = i->n_results - 1; k >= 0; k--)
+                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_IF)) ir_drop_carried(i, k);
+            for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
+            continue;
+        }
+        /* users stand later or in dropped carried slots: they are gone already */
+        ir_erase(i);
+    }
+}
+
+static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
+
+/* Where the positions of a load are worked out: once, before the loops in which they stay the same. */
+static Instr *first_place(Instr *load, uint32_t picked)
+{
+    Instr *at = load;
+    MemParts m;
+    ir_mem_parts(load, &m);
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_attr_int(loop, ATTR_TICKETS, 0);
+        loop = loop->block->parent) {
+        for (int a = 0; a < m.rank; a++)
+            if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
+        at = loop;
+    }
+    return at;
+}
+
+/* Does the position of a row come from a load that was proved in range, for the rows that the tile has? */
+static bool reads_unmasked(const Value *v)
+{
+    const Instr *d = v->def;
+    if (v->type->kind != TYPE_TILE) return false;
+    if (d->op == OP_LOAD) return !ir_attr_int(d, ATTR_MASKED, 1);
+    for (int k = 0; k < d->n_operands; k++)
+        if (reads_unmasked(ir_operand(d, k))) return true;
+    return false;
+}
+
+/* Passes of filler threads over the rows of a tile: `pieces` threads share a row, `rows` of them are the
+ * tile's, `at_once` a pass's. */
+typedef struct Passes {
+    int pieces;
+    int64_t rows, at_once;
+} Passes;
+
+/* The row whose position is read. The last pass may go beyond the tile's rows: a thread without a row copies
+ * nothing, and reads the position of the last one. */
+static Value *row_to_read(Builder *b, const Passes *over, int pass, Value *row, const Value *position)
+{
+    if (!over->rows || (pass + 1) * over->at_once <= over->rows || !reads_unmasked(position)) return row;
+    return ir_bin(b, OP_MIN, row, ir_const_int(b, DT_I32, over->rows - 1));
+}
+
+/* A put for each part of a window that has positions of its own: they are read first, all of them, then the
+ * copies are started. `over`: with rows, of fillers. */
+static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n,
+    int64_t parts, uint32_t picked)
+{
+    int rank = n_ops - 2;
+    int64_t ext[TILE_MAX_RANK];
+    Value *at[TILE_MAX_RANK], *places[MOST_POSITIONS][TILE_MAX_RANK], *number[MOST_POSITIONS];
+    const Type *i32 = type_scalar(b->module->session, DT_I32);
+    const Attr *e = ir_attr(load, ATTR_EXTENTS);
+    Builder early = ir_before(first_place(load, picked));
+    early.loc = load->loc;
+    for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
+    for (int p = 0; p < parts; p++) {
+        number[p] = over->rows ? ir_emit(&early, OP_FILL_ROW, NULL, 0,
+                                     ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, over->pieces)), i32)
+                               : ir_const_int(&early, DT_I32, p);
+        Value *zero = ir_const_int(&early, DT_I32, 0);
+        for (int k = 1; k < TILE_MAX_RANK; k++) at[k] = zero;
+        for (int a = 0; a < rank; a++) {
+            places[p][a] = ops[2 + a];
+            if (!(picked >> a & 1)) continue;
+            at[0] = row_to_read(&early, over, p, number[p], ops[2 + a]);
+            places[p][a] = kernel_position(&early, ops[2 + a], at);
+        }
+    }
+    for (int k = 0; k < n; k++)
+        if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
+    attrs[n++] = a_int(ATTR_PARTS, parts);
+    for (int p = 0; p < parts; p++) {
+        for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
+        ops[n_ops] = number[p];
+        attrs[n] = a_int(ATTR_SLOT, p);
+        ir_build(b, over->rows ? OP_RING_FILL : OP_RING_PUT, ops, n_ops + 1,
+            (Attrs){ attrs, over->rows ? n + 1 : n }, NULL, 0);
+    }
+}
+
+static void puts_from_loads(Roles *c, Block *b, Op put)
+{
+    for (Instr *i = b->first, *next; i; i = next) {
+        next = i->next;
+        for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k], put);
+        if (!i->mark || i->op != OP_LOAD || (i->mark >= FILLED) != (put == OP_RING_FILL)) continue;
+        MemParts m;
+        ir_mem_parts(i, &m);
+        const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
+        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value,
+            m.tensor };
+        for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
+        Attr attrs[10];
+        int n = 0;
+        uint32_t picked;
+        int64_t parts = kernel_parts(i, &picked);
+        static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED,
+            ATTR_SHIFTS };
+        for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++)
+            if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
+        if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
+        Builder at = ir_before(i);
+        Passes over = { 0 };
+        if (parts && put == OP_RING_FILL) {
+            const Type *t = ir_result(i)->type;
+            parts = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &over.pieces);
+            over.rows = t->shape[0];
+            over.at_once = 32 * c->p->filler_warps / over.pieces;
+        }
+        if (parts) put_parts(&at, &over, i, ops, 2 + m.rank, attrs, n, parts, picked);
+        else ir_build(&at, put, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);
+    }
+}
+
+void roles_make_producer(Roles *c, Block *b, Op put)
+{
+    puts_from_loads(c, b, put);
+    Live live = { .n = c->f->module->next_id, .put = put };
+    live.value = arena_array(&c->s->arena, bool, live.n);
+    mark_puts(&live, b);
+    sweep(&live, b);
+}

@@ -1,0 +1,253 @@
+/* rings.c: of warp-roles: which loads share a ring, how its slots lie, and how many there are. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+/* Do products read it where TMA puts it? A left operand of 32 bits that is contiguous in M goes by registers.
+ */
+bool roles_from_slot(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Use *u = roles_product_of(v);
+    if (!u) return false;
+    return u != &u->user->operands[0] || dtype_bytes(v->type->dtype) == 2 || roles_unit_axis(c, load) == 1;
+}
+
+/* Stored so that a wgmma descriptor can describe it: A [M, K] and B [K, N], contiguous along the tensor's
+ * unit axis. */
+static const Type *view_type(Roles *c, const Instr *load)
+{
+    const Value *v = roles_matrix_of(load);
+    const Type *t = v->type;
+    int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
+    int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
+    const Use *u = roles_product_of(v);
+    bool product = roles_from_slot(c, load), is_a = product && u == &u->user->operands[0];
+    int k_axis = !product ? axis : is_a ? 1 : 0;
+    if (u && u->value->def && u->value->def->op == OP_SLICE)
+        tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
+    if (is_a && tile[0] < 64)
+        tile[0] = 64; /* what lies below the rows that are loaded becomes rows that nobody looks at */
+    const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
+    if (!s) return NULL;
+    return type_shared(
+        c->s, t->dtype, 2, (int64_t[]){ tile[0], tile[1] }, layouts_shared_text(&c->p->layouts, s));
+}
+
+static int64_t view_bytes(Roles *c, const Type *t)
+{ return ((int64_t)layouts_shared(&c->p->layouts, t)->bytes + 1023) / 1024 * 1024; }
+
+Ring *roles_ring(Roles *c, const Instr *load)
+{
+    const Type *view = view_type(c, load);
+    int param = ir_operand(load, 0)->index;
+    bool filled = roles_filled(c, load);
+    for (size_t k = 0; k < c->rings.len; k++) {
+        const Ring *r = &c->rings.data[k];
+        if (filled ? r->of == load : !r->filled && r->param == param && r->view == view)
+            return &c->rings.data[k];
+    }
+    vec_push(&c->s->arena, &c->rings,
+        ((Ring){ .param = param, .view = view, .depth = 1, .filled = filled, .of = load }));
+    return &c->rings.data[c->rings.len - 1];
+}
+
+Ring *roles_marked(Roles *c, const Instr *load)
+{ return load->mark >= FILLED ? &c->rings.data[load->mark - FILLED] : roles_ring(c, load); }
+
+static bool in_loop_with_product(const Instr *load)
+{
+    const Instr *p = load->block->parent;
+    for (const Use *u = roles_matrix_of(load)->uses; u; u = u->next)
+        if (u->user->block == load->block && p && p->op == OP_FOR) return true;
+    return false;
+}
+
+static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
+{
+    int per = r->loads > 0 ? r->loads : 1; /* a step takes so many at once */
+    if (r->asked || r->inner != inner || r->depth != (depth - 1) * per ||
+        *used + per * view_bytes(c, r->view) > limit)
+        return;
+    r->depth = depth * per;
+    *used += per * view_bytes(c, r->view);
+}
+
+/* The ring has the slots that the schedule says. */
+static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
+{
+    if (r->asked && r->asked->n[0] != d->n[0]) {
+        schedule_refuse(
+            c->p, d, "this load shares a ring of %d slots with another load of the tensor", r->asked->n[0]);
+        return;
+    }
+    if (r->asked) return;
+    r->asked = d;
+    r->depth = d->n[0];
+    *used += view_bytes(c, r->view) * r->depth;
+}
+
+/* A load to registers beside the products: through a ring too, if it asks for buffers and the smallest rings
+ * leave room, or a schedule says so. */
+static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
+{
+    const Decision *d = schedule_asked_load(c->p, i);
+    if (d && (d->form == LOAD_STAGED || d->form == LOAD_RING_REGISTERS))
+        schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
+    if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    bool plain = ir_result(i)->type->rank == 2 && ir_is_used(i);
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
+    c->why = NULL;
+    const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
+    if (d && (!view || d->n[0] < 1))
+        schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s",
+            c->why ? c->why : "it takes rows of two axes in multiples of 16 bytes, and a slot at least");
+    if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
+    Ring *r = roles_ring(c, i);
+    r->inner = true;
+    if (d) asked_slots(c, r, d, used);
+    else {
+        *used += view_bytes(c, view);
+        r->depth = ++r->loads;
+    }
+    vec_push(&c->s->arena, &c->loads, i);
+}
+
+static void add_register_loads(Roles *c, int64_t limit, int64_t *used)
+{
+    const char *why = c->why; /* those that stay register loads are no failure */
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Block *body = c->products.data[k]->block;
+        if (!body->parent || body->parent->op != OP_FOR) continue;
+        for (Instr *i = body->first; i; i = i->next) {
+            bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE;
+            for (size_t l = 0; l < c->loads.len; l++) known |= c->loads.data[l] == i;
+            if (!known) ring_beside(c, i, limit, used);
+        }
+    }
+    c->why = why;
+}
+
+/* Of a warp's 16 rows: two boxes of 128 bytes each. */
+enum { STAGED_BYTES = 2 * 16 * 128 };
+
+static bool stores_a_tile(const void *user, const Instr *i)
+{
+    MemParts m;
+    (void)user;
+    return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
+}
+
+/* A store of accumulators of 16 bits in more than four and up to eight boxes to a row, behind steps of
+ * several products (joined windows): a buffer for each serves better than a fourth slot, since one fence
+ * serves all of them (emit_bulk.c; H100, convolution of 56 x 56 with the move: 197.3 us with four slots and
+ * four buffers, 195.2 with three slots and seven). 0: other boxes, several stores, or rings that warps fill,
+ * whose slots were not weighed against it. */
+static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
+{
+    MemParts m;
+    if (!c->halos.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].filled) return 0;
+    const Type *t = m.values[0]->type;
+    if (t->rank != 2 || t->shape[0] != c->rows || dtype_bytes(t->dtype) != 2) return 0;
+    int64_t row = t->shape[1] * 2, span = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
+    return row % span || row / span <= 4 || row / span > 8 ? 0 : c->rows * row;
+}
+
+/* Room for results on their way out: two buffers a warp, or all of a row's, or as the schedule has it. */
+static int64_t staged_bytes(Roles *c)
+{
+    InstrList stores = { 0 };
+    ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
+    int64_t all = 0, one = c->rows / 16 * STAGED_BYTES;
+    for (size_t k = 0; k < stores.len; k++) {
+        if (!stores_a_tile(NULL, stores.data[k]) ||
+            (c->p->filler_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))
+            continue; /* TMA cannot store what begins anywhere */
+        const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
+        if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
+        else if (!d && !c->p->options.no_bulk) {
+            int64_t rows = whole_rows_bytes(c, &stores);
+            if (all < one) all = one;
+            if (all < rows) all = rows;
+        }
+    }
+    return all;
+}
+
+static const Decision *some_asked(const Roles *c)
+{
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].asked) return c->rings.data[k].asked;
+    return NULL;
+}
+
+bool roles_plan_rings(Roles *c)
+{
+    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 -
+                    (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
+            used = 0;
+    int asked = 0;
+    for (size_t k = 0; k < c->loads.len; k++) {
+        const Instr *l = c->loads.data[k];
+        if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
+        Ring *r = roles_ring(c, l);
+        r->inner |= in_loop_with_product(l);
+        const Decision *d = schedule_asked_load(c->p, l);
+        FillWay way;
+        if (r->filled && !kernel_fill_way(c->f, c->p, l, r->view, &way))
+            return roles_refuse(c, l->loc, "fillers take no tile of this shape to a slot of wgmma's");
+        if (r->filled) used += (int64_t)FILL_STAGES * c->p->filler_warps * way.stage;
+        if (d && d->form == LOAD_RING && r->filled)
+            return schedule_refuse(
+                c->p, d, "TMA does not fetch this tile: `ring N by registers`, by warps that fill");
+        if (d && ((d->form != LOAD_RING && d->form != LOAD_RING_REGISTERS) || d->n[0] < 1 ||
+                     (d->form == LOAD_RING_REGISTERS && !r->filled)))
+            return schedule_refuse(
+                c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
+        r->loads++;
+        if (d) asked_slots(c, r, d, &used);
+        int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
+        if (want > asked && !d) asked = want;
+    }
+    for (size_t k = 0; k < c->rings.len; k++) {
+        Ring *r = &c->rings.data[k];
+        if (r->asked && r->depth < r->loads)
+            return schedule_refuse(c->p, r->asked,
+                "%d loads share this ring, and each may hold a slot while the others wait for theirs",
+                r->loads);
+        if (r->asked) continue;
+        r->depth = r->loads;
+        used += view_bytes(c, r->view) * r->depth;
+    }
+    if (used > limit && !some_asked(c))
+        return roles_refuse(c, c->f->loc, "the tiles do not fit shared memory");
+    add_register_loads(c, limit, &used);
+    if (used > limit)
+        return schedule_refuse(c->p, some_asked(c),
+            "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used,
+            (long long)limit);
+    /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under
+     * this one; then two buffers a warp for results on their way out, which are worth more than a third slot
+     * (H100, attention D 128 causal at N 1024, 2048, 4096: 415, 566, 633 TFLOPS with, 407, 557, 626 with
+     * three slots of K instead), then the inner rings in turn while memory lasts */
+    int64_t staged = staged_bytes(c);
+    int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
+    int fit = 1;
+    for (int depth = 2; depth <= most; depth++) {
+        for (size_t k = 0; k < c->rings.len; k++)
+            deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, &used);
+        if (depth == 2 && c->p->persistent)
+            for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, &used);
+    }
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
+
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2)
+            return roles_refuse(c, c->rings.data[k].of->loc,
+                "rows that lie anywhere want two slots: one is filled while the one before arrives");
+    c->p->spare_shared = limit - used; /* the limit leaves a kilobyte for mbarriers and tickets */
+    if (fit < asked && fit < most)
+        diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
+    return true;
+}

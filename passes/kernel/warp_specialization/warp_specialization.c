@@ -1,0 +1,512 @@
+/* warp-roles: matrix kernels on sm_90a: a producer warpgroup fills rings by TMA, consumer warpgroups multiply
+ * with wgmma.
+ *
+ *   for j { %k = load K[..]; %s = mma_sync %q, %k, %0; ... }
+ * becomes
+ *   %rk = ring ...
+ *   roles {
+ *     for j { ring_put %rk, K[..] }                                       one thread
+ *   } {
+ *     for j { %kv = ring_get %rk; %s = wgmma %q, %kv, %0; wgmma_wait; ring_release %rk; ... }
+ *   }
+ *
+ * Requires: every product has a shape that wgmma takes (M in multiples of 64 or fewer than 16 rows, which are
+ * padded to 64, N of 8 up to 256, K of the instruction's, or all of a contiguous axis of both operands: a
+ * slot's rows are whole panels of its swizzle, and TMA fills what lies beyond the axis with zeros), its B
+ * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride
+ * inside, base and other strides multiples of 16 bytes by launch fact, pad zero, step 1; the window's other
+ * axes may be merged by a reshape), and neither their offsets nor the control flow around them depends on a
+ * product. Other loads of the loop whose latency hint asks for it go through rings as well, where memory
+ * lasts, and are read into registers from there. Else nothing is changed and a performance note says what was
+ * missing. The producer is the kernel with all but its loads and what they depend on removed; both roles keep
+ * the program's order of loads, so that a ring needs no names for its slots.
+ *
+ * operands.c has what is required, rings.c the slots, merge_loads.c one load for several that overlap,
+ * epilogue_loads.c loads behind the loop that take slots of its rings, producer.c the producer. */
+#include "passes/kernel/pipeline/software_pipelining.h"
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+/* The last instruction of the block that reads the matrix, or a part of it. */
+static Instr *last_product(const Block *b, const Value *matrix)
+{
+    Instr *last = ir_last_use_in(b, matrix), *i = last;
+    if (!last || last->op != OP_SLICE) return last;
+    last = NULL;
+    for (const Use *u = matrix->uses; u; u = u->next) {
+        Instr *l = ir_last_use_in(b, ir_result(u->user));
+        for (i = last; i && i != l; i = i->next) {}
+        if (!last || i) last = l;
+    }
+    return last;
+}
+
+static void consume(Roles *c, Instr *load)
+{
+    Ring *r = roles_marked(c, load);
+    Value *matrix = roles_matrix_of(load);
+    bool product = roles_from_slot(c, load);
+    Builder b = ir_before(load);
+    Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
+    ir_set_name(view, c->f->params[r->param].name);
+    Instr *last = product ? last_product(load->block, matrix) : view->def;
+    if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
+    roles_take_parts(c, matrix, view);
+    ir_replace(matrix, view);
+    b = ir_after(last);
+    ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
+    if (matrix->def != load) ir_erase(matrix->def);
+    bool parts = kernel_parts(load, NULL) > 0;
+    Block *block = load->block;
+    ir_erase(load);
+    if (parts) ir_sweep(block); /* the positions are the producer's business */
+}
+
+/* Registers of a consumer's thread that products hold: those of its sums, of which some are added to by
+ * several products. */
+static int words_held(const Roles *c)
+{
+    int64_t words = 0;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Instr *i = c->products.data[k], *sum = ir_operand(i, 2)->def;
+        const Type *t = ir_result(i)->type, *a = ir_operand(i, 0)->type;
+        if (!sum || (sum->op != OP_MMA_SYNC && sum->op != OP_WGMMA_PROMOTED) || sum->block != i->block)
+            words += type_elements(t);
+        if (a->kind == TYPE_TILE) words += type_elements(a) * dtype_bytes(a->dtype) / 4;
+    }
+    return (int)(words / (32 * c->p->warps));
+}
+
+static void to_wgmma(Roles *c, Instr *i, int held)
+{
+    Builder b = ir_before(i);
+    Value *v[3] = { ir_operand(i, 0), ir_operand(i, 1), ir_operand(i, 2) };
+    bool tf32 = ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32;
+    const char *instr = roles_instr(v[0]->type->dtype, tf32);
+    int after = kernel_promote_after(c->p, i, instr),
+        columns = kernel_promote_columns(c->p, (int)ir_result(i)->type->shape[1], held);
+    if (after) {
+        Value *w = ir_emit(&b, OP_WGMMA_PROMOTED, v, 3,
+            ATTRS(a_str(ATTR_INSTR, instr), a_int(ATTR_PROMOTE, after), a_int(ATTR_COUNT, columns)), NULL);
+        w->name = ir_result(i)->name;
+        ir_replace(ir_result(i), w);
+        ir_erase(i);
+        return;
+    }
+    Value *w = ir_emit(&b, OP_WGMMA, v, 3, ATTRS(a_str(ATTR_INSTR, instr)), NULL);
+    w->name = ir_result(i)->name;
+    Instr *wait = ir_build(&b, OP_WGMMA_WAIT, &w, 1, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    ir_replace(ir_result(i), ir_result(wait));
+    ir_erase(i);
+}
+
+static void clear_mark(void *user, Instr *i)
+{
+    (void)user;
+    i->mark = 0;
+}
+
+/* Clones keep no marks: copy them by walking both blocks in step. */
+static void copy_marks(const Block *from, Block *to)
+{
+    const Instr *i = from->first;
+    Instr *j = to->first;
+    for (; i && j; i = i->next, j = j->next) {
+        j->mark = i->mark;
+        for (int k = 0; k < i->n_blocks; k++) copy_marks(i->blocks[k], j->blocks[k]);
+    }
+}
+
+/* Clusters of programs: along their axis the last one may be partly empty. */
+static Value *clusters(Roles *c, Builder *b)
+{
+    const Type *i32 = type_scalar(c->s, DT_I32);
+    Value *all = NULL;
+    int rank = c->f->grid ? ir_terminator(c->f->grid)->n_operands : 1;
+    for (int a = 0; a < rank; a++) {
+        Value *n = ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
+        if (a == c->p->multicast_axis) n = ir_bin(b, OP_CDIV, n, ir_const_int(b, DT_I32, c->p->multicast));
+        all = all ? ir_bin(b, OP_MUL, all, n) : n;
+    }
+    return all;
+}
+
+/* What the programs of a cluster have in common: whole rings of it. */
+static void share_loads(Roles *c)
+{
+    size_t n = c->loads.len;
+    RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
+    if (c->p->filler_warps) return; /* fillers fill their own CTA's slots */
+    for (size_t k = 0; k < n; k++)
+        l[k] = (RingLoad){ c->loads.data[k],
+            layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view),
+            roles_ring(c, c->loads.data[k])->inner, false, NULL };
+    kernel_multicast(c->s, c->f, c->p, l, n);
+    for (size_t k = 0; k < n && c->p->multicast; k++) roles_ring(c, l[k].load)->shared = l[k].shared;
+}
+
+/* program -> loop over programs. Each starts from its own memory state: nothing orders programs among
+ * themselves. */
+static void make_persistent(Roles *c)
+{
+    Func *f = c->f;
+    const Type *i32 = type_scalar(c->s, DT_I32);
+    Instr *ret = ir_terminator(f->body), *first = f->body->first;
+    Builder b = ir_before(ret);
+    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32) };
+    bounds[1] = c->p->multicast ? clusters(c, &b)
+                                : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
+    bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
+    Instr *stop = bounds[0]->def,
+          *loop = ir_build(&b, OP_FOR, bounds, 3,
+              c->p->options.no_tickets ? NO_ATTRS : ATTRS(a_int(ATTR_TICKETS, 1)), NULL, 0);
+    Builder in = ir_at_end(loop->blocks[0]);
+    ir_set_name(loop->blocks[0]->args[0], "program");
+    for (Instr *i = first, *next; i && i != stop; i = next) {
+        next = i->next;
+        ir_unlink(i);
+        if (i->op == OP_PROGRAM) {
+            ir_replace(ir_result(i), loop->blocks[0]->args[0]);
+            continue;
+        }
+        ir_place(&in, i);
+    }
+    in = ir_at_end(loop->blocks[0]);
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+/* Of a producer's thread. */
+static int registers_for(int consumers) { return consumers <= 2 ? 40 : consumers == 3 ? 32 : 24; }
+
+static void asked_programs(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_PROGRAMS);
+    p->persistent = d ? d->form != PROGRAMS_EACH : !p->options.no_persistent;
+    if (d) p->options.no_tickets = d->form == PROGRAMS_STRIDED;
+}
+
+static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
+{
+    int n = d->n[0];
+    if (n < 1 || n > 4 || c->rows / 64 % n)
+        return schedule_refuse(c->p, d,
+            "%lld rows are %lld blocks of 64, which %d warpgroups cannot share evenly (at most 4 of them)",
+            (long long)c->rows, (long long)c->rows / 64, n);
+    *consumers = n;
+    return true;
+}
+
+/* The rest of the producer's warpgroup, since ptxas wants room for the widest product in what the launch
+ * gives each thread: of 384 that is 168, of 512 128. */
+enum { FILLERS = 3, FILLER_REGISTERS = 88 };
+
+static const char *fillers_wrong(const Decision *d)
+{
+    if (d->n[0] != 3 && d->n[0] != 7)
+        return "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are "
+               "handed over";
+    return d->n[1] % 8 || d->n[1] < 24 || d->n[1] > 240
+               ? "registers are handed over in eights, from 24 to 240 a thread"
+               : NULL;
+}
+
+int roles_fillers(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
+    return d && !fillers_wrong(d) ? d->n[0] : FILLERS;
+}
+
+static void asked_fillers(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
+    const char *wrong = d ? fillers_wrong(d) : NULL;
+    p->filler_warps = roles_fillers(p);
+    p->filler_registers = d && !wrong ? d->n[1] : FILLER_REGISTERS;
+    if (wrong) schedule_refuse(p, d, "%s", wrong);
+}
+
+/* What fillers and the producer leave of the launch's registers goes to the consumers. */
+static void registers_beside_fillers(KernelPlan *p, int each, int all)
+{
+    enum { MOST = 240 };
+    if (p->filler_registers > each) p->filler_registers = each;
+    int left =
+        (all - 32 * p->filler_registers * (p->producer_warps + p->filler_warps)) / (32 * p->warps) / 8 * 8;
+    p->producer_registers = p->filler_registers;
+    p->consumer_registers = left < MOST ? left : MOST;
+}
+
+/* setmaxnreg counts in eights, and all threads together have what the launch gave them (PTX ISA 9.7.20). */
+static void choose_registers(KernelPlan *p, int consumers)
+{
+    const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
+    int threads = 32 * kernel_cta_warps(p), each = 65536 / threads / 8 * 8, all = each * threads;
+    p->producer_registers = registers_for(consumers);
+    p->consumer_registers = p->warps > 4
+                                ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8
+                                : 232; /* more, and setmaxnreg would wait for ever */
+    if (p->filler_warps) registers_beside_fillers(p, each, all);
+    if (d && p->filler_warps)
+        schedule_refuse(
+            p, d, "`fillers N R` says what they and the producer have, and consumers have the rest");
+    if (d && p->warps <= 4)
+        schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
+    else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240))
+        schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
+    else if (d && (d->n[0] > each || d->n[1] < each))
+        schedule_refuse(p, d,
+            "the launch gives %d to each thread, of which a producer gives some away and a consumer takes "
+            "some",
+            each);
+    else if (d && 32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps) > all)
+        schedule_refuse(p, d, "%d threads of %d registers and %d of %d take %d, and the launch gives %d",
+            32 * p->producer_warps, d->n[0], 32 * p->warps, d->n[1],
+            32 * (d->n[0] * p->producer_warps + d->n[1] * p->warps), all);
+    else if (d) {
+        p->producer_registers = d->n[0];
+        p->consumer_registers = d->n[1];
+    }
+    if (p->warps > 4 && !p->filler_warps)
+        schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
+}
+
+static void take_roles(Roles *c, int consumers)
+{
+    KernelPlan *p = c->p;
+    const Decision *warps = schedule_asked(p, DECIDE_WARPS), *ctas = schedule_asked(p, DECIDE_OCCUPANCY);
+    if (warps)
+        schedule_refuse(
+            p, warps, "with roles the consumer warpgroups hold the tiles: `roles N` says how many");
+    if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
+    schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
+    schedule_take(p, DECIDE_PROGRAMS,
+        !p->persistent          ? PROGRAMS_EACH
+        : p->options.no_tickets ? PROGRAMS_STRIDED
+                                : PROGRAMS_TICKETS,
+        0, 0);
+    for (size_t k = 0; k < c->loads.len; k++) {
+        const Ring *r = roles_ring(c, c->loads.data[k]);
+        schedule_take_load(p, c->loads.data[k], r->filled ? LOAD_RING_REGISTERS : LOAD_RING, r->depth);
+    }
+    if (p->filler_warps) schedule_take(p, DECIDE_FILLERS, 0, p->filler_warps, p->filler_registers);
+}
+
+static int rings_filled(const Roles *c)
+{
+    int n = 0;
+    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
+    return n;
+}
+
+/* Of two tensors that TMA cannot fetch one at least has rows at less than 4 bytes: those of both cp.async
+ * brings by words, and mma.sync is faster then (2004 cubed 219 TFLOPS; by fillers 3001 cubed makes 139). */
+static bool fillers_gain(Roles *c)
+{
+    bool gain = rings_filled(c) < 2 || c->p->options.fill;
+    for (size_t k = 0; k < c->loads.len && !gain; k++) {
+        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
+        gain = (d && d->form == LOAD_RING_REGISTERS) ||
+               (roles_ring(c, c->loads.data[k])->filled && kernel_access_bytes(c->f, c->loads.data[k]) < 4);
+    }
+    return gain || roles_refuse(c, c->f->loc,
+                       "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
+                       "faster than warps that fill for both");
+}
+
+static void find_loads(Roles *c)
+{
+    c->loads.len = 0;
+    c->scalar = NULL; /* has no place for values made since */
+    for (size_t k = 0; k < c->products.len; k++) roles_product_fits(c, c->products.data[k]);
+}
+
+/* Steps that the inner loop's rings would hold: 0: not even one. */
+static int steps_that_fit(Roles *c)
+{
+    Roles trial = *c;
+    int least = 0;
+    trial.rings.data = NULL, trial.rings.len = trial.rings.cap = 0;
+    find_loads(&trial);
+    if (!roles_plan_rings(&trial)) return 0;
+    for (size_t k = 0; k < trial.rings.len; k++) {
+        const Ring *r = &trial.rings.data[k];
+        if (r->inner && r->loads && (!least || r->depth / r->loads < least)) least = r->depth / r->loads;
+    }
+    return least;
+}
+
+/* One load for several where two steps of it fit, or where nothing does otherwise. */
+static void join_windows(Roles *c)
+{
+    if (c->p->options.no_halo) return;
+    int steps[2] = { 0, 0 };
+    bool kept = false;
+    for (int columns = 1; columns >= 0 && !kept; columns--) {
+        if (!roles_join_windows(c, columns)) return;
+        steps[columns] = steps_that_fit(c);
+        kept = steps[columns] >= 2;
+        if (!kept) roles_part_windows(c);
+    }
+    if (!kept && (steps[1] || steps[0]) && !steps_that_fit(c)) roles_join_windows(c, steps[1] > 0);
+    find_loads(c);
+    c->why = NULL;
+}
+
+typedef struct Way {
+    bool *seen;
+} Way;
+
+/* Comes from a product of the same turn. */
+static bool from_product(void *user, Value *v)
+{
+    Way *w = user;
+    Instr *d = v->def;
+    if (!d || w->seen[v->id]) return true; /* true: go on looking */
+    w->seen[v->id] = true;
+    return d->op != OP_MMA_SYNC && d->op != OP_FOR && ir_all_operands(d, from_product, w);
+}
+
+/* Four warpgroups hide more of what is computed between products than two of two row blocks do, and have half
+ * of the registers each: where those hold a row block's products, and what is between them, they are taken
+ * (attention of D 64 by 256 x 64, H100: 4k 1058 us, 1k 79.1, 384 heads of 512 rows 65.1; by two 192 x 128
+ * 1035, 82.9, 67.7; D 32 119, 128). */
+static bool four_have_room(Roles *c)
+{
+    enum { ROOM = 84 }; /* words of 112: without addresses and what exponents are computed in */
+    int64_t words = 0;
+    bool between = false;
+    for (size_t k = 0; k < c->products.len; k++) {
+        const Instr *i = c->products.data[k], *sum = ir_operand(i, 2)->def;
+        const Type *a = ir_operand(i, 0)->type, *r = ir_result(i)->type;
+        Way w = { arena_array(&c->s->arena, bool, c->f->module->next_id) };
+        bool computed = !from_product(&w, ir_operand(i, 0));
+        if (!sum || sum->op != i->op || sum->block != i->block) words += r->shape[1] / 2;
+        if (computed) words += a->shape[1] * dtype_bytes(a->dtype) / 8;
+        between |= computed;
+        for (const Instr *l = computed ? i->block->first : NULL; l; l = l->next) /* a bias, say */
+            if (l->op == OP_LOAD && ir_result(l)->type->kind == TYPE_TILE &&
+                type_elements(ir_result(l)->type) >= 16 * c->rows && roles_product_of(ir_result(l)) == NULL)
+                words +=
+                    type_elements(ir_result(l)->type) / c->rows * dtype_bytes(ir_result(l)->type->dtype) / 8;
+    }
+    return between && words <= ROOM;
+}
+
+/* How many consumer warpgroups there are, and the rings; 0: no roles here, and a note or an error says why.
+ */
+static int plan(Roles *c)
+{
+    KernelPlan *p = c->p;
+    const Decision *asked = schedule_asked(p, DECIDE_ROLES);
+    int errors = c->s->n_errors;
+    bool ok = true;
+    asked_programs(p);
+    asked_fillers(p);
+    for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
+    for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
+    if (ok) join_windows(c);
+    int consumers = (int)(c->rows / 64);
+    if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
+    if (ok && consumers == 4 && !four_have_room(c))
+        consumers = 2; /* two warpgroups of two row blocks: more registers each */
+    if (ok && asked) ok = asked_consumers(c, asked, &consumers);
+    if (ok && roles_plan_rings(c) && fillers_gain(c)) {
+        if (!rings_filled(c)) p->filler_warps = 0;
+        return consumers;
+    }
+    p->filler_warps = 0;
+    if (asked && c->why) schedule_refuse(p, asked, "no TMA and wgmma here: %s", c->why);
+    else if (c->s->n_errors == errors)
+        diag_perf(c->s, c->why_loc, "no TMA and wgmma here: %s", c->why ? c->why : "unsuitable product");
+    p->persistent = false;
+    return 0;
+}
+
+static void make_rings(Roles *c)
+{
+    Func *f = c->f;
+    Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
+    for (size_t k = 0; k < c->rings.len; k++) {
+        Ring *r = &c->rings.data[k];
+        int64_t shape[3] = { r->depth, r->view->shape[0], r->view->shape[1] };
+        Attr attrs[3] = { a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, c->p->warps),
+            a_int(ATTR_CLUSTER, c->p->multicast) };
+        r->value = ir_emit(&b, OP_RING, NULL, 0, (Attrs){ attrs, r->shared ? 3 : 2 },
+            type_shared(c->s, r->view->dtype, 3, shape, r->view->layout));
+        ir_set_name(r->value, arena_printf(&c->s->arena, "%s_ring", f->params[r->param].name));
+    }
+}
+
+static void copy_role(Roles *c, Block *from, Block *to)
+{
+    ValueMap map;
+    Builder in = ir_at_end(to);
+    value_map_init(&map, &c->s->arena);
+    ir_clone_block_into(&in, from, &map, true);
+    copy_marks(from, to);
+}
+
+/* All that follows the rings goes into the consumers' block, and a copy into the producer's, and one into the
+ * fillers'. */
+static Instr *make_roles(Roles *c)
+{
+    Func *f = c->f;
+    Builder b =
+        c->rings.len ? ir_after(c->rings.data[c->rings.len - 1].value->def) : ir_before(f->body->first);
+    b.loc = f->loc;
+    Instr *roles = ir_build(&b, c->p->filler_warps ? OP_FILLED_ROLES : OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0),
+          *ret = ir_terminator(f->body);
+    Builder in = ir_at_end(roles->blocks[1]);
+    for (Instr *i = roles->next, *next; i && i != ret; i = next) {
+        next = i->next;
+        ir_unlink(i);
+        ir_place(&in, i);
+    }
+    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    /* nested blocks know their function and parent instruction; their instructions only their block */
+    copy_role(c, roles->blocks[1], roles->blocks[0]);
+    if (c->p->filler_warps) copy_role(c, roles->blocks[1], roles->blocks[2]);
+    return roles;
+}
+
+bool kernel_roles(Session *s, Func *f, KernelPlan *p)
+{
+    Roles c = { .s = s, .f = f, .p = p };
+    ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
+    int consumers = c.products.len ? plan(&c) : 0;
+    if (!consumers) return false;
+    kernel_positions_keep(s, f, p);
+    p->warps = 4 * consumers;
+    p->producer_warps = p->filler_warps ? 1 : 4;
+    choose_registers(p, consumers);
+    p->min_ctas = 1;
+    roles_keep_windows(&c);
+    take_roles(&c, consumers);
+    share_loads(&c);
+    roles_lend_slots(&c);
+    if (p->persistent) make_persistent(&c);
+    ir_walk(f->body, clear_mark, NULL);
+    for (size_t k = 0; k < c.loads.len; k++) {
+        const Ring *r = roles_ring(&c, c.loads.data[k]);
+        c.loads.data[k]->mark = r->filled ? FILLED + (uint32_t)(r - c.rings.data) : 1;
+    }
+    for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 2;
+    make_rings(&c);
+    Instr *roles = make_roles(&c);
+    roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
+    if (p->filler_warps) roles_make_producer(&c, roles->blocks[2], OP_RING_FILL);
+
+    c.loads.len = c.products.len = 0;
+    ir_collect(&s->arena, roles->blocks[1], OP_LOAD, &c.loads);
+    ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
+    for (size_t k = 0; k < c.loads.len; k++) {
+        Instr *l = c.loads.data[k];
+        if (l->mark > 1 && l->mark < FILLED) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
+        else if (l->mark) consume(&c, l);
+    }
+    int held = words_held(&c);
+    for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
+    kernel_lazy_rescale(s, f, p, true);
+    if (!p->options.no_near) kernel_near(s, f);
+    kernel_overlap(s, f, roles->blocks[1], p);
+    return true;
+}

@@ -1,0 +1,95 @@
+/* warp_specialization.h: between the files of warp-roles: warp_specialization.c, what TMA and wgmma take
+ * (operands.c), slots (rings.c), the producer (producer.c). */
+#pragma once
+#include "passes/kernel/schedule/schedule.h"
+
+/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or
+ * NULL; of: the load that made it, the only one of a filled ring. */
+typedef struct Ring {
+    int param;
+    const Type *view;
+    int depth, loads;
+    bool inner, shared, filled;
+    Value *value;
+    const Decision *asked;
+    const Instr *of;
+} Ring;
+
+/* A load that stands for several whose windows overlap (merge_loads.c): what it was before, along its
+ * outermost axis of rows and along the contiguous one (-1: it is as it was), and matrix by matrix what its
+ * parts replace. */
+typedef struct HaloAxis {
+    int axis;
+    Value *index;
+    int64_t extent;
+} HaloAxis;
+typedef struct Halo {
+    Instr *load;
+    HaloAxis rows, columns;
+    const Type *matrix;
+    ValueList was, parts;
+} Halo;
+
+/* A load that takes slots of an operand's ring, which it follows: which ring, how many slots; instr: of the
+ * product. */
+typedef struct Lent {
+    Instr *load;
+    size_t ring;
+    int parts;
+    const char *instr;
+} Lent;
+
+typedef struct Roles {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    InstrList products, loads;
+    VEC(Ring) rings;
+    VEC(Lent) lent;
+    VEC(Halo) halos;
+    int64_t rows;
+    const char *why;
+    Loc why_loc;
+    unsigned char *scalar; /* by value: scalar_only */
+} Roles;
+
+/* Notes why not; false. */
+bool roles_refuse(Roles *, Loc, const char *why, ...) __attribute__((format(printf, 3, 4)));
+/* The matrix that a load stands for: its result, or the reshape of it. */
+Value *roles_matrix_of(const Instr *load);
+int roles_unit_axis(Roles *, const Instr *load); /* of that matrix: contiguous in memory */
+const char *roles_instr(DType, bool tf32);       /* of wgmma; NULL: it does not take this type */
+bool roles_tma_window(Roles *, const Instr *mem);
+bool roles_fill_window(Roles *, const Instr *load); /* cp_async_producer.c: filler warps could load it */
+bool roles_filled(Roles *, const Instr *load);      /* and do: TMA cannot, or a schedule asks for it */
+int roles_fillers(
+    KernelPlan *); /* warps that fill, where some are needed: as the schedule asks if it can be */
+bool roles_product_fits(Roles *, Instr *product); /* adds the loads of its operands */
+bool roles_control_fits(
+    Roles *, const Instr *load); /* neither offsets nor what stands around depend on computed tiles */
+
+bool roles_from_slot(Roles *, const Instr *load); /* products read the ring's slot itself */
+Ring *roles_ring(Roles *, const Instr *load);     /* made when first asked for */
+bool roles_plan_rings(Roles *);                   /* slots of each, loads beside the products too */
+
+/* Loads of one step whose windows overlap become one, whose parts are slices of its matrix (merge_loads.c):
+ * true if there are any; undone; kept for good, before roles are made; the consumers' side: slices of a view.
+ */
+bool roles_join_windows(
+    Roles *, bool columns); /* columns: those too that overlap along the contiguous axis */
+void roles_part_windows(Roles *);
+void roles_keep_windows(Roles *);
+void roles_take_parts(Roles *, Value *matrix, Value *view);
+/* The product that takes an operand's matrix, or the first part of it; NULL: none. */
+const Use *roles_product_of(const Value *matrix);
+
+/* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. Loads
+ * that are marked k + 2 are the k-th of them. */
+void roles_lend_slots(Roles *);
+void roles_read_lent(Roles *, Instr *load, const Lent *);
+
+/* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all
+ * that they do not need goes. With OP_RING_FILL the fillers': those marked FILLED + k, of the k-th ring. */
+enum { FILLED = 0x40000000 };
+Ring *roles_marked(Roles *, const Instr *load);
+void roles_make_producer(Roles *, Block *, Op put);
