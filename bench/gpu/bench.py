@@ -59,7 +59,7 @@ class Kernel:
                 m = self.meta["maps"][s["index"]]; t = args[m["param"]]; n = m["rank"]
                 raw = ctypes.create_string_buffer(256); at = (ctypes.addressof(raw) + 63) & ~63
                 dims = [t.shape[x] for x in m["axes"]]; strides = [t.stride(x) * t.element_size() for x in m["axes"]][1:]
-                whole = not any(x % 128 for x in strides + [t.data_ptr()])      # gpu_map_promotion of runtime/gpu_facts.h
+                whole = not any(x % 128 for x in strides + [t.data_ptr()])      # gpu_map_promotion of runtime/drivers/gpu_facts.h
                 ck(cu.cuTensorMapEncodeTiled(ctypes.c_void_p(at), TMAP_TYPE[m["dtype"]], n, ctypes.c_void_p(t.data_ptr()), (ctypes.c_uint64 * n)(*dims), (ctypes.c_uint64 * max(1, n - 1))(*strides),
                     (ctypes.c_uint32 * n)(*[b * s for b, s in zip(m["box"], m["step"])]), (ctypes.c_uint32 * n)(*m["step"]), 0, SWIZZLE[m["swizzle"]], 3 if whole else 2, 0), "map")
                 keep.append(raw); ptrs.append(at); continue

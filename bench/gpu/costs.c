@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #include "bench/gpu/source.h"
 #include "frontend/frontend.h"
-#include "runtime/compile.h"
+#include "runtime/compile/compile.h"
 #include "runtime/choice/search.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
  * shapes takes, after some, what was chosen for one close by. */
 #define _GNU_SOURCE
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 #include "runtime/choice/search.h"
 #include "ir/stack.h"
 #include <math.h>

@@ -2,7 +2,7 @@
  * estimates of cost.h: some dozens of them are compiled as far as their emission, in threads, none is run.
  * The runtime asks where no table speaks (choose.c), tilec where tiles do not fit a target. */
 #pragma once
-#include "runtime/compile.h"
+#include "runtime/compile/compile.h"
 #include "runtime/choice/cost.h"
 
 typedef struct SearchProblem {

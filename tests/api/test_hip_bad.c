@@ -258,7 +258,7 @@ static void test_remap(void)
 
 static const char *const calls[] = {
 #define FN(field, args, cuda, hip, required) hip,
-#include "runtime/gpu.def"
+#include "runtime/drivers/gpu.def"
 #undef FN
     "hipGetDevicePropertiesR0600",
     "hiprtcCreateProgram",

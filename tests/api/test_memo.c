@@ -1,8 +1,8 @@
-/* test_memo.c: a launch that is recalled (runtime/memo.c) hands the driver, bit for bit, what the long way
- * hands it, or is refused with the same words: random sequences of launches, each made both ways; what must
- * not be recalled, case by case; many threads on the memos of one kernel. */
+/* test_memo.c: a launch that is recalled (runtime/launch/memo.c) hands the driver, bit for bit, what the long
+ * way hands it, or is refused with the same words: random sequences of launches, each made both ways; what
+ * must not be recalled, case by case; many threads on the memos of one kernel. */
 #include "api.h"
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 #include <pthread.h>
 
 static FakeState *fake;

@@ -1,7 +1,7 @@
 /* test_rtc.c: the run-time compilers: a hipRTC that ends its process is found out in a child; options; logs;
  * and the real NVRTC and hipRTC where the machine has them. */
 #include "api.h"
-#include "runtime/rtc.h"
+#include "runtime/drivers/rtc.h"
 
 /* What the vendors' libraries keep when they are closed is their own matter; our use of them is watched in
  * the other tests, on fakes. */

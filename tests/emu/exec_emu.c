@@ -10,7 +10,7 @@
 #include "ir/scalar.h"
 #include "passes/passes.h"
 #include "backends/gpu/gpu.h"
-#include "runtime/driver_gpu.h"
+#include "runtime/drivers/driver_gpu.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

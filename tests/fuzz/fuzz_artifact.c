@@ -1,7 +1,7 @@
 /* fuzz_artifact.c: any bytes as a cache entry, as they are and behind a right header and checksum: refused,
  * or an artifact whose numbers all point somewhere, whose grid and remap run, and which writes back to the
  * same bytes. */
-#include "runtime/compile.h"
+#include "runtime/cache/artifact.h"
 #include "ir/scalar.h"
 #include <stdlib.h>
 

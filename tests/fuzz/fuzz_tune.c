@@ -1,5 +1,5 @@
 /* fuzz_tune.c: any text as a tuning table: refused with one diagnostic, or entries that can be read. */
-#include "runtime/tune.h"
+#include "runtime/tune/tune.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

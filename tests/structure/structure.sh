@@ -50,8 +50,8 @@ compiler_files | xargs awk '/^\{/ { begin = FNR } /^\}/ && begin { if (FNR - beg
 c_files | xargs grep -nE 'switch \(\((int|unsigned|size_t)\)' |
     rule enum-casts "switches over an enum that a cast keeps from being checked"
 
-# Devices are described by tables (ir/targets.def, runtime/gpu_facts.h); the code asks for a field.
-compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/gpu_facts\.h$' |
+# Devices are described by tables (ir/targets.def, runtime/drivers/gpu_facts.h); the code asks for a field.
+compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$' |
     xargs grep -nE '\b(65536|232448|101376|166912|0x942|0x950|0x90a|0x1100)\b|arch *[=!<>]=? *[0-9]' | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\)' |
     rule device-literals "numbers of a device outside of its table"
 

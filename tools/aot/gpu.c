@@ -1,6 +1,6 @@
 /* gpu.c: the launcher of a bundle. tilec copies the text between the marks into the C file that it writes,
- * behind the tables of bundle.h (images, entries, N_IMAGES, N_ENTRIES), the rows of runtime/gpu.def as
- * GPU_CALLS, gpu_facts.h and args.h. Compiled there by whoever builds a program: C11 and the C library, no
+ * behind the tables of bundle.h (images, entries, N_IMAGES, N_ENTRIES), the rows of runtime/drivers/gpu.def
+ * as GPU_CALLS, gpu_facts.h and args.h. Compiled there by whoever builds a program: C11 and the C library, no
  * vendor's header; the driver is opened when a launch asks for it.
  *
  * A launch finds the device by its queue, takes the first variant of the plan that fits the device, the
@@ -8,7 +8,7 @@
  * without a lock. */
 #include "tools/aot/args.h"
 #include "tools/aot/bundle.h"
-#include "runtime/gpu_facts.h"
+#include "runtime/drivers/gpu_facts.h"
 /* begin */
 
 /* --- the last error ---------------------------------------------------------------------------------- */

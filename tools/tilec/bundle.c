@@ -6,7 +6,7 @@
 #include "tools/tilec/hip.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
-#include "runtime/rtc.h"
+#include "runtime/drivers/rtc.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "tools/tilec/json.h"
 #include "tools/tilec/bundle_parts.h"
 #include "tools/tilec/embed.h"
-#include "runtime/driver_gpu.h"
+#include "runtime/drivers/driver_gpu.h"
 
 static const char *on(TargetKind k) { return k == TARGET_CUDA ? "TILE_ON_CUDA" : "TILE_ON_HIP"; }
 static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }

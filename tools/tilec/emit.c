@@ -5,7 +5,7 @@
 #include "tools/tilec/sass.h"
 #include "backends/gpu/check.h"
 #include "passes/kernel/kernel.h"
-#include "runtime/rtc.h"
+#include "runtime/drivers/rtc.h"
 #include <stdlib.h>
 
 enum {

@@ -4,7 +4,7 @@
 
 /* Where a variant's artifact is too large, so that it failed to compile or spills registers: the variant with
  * the configuration of the kernel's `tune` block that fits `o->target` and is estimated to be the fastest
- * (runtime/search.h); a performance note takes the place of what was said after `before`. What the variant
- * binds stays. NULL: there is none, or nothing is too large. */
+ * (runtime/choice/search.h); a performance note takes the place of what was said after `before`. What the
+ * variant binds stays. NULL: there is none, or nothing is too large. */
 const Variant *fit_smaller(Input *, const Variant *, const LaunchFacts *, const CompileOptions *,
     const Artifact *, const Diag *before);

@@ -3,7 +3,7 @@
 #pragma once
 #include "tools/tilec/file.h"
 #include "frontend/frontend.h"
-#include "runtime/compile.h"
+#include "runtime/compile/compile.h"
 
 typedef struct Input {
     Tool *tool;

@@ -1,6 +1,6 @@
 /* table.c: configurations of a tuning table for variants that are compiled ahead of time (--table). */
 #include "tools/tilec/table.h"
-#include "runtime/tune.h"
+#include "runtime/tune/tune.h"
 #include <math.h>
 
 static const FrontValue *value_of(const FrontKernel *k, const FrontBinding *b, size_t n, const char *name)

@@ -1,7 +1,7 @@
 /* table.h: configurations of a tuning table for variants that are compiled ahead of time (--table). */
 #pragma once
 #include "tools/tilec/input.h"
-#include "runtime/tune.h"
+#include "runtime/tune/tune.h"
 
 /* The table of --table; none without it. False after diagnostics. */
 bool table_read(Input *, TuneFile *);

@@ -1,0 +1,305 @@
+/* compile.c: see compile.h. */
+#include "runtime/compile/compile.h"
+#include "runtime/cache/artifact.h"
+#include "backends/gpu/check.h"
+#include "backends/gpu/gpu.h"
+#include "passes/kernel/kernel.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+CompileOptions compile_options_default(const Target *t)
+{
+    CompileOptions o = { .target = t, .passes = pass_options_default(t) };
+    o.backend.opt_level = 3;
+    o.passes.opt_level = 3;
+    return o;
+}
+
+const char *compile_title(Session *s, const char *kernel, const FrontBinding *b, size_t n)
+{
+    Text t;
+    text_init(&t, &s->arena);
+    text_puts(&t, kernel);
+    for (size_t i = 0; i < n; i++) {
+        bool later = false;
+        for (size_t k = i + 1; k < n; k++) later |= !strcmp(b[i].name, b[k].name);
+        if (later) continue;
+        text_puts(&t, t.len > strlen(kernel) ? ", " : "<");
+        text_puts(&t, b[i].name);
+        text_putc(&t, '=');
+        frontend_print_value(b[i].value, &t);
+    }
+    if (t.len > strlen(kernel)) text_putc(&t, '>');
+    return t.data;
+}
+
+/* What the launch promised, as facts of the IR. The launch makes the same promises by its key, so code may
+ * rely on them. */
+static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
+{
+    for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
+        Param *p = &f->params[i];
+        const ParamFacts *q = &facts->params[i];
+        if (p->kind == PARAM_SCALAR) {
+            bool real = dtype_is_float(p->type->dtype);
+            if (q->sign >= 0 && p->lo < 0) p->lo = 0;
+            if (q->sign > 0 && p->lo <= 0) p->lo = real ? DBL_TRUE_MIN : 1;
+            continue;
+        }
+        int size = dtype_bytes(p->type->dtype), words = size < 16 ? 16 / size : 1;
+        int grain = q->grain > size ? q->grain : size;
+        p->align = q->align > grain ? q->align : grain;
+        for (int a = 0; a < p->type->rank; a++) {
+            Dim *d = &f->dims[p->dims[a]];
+            if (a == q->unit_axis) {
+                p->stride[a] = 1;
+                ir_dim_promise(d, grain / size);
+            } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
+        }
+    }
+    for (int d = 0; d < facts->n_dims && d < k->n_dims; d++)
+        for (int i = 0; facts->dim16[d] && i < f->n_dims; i++)
+            if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) ir_dim_promise(&f->dims[i], 16);
+    f->fits32 = facts->fits32;
+    f->extents31 = facts->extents31;
+}
+
+void compile_time(const CompileOptions *o, const char *stage, int64_t begin)
+{
+    if (o->times) text_printf(o->times, "%-14s      %9.3f ms\n", stage, (double)(clock_ns() - begin) * 1e-6);
+}
+
+bool compile_backend(Session *s, Module *m, Func *f, const CompileOptions *o, Artifact *out)
+{
+    int64_t begin = clock_ns();
+    bool ok = driver_backend(o->target->kind)->compile(s, m, f, o->target, &o->backend, out);
+    compile_time(o, o->target->kind == TARGET_CPU ? "code" : "kernel IR, C", begin);
+    return ok;
+}
+
+/* The last error says for which specialization it came up. */
+static void name_specialization(Session *s, const char *title)
+{
+    Diag *last = NULL;
+    for (Diag *d = s->diags; d; d = d->next)
+        if (d->severity == SEV_ERROR) last = d;
+    diag_note(s, last, (Loc){ 0 }, "while compiling %s", title);
+}
+
+Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, PassReport *report, Func **func)
+{
+    const FrontKernel *k = frontend_kernel_find(ast, kernel);
+    PassReport own = { 0 };
+    if (!k) {
+        diag_error(s, (Loc){ 0 }, "no kernel is named '%s'", kernel);
+        return NULL;
+    }
+    if (o->times && !report) report = &own;
+    if (o->times) text_printf(o->times, "%s for %s\n", compile_title(s, kernel, b, n), o->target->name);
+    int64_t begin = clock_ns();
+    Module *m = frontend_lower(ast, kernel, b, n, o->target ? o->target->name : NULL);
+    compile_time(o, "to tile IR", begin);
+    *func = m ? ir_func_find(m, kernel) : NULL;
+    if (*func && facts) set_facts(*func, k, facts);
+    if (!*func || !passes_run(m, &o->passes, report)) {
+        if (!s->n_errors) diag_error(s, k->loc, "kernel '%s' does not compile", kernel);
+        name_specialization(s, compile_title(s, kernel, b, n));
+        return NULL;
+    }
+    if (o->times) passes_print_times(report, o->times);
+    *func = ir_func_find(m, kernel);
+    return m;
+}
+
+static const EvalCode *host_code(Session *s, Func *f, Block *block, const char *what)
+{
+    const char *why = NULL;
+    const EvalCode *code = eval_compile(&s->arena, f, block, &why);
+    if (!code) diag_error(s, f->loc, "the %s of '%s' cannot be evaluated at launch: %s", what, f->name, why);
+    return code;
+}
+
+static void copy_signature(Session *s, const Func *f, Compiled *out)
+{
+    CompiledParam *params = arena_array(&s->arena, CompiledParam, (size_t)f->n_params);
+    for (int i = 0; i < f->n_params; i++) {
+        const Param *p = &f->params[i];
+        params[i] =
+            (CompiledParam){ p->kind, p->type->dtype, p->kind == PARAM_SCALAR ? 0 : p->type->rank, { 0 } };
+        memcpy(params[i].dims, p->dims, (size_t)params[i].rank * sizeof *p->dims);
+    }
+    CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
+    for (int i = 0; i < f->n_dims; i++) {
+        const Dim *d = &f->dims[i];
+        dims[i] = (CompiledDim){ d->extent, -1, -1 };
+        for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
+            for (int a = params[p].rank; a-- > 0;)
+                if (params[p].dims[a] == i) {
+                    dims[i].param = p;
+                    dims[i].axis = a;
+                }
+    }
+    out->params = params;
+    out->n_params = f->n_params;
+    out->dims = dims;
+    out->n_dims = f->n_dims;
+    out->spec = f->spec ? f->spec : "";
+}
+
+bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const CompileOptions *o, Compiled *out)
+{
+    *out = (Compiled){ 0 };
+    Module *m = frontend_lower_clauses(ast, kernel, b, n);
+    bool ok = m && passes_run(m, &o->passes, NULL);
+    Func *f = ok ? ir_func_find(m, kernel) : NULL;
+    if (f) {
+        copy_signature(s, f, out);
+        out->grid = host_code(s, f, f->grid, "grid");
+    }
+    if (!out->grid) name_specialization(s, compile_title(s, kernel, b, n));
+    return out->grid != NULL;
+}
+
+bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **lowered, struct GpuCode *code)
+{
+    Func *f = NULL;
+    KernelOptions options = kernel_options_of(&o->passes);
+    options.measure = true;
+    *out = (Compiled){ 0 };
+    *code = (GpuCode){ 0 };
+    if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
+    copy_signature(s, f, out);
+    out->grid = host_code(s, f, f->grid, "grid");
+    return out->grid && gpu_compile(s, f, o->target, &options, code, lowered);
+}
+
+bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, Compiled *out)
+{
+    const Backend *backend = driver_backend(o->target->kind);
+    Func *f = NULL;
+    *out = (Compiled){ 0 };
+    if (!backend) {
+        diag_error(s, (Loc){ 0 }, "this build has no backend for %s", o->target->name);
+        return false;
+    }
+    Module *m = compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f);
+    if (!m) return false;
+    copy_signature(s, f, out);
+    out->grid = host_code(s, f, f->grid, "grid");
+    bool check = f->remap && !f->permutes; /* the host only checks it: the kernel itself applies it */
+    if (check) out->remap = host_code(s, f, f->remap, "remap");
+    bool ok = out->grid && (!check || out->remap);
+    Artifact *a = &out->artifact;
+    *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    KernelOptions kernel_options = kernel_options_of(&o->passes);
+    BackendOptions backend_options = o->backend;
+    if (!backend_options.kernel) backend_options.kernel = &kernel_options;
+    CompileOptions with = *o;
+    with.backend = backend_options;
+    ok = ok && compile_backend(s, m, f, &with, a);
+    if (ok) {
+        if (!a->entry) a->entry = kernel;
+        if (!a->schedule) a->schedule = "";
+        if (!a->shape.threads) a->shape.threads = 1;
+        if (!a->shape.cluster) a->shape.cluster = 1;
+        if (o->check && a->kind == ARTIFACT_TEXT && o->target->kind != TARGET_CPU)
+            ok = emission_check(
+                o->check, s, o->target, a->data, a->size, arena_printf(&s->arena, "%s.cu", a->entry));
+        if (ok && !compiled_valid(out)) {
+            diag_error(s, f->loc, "internal error: the %s backend's artifact is inconsistent", backend->name);
+            ok = false;
+        }
+    }
+    if (!ok) {
+        if (!s->n_errors)
+            diag_error(s, f->loc, "the %s backend gave up on '%s' without saying why", backend->name, kernel);
+        name_specialization(s, compile_title(s, kernel, b, n));
+    }
+    return ok;
+}
+
+/* The vendor's log, a line a note. */
+static void log_notes(Session *s, Diag *to, const char *log)
+{
+    for (int lines = 0; log && *log && lines < 40; lines++) {
+        size_t n = strcspn(log, "\n");
+        if (n) diag_note(s, to, (Loc){ 0 }, "%.*s", (int)n, log);
+        log += n + (log[n] == '\n');
+    }
+}
+
+typedef struct BlobOwner {
+    Allocator alloc;
+    DriverBlob blob;
+} BlobOwner;
+static void free_owned(void *p)
+{
+    BlobOwner *o = p;
+    driver_blob_free(o->alloc, &o->blob);
+}
+
+static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o, Compiled *c,
+    DriverForm form, DriverError *e, const char **log_text)
+{
+    Artifact *a = &c->artifact;
+    BlobOwner *binary = arena_new(&s->arena, BlobOwner), *log = arena_new(&s->arena, BlobOwner);
+    binary->alloc = log->alloc = s->arena.alloc;
+    session_defer(s, free_owned, binary);
+    session_defer(s, free_owned, log);
+    char *name =
+        arena_printf(&s->arena, "%s.%s", a->entry, o->target->kind == TARGET_CUDA ? "cu" : "hip.cpp");
+    DriverCompile dc = { .form = form,
+        .text = a->data,
+        .name = name,
+        .entry = a->entry,
+        .target = o->target,
+        .debug_info = o->backend.debug_info };
+    tile_status st = d->ops->compile(d, &dc, e);
+    binary->blob = dc.binary;
+    log->blob = dc.log;
+    *log_text = dc.log.size ? dc.log.data : NULL;
+    if (st == TILE_ERROR_OUT_OF_MEMORY) arena_oom(&s->arena);
+    if (st) return st;
+    a->kind = ARTIFACT_BINARY;
+    a->data = dc.binary.data;
+    a->size = dc.binary.size +
+              (dc.binary.size < 4 || memcmp(dc.binary.data,
+                                         "\x7f"
+                                         "ELF",
+                                         4)); /* PTX with its NUL: the driver is not told the size */
+    if (form == DRIVER_BINARY) {
+        a->registers = dc.registers;
+        a->spill_bytes = dc.spill_bytes;
+        a->stack_bytes = dc.stack_bytes;
+        a->static_shared_bytes = dc.static_shared_bytes;
+    }
+    return TILE_OK;
+}
+
+bool compile_to_binary(Session *s, Driver *d, const CompileOptions *o, Compiled *c)
+{
+    DriverError e = { "", false };
+    const char *log;
+    if (c->artifact.kind != ARTIFACT_TEXT) return true;
+    if (!d->ops->compile) {
+        diag_error(s, (Loc){ 0 }, "the %s driver compiles no text", d->ops->name);
+        return false;
+    }
+    if (!vendor_compile(s, d, o, c, DRIVER_BINARY, &e, &log)) return true;
+    Diag *to = diag_error(s, (Loc){ 0 }, "compiling %s%s%s for %s: %s", c->artifact.entry,
+        *c->spec ? " with " : "", c->spec, o->target->name, e.text);
+    if (log) log_notes(s, to, log);
+    return false;
+}
+
+tile_status compile_to_form(
+    Session *s, Driver *d, const CompileOptions *o, Compiled *c, DriverForm form, DriverError *e)
+{
+    const char *log;
+    return vendor_compile(s, d, o, c, form, e, &log);
+}

@@ -1,0 +1,94 @@
+/* compile.h: from source text to something a driver can load; used by the runtime's launch path and by tilec.
+ *
+ *     source + imports --frontend--> tile IR --facts, passes--> backend --> artifact --vendor's compiler-->
+ *         binary */
+#pragma once
+#include "backends/backend.h"
+#include "frontend/frontend.h"
+#include "ir/eval.h"
+#include "passes/passes.h"
+#include "runtime/drivers/driver.h"
+
+/* What a launch promises of one argument: only properties on which code may depend, so that launches share
+ * variants. */
+typedef struct ParamFacts {
+    int align;            /* of the base address: 16, or 0 for no more than the element */
+    int unit_axis;        /* axis of stride 1, or -1 */
+    unsigned stride_mask; /* bit a: the stride of axis a is a multiple of 16 bytes */
+    int grain; /* 4 or 8: the base, the strides and the unit axis's extent are multiples of so many bytes; 0:
+                  not known, or base and strides are of 16 */
+    int sign;  /* scalars: 1 positive, 0 zero or more, -1 not known */
+} ParamFacts;
+
+/* Facts of one specialization, by parameter and by dimension of the FrontKernel. */
+typedef struct LaunchFacts {
+    const ParamFacts *params;
+    int n_params; /* launch arguments, consts left out */
+    const bool *dim16;
+    int n_dims; /* the extent is a multiple of 16; order of FrontKernel.dims */
+    bool fits32, extents31;
+} LaunchFacts;
+
+typedef struct CompileOptions {
+    const Target *target;
+    BackendOptions backend;
+    PassOptions passes;
+    Text *times; /* how long each stage took is written there; NULL: nowhere */
+    struct EmissionChecker
+        *check; /* reads what a GPU backend emits (backends/gpu/check.h); NULL: nobody does */
+} CompileOptions;
+CompileOptions compile_options_default(const Target *);
+
+typedef struct CompiledParam {
+    ParamKind kind;
+    DType dtype;
+    int rank;
+    int dims[TILE_MAX_RANK];
+} CompiledParam;
+typedef struct CompiledDim {
+    int64_t extent;
+    int param, axis;
+} CompiledDim; /* extent -1: read from that axis */
+
+/* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
+typedef struct Compiled {
+    Artifact artifact;
+    const EvalCode *grid, *remap; /* remap NULL: none to check at launch */
+    const CompiledParam *params;
+    int n_params;
+    const CompiledDim *dims;
+    int n_dims;
+    const char *spec; /* "D=64, CAUSAL=true" */
+} Compiled;
+
+/* Lowers, sets facts, runs the passes and the backend. `ast` was parsed in session `s` and checked. facts
+ * NULL: nothing promised. False after diagnostics, the last of which names the specialization. */
+bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
+    const LaunchFacts *facts, const CompileOptions *, Compiled *out);
+/* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. */
+Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
+    const LaunchFacts *facts, const CompileOptions *, PassReport *report, Func **func);
+/* Only what a launch asks before any program runs: *out has parameters, dimensions and grid. For bindings
+ * under which the body may not compile. */
+bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
+    const CompileOptions *, Compiled *out);
+/* GPU targets: down to kernel IR and its emission, for who wants to know what the code does (cost.h). *out
+ * has the clauses, *lowered the kernel in kernel IR, *code what came of it, the shared memory taken also
+ * where it is too much. False after diagnostics. */
+struct GpuCode;
+bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
+    const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered, struct GpuCode *code);
+/* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after
+ * diagnostics. */
+bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
+/* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text.
+ */
+tile_status compile_to_form(
+    Session *, Driver *, const CompileOptions *, Compiled *c, DriverForm, DriverError *e);
+/* The backend alone, timed: what follows compile_to_ir. False after diagnostics. The build has a backend for
+ * the target (driver_backend). */
+bool compile_backend(Session *, Module *, Func *, const CompileOptions *, Artifact *);
+/* A line of CompileOptions.times: a stage that began at `begin` (clock_ns) ends now. */
+void compile_time(const CompileOptions *, const char *stage, int64_t begin);
+/* "attention<D=64, CAUSAL=true>". */
+const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);

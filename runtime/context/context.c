@@ -1,0 +1,496 @@
+/* context.c: contexts: opening a device, options for compiling, counters. report.c has errors and
+ * diagnostics. */
+#define _GNU_SOURCE
+#include "runtime/context/context.h"
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* --- names ------------------------------------------------------------------------------------------- */
+
+int tile_version(void) { return TILE_VERSION; }
+
+const char *tile_status_name(tile_status st)
+{
+    switch (st) {
+#define NAME(x) \
+    case x: return #x;
+        NAME(TILE_OK)
+        NAME(TILE_ERROR_INVALID_ARGUMENT)
+        NAME(TILE_ERROR_OUT_OF_MEMORY)
+        NAME(TILE_ERROR_IO)
+        NAME(TILE_ERROR_COMPILE)
+        NAME(TILE_ERROR_NOT_FOUND)
+        NAME(TILE_ERROR_UNSUPPORTED)
+        NAME(TILE_ERROR_NO_DEVICE)
+        NAME(TILE_ERROR_SHAPE)
+        NAME(TILE_ERROR_DTYPE)
+        NAME(TILE_ERROR_DEVICE)
+        NAME(TILE_ERROR_ALIGNMENT)
+        NAME(TILE_ERROR_OVERLAP)
+        NAME(TILE_ERROR_GRID)
+        NAME(TILE_ERROR_REMAP)
+        NAME(TILE_ERROR_WORKSPACE)
+        NAME(TILE_ERROR_RESOURCES)
+        NAME(TILE_ERROR_DRIVER)
+        NAME(TILE_ERROR_DEVICE_FAULT)
+        NAME(TILE_ERROR_CHECK)
+        NAME(TILE_PENDING)
+        NAME(TILE_ERROR_INTERNAL)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+static const struct {
+    tile_dtype pub;
+    DType ours;
+} dtypes[] = {
+    { TILE_BOOL, DT_BOOL },
+    { TILE_I8, DT_I8 },
+    { TILE_I16, DT_I16 },
+    { TILE_I32, DT_I32 },
+    { TILE_I64, DT_I64 },
+    { TILE_U8, DT_U8 },
+    { TILE_U16, DT_U16 },
+    { TILE_U32, DT_U32 },
+    { TILE_U64, DT_U64 },
+    { TILE_F8E4M3, DT_F8E4M3 },
+    { TILE_F8E5M2, DT_F8E5M2 },
+    { TILE_F16, DT_F16 },
+    { TILE_BF16, DT_BF16 },
+    { TILE_F32, DT_F32 },
+    { TILE_F64, DT_F64 },
+    { TILE_INDEX, DT_INDEX },
+};
+
+DType dtype_of_public(tile_dtype d)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].pub == d) return dtypes[i].ours;
+    return DT_COUNT;
+}
+
+tile_dtype dtype_to_public(DType d)
+{
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (dtypes[i].ours == d) return dtypes[i].pub;
+    return TILE_NONE;
+}
+
+const char *tile_dtype_name(tile_dtype d)
+{
+    DType ours = dtype_of_public(d);
+    return ours == DT_COUNT ? "none" : dtype_name(ours);
+}
+
+size_t tile_dtype_size(tile_dtype d)
+{
+    DType ours = dtype_of_public(d);
+    return ours == DT_COUNT ? 0 : (size_t)dtype_bytes(ours);
+}
+
+/* --- memory and descriptors -------------------------------------------------------------------------- */
+
+void *context_alloc(tile_context *c, size_t n)
+{
+    void *p = c->alloc.realloc(c->alloc.user, NULL, 0, n);
+    return p ? memset(p, 0, n) : NULL;
+}
+
+void context_free(tile_context *c, void *p, size_t n)
+{
+    if (p) c->alloc.realloc(c->alloc.user, p, n, 0);
+}
+
+bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least)
+{
+    size_t n;
+    memset(ours, 0, most);
+    if (!theirs) return true;
+    memcpy(&n, theirs, sizeof n);
+    if (n < least || n > 65536) return false;
+    memcpy(ours, theirs, n < most ? n : most);
+    return true;
+}
+
+/* --- what a compilation takes from the context ------------------------------------------------------- */
+
+/* "dump:cse,time,dump:dce" -> "cse,dce". */
+static void collect_dumps(tile_context *c)
+{
+    size_t at = 0;
+    for (const char *p = c->debug; *p; p += strcspn(p, ","), p += *p == ',') {
+        size_t n = strcspn(p, ",");
+        if (n <= 5 || memcmp(p, "dump:", 5)) continue;
+        if (at) c->dump[at++] = ',';
+        memcpy(c->dump + at, p + 5, n - 5);
+        at += n - 5;
+    }
+}
+
+CompileOptions context_compile_options(tile_context *c)
+{
+    CompileOptions o = compile_options_default(c->target);
+    o.backend.opt_level = o.passes.opt_level = c->opt_level;
+    o.backend.debug_info = c->flags & TILE_CONTEXT_DEBUG_INFO;
+    o.backend.early_start = c->flags & TILE_CONTEXT_EARLY_START;
+    o.backend.checked = o.passes.check = c->flags & TILE_CONTEXT_CHECKED;
+    o.passes.print = c->flags & (TILE_CONTEXT_PRINT | TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO);
+    if (c->dump[0]) {
+        o.passes.dump_after = c->dump;
+        o.passes.on_dump = context_dump;
+        o.passes.dump_user = c;
+    }
+    o.passes.time_passes = context_debug_has(c, "time");
+    return o;
+}
+
+/* The linker's build id of the object that this code lies in: it moves with any change of the compiler. */
+typedef struct BuildId {
+    const char *self;
+    char hex[80];
+} BuildId;
+
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
+{
+    BuildId *b = user;
+    bool mine = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        const char *base = (const char *)(info->dlpi_addr + h->p_vaddr);
+        mine |= h->p_type == PT_LOAD && b->self >= base && b->self < base + h->p_memsz;
+    }
+    if (!mine) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        if (h->p_type != PT_NOTE) continue;
+        const char *p = (const char *)(info->dlpi_addr + h->p_vaddr), *end = p + h->p_memsz;
+        while (p + sizeof(ElfW(Nhdr)) <= end) {
+            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)p;
+            const unsigned char *desc = (const unsigned char *)p + sizeof *n + ((n->n_namesz + 3) & ~3u);
+            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(p + sizeof *n, "GNU", 4))
+                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++)
+                    format_text(b->hex + 2 * k, 3, "%02x", desc[k]);
+            p = (const char *)desc + ((n->n_descsz + 3) & ~3u);
+        }
+    }
+    return 1;
+}
+
+/* What names the file of a library: where it lies, its size, when it was written. "" when there is none. */
+static void file_identity(const char *path, char *out, size_t room)
+{
+    struct stat st;
+    out[0] = 0;
+    if (*path && !stat(path, &st))
+        format_text(out, room, "%s %lld %lld.%09ld", path, (long long)st.st_size,
+            (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+/* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel,
+ * so a note in the cache keeps what it was, for the same search path, as long as the file that was found then
+ * is unchanged. */
+static void compiler_version(tile_context *c, char *out, size_t room)
+{
+    static const char kind[] = "tile-compiler";
+    char note[1200], path[600] = "", identity[700], key[sizeof kind + 32];
+    Sha256 sha;
+    out[0] = 0;
+    if (!c->driver->ops->compiler_version) return;
+    static const char *const search[] = { "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME" };
+    sha256_init(&sha);
+    sha256_add_text(&sha, c->driver->ops->name);
+    sha256_add_text(&sha, c->compiler_library);
+    for (int i = 0; i < 3; i++) sha256_add_text(&sha, getenv(search[i]) ? getenv(search[i]) : "");
+    memcpy(key, kind, sizeof kind);
+    sha256_end(&sha, (uint8_t *)key + sizeof kind);
+    CacheKey name = cache_note_key(key, sizeof key);
+    char *line = cache_read_text(&c->cache, &name, note, sizeof note) ? strchr(note, '\n') : NULL;
+    if (line && line - note < (ptrdiff_t)sizeof path) {
+        *line = 0; /* version, then the identity: "path size time" */
+        const char *space = strchr(line + 1, ' ');
+        if (space && (size_t)(space - line - 1) < sizeof path) {
+            format_text(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
+            file_identity(path, identity, sizeof identity);
+            if (*identity && !strcmp(identity, line + 1)) {
+                format_text(out, room, "%.63s", note);
+                return;
+            }
+        }
+    }
+    path[0] = 0;
+    format_text(out, room, "%s", c->driver->ops->compiler_version(c->driver, path, sizeof path));
+    file_identity(path, identity, sizeof identity);
+    if (!*out || !*identity || strchr(path, ' ')) return;
+    format_text(note, sizeof note, "%s\n%s", out, identity);
+    cache_write(&c->cache, &name, note, strlen(note));
+}
+
+const char *context_key(tile_context *c)
+{
+    lock_enter(&c->lock);
+    bool made = c->key_made;
+    lock_leave(&c->lock);
+    if (made) return c->key;
+    BuildId id = { .self = (const char *)(uintptr_t)&find_build_id };
+    dl_iterate_phdr(find_build_id, &id);
+    char key[sizeof c->key], compiler[64];
+    compiler_version(c, compiler, sizeof compiler);
+    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex,
+        c->target->name, c->driver->info.target, compiler,
+        c->flags &
+            (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START),
+        c->opt_level, c->driver->info.name);
+    lock_enter(&c->lock);
+    if (!c->key_made) memcpy(c->key, key, sizeof key); /* once: others may be reading it */
+    c->key_made |= *compiler ||
+                   !c->driver->ops->compiler_version; /* a compiler that could not be asked is asked again */
+    lock_leave(&c->lock);
+    return c->key;
+}
+
+/* --- tickets ----------------------------------------------------------------------------------------- */
+
+static void *ticket_memory(tile_context *c)
+{
+    void *p = atomic_load_explicit(&c->tickets, memory_order_acquire);
+    if (p) return p;
+    DriverError e;
+    const DriverOps *ops = c->driver->ops;
+    size_t bytes = (size_t)(TICKET_SLOTS + TICKET_POOL) * 8;
+    lock_enter(&c->lock);
+    tile_status st = TILE_OK;
+    if (!(p = atomic_load(&c->tickets))) {
+        st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
+        if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) ||
+                       (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
+            DriverError ignored;
+            ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
+        }
+        if (!st) atomic_store_explicit(&c->tickets, p, memory_order_release);
+    }
+    lock_leave(&c->lock);
+    if (st) {
+        context_driver_fail(c, st, &e, "counters of persistent kernels");
+        return NULL;
+    }
+    return p;
+}
+
+/* A captured launch gets a counter for itself: its graph may later run beside other work of the stream. */
+void *context_ticket(tile_context *c, void *stream)
+{
+    if (c->parent) return context_ticket(c->parent, stream);
+    char *base = ticket_memory(c);
+    if (!base) return NULL;
+    if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
+        uintptr_t key = (uintptr_t)stream + 1; /* 0 marks a free place; the default stream is one too */
+        size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % TICKET_SLOTS;
+        for (int tries = 0; tries < TICKET_SLOTS; tries++, at = (at + 1) % TICKET_SLOTS) {
+            uintptr_t seen = atomic_load_explicit(&c->ticket_stream[at], memory_order_relaxed);
+            if (seen == 0 && atomic_compare_exchange_strong(&c->ticket_stream[at], &seen, key)) seen = key;
+            if (seen == key) return base + at * 8;
+        }
+    }
+    int n = atomic_fetch_add(&c->ticket_next, 1);
+    if (n < TICKET_POOL) return base + (size_t)(TICKET_SLOTS + n) * 8;
+    atomic_store(&c->ticket_next, TICKET_POOL);
+    context_fail(c, TILE_ERROR_RESOURCES,
+        "no counters left: more than %d launches of persistent kernels were captured into graphs",
+        TICKET_POOL);
+    return NULL;
+}
+
+/* --- create and destroy ------------------------------------------------------------------------------ */
+
+static tile_status complain(char *error, size_t room, tile_status st, const char *text)
+{
+    if (room) format_text(error, room, "%s", text);
+    return st;
+}
+
+/* "cuda" -> kind; "cuda:sm_80" -> kind and row. */
+static bool parse_target(const char *text, TargetKind *kind, const Target **row)
+{
+    *row = target_find(text);
+    if (*row) {
+        *kind = (*row)->kind;
+        return true;
+    }
+    if (!strcmp(text, "cuda")) *kind = TARGET_CUDA;
+    else if (!strcmp(text, "hip")) *kind = TARGET_HIP;
+    else if (!strcmp(text, "cpu")) *kind = TARGET_CPU;
+    else return false;
+    return true;
+}
+
+static tile_status open_driver(
+    const tile_context_desc *d, const DriverDesc *dd, Driver **out, const Target **row, DriverError *e)
+{
+    static const TargetKind all[] = { TARGET_CUDA, TARGET_HIP, TARGET_CPU };
+    *row = NULL;
+    if (!d->target || !*d->target) {
+        tile_status st = TILE_ERROR_NO_DEVICE;
+        for (int i = 0; i < 3; i++) {
+            if (!driver_backend(all[i])) continue;
+            if (!(st = driver_ops(all[i])->open(dd, out, e))) return TILE_OK;
+            if (st == TILE_ERROR_OUT_OF_MEMORY) return st;
+        }
+        if (st == TILE_ERROR_NO_DEVICE && !driver_backend(TARGET_CPU))
+            driver_error(e, "no CUDA or HIP device answers, and this build has no CPU backend");
+        return st;
+    }
+    TargetKind kind;
+    if (!parse_target(d->target, &kind, row)) {
+        driver_error(
+            e, "unknown target '%.100s': cpu, cuda, hip, or a full name such as cuda:sm_90a", d->target);
+        return TILE_ERROR_INVALID_ARGUMENT;
+    }
+    return driver_ops(kind)->open(dd, out, e);
+}
+
+/* Code for `row` runs on the device? */
+static bool runs_on(const Target *row, const Target *device)
+{
+    if (row == device) return true;
+    if (row->kind != device->kind || row->kind != TARGET_CUDA) return false;
+    return row->arch <= device->arch && (!target_has(row, TF_ARCH_SPECIFIC) || row->arch == device->arch);
+}
+
+static void free_context(tile_context *c)
+{
+    if (c->parent) context_release(c->parent);
+    else if (c->driver) {
+        DriverError ignored;
+        void *tickets = atomic_load(&c->tickets);
+        if (tickets) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, tickets, &ignored);
+        c->driver->ops->close(c->driver);
+    }
+    lock_destroy(&c->lock);
+    lock_destroy(&c->report_lock);
+    context_free(c, c, sizeof *c);
+}
+
+static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
+
+tile_status tile_context_create_error(
+    const tile_context_desc *desc, tile_context **out, char *error, size_t room)
+{
+    FLOAT_STATE_DEFAULT();
+    tile_context_desc d;
+    if (!out) return complain(error, room, TILE_ERROR_INVALID_ARGUMENT, "tile_context_create: out is NULL");
+    *out = NULL;
+    if (!context_take_desc(&d, sizeof d, desc, offsetof(tile_context_desc, target)))
+        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
+            "tile_context_create: struct_size of the descriptor is not set");
+    if (d.opt_level < -1 || d.opt_level > 3 || d.threads < 0 || d.threads > 4096)
+        return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
+            "tile_context_create: opt_level or threads out of range");
+    Allocator alloc = allocator_libc;
+    if (d.allocator.realloc) alloc = (Allocator){ d.allocator.realloc, d.allocator.user };
+    tile_context *c = alloc.realloc(alloc.user, NULL, 0, sizeof *c);
+    if (!c) return complain(error, room, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    memset(c, 0, sizeof *c);
+    c->alloc = alloc;
+    lock_init(&c->lock);
+    lock_init(&c->report_lock);
+    atomic_store(&c->references, 1);
+    c->flags = d.flags;
+    c->opt_level = d.opt_level == 0 ? 3 : d.opt_level < 0 ? 0 : d.opt_level;
+    c->on_diagnostic = d.on_diagnostic;
+    c->on_diagnostic_user = d.on_diagnostic_user;
+    const char *debug = d.debug ? d.debug : getenv("TILE_DEBUG");
+    if (debug) format_text(c->debug, sizeof c->debug, "%s", debug);
+    collect_dumps(c);
+    if (d.compiler_library)
+        format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
+    DriverError e = { "" };
+    const Target *row;
+    DriverDesc dd = { .alloc = alloc,
+        .device = d.device,
+        .threads = d.threads,
+        .native_context = d.native_context,
+        .driver_library = d.driver_library,
+        .compiler_library = d.compiler_library };
+    tile_status st = open_driver(&d, &dd, &c->driver, &row, &e);
+    if (st) {
+        free_context(c);
+        return complain(error, room, st, e.text);
+    }
+    const Target *device = target_find(c->driver->info.target);
+    c->target = row ? row : device;
+    c->backend = driver_backend(c->target->kind);
+    if (!runs_on(c->target, device)) {
+        format_text(e.text, sizeof e.text, "code for %s does not run on %s (%s)", c->target->name,
+            c->driver->info.name, device->name);
+        free_context(c);
+        return complain(error, room, TILE_ERROR_UNSUPPORTED, e.text);
+    }
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) {
+        cache_open(&c->cache, alloc, d.cache_directory, d.cache_limit);
+        if (context_debug_has(c, "cache")) {
+            c->cache.debug = cache_debug;
+            c->cache.debug_user = c;
+        }
+    }
+    *out = c;
+    return TILE_OK;
+}
+
+tile_status tile_context_create(const tile_context_desc *desc, tile_context **out)
+{ return tile_context_create_error(desc, out, NULL, 0); }
+
+void context_release(tile_context *c)
+{
+    if (atomic_fetch_sub_explicit(&c->references, 1, memory_order_acq_rel) == 1) free_context(c);
+}
+
+tile_context *context_share(tile_context *of)
+{
+    tile_context *c = context_alloc(of, sizeof *c);
+    if (!c) return NULL;
+    c->alloc = of->alloc;
+    c->parent = of;
+    c->driver = of->driver;
+    c->target = of->target;
+    c->backend = of->backend;
+    c->flags = of->flags;
+    c->opt_level = of->opt_level;
+    c->cache = of->cache;
+    memcpy(c->compiler_library, of->compiler_library, sizeof c->compiler_library);
+    memcpy(c->key, context_key(of), sizeof c->key);
+    c->key_made = of->key_made;
+    lock_init(&c->lock);
+    lock_init(&c->report_lock);
+    atomic_store(&c->references, 1);
+    atomic_fetch_add(&of->references, 1);
+    return c;
+}
+
+void tile_context_destroy(tile_context *c)
+{
+    if (c) context_release(c);
+}
+
+tile_status tile_context_device(tile_context *c, tile_device_info *info)
+{
+    if (!c) return TILE_ERROR_INVALID_ARGUMENT;
+    if (!info || info->struct_size < sizeof(size_t))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_context_device: struct_size is not set");
+    const DriverInfo *i = &c->driver->info;
+    tile_device_info d = { .struct_size = info->struct_size,
+        .device = i->dl,
+        .multiprocessors = i->multiprocessors,
+        .warp_size = i->warp,
+        .memory_bytes = (uint64_t)i->memory_bytes,
+        .l2_bytes = (uint64_t)i->l2_bytes,
+        .shared_bytes = (uint64_t)i->shared_bytes,
+        .clock_khz = i->clock_khz,
+        .driver_version = i->version };
+    memcpy(d.name, i->name, sizeof d.name);
+    format_text(d.target, sizeof d.target, "%s", c->target->name);
+    memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
+    return TILE_OK;
+}

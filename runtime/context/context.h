@@ -1,0 +1,131 @@
+/* context.h: the objects behind tile.h and what the files of the runtime share. */
+#pragma once
+#include "runtime/cache/cache.h"
+#include "runtime/compile/compile.h"
+#include "runtime/drivers/driver.h"
+#include "runtime/context/fork.h"
+#include "runtime/tune/tune.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { LAUNCHED = 4 };
+enum { TICKET_SLOTS = 1024, TICKET_POOL = 65536 };
+
+struct tile_context {
+    Allocator alloc;
+    tile_context *parent; /* context_share: who owns the driver; or NULL */
+    Driver *driver;
+    const Target *target;
+    const Backend *backend; /* NULL: this build has none for the target; launches then say so */
+    uint32_t flags;
+    int opt_level;
+    tile_diagnostic_fn *on_diagnostic;
+    void *on_diagnostic_user;
+    char debug[256], dump[256]; /* TILE_DEBUG; the pass names of its dump entries */
+    char key[1024];             /* what of the context goes into every cache key */
+    char compiler_library[512];
+    Cache cache;
+    atomic_int references; /* the owner's, one a module and kernel */
+    Lock lock;             /* guards error, key and the ticket pool's making */
+    Lock report_lock;      /* one call of on_diagnostic at a time */
+    char error[2048];
+    bool key_made;
+    /* Titles of the variants launched last, for faults that come to light later. A kernel that goes takes its
+     * own out, under the lock. */
+    _Atomic(const char *) launched[LAUNCHED];
+    atomic_uint launched_at;
+    /* Counters of persistent kernels: one for each stream, so that launches of one stream, which run in
+     * order, share theirs. */
+    void *_Atomic tickets;
+    _Atomic uintptr_t ticket_stream[TICKET_SLOTS];
+    atomic_int ticket_next; /* those handed out for good, to captured launches */
+};
+
+/* One file of a module: as the user named it and its text. */
+typedef struct SourceFile {
+    const char *name, *directory, *text;
+    size_t len;
+} SourceFile;
+typedef struct SourceImport {
+    int from;
+    const char *path;
+    int to;
+} SourceImport;
+typedef struct SourceSet {
+    VEC(SourceFile) files; /* [0] is the module's own */
+    VEC(SourceImport) imports;
+} SourceSet;
+
+/* A tuning table and the memory it lies in; shared by the module and its kernels. */
+typedef struct TuneTable {
+    tile_context *context;
+    atomic_int references;
+    Session session;
+    TuneFile file;
+} TuneTable;
+void tune_release(TuneTable *);
+
+struct tile_module {
+    tile_context *context;
+    atomic_int references;
+    Session session; /* sources, syntax tree, tables below; guarded by lock once the module is public */
+    Lock lock;
+    Ast *ast;
+    SourceSet sources;
+    uint8_t digest[32]; /* of all texts and names */
+    TuneTable *tune;    /* counted; guarded by lock */
+};
+
+enum { CONTEXT_MESSAGE = 2048 };
+
+/* Sets the context's last error and returns `status`. */
+tile_status context_fail(tile_context *, tile_status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+tile_status context_driver_fail(tile_context *, tile_status, const DriverError *, const char *doing);
+/* Notes a launch: `title` stays until context_forget. */
+static inline void context_launched(tile_context *c, const char *title)
+{
+    unsigned at = atomic_load_explicit(&c->launched_at, memory_order_relaxed);
+    if (atomic_load_explicit(&c->launched[at % LAUNCHED], memory_order_relaxed) == title) return;
+    atomic_store_explicit(&c->launched[(at + 1) % LAUNCHED], title, memory_order_release);
+    atomic_store_explicit(&c->launched_at, at + 1, memory_order_relaxed);
+}
+void context_forget(tile_context *, const char *title);
+void context_release(tile_context *);
+/* A context of the same device and options whose last error is its own and which reports to nobody: for one
+ * of many compilations at a time. NULL when out of memory. To be released. */
+tile_context *context_share(tile_context *);
+void module_release(tile_module *);
+void *context_alloc(tile_context *, size_t); /* zeroed; NULL when out of memory */
+void context_free(tile_context *, void *, size_t);
+/* Hands what a session has to say to the callback; the first error becomes the context's last error. */
+void context_report(tile_context *, Session *, const char *kernel);
+void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);
+void context_debug(tile_context *, const char *text, const char *kernel);
+void context_dump(
+    void *context, const char *pass, const char *text); /* a pass's dump, to the diagnostics callback */
+bool context_debug_has(const tile_context *, const char *what); /* "time" */
+/* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */
+const char *context_key(tile_context *);
+CompileOptions context_compile_options(tile_context *);
+/* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
+void *context_ticket(tile_context *, void *stream);
+
+/* The address of a tensor's first element, counted in integers: it may be NULL, lie on a device, and
+ * byte_offset may be any number. */
+static inline char *dl_address(const DLTensor *t)
+{ return t->data ? (char *)((uintptr_t)t->data + t->byte_offset) : NULL; }
+
+DType dtype_of_public(tile_dtype); /* DT_COUNT for TILE_NONE or nonsense */
+tile_dtype dtype_to_public(DType);
+/* Size of a caller's descriptor that is at least `least` and at most `most` bytes long, copied to a zeroed
+ * one of ours. */
+bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least);
+
+/* fn(p) on a stack that compilations fit (ir/stack.h). The status is that of the context's failure when there
+ * is no memory for one, and fn was not called. */
+tile_status context_on_stack(tile_context *, void (*fn)(void *), void *p);
+/* What a jump to the session's recovery point means, as a status with its text. */
+tile_status context_session_failed(tile_context *, Session *, int jumped, const char *kernel);
+/* A module's text in a fresh session, parsed and checked. NULL after diagnostics. */
+Ast *module_parse(tile_module *, Session *);

@@ -1,0 +1,26 @@
+/* rtc.h: the vendors' run-time compilers, NVRTC and hipRTC, opened with dlopen. They need no device: tilec
+ * uses them for --emit=cubin, ptx and hsaco, the GPU drivers for kernels compiled at launch. An Rtc may be
+ * used by several threads. */
+#pragma once
+#include "runtime/drivers/driver.h"
+
+typedef struct Rtc Rtc;
+
+/* TARGET_CUDA or TARGET_HIP. `path` NULL: searched. UNSUPPORTED with the names tried when there is none. */
+tile_status rtc_open(TargetKind, const char *path, Allocator, Rtc **out, DriverError *);
+void rtc_close(Rtc *);
+const char *rtc_version(const Rtc *); /* "nvrtc 13.0" */
+void rtc_path(
+    const Rtc *, char *out, size_t room); /* the file it was loaded from, "" if the loader does not say */
+
+/* NVRTC: a kernel of one line, so that what is set up with the first compilation is there for the next one
+ * (35 ms). */
+void rtc_prepare(Rtc *, const char *arch);
+
+typedef enum RtcForm { RTC_BINARY, RTC_PTX } RtcForm;
+
+/* Compiles c->text for `arch` ("sm_90a", "gfx942"). A compiler older than the device gives PTX for its newest
+ * architecture instead of a binary, which the driver finishes. hipRTC is first tried in a child process for
+ * this architecture: a version that does not know a chip takes the process down with it. TILE_ERROR_COMPILE
+ * with c->log and what went wrong first in the error; the blobs are freed by the caller. */
+tile_status rtc_compile(Rtc *, DriverCompile *c, const char *arch, RtcForm, DriverError *);

@@ -1,0 +1,223 @@
+/* kernel.h: kernels, the variants compiled for them, and the way from launch arguments to a variant.
+ *
+ * A launch reads its arguments into views, binds the dimension names, and boils them down to a key: the
+ * extents that code is specialized on, and what alignment, strides and divisibility promise. The key finds a
+ * variant in a table that is read without locks; only a miss takes the lock and compiles. */
+#pragma once
+#include "ir/scalar.h"
+#include "runtime/context/context.h"
+
+enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
+
+typedef struct KernelParam {
+    const char *name;
+    ParamKind kind;
+    DType dtype;
+    int size, rank;         /* bytes of an element; axes */
+    int dim[TILE_MAX_RANK]; /* per axis: which of the kernel's dimension names, or -1 */
+    const char *text[TILE_MAX_RANK];
+    uint8_t dl_code, dl_bits;
+    tile_dtype public;
+    bool real;            /* a floating scalar */
+    FrontValue otherwise; /* a scalar's default, or FRONT_NOTHING */
+} KernelParam;
+
+typedef struct KernelDim {
+    const char *name;
+    bool key;         /* code is specialized on its extent, which the launch brings */
+    bool specialized; /* the same, or it was given when the kernel was made */
+    int64_t bound;    /* given when the kernel was made, or -1 */
+} KernelDim;
+
+/* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
+typedef struct TuneRow {
+    const int *dims;
+    const int64_t *log2, *values;
+    int n;
+    int64_t apart;
+    const FrontBinding *config;
+    int n_config;
+} TuneRow;
+
+/* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of
+ * elements, lo and hi the bytes they lie between, `facts` what code may rely on (FACT_...). Scalars: `word`
+ * holds the bits. */
+typedef struct View {
+    char *data;
+    uint64_t word;
+    uintptr_t lo, hi;
+    uint32_t facts;
+    int64_t extent[TILE_MAX_RANK];
+} View;
+/* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are
+ * multiples of 16 bytes, from 0 to below 2^40 (8 bits); a scalar's sign + 1 (2 bits), a tensor's grain: 1 of
+ * 4 bytes, 2 of 8 (2 bits). Above them: no gaps between lo and hi; offsets or extents beyond what fits32
+ * promises; an extent of 2^31 or more. */
+enum {
+    FACT_ALIGNED = 1,
+    FACT_UNIT = 1,
+    FACT_STRIDES = 5,
+    FACT_SIGN = 13,
+    FACT_GRAIN = 13,
+    FACT_KEY = 0xffff,
+    FACT_DENSE = 1 << 16,
+    FACT_FAR = 1 << 17,
+    FACT_LONG = 1 << 18
+};
+
+/* The arguments of one launch, read and checked; arrays by parameter, dims by the kernel's dimension names.
+ * LAUNCH_ARGS makes one on the stack. */
+typedef struct LaunchArgs {
+    View *views;
+    int64_t (*strides)[TILE_MAX_RANK];
+    Scalar *scalars;
+    int64_t *dims;
+} LaunchArgs;
+#define LAUNCH_ARGS(name, k) \
+    View name##_views[(k)->n_params + 1]; \
+    int64_t name##_strides[(k)->n_params + 1][TILE_MAX_RANK], name##_dims[(k)->n_dims + 1]; \
+    Scalar name##_scalars[(k)->n_params + 1]; \
+    const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims }
+
+typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
+
+/* Launches of a variant that are kept for later ones; see memo.c. */
+enum { MEMOS = 4 };
+typedef struct Memo Memo;
+typedef struct VariantMemos {
+    Memo *memo[MEMOS];
+    int n;                  /* MEMOS, or 0: launches of this variant are never alike */
+    int arguments;          /* words of the kernel's arguments in a memo */
+    const int *map_slot;    /* the slot of each tensor map */
+    int tickets, workspace; /* slots that each launch fills anew, or -1 */
+    bool reads_scalars;     /* the grid or the remap does */
+    atomic_uint next;
+} VariantMemos;
+
+typedef struct Variant {
+    struct Variant *next; /* all of the kernel's */
+    atomic_int state;
+    unsigned forks; /* fork_count() when it was last compiled */
+    uint64_t hash;
+    tile_status failure; /* FAILED: what every launch of it answers, with `error` */
+    char *error;
+    size_t error_size;
+    Arena arena;
+    const char *title; /* "attention<D=64>", in the arena */
+    Compiled compiled;
+    DriverModule *module;
+    DriverFunction *function;
+    _Atomic uint64_t
+        remap_good[REMAP_VERDICTS]; /* hashes of grids whose remap was found to be a permutation */
+    atomic_uint remap_next;
+    VariantMemos memos;
+    bool needs_ticket, prints, from_cache;
+    double ms;
+    size_t bytes; /* of this struct with the key behind it */
+    uint64_t key[];
+} Variant;
+
+typedef struct VariantTable {
+    struct VariantTable *older; /* replaced ones stay until the kernel goes: a reader may still be in them */
+    size_t cap, n, bytes;
+    _Atomic(Variant *) slot[];
+} VariantTable;
+
+struct tile_kernel {
+    tile_context *context;
+    tile_module *module;
+    atomic_int references;
+    Session session; /* memory of what follows; not touched after creation */
+    Lock lock; /* guards variants, table's replacement, states; woken when a variant's state has changed */
+    const char *name, *title; /* "attention", "attention<D=64>" */
+    const FrontKernel *front;
+    FrontBinding *bindings;
+    int n_bindings;
+    KernelParam *params;
+    int n_params;
+    KernelDim *dims;
+    int n_dims, n_key_dims;
+    bool (*accept)(void *user, const Compiled *); /* NULL, or asked before the vendor's compiler: false leaves
+                                                     the variant unmade (tune_compile.c) */
+    void *accept_user;
+    TuneTable *tune;
+    TuneRow *rows;
+    int n_rows;
+    struct Chooser *chooser; /* choose.c; NULL: there is nothing to choose */
+    int key_words;
+    bool anonymous; /* some axis has no dimension's name: its extent is compared once the variant is known */
+    Variant *variants;
+    _Atomic(VariantTable *) table;
+    _Atomic(Memo *) recent[MEMOS]; /* looked at first */
+    atomic_uint recent_next;
+};
+
+/* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and from bit 8 the tuning row + 1, or the number of
+ * rows + the choice, or 0; then a bit a dimension for multiples of 16, the extents of key dimensions, and 16
+ * bits of facts a parameter. */
+void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
+void kernel_facts(
+    const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
+/* Reads and checks arguments. */
+tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
+/* The variant for a key if it is ready, or NULL; then the same, compiled if need be. */
+Variant *kernel_ready(tile_kernel *, const uint64_t *key);
+tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
+/* grid.c: the extents by the dimensions of `compiled` into dims (room for all of them), and the grid. */
+tile_status kernel_grid(
+    tile_kernel *, const Compiled *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
+/* empty.c: asked where no variant is ready. *nothing: an extent that would be specialized on is 0, and the
+ * launch has nothing to compute. */
+tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *key, bool *nothing);
+/* variant.c: what the kernel and the key bind, in the arena. */
+const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
+/* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
+tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
+void variant_free(tile_kernel *, Variant *);
+/* A kernel like `k` with more bindings and without a tuning table, in context `c` of the same device. The
+ * bindings' names must outlive it. */
+tile_status kernel_create_like(
+    const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
+/* The table's row for these extents; -1: none speaks of them. */
+int kernel_tune_row(const tile_kernel *, const int64_t *dims);
+
+/* --- choose.c: without a table ----------------------------------------------------------------------- */
+
+tile_status chooser_open(tile_kernel *);
+void chooser_close(tile_kernel *);
+/* For these extents and this key, whose choice is not in it yet: 0 the declared defaults, else a number for
+ * kernel_choice_config. Neither allocates nor locks for what was seen before. */
+int kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key);
+const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
+
+/* For memos: reads a scalar; are the views apart that must be (arguments.c); the driver's launch (launch.c).
+ */
+bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);
+bool launch_apart(tile_kernel *, const View *);
+tile_status launch_driver(tile_kernel *, const Variant *, const uint64_t *slots, void **params,
+    int64_t programs, int64_t blocks, void *stream);
+
+/* memo.c: launches as one like it. False: there was none, and nothing was done. */
+bool memo_launch(tile_kernel *, const tile_arg *, size_t n, const tile_launch_desc *, tile_status *);
+/* What a launch that went well was made of. */
+typedef struct MemoMade {
+    const uint64_t *slots;
+    unsigned char (*maps)[128];
+    int64_t programs, blocks;
+    size_t workspace;
+} MemoMade;
+void memo_keep(tile_kernel *, Variant *, const tile_arg *, const LaunchArgs *, const MemoMade *);
+void memo_prepare(const tile_kernel *, Variant *);
+
+/* --- print.c ----------------------------------------------------------------------------------------- */
+
+/* Where the kernels of one launch print; lives as long as the launch. */
+typedef struct Printer {
+    PrintSink sink;
+    tile_context *context;
+    const char *kernel;
+    pthread_mutex_t lock;
+    DriverBlob line;
+} Printer;
+void printer_open(Printer *, tile_context *, const char *kernel);
+void printer_close(Printer *);

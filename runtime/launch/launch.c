@@ -1,0 +1,227 @@
+/* launch.c: the long way of a launch, for what memo.c does not know: read and check the arguments
+ * (arguments.c), make the key (key.c), find the variant, evaluate the grid (grid.c), fill the slots, hand
+ * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
+#include "runtime/launch/launch.h"
+
+/* The variant for the arguments; NULL, and success, where there is nothing to compute. */
+tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
+{
+    uint64_t key[k->key_words];
+    bool nothing;
+    kernel_key(k, l, key);
+    if ((*out = kernel_ready(k, key))) return TILE_OK;
+    tile_status st = kernel_nothing(k, l, key, &nothing);
+    return st || nothing ? st : kernel_variant(k, key, out);
+}
+
+int64_t launch_blocks(const tile_context *c, const LaunchShape *s, int64_t programs)
+{
+    int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
+            ctas = s->cluster > 1 ? s->cluster : 1;
+    if (s->persistent) { /* a cluster takes as many programs as it has CTAs */
+        blocks = (blocks + ctas - 1) / ctas;
+        most = most / ctas > 0 ? most / ctas : 1;
+        if (blocks > most) blocks = most;
+    }
+    return blocks * ctas; /* else a program is a cluster */
+}
+
+size_t launch_workspace(const tile_context *c, const LaunchShape *s, int64_t blocks)
+{
+    int64_t sharers = c->driver->ops->kind == TARGET_CPU ? c->driver->info.multiprocessors : blocks;
+    return (size_t)(s->workspace_bytes + s->workspace_per_block * sharers);
+}
+
+typedef struct LaunchState {
+    tile_kernel *k;
+    Variant *v;
+    const LaunchArgs *args;
+    const int64_t *dims;
+    const EvalEnv *env;
+    const tile_launch_desc *desc;
+    const tile_arg *given;
+    size_t workspace;
+    CheckRecord *check;
+    Printer *printer;
+} LaunchState;
+
+static tile_status fill_slots(
+    const LaunchState *l, uint64_t *slots, void **params, unsigned char (*maps)[128])
+{
+    const Compiled *c = &l->v->compiled;
+    const Artifact *a = &c->artifact;
+    for (int i = 0; i < a->n_slots; i++) {
+        const Slot *s = &a->slots[i];
+        params[i] = &slots[i];
+        switch (s->kind) {
+        case SLOT_DATA: slots[i] = (uint64_t)(uintptr_t)l->args->views[s->param].data; break;
+        case SLOT_EXTENT: slots[i] = (uint64_t)l->dims[s->index]; break;
+        case SLOT_STRIDE: slots[i] = (uint64_t)l->args->strides[s->param][s->index]; break;
+        case SLOT_SCALAR: slots[i] = l->args->views[s->param].word; break;
+        case SLOT_GRID:
+            slots[i] = (uint64_t)(s->index < 0 ? l->env->grid[0] * l->env->grid[1] * l->env->grid[2]
+                                               : l->env->grid[s->index]);
+            break;
+        case SLOT_TENSOR_MAP: {
+            const TensorMapDesc *m = &a->maps[s->index];
+            DriverTensorMap t = { m, l->args->views[m->param].data, l->args->views[m->param].extent,
+                l->args->strides[m->param] };
+            DriverError e;
+            tile_status st =
+                l->k->context->driver->ops->tensor_map(l->k->context->driver, &t, maps[s->index], &e);
+            if (st) return launch_bad(l->k, st, m->param, "%s", e.text);
+            params[i] = maps[s->index];
+            break;
+        }
+        case SLOT_CHECK: slots[i] = (uint64_t)(uintptr_t)l->check; break;
+        case SLOT_TICKETS: {
+            void *t = context_ticket(l->k->context, l->desc->stream);
+            if (!t) return TILE_ERROR_RESOURCES;
+            slots[i] = (uint64_t)(uintptr_t)t;
+            break;
+        }
+        case SLOT_PRINT: slots[i] = (uint64_t)(uintptr_t)l->printer; break;
+        case SLOT_WORKSPACE: slots[i] = (uint64_t)(uintptr_t)l->desc->workspace; break;
+        }
+    }
+    return TILE_OK;
+}
+
+static COLD tile_status check_failed(tile_kernel *k, const Variant *v, const CheckRecord *r)
+{
+    const Artifact *a = &v->compiled.artifact;
+    const char *what = r->message < (uint32_t)a->n_messages ? a->messages[r->message] : "check failed";
+    return context_fail(k->context, TILE_ERROR_CHECK, "%s:%u: %s: %s (program %lld)",
+        k->module->sources.files.data[0].name, r->line, k->title, what, (long long)r->program);
+}
+
+tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slots, void **params,
+    int64_t programs, int64_t blocks, void *stream)
+{
+    tile_context *c = k->context;
+    const LaunchShape *s = &v->compiled.artifact.shape;
+    DriverLaunch d = { .slots = slots,
+        .params = params,
+        .programs = programs,
+        .blocks = blocks,
+        .threads = s->threads,
+        .shared_bytes = (size_t)s->shared_bytes,
+        .cluster = s->cluster,
+        .early_start = s->early_start,
+        .scratch_bytes = (size_t)s->scratch_bytes,
+        .stream = stream };
+    DriverError e;
+    tile_status st = c->driver->ops->launch(c->driver, v->function, &d, &e);
+    if (st) return context_driver_fail(c, st, &e, v->title);
+    context_launched(c, v->title);
+    return TILE_OK;
+}
+
+static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blocks)
+{
+    const Artifact *a = &l->v->compiled.artifact;
+    uint64_t slots[a->n_slots + 1];
+    void *params[a->n_slots + 1];
+    _Alignas(64) unsigned char maps[a->n_maps + 1][128];
+    tile_status st = fill_slots(l, slots, params, maps);
+    if (!st) st = launch_driver(l->k, l->v, slots, params, programs, blocks, l->desc->stream);
+    if (!st)
+        memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, programs, blocks, l->workspace });
+    return st;
+}
+
+/* A checked launch waits for its record. */
+static COLD tile_status checked_launch(LaunchState *l, int64_t programs, int64_t blocks)
+{
+    tile_context *c = l->k->context;
+    const DriverOps *ops = c->driver->ops;
+    DriverError e;
+    void *record = NULL;
+    tile_status st = ops->memory_alloc(c->driver, TILE_MEMORY_PINNED, sizeof(CheckRecord), &record, &e);
+    if (st) return context_driver_fail(c, st, &e, l->k->title);
+    memset(record, 0, sizeof(CheckRecord));
+    l->check = record;
+    st = hand_over(l, programs, blocks);
+    if (!st && (st = ops->stream_synchronize(c->driver, l->desc->stream, &e)))
+        context_driver_fail(c, st, &e, l->k->title);
+    CheckRecord copy = *l->check;
+    DriverError ignored;
+    ops->memory_free(c->driver, TILE_MEMORY_PINNED, record, &ignored);
+    return st ? st : copy.failed ? check_failed(l->k, l->v, &copy) : TILE_OK;
+}
+
+static tile_status run_launch(LaunchState *l, int64_t programs, int64_t blocks)
+{
+    return l->k->context->flags & TILE_CONTEXT_CHECKED ? checked_launch(l, programs, blocks)
+                                                       : hand_over(l, programs, blocks);
+}
+
+static COLD tile_status printing_launch(LaunchState *l, int64_t programs, int64_t blocks)
+{
+    Printer printer;
+    printer_open(&printer, l->k->context, l->k->title);
+    l->printer = &printer;
+    tile_status st = run_launch(l, programs, blocks);
+    printer_close(&printer);
+    return st;
+}
+
+static tile_status check_size(
+    tile_kernel *k, const LaunchShape *s, const int64_t *grid, int64_t programs, int64_t blocks)
+{
+    char text[EVAL_GRID_TEXT];
+    int axes = grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1;
+    const tile_context *c = k->context;
+    TargetKind kind = c->driver->ops->kind;
+    if (kind != TARGET_CPU && blocks > c->driver->info.max_blocks)
+        return launch_bad(k, TILE_ERROR_GRID, -1,
+            "the grid of %s is too large for %s: it takes %lld blocks, and the device runs at most %lld in "
+            "one launch",
+            eval_grid_text(grid, axes, text), c->target->name, (long long)blocks,
+            (long long)c->driver->info.max_blocks);
+    if (kind == TARGET_HIP && blocks * s->threads >= (int64_t)1 << 32)
+        return launch_bad(k, TILE_ERROR_GRID, -1,
+            "the grid of %s is too large for %s: with %d threads each, it takes 2^32 threads or more, and "
+            "HIP runs fewer in one launch",
+            eval_grid_text(grid, axes, text), c->target->name, s->threads);
+    return TILE_OK;
+}
+
+tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
+{
+    FLOAT_STATE_DEFAULT();
+    tile_status st;
+    if (!k) return TILE_ERROR_INVALID_ARGUMENT;
+    if (memo_launch(k, args, n_args, desc, &st)) return st;
+    tile_launch_desc d;
+    if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t)))
+        return launch_bad(
+            k, TILE_ERROR_INVALID_ARGUMENT, -1, "struct_size of the launch descriptor is not set");
+    LAUNCH_ARGS(a, k);
+    Variant *v = NULL;
+    st = kernel_bind(k, args, n_args, &a);
+    if (!st) st = launch_overlap(k, a.views);
+    if (!st) st = launch_variant(k, &a, &v);
+    if (st || !v) return st;
+
+    const LaunchShape *shape = &v->compiled.artifact.shape;
+    int64_t extents[v->compiled.n_dims + 1], programs;
+    EvalEnv env;
+    if ((st = launch_grid(k, v, &a, extents, &env, &programs)) || programs == 0) return st;
+    int64_t blocks = launch_blocks(k->context, shape, programs);
+    if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
+    size_t workspace = launch_workspace(k->context, shape, blocks);
+    if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
+        return launch_bad(k, TILE_ERROR_WORKSPACE, -1,
+            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace,
+            d.workspace_size, d.workspace ? "were" : "and no address were");
+    LaunchState l = { .k = k,
+        .v = v,
+        .args = &a,
+        .dims = extents,
+        .env = &env,
+        .desc = &d,
+        .given = args,
+        .workspace = workspace };
+    return v->prints ? printing_launch(&l, programs, blocks) : run_launch(&l, programs, blocks);
+}

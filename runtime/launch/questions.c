@@ -1,0 +1,110 @@
+/* questions.c: what a launch with these arguments would do, without doing it: its variant compiled, its
+ * workspace, a description of both. */
+#define _GNU_SOURCE
+#include "runtime/launch/launch.h"
+#include <stdio.h>
+
+typedef struct Answer {
+    Variant *v;
+    int64_t programs, blocks;
+} Answer; /* v NULL: there is nothing to compute */
+
+static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
+{
+    LAUNCH_ARGS(a, k);
+    *out = (Answer){ 0 };
+    tile_status st = kernel_bind(k, args, n_args, &a);
+    if (!st) st = launch_variant(k, &a, &out->v);
+    if (st || !out->v) return st;
+    int64_t extents[out->v->compiled.n_dims + 1];
+    EvalEnv env;
+    if ((st = launch_grid(k, out->v, &a, extents, &env, &out->programs))) return st;
+    out->blocks = launch_blocks(k->context, &out->v->compiled.artifact.shape, out->programs);
+    return TILE_OK;
+}
+
+tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_args)
+{
+    FLOAT_STATE_DEFAULT();
+    Answer a;
+    return k ? ask(k, args, n_args, &a) : TILE_ERROR_INVALID_ARGUMENT;
+}
+
+tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n_args, size_t *bytes)
+{
+    FLOAT_STATE_DEFAULT();
+    if (!k) return TILE_ERROR_INVALID_ARGUMENT;
+    if (!bytes) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_workspace: bytes is NULL");
+    Answer a;
+    *bytes = 0;
+    tile_status st = ask(k, args, n_args, &a);
+    if (!st && a.v) *bytes = launch_workspace(k->context, &a.v->compiled.artifact.shape, a.blocks);
+    return st;
+}
+
+/* "D=64; Q: 16-byte aligned, axis 3 contiguous; ..." */
+static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
+{
+    ParamFacts facts[k->n_params + 1];
+    bool dim16[k->n_dims + 1];
+    LaunchFacts all;
+    kernel_facts(k, v->key, facts, dim16, &all);
+    size_t n = (size_t)format_text(out, room, "%s", v->compiled.spec);
+#define ADD(...) \
+    do { \
+        if (n < room) n += (size_t)format_text(out + n, room - n, __VA_ARGS__); \
+    } while (0)
+    for (int d = 0; d < k->n_dims; d++)
+        if (dim16[d]) ADD("%s%s%%16=0", n ? "; " : "", k->dims[d].name);
+    for (int i = 0; i < k->n_params; i++) {
+        if (k->params[i].kind == PARAM_SCALAR) continue;
+        ADD("%s%s:%s", n ? "; " : "", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
+        if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
+        if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
+    }
+    if (!all.fits32) ADD("%s64-bit offsets", n ? "; " : "");
+    if (!all.extents31) ADD("; extents of 2^31 and more");
+#undef ADD
+}
+
+tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_args, tile_variant_info *info)
+{
+    FLOAT_STATE_DEFAULT();
+    if (!k) return TILE_ERROR_INVALID_ARGUMENT;
+    if (!info || info->struct_size < sizeof(size_t))
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_variant: struct_size is not set");
+    Answer a;
+    tile_status st = ask(k, args, n_args, &a);
+    if (st) return st;
+    if (!a.v) {
+        tile_variant_info none = { .struct_size = info->struct_size,
+            .registers = -1,
+            .spill_bytes = -1,
+            .stack_bytes = -1,
+            .specialization = "no elements: nothing to compute" };
+        memcpy(info, &none, info->struct_size < sizeof none ? info->struct_size : sizeof none);
+        return TILE_OK;
+    }
+    const Artifact *f = &a.v->compiled.artifact;
+    tile_variant_info d = { .struct_size = info->struct_size,
+        .threads = f->shape.threads,
+        .registers = f->registers,
+        .spill_bytes = f->spill_bytes,
+        .stack_bytes = f->stack_bytes,
+        .programs = a.programs,
+        .from_cache = a.v->from_cache,
+        .compile_ms = a.v->ms };
+    d.shared_bytes =
+        (uint64_t)(f->shape.shared_bytes + (f->static_shared_bytes > 0 ? f->static_shared_bytes : 0));
+    describe(k, a.v, d.specialization, sizeof d.specialization);
+    memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
+    return TILE_OK;
+}
+
+tile_status tile_context_progress(tile_context *c, int64_t *done, int64_t *total)
+{
+    if (!c || !done || !total) return TILE_ERROR_INVALID_ARGUMENT;
+    *done = *total = 0;
+    if (c->driver->ops->progress) c->driver->ops->progress(c->driver, done, total);
+    return TILE_OK;
+}

@@ -1,0 +1,278 @@
+/* variant.c: making one variant: from the disk cache, or through the whole compiler; then into the device. */
+#define _GNU_SOURCE
+#include "runtime/cache/artifact.h"
+#include "runtime/launch/kernel.h"
+#include <stdio.h>
+
+/* What one making of a variant works with; lives in the session's arena. */
+typedef struct Making {
+    tile_kernel *k;
+    Variant *v;
+    Session *s;
+    CompileOptions options;
+    const FrontBinding *bindings;
+    size_t n_bindings;
+    LaunchFacts facts;
+    const char *title;
+    CacheKey cache_key;
+    double vendor_ms, load_ms; /* of the making: the vendor's compiler, the driver */
+} Making;
+
+const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
+{
+    int row = (int)(key[0] >> 8) - 1, n_config = 0;
+    const FrontBinding *config = NULL;
+    if (row >= k->n_rows) config = kernel_choice_config(k, row - k->n_rows + 1, &n_config);
+    else if (row >= 0) {
+        config = k->rows[row].config;
+        n_config = k->rows[row].n_config;
+    }
+    FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
+    memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
+    *n = (size_t)k->n_bindings;
+    for (int i = 0; i < n_config; i++) b[(*n)++] = config[i];
+    const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
+    for (int d = 0; d < k->n_dims; d++)
+        if (k->dims[d].key)
+            b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+    return b;
+}
+
+static void gather(Making *m)
+{
+    tile_kernel *k = m->k;
+    Arena *a = &m->s->arena;
+    m->bindings = variant_bindings(k, m->v->key, a, &m->n_bindings);
+    kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1),
+        arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
+    m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
+    m->options = context_compile_options(k->context);
+}
+
+static void make_cache_key(Making *m)
+{
+    tile_kernel *k = m->k;
+    tile_context *c = k->context;
+    Text t;
+    text_init(&t, &m->s->arena);
+    cache_key_text(&t, "tile-code");
+    cache_key_text(&t, context_key(c));
+    const char *print =
+        c->backend->fingerprint ? c->backend->fingerprint(m->s, c->target, &m->options.backend) : NULL;
+    cache_key_text(&t, print ? print : "");
+    text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
+    cache_key_text(&t, m->title);
+    /* fits32, extents31 and all facts; the row only chose bindings, which the title has, but its number costs
+     * little */
+    text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
+    m->cache_key = cache_key(t.data, t.len);
+}
+
+/* The artifact's bytes into the variant's own memory, and from there into the device. */
+static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError *e)
+{
+    Variant *v = m->v;
+    tile_context *c = m->k->context;
+    void *copy = arena_alloc(&v->arena, size);
+    memcpy(copy, bytes, size);
+    if (!artifact_read(&v->arena, copy, size, &v->compiled)) {
+        driver_error(e, "the artifact does not read back");
+        return TILE_ERROR_INTERNAL;
+    }
+    const Artifact *a = &v->compiled.artifact;
+    if (v->compiled.n_params != m->k->n_params || a->n_maps > MAX_TENSOR_MAPS ||
+        (a->n_maps && !c->driver->ops->tensor_map)) {
+        driver_error(e, "the artifact does not fit the kernel");
+        return TILE_ERROR_INTERNAL;
+    }
+    int64_t have = c->driver->info.shared_bytes;
+    if (have && a->shape.shared_bytes > have) {
+        driver_error(e, "needs %lld bytes of shared memory%s%s; the device has %lld",
+            (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
+        return TILE_ERROR_RESOURCES;
+    }
+    v->needs_ticket = v->prints = false;
+    for (int i = 0; i < a->n_slots; i++) {
+        v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+        v->prints |= a->slots[i].kind == SLOT_PRINT;
+    }
+    if (v->needs_ticket && !context_ticket(c, NULL)) {
+        driver_error(e, "no counters for a persistent kernel");
+        return TILE_ERROR_OUT_OF_MEMORY;
+    }
+    double start = clock_ms();
+    tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
+    m->load_ms += clock_ms() - start;
+    if (!st) {
+        v->title = arena_strdup(&v->arena, m->title);
+        memo_prepare(m->k, v);
+    }
+    return st;
+}
+
+static void forget(Variant *v)
+{
+    jmp_buf *oom = v->arena.on_oom;
+    Allocator alloc = v->arena.alloc;
+    arena_free(&v->arena);
+    arena_init(&v->arena, alloc, oom);
+    v->compiled = (Compiled){ 0 };
+}
+
+static bool from_cache(Making *m)
+{
+    tile_context *c = m->k->context;
+    const void *bytes;
+    size_t size;
+    DriverError e = { "", false };
+    if ((c->flags & TILE_CONTEXT_NO_CACHE) || c->dump[0] ||
+        !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size))
+        return false;
+    if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
+    cache_drop(&c->cache, &m->cache_key); /* nothing that this library or the device takes */
+    forget(m->v);
+    return false;
+}
+
+/* The driver refused the binary: PTX for the driver's own compiler, then a binary that nvJitLink makes of it.
+ * Each step's failure is in the text. */
+static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const void **bytes, size_t *size)
+{
+    static const char *const names[] = { [DRIVER_PTX] = "PTX", [DRIVER_LINKED] = "nvJitLink" };
+    tile_context *c = m->k->context;
+    DriverError all = { "", false };
+    tile_status st = TILE_ERROR_DRIVER;
+    driver_error(&all, "binary: %s", e->text);
+    for (int form = DRIVER_PTX; form < DRIVER_FORMS; form++) {
+        DriverError mine = { "", false };
+        Compiled compiled = *text;
+        st = compile_to_form(m->s, c->driver, &m->options, &compiled, (DriverForm)form, &mine);
+        if (!st) {
+            artifact_write(m->s, &compiled, bytes, size);
+            forget(m->v);
+            st = adopt(m, *bytes, *size, &mine);
+            if (!st) return TILE_OK;
+        }
+        size_t n = strlen(all.text);
+        format_text(all.text + n, sizeof all.text - n, "; %s: %s", names[form], mine.text);
+        if (!st || (!mine.refused && st == TILE_ERROR_OUT_OF_MEMORY)) break;
+    }
+    *e = all;
+    return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
+}
+
+static tile_status compile(Making *m)
+{
+    tile_context *c = m->k->context;
+    Compiled compiled, text;
+    const void *bytes;
+    size_t size;
+    Ast *ast = module_parse(m->k->module, m->s);
+    bool ok = ast && compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &m->options,
+                         &compiled);
+    if (ok && m->k->accept && !m->k->accept(m->k->accept_user, &compiled)) return TILE_ERROR_UNSUPPORTED;
+    if (ok && m->k->accept && compiled.artifact.kind == ARTIFACT_TEXT && from_cache(m)) return TILE_OK;
+    if (ok && compiled.artifact.kind == ARTIFACT_TEXT && context_debug_has(c, "text")) {
+        const Artifact *a = &compiled.artifact;
+        context_debug(c, arena_printf(&m->s->arena, "%.*s", (int)a->size, (const char *)a->data), m->title);
+    }
+    if (ok) {
+        double start = clock_ms();
+        text = compiled;
+        ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
+        m->vendor_ms += clock_ms() - start;
+    }
+    context_report(c, m->s, m->title);
+    if (!ok) return TILE_ERROR_COMPILE;
+    artifact_write(m->s, &compiled, &bytes, &size);
+    DriverError e = { "", false };
+    tile_status st = adopt(m, bytes, size, &e);
+    if (st && e.refused && text.artifact.kind == ARTIFACT_TEXT) st = other_forms(m, &text, &e, &bytes, &size);
+    if (st) return context_fail(c, st, "%s: %s", m->title, e.text);
+    if (!(c->flags & TILE_CONTEXT_NO_CACHE)) cache_write(&c->cache, &m->cache_key, bytes, size);
+    return TILE_OK;
+}
+
+static tile_status make(Making *m)
+{
+    tile_context *c = m->k->context;
+    gather(m);
+    if (!c->backend)
+        return context_fail(
+            c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
+    make_cache_key(m);
+    /* Who wants to see the text sees it first; on the CPU that is the whole of compiling, and the cache goes
+     * before. */
+    bool shown = m->k->accept && c->target->kind != TARGET_CPU;
+    return !shown && from_cache(m) ? TILE_OK : compile(m);
+}
+
+/* Another launch of the same variant says again what this one said. */
+static void remember(tile_kernel *k, Variant *v)
+{
+    size_t n = tile_context_error(k->context, NULL, 0) + 1;
+    v->error = context_alloc(k->context, n);
+    v->error_size = v->error ? n : 0;
+    if (v->error) tile_context_error(k->context, v->error, n);
+}
+
+typedef struct Make {
+    tile_kernel *k;
+    Variant *v;
+    bool *permanent;
+    tile_status status;
+} Make;
+
+static void make_guarded(void *p)
+{
+    Make *call = p;
+    tile_kernel *k = call->k;
+    Variant *v = call->v;
+    tile_context *c = k->context;
+    Session s;
+    double start = clock_ms();
+    session_init(&s, c->alloc);
+    s.binder = "a binding (--set)";
+    arena_init(&v->arena, c->alloc, &s.oom);
+    Making m = { .k = k, .v = v, .s = &s };
+    int jumped = setjmp(s.oom);
+    tile_status st = jumped ? context_session_failed(c, &s, jumped, k->title) : make(&m);
+    v->ms = clock_ms() - start;
+    if (!st && context_debug_has(c, "time")) {
+        char text[200];
+        if (v->from_cache) format_text(text, sizeof text, "loaded from the cache in %.2f ms", v->ms);
+        else
+            format_text(text, sizeof text,
+                "compiled in %.2f ms, %.2f of them in the vendor's compiler, %.2f loading", v->ms,
+                m.vendor_ms, m.load_ms);
+        context_debug(c, text, k->title);
+    }
+    session_free(&s);
+    v->arena.on_oom = NULL; /* complete: nothing is added to it any more */
+    if (st) {
+        arena_free(&v->arena);
+        v->compiled = (Compiled){ 0 };
+        v->from_cache = false;
+        *call->permanent =
+            st == TILE_ERROR_COMPILE || st == TILE_ERROR_RESOURCES || st == TILE_ERROR_INTERNAL;
+        if (*call->permanent) remember(k, v);
+    }
+    call->status = st;
+}
+
+tile_status variant_make(tile_kernel *k, Variant *v, bool *permanent)
+{
+    Make call = { k, v, permanent, TILE_OK };
+    tile_status st = context_on_stack(k->context, make_guarded, &call);
+    return st ? st : call.status;
+}
+
+void variant_free(tile_kernel *k, Variant *v)
+{
+    tile_context *c = k->context;
+    if (v->title) context_forget(c, v->title);
+    if (v->module) c->driver->ops->module_unload(c->driver, v->module);
+    arena_free(&v->arena);
+    context_free(c, v->error, v->error_size);
+    context_free(c, v, v->bytes);
+}

@@ -1,0 +1,93 @@
+/* tuner.h: tile_kernel_tune and its parts. tune_run.c enumerates and drives, tune_compile.c compiles,
+ * tune_check.c compares results, tune_time.c times, tune_write.c writes tables. docs/tuning.md says what is
+ * done and why. */
+#pragma once
+#include "runtime/launch/kernel.h"
+
+enum { TUNE_MAX_CONFIGS = 16384, TUNE_BATCH = 32 };
+
+typedef struct Candidate {
+    const FrontBinding *config;
+    int n_config;
+    const char *text;
+    bool is_default;
+    tile_context *context; /* of its own: its error text is nobody else's */
+    tile_kernel *kernel;   /* NULL unless there is code to launch */
+    uint8_t digest[32];
+    bool digested;
+    tile_tune_state state;
+    double ms, deviation;
+    int launches, registers, spill_bytes;
+    uint64_t shared_bytes;
+    bool full; /* its whole result was compared, not samples of it */
+    struct tile_tune *tune;
+    char reason[480];
+} Candidate;
+
+/* One output of the launch: where it lies, what it held, what the first good configuration made of it. */
+typedef struct TuneOutput {
+    int param;
+    size_t bytes; /* from lo to hi */
+    uintptr_t lo;
+    bool dense;
+    const View *view;
+    const int64_t *strides;
+    void *saved;       /* on the device */
+    char *want, *have; /* on the host */
+    size_t host_bytes;
+    double rms;
+} TuneOutput;
+
+struct tile_tune {
+    tile_context *context;
+    tile_kernel *kernel; /* counted */
+    Session session;
+    tile_tune_desc desc;
+    void *stream;
+    const tile_arg *args;
+    size_t n_args;    /* the caller's, during the call */
+    LaunchArgs bound; /* those, read; during the call */
+    Candidate *all;
+    int n;
+    Candidate **sorted;
+    double deadline, compile_deadline;
+    TuneOutput *outputs;
+    int n_outputs;
+    bool checks;
+    void *workspace;
+    size_t workspace_bytes;
+    void *flush;
+    size_t flush_bytes;
+    void *begin[TUNE_BATCH], *end[TUNE_BATCH]; /* events of launches under way together */
+    pthread_mutex_t lock;                      /* guards digests and calls of on_progress, next and done */
+    int next, done;
+    TuneItem *key;
+    int n_key; /* of the table's entry */
+    int n_good, n_wrong;
+};
+
+double tune_now(void); /* seconds */
+void tune_report(tile_tune *, tile_tune_stage, int round, size_t done, size_t total, const Candidate *);
+void tune_describe(const Candidate *, tile_tune_entry *);
+void tune_fail(Candidate *, tile_tune_state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The candidate's context has said why. */
+void tune_fail_status(Candidate *, tile_status);
+void tune_drop(Candidate *); /* gives up its code */
+
+/* Compiles all candidates, several at a time, until two thirds of the budget are spent. */
+tile_status tune_compile(tile_tune *);
+
+tile_status tune_check_begin(tile_tune *);
+/* Inputs as the caller gave them; `poison`: what will be written holds NaNs, so that an element nobody writes
+ * is seen. */
+tile_status tune_restore(tile_tune *, bool poison);
+/* Launches it once on such inputs and compares; the first one becomes the measure. A status only where going
+ * on makes no sense. */
+tile_status tune_check(tile_tune *, Candidate *, bool full);
+void tune_check_end(tile_tune *);
+
+tile_status tune_launch(tile_tune *, Candidate *);
+tile_status tune_time_begin(tile_tune *);
+/* From the first launch to the last four: medians in ms. */
+tile_status tune_time(tile_tune *);
+void tune_time_end(tile_tune *);
