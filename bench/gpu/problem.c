@@ -1,0 +1,239 @@
+/* problem.c: see problem.h. */
+#define _GNU_SOURCE
+#include "bench/gpu/problem.h"
+#include "bench/gpu/source.h"
+#include "ir/session.h"
+#include <string.h>
+
+enum { MOST_CONFIG = 64 };
+
+bool problem_open(
+    Problem *p, const char *path, const char *kernel, const char *target, int n_words, char *const *words)
+{
+    *p = (Problem){
+        .path = path, .kernel = kernel, .target = target_find(target), .n_words = n_words, .words = words
+    };
+    p->text = read_all(path, &p->size);
+    if (p->target)
+        p->device = (CostDevice){ device_model(p->target), p->target, p->target->n_sms, p->target->l2_bytes };
+    return p->text && p->target;
+}
+
+void problem_close(Problem *p)
+{
+    free(p->text);
+    p->text = NULL;
+}
+
+/* --- what a launch would promise --------------------------------------------------------------------- */
+
+static int64_t extent_of(const ProblemView *v, const char *name)
+{
+    for (int i = 0; i < v->n_given; i++)
+        if (name && !strcmp(v->given[i].name, name) && v->given[i].value.kind == FRONT_INT)
+            return v->given[i].value.i;
+    return 1024;
+}
+
+static bool is_transposed(const ProblemView *v, const FrontParam *q)
+{
+    for (int i = 0; i < v->problem->n_words; i++) {
+        const char *word = v->problem->words[i];
+        if (q->rank > 1 && !strncmp(word, "t:", 2) && !strcmp(word + 2, q->name)) return true;
+    }
+    return false;
+}
+
+static int unit_axis(const ProblemView *v, const FrontParam *q) { return q->rank - 1 - is_transposed(v, q); }
+
+static int64_t row_bytes(const ProblemView *v, const FrontParam *q)
+{
+    DType d = q->type_known ? q->dtype : DT_F16;
+    const char *name = q->dims[unit_axis(v, q)].name;
+    for (int i = 0; i < v->n_given; i++)
+        if (!q->type_known && !strcmp(v->given[i].name, q->type_name)) d = v->given[i].value.type;
+    return name ? extent_of(v, name) * dtype_bytes(d) : 16;
+}
+
+static void set_strides(ProblemView *v, Session *s)
+{
+    int64_t (*strides)[TILE_MAX_RANK] = (int64_t (*)[TILE_MAX_RANK])arena_array(
+        &s->arena, int64_t, (size_t)(v->kernel->n_params + 1) * TILE_MAX_RANK);
+    int at = 0;
+    for (int i = 0; i < v->kernel->n_params; i++) {
+        const FrontParam *q = &v->kernel->params[i];
+        int64_t pitch = 1;
+        if (q->kind >= FRONT_CONST) continue;
+        for (int a = q->rank - 1; a >= 0; a--) {
+            int axis = is_transposed(v, q) && a >= q->rank - 2 ? 2 * q->rank - 3 - a : a;
+            strides[at][axis] = pitch;
+            pitch *= q->dims[axis].name ? extent_of(v, q->dims[axis].name) : 1;
+        }
+        at++;
+    }
+    v->strides = (const int64_t (*)[TILE_MAX_RANK])strides;
+}
+
+static void set_facts(ProblemView *v, Session *s)
+{
+    const FrontKernel *k = v->kernel;
+    ParamFacts *p = arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1);
+    bool *dim16 = arena_array(&s->arena, bool, (size_t)k->n_dims + 1);
+    int at = 0;
+    for (int d = 0; d < k->n_dims; d++) dim16[d] = extent_of(v, k->dims[d]) % 16 == 0;
+    for (int i = 0; i < k->n_params; i++) {
+        const FrontParam *q = &k->params[i];
+        if (q->kind >= FRONT_CONST) continue;
+        int64_t bytes = q->rank ? row_bytes(v, q) : 16;
+        bool wide = bytes % 16 == 0;
+        p[at++] = (ParamFacts){ .align = 16,
+            .unit_axis = unit_axis(v, q),
+            .stride_mask = wide ? ~0u : 0,
+            .grain = wide || bytes % 4 ? 0
+                     : bytes % 8       ? 4
+                                       : 8,
+            .sign = 1 };
+    }
+    v->facts = (LaunchFacts){
+        .params = p, .n_params = at, .dim16 = dim16, .n_dims = k->n_dims, .fits32 = true, .extents31 = true
+    };
+}
+
+/* --- bindings ---------------------------------------------------------------------------------------- */
+
+static int bind_words(Session *s, const FrontKernel *k, int n, char *const *words, FrontBinding *b, int most)
+{
+    int nb = 0;
+    for (int i = 0; i < n && nb < most; i++) {
+        const char *eq = strchr(words[i], '='), *why;
+        if (!eq) continue;
+        b[nb].name = arena_strndup(&s->arena, words[i], (size_t)(eq - words[i]));
+        if (frontend_parse_value(s, k, b[nb].name, eq + 1, &b[nb].value, &why)) nb++;
+    }
+    return nb;
+}
+
+/* Extents are known from tensors, unless tiles are as large as they are. */
+static bool is_free_extent(const FrontKernel *k, const char *name)
+{
+    bool dim = false, key = false;
+    for (int d = 0; d < k->n_dims; d++) dim |= !strcmp(k->dims[d], name);
+    for (int d = 0; d < k->n_keys; d++) key |= !strcmp(k->keys[d], name);
+    return dim && !key;
+}
+
+static Ast *parse(void *user, Session *s)
+{
+    const Problem *p = ((const ProblemView *)user)->problem;
+    Ast *ast = frontend_parse(s, diag_add_source(s, p->path, "", p->text, p->size), NULL, NULL);
+    return frontend_check(ast) ? ast : NULL;
+}
+
+bool problem_view(const Problem *p, Session *s, ProblemView *v)
+{
+    *v = (ProblemView){ .problem = p };
+    v->ast = parse(v, s);
+    v->kernel = v->ast ? frontend_kernel_find(v->ast, p->kernel) : NULL;
+    if (!v->kernel) return false;
+    v->tune = frontend_tune(v->ast, p->kernel);
+    FrontBinding *given = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + 1);
+    v->n_given = bind_words(s, v->kernel, p->n_words, p->words, given, p->n_words);
+    v->given = given;
+    v->fixed = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + MOST_CONFIG);
+    for (int i = 0; i < v->n_given; i++)
+        if (!is_free_extent(v->kernel, given[i].name)) v->fixed[v->n_fixed++] = given[i];
+    set_strides(v, s);
+    set_facts(v, s);
+    return true;
+}
+
+bool problem_config(const ProblemView *v, int64_t number, FrontBinding *out)
+{ return frontend_tune_config_with(v->ast, v->tune, number, NULL, 0, out); }
+
+int problem_read_config(const ProblemView *v, Session *s, const char *text, FrontBinding *out, int most)
+{
+    char *words[MOST_CONFIG], *rest = arena_strndup(&s->arena, text, strlen(text));
+    int n = 0;
+    for (char *w; n < MOST_CONFIG && (w = strtok_r(rest, " ,\n", &rest));) words[n++] = w;
+    return bind_words(s, v->kernel, n, words, out, most);
+}
+
+const char *problem_config_text(Session *s, const FrontBinding *b, int n)
+{
+    Text t;
+    text_init(&t, &s->arena);
+    text_puts(&t, "");
+    for (int i = 0; i < n; i++) {
+        text_printf(&t, "%s%s=", i ? ", " : "", b[i].name);
+        frontend_print_value(b[i].value, &t);
+    }
+    return arena_strndup(&s->arena, t.data, t.len);
+}
+
+/* --- counting and choosing --------------------------------------------------------------------------- */
+
+void problem_count(const ProblemView *v, Session *s, const FrontBinding *config, int n, ProblemCount *out)
+{
+    *out = (ProblemCount){ 0 };
+    CompileOptions o = compile_options_default(v->problem->target);
+    Compiled compiled;
+    GpuCode code;
+    Func *f;
+    int64_t grid[3] = { 1, 1, 1 };
+    double begin = clock_ms();
+    if (n > MOST_CONFIG) return;
+    memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
+    out->ok = compile_lowered(s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts,
+        &o, &compiled, &f, &code);
+    out->lower_ms = clock_ms() - begin;
+    if (!out->ok) return;
+    begin = clock_ms();
+    int64_t *dims = arena_array(&s->arena, int64_t, (size_t)f->n_dims + 1);
+    for (int d = 0; d < f->n_dims; d++)
+        dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent : extent_of(v, f->dims[d].name);
+    EvalEnv env = { .dims = dims, .strides = v->strides };
+    out->ok = eval_run(compiled.grid, &env, grid);
+    for (int a = eval_results(compiled.grid); a < 3; a++) grid[a] = 1;
+    memcpy(env.grid, grid, sizeof grid);
+    if (out->ok && v->problem->device.model)
+        cost_count(s, f, &code, &env, grid[0] * grid[1] * grid[2], &v->problem->device, &out->cost);
+    out->count_ms = clock_ms() - begin;
+}
+
+/* A compiled dimension is known by the parameter and axis that it is read from. */
+static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
+{
+    const ProblemView *v = user;
+    int64_t grid[3] = { 1, 1, 1 };
+    for (int d = 0; d < c->n_dims; d++) {
+        int at = 0;
+        dims[d] = c->dims[d].extent;
+        for (int i = 0; i < v->kernel->n_params && dims[d] < 0; i++) {
+            if (v->kernel->params[i].kind >= FRONT_CONST) continue;
+            if (at++ == c->dims[d].param)
+                dims[d] = extent_of(v, v->kernel->params[i].dims[c->dims[d].axis].name);
+        }
+    }
+    *env = (EvalEnv){ .dims = dims, .strides = v->strides };
+    if (!eval_run(c->grid, env, grid)) return false;
+    for (int i = eval_results(c->grid); i < 3; i++) grid[i] = 1;
+    memcpy(env->grid, grid, sizeof grid);
+    *programs = grid[0] * grid[1] * grid[2];
+    return true;
+}
+
+bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
+{
+    CompileOptions o = compile_options_default(v->problem->target);
+    SearchProblem p = { .parse = parse,
+        .shape = shape,
+        .user = (void *)v,
+        .kernel = v->problem->kernel,
+        .bindings = v->fixed,
+        .n_bindings = v->n_fixed,
+        .facts = &v->facts,
+        .options = &o,
+        .device = v->problem->device,
+        .shared_bytes = v->problem->target->shared_bytes };
+    return search_configuration(s, &p, r);
+}

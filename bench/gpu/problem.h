@@ -1,0 +1,56 @@
+/* problem.h: one launch of a kernel, given by its extents, and what the choice without a table counts of a
+ * configuration of it. Needs no device. */
+#pragma once
+#include "frontend/frontend.h"
+#include "runtime/choice/search.h"
+
+/* Extents and consts are words NAME=VALUE; tensors count as contiguous and 16-byte aligned. A word t:TENSOR
+ * exchanges the last two axes of a tensor in memory. */
+typedef struct Problem {
+    const char *path, *kernel;
+    const Target *target;
+    CostDevice device;
+    char *text;
+    size_t size;
+    int n_words;
+    char *const *words;
+} Problem;
+
+/* A problem in a session: its syntax tree, and what the caller binds. */
+typedef struct ProblemView {
+    const Problem *problem;
+    Ast *ast;
+    const FrontKernel *kernel;
+    const FrontTune *tune;     /* NULL: none */
+    const FrontBinding *given; /* all words */
+    int n_given;
+    FrontBinding *fixed; /* those that are no extents, or whose extent is a tile's; room for a configuration
+                            behind them */
+    int n_fixed;
+    LaunchFacts facts;
+    const int64_t (*strides)[TILE_MAX_RANK];
+} ProblemView;
+
+/* What is known of one configuration. */
+typedef struct ProblemCount {
+    bool ok; /* it compiles, and its grid is known */
+    Cost cost;
+    double lower_ms, count_ms;
+} ProblemCount;
+
+/* False: the file cannot be read, or there is no such target. */
+bool problem_open(
+    Problem *, const char *path, const char *kernel, const char *target, int n_words, char *const *words);
+void problem_close(Problem *);
+/* False: the source has errors, or no such kernel. */
+bool problem_view(const Problem *, Session *, ProblemView *);
+/* The configurations of the tune block by number; false: `require` rejects it. Returns their names in `out`,
+ * which has room for tune->n. */
+bool problem_config(const ProblemView *, int64_t number, FrontBinding *out);
+/* Reads "TM=128, TN=256" into `out`; returns how many names there are. */
+int problem_read_config(const ProblemView *, Session *, const char *text, FrontBinding *out, int most);
+/* "TM=128, TN=256" */
+const char *problem_config_text(Session *, const FrontBinding *, int n);
+void problem_count(const ProblemView *, Session *, const FrontBinding *config, int n, ProblemCount *out);
+/* What the library would choose. False: the kernel has nothing to choose. */
+bool problem_choose(const ProblemView *, Session *, SearchResult *);
