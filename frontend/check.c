@@ -515,8 +515,8 @@ static void check_remap(Check *c, const Node *clause)
     leave_to(c, outer);
 }
 
-const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split", "stages",
-    "persistent", "roles", "fill", "turns", "schedule", NULL };
+const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split_k", "stages",
+    "persistent", "warp_specialize", "cp_async_producer", "pingpong", "schedule", NULL };
 
 static void check_clauses(Check *c, const Node *kernel)
 {
@@ -596,8 +596,8 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
                 c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
             if (hints)
                 hint(c, e,
-                    "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, split, "
-                    "stages, persistent, roles and turns");
+                    "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, "
+                    "split_k, stages, persistent, warp_specialize, cp_async_producer and pingpong");
         }
         if (!d->n) fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)
@@ -693,6 +693,7 @@ bool frontend_check(Ast *ast)
 {
     Check c = { .s = ast->session, .ast = ast };
     if (c.s->n_errors) return false;
+    rename_former_hints(ast);
     for (size_t i = 0; i < ast->items.len && !diag_full(c.s); i++) check_item_name(&c, i);
     for (size_t i = 0; i < ast->items.len; i++) {
         const Node *n = ast->items.data[i];

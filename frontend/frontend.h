@@ -22,6 +22,8 @@ Ast *frontend_parse(Session *, uint32_t file, FrontImportFn *import_fn, void *us
 /* Names, arities, duplicates, attributes, hints, structure of everything in the tree, whether a kernel uses
  * it or not. True when neither this nor parsing reported an error. */
 bool frontend_check(Ast *);
+/* Gives hints that are called by a former name the name of today, with a warning (former.c). */
+void rename_former_hints(Ast *);
 
 /* The tree in a stable text form, one node a line. */
 void frontend_print_ast(const Ast *, Text *);

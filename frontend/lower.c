@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include "frontend/lower.h"
 #include "frontend/program.h"
+#include "ir/hints.h"
 
 /* --- diagnostics ------------------------------------------------------------------------------------- */
 
@@ -473,8 +474,9 @@ Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindin
     lower_globals(l);
     lower_eval_scope(l, kernel);
     for (size_t i = 0; i < n; i++) { /* hints among the domains of a tune block */
-        const char *name = session_intern(l->s, bindings[i].name, strlen(bindings[i].name));
-        if (frontend_hint_name(name) && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name))
+        const HintInfo *hint = hint_find(bindings[i].name);
+        const char *name = hint ? session_intern(l->s, hint->name, strlen(hint->name)) : NULL;
+        if (hint && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name))
             lower_scope_add(
                 l, name, kernel ? kernel->loc : (Loc){ 0 }, bound_value(bindings[i].value), false);
     }

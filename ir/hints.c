@@ -1,5 +1,6 @@
 /* hints.c: see hints.h. */
 #include "ir/hints.h"
+#include "ir/former_names.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ static const HintInfo hints[] = {
 
 const HintInfo *hint_find(const char *name)
 {
+    const char *now = former_name(FORMER_HINT, name, strlen(name));
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
-        if (!strcmp(hints[i].name, name)) return &hints[i];
+        if (!strcmp(hints[i].name, now ? now : name)) return &hints[i];
     return NULL;
 }

@@ -25,5 +25,5 @@ typedef struct HintInfo {
     HintSearch search;
 } HintInfo;
 
-/* The hint of this name, or NULL. */
+/* The hint that has or had this name (former_names.def), or NULL. */
 const HintInfo *hint_find(const char *name);

@@ -12,10 +12,11 @@
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
  *   unroll                           after masks are settled, so that it sees the loops that stay
- *   approx, contract, guess, latency mark, and choose the last roundings; guess knows the forms of contract
- *   remap, narrow                    last: index arithmetic is complete, and then gets its width */
+ *   approx, contract, speculate, latency  mark, and choose the last roundings; speculate knows the forms of
+ * contract remap, narrow                    last: index arithmetic is complete, and then gets its width */
 #define _POSIX_C_SOURCE 199309L
 #include "passes/pass.h"
+#include "ir/former_names.h"
 #include <time.h>
 
 const PassInfo pass_info[PASS_COUNT] = {
@@ -55,7 +56,7 @@ static const PassId pipeline[] = {
     PASS_UNROLL,
     PASS_APPROX,
     PASS_CONTRACT,
-    PASS_GUESS,
+    PASS_SPECULATE,
     PASS_LATENCY,
     PASS_REMAP,
     PASS_NARROW,
@@ -128,11 +129,23 @@ bool pass_skipped(const PassOptions *o, const char *name)
     size_t n = strlen(name);
     for (const char *p = o->skip; p && *p;) {
         size_t len = strcspn(p, ", ");
-        if (len == n && !memcmp(p, name, n)) return true;
+        const char *now = former_name(FORMER_PASS, p, len);
+        if (now ? !strcmp(now, name) : len == n && !memcmp(p, name, n)) return true;
         p += len;
         p += strspn(p, ", ");
     }
     return false;
+}
+
+/* Today's name of a pass that is given by its former one, with a warning; NULL: it was not renamed. */
+static const char *current_name(Session *s, const char *flag, const char *name, size_t len)
+{
+    const char *now = former_name(FORMER_PASS, name, len);
+    if (now)
+        diag_warning(s, (Loc){ 0 },
+            "%s: the pass '%.*s' is called '%s' now; the old name is accepted in this version", flag,
+            (int)len, name, now);
+    return now;
 }
 
 /* "a,b,c"; empty names are skipped. False after diagnostics. */
@@ -142,10 +155,12 @@ static bool parse_list(Session *s, const char *flag, const char *text, bool allo
     *out = (PassList){ .given = text != NULL };
     for (const char *p = text; p && *p;) {
         size_t len = strcspn(p, ", ");
+        const char *now = current_name(s, flag, p, len), *name = now ? now : p;
+        size_t n = now ? strlen(now) : len;
         PassId id;
         if (allow_all && len == 3 && !memcmp(p, "all", 3)) out->all = true;
-        else if (len && pass_parse(p, len, &id)) vec_push(&s->arena, &out->ids, id);
-        else if (len && !is_kernel_pass(s, flag, p, len)) {
+        else if (n && pass_parse(name, n, &id)) vec_push(&s->arena, &out->ids, id);
+        else if (n && !is_kernel_pass(s, flag, name, n)) {
             report_unknown(s, flag, p, len);
             ok = false;
         }

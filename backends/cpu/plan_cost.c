@@ -113,8 +113,8 @@ static bool never_below_zero(const Value *v, int depth)
     }
 }
 
-/* Does the comparison only choose between a guess and the long way round (passes/guess.c)? It may be wrong by
- * some ulp. */
+/* Does the comparison only choose between a guess and the long way round (passes/speculate.c)? It may be
+ * wrong by some ulp. */
 static bool checks_guess(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)

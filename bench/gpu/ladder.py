@@ -21,20 +21,20 @@ RUNGS = [
     ("narrow", "narrow (32-bit indices)", "skip:narrow"),
     ("mask", "mask-branch (masks in edge steps only)", "skip:mask-branch"),
     ("remap", "remap (raster in bands)", "skip:remap"),
-    ("pipeline", "pipeline (copies asynchronous, several on their way)", "skip:pipeline"),
+    ("pipeline", "multistage (copies asynchronous, several on their way)", "skip:multistage"),
     ("reciprocal", "reciprocal (rows divided once)", "skip:reciprocal"),
-    ("ahead", "fragments-ahead (operands read a step before)", "skip:fragments-ahead"),
+    ("ahead", "fragment-prefetch (operands read a step before)", "skip:fragment-prefetch"),
     ("swizzle", "swizzle (of conversions through shared memory)", "skip:swizzle"),
 ]
 COLUMNS = ["ac128", "af128", "ac64", "gemm", "ac128_80", "gemm80"]
 # Passes that these leave alone, each on a kernel that has it: kernel, name, words, arguments.
 SINGLES = [
-    ("attn_alibi", "across", "across-programs: ALiBi, causal D128, N 8192", "skip:across-programs"),
-    ("attn_softcap", "across", "across-programs: soft-cap, causal D128, N 8192", "skip:across-programs"),
+    ("attn_alibi", "across", "cross-tile-pipelining: ALiBi, causal D128, N 8192", "skip:cross-tile-pipelining"),
+    ("attn_softcap", "across", "cross-tile-pipelining: soft-cap, causal D128, N 8192", "skip:cross-tile-pipelining"),
     ("differential", "issue", "products issued when their operands are there (interleave.c): differential attention, causal D64/128, N 8192", "schedule:loop_1_plain"),
     ("gelu", "erfc", "erfc: GEMM + bias + GELU 4096", "skip:erfc"),
     ("gelu", "bulk", "bulk-store: GEMM + bias + GELU 4096", "skip:bulk-store"),
-    ("gemm_small", "split", "split (8 CTAs a tile): GEMM 256 x 256 x 8192", "skip:split"),
+    ("gemm_small", "split", "split (8 CTAs a tile): GEMM 256 x 256 x 8192", "skip:split-k"),
     ("softmax65536", "cluster", "cluster (a row by 8 CTAs): softmax 2048 x 65536, TB/s", "skip:cluster"),
     ("gemm8k", "multicast", "multicast, pairs of programs (hint cluster = 2): GEMM 8192", "skip:multicast"),
 ]

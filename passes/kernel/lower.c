@@ -225,11 +225,11 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     *p = (KernelPlan){ .target = t, .layouts = { .session = s } };
     if (o) p->options = *o;
     p->options.no_persistent |= hint_off(f->hints.persistent);
-    p->options.no_roles |= hint_off(f->hints.roles);
-    p->options.no_fill |= hint_off(f->hints.fill);
-    p->options.fill |= f->hints.fill && !hint_off(f->hints.fill);
-    p->options.no_turns |= hint_off(f->hints.turns);
-    p->options.turns |= f->hints.turns && !hint_off(f->hints.turns);
+    p->options.no_roles |= hint_off(f->hints.warp_specialize);
+    p->options.no_fill |= hint_off(f->hints.cp_async_producer);
+    p->options.fill |= f->hints.cp_async_producer && !hint_off(f->hints.cp_async_producer);
+    p->options.no_turns |= hint_off(f->hints.pingpong);
+    p->options.turns |= f->hints.pingpong && !hint_off(f->hints.pingpong);
     schedule_begin(s, f, p);
     asked_sizes(p);
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);

@@ -507,7 +507,7 @@ static const char split_text[] =
     "    let i = program_id();\n    var acc = zeros([TM, 1], f32);\n"
     "    for k in 0 .. cdiv(K, 64) { acc = acc + sum(load(X[i*TM +: TM, k*64 +: 64]), axis = 1); }\n    "
     "store(Y[i*TM +: TM, :], acc);\n}\n"
-    "tune sums { TM in {16, 64}; split in {1, 2, 4}; require (split == 1 || TM == 64); key (M, K); }\n";
+    "tune sums { TM in {16, 64}; split_k in {1, 2, 4}; require (split_k == 1 || TM == 64); key (M, K); }\n";
 
 /* CTAs and programs of a launch. */
 static void split_launch(
@@ -542,8 +542,8 @@ static void test_split(void)
         1); /* too few steps for that (with 16 rows, if that may be chosen, four programs) */
     split_launch(k, fake, 1024, 64, 16, 16); /* and here all have work */
     tile_kernel_destroy(k);
-    OK(ctx, kernel_of(
-                ctx, split_text, "sums", (tile_binding[]){ { "split", TILE_BIND_INT, { .i = 2 } } }, 1, &k));
+    OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "split_k", TILE_BIND_INT, { .i = 2 } } },
+                1, &k));
     split_launch(k, fake, 64, 4096, 1, 2); /* what is bound stays */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);

@@ -44,17 +44,18 @@ static const Row rows[] = {
      * few steps, and none in a loop; one consumer, three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
     { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
-    { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 fill=1", NULL },
-    { "gemm", "M=201 N=133 K=101", "TM=192 TN=96 TK=32 fill=1", "A:t" },
-    { "gemm", "M=131 N=77 K=67 | M=67 N=300 K=16", "TO=f32 TM=128 TN=64 TK=64 fill=1", "B:t" },
-    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64 fill=1", NULL },
-    { "gemm", "M=97 N=81 K=271", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64 fill=1", "A:t" },
-    { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32 fill=1", NULL },
+    { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 cp_async_producer=1", NULL },
+    { "gemm", "M=201 N=133 K=101", "TM=192 TN=96 TK=32 cp_async_producer=1", "A:t" },
+    { "gemm", "M=131 N=77 K=67 | M=67 N=300 K=16", "TO=f32 TM=128 TN=64 TK=64 cp_async_producer=1", "B:t" },
+    { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64 cp_async_producer=1", NULL },
+    { "gemm", "M=97 N=81 K=271", "T=i8 ACC=i32 TO=i32 TM=64 TN=128 TK=64 cp_async_producer=1", "A:t" },
+    { "gemm_tf32", "M=72 N=101 K=84", "TM=64 TN=64 TK=32 cp_async_producer=1", NULL },
     { "gemm_bias_gelu", "M=136 N=135 K=200", "TM=128 TN=128 TK=64", NULL },
     { "conv2d_planes", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32",
         NULL }, /* windows that begin before a row */
     { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
-    { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 fill=1", NULL },
+    { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 cp_async_producer=1",
+        NULL },
     /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels,
      * programs past the grid's end */
     { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t",
@@ -125,7 +126,8 @@ static const Row rows[] = {
         NULL }, /* stores of seven boxes, a buffer for each */
     { "conv2d_rows", "B=3 C=40 H=6 W=24 F=72 R=3 S=3 N=144", "TF=64 TP=4 TC=32 TR=3 HALVES=true",
         NULL }, /* two loops of products, of which a program runs one */
-    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split=2", NULL },
+    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split_k=2",
+        NULL },
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
     /* taps of a row as well: each row fetched once, three times in the slot */
@@ -143,30 +145,31 @@ static const Row rows[] = {
     { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
     /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
-    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split=2", NULL,
+    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split_k=2", NULL,
         .faults = true },
-    { "gemm", "M=72 N=136 K=328 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 split=4", "A:t" },
-    { "gemm", "M=136 N=72 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 split=2", "B:t" },
-    { "gemm", "M=72 N=136 K=1023 | M=64 N=128 K=192", "TO=f32 TM=64 TN=128 TK=32 split=8", NULL },
-    { "gemm", "M=24 N=72 K=264", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 split=4", "B:t" },
-    { "gemm", "M=24 N=72 K=1000", "TM=16 TN=64 TK=64 split=4", NULL },
-    { "gemm_bias_gelu", SMALL, "TM=64 TN=128 TK=32 split=4", NULL },
-    { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split=8", NULL },
-    { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split=4", NULL },
-    { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split=4", NULL },
+    { "gemm", "M=72 N=136 K=328 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 split_k=4", "A:t" },
+    { "gemm", "M=136 N=72 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 split_k=2", "B:t" },
+    { "gemm", "M=72 N=136 K=1023 | M=64 N=128 K=192", "TO=f32 TM=64 TN=128 TK=32 split_k=8", NULL },
+    { "gemm", "M=24 N=72 K=264", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 split_k=4", "B:t" },
+    { "gemm", "M=24 N=72 K=1000", "TM=16 TN=64 TK=64 split_k=4", NULL },
+    { "gemm_bias_gelu", SMALL, "TM=64 TN=128 TK=32 split_k=4", NULL },
+    { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split_k=8", NULL },
+    { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split_k=4", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split_k=4",
+        NULL },
     /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys,
      * sums that start from a sink */
     { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64",
-        "CAUSAL=false TM=64 TN=64 split=2", NULL },
-    { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96", "T=bf16 TM=128 TN=64 split=4",
-        NULL },
-    { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64", "TM=64 TN=64 split=4",
-        NULL },
-    { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split=8", NULL },
+        "CAUSAL=false TM=64 TN=64 split_k=2", NULL },
+    { "attention", "B=1 H=2 HK=2 M=200 N=200 D=96 | B=1 H=1 HK=1 M=9 N=9 D=96",
+        "T=bf16 TM=128 TN=64 split_k=4", NULL },
+    { "attention_cross", "B=1 H=2 HK=1 M=65 N=520 D=64 | B=2 H=2 HK=2 M=166 N=46 D=64",
+        "TM=64 TN=64 split_k=4", NULL },
+    { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split_k=8", NULL },
     { "attention", "B=1 H=2 HK=1 M=300 N=300 D=64", "TM=256 TN=64", NULL },
-    { "attention", "B=1 H=1 HK=1 M=300 N=500 D=64", "CAUSAL=false TM=256 TN=64 split=2", NULL },
-    { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split=2", NULL },
-    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split=2", NULL },
+    { "attention", "B=1 H=1 HK=1 M=300 N=500 D=64", "CAUSAL=false TM=256 TN=64 split_k=2", NULL },
+    { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split_k=2", NULL },
+    { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split_k=2", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true,
         .early = true },
     { "gemm", "M=136 N=136 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", NULL, .early = true },
@@ -501,7 +504,8 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
         .no_lazy = !below(5),
         .no_near = !below(5) };
     if (!below(3))
-        snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split=%d", 2 + below(7));
+        snprintf(
+            t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split_k=%d", 2 + below(7));
     if (below(3) == 0) { /* programs side by side load together, along an axis that may share nothing */
         size_t used = strlen(t.consts);
         int axis = below(3);

@@ -83,9 +83,9 @@ rows         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
 contract     fma          > attention         -DD=64
 contract     fma          > layer_norm        -DN=1024
 contract     fma          > rope              -DD2=32 --kernel=rope
-guess        exp2         > softmax           -DN=4096 --target=cpu
-guess        fma          > layer_norm        -DN=4096 --target=cpu
-guess        fma          > group_norm        -DC=8 -DS=256 --target=cpu
+speculate        exp2         > softmax           -DN=4096 --target=cpu
+speculate        fma          > layer_norm        -DN=4096 --target=cpu
+speculate        fma          > group_norm        -DC=8 -DS=256 --target=cpu
 latency      buffers      < attention         -DD=128 --target=cuda:sm_86
 latency      buffers      < gemm              -DSTAGES=8 --target=cuda:sm_86
 latency      buffers      < gemm_gated        -DSTAGES=9 --target=cuda:sm_86

@@ -321,10 +321,11 @@ static void hints(Arranger *a, char *out, size_t size)
 {
     *out = 0;
     if (!chance(a, 55)) return;
-    const char *which = CHOOSE(a, "split = 2", "split = 4", "cluster = 2", "fill = 1", "fill = 0",
-        "stages = 2", "stages = 3", "persistent = 0", "roles = 0", "warps = 8", "warps = 4", "warps = 2",
-        "turns = 1", "turns = 0", "cluster = 2, cluster_axis = 0", "fill = 1, split = 2", "occupancy = 2",
-        "cluster = 4", "persistent = 0, roles = 0", "cluster = 1", "occupancy = 1, warps = 12");
+    const char *which = CHOOSE(a, "split_k = 2", "split_k = 4", "cluster = 2", "cp_async_producer = 1",
+        "cp_async_producer = 0", "stages = 2", "stages = 3", "persistent = 0", "warp_specialize = 0",
+        "warps = 8", "warps = 4", "warps = 2", "pingpong = 1", "pingpong = 0",
+        "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2", "occupancy = 2", "cluster = 4",
+        "persistent = 0, warp_specialize = 0", "cluster = 1", "occupancy = 1, warps = 12");
     snprintf(out, size, " hint (%s)", which);
 }
 

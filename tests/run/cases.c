@@ -330,7 +330,7 @@ const Case cases[] = {
         "TM=16 TN=64 TK=128 | T=bf16 TM=32 TN=32 TK=64 | Q=f8e4m3 TM=16 TN=64 TK=64" },
     { "gemm_w8", "M=24 N=200 K=320",
         "Q=f8e5m2 TM=16 TN=128 TK=128 | T=bf16 Q=f8e4m3 TM=16 TN=64 TK=128 | T=bf16 Q=u8 TM=24 TN=64 TK=64 "
-        "split=2",
+        "split_k=2",
         NULL },
 
     { "conv2d_nchw", "B=1 C=1 H=1 W=1 F=1 R=3 S=3 P=1 Q=1 | B=2 C=5 H=9 W=15 F=9 R=3 S=3 P=9 Q=15",

@@ -143,9 +143,9 @@ static void right(Maker *m, const char *name)
 
 static const char *hint(Maker *m, char *out, size_t size)
 {
-    static const char *const all[] = { "split = 2", "split = 4", "cluster = 2", "fill = 1", "fill = 0",
-        "stages = 2", "persistent = 0", "roles = 0", "warps = 8", "turns = 1",
-        "cluster = 2, cluster_axis = 0", "fill = 1, split = 2" };
+    static const char *const all[] = { "split_k = 2", "split_k = 4", "cluster = 2", "cp_async_producer = 1",
+        "cp_async_producer = 0", "stages = 2", "persistent = 0", "warp_specialize = 0", "warps = 8",
+        "pingpong = 1", "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2" };
     *out = 0;
     if (chance(m, 60)) snprintf(out, size, " hint (%s)", all[below(m, (int)(sizeof all / sizeof *all))]);
     return out;

@@ -22,7 +22,7 @@ for lane in copies waits 'matrix unit' arithmetic; do grep -q ">$lane</text>" a.
 if command -v xmllint >/dev/null; then xmllint --noout a.svg || fail "a.svg is not XML"; fi
 
 # without the pass its line goes, and what it did is not there
-"$tilec" explain "$k/attention.tile" --target=cuda:sm_90a -D D=128 -D CAUSAL=true -D T=f16 --skip-pass=exp2,warp-roles -o out.txt || fail "attention without exp2"
+"$tilec" explain "$k/attention.tile" --target=cuda:sm_90a -D D=128 -D CAUSAL=true -D T=f16 --skip-pass=exp2,warp-specialization -o out.txt || fail "attention without exp2"
 grep -q '^  exp2 ' out.txt && grep -q 'exp turned' out.txt && fail "exp2 was left out and counted"
 has '^  exp +2 -> 2$'
 has '^every program: '

@@ -27,17 +27,17 @@ changes() {
     [ "$(grep -c '' own.txt)" = "$(($(grep -c '' new.txt) - ${2:-0}))" ] || fail "$1 leaves lines out: $(diff own.txt new.txt)"
     "${hopper[@]}" --schedule=s.txt -o new.cu && ! cmp -s own.cu new.cu || fail "$1 changes nothing in the code"
 }
-changes 'load K ring 2'
+changes 'load K stages 2'
 changes 'loop 1 plain'
-changes 'loop 1 late 2 across'
-changes 'programs strided'
+changes 'loop 1 pipelined 2 cross_tile'
+changes 'programs static'
 changes 'order ids'
 changes 'rescale always'
 changes 'registers 24 240'
 changes 'store O registers'
-changes 'turns on' 1
+changes 'pingpong on' 1
 # and so it does what it says
-printf 'loop 1 plain; load K ring 2' >s.txt
+printf 'loop 1 plain; load K stages 2' >s.txt
 "${hopper[@]}" --schedule=s.txt -o new.cu
 grep -q 'K_ring.*2 slots' new.cu || fail "K has not two slots"
 [ "$(grep -c ' wgmma_wait(1)' new.cu)" = 0 ] && [ "$(grep -c ' wgmma_wait(1)' own.cu)" -gt 0 ] || fail "products of the plain order are left in flight"
@@ -59,19 +59,19 @@ for target in cuda:sm_90a cuda:sm_80 hip:gfx942; do
     takes $target 'order first 1'
 done
 takes cuda:sm_80 'loop 1 plain'
-takes hip:gfx942 'load A ring 1 by registers; load B ring 1 by registers'
-"${kernel[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 ahead' || fail "fragments ahead are not told"
+takes hip:gfx942 'load A stages 1 by cp_async; load B stages 1 by cp_async'
+"${kernel[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 prefetch' || fail "fragments ahead are not told"
 
 kernel=("$tilec" "$k/gemm_residual.tile" -D TM=128 -D TN=256 -D TK=64 -D STAGES=4 -D T=f16)
-"${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R lent 2' || fail "slots lent to the residual are not told"
+"${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R epilogue 2' || fail "slots lent to the residual are not told"
 takes cuda:sm_90a 'load R registers'
-printf '\nload R lent 3\n' >s.txt
+printf '\nload R epilogue 3\n' >s.txt
 expect 1 "s.txt:2:1: error: this tile takes 2 slots of the operands' ring" "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu
 
 # rows: what is loaded before the reduction behind which it stands
 kernel=("$tilec" "$k/layer_norm.tile" --kernel=layer_norm -D N=4096 -D T=f16)
 "${kernel[@]}" --target=cuda:sm_90a --emit=schedule >new.txt
-grep -qx 'load W early' new.txt && grep -qx 'load B early' new.txt || fail "early loads are not told: $(cat new.txt)"
+grep -qx 'load W hoisted' new.txt && grep -qx 'load B hoisted' new.txt || fail "early loads are not told: $(cat new.txt)"
 takes cuda:sm_90a 'load W registers'
 takes cuda:sm_80 'load W registers; load B registers'
 printf '\nload X early\n' >s.txt
@@ -84,23 +84,23 @@ refused() {
     absent no.cu
 }
 refused 'foo 3' '1: error: a schedule decides nothing called `foo`'
-refused 'load K' '1: error: `load` is decided as one of: registers|ahead|staged|ring N'
-refused 'load Z ring 1' '6: error: `load` names a tensor of kernel attention'
-refused 'load K.2 ring 1' '1: error: kernel attention loads 1 tiles of `K`'
-refused 'load K ring 40' '1: error: rings of '
-refused 'load K ring 0' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
-refused 'load K staged' '1: error: wgmma and TMA take this tile through a ring'
+refused 'load K' '1: error: `load` is decided as one of: registers|prefetch|multistage|stages N'
+refused 'load Z stages 1' '6: error: `load` names a tensor of kernel attention'
+refused 'load K.2 stages 1' '1: error: kernel attention loads 1 tiles of `K`'
+refused 'load K stages 40' '1: error: rings of '
+refused 'load K stages 0' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'load K multistage' '1: error: wgmma and TMA take this tile through a ring'
 refused 'loop 1 chain' '1: error: products of this loop are waited for where they are issued'
-refused 'loop 1 late 1' '1: error: the first product has none before it to run behind'
-refused 'loop 1 late 3' '1: error: the loop has 2 products, counted from 1'
+refused 'loop 1 pipelined 1' '1: error: the first product has none before it to run behind'
+refused 'loop 1 pipelined 3' '1: error: the loop has 2 products, counted from 1'
 refused 'loop 2 plain' '1: error: there is nothing like that to decide in kernel attention'
 refused 'order rows 8' '1: error: groups of rows want a grid of two axes'
 refused 'order remap' '1: error: the kernel has no remap or raster clause'
-refused 'loop 1 ahead' '1: error: with roles products read their operands from shared memory themselves'
-refused 'load K ring 0 by registers' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'loop 1 prefetch' '1: error: with roles products read their operands from shared memory themselves'
+refused 'load K stages 0 by cp_async' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
 refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'order first 3' '1: error: the grid has 3 axes, counted from 0'
-refused 'roles 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
+refused 'warp_specialization 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
 refused 'registers 40 240' '1: error: 128 threads of 40 registers and 256 of 240 take 66560, and the launch gives 64512'
 refused 'registers 40 152' '1: error: the launch gives 168 to each thread'
 refused 'registers 41 232' '1: error: registers are handed over in eights'
@@ -109,35 +109,42 @@ refused 'store O tma 0' '1: error: TMA stores from one buffer'
 refused 'warps 4' '1: error: with roles the consumer warpgroups hold the tiles'
 refused 'cluster 2' '1: error: no row of this kernel can be spread over a cluster'
 refused 'cluster 3' '1: error: a cluster has 1, 2, 4 or 8 CTAs'
-refused 'load K ring 2; load K ring 3' '16: error: decided twice'
-refused 'load K "ring' '8: error: a schedule has words, numbers'
+refused 'load K stages 2; load K stages 3' '18: error: decided twice'
+refused 'load K "stages' '8: error: a schedule has words, numbers'
 refused 'schedule attention for cuda:sm_1' '24: error: no target `cuda:sm_1`'
-printf 'split 2' >s.txt
+printf 'split_k 2' >s.txt
 expect 1 's.txt:1:1: error: the loop is not divided: the loop carries more than sums, maxima or minima' "$tilec" "$k/chunk_scan.tile" --target=cuda:sm_90a --schedule=s.txt -o no.cu
-printf 'roles 2' >s.txt
+printf 'warp_specialization 2' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
-printf 'load K ring 2 by registers' >s.txt
+printf 'load K stages 2 by cp_async' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 copies to shared memory without a detour by registers' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
-printf 'loop 1 ahead' >s.txt
+printf 'loop 1 prefetch' >s.txt
 expect 1 's.txt:1:1: error: fragments are read ahead in a loop of one product' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
-printf 'loop 1 late 2' >s.txt
+printf 'loop 1 pipelined 2' >s.txt
 expect 1 's.txt:1:1: error: this order of products is that of warp roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
-printf 'load A ring 2; load B ring 3' >s.txt
-expect 1 's.txt:1:16: error: loads of one loop share their place in their rings, and another one has 2 slots' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'load A stages 2; load B stages 3' >s.txt
+expect 1 's.txt:1:18: error: loads of one loop share their place in their rings, and another one has 2 slots' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
 
 # sections: of another kernel, specialization or target they do not apply, and a file without any that does says so
-printf 'schedule gemm; load K ring 9\nschedule attention "D=96"\nload K ring 9\nschedule for hip:gfx942\nload K ring 9\n' >s.txt
+printf 'schedule gemm; load K stages 9\nschedule attention "D=96"\nload K stages 9\nschedule for hip:gfx942\nload K stages 9\n' >s.txt
 expect 0 'warning: s.txt has no schedule for attention (D=64, T=f16, CAUSAL=true) on cuda:sm_90a: it is derived' "${hopper[@]}" --schedule=s.txt -o again.cu
 same own.cu again.cu
 expect 0 "warning: --schedule is for GPU targets" "${attention[@]}" --target=cpu --schedule=s.txt -o k.o -h k.h
 expect 2 "cannot open none" "${hopper[@]}" --schedule=none -o no.cu
 
 # the hint says the same, and the flag goes before it
-sed 's/^    grid (.*/&\n    hint (schedule = "schedule for cuda:sm_90a; load K ring 2")/' "$k/attention.tile" >hint.tile
-[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --emit=schedule | grep '^load K')" = 'load K ring 2' ] || fail "the hint is not followed"
+sed 's/^    grid (.*/&\n    hint (schedule = "schedule for cuda:sm_90a; load K stages 2")/' "$k/attention.tile" >hint.tile
+[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --emit=schedule | grep '^load K')" = 'load K stages 2' ] || fail "the hint is not followed"
 "$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_80 -o no.cu || fail "a hint for another target is in the way"
-printf 'load K ring 3' >s.txt
-[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --schedule=s.txt --emit=schedule | grep '^load K')" = 'load K ring 3' ] || fail "the flag does not go before the hint"
-sed 's/ring 2"/ring 99"/' hint.tile >bad.tile
+printf 'load K stages 3' >s.txt
+[ "$("$tilec" hint.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --schedule=s.txt --emit=schedule | grep '^load K')" = 'load K stages 3' ] || fail "the flag does not go before the hint"
+sed 's/stages 2"/stages 99"/' hint.tile >bad.tile
 expect 1 'schedule of attention:1:27: error: rings of ' "$tilec" bad.tile --kernel=attention -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a -o no2.cu
+
+# former words are taken with a warning that gives today's
+printf 'load K ring 2; roles 2; programs tickets; loop 1 late 2' >s.txt
+expect 0 's.txt:1:8: warning: in schedules `ring` is called `stages` now' "${attention[@]}" --target=cuda:sm_90a --schedule=s.txt -o former.cu
+printf 'load K stages 2; warp_specialization 2; programs dynamic; loop 1 pipelined 2' >s.txt
+expect 0 "" "${attention[@]}" --target=cuda:sm_90a --schedule=s.txt -o now.cu
+same former.cu now.cu
 finish

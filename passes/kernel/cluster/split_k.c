@@ -481,7 +481,7 @@ static void say(Division *c, const char *what)
 void kernel_split(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_SPLIT);
-    Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split };
+    Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split_k };
     int axis = -1, rank = 0;
     if (c.parts < 2 || (!d && p->options.no_split)) return;
     if (c.parts > 8) {
@@ -505,7 +505,7 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
         if (follow_all(&c, a)) axis = a;
     if (axis < 0) {
         if (d) schedule_refuse(p, d, "the loop is not divided: %s", c.why);
-        else diag_perf(s, c.loc, "split = %d: the loop is not divided: %s", c.parts, c.why);
+        else diag_perf(s, c.loc, "split_k = %d: the loop is not divided: %s", c.parts, c.why);
         say(&c, arena_printf(&s->arena, "no: %s", c.why));
         return;
     }

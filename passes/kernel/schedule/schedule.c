@@ -2,10 +2,11 @@
  * specialization and target, or leaves them out:
  *
  *     schedule attention "D=64, CAUSAL=true" for cuda:sm_90a
- *     load K ring 3          # comments, and `;` in place of a line's end
+ *     load K stages 3          # comments, and `;` in place of a line's end
  *
  * What stands before any head applies to every kernel. */
 #include "passes/kernel/schedule/schedule.h"
+#include "ir/former_names.h"
 #include "ir/text.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -152,11 +153,22 @@ static bool same_subject(const Decision *a, const Decision *b)
            (a->tensor == b->tensor || (a->tensor && b->tensor && !strcmp(a->tensor, b->tensor)));
 }
 
-static void read_decision(Reader *r, const Words *line)
+/* Words by their former names become those of today, with a warning. */
+static void rename_former(Session *s, Word *w)
+{
+    const char *now = w->quoted ? NULL : former_name(FORMER_SCHEDULE, w->text, strlen(w->text));
+    if (!now) return;
+    diag_warning(s, w->loc, "in schedules `%s` is called `%s` now; the old word is accepted in this version",
+        w->text, now);
+    w->text = now;
+}
+
+static void read_decision(Reader *r, Words *line)
 {
     Schedule *all = r->plan->decisions;
     Session *s = all->session;
     const Word *w = &line->data[0];
+    rename_former(s, &line->data[0]);
     Decision d = { .loc = loc_join(w->loc, line->data[line->len - 1].loc) };
     while (d.kind < DECIDE_COUNT && strcmp(decision_info[d.kind].word, w->text)) d.kind++;
     if (d.kind == DECIDE_COUNT) {
@@ -176,6 +188,7 @@ static void read_decision(Reader *r, const Words *line)
             decision_info[d.kind].word, all->kernel);
         return;
     }
+    for (size_t k = of == NOTHING ? 1 : 2; k < line->len; k++) rename_former(s, &line->data[k]);
     if (!match(decision_info[d.kind].forms, line, of == NOTHING ? 1 : 2, &d)) {
         diag_error(s, d.loc, "`%s` is decided as one of: %s", decision_info[d.kind].word,
             decision_info[d.kind].forms);

@@ -246,8 +246,8 @@ static void choose_registers(KernelPlan *p, int consumers)
                                 : 232; /* more, and setmaxnreg would wait for ever */
     if (p->filler_warps) registers_beside_fillers(p, each, all);
     if (d && p->filler_warps)
-        schedule_refuse(
-            p, d, "`fillers N R` says what they and the producer have, and consumers have the rest");
+        schedule_refuse(p, d,
+            "`cp_async_producer N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4)
         schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
     else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240))
@@ -274,8 +274,8 @@ static void take_roles(Roles *c, int consumers)
     KernelPlan *p = c->p;
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *ctas = schedule_asked(p, DECIDE_OCCUPANCY);
     if (warps)
-        schedule_refuse(
-            p, warps, "with roles the consumer warpgroups hold the tiles: `roles N` says how many");
+        schedule_refuse(p, warps,
+            "with roles the consumer warpgroups hold the tiles: `warp_specialization N` says how many");
     if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,

@@ -1,4 +1,4 @@
-/* guess.c: a walk over a row less, on a guess that is checked afterwards. For CPUs, where a row is walked
+/* speculate.c: a walk over a row less, on a guess that is checked afterwards. For CPUs, where a row is walked
  * once for every statistic that others wait for.
  *
  * What rows are shifted by. exp(x - max x) / sum(..) is the same for any shift; the maximum only keeps it in
@@ -311,7 +311,7 @@ static bool guess_func(PassContext *c, Func *f)
     return x.shifts + x.squares > 0;
 }
 
-bool pass_guess(PassContext *c, Module *m)
+bool pass_speculate(PassContext *c, Module *m)
 {
     const Target *t = c->options->target;
     return t && t->kind == TARGET_CPU && pass_each_func(c, m, guess_func);
