@@ -137,8 +137,8 @@ static void decision(const Kernel *k, char *out, size_t size)
         "registers 24 208", "warps 2", "warps 8", "occupancy 2", "loop 1 plain", "loop 1 chain",
         "loop 1 issue", "loop 1 pipelined 2", "loop 1 pipelined 2 cross_tile", "loop 1 pipelined 1",
         "loop 1 prefetch" };
-    static const char *const ways[] = { "registers", "ahead", "staged", "ring 1", "ring 2", "ring 3",
-        "ring 5", "ring 1 by registers" },
+    static const char *const ways[] = { "registers", "prefetch", "multistage", "stages 1", "stages 2",
+        "stages 3", "stages 5", "stages 1 by registers" },
                              *const stores[] = { "registers", "tma 1", "tma 2", "tma 4" };
     char names[64], *name[8];
     int n = 0;

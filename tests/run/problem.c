@@ -34,14 +34,18 @@ static const char *skip(const char *s)
     return s;
 }
 
-/* Copies one word (up to a space or one of `stops`) into out; returns what follows it. */
+/* Copies one word (up to a space or one of `stops`) into out; returns what follows it. A word that does not
+ * fit ends the program: a shortened name would be looked up as another name. */
 static const char *word(const char *s, const char *stops, char *out, size_t size)
 {
     size_t n = 0;
     s = skip(s);
     while (*s && *s != ' ' && !strchr(stops, *s)) {
-        if (n + 1 < size) out[n++] = *s;
-        s++;
+        if (n + 1 == size) {
+            fprintf(stderr, "table: a word of more than %zu characters: %.*s...\n", size - 1, (int)n, s - n);
+            exit(2);
+        }
+        out[n++] = *s++;
     }
     out[n] = 0;
     return skip(s);
@@ -58,7 +62,7 @@ static Bind *bind_find(Bind *list, int n, const char *name)
 static bool read_binds(Maker *k, Bind *list, int *n, const char *s)
 {
     for (s = s ? skip(s) : ""; *s;) {
-        char name[16], value[24];
+        char name[NAME_SIZE], value[NAME_SIZE];
         s = word(s, "=", name, sizeof name);
         if (*s++ != '=') return fail(k, "table: '=' expected after '%s'", name);
         s = word(s, "", value, sizeof value);

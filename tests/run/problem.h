@@ -9,12 +9,12 @@
 #include "cases.h"
 #include "ref_compare.h"
 
-enum { MAX_RANK = 6, MAX_TENSORS = 24, MAX_SCALARS = 4, MAX_BINDS = 24 };
+enum { MAX_RANK = 6, MAX_TENSORS = 24, MAX_SCALARS = 4, MAX_BINDS = 24, NAME_SIZE = 32 };
 
 typedef enum Role { ROLE_IN, ROLE_OUT, ROLE_INOUT, ROLE_WORK } Role;
 
 typedef struct Tensor {
-    char name[16];
+    char name[NAME_SIZE];
     Role role;
     RefType type;
     int rank;
@@ -28,12 +28,12 @@ typedef struct Tensor {
 } Tensor;
 
 typedef struct ScalarArg {
-    char name[16];
+    char name[NAME_SIZE];
     RefType type;
     double value;
 } ScalarArg;
 typedef struct Bind {
-    char name[16], value[24];
+    char name[NAME_SIZE], value[NAME_SIZE];
 } Bind;
 
 typedef struct Problem {
