@@ -95,6 +95,9 @@ static void list(Text *o, const char *array, int n)
     text_puts(o, " }");
 }
 
+const char *hip_matrix_name(int i)
+{ return (size_t)i < sizeof matrices / sizeof *matrices ? matrices[i].name : NULL; }
+
 const char *hip_matrix(Session *s, const Target *t, const char *name)
 {
     const Matrix *m = NULL;

@@ -36,7 +36,7 @@ static int immediates(const char *p, int *out)
 }
 
 /* wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {...}, a, b, p, 1, 1, 0, 1; False: not in this form. */
-static bool write_wgmma(FILE *f, const char *text, size_t n)
+bool cuda_write_wgmma(FILE *f, const char *text, size_t n)
 {
     const char *at = strstr(text, "wgmma.mma_async.sync.aligned."), *head = memchr(text, '{', n);
     int rows, cols, k, used = 0, im[8] = { 0 };
@@ -141,9 +141,9 @@ static size_t closing(const char *p, size_t i, size_t n)
     return n;
 }
 
-static void plant(Faults *faults, int line, const char *p, size_t n, Span before, FILE *f)
+void cuda_plant(FILE *f, Faults *faults, int line, const char *p, size_t n, const char *line_before)
 {
-    const Span here = { p, n };
+    const Span here = { p, n }, before = { line_before, strcspn(line_before, "\n") };
     enum { KINDS = sizeof planted / sizeof *planted };
     for (size_t i = 0; i < n;) {
         int first = KINDS, end = KINDS;
@@ -229,7 +229,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
     int line = 3;
     char last = 0;
     bool body = false;
-    Span before = { "", 0 };
+    const char *before = "";
     fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name,
         code->name); /* a kernel may be named as a function of libc */
     for (const char *p = code->text; *p;) {
@@ -237,7 +237,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
         if (!strncmp(p, "static __device__ __forceinline__ void wgmma_m", 46)) {
             const char *end = strstr(p, ")); }\n");
             if (end) skip = (size_t)(end + 5 - p);
-            if (!end || !write_wgmma(f, p, skip)) fprintf(f, "#error a wgmma in no known form\n");
+            if (!end || !cuda_write_wgmma(f, p, skip)) fprintf(f, "#error a wgmma in no known form\n");
             line++;
         } else if (!holds(p, n, "asm(") && !holds(p, n, "asm ") && strncmp(p, "#line", 5)) {
             bool call =
@@ -248,7 +248,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
                 body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
             else if (!body && write_element(f, p, n)) {
-            } else if (body && faults) plant(faults, line, p, n, before, f);
+            } else if (body && faults) cuda_plant(f, faults, line, p, n, before);
             else fwrite(p, 1, n, f);
             fputc('\n', f);
             line++;
@@ -257,7 +257,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
                 const char *end = strstr(p, "/*") && strstr(p, "/*") < p + n ? strstr(p, "/*") : p + n;
                 while (end > p && (end[-1] == ' ' || end[-1] == '\t')) end--;
                 if (end > p) last = end[-1];
-                before = (Span){ p, n };
+                before = p;
             }
         }
         p += skip;

@@ -17,3 +17,11 @@ typedef struct Faults {
 } Faults;
 
 void cuda_write_source(FILE *, const GpuCode *, Faults *faults);
+
+/* Writes one line of a kernel's body with the places for faults marked. `before` is the last line of code
+ * above it. */
+void cuda_plant(FILE *, Faults *, int line, const char *p, size_t n, const char *before);
+
+/* The prelude's wrapper of a wgmma, of n bytes, as a call of emu_wgmma. False: not in the form that is known.
+ */
+bool cuda_write_wgmma(FILE *, const char *text, size_t n);

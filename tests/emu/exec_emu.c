@@ -5,6 +5,9 @@
 #include "tests/emu/cuda_source.h"
 #include "tests/emu/emu.h"
 #include "tests/emu/hip_source.h"
+#ifdef EMU_QUICK
+#include "tests/emu/quick.h"
+#endif
 #include "tests/run/launch_facts.h"
 #include "ir/eval.h"
 #include "ir/scalar.h"
@@ -20,6 +23,15 @@
 #define FLAGS \
     " -std=gnu++17 -w -fwrapv -ffp-contract=off -fno-strict-aliasing -fstack-reuse=none -fPIC " \
     "-U_FORTIFY_SOURCE " EMU_UNSET " "
+
+/* The environment says where the sources and a place for files are if the program was carried elsewhere. */
+static const char *source_folder(void)
+{ return getenv("TILE_EMU_SOURCE") ? getenv("TILE_EMU_SOURCE") : EMU_INCLUDE; }
+static const char *work_folder(void)
+{ return getenv("TILE_EMU_FOLDER") ? getenv("TILE_EMU_FOLDER") : EMU_FOLDER; }
+
+/* For machines whose compiler is too old for device.h: kernels that TinyCC cannot compile are skipped. */
+static bool quick_only(void) { return getenv("TILE_EMU_QUICK_ONLY") != NULL; }
 
 enum { MOST_BUILT = 64 }; /* the oldest go */
 typedef struct Built {
@@ -39,9 +51,12 @@ typedef struct State {
     bool roles;
     KernelOptions options;
     char *text;
+    struct Quick *quick; /* TinyCC's way, or NULL */
+    bool thorough;       /* not now */
 } State;
 
-static void *open_with(const char *name, const char *optimize, char *why, size_t why_size)
+/* header: whether to compile the header now, once for all kernels. */
+static void *open_with(const char *name, const char *optimize, bool header, char *why, size_t why_size)
 {
     char target[64];
     State *s = calloc(1, sizeof *s);
@@ -54,14 +69,14 @@ static void *open_with(const char *name, const char *optimize, char *why, size_t
     if (hip && s->target)
         snprintf(s->defines, sizeof s->defines, "-DEMU_CHIP=%#x -DEMU_WAVE=%d ", (unsigned)s->target->arch,
             s->target->wave);
-    snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", EMU_FOLDER);
+    snprintf(s->folder, sizeof s->folder, "%s/run.XXXXXX", work_folder());
     if (s->target && mkdtemp(s->folder)) {
         char command[1024]; /* the header, compiled once */
         snprintf(command, sizeof command,
             EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null", optimize,
-            s->defines, EMU_INCLUDE, EMU_INCLUDE, s->header, s->folder, s->header);
+            s->defines, source_folder(), source_folder(), s->header, s->folder, s->header);
         /* a header that does not compile is no missing compiler: kernels then fail with its errors */
-        if (!system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
+        if (!header || !system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
         rmdir(s->folder);
     }
     snprintf(why, why_size, s->target ? "no host compiler" : "no target %s", target);
@@ -69,10 +84,47 @@ static void *open_with(const char *name, const char *optimize, char *why, size_t
     return NULL;
 }
 
+#ifdef EMU_QUICK
+void *exec_emu_open_quick(const char *name, char *why, size_t why_size)
+{
+    char compile[800];
+    State *s = open_with(name, "-O0", false, why, why_size);
+    if (!s) return NULL;
+    snprintf(compile, sizeof compile,
+        EMU_COMPILER FLAGS "-O1 %s-x c++ -shared -nostdlib -I%s -I%s/tests/emu -Wno-psabi", s->defines,
+        source_folder(), source_folder());
+    s->quick = quick_open(s->target, source_folder(), s->folder, compile, why, why_size);
+    if (s->quick) return s;
+    exec_emu_close(s);
+    return NULL;
+}
+static EmuLaunchFn *build_quick(State *s, const GpuCode *code, char *why, size_t why_size)
+{ return s->quick && !s->thorough ? quick_build(s->quick, code, s->faults, why, why_size) : NULL; }
+static void close_quick(State *s)
+{
+    if (s->quick) quick_close(s->quick);
+}
+#else
+void *exec_emu_open_quick(const char *name, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "no TinyCC in this build");
+    return NULL;
+}
+static EmuLaunchFn *build_quick(State *s, const GpuCode *code, char *why, size_t why_size) { return NULL; }
+static void close_quick(State *s) {}
+#endif
+
+bool exec_emu_thorough(void *state, bool thorough)
+{
+    State *s = state;
+    s->thorough = thorough && !quick_only();
+    return s->quick && !quick_only();
+}
+
 void *exec_emu_open(const char *name, char *why, size_t why_size)
-{ return open_with(name, "-O1", why, why_size); }
+{ return open_with(name, "-O1", true, why, why_size); }
 void *exec_emu_open_once(const char *name, char *why, size_t why_size)
-{ return open_with(name, "-O0", why, why_size); }
+{ return open_with(name, "-O0", true, why, why_size); }
 
 /* Takes away the header, then the empty folder; never a tree. Both stay after a failed compilation, to be
  * looked at. */
@@ -81,9 +133,11 @@ void exec_emu_close(void *state)
     State *s = state;
     char path[320];
     snprintf(path, sizeof path, "%s/%s.gch", s->folder, s->header);
-    if (!s->keep && !unlink(path)) rmdir(s->folder);
+    unlink(path);
+    if (!s->keep) rmdir(s->folder);
     for (int k = 0; k < MOST_BUILT; k++)
         if (s->built[k].lib) dlclose(s->built[k].lib);
+    close_quick(s);
     free(s->text);
     free(s);
 }
@@ -159,6 +213,10 @@ static void rejected(const char *kernel, const char *base, char *why, size_t why
 EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t why_size)
 {
     State *st = state;
+    char refused[300] = "";
+    EmuLaunchFn *quick = build_quick(st, code, refused, sizeof refused);
+    if (quick) return quick;
+    if (quick_only()) return snprintf(why, why_size, "SKIP: TinyCC: %s", refused), NULL;
     uint64_t h = hash_of(code->text);
     char base[256], path[320], command[1600];
     for (int k = 0; k < MOST_BUILT; k++)
@@ -177,7 +235,7 @@ EmuLaunchFn *exec_emu_build(void *state, const GpuCode *code, char *why, size_t 
     snprintf(command, sizeof command,
         EMU_COMPILER FLAGS
         "%s %s-x c++ -shared -nostdlib -I%s -I%s -I%s/tests/emu %s -o %s.so -lgcc 2> %s.txt",
-        st->optimize, st->defines, st->folder, EMU_INCLUDE, EMU_INCLUDE, path, base, base);
+        st->optimize, st->defines, st->folder, source_folder(), source_folder(), path, base, base);
     if (system(command)) {
         rejected(code->name, base, why, why_size);
         st->keep = true;

@@ -3,6 +3,9 @@
 #include "tests/run/exec_interp.h"
 
 #define EMULATED exec_emu_close, exec_emu_text, exec_emu_draw
+#define QUICK(name) \
+    { "tcc_" name, name ", compiled by TinyCC, in campaigns", exec_emu_open_quick, exec_emu_run, EMULATED, \
+        exec_emu_thorough }
 
 const Executor executors[] = {
     { "emu_sm_80", "emitted CUDA C for sm_80 on the host", exec_emu_open, exec_emu_run, EMULATED },
@@ -22,6 +25,16 @@ const Executor executors[] = {
     { "one_gfx90a", "the same for gfx90a", exec_emu_open_once, exec_emu_run, EMULATED },
     { "one_gfx950", "the same for gfx950", exec_emu_open_once, exec_emu_run, EMULATED },
     { "one_gfx1100", "the same for gfx1100", exec_emu_open_once, exec_emu_run, EMULATED },
+    QUICK("sm_80"),
+    QUICK("sm_89"),
+    QUICK("sm_90a"),
+    QUICK("sm_90"),
+    QUICK("sm_100a"),
+    QUICK("sm_120"),
+    QUICK("gfx942"),
+    QUICK("gfx90a"),
+    QUICK("gfx950"),
+    QUICK("gfx1100"),
     { "interp", "the interpreter of the tile IR: the oracle of random kernels", exec_interp_open,
         exec_interp_run, exec_interp_close },
     { 0 },

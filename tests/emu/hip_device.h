@@ -192,6 +192,14 @@ EMU float __builtin_amdgcn_rcpf(float x) { return emu_flush(1 / emu_flush(x)); }
 EMU float __builtin_amdgcn_rsqf(float x) { return 1 / __builtin_sqrtf(emu_flush(x)); }
 EMU float __builtin_amdgcn_sqrtf(float x) { return __builtin_sqrtf(emu_flush(x)); }
 EMU double __builtin_amdgcn_rcp(double x) { return 1 / x; }
+/* v_sin_f32, v_cos_f32: of turns; v_fract_f32 is below 1 */
+EMU float __builtin_amdgcn_fractf(float x)
+{
+    float y = x - __builtin_floorf(x);
+    return y < 1 ? y : 0x1.fffffep-1f;
+}
+EMU float __builtin_amdgcn_sinf(float x) { return __builtin_sinf(x * 6.2831853f); }
+EMU float __builtin_amdgcn_cosf(float x) { return __builtin_cosf(x * 6.2831853f); }
 /* v_max and v_min take +0 for larger than -0 (the ISA guides' V_MAX_F32): lanes that combine in different
  * order hold the same. */
 EMU float emu_fmaxf(float a, float b)

@@ -66,11 +66,15 @@ static bool try(void *emu, Problem *p, Run *run, char *why, size_t size)
     return v.ok;
 }
 
+/* The devices of TinyCC are called tcc_gfx942 and so on (quick.h). */
+static void *open_device(const char *device, char *why, size_t size)
+{ return (strncmp(device, "tcc_", 4) ? exec_emu_open_once : exec_emu_open_quick)(device, why, size); }
+
 static bool test(const Row *r, const char *device, int only)
 {
     static Faults faults;
     char why[1000] = "", path[512];
-    void *emu = exec_emu_open_once(device, why, sizeof why);
+    void *emu = open_device(device, why, sizeof why);
     const Recipe *recipe = recipe_find(r->recipe);
     Problem *p =
         emu && recipe ? problem_make(recipe, r->sizes, r->consts, r->views, NULL, 1, why, sizeof why) : NULL;
@@ -114,15 +118,16 @@ static bool test(const Row *r, const char *device, int only)
 
 int main(int argc, char **argv)
 {
-    int row = -1, fault = -1, n = 0;
+    int row = -1, fault = -1;
+    const char *first = NULL;
     bool ok = true;
     char why[400];
     for (int k = 1; k < argc; k++) {
         if (!strncmp(argv[k], "--row=", 6)) row = atoi(argv[k] + 6);
         else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
-        else n++;
+        else if (!first) first = argv[k];
     }
-    void *emu = exec_emu_open_once("emu_gfx942", why, sizeof why);
+    void *emu = open_device(first ? first : "emu_gfx942", why, sizeof why);
     if (!emu) {
         printf("SKIP: %s\n", why);
         return 77;
@@ -132,7 +137,7 @@ int main(int argc, char **argv)
         if (row >= 0 && i != row) continue;
         for (int k = 1; k < argc; k++)
             if (argv[k][0] != '-') ok &= test(&rows[i], argv[k], fault);
-        if (!n) ok &= test(&rows[i], "emu_gfx942", fault);
+        if (!first) ok &= test(&rows[i], "emu_gfx942", fault);
     }
     return !ok;
 }

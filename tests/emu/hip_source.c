@@ -55,7 +55,7 @@ static void note(Faults *faults, int line, const char *what, const char *p, size
 }
 
 /* call(n);  ->  if (emu_mutant == 7) {} else if (emu_mutant == 8) call((n) + 1); else call(n); */
-static void plant(FILE *f, Faults *faults, int line, const char *p, size_t n, const char *before)
+void hip_plant(FILE *f, Faults *faults, int line, const char *p, size_t n, const char *before)
 {
     for (size_t k = 0; k < sizeof planted / sizeof *planted && faults->n < MAX_FAULTS; k++) {
         size_t at = 0, len = strlen(planted[k].call);
@@ -96,7 +96,7 @@ static void prelude_line(FILE *f, const char *p, size_t n)
 static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
 
 /* Of LDS: the prelude holds only what the kernel uses. */
-static int smallest_access(const char *text)
+int hip_smallest_access(const char *text)
 {
     static const char *const marks[2][8] = { { "LDS(u8", "LDS(i8", "LDS(bool", "LDS(const u8", NULL },
         { "LDS(u16", "LDS(i16", "LDS(const u16", "LDS(_Float16", NULL } };
@@ -121,7 +121,7 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
             bool call =
                 body && memchr(p, '(', n) && starts_statement(last) && *p == ' ' && !line_has(p, n, "else ");
             if (call) fprintf(f, "hip_line = %d; ", line);
-            if (body && faults) plant(f, faults, line, p, n, before);
+            if (body && faults) hip_plant(f, faults, line, p, n, before);
             else if (body) fwrite(p, 1, n, f);
             else prelude_line(f, p, n);
             fputc('\n', f);
@@ -138,5 +138,5 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
         p += n + (p[n] == '\n');
     }
     fprintf(f, "EMU_ENTRY(%s, %lld, %d)\n", code->name,
-        (long long)(code->shared_bytes ? code->shared_bytes : 16), smallest_access(code->text));
+        (long long)(code->shared_bytes ? code->shared_bytes : 16), hip_smallest_access(code->text));
 }

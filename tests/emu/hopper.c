@@ -6,6 +6,7 @@
  *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and
  *         options of the lowering
  *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
+ *     --quick                                      kernels are compiled by TinyCC (quick.h)
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
 #include "tests/emu/emu.h"
@@ -347,12 +348,16 @@ static bool argued(const Row *r, const Fault *f, int *times)
     return false;
 }
 
+/* The devices of TinyCC are called tcc_sm_90a and so on. */
+static void *open_device(const char *device, char *why, size_t size)
+{ return (strncmp(device, "tcc_", 4) ? exec_emu_open : exec_emu_open_quick)(device, why, size); }
+
 static bool faults_of(const Row *r, const char *device, int draws, int only)
 {
     static Faults faults;
     char why[2000] = "";
     Test t = { 0 };
-    void *emu = exec_emu_open(device, why, sizeof why);
+    void *emu = open_device(device, why, sizeof why);
     bool ok = emu && prepare(&t, r, why, sizeof why);
     if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
     int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
@@ -538,7 +543,7 @@ static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *ref
 int main(int argc, char **argv)
 {
     int only = -1, draws = 6, fault = -1;
-    bool faults = false, ok = true;
+    bool faults = false, quick = false, ok = true;
     uint64_t first = 1, count = 0;
     char why[400];
     for (int k = 1; k < argc; k++) {
@@ -550,12 +555,15 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[k], "--faults", 8)) {
             faults = true;
             if (argv[k][8]) only = atoi(argv[k] + 9);
+        } else if (!strcmp(argv[k], "--quick")) {
+            quick = true;
         } else {
             fprintf(stderr, "tile_emu_hopper: what is %s?\n", argv[k]);
             return 2;
         }
     }
-    void *emu = exec_emu_open("emu_sm_90a", why, sizeof why);
+    const char *const devices[] = { quick ? "tcc_sm_90a" : "emu_sm_90a", quick ? "tcc_sm_80" : "emu_sm_80" };
+    void *emu = open_device(devices[0], why, sizeof why);
     if (!emu) {
         printf("SKIP: %s\n", why);
         return 77;
@@ -573,8 +581,7 @@ int main(int argc, char **argv)
         if (only >= 0 && k != only) continue;
         if (!faults) {
             if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws);
-        } else if (rows[k].faults)
-            ok &= faults_of(&rows[k], rows[k].portable ? "emu_sm_80" : "emu_sm_90a", draws, fault);
+        } else if (rows[k].faults) ok &= faults_of(&rows[k], devices[rows[k].portable], draws, fault);
     }
     exec_emu_close(emu);
     return !ok;

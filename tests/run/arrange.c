@@ -400,10 +400,10 @@ static int sized(Arranger *a, int tile, int n)
 
 static void sizes(Arranger *a)
 {
-    int most = a->work > 4e6 ? 2 : a->work > 1e6 ? 3 : 6;
+    int most = a->small || a->work > 4e6 ? 2 : a->work > 1e6 ? 3 : 6;
     int m = sized(a, a->shape[0], 1 + below(a, most)),
         n = sized(a, a->shape[1], 1 + below(a, a->axes > 1 ? (most + 1) / 2 : 2)),
-        k = sized(a, a->depth[0], ONE_OF(a, 1, 2, 3, 5));
+        k = sized(a, a->depth[0], a->small ? ONE_OF(a, 1, 2, 3, 3) : ONE_OF(a, 1, 2, 3, 5));
     snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d", m, n, k, 1 + below(a, 150));
     if (a->loose_bits) {
         /* what an operand's rounding moves, four times over, in ulp of each type of result */
@@ -414,12 +414,14 @@ static void sizes(Arranger *a)
     } else snprintf(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
 }
 
-void random_arrangement(uint64_t seed, RandomKernel *out)
+static void arrange(uint64_t seed, bool small, RandomKernel *out)
 {
-    static const int extents[] = { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72,
-        256 };
+    static const int extents[2][20] = {
+        { 64, 64, 64, 128, 128, 64, 128, 16, 32, 8, 24, 40, 48, 96, 1, 4, 5, 12, 72, 256 },
+        { 64, 64, 64, 64, 32, 64, 128, 16, 32, 8, 24, 40, 48, 16, 1, 4, 5, 12, 32, 16 },
+    };
     memset(out, 0, sizeof *out);
-    Arranger arranger = { .k = out, .random = { seed * 7 + 3 } }, *a = &arranger;
+    Arranger arranger = { .k = out, .random = { seed * 7 + 3 }, .small = small }, *a = &arranger;
     a->swift = chance(a, 35);
     a->tidy = a->swift || chance(a, 25);
     a->axes = ONE_OF(a, 0, 1, 1, 1, 2, 2, 2);
@@ -427,11 +429,12 @@ void random_arrangement(uint64_t seed, RandomKernel *out)
     if (a->swift) a->type = (Elem)ONE_OF(a, F16, F16, F16, BF16, BF16, E4M3, E4M3, E5M2, F32, I8, U8);
     a->extremes = chance(a, 33);
     a->products = 1 + below(a, 4);
-    const int n_extents = a->tidy ? 7 : (int)(sizeof extents / sizeof *extents);
-    for (int i = 0; i < 4; i++) a->shape[i] = extents[below(a, n_extents)];
+    const int n_extents = a->tidy ? 7 : 20;
+    for (int i = 0; i < 4; i++) a->shape[i] = extents[small][below(a, n_extents)];
     for (int i = 0; i < 2; i++)
-        a->depth[i] =
-            a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16) : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
+        a->depth[i] = small     ? ONE_OF(a, 16, 32, 32, 64)
+                      : a->tidy ? ONE_OF(a, 32, 64, 64, 64, 128, 16)
+                                : ONE_OF(a, 16, 16, 32, 32, 64, 64, 128, 8, 48);
     head(a);
     while (a->products > 0) stage(a, 0);
     outputs(a);
@@ -440,3 +443,6 @@ void random_arrangement(uint64_t seed, RandomKernel *out)
     parameters(a);
     sizes(a);
 }
+
+void random_arrangement(uint64_t seed, RandomKernel *out) { arrange(seed, false, out); }
+void random_small_arrangement(uint64_t seed, RandomKernel *out) { arrange(seed, true, out); }

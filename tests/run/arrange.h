@@ -44,6 +44,7 @@ typedef struct Arranger {
     bool extremes;
     /* whole tiles, windows as products have them: what the fast ways of a target are for */
     bool tidy;
+    bool small;     /* few and small tiles: for emulators, which take their time for each product */
     bool swift;     /* tidy, and of one type and one number of rows, as wgmma wants products */
     bool eighths;   /* products of fp8: some matrix units keep 14 bits of their sums */
     int loose_bits; /* of the narrowest type that a loose value was rounded to; 0: none */

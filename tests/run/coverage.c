@@ -9,10 +9,17 @@
 static const char hint_kind[] = "hint", cache_kind[] = "cache", function_kind[] = "prelude",
                   product_kind[] = "wgmma";
 
+static int *bucket(Coverage *c, const char *name, size_t n)
+{
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)name[i]) * 16777619u;
+    return &c->bucket[(h ^ h >> 16) % (sizeof c->bucket / sizeof *c->bucket)];
+}
+
 static Covered *find(Coverage *c, const char *name, size_t n)
 {
-    for (int i = 0; i < c->n; i++)
-        if (!strncmp(c->all[i].name, name, n) && !c->all[i].name[n]) return &c->all[i];
+    for (int i = *bucket(c, name, n); i; i = c->all[i - 1].next)
+        if (!strncmp(c->all[i - 1].name, name, n) && !c->all[i - 1].name[n]) return &c->all[i - 1];
     return NULL;
 }
 
@@ -26,7 +33,9 @@ static Covered *add(Coverage *c, const char *kind, const char *name, size_t n)
         if (!c->all) abort();
     }
     x = &c->all[c->n++];
-    *x = (Covered){ .kind = kind };
+    int *first = bucket(c, name, n);
+    *x = (Covered){ .kind = kind, .next = *first };
+    *first = c->n;
     snprintf(x->name, sizeof x->name, "%.*s", (int)n, name);
     return x;
 }

@@ -10,10 +10,11 @@ typedef struct Covered {
     const char *kind;
     uint64_t times;
     bool instruction;
+    int next; /* of its bucket, from 1 */
 } Covered;
 typedef struct Coverage {
     Covered *all;
-    int n, room;
+    int n, room, bucket[1024];
 } Coverage;
 
 void coverage_open(Coverage *);

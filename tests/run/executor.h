@@ -37,6 +37,9 @@ typedef struct Executor {
     const char *(*text)(const void *state); /* what was emitted for the last run; NULL: nothing is */
     void (*draw)(void *state, int order,
         int late); /* of an emulator: what is drawn in the next runs (tests/emu/emu.h) */
+    /* Of an executor that compiles quickly by a compiler that is not relied on: whether runs from now on use
+     * the one that is. NULL or false: there is only one */
+    bool (*thorough)(void *state, bool thorough);
 } Executor;
 
 /* All executors of this build, ended by one without a name. */

@@ -24,3 +24,5 @@ void random_product(uint64_t seed, RandomKernel *out);
 
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
+/* The same of few and small tiles. */
+void random_small_arrangement(uint64_t seed, RandomKernel *out);

@@ -32,14 +32,14 @@ typedef void MakeKernel(uint64_t, RandomKernel *);
 /* What a child tells its parent: which kernel it is at, how many it has done; and where the parent makes it
  * end. */
 typedef struct Progress {
-    volatile uint64_t at, to, ran, skipped;
+    volatile uint64_t at, to, ran, skipped, slips, foreign;
 } Progress;
 typedef struct Job {
     pid_t pid;
     int index;
     uint64_t from, to, seen;
     time_t begun;
-    bool late;
+    bool late, thorough;
 } Job;
 typedef struct Queue {
     const char *device, *save, *file, *list;
@@ -50,6 +50,8 @@ typedef struct Queue {
     Job job[MOST_JOBS];
     Progress *progress; /* shared; the last for the kernel that is made small */
     uint64_t ran, failed, skipped;
+    uint64_t slips;   /* failed in the quick way and not in the thorough one (executor.h) */
+    uint64_t foreign; /* not run: the quick way cannot compile them, and there is no other */
     Oracle oracle;
     RandomKernel kernel;
     Coverage coverage;
@@ -81,6 +83,20 @@ static void choose_order(const Queue *q, uint64_t seed, int draw)
             q->oracle.state, (int)ref_random_below(&r, 1024), (int)ref_random_below(&r, 64));
 }
 
+/* A failure of an executor's quick way counts only if the kernel also fails in the thorough one
+ * (executor.h). */
+static bool check(
+    Queue *q, const Job *j, const RandomKernel *k, uint64_t seed, bool both, char *why, size_t size)
+{
+    const Executor *e = q->oracle.executor;
+    if (e->thorough) e->thorough(q->oracle.state, j->thorough);
+    if (random_check(&q->oracle, k, seed, both, why, size)) return true;
+    if (j->thorough || !e->thorough || !e->thorough(q->oracle.state, true)) return false;
+    if (!random_check(&q->oracle, k, seed, both, why, size)) return false;
+    q->progress[j->index].slips++;
+    return true;
+}
+
 /* 0 right, 1 wrong, NO_DEVICE. What it prints goes to a file. k: runs in place of kernel number j->from. */
 static int child(Queue *q, const Job *j, const RandomKernel *k)
 {
@@ -99,17 +115,19 @@ static int child(Queue *q, const Job *j, const RandomKernel *k)
         bool ok = true;
         for (int draw = 0; ok && draw < q->draws; draw++) {
             choose_order(q, seed, draw);
-            ok = random_check(&q->oracle, kernel, seed, !draw && (q->both || seed % 4 == 0), why, sizeof why);
+            ok = check(q, j, kernel, seed, !draw && (q->both || seed % 4 == 0), why, sizeof why);
         }
         const char *(*text)(const void *) = q->oracle.executor->text;
-        if (text && list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
+        if (text && list && q->list) coverage_write(&q->coverage, list, kernel->text, text(q->oracle.state));
         if (!ok) {
             puts(why);
             fflush(NULL);
             return 1;
         }
-        p->skipped += !strncmp(why, "SKIP:", 5);
-        p->ran++;
+        bool foreign = !strncmp(why, "SKIP: TinyCC", 12);
+        p->skipped += !foreign && !strncmp(why, "SKIP:", 5);
+        p->foreign += foreign;
+        p->ran += !foreign;
     }
     if (q->fresh) oracle_close(&q->oracle);
     fflush(NULL);
@@ -122,7 +140,7 @@ static void begin(Queue *q, Job *j, const RandomKernel *k)
     fflush(NULL);
     p->at = j->seen = j->from;
     p->to = j->to;
-    p->ran = p->skipped = 0;
+    p->ran = p->skipped = p->slips = p->foreign = 0;
     j->late = false;
     j->begun = time(NULL);
     j->pid = fork();
@@ -180,18 +198,24 @@ static void kind_of(const char *what, char *out, size_t size)
     out[n] = 0;
 }
 
+/* Runs one kernel and waits for its end. */
+static void run_alone(Queue *q, uint64_t seed, const RandomKernel *k, bool thorough, char *what, size_t size)
+{
+    Job j = { .index = MOST_JOBS, .from = seed, .to = seed + 1, .thorough = thorough };
+    int status;
+    begin(q, &j, k);
+    while (waitpid(j.pid, &status, WNOHANG) == 0) {
+        watch(q, &j);
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+    describe(q, &j, status, what, size);
+}
+
 static bool fails_alike(const RandomKernel *k, void *user)
 {
     Alike *a = user;
-    Job j = { .index = MOST_JOBS, .from = a->seed, .to = a->seed + 1 };
     char what[1200], kind[200];
-    int status;
-    begin(a->q, &j, k);
-    while (waitpid(j.pid, &status, WNOHANG) == 0) {
-        watch(a->q, &j);
-        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
-    }
-    describe(a->q, &j, status, what, sizeof what);
+    run_alone(a->q, a->seed, k, false, what, sizeof what);
     kind_of(what, kind, sizeof kind);
     return *what && !strcmp(kind, a->kind);
 }
@@ -234,11 +258,16 @@ static bool end(Queue *q, Job *j, int status)
     if (used) coverage_read(&q->coverage, used), fclose(used);
     j->pid = 0;
     j->from = j->to;
+    q->slips += p->slips;
+    q->foreign += p->foreign;
     if (!*what) return true;
     q->ran++;
-    q->failed++;
-    report(q, p->at, what);
     j->from = p->at + 1;
+    if (!(WIFEXITED(status) && WEXITSTATUS(status) == 1) && !q->fresh && q->oracle.executor->thorough)
+        run_alone(q, p->at, NULL, true, what, sizeof what);
+    q->slips += !*what;
+    q->failed += *what != 0;
+    if (*what) report(q, p->at, what);
     return true;
 }
 
@@ -277,6 +306,8 @@ static int loop(Queue *q)
         }
         if (pid <= 0) nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
+    if (q->foreign) printf("%llu that TinyCC cannot compile were not run\n", (unsigned long long)q->foreign);
+    if (q->slips) printf("%llu failed only in the quick way\n", (unsigned long long)q->slips);
     printf("%llu kernels on %s from seed %llu, %llu failed, %llu larger than the device, %ld s\n",
         (unsigned long long)q->ran, q->device, (unsigned long long)q->first, (unsigned long long)q->failed,
         (unsigned long long)q->skipped, (long)(time(NULL) - from));
@@ -319,8 +350,8 @@ static bool take_option(Queue *q, const char *arg)
     static const struct {
         const char *name;
         MakeKernel *make;
-    } kinds[] = { { "arrangement", random_arrangement }, { "products", random_product },
-        { "kernel", random_kernel } };
+    } kinds[] = { { "arrangement", random_arrangement }, { "small", random_small_arrangement },
+        { "products", random_product }, { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);
