@@ -67,13 +67,25 @@ static bool is_type(const char *name)
     return dtype_parse(name, strlen(name), &d);
 }
 
-static bool is_dimension(const Node *kernel, const char *name)
+/* Does an axis of a tensor have this name as its extent? */
+static bool is_extent(const Node *kernel, const char *name)
 {
     for (uint32_t i = 0; kernel && i < kernel->kids[0]->n; i++) {
         const Node *p = kernel->kids[0]->kids[i];
         for (uint32_t k = 1; p->kind == N_PTENSOR && k < p->n; k++)
             if (p->kids[k]->kind == N_NAME && p->kids[k]->name == name) return true;
     }
+    return false;
+}
+
+static bool is_dimension(const Node *kernel, const char *name)
+{ return is_extent(kernel, name) && !program_is_scalar(kernel, name); }
+
+static bool is_tensor(const Node *kernel, const char *name)
+{
+    for (uint32_t i = 0; kernel && i < kernel->kids[0]->n; i++)
+        if (kernel->kids[0]->kids[i]->kind == N_PTENSOR && kernel->kids[0]->kids[i]->name == name)
+            return true;
     return false;
 }
 
@@ -117,7 +129,9 @@ static void unknown_name(Check *c, const Node *n)
     }
     Diag *d = fault(c, n->loc, "unknown name `%s`", n->name);
     if (c->in_extent) {
-        hint(c, d, "a dimension's name stands by itself in one of the tensors; else declare `const int`");
+        hint(c, d,
+            "a dimension's name stands by itself in one of the tensors; else declare a `const int` or an "
+            "integer scalar");
         return;
     }
     for (size_t i = 0; c->in_fn && d && i < c->ast->items.len; i++) {
@@ -133,6 +147,12 @@ static void unknown_name(Check *c, const Node *n)
 
 static void check_name(Check *c, const Node *n)
 {
+    if (c->in_extent && program_is_scalar(c->kernel, n->name)) return; /* it may stand further on */
+    if (c->in_extent && is_tensor(c->kernel, n->name)) {
+        hint(c, fault(c, n->loc, "`%s` is a tensor", n->name),
+            "an extent is made of dimensions, integer scalars and constants");
+        return;
+    }
     if (find(c, n->name) || is_dimension(c->kernel, n->name) || is_type(n->name) || !strcmp(n->name, "inf") ||
         !strcmp(n->name, "nan"))
         return;
@@ -235,6 +255,8 @@ static void check_call(Check *c, const Node *n)
         if (n->n != 1 || n->kids[0]->kind == N_ARG)
             fault(c, n->loc, "a cast takes one value: `%s(x)`", n->name);
     } else if (fn) check_fn_call(c, n, fn);
+    else if (b && c->in_extent && (!strcmp(n->name, "program_id") || !strcmp(n->name, "num_programs")))
+        fault(c, n->loc, "`%s` has no meaning in the extent of a tensor", n->name);
     else if (b) call_match(c->s, n, b, NULL, true, &args);
     else if (names_get(&c->ast->kernels, n->name))
         hint(c, fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name),
@@ -478,7 +500,10 @@ static void check_params(Check *c, const Node *params)
         if (p->kind == N_PCONST || p->kind == N_ERROR) continue;
         check_type_name(c, p->kids[0], false);
         declare(c, p->name, p->name_loc, false);
-        if (is_dimension(c->kernel, p->name))
+        DType d;
+        bool whole = p->kind == N_PSCALAR &&
+                     (!dtype_parse(p->kids[0]->name, strlen(p->kids[0]->name), &d) || dtype_is_int(d));
+        if (is_extent(c->kernel, p->name) && !whole)
             fault(c, p->name_loc, "`%s` is a dimension as well as a parameter", p->name);
         if (p->kind == N_PSCALAR) {
             check_expr(c, p->kids[1]);

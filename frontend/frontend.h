@@ -69,7 +69,8 @@ typedef struct FrontBinding {
 typedef struct FrontDim {
     const char *name; /* a dimension name, or NULL */
     const char
-        *text; /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
+        *text;   /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
+    int derived; /* an expression of dimensions or scalars: which of the kernel's derived extents; else -1 */
 } FrontDim;
 
 typedef struct FrontParam {
@@ -91,6 +92,9 @@ typedef struct FrontKernel {
     const FrontParam *params;
     int n_dims;
     const char *const *dims; /* dimension names in order of first appearance */
+    int n_derived;
+    const char *const
+        *derived; /* extents that a launch derives from the others, as FrontDim.text writes them */
     int n_keys;
     const char *const *keys; /* those of them that are tile extents: must be bound to lower the kernel */
     int grid_rank;
@@ -153,7 +157,8 @@ bool frontend_tune_config_with(
  * nothing else depends on it. NULL after diagnostics. The module verifies; `fn` functions are functions of
  * it, called by OP_CALL, unless they touch memory or print: those are expanded where they are called. */
 Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n, const char *target);
-/* The same with a body that does nothing: for what parameters, dimensions, grid and remap say. */
+/* The same with a body that does nothing: for what parameters, dimensions, extents, grid and remap say.
+ * Dimensions that are keys need not be bound. */
 Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, size_t n);
 
 /* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel

@@ -1,6 +1,7 @@
 /* lower.c: frontend_lower: a kernel's parameters, bindings, clauses and body. */
 #include <stdio.h>
 #include "frontend/lower.h"
+#include "ir/eval.h"
 #include "frontend/program.h"
 #include "ir/hints.h"
 
@@ -213,21 +214,43 @@ static int dim_named(Lower *l, const char *name)
     return ir_dim_new(l->func, name, extent);
 }
 
-static bool is_dimension_name(const Lower *l, const Node *n)
-{ return n->kind == N_NAME && !lower_scope_find(l, n->name); }
+/* Are the dimensions that an extent names bound, and are there no scalars in it? Then it is a constant. */
+static bool extent_is_known(const Lower *l, const Node *kernel, const Node *n)
+{
+    if (!n) return true;
+    if (n->kind == N_NAME && program_is_scalar(kernel, n->name)) return false;
+    for (int d = 0; n->kind == N_NAME && d < l->func->n_dims; d++)
+        if (l->func->dims[d].name && !strcmp(l->func->dims[d].name, n->name))
+            return l->func->dims[d].extent >= 0;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (!extent_is_known(l, kernel, n->kids[i])) return false;
+    return true;
+}
 
-static void bind_tensor(Lower *l, const Node *p)
+static int dim_derived(Lower *l, const char *text)
+{
+    for (int d = 0; d < l->func->n_dims; d++)
+        if (l->func->dims[d].text && !strcmp(l->func->dims[d].text, text)) return d;
+    return ir_dim_derive(l->func, text);
+}
+
+static void bind_tensor(Lower *l, const Node *kernel, const Node *p, const FrontParam *front)
 {
     int dims[TILE_MAX_RANK], rank = (int)p->n - 1;
     DType d = DT_F32;
     bool ok = param_type(l, p->kids[0], &d);
     for (int i = 0; i < rank; i++) {
         int64_t extent = 1;
-        if (is_dimension_name(l, p->kids[i + 1])) {
-            dims[i] = dim_named(l, p->kids[i + 1]->name);
+        const Node *n = p->kids[i + 1];
+        if (front->dims[i].name) {
+            dims[i] = dim_named(l, n->name);
             continue;
         }
-        ok &= lower_const_int(l, p->kids[i + 1], "the extent of a tensor", 0, INT64_MAX, &extent);
+        if (front->dims[i].derived >= 0 && !extent_is_known(l, kernel, n)) {
+            dims[i] = dim_derived(l, front->dims[i].text);
+            continue;
+        }
+        ok &= lower_const_int(l, n, "the extent of a tensor", 0, INT64_MAX, &extent);
         dims[i] = ir_dim_new(l->func, NULL, extent);
     }
     ParamKind kind = p->op == IO_IN ? PARAM_IN : p->op == IO_OUT ? PARAM_OUT : PARAM_INOUT;
@@ -253,15 +276,14 @@ static void bind_scalar(Lower *l, const Node *p)
     };
 }
 
-static void bind_params(Lower *l, const Node *params)
+static void bind_params(Lower *l, const Node *kernel, const FrontKernel *front)
 {
+    const Node *params = kernel->kids[0];
     l->params = arena_array(&l->s->arena, KParam, params->n + 1);
     /* Dimension names first, so that an extent like 2*N may stand before N. */
-    for (uint32_t i = 0; i < params->n; i++)
-        for (uint32_t k = 1; params->kids[i]->kind == N_PTENSOR && k < params->kids[i]->n; k++)
-            if (is_dimension_name(l, params->kids[i]->kids[k])) dim_named(l, params->kids[i]->kids[k]->name);
+    for (int d = 0; d < front->n_dims; d++) dim_named(l, front->dims[d]);
     for (uint32_t i = 0; i < params->n; i++) {
-        if (params->kids[i]->kind == N_PTENSOR) bind_tensor(l, params->kids[i]);
+        if (params->kids[i]->kind == N_PTENSOR) bind_tensor(l, kernel, params->kids[i], &front->params[i]);
         else if (params->kids[i]->kind == N_PSCALAR) bind_scalar(l, params->kids[i]);
     }
     for (int i = 0; i < l->n_params; i++) l->params[i].dims = l->func->params[i].dims;
@@ -300,6 +322,33 @@ static const Node *find_clause(const Node *kernel, const char *name)
     for (uint32_t i = 0; i < clauses->n; i++)
         if (!strcmp(clauses->kids[i]->name, name)) return clauses->kids[i];
     return NULL;
+}
+
+/* The expressions of the extents that the launch derives, in the order of their dimensions. */
+static void lower_extents(Lower *l, const Node *params, const FrontKernel *front)
+{
+    Value *values[EVAL_MAX_RESULTS];
+    int n = 0;
+    for (int d = 0; d < l->func->n_dims; d++) n += l->func->dims[d].text != NULL;
+    if (!n) return;
+    n = 0;
+    Block *b = ir_block_new(l->func, NULL);
+    add_param_args(l, b);
+    enter_block(l, b, 0);
+    l->in_clause = true;
+    for (int d = 0; d < l->func->n_dims; d++) {
+        const Node *found = NULL;
+        for (uint32_t i = 0; i < params->n && l->func->dims[d].text; i++)
+            for (int a = 0; a < front->params[i].rank && !found; a++)
+                if (front->params[i].dims[a].derived >= 0 &&
+                    !strcmp(front->params[i].dims[a].text, l->func->dims[d].text))
+                    found = params->kids[i]->kids[a + 1];
+        Value *v = found ? lower_index_value(l, found, "the extent of a tensor") : NULL;
+        if (v) values[n++] = v;
+    }
+    l->in_clause = false;
+    ir_build(&l->b, OP_YIELD, values, n, NO_ATTRS, NULL, 0);
+    l->func->extents = b;
 }
 
 static void lower_grid(Lower *l, const Node *clause)
@@ -539,13 +588,15 @@ static Module *lower_kernel(
     Scope globals, params;
     begin(&l, name, &globals);
     l.func->loc = kernel->name_loc;
-    if (!keys_bound(&l, k)) return NULL;
+    if (with_body && !keys_bound(&l, k)) return NULL;
     lower_globals(&l);
     lower_scope_push(&l, &params);
     bind_consts(&l, kernel->kids[0]);
     Frame frame = lower_frame_new(kernel, true);
     l.frame = &frame;
-    bind_params(&l, kernel->kids[0]);
+    bind_params(&l, kernel, k);
+    if (s->n_errors > errors) return NULL;
+    lower_extents(&l, kernel->kids[0], k);
     if (s->n_errors > errors) return NULL;
     const Node *grid = find_clause(kernel, "grid"), *remap = find_clause(kernel, "remap");
     if (grid) lower_grid(&l, grid);

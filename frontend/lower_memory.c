@@ -57,7 +57,9 @@ static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
                           lower_binder(l), d->name)
                     : NULL,
             "`:` makes the extent `%s` a tile extent, which must be known at compile time",
-            d->name ? d->name : "?");
+            d->name   ? d->name
+            : d->text ? d->text
+                      : "?");
         return false;
     }
     if (d->extent < 1) return lower_no_elements(l, a->loc, d->extent);

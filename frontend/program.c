@@ -2,6 +2,7 @@
  * tile extents. */
 #include <stdio.h>
 #include <stdlib.h>
+#include "ir/eval.h"
 #include "ir/hints.h"
 #include "frontend/lower.h"
 #include "frontend/parse.h"
@@ -270,12 +271,7 @@ static void walk(Keys *k, const Node *n, const Env *env)
 static void find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
     Keys k = { s, ast, info, &ast->program->steps, 0, 0 };
-    const Node *params = info->node->kids[0];
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
-    /* An extent that is no plain name is computed at compile time. */
-    for (uint32_t i = 0; i < params->n; i++)
-        for (uint32_t j = 1; params->kids[i]->kind == N_PTENSOR && j < params->kids[i]->n; j++)
-            if (params->kids[i]->kids[j]->kind != N_NAME) demand_here(&k, params->kids[i]->kids[j], NULL);
     walk(&k, info->node->kids[2], NULL);
     if (*k.steps > LIMIT_WALK)
         diag_error(s, info->k.loc, "kernel `%s` is too large, or the functions it calls expand too far",
@@ -311,6 +307,30 @@ static bool is_const_param(const Node *kernel, const char *name)
 static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
 { return is_const_param(kernel, name) || names_get(&ast->consts, name) != NULL; }
 
+bool program_is_scalar(const Node *kernel, const char *name)
+{
+    for (uint32_t i = 0; i < kernel->kids[0]->n; i++) {
+        const Node *p = kernel->kids[0]->kids[i];
+        if (p->kind == N_PSCALAR && p->name == name) return true;
+    }
+    return false;
+}
+
+/* Does the expression of an extent name a dimension or a scalar, which only a launch knows? */
+static bool from_launch(const Ast *ast, const Node *kernel, const Node *n)
+{
+    if (!n) return false;
+    if (n->kind == N_NAME) {
+        DType d;
+        bool word =
+            dtype_parse(n->name, strlen(n->name), &d) || !strcmp(n->name, "inf") || !strcmp(n->name, "nan");
+        return program_is_scalar(kernel, n->name) || (!is_const_name(ast, kernel, n->name) && !word);
+    }
+    for (uint32_t i = 0; i < n->n; i++)
+        if (from_launch(ast, kernel, n->kids[i])) return true;
+    return false;
+}
+
 static const char *source_text(Session *s, Loc loc)
 {
     const Source *src = diag_source(s, loc.file);
@@ -331,6 +351,26 @@ static void dim_text(Session *s, const Ast *ast, const Node *kernel, Lower *eval
     for (uint32_t i = 0; i < n->n; i++) dim_text(s, ast, kernel, eval, n->kids[i], text, at, whole, out);
 }
 
+/* Without comments, and with one blank for any white space: the text stands in messages and headers. */
+static const char *on_one_line(Session *s, const char *text)
+{
+    Text out;
+    text_init(&out, &s->arena);
+    while (*text) {
+        size_t blank = strspn(text, " \t\r\n"), skip = blank;
+        if (text[0] == '/' && text[1] == '/') skip = strcspn(text, "\n");
+        if (text[0] == '/' && text[1] == '*') {
+            const char *end = strstr(text + 2, "*/");
+            skip = end ? (size_t)(end - text) + 2 : strlen(text);
+        }
+        if (!skip) text_putc(&out, *text++);
+        else if (out.len && out.data[out.len - 1] != ' ') text_putc(&out, ' ');
+        text += skip;
+    }
+    while (out.len && out.data[out.len - 1] == ' ') out.len--;
+    return session_intern(s, out.len ? out.data : "", out.len);
+}
+
 static const char *dim_as_written(Session *s, const Ast *ast, const Node *kernel, Lower *eval, const Node *n)
 {
     const char *text = source_text(s, n->loc);
@@ -340,7 +380,7 @@ static const char *dim_as_written(Session *s, const Ast *ast, const Node *kernel
     if (!*text) return text;
     dim_text(s, ast, kernel, eval, n, text, &at, n->loc, &out);
     text_puts(&out, text + (at - n->loc.begin));
-    return session_intern(s, out.data, out.len);
+    return on_one_line(s, out.data);
 }
 
 static void add_dimension(Session *s, KernelInfo *info, const char *name, const char **dims)
@@ -350,13 +390,39 @@ static void add_dimension(Session *s, KernelInfo *info, const char *name, const 
     dims[info->k.n_dims++] = name;
 }
 
+/* The number of a derived extent; equal texts are one. */
+static int add_derived(KernelInfo *info, const char *text, const char **derived)
+{
+    for (int d = 0; d < info->k.n_derived; d++)
+        if (derived[d] == text) return d;
+    derived[info->k.n_derived] = text;
+    return info->k.n_derived++;
+}
+
+static void describe_dims(Session *s, const Ast *ast, KernelInfo *info, Lower *eval, const Node *p,
+    FrontParam *f, const char **dims, const char **derived)
+{
+    for (uint32_t d = 1; d < p->n && f->rank < TILE_MAX_RANK; d++, f->rank++) {
+        const Node *n = p->kids[d];
+        FrontDim *dim = &f->dims[f->rank];
+        bool launch = from_launch(ast, info->node, n);
+        *dim = (FrontDim){ .text = dim_as_written(s, ast, info->node, eval, n), .derived = -1 };
+        if (launch && n->kind == N_NAME && !program_is_scalar(info->node, n->name)) {
+            dim->name = n->name;
+            add_dimension(s, info, n->name, dims);
+        } else if (launch) dim->derived = add_derived(info, dim->text, derived);
+    }
+}
+
 static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower *eval)
 {
     const Node *params = info->node->kids[0];
     FrontParam *out = arena_array(&s->arena, FrontParam, params->n + 1);
     const char **dims = arena_array(&s->arena, const char *, params->n *TILE_MAX_RANK + 1);
+    const char **derived = arena_array(&s->arena, const char *, params->n *TILE_MAX_RANK + 1);
     info->k.params = out;
     info->k.dims = dims;
+    info->k.derived = derived;
     info->k.n_params = (int)params->n;
     for (uint32_t i = 0; i < params->n; i++) {
         const Node *p = params->kids[i];
@@ -367,12 +433,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
         f->type_known = dtype_parse(f->type_name, strlen(f->type_name), &f->dtype);
         if (p->kind == N_PTENSOR) {
             f->kind = p->op == IO_IN ? FRONT_IN : p->op == IO_OUT ? FRONT_OUT : FRONT_INOUT;
-            for (uint32_t d = 1; d < p->n && f->rank < TILE_MAX_RANK; d++, f->rank++) {
-                f->dims[f->rank].text = dim_as_written(s, ast, info->node, eval, p->kids[d]);
-                if (p->kids[d]->kind != N_NAME || is_const_name(ast, info->node, p->kids[d]->name)) continue;
-                f->dims[f->rank].name = p->kids[d]->name;
-                add_dimension(s, info, p->kids[d]->name, dims);
-            }
+            describe_dims(s, ast, info, eval, p, f, dims, derived);
         } else {
             f->kind = p->kind == N_PSCALAR            ? FRONT_SCALAR
                       : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE
@@ -380,6 +441,10 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
             if (p->kind == N_PCONST) f->default_value = lower_eval_param(eval, p);
         }
     }
+    if (info->k.n_derived > EVAL_MAX_RESULTS)
+        diag_error(s, info->k.loc,
+            "the tensors of kernel `%s` have more than %d extents that a launch derives", info->k.name,
+            EVAL_MAX_RESULTS);
     /* Scalars last: their types and defaults may name consts that stand after them. */
     for (uint32_t i = 0; i < params->n; i++)
         if (params->kids[i]->kind == N_PSCALAR)

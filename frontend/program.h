@@ -7,6 +7,8 @@ typedef struct Lower Lower;
 /* Fills ast->program; errors in domain values and defaults are reported. */
 void program_build(Ast *);
 const Node *program_kernel_node(const Ast *, const FrontKernel *);
+/* Is it the name of one of the kernel's scalar parameters? Then it is no dimension. */
+bool program_is_scalar(const Node *kernel, const char *name);
 /* Where dimension `name` is first used as a tile extent, or NULL. */
 Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
 

@@ -255,6 +255,7 @@ Module *ir_clone_module(const Module *m)
         g->body = clone_block(g, f->body, &map);
         g->grid = clone_block(g, f->grid, &map);
         g->remap = clone_block(g, f->remap, &map);
+        g->extents = clone_block(g, f->extents, &map);
     }
     return c;
 }

@@ -4,7 +4,7 @@
 
 /* Instructions beside the operations of the IR. */
 enum { EV_MOVE = OP_COUNT, EV_JUMP, EV_JUMP_IF_NOT, EV_LINEAR, EV_SCALAR, EV_LOOP, EV_CHECK_STEP, EV_COUNT };
-enum { MAX_REGS = 1024, MAX_CODE = 8192, MAX_ROUNDS = 1 << 20, MAX_RESULTS = 8 };
+enum { MAX_REGS = 1024, MAX_CODE = 8192, MAX_ROUNDS = 1 << 20, MAX_RESULTS = EVAL_MAX_RESULTS };
 
 typedef struct EvalInstr {
     uint16_t op, dst, a, b, c;
@@ -20,7 +20,7 @@ struct EvalCode {
     uint16_t results[MAX_RESULTS];
     EvalInstr code[];
 };
-enum { MAGIC = 0x65766131 };
+enum { MAGIC = 0x65766132 };
 
 /* --- compile ----------------------------------------------------------------------------------------- */
 
@@ -238,7 +238,7 @@ EvalCode *eval_compile(Arena *arena, const Func *f, const Block *b, const char *
     compile_block(c, b);
     const Instr *y = b->last;
     if (!c->why && (!y || y->op != OP_YIELD || y->n_operands > MAX_RESULTS))
-        refuse(c, "the block does not yield up to 8 values");
+        refuse(c, "the block does not yield up to 64 values");
     uint16_t results[MAX_RESULTS] = { 0 };
     for (int k = 0; !c->why && k < y->n_operands; k++) results[k] = reg_of(c, ir_operand(y, k));
     *why = c->why;

@@ -1,5 +1,5 @@
-/* eval.h: computes the scalar blocks of a kernel (grid, remap) on the host. A block is compiled once to a
- * flat program of a few instructions; running it allocates nothing, touches no IR and may happen on any
+/* eval.h: computes the scalar blocks of a kernel (grid, remap, extents) on the host. A block is compiled once
+ * to a flat program of a few instructions; running it allocates nothing, touches no IR and may happen on any
  * number of threads at once.
  *
  *     EvalCode *grid = eval_compile(arena, func, func->grid, &why);       once
@@ -10,6 +10,7 @@
 #include "ir/scalar.h"
 
 typedef struct EvalCode EvalCode;
+enum { EVAL_MAX_RESULTS = 64 };
 
 /* What the launch knows. Arrays are indexed as in the Func that was compiled; those it does not use may be
  * NULL. */

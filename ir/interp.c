@@ -289,7 +289,7 @@ void interp_block(Interp *in, const Block *b)
 static const char *dim_name(Interp *in, int k)
 {
     const Dim *d = &in->kernel->dims[k];
-    return d->name ? d->name : arena_printf(&in->s->arena, "#%d", k);
+    return d->name ? d->name : d->text ? d->text : arena_printf(&in->s->arena, "#%d", k);
 }
 
 static void bind_dims(Interp *in)
@@ -369,6 +369,23 @@ static void bind_args(Interp *in, const Block *b, int from)
     }
 }
 
+/* The extents that the launch derives are those that the tensors have. */
+static void check_extents(Interp *in)
+{
+    const Func *f = in->kernel;
+    if (!f->extents) return;
+    bind_args(in, f->extents, 0);
+    interp_block(in, f->extents);
+    for (int k = 0; k < f->n_dims; k++) {
+        const Value *v = ir_dim_value(f, k);
+        const Dim *d = &f->dims[k];
+        int64_t wanted = v ? interp_value(in, v)->i : in->dims[k];
+        if (wanted != in->dims[k])
+            interp_stop(in, f->params[d->param].loc, "axis %d of %s (%s) has %lld elements, not %lld",
+                d->axis, f->params[d->param].name, d->text, (long long)in->dims[k], (long long)wanted);
+    }
+}
+
 static void find_grid(Interp *in)
 {
     const Func *f = in->kernel;
@@ -405,6 +422,7 @@ static void run_programs(Interp *in)
     bind_dims(in);
     for (int p = 0; p < in->kernel->n_params; p++)
         if (in->kernel->params[p].type->kind == TYPE_TENSOR) check_tensor(in, p);
+    check_extents(in);
     find_grid(in);
     bind_args(in, in->kernel->body, 0);
     if (in->kernel->remap) bind_args(in, in->kernel->remap, 1);

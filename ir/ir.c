@@ -185,6 +185,22 @@ int ir_dim_new(Func *f, const char *name, int64_t extent)
     return f->n_dims++;
 }
 
+int ir_dim_derive(Func *f, const char *text)
+{
+    int d = ir_dim_new(f, NULL, -1);
+    f->dims[d].text = session_intern(f->module->session, text, strlen(text));
+    return d;
+}
+
+Value *ir_dim_value(const Func *f, int dim)
+{
+    int n = 0;
+    if (dim < 0 || dim >= f->n_dims || !f->dims[dim].text || !f->extents) return NULL;
+    for (int d = 0; d < dim; d++) n += f->dims[d].text != NULL;
+    const Instr *y = ir_terminator(f->extents);
+    return y && n < y->n_operands ? ir_operand(y, n) : NULL;
+}
+
 void ir_dim_promise(Dim *d, int64_t div)
 {
     if (d->extent < 0 && d->div < div) d->div = div;

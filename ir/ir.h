@@ -148,9 +148,11 @@ typedef struct Param {
     Loc loc;
 } Param;
 
-/* A dimension symbol. Constants in a shape are anonymous symbols (name NULL) of known extent. */
+/* A dimension symbol. Constants in a shape are anonymous symbols (name NULL) of known extent, extents that a
+ * launch derives from others are anonymous symbols with a text: the expression as written, which Func.extents
+ * computes, though the extent may be known. The launch checks that a tensor has the derived extent. */
 typedef struct Dim {
-    const char *name;
+    const char *name, *text;
     int64_t extent;  /* -1: known at launch only */
     int64_t div;     /* a divisor of the extent, at least 1 */
     int param, axis; /* where the launch reads it */
@@ -174,10 +176,11 @@ struct Func {
     int n_params;
     Dim *dims;
     int n_dims;
-    Block *body;   /* args: one value a parameter */
-    Block *grid;   /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
-    Block *remap;  /* or NULL. args: the linear id, then as body; yields the linear id to run */
-    bool permutes; /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
+    Block *body;    /* args: one value a parameter */
+    Block *grid;    /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
+    Block *remap;   /* or NULL. args: the linear id, then as body; yields the linear id to run */
+    Block *extents; /* NULL without derived dimensions. args as body; yields the index of each, in order */
+    bool permutes;  /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
     const Type **results;
     int n_results; /* device functions */
     Hints hints;
@@ -206,6 +209,9 @@ Value *ir_block_arg(Block *, const Type *, const char *name); /* appends an argu
  * body. */
 Value *ir_param_new(Func *, const char *name, ParamKind, const Type *, const int *dims);
 int ir_dim_new(Func *, const char *name, int64_t extent); /* returns the index */
+int ir_dim_derive(Func *, const char *text);              /* the same for a derived dimension */
+/* What Func.extents yields for a dimension; NULL: it is not derived. */
+Value *ir_dim_value(const Func *, int dim);
 /* The launch promises that the extent is a multiple of `div`, a power of two. Of a known extent the number
  * itself says more. */
 void ir_dim_promise(Dim *, int64_t div);

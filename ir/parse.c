@@ -797,9 +797,11 @@ static void func_dim(Parser *p)
         for (int k = 0; k < f->n_dims; k++)
             if (f->dims[k].name == n) fail(p, loc, "the dimension %s is declared twice", n);
     }
+    const char *text = !n && accept_name(p, "derived") ? string(p) : NULL;
     int64_t extent = accept(p, '=') ? integer_in(p, 0, INT64_MAX, "the extent") : -1;
     if (p->failed) return;
     int index = ir_dim_new(f, n, extent);
+    if (text) f->dims[index].text = session_intern(p->s, text, strlen(text));
     Dim *d = &f->dims[index];
     if (accept_name(p, "div")) d->div = integer(p, false);
     if (accept_name(p, "at")) {
@@ -927,14 +929,15 @@ static void func_item(Parser *p, bool *has_body)
     else if (accept_name(p, "result")) func_results(p);
     else if (accept_name(p, "grid")) region(p, &f->grid, "the grid");
     else if (accept_name(p, "remap")) region(p, &f->remap, "the remap");
+    else if (accept_name(p, "extents")) region(p, &f->extents, "the block of extents");
     else if (accept_name(p, "body")) {
         if (*has_body) fail(p, loc, "the body is given twice");
         *has_body = true;
         block(p, f->body);
     } else
         fail(p, loc,
-            "expected spec, fits32, extents31, permutes, hint, dim, a parameter, result, grid, remap or "
-            "body, found %s",
+            "expected spec, fits32, extents31, permutes, hint, dim, a parameter, result, grid, remap, "
+            "extents or body, found %s",
             found(p));
 }
 

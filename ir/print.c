@@ -319,6 +319,10 @@ static void print_func_dims(Printer *p)
         const Dim *d = &p->func->dims[k];
         text_puts(p->out, "  dim ");
         print_dim(p, k);
+        if (d->text) {
+            text_puts(p->out, " derived ");
+            print_string(p->out, d->text);
+        }
         if (d->extent >= 0) text_printf(p->out, " = %lld", (long long)d->extent);
         if (d->div != (d->extent > 0 ? d->extent : 1)) text_printf(p->out, " div %lld", (long long)d->div);
         if (d->param >= 0) text_printf(p->out, " at %d:%d", d->param, d->axis);
@@ -431,6 +435,7 @@ static void print_func(Printer *p, const Func *f)
     if (f->n_results) text_putc(p->out, '\n');
     print_region(p, "grid", f->grid, true);
     print_region(p, "remap", f->remap, true);
+    print_region(p, "extents", f->extents, true);
     print_region(p, "body", f->body, false);
     text_puts(p->out, "}\n");
 }

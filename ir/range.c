@@ -355,6 +355,18 @@ static RangeInfo of_arg(Ranges *r, const Value *v, int depth)
     return loop->op == OP_WHILE ? of_counter(r, loop, v, depth) : whole(v);
 }
 
+/* The launch has compared a derived extent with the value of its expression. */
+static RangeInfo of_dim(Ranges *r, int dim, int depth)
+{
+    RangeInfo d = range_of_dim(r->func, dim);
+    const Value *derived = ir_dim_value(r->func, dim);
+    if (!derived) return d;
+    RangeInfo e = get(r, derived, depth);
+    d = meet(d, e);
+    if (e.div > d.div && d.div > 0 && e.div % d.div == 0) d.div = e.div;
+    return d;
+}
+
 static RangeInfo of_result(Ranges *r, const Value *v, int depth)
 {
     const Instr *i = v->def;
@@ -362,7 +374,7 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     int64_t c;
     switch ((int)i->op) {
     case OP_CONST: return ir_is_const(v, &c) ? constant(c) : all;
-    case OP_DIM: return range_of_dim(r->func, (int)ir_attr_int(i, ATTR_DIM, -1));
+    case OP_DIM: return of_dim(r, (int)ir_attr_int(i, ATTR_DIM, -1), depth);
     case OP_STRIDE: return of_stride(r->func, i);
     case OP_PROGRAM_ID:
     case OP_PROGRAM_COORD:
@@ -479,6 +491,7 @@ Ranges *ranges_new(const Func *f)
         if (r->axes == 1) r->total = r->grid[0];
     }
     if (f->remap) sweep(r, f->remap);
+    if (f->extents) sweep(r, f->extents);
     sweep(r, f->body);
     return r;
 }

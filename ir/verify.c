@@ -18,7 +18,7 @@
 #include "ir/scalar.h"
 #include "ir/text.h"
 
-typedef enum Place { IN_BODY, IN_GRID, IN_REMAP, IN_COMBINE } Place;
+typedef enum Place { IN_BODY, IN_GRID, IN_REMAP, IN_COMBINE, IN_EXTENTS } Place;
 
 typedef struct Verifier {
     Session *s;
@@ -75,7 +75,9 @@ static void check_dim(Verifier *v, int k)
         BREACH_IF(d->name && f->dims[j].name && !strcmp(d->name, f->dims[j].name), NULL,
             "two dimensions are named %s", d->name);
     BREACH_IF(d->extent < -1, NULL, "the extent of dimension %s is %lld", name, (long long)d->extent);
-    BREACH_IF(!d->name && d->extent < 0, NULL, "the dimension %s has neither name nor extent", name);
+    BREACH_IF(d->text && d->name, NULL, "the dimension %s is derived and has a name", name);
+    BREACH_IF(
+        !d->name && !d->text && d->extent < 0, NULL, "the dimension %s has neither name nor extent", name);
     BREACH_IF(d->div < 1 || (d->extent > 0 && d->extent % d->div), NULL,
         "the divisor of dimension %s is %lld", name, (long long)d->div);
     if (d->param < 0) {
@@ -115,7 +117,10 @@ static void check_param(Verifier *v, int k)
     }
 }
 
-static void check_launch_block(Verifier *v, const Block *b, const char *what, int own_args)
+/* A block that the launch evaluates: the kernel's arguments behind `own_args` of its own, and from `least` to
+ * `most` indices as its values. */
+static void check_launch_block(
+    Verifier *v, const Block *b, const char *what, int own_args, int least, int most)
 {
     const Func *f = v->func;
     BREACH_IF(b->n_args != f->n_params + own_args, NULL, "the %s has %d arguments, must be %d", what,
@@ -127,9 +132,8 @@ static void check_launch_block(Verifier *v, const Block *b, const char *what, in
     }
     const Instr *y = b->last;
     if (!y || y->op != OP_YIELD) return; /* reported with the block */
-    int most = own_args ? 1 : 3;
-    BREACH_IF(y->n_operands < 1 || y->n_operands > most, y, "the %s yields %d values, must be 1%s", what,
-        y->n_operands, own_args ? "" : " to 3");
+    BREACH_IF(y->n_operands < least || y->n_operands > most, y, "the %s yields %d values, must be %d%s", what,
+        y->n_operands, least, least == most ? "" : arena_printf(&v->s->arena, " to %d", most));
     for (int k = 0; k < y->n_operands; k++)
         BREACH_IF(ir_operand(y, k)->type != type_scalar(v->s, DT_INDEX), y, "the %s yields %s, must be index",
             what, type_string(v->s, ir_operand(y, k)->type));
@@ -343,7 +347,8 @@ static void check_launch_value(Verifier *v, const Instr *i)
 
 static void check_place(Verifier *v, const Instr *i, Place place)
 {
-    static const char *const names[] = { "the body", "the grid", "the remap", "a combining block" };
+    static const char *const names[] = { "the body", "the grid", "the remap", "a combining block",
+        "the extents" };
     if (place == IN_BODY) return;
     if (place == IN_COMBINE) { /* straight-line, so that it can be run on many elements at once */
         BREACH_IF(i->op != OP_CONST && i->op != OP_YIELD && !(op_info[i->op].flags & OPF_ELEM), i,
@@ -353,8 +358,12 @@ static void check_place(Verifier *v, const Instr *i, Place place)
         i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || (op_info[i->op].flags & OPF_TERM);
     BREACH_IF(!control && !(op_info[i->op].flags & OPF_PURE), i, "%s does not belong in %s",
         op_info[i->op].name, names[place]);
-    BREACH_IF(i->op == OP_PROGRAM_ID || (place == IN_GRID && i->op == OP_NUM_PROGRAMS), i,
-        "%s does not belong in %s", op_info[i->op].name, names[place]);
+    BREACH_IF(i->op == OP_PROGRAM_ID || (place != IN_REMAP && i->op == OP_NUM_PROGRAMS) ||
+                  (place == IN_EXTENTS && i->op == OP_STRIDE),
+        i, "%s does not belong in %s", op_info[i->op].name, names[place]);
+    BREACH_IF(
+        place == IN_EXTENTS && i->op == OP_DIM && ir_dim_value(v->func, (int)ir_attr_int(i, ATTR_DIM, -1)), i,
+        "the extents depend on one that is derived");
     for (int k = 0; k < i->n_results; k++)
         BREACH_IF(i->results[k].type->kind != TYPE_SCALAR, i, "%s computes scalars only, not %s",
             names[place], type_string(v->s, i->results[k].type));
@@ -547,6 +556,19 @@ static void check_return(Verifier *v)
             type_string(v->s, ir_operand(r, k)->type), type_string(v->s, f->results[k]));
 }
 
+/* The block of extents yields one value for each derived dimension. */
+static void check_extents(Verifier *v)
+{
+    const Func *f = v->func;
+    int derived = 0;
+    for (int k = 0; k < f->n_dims; k++) derived += f->dims[k].text != NULL;
+    BREACH_IF(derived && !f->extents, NULL, "a dimension is derived, and there is no block of extents");
+    BREACH_IF(!derived && f->extents, NULL, "there is a block of extents, and no dimension is derived");
+    if (!f->extents) return;
+    check_block(v, f->extents, OP_YIELD, IN_EXTENTS, 0);
+    if (v->ok) check_launch_block(v, f->extents, "block of extents", 0, derived, derived);
+}
+
 static void check_func(Verifier *v)
 {
     const Func *f = v->func;
@@ -554,7 +576,7 @@ static void check_func(Verifier *v)
     BREACH_IF(ir_func_find(v->module, f->name) != f, NULL, "two functions are named %s", f->name);
     BREACH_IF(f->is_kernel && f->n_results, NULL, "a kernel returns nothing");
     BREACH_IF(f->is_kernel && !f->grid, NULL, "a kernel needs a grid");
-    BREACH_IF(!f->is_kernel && (f->grid || f->remap), NULL, "a device function has no grid");
+    BREACH_IF(!f->is_kernel && (f->grid || f->remap || f->extents), NULL, "a device function has no grid");
     BREACH_IF(f->body->n_args != f->n_params, NULL, "the body has %d arguments, but there are %d parameters",
         f->body->n_args, f->n_params);
     for (int k = 0; k < f->n_params; k++) {
@@ -566,7 +588,8 @@ static void check_func(Verifier *v)
     if (!v->ok) return;
     int n = number_block(f->body, 1);
     if (f->grid) n = number_block(f->grid, n);
-    if (f->remap) number_block(f->remap, n);
+    if (f->remap) n = number_block(f->remap, n);
+    if (f->extents) number_block(f->extents, n);
     check_block(v, f->body, OP_RETURN, IN_BODY, 0);
     if (v->ok) check_return(v);
     if (v->ok) check_barriers(v);
@@ -575,12 +598,13 @@ static void check_func(Verifier *v)
     if (v->ok) check_roles(v);
     if (f->grid) {
         check_block(v, f->grid, OP_YIELD, IN_GRID, 0);
-        if (v->ok) check_launch_block(v, f->grid, "grid", 0);
+        if (v->ok) check_launch_block(v, f->grid, "grid", 0, 1, 3);
     }
     if (f->remap) {
         check_block(v, f->remap, OP_YIELD, IN_REMAP, 0);
-        if (v->ok) check_launch_block(v, f->remap, "remap", 1);
+        if (v->ok) check_launch_block(v, f->remap, "remap", 1, 1, 1);
     }
+    check_extents(v);
 }
 
 bool ir_verify(Module *m)

@@ -30,13 +30,6 @@ Facts *facts_new(Arena *a, const Func *f)
 
 RangeInfo value_range(Facts *k, Value *v) { return range_of(k->ranges, v); }
 
-static Value *grid_extent(const Facts *k, int64_t axis)
-{
-    const Block *g = k->func->grid;
-    const Instr *end = g ? ir_terminator(g) : NULL;
-    return end && axis >= 0 && axis < end->n_operands ? ir_operand(end, (int)axis) : NULL;
-}
-
 /* --- forms ------------------------------------------------------------------------------------------- */
 
 /* One value for all that name the same thing of the launch, in whichever block it stands. */
@@ -56,7 +49,7 @@ static Value *canonical(Facts *k, Value *v)
             break;
         case OP_PROGRAM_ID:
         case OP_NUM_PROGRAMS: l.a = ir_attr_int(v->def, ATTR_AXIS, 0); break;
-        default: return v;
+        default: return extent_like(k->func, v);
         }
     }
     for (size_t n = 0; n < k->leaves.len; n++) {
@@ -146,7 +139,7 @@ bool at_least_one(Facts *k, Value *v)
 {
     if (value_range(k, v).lo >= 1) return true;
     for (int a = 0; a < 3; a++) {
-        Value *g = grid_extent(k, a);
+        Value *g = grid_extent(k->func, a);
         if (g && canonical(k, g) == canonical(k, v)) return true;
     }
     return false;
@@ -430,13 +423,11 @@ static bool by_term(Facts *k, const Affine *a, int n, int depth)
     if (!i)
         return v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 &&
                by_loop(k, a, n, v->block->parent, depth);
+    g = extent_expression(k->func, i);
     switch ((int)i->op) {
-    case OP_PROGRAM_ID:
-        g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0));
-        return up && g && by_value(k, a, n, 1, g, -1, depth);
+    case OP_PROGRAM_ID: return up && g && by_value(k, a, n, 1, g, -1, depth);
     case OP_NUM_PROGRAMS:
-        g = grid_extent(k, ir_attr_int(i, ATTR_AXIS, 0));
-        return g && by_value(k, a, n, 1, g, 0, depth);
+    case OP_DIM: return g && by_value(k, a, n, 1, g, 0, depth);
     case OP_MIN:
     case OP_MAX:
     case OP_MINNUM:
@@ -478,6 +469,7 @@ static Value *emit_atom(Builder *b, Value *v)
 {
     Block *body = b->block->func->body;
     Value *x;
+    if (v->def && v->def->block == b->block->func->extents) return ir_cast(b, extent_emit(b, v), DT_INDEX);
     if (!v->def && !v->block->parent && v->block != body)
         return body->args[v->index - (v->block == b->block->func->remap)];
     if (v->def && (v->def->op == OP_DIM || v->def->op == OP_STRIDE || v->def->op == OP_PROGRAM_ID ||

@@ -50,3 +50,14 @@ bool compare_form(Facts *, const Instr *cmp, Affine *);
 bool window_forms(Facts *, const Instr *mem, int axis, Affine *low, Affine *high);
 /* Emits the form (without lanes) at the builder's place. */
 Value *affine_emit(Builder *, const Affine *);
+
+/* extents.c. The grid's extent on an axis; NULL: there is none. */
+Value *grid_extent(const Func *, int64_t axis);
+/* The expression of a derived dimension's extent (of OP_DIM), or of the number of programs on an
+ * axis (of OP_PROGRAM_ID and OP_NUM_PROGRAMS); NULL: there is none. */
+Value *extent_expression(const Func *, const Instr *);
+/* The value among the derived extents that is computed as `v` is, from the same dimensions,
+ * scalars and constants; v itself if there is none. */
+Value *extent_like(const Func *, Value *v);
+/* A value of the block of extents, computed again where the builder stands. */
+Value *extent_emit(Builder *, Value *v);

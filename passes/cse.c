@@ -123,7 +123,7 @@ static void cse_block(Cse *x, Block *b)
 
 static bool cse_func(PassContext *c, Func *f)
 {
-    Block *roots[3];
+    Block *roots[FUNC_ROOTS];
     int n = func_roots(f, roots);
     Cse *x = arena_new(c->scratch, Cse);
     x->c = c;

@@ -141,7 +141,7 @@ static void sweep(Dce *d, Block *b)
 
 static bool dce_func(PassContext *c, Func *f)
 {
-    Block *roots[3];
+    Block *roots[FUNC_ROOTS];
     int n = func_roots(f, roots);
     Dce d = { .c = c, .live = arena_alloc(c->scratch, f->module->next_id) };
     for (int k = 0; k < n; k++) mark_roots(&d, roots[k]);

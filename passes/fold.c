@@ -448,7 +448,7 @@ static bool fold_block(Fold *f, Block *b)
 
 static bool fold_func(PassContext *c, Func *func)
 {
-    Block *roots[3];
+    Block *roots[FUNC_ROOTS];
     int n = func_roots(func, roots), round = 0;
     Fold f = { c };
     bool progress = false, again = true;

@@ -93,7 +93,7 @@ static int inline_block(PassContext *c, Func *f, Block *b, int *room)
 
 static bool inline_func(PassContext *c, Func *f)
 {
-    Block *roots[3];
+    Block *roots[FUNC_ROOTS];
     int n_roots = func_roots(f, roots), total = 0, room = MAX_INSTRS;
     for (int r = 0; r < n_roots; r++) {
         for (int depth = 0, n = 1; n > 0; depth++) {

@@ -1,12 +1,13 @@
 /* pass.c: what several passes need: walking, replacing, building constants, counting. See pass.h. */
 #include "passes/pass.h"
 
-int func_roots(const Func *f, Block *out[3])
+int func_roots(const Func *f, Block *out[FUNC_ROOTS])
 {
     int n = 0;
     if (f->body) out[n++] = f->body;
     if (f->grid) out[n++] = f->grid;
     if (f->remap) out[n++] = f->remap;
+    if (f->extents) out[n++] = f->extents;
     return n;
 }
 

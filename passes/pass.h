@@ -17,8 +17,9 @@ typedef struct PassContext {
 /* Adds to a statistic of the running pass. `what` must live as long as the session (a literal). */
 void pass_count(PassContext *, const char *what, int64_t n);
 
-/* The blocks a function owns: body, grid, remap; absent ones are left out. Returns their number. */
-int func_roots(const Func *, Block *out[3]);
+/* The blocks a function owns: body, grid, remap, extents; absent ones are left out. Returns their number. */
+enum { FUNC_ROOTS = 4 };
+int func_roots(const Func *, Block *out[FUNC_ROOTS]);
 /* fn for every function of the module; true if any call was. */
 bool pass_each_func(PassContext *, Module *, bool (*fn)(PassContext *, Func *));
 

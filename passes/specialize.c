@@ -4,7 +4,8 @@
  *     %n = dim {dim = N} ; %s = stride {axis = 0, param = 1}  ->  const 4096
  *
  * Extents of dimensions, strides of tensors, scalar parameters known to one value, extents of a constant
- * grid; the program's number on an axis of one program is 0.
+ * grid; the program's number on an axis of one program is 0. A derived dimension gets the power of two that
+ * divides its expression.
  *
  * Requires: Func.dims and Func.params filled by the launch. Keeps: everything. Does not do: facts short of
  * equality (divisors, ranges), which divisibility.c and narrow.c read where they stand. */
@@ -50,11 +51,21 @@ static void specialize_params(Specialize *x, Block *b, int first)
     }
 }
 
+static void specialize_derived(Specialize *x)
+{
+    for (int d = 0; d < x->f->n_dims; d++) {
+        Value *v = ir_dim_value(x->f, d);
+        int64_t div = v ? value_range(x->facts, v).div : 1;
+        if (div > 1) ir_dim_promise(&x->f->dims[d], div & -div);
+    }
+}
+
 static bool specialize_func(PassContext *c, Func *f)
 {
-    Block *roots[3];
+    Block *roots[FUNC_ROOTS];
     int n = func_roots(f, roots);
     Specialize x = { c, f, facts_new(c->scratch, f) };
+    specialize_derived(&x);
     for (int k = 0; k < n; k++) {
         specialize_params(&x, roots[k], roots[k] == f->remap);
         ir_walk(roots[k], specialize_instr, &x);

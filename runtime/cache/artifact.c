@@ -5,7 +5,7 @@
 #include "runtime/cache/artifact.h"
 
 enum { MAX_ITEMS = 4096 };
-static const char magic[] = "TILEART3"; /* its first 8 bytes */
+static const char magic[] = "TILEART4"; /* its first 8 bytes */
 
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
 static uint64_t format_id(void)
@@ -100,9 +100,11 @@ static void put_payload(Text *t, const Compiled *c)
         put(t, c->dims[i].extent);
         put(t, c->dims[i].param);
         put(t, c->dims[i].axis);
+        put(t, c->dims[i].derived);
     }
     put_bytes(t, c->grid, eval_size(c->grid));
     put_bytes(t, c->remap, c->remap ? eval_size(c->remap) : 0);
+    put_bytes(t, c->extents, c->extents ? eval_size(c->extents) : 0);
     put_string(t, c->spec);
 }
 
@@ -267,7 +269,7 @@ static void get_params(Reader *r, Compiled *c)
     CompiledDim *dims = arena_array(r->arena, CompiledDim, (size_t)c->n_dims);
     for (int i = 0; i < c->n_dims && !r->bad; i++)
         dims[i] = (CompiledDim){ get_in(r, -1, INT64_MAX), (int)get_in(r, -1, MAX_ITEMS),
-            (int)get_in(r, -1, TILE_MAX_RANK - 1) };
+            (int)get_in(r, -1, TILE_MAX_RANK - 1), get_in(r, 0, 1) != 0 };
     c->dims = dims;
 }
 
@@ -297,8 +299,10 @@ bool compiled_valid(const Compiled *c)
     for (int i = 0; i < c->n_params; i++)
         for (int k = 0; k < c->params[i].rank; k++)
             if (c->params[i].dims[k] >= c->n_dims) return false;
+    int derived = 0;
     for (int i = 0; i < c->n_dims; i++) {
         const CompiledDim *d = &c->dims[i];
+        derived += d->derived;
         if (d->param >= c->n_params || (d->extent < 0 && (d->param < 0 || d->axis < 0)) ||
             (d->param >= 0 && d->extent < 0 &&
                 (c->params[d->param].kind == PARAM_SCALAR || d->axis >= c->params[d->param].rank)))
@@ -313,7 +317,8 @@ bool compiled_valid(const Compiled *c)
             if (m->axes[k] < 0 || m->axes[k] >= c->params[m->param].rank) return false;
     }
     return c->grid && eval_results(c->grid) >= 1 && eval_results(c->grid) <= 3 &&
-           (!c->remap || eval_results(c->remap) == 1);
+           (!c->remap || eval_results(c->remap) == 1) &&
+           derived == (c->extents ? eval_results(c->extents) : 0);
 }
 
 bool artifact_read(Arena *arena, const void *bytes, size_t size, Compiled *out)
@@ -330,6 +335,7 @@ bool artifact_read(Arena *arena, const void *bytes, size_t size, Compiled *out)
     if (!r.bad) get_params(&r, out);
     if (!r.bad) out->grid = get_code(&r, out);
     if (!r.bad) out->remap = get_code(&r, out);
+    if (!r.bad) out->extents = get_code(&r, out);
     if (!r.bad) out->spec = get_string(&r);
     return !r.bad && r.left == 0 && compiled_valid(out);
 }

@@ -58,9 +58,12 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
             } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
         }
     }
-    for (int d = 0; d < facts->n_dims && d < k->n_dims; d++)
-        for (int i = 0; facts->dim16[d] && i < f->n_dims; i++)
-            if (f->dims[i].name && !strcmp(f->dims[i].name, k->dims[d])) ir_dim_promise(&f->dims[i], 16);
+    for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++)
+        for (int i = 0; facts->dim16[d] && i < f->n_dims; i++) {
+            const char *own = d < k->n_dims ? f->dims[i].name : f->dims[i].text;
+            if (own && !strcmp(own, d < k->n_dims ? k->dims[d] : k->derived[d - k->n_dims]))
+                ir_dim_promise(&f->dims[i], 16);
+        }
     f->fits32 = facts->fits32;
     f->extents31 = facts->extents31;
 }
@@ -121,6 +124,28 @@ static const EvalCode *host_code(Session *s, Func *f, Block *block, const char *
     return code;
 }
 
+/* What a launch evaluates before any program runs. False after diagnostics. */
+static bool host_blocks(Session *s, Func *f, Compiled *out)
+{
+    out->grid = host_code(s, f, f->grid, "grid");
+    if (f->extents) out->extents = host_code(s, f, f->extents, "extents");
+    return out->grid && (!f->extents || out->extents);
+}
+
+int compiled_derive(const Compiled *c, const EvalEnv *env, int64_t *dims)
+{
+    int64_t value[EVAL_MAX_RESULTS];
+    int other = -1;
+    if (!c->extents) return -1;
+    if (!eval_run(c->extents, env, value)) return -2;
+    for (int d = c->n_dims - 1, n = eval_results(c->extents); d >= 0; d--) {
+        if (!c->dims[d].derived) continue;
+        if (dims[d] != value[--n]) other = d;
+        dims[d] = value[n];
+    }
+    return other;
+}
+
 static void copy_signature(Session *s, const Func *f, Compiled *out)
 {
     CompiledParam *params = arena_array(&s->arena, CompiledParam, (size_t)f->n_params);
@@ -133,7 +158,7 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
     CompiledDim *dims = arena_array(&s->arena, CompiledDim, (size_t)f->n_dims);
     for (int i = 0; i < f->n_dims; i++) {
         const Dim *d = &f->dims[i];
-        dims[i] = (CompiledDim){ d->extent, -1, -1 };
+        dims[i] = (CompiledDim){ d->extent, -1, -1, d->text != NULL };
         for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
             for (int a = params[p].rank; a-- > 0;)
                 if (params[p].dims[a] == i) {
@@ -155,12 +180,10 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     Module *m = frontend_lower_clauses(ast, kernel, b, n);
     bool ok = m && passes_run(m, &o->passes, NULL);
     Func *f = ok ? ir_func_find(m, kernel) : NULL;
-    if (f) {
-        copy_signature(s, f, out);
-        out->grid = host_code(s, f, f->grid, "grid");
-    }
-    if (!out->grid) name_specialization(s, compile_title(s, kernel, b, n));
-    return out->grid != NULL;
+    if (f) copy_signature(s, f, out);
+    ok = f && host_blocks(s, f, out);
+    if (!ok) name_specialization(s, compile_title(s, kernel, b, n));
+    return ok;
 }
 
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
@@ -173,8 +196,7 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     *code = (GpuCode){ 0 };
     if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
     copy_signature(s, f, out);
-    out->grid = host_code(s, f, f->grid, "grid");
-    return out->grid && gpu_compile(s, f, o->target, &options, code, lowered);
+    return host_blocks(s, f, out) && gpu_compile(s, f, o->target, &options, code, lowered);
 }
 
 bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
@@ -190,10 +212,10 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     Module *m = compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f);
     if (!m) return false;
     copy_signature(s, f, out);
-    out->grid = host_code(s, f, f->grid, "grid");
+    bool ok = host_blocks(s, f, out);
     bool check = f->remap && !f->permutes; /* the host only checks it: the kernel itself applies it */
     if (check) out->remap = host_code(s, f, f->remap, "remap");
-    bool ok = out->grid && (!check || out->remap);
+    ok &= !check || out->remap;
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     KernelOptions kernel_options = kernel_options_of(&o->passes);

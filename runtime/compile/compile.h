@@ -25,7 +25,7 @@ typedef struct LaunchFacts {
     const ParamFacts *params;
     int n_params; /* launch arguments, consts left out */
     const bool *dim16;
-    int n_dims; /* the extent is a multiple of 16; order of FrontKernel.dims */
+    int n_dims; /* the extent is a multiple of 16; order of FrontKernel.dims, then of FrontKernel.derived */
     bool fits32, extents31;
 } LaunchFacts;
 
@@ -48,12 +48,14 @@ typedef struct CompiledParam {
 typedef struct CompiledDim {
     int64_t extent;
     int param, axis;
-} CompiledDim; /* extent -1: read from that axis */
+    bool derived;
+} CompiledDim; /* extent -1: read from that axis; derived: which must be what Compiled.extents computes */
 
 /* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
 typedef struct Compiled {
     Artifact artifact;
     const EvalCode *grid, *remap; /* remap NULL: none to check at launch */
+    const EvalCode *extents;      /* of the derived dimensions, in their order; NULL: there are none */
     const CompiledParam *params;
     int n_params;
     const CompiledDim *dims;
@@ -78,6 +80,9 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
 struct GpuCode;
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
     const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered, struct GpuCode *code);
+/* The derived extents into dims, the others of which env has. Returns the number of one that is something
+ * else in dims already (at least 0), -1 where all are equal, or -2: an expression cannot be evaluated. */
+int compiled_derive(const Compiled *, const EvalEnv *env, int64_t *dims);
 /* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after
  * diagnostics. */
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);

@@ -231,6 +231,9 @@ static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v
     return TILE_OK;
 }
 
+tile_status launch_scalar_value(tile_kernel *k, int i, const tile_arg *a, View *v, Scalar *value)
+{ return read_scalar(k, i, a, v, value); }
+
 bool launch_scalar(tile_kernel *k, int i, const tile_arg *a, View *v)
 {
     Scalar ignored;

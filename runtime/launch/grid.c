@@ -4,14 +4,17 @@
 #include "ir/range.h"
 
 /* Extents by the variant's dimensions. Axes with a dimension's name were compared when they were bound. */
-static tile_status bind_dims(tile_kernel *k, const Compiled *c, const View *views, int64_t *dims)
+static tile_status bind_dims(
+    tile_kernel *k, const Compiled *c, const View *views, const EvalEnv *env, int64_t *dims)
 {
     for (int i = 0; i < c->n_dims; i++)
         dims[i] =
             c->dims[i].extent >= 0 ? c->dims[i].extent : views[c->dims[i].param].extent[c->dims[i].axis];
+    if (c->extents && compiled_derive(c, env, dims) < -1)
+        return launch_bad(k, TILE_ERROR_SHAPE, -1, "the expression of an extent does not end");
     for (int p = 0; k->anonymous && p < c->n_params; p++)
         for (int a = 0; a < k->params[p].rank; a++)
-            if (k->params[p].dim[a] < 0 && views[p].extent[a] != dims[c->params[p].dims[a]])
+            if (views[p].extent[a] != dims[c->params[p].dims[a]])
                 return launch_bad(k, TILE_ERROR_SHAPE, p, "axis %d (%s) has %lld elements, not %lld", a,
                     k->params[p].text[a] ? k->params[p].text[a] : "?", (long long)views[p].extent[a],
                     (long long)dims[c->params[p].dims[a]]);
@@ -95,12 +98,11 @@ static tile_status verify_remap(
 tile_status kernel_grid(
     tile_kernel *k, const Compiled *c, const LaunchArgs *l, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
-    tile_status st = bind_dims(k, c, l->views, dims);
-    if (st) return st;
     *env = (EvalEnv){
         .dims = dims, .scalars = l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])l->strides
     };
-    return eval_grid(k, c->grid, env, programs);
+    tile_status st = bind_dims(k, c, l->views, env, dims);
+    return st ? st : eval_grid(k, c->grid, env, programs);
 }
 
 /* Everything between the key and the driver: dimensions, grid, remap. */

@@ -155,8 +155,10 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
     p->rank = f->rank;
     for (int a = 0; a < f->rank; a++) {
         p->text[a] = f->dims[a].name ? f->dims[a].name : with_consts(k, f->dims[a].text);
-        p->dim[a] = f->dims[a].name ? front_dim(k->front, f->dims[a].name) : -1;
-        k->anonymous |= p->dim[a] < 0;
+        p->dim[a] = f->dims[a].name           ? front_dim(k->front, f->dims[a].name)
+                    : f->dims[a].derived >= 0 ? k->front->n_dims + f->dims[a].derived
+                                              : -1;
+        k->anonymous |= !f->dims[a].name;
     }
     return TILE_OK;
 }
@@ -173,8 +175,10 @@ static tile_status take_params(tile_kernel *k)
     if (k->n_params > MAX_PARAMS)
         return context_fail(
             k->context, TILE_ERROR_UNSUPPORTED, "kernel %s has more than %d arguments", k->name, MAX_PARAMS);
-    k->n_dims = f->n_dims;
-    k->dims = arena_array(&k->session.arena, KernelDim, (size_t)f->n_dims + 1);
+    k->n_dims = f->n_dims + f->n_derived;
+    k->dims = arena_array(&k->session.arena, KernelDim, (size_t)k->n_dims + 1);
+    for (int d = 0; d < f->n_derived; d++)
+        k->dims[f->n_dims + d] = (KernelDim){ with_consts(k, f->derived[d]), .bound = -1 };
     for (int d = 0; d < f->n_dims; d++) {
         const FrontValue *v = bound_value(k, f->dims[d]);
         KernelDim *dim = &k->dims[d];

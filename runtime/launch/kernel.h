@@ -14,7 +14,7 @@ typedef struct KernelParam {
     ParamKind kind;
     DType dtype;
     int size, rank;         /* bytes of an element; axes */
-    int dim[TILE_MAX_RANK]; /* per axis: which of the kernel's dimension names, or -1 */
+    int dim[TILE_MAX_RANK]; /* per axis: which of the kernel's dimensions, or -1 */
     const char *text[TILE_MAX_RANK];
     uint8_t dl_code, dl_bits;
     tile_dtype public;
@@ -22,6 +22,7 @@ typedef struct KernelParam {
     FrontValue otherwise; /* a scalar's default, or FRONT_NOTHING */
 } KernelParam;
 
+/* A dimension's name, or behind all of these a derived extent as written. */
 typedef struct KernelDim {
     const char *name;
     bool key;         /* code is specialized on its extent, which the launch brings */
@@ -90,7 +91,7 @@ typedef struct VariantMemos {
     int arguments;          /* words of the kernel's arguments in a memo */
     const int *map_slot;    /* the slot of each tensor map */
     int tickets, workspace; /* slots that each launch fills anew, or -1 */
-    bool reads_scalars;     /* the grid or the remap does */
+    bool reads_scalars;     /* the grid, the remap or a derived extent does */
     atomic_uint next;
 } VariantMemos;
 
@@ -136,7 +137,8 @@ struct tile_kernel {
     KernelParam *params;
     int n_params;
     KernelDim *dims;
-    int n_dims, n_key_dims;
+    int n_dims,
+        n_key_dims; /* with derived extents, which are no keys: FrontKernel.n_dims of them are names */
     bool (*accept)(void *user, const Compiled *); /* NULL, or asked before the vendor's compiler: false leaves
                                                      the variant unmade (tune_compile.c) */
     void *accept_user;
@@ -145,7 +147,7 @@ struct tile_kernel {
     int n_rows;
     struct Chooser *chooser; /* choose.c; NULL: there is nothing to choose */
     int key_words;
-    bool anonymous; /* some axis has no dimension's name: its extent is compared once the variant is known */
+    bool anonymous; /* the extent of some axis is an expression: compared once the variant is known */
     Variant *variants;
     _Atomic(VariantTable *) table;
     _Atomic(Memo *) recent[MEMOS]; /* looked at first */

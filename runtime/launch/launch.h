@@ -8,6 +8,8 @@
 COLD tile_status launch_bad(tile_kernel *, tile_status, int i, const char *fmt, ...);
 /* Is something written to that another argument reads or writes? Only what is certain. */
 tile_status launch_overlap(tile_kernel *, const View *);
+/* Reads scalar argument i. */
+tile_status launch_scalar_value(tile_kernel *, int i, const tile_arg *, View *, Scalar *);
 /* Everything between the key and the driver: dimensions, grid, remap. */
 tile_status launch_grid(
     tile_kernel *, Variant *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);

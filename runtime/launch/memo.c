@@ -59,8 +59,9 @@ void memo_prepare(const tile_kernel *k, Variant *v)
         if (a->slots[i].kind == SLOT_WORKSPACE) all->workspace = i;
         if (a->slots[i].kind == SLOT_TENSOR_MAP) map_slot[a->slots[i].index] = i;
     }
-    all->reads_scalars =
-        eval_reads_scalars(v->compiled.grid) || (v->compiled.remap && eval_reads_scalars(v->compiled.remap));
+    const EvalCode *codes[] = { v->compiled.grid, v->compiled.remap, v->compiled.extents };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        all->reads_scalars |= codes[i] && eval_reads_scalars(codes[i]);
     size_t n = (size_t)(MEMO_HEAD + all->arguments + a->n_slots + 16 * a->n_maps);
     for (int i = 0; i < MEMOS; i++) {
         Memo *m = arena_alloc(&v->arena, sizeof *m + n * sizeof *m->words);

@@ -208,6 +208,58 @@ static void test_bindings(void)
     tile_context_destroy(ctx);
 }
 
+/* Extents that a launch derives: asked for, compared at each launch, and no keys: one variant serves all. */
+static void test_derived(void)
+{
+    static const char text[] =
+        "kernel q(in f32 X[M, N], out f32 S[M, cdiv(N, B)], out f32 P[parts, N + 1], index parts, const int "
+        "B = "
+        "128) grid (M, parts) {\n"
+        "    let (i, p) = program_id();\n    store(S[i, p], load(X[i, p]));\n    store(P[p, i], 1.0);\n}\n";
+    static float x[4096], s[64], p[4096];
+    int64_t in[2] = { 5, 300 }, out[2] = { 5, 3 }, parts[2] = { 2, 301 }, shape[8];
+    tile_tensor t[3] = { { x, in, NULL, 2, TILE_F32 }, { s, out, NULL, 2, TILE_F32 },
+        { p, parts, NULL, 2, TILE_F32 } };
+    tile_arg a[4] = { tile_arg_tensor(&t[0]), { 0 }, { 0 }, tile_arg_int(2) };
+    tile_kernel *k;
+    open_context(NULL, NULL);
+    OK(ctx, kernel_of(ctx, text, "q", NULL, 0, &k));
+    OK(ctx, tile_kernel_extents(k, a, 4, 1, shape));
+    CU_ASSERT(shape[0] == 5 && shape[1] == 3);
+    OK(ctx, tile_kernel_extents(k, a, 4, 2, shape));
+    CU_ASSERT(shape[0] == 2 && shape[1] == 301);
+    a[3] = tile_arg_int(-1);
+    CHECK_STATUS(ctx, tile_kernel_extents(k, a, 4, 2, shape), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "argument 3 (P): axis 0 (parts) would have -1 elements");
+    CHECK_STATUS(ctx, tile_kernel_extents(k, a, 4, 3, shape), TILE_ERROR_INVALID_ARGUMENT);
+    a[1] = tile_arg_tensor(&t[1]);
+    a[2] = tile_arg_tensor(&t[2]);
+    a[0].kind = (tile_arg_kind)0;
+    a[3] = tile_arg_int(2);
+    CHECK_STATUS(ctx, tile_kernel_extents(k, a, 4, 2, shape), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "argument 3 (P): dimension N is not known");
+    a[0] = tile_arg_tensor(&t[0]);
+    int compiles = fake->compiles;
+    OK(ctx, tile_launch(k, a, 4, NULL));
+    OK(ctx, tile_launch(k, a, 4, NULL));
+    /* the same tensors and another scalar, of which an extent is made: no launch like the last */
+    a[3] = tile_arg_int(3);
+    CHECK_STATUS(ctx, tile_launch(k, a, 4, NULL), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "argument 3 (P): axis 0 (parts) has 2 elements, not 3");
+    parts[0] = 3;
+    OK(ctx, tile_launch(k, a, 4, NULL));
+    in[1] = 308;
+    parts[1] = 309;
+    OK(ctx, tile_launch(k, a, 4, NULL));
+    CU_ASSERT_EQUAL(fake->compiles, compiles + 1);
+    in[1] = 400;
+    parts[1] = 401;
+    CHECK_STATUS(ctx, tile_launch(k, a, 4, NULL), TILE_ERROR_SHAPE);
+    CHECK_TEXT(error_of(ctx), "argument 2 (S): axis 1 (cdiv(N, 128)) has 3 elements, not 4");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* Extents used by tiles are taken from the tensors and specialize the code. */
 static void test_extents(void)
 {
@@ -510,9 +562,9 @@ int main(int argc, char **argv)
     if (!mkdtemp(dir)) return 1;
     static const UnitTest tests[] = { { "contexts", test_contexts }, { "source_errors", test_source_errors },
         { "imports", test_imports }, { "bindings", test_bindings }, { "extents", test_extents },
-        { "bad_specialization", test_bad_specialization }, { "debug", test_debug }, { "tune", test_tune },
-        { "remap", test_remap }, { "large_remap", test_large_remap }, { "async", test_async },
-        { "async_beside", test_async_beside } };
+        { "derived", test_derived }, { "bad_specialization", test_bad_specialization },
+        { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap },
+        { "large_remap", test_large_remap }, { "async", test_async }, { "async_beside", test_async_beside } };
     int r = unit_run("kernel", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", dir);

@@ -99,6 +99,8 @@ typedef struct Launch {
     Param params[PLAN_MAX_PARAMS];
     int n_params, level, assume, failed;
     int64_t dims[PLAN_MAX_DIMS], grid[3], programs;
+    const int64_t *plan_dims; /* of the variant that was matched last */
+    int64_t axis, wanted;     /* of argument `failed`: an axis that has not the derived extent */
 } Launch;
 
 static int64_t input(const Launch *l, const int64_t *in, int64_t linear)
@@ -231,6 +233,7 @@ static int bind_dims(Launch *l, const int64_t **p)
 {
     const int64_t *dims = *p + 1, n = **p, *axis = dims + 3 * n;
     int status = TILE_LAUNCH_OK;
+    l->plan_dims = *p;
     for (int64_t d = 0; d < n; d++)
         l->dims[d] = dims[3 * d + 1] >= 0 ? l->params[dims[3 * d + 1]].shape[dims[3 * d + 2]] : dims[3 * d];
     for (int i = 0; i < l->n_params; i++)
@@ -285,10 +288,27 @@ static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *me
     return true;
 }
 
-/* Grid and remap of a variant; `p` stands behind its dims. No programs: l->programs is 0. */
+/* Compares the derived extents with what their program gives. */
+static int check_derived(Launch *l, const int64_t *results)
+{
+    const int64_t *d = l->plan_dims + 1;
+    for (int64_t i = 0, n = 0; i < l->plan_dims[0]; i++, d += 3) {
+        if (d[0] != -2 || l->dims[i] == results[n++]) continue;
+        l->failed = (int)d[1];
+        l->axis = d[2];
+        l->wanted = results[n - 1];
+        return TILE_LAUNCH_SHAPE;
+    }
+    return TILE_LAUNCH_OK;
+}
+
+/* Derived extents, grid and remap of a variant; `p` stands behind its dims. No programs: l->programs is 0. */
 static int find_programs(Launch *l, const int64_t *p)
 {
-    const int64_t *grid = p + 1 + 3 * p[0] + 3;
+    int64_t derived[PLAN_MAX_DERIVED];
+    const int64_t *grid = evaluate(l, p + 1 + 3 * p[0] + 3, 0, derived);
+    int status = check_derived(l, derived);
+    if (status) return status;
     for (int i = 0; i < 3; i++) l->grid[i] = 1;
     l->programs = 1;
     const int64_t *remap = evaluate(l, grid, 0, l->grid);

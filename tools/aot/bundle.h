@@ -41,8 +41,8 @@ typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t,
     const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Kernel {
     const char *name;
-    const int64_t *plan; /* plan.h; its entries count in this bundle's table */
-    const char *const *arguments;
+    const int64_t *plan;                          /* plan.h; its entries count in this bundle's table */
+    const char *const *arguments, *const *shapes; /* names; axes as written: "[M, 2*N]" */
     CpuLaunch *cpu;
     const int64_t *cpu_plan;
     int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *); /* NULL: no code for the CPU */

@@ -522,9 +522,14 @@ static int bad_arguments(const Kernel *k, int status, int argument)
                               k->arguments[argument], what);
 }
 
-static int fail_programs(int status, const Launch *l, const char *name)
+static int fail_programs(int status, const Launch *l, const Kernel *k)
 {
     const int64_t *g = l->grid;
+    const char *name = k->name;
+    if (status == TILE_LAUNCH_SHAPE)
+        return fail(status, "%s: argument %d (%s%s): axis %d has %lld elements, not %lld", name,
+            l->failed + 1, k->arguments[l->failed], k->shapes[l->failed], (int)l->axis,
+            (long long)l->params[l->failed].shape[l->axis], (long long)l->wanted);
     if (status == TILE_LAUNCH_REMAP)
         return fail(status, "%s: the remap is no permutation of this grid", name);
     if (status != TILE_LAUNCH_GRID) return fail(status, "%s: out of memory", name);
@@ -568,7 +573,7 @@ static int launch_on(
         }
         if (!function && status) return status;
         if (!function) function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
-        if ((status = find_programs(l, p))) return fail_programs(status, l, k->name);
+        if ((status = find_programs(l, p))) return fail_programs(status, l, k);
         if (!l->programs) return TILE_LAUNCH_OK;
         Scope scope;
         int result = enter(a, h, &scope);

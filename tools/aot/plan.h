@@ -5,25 +5,27 @@
  *   plan     = PLAN_VERSION, parameters, consts, variants; then that many of each
  *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for
  *   variant  = words of it, level, assume, entry, a value for each const,
- *              dims, then each: extent or -1, param, axis;  for each parameter's axes in turn: its dim
+ *              dims, then each: extent, -1 or -2, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
- *              scratch bytes, workspace bytes, workspace bytes a thread;  program: grid;  program: remap
+ *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
  *            b, c, value;  each result: a word
  * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the
- * code that comes with the plan. The words of a program: its inputs, then what its steps compute. The first
- * variant that fits is taken. */
+ * code that comes with the plan. An extent of -2 is derived: it is what the program of extents gives for it,
+ * a result for each such dim in their order. The words of a program: its inputs, then what its steps compute.
+ * The first variant that fits is taken. */
 /* begin */
 #ifndef TILE_PLAN_H
 #define TILE_PLAN_H
 
 enum {
-    PLAN_VERSION = 1,
+    PLAN_VERSION = 2,
     PLAN_MAX_RANK = 8,
     PLAN_MAX_WORDS = 128,
     PLAN_MAX_PARAMS = 256,
     PLAN_MAX_SLOTS = 2048,
     PLAN_MAX_DIMS = 512,
+    PLAN_MAX_DERIVED = 64,
     PLAN_SMALL = 1 << 28
 }; /* SMALL: extents of 32-bit code stay below */
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };

@@ -91,6 +91,19 @@ static void write_calls(Arena *a, Text *t)
     text_puts(t, "\n");
 }
 
+/* The axes of a launch argument as written, for messages. */
+static void write_shape(Session *s, const FrontParam *p, Text *t)
+{
+    Text shape;
+    if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) return;
+    text_init(&shape, &s->arena);
+    text_puts(&shape, p->rank ? "[" : "");
+    for (int a = 0; a < p->rank; a++) text_printf(&shape, "%s%s", a ? ", " : "", p->dims[a].text);
+    text_puts(&shape, p->rank ? "]" : "");
+    json_string(t, shape.data);
+    text_puts(t, ", ");
+}
+
 static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
 {
     Session *s = &b->in->session;
@@ -107,10 +120,12 @@ static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
     for (int i = 0; i < l->kernel->n_params; i++)
         if (l->kernel->params[i].kind != FRONT_CONST && l->kernel->params[i].kind != FRONT_CONST_TYPE)
             text_printf(t, "\"%s\", ", l->kernel->params[i].name);
+    text_printf(t, "NULL };\nstatic const char *const %s_shapes[] = { ", l->name);
+    for (int i = 0; i < l->kernel->n_params; i++) write_shape(s, &l->kernel->params[i], t);
     text_puts(t, "NULL };\n");
     if (b->cpu) header_cpu_symbols(l, t);
-    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, ", l->name, l->name,
-        l->name, l->name);
+    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, %s_shapes, ", l->name,
+        l->name, l->name, l->name, l->name);
     if (b->cpu) text_printf(t, "%s__launch, %s__plan, %s__entries };\n", l->name, l->name, l->name);
     else text_puts(t, "NULL, NULL, NULL };\n");
     return true;

@@ -165,6 +165,27 @@ static Func *lower(Sim *s, const char *remap, const char **placed)
     return f;
 }
 
+/* The extents that the launch derives from the others. */
+static bool derive(Sim *s, int64_t *dims, const Scalar *scalars)
+{
+    const Func *f = s->func;
+    int64_t value[EVAL_MAX_RESULTS];
+    EvalEnv env = { .dims = dims, .scalars = scalars };
+    if (!f->extents) return true;
+    int n = ir_terminator(f->extents)->n_operands;
+    bool ok = ir_eval_block(f, f->extents, &env, value, n);
+    for (int d = f->n_dims - 1; d >= 0; d--) {
+        if (!f->dims[d].text) continue;
+        dims[d] = value[--n];
+        ok &= dims[d] >= 0;
+        if (ok) continue;
+        diag_error(
+            &s->in->session, s->kernel->loc, "the extent %s is no number of at least 0", f->dims[d].text);
+        return false;
+    }
+    return true;
+}
+
 static bool bind_launch(Sim *s)
 {
     Arena *a = &s->in->session.arena;
@@ -175,14 +196,15 @@ static bool bind_launch(Sim *s)
     text_init(&missing, a);
     for (int d = 0; d < f->n_dims; d++) {
         dims[d] = f->dims[d].extent;
-        if (dims[d] < 0) text_printf(&missing, "%s--set %s=..", missing.len ? " " : "", f->dims[d].name);
+        if (dims[d] < 0 && !f->dims[d].text)
+            text_printf(&missing, "%s--set %s=..", missing.len ? " " : "", f->dims[d].name);
     }
     if (missing.len) {
         diag_error(&s->in->session, s->kernel->loc, "extents are missing: %s", missing.data);
         return false;
     }
     s->launch = (SimLaunch){ dims, scalars };
-    return read_scalars(s, scalars);
+    return read_scalars(s, scalars) && derive(s, dims, scalars);
 }
 
 /* A remap of the kernel's own must permute the grid, however well it might look. */

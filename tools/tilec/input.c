@@ -238,7 +238,8 @@ const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
     Arena *a = &in->session.arena;
     LaunchFacts *facts = arena_new(a, LaunchFacts);
     ParamFacts *params = arena_array(a, ParamFacts, (size_t)k->n_params + 1);
-    bool *dim16 = arena_array(a, bool, (size_t)k->n_dims + 1), aligned = assume & ASSUME_ALIGNED;
+    bool *dim16 = arena_array(a, bool, (size_t)(k->n_dims + k->n_derived) + 1),
+         aligned = assume & ASSUME_ALIGNED;
     int n = 0;
     if (assume == ASSUME_ANY) return NULL;
     for (int i = 0; i < k->n_params; i++) {
@@ -252,11 +253,11 @@ const LaunchFacts *input_facts(Input *in, const FrontKernel *k, unsigned assume)
         params[n++] =
             aligned ? (ParamFacts){ .align = 16, .unit_axis = p->rank - 1, .stride_mask = ~0u, .sign = -1 }
                     : (ParamFacts){ .unit_axis = -1, .sign = -1 };
-        const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
-        for (int d = 0; last && (assume & ASSUME_DIVISIBLE) && d < k->n_dims; d++)
-            dim16[d] |= !strcmp(k->dims[d], last);
+        const FrontDim *last = p->rank && (assume & ASSUME_DIVISIBLE) ? &p->dims[p->rank - 1] : NULL;
+        for (int d = 0; last && last->name && d < k->n_dims; d++) dim16[d] |= !strcmp(k->dims[d], last->name);
+        if (last && last->derived >= 0) dim16[k->n_dims + last->derived] = true;
     }
-    *facts = (LaunchFacts){ params, n, dim16, k->n_dims, aligned, aligned };
+    *facts = (LaunchFacts){ params, n, dim16, k->n_dims + k->n_derived, aligned, aligned };
     return facts;
 }
 
@@ -284,8 +285,8 @@ int input_assumptions(const Variant *v, bool divisible, unsigned out[6])
         sign |= has_sign(p);
         if (p->kind > FRONT_INOUT) continue;
         tensor = true;
-        const char *last = p->rank ? p->dims[p->rank - 1].name : NULL;
-        free_rows |= last && !bound_to(v, last);
+        const FrontDim *last = p->rank ? &p->dims[p->rank - 1] : NULL;
+        free_rows |= last && ((last->name && !bound_to(v, last->name)) || last->derived >= 0);
     }
     for (int d = divisible && free_rows; tensor && d >= 0; d--)
         for (int s = sign; s >= 0; s--)

@@ -6,7 +6,8 @@ _Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT &&
                    PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
                    PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK &&
                    PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS &&
-                   PLAN_WORKSPACE == (int)SLOT_WORKSPACE && PLAN_PRINT == (int)SLOT_PRINT,
+                   PLAN_MAX_DERIVED == (int)EVAL_MAX_RESULTS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE &&
+                   PLAN_PRINT == (int)SLOT_PRINT,
     "slots");
 _Static_assert(PLAN_IN == (int)PARAM_IN && PLAN_OUT == (int)PARAM_OUT && PLAN_INOUT == (int)PARAM_INOUT &&
                    PLAN_SCALAR == (int)PARAM_SCALAR,
@@ -281,7 +282,7 @@ static void write_dims(Session *s, const Func *f, Words *w)
                     param = p;
                     axis = a;
                 }
-        push(s, w, f->dims[d].extent);
+        push(s, w, f->dims[d].text ? -2 : f->dims[d].extent);
         push(s, w, param);
         push(s, w, axis);
     }
@@ -310,11 +311,12 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     push(s, w, a->shape.workspace_per_block);
     const char *why =
         f->n_dims > PLAN_MAX_DIMS || a->n_slots > PLAN_MAX_SLOTS ? "too many dimensions or arguments" : NULL;
+    if (!why) why = write_program(s, f, f->extents, false, w);
     if (!why) why = write_program(s, f, f->grid, false, w);
     if (!why) why = write_program(s, f, f->permutes ? NULL : f->remap, true, w);
     if (why)
-        diag_error(
-            s, k->loc, "the grid or remap of `%s` cannot be evaluated by a launcher: %s", k->name, why);
+        diag_error(s, k->loc, "the grid, remap or an extent of `%s` cannot be evaluated by a launcher: %s",
+            k->name, why);
     w->data[begin] = (int64_t)(w->len - begin);
     return !why;
 }

@@ -201,10 +201,39 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
     return why ? tool_usage(r->tool, "--set %s=%s: %s", p->info.name, p->set, why) : EXIT_OK;
 }
 
+/* The extents of a tensor that --in does not tell: by the kernel's own expressions, from the tensors that are
+ * there and from --set. */
+static int find_shape(void *user, const tile_param_info *p, int64_t *shape)
+{
+    Run *r = user;
+    size_t at = 0;
+    tile_arg *args = arena_array(&r->tool->arena, tile_arg, r->n_params + 1);
+    for (int a = 0; a < p->rank; a++) {
+        const char *name = p->dims[a];
+        if (!extent_is_name(name) || find_param(r, name) || extent_find(&r->known, name)) continue;
+        return tool_error(r->tool, "the extent %s of %s is not known: no --in tells it; give --set %s=...",
+            name, p->name, name);
+    }
+    for (size_t i = 0; i < r->n_params; i++) {
+        Parameter *q = &r->params[i];
+        if (&q->info == p) at = i;
+        if (q->info.kind == TILE_PARAM_SCALAR) {
+            int code = read_scalar(r, q, &args[i]);
+            if (code) return code;
+        } else if (q->host.data) {
+            q->tensor = (tile_tensor){ NULL, q->host.shape, q->host.strides, q->host.rank, q->info.dtype };
+            args[i] = tile_arg_tensor(&q->tensor);
+        }
+    }
+    TRY(r, tile_kernel_extents(r->kernel, args, r->n_params, at, shape));
+    return EXIT_OK;
+}
+
 /* In tensors first, so that the extents of the others are known. */
 static int read_tensors(Run *r)
 {
     int code;
+    const ShapeSource shape = { find_shape, r };
     for (int outs = 0; outs < 2; outs++)
         for (size_t i = 0; i < r->n_params; i++) {
             Parameter *p = &r->params[i];
@@ -213,8 +242,8 @@ static int read_tensors(Run *r)
                 return tool_usage(r->tool,
                     "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", p->info.name,
                     p->info.name, tile_dtype_name(p->info.dtype));
-            if (outs) code = tensor_make(r->tool, &p->info, &r->known, &p->host);
-            else code = tensor_read(r->tool, &p->info, p->in, &r->known, &p->host);
+            if (outs) code = tensor_make(r->tool, &p->info, &shape, &p->host);
+            else code = tensor_read(r->tool, &p->info, p->in, &shape, &p->host);
             if (!code)
                 code = tensor_bind(r->tool, &p->info, &p->host,
                     outs ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name), &r->known);

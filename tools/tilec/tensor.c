@@ -21,119 +21,14 @@ bool split_binding(Tool *t, const char *option, const char *text, const char **n
 
 /* --- extents ----------------------------------------------------------------------------------------- */
 
-static const Extent *find_extent(const Extents *known, const char *name, size_t n)
+const Extent *extent_find(const Extents *known, const char *name)
 {
     for (size_t i = 0; i < known->len; i++)
-        if (strlen(known->data[i].name) == n && !strncmp(known->data[i].name, name, n))
-            return &known->data[i];
+        if (!strcmp(known->data[i].name, name)) return &known->data[i];
     return NULL;
 }
 
-/* sum = product {(+|-) product}, product = atom {(*|/|%) atom}, atom = number | name | ( sum ) |
- * (cdiv|min|max) ( sum , sum ) */
-typedef struct Expr {
-    const char *p;
-    const Extents *known;
-    const char *missing;
-    int depth;
-    bool bad;
-} Expr;
-
-static void blanks(Expr *e)
-{
-    while (*e->p == ' ') e->p++;
-}
-static int64_t sum(Expr *);
-
-static int64_t atom(Expr *e)
-{
-    blanks(e);
-    size_t n = strspn(e->p, "0123456789");
-    if (n) {
-        int64_t v = 0;
-        for (; n; n--, e->p++)
-            e->bad |= __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *e->p - '0', &v);
-        return v;
-    }
-    if (*e->p == '(' && e->depth < 32) {
-        e->p++;
-        e->depth++;
-        int64_t v = sum(e);
-        blanks(e);
-        if (*e->p != ')') e->bad = true;
-        else e->p++;
-        e->depth--;
-        return v;
-    }
-    n = strspn(e->p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-    if (!n) {
-        e->bad = true;
-        return 0;
-    }
-    const char *name = e->p;
-    if (e->p[n] == '(' && e->depth < 32) {
-        e->p += n + 1;
-        e->depth++;
-        int64_t a = sum(e);
-        blanks(e);
-        e->bad |= *e->p != ',';
-        if (!e->bad) e->p++;
-        int64_t b = sum(e);
-        blanks(e);
-        e->bad |= *e->p != ')';
-        if (!e->bad) e->p++;
-        e->depth--;
-        if (n == 3 && !memcmp(name, "min", 3)) return a < b ? a : b;
-        if (n == 3 && !memcmp(name, "max", 3)) return a > b ? a : b;
-        e->bad |= n != 4 || memcmp(name, "cdiv", 4);
-        return b > 0 ? a / b + (a % b > 0) : 0;
-    }
-    const Extent *x = find_extent(e->known, e->p, n);
-    if (!x && !e->missing) e->missing = e->p;
-    e->p += n;
-    return x ? x->value : 1;
-}
-
-static int64_t product(Expr *e)
-{
-    int64_t v = atom(e);
-    for (blanks(e); *e->p == '*' || *e->p == '/' || *e->p == '%'; blanks(e)) {
-        char op = *e->p++;
-        int64_t w = atom(e);
-        if (op == '*') e->bad |= __builtin_mul_overflow(v, w, &v);
-        else v = w <= 0 ? 0 : op == '/' ? v / w : v % w;
-    }
-    return v;
-}
-
-static int64_t sum(Expr *e)
-{
-    int64_t v = product(e);
-    for (blanks(e); (*e->p == '+' || *e->p == '-') && !e->bad; blanks(e)) {
-        char op = *e->p++;
-        int64_t w = product(e);
-        e->bad |= op == '+' ? __builtin_add_overflow(v, w, &v) : __builtin_sub_overflow(v, w, &v);
-    }
-    return v;
-}
-
-/* The value of a dimension as written. */
-static int extent_of(Tool *t, const tile_param_info *p, int axis, const Extents *known, int64_t *out)
-{
-    Expr e = { .p = p->dims[axis], .known = known };
-    *out = sum(&e);
-    if (e.missing) {
-        size_t n = strspn(e.missing, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-        return tool_error(t, "the extent %.*s of %s is not known: no --in tells it; give --set %.*s=...",
-            (int)n, e.missing, p->name, (int)n, e.missing);
-    }
-    if (e.bad || *e.p || *out < 0)
-        return tool_error(t, "axis %d of %s has the extent `%s`, which is no whole number of at least 0",
-            axis, p->name, p->dims[axis]);
-    return EXIT_OK;
-}
-
-static bool is_name(const char *s)
+bool extent_is_name(const char *s)
 {
     return *s && !(*s >= '0' && *s <= '9') &&
            !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
@@ -145,8 +40,8 @@ int tensor_bind(Tool *t, const tile_param_info *p, const HostTensor *h, const ch
         return tool_error(t, "%s: %s has %d ax%s, the kernel's %s has %d", from, p->name, h->rank,
             h->rank == 1 ? "is" : "es", p->name, p->rank);
     for (int a = 0; a < p->rank; a++) {
-        if (!is_name(p->dims[a])) continue;
-        const Extent *x = find_extent(known, p->dims[a], strlen(p->dims[a]));
+        if (!extent_is_name(p->dims[a])) continue;
+        const Extent *x = extent_find(known, p->dims[a]);
         if (!x) vec_push(&t->arena, known, ((Extent){ p->dims[a], h->shape[a], from }));
         else if (x->value != h->shape[a])
             return tool_error(t, "%s: axis %d of %s is the extent %s, here %lld, but %lld by %s", from, a,
@@ -173,15 +68,12 @@ static int allocate(Tool *t, const char *name, HostTensor *h)
     return EXIT_OK;
 }
 
-int tensor_make(Tool *t, const tile_param_info *p, const Extents *known, HostTensor *h)
+int tensor_make(Tool *t, const tile_param_info *p, const ShapeSource *shape, HostTensor *h)
 {
     *h = (HostTensor){ .rank = p->rank };
     dtype_of(p->dtype, &h->dtype);
-    for (int a = 0; a < p->rank; a++) {
-        int code = extent_of(t, p, a, known, &h->shape[a]);
-        if (code) return code;
-    }
-    return allocate(t, p->name, h);
+    int code = shape->fn(shape->user, p, h->shape);
+    return code ? code : allocate(t, p->name, h);
 }
 
 /* --- sources ----------------------------------------------------------------------------------------- */
@@ -255,7 +147,7 @@ static bool take_number(const char **p, double *v)
 
 /* [:TYPE[extents]][:SEED[:LO:HI]] behind `random`, `zeros`, `ones` */
 static int made_up(Tool *t, const tile_param_info *p, const char *source, const char *rest, Fill f,
-    const Extents *known, HostTensor *h)
+    const ShapeSource *shape, HostTensor *h)
 {
     const char *wrong = "%s: `%s` is not understood; write random:f16[2, 64]:SEED, random:SEED:LO:HI, "
                         "zeros:f16[2, 64], or a file";
@@ -279,7 +171,7 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
         rest++;
         code = allocate(t, p->name, h);
     } else {
-        code = tensor_make(t, p, known, h);
+        code = tensor_make(t, p, shape, h);
     }
     if (code) return code;
     if (*rest && !take_number(&rest, &seed)) return tool_usage(t, wrong, p->name, source);
@@ -291,7 +183,8 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
     return EXIT_OK;
 }
 
-int tensor_read(Tool *t, const tile_param_info *p, const char *source, const Extents *known, HostTensor *h)
+int tensor_read(
+    Tool *t, const tile_param_info *p, const char *source, const ShapeSource *shape, HostTensor *h)
 {
     static const char *const kinds[] = {
         [FILL_RANDOM] = "random", [FILL_ZEROS] = "zeros", [FILL_ONES] = "ones"
@@ -301,7 +194,7 @@ int tensor_read(Tool *t, const tile_param_info *p, const char *source, const Ext
     for (int k = 0; k < 3; k++) {
         size_t n = strlen(kinds[k]);
         if (!strncmp(source, kinds[k], n) && (!source[n] || source[n] == ':'))
-            return made_up(t, p, source, source + n, (Fill){ .kind = k }, known, h);
+            return made_up(t, p, source, source + n, (Fill){ .kind = k }, shape, h);
     }
     return read_npy(t, p, source, h);
 }

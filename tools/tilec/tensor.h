@@ -11,6 +11,14 @@ typedef struct Extent {
     const char *from;
 } Extent; /* from: who said so, for messages */
 typedef VEC(Extent) Extents;
+const Extent *extent_find(const Extents *, const char *name); /* NULL: not known */
+bool extent_is_name(const char *text);                        /* and no expression or number */
+
+/* Gives the extents of a tensor that no file tells: EXIT_OK, or an exit code after a message. */
+typedef struct ShapeSource {
+    int (*fn)(void *user, const tile_param_info *, int64_t *shape);
+    void *user;
+} ShapeSource;
 
 /* A tensor on the host. */
 typedef struct HostTensor {
@@ -24,11 +32,11 @@ typedef struct HostTensor {
 bool dtype_of(tile_dtype, DType *);
 /* `NAME=REST` taken apart; false after a message naming the option. */
 bool split_binding(Tool *, const char *option, const char *text, const char **name, const char **rest);
-/* What --in says of parameter `p`: a file, or random, zeros, ones. Extents that the source does not name are
- * taken from `known`. EXIT_OK, or an exit code after a message. */
-int tensor_read(Tool *, const tile_param_info *p, const char *source, const Extents *known, HostTensor *);
-/* A row-major tensor of zeros of the extents that p's dims have in `known`. */
-int tensor_make(Tool *, const tile_param_info *p, const Extents *known, HostTensor *);
+/* What --in says of parameter `p`: a file, or random, zeros, ones. A source without extents asks `shape`.
+ * EXIT_OK, or an exit code after a message. */
+int tensor_read(Tool *, const tile_param_info *p, const char *source, const ShapeSource *shape, HostTensor *);
+/* A row-major tensor of zeros. */
+int tensor_make(Tool *, const tile_param_info *p, const ShapeSource *shape, HostTensor *);
 /* The extents of t by p's names: added to `known`, or a message if one is known otherwise. */
 int tensor_bind(Tool *, const tile_param_info *p, const HostTensor *, const char *from, Extents *known);
 /* Adds t to the outputs as a .npy file (row-major; t must be so). */

@@ -431,6 +431,14 @@ TILE_API tile_status tile_launch(
  * (may block). */
 TILE_API tile_status tile_kernel_workspace(tile_kernel *, const tile_arg *args, size_t n_args, size_t *bytes);
 
+/* The extents that a launch wants of tensor number `i`, into extents[0 .. rank): what to allocate an output
+ * by. Of the other tensors only the shapes are read. args[i] is not read; other tensors that do not exist
+ * yet, and scalars that no extent depends on, may have the kind 0. TILE_ERROR_SHAPE: no tensor tells a
+ * dimension that is asked for, or an extent would be negative. Parses the kernel anew: not for each launch.
+ * May block. */
+TILE_API tile_status tile_kernel_extents(
+    tile_kernel *, const tile_arg *args, size_t n_args, size_t i, int64_t *extents);
+
 /* Compiles the specialization that these arguments select, so that a launch with the like of them does not.
  * Data pointers count by their alignment only and are not read. May block. */
 TILE_API tile_status tile_kernel_compile(tile_kernel *, const tile_arg *args, size_t n_args);
