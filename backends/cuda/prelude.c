@@ -245,10 +245,13 @@ const PreludeEntry cuda_prelude[] = {
     { "lds_w32", NULL, "",
         FN "u32 lds_w32(u32 a) { u32 x; asm volatile(\"ld.shared.b32 %0, [%1];\" : \"=r\"(x) : \"r\"(a) : "
            "\"memory\"); return x; }" },
-    { "first_lane_word", NULL, "lds_w32 uniform",
-        "/* a word of shared memory as lane 0 reads it, for all lanes */\n" FN
-        "int first_lane_word(u32 a, int lane) { u32 x = 0; if (lane == 0) x = lds_w32(a); return "
-        "uniform((int)x); }" },
+    { "first_lane_word", NULL, "uniform",
+        "/* a word of shared memory as lane 0 reads it, for all lanes; a predicate and no branch, which "
+        "would\n"
+        " * make ptxas take warps for divided and leave its uniform registers */\n" FN
+        "int first_lane_word(u32 a, int lane) { u32 x; asm volatile(\"{ .reg .pred p; setp.eq.s32 p, %2, 0; "
+        "mov.b32 %0, 0; @p ld.shared.b32 %0, [%1]; }\" : \"=&r\"(x) : \"r\"(a), \"r\"(lane) : \"memory\"); "
+        "return uniform((int)x); }" },
     { "lds_w64", NULL, "",
         FN "u64 lds_w64(u32 a) { u64 x; asm volatile(\"ld.shared.b64 %0, [%1];\" : \"=l\"(x) : \"r\"(a) : "
            "\"memory\"); return x; }" },

@@ -466,6 +466,12 @@ EMU u32 lds_w32(u32 a)
     emu_load(a, &x, 4);
     return x;
 }
+EMU int first_lane_word(u32 a, int lane)
+{
+    u32 x = 0;
+    if (lane == 0) emu_load(a, &x, 4);
+    return uniform((int)x);
+}
 EMU u64 lds_w64(u32 a)
 {
     u64 x;

@@ -40,9 +40,9 @@ static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadf
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
 /* true in one lane of the warp, always the same one */
 static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
-static __device__ __forceinline__ u32 lds_w32(u32 a) { u32 x; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(a) : "memory"); return x; }
-/* a word of shared memory as lane 0 reads it, for all lanes */
-static __device__ __forceinline__ int first_lane_word(u32 a, int lane) { u32 x = 0; if (lane == 0) x = lds_w32(a); return uniform((int)x); }
+/* a word of shared memory as lane 0 reads it, for all lanes; a predicate and no branch, which would
+ * make ptxas take warps for divided and leave its uniform registers */
+static __device__ __forceinline__ int first_lane_word(u32 a, int lane) { u32 x; asm volatile("{ .reg .pred p; setp.eq.s32 p, %2, 0; mov.b32 %0, 0; @p ld.shared.b32 %0, [%1]; }" : "=&r"(x) : "r"(a), "r"(lane) : "memory"); return uniform((int)x); }
 static __device__ __forceinline__ void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_m64n128k16_f16_ss(float *d, u32 alo, u32 ahi, u32 blo, u32 bhi, int acc) {
   asm volatile("{ .reg .pred p; .reg .b64 a, b; setp.ne.b32 p, %68, 0; mov.b64 a, {%64, %65}; mov.b64 b, {%66, %67}; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, a, b, p, 1, 1, 0, 0; }"
