@@ -390,7 +390,8 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
     int axis = side ? 0 : 1, tiles = side ? p->nt : p->mt, per = (int)layout_regs(l) / (tiles * p->kt);
     DType d = ir_operand(p->instr, side)->type->dtype;
     int pw = per_word(d), bits = 32 / pw;
-    if (l->cover[axis] == l->tile[axis] || dtype_bytes(d) > 4) return;
+    const char *element = dtype_bytes(d) == 8 ? "w / 2" : "w"; /* of word w */
+    if (l->cover[axis] == l->tile[axis]) return;
     int32_t *by_r = arena_array(&e->s->arena, int32_t, (size_t)per),
             *by_k = arena_array(&e->s->arena, int32_t, (size_t)p->kt), c[TILE_MAX_RANK];
     for (int r = 0; r < per; r++) {
@@ -406,7 +407,7 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
     const char *mask = NULL;
     for (int q = 0; q < pw; q++) {
         const char *at = str(e, "%s + %s + %s", thread_coord(e, l, axis), index_formula(e, by_k, p->kt, k),
-            index_formula(e, by_r, per, pw == 1 ? "w" : str(e, "%d * w + %d", pw, q)));
+            index_formula(e, by_r, per, pw == 1 ? element : str(e, "%d * w + %d", pw, q)));
         const char *m = str(
             e, "(%s < %d ? 0x%xu : 0u)", at, l->tile[axis], pw == 1 ? ~0u : ((1u << bits) - 1) << (bits * q));
         mask = mask ? str(e, "%s | %s", mask, m) : m;

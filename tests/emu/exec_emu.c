@@ -321,6 +321,13 @@ static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*stride
     return false;
 }
 
+/* Of n tensor maps, each at a multiple of 64 bytes. */
+enum { TENSOR_MAP_BYTES = 128 };
+static uint8_t (*map_space(Session *s, int n)) [TENSOR_MAP_BYTES] {
+    uint8_t *p = arena_array(&s->arena, uint8_t, ((size_t)n + 1) * TENSOR_MAP_BYTES);
+    return (uint8_t (*)[TENSOR_MAP_BYTES])(p + (-(uintptr_t)p & 63));
+}
+
 /* A report, with the text of the lines that it names. */
 static void explain(
     const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
@@ -392,8 +399,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!fn) return false;
     free(st->text);
     st->text = strdup(code.text);
-    uint64_t words[64] = { 0 };
-    static _Alignas(64) uint8_t maps[8][128];
+    uint64_t *words = arena_array(&s->arena, uint64_t, (size_t)code.n_slots + 1);
+    uint8_t (*maps)[TENSOR_MAP_BYTES] = map_space(s, code.n_maps);
     static uint64_t tickets;
     static struct {
         uint32_t failed, line;
@@ -414,9 +421,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
         case SLOT_TICKETS: words[i] = (uint64_t)(uintptr_t)&tickets; break;
         case SLOT_TENSOR_MAP: {
-            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index % 8], why, why_size))
-                return false;
-            words[i] = (uint64_t)(uintptr_t)maps[x->index % 8];
+            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index], why, why_size)) return false;
+            words[i] = (uint64_t)(uintptr_t)maps[x->index];
             break;
         }
         case SLOT_WORKSPACE:
