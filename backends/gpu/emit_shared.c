@@ -69,9 +69,16 @@ static void emit_dma(Emit *e, Instr *i)
     own[fast] = "0";
     c[slow] = str(e, "(%s + %s)", row, r);
     c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
+    /* A lane's bytes lie one after the other. Where elements do not, because of a step or a stride, a lane
+     * fetches one of them (kernel_access_bytes). */
+    bool contiguous = w.unit_tile == fast && w.step[w.unit] == 1;
+    if (!contiguous) {
+        if (elem != size) ir_fail(e->s, i->loc, "elements straight to LDS that are not contiguous");
+        own[fast] = c[fast];
+    }
     const char *cond = window_condition(e, &w, c, false),
-               *to = str(
-                   e, "%s + (u32)(%s) * %du + (u32)(%s ^ %s)", at, window_index(e, &w, own), elem, col, q);
+               *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, &w, own), elem);
+    if (contiguous) to = str(e, "%s + (u32)(%s ^ %s)", to, col, q);
     line(e, "%s(%s + v * %d + (u32)warp * %d, %s, %s);", use(e, str(e, "lds_dma_b%d", size * 8)), base,
         size * e->threads, size * e->target->wave, buffer,
         *cond ? str(e, "%s ? %s : ~0u", without_branches(e, cond), to) : to);
