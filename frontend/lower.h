@@ -195,6 +195,8 @@ typedef struct Call {
     CallArgs args;
 } Call;
 #define ARG(c, k) ((c)->args.slot[k])
+bool lower_flag(Lower *, const Node *, const char *what, bool *out); /* false where it is left out */
+bool lower_axes(Lower *, const Node *, int rank, int *axes, int *n); /* highest first; all if not given */
 V lower_load(Lower *, const Call *);
 V lower_store(Lower *, const Call *);
 V lower_gather(Lower *, const Call *);
@@ -209,8 +211,7 @@ bool lower_fn_is_pure(
 bool lower_is_pure(Lower *, const Node *); /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
-/* lower_combine.c: fills the block of a reduce or scan from the fn that `name` names; false after an error */
-bool lower_fill_combine(Lower *, Instr *, const Node *name, const Node *fn);
+V lower_combined(Lower *, const Call *, Op); /* lower_combine.c: reduce and scan by a fn */
 
 /* lower_stmt.c, lower_flow.c */
 void lower_block(Lower *, const Node *block, bool tail);

@@ -19,7 +19,7 @@ static Value *operand(Lower *l, const Node *n)
     return v.kind == V_ERROR ? NULL : lower_materialize(l, v, n->loc);
 }
 
-static bool flag(Lower *l, const Node *n, const char *what, bool *out)
+bool lower_flag(Lower *l, const Node *n, const char *what, bool *out)
 {
     *out = false;
     return !n || lower_const_bool(l, n, what, out);
@@ -126,8 +126,8 @@ static V call_elementwise(Lower *l, const Call *c, int op)
     for (int k = 0; k < n; k++) v[k] = lower_expr(l, ARG(c, k));
     /* The flags follow the operands in the signature; abs, floor, ... have none, fma has only ftz. */
     bool only_ftz = op == OP_FMA;
-    ok &= flag(l, only_ftz ? NULL : ARG(c, n), "approx", &approx);
-    ok &= flag(l, only_ftz ? ARG(c, n) : ARG(c, n + 1), "ftz", &ftz);
+    ok &= lower_flag(l, only_ftz ? NULL : ARG(c, n), "approx", &approx);
+    ok &= lower_flag(l, only_ftz ? ARG(c, n) : ARG(c, n + 1), "ftz", &ftz);
     if (!ok) return value_error();
     Attr attrs[2];
     int n_attrs = 0;
@@ -174,7 +174,7 @@ static V call_philox(Lower *l, const Call *c, int op)
 /* --- reductions and scans ---------------------------------------------------------------------------- */
 
 /* The axes to reduce, highest first; all of them when not given. */
-static bool axes_of(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
+bool lower_axes(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
 {
     bool chosen[TILE_MAX_RANK] = { false };
     if (!n)
@@ -200,8 +200,8 @@ static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Nod
     Value *x = tile_operand(l, c, ARG(c, 0));
     int axes[TILE_MAX_RANK], n;
     bool dropped;
-    bool ok = flag(l, drop, "drop", &dropped);
-    if (!x || !ok || !axes_of(l, axis, x->type->rank, axes, &n)) return value_error();
+    bool ok = lower_flag(l, drop, "drop", &dropped);
+    if (!x || !ok || !lower_axes(l, axis, x->type->rank, axes, &n)) return value_error();
     if ((op == OP_ARGMAX || op == OP_ARGMIN) && n > 1)
         return lower_error_note(
             l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
@@ -240,7 +240,7 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     Value *x = tile_operand(l, c, ARG(c, 0));
     bool reverse;
     int64_t axis = 0;
-    bool ok = flag(l, ARG(c, 2), "reverse", &reverse);
+    bool ok = lower_flag(l, ARG(c, 2), "reverse", &reverse);
     if (!x || !ok) return value_error();
     if (!ARG(c, 1) && x->type->rank != 1)
         return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis",
@@ -250,52 +250,13 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     return lower_emit(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
 }
 
-static V call_combined(Lower *l, const Call *c, int op)
-{
-    Value *x = tile_operand(l, c, ARG(c, 0));
-    const Node *name = ARG(c, 3), *fn = name->kind == N_NAME ? ast_find_fn(l->ast, name->name) : NULL;
-    V init = lower_expr(l, ARG(c, 2));
-    bool last;
-    bool ok = flag(l, ARG(c, 4), op == OP_SCAN ? "reverse" : "drop", &last);
-    if (!x || init.kind == V_ERROR || !ok) return value_error();
-    if (!fn)
-        return lower_error_note(l, name->loc, "fn larger(a, b) { return max(a, b); } ... combine = larger",
-            "combine must be the name of a fn of two values");
-    if (fn->kids[0]->n != 2)
-        return lower_error(l, name->loc, "`%s` takes %d arguments; a combine function takes two", name->name,
-            (int)fn->kids[0]->n);
-    if (!lower_fn_is_pure(l, fn))
-        return lower_error(l, name->loc,
-            "`%s` touches memory, asks about the launch or prints; a combine function must not", name->name);
-    DType d = x->type->dtype;
-    if (value_is_untyped(init)) init = lower_adapt(l, init, d, ARG(c, 2)->loc);
-    if (init.kind == V_ERROR) return value_error();
-    if ((init.kind != V_CONST && init.kind != V_IR) || value_rank(init) || value_dtype(init) != d)
-        return lower_error(
-            l, ARG(c, 2)->loc, "init is %s, must be a scalar `%s`", value_describe(l, init), dtype_name(d));
-    Value *start = lower_materialize(l, init, ARG(c, 2)->loc);
-    int axes[TILE_MAX_RANK], n;
-    if (!axes_of(l, ARG(c, 1), x->type->rank, axes, &n)) return value_error();
-    if (op == OP_SCAN && n != 1)
-        return lower_error_note(
-            l, c->node->loc, "give `axis = a`", "`scan` of a tile of %d axes needs one axis", x->type->rank);
-    for (int k = 0; k < n; k++) {
-        Attr attrs[2] = { a_int(ATTR_AXIS, axes[k]),
-            op == OP_SCAN ? a_int(ATTR_REVERSE, last) : a_int(ATTR_DROP, last) };
-        V v = lower_emit(l, c->node->loc, c->node->name, (Op)op, (Value *[]){ x, start }, 2,
-            (Attrs){ attrs, op == OP_SCAN && !last ? 1 : 2 }, NULL);
-        if (v.kind == V_ERROR) return v;
-        x = v.value;
-        if (!lower_fill_combine(l, x->def, name, fn)) return value_error();
-    }
-    return value_ir(x);
-}
+static V call_combined(Lower *l, const Call *c, int op) { return lower_combined(l, c, (Op)op); }
 
 static V call_sort(Lower *l, const Call *c, int op)
 {
     Value *x = tile_operand(l, c, ARG(c, 0));
     bool down;
-    bool ok = flag(l, ARG(c, 1), "descending", &down);
+    bool ok = lower_flag(l, ARG(c, 1), "descending", &down);
     if (!x || !ok) return value_error();
     Attr a = a_int(ATTR_REVERSE, 1);
     return lower_emit(l, c->node->loc, "sort", OP_SORT, &x, 1, (Attrs){ &a, down }, NULL);

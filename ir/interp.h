@@ -7,7 +7,7 @@
  *                 tf32 rounds f32 operands to 10 bits of fraction, ties to even
  *   reduce_sum, reduce_prod, scan_sum, scan_prod of floats: in double, first to last, each result rounded
  *       once
- *   reduce, scan with a block: combine(so far, next), starting from init, in the dtype, first to last (scan
+ *   reduce, scan with a block: combine(so far, next), from the first position on, in the dtype (scan
  *       with `reverse`: last to first)
  *   duplicates    scatter: the last in row-major order wins; atomics take effect in row-major order
  *   programs      run in linear order, whole, so every atomic and acquire/release pattern that can wait for

@@ -129,25 +129,44 @@ static Scalar reduce_line(Op op, DType d, Line l)
     return acc;
 }
 
-static Scalar combine(Interp *in, const Instr *i, Scalar a, Scalar b)
+/* acc = block(acc, next), each of as many values as the operation has operands. */
+static void combine(Interp *in, const Instr *i, Scalar *acc, const Scalar *next)
 {
     const Block *c = i->blocks[0];
-    *interp_value(in, c->args[0]) = a;
-    *interp_value(in, c->args[1]) = b;
+    int n = i->n_operands;
+    for (int k = 0; k < n; k++) {
+        *interp_value(in, c->args[k]) = acc[k];
+        *interp_value(in, c->args[n + k]) = next[k];
+    }
     interp_block(in, c);
-    return *interp_value(in, ir_operand(c->last, 0));
+    for (int k = 0; k < n; k++) acc[k] = *interp_value(in, ir_operand(c->last, k));
+}
+
+/* A line of reduce or scan, whose first element is `at` and whose next one `st` further; the results of a
+ * reduction go to `to`. */
+static void combine_line(Interp *in, const Instr *i, int64_t at, int64_t n, int64_t st, int64_t to)
+{
+    Scalar acc[IR_MAX_COMBINED], next[IR_MAX_COMBINED];
+    bool scan = i->op == OP_SCAN, reverse = scan && ir_attr_int(i, ATTR_REVERSE, 0);
+    for (int64_t p = 0; p < n; p++) {
+        int64_t from = at + (reverse ? n - 1 - p : p) * st;
+        for (int k = 0; k < i->n_operands; k++) next[k] = interp_value(in, ir_operand(i, k))[from];
+        if (p) combine(in, i, acc, next);
+        else memcpy(acc, next, sizeof acc);
+        for (int k = 0; k < i->n_operands && scan; k++) interp_value(in, &i->results[k])[from] = acc[k];
+    }
+    for (int k = 0; k < i->n_operands && !scan; k++) interp_value(in, &i->results[k])[to] = acc[k];
 }
 
 static void scan_line(Interp *in, const Instr *i, DType d, Line l, Scalar *out)
 {
     bool reverse = ir_attr_int(i, ATTR_REVERSE, 0), product = i->op == OP_SCAN_PROD;
     double f = product;
-    Scalar acc = i->op == OP_SCAN ? *interp_value(in, ir_operand(i, 1)) : scalar_int(product);
+    Scalar acc = scalar_int(product);
     for (int64_t k = 0; k < l.n; k++) {
         int64_t at = (reverse ? l.n - 1 - k : k) * l.st;
         Scalar x = l.x[at];
-        if (i->op == OP_SCAN) acc = combine(in, i, acc, x);
-        else if (i->op == OP_SCAN_MAX) acc = k ? apply(OP_MAX, d, acc, x) : x;
+        if (i->op == OP_SCAN_MAX) acc = k ? apply(OP_MAX, d, acc, x) : x;
         else if (dtype_is_float(d)) {
             f = product ? f * x.f : f + x.f;
             acc = rounded(d, f);
@@ -156,8 +175,7 @@ static void scan_line(Interp *in, const Instr *i, DType d, Line l, Scalar *out)
     }
 }
 
-static bool is_scan(Op op)
-{ return op == OP_SCAN || op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX; }
+static bool is_scan(Op op) { return op == OP_SCAN_SUM || op == OP_SCAN_PROD || op == OP_SCAN_MAX; }
 
 static void along_axis(Interp *in, const Instr *i)
 {
@@ -172,12 +190,10 @@ static void along_axis(Interp *in, const Instr *i)
     for (int64_t o = 0; o < outer; o++)
         for (int64_t e = 0; e < inner; e++) {
             Line l = { x + o * n * inner + e, n, inner };
-            if (is_scan(i->op)) scan_line(in, i, t->dtype, l, out + o * n * inner + e);
-            else if (i->op == OP_REDUCE) {
-                Scalar acc = *interp_value(in, ir_operand(i, 1));
-                for (int64_t k = 0; k < n; k++) acc = combine(in, i, acc, l.x[k * l.st]);
-                out[o * inner + e] = acc;
-            } else out[o * inner + e] = reduce_line(i->op, t->dtype, l);
+            if (i->op == OP_REDUCE || i->op == OP_SCAN)
+                combine_line(in, i, o * n * inner + e, n, inner, o * inner + e);
+            else if (is_scan(i->op)) scan_line(in, i, t->dtype, l, out + o * n * inner + e);
+            else out[o * inner + e] = reduce_line(i->op, t->dtype, l);
         }
 }
 

@@ -291,7 +291,8 @@ static void make_block_args(Session *s, Instr *i)
                 ir_block_arg(i->blocks[r], i->operands[k].value->type, i->operands[k].value->name);
     } else if (i->op == OP_REDUCE || i->op == OP_SCAN) {
         for (int r = 0; r < 2; r++)
-            ir_block_arg(i->blocks[0], type_scalar(s, i->operands[0].value->type->dtype), NULL);
+            for (int k = 0; k < i->n_operands; k++)
+                ir_block_arg(i->blocks[0], type_scalar(s, i->operands[k].value->type->dtype), NULL);
     }
 }
 

@@ -268,7 +268,7 @@ const char *ir_infer(
     Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
 /* The same for an existing instruction (blocks included): what the verifier calls. */
 const char *ir_check(Session *, const Instr *);
-enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128 };
+enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128, IR_MAX_COMBINED = 16 /* values of one reduce or scan */ };
 
 /* An error of the compiler itself: records a diagnostic and leaves through session.oom (longjmp value 2). */
 _Noreturn void ir_fail(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

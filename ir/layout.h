@@ -420,6 +420,17 @@ typedef struct {
     uint32_t nwarp;
     LayoutTerm warp_term[16]; /* ((warp >> shift) / div % mod) * mul, added */
 } LayoutReduce;
+/* A part of an input's index that moves along an axis: index / low % size counts `size` positions, `step`
+ * elements apart. */
+typedef struct {
+    LayoutInput in;
+    uint32_t low;
+    int32_t size, step;
+} LayoutAxisPart;
+enum { LAYOUT_MAX_PARTS = LAYOUT_INPUTS * LAYOUT_MAX_BITS + LAYOUT_MAX_DIGITS };
+/* The parts along `axis`, those of the smallest steps first: each steps over all that those before it count.
+ * Their number; -1 where the axis does not lie so, or blocks share it. */
+int layout_axis_parts(const Layout *l, int axis, LayoutAxisPart out[LAYOUT_MAX_PARTS]);
 /* False if a basis vector moves along `axis` and another axis at once, or blocks share the axis: convert
  * first. */
 bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out);

@@ -1,6 +1,7 @@
 /* Reductions over an axis: which registers, lanes and warps combine. See LayoutReduce in layout.h. */
 #include "ir/layout_priv.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked
@@ -76,4 +77,37 @@ bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce 
         out->reg[r] = (int16_t)layout_find_reg(out->result, row, 0, 0, 0);
     }
     return true;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const LayoutAxisPart *x = a, *y = b;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+int layout_axis_parts(const Layout *l, int axis, LayoutAxisPart out[LAYOUT_MAX_PARTS])
+{
+    int n = 0;
+    if (!l->separable || !axis_is_pure(l, axis)) return -1;
+    for (int in = 0; in < LAYOUT_INPUTS; in++) {
+        uint32_t low = 1;
+        for (int i = 0; i < l->nbit[in]; i++, low *= 2) {
+            uint64_t step = l->basis[in][i] >> l->fshift[axis] & ((1ull << l->fbit[axis]) - 1);
+            if (step) out[n++] = (LayoutAxisPart){ (LayoutInput)in, low, 2, (int32_t)step };
+        }
+        for (int i = 0; i < l->ndigit; i++) {
+            const LayoutDigit *d = &l->digit[i];
+            if (d->in != in) continue;
+            if (d->stride && d->axis == axis && d->size > 1)
+                out[n++] = (LayoutAxisPart){ (LayoutInput)in, low, d->size, d->stride };
+            low *= (uint32_t)d->size;
+        }
+    }
+    qsort(out, (size_t)n, sizeof *out, by_step);
+    int32_t step = 1;
+    for (int k = 0; k < n; k++) {
+        if (out[k].step != step) return -1;
+        step *= out[k].size;
+    }
+    return n;
 }

@@ -344,20 +344,29 @@ static const char *args_are(Rule *r, const Block *b, int n, const Type *const *t
     return NULL;
 }
 
+/* n tiles of one shape, and a block of 2n scalars, of two positions, that gives n. */
 static const char *rule_REDUCE_FN(Rule *r)
 {
     int64_t axis;
-    const Type *t;
+    const Type *t, *elem[2 * IR_MAX_COMBINED];
+    int n = r->n;
+    if (n < 1 || n > IR_MAX_COMBINED) WHY("%d tiles, must be 1 to %d", n, IR_MAX_COMBINED);
     TRY(need_axis(r, &axis));
-    const Type *elem = type_scalar(r->s, T(r, 0)->dtype);
-    if (T(r, 1) != elem) WHY("init is %s, must be %s", STR(T(r, 1)), STR(elem));
-    if (r->instr) {
-        TRY(args_are(r, r->instr->blocks[0], 2, (const Type *[]){ elem, elem }));
-        TRY(yields(r, r->instr->blocks[0], 1, &elem));
+    for (int k = 0; k < n; k++) {
+        if (T(r, k)->kind != TYPE_TILE || !type_same_shape(T(r, k), T(r, 0)))
+            WHY("operand %d is %s, must be a tile of the shape of %s", k, STR(T(r, k)), STR(T(r, 0)));
+        elem[k] = elem[n + k] = type_scalar(r->s, T(r, k)->dtype);
     }
-    if (r->op == OP_SCAN) t = T(r, 0);
-    else TRY(reduced(r, axis, T(r, 0)->dtype, &t));
-    return give(r, 0, t);
+    if (r->instr) {
+        TRY(args_are(r, r->instr->blocks[0], 2 * n, elem));
+        TRY(yields(r, r->instr->blocks[0], n, elem));
+    }
+    for (int k = 0; k < n; k++) {
+        if (r->op == OP_SCAN) t = T(r, k);
+        else TRY(reduced(r, axis, T(r, k)->dtype, &t));
+        TRY(give(r, k, t));
+    }
+    return NULL;
 }
 
 static const char *rule_SCAN(Rule *r)

@@ -79,9 +79,12 @@ static void touch_steps(Plan *p, Steps *in)
             if (s->acc) touch(s->acc, s);
             break;
         case STEP_SCAN:
+        case STEP_COMBINED:
         case STEP_SORT:
             read_operands(p, s, s->instr);
-            for (int k = 0; k < s->instr->n_results; k++) touch(plan_info(p, &s->instr->results[k])->buf, s);
+            for (int k = 0; k < s->instr->n_results; k++)
+                if (s->instr->results[k].type->kind == TYPE_TILE)
+                    touch(plan_info(p, &s->instr->results[k])->buf, s);
             if (s->aux) touch(s->aux, s);
             break;
         case STEP_SCALAR:

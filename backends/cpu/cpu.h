@@ -95,6 +95,7 @@ typedef enum StepKind {
     STEP_TURN,   /* value's operand -> buf with the last axis turned (permute, transposed operand) */
     STEP_MMA,
     STEP_SCAN,
+    STEP_COMBINED, /* reduce and scan by a fn */
     STEP_SORT,
     STEP_FOR,
     STEP_WHILE,
@@ -287,8 +288,8 @@ void helper_end(Gen *, Helper *); /* after the function's returns */
 void gen_steps(Gen *, Steps *);
 /* Emits a scalar instruction. */
 void gen_scalar_instr(Gen *, Instr *);
-/* The block of reduce or scan applied to a and b. */
-LLVMValueRef gen_combine(Gen *, Block *, LLVMValueRef a, LLVMValueRef b, int lanes);
+/* The block of reduce or scan applied to the values at a and at b. */
+void gen_combine(Gen *, Block *, const LLVMValueRef *a, const LLVMValueRef *b, int lanes, LLVMValueRef *out);
 /* The number of the program whose work program `program` does. */
 LLVMValueRef gen_remap(Gen *, LLVMValueRef program);
 /* Reports a failed check (`--check`) if `bad` holds. */
@@ -402,6 +403,7 @@ void mma_pack_store(
 void mma_clear_padding(Gen *, const Buf *); /* of rows with half a pair at their end */
 void turn_emit(Gen *, Step *);
 /* order.c */
+void combined_emit(Gen *, Step *); /* combined.c */
 void scan_emit(Gen *, Step *);
 void sort_emit(Gen *, Step *);
 /* buffer elements at tile coordinates, axis va contiguous or not */

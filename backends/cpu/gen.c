@@ -470,6 +470,7 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_TURN: turn_emit(g, s); break;
         case STEP_MMA: mma_emit(g, s); break;
         case STEP_SCAN: scan_emit(g, s); break;
+        case STEP_COMBINED: combined_emit(g, s); break;
         case STEP_SORT: sort_emit(g, s); break;
         case STEP_FOR: gen_for(g, s); break;
         case STEP_WHILE: gen_while(g, s); break;

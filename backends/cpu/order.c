@@ -18,10 +18,7 @@ typedef struct Scan {
 } Scan;
 
 static LLVMValueRef combine(Scan *s, LLVMValueRef a, LLVMValueRef b)
-{
-    return s->i->op == OP_SCAN ? gen_combine(s->g, s->i->blocks[0], a, b, gen_lanes(a))
-                               : elem_reduce(s->g, s->i->op, s->acc, a, b);
-}
+{ return elem_reduce(s->g, s->i->op, s->acc, a, b); }
 
 /* One line along the axis, `lanes` neighbours of the vector axis at a time. */
 static void line(Scan *s, int lanes)
@@ -95,7 +92,7 @@ void scan_emit(Gen *g, Step *st)
     for (int a = 0; a < s.from->rank; a++)
         if (s.from->shape[a] > 1) s.va = a;
     DType d = s.from->dtype;
-    s.acc = i->op != OP_SCAN && dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
+    s.acc = dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
     for (int a = 0; a < TILE_MAX_RANK; a++) s.coord[a] = gen_int(g, 0);
     scan_axes(&s, 0);
 }

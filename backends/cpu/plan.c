@@ -368,7 +368,16 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
             in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
         }
         return;
-    case OP_SCAN:
+    case OP_REDUCE:
+    case OP_SCAN: {
+        Step *s = append(in, plan_step(p, in, STEP_COMBINED, i));
+        for (int k = 0; k < i->n_results; k++) {
+            if (is_tile(&i->results[k])) plan_value_buf(p, &i->results[k], in);
+            else plan_info(p, &i->results[k])->mode = TILE_SCALAR;
+            plan_info(p, &i->results[k])->avail = s;
+        }
+        return;
+    }
     case OP_SCAN_SUM:
     case OP_SCAN_PROD:
     case OP_SCAN_MAX:
@@ -390,8 +399,8 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     default: break;
     }
     Value *r = ir_result(i);
-    bool reduction = i->op == OP_REDUCE || i->op == OP_ARGMAX || i->op == OP_ARGMIN ||
-                     (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE_ALL);
+    bool reduction =
+        i->op == OP_ARGMAX || i->op == OP_ARGMIN || (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE_ALL);
     if (reduction) {
         plan_reduce(p, in, i);
         return;

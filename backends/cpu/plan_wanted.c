@@ -114,7 +114,8 @@ void plan_find_wanted(Plan *p, Block *b)
                     plan_cost_at(p, ir_operand(i, k)) > 3 * CHEAP)
                     want(p, ir_operand(i, k));
             break;
-        case OP_SCAN:
+        case OP_REDUCE:
+        case OP_SCAN: want_operands(p, i); break;
         case OP_SCAN_SUM:
         case OP_SCAN_PROD:
         case OP_SCAN_MAX:

@@ -7,7 +7,7 @@
 DType reduce_dtype(const Sink *k)
 {
     DType d = k->value->type->dtype;
-    return k->instr->op != OP_REDUCE && dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
+    return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
 }
 
 LLVMValueRef reduce_identity(Gen *g, const Sink *k, int lanes)
@@ -23,15 +23,12 @@ LLVMValueRef reduce_identity(Gen *g, const Sink *k, int lanes)
     case OP_ARGMIN: return gen_const(g, d, scalar_highest(d), lanes);
     case OP_REDUCE_ANY: return gen_const(g, DT_BOOL, scalar_int(0), lanes);
     case OP_REDUCE_ALL: return gen_const(g, DT_BOOL, scalar_int(1), lanes);
-    default: return gen_splat(g, gen_scalar(g, ir_operand(k->instr, 1)), lanes);
+    default: ir_fail(g->session, k->instr->loc, "%s has no neutral element", op_info[k->instr->op].name);
     }
 }
 
 static LLVMValueRef combine(Gen *g, const Sink *k, LLVMValueRef a, LLVMValueRef b)
-{
-    if (k->instr->op == OP_REDUCE) return gen_combine(g, k->instr->blocks[0], a, b, gen_lanes(a));
-    return elem_reduce(g, k->instr->op, reduce_dtype(k), a, b);
-}
+{ return elem_reduce(g, k->instr->op, reduce_dtype(k), a, b); }
 
 /* (value, place) pairs: NaN first, then the better value, then the lower place. */
 static void combine_arg(
@@ -179,7 +176,7 @@ static LLVMValueRef halves(Gen *g, const Sink *k, LLVMValueRef x)
  * places (peeled loops). */
 static LLVMValueRef fold(Gen *g, const Sink *k, LLVMValueRef x)
 {
-    if (gen_lanes(x) <= 4 || k->instr->op == OP_REDUCE) return halves(g, k, x);
+    if (gen_lanes(x) <= 4) return halves(g, k, x);
     char name[64];
     format_text(name, sizeof name, "tile.%s.%s.%d", op_info[k->instr->op].name, dtype_name(reduce_dtype(k)),
         gen_lanes(x));

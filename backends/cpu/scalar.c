@@ -98,13 +98,16 @@ static LLVMValueRef pure(Gen *g, Instr *i, int lanes)
     return elem_op(g, i->op, d, v, NEED_ALL);
 }
 
-LLVMValueRef gen_combine(Gen *g, Block *b, LLVMValueRef x, LLVMValueRef y, int lanes)
+void gen_combine(Gen *g, Block *b, const LLVMValueRef *x, const LLVMValueRef *y, int lanes, LLVMValueRef *out)
 {
-    plan_info(g->plan, b->args[0])->llvm = x;
-    plan_info(g->plan, b->args[1])->llvm = y;
+    int n = b->n_args / 2;
+    for (int k = 0; k < n; k++) {
+        plan_info(g->plan, b->args[k])->llvm = x[k];
+        plan_info(g->plan, b->args[n + k])->llvm = y[k];
+    }
     for (Instr *i = b->first; i != b->last; i = i->next)
         plan_info(g->plan, ir_result(i))->llvm = pure(g, i, lanes);
-    return as_lanes(g, gen_scalar(g, ir_operand(b->last, 0)), lanes);
+    for (int k = 0; k < n; k++) out[k] = as_lanes(g, gen_scalar(g, ir_operand(b->last, k)), lanes);
 }
 
 /* A branch in a remap is pure: both sides, then a choice. */

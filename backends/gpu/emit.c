@@ -130,8 +130,9 @@ static void emit_instr(Emit *e, Instr *i)
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
     case OP_REDUCE_ANY:
-    case OP_REDUCE_ALL:
-    case OP_REDUCE: emit_reduce(e, i); return;
+    case OP_REDUCE_ALL: emit_reduce(e, i); return;
+    case OP_REDUCE:
+    case OP_SCAN: emit_combined(e, i); return;
     case OP_RESHAPE:
     case OP_PERMUTE:
     case OP_CONCAT:

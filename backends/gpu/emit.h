@@ -268,7 +268,20 @@ void emit_cluster_barriers(Emit *);
 void emit_cluster_meet(Emit *);
 void emit_cluster_draw(Emit *, const char *program);
 void emit_cluster_leave(Emit *);
-bool emit_rows(Emit *, Instr *); /* scans, sort, topk, argmax: false when not one of them */
+bool emit_rows(Emit *, Instr *);     /* scans, sort, topk, argmax: false when not one of them */
+void emit_combined(Emit *, Instr *); /* reductions and scans by a fn */
+/* Number of the row (all axes but `axis`) of register i of `keep`, and how many rows there are, padding
+ * included. */
+const char *row_number(Emit *, const Layout *keep, int axis, const char *i, int64_t *rows);
+/* This warp's place among the warps that share a row, as an expression; their number. */
+const char *warp_rank(Emit *, const Layout *, int axis, int *count);
+/* The tile r from the array `from` of elements of `acc`. */
+void pack_registers(Emit *, const Value *r, const char *from, DType acc);
+/* The register layout a scan works on: `groups` runs of `per` registers, `lanes` low lane bits. */
+typedef struct Runs {
+    int per, groups, lanes;
+} Runs;
+void scan_runs(Emit *, const Instr *, const Layout *, int axis, Runs *);
 void emit_for(Emit *, Instr *);
 void emit_while(Emit *, Instr *);
 void emit_if(Emit *, Instr *);

@@ -19,25 +19,6 @@ const char *combine_identity(Emit *e, const Instr *i, DType acc)
     }
 }
 
-/* Code of reduce's block with its arguments bound; returns the combined value. */
-static const char *combine_block(Emit *e, Block *b, const char *x, const char *y)
-{
-    e->storage[b->args[0]->id] = x;
-    e->storage[b->args[1]->id] = y;
-    for (Instr *i = b->first; i && i->op != OP_YIELD; i = i->next) {
-        const char *args[4];
-        for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-        if (i->op == OP_CONST) {
-            e->storage[ir_result(i)->id] = const_expr(e, ir_result(i)->type->dtype, i);
-            continue;
-        }
-        const char *t = tmp(e, "r");
-        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, op_expr(e, i, args));
-        e->storage[ir_result(i)->id] = t;
-    }
-    return name_of(e, ir_operand(b->last, 0));
-}
-
 const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char *y)
 {
     switch ((int)i->op) {
@@ -50,7 +31,7 @@ const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char
     case OP_REDUCE_MAX:
     case OP_SCAN_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
     case OP_REDUCE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
-    default: return combine_block(e, i->blocks[0], x, y);
+    default: ir_fail(e->s, i->loc, "%s has no expression", op_info[i->op].name);
     }
 }
 
@@ -58,7 +39,7 @@ const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char
 static DType accumulator(const Instr *i)
 {
     DType d = ir_operand(i, 0)->type->dtype;
-    return dtype_is_float(d) && dtype_bits(d) < 32 && i->op != OP_REDUCE ? DT_F32 : d;
+    return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
 }
 
 /* Lane bits and the warp digits along which the reduced axis is spread. */
@@ -315,7 +296,7 @@ void emit_reduce(Emit *e, Instr *i)
         .m = (int)layout_regs(keep),
         .acc = accumulator(i),
         .array = tmp(e, "red") };
-    q.init = i->op == OP_REDUCE ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, q.acc);
+    q.init = combine_identity(e, i, q.acc);
     /* AMD before gfx950: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it,
      * two elements at once */
     if (is_hip(e) && q.acc == DT_F32 && e->target->arch != 0x950 &&

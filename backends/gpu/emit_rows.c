@@ -22,9 +22,7 @@ static const char *inside(Emit *e, const Layout *l, const char *i)
     return x;
 }
 
-/* Number of the row (all axes but `axis`) of register i of `keep`, and how many rows there are, padding
- * included. */
-static const char *row_of(Emit *e, const Layout *keep, int axis, const char *i, int64_t *rows)
+const char *row_number(Emit *e, const Layout *keep, int axis, const char *i, int64_t *rows)
 {
     const char *x = NULL;
     int64_t pitch = 1;
@@ -41,8 +39,7 @@ static const char *row_of(Emit *e, const Layout *keep, int axis, const char *i, 
     return x ? x : "0";
 }
 
-/* This warp's place among the warps that share a row, as an expression; their number. */
-static const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
+const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
 {
     int32_t c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     int n = (int)layout_warps(l);
@@ -67,7 +64,7 @@ static const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
 
 static DType wide(DType d) { return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d; }
 
-static void pack_into(Emit *e, const Value *r, const char *from, DType acc)
+void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
 {
     DType d = r->type->dtype;
     int n = (int)layout_regs(layout_of(e, r)), p = per_word(d), words = array_len(d, n);
@@ -156,7 +153,7 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     int64_t rows;
     const char *rank = warp_rank(e, b->l, b->axis, &parts), *row;
     if (parts == 1) return;
-    row = row_of(e, b->keep, b->axis, "i", &rows);
+    row = row_number(e, b->keep, b->axis, "i", &rows);
     int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
     scratch(e, scratch_from + positions + rows * parts * 4);
     const char *vs = shared_pointer(e, ctype(cell), scratch_from),
@@ -190,7 +187,7 @@ static void emit_arg(Emit *e, Instr *i)
         e->storage[r->id] = n;
         return;
     }
-    pack_into(e, r, b.at, DT_I32);
+    pack_registers(e, r, b.at, DT_I32);
 }
 
 static void emit_topk(Emit *e, Instr *i)
@@ -252,12 +249,7 @@ static void emit_topk(Emit *e, Instr *i)
 
 /* --- scans ------------------------------------------------------------------------------------------- */
 
-/* The register layout a scan works on: runs of `per` registers, `lanes` low lane bits. */
-typedef struct Runs {
-    int per, groups, lanes;
-} Runs;
-
-static void runs_of(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
+void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
 {
     int32_t c[TILE_MAX_RANK];
     int n = (int)layout_regs(l);
@@ -289,11 +281,11 @@ static void emit_scan(Emit *e, Instr *i)
     const Layout *l = layout_of(e, x);
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)layout_regs(l), parts;
     bool back = ir_attr_int(i, ATTR_REVERSE, 0);
-    DType acc = i->op == OP_SCAN ? x->type->dtype : wide(x->type->dtype), cell = acc == DT_BOOL ? DT_U8 : acc;
-    const char *none = i->op == OP_SCAN ? name_of(e, ir_operand(i, 1)) : combine_identity(e, i, acc),
-               *t = ctype(acc), *s = tmp(e, "run"), *p = tmp(e, "before");
+    DType acc = wide(x->type->dtype), cell = acc == DT_BOOL ? DT_U8 : acc;
+    const char *none = combine_identity(e, i, acc), *t = ctype(acc), *s = tmp(e, "run"),
+               *p = tmp(e, "before");
     Runs w;
-    runs_of(e, i, l, axis, &w);
+    scan_runs(e, i, l, axis, &w);
     line(e, "%s %s[%d], %s[%d];", t, s, n, p, w.groups);
     begin_unrolled(e, "i", n);
     const char *cond = inside(e, l, "i"), *v = cast_expr(e, x->type->dtype, acc, element(e, x, l, "i"));
@@ -338,7 +330,7 @@ static void emit_scan(Emit *e, Instr *i)
         int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)w.groups);
         for (int g = 0; g < w.groups; g++)
             first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
-        const char *row = row_of(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows);
+        const char *row = row_number(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows);
         scratch(e, rows * parts * ctype_bytes(cell));
         const char *sh = shared_pointer(e, ctype(cell), 0);
         barrier(e);
@@ -364,7 +356,7 @@ static void emit_scan(Emit *e, Instr *i)
     begin_unrolled(e, "i", n);
     line(e, "%s[i] = %s;", s, combine_expr(e, i, acc, str(e, "%s[i / %d]", p, w.per), str(e, "%s[i]", s)));
     end_block(e);
-    pack_into(e, r, s, acc);
+    pack_registers(e, r, s, acc);
 }
 
 /* --- sort -------------------------------------------------------------------------------------------- */
@@ -442,7 +434,6 @@ bool emit_rows(Emit *e, Instr *i)
     case OP_ARGMIN: emit_arg(e, i); return true;
     case OP_TOPK: emit_topk(e, i); return true;
     case OP_SORT: emit_sort(e, i); return true;
-    case OP_SCAN:
     case OP_SCAN_SUM:
     case OP_SCAN_PROD:
     case OP_SCAN_MAX: emit_scan(e, i); return true;

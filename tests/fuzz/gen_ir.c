@@ -322,29 +322,50 @@ static void step_reduce(Gen *g)
     keep_settled(g, ir_emit(&g->b, op, &x.v, 1, at, NULL), 0, mag);
 }
 
+/* The positions along an axis of a tile of t's shape. */
+static Value *positions(Gen *g, const Type *t)
+{
+    int axis = below(g, t->rank);
+    int64_t shape[TILE_MAX_RANK];
+    for (int a = 0; a < t->rank; a++) shape[a] = a == axis ? t->shape[a] : 1;
+    const Type *vector = type_tile(g->s, DT_I32, 1, &shape[axis]),
+               *beside = type_tile(g->s, DT_I32, t->rank, shape), *whole = type_with_dtype(g->s, t, DT_I32);
+    Value *v = ir_emit(&g->b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, below(g, 9))), vector);
+    v = ir_emit(&g->b, OP_RESHAPE, &v, 1, NO_ATTRS, beside);
+    return ir_emit(&g->b, OP_BROADCAST, &v, 1, NO_ATTRS, whole);
+}
+
+/* What a combination makes of component k of positions a and b. Compositions of maps x -> a*x + b tell in
+ * which order they were made. */
+static Value *combined(Builder *b, Block *block, int n, int k, Op op, bool maps)
+{
+    Value **a = block->args, **c = block->args + n;
+    if (maps && k < 2) {
+        Value *product = ir_bin(b, OP_MUL, a[k], c[0]);
+        return k ? ir_bin(b, OP_ADD, product, c[1]) : product;
+    }
+    if (op == OP_YIELD) return c[k];
+    return op == OP_CONST ? a[k] : ir_bin(b, op, a[k], c[k]);
+}
+
 static void step_reduce_block(Gen *g)
 {
     Val x = pick(g, is_exact_tile);
     if (!x.v) return;
-    const Type *t = x.v->type;
-    int axis = below(g, t->rank);
-    bool ints = is_integer(&x), scan = chance(g, 40), sum = ints && chance(g, 60);
-    Value *init = sum    ? constant(g, t->dtype, 0)
-                  : ints ? ir_const_int(&g->b, t->dtype, scalar_lowest(t->dtype).i)
-                         : ir_const_float(&g->b, t->dtype, scalar_lowest(t->dtype).f);
-    const Type *result = t;
-    int64_t shape[TILE_MAX_RANK];
-    memcpy(shape, t->shape, sizeof shape);
-    shape[axis] = 1;
-    if (!scan) result = type_tile(g->s, t->dtype, t->rank, shape);
-    Value *ops[2] = { x.v, init };
+    int axis = below(g, x.v->type->rank), n = 1 + below(g, 4);
+    bool ints = is_integer(&x), scan = chance(g, 40), maps = n > 2 && chance(g, 60);
+    Value *ops[4];
+    for (int k = 0; k < n; k++) ops[k] = k == n - 1 ? x.v : positions(g, x.v->type);
     Attr attrs[2] = { a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, chance(g, 40)) };
-    Instr *i =
-        ir_build(&g->b, scan ? OP_SCAN : OP_REDUCE, ops, 2, (Attrs){ attrs, scan ? 2 : 1 }, &result, 1);
+    Instr *i = ir_build(&g->b, scan ? OP_SCAN : OP_REDUCE, ops, n, (Attrs){ attrs, scan ? 2 : 1 }, NULL, 0);
     Builder in = ir_at_end(i->blocks[0]);
-    Value *r = ir_bin(&in, sum ? OP_ADD : OP_MAX, i->blocks[0]->args[0], i->blocks[0]->args[1]);
-    ir_build(&in, OP_YIELD, &r, 1, NO_ATTRS, NULL, 0);
-    keep(g, ir_result(i), 0, ints ? INFINITY : x.mag);
+    Value *r[4];
+    for (int k = 0; k < n; k++) {
+        Op op = (Op)ONE_OF(g, OP_MAX, OP_CONST, OP_YIELD);
+        r[k] = combined(&in, i->blocks[0], n, k, (ints || k < n - 1) && chance(g, 40) ? OP_ADD : op, maps);
+    }
+    ir_build(&in, OP_YIELD, r, n, NO_ATTRS, NULL, 0);
+    for (int k = 0; k < n; k++) keep(g, &i->results[k], 0, ints || k < n - 1 ? INFINITY : x.mag);
 }
 
 static void step_scan(Gen *g)

@@ -188,6 +188,22 @@ static void reduction(Maker *m)
             kind == INT && chance(m, 40) ? "sum" : CHOOSE(m, "max", "min"), a.name, axis);
 }
 
+/* Several tiles combined by a fn whose result says in which order: reduced or scanned, one of the results
+ * kept. */
+static void combination(Maker *m)
+{
+    Var a = pick(m, INT), b = pick(m, INT), c = pick(m, FLOAT);
+    int axis = below(m, 2), n = m->names++;
+    bool scanned = chance(m, 50), reverse = scanned && chance(m, 40), last = chance(m, 40);
+    bool rows = a.rows || b.rows || c.rows, cols = a.cols || b.cols || c.cols;
+    line(m, "let (x%d, y%d, z%d) = %s((%s, %s, %s), axis = %d, combine = then%s);", n, n, n,
+        scanned ? "scan" : "reduce", a.name, b.name, c.name, axis, reverse ? ", reverse = true" : "");
+    if (!scanned && axis == 0) rows = false;
+    if (!scanned && axis == 1) cols = false;
+    line(m, "let %s = %c%d%s;", new_var(m, last ? FLOAT : INT, rows, cols)->name, last ? 'z' : 'y', n,
+        last ? "" : " & 255");
+}
+
 static void scan(Maker *m)
 {
     bool is_float = chance(m, 40);
@@ -366,8 +382,8 @@ static void statement(Maker *m, int depth)
     typedef void Statement(Maker *);
     static Statement *const all[] = { float_unary, float_unary, float_binary, float_binary, float_binary,
         int_op, int_op, int_op, int_from_index, index_op, comparison, comparison, logic, selection, selection,
-        reduction, reduction, scan, shape, product, load_matrix, load_matrix, load_matrix, load_vector,
-        gather, state, repeat };
+        reduction, reduction, combination, scan, shape, product, load_matrix, load_matrix, load_matrix,
+        load_vector, gather, state, repeat };
     if (depth < MOST_DEPTH && chance(m, 10)) loop(m, depth);
     else if (depth < MOST_DEPTH && chance(m, 6)) branch(m, depth);
     else all[below(m, (int)(sizeof all / sizeof *all))](m);
@@ -384,6 +400,7 @@ static void head(Maker *m)
 {
     line(m, "fn squash(a, b) { return a / (1.0 + abs(a - b)); }");
     line(m, "fn mix(a, b) { return a ^ b; }");
+    line(m, "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1], q[2]); }");
     line(m, "kernel random(in f32 A[M, N], in i32 B[M, N], in f32 C[N], inout f32 S[M, N], out f32 Y[M, N], "
             "out i32 Z[M, N], out f32 R[M], i32 k, f32 s)");
     line(m, "    grid (cdiv(N, %d), cdiv(M, %d))", m->tn, m->tm);

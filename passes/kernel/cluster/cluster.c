@@ -77,7 +77,6 @@ static bool allowed(const Instr *i)
     case OP_REDUCE_PROD:
     case OP_REDUCE_MAX:
     case OP_REDUCE_MIN:
-    case OP_REDUCE:
     case OP_STORE: return true;
     default:
         if (op_info[i->op].flags & OPF_ELEM) return true;

@@ -63,6 +63,12 @@ static void link_values(void *user, Instr *i)
         for (int k = 0; k < i->n_operands; k++)
             if (i->n_results && type_same_shape(ir_operand(i, k)->type, ir_result(i)->type))
                 unite(c, ir_result(i), ir_operand(i, k));
+    } else if (i->op == OP_REDUCE || i->op == OP_SCAN) {
+        for (int k = 0; k < i->n_operands; k++) {
+            unite(c, ir_operand(i, 0), ir_operand(i, k));
+            if (ir_operand(i, k)->type->rank == i->results[k].type->rank)
+                unite(c, &i->results[k], ir_operand(i, k));
+        }
     } else if (follows_operand(i->op) && ir_operand(i, 0)->type->rank == ir_result(i)->type->rank) {
         unite(c, ir_result(i), ir_operand(i, 0));
     } else if (i->op == OP_MMA_SYNC || i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED) {
@@ -147,7 +153,8 @@ static void note_anchors(void *user, Instr *i)
         group_of(c, ir_operand(i, 0))->rows = true;
     if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN ||
         i->op == OP_SORT || i->op == OP_TOPK) {
-        if (group_takes(ir_operand(i, 0))) group_of(c, ir_operand(i, 0))->ordered = true;
+        for (int k = 0; k < i->n_operands; k++)
+            if (group_takes(ir_operand(i, k))) group_of(c, ir_operand(i, k))->ordered = true;
         if (group_takes(ir_result(i))) group_of(c, ir_result(i))->ordered = true;
     }
     if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;

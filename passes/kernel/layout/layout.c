@@ -124,6 +124,27 @@ static void fix_indexed(Layouter *c, Instr *i)
             layouter_need(c, i, k, l);
 }
 
+/* Tiles that a fn combines lie alike, in a layout in which positions have an order: for a reduction any whose
+ * registers, lanes and warps count them one after another. */
+static void fix_combined(Layouter *c, Instr *i)
+{
+    Arena *a = &c->s->arena;
+    LayoutTable *lt = &c->p->layouts;
+    LayoutAxisPart parts[LAYOUT_MAX_PARTS];
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), held = 0;
+    while (held < i->n_operands && !ir_operand(i, held)->type->layout) held++;
+    if (held == i->n_operands) layouter_need_any(c, i, held = 0);
+    const Layout *l = layouts_get(lt, ir_operand(i, held)->type);
+    if (i->op == OP_SCAN || layout_axis_parts(l, axis, parts) < 0)
+        l = kernel_row_layout(a, c->p, ir_operand(i, 0)->type, axis);
+    if (!l) ir_fail(c->s, i->loc, "no layout to combine %s", type_string(c->s, ir_operand(i, 0)->type));
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->layout) layouter_need(c, i, k, l);
+    if (i->op == OP_REDUCE) l = layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0));
+    for (int k = 0; k < i->n_results; k++)
+        if (i->results[k].type->kind == TYPE_TILE) layouter_result_in(c, i, k, l);
+}
+
 static void fix_instr(Layouter *c, Instr *i)
 {
     Arena *a = &c->s->arena;
@@ -160,7 +181,6 @@ static void fix_instr(Layouter *c, Instr *i)
     case OP_REDUCE_MIN:
     case OP_REDUCE_ANY:
     case OP_REDUCE_ALL:
-    case OP_REDUCE:
     case OP_ARGMAX:
     case OP_ARGMIN: {
         layouter_need_any(c, i, 0);
@@ -170,7 +190,8 @@ static void fix_instr(Layouter *c, Instr *i)
             layouter_result_in(c, i, 0, layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
         break;
     }
-    case OP_SCAN:
+    case OP_REDUCE:
+    case OP_SCAN: fix_combined(c, i); return;
     case OP_SCAN_SUM:
     case OP_SCAN_PROD:
     case OP_SCAN_MAX: {

@@ -414,9 +414,7 @@ static void test_reduce(Op op, DType d, int axis, const int64_t *e, int variant)
         Attrs attrs =
             ATTRS(a_int(ATTR_AXIS, axis), a_int(op >= OP_SCAN_SUM ? ATTR_REVERSE : ATTR_DROP, variant & 1));
         if (op == OP_REDUCE || op == OP_SCAN) {
-            Value *init = constant(k, d, d == DT_BOOL ? scalar_int(0) : scalar_lowest(d));
-            Value *v[2] = { x, init };
-            Instr *i = ir_build(&k->b, op, v, 2, attrs, NULL, 0);
+            Instr *i = ir_build(&k->b, op, &x, 1, attrs, NULL, 0);
             combine_block(k, i, d);
             output(k, ir_result(i));
         } else {

@@ -168,7 +168,7 @@ static void test_vectors(void)
                "concat %5, %6 {axis = 0} : f32[8]",
         x, y);
     expect8(y, (float[]){ 9, 2, 6, 3, -1, 4, 1, -5 });
-    run_vector("%5 = reduce %x.3, %f.4 {axis = 0, drop = 1} : f32 (%a.6: f32, %b.7: f32) { %8 = abs %b.7 : "
+    run_vector("%5 = reduce %x.3 {axis = 0, drop = 1} : f32 (%a.6: f32, %b.7: f32) { %8 = abs %b.7 : "
                "f32 %9 = add %a.6, %8 : f32 yield %9 } "
                "%r.800 = splat %5 : f32[8]",
         x, y);

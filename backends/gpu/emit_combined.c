@@ -1,0 +1,432 @@
+/* emit_combined.c: reductions and scans by a fn, of one tile or of several that lie alike.
+ *
+ * The fn is associative and no more, so that neighbours are combined, the lower position first: a partial
+ * result is always that of positions that follow each other. There is no neutral element. What a layout
+ * covers beyond the tile takes no part: such a partial begins at or behind the tile's extent, which its first
+ * position says.
+ *
+ * A reduction takes the parts of the axis from the smallest step on (layout_axis_parts). Registers that are
+ * neighbours become one, lanes exchange with the lane of the other half, and what is left when warps share
+ * the axis meets in shared memory, where each thread combines it in order. A scan has the layout of
+ * kernel_row_layout, a run of positions a thread. */
+#include "backends/gpu/emit.h"
+#include <stdlib.h>
+
+/* The operation being written. For each of its n values `part` is the array of partial results. */
+typedef struct Combined {
+    Instr *i;
+    int n, axis;
+    const Layout *l, *keep;
+    const char *part[IR_MAX_COMBINED];
+} Combined;
+
+/* The names of n values at one position. */
+typedef struct Position {
+    const char *v[IR_MAX_COMBINED];
+} Position;
+
+static DType type_of(const Combined *q, int k) { return ir_operand(q->i, k)->type->dtype; }
+
+/* Entry `at` of arrays, one for each value. */
+static Position entry(Emit *e, const Combined *q, const char *const *arrays, const char *at)
+{
+    Position p;
+    for (int k = 0; k < q->n; k++) p.v[k] = str(e, "%s[%s]", arrays[k], at);
+    return p;
+}
+
+/* Code of the fn for positions a and, behind them, b: the names of what it gives. */
+static Position apply(Emit *e, const Combined *q, const Position *a, const Position *b)
+{
+    const Block *fn = q->i->blocks[0];
+    Position result;
+    for (int k = 0; k < 2 * q->n; k++) {
+        const char *t = tmp(e, k < q->n ? "a" : "b");
+        line(e, "const %s %s = %s;", ctype(type_of(q, k % q->n)), t, k < q->n ? a->v[k] : b->v[k - q->n]);
+        e->storage[fn->args[k]->id] = t;
+    }
+    for (Instr *i = fn->first; i != fn->last; i = i->next) {
+        const char *args[4];
+        if (i->op == OP_CONST) {
+            e->storage[ir_result(i)->id] = const_expr(e, ir_result(i)->type->dtype, i);
+            continue;
+        }
+        for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
+        const char *t = tmp(e, "r");
+        line(e, "const %s %s = %s;", ctype(ir_result(i)->type->dtype), t, op_expr(e, i, args));
+        e->storage[ir_result(i)->id] = t;
+    }
+    for (int k = 0; k < q->n; k++) result.v[k] = name_of(e, ir_operand(fn->last, k));
+    return result;
+}
+
+/* to = value where the condition holds; "": always. */
+static void assign(
+    Emit *e, const Combined *q, const char *condition, const Position *to, const Position *value)
+{
+    for (int k = 0; k < q->n; k++)
+        line(e, "%s%s%s%s = %s;", *condition ? "if (" : "", condition, *condition ? ") " : "", to->v[k],
+            value->v[k]);
+}
+
+/* to = fn(to, next), or to where `next` is padding; the condition says that it is not, "" that it never is.
+ */
+static void append(
+    Emit *e, const Combined *q, const char *condition, const Position *to, const Position *next)
+{
+    Position r = apply(e, q, to, next);
+    assign(e, q, condition, to, &r);
+}
+
+static void declare(Emit *e, const Combined *q, const char *stem, int n, const char **names)
+{
+    for (int k = 0; k < q->n; k++) line(e, "%s %s[%d];", ctype(type_of(q, k)), names[k] = tmp(e, stem), n);
+}
+
+/* The value of lane `from` (shuffle_from) or of the lane that differs in bits (shuffle_xor). */
+static Position shuffled(
+    Emit *e, const Combined *q, const char *function, const Position *own, const char *from)
+{
+    Position y;
+    for (int k = 0; k < q->n; k++) {
+        line(e, "const %s %s = %s(%s, %s);", ctype(type_of(q, k)), y.v[k] = tmp(e, "y"),
+            use(e, str(e, "%s_%s", function, dtype_name(type_of(q, k)))), own->v[k], from);
+    }
+    return y;
+}
+
+/* Room in shared memory for `cells` positions. */
+static void shared_room(Emit *e, const Combined *q, int64_t cells, const char **names)
+{
+    int64_t at = 0;
+    for (int k = 0; k < q->n; k++) {
+        names[k] = shared_pointer(e, ctype(type_of(q, k)), at);
+        at = (at + cells * ctype_bytes(type_of(q, k)) + 15) / 16 * 16;
+    }
+    scratch(e, at);
+}
+
+/* --- reductions -------------------------------------------------------------------------------------- */
+
+/* What a thread has of each row: `each` partials of every register of `keep`, of which entry k * each + j is
+ * the j-th, at register coordinate at[j]. They are `step` positions long; `spread` when lower parts are of
+ * lanes. */
+typedef struct Reduction {
+    Combined q;
+    int rows, each, step;
+    int32_t *at;
+    bool padded, spread;
+} Reduction;
+
+/* The first position of the partials that begin at the thread's part of the axis, rounded down to `step`. */
+static const char *first_of_thread(Emit *e, const Reduction *r, int step)
+{
+    const char *t = thread_coord(e, r->q.l, r->q.axis);
+    if (!r->spread || !strcmp(t, "0")) return t;
+    return str(e, "%s / %d * %d", t, step, step);
+}
+
+/* The entries of the registers, sorted by row and position. */
+static void take_registers(Emit *e, Reduction *r)
+{
+    Combined *q = &r->q;
+    int n = (int)layout_regs(q->l);
+    int32_t *entry_of = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK];
+    int32_t *position = arena_array(&e->s->arena, int32_t, (size_t)n), seen = 0;
+    r->at = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int k = 0; k < n; k++) {
+        layout_element(q->l, (uint32_t)k, 0, 0, 0, c);
+        position[k] = c[q->axis];
+        int p = 0;
+        while (p < seen && r->at[p] < c[q->axis]) p++;
+        if (p < seen && r->at[p] == c[q->axis]) continue;
+        memmove(r->at + p + 1, r->at + p, (size_t)(seen++ - p) * sizeof *r->at);
+        r->at[p] = c[q->axis];
+    }
+    r->each = seen;
+    for (int k = 0; k < n; k++) {
+        int p = 0;
+        while (r->at[p] != position[k]) p++;
+        entry_of[k] = (int32_t)strtol(map_register(e, q->l, q->keep, str(e, "%d", k)), NULL, 10) * seen + p;
+    }
+    declare(e, q, "red", r->rows * seen, q->part);
+    begin_unrolled(e, "i", n);
+    const char *to = index_formula(e, entry_of, n, "i");
+    for (int k = 0; k < q->n; k++)
+        line(e, "%s[%s] = %s;", q->part[k], to, element(e, ir_operand(q->i, k), q->l, "i"));
+    end_block(e);
+}
+
+/* `size` neighbours of a thread become one. */
+static void join_registers(Emit *e, Reduction *r, int size)
+{
+    Combined *q = &r->q;
+    const char *next[IR_MAX_COMBINED];
+    int each = r->each / size, all = r->rows * each;
+    declare(e, q, "red", all, next);
+    begin_unrolled(e, "i", all);
+    Position to = entry(e, q, next, "i"), from = entry(e, q, q->part, str(e, "i * %d", size));
+    assign(e, q, "", &to, &from);
+    for (int t = 1; t < size; t++) {
+        int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)all);
+        for (int k = 0; k < all; k++) at[k] = r->at[k % each * size + t];
+        const char *condition = r->padded ? str(e, "%s + %s < %d", first_of_thread(e, r, r->step),
+                                                index_formula(e, at, all, "i"), q->l->tile[q->axis])
+                                          : "";
+        from = entry(e, q, q->part, str(e, "i * %d + %d", size, t));
+        append(e, q, condition, &to, &from);
+    }
+    end_block(e);
+    for (int k = 0; k < each; k++) r->at[k] = r->at[k * size];
+    memcpy(q->part, next, sizeof next);
+    r->each = each;
+}
+
+/* Lanes of a lower and a higher half exchange what they have, and both have the two combined. */
+static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
+{
+    Combined *q = &r->q;
+    const char *upper = tmp(e, "upper");
+    int all = r->rows * r->each;
+    line(e, "const bool %s = (lane & %u) != 0;", upper, bit);
+    r->spread = true;
+    begin_unrolled(e, "i", all);
+    Position own = entry(e, q, q->part, "i"), y = shuffled(e, q, "shuffle_xor", &own, str(e, "%u", bit)), lo,
+             hi;
+    for (int k = 0; k < q->n; k++) {
+        lo.v[k] = tmp(e, "lo");
+        line(e, "const %s %s = %s ? %s : %s;", ctype(type_of(q, k)), lo.v[k], upper, y.v[k], own.v[k]);
+        hi.v[k] = str(e, "%s ? %s : %s", upper, own.v[k], y.v[k]);
+    }
+    Position both = apply(e, q, &lo, &hi);
+    if (r->padded) {
+        int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)all);
+        for (int k = 0; k < all; k++) at[k] = r->at[k % r->each];
+        const char *inside = tmp(e, "inside");
+        line(e, "const bool %s = %s + %d + %s < %d;", inside, first_of_thread(e, r, 2 * step), step,
+            index_formula(e, at, all, "i"), q->l->tile[q->axis]);
+        for (int k = 0; k < q->n; k++) both.v[k] = str(e, "%s ? %s : %s", inside, both.v[k], lo.v[k]);
+    }
+    assign(e, q, "", &own, &both);
+    end_block(e);
+}
+
+/* The partials of all warps meet in shared memory, position by position, and each thread combines them. */
+static void join_shared(Emit *e, Reduction *r)
+{
+    Combined *q = &r->q;
+    const char *room[IR_MAX_COMBINED], *result[IR_MAX_COMBINED];
+    int all = r->rows * r->each, positions = (q->l->tile[q->axis] + r->step - 1) / r->step;
+    int32_t *row_of = arena_array(&e->s->arena, int32_t, (size_t)all),
+            *at = arena_array(&e->s->arena, int32_t, (size_t)all);
+    int64_t rows;
+    for (int k = 0; k < all; k++) {
+        row_of[k] = k / r->each;
+        at[k] = r->at[k % r->each] / r->step;
+    }
+    const char *row = row_number(e, q->keep, q->axis, "i", &rows);
+    shared_room(e, q, rows * positions, room);
+    barrier(e);
+    begin_unrolled(e, "i", all);
+    const char *place = tmp(e, "place"),
+               *in_thread = r->step == 1 ? thread_coord(e, q->l, q->axis)
+                                         : str(e, "%s / %d", thread_coord(e, q->l, q->axis), r->step);
+    line(e, "const int %s = %s + %s;", place, in_thread, index_formula(e, at, all, "i"));
+    Position to = entry(e, q, room,
+                 str(e, "%s * %lld + %s", place, (long long)rows,
+                     row_number(e, q->keep, q->axis, index_formula(e, row_of, all, "i"), &rows))),
+             from = entry(e, q, q->part, "i");
+    assign(e, q, r->padded ? str(e, "%s < %d", place, positions) : "", &to, &from);
+    end_block(e);
+    barrier(e);
+    declare(e, q, "red", r->rows, result);
+    begin_unrolled(e, "i", r->rows);
+    to = entry(e, q, result, "i");
+    from = entry(e, q, room, row);
+    assign(e, q, "", &to, &from);
+    line(e, "for (int p = 1; p < %d; p++) {", positions);
+    e->indent++;
+    from = entry(e, q, room, str(e, "p * %lld + %s", (long long)rows, row));
+    append(e, q, "", &to, &from);
+    end_block(e);
+    end_block(e);
+    memcpy(q->part, result, sizeof result);
+    r->each = 1;
+}
+
+static void emit_reduction(Emit *e, Reduction *r)
+{
+    Combined *q = &r->q;
+    LayoutAxisPart part[LAYOUT_MAX_PARTS];
+    int parts = layout_axis_parts(q->l, q->axis, part);
+    if (parts < 0) ir_fail(e->s, q->i->loc, "reduce over a layout in which positions have no order");
+    r->rows = (int)layout_regs(q->keep);
+    r->padded = q->l->cover[q->axis] != q->l->tile[q->axis];
+    r->step = 1;
+    take_registers(e, r);
+    for (int p = 0; p < parts; p++) {
+        if (part[p].in == LAYOUT_WARP) {
+            join_shared(e, r);
+            break;
+        }
+        if (part[p].in == LAYOUT_REG) join_registers(e, r, part[p].size);
+        for (int s = 1; s < part[p].size && part[p].in == LAYOUT_LANE; s *= 2)
+            join_lanes(e, r, part[p].low * (uint32_t)s, r->step * s);
+        r->step *= part[p].size;
+    }
+    for (int k = 0; k < q->n; k++) {
+        Value *v = &q->i->results[k];
+        if (v->type->kind == TYPE_SCALAR) {
+            const char *name = name_of(e, v);
+            line(e, "const %s %s = %s[0];", ctype(v->type->dtype), name, q->part[k]);
+            e->storage[v->id] = name;
+        } else pack_registers(e, v, q->part[k], v->type->dtype);
+    }
+}
+
+/* --- scans ------------------------------------------------------------------------------------------- */
+
+/* `part` is what a thread's registers come to; `before`, for each run, what all positions before it come to,
+ * if `has` holds: a scan from the end has its padding in front. */
+typedef struct Scan {
+    Combined q;
+    Runs w;
+    bool back, padded;
+    const char *before[IR_MAX_COMBINED], *total[IR_MAX_COMBINED], *has;
+} Scan;
+
+/* Condition that the run `runs` runs further along the axis begins inside of the tile. */
+static const char *run_inside(Emit *e, const Scan *s, int runs)
+{
+    return str(
+        e, "%s + %d < %d", thread_coord(e, s->q.l, s->q.axis), runs * s->w.per, s->q.l->tile[s->q.axis]);
+}
+
+static const char *both(Emit *e, const char *a, const char *b) { return *b ? str(e, "%s && %s", a, b) : a; }
+
+static void scan_runs_of_threads(Emit *e, Scan *s)
+{
+    Combined *q = &s->q;
+    int n = s->w.per * s->w.groups;
+    declare(e, q, "run", n, q->part);
+    begin_unrolled(e, "i", n);
+    for (int k = 0; k < q->n; k++)
+        line(e, "%s[i] = %s;", q->part[k], element(e, ir_operand(q->i, k), q->l, "i"));
+    end_block(e);
+    if (s->w.per == 1) return;
+    begin_unrolled(e, "g", s->w.groups);
+    text_puts(e->out, "#pragma unroll\n");
+    if (s->back) line(e, "for (int i = %d; i >= 0; i--) {", s->w.per - 2);
+    else line(e, "for (int i = 1; i < %d; i++) {", s->w.per);
+    e->indent++;
+    Position to = entry(e, q, q->part, str(e, "g * %d + i", s->w.per)),
+             from = entry(e, q, q->part, str(e, "g * %d + i %s 1", s->w.per, s->back ? "+" : "-"));
+    Position r = apply(e, q, &from, &to);
+    const char *place = thread_coord(e, q->l, q->axis);
+    assign(e, q, s->back && s->padded ? str(e, "%s + i + 1 < %d", place, q->l->tile[q->axis]) : "", &to, &r);
+    end_block(e);
+    end_block(e);
+}
+
+/* total: of a run and those of lower (back: higher) lanes; before: of those lanes alone. */
+static void scan_lanes(Emit *e, Scan *s)
+{
+    Combined *q = &s->q;
+    int all = s->w.lanes - 1;
+    bool mask = s->back && s->padded;
+    declare(e, q, "before", s->w.groups, s->before);
+    declare(e, q, "total", s->w.groups, s->total);
+    line(e, "const bool %s = %s;", s->has = tmp(e, "has"),
+        s->w.lanes == 1
+            ? "false"
+            : both(e, str(e, "(lane & %d) != %d", all, s->back ? all : 0), mask ? run_inside(e, s, 1) : ""));
+    begin_unrolled(e, "g", s->w.groups);
+    Position total = entry(e, q, s->total, "g"), before = entry(e, q, s->before, "g"),
+             run = entry(e, q, q->part, str(e, "g * %d + %d", s->w.per, s->back ? 0 : s->w.per - 1));
+    assign(e, q, "", &total, &run);
+    assign(e, q, "", &before, &run);
+    for (int d = 1; d < s->w.lanes; d *= 2) {
+        Position y = shuffled(e, q, "shuffle_from", &total, str(e, "lane %s %d", s->back ? "+" : "-", d)),
+                 sum = apply(e, q, &y, &total);
+        const char *there = s->back ? str(e, "(lane & %d) + %d < %d", all, d, s->w.lanes)
+                                    : str(e, "(lane & %d) >= %d", all, d);
+        assign(e, q, both(e, there, mask ? run_inside(e, s, d) : ""), &total, &sum);
+    }
+    if (s->w.lanes > 1)
+        before = shuffled(e, q, "shuffle_from", &total, str(e, "lane %s 1", s->back ? "+" : "-"));
+    Position to = entry(e, q, s->before, "g");
+    if (s->w.lanes > 1) assign(e, q, "", &to, &before);
+    end_block(e);
+}
+
+/* What the warps before this one come to goes in front of `before`. */
+static void scan_warps(Emit *e, Scan *s)
+{
+    Combined *q = &s->q;
+    const char *room[IR_MAX_COMBINED], *sum[IR_MAX_COMBINED];
+    int parts, span = s->w.lanes * s->w.per;
+    int64_t rows;
+    const char *rank = warp_rank(e, q->l, q->axis, &parts);
+    if (parts == 1) return;
+    int last = (q->l->tile[q->axis] - 1) / span; /* of the warps that hold positions of the tile */
+    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)s->w.groups);
+    for (int g = 0; g < s->w.groups; g++)
+        first[g] = (int32_t)strtol(map_register(e, q->l, q->keep, str(e, "%d", g * s->w.per)), NULL, 10);
+    const char *row = row_number(e, q->keep, q->axis, index_formula(e, first, s->w.groups, "g"), &rows);
+    shared_room(e, q, rows * parts, room);
+    barrier(e);
+    begin_unrolled(e, "g", s->w.groups);
+    Position to = entry(e, q, room, str(e, "%s * %lld + %s", rank, (long long)rows, row)),
+             from = entry(e, q, s->total, "g");
+    assign(e, q, str(e, "(lane & %d) == %d", s->w.lanes - 1, s->back ? 0 : s->w.lanes - 1), &to, &from);
+    end_block(e);
+    barrier(e);
+    const char *some = tmp(e, "some");
+    line(e, "const bool %s = %s %s %d;", some, rank, s->back ? "<" : ">", s->back ? last : 0);
+    begin_unrolled(e, "g", s->w.groups);
+    line(e, "if (%s) {", some);
+    e->indent++;
+    declare(e, q, "sum", 1, sum);
+    to = entry(e, q, sum, "0");
+    from = entry(e, q, room, str(e, "%lld + %s", (long long)rows * (s->back ? last : 0), row));
+    assign(e, q, "", &to, &from);
+    if (s->back) line(e, "for (int w = %d; w > %s; w--) {", last - 1, rank);
+    else line(e, "for (int w = 1; w < %s; w++) {", rank);
+    e->indent++;
+    from = entry(e, q, room, str(e, "w * %lld + %s", (long long)rows, row));
+    append(e, q, "", &to, &from);
+    end_block(e);
+    from = entry(e, q, s->before, "g");
+    append(e, q, s->has, &to, &from);
+    assign(e, q, "", &from, &to);
+    end_block(e);
+    end_block(e);
+    s->has = str(e, "(%s || %s)", s->has, some);
+}
+
+static void emit_scanned(Emit *e, Scan *s)
+{
+    Combined *q = &s->q;
+    s->back = ir_attr_int(q->i, ATTR_REVERSE, 0);
+    s->padded = q->l->cover[q->axis] != q->l->tile[q->axis];
+    scan_runs(e, q->i, q->l, q->axis, &s->w);
+    scan_runs_of_threads(e, s);
+    scan_lanes(e, s);
+    scan_warps(e, s);
+    begin_unrolled(e, "i", s->w.per * s->w.groups);
+    Position before = entry(e, q, s->before, str(e, "i / %d", s->w.per)), own = entry(e, q, q->part, "i"),
+             r = apply(e, q, &before, &own);
+    assign(e, q, s->has, &own, &r);
+    end_block(e);
+    for (int k = 0; k < q->n; k++) pack_registers(e, &q->i->results[k], q->part[k], type_of(q, k));
+}
+
+void emit_combined(Emit *e, Instr *i)
+{
+    Combined q = { .i = i, .n = i->n_operands, .axis = (int)ir_attr_int(i, ATTR_AXIS, 0) };
+    for (int k = 0; k < q.n && !q.l; k++)
+        if (ir_operand(i, k)->type->layout) q.l = layout_of(e, ir_operand(i, k));
+    q.keep = layout_slice(&e->s->arena, q.l, q.axis, true);
+    if (i->op == OP_SCAN) emit_scanned(e, &(Scan){ .q = q });
+    else emit_reduction(e, &(Reduction){ .q = q });
+}
