@@ -236,6 +236,34 @@ static Block *clone_block(Func *f, const Block *from, ValueMap *map)
     return b;
 }
 
+/* Values of a copy get the numbers of those that they are copies of. */
+static void number_alike(const Block *from, Block *to)
+{
+    for (int k = 0; k < from->n_args; k++) to->args[k]->id = from->args[k]->id;
+    const Instr *x = from->first;
+    for (Instr *y = to->first; x && y; x = x->next, y = y->next) {
+        for (int k = 0; k < x->n_results; k++) y->results[k].id = x->results[k].id;
+        for (int k = 0; k < x->n_blocks; k++) number_alike(x->blocks[k], y->blocks[k]);
+    }
+}
+
+SavedBody ir_body_save(Func *f)
+{
+    SavedBody saved = { .next_id = f->module->next_id };
+    ValueMap map;
+    value_map_init(&map, arena_of(f->module));
+    saved.body = clone_block(f, f->body, &map);
+    number_alike(f->body, saved.body);
+    f->module->next_id = saved.next_id;
+    return saved;
+}
+
+void ir_body_restore(Func *f, const SavedBody *saved)
+{
+    f->body = saved->body;
+    f->module->next_id = saved->next_id;
+}
+
 Module *ir_clone_module(const Module *m)
 {
     Module *c = ir_module_new(m->session);

@@ -381,6 +381,15 @@ void value_map_set(ValueMap *, const Value *, Value *);
 Value *value_map_get(const ValueMap *, Value *);       /* the value itself when not mapped */
 Instr *ir_clone(Builder *, const Instr *, ValueMap *); /* with nested blocks; records results */
 void ir_clone_block_into(Builder *, const Block *, ValueMap *, bool with_terminator);
+
+/* A function's body as it is now, with the same numbers of values. Restoring it once undoes all that was done
+ * to the body since; what was made since must not be used any more. */
+typedef struct SavedBody {
+    Block *body;
+    uint32_t next_id;
+} SavedBody;
+SavedBody ir_body_save(Func *);
+void ir_body_restore(Func *, const SavedBody *);
 Module *ir_clone_module(const Module *);
 
 /* --- text and checks (print.c, parse.c, verify.c) ---------------------------------------------------- */

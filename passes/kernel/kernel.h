@@ -92,12 +92,6 @@ KernelOptions kernel_options_of(const struct PassOptions *);
 
 typedef struct Schedule Schedule;
 
-/* Gathers that are loads with positions (gather_windows.c): what stood there, and what stands there now. */
-typedef struct Replaced {
-    Value *old, *by;
-} Replaced;
-typedef VEC(Replaced) Positions;
-
 /* What the emitter and the launch must know beside the IR. */
 typedef struct KernelPlan {
     const Target *target;
@@ -117,7 +111,6 @@ typedef struct KernelPlan {
     int64_t parts_bytes;  /* of shared memory, for what the others send */
     int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;   /* the grid axis along which they lie */
-    Positions positions;  /* loads with positions of their own, until roles have taken them or not */
     Schedule *decisions;  /* what was written and what was taken (schedule.h) */
     bool turns;           /* consumer warpgroups take turns to issue products */
     const char *schedule; /* notes on what was derived, or NULL */
@@ -224,9 +217,10 @@ void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value 
 void kernel_near_take(
     const KernelNear *, Value *chosen); /* the exponent from these three, which lie side by side */
 void kernel_near(Session *, Func *);
-void kernel_positions(Session *, Func *, KernelPlan *);
-void kernel_positions_undo(KernelPlan *);
-void kernel_positions_keep(Session *, Func *, KernelPlan *);
+/* Gathers of whole rows or blocks become loads; parts: those too whose rows have positions of their own,
+ * which roles alone can take. Then a note on each operand that stays a gather. */
+void kernel_positions(Session *, Func *, bool parts);
+void kernel_positions_note(Session *, Func *);
 void kernel_position_rows(
     Session *, Func *); /* the same for copies of the portable path: a position for each row */
 int64_t kernel_parts(

@@ -184,15 +184,31 @@ static void asked_sizes(KernelPlan *p)
     if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
 }
 
+/* Producer and consumers, where the kernel takes them. What is done to it before that is known (loads with
+ * positions, halves, windows that are joined) stands in a body of its own: when roles are refused, the body
+ * and the plan as they were before take their places again. */
+static bool try_roles(Session *s, Func *f, KernelPlan *p)
+{
+    SavedBody untouched = ir_body_save(f);
+    KernelPlan before = *p;
+    kernel_positions(s, f, true);
+    kernel_halves(s, f, p);
+    schedule_number_loads(p, f);
+    if (kernel_roles(s, f, p)) return true;
+    ir_body_restore(f, &untouched);
+    *p = before;
+    return false;
+}
+
 static bool with_roles(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_ROLES);
     bool can = target_has(p->target, TF_TMA | TF_WGMMA),
-         off = p->options.no_roles || (d && d->form == ROLES_NONE);
+         off = p->options.no_roles || (d && d->form == ROLES_NONE), products = ir_holds(f->body, OP_MMA_SYNC);
     if (d && d->form == ROLES_N && !can)
         schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
-    if (can && !off && kernel_roles(s, f, p)) return true;
-    if (can && off && ir_holds(f->body, OP_MMA_SYNC)) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
+    if (can && !off && products && try_roles(s, f, p)) return true;
+    if (can && off && products) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
     return false;
 }
 
@@ -210,13 +226,6 @@ static void without_roles(KernelPlan *p)
         schedule_refuse(p, programs, "only CTAs with roles take several programs");
     schedule_take(p, DECIDE_WARPS, 0, p->warps, 0);
     if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
-}
-
-/* No TMA: copies ask for a position for each row, where threads copy. */
-static void without_positions(Session *s, Func *f, KernelPlan *p)
-{
-    kernel_positions_undo(p);
-    if (p->target->kind == TARGET_CUDA) kernel_position_rows(s, f);
 }
 
 bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
@@ -242,14 +251,12 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     if (!p->options.no_reciprocal) kernel_reciprocal(s, f);
     if (!p->options.no_erfc) kernel_erfc(f);
     if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
-    kernel_positions(s, f, p);
-    if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles) without_positions(s, f, p);
-    kernel_halves(s, f, p);
-    schedule_number_loads(p, f);
     bool roles = with_roles(s, f, p);
     if (s->n_errors != errors) return false;
     if (!roles) {
-        without_positions(s, f, p);
+        kernel_positions(s, f, false);
+        if (t->kind == TARGET_CUDA) kernel_position_rows(s, f);
+        schedule_number_loads(p, f);
         Rows r = { .p = p, .s = s, .whole = true };
         ir_walk(f->body, whole_rows, &r);
         kernel_promote(s, f, p);

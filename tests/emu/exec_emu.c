@@ -33,7 +33,8 @@ static const char *work_folder(void)
 /* For machines whose compiler is too old for device.h: kernels that TinyCC cannot compile are skipped. */
 static bool quick_only(void) { return getenv("TILE_EMU_QUICK_ONLY") != NULL; }
 
-enum { MOST_BUILT = 64 }; /* the oldest go */
+enum { MOST_BUILT = 64 };                 /* the oldest go */
+enum { MAP_BYTES = 128, MAP_ALIGN = 64 }; /* of a CUtensorMap */
 typedef struct Built {
     uint64_t hash;
     EmuLaunchFn *launch;
@@ -268,13 +269,14 @@ static uint64_t scalar_word(const ScalarArg *a, DType d)
 }
 
 typedef struct Values {
-    int64_t dims[64], strides[MAX_ARGS][TILE_MAX_RANK];
+    int64_t *dims, strides[MAX_ARGS][TILE_MAX_RANK];
     Scalar scalars[MAX_ARGS];
     EvalEnv env;
 } Values;
 
 static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
 {
+    v->dims = arena_array(&s->arena, int64_t, (size_t)f->n_dims + 1);
     for (int d = 0; d < f->n_dims; d++) v->dims[d] = f->dims[d].extent;
     for (int i = 0; i < f->n_params && i < l->n_args; i++) {
         const Arg *a = &l->args[i];
@@ -321,13 +323,6 @@ static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*stride
     return false;
 }
 
-/* Of n tensor maps, each at a multiple of 64 bytes. */
-enum { TENSOR_MAP_BYTES = 128 };
-static uint8_t (*map_space(Session *s, int n)) [TENSOR_MAP_BYTES] {
-    uint8_t *p = arena_array(&s->arena, uint8_t, ((size_t)n + 1) * TENSOR_MAP_BYTES);
-    return (uint8_t (*)[TENSOR_MAP_BYTES])(p + (-(uintptr_t)p & 63));
-}
-
 /* A report, with the text of the lines that it names. */
 static void explain(
     const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
@@ -369,6 +364,53 @@ static void name_tensor(const Arg *a, const Func *f, int i, const Values *v)
     emu_global_tensor(at + lo * bytes, at + hi * bytes);
 }
 
+/* The launch's parameters, as the runtime would fill them: a word each, and as many tensor maps as the code
+ * asks for. */
+typedef struct Parameters {
+    uint64_t *words;
+    uint8_t (*maps)[MAP_BYTES];
+    uint64_t tickets;
+    CheckRecord check;
+} Parameters;
+
+static Parameters *parameters_new(Session *s, const GpuCode *code)
+{
+    Parameters *p = arena_array(&s->arena, Parameters, 1);
+    char *maps = arena_array(&s->arena, char, ((size_t)code->n_maps + 1) * MAP_BYTES);
+    p->words = arena_array(&s->arena, uint64_t, (size_t)code->n_slots + 1);
+    p->maps = (uint8_t (*)[MAP_BYTES])(maps + (-(uintptr_t)maps & (MAP_ALIGN - 1)));
+    return p;
+}
+
+static bool fill_parameters(
+    const Func *f, const Launch *l, const GpuCode *code, Values *v, Parameters *p, char *why, size_t why_size)
+{
+    for (int i = 0; i < code->n_slots; i++) {
+        const Slot *x = &code->slots[i];
+        const Arg *a = &l->args[x->param];
+        uint64_t *word = &p->words[i];
+        switch (x->kind) {
+        case SLOT_DATA: *word = (uint64_t)(uintptr_t)(a->tensor->base + a->tensor->offset); break;
+        case SLOT_EXTENT: *word = (uint64_t)v->dims[x->index]; break;
+        case SLOT_STRIDE: *word = (uint64_t)v->strides[x->param][x->index]; break;
+        case SLOT_SCALAR: *word = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
+        case SLOT_GRID: *word = (uint64_t)v->env.grid[x->index]; break;
+        case SLOT_CHECK: *word = (uint64_t)(uintptr_t)&p->check; break;
+        case SLOT_TICKETS: *word = (uint64_t)(uintptr_t)&p->tickets; break;
+        case SLOT_TENSOR_MAP:
+            if (!tensor_map(&code->maps[x->index], l, v->strides, p->maps[x->index], why, why_size))
+                return false;
+            *word = (uint64_t)(uintptr_t)p->maps[x->index];
+            break;
+        case SLOT_WORKSPACE:
+        case SLOT_PRINT:
+            snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool launch(Session *s, State *st, const Run *run, const Launch *l, char *why, size_t why_size)
 {
     FrontBinding b[64];
@@ -399,38 +441,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (!fn) return false;
     free(st->text);
     st->text = strdup(code.text);
-    uint64_t *words = arena_array(&s->arena, uint64_t, (size_t)code.n_slots + 1);
-    uint8_t (*maps)[TENSOR_MAP_BYTES] = map_space(s, code.n_maps);
-    static uint64_t tickets;
-    static struct {
-        uint32_t failed, line;
-        int64_t program;
-        uint32_t message, reserved;
-    } check;
-    memset(&check, 0, sizeof check);
-    tickets = 0;
-    for (int i = 0; i < code.n_slots; i++) {
-        const Slot *x = &code.slots[i];
-        const Arg *a = &l->args[x->param];
-        switch (x->kind) {
-        case SLOT_DATA: words[i] = (uint64_t)(uintptr_t)(a->tensor->base + a->tensor->offset); break;
-        case SLOT_EXTENT: words[i] = (uint64_t)v.dims[x->index]; break;
-        case SLOT_STRIDE: words[i] = (uint64_t)v.strides[x->param][x->index]; break;
-        case SLOT_SCALAR: words[i] = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
-        case SLOT_GRID: words[i] = (uint64_t)v.env.grid[x->index]; break;
-        case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)&check; break;
-        case SLOT_TICKETS: words[i] = (uint64_t)(uintptr_t)&tickets; break;
-        case SLOT_TENSOR_MAP: {
-            if (!tensor_map(&code.maps[x->index], l, v.strides, maps[x->index], why, why_size)) return false;
-            words[i] = (uint64_t)(uintptr_t)maps[x->index];
-            break;
-        }
-        case SLOT_WORKSPACE:
-        case SLOT_PRINT:
-            snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
-            return false;
-        }
-    }
+    Parameters *q = parameters_new(s, &code);
+    if (!fill_parameters(f, l, &code, &v, q, why, why_size)) return false;
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
         late = st->late >= 0 ? st->late : st->runs >> 1;
@@ -438,21 +450,21 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster; /* clusters, or CTAs */
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
-    emu_global_tensor(&check, &check + 1);
-    emu_global_tensor(&tickets, &tickets + 1);
-    const char *err = fn(words, programs, code.threads, order, late);
+    emu_global_tensor(&q->check, &q->check + 1);
+    emu_global_tensor(&q->tickets, &q->tickets + 1);
+    const char *err = fn(q->words, programs, code.threads, order, late);
     emu_global_tensor(NULL, NULL);
     if (err) {
         explain(st, &code, l->kernel, err, why, why_size);
         return false;
     }
-    if (tickets) {
+    if (q->tickets) {
         snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel,
-            (unsigned long long)tickets);
+            (unsigned long long)q->tickets);
         return false;
     }
-    if (check.failed) {
-        snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, check.line);
+    if (q->check.failed) {
+        snprintf(why, why_size, "%s: the assert of line %u failed", l->kernel, q->check.line);
         return false;
     }
     return true;

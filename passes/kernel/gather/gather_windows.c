@@ -11,9 +11,9 @@
  * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs
  * on by ones. The load's offset of an axis that is picked is a tile: element n says where part n of the
  * window lies. Nobody but warp-roles and stage knows such a load: the producer asks for the positions one by
- * one, as scalars (kernel_position), and starts a copy of each part (producer.c). Without roles
- * kernel_positions_undo puts the gather back. A single position is a scalar, and the load one as any other,
- * for good.
+ * one, as scalars (kernel_position), and starts a copy of each part (producer.c). Where roles are refused,
+ * the gathers stand there again, with all else that the attempt changed (lower.c), and only those of a single
+ * position become loads: that position is a scalar, and the load one as any other.
  *
  * Where positions do not come in a few blocks, warp-roles has filler warps copy the rows
  * (cp_async_producer.c), and the portable path copies to shared memory for which each row has its position
@@ -274,32 +274,22 @@ static void erase_chain(Value *v)
     }
 }
 
-void kernel_positions(Session *s, Func *f, KernelPlan *p)
+void kernel_positions(Session *s, Func *f, bool parts)
 {
     InstrList all = { 0 };
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
     for (size_t k = 0; k < all.len; k++) {
+        Instr *g = all.data[k];
         Picked w;
         bool turned;
-        Value *old = matrix_of(ir_result(all.data[k]), &turned), *made;
-        if (!old || !window_of_gather(s, f, all.data[k], &w) ||
-            !(made = load_of(s, all.data[k], &w, old, turned)))
+        Value *old = matrix_of(ir_result(g), &turned), *made;
+        if (!old || (!parts && ir_result(g)->type->shape[0] > 1) || !window_of_gather(s, f, g, &w) ||
+            !(made = load_of(s, g, &w, old, turned)))
             continue;
         ir_replace(old, made);
         ir_set_name(made, old->name);
-        if (kernel_parts(made->def->op == OP_LOAD ? made->def : ir_operand(made->def, 0)->def, NULL))
-            vec_push(&s->arena, &p->positions, ((Replaced){ old, made }));
-        else erase_chain(old);
+        erase_chain(old);
     }
-}
-
-void kernel_positions_undo(KernelPlan *p)
-{
-    for (size_t k = 0; k < p->positions.len; k++) {
-        ir_replace(p->positions.data[k].by, p->positions.data[k].old);
-        erase_chain(p->positions.data[k].by);
-    }
-    p->positions.len = 0;
 }
 
 /* --- row by row (the portable path) ------------------------------------------------------------------ */
@@ -421,10 +411,9 @@ static void note_why(Session *s, const Func *f, const Instr *g, const char *why)
         f->params[ir_operand(g, 0)->index].name, why);
 }
 
-void kernel_positions_keep(Session *s, Func *f, KernelPlan *p)
+void kernel_positions_note(Session *s, Func *f)
 {
     InstrList all = { 0 };
-    for (size_t k = 0; k < p->positions.len; k++) erase_chain(p->positions.data[k].old);
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
     for (size_t k = 0; k < all.len; k++) {
         Picked w;

@@ -12,7 +12,8 @@
  * way.
  *
  * Requires: nothing but element-wise operations, broadcasts and reshapes between the loads (and functions of
- * coordinates) and the operand, and halves of K whose rows are 64 bytes at least. */
+ * coordinates) and the operand, and halves of K whose rows are 64 bytes at least. A load with positions of
+ * its own (gather_windows.c) stays whole. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
@@ -87,7 +88,7 @@ static bool can_halve(const Halves *h, Instr *load, int axis)
 {
     MemParts m;
     return ir_mem_parts(load, &m) && !m.token && !m.mask && !m.pad && load->n_results == 1 &&
-           load->block == h->product->block && !ir_attr(load, ATTR_STEPS) &&
+           load->block == h->product->block && !ir_attr(load, ATTR_STEPS) && !kernel_parts(load, NULL) &&
            kernel_tensor_axis(load, axis) >= 0;
 }
 

@@ -213,6 +213,7 @@ void schedule_number_loads(KernelPlan *p, const Func *f)
 {
     Schedule *all = p->decisions;
     InstrList loads = { 0 };
+    all->loads.len = 0;
     ir_collect(&all->session->arena, f->body, OP_LOAD, &loads);
     for (size_t k = 0; k < loads.len; k++) {
         MemParts m;

@@ -474,7 +474,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     int consumers = c.products.len ? plan(&c) : 0;
     if (!consumers) return false;
-    kernel_positions_keep(s, f, p);
+    kernel_positions_note(s, f);
     p->warps = 4 * consumers;
     p->producer_warps = p->filler_warps ? 1 : 4;
     choose_registers(p, consumers);
