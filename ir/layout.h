@@ -370,7 +370,7 @@ typedef struct LayoutConvert {
     const LayoutShared *shared; /* SHARED: staging tile */
     LayoutVector store, load;   /* how registers of src and dst touch it */
     uint32_t bytes;             /* of shared memory */
-    bool warp_local; /* SHARED: no warp needs another's elements, so that a warp barrier suffices between
+    bool warp_local; /* SHARED: no warp needs or holds another's elements: a warp barrier suffices between
                         store and load */
     uint32_t cost;   /* estimate in issue slots of one warp */
 } LayoutConvert;

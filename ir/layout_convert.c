@@ -368,6 +368,15 @@ static bool within_warps(const Relation *r)
            stays_in(r, LAYOUT_LANE, LAYOUT_WARP);
 }
 
+/* Do no two warps hold the same element? Those that do write it to the same place of shared memory, and a
+ * warp barrier orders none of the other's writes. */
+static bool warps_hold_apart(const Layout *l)
+{
+    for (uint32_t w = 0; w < layout_warps(l); w++)
+        if (!layout_is_unique(l, 0, w, 0)) return false;
+    return true;
+}
+
 static bool plan_shuffles(Arena *a, Relation *r, int elem_bytes, LayoutConvert *c)
 {
     Skew k = { 0 };
@@ -482,7 +491,7 @@ static const LayoutConvert *plan_convert(
     /* Shared memory belongs to one block: layouts over several blocks convert within their warps or not at
      * all. */
     if (may_share && src->count[LAYOUT_BLOCK] == 1 && !(can && shuffle.cost <= WARP_BARRIER_COST)) {
-        c->warp_local = linear && within_warps(&r);
+        c->warp_local = linear && within_warps(&r) && warps_hold_apart(src);
         plan_shared(a, elem_bytes, c);
     }
     if (can && (c->kind != LAYOUT_CONVERT_SHARED || shuffle.cost <= c->cost)) *c = shuffle;

@@ -133,22 +133,22 @@ uint8_t *emu_at(uint32_t a, uint32_t bytes)
     return emu.cta->memory + a;
 }
 
-/* Of several writers of one value, one that is ordered before suffices. */
+/* Several warps wrote the value that is there. Whoever looks at it, reads or overwrites it, must know of all
+ * of them: which write it reads is open otherwise (PTX ISA 8.9), and racecheck reports it. */
 static void check_several(uint32_t a, const Several *s, const char *access, Access how)
 {
     const Warp *w = emu.warp;
-    bool ordered = false, fenced = how == GENERIC;
     for (int v = 0; v < w->cta->n_warps; v++) {
         if (!s->epoch[v]) continue;
-        ordered |= v == w->index || known(&w->clock, v, s->lane[v], s->epoch[v]);
-        fenced |= s->epoch[v] <= w->clock.fenced[v];
+        if (v != w->index && !known(&w->clock, v, s->lane[v], s->epoch[v]))
+            emu_fail("race: %s of shared memory at %u, written by several warps, of which warp %d is not "
+                     "ordered",
+                access, a, v);
+        if (how != GENERIC && s->epoch[v] > w->clock.fenced[v])
+            emu_fail("no proxy fence between the write of shared memory at %u by warp %d and its %s by the "
+                     "asynchronous proxy",
+                a, v, access);
     }
-    if (!ordered)
-        emu_fail("race: %s of shared memory at %u, written by several warps, not ordered", access, a);
-    if (!fenced)
-        emu_fail(
-            "no proxy fence between the writes of shared memory at %u and their %s by the asynchronous proxy",
-            a, access);
 }
 
 static void check_tag(uint32_t a, uint32_t tag, const char *access, Access how)
@@ -191,7 +191,7 @@ void emu_check_read(uint32_t a, uint32_t bytes, Access how)
     }
 }
 
-static void check_reads(uint32_t a, uint32_t n, bool unchanged)
+static void check_reads(uint32_t a, uint32_t n)
 {
     const Cta *c = emu.cta;
     const Warp *w = emu.warp;
@@ -200,7 +200,7 @@ static void check_reads(uint32_t a, uint32_t n, bool unchanged)
         const uint16_t *r = c->reads + at;
         uint16_t newest = 0, sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
         for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
-        if (newest <= sure || (unchanged && newest != EMU_READING)) continue;
+        if (newest <= sure) continue;
         if (newest == EMU_READING)
             emu_fail(
                 "race: write of shared memory at %u, which a product or TMA store of warp %d in flight reads",
@@ -232,7 +232,7 @@ void emu_check_write(uint32_t a, uint32_t bytes, const void *same, Access how)
     }
     for (uint32_t k = a; k < a + bytes;) {
         uint32_t n = BLOCK - k % BLOCK < a + bytes - k ? BLOCK - k % BLOCK : a + bytes - k;
-        check_reads(k, n, unchanged);
+        check_reads(k, n);
         k += n;
     }
 }
@@ -260,7 +260,7 @@ void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch, int lane
     }
 }
 
-/* The value is there already: who knows of an earlier write of it, need not know of this one. */
+/* The value is there already: writing it again is no race with the writes before. */
 static void write_again(uint32_t a)
 {
     Cta *c = emu.cta;

@@ -134,9 +134,11 @@ static void write_write(const uint64_t *args)
     if (emu_lane() == 0) sts(S, (uint32_t)tid());
     meet();
 }
+/* Each warp writes the value that the other writes too. */
 static void same_value(const uint64_t *args)
 {
     sts(S + 4 * (uint32_t)emu_lane(), 7);
+    meet();
     expect(lds(S + 4 * (uint32_t)emu_lane()) == 7, "own value");
 }
 static void halves(const uint64_t *args)
@@ -184,16 +186,18 @@ static void test_races(void)
     fails(64, read_write, NULL, "race");
     fails(64, write_write, NULL, "race");
     fails(32, write_read_in_warp, NULL, "race");
-    works(64, same_value, NULL);
+    fails(64, same_value, NULL, "race");
     works(64, halves, NULL);
     works(96, pairs_of_writers, NULL);
     fails(96, pairs_unordered, NULL, "race");
     between = WARP_BARRIER;
     fails(64, write_read, NULL, "race");
+    fails(64, same_value, NULL, "race");
     works(32, write_read_in_warp, NULL);
     between = BARRIER;
     works(64, write_read, NULL);
     works(64, read_write, NULL);
+    works(64, same_value, NULL);
     fails(64, write_write, NULL, "race");
     works(32, poisoned, NULL);
     fails(32, outside, NULL, "outside");
