@@ -146,3 +146,27 @@ const Instr *ir_roles_fault(const Func *f, const char **why)
     *why = c.why;
     return c.at;
 }
+
+/* Slots of the ring that a step fills. */
+static int slots_a_step(const Instr *fill)
+{
+    int n = 0;
+    for (const Instr *i = fill->block->first; i; i = i->next)
+        n +=
+            i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
+    return n;
+}
+
+/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots
+ * until they have all of the next step's: with slots for two steps alone nobody would go on. */
+static bool slots_for_late(const Instr *fill)
+{ return !ir_attr_int(fill, ATTR_PARTS, 0) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
+
+const Instr *ir_fill_late_in(const Instr *fill)
+{
+    const Instr *loop = fill->block->parent;
+    if (!loop || loop->op != OP_FOR || ir_attr_int(loop, ATTR_TICKETS, 0)) return NULL;
+    for (const Instr *i = fill->block->first; i; i = i->next)
+        if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
+    return loop;
+}

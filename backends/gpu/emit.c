@@ -302,6 +302,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     const char *why;
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
+    const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
+    if (stuck) ir_fail(s, stuck->loc, "%s", why);
     void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
     Text body, pre, text;
     Emit *e = arena_new(&s->arena, Emit);

@@ -163,32 +163,6 @@ static void finish(const Filler *x, const char *stage, int newer)
 
 static bool by_rows(const Instr *fill) { return ir_attr_int(fill, ATTR_PARTS, 0) > 0; }
 
-/* Slots of the ring that a step fills. */
-static int slots_a_step(const Instr *fill)
-{
-    int n = 0;
-    for (const Instr *i = fill->block->first; i; i = i->next)
-        n +=
-            i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
-    return n;
-}
-
-/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots
- * until they have all of the next step's: with slots for two steps alone nobody would go on. */
-static bool slots_for_late(const Instr *fill)
-{ return !by_rows(fill) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
-
-/* The loop of which a step's window is taken from the stage a step later: the one around, if nothing in it
- * waits for another loop and rings have slots for it. */
-static const Instr *late_in(const Instr *fill)
-{
-    const Instr *loop = fill->block->parent;
-    if (!loop || loop->op != OP_FOR || ir_attr_int(loop, ATTR_TICKETS, 0)) return NULL;
-    for (const Instr *i = fill->block->first; i; i = i->next)
-        if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
-    return loop;
-}
-
 static int late_beside(const Instr *fill)
 {
     int n = 0;
@@ -256,7 +230,8 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
     if (by_rows(fill)) {
         if (!ir_attr_int(fill, ATTR_SLOT, 0))
-            vec_push(&e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = late_in(fill) }));
+            vec_push(
+                &e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = ir_fill_late_in(fill) }));
         return;
     }
     const char *n = r->name;
@@ -266,7 +241,7 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
         .low = str(e, "%s_low", n),
         .first = str(e, "%s_first", n),
         .turn = str(e, "%s_turn", n),
-        .late = late_in(fill) };
+        .late = ir_fill_late_in(fill) };
     if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
         ir_fail(e->s, fill->loc, "fillers have no way to this slot");
     f.bytes = f.way.stage;

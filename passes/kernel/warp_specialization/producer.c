@@ -168,7 +168,7 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         if (!i->mark || i->op != OP_LOAD || (i->mark >= FILLED) != (put == OP_RING_FILL)) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        const Lent *lent = i->mark > 1 && i->mark < FILLED ? &c->lent.data[i->mark - 2] : NULL;
+        const Lent *lent = i->mark < TAKEN ? &c->lent.data[i->mark - 1] : NULL;
         Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value,
             m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];

@@ -35,23 +35,52 @@ static const Type *view_type(Roles *c, const Instr *load)
 static int64_t view_bytes(Roles *c, const Type *t)
 { return ((int64_t)layouts_shared(&c->p->layouts, t)->bytes + 1023) / 1024 * 1024; }
 
+Instr *roles_last_product(const Instr *load)
+{
+    const Block *b = load->block;
+    const Value *matrix = roles_matrix_of(load);
+    Instr *last = ir_last_use_in(b, matrix), *i = last;
+    if (!last || last->op != OP_SLICE) return last;
+    last = NULL;
+    for (const Use *u = matrix->uses; u; u = u->next) {
+        Instr *l = ir_last_use_in(b, ir_result(u->user));
+        for (i = last; i && i != l; i = i->next) {}
+        if (!last || i) last = l;
+    }
+    return last;
+}
+
+static bool loads_of(const void *param, const Instr *i)
+{ return i->op == OP_LOAD && ir_operand(i, 0)->index == *(const int *)param; }
+
+/* Is the slot held while a loop or a branch takes others of the tensor's? It could not be given back in the
+ * order in which they are taken, as the slots of one ring are: the load has a ring of its own. */
+static bool held_across(Roles *c, const Instr *load)
+{
+    const int param = ir_operand(load, 0)->index;
+    const Instr *last = roles_from_slot(c, load) ? roles_last_product(load) : NULL;
+    for (const Instr *i = last ? load->next : NULL; i; i = i == last ? NULL : i->next)
+        for (int k = 0; k < i->n_blocks; k++)
+            if (ir_any_in(i->blocks[k], loads_of, &param)) return true;
+    return false;
+}
+
 Ring *roles_ring(Roles *c, const Instr *load)
 {
     const Type *view = view_type(c, load);
     int param = ir_operand(load, 0)->index;
-    bool filled = roles_filled(c, load);
+    bool filled = roles_filled(c, load), own = filled || held_across(c, load);
     for (size_t k = 0; k < c->rings.len; k++) {
         const Ring *r = &c->rings.data[k];
-        if (filled ? r->of == load : !r->filled && r->param == param && r->view == view)
-            return &c->rings.data[k];
+        if (own ? r->of == load : !r->own && r->param == param && r->view == view) return &c->rings.data[k];
     }
     vec_push(&c->s->arena, &c->rings,
-        ((Ring){ .param = param, .view = view, .depth = 1, .filled = filled, .of = load }));
+        ((Ring){ .param = param, .view = view, .depth = 1, .filled = filled, .own = own, .of = load }));
     return &c->rings.data[c->rings.len - 1];
 }
 
 Ring *roles_marked(Roles *c, const Instr *load)
-{ return load->mark >= FILLED ? &c->rings.data[load->mark - FILLED] : roles_ring(c, load); }
+{ return &c->rings.data[load->mark - (load->mark >= FILLED ? FILLED : TAKEN)]; }
 
 static bool in_loop_with_product(const Instr *load)
 {

@@ -26,17 +26,12 @@
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* The last instruction of the block that reads the matrix, or a part of it. */
-static Instr *last_product(const Block *b, const Value *matrix)
+/* Where the slot is given back: slots are given back in the order in which they are taken, so that the
+ * release stands behind those of the ring's slots that were taken before and are held for longer. */
+static Instr *release_after(const Ring *r, Instr *last)
 {
-    Instr *last = ir_last_use_in(b, matrix), *i = last;
-    if (!last || last->op != OP_SLICE) return last;
-    last = NULL;
-    for (const Use *u = matrix->uses; u; u = u->next) {
-        Instr *l = ir_last_use_in(b, ir_result(u->user));
-        for (i = last; i && i != l; i = i->next) {}
-        if (!last || i) last = l;
-    }
+    for (Instr *i = last->next; i; i = i->next)
+        if (i->op == OP_RING_RELEASE && ir_operand(i, 0) == r->value) last = i;
     return last;
 }
 
@@ -48,11 +43,11 @@ static void consume(Roles *c, Instr *load)
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);
-    Instr *last = product ? last_product(load->block, matrix) : view->def;
+    Instr *last = product ? roles_last_product(load) : view->def;
     if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
     roles_take_parts(c, matrix, view);
     ir_replace(matrix, view);
-    b = ir_after(last);
+    b = ir_after(release_after(r, last));
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
     if (matrix->def != load) ir_erase(matrix->def);
     bool parts = kernel_parts(load, NULL) > 0;
@@ -487,9 +482,9 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
-        c.loads.data[k]->mark = r->filled ? FILLED + (uint32_t)(r - c.rings.data) : 1;
+        c.loads.data[k]->mark = (r->filled ? FILLED : TAKEN) + (uint32_t)(r - c.rings.data);
     }
-    for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 2;
+    for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 1;
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
@@ -500,7 +495,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
-        if (l->mark > 1 && l->mark < FILLED) roles_read_lent(&c, l, &c.lent.data[l->mark - 2]);
+        if (l->mark && l->mark < TAKEN) roles_read_lent(&c, l, &c.lent.data[l->mark - 1]);
         else if (l->mark) consume(&c, l);
     }
     int held = words_held(&c);

@@ -4,12 +4,12 @@
 #include "passes/kernel/schedule/schedule.h"
 
 /* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or
- * NULL; of: the load that made it, the only one of a filled ring. */
+ * NULL; of: the load that made it, the only one of a ring of its own. */
 typedef struct Ring {
     int param;
     const Type *view;
     int depth, loads;
-    bool inner, shared, filled;
+    bool inner, shared, filled, own;
     Value *value;
     const Decision *asked;
     const Instr *of;
@@ -69,6 +69,7 @@ bool roles_control_fits(
     Roles *, const Instr *load); /* neither offsets nor what stands around depend on computed tiles */
 
 bool roles_from_slot(Roles *, const Instr *load); /* products read the ring's slot itself */
+Instr *roles_last_product(const Instr *load);     /* of the load's block: reads the matrix, or a part of it */
 Ring *roles_ring(Roles *, const Instr *load);     /* made when first asked for */
 bool roles_plan_rings(Roles *);                   /* slots of each, loads beside the products too */
 
@@ -84,12 +85,13 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 const Use *roles_product_of(const Value *matrix);
 
 /* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. Loads
- * that are marked k + 2 are the k-th of them. */
+ * that are marked k + 1 are the k-th of them. */
 void roles_lend_slots(Roles *);
 void roles_read_lent(Roles *, Instr *load, const Lent *);
 
 /* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all
- * that they do not need goes. With OP_RING_FILL the fillers': those marked FILLED + k, of the k-th ring. */
-enum { FILLED = 0x40000000 };
+ * that they do not need goes. With OP_RING_FILL the fillers': those marked FILLED + k, of the k-th ring; the
+ * producer's own are marked TAKEN + k. */
+enum { TAKEN = 0x20000000, FILLED = 0x40000000 };
 Ring *roles_marked(Roles *, const Instr *load);
 void roles_make_producer(Roles *, Block *, Op put);

@@ -1,0 +1,17 @@
+/* trace_cells.h: what is known of a value while a role is run on a made-up launch (traces.c,
+ * trace_scalars.c). */
+#pragma once
+#include "ir/traces.h"
+
+typedef enum CellKind { UNKNOWN, NUMBER, SLOT } CellKind;
+typedef struct Cell {
+    CellKind kind;
+    int ring; /* of a slot */
+    Scalar n; /* the number; which slot, -1: none */
+} Cell;
+
+static inline Cell cell_number(int64_t n) { return (Cell){ NUMBER, 0, scalar_int(n) }; }
+
+uint64_t trace_mix(uint64_t);
+/* The result of an operation that gives one scalar, from cells by value id. */
+Cell trace_scalar(const TraceLaunch *, const Cell *cells, const Instr *);

@@ -1,0 +1,42 @@
+/* traces.h: what the roles of a kernel do with its rings in one made-up launch (traces.c), for slots.c. */
+#pragma once
+#include "ir/scalar.h"
+
+enum { ROLE_COUNT = 3 }; /* producer, consumers, fillers: the blocks of `roles` and `filled_roles` */
+
+/* A launch that need not exist: all that scalars are computed from. `seed` stands for tensors' elements. */
+typedef struct TraceLaunch {
+    uint64_t seed;
+    int64_t *dims, grid[3], programs, ctas;
+    Scalar *scalars; /* by parameter */
+} TraceLaunch;
+
+/* SPACE: waits until the slot is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
+ * it back. `slot` counts all that the ring ever holds. */
+typedef enum TraceKind { TRACE_SPACE, TRACE_FULL, TRACE_GET, TRACE_BACK } TraceKind;
+typedef struct TraceStep {
+    const Instr *at;
+    TraceKind kind;
+    int ring;
+    int64_t slot;
+} TraceStep;
+typedef VEC(TraceStep) Trace;
+
+/* Coordinates of the programs that the producer handed on, in their order. */
+typedef struct TraceTicket {
+    int64_t coord[3];
+} TraceTicket;
+typedef VEC(TraceTicket) TraceTickets;
+
+typedef struct TraceFault {
+    const Instr *at;
+    const char *why; /* NULL: none */
+} TraceFault;
+
+/* Appends what block `role` of `roles` does. False: a fault, or, without one, more steps than anybody wants
+ * to look at. The producer comes first: others take the tickets that it leaves. Uses no marks. */
+bool trace_role(Session *, const Func *, const Instr *roles, int role, const TraceLaunch *, TraceTickets *,
+    Trace *, TraceFault *);
+
+/* The number of a ring among those of the function; what has no number is -1. */
+int trace_ring(const Func *, const Value *ring);
