@@ -183,6 +183,7 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 V lower_bits(Lower *, const Node *call, V); /* popcount, clz, ffs */
 
 /* lower_part.c */
+Value *lower_cut(Lower *, Loc, Value *, int axis, int64_t base, int64_t extent); /* part of one axis */
 V lower_part(Lower *, const Node *, Value *);                /* a tile with subscripts: N_INDEX */
 V lower_table(Lower *, const Node *type, const Node *table); /* N_TABLE */
 V lower_table_entry(Lower *, const Node *, V table);
@@ -195,6 +196,8 @@ typedef struct Call {
     CallArgs args;
 } Call;
 #define ARG(c, k) ((c)->args.slot[k])
+Value *lower_tile_operand(
+    Lower *, const Call *, const Node *); /* an operand that must be a tile; NULL after a message */
 bool lower_flag(Lower *, const Node *, const char *what, bool *out); /* false where it is left out */
 bool lower_axes(Lower *, const Node *, int rank, int *axes, int *n); /* highest first; all if not given */
 V lower_load(Lower *, const Call *);
@@ -211,6 +214,7 @@ bool lower_fn_is_pure(
 bool lower_is_pure(Lower *, const Node *); /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
+V lower_product(Lower *, const Call *);      /* lower_product.c: mma */
 V lower_combined(Lower *, const Call *, Op); /* lower_combine.c: reduce and scan by a fn */
 
 /* lower_stmt.c, lower_flow.c */

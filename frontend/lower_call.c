@@ -33,7 +33,7 @@ static bool axis_of(Lower *l, const Node *n, int rank, int64_t *out)
     return true;
 }
 
-static Value *tile_operand(Lower *l, const Call *c, const Node *n)
+Value *lower_tile_operand(Lower *l, const Call *c, const Node *n)
 {
     Value *x = operand(l, n);
     if (x && x->type->kind != TYPE_TILE) {
@@ -197,7 +197,7 @@ bool lower_axes(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
 
 static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Node *drop)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     int axes[TILE_MAX_RANK], n;
     bool dropped;
     bool ok = lower_flag(l, drop, "drop", &dropped);
@@ -237,7 +237,7 @@ static V call_min_max(Lower *l, const Call *c, int op)
 
 static V call_cumulative(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     bool reverse;
     int64_t axis = 0;
     bool ok = lower_flag(l, ARG(c, 2), "reverse", &reverse);
@@ -254,7 +254,7 @@ static V call_combined(Lower *l, const Call *c, int op) { return lower_combined(
 
 static V call_sort(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     bool down;
     bool ok = lower_flag(l, ARG(c, 1), "descending", &down);
     if (!x || !ok) return value_error();
@@ -264,7 +264,7 @@ static V call_sort(Lower *l, const Call *c, int op)
 
 static V call_topk(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     int64_t count;
     if (!x) return value_error();
     if (!lower_const_int(l, ARG(c, 1), "the count of topk", 1, x->type->shape[x->type->rank - 1], &count))
@@ -298,7 +298,7 @@ static V permuted(Lower *l, const Call *c, Value *x, const int64_t *order)
 
 static V call_transpose(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     if (!x) return value_error();
     if (x->type->rank != 2)
         return lower_error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes",
@@ -308,7 +308,7 @@ static V call_transpose(Lower *l, const Call *c, int op)
 
 static V call_permute(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     const Node *order = ARG(c, 1);
     int64_t axes[TILE_MAX_RANK];
     if (!x) return value_error();
@@ -338,7 +338,7 @@ static V call_concat(Lower *l, const Call *c, int op)
     int64_t axis, extent = 0;
     Value **x = arena_array(&l->s->arena, Value *, (size_t)n);
     for (int k = 0; k < n; k++)
-        if (!(x[k] = tile_operand(l, c, k ? c->args.rest[k - 1] : ARG(c, 0)))) return value_error();
+        if (!(x[k] = lower_tile_operand(l, c, k ? c->args.rest[k - 1] : ARG(c, 0)))) return value_error();
     if (!axis_of(l, ARG(c, 1), x[0]->type->rank, &axis)) return value_error();
     int64_t shape[TILE_MAX_RANK];
     memcpy(shape, x[0]->type->shape, sizeof shape);
@@ -350,7 +350,7 @@ static V call_concat(Lower *l, const Call *c, int op)
 
 static V call_split(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     int64_t axis, parts;
     if (!x || !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
     if (!lower_const_int(l, ARG(c, 1), "the number of parts", 1, 64, &parts)) return value_error();
@@ -386,7 +386,7 @@ static Value *fill_of(Lower *l, const Node *n, DType d, Loc loc)
 /* Element i of the result is element i - count. */
 static V call_shift(Lower *l, const Call *c, int op)
 {
-    Value *x = tile_operand(l, c, ARG(c, 0));
+    Value *x = lower_tile_operand(l, c, ARG(c, 0));
     int64_t axis = 0, count, shape[TILE_MAX_RANK];
     if (!x) return value_error();
     if (!ARG(c, 2) && x->type->rank != 1)
@@ -473,36 +473,7 @@ static V call_bitcast(Lower *l, const Call *c, int op)
 
 /* --- matrix product ---------------------------------------------------------------------------------- */
 
-static V call_mma(Lower *l, const Call *c, int op)
-{
-    Value *x[3] = { tile_operand(l, c, ARG(c, 0)), tile_operand(l, c, ARG(c, 1)), NULL };
-    V acc = ARG(c, 2) ? lower_expr(l, ARG(c, 2)) : value_int(0);
-    int precision = PRECISION_FULL;
-    if (ARG(c, 3)) {
-        const Node *p = ARG(c, 3);
-        precision = p->kind == N_NAME ? attr_enum_parse(ATTR_PRECISION, p->name, strlen(p->name)) : -1;
-        if (precision < 0) return lower_error(l, p->loc, "precision must be one of full, tf32, fast_accum");
-    }
-    if (!x[0] || !x[1] || acc.kind == V_ERROR) return value_error();
-    if (x[0]->type->rank != 2 || x[1]->type->rank != 2)
-        return lower_error(l, c->node->loc, "mma takes tiles of two axes, not `%s` and `%s`",
-            type_string(l->s, x[0]->type), type_string(l->s, x[1]->type));
-    DType d = x[0]->type->dtype;
-    DType sum = d == DT_F64 ? DT_F64 : dtype_is_int(d) ? DT_I32 : DT_F32;
-    int64_t shape[2] = { x[0]->type->shape[0], x[1]->type->shape[1] };
-    if (!lower_tile_type(l, c->node->loc, sum, 2, shape)) return value_error();
-    Loc loc = ARG(c, 2) ? ARG(c, 2)->loc : c->node->loc;
-    if (value_is_untyped(acc)) acc = lower_adapt(l, acc, sum, loc);
-    Value *start = acc.kind == V_ERROR ? NULL : lower_materialize(l, acc, loc);
-    if (!start) return value_error();
-    bool fits = start->type->kind == TYPE_SCALAR || start->type->rank == 2;
-    for (int i = 0; fits && start->type->kind == TYPE_TILE && i < 2; i++)
-        fits = start->type->shape[i] == shape[i] || start->type->shape[i] == 1;
-    l->b.loc = c->node->loc;
-    x[2] = fits ? lower_to_shape(l, start, 2, shape) : start;
-    return lower_emit(l, c->node->loc, "mma", OP_MMA, x, 3,
-        precision == PRECISION_FULL ? NO_ATTRS : ATTRS(a_int(ATTR_PRECISION, precision)), NULL);
-}
+static V call_mma(Lower *l, const Call *c, int op) { return lower_product(l, c); }
 
 /* --- the launch -------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 /* --- parts of tiles ---------------------------------------------------------------------------------- */
 
-static Value *cut(Lower *l, Loc loc, Value *x, int axis, int64_t base, int64_t extent)
+Value *lower_cut(Lower *l, Loc loc, Value *x, int axis, int64_t base, int64_t extent)
 {
     int64_t shape[TILE_MAX_RANK];
     if (!base && extent == x->type->shape[axis]) return x;
@@ -30,7 +30,7 @@ static Value *cut_axis(Lower *l, const Node *a, Value *x, int axis, int64_t *ext
     if (a->kind != N_WINDOW) {
         *extent = -1;
         if (!lower_const_int(l, a, "the subscript of a tile", 0, length - 1, &base)) return NULL;
-        return cut(l, a->loc, x, axis, base, 1);
+        return lower_cut(l, a->loc, x, axis, base, 1);
     }
     if (a->kids[2]) {
         lower_error_note(l, a->kids[2]->loc, "reshape(x, [n, step])[:, 0] takes every step-th element",
@@ -39,7 +39,7 @@ static Value *cut_axis(Lower *l, const Node *a, Value *x, int axis, int64_t *ext
     }
     if (!lower_const_int(l, a->kids[1], "the extent of a part", 1, length, extent)) return NULL;
     if (!lower_const_int(l, a->kids[0], "the base of a part", 0, length - *extent, &base)) return NULL;
-    return cut(l, a->loc, x, axis, base, *extent);
+    return lower_cut(l, a->loc, x, axis, base, *extent);
 }
 
 /* The one element of a tile. */
