@@ -318,8 +318,9 @@ static bool run_other(const EvalInstr *i, Scalar *r)
     return scalar_op((Op)i->op, (DType)i->dtype, v, &r[i->dst]);
 }
 
-bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out)
+bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
 {
+    if (e->n_results > (uint32_t)capacity) return false;
     Scalar r[MAX_REGS];
     int rounds = 0;
     memset(r, 0, e->n_regs * sizeof *r);
@@ -360,7 +361,7 @@ bool ir_eval_block(const Func *f, const Block *b, const EvalEnv *env, int64_t *o
 {
     const char *why;
     EvalCode *e = eval_compile(&f->module->session->arena, f, b, &why);
-    return e && eval_results(e) == n && eval_run(e, env, out);
+    return e && eval_results(e) == n && eval_run(e, env, out, n);
 }
 
 /* --- what came from a file --------------------------------------------------------------------------- */
@@ -403,7 +404,7 @@ static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_
         int64_t to[MAX_RESULTS];
         *clash = (EvalClash){ .a = w };
         env->linear = w;
-        if (!eval_run(e, env, to)) return EVAL_FAILED;
+        if (!eval_run(e, env, to, MAX_RESULTS)) return EVAL_FAILED;
         clash->to = to[0];
         if (to[0] < 0 || to[0] >= n) return EVAL_OUT_OF_RANGE;
         if (!(seen[to[0] / 64] >> (to[0] % 64) & 1)) {
@@ -414,7 +415,7 @@ static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_
         for (clash->a = 0; clash->a < w; clash->a++) {
             int64_t first[MAX_RESULTS];
             env->linear = clash->a;
-            if (eval_run(e, env, first) && first[0] == to[0]) break;
+            if (eval_run(e, env, first, MAX_RESULTS) && first[0] == to[0]) break;
         }
         return EVAL_COLLISION;
     }

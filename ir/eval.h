@@ -3,7 +3,7 @@
  * number of threads at once.
  *
  *     EvalCode *grid = eval_compile(arena, func, func->grid, &why);       once
- *     eval_run(grid, &env, extents);                                      at each launch
+ *     eval_run(grid, &env, extents, 3);                                     at each launch
  *
  * An EvalCode is one block of eval_size() bytes without pointers: it may be copied, and kept in a file. */
 #pragma once
@@ -27,9 +27,9 @@ typedef struct EvalEnv {
 EvalCode *eval_compile(Arena *, const Func *, const Block *, const char **why);
 int eval_results(const EvalCode *);
 bool eval_reads_scalars(const EvalCode *);
-/* Results as integers (floats are not results of a grid or remap). False: a loop that does not end within
- * 2^20 rounds or has a step of 0. */
-bool eval_run(const EvalCode *, const EvalEnv *, int64_t *out);
+/* Results as integers (floats are not results of a grid or remap). False: more results than `out` has room
+ * for, a loop that does not end within 2^20 rounds or has a step of 0. */
+bool eval_run(const EvalCode *, const EvalEnv *, int64_t *out, int capacity);
 size_t eval_size(const EvalCode *);
 /* Whether `bytes` bytes at `p` (8-aligned), from a file, are an EvalCode that runs safely with `n_dims` and
  * `n_params`. */

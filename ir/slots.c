@@ -153,7 +153,7 @@ static bool make_launch(Session *s, const Func *f, const EvalCode *grid, int num
     env = (EvalEnv){
         .dims = l->dims, .scalars = l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides
     };
-    if (grid && !eval_run(grid, &env, l->grid)) return false;
+    if (grid && !eval_run(grid, &env, l->grid, 3)) return false;
     int rank = f->grid ? ir_terminator(f->grid)->n_operands : 1;
     if (!eval_grid_size(l->grid, rank, &l->programs) || !l->programs) return false;
     int64_t each = 1 + number % 3; /* programs that a CTA takes */

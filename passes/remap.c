@@ -304,7 +304,7 @@ static bool check_known(PassContext *c, Func *f)
         ir_holds(f->grid, OP_STRIDE) || ir_holds(f->remap, OP_STRIDE))
         return true;
     EvalEnv env = { .dims = dims, .grid = { 1, 1, 1 } };
-    if (!eval_run(grid, &env, out)) return true;
+    if (!eval_run(grid, &env, out, 8)) return true;
     for (int k = 0; k < eval_results(grid) && k < 3; k++)
         if ((env.grid[k] = out[k]) < 0 || __builtin_mul_overflow(programs, out[k], &programs) ||
             programs > MOST_CHECKED_HERE)

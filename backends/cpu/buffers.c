@@ -370,12 +370,12 @@ void cpu_buffers(Plan *p)
     place(p);
 }
 
+#define TEXT_OF(name, text) text,
+
 static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
 {
-    static const char *const names[] = { "scalar", "window", "nest", "turn", "mma", "scan", "sort", "for",
-        "while", "if", "yield" };
-    static const char *const sinks[] = { "buffer", "pack", "reduce", "store", "scatter", "atomic", "assert",
-        "print" };
+    static const char *const names[] = { STEP_KINDS(TEXT_OF) };
+    static const char *const sinks[] = { SINK_KINDS(TEXT_OF) };
     for (Step *s = in->first; s; s = s->next) {
         if (s->kind == STEP_SCALAR) continue;
         text_printf(out, "%*s%d %s", indent, "", s->pos, names[s->kind]);

@@ -68,16 +68,19 @@ typedef struct ValInfo {
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
 
-typedef enum SinkKind {
-    SINK_BUFFER, /* value -> buf (dense) */
-    SINK_PACK,   /* value -> buf (a matrix operand) */
-    SINK_REDUCE, /* reduce_*, arg*, reduce: instr */
-    SINK_STORE,
-    SINK_SCATTER,
-    SINK_ATOMIC,
-    SINK_ASSERT,
-    SINK_PRINT,
-} SinkKind;
+/* What is done with the elements of a nest: the name here and in the printed plan. */
+#define SINK_KINDS(X) \
+    X(BUFFER, "buffer") /* value -> buf (dense) */ \
+    X(PACK, "pack")     /* value -> buf (a matrix operand) */ \
+    X(REDUCE, "reduce") /* reduce_*, arg*, reduce: instr */ \
+    X(STORE, "store") \
+    X(SCATTER, "scatter") \
+    X(ATOMIC, "atomic") \
+    X(ASSERT, "assert") \
+    X(PRINT, "print")
+
+#define SINK_NAME(name, text) SINK_##name,
+typedef enum SinkKind { SINK_KINDS(SINK_NAME) } SinkKind;
 
 struct Sink {
     SinkKind kind;
@@ -88,20 +91,22 @@ struct Sink {
     Sink *next;
 };
 
-typedef enum StepKind {
-    STEP_SCALAR, /* instr computes scalars */
-    STEP_WINDOW, /* addresses of a load's window */
-    STEP_NEST,   /* loops over `shape` with sinks */
-    STEP_TURN,   /* value's operand -> buf with the last axis turned (permute, transposed operand) */
-    STEP_MMA,
-    STEP_SCAN,
-    STEP_COMBINED, /* reduce and scan by a fn */
-    STEP_SORT,
-    STEP_FOR,
-    STEP_WHILE,
-    STEP_IF,
-    STEP_YIELD,
-} StepKind;
+#define STEP_KINDS(X) \
+    X(SCALAR, "scalar") /* instr computes scalars */ \
+    X(WINDOW, "window") /* addresses of a load's window */ \
+    X(NEST, "nest")     /* loops over `shape` with sinks */ \
+    X(TURN, "turn")     /* value's operand -> buf, last axis turned (permute, transposed operand) */ \
+    X(MMA, "mma") \
+    X(SCAN, "scan") \
+    X(COMBINED, "combined") /* reduce and scan by a fn */ \
+    X(SORT, "sort") \
+    X(FOR, "for") \
+    X(WHILE, "while") \
+    X(IF, "if") \
+    X(YIELD, "yield")
+
+#define STEP_NAME(name, text) STEP_##name,
+typedef enum StepKind { STEP_KINDS(STEP_NAME) } StepKind;
 
 struct Step {
     StepKind kind;

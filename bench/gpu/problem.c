@@ -192,7 +192,7 @@ void problem_count(const ProblemView *v, Session *s, const FrontBinding *config,
     for (int d = 0; d < f->n_dims; d++)
         dims[d] = f->dims[d].extent >= 0 ? f->dims[d].extent : extent_of(v, f->dims[d].name);
     EvalEnv env = { .dims = dims, .strides = v->strides };
-    out->ok = eval_run(compiled.grid, &env, grid);
+    out->ok = eval_run(compiled.grid, &env, grid, 3);
     for (int a = eval_results(compiled.grid); a < 3; a++) grid[a] = 1;
     memcpy(env.grid, grid, sizeof grid);
     if (out->ok && v->problem->device.model)
@@ -215,7 +215,7 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
         }
     }
     *env = (EvalEnv){ .dims = dims, .strides = v->strides };
-    if (!eval_run(c->grid, env, grid)) return false;
+    if (!eval_run(c->grid, env, grid, 3)) return false;
     for (int i = eval_results(c->grid); i < 3; i++) grid[i] = 1;
     memcpy(env->grid, grid, sizeof grid);
     *programs = grid[0] * grid[1] * grid[2];

@@ -269,7 +269,7 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     if (c->next >= r->programs) return SIM_OK;
     int64_t to[8] = { c->next };
     r->env.linear = c->next;
-    if (r->remap && (!eval_run(r->remap, &r->env, to) || to[0] < 0 || to[0] >= r->t->programs))
+    if (r->remap && (!eval_run(r->remap, &r->env, to, 8) || to[0] < 0 || to[0] >= r->t->programs))
         return SIM_FAILED;
     SimStep s;
     SimStatus st = sim_program_run(r->program, to[0], &s);

@@ -515,7 +515,7 @@ static bool find_grid(Ctx *c)
     const char *why;
     EvalCode *code = c->f->grid ? eval_compile(&c->s->arena, c->f, c->f->grid, &why) : NULL;
     int64_t out[8];
-    if (!code || eval_results(code) > 3 || !eval_run(code, &env, out))
+    if (!code || eval_results(code) > 3 || !eval_run(code, &env, out, 8))
         return refuse(c, "the grid cannot be evaluated");
     c->t->programs = 1;
     for (int k = 0; k < 3; k++) {

@@ -81,7 +81,7 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     *env = (EvalEnv){
         .dims = dims, .scalars = a->l->scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])a->l->strides
     };
-    if (eval_results(c->grid) > 3 || !eval_run(c->grid, env, grid)) return false;
+    if (eval_results(c->grid) > 3 || !eval_run(c->grid, env, grid, 3)) return false;
     *programs = 1;
     for (int i = 0; i < 3; i++) {
         if (grid[i] < 0 || (grid[i] && *programs > INT32_MAX / grid[i])) return false;

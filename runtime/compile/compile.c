@@ -137,7 +137,7 @@ int compiled_derive(const Compiled *c, const EvalEnv *env, int64_t *dims)
     int64_t value[EVAL_MAX_RESULTS];
     int other = -1;
     if (!c->extents) return -1;
-    if (!eval_run(c->extents, env, value)) return -2;
+    if (!eval_run(c->extents, env, value, EVAL_MAX_RESULTS)) return -2;
     for (int d = c->n_dims - 1, n = eval_results(c->extents); d >= 0; d--) {
         if (!c->dims[d].derived) continue;
         if (dims[d] != value[--n]) other = d;

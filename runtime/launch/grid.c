@@ -35,7 +35,7 @@ static tile_status eval_grid(tile_kernel *k, const EvalCode *grid, EvalEnv *env,
     int64_t extent[3] = { 1, 1, 1 };
     int n = eval_results(grid);
     *programs = 0;
-    if (!eval_run(grid, env, extent))
+    if (!eval_run(grid, env, extent, 3))
         return launch_bad(k, TILE_ERROR_GRID, -1, "the grid's expression does not end");
     for (int i = 0; i < 3; i++) env->grid[i] = i < n ? extent[i] : 1;
     return eval_grid_size(extent, n, programs) ? TILE_OK : grid_too_large(k, extent, n);

@@ -11,7 +11,7 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     int64_t grid[3] = { 1, 1, 1 };
     for (int d = 0; d < c->n_dims; d++) dims[d] = c->dims[d].extent >= 0 ? c->dims[d].extent : 1024;
     *env = (EvalEnv){ .dims = dims };
-    if (eval_reads_scalars(c->grid) || !eval_run(c->grid, env, grid)) return false;
+    if (eval_reads_scalars(c->grid) || !eval_run(c->grid, env, grid, 3)) return false;
     memcpy(env->grid, grid, sizeof grid);
     *programs = grid[0] * grid[1] * grid[2];
     return true;

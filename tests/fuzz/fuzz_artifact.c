@@ -18,8 +18,8 @@ static void use(Session *s, const void *bytes, size_t size)
         .scalars = scalars,
         .strides = (const int64_t (*)[TILE_MAX_RANK])strides,
         .grid = { 3, 2, 1 } };
-    eval_run(c.grid, &env, out);
-    if (c.remap) eval_run(c.remap, &env, out);
+    eval_run(c.grid, &env, out, 3);
+    if (c.remap) eval_run(c.remap, &env, out, 3);
     size_t total = strlen(c.artifact.entry) + strlen(c.artifact.schedule) + strlen(c.spec);
     for (int i = 0; i < c.artifact.n_messages; i++) total += strlen(c.artifact.messages[i]);
     if (total > size) abort();

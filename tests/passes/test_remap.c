@@ -166,7 +166,7 @@ static void test_places(void)
     int chiplet_of_head[24];
     for (int h = 0; h < 24; h++) chiplet_of_head[h] = -1;
     for (env.linear = 0; env.linear < 16 * 24; env.linear++) {
-        CU_ASSERT_FATAL(eval_run(r.code, &env, to));
+        CU_ASSERT_FATAL(eval_run(r.code, &env, to, 2));
         int *c = &chiplet_of_head[to[0] / 16], on = (int)(env.linear % 8);
         changes += *c >= 0 && *c != on;
         *c = on;

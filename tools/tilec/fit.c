@@ -13,7 +13,7 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
         for (int d = 0; d < c->n_dims; d++) dims[d] = c->dims[d].extent >= 0 ? c->dims[d].extent : large;
         *env = (EvalEnv){ .dims = dims };
         if (eval_reads_scalars(c->grid) || (c->extents && eval_reads_scalars(c->extents)) ||
-            compiled_derive(c, env, dims) < -1 || !eval_run(c->grid, env, grid))
+            compiled_derive(c, env, dims) < -1 || !eval_run(c->grid, env, grid, 3))
             return false;
         double all = (double)grid[0] * (double)grid[1] * (double)grid[2];
         if (all > 1 << 24) continue;

@@ -54,7 +54,7 @@ static bool nothing(
         zero |= c.dims[d].extent == 0;
     }
     EvalEnv env = { .dims = dims, .scalars = scalars, .strides = (const int64_t (*)[TILE_MAX_RANK])strides };
-    bool ends = eval_run(c.grid, &env, grid);
+    bool ends = eval_run(c.grid, &env, grid, 3);
     *yes = (zero && outputs && !elements) || (ends && (grid[0] <= 0 || grid[1] <= 0 || grid[2] <= 0));
     return true;
 }

@@ -41,13 +41,13 @@ static void test_grid(void)
     EvalEnv env = { .dims = dims, .strides = strides, .scalars = scalars };
     int64_t out[3];
     CU_ASSERT_EQUAL(eval_results(e), 2);
-    CU_ASSERT_TRUE(eval_run(e, &env, out));
+    CU_ASSERT_TRUE(eval_run(e, &env, out, 8));
     CU_ASSERT_EQUAL(out[0], 8);
     CU_ASSERT_EQUAL(out[1], 7);
     scalars[1].i = -5;
-    CU_ASSERT_TRUE(eval_run(e, &env, out) && out[1] == 0);
+    CU_ASSERT_TRUE(eval_run(e, &env, out, 8) && out[1] == 0);
     scalars[1].i = 3;
-    CU_ASSERT_TRUE(eval_run(e, &env, out) && out[1] == 77);
+    CU_ASSERT_TRUE(eval_run(e, &env, out, 8) && out[1] == 77);
     session_free(&s);
 }
 
@@ -69,7 +69,7 @@ static void test_loops(void)
     Scalar scalars[2] = { { 0 }, { .i = 11 } };
     EvalEnv env = { .scalars = scalars };
     int64_t out[3];
-    CU_ASSERT_TRUE(eval_run(e, &env, out));
+    CU_ASSERT_TRUE(eval_run(e, &env, out, 8));
     CU_ASSERT_EQUAL(out[0], 385);
     CU_ASSERT_EQUAL(out[1], 512);
     CU_ASSERT_EQUAL(out[2], 89);
@@ -78,7 +78,7 @@ static void test_loops(void)
         "%3 = const true : bool %4 = while (%a.5 = %s.903) { condition %3, %a.5 } do (%a.6) { yield %a.6 } "
         "%7 = cast %4 : index yield %7",
         "yield %w.1", false);
-    CU_ASSERT_FALSE(eval_run(e, &env, out));
+    CU_ASSERT_FALSE(eval_run(e, &env, out, 8));
     session_free(&s);
     /* up to the last i32: the loop ends though the next value would wrap */
     e = code(&s,
@@ -87,7 +87,7 @@ static void test_loops(void)
         "%9 = for %i.10 = %3 to %4 step %5 with (%a.11 = %6) { %12 = add %a.11, %7 : i32 yield %12 } %13 = "
         "cast %9 : index yield %13",
         "yield %w.1", false);
-    CU_ASSERT_TRUE(eval_run(e, &env, out) && out[0] == 2);
+    CU_ASSERT_TRUE(eval_run(e, &env, out, 8) && out[0] == 2);
     session_free(&s);
 }
 
@@ -175,7 +175,7 @@ static void test_damage(void)
             int64_t out[8];
             memcpy(copy, e, n);
             copy[at] = (unsigned char)(copy[at] ^ v);
-            if (eval_valid(copy, n, 2, 2)) (void)eval_run((EvalCode *)copy, &env, out);
+            if (eval_valid(copy, n, 2, 2)) (void)eval_run((EvalCode *)copy, &env, out, 8);
             else refused++;
         }
     CU_ASSERT_TRUE(refused > 0);
