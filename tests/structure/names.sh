@@ -1,5 +1,5 @@
 #!/bin/bash
-# names.sh SOURCE_FOLDER: every file and symbol that the guides to the source name exists.
+# names.sh SOURCE_FOLDER: every file and symbol that the guides to the source name exists, and each folder's README names all of its files.
 #
 # In docs/architecture.md and docs/extending.md, a name in backquotes is a file or folder if it has a slash or the ending of a source file,
 # and a symbol if it is an identifier with an underscore. A paragraph, a list item and a row of a table are looked at as a whole. A symbol
@@ -13,7 +13,7 @@ git ls-files >"$work/files"
 checked=0
 failures=0
 
-fail() { echo "FAIL $page:$number: $1"; failures=$((failures + 1)); }
+fail() { echo "FAIL ${page:+$page:}$number: $1"; failures=$((failures + 1)); }
 is_file() { grep -qxF -- "$1" "$work/files"; }
 is_folder() { grep -qF -- "${1%/}/" "$work/files" && [ -d "$1" ]; }
 # by_name NAME: the tracked files of this name (NAME may be a pattern of the shell)
@@ -65,6 +65,22 @@ for page in docs/architecture.md docs/extending.md; do
         check_unit "$text"
     done < <(units "$page")
 done
+# A README.md of a folder names every C file of the folder (the ending may be left out), and no file that does not exist.
+page=
+for readme in $(git ls-files 'passes/*README.md' 'ir/README.md' 'backends/*README.md' 'frontend/README.md' 'runtime/*README.md'); do
+    folder=${readme%/README.md}
+    grep -oE '[A-Za-z0-9_./*]+\.(c|h|def|l|y)\b' "$readme" | sort -u >"$work/named"
+    while read -r word; do
+        checked=$((checked + 1))
+        [[ $word == *'*'* ]] || grep -qE "(^|/)${word//./\\.}\$" "$work/files" || { number=$readme fail "no file $word"; }
+    done <"$work/named"
+    for file in $(git ls-files "$folder/*.c"); do
+        [ "${file%/*}" = "$folder" ] || continue
+        name=${file##*/}
+        grep -qw -- "${name%.c}" "$readme" || { number=$readme fail "it does not name $name"; }
+    done
+done
+
 [ "$checked" -ge 150 ] || { echo "FAIL only $checked names found"; failures=$((failures + 1)); }
 echo "$checked names, $failures missing"
 exit $((failures > 0))
