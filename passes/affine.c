@@ -1,4 +1,4 @@
-/* affine.c: see affine.h. */
+/* affine.c: affine forms of integer values, for the passes that prove ranges; see affine.h. */
 #include "passes/affine.h"
 
 /* Forms are trees over a graph whose values may be used many times: a budget keeps their size from doubling

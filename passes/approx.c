@@ -1,21 +1,22 @@
-/* approx.c: on request, the hardware's approximate instructions: division, exp, log, sqrt, sin, cos, tanh,
- * sigmoid; flush to zero.
+/* approx: marks f32 operations that may use the hardware's approximate instructions, and flushes to zero
+ * on request.
  *
- *     %b = broadcast %l : f32[128, 64]                  %r = div %one, %l {approx = 1} : f32[128, 1]
- *     %o = div %acc, %b : f32[128, 64]           ->     %b = broadcast %r : f32[128, 64]
- *                                                       %o = mul %acc, %b : f32[128, 64]           (one
- *                                                           reciprocal a row)
+ *   %b = broadcast %l : f32[128, 64]            %r = div %one, %l {approx = 1} : f32[128, 1]
+ *   %o = div %acc, %b : f32[128, 64]     ->     %b = broadcast %r : f32[128, 64]
+ *                                               %o = mul %acc, %b : f32[128, 64]
  *
- * Marks f32 operations `approx = 1` (with --ftz also `ftz = 1`, additions and products too); backends choose
- * the instruction, or ignore the mark. A division by what repeats along an axis becomes a product with its
- * reciprocal, by a constant one with the constant's.
+ * The pass runs only with --approx or --ftz. It marks division, exp, log, sqrt, sin, cos, tanh and sigmoid
+ * of f32 with `approx = 1`, and with --ftz also additions and products with `ftz = 1`. A backend chooses
+ * the instruction, or ignores the mark. A division by a value that repeats along an axis becomes a product
+ * with its reciprocal, computed once a row; a division by a constant becomes a product with the constant's
+ * reciprocal.
  *
- * Bounds, relative: division and reciprocal 2^-21 (ex: rcp.approx.ftz 1 ulp and the product's rounding),
- * exp2, log2, sqrt, rsqrt 2^-21, sin and cos 2^-20 absolute for |x| <= pi, tanh 2^-11 (tanh.approx.f32),
- * sigmoid 2^-20. A divisor of magnitude above 2^126 may give 0.
+ * Bounds, relative: division and reciprocal 2^-21 (rcp.approx.ftz is within 1 ulp, and the product rounds
+ * once more); exp2, log2, sqrt and rsqrt 2^-21; sin and cos 2^-20 absolute for |x| <= pi; tanh 2^-11
+ * (tanh.approx.f32); sigmoid 2^-20. A divisor of magnitude above 2^126 may give 0.
  *
- * Requires: fold (broadcasts explicit). Keeps: nothing to the bit, hence on request only. Does not do: f64;
- * f16 and bf16, which are computed in f32 anyway. */
+ * Requires: fold, so that broadcasts are explicit. Keeps: nothing to the bit. Does not handle: f64; f16
+ * and bf16, which are computed in f32 anyway. */
 #include "ir/scalar.h"
 #include "passes/pass.h"
 

@@ -1,19 +1,18 @@
-/* check.c: with --check, mistakes become asserts that name the .tile line; without it, asserts go away; print
- * goes away where it is not wanted.
+/* check: with --check, turns mistakes into assertions that name the line of the .tile file; without it,
+ * removes assertions. Removes prints where they are not wanted.
  *
- *     %x = gather %X[%i] mask %m             %r = (%i >= 0) & (%i < N) | !%m
- *                                     ->     assert %r {message = "gather: index out of range of 'X'"}
- *                                            %x = gather %X[%i] mask %m
- *     %t = store %Y[%o] = %v                 assert (%v == %v) | (element out of range) {message = "store:
- *         NaN into 'Y'"}
+ *   %x = gather %X[%i] mask %m         %r = (%i >= 0) & (%i < N) | !%m
+ *                                ->    assert %r {message = "gather: index out of range of 'X'"}
+ *                                      %x = gather %X[%i] mask %m
+ *   %t = store %Y[%o] = %v       ->    assert (%v == %v) | (element out of range) {message = ".."}
  *
- * Gathers out of range where their mask holds, NaN stored by store and scatter (elements that are dropped do
- * not count), the program's own asserts. Every target gets the same checks from here; the interpreter makes
- * them itself (ir/interp_mem.c).
+ * The checks are: gathers whose index is out of range where their mask holds; NaN stored by store and
+ * scatter, except in elements that are dropped; the program's own assertions. Every target gets the same
+ * checks from this pass. The interpreter makes them itself (ir/interp_mem.c).
  *
- * Requires: nothing; runs before anything that removes masks. Keeps: results. Does not do: windows of load
- * and store, scatters and atomics, which leave out what is out of range: kernels of ragged edges and
- * histograms are written by that. */
+ * Requires: nothing, and runs before any pass that removes masks. Keeps: results. Does not handle: windows
+ * of load and store, scatters and atomics that reach out of range. They drop what is out of range, and
+ * kernels for ragged edges and histograms depend on that. */
 #include "passes/pass.h"
 
 typedef struct Check {

@@ -1,20 +1,20 @@
-/* contract.c: a product that only one sum uses becomes one fma, rounded once instead of twice.
+/* contract: makes one fma, rounded once instead of twice, of a product and the only sum that uses it.
  *
- *     %p = mul %l, %alpha : f32[128, 1]
- *     %n = add %p, %s : f32[128, 1]              ->      %n = fma %l, %alpha, %s : f32[128, 1]
+ *   %p = mul %l, %alpha : f32[128, 1]
+ *   %n = add %p, %s : f32[128, 1]        ->      %n = fma %l, %alpha, %s : f32[128, 1]
  *
- * Not in what an exponential is taken of: there the program's own rounding counts. With m the largest of the
- * products fl(x*c), exp(x*c - m) is 1 at its place; contracted, it would be exp of what rounding lost, which
- * is e^32 where m is 1e9.
+ * The pass handles f32 and f64, sums and differences (x*y - z, and z - x*y by a negation, which costs
+ * nothing). It leaves alone what an exponential is taken of, because the program's own rounding matters
+ * there: with m the largest of the products fl(x*c), exp(x*c - m) is 1 at its place; contracted, it would
+ * be the exponential of what rounding lost, which is e^32 where m is 1e9.
  *
- * f32 and f64; sums and differences (x*y - z, z - x*y, by a negation that costs nothing). The result is at
- * least as near to the exact one as before; it is within half an ulp of the product of the result the program
- * spelled. docs/language.md allows it of every product and sum; --skip-pass=contract gives them back.
- * Deciding it here, once, makes all targets round alike.
+ * Bound: the result is at least as close to the exact one as before, and within half an ulp of the product
+ * of the result that the program spells. docs/language.md allows this for every product and sum. Deciding
+ * it here, once, makes all targets round alike.
  *
- * Requires: after fold (x * 1 and the like gone), after exp2. Keeps: everything but the last rounding. Does
- * not do: products used twice, a difference of two squares. Where both sides are products, the first is
- * taken. */
+ * Requires: fold (x * 1 and the like are gone) and exp2 before. Keeps: everything but the last rounding.
+ * Does not handle: products that are used twice, or a difference of two squares. Where both operands of a
+ * sum are products, it takes the first. */
 #include "passes/pass.h"
 
 typedef struct Contract {

@@ -1,16 +1,17 @@
-/* cse.c: equal values are computed once (common subexpressions).
+/* cse: computes equal values once (common subexpression elimination).
  *
- *     %3 = mul %1, %2                        %3 = mul %1, %2
- *     %4 = mul %2, %1               ->       %5 = add %3, %3
- *     %5 = add %3, %4
+ *   %3 = mul %1, %2                        %3 = mul %1, %2
+ *   %4 = mul %2, %1               ->       %5 = add %3, %3
+ *   %5 = add %3, %4
  *
- * Two instructions are equal when operation, attributes, result types and operands are (operands of a
- * commutative one in any order). The earlier one stands for the later where it dominates it: in the same
- * block, or one around it. Loads and gathers from `in` parameters count as pure. Loads on a token chain are
- * equal when no write lies between: reads hand tokens on, so the last write's token is what is compared.
+ * Two instructions are equal when their operation, attributes, result types and operands are equal;
+ * operands of a commutative operation may be in any order. The earlier one replaces the later one where it
+ * dominates it: in the same block, or in one around it. Loads and gathers from `in` parameters count as
+ * pure. Loads on a token chain are equal when no write lies between them: reads hand tokens on, so the
+ * pass compares the token of the last write.
  *
- * Requires: nothing. Keeps: everything. Does not do: operations with blocks; atomics; equality beyond the
- * syntactic. */
+ * Requires: nothing. Keeps: everything. Does not handle: operations with blocks; atomics; values that are
+ * equal but not written alike. */
 #include "passes/pass.h"
 
 typedef struct Entry {

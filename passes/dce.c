@@ -1,17 +1,17 @@
-/* dce.c: what nothing observes goes: unused values, loads, results and carried values of loops and ifs.
+/* dce: removes what nothing observes: unused values, loads, results and carried values of loops and ifs.
  *
- *     %r0, %r1 = for %i = .. with (%a = %x, %b = %y) {     %r1 = for %i = .. with (%b = %y) {
- *       %c = add %a, %k                                      %d = mul %b, %k
- *       %d = mul %b, %k                               ->     yield %d
- *       yield %c, %d                                       }
- *     }                         ; %r0 unused               ; even though %a and %c use each other
+ *   %r0, %r1 = for %i = .. with (%a = %x, %b = %y) {     %r1 = for %i = .. with (%b = %y) {
+ *     %c = add %a, %k                                      %d = mul %b, %k
+ *     %d = mul %b, %k                               ->     yield %d
+ *     yield %c, %d                                       }
+ *   }                         ; %r0 is unused            ; even though %a and %c use each other
  *
- * Marks from what has effects (stores, atomics, prints, asserts and the functions' own results) backwards,
- * then sweeps. A load on a token chain whose value is unused leaves the chain: its token becomes the one it
- * took.
+ * The pass marks what is needed, backwards from what has effects (stores, atomics, prints, assertions and
+ * the functions' own results), and then removes the rest. A load on a token chain whose value is unused
+ * leaves the chain: its token becomes the one that it took.
  *
- * Requires: nothing. Keeps: everything. A loop without effects and unused results is taken to end. Does not
- * do: dead stores. */
+ * Requires: nothing. Keeps: everything. It assumes that a loop without effects and with unused results
+ * ends. Does not handle: dead stores. */
 #include "passes/pass.h"
 
 typedef struct Dce {

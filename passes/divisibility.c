@@ -1,19 +1,20 @@
-/* divisibility.c: what ranges, divisors and bounds of the grid prove without a change of the program.
+/* divisibility: proves facts from ranges, divisors and the bounds of the grid, without changing the
+ * program's structure.
  *
- *     dim M div 128 ; grid (cdiv(M, 128))
- *     %o = mul (program_id 0), 128
- *     load %X[%o, ..] {extents = [128, ..]}           ->   load .. {masked = 0}        128*(cdiv(M, 128) -
- *         1) + 127 < M
- *     %c = lt (%o + arange 128), (splat M)            ->   true
- *     %r = rem (mul %j, 64), 64                       ->   0
+ *   dim M div 128 ; grid (cdiv(M, 128))
+ *   %o = mul (program_id 0), 128
+ *   load %X[%o, ..] {extents = [128, ..]}     ->   load .. {masked = 0}   128*(cdiv(M, 128) - 1) + 127 < M
+ *   %c = lt (%o + arange 128), (splat M)      ->   true
+ *   %r = rem (mul %j, 64), 64                 ->   0
  *
- * Loads and stores whose window lies in the tensor get `masked = 0`; where the inner axis is known to be
- * contiguous (stride 1) also `align`: the bytes that the address of each row of the window is a multiple of.
- * Comparisons and selects of integers that come out one way for all elements, minima and maxima decided by
- * ranges, quotients and remainders by divisors become what they are.
+ * A load or store whose window lies inside the tensor gets `masked = 0`. Where the inner axis is known to
+ * be contiguous (stride 1), it also gets `align`, the bytes that the address of each row of the window is
+ * a multiple of. Comparisons and selects of integers that have one outcome for all elements, minima and
+ * maxima that ranges decide, and quotients and remainders that divisors decide are replaced by their
+ * outcome.
  *
- * Requires: nothing; specialize before gives it constants. Keeps: everything. Does not do: what holds in some
- * iterations only (mask-peel.c). */
+ * Requires: nothing; specialize before it provides constants. Keeps: everything. Does not handle: what
+ * holds in some iterations only (mask_peel.c). */
 #include "passes/affine.h"
 
 typedef struct Divisibility {

@@ -1,31 +1,29 @@
-/* exp2.c: exp becomes exp2, which GPUs and the CPU backend have as an instruction or a short polynomial, and
- * the factor that scores have in common leaves the maximum over them.
+/* exp2: replaces exp by exp2, which GPUs and the CPU backend have as an instruction or a short polynomial,
+ * and moves the factor that scores have in common out of the maximum over them.
  *
- *     for .. with (%m = -inf) {                        for .. with (%m = -inf) {
- *       %s = mul %qk, %scale                             %t = where %mask, %qk, -inf
- *       %s1 = where %mask, %s, -inf                      %r = mul (reduce_max %t), %scale      (one a row)
- *       %mn = max %m, reduce_max %s1           ->        %mn = max %m, %r
- *       %p = exp(%s1 - %mn)                              %p = exp2((%t * %scale - %mn) * log2 e)
- *       yield %mn                                        yield %mn
- *     }                                                }
+ *   for .. with (%m = -inf) {                        for .. with (%m = -inf) {
+ *     %s = mul %qk, %scale                             %t = where %mask, %qk, -inf
+ *     %s1 = where %mask, %s, -inf                      %r = mul (reduce_max %t), %scale      once a row
+ *     %mn = max %m, reduce_max %s1           ->        %mn = max %m, %r
+ *     %p = exp(%s1 - %mn)                              %p = exp2((%t * %scale - %mn) * log2 e)
+ *     yield %mn                                        yield %mn
+ *   }                                                }
  *
- * A factor c moves through max, min, reductions by them, where and shapes only if c > 0 is known: a constant,
- * a parameter whose range the launch promised (Param.lo > 0: a launch key), or arithmetic on these that
- * cannot underflow to 0. Rounding is monotonic, so max(fl(c*x)) = fl(c*max(x)) to the bit. Minus infinities
- * (masked positions) stay; so do NaN.
+ * A factor c moves through max, min, reductions by them, where and shapes only if c > 0 is known: it is a
+ * constant, a parameter whose range the launch promised (Param.lo > 0, a launch key), or arithmetic on
+ * these that cannot underflow to 0. Rounding is monotonic, so max(fl(c*x)) = fl(c*max(x)) to the bit.
+ * Minus infinities (masked positions) and NaN stay.
  *
- * The difference always comes first, and is rounded as the program rounds it. exp2(fma(x, log2 e, -(m log2
- * e))) is an operation less, but m log2 e is rounded once, by up to |m| 2^-24: with scores of 1e9 that is
- * e^60. Where it is right, and worth it, the kernel IR takes it (passes/kernel/arithmetic/near.c).
+ * The difference always comes first, and is rounded as the program rounds it. The form exp2(fma(x, log2 e,
+ * -(m log2 e))) is an operation shorter, but m log2 e is rounded once, by up to |m| 2^-24; with scores of
+ * 1e9 that is a factor of e^60. Where it is right, and worth it, passes/kernel/arithmetic/near.c takes it.
  *
  * Bound: exp2(fl(x * log2 e)) differs from exp(x) by a relative (1 + |x|) * 2^-22, for every x. A product
- * with log2 e that overflows has an exponential that does so too.
+ * with log2 e that overflows has an exponential that overflows too.
  *
- * f32 only: in f16 and bf16 the product would lose what exp, computed in f32 there, keeps; f64 has no faster
- * exp2.
- *
- * Requires: fold and licm before (factors as splats of scalars, defined outside of loops). Keeps: everything.
- */
+ * Requires: fold and licm before (factors are splats of scalars, defined outside of loops). Keeps:
+ * everything else. Does not handle: f16 and bf16, where the product would lose what exp, computed in f32
+ * there, keeps; f64, which has no faster exp2. */
 #include "passes/pass.h"
 #include <float.h>
 #include <math.h>

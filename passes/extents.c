@@ -1,5 +1,5 @@
-/* extents.c: what a launch computes before any program runs, the grid and the derived extents, and the same
- * expressions elsewhere in a kernel; see affine.h. */
+/* extents.c: what a launch computes before any program runs (the grid and the derived extents), and the
+ * same expressions elsewhere in a kernel; see affine.h. */
 #include "passes/affine.h"
 
 enum { EXTENT_DEPTH = 8 };

@@ -1,19 +1,18 @@
-/* fold.c: constants are computed, exact identities applied, and work on equal elements is done once.
+/* fold: computes constants, applies exact identities, and does work on equal elements once.
  *
- *     %c = add %k3, %k4                      const 7
- *     %s = splat %a ; %t = splat %b          %u = add %a, %b          (one addition instead of a tile of
- *         them)
- *     %u = add %s, %t                 ->     splat %u
- *     %s = broadcast %x : f32[64, 32]        %u = exp %x : f32[64, 1]
- *     %u = exp %s                            broadcast %u
- *     for %i = %0 to %1 { .. }               its body, once
+ *   %c = add %k3, %k4                      const 7
+ *   %s = splat %a ; %t = splat %b          %u = add %a, %b        one addition, not a tile of them
+ *   %u = add %s, %t                 ->     splat %u
+ *   %s = broadcast %x : f32[64, 32]        %u = exp %x : f32[64, 1]
+ *   %u = exp %s                            broadcast %u
+ *   for %i = %0 to %1 { .. }               its body, once
  *
- * Every rule is exact to the bit (NaN payloads apart): no x + 0.0 (it turns -0 into +0), no x * 0.0, no
- * reassociation of floats. Integers wrap, so they reassociate freely. Constants stand on the right of
- * commutative operations; x - 3 is written x + -3.
+ * Every rule is exact to the bit, NaN payloads apart: x + 0.0 stays (it turns -0 into +0), x * 0.0 stays,
+ * and floats are not reassociated. Integers wrap, so they are reassociated freely. Constants go to the
+ * right of commutative operations; x - 3 becomes x + -3.
  *
- * Requires: nothing. Keeps: everything. Does not do: what needs ranges (divisibility.c), constants from the
- * launch (specialize.c). */
+ * Requires: nothing. Keeps: everything. Does not handle: what needs ranges (divisibility.c), or constants
+ * from the launch (specialize.c). */
 #include "ir/scalar.h"
 #include "passes/pass.h"
 #include <math.h>

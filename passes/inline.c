@@ -1,13 +1,13 @@
-/* inline.c: calls of device functions become their bodies; the functions go.
+/* inline: replaces calls of device functions by their bodies, and removes the functions.
  *
- *     fn @sq(%x: f32[64]) { %y = mul %x, %x ; return %y }
- *     %b = call @sq(%a)                  ->   %b = mul %a, %a
+ *   fn @sq(%x: f32[64]) { %y = mul %x, %x ; return %y }
+ *   %b = call @sq(%a)                  ->   %b = mul %a, %a
  *
- * A callee's `dim` and `stride` speak of its own parameters: they are renumbered to the caller's by the
+ * A callee's `dim` and `stride` name its own parameters. The pass renumbers them to the caller's, by the
  * tensor that was passed.
  *
- * Requires: nothing. Keeps: everything. Leaves no `call`. Does not do: recursion, which is an error that
- * names the function. */
+ * Requires: nothing. Keeps: everything, and leaves no `call`. Does not handle: recursion, which is an
+ * error that names the function. */
 #include "passes/pass.h"
 
 /* How many calls deep one call site may expand: catches recursion, direct or not. */

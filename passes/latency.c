@@ -1,18 +1,17 @@
-/* latency.c: the buffers that loads ask for are clipped to what the target's shared memory holds.
+/* latency: clips the number of stages that loads ask for to what the target's shared memory holds.
  *
- *     %k = load .. {latency = 8} : f16[128, 128]           %k = load .. {latency = 3} : f16[128, 128]
- *     %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128]
- *         (6 x 32 KiB + Q)
+ *   %k = load .. {latency = 8} : f16[128, 128]           %k = load .. {latency = 3} : f16[128, 128]
+ *   %v = load .. {latency = 8} : f16[128, 128]    ->     %v = load .. {latency = 3} : f16[128, 128]
  *
- * A load that feeds a matrix product inside of a loop is staged through shared memory in as many buffers as
- * its latency says: n buffers let n - 1 loads be in flight. Operands outside of loops occupy one. When the
- * sum is too much, the loads with the most buffers give one up until it fits (never below one), and a
- * performance note says what was asked and what is left. Hints never change results. Loads that feed no
- * product go to registers; the CPU has no shared memory: their hints stay.
+ * A load that feeds a matrix product inside a loop is staged through shared memory in as many stages as
+ * its latency says; n stages let n - 1 loads be in flight. Operands outside of loops take one. If the sum
+ * is too much, the loads with the most stages give one up until it fits, but never the last one. A
+ * performance note says what was asked for and what is left.
  *
- * Requires: mask-peel before (an edge loop counts for itself: loops in sequence share the memory). Keeps:
- * everything. Does not do: the pipeline itself (kernel IR), the kernel passes' own needs for other buffers
- * (they clip once more). */
+ * Requires: mask-peel before, because an edge loop counts for itself: loops in sequence share the memory.
+ * Keeps: everything; hints never change results. Does not handle: the pipeline itself, which the kernel
+ * passes build; their other buffers, for which they clip once more; loads that feed no product, which go
+ * to registers and keep their hint; the CPU, which has no shared memory. */
 #include "passes/pass.h"
 
 enum { RESERVED = 2048 /* barriers, small reductions */, MAX_SEARCH = 200 };

@@ -1,20 +1,20 @@
-/* licm.c: loop-invariant values move before the loop.
+/* licm: moves loop-invariant values in front of the loop.
  *
- *     for %j = .. {                                   %h = div %a, %b
- *       %h = div %a, %b                               for %j = .. {
- *       %o = mul %j, %c128                     ->       %o = mul %j, %c128
- *       load %K[%h, %o]                                 load %K[%h, %o]
- *     }                                               }
+ *   for %j = .. {                                   %h = div %a, %b
+ *     %h = div %a, %b                               for %j = .. {
+ *     %o = mul %j, %c128                     ->       %o = mul %j, %c128
+ *     load %K[%h, %o]                                 load %K[%h, %o]
+ *   }                                               }
  *
- * Pure operations, and loads and gathers of `in` parameters, whose operands are defined outside of the loop.
- * Nothing here can fault: integer division by zero is 0 and a load out of range gives its pad, so moving out
- * of a loop that never runs is harmless.
+ * The pass moves pure operations, and loads and gathers of `in` parameters, whose operands are defined
+ * outside of the loop. None of these can fault: integer division by zero is 0 and a load out of range
+ * gives its pad. Moving one out of a loop that never runs is therefore harmless.
  *
- * A tile that costs next to nothing to make (splat, broadcast, a sum of index tiles, ...) but would occupy
- * registers for the length of the loop stays inside, unless something dear that moves needs it; see `cheap`.
+ * A tile that is cheap to make (splat, broadcast, a sum of index tiles) but would occupy registers for the
+ * length of the loop stays inside, unless something expensive that moves needs it; see `cheap`.
  *
- * Requires: nothing. Keeps: everything. Does not do: reads on a token chain; what stands under an `if` inside
- * of the loop. */
+ * Requires: nothing. Keeps: everything. Does not handle: reads on a token chain; what is under an `if`
+ * inside the loop. */
 #include "passes/pass.h"
 
 /* Tiles up to so many elements move even when cheap: a vector a program, a few registers a thread at most. */

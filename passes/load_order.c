@@ -1,18 +1,19 @@
-/* load_order.c: a permutation of a load becomes the load's own order, which costs nothing where the hardware
- * or the layout delivers it so (ldmatrix.trans, wgmma's major bits, a strided read of shared memory).
+/* load-order: makes a permutation of a load the load's own order, which costs nothing where the hardware
+ * or the layout provides it (ldmatrix.trans, wgmma's major bits, a strided read of shared memory).
  *
- *     %k = load %K[..]            : f16[128, 64]             %k = load %K[..] {order = [1, 0]} : f16[64, 128]
- *     %t = permute %k {order = [1, 0]}               ->      %s = mma %q, %k, %z
- *     %s = mma %q, %t, %z
+ *   %k = load %K[..]            : f16[128, 64]           %k = load %K[..] {order = [1, 0]} : f16[64, 128]
+ *   %t = permute %k {order = [1, 0]}             ->      %s = mma %q, %k, %z
+ *   %s = mma %q, %t, %z
  *
- * Also: the transpose of a load whose leading axes a reshape merged, [A, B, C] as [A*B, C], is the load with
- * C in front, reshaped to [C, A*B]; permutes of permutes become one, or none; a permute that moves only axes
- * of extent 1 becomes a reshape; a permute moves up through element-wise operations, splats and broadcasts
- * when all of their operands take it for free; the permute of a product is the product of the permuted
- * operands in the other order when those and the accumulator take it for free.
+ * It also handles these forms. The transpose of a load whose leading axes a reshape merged, [A, B, C] as
+ * [A*B, C], becomes the load with C in front, reshaped to [C, A*B]. Permutes of permutes become one, or
+ * none. A permute that moves only axes of extent 1 becomes a reshape. A permute moves up through
+ * element-wise operations, splats and broadcasts when all of their operands take it for free. The permute
+ * of a product becomes the product of the permuted operands in the other order, when those and the
+ * accumulator take it for free.
  *
- * Requires: nothing. Keeps: everything. Does not do: a load also used as it is (both forms would be loaded).
- */
+ * Requires: nothing. Keeps: everything. Does not handle: a load that is also used as it is, because both
+ * forms would be loaded. */
 #include "passes/pass.h"
 
 enum { MAX_DEPTH = 16 };

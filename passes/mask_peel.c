@@ -1,26 +1,23 @@
-/* mask_peel.c: loops are split so that only edge iterations pay for masks.
+/* mask-peel: splits loops so that only edge iterations need masks.
  *
- *     for %j = 0 to %n with (%a = %z) {                       %b = min(max(floor(N / 64), 0), %n)
- *       %c = lt (%j*64 + arange 64), (splat N)                %a1 = for %j = 0 to %b with (%a = %z) {
- *       %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {extents = [64], masked
- *           = 0}
- *       %s = where %c, %x, -inf                         ->      yield max(%a, %x)
- *       yield max(%a, %s)                                     }
- *     }                                                       for %j = %b to %n with (%a = %a1) { .. as
- *         before .. }
+ *   for %j = 0 to %n with (%a = %z) {                       %b = min(max(floor(N / 64), 0), %n)
+ *     %c = lt (%j*64 + arange 64), (splat N)                %a1 = for %j = 0 to %b with (%a = %z) {
+ *     %x = load %X[%j*64] {extents = [64]}                    %x = load %X[%j*64] {masked = 0, ..}
+ *     %s = where %c, %x, -inf                         ->      yield max(%a, %x)
+ *     yield max(%a, %s)                                     }
+ *   }                                                       for %j = %b to %n with (%a = %a1) { as before }
  *
- * Each comparison of integer tiles and each window of a load or store in an innermost loop is, with the
- * affine forms of affine.h, a condition F(j) >= 0 that makes it true for all elements. F falls with j: it
- * bounds the main loop above; F rises with j: below; j is not in F: it is a question asked once before the
- * loop, and the main loop is empty when it fails. (A ragged M in a loop over K: full tiles of rows take the
- * main loop, the last tile of rows the masked one.) What is proven outright costs nothing (divisibility.c
- * would find it too). The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
+ * Each comparison of integer tiles, and each window of a load or store in an innermost loop, is a
+ * condition F(j) >= 0 that makes it true for all elements, with the affine forms of affine.h. If F falls
+ * with j, it bounds the main loop above; if F rises, below. If F does not contain j, it is tested once
+ * before the loop, and the main loop is empty when it fails. (With a ragged M in a loop over K, full tiles
+ * of rows take the main loop, and the last tile of rows the masked one.) What is proven outright costs
+ * nothing. The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
  *
- * A TMA copy checks bounds by itself: on targets that have it, windows that it can move are no reason to
- * split. On GPUs loops with products are left whole (left_to_kernel).
- *
- * Requires: fold, licm (steps of 1, invariant bounds outside). Keeps: everything; the order of iterations
- * too. Does not do: outer loops; loops whose first iteration may be below 0; steps other than 1. */
+ * Requires: fold and licm before (steps of 1, invariant bounds outside). Keeps: everything, and the order
+ * of iterations. Does not handle: outer loops; loops whose first iteration may be below 0; steps other
+ * than 1; on targets with TMA, windows that it can move, since a TMA copy checks bounds by itself; on
+ * GPUs, loops with products (left_to_kernel), for which mask-branch is cheaper. */
 #include "passes/affine.h"
 
 enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };

@@ -1,17 +1,17 @@
-/* narrow.c: 64-bit index arithmetic becomes 32-bit where ranges prove that every value fits.
+/* narrow: makes 64-bit index arithmetic 32-bit where ranges prove that every value fits.
  *
- *     %i = program_id : index                          %i = program_id : i32
- *     %o = mul %i, %c128 : index               ->      %o = mul %i, %c128 : i32
- *     %x = load %X[%o, %c0]                            %x = load %X[%o, %c0]
+ *   %i = program_id : index                          %i = program_id : i32
+ *   %o = mul %i, %c128 : index               ->      %o = mul %i, %c128 : i32
+ *   %x = load %X[%o, %c0]                            %x = load %X[%o, %c0]
  *
- * Ranges come from constants, extents, grids and loop bounds (affine.h); with the launch fact `fits32` every
- * extent is from 1 to below 2^28, which is what lets most kernels through. An operation is narrowed when its
- * result and all of its index operands fit; where narrow and wide meet, a cast is put. A loop's variable also
- * needs its last step, past the end, to fit.
+ * Ranges come from constants, extents, grids and loop bounds (affine.h). With the launch fact `fits32`
+ * every extent is from 1 to below 2^28, which is enough for most kernels. An operation is narrowed when
+ * its result and all of its index operands fit. Where narrow and wide values meet, the pass inserts a
+ * cast. A loop's variable also needs its last step, past the end, to fit.
  *
- * Requires: nothing; runs late, so that other passes meet only `index`. fold removes casts of casts. Keeps:
- * everything. Does not do: values of type i64, which the program asked for; carried index values; grid and
- * remap blocks, which the host runs. */
+ * Requires: nothing; it runs late, so that other passes see only `index`, and fold removes casts of casts
+ * behind it. Keeps: everything. Does not handle: values of type i64, which the program asked for; carried
+ * index values; grid and remap blocks, which the host runs. */
 #include "passes/affine.h"
 
 typedef enum Width { WIDE, NARROW, ANY } Width;

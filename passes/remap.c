@@ -1,43 +1,43 @@
-/* remap.c: which program runs where: the launch's linear id is sent to the linear id to run, through the
- * function's remap block.
+/* remap: chooses which program runs where: it sends the launch's linear id to the linear id to run,
+ * through the function's remap block.
  *
- *     hint raster_group = 8                      remap (%w: index, ..) {
- *     grid (cdiv(M, 128), cdiv(N, 128))   ->       .. bands of 8 rows of programs, walked column by column
- *                                                  yield %linear
- *                                                }
- * Order of composition: the chiplet's remap (--remap=) is nearest the hardware, then a remap written by the
- * user, then the raster. A composition of permutations is one. Backends and launchers evaluate the block;
- * nothing else changes.
+ *   hint raster_group = 8                      remap (%w: index, ..) {
+ *   grid (cdiv(M, 128), cdiv(N, 128))   ->       .. bands of 8 rows of programs, walked column by column
+ *                                                yield %linear
+ *                                              }
  *
- * The built-in ones permute [0, P) for every P and every grid. P programs, X chiplets, n0 x n1 the first two
- * grid axes, first fastest:
+ * Order of composition: the chiplet's remap (--remap=) is nearest to the hardware, then comes a remap
+ * written by the user, then the raster. A composition of permutations is a permutation. Backends and
+ * launchers evaluate the block; nothing else changes.
  *
- *   raster(G)     In each plane of n0*n1 programs, band b is the rows [b*G, b*G + s), s = min(G, n0 - b*G).
- *                 Ids [b*G*n1, b*G*n1 + s*n1) belong
- *                 to band b: these intervals are disjoint and cover the plane, because all bands but the
- *                     last have s = G. Within a band,
- *                 r -> (b*G + r % s, r / s) is a bijection of [0, s*n1) onto its s x n1 programs.
- *   xcd           Workgroups go to chiplet w % X in turn (dispatch order of MI300X). x = w % X, k = w / X:
- *                 chiplet x gets q + (x < r) ids, q = P / X, r =
- *                 P % X, and runs the interval that starts at x*q + min(x, r), the sum of the counts before
- *                     it; k counts through it. Intervals of
- *                 consecutive starts are disjoint and cover [0, P).
- *   chunk(C)      C consecutive programs stay on one chiplet. Ids below F = P - P % (X*C) are permuted
- *                 within each block of X*C: (x, k) ->
- *                 x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is an `xcd` of
- *                     its own over P - F. Without a number C is
- *                 worked out from the grid: see chunk_size. Any C of at least 1 will do.
- *   head(G)       Attention: axis 0 counts the tiles of a head, the others heads. A unit is G heads, of n0*G
- *                 programs; with V = (whole units) / X the
- *                 first V*X units go V to a chiplet, all of a unit's programs to the same: (x, k) -> x*S + k
- *                     on [0, X*S), S = V*n0*G, a bijection as above;
- *                 what is left is an `xcd` of its own. Without a number G is how many heads share keys: see
- *                     heads_together. Any G of at least 1 will do.
+ * The built-in remaps permute [0, P) for every P and every grid. P is the number of programs, X that of
+ * chiplets, and n0 x n1 are the first two grid axes, the first one fastest.
  *
- * A user's own expression is checked at launch (ir/eval.h, eval_check_remap), and here already where all
- * extents are known; a function without one is marked `permutes`.
+ * raster(G): in each plane of n0*n1 programs, band b is the rows [b*G, b*G + s), s = min(G, n0 - b*G). Ids
+ * [b*G*n1, b*G*n1 + s*n1) belong to band b. These intervals are disjoint and cover the plane, because all
+ * bands but the last have s = G. Within a band, r -> (b*G + r % s, r / s) is a bijection of [0, s*n1) onto
+ * its s x n1 programs.
  *
- * Requires: nothing; runs late. Keeps: everything; hints.raster_group and hints.remap are taken. */
+ * xcd: workgroups go to chiplet w % X in turn (the dispatch order of MI300X). Let x = w % X, k = w / X, q
+ * = P / X and r = P % X. Chiplet x gets q + (x < r) ids and runs the interval that starts at x*q + min(x,
+ * r), the sum of the counts before it; k counts through it. Intervals of consecutive starts are disjoint
+ * and cover [0, P).
+ *
+ * chunk(C): C consecutive programs stay on one chiplet. Ids below F = P - P % (X*C) are permuted within
+ * each block of X*C: (x, k) -> x*C + k, with x = u % X, k = u / X, is a bijection of [0, X*C). The rest is
+ * an `xcd` of its own over P - F. Without a number, chunk_size computes C from the grid. Any C of at least
+ * 1 is valid.
+ *
+ * head(G): for attention, where axis 0 counts the tiles of a head and the others count heads. A unit is G
+ * heads, of n0*G programs. With V = (whole units) / X, the first V*X units go V to a chiplet, all of a
+ * unit's programs to the same one: (x, k) -> x*S + k on [0, X*S), S = V*n0*G, is a bijection as above. The
+ * rest is an `xcd` of its own. Without a number, heads_together finds G, the heads that share keys. Any G
+ * of at least 1 is valid.
+ *
+ * A user's own expression is checked at launch (eval_check_remap in ir/eval.h), and here already where all
+ * extents are known. A function without one is marked `permutes`.
+ *
+ * Requires: nothing; it runs late. Keeps: everything; it takes hints.raster_group and hints.remap. */
 #include "passes/remap.h"
 #include "ir/eval.h"
 

@@ -1,10 +1,10 @@
-/* remap_auto.c: `remap = auto`: every placement that could help is tried in the cache model (passes/sim), and
- * the one is taken that keeps L2's misses and memory busy for the shortest time. Deterministic: what is
- * tried, and how much of it, depends on the function and the target alone.
+/* remap_auto.c: of remap: chooses the placement for `remap = auto`. It tries every placement that could
+ * help in the cache model (passes/sim), and takes the one that keeps L2's misses and memory busy for the
+ * shortest time. The result depends on the function and the target alone.
  *
- * The model's quick form is enough to tell placements apart: caches of whole windows instead of lines, and no
- * more than MAX_ACCESSES memory operations of the programs that the device runs first. Extents that the
- * launch alone knows are stood in for. */
+ * The model's quick form suffices to tell placements apart: caches of whole windows instead of lines, and
+ * no more than MAX_ACCESSES memory operations of the programs that the device runs first. Extents that are
+ * known only at launch are assumed. */
 #include "passes/remap.h"
 #include "passes/sim/sim.h"
 

@@ -1,29 +1,24 @@
-/* rows.c: programs that do one short row each do several.
+/* rows: lets a program that does one short row do several.
  *
- *     grid { yield %m }                                               grid { yield cdiv %m, 32 }
- *     %r = program_id                                                 %r = mul program_id, 32
- *     %x = load %X[%r, 0] {extents = [-1, 128]} : f16[128]      ->    %x = load %X[%r, 0] {extents = [32,
- *         128]} : f16[32, 128]
- *     %s = reduce_sum %x {axis = 0} : f32[1]                          %s = reduce_sum %x {axis = 1} :
- *         f32[32, 1]
- *     %y = mul %x, broadcast %s                                       %y = mul %x, broadcast %s
- *     store %Y[%r, 0] = %y {extents = [-1, 128]}                      store %Y[%r, 0] = %y {extents = [32,
- *         128]}
+ *   grid { yield %m }                                          grid { yield cdiv %m, 32 }
+ *   %r = program_id                                            %r = mul program_id, 32
+ *   %x = load %X[%r, 0] {extents = [-1, 128]}           ->     %x = load %X[%r, 0] {extents = [32, 128]}
+ *   %s = reduce_sum %x {axis = 0} : f32[1]                     %s = reduce_sum %x {axis = 1} : f32[32, 1]
+ *   %y = mul %x, broadcast %s                                  %y = mul %x, broadcast %s
+ *   store %Y[%r, 0] = %y {extents = [-1, 128]}                 store %Y[%r, 0] = %y {extents = [32, 128]}
  *
- * A multiprocessor holds so many CTAs (32), and starts so many in a time: rows of 256 bytes, one by each, are
- * 8 KB under way where it takes four times that to keep memory busy (H100, TB/s, one row a program and
- * several: softmax of 100 f16 0.66 and 2.90, of 128 0.84 and 2.86, RMSNorm of 64 0.42 and 2.86, LayerNorm of
- * 384 2.48 and 2.91; a copy 2.87 to 2.96). What depends on the program's coordinate gets an axis in front,
- * the rows; what does not (weights) is loaded once for all of them. Rows past the end of a tensor load as
- * zeros and their stores are dropped, as of any window. Each element comes from the same operations on the
- * same values, but for the order in which a reduction's lanes meet.
+ * A multiprocessor holds a limited number of CTAs (32), so that programs of one short row have too few
+ * bytes in flight to keep memory busy; bench/NOTES.md has measurements. What depends on the program's
+ * coordinate gets an axis in front, the rows. What does not (weights) is loaded once for all of them. Rows
+ * past the end of a tensor load as zeros and their stores are dropped, as for any window.
  *
- * Requires: a program without control flow, whose coordinate on the grid's first axis is nothing but the
- * offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`), and that axis of what is stored
- * is as long as the grid; element-wise operations, reductions, loads of what is only read, stores. Runs
- * before index arithmetic is narrowed and masks are settled. Only for CUDA: on AMD nothing was measured; a
- * CPU's programs follow each other without a cost. Hints for a cluster, placement (remap) and schedules
- * written by hand are about programs as they were: then nothing changes. */
+ * Requires: CUDA; a program without control flow, whose coordinate on the grid's first axis is only the
+ * offset of windows that are one row there (`X[r, ..]` or `X[r +: 1, ..]`); the stored tensor's axis is as
+ * long as the grid; only element-wise operations, reductions, stores, and loads of what is only read. It
+ * runs before index arithmetic is narrowed and masks are settled. Keeps: every element, except that a
+ * reduction may join a row's elements in another order. Does not handle: AMD, where nothing was measured;
+ * CPUs, whose programs follow each other without a cost; kernels with hints for a cluster, a placement
+ * (remap) or a written schedule, which are about programs as they are. */
 #include "passes/pass.h"
 #include "ir/layout.h"
 

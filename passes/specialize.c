@@ -1,14 +1,14 @@
-/* specialize.c: what the launch promised becomes constant.
+/* specialize: turns what the launch promised into constants.
  *
- *     dim N = 4096 ; out %Y: .. stride [4096, 1]               const 4096
- *     %n = dim {dim = N} ; %s = stride {axis = 0, param = 1}  ->  const 4096
+ *   dim N = 4096 ; out %Y: .. stride [4096, 1]                  const 4096
+ *   %n = dim {dim = N} ; %s = stride {axis = 0, param = 1}  ->  const 4096
  *
- * Extents of dimensions, strides of tensors, scalar parameters known to one value, extents of a constant
- * grid; the program's number on an axis of one program is 0. A derived dimension gets the power of two that
- * divides its expression.
+ * This covers extents of dimensions, strides of tensors, scalar parameters known to have one value, and
+ * extents of a constant grid. The program's number on an axis of one program is 0. A derived dimension
+ * gets the power of two that divides its expression.
  *
- * Requires: Func.dims and Func.params filled by the launch. Keeps: everything. Does not do: facts short of
- * equality (divisors, ranges), which divisibility.c and narrow.c read where they stand. */
+ * Requires: Func.dims and Func.params as the launch filled them. Keeps: everything. Does not handle: facts
+ * short of equality (divisors, ranges), which divisibility.c and narrow.c read at their place. */
 #include "passes/affine.h"
 #include <math.h>
 

@@ -1,38 +1,40 @@
-/* speculate.c: a walk over a row less, on a guess that is checked afterwards. For CPUs, where a row is walked
+/* speculate: saves one pass over a row on a CPU by speculating, then verifying. A CPU passes over a row
  * once for every statistic that others wait for.
  *
- * What rows are shifted by. exp(x - max x) / sum(..) is the same for any shift; the maximum only keeps it in
- * range. So the shift is the maximum of the row's first elements, and the row's own maximum is looked for
- * only if the sum says that the guess was too low:
+ * The shift of a softmax. exp(x - max x) / sum(..) is the same for any shift; the maximum only keeps it in
+ * range. So the shift is the maximum of the row's first elements, and the row's own maximum is computed
+ * only if the sum shows that the shift was too low:
  *
- *     %m = reduce_max %x                               %g = reduce_max (slice %x)
- *     %e = exp2(fma(%x, c, broadcast(%m * -c)))        %e1 = exp2(fma(%x, c, broadcast(%g * -c)))
- *     %s = reduce_sum %e                       ->      %s1 = reduce_sum %e1
- *     %q = div %e, broadcast %s                        %e, %s = if %s1 <= 2^64 { yield %e1, %s1 } else { the
- *         three lines on the left }
- *                                                      %q = div %e, broadcast %s
+ *   %m = reduce_max %x                               %g = reduce_max (slice %x)
+ *   %e = exp2(fma(%x, c, broadcast(%m * -c)))        %e1 = exp2(fma(%x, c, broadcast(%g * -c)))
+ *   %s = reduce_sum %e                       ->      %s1 = reduce_sum %e1
+ *   %q = div %e, broadcast %s                        %e, %s = if %s1 <= 2^64 { yield %e1, %s1 }
+ *                                                             else { the three lines on the left }
+ *                                                    %q = div %e, broadcast %s
  *
- * Proven: with m moved by -d, every value that m reaches moves by a * d (the exponents) or is multiplied by
- * 2^(a d) (the powers, their sums), with one a < 0, until a quotient of two such powers, which stays; nothing
- * else reads one of them. Then a guess below the maximum makes the powers larger, so none underflows that did
- * not, and a sum of at most 2^64 says that none overflowed; a NaN anywhere, an infinite guess or element
- * makes it NaN or infinite, and the row is done as written. Bound: an exponent is at most 64 then and rounded
- * by 2^-19, so a quotient differs by a relative 2^-18. Hence only for quotients that are rounded to 16 bits.
+ * Proof: with m moved by -d, every value that m reaches moves by a * d (the exponents) or is multiplied by
+ * 2^(a d) (the powers, their sums), with one a < 0, until a quotient of two such powers, which keeps its
+ * value. Nothing else reads one of them. A shift below the maximum makes the powers larger, so none
+ * underflows that did not before, and a sum of at most 2^64 shows that none overflowed. A NaN anywhere, or
+ * an infinite shift or element, makes the sum NaN or infinite, and the row is computed as written. Bound:
+ * an exponent is then at most 64 and rounded by 2^-19, so a quotient differs by a relative 2^-18. The pass
+ * therefore handles only quotients that are rounded to 16 bits.
  *
- * Sums of squares about a value of the row. With m known only after a walk:
+ * Sums of squares about a value of the row, where m is known only after a pass over it:
  *
- *     %s = reduce_sum %x                               %s = reduce_sum %x; %q = reduce_sum(x * x)
- *     %m = .. %s ..                                    %m = .. %s ..
- *     %v = reduce_sum((x - m) * (x - m))       ->      %v1 = %q - m (2 s - n m)
- *                                                      %v = if %v1 >= %q / 2 and %q <= 2^100 { yield %v1 }
- *                                                          else { the line on the left }
+ *   %s = reduce_sum %x                               %s = reduce_sum %x; %q = reduce_sum(x * x)
+ *   %m = .. %s ..                                    %m = .. %s ..
+ *   %v = reduce_sum((x - m) * (x - m))       ->      %v1 = %q - m (2 s - n m)
+ *                                                    %v = if %v1 >= %q / 2 and %q <= 2^100 { yield %v1 }
+ *                                                         else { the line on the left }
  *
- * An identity for every m. Not more than a bit cancels, or the row is done as written (NaN and infinities
- * too). x widened from 16 bits only, so that the squares are exact and only the sums round: the result is at
- * most five times as far off as the sum as written may be.
+ * This is an identity for every m. No more than one bit cancels, or the row is computed as written (also
+ * for NaN and infinities). It requires x widened from 16 bits, so that the squares are exact and only the
+ * sums round: the result is at most five times as far off as the sum as written may be.
  *
- * Requires: after exp2, contract (their forms are known). Keeps: everything but these roundings. Marks the
- * `if` with note = "rare": its second block hardly ever runs. Does not do: rows in loops, short rows. */
+ * Requires: exp2 and contract before, whose forms it knows. Keeps: everything but these roundings. It
+ * marks the `if` with note = "rare", because its second block hardly ever runs. Does not handle: rows in
+ * loops; short rows. */
 #include "passes/pass.h"
 #include <math.h>
 

@@ -1,15 +1,16 @@
-/* unroll.c: small loops of constant trip count become their iterations, one after the other.
+/* unroll: replaces small loops of constant trip count by their iterations.
  *
- *     %r = for %i = 0 to 3 step 1 with (%a = %x) {           %1 = add %x, (splat 0)
- *       %n = add %a, (splat %i)                       ->     %2 = add %1, (splat 1)
- *       yield %n                                             %r = add %2, (splat 2)
- *     }
- * Innermost loops of at most 8 iterations (or what `unroll` asks) whose iterations together stay under 128
- * instructions. Loops that pipeline loads (latency > 1) or hold a product of 16K elements and more stay
- * loops: the kernel's schedule is made of them.
+ *   %r = for %i = 0 to 3 step 1 with (%a = %x) {           %1 = add %x, (splat 0)
+ *     %n = add %a, (splat %i)                       ->     %2 = add %1, (splat 1)
+ *     yield %n                                             %r = add %2, (splat 2)
+ *   }
  *
- * Requires: fold (constant bounds). Keeps: everything. Does not do: partial unrolling, which is the backends'
- * own. */
+ * It handles innermost loops of at most 8 iterations (or what `unroll` asks for), whose iterations
+ * together stay under 128 instructions.
+ *
+ * Requires: fold (constant bounds). Keeps: everything. Does not handle: loops that pipeline loads (latency
+ * > 1) or hold a product of 16384 elements and more, from which the kernel passes build a pipeline;
+ * partial unrolling, which is left to the backends. */
 #include "passes/pass.h"
 
 enum { MAX_TRIPS = 8, MAX_ASKED = 64, MAX_INSTRS = 128, BIG_PRODUCT = 16384 };
