@@ -1,9 +1,9 @@
-/* dma.c: tiles that go from memory to LDS without registers (buffer_load ... lds of gfx942, gfx950).
+/* dma.c: tiles that go from memory to LDS without registers (buffer_load ... lds of gfx942 and gfx950).
  *
- * An instruction writes what its lanes fetch to LDS in the order of the lanes, a word (gfx950: four) each. So
- * it is the address in memory that must follow the swizzle: offset o of the tile holds the element whose
- * place, swizzled, is o; and since a swizzle XORs chunk bits with row bits above them, which it leaves as
- * they are, swizzling o gives that place back. */
+ * An instruction writes what its lanes fetch to LDS in the order of the lanes, one word each (gfx950:
+ * four). The swizzle must therefore be applied to the address in memory: offset o of the tile holds the
+ * element whose place, swizzled, is o. A swizzle XORs chunk bits with row bits above them, which it leaves
+ * as they are, so that swizzling o gives that place back. */
 #include "passes/kernel/kernel.h"
 
 int kernel_dma_bytes(const Target *t) { return target_has(t, TF_LDS_DMA_16) ? 16 : 4; }

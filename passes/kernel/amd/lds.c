@@ -1,14 +1,14 @@
-/* lds.c: tiles of AMD's LDS: which lanes go together, a layout without bank conflicts for who writes and who
- * reads, and how a tile comes from memory by way of registers.
+/* lds.c: tiles in AMD's LDS: which lanes are served together, a layout without bank conflicts for a given
+ * writer and reader, and how a tile comes from memory through registers.
  *
- * CDNA 2 and 3: 32 banks of 4 bytes. An access of 128 bits takes 8 lanes a cycle, of 64 bits 16, of 32 bits
- * 32. Writes take lanes in order; a read of 128 bits takes lanes 0-3 with 20-23, 4-7 with 16-19, 8-11 with
- * 28-31, 12-15 with 24-27, and so on from lane 32 (Composable Kernel documentation, "LDS bank conflicts").
- * CDNA 4 reads over 64 banks: 128 bits 16 lanes a cycle, 0-3 with 12-15 and 20-27, then the others of 32; 64
- * bits 32 lanes in order; it writes as before (measured: HipKittens, arXiv 2511.08083, table 5; its 128-bit
- * reads also AMD's ROCm blogs, "FP8 GEMM Optimization on AMD CDNA4 Architecture"). RDNA 3: 64 banks, of which
- * a wave of a compute unit by itself sees one set of 32 (RDNA 3 ISA guide, 12.1); lanes are taken to go in
- * order, which nobody has published. */
+ * CDNA 2 and 3 have 32 banks of 4 bytes. An access of 128 bits serves 8 lanes a cycle, of 64 bits 16, of
+ * 32 bits 32. Writes serve lanes in order. A read of 128 bits serves lanes 0-3 with 20-23, 4-7 with 16-19,
+ * 8-11 with 28-31, 12-15 with 24-27, and so on from lane 32 (Composable Kernel documentation, "LDS bank
+ * conflicts"). CDNA 4 reads over 64 banks: 128 bits 16 lanes a cycle, 0-3 with 12-15 and 20-27, then the
+ * others of 32; 64 bits 32 lanes in order. It writes as before (measured: HipKittens, arXiv 2511.08083,
+ * table 5; its 128-bit reads also AMD's ROCm blogs, "FP8 GEMM Optimization on AMD CDNA4 Architecture").
+ * RDNA 3 has 64 banks, of which a wave of a compute unit by itself sees one set of 32 (RDNA 3 ISA guide,
+ * 12.1). Its lanes are assumed to be served in order, which is not published. */
 #include "passes/kernel/amd/lds.h"
 
 LdsChip lds_chip(const Target *t)

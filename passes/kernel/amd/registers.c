@@ -1,12 +1,12 @@
-/* registers: how many registers a lane of an AMD wave will need, from the layouts alone: what a schedule
- * plans, to be held against what clang makes of it.
+/* registers.c: plans how many registers a lane of an AMD wave will need, from the layouts alone. Tests
+ * compare the plan with what clang makes of it.
  *
- * Tiles live from where they are made to where they are last read; in a loop, those from outside live
- * throughout it, and a carried tile's next value may take the place of the last. The most that live at one
- * place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a part for addresses,
- * masks and the compiler's own, is the plan. Virtual tiles (masks, index tiles) count nothing. A plan beyond
- * what a lane has (kernel_lane_registers) makes gpu_compile try other schedules, and its callers other tiles.
- * tests/emit/hip_plan.h states the margin. */
+ * Tiles live from where they are made to where they are last read. In a loop, those from outside live
+ * throughout it, and a carried tile's next value may take the place of the last one. The plan is the most
+ * that live at one place, with what a matrix product reads ahead from shared memory (emit_mma.c), and a
+ * part for addresses, masks and the compiler's own use. Virtual tiles (masks, index tiles) count nothing.
+ * If the plan exceeds what a lane has (kernel_lane_registers), gpu_compile tries other schedules, and its
+ * callers try other tiles. tests/emit/hip_plan.h states the margin. */
 #include "passes/kernel/kernel.h"
 
 enum {

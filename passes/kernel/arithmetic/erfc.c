@@ -1,16 +1,17 @@
-/* erfc: 1 + erf(x), all there is of it in GELU, as one exponential.
+/* erfc: computes 1 + erf(x), as GELU uses it, with one exponential.
  *
  *   %e = erf (k x); %s = add %e, 1; %y = mul (c z), %s
- *   ->  %q = exp2(|x| P(|x|) + log2 c);  %y = mul z, where(x < 0, %q, 2 c - %q)      k > 0, c a power of two
+ *   ->  %q = exp2(|x| P(|x|) + log2 c);  %y = mul z, where(x < 0, %q, 2 c - %q)    k > 0, c a power of two
  *
- * since 1 + erf(x) is erfc(-x). P(t), of degree 6, was fitted to log2(erfc(t)) / t on [0, 4.4] with the error
- * weighed as it shows in x erfc(|x|) rounded to f16: at most 8.5e-6 of the result, a fiftieth of the
- * rounding's half unit; of the sum itself 2e-6. The powers take k into their coefficients. The leading one is
- * set to -8e-6: with it the exponent is below -30 wherever |x| is above 4.4, and at infinity. An error
- * function with a result of its own needs two polynomials and selects between their coefficients; this needs
- * one and none.
+ * This holds because 1 + erf(x) is erfc(-x). P(t), of degree 6, was fitted to log2(erfc(t)) / t on [0,
+ * 4.4], with the error weighed as it shows in x erfc(|x|) rounded to f16. That error is at most 8.5e-6 of
+ * the result, a fiftieth of the rounding's half unit; of the sum itself it is 2e-6. The powers take k into
+ * their coefficients. The leading coefficient is set to -8e-6, which keeps the exponent below -30 wherever
+ * |x| is above 4.4, and at infinity. An error function with a result of its own needs two polynomials and
+ * selects between their coefficients; this form needs one polynomial and no selects.
  *
- * Only where the sum, or its product with one more factor, is rounded to 16 bits or fewer at once. */
+ * Requires: the sum, or its product with one more factor, is rounded to 16 bits or fewer at once. Does not
+ * handle: sums that are used otherwise. */
 #include "passes/kernel/kernel.h"
 #include <math.h>
 

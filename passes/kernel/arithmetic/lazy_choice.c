@@ -1,23 +1,27 @@
-/* lazy_choice.c: the change of lazy-rescale: each warp chooses whether its rows keep their maxima.
+/* lazy_choice.c: of lazy-rescale: makes the change, in which each warp chooses whether its rows keep their
+ * maxima.
  *
  *   %top = max %m, %r; %base = %top, or 0 where it is -inf
  *   %alpha = exp2((%m - %base) c)
  *   %p = exp2((%x * scale - %base) c)
  *   %l' = fma %l, %alpha, sum(%p)
  *   %acc' = mul %acc, %alpha
+ *
  * becomes, with %bar carried from -inf on,
+ *
  *   %grew = warpgroup_any(not %r < %bar)
- *   %m', %alpha, %bar', %l1, %x', %k, %n = if not %grew { yield %m, 1, %bar, %l, %x, scale * c, %m * -c }
- *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere; yield ..,
- *           %l * %alpha, %x * scale - %base, c, 0 }
+ *   %m', %alpha, %bar', %l1, %x', %k, %n =
+ *       if not %grew { yield %m, 1, %bar, %l, %x, scale * c, %m * -c }
+ *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere;
+ *              yield .., %l * %alpha, %x * scale - %base, c, 0 }
  *   %p = exp2(fma(%x', %k, %n))
  *   %l' = %l1 + sum(%p)
  *   %acc' = if %grew { mul %acc, %alpha } else { %acc }
  *
- * A step that keeps its maxima has a comparison a row and nothing else. It has exponents in one fma, since
- * rows whose maximum is far from zero are always below no bar (near.c says what is far, and bounds the
- * error); a maximum of -inf or NaN has no bar either, so that guards against it stand in the other arm alone.
- */
+ * A step that keeps its maxima has one comparison for each row and nothing else. Its exponents are one
+ * fma, because rows whose maximum is far from zero never have a bar to stay below (near.c says what is
+ * far, and bounds the error). A maximum of -inf or NaN has no bar either, so only the other branch needs
+ * guards against it. */
 #include "passes/kernel/arithmetic/lazy_rescale.h"
 #include <math.h>
 

@@ -1,26 +1,30 @@
-/* lazy-rescale: an accumulator scaled by exp2((m - m_new) c) is rescaled only when the maximum grew enough to
- * matter.
+/* lazy-rescale: rescales an accumulator that is scaled by exp2((m - m_new) c) only when the maximum grew
+ * enough to matter.
  *
- *   m_new = max(m, x); alpha = exp2((m - m_new) c); p = exp2((s - m_new) c); l = l alpha + sum(p); acc = acc
- *       alpha + p v
+ *   m_new = max(m, x); alpha = exp2((m - m_new) c); p = exp2((s - m_new) c)
+ *   l = l alpha + sum(p); acc = acc alpha + p v
+ *
  * becomes
+ *
  *   grew  = any row of the warp has not x < bar, which is m + 8/c, or -inf in rows far from zero (near.c)
  *   m_new = grew ? max(m, x) : m
  *   ... the rest with this m_new ...; l alpha and acc alpha only if grew: else alpha is 1
  *
- * Any m_new within 8/c of top does: it only shifts the exponents, and what is accumulated under it (l, acc)
- * is rescaled by the same alpha, so that quotients of such values are the same up to rounding; p stays below
- * 2^8, within every float type. The shift may be m_new where that is finite and a constant elsewhere
- * (`guard`): where m is infinite its growth is not below 8, and alpha is applied.
+ * Any m_new within 8/c of the true maximum is valid, because it only shifts the exponents. What is
+ * accumulated under it (l, acc) is rescaled by the same alpha, so that quotients of such values are the
+ * same up to rounding. p stays below 2^8, within every float type. The shift may be m_new where that is
+ * finite and a constant elsewhere (`guard`): where m is infinite, its growth is not below 8, and alpha is
+ * applied.
  *
- * What this holds on is checked, value by value:
- *   in the loop      m is used by the maximum and by alpha's exponent, m_new by the shift only; with p, all
- *                    that is computed from it grows by one factor (`new`), the carried
- *                    values come to that factor by alpha, and each of them is handed on in it;
- *   behind the loop  m is not used, but to bring what CTAs of a cluster have each under their own m to a
- *                    common one (split_k.c); what the carried values' factor goes into (its power is followed
- *                    through products and quotients) cancels before it is stored or rounded.
- * Flash attention 4 and the measured reference rescale so. */
+ * The pass checks what this depends on, value by value. In the loop, m is used only by the maximum and by
+ * alpha's exponent, and m_new only by the shift. Everything that is computed from p grows by one factor
+ * (`new`), the carried values come to that factor by alpha, and each of them is handed on in it. Behind
+ * the loop, m is not used, except to bring what CTAs of a cluster have, each under its own m, to a common
+ * one (split_k.c). The factor of the carried values, whose power is followed through products and
+ * quotients, cancels before anything is stored or rounded.
+ *
+ * Requires: each warp holds whole rows. Keeps: quotients, up to rounding. lazy_choice.c makes the change.
+ * FlashAttention-4 rescales in the same way. */
 #include "passes/kernel/arithmetic/lazy_rescale.h"
 #include "passes/kernel/schedule/schedule.h"
 #include <math.h>

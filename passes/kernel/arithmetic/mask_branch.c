@@ -1,13 +1,16 @@
-/* mask-branch: masks that are true for a whole tile cost one uniform branch.
+/* mask-branch: makes masks that are true for a whole tile cost one uniform branch.
  *
- *   %w = where %cond, %x, %y       ->   %w = if <%cond holds for every element> { yield %x } else { yield
- *                                  where %cond, %x, %y }
+ *   %w = where %cond, %x, %y       ->   %w = if <%cond holds for every element> { yield %x }
+ *                                            else { yield where %cond, %x, %y }
  *
- * for selects in loops with products, whose condition is a virtual tile: comparisons of index tiles, joined
- * by and / or. Each index tile is bounded by two scalars (arange by its ends, sums by sums, products by
- * constants); a comparison holds everywhere if the bounds say so. The loop stays one loop, so that products
- * can be in flight across the border between masked and unmasked steps: on a GPU this takes the place of
- * mask-peel in such loops. */
+ * It applies to selects in loops with products whose condition is a virtual tile: comparisons of index
+ * tiles, joined by and / or. Each index tile is bounded by two scalars (arange by its ends, sums by sums,
+ * products by constants). A comparison holds everywhere if the bounds say so. The loop stays one loop, so
+ * that products can be in flight across the border between masked and unmasked steps. On GPUs this pass
+ * replaces mask-peel for such loops.
+ *
+ * Requires: products chosen (mma-select). Keeps: everything. Does not handle: conditions that are held in
+ * registers. */
 #include "passes/kernel/kernel.h"
 
 typedef struct Bounds {

@@ -1,26 +1,27 @@
-/* near: the exponents of a softmax in one fma an element, where no row is far from zero.
+/* near: computes the exponents of a softmax with one fma an element, where no row is far from zero.
  *
- *   %p = exp2((%x * scale - broadcast %m) * c)                    three operations an element, right for
- *       every finite input
+ *   %p = exp2((%x * scale - broadcast %m) * c)      three operations an element, right for all finite inputs
+ *
  * becomes
+ *
  *   %far  = warpgroup_any(not |%m| <= 2^10 / c)
  *   %x', %k, %n = if %far { yield %x * scale - broadcast %m, c, 0 } else { yield %x, scale * c, %m * -c }
  *   %p = exp2(fma(%x', %k, broadcast %n))
  *
- * fma(x, scale c, -(m c)) rounds m c once, which moves the exponent by up to |m c| 2^-24: 2^-14 at most while
- * |m c| <= 2^10. Rows beyond that (scores of 1e9, masks of -1e30) have their difference first: it takes x's
- * registers, so that what follows is the same. A warp decides for its rows; either way is right for each of
- * them.
+ * fma(x, scale c, -(m c)) rounds m c once, which moves the exponent by up to |m c| 2^-24; that is at most
+ * 2^-14 while |m c| <= 2^10. Rows beyond that (scores of 1e9, masks of -1e30) compute their difference
+ * first. It takes x's registers, so that the code behind is the same. A warp decides for its rows, and
+ * either form is right for each of them.
  *
- * Bound: of the exponential of the difference as the program rounds it, a relative (1 + |d| + |m c|) 2^-22, d
- * the exponent: the fma rounds by |d| 2^-24, scale c and m c are rounded by 2^-24 of what they give, (|d| + 2
- * |m c|) 2^-24, and the program rounds x * scale, (|d| + |m c|) 2^-24, which the fma does not; times ln 2,
- * and the instruction's 2^-22. NaN and infinite m are far; infinite x have infinite exponents in both forms.
+ * Bound: of the exponential of the difference as the program rounds it, a relative (1 + |d| + |m c|)
+ * 2^-22, with d the exponent. The fma rounds by |d| 2^-24. scale c and m c are rounded by 2^-24 of what
+ * they give, (|d| + 2 |m c|) 2^-24. The program rounds x * scale, (|d| + |m c|) 2^-24, which the fma does
+ * not. All of this is multiplied by ln 2, and the instruction adds 2^-22. NaN and infinite m are far;
+ * infinite x have infinite exponents in both forms. Where scale * c might overflow, the limit is -1, and
+ * all rows are far.
  *
- * Where scale * c might overflow the limit is -1, and all rows are far.
- *
- * Requires: each warp holds whole rows; loops with products, whose arithmetic an element counts. lazy-rescale
- * decides for the exponents under its maximum. */
+ * Requires: each warp holds whole rows; loops with products, where an operation an element matters. Does
+ * not handle: exponents under the maximum of an online softmax, for which lazy-rescale decides. */
 #include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>

@@ -1,12 +1,12 @@
-/* reciprocal: rows divided by one value each multiply by its reciprocal.
+/* reciprocal: replaces the division of a row by one value by a product with the value's reciprocal.
  *
- *   %y = div %x, broadcast %l; %h = cast %y : f16        ->  %r = div 1, %l; %h = cast (mul %x, broadcast %r)
+ *   %y = div %x, broadcast %l; %h = cast %y : f16     ->  %r = div 1, %l; %h = cast (mul %x, broadcast %r)
  *
- * Only where every use of the quotient rounds it to 16 bits or fewer at once: the product's error of 2 ulp in
- * f32 (the reciprocal's 1, as the hardware gives it, denormal numbers too) moves such a result in about one
- * of three thousand cases by one of its own ulps, and costs one multiplication instead of a division an
- * element. Correctly rounded, the reciprocal is a branch and a call for a row in a million, and a twentieth
- * of the time that NVRTC takes for attention. */
+ * Requires: every use of the quotient rounds it to 16 bits or fewer at once. The product's error of 2 ulp
+ * of f32 (1 of the reciprocal, as the hardware gives it, also for denormal numbers) then moves about one
+ * result in three thousand by one of its own ulps. It replaces a division an element by a multiplication.
+ * A correctly rounded reciprocal would need a branch and a call for a row in a million, and take a
+ * twentieth of NVRTC's time for attention. */
 #include "passes/kernel/kernel.h"
 
 static void visit(void *user, Instr *i)

@@ -1,20 +1,20 @@
-/* cluster: a row that is too long for one CTA is spread over the CTAs of a thread-block cluster (sm_90 and
- * up).
+/* cluster: spreads a row that is too long for one CTA over the CTAs of a thread block cluster (sm_90 and
+ * later).
  *
- *   %x = load X[r, :] : f16[65536]            one CTA: 64 elements a thread of 1024, spilled, or a second
- *       walk over memory
+ *   %x = load X[r, :] : f16[65536]       one CTA: 64 elements a thread of 1024, which spills
  *   %m = reduce_max %x
- * becomes the same text with 8 CTAs of 256 threads, 32 elements a thread: the tile's layout has a block part,
- * loads and stores follow their coordinates, and a reduction hands each CTA's part to the others through
- * distributed shared memory (emit_reduce). Several clusters share the multiprocessors, so that one row is
- * loaded while another is reduced or stored.
  *
- * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows, whose
- * tiles are one row, all of one length, or single elements; at least one reduction along the row, in 32 or 64
- * bits. Everything else (other loops, products, reshapes, scans, atomics, prints) meets in the shared memory
- * of one CTA or is done once a program. Keeps: everything; only KernelPlan.cluster and .warps change. Where a
- * row calls for it and the kernel or the target does not allow it, a performance note says why. The hint
- * `cluster = n` asks for another number of CTAs, 1 for none. */
+ * becomes the same text with 8 CTAs of 256 threads and 32 elements a thread. The tile's layout has a block
+ * part, loads and stores follow their coordinates, and a reduction hands each CTA's part to the others
+ * through distributed shared memory (emit_reduce.c). Several clusters share the multiprocessors, so that
+ * one row is loaded while another is reduced or stored.
+ *
+ * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows,
+ * whose tiles are one row, all of one length, or single elements; at least one reduction along the row, in
+ * 32 or 64 bits. Keeps: everything; only KernelPlan.cluster and .warps change. Does not handle: other
+ * loops, products, reshapes, scans, atomics and prints, which use the shared memory of one CTA or are done
+ * once a program. If a row needs a cluster and the kernel or the target does not allow it, a performance
+ * note says why. The hint `cluster = n` asks for another number of CTAs, 1 for none. */
 #include "passes/kernel/schedule/schedule.h"
 
 enum {

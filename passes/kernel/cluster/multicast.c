@@ -1,26 +1,29 @@
-/* multicast: programs that lie side by side load what they have in common once, a part by each.
+/* multicast: neighbouring programs load what they have in common once, and each of them loads a part.
  *
  *   %i = program_coord %x {axis = 0};   ring_put %B, B[%k, %j]      (B's window does not depend on %i)
+ *
  * becomes, for clusters of two along axis 0,
+ *
  *   %i' = program_coord (%x * 2 + cta_rank) {axis = 0, cluster = 2};  %i = min %i', grid0 - 1
  *   ring_put %B, B[%k, %j]      a ring {cluster = 2}: each CTA loads half of the tile and sends it to both
  *   if (%i' < grid0) { store .. }
- * The order of programs (remap, raster, heavy first) is one of clusters: what it asks of the grid's extent
- * along the axis it gets divided by the cluster's size, rounded up. Each of those orders is a bijection for
- * every grid, so each program is run by one CTA of one cluster. Where the extent is no multiple, the last
- * cluster runs its last program again in the CTAs left over: they must take part in the loads, and store
- * nothing.
  *
- * Requires: roles and a persistent loop; no remap of the user's own; every load of the ring proven to be the
- * same in all CTAs of a cluster: its offsets and the bounds and conditions of what stands around it are
- * functions of values that are equal there. That holds for whatever does not follow from the axis'
- * coordinate; for x / c where the cluster's size divides c; and for expressions of the coordinate and
- * constants alone that have been evaluated for every program of a known extent (h * HK / H: heads that share
- * keys). A tile must divide into parts of whole swizzle patterns. Where stores have to be left out the kernel
- * must do nothing but store.
+ * The order of programs (remap, raster, heavy first) becomes an order of clusters: the grid's extent along
+ * the axis is divided by the cluster's size, rounded up, wherever the order asks for it. Each of those
+ * orders is a bijection for every grid, so one CTA of one cluster runs each program. If the extent is no
+ * multiple, the last cluster runs its last program again in the remaining CTAs. They must take part in the
+ * loads, and store nothing.
  *
- * Asked for by the hint `cluster = n`; `cluster_axis` says along which axis, else the one that saves most
- * bytes. */
+ * Requires: warp specialization and a persistent loop; every load of the ring proven to be the same in all
+ * CTAs of a cluster. That means that its offsets, and the bounds and conditions around it, are functions
+ * of values that are equal there: what does not follow from the axis' coordinate; x / c where the
+ * cluster's size divides c; and expressions of the coordinate and constants alone that have been evaluated
+ * for every program of a known extent (h * HK / H: heads that share keys). A tile must divide into parts
+ * of whole swizzle patterns. Keeps: results. Does not handle: a remap of the user's own; kernels that do
+ * more than store, where stores would have to be left out.
+ *
+ * The hint `cluster = n` asks for it; `cluster_axis` gives the axis, and without it the pass takes the
+ * axis that saves most bytes. */
 #include "passes/kernel/schedule/schedule.h"
 #include "ir/scalar.h"
 

@@ -1,41 +1,43 @@
-/* split: a loop that only adds is divided among the CTAs of a thread-block cluster (sm_90 and up), for grids
- * of fewer programs than the device has multiprocessors. The hint `split = n` asks for it.
+/* split-k: divides a loop that only adds among the CTAs of a thread block cluster (sm_90 and later), for
+ * grids of fewer programs than the device has multiprocessors. The hint `split_k = n` asks for it.
  *
  *   %s = for %k = %lo to %hi step %st (%acc = 0) { ... yield mma(%a, %b, %acc) }
  *   %x = add %s, broadcast(load BIAS[j..])                 [TM, TN]
  *   store C[i.., j..], cast %x
+ *
  * becomes
+ *
  *   %r = cluster_rank
- *   %s = for %k = %lo + %st*first(%r) to %lo + %st*first(%r + 1) step %st (%acc = 0) { ... }          a part
- *       of the steps; maybe none
- *   %t = cluster_combine %s {rmw = add, axis = 1, count = n}                                          the
- *       sum of all parts, of which each CTA has [TM, TN / n]
+ *   %s = for %k = %lo + %st*first(%r) to %lo + %st*first(%r + 1) step %st (%acc = 0) { ... }
+ *   %t = cluster_combine %s {rmw = add, axis = 1, count = n}     of all parts, this CTA's [TM, TN / n]
  *   %x = add %t, broadcast(load BIAS[j + %r*TN/n ..])
  *   store C[i.., j + %r*TN/n ..], cast %x
  *
- * A carried value counts as a sum if its turn's value reaches the next only by adding to it: as a product's
- * accumulator, by add, sub, fma, or through a loop inside that does the same; or by max, or by min; or by
- * adding to it under a factor exp2(-m c) that follows a carried maximum m, as online softmax does
- * (kernel_online). Each CTA then has its own m, and
- *   %M = cluster_combine %m {rmw = max, count = n}
- *       without an axis: all of them have it
+ * A carried value counts as a sum if its value of one iteration reaches the next only by adding to it: as
+ * a product's accumulator, by add, sub or fma, or through an inner loop that does the same; or by max, or
+ * by min; or by adding to it under a factor exp2(-m c) that follows a carried maximum m, as online softmax
+ * does (kernel_online). Each CTA then has its own m, and
+ *
+ *   %M = cluster_combine %m {rmw = max, count = n}       without an axis: all of them have it
  *   %f = where(%m == %M, 1, exp2((%m - %M) c));  %l' = mul %l, %f;  %acc' = mul %acc, %f
- * brings its sums to the largest before they are joined. A CTA may begin where a row sees nothing yet, so
- * what exponents subtract is 0 there (where(m == -inf, 0, m)), and not NaN's beginning. Steps are contiguous,
- * their numbers differ by one at most; the parts are joined in the order of the CTAs, so that results are the
- * same in every run. They differ from the loop's own by the order of one sum: within the bound of mma and of
- * sums.
  *
- * What follows is done once: each CTA finishes a slice of the tile along one axis, with the narrower windows
- * of loads and stores; the last axis that all of it can follow.
+ * brings its sums to the largest maximum before they are joined. A CTA may begin where a row sees nothing
+ * yet, so what exponents subtract is 0 there (where(m == -inf, 0, m)), instead of giving NaN.
  *
- * A loop's sum may go on in another such loop, as the beginning of a sum of the same kind; that loop uses
- * nothing else that follows from a sum, of which a CTA has a slice only.
+ * Steps are contiguous, and the CTAs' numbers of steps differ by at most one. The parts are joined in the
+ * order of the CTAs, so that results are the same in every run. They differ from the loop's own only by
+ * the order of one sum, within the bound of mma and of sums.
  *
- * Requires: loops in the kernel's body, no access to what is stored but through the same window, no other
- * effects than stores of what was summed, and an axis that everything between sums and stores keeps
- * (element-wise, broadcast, reshape and permute that keep it whole, reductions along others). Else nothing
- * changes and a performance note says why. A CTA does one program: no persistent grid. */
+ * What follows is done once: each CTA finishes a slice of the tile along one axis, with narrower windows
+ * of loads and stores. The pass takes the last axis that all of it can follow. A loop's sum may continue
+ * in another such loop, as the beginning of a sum of the same kind. That loop uses nothing else that
+ * follows from a sum, of which a CTA has only a slice.
+ *
+ * Requires: loops in the kernel's body; no access to what is stored but through the same window; no other
+ * effects than stores of what was summed; an axis that everything between sums and stores keeps
+ * (element-wise operations, broadcasts, reshapes and permutes that keep it whole, reductions along
+ * others). Otherwise nothing changes and a performance note says why. Does not handle: persistent grids; a
+ * CTA does one program. */
 #include "passes/kernel/cluster/split_k.h"
 #include "ir/range.h"
 #include <math.h>

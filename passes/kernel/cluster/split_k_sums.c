@@ -1,6 +1,6 @@
-/* split_k_sums.c: of split: which loops of a kernel only add to what they carry, so that each CTA can do a
- * part of their steps; what of their results goes on in another such loop as it is, and what must be joined.
- * */
+/* split_k_sums.c: of split-k: finds the loops of a kernel that only add to what they carry, so that each
+ * CTA can do a part of their steps, and says which of their results continue in another such loop as they
+ * are, and which must be joined. */
 #include "passes/kernel/cluster/split_k.h"
 
 const char *const split_no_parts = "the tile has no axis that divides into so many parts";

@@ -1,6 +1,6 @@
-/* gather_positions.c: where a part of a window lies that has positions of its own: an element of a tile of
- * integers as a scalar, for copies that one thread starts; or a tile of them, a position for each row, for
- * threads that copy. See gather_windows.c. */
+/* gather_positions.c: of gather-windows: computes where a part of a window is that has positions of its
+ * own: an element of a tile of integers as a scalar, for copies that one thread starts; or a tile with a
+ * position for each row, for threads that copy. */
 #include "passes/kernel/gather/gather_windows.h"
 
 static bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; }

@@ -1,29 +1,31 @@
-/* positions: a gather that picks whole rows or blocks is a load, of which one axis has positions of its own.
+/* gather-windows: a gather that picks whole rows or blocks becomes a load, one of whose axes has positions
+ * of its own.
  *
- *   %at = broadcast (reshape %page) : [4, 16, 128]          4 page numbers, the same for all that lies in a
- *       page
- *   %g  = gather K[%at, arange, %h, arange] : [4, 16, 128];  %k = reshape %g : [64, 128];  mma %q, (permute
- *       %k), ..
+ *   %at = broadcast (reshape %page) : [4, 16, 128]       4 page numbers, the same for everything in a page
+ *   %g  = gather K[%at, arange, %h, arange] : [4, 16, 128]
+ *   %k  = reshape %g : [64, 128];  mma %q, (permute %k), ..
+ *
  * becomes, where a matrix product takes it,
- *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]};  %k = reshape %l : [128,
- *       64];  mma %q, %k, ..
  *
- * Along the first axis of the result anything may pick; along each of the others one axis of the tensor runs
- * on by ones. The load's offset of an axis that is picked is a tile: element n says where part n of the
- * window lies. Nobody but warp-roles and stage knows such a load: the producer asks for the positions one by
- * one, as scalars (kernel_position), and starts a copy of each part (producer.c). Where roles are refused,
- * the gathers stand there again, with all else that the attempt changed (lower.c), and only those of a single
- * position become loads: that position is a scalar, and the load one as any other.
+ *   %l  = load K[%at, 0, %h, 0] {extents = [4, 16, -1, 128], order = [2, 0, 1]}
+ *   %k  = reshape %l : [128, 64];  mma %q, %k, ..
  *
- * Where positions do not come in a few blocks, warp-roles has filler warps copy the rows
- * (cp_async_producer.c), and the portable path copies to shared memory for which each row has its position
- * (kernel_position_rows): registers of the threads that copy, asked for once where a loop does not change
- * them.
+ * Anything may pick along the first axis of the result. Along each of the others, one axis of the tensor
+ * runs on by ones. The load's offset on an axis that is picked is a tile: element n says where part n of
+ * the window is. Only warp specialization and multistage handle such a load. The producer asks for the
+ * positions one by one, as scalars (kernel_position), and starts a copy of each part (producer.c). If warp
+ * specialization is refused, the kernel gets its gathers back together with everything else that the
+ * attempt changed (lower.c), and only gathers of a single position become loads; their position is a
+ * scalar.
  *
- * Requires: a mask that says nothing but that indices are in range, or one that follows from the first axis
- * alone (a position that is masked off becomes -1, which is out of range); a pad of zero, a tensor that the
- * kernel does not write (no token), index tiles made of arange, scalars, element-wise arithmetic and loads of
- * tensors that are not written. */
+ * Where positions do not come in a few blocks, cp.async producers copy the rows (cp_async_producer.c). The
+ * portable path copies to shared memory, and each row has its position (kernel_position_rows), in
+ * registers of the threads that copy. A position that a loop does not change is computed once.
+ *
+ * Requires: a mask that only says that indices are in range, or that follows from the first axis alone (a
+ * position that is masked off becomes -1, which is out of range); a pad of zero; a tensor that the kernel
+ * does not write (no token); index tiles made of arange, scalars, element-wise arithmetic and loads of
+ * tensors that are not written. Keeps: everything. */
 #include "passes/kernel/gather/gather_windows.h"
 
 /* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`.

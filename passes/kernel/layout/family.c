@@ -1,4 +1,5 @@
-/* family.c: of layout: one family of layouts for a group, and each value's own from it. */
+/* family.c: of layout: chooses one family of layouts for a group of values, and derives each value's own
+ * layout from it. */
 #include "passes/kernel/layout/groups.h"
 
 /* Rows that are not aligned go by aligned vectors where that spares an eighth of what elements cost. */

@@ -1,5 +1,5 @@
-/* groups.c: of layout: which values meet element by element, and so lie alike; what products, accesses and
- * reductions want of each group. */
+/* groups.c: of layout: forms groups of values that meet element by element and therefore share a family of
+ * layouts, and records what products, accesses and reductions want of each group. */
 #include "passes/kernel/layout/groups.h"
 
 static int find(Layouter *c, uint32_t id)

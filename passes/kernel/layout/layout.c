@@ -1,16 +1,20 @@
-/* layout: a layout for every tile that lives in registers.
+/* layout: gives a layout to every tile that is in registers.
  *
  *   %s = mma_sync %a, %b, %c              ->  f32[128, 64]@#mma<m16n8k16, c, ...>
  *   %m = reduce_max %s {axis = 1}         ->  f32[128, 1]@#slice<axis=1, keep, #mma<...>>
  *
- * ValueList that meet in element-wise operations, loops and ifs form a group; a group gets one family (the
- * fragments of its matrix product, else blocked along the unit-stride axis of its widest memory access), and
- * each value the family's layout of its own shape: an axis of extent 1 is a slice of the group's box, so a
- * row statistic lies where its tile's rows lie. Cheap functions of coordinates (masks, index tiles,
- * constants) get none: they stay virtual and are evaluated by each user. Where a user needs another layout
- * than a value has, a `convert` (or, for virtual values, `materialize`) goes in between; a `materialize` too
- * where a user takes a broadcast whole (ir/held.c). Operations that move elements between positions (reshape,
- * permute, concat, slice, sort, scan, ...) take any layouts. */
+ * Values that meet in element-wise operations, loops and ifs form a group (groups.c). A group gets one
+ * family of layouts (family.c): the fragments of its matrix product, or else blocks along the contiguous
+ * axis of its widest memory access. Each value gets the family's layout of its own shape. An axis of
+ * extent 1 is a slice of the group's box, so that a row's statistic is in the threads that hold its row.
+ *
+ * Cheap functions of coordinates (masks, index tiles, constants) get no layout: they stay virtual, and
+ * each user evaluates them. Where a user needs another layout than a value has, the pass inserts a
+ * `convert`, or a `materialize` for virtual tiles and where a user takes a broadcast as a whole
+ * (ir/held.c). Operations that move elements between positions (reshape, permute, concat, slice, sort,
+ * scan and so on) take any layouts.
+ *
+ * Requires: products as matrix instructions, and the plan's number of warps. Keeps: everything. */
 #include "passes/kernel/layout/groups.h"
 
 static void assign_all(void *user, Instr *i)

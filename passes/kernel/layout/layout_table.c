@@ -1,5 +1,5 @@
-/* layout_table.c: the table between layout texts on types and layout structures; small queries shared by the
- * kernel passes. */
+/* layout_table.c: the table between the texts of layouts on types and the structures, and small questions
+ * that many kernel passes ask. */
 #include "passes/kernel/kernel.h"
 #include "ir/range.h"
 

@@ -1,4 +1,4 @@
-/* sectors.c: of layout: where loads and stores want their values, so that whole sectors move. */
+/* sectors.c: of layout: chooses the layouts in which loads and stores move whole sectors of memory. */
 #include "passes/kernel/layout/groups.h"
 
 /* Bytes moved per byte of 32-byte sectors touched, in percent, when one warp stores its register vectors with

@@ -1,17 +1,22 @@
-/* unaligned_vectors.c: rows that begin at no multiple of 16 bytes, as those of 1009 f16.
+/* unaligned-vectors: rows that do not begin at a multiple of 16 bytes, such as rows of 1009 f16, are
+ * accessed by aligned vectors that are shifted in registers.
  *
- *   load X[r, :]  (rows of 2018 bytes)    ->  two aligned vectors of 16 bytes around each run of 16 bytes,
- *                 funnelled into place
- *   store Y[r, :]                         ->  each lane rotates its run, takes what it lacks of an aligned
- *                                         vector from the lane before, stores vectors
+ *   load X[r, :]    ->   two aligned 16-byte vectors around each run of 16 bytes, shifted into place
+ *   store Y[r, :]   ->   each lane rotates its run, takes what it lacks of an aligned vector from the lane
+ *                        before, and stores vectors
  *
- * Here is decided what goes so and in which layout; backends/gpu/emit_shift.c writes it. By element a warp
- * moves 64 bytes with an instruction where elements have 2 (H100, rows of 1009: 0.93 to 0.95 of copy).
- * Requires elements of 1 to 4 bytes in a row of stride 1, read from a tensor that the kernel only reads: what
- * lies around a row is read with it, within the tensor. Stores write no byte beside the row. Not for AMD:
- * under HSA an instruction loads or stores 16 bytes from anywhere (LLVM's unaligned-access-mode; of a vector
- * aligned to 2 bytes clang 22 makes one global_load_dwordx4, gfx90a to gfx1100), so that nothing is to be
- * shifted. The emission does not make use of it yet: there such rows go by element. */
+ * This file decides which accesses to handle so, and in which layout; backends/gpu/emit_shift.c writes the
+ * code. Element by element, a warp moves only 64 bytes with an instruction if elements have 2 bytes
+ * (bench/NOTES.md, "Rows at odd addresses").
+ *
+ * Requires: CUDA; elements of 1 to 4 bytes in a row of stride 1; for a load, a tensor that the kernel only
+ * reads, because the vectors read what is around a row, within the tensor. Keeps: memory; stores write no
+ * byte beside the row. The order of sums changes with the layout.
+ *
+ * Does not handle AMD. There an instruction loads or stores 16 bytes at any address (LLVM's
+ * unaligned-access-mode; clang 22 makes one global_load_dwordx4 of a vector aligned to 2 bytes, gfx90a to
+ * gfx1100), so that nothing needs to be shifted. The emission does not use that yet: such rows are
+ * accessed element by element. */
 #include "passes/kernel/kernel.h"
 
 bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)

@@ -1,12 +1,15 @@
-/* mma-select: a matrix instruction for every mma.
+/* mma-select: chooses a matrix instruction for every mma.
  *
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
- * By dtype and target: f16, bf16 m16n8k16; tf32 m16n8k8; i8 and fp8 m16n8k32; f64 m8n8k4, from sm_90 on
- * m16n8k16; f32 without tf32 is "fma" (no unit computes it exactly). Where the target lacks the unit for fp8
- * the operands are widened to f16 (gfx90a: bf16), which holds every fp8 value exactly, and a performance note
- * says so. A permute that feeds an operand from a load becomes the load's order. wgmma is chosen later, by
- * warp-roles, where whole warpgroups fit. Does not touch anything else. */
+ * By type and target: f16 and bf16 use m16n8k16, tf32 m16n8k8, i8 and fp8 m16n8k32, f64 m8n8k4 or, from
+ * sm_90 on, m16n8k16. f32 without tf32 is "fma", since no unit computes it exactly. Where the target lacks
+ * the unit for fp8, the pass widens the operands to f16 (gfx90a: bf16), which holds every fp8 value
+ * exactly, and a performance note says so. A permute between a load and an operand becomes the load's
+ * order.
+ *
+ * Requires: nothing. Keeps: everything else. Does not handle: wgmma, which warp specialization chooses
+ * later, where whole warpgroups fit. */
 #include "passes/kernel/kernel.h"
 
 typedef struct Ctx {

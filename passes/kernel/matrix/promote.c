@@ -1,22 +1,28 @@
-/* promote: sums of fp8 products go on in f32 where the matrix unit adds them to fewer bits (ir/sums.def).
+/* promote: continues sums of fp8 products in f32 where the matrix unit adds them to fewer bits
+ * (ir/sums.def).
  *
- *     %c = mma_sync %a, %b, %acc
+ *   %c = mma_sync %a, %b, %acc
+ *
  * becomes, for mma.sync,
- *     %p = mma_sync %a, %b, zeros
- *     %c = add %acc, %p
+ *
+ *   %p = mma_sync %a, %b, zeros
+ *   %c = add %acc, %p
+ *
  * and for wgmma (warp_specialization.c asks for it where it makes the product)
- *     %c = wgmma_promoted %a, %b, %acc {promote = 128, count = columns}
  *
- * The unit then adds at most 128 products, beginning at zero, and everything else is an addition of f32: the
- * error no longer grows with K. Products of one block that add to each other share a sum as long as their K
- * together is 128 at most; a product of more is cut into parts of its K (`part`).
+ *   %c = wgmma_promoted %a, %b, %acc {promote = 128, count = columns}
  *
- * wgmma_promoted needs registers for a second sum. It takes the product in groups of columns, so that the
- * second sum has room beside the accumulators; while one warpgroup waits for a group and adds it, another
- * one's products run.
+ * The unit then adds at most 128 products, beginning at zero, and everything else is an addition of f32,
+ * so that the error does not grow with K. Products of one block that add to each other share a sum as long
+ * as their K together is at most 128. A product with a larger K is cut into parts of its K (`part`).
  *
- * Requires fp8 operands and no `precision = fast_accum`. A product that begins at zero and whose K is 128 at
- * most stays as it is. Every other product keeps its meaning; only where sums are rounded changes. */
+ * wgmma_promoted needs registers for a second sum. It computes the product in groups of columns, so that
+ * the second sum has room beside the accumulators. While one warpgroup waits for a group and adds it,
+ * another one's products run.
+ *
+ * Requires: fp8 operands, and no `precision = fast_accum`. Keeps: the meaning of every product; only the
+ * places where sums are rounded change. Does not handle: a product that begins at zero and whose K is at
+ * most 128, which stays as it is. */
 #include "passes/kernel/kernel.h"
 
 int kernel_promote_after(const KernelPlan *p, const Instr *product, const char *instr)

@@ -1,19 +1,21 @@
-/* halves: a step with one product, whose left operand is computed from what is loaded, becomes a step with
- * two, each of half of K.
+/* split-steps: turns a step with one product, whose left operand is computed from what is loaded, into a
+ * step with two products, each of half of K.
  *
- *     w = load W[j, k +: 128]; b = load B[k +: 128, n]; acc = mma_sync f(w), b, acc
+ *   w = load W[j, k +: 128]; b = load B[k +: 128, n]; acc = mma_sync f(w), b, acc
+ *
  * becomes
- *     w = load W[j, k +: 64]; b = load B[k +: 64, n]; acc = mma_sync f(w), b, acc
- *     v = load W[j, k + 64 +: 64]; d = load B[k + 64 +: 64, n]; acc = mma_sync f(v), d, acc
  *
- * On the targets whose products are asynchronous: registers of a product in flight are not written, so the
- * operand of the next one needs others (computed_operands.c); two products a step have them. Sums are added
- * in the same order, so results are the same bits. A ring counts steps, so that loads keep as much on the
- * way.
+ *   w = load W[j, k +: 64]; b = load B[k +: 64, n]; acc = mma_sync f(w), b, acc
+ *   v = load W[j, k + 64 +: 64]; d = load B[k + 64 +: 64, n]; acc = mma_sync f(v), d, acc
  *
- * Requires: nothing but element-wise operations, broadcasts and reshapes between the loads (and functions of
- * coordinates) and the operand, and halves of K whose rows are 64 bytes at least. A load with positions of
- * its own (gather_windows.c) stays whole. */
+ * It applies to targets with asynchronous products. Registers of a product in flight must not be written,
+ * so the operand of the next product needs other registers (computed_operands.c); two products in a step
+ * have them. A ring counts steps, so that loads keep as many bytes in flight.
+ *
+ * Requires: only element-wise operations, broadcasts and reshapes between the loads (and functions of
+ * coordinates) and the operand, and halves of K whose rows have at least 64 bytes. Keeps: the order of
+ * sums, so that results are equal to the bit. Does not handle: a load with positions of its own
+ * (gather_windows.c), which stays whole. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 

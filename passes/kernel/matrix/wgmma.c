@@ -1,5 +1,5 @@
 /* wgmma.c: the products that wgmma has (PTX ISA 9.7.15.2): of which types, and with how many columns.
- * Whoever makes one or writes one asks here; ptxas refuses all others. */
+ * Passes that make one, and the prelude that writes one, ask here; ptxas refuses all others. */
 #include "passes/kernel/kernel.h"
 
 static const WgmmaType types[] = {

@@ -1,27 +1,28 @@
-/* carry.c: a rotated loop (rotate.c) whose first step has no body of its own: products in flight are carried
- * to the arithmetic that waits for them.
+/* carry.c: of software-pipelining: a rotated loop (rotate.c) whose first step needs no body of its own,
+ * because products in flight are carried to the arithmetic that waits for them.
  *
- *     issue early products of lo; wait for them
- *     while:  wait for the early products of j; arithmetic of j; wait for the late products of the step
- *             before j; give their slots back
- *             if j was the last: end
- *             issue early products of the next step; issue late products of j
- *     late(last)
+ *   issue early products of lo; wait for them
+ *   while:  wait for the early products of j; arithmetic of j; wait for the late products of the step
+ *           before j; give their stages back
+ *           if j was the last: end
+ *           issue early products of the next step; issue late products of j
+ *   late(last)
  *
- * is what early(lo), for .., late(last) does, operation for operation, with the arithmetic once in the text
- * instead of twice: the vendor's compiler takes a fifth less time.
+ * This does what early(lo), for .., late(last) does, operation for operation, with the arithmetic once in
+ * the text instead of twice, so that the vendor's compiler has a fifth less to do.
  *
- * Products are issued at the end of one turn and waited for in the next: their accumulators are values in
- * flight that the `while` carries, so they must stay where they are (backends/gpu/emit_loop.c). In the first
- * turn the early ones are complete, nothing is in flight and the waits pass. (Waiting for the early products
- * at the end of a turn instead cuts the arithmetic off from them: H100, full attention with D 128 of 4096 674
- * TFLOPS for 692.) The slot given back then is none (`ring_none`), whose mbarrier nobody waits for: a branch
- * there would keep what follows from moving up.
+ * Products are issued at the end of one iteration and waited for in the next. Their accumulators are
+ * values in flight that the `while` carries, so they must stay in their registers
+ * (backends/gpu/emit_loop.c). In the first iteration the early ones are complete, nothing is in flight,
+ * and the waits pass. (A wait for the early products at the end of an iteration would separate the
+ * arithmetic from them, which is slower.) The stage that the first iteration gives back is none
+ * (`ring_none`), whose mbarrier no thread waits for; a branch there would keep what follows from moving
+ * up.
  *
- * Requires: slots of the late part's rings are taken by this loop alone; behind the wait for the late
- * products nothing but waits and slots given back; what the early products are waited for stands before all
- * else that follows their issue. Otherwise, where values are too many, and where it would be slower
- * (hides_branch), the first step is peeled (rotate.c). */
+ * Requires: only this loop takes stages of the late part's rings; behind the wait for the late products
+ * there are only waits and releases; what the early products are waited for comes before all else that
+ * follows their issue. Does not handle: loops that carry too many values, and those where it would be
+ * slower (hides_branch), whose first step is peeled (rotate.c). */
 #include "passes/kernel/pipeline/rotate.h"
 
 typedef struct Carry {

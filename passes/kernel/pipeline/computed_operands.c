@@ -1,16 +1,20 @@
-/* computed_operands.c: of mma-pipeline: products whose left operand is computed in registers, overlapped with
- * that arithmetic.
+/* computed_operands.c: of software-pipelining: overlaps products whose left operand is computed in
+ * registers with that arithmetic.
  *
- *     a = f(x); p = wgmma a, u, acc; b = g(x); q = wgmma b, v, p; wait q; release u, v
+ *   a = f(x); p = wgmma a, u, acc; b = g(x); q = wgmma b, v, p; wait q; release u, v
+ *
  * becomes
- *     a = f(x); p = wgmma a, u, acc; wait (1); release the v of the step before
- *     b = g(opaque x); q = wgmma b, v, p; wait (1); release u
+ *
+ *   a = f(x); p = wgmma a, u, acc; wait (1); release the v of the step before
+ *   b = g(opaque x); q = wgmma b, v, p; wait (1); release u
+ *
  * and behind the loop: wait (0); release v
  *
- * A product is on the matrix unit while the operand of the next one is computed, across steps too. Registers
- * of a product in flight must not be written: behind its own wait (1) only the last product flies, and the
- * operand that is computed next is another's, so a step needs two products (rotate.c has what is done for
- * one). `opaque` holds the C compiler from computing it before that wait from what was read before. */
+ * A product is on the matrix unit while the operand of the next one is computed, also across steps.
+ * Registers of a product in flight must not be written. Behind its own wait (1) only the last product is
+ * in flight, and the operand that is computed next belongs to another one, so a step needs two products
+ * (split_steps.c makes them of one). `opaque` keeps the C compiler from computing the operand before that
+ * wait from what was read before. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Chain {

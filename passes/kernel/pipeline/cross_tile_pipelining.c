@@ -1,28 +1,29 @@
-/* cross_tile_pipelining.c: a rotated loop (rotate.c) and the loop over programs around it become one.
+/* cross-tile-pipelining: joins a rotated loop (rotate.c) with the loop over programs around it.
  *
- * In a kernel that takes programs from tickets, the two loops become one, over the steps of all of this CTA's
- * programs: the early part runs ahead across the border too, and what stood before and after the inner loop
- * is done where a program ends:
+ * In a kernel with the dynamic tile scheduler, the two loops become one, over the steps of all of this
+ * CTA's programs. The early part runs ahead across the border too, and what came before and after the
+ * inner loop is done where a program ends:
  *
- *     ticket; before(first program); early(lo)
- *     while go:
- *         if this is the program's last step: give back its operands; go, coordinates = ticket; before(next
- *             program)
- *         if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
- *             wait
- *         else:  issue late products of this one; wait
- *         if this was the last step: after(program)
+ *   ticket; before(first program); early(lo)
+ *   while go:
+ *       if this is the program's last step: give back its operands; go, coordinates = ticket;
+ *                                           before(next program)
+ *       if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
+ *              wait
+ *       else:  issue late products of this one; wait
+ *       if this was the last step: after(program)
  *
- * That pays where the early part has more arithmetic than a softmax: its first step then has something to
- * hide behind. Otherwise the loop gets border checks and the next operands are needed earlier than they
- * arrive (H100, D128, TFLOPS across and within: ALiBi 545, 519; soft-cap 359, 350; plain causal at N 1024
- * 390, 407, at 4096 604, 623; full 529, 562 and 660, 678). Nor does it where an operand that is read once a
- * program has one slot: the next program's comes only when this one's last step gave it back (additive bias
- * 485, 507).
+ * It pays where the early part has more arithmetic than a softmax, because its first step can then overlap
+ * something (pays_across). Otherwise the loop gets checks for the border, and needs the next operands
+ * before they arrive. It does not pay either where an operand that is read once a program has one stage,
+ * since the next program's operand comes only when this one's last step has given the stage back.
+ * bench/NOTES.md, "Behind the decisions", has measurements.
  *
- * Scalars of a program (and views, and tiles in registers) that steps need are carried; tiles that are
- * functions of coordinates are computed anew. Requires besides: the inner loop runs at least once, by its
- * bounds' ranges; nothing is written before it. */
+ * Scalars of a program that steps need are carried, and so are views and tiles in registers; tiles that
+ * are functions of coordinates are computed again.
+ *
+ * Requires: the inner loop runs at least once, by its bounds' ranges; nothing is written before it. Keeps:
+ * everything. */
 #include "ir/range.h"
 #include "passes/kernel/pipeline/rotate.h"
 

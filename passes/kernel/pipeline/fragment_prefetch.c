@@ -1,4 +1,4 @@
-/* fragments-ahead: the fragments of a step are read before the products of the step before it (the portable
+/* fragment-prefetch: reads the fragments of a step before the products of the step before it (the portable
  * path).
  *
  *   for i carrying slot {
@@ -6,7 +6,9 @@
  *       %c = mma_sync %a, %b, %acc                    views of this slot, K of two fragments or more
  *       copies of a later step; commit
  *   }
+ *
  * becomes
+ *
  *   copy_wait; barrier; %a0 = shared_read ..; %b0 = shared_read ..
  *   for i carrying slot, a0, b0 {
  *       %a1, %b1 = fragments 1 of this slot
@@ -16,14 +18,15 @@
  *       %c = mma_sync %a1, %b1, %c0
  *   }
  *
- * Left to the compiler, every step begins with a wait, a barrier and the latency of its first reads, and the
- * matrix unit idles. Now the wait stands before products whose operands are in registers. A slot is filled
- * again behind the barrier that follows its last read, as before; what the last step reads ahead is a slot
- * that nobody fills any more, and unused.
+ * Without this pass, every step begins with a wait, a barrier and the latency of its first reads, while
+ * the matrix unit is idle. With it, the wait comes before products whose operands are in registers. A
+ * stage is filled again behind the barrier that follows its last read, as before. The last step reads a
+ * stage ahead that is not filled any more, and does not use it.
  *
- * Requires: one product in the loop, of 8- or 16-bit operands that are both staged there, K a multiple of two
- * fragments at least, three stages or more (with two the wait would be for copies just issued), and registers
- * for two sets of fragments beside the accumulator. Runs behind `layout`, which knows the fragments. */
+ * Requires: one product in the loop, of 8-bit or 16-bit operands that are both staged there; K a multiple
+ * of two fragments at least; three stages or more (with two the wait would be for copies that were just
+ * issued); registers for two sets of fragments beside the accumulator. It runs after `layout`, which knows
+ * the fragments. Keeps: everything. */
 #include "passes/kernel/schedule/schedule.h"
 
 typedef struct Loop {

@@ -1,24 +1,22 @@
-/* early-loads: a load that stands behind a reduction and does not need it is started before it.
+/* hoist-loads: starts a load that is behind a reduction, and does not need it, before the reduction.
  *
  *   %x = load X[r, :]; %m = reduce_sum (cast %x)          %x = load X[r, :]; %w = load W[:]
  *   %d = sub (cast %x), %m                          ->    %m = reduce_sum (cast %x)
  *   %w = load W[:]                                        %x1 = opaque %x; %d = sub (cast %x1), %m
  *   store Y, (mul %d, %w)                                 store Y, (mul %d, %w)
  *
- * A reduction makes all threads of a row wait for its slowest; a load behind it then makes each wait for
- * memory again, and nobody has anything else to do. H100, LayerNorm of 65536, whose weights come from L2:
- * 2.63 TB/s as it stood, 2.91 with both weights asked for beside the row (without any weights 2.94; of copy
- * 0.89, 0.98, 0.99).
+ * A reduction makes all threads of a row wait for the slowest one. A load behind it then makes each of
+ * them wait for memory, with nothing else to do (bench/NOTES.md, "Weights of a row").
  *
- * What is loaded early takes registers while rows are reduced. Where they do not last, values that were
- * widened from 16 or 8 bits are not held over a reduction but the loaded words are, and what is needed of
- * them is worked out again behind it: casts, sums and products of rows and row values, a few instructions an
- * element. `opaque` keeps the compiler from holding them all the same.
+ * A tile that is loaded early takes registers while rows are reduced. If they do not suffice, the loaded
+ * words are held over a reduction instead of values that were widened from 16 or 8 bits, and what is
+ * needed of them is computed again behind it: casts, sums and products of rows and row values, a few
+ * instructions an element. `opaque` keeps the compiler from holding the wide values all the same.
  *
- * Requires: a program without loops or branches (programs that reduce rows in loops load ahead by `latency`),
- * a tensor that is only read, offsets that do not follow from a reduction, and registers: those that the
- * launch bounds leave. Runs behind `layout`, which says how many each tile takes. Changes no result: what is
- * worked out again is the same operation on the same values. */
+ * Requires: NVIDIA; a program without loops or branches (programs that reduce rows in loops load ahead by
+ * `latency`); a tensor that is only read; offsets that do not follow from a reduction; registers, as many
+ * as the launch bounds leave. It runs after `layout`, which says how many each tile takes. Keeps:
+ * everything; what is computed again is the same operation on the same values. */
 #include "passes/kernel/schedule/schedule.h"
 
 enum {

@@ -1,18 +1,21 @@
-/* issue_order.c: order of products within a loop's body: issued as soon as their operands are there, waited
- * for where they are needed.
+/* issue_order.c: of software-pipelining: the order of products within a loop's body. Products are issued
+ * as soon as their operands are there, and waited for where they are needed.
  *
- *     s = wgmma; wait s; p = f(s); o = wgmma p; wait o; t = wgmma; wait t; d = g(p, t); r = wgmma d; wait r
+ *   s = wgmma; wait s; p = f(s); o = wgmma p; wait o; t = wgmma; wait t; d = g(p, t); r = wgmma d; wait r
+ *
  * becomes
- *     s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d; wait o
- *         (1); wait r (0)
  *
- * kernel_join_sums: a product that adds to another's sum need not wait for it: products of one accumulator
- * follow each other on the matrix unit. kernel_issue_first: products that need no result of the same step
- * come first. kernel_interleave: all of the body in the order above (attention's gradients, two attentions at
- * once): what rotation (rotate.c), which carries a whole step's values, has no registers for.
+ *   s = wgmma; t = wgmma; wait s (1); p = f(s); o = wgmma p; wait t (1); d = g(p, t); r = wgmma d;
+ *   wait o (1); wait r (0)
  *
- * A release stands behind the waits for all products that read its slot. Bodies that write memory keep their
- * order. */
+ * kernel_join_sums removes the wait between products that add to each other, since products of one
+ * accumulator follow each other on the matrix unit. kernel_issue_first moves products that need no result
+ * of the same step to the front. kernel_interleave puts the whole body into the order above (attention's
+ * gradients, or two attentions at once), where rotation (rotate.c), which carries a whole step's values,
+ * does not have the registers.
+ *
+ * A release comes after the waits for all products that read its stage. Bodies that write memory keep
+ * their order. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Order {

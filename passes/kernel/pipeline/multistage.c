@@ -1,30 +1,33 @@
-/* stage: loads that only feed matrix products go through shared memory, several stages deep (the portable
- * path).
+/* multistage: stages loads that only feed matrix products in shared memory, several stages deep (the
+ * portable path).
  *
  *   for i { %a = load A[..i..]; %c = mma_sync %a, %b, %acc }
+ *
  * becomes, with S stages,
+ *
  *   %buf = shared_alloc [S, ...]
  *   copies of steps 0 .. S-2, a commit each
  *   for i carrying slot {
- *       copy_wait S-2; barrier                                   step i has arrived, everyone is done with
- *           step i-1
- *       if (i + (S-1)*step < hi) copy of step i+S-1 into slot S-1 ahead; commit
+ *       copy_wait S-2; barrier                 step i has arrived, and all threads are done with step i-1
+ *       if (i + (S-1)*step < hi) copy of step i+S-1 into the slot S-1 ahead; commit
  *       mma_sync on the views of this slot
  *   }
  *   barrier
  *
- * On AMD copies go by way of registers: step i+1 is loaded into registers at the head of the loop, before the
- * products of step i, and written to shared memory behind them; into the other of two slots, or into the same
- * one behind a barrier (latency 2, or where two do not fit). A load of the body that is only the left operand
- * of products in a loop stays in registers.
+ * On AMD, copies go through registers. Step i+1 is loaded into registers at the head of the loop, before
+ * the products of step i, and written to shared memory behind them: into the other one of two stages, or
+ * into the same one behind a barrier (latency 2, or where two do not fit). A load of the body that is only
+ * the left operand of products in a loop stays in registers.
  *
- * S is the load's `latency` (default 3), clipped to what shared memory holds; the clipping is a performance
- * note. A load whose offsets depend on carried values cannot be issued ahead: it is staged once, with two
- * barriers. Pads other than zero, casts between load and product, or other users of the tile keep the load in
- * registers.
+ * S is the load's `latency` (3 by default), clipped to what shared memory holds; a performance note
+ * reports the clipping. A load whose offsets depend on carried values cannot be issued ahead. It is staged
+ * once, with two barriers.
  *
- * Here is decided which loads, and how deep; multistage_buffers.c has their place in shared memory,
- * multistage_copies.c and multistage_registers.c the two ways there. */
+ * Requires: a pad of zero, no cast between load and product, and no other users of the tile; other loads
+ * stay in registers. Keeps: everything.
+ *
+ * This file decides which loads, and how deep. multistage_buffers.c places them in shared memory, and
+ * multistage_copies.c and multistage_registers.c are the two ways there. */
 #include "passes/kernel/pipeline/multistage.h"
 
 static bool eligible(const Instr *i)

@@ -1,5 +1,5 @@
-/* multistage_buffers.c: the shared tiles of staged loads: their layouts, and where they lie. What loops hold
- * one after the other shares its space. */
+/* multistage_buffers.c: of multistage: the layouts of staged tiles in shared memory, and where they are.
+ * Buffers of loops that follow each other share their space. */
 #include "passes/kernel/pipeline/multistage.h"
 
 const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)

@@ -1,5 +1,5 @@
-/* multistage_copies.c: a loop's loads as copies that run ahead of it (cp.async; on AMD those that go straight
- * to LDS); see multistage.c. */
+/* multistage_copies.c: of multistage: a loop's loads as copies that run ahead of it, by cp.async or, on
+ * AMD, straight to LDS. */
 #include "passes/kernel/pipeline/multistage.h"
 
 bool stage_from_counter(const Value *v, const Block *body, int *steps)

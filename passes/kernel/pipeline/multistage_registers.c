@@ -1,5 +1,5 @@
-/* multistage_registers.c: a loop's loads on AMD, which go to LDS by way of registers or, where lanes can send
- * them there, without; see multistage.c. */
+/* multistage_registers.c: of multistage: a loop's loads on AMD, which go to LDS through registers, or
+ * without them where lanes can send them there. */
 #include "passes/kernel/pipeline/multistage.h"
 
 /* From memory to shared memory by registers: the axis that runs along K is contiguous there, so that lanes

@@ -1,15 +1,22 @@
-/* prefetch: a load that goes to registers inside a loop of asynchronous products, one step ahead.
+/* prefetch: of software-pipelining: issues a load that goes to registers inside a loop of asynchronous
+ * products one step ahead.
  *
  *   for j { %s = wgmma ..; %w = wgmma_wait %s; %x = load B[j..]; %t = add %w, %x; ... }
- * becomes
- *   %x0 = load B[lo..]
- *   for j with (%x = %x0) { %s = wgmma ..; %w = wgmma_wait %s; %t = add %w, %x; %n = load B[j'..]; ...;
- *       yield %n }      j' the next step's, or j in the last
  *
- * Such a load stands where its value is needed, behind the wait for a product, and its latency would be paid
- * every step. Requires: the tensor is read only, the latency hint asks for two buffers or more, and the
- * offsets follow from the loop's counter and from outside alone. The last step loads its own window again, so
- * that what is known of the loop's range holds for the load too. */
+ * becomes
+ *
+ *   %x0 = load B[lo..]
+ *   for j with (%x = %x0) {
+ *       %s = wgmma ..; %w = wgmma_wait %s; %t = add %w, %x
+ *       %n = load B[j'..]; ...; yield %n              j' is the next step's, or j in the last
+ *   }
+ *
+ * Such a load is where its value is needed, behind the wait for a product, and every step would pay its
+ * latency.
+ *
+ * Requires: a tensor that is only read; a latency hint of two or more; offsets that follow from the loop's
+ * counter and from outside alone. Keeps: everything. The last step loads its own window again, so that
+ * what is known of the loop's range holds for the load too. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 /* The instructions of the body that v follows from, in program order; false when something but the counter

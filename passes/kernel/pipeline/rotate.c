@@ -1,20 +1,18 @@
-/* rotate.c: shape 2 of mma-pipeline: the early part of a loop's body runs one step ahead of the late part.
+/* rotate.c: of software-pipelining: the early part of a loop's body runs one step ahead of the late part.
  *
- *     early(lo)
- *     for j = lo + step ..: issue early products of j; issue late products of j - step;
- *                           wait for the early ones; arithmetic of j; wait for the late ones
- *     late(last)
+ *   early(lo)
+ *   for j = lo + step ..: issue early products of j; issue late products of j - step;
+ *                         wait for the early ones; arithmetic of j; wait for the late ones
+ *   late(last)
  *
- * so that the arithmetic runs while the late product of the step before is on the matrix unit. What the late
+ * The arithmetic then runs while the late product of the step before is on the matrix unit. What the late
  * part needs of its step's early part is carried. Operations that repeat values (broadcasts) move to their
- * users instead; casts that only feed the late part are done after its wait, which keeps fewer registers
+ * users instead. Casts that only feed the late part are done after its wait, which keeps fewer registers
  * alive.
  *
- * Its first step is done by the body of the others where that can be (carry.c); what is built here has it
- * peeled, as above.
- *
- * In a kernel that takes programs from tickets the early part may run ahead across their border too
- * (cross_tile_pipelining.c). */
+ * The first step is peeled, as above. Where possible, carry.c lets it share the body of the others. With
+ * the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
+ * of two programs. */
 #include "passes/kernel/pipeline/rotate.h"
 
 typedef struct Depends {

@@ -1,21 +1,23 @@
-/* mma-pipeline: asynchronous products overlapped with the arithmetic that does not need them.
+/* software-pipelining: overlaps asynchronous products with the arithmetic that does not need them.
  *
- * The loop's operations form a graph; products run on the matrix unit while the warpgroup's arithmetic runs
- * beside it, if the program's order lets both be in flight. Two shapes of body follow from the dependences:
+ * The loop's operations form a graph. Products run on the matrix unit while the warpgroup's arithmetic
+ * runs beside them, if the program's order lets both be in flight. The pass chooses one of three orders
+ * from the dependences.
  *
  * 1. Chain: every product adds to a carried accumulator that nothing else in the body touches (matrix
- *   multiplication). The wait
- *    for step i moves behind the issue of step i+1; slots are given back one step later.
+ * multiplication). The wait for step i moves behind the issue of step i+1, and stages are given back one
+ * step later.
  *
  * 2. Rotation (rotate.c): a late product needs, through arithmetic, the result of an early product of the
- *   same step, and the early one
- *    does not need the late one's (attention: P V after softmax(Q K)). The early part runs one step ahead.
+ * same step, and the early one does not need the late one's (attention: P V after softmax(Q K)). The early
+ * part runs one step ahead.
  *
- * 3. Neither, or several late products, whose operands would not fit registers a step long: within the step
- *   (issue_order.c).
+ * 3. Otherwise, or if there are several late products, whose operands would not fit registers for a step:
+ * the order within the step (issue_order.c).
  *
- * Products that stand directly in the loop over programs have no steps around them: the next program is known
- * when its ticket has been taken, and not before. They keep their order. */
+ * Requires: `wgmma` in warp roles. Keeps: everything. Does not handle: products that are directly in the
+ * loop over programs and have no steps around them. The next program is known only when its ticket has
+ * been taken, so they keep their order. The pass also decides pingpong (choose_turns). */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 static bool is_wait_of(const Instr *w, const Instr *product)

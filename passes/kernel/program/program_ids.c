@@ -1,9 +1,9 @@
-/* program: program ids from the linear id of the CTA.
+/* program-ids: computes program ids from the linear id of the CTA.
  *
- *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 % grid1,
- *                                   ...
+ *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 ..
  *
- * Launches are one-dimensional; first axis fastest. The remap block, if any, is inlined once. */
+ * Launches are one-dimensional, and the first axis is the fastest. The remap block, if there is one, is
+ * inlined once. Requires: nothing. Keeps: everything. */
 #include "passes/kernel/kernel.h"
 
 bool kernel_over_programs(const Instr *loop)

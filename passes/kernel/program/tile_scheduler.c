@@ -1,26 +1,26 @@
-/* schedule: in which order a persistent grid takes its programs.
+/* tile-scheduler: chooses the order in which a persistent grid takes its programs.
  *
- * Two facts are read off the tile IR. Work: on which grid axis does the trip count of a loop with products
- * depend, and does it grow with it (causal attention: later queries see more keys)? Sharing: which grid axes
- * do the loads of that loop not depend on? Programs that differ only in such an axis read the same bytes.
+ * The pass reads two facts off the IR. Work: on which grid axis does the trip count of a loop with
+ * products depend, and does it grow with it (causal attention: later queries see more keys)? Sharing:
+ * which grid axes do the loads of that loop not depend on? Programs that differ only in such an axis read
+ * the same bytes.
  *
- * Heavy first:   with a work axis, programs that share their loop's operands (a stream, e.g. one head's K and
- * V) go by groups whose streams
- *                together fit L2; in a group the heaviest coordinate of all streams comes first.
- *                position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size
- * Grouped rows:  two axes, one operand of the product following each (matrix multiplication): blocks of G
- * coordinates of the first axis, so
- *                that programs running together share rows and columns.
+ * Heavy first: with a work axis, programs that share their loop's operands (a stream, such as one head's K
+ * and V) come in groups whose streams fit L2 together. In a group, the heaviest coordinate of all streams
+ * comes first: position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size.
  *
- * Along stores:  no products, and the windows of the largest store neither begin nor end with a sector of
- * memory (rows not aligned): the grid axis
- *                that moves them along the contiguous axis goes first, so that two programs that write parts
- *                    of one sector run together and the sector leaves L2
- *                whole (H100, transposing 8191 x 8193 f32: 2.47 to 2.68 TB/s).
+ * Grouped rows: with two axes, and one operand of the product following each (matrix multiplication),
+ * programs come in blocks of G coordinates of the first axis, so that programs that run together share
+ * rows and columns.
  *
- * All are bijections of [0, programs) for every grid size: the last group takes the size that is left. A
- * kernel's own remap or raster clause goes before; a schedule's order goes before that, and takes its place.
- */
+ * Along stores: without products, if the windows of the largest store neither begin nor end with a sector
+ * of memory (rows that are not aligned), the grid axis that moves them along the contiguous axis comes
+ * first. Two programs that write parts of one sector then run together, and the sector leaves L2 as a
+ * whole.
+ *
+ * All orders are bijections of [0, programs) for every grid size; the last group takes the size that is
+ * left. A kernel's own remap or raster clause takes precedence over them, and a schedule's order over
+ * both. */
 #include "passes/kernel/schedule/schedule.h"
 
 enum { UNKNOWN = -1 };

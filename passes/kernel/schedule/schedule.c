@@ -1,10 +1,10 @@
-/* schedule.c: see schedule.h. The text: sections, of which those apply whose head names this kernel,
- * specialization and target, or leaves them out:
+/* schedule.c: reads, keeps and prints the decisions of a schedule; see schedule.h. The text has sections.
+ * Those apply whose head names this kernel, specialization and target, or leaves them out:
  *
  *     schedule attention "D=64, CAUSAL=true" for cuda:sm_90a
  *     load K stages 3          # comments, and `;` in place of a line's end
  *
- * What stands before any head applies to every kernel. */
+ * What comes before any head applies to every kernel. */
 #include "passes/kernel/schedule/schedule.h"
 #include "ir/former_names.h"
 #include "ir/text.h"

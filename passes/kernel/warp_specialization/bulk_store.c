@@ -1,16 +1,17 @@
-/* bulk-store: an accumulator's tile goes to memory by TMA.
+/* bulk-store: stores an accumulator's tile by TMA.
  *
  *   store %t, C[i.., j..]      ->      store %t, C[i.., j..] {bulk = 2}
  *
  * Each warp writes its own 16 rows, as many columns as a swizzle spans at a time, to a buffer in shared
- * memory; one lane starts the store of that box and the warp goes on with the next buffer. Instead of lanes
- * exchanging registers until each has 16 bytes, and of a mask an access, which TMA does by itself at the
- * tensor's edge.
+ * memory. One lane starts the store of that box, and the warp continues with the next buffer. Without this
+ * pass, lanes exchange registers until each has 16 bytes, and every access has a mask, which TMA does not
+ * need at the tensor's edge.
  *
- * Requires: roles (the store is the consumers', once a program, and no other operation of the program is on
- * its tensor, so that nobody waits for it but the kernel's end); a layout of accumulators, or of such
- * reshaped, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; what TMA asks of base and
- * strides, by launch fact; and buffers beside the rings: they take what the rings left. */
+ * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
+ * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
+ * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
+ * base and strides that TMA needs, by launch fact; buffers beside the rings, in the space that the rings
+ * leave. Keeps: everything. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
 

@@ -1,23 +1,24 @@
-/* cp_async_producer.c: of warp-roles: rings that threads fill, where TMA cannot.
+/* cp-async-producer: of warp-specialization: rings that TMA cannot fill are filled by warps of their own.
  *
- *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }         producer: for k { ring_put %ra, A }
- *       fillers: for k { ring_fill %rb, B }
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }       producer: for k { ring_put %ra, A }
+ *                                                                  fillers:  for k { ring_fill %rb, B }
  *
- * TMA wants addresses and strides that are multiples of 16 bytes, and puts tiles as they lie. A row of 1023
- * f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand that memory has contiguous
- * along N must be turned over. A role of its own does that: filler warps bring the rows of a window, in
- * aligned vectors of 16 bytes around them, to a stage of shared memory by cp.async (whose size operand leaves
- * zeros behind a row's end, so that nothing outside of the tensor is read), and when they are there take from
- * it what a slot holds side by side: two vectors funnelled into place, or elements of several rows where the
- * slot runs along another axis. In a loop that is done for the window before, while this one's rows are on
- * their way. A warp has lines of its own, so that fillers never meet; each arrives at the slot's full
- * mbarrier behind a fence towards wgmma's proxy.
+ * TMA needs addresses and strides that are multiples of 16 bytes, and does not transpose. A row of 1023
+ * f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand that memory has
+ * contiguous along N must be transposed. Further producer warps (the code calls them fillers) handle
+ * these. They copy the rows of a window, in aligned 16-byte vectors around them, to a staging area in
+ * shared memory with cp.async, whose size operand leaves zeros behind a row's end, so that nothing outside
+ * of the tensor is read. When the rows have arrived, they take from there what a stage holds side by side:
+ * two vectors shifted into place, or elements of several rows where the stage runs along another axis. In
+ * a loop, they do that for the window before, while this one's rows are in flight. A warp has lines of its
+ * own, so that these warps never wait for each other. Each arrives at the stage's full mbarrier; the
+ * consumers execute the fence for wgmma's proxy.
  *
- * The detour by shared memory takes no registers while rows are on their way: by registers 64 values of 16
- * bytes a warp would have to be, which consumers need.
+ * The staging area keeps rows in flight out of registers; in registers they would take 64 values of 16
+ * bytes a warp, which consumers need.
  *
- * Requires: a tensor that is only read, aligned to 16 bytes at its base, one axis of stride 1 of which the
- * tile has a part without steps, elements of 1, 2 or 4 bytes, pad zero. */
+ * Requires: a tensor that is only read and aligned to 16 bytes at its base; one axis of stride 1, of which
+ * the tile has a part without steps; elements of 1, 2 or 4 bytes; a pad of zero. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include "ir/range.h"
 

@@ -1,25 +1,23 @@
-/* epilogue_loads.c: of warp-roles: a tile that meets the accumulators behind the loop comes by TMA through
- * slots that the operands' ring lends it.
+/* epilogue-loads: of warp-specialization: a tile that meets the accumulators behind the loop is loaded by
+ * TMA through free stages of the operands' ring.
  *
- *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }             producer: for k { ring_put %ra, A;
- *       ring_put %rb, B }
- *   %r = load R[i, j]; store C, (add %acc, %r)                  ->                 ring_put %rb, R {count =
- *       2}
- *                                                                        consumers: %r = ring_read %rb
- *                                                                            {count = 2}; store C, (add
- *                                                                            %acc, %r)
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }
+ *   %r = load R[i, j]; store C, (add %acc, %r)
  *
- * When the last steps' operands are on their way the producer has nothing to do but wait for the next
- * program, and the slots that become free meanwhile are those of a ring that the next program needs last.
- * Rows arrive under the last products, without an instruction of a consumer, and ldmatrix hands them out as
- * the accumulators lie. H100, product of 4096 with a residual: 732 TFLOPS with loads to registers behind the
- * loop, which go to fragments through buffers in shared memory; 735 by TMA through those buffers; 741 so (the
- * product alone 769).
+ * becomes
  *
- * Requires: one product, in a loop of the block in which the load stands behind it (both roles keep the
- * program's order of slots); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
- * reaches and that only element-wise operations use; parts side by side that fit a slot each. The tile lies
- * in `count` slots, taken one after the other. */
+ *   producer:   for k { ring_put %ra, A; ring_put %rb, B }     ring_put %rb, R {count = 2}
+ *   consumers:  for k { .. }     %r = ring_read %rb {count = 2}; store C, (add %acc, %r)
+ *
+ * When the last steps' operands are in flight, the producer only waits for the next program, and the
+ * stages that become free meanwhile belong to a ring that the next program needs last. Rows arrive during
+ * the last products, without an instruction of a consumer, and ldmatrix reads them in the layout of the
+ * accumulators. bench/NOTES.md, "Behind the decisions", has measurements.
+ *
+ * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
+ * program's order of stages); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA
+ * can load and that only element-wise operations use; parts side by side that fit a stage each. The tile
+ * takes `count` stages, one after the other. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 const LayoutShared *kernel_slot_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)

@@ -1,27 +1,27 @@
-/* halo: of warp-roles: loads of one step whose windows overlap become one load of all of them; each product
- * takes its rows from there.
+/* merge-loads: of warp-specialization: loads of one step whose windows overlap become one load, and each
+ * product takes its rows from there.
  *
- *   %x0 = load X[b, y,     x, c] [1, 4, 56, 64]              %u = load X[b, y, x, c] [1, 6, 56, 64]
- *   %x1 = load X[b, y + 1, x, c] [1, 4, 56, 64]      ->      %x0 = slice %u {start = 0}
- *   %x2 = load X[b, y + 2, x, c] [1, 4, 56, 64]              %x1 = slice %u {start = 56}, %x2 = slice %u
- *       {start = 112}
+ *   %x0 = load X[b, y,     x, c] [1, 4, 56, 64]        %u = load X[b, y, x, c] [1, 6, 56, 64]
+ *   %x1 = load X[b, y + 1, x, c] [1, 4, 56, 64]   ->   %x0 = slice %u {start = 0}
+ *   %x2 = load X[b, y + 2, x, c] [1, 4, 56, 64]        %x1 = slice %u {start = 56}
+ *                                                      %x2 = slice %u {start = 112}
  *
- * The windows are equal but for constants along the outermost axis that they extend along, so that the rows
- * of each, as a matrix, follow each other in the common one too: a slice is a distance in rows, and the
- * swizzle, which goes by bits of the address, is the same wherever a product begins. The taps of a filter
- * read a tile once a filter's row so, not once a tap.
+ * The windows are equal but for constants along the outermost axis that they extend along. The rows of
+ * each, as a matrix, therefore follow each other in the common one too. A slice is a distance in rows, and
+ * the swizzle, which depends on bits of the address, is the same wherever a product begins. The taps of a
+ * filter then read a tile once for a row of the filter, not once for each tap.
  *
- * Windows that filler warps turn over may overlap along the contiguous axis too (the taps of a row). No row
- * of a slot begins in the middle of another's element, so that what is a distance there would mix two image
- * rows at their borders: the slot holds the window once for each distance, of rows that are fetched once
+ * Windows that cp.async producers transpose may overlap along the contiguous axis too (the taps of a row).
+ * A distance there is not a distance in the stage, because it would mix two image rows at their borders.
+ * The stage therefore holds the window once for each distance, of rows that are fetched once
  * (cp_async_producer.c). Distances of rows are addresses, those of columns copies:
  *
- *   %u = load X[c, y, x - 1] [32, 6, 58] {shifts = [0, 1, 2]}, a matrix [32, 3 * 6 * 56];  tap (r, s) =
- *       slice %u {start = s * 336 + r * 56}
+ *   %u = load X[c, y, x - 1] [32, 6, 58] {shifts = [0, 1, 2]}, a matrix [32, 3 * 6 * 56]
+ *   tap (r, s) = slice %u {start = s * 336 + r * 56}
  *
- * Requires: products that read the tiles along K as it lies in memory, or as fillers turn it over on the way
- * (cp_async_producer.c); loads of one block from a tensor that nothing writes meanwhile, fewer rows together
- * than one by one. Undone where its slots leave no room for a second step's. */
+ * Requires: products that read the tiles along K as they are in memory, or as cp.async producers transpose
+ * them; loads of one block from a tensor that nothing writes meanwhile; fewer rows together than one by
+ * one. The pass is undone where its stages leave no room for a second step's. Keeps: everything. */
 #include "passes/affine.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 

@@ -1,4 +1,4 @@
-/* operands.c: of warp-roles: what TMA can load and wgmma multiply. */
+/* operands.c: of warp-specialization: decides what TMA can load and what wgmma can multiply. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 

@@ -1,5 +1,5 @@
-/* producer.c: of warp-roles: the producer is the kernel with nothing left in it but its loads, as puts into
- * rings, and what they need. */
+/* producer.c: of warp-specialization: makes the producer, which is the kernel with everything removed but
+ * its loads, as puts into rings, and what they need. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 enum { MOST_POSITIONS = 32 }; /* as operands.c allows */

@@ -1,4 +1,5 @@
-/* rings.c: of warp-roles: which loads share a ring, how its slots lie, and how many there are. */
+/* rings.c: of warp-specialization: decides which loads share a ring, the layout of its stages, and their
+ * number. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 /* Do products read it where TMA puts it? A left operand of 32 bits that is contiguous in M goes by registers.

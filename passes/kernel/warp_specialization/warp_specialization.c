@@ -1,8 +1,10 @@
-/* warp-roles: matrix kernels on sm_90a: a producer warpgroup fills rings by TMA, consumer warpgroups multiply
- * with wgmma.
+/* warp-specialization: divides a matrix kernel on sm_90a into a producer, which fills rings by TMA, and
+ * consumer warpgroups, which multiply with wgmma.
  *
  *   for j { %k = load K[..]; %s = mma_sync %q, %k, %0; ... }
+ *
  * becomes
+ *
  *   %rk = ring ...
  *   roles {
  *     for j { ring_put %rk, K[..] }                                       one thread
@@ -10,19 +12,22 @@
  *     for j { %kv = ring_get %rk; %s = wgmma %q, %kv, %0; wgmma_wait; ring_release %rk; ... }
  *   }
  *
- * Requires: every product has a shape that wgmma takes (M in multiples of 64 or fewer than 16 rows, which are
- * padded to 64, N of 8 up to 256, K of the instruction's, or all of a contiguous axis of both operands: a
- * slot's rows are whole panels of its swizzle, and TMA fills what lies beyond the axis with zeros), its B
- * operand, and its A operand unless computed in registers, come from loads that TMA can do (unit stride
- * inside, base and other strides multiples of 16 bytes by launch fact, pad zero, step 1; the window's other
- * axes may be merged by a reshape), and neither their offsets nor the control flow around them depends on a
- * product. Other loads of the loop whose latency hint asks for it go through rings as well, where memory
- * lasts, and are read into registers from there. Else nothing is changed and a performance note says what was
- * missing. The producer is the kernel with all but its loads and what they depend on removed; both roles keep
- * the program's order of loads, so that a ring needs no names for its slots.
+ * Requires, of every product: a shape that wgmma takes (M in multiples of 64, or fewer than 16 rows, which
+ * are padded to 64; N of 8 to 256; K of the instruction's, or all of a contiguous axis of both operands: a
+ * stage's rows are whole panels of its swizzle, and TMA fills what lies beyond the axis with zeros). Its B
+ * operand, and its A operand unless that is computed in registers, come from loads that TMA can do (unit
+ * stride inside; base and other strides multiples of 16 bytes, by launch fact; pad zero; step 1; a reshape
+ * may merge the window's other axes). Neither the loads' offsets nor the control flow around them depends
+ * on a product. Otherwise nothing changes, and a performance note says what was missing.
  *
- * operands.c has what is required, rings.c the slots, merge_loads.c one load for several that overlap,
- * epilogue_loads.c loads behind the loop that take slots of its rings, producer.c the producer. */
+ * Other loads of the loop whose latency hint asks for it go through rings as well, where memory suffices,
+ * and are read into registers from there. The producer is the kernel with all but its loads and what they
+ * depend on removed. Both roles keep the program's order of loads, so that a ring needs no names for its
+ * stages. Keeps: everything.
+ *
+ * operands.c has the requirements, rings.c the stages, merge_loads.c one load for several that overlap,
+ * epilogue_loads.c loads behind the loop that take stages of its rings, cp_async_producer.c rings that TMA
+ * cannot fill, and producer.c the producer. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
