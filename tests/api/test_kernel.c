@@ -2,8 +2,6 @@
  * remaps, specialization on extents. Runs on the fake CUDA device. */
 #define _GNU_SOURCE
 #include "api.h"
-#include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -468,94 +466,6 @@ static void test_large_remap(void)
     tile_context_destroy(ctx);
 }
 
-/* --- compiling aside --------------------------------------------------------------------------------- */
-
-static void test_async(void)
-{
-    tile_kernel *k;
-    tile_compile *h;
-    static float x[64], y[64], z[64];
-    open_context(NULL, NULL);
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
-    {
-        int64_t n = 64; /* gone when the thread runs */
-        tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
-            { z, &n, NULL, -1, TILE_NONE } };
-        tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
-        OK(ctx, tile_kernel_compile_async(k, a, 3, &h));
-        n = -5;
-        a[0] = tile_arg_int(1);
-    }
-    tile_kernel_destroy(k); /* the handle keeps it */
-    tile_status st = tile_compile_poll(h);
-    CU_ASSERT(st == TILE_PENDING || st == TILE_OK);
-    OK(ctx, tile_compile_wait(h));
-    OK(ctx, tile_compile_wait(h));
-    OK(ctx, tile_compile_poll(h));
-    CU_ASSERT_EQUAL(fake->compiles, 1);
-    CU_ASSERT_EQUAL(fake->launches, 0);
-    tile_compile_destroy(h);
-    tile_context_destroy(ctx);
-    CU_ASSERT_EQUAL(fake->live_modules, 0);
-}
-
-/* While one variant compiles in its thread, launches of others, by any thread, go on; a launch of that one
- * waits for it, and it is compiled once. */
-static atomic_int gate_reached, gate_open;
-
-static void gate(void)
-{
-    atomic_store(&gate_reached, 1);
-    while (!atomic_load(&gate_open)) sched_yield();
-}
-
-static void *launch_same(void *p)
-{
-    tile_arg *a = p;
-    return (void *)(intptr_t)tile_launch((tile_kernel *)(uintptr_t)a[3].value.i, a, 3, NULL);
-}
-
-static void test_async_beside(void)
-{
-    tile_kernel *k;
-    tile_compile *h;
-    pthread_t thread;
-    void *result;
-    static _Alignas(256) float x[64], y[64], z[64];
-    int64_t n = 64;
-    tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
-        { z, &n, NULL, -1, TILE_NONE } };
-    tile_arg a[4] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
-    open_context(NULL, NULL);
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
-    OK(ctx, tile_launch(k, a, 3, NULL)); /* multiples of 16 are there */
-    int64_t odd = 63;
-    tile_tensor u[3] = { { x, &odd, NULL, -1, TILE_NONE }, { y, &odd, NULL, -1, TILE_NONE },
-        { z, &odd, NULL, -1, TILE_NONE } };
-    tile_arg b[4] = { tile_arg_tensor(&u[0]), tile_arg_tensor(&u[1]), tile_arg_tensor(&u[2]),
-        tile_arg_int((int64_t)(uintptr_t)k) };
-    atomic_store(&gate_reached, 0);
-    atomic_store(&gate_open, 0);
-    fake->on_compile = gate;
-    OK(ctx, tile_kernel_compile_async(k, b, 3, &h));
-    while (!atomic_load(&gate_reached)) sched_yield();
-    CU_ASSERT_EQUAL(tile_compile_poll(h), TILE_PENDING);
-    pthread_create(&thread, NULL, launch_same, b);
-    for (int i = 0; i < 5; i++) OK(ctx, tile_launch(k, a, 3, NULL));
-    CU_ASSERT_EQUAL(fake->launches, 6); /* the thread's waits */
-    CU_ASSERT_EQUAL(tile_compile_poll(h), TILE_PENDING);
-    atomic_store(&gate_open, 1);
-    pthread_join(thread, &result);
-    CU_ASSERT_PTR_NULL(result);
-    OK(ctx, tile_compile_wait(h));
-    CU_ASSERT_EQUAL(fake->launches, 7);
-    CU_ASSERT_EQUAL(fake->compiles, 2);
-    tile_compile_destroy(h);
-    tile_kernel_destroy(k);
-    tile_context_destroy(ctx);
-    CU_ASSERT_EQUAL(fake->live_modules, 0);
-}
-
 int main(int argc, char **argv)
 {
     strcpy(dir, "/tmp/tile-api-XXXXXX");
@@ -564,7 +474,7 @@ int main(int argc, char **argv)
         { "imports", test_imports }, { "bindings", test_bindings }, { "extents", test_extents },
         { "derived", test_derived }, { "bad_specialization", test_bad_specialization },
         { "debug", test_debug }, { "tune", test_tune }, { "remap", test_remap },
-        { "large_remap", test_large_remap }, { "async", test_async }, { "async_beside", test_async_beside } };
+        { "large_remap", test_large_remap } };
     int r = unit_run("kernel", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
     char command[100];
     snprintf(command, sizeof command, "rm -rf %s", dir);

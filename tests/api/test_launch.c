@@ -2,11 +2,6 @@
  * words. */
 #include "api.h"
 
-/* Where NVRTC is found it keeps memory of its own after it is closed; what libtile keeps is watched by the
- * other tests. */
-__attribute__((visibility("default"))) const char *__lsan_default_options(void);
-const char *__lsan_default_options(void) { return "detect_leaks=0"; }
-
 static FakeState *fake;
 static tile_context *ctx;
 static tile_kernel *add;
@@ -455,110 +450,6 @@ static void test_newer_device(void)
     CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
 }
 
-static const char gemm[] =
-    "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128)) {\n"
-    "    let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n    for k in 0 .. cdiv(K, 64) {\n"
-    "        acc = mma(load(A[i*128 +: 128, k*64 +: 64], latency = 3), load(B[k*64 +: 64, j*128 +: 128], "
-    "latency = 3), acc);\n    }\n"
-    "    store(C[i*128 +: 128, j*128 +: 128], f16(acc));\n}\n";
-
-/* A product on sm_90a goes through tensor maps, encoded at each launch from the tensors; an address that TMA
- * cannot take selects other code. */
-static void test_tensor_maps(void)
-{
-    static _Alignas(256) uint16_t a[512 * 264], b[256 * 512], c[512 * 512];
-    tile_kernel *k;
-    open_add();
-    OK(ctx, kernel_of(ctx, gemm, "gemm", NULL, 0, &k));
-    int64_t sa[2] = { 512, 256 }, padded[2] = { 264, 1 }, sb[2] = { 256, 512 }, sc[2] = { 512, 512 };
-    tile_tensor t[3] = { { a, sa, padded, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 },
-        { c, sc, NULL, 2, TILE_F16 } };
-    tile_arg args[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
-    OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT(fake->tensor_maps >= 2);
-    int maps = fake->tensor_maps;
-    OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT_EQUAL(fake->tensor_maps, maps); /* the same tensors: the maps are kept */
-    t[0].data = a + 8;
-    OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT_EQUAL(fake->tensor_maps, maps + 1); /* one has moved */
-    t[0].data = a + 16;
-    strcpy(fake->fail_name, "cuTensorMapEncodeTiled");
-    fake->fail_after = 0;
-    fake->fail_code = 1;
-    CHECK_STATUS(ctx, tile_launch(k, args, 3, NULL), TILE_ERROR_DRIVER);
-    CHECK_TEXT(error_of(ctx), "encoding a tensor map");
-    fake->fail_name[0] = 0;
-    t[0].data = a + 1; /* 2 bytes past: plain loads for A, no map of it */
-    maps = fake->tensor_maps;
-    OK(ctx, tile_launch(k, args, 3, NULL));
-    CU_ASSERT(fake->tensor_maps - maps <= 1);
-    CU_ASSERT_EQUAL(fake->launches, 4);
-    tile_kernel_destroy(k);
-    close_add();
-}
-
-/* Programs that load together: as many CTAs as without (the device has four multiprocessors), in whole
- * clusters, and at least one cluster. */
-static void test_clusters(void)
-{
-    static const struct {
-        int cluster;
-        int64_t m, n;
-        unsigned ctas;
-    } rows[] = {
-        { 1, 128, 128, 1 },
-        { 2, 128, 128, 2 },
-        { 2, 384, 128, 4 },
-        { 1, 512, 512, 4 },
-        { 2, 512, 512, 4 },
-        { 4, 512, 512, 4 },
-        { 8, 512, 512, 8 },
-    };
-    static _Alignas(256) uint16_t a[512 * 256], b[256 * 512], c[512 * 512];
-    open_add();
-    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        tile_kernel *k;
-        OK(ctx, kernel_of(ctx, gemm, "gemm",
-                    (tile_binding[]){ { "cluster", TILE_BIND_INT, { .i = rows[r].cluster } } }, 1, &k));
-        int64_t sa[2] = { rows[r].m, 256 }, sb[2] = { 256, rows[r].n }, sc[2] = { rows[r].m, rows[r].n };
-        tile_tensor t[3] = { { a, sa, NULL, 2, TILE_F16 }, { b, sb, NULL, 2, TILE_F16 },
-            { c, sc, NULL, 2, TILE_F16 } };
-        OK(ctx, tile_launch(k,
-                    (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3,
-                    NULL));
-        CU_ASSERT_EQUAL(fake->last.grid[0], rows[r].ctas);
-        if (fake->last.grid[0] != rows[r].ctas)
-            printf(" [cluster %d, %lld x %lld: %u CTAs] ", rows[r].cluster, (long long)rows[r].m,
-                (long long)rows[r].n, fake->last.grid[0]);
-        tile_kernel_destroy(k);
-    }
-    close_add();
-}
-
-/* The machine's own NVRTC, where it has one, on what the backend emits. */
-static void test_real_nvrtc(void)
-{
-    static const char *const targets[] = { "cuda:sm_80", "cuda:sm_90a" };
-    for (int i = 0; i < 2; i++) {
-        fake = fake_open(FAKE_CUDA);
-        tile_context_desc d = fake_desc(targets[i], FAKE_CUDA);
-        d.compiler_library = NULL;
-        OK(ctx, tile_context_create(&d, &ctx));
-        OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
-        tile_status st = launch_add(3000, NULL, buffer[0], buffer[1], buffer[2], NULL);
-        if (st == TILE_ERROR_COMPILE && strstr(error_of(ctx), "no NVRTC on this machine"))
-            fprintf(stderr, "SKIP: %s ", error_of(ctx));
-        else {
-            if (st) fprintf(stderr, "%s\n", error_of(ctx));
-            CU_ASSERT_EQUAL(st, TILE_OK);
-            CU_ASSERT_EQUAL(fake->launches, 1);
-            CU_ASSERT_EQUAL(fake->compiles, 0);
-        }
-        close_add();
-    }
-}
-
 /* A warm launch allocates nothing, neither from the allocator nor with malloc, and compiles nothing. */
 static void test_warm(void)
 {
@@ -583,6 +474,4 @@ UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_
     { "empty", test_empty }, { "no_elements", test_no_elements }, { "refused", test_refused },
     { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
     { "driver_failures", test_driver_failures }, { "fault", test_fault },
-    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device },
-    { "tensor_maps", test_tensor_maps }, { "clusters", test_clusters }, { "real_nvrtc", test_real_nvrtc },
-    { "warm", test_warm })
+    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device }, { "warm", test_warm })

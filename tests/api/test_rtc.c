@@ -177,5 +177,43 @@ static void test_hiprtc_emission(void)
 #endif
 }
 
+/* NVRTC, where the machine has one, on what the backend emits: it compiles, and the fake driver gets the
+ * launch. */
+static void test_nvrtc_emission(void)
+{
+    static const char *const targets[] = { "cuda:sm_80", "cuda:sm_90a" };
+    static _Alignas(256) float buffer[3][4096];
+    int64_t n = 3000;
+    tile_tensor t[3];
+    tile_arg a[3];
+    for (int i = 0; i < 3; i++) {
+        t[i] = (tile_tensor){ buffer[i], &n, NULL, 1, TILE_F32 };
+        a[i] = tile_arg_tensor(&t[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        tile_context *ctx;
+        tile_kernel *add;
+        fake = fake_open(FAKE_CUDA);
+        tile_context_desc d = fake_desc(targets[i], FAKE_CUDA);
+        d.compiler_library = NULL;
+        CU_ASSERT_EQUAL_FATAL(tile_context_create(&d, &ctx), TILE_OK);
+        OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
+        tile_status st = tile_launch(add, a, 3, NULL);
+        if (st == TILE_ERROR_COMPILE && strstr(error_of(ctx), "no NVRTC on this machine"))
+            fprintf(stderr, "SKIP: %s ", error_of(ctx));
+        else {
+            if (st) fprintf(stderr, "%s\n", error_of(ctx));
+            CU_ASSERT_EQUAL(st, TILE_OK);
+            CU_ASSERT_EQUAL(fake->launches, 1);
+            CU_ASSERT_EQUAL(fake->compiles, 0);
+        }
+        tile_kernel_destroy(add);
+        tile_context_destroy(ctx);
+        CU_ASSERT_EQUAL(fake->live_modules, 0);
+        CU_ASSERT_EQUAL(fake->live_memory, 0);
+    }
+}
+
 UNIT_MAIN("rtc", { "crash", test_crash }, { "log", test_log }, { "nvrtc", test_nvrtc },
-    { "hiprtc", test_hiprtc }, { "hiprtc_emission", test_hiprtc_emission })
+    { "nvrtc_emission", test_nvrtc_emission }, { "hiprtc", test_hiprtc },
+    { "hiprtc_emission", test_hiprtc_emission })

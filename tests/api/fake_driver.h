@@ -1,0 +1,30 @@
+/* fake_driver.h: what the files of the fake libraries share (fake_gpu.h): their state, how an exported
+ * function begins, and its name in CUDA or HIP. */
+#pragma once
+#include "fake_gpu.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+#ifdef FAKE_HIP
+#define N(cuda, hip) hip
+#else
+#define N(cuda, hip) cuda
+#endif
+
+extern FakeState fake;
+extern pthread_mutex_t fake_lock; /* of the fields that calls write down */
+
+/* 0, or the code that the test wants this call to give. */
+int fake_enter(const char *name);
+#define ENTER() \
+    do { \
+        int r_ = fake_enter(__func__); \
+        if (r_) return r_; \
+    } while (0)
+
+/* Returns `p`. An object that a library leaves on a lost device (a failure that the test asked for) is no
+ * leak of the host, so the leak checker ignores it. */
+void *fake_on_device(void *p);

@@ -1,0 +1,196 @@
+/* fake_memory.c: memory, copies, tensor maps, streams and events of the fake driver (fake_gpu.h). */
+#include "fake_driver.h"
+
+static int give(void **p, size_t n, size_t align)
+{
+    if (posix_memalign(p, align, n + 16)) return 2;
+    fake_on_device(*p);
+    pthread_mutex_lock(&fake_lock);
+    fake.live_memory++;
+    fake.allocs++;
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
+}
+
+static int take(void *p)
+{
+    free(p);
+    pthread_mutex_lock(&fake_lock);
+    fake.live_memory--;
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
+}
+
+EXPORT int N(cuMemAlloc_v2, hipMalloc)(void **p, size_t n)
+{
+    ENTER();
+    return give(p, n, 256);
+}
+EXPORT int N(cuMemFree_v2, hipFree)(void *p)
+{
+    ENTER();
+    return take(p);
+}
+EXPORT int N(cuMemHostAlloc, hipHostMalloc)(void **p, size_t n, unsigned f)
+{
+    ENTER();
+    return give(p, n, 4096);
+}
+EXPORT int N(cuMemFreeHost, hipHostFree)(void *p)
+{
+    ENTER();
+    return take(p);
+}
+EXPORT int N(cuMemsetD8Async, hipMemsetD8Async)(void *p, unsigned char v, size_t n, void *s)
+{
+    ENTER();
+    memset(p, v, n);
+    return 0;
+}
+
+static void copy_rows(char *dst, size_t dp, const char *src, size_t sp, size_t w, size_t h)
+{
+    for (size_t r = 0; r < h; r++) memcpy(dst + r * dp, src + r * sp, w);
+}
+
+#ifdef FAKE_HIP
+EXPORT int hipMemcpyAsync(void *d, const void *s, size_t n, int kind, void *st)
+{
+    ENTER();
+    if (kind != 4) return 1;
+    memcpy(d, s, n);
+    return 0;
+}
+EXPORT int hipMemcpy2DAsync(
+    void *d, size_t dp, const void *s, size_t sp, size_t w, size_t h, int kind, void *st)
+{
+    ENTER();
+    copy_rows(d, dp, s, sp, w, h);
+    return kind != 4;
+}
+EXPORT const char *hipGetErrorName(int e)
+{ return e == 719 ? "hipErrorLaunchFailure" : e == 2 ? "hipErrorOutOfMemory" : "hipErrorFake"; }
+EXPORT const char *hipGetErrorString(int e) { return "words of the driver"; }
+#else
+typedef struct Copy2D {
+    size_t sx, sy;
+    int st;
+    const void *sh;
+    void *sd, *sa;
+    size_t sp;
+    size_t dx, dy;
+    int dt;
+    void *dh;
+    void *dd, *da;
+    size_t dp, w, h;
+} Copy2D;
+EXPORT int cuMemcpyAsync(void *d, const void *s, size_t n, void *st)
+{
+    ENTER();
+    memcpy(d, s, n);
+    return 0;
+}
+EXPORT int cuMemcpy2DAsync_v2(const Copy2D *c, void *st)
+{
+    ENTER();
+    if (c->st != 4 || c->dt != 4) return 1;
+    copy_rows(c->dd, c->dp, c->sd, c->sp, c->w, c->h);
+    return 0;
+}
+EXPORT int cuGetErrorName(int e, const char **s)
+{
+    *s = e == 700   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+         : e == 2   ? "CUDA_ERROR_OUT_OF_MEMORY"
+         : e == 200 ? "CUDA_ERROR_INVALID_IMAGE"
+         : e == 400 ? "CUDA_ERROR_INVALID_HANDLE"
+                    : "CUDA_ERROR_FAKE";
+    return 0;
+}
+EXPORT int cuGetErrorString(int e, const char **s)
+{
+    *s = "words of the driver";
+    return 0;
+}
+#ifndef FAKE_OLD
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims,
+    const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
+    int promotion, int fill)
+{
+    ENTER();
+    if ((uintptr_t)map % 64 || (uintptr_t)base % 16) return 1;
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        if (strides[i] % 16) return 1;
+    uint64_t words[16] = { (uint64_t)type, rank, (uint64_t)(uintptr_t)base, (uint64_t)swizzle };
+    for (uint32_t i = 0; i < rank; i++) {
+        words[4 + i] = dims[i];
+        if (i + 1 < rank) words[9 + i] = strides[i];
+    }
+    memcpy(map, words, 128);
+    memcpy(fake.last_map, words, 128);
+    fake.tensor_maps++;
+    return 0;
+}
+#endif
+#endif
+
+EXPORT int N(cuStreamCreate, hipStreamCreateWithFlags)(void **s, unsigned f)
+{
+    ENTER();
+    *s = fake_on_device(calloc(1, 16));
+    return 0;
+}
+EXPORT int N(cuStreamDestroy_v2, hipStreamDestroy)(void *s)
+{
+    ENTER();
+    free(s);
+    return 0;
+}
+EXPORT int N(cuStreamSynchronize, hipStreamSynchronize)(void *s)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuStreamWaitEvent, hipStreamWaitEvent)(void *s, void *e, unsigned f)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuStreamIsCapturing, hipStreamIsCapturing)(void *s, int *v)
+{
+    ENTER();
+    *v = fake.capturing;
+    return 0;
+}
+EXPORT int N(cuEventCreate, hipEventCreateWithFlags)(void **s, unsigned f)
+{
+    ENTER();
+    *s = fake_on_device(calloc(1, 16));
+    return 0;
+}
+EXPORT int N(cuEventDestroy_v2, hipEventDestroy)(void *s)
+{
+    ENTER();
+    free(s);
+    return 0;
+}
+EXPORT int N(cuEventRecord, hipEventRecord)(void *e, void *s)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventQuery, hipEventQuery)(void *e)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventSynchronize, hipEventSynchronize)(void *e)
+{
+    ENTER();
+    return 0;
+}
+EXPORT int N(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *a, void *b)
+{
+    ENTER();
+    *ms = 1.5f;
+    return 0;
+}
