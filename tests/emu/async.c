@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- cp.async: groups of a thread -------------------------------------------------------------------- */
-
 /* --- a thread's copies, by groups -------------------------------------------------------------------- */
 
 static void issue(Copies *l, const Copy *c)
@@ -80,89 +78,6 @@ void emu_copy_commit(void) { emu.fiber->loads.group++; }
 static void written(const Copy *c)
 { emu_mark_write(c->at, c->bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]); }
 void emu_copy_wait(uint32_t left) { complete(&emu.fiber->loads, left, land, written); }
-
-/* --- mbarriers --------------------------------------------------------------------------------------- */
-
-static Mbar *mbar(uint32_t a, Access how)
-{
-    Cta *c = emu.cta;
-    if (a % 8) emu_fail("an mbarrier at %u, not aligned to 8", a);
-    emu_at(a, 8);
-    if (!c->mbar_at[a / 8]) emu_fail("no mbarrier was initialised at %u", a);
-    emu_check_read(a, 8, how);
-    return &c->mbars[c->mbar_at[a / 8] - 1];
-}
-
-void emu_mbar_init(uint32_t a, uint32_t count)
-{
-    a = emu_own(a);
-    Cta *c = emu.cta;
-    if (a % 8) emu_fail("an mbarrier at %u, not aligned to 8", a);
-    emu_check_write(a, 8, NULL, GENERIC);
-    if (c->mbar_at[a / 8]) emu_fail("the mbarrier at %u is initialised twice", a);
-    if (c->n_mbars == EMU_MBARS) emu_fail("more mbarriers than the emulator keeps");
-    if (!count || count >= 1u << 20) emu_fail("an mbarrier for %u arrivals", count);
-    int k = c->n_mbars++;
-    c->mbars[k] = (Mbar){
-        .address = a, .count = count, .left = count, .agent = EMU_WARPS + k, .warp = emu.warp->index
-    };
-    c->mbar_at[a / 8] = (uint8_t)(k + 1);
-    emu_mark_write(a, 8, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
-}
-
-/* fence.mbarrier_init.release.cluster, and the proxy fence beside it */
-void emu_mbar_fence(void)
-{
-    emu.warp->mbars_fenced = true;
-    for (int k = 0; k < emu.cta->n_mbars; k++)
-        if (emu.cta->mbars[k].warp == emu.warp->index) emu.cta->mbars[k].fenced = true;
-    emu_proxy_fence();
-}
-
-static void mbar_turn(Mbar *b)
-{
-    if (b->left || b->bytes) return;
-    for (int k = 0; b->far && k < EMU_CLUSTER; k++) {
-        clock_join(&b->far->out[k], &b->far->in[k]);
-        memset(&b->far->in[k], 0, sizeof b->far->in[k]);
-    }
-    b->phase++;
-    b->left = b->count;
-    clock_join(&b->out, &b->in);
-    memset(&b->in, 0, sizeof b->in);
-}
-
-/* mbarrier.arrive, with bytes: .expect_tx */
-void emu_mbar_arrive(uint32_t a, uint32_t bytes)
-{
-    a = emu_own(a);
-    Mbar *b = mbar(a, GENERIC);
-    if (!b->left) emu_fail("more arrivals at the mbarrier at %u than the %u of its phase", a, b->count);
-    b->bytes += bytes;
-    if (b->bytes >= 1 << 20)
-        emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
-    b->left--;
-    emu_release_lane(&b->in);
-    mbar_turn(b);
-}
-
-/* mbarrier.try_wait.parity: the phase of this parity is complete. */
-void emu_mbar_wait(uint32_t a, uint32_t parity)
-{
-    a = emu_own(a);
-    Mbar *b = mbar(a, GENERIC);
-    if (parity > 1) emu_fail("the parity of a phase is 0 or 1, not %u", parity);
-    emu_wait(WAIT_PHASE, "mbar_wait", NULL, b, parity);
-    emu_acquire(&b->out);
-}
-
-/* .acquire.cluster: what arrivals from other CTAs of the cluster brought, too. */
-void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
-{
-    Mbar *b = mbar(emu_own(a), GENERIC);
-    emu_mbar_wait(a, parity);
-    for (int k = 0; b->far && k < EMU_CLUSTER; k++) clock_join(&emu.cta->peers[k], &b->far->out[k]);
-}
 
 /* --- TMA --------------------------------------------------------------------------------------------- */
 
@@ -250,7 +165,7 @@ static void arrival_lands(Cta *c, Tma *t)
         return;
     }
     b->left--;
-    mbar_turn(b);
+    emu_mbar_turn(b);
 }
 
 /* The bytes are there, counted, and known to who waits for the phase. */
@@ -278,7 +193,7 @@ static void tma_land(Cta *c, int k)
     c->tmas[k] = c->tmas[--c->n_tmas];
     if (t.bar->in.at[t.bar->agent] < t.epoch) t.bar->in.at[t.bar->agent] = t.epoch;
     t.bar->bytes -= t.bytes;
-    mbar_turn(t.bar);
+    emu_mbar_turn(t.bar);
 }
 
 static void start(Cta *c, Tma *t);
@@ -328,7 +243,7 @@ void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const in
     to = emu_own(to);
     bar = emu_own(bar);
     Tma t = tma_made(to, map, rank, at);
-    t.bar = mbar(bar, BY_TMA);
+    t.bar = emu_mbar(bar, BY_TMA);
     emu_check_write(to, t.bytes, NULL, BY_TMA);
     tma_start(emu.cta, &t);
 }
@@ -356,7 +271,7 @@ void emu_tma_multicast(uint32_t to, const void *map, uint32_t bar, int ctas, int
         Cta *c = emu_peer(k);
         t.bar = far_mbar(c, k, bar);
         if (c == emu.cta) {
-            mbar(bar, BY_TMA);
+            emu_mbar(bar, BY_TMA);
             emu_check_write(to, t.bytes, NULL, BY_TMA);
         } else emu_check_tile(c, &emu.cta->peers[k], to, t.bytes);
         tma_start(c, &t);

@@ -248,6 +248,13 @@ void emu_global_touch(void); /* by the asynchronous proxy too */
 void emu_global_forget(Cta *);
 void emu_global_close(void);
 
+/* sync.c */
+int emu_cluster_size(void); /* CTAs of a cluster; 1 without clusters */
+
+/* mbarrier.c: the mbarrier at an address, which the running thread reads; a failure where there is none */
+Mbar *emu_mbar(uint32_t address, Access);
+void emu_mbar_turn(Mbar *); /* starts the next phase where all arrivals and bytes of this one have come */
+
 /* async.c, product.c: at CTA's start and end, and between steps */
 void emu_async_reset(Cta *);
 const char *emu_async_end(Cta *); /* what is still in flight, or NULL */

@@ -9,22 +9,13 @@
  *     --quick                                      kernels are compiled by TinyCC (quick.h)
  *
  * Exit status 0, 1 after a failure, 77 where there is no host compiler. */
-#include "tests/emu/emu.h"
-#include "tests/emu/exec_emu.h"
-#include <fnmatch.h>
+#include "tests/emu/hopper.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Row {
-    const char *recipe, *sizes, *consts, *views;
-    bool faults, portable, early;
-} Row;
-
 #define SMALL "M=200 N=136 K=328"
 #define HEADS "B=1 H=4 HK=2 "
-/* faults: long and short loops, between '|', at which every ring goes round and every CTA takes several
- * programs. portable: sm_80's kernels. early: such as may start before the grids before them have ended */
 static const Row rows[] = {
     { "gemm", SMALL, "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=136 N=264 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2", "A:t", .faults = true },
@@ -182,20 +173,11 @@ static const Row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* Orders and moments by turns; the bits above draw (emu.h). */
-static void draw(void *emu, int k)
+/* By turns; the bits above draw (emu.h). */
+void draw(void *emu, int k)
 { exec_emu_draw(emu, k % 4 | k % 3 << 2 | (k / 2 % 2) << 4 | k << 5, (k + k / 4) % 4 | k << 2); }
 
-enum { SIZES = 4 };
-typedef struct Test {
-    const Row *row;
-    Problem *problems[SIZES];
-    Run runs[SIZES];
-    int n;
-    char path[512];
-} Test;
-
-static bool prepare(Test *t, const Row *r, char *why, size_t size)
+bool prepare(Test *t, const Row *r, char *why, size_t size)
 {
     const Recipe *recipe = recipe_find(r->recipe);
     char all[300], *next = all;
@@ -213,12 +195,12 @@ static bool prepare(Test *t, const Row *r, char *why, size_t size)
     return t->n > 0;
 }
 
-static void release(Test *t)
+void release(Test *t)
 {
     for (int k = 0; k < SIZES; k++) problem_free(t->problems[k]);
 }
 
-static bool try(void *emu, Test *t, char *why, size_t size)
+bool try(void *emu, Test *t, char *why, size_t size)
 {
     for (int k = 0; k < t->n; k++) {
         problem_reset(t->problems[k]);
@@ -255,290 +237,8 @@ static bool run_row(void *emu, const Row *r, int draws)
     return ok;
 }
 
-/* --- faults ------------------------------------------------------------------------------------------ */
-
-/* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
-static const struct {
-    const char *recipe, *what, *before, *text;
-    int times;
-    const char *why;
-} harmless[] = {
-    { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1,
-        "a consumer gives back A's slot after B's, and the producer has waited for A's" },
-    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1,
-        "likewise: X's slot is given back last" },
-    { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2,
-        "likewise: A's slot is given back last" },
-    { "attention", "a warp barrier left out", "*", "warp_sync();", 1,
-        "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where "
-        "it does not)" },
-    { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
-    { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
-        "before it writes the ticket's place again the producer waits for slots of this program, which are "
-        "given back later" },
-    { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
-        "behind the last program: nobody fills the slot again" },
-    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
-        "a turn says which warpgroup goes first; what one reads comes from the producer" },
-    { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
-        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
-        "before" },
-    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
-    { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
-    { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1,
-        "it stands before the first use of the scratch" },
-    { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1,
-        "stmatrix, which writes the buffer, brings the lanes together too" },
-    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4,
-        "nobody waits for the mbarrier of no slot: its phases say nothing" },
-    /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
-     * steps */
-    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1,
-        "the producer has waited for slots that were given back behind the last look at this ticket" },
-    { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
-    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
-        "W's slot, for which the producer has waited, is given back behind that of A's first half" },
-    { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
-        "it stands before the scratch is written again, a program later" },
-    /* of a cluster, whose CTAs do one program */
-    { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1,
-        "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders "
-        "none but its own behind the cluster's barrier" },
-    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1,
-        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
-        "before" },
-    { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1,
-        "a warp gives back A's slot after B's, and the producer waits for A's first" },
-    { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1,
-        "behind the program's last step: nobody fills the slot again" },
-    { "gemm", "an arrival left out", "if (++B_ring_*", "if (lane == 0) mbar_arrive(A_ring_*", 1, "likewise" },
-    { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
-        "the buffer is used once" },
-    { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
-        "likewise" },
-    /* sm_80 */
-    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1,
-        "another barrier stands before the first use of the scratch" },
-    { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
-    { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1,
-        "another one stands behind the last use of the buffers" },
-    { "attention", "a * left out", "*", "cp_async_wait(0);", 1,
-        "Q is read in the loop, whose first wait and barrier cover its copy" },
-    { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },
-    { "attention", "a commit left out", "}", "cp_async_commit();", 1,
-        "Q's copy is then in the group of the first K" },
-    { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1,
-        "the loop's own barrier stands before the first use of Q" },
-    { "gemm", "a barrier left out", "*", "__syncthreads();", 1,
-        "at the kernel's start nobody has used the buffers" },
-    { "attention", "a barrier left out", "*", "__syncthreads();", 2,
-        "likewise, and the rings of K and V lie beside Q's buffer" },
-};
-enum { HARMLESS = sizeof harmless / sizeof *harmless };
-
-static bool argued(const Row *r, const Fault *f, int *times)
-{
-    for (int k = 0; k < HARMLESS; k++)
-        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) &&
-            !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0) &&
-            !fnmatch(harmless[k].text, f->text, 0)) {
-            times[k]++;
-            return true;
-        }
-    return false;
-}
-
-/* The devices of TinyCC are called tcc_sm_90a and so on. */
-static void *open_device(const char *device, char *why, size_t size)
+void *open_device(const char *device, char *why, size_t size)
 { return (strncmp(device, "tcc_", 4) ? exec_emu_open : exec_emu_open_quick)(device, why, size); }
-
-static bool faults_of(const Row *r, const char *device, int draws, int only)
-{
-    static Faults faults;
-    char why[2000] = "";
-    Test t = { 0 };
-    void *emu = open_device(device, why, sizeof why);
-    bool ok = emu && prepare(&t, r, why, sizeof why);
-    if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
-    int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
-    faults.n = 0;
-    emu_mutant = -1;
-    if (ok) {
-        exec_emu_plant(emu, &faults);
-        draw(emu, 0);
-        ok = try(emu, &t, why, sizeof why);
-    }
-    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) {
-        ok = false;
-        snprintf(why, sizeof why, "the sizes give several kernels");
-    }
-    if (!ok) printf("FAIL %s without a fault: %s\n", r->recipe, why);
-    for (int n = 0; ok && n < faults.n; n++) {
-        const Fault *f = &faults.list[n];
-        bool found = false;
-        if (only >= 0 && n != only) continue;
-        emu_mutant = n;
-        for (int k = 0; k < draws && !found; k++) {
-            draw(emu, k);
-            found = !try(emu, &t, why, sizeof why);
-        }
-        bool harmless_one = !found && argued(r, f, times);
-        for (int k = draws; k < 4 * draws && !found && !harmless_one; k++) {
-            draw(emu, k);
-            found = !try(emu, &t, why, sizeof why);
-        }
-        if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
-        if (found) caught++;
-        else if (harmless_one) harmless_ones++;
-        else {
-            missed++;
-            printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what,
-                f->line, f->text, f->before);
-        }
-        fflush(stdout);
-    }
-    emu_mutant = -1;
-    printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL",
-        (int)(r - rows), r->recipe, r->consts, device, faults.n, caught, harmless_ones);
-    if (emu) exec_emu_close(emu);
-    release(&t);
-    return ok && !missed;
-}
-
-/* --- random ------------------------------------------------------------------------------------------ */
-
-static uint64_t state;
-static int below(int n)
-{
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return (int)((state >> 33) % (uint64_t)n);
-}
-#define ONE_OF(...) \
-    (((const int[]){ __VA_ARGS__ })[below((int)(sizeof(const int[]){ __VA_ARGS__ } / sizeof(int)))])
-#define WORD_OF(...) \
-    (((const char *const[]){ \
-        __VA_ARGS__ })[below((int)(sizeof(const char *const[]){ __VA_ARGS__ } / sizeof(char *)))])
-
-typedef struct Text3 {
-    char sizes[200], consts[200], views[40];
-} Text3;
-
-/* Mostly extents and strides that TMA takes; of ragged problems half. */
-static bool ragged;
-static int extent(int most, int unit)
-{ return below(8) > (ragged ? 3 : 0) ? (1 + below(most / unit)) * unit : 1 + below(most); }
-
-static const char *random_product(Text3 *t)
-{
-    const char *recipe = WORD_OF(
-                   "gemm", "gemm", "gemm", "gemm_tf32", "gemm_bias_gelu", "gemm_residual", "gemm_gated"),
-               *type = "T=f16", *views = WORD_OF("", "A:t", "B:t", "A:t B:t");
-    int unit = 8, step = 16;
-    if (!strcmp(recipe, "gemm")) {
-        type = WORD_OF("T=f16 TO=f16", "T=bf16 TO=bf16", "T=f16 TO=f32", "T=f8e4m3 TO=f16", "T=f8e5m2 TO=f16",
-            "T=i8 ACC=i32 TO=i32");
-        if (strstr(type, "f8") || strstr(type, "i8")) {
-            unit = 16;
-            step = 32;
-            views = "B:t";
-        }
-    } else if (!strcmp(recipe, "gemm_tf32")) {
-        type = "T=f32";
-        views = WORD_OF("B:t", "A:t B:t");
-        unit = 4;
-        step = 8;
-    } else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
-    snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit),
-        (step == 8 ? 64 : 0) + extent(400, unit)); /* cut-off inputs average out in longer sums */
-    snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type,
-        ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8),
-        1 + below(4), ONE_OF(1, 3, 8));
-    snprintf(t->views, sizeof t->views, "%s", views);
-    return recipe;
-}
-
-static const char *random_attention(Text3 *t)
-{
-    const char *recipe = WORD_OF("attention", "attention", "attention_window", "attention_softcap",
-        "attention_alibi", "attention_bias", "attention_sink", "attention_cross");
-    int hk = 1 + below(2), m = 1 + below(300), n = below(3) ? 1 + below(400) : m;
-    if (!strcmp(recipe, "attention_bias") && below(2)) n = (n + 7) / 8 * 8;
-    if (!strcmp(recipe, "attention_window")) m = n; /* a row without a key in its window has no result */
-    snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)),
-        hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
-    int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"),
-        ONE_OF(64, 128, 192, 256), 16 * (1 + below(8)));
-    if (!strcmp(recipe, "attention_window"))
-        snprintf(t->consts + used, sizeof t->consts - (size_t)used, " WINDOW=%d", 1 + below(200));
-    else if (strcmp(recipe, "attention_cross"))
-        snprintf(t->consts + used, sizeof t->consts - (size_t)used, " CAUSAL=%s", WORD_OF("true", "false"));
-    snprintf(t->views, sizeof t->views, "%s", WORD_OF("", "", "", "Q:s K:s V:s O:s"));
-    return recipe;
-}
-
-static const char *random_conv(Text3 *t)
-{
-    int h = 3 + below(14), w = 3 + below(20), r = ONE_OF(1, 3), step = ONE_OF(1, 1, 2, 3);
-    snprintf(t->sizes, sizeof t->sizes, "B=%d C=%d H=%d W=%d F=%d R=%d S=%d P=%d Q=%d", 1 + below(3),
-        extent(96, 8), h, w, extent(128, 8), r, r, (h - r) / step + 1, (w - r) / step + 1);
-    snprintf(t->consts, sizeof t->consts, "PAD=0 STRIDE=%d TF=%d TB=%d TP=%d TQ=%d TC=%d STAGES=%d", step,
-        8 * (1 + below(16)), ONE_OF(1, 2), ONE_OF(2, 4, 8), ONE_OF(8, 16, 32), ONE_OF(16, 32, 64),
-        1 + below(4));
-    *t->views = 0;
-    return "conv2d_nhwc";
-}
-
-static bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
-{
-    Text3 t;
-    char why[2000] = "";
-    state = seed * 0x9e3779b97f4a7c15ull + 12345;
-    ragged = seed % 3 == 0;
-    below(2);
-    int kind = below(8);
-    const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .early_start = seed % 4 == 0,
-        .fill = seed % 2 == 0,
-        .no_persistent = !below(6),
-        .no_tickets = !below(6),
-        .no_overlap = !below(5),
-        .across = !below(2),
-        .turns = !below(5),
-        .no_bulk = !below(4),
-        .no_order = !below(5),
-        .no_lazy = !below(5),
-        .no_near = !below(5) };
-    if (!below(3))
-        snprintf(
-            t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split_k=%d", 2 + below(7));
-    if (below(3) == 0) { /* programs side by side load together, along an axis that may share nothing */
-        size_t used = strlen(t.consts);
-        int axis = below(3);
-        snprintf(t.consts + used, sizeof t.consts - used,
-            axis < 2 ? " cluster=%d cluster_axis=%d" : " cluster=%d", ONE_OF(2, 2, 3, 4), axis);
-    }
-    Row row = { recipe, t.sizes, t.consts, *t.views ? t.views : NULL };
-    Test x = { 0 };
-    bool ok = prepare(&x, &row, why, sizeof why);
-    exec_emu_options(emu, &o);
-    for (int k = 0; k < draws && ok; k++) {
-        draw(emu, (int)seed + k);
-        ok = try(emu, &x, why, sizeof why);
-    }
-    *roles += exec_emu_roles(emu);
-    if (!ok && !strncmp(why, "SKIP:", 5)) {
-        ok = true;
-        ++*refused;
-    } /* told: more shared memory than there is */
-    if (!ok)
-        printf("FAIL seed %llu: %s %s %s %s; persistent %d tickets %d overlap %d turns %d order %d lazy %d\n "
-               "    %s\n",
-            (unsigned long long)seed, recipe, t.sizes, t.consts, t.views, !o.no_persistent, !o.no_tickets,
-            !o.no_overlap, o.turns, !o.no_order, !o.no_lazy, why);
-    fflush(stdout);
-    release(&x);
-    return ok;
-}
 
 int main(int argc, char **argv)
 {
@@ -581,7 +281,7 @@ int main(int argc, char **argv)
         if (only >= 0 && k != only) continue;
         if (!faults) {
             if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws);
-        } else if (rows[k].faults) ok &= faults_of(&rows[k], devices[rows[k].portable], draws, fault);
+        } else if (rows[k].faults) ok &= faults_of(&rows[k], k, devices[rows[k].portable], draws, fault);
     }
     exec_emu_close(emu);
     return !ok;

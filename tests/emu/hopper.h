@@ -1,0 +1,39 @@
+/* hopper.h: what the parts of tile_emu_hopper share (hopper.c). */
+#pragma once
+#include "tests/emu/emu.h"
+#include "tests/emu/exec_emu.h"
+
+/* A kernel and its problems. faults: the sizes, between '|', are long and short loops at which every ring
+ * goes round and every CTA takes several programs. portable: sm_80's kernel. early: may start before the
+ * grids ahead of it have ended. */
+typedef struct Row {
+    const char *recipe, *sizes, *consts, *views;
+    bool faults, portable, early;
+} Row;
+
+enum { SIZES = 4 };
+typedef struct Test {
+    const Row *row;
+    Problem *problems[SIZES];
+    Run runs[SIZES];
+    int n;
+    char path[512];
+} Test;
+
+/* Orders and moments of draw k. */
+void draw(void *emu, int k);
+/* The problems of a row and the runs for them; to be released either way. */
+bool prepare(Test *, const Row *, char *why, size_t size);
+void release(Test *);
+/* Runs all of them and compares the results. */
+bool try(void *emu, Test *, char *why, size_t size);
+/* The devices of TinyCC are called tcc_sm_90a and so on. */
+void *open_device(const char *device, char *why, size_t size);
+
+/* hopper_faults.c: plants each fault alone in the emitted text; `only`: the one with this number. `number`:
+ * of the row. */
+bool faults_of(const Row *, int number, const char *device, int draws, int only);
+
+/* hopper_random.c: the kernel of a seed. Counts kernels with TMA and wgmma, and those that the card has no
+ * room for. */
+bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused);

@@ -1,0 +1,150 @@
+/* hopper_faults.c: faults planted in the emitted text, one at a time: every one is noticed, or its row of
+ * `harmless` says why it changes nothing. */
+#include "tests/emu/hopper.h"
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Faults that change nothing, as often as a kernel may have them, and why. `before`: the line before. */
+static const struct {
+    const char *recipe, *what, *before, *text;
+    int times;
+    const char *why;
+} harmless[] = {
+    { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1,
+        "a consumer gives back A's slot after B's, and the producer has waited for A's" },
+    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1,
+        "likewise: X's slot is given back last" },
+    { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2,
+        "likewise: A's slot is given back last" },
+    { "attention", "a warp barrier left out", "*", "warp_sync();", 1,
+        "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where "
+        "it does not)" },
+    { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
+    { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
+        "before it writes the ticket's place again the producer waits for slots of this program, which are "
+        "given back later" },
+    { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
+        "behind the last program: nobody fills the slot again" },
+    { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
+        "a turn says which warpgroup goes first; what one reads comes from the producer" },
+    { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
+        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
+        "before" },
+    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
+    { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
+    { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1,
+        "it stands before the first use of the scratch" },
+    { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1,
+        "stmatrix, which writes the buffer, brings the lanes together too" },
+    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4,
+        "nobody waits for the mbarrier of no slot: its phases say nothing" },
+    /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
+     * steps */
+    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1,
+        "the producer has waited for slots that were given back behind the last look at this ticket" },
+    { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
+    { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
+        "W's slot, for which the producer has waited, is given back behind that of A's first half" },
+    { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
+        "it stands before the scratch is written again, a program later" },
+    /* of a cluster, whose CTAs do one program */
+    { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1,
+        "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders "
+        "none but its own behind the cluster's barrier" },
+    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1,
+        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
+        "before" },
+    { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1,
+        "a warp gives back A's slot after B's, and the producer waits for A's first" },
+    { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1,
+        "behind the program's last step: nobody fills the slot again" },
+    { "gemm", "an arrival left out", "if (++B_ring_*", "if (lane == 0) mbar_arrive(A_ring_*", 1, "likewise" },
+    { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
+        "the buffer is used once" },
+    { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
+        "likewise" },
+    /* sm_80 */
+    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1,
+        "another barrier stands before the first use of the scratch" },
+    { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
+    { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1,
+        "another one stands behind the last use of the buffers" },
+    { "attention", "a * left out", "*", "cp_async_wait(0);", 1,
+        "Q is read in the loop, whose first wait and barrier cover its copy" },
+    { "attention", "one group more in flight", "*", "cp_async_wait(0);", 1, "likewise" },
+    { "attention", "a commit left out", "}", "cp_async_commit();", 1,
+        "Q's copy is then in the group of the first K" },
+    { "attention", "a barrier left out", "cp_async_wait(0);", "__syncthreads();", 1,
+        "the loop's own barrier stands before the first use of Q" },
+    { "gemm", "a barrier left out", "*", "__syncthreads();", 1,
+        "at the kernel's start nobody has used the buffers" },
+    { "attention", "a barrier left out", "*", "__syncthreads();", 2,
+        "likewise, and the rings of K and V lie beside Q's buffer" },
+};
+enum { HARMLESS = sizeof harmless / sizeof *harmless };
+
+static bool argued(const Row *r, const Fault *f, int *times)
+{
+    for (int k = 0; k < HARMLESS; k++)
+        if (times[k] < harmless[k].times && !fnmatch(harmless[k].recipe, r->recipe, 0) &&
+            !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0) &&
+            !fnmatch(harmless[k].text, f->text, 0)) {
+            times[k]++;
+            return true;
+        }
+    return false;
+}
+
+bool faults_of(const Row *r, int number, const char *device, int draws, int only)
+{
+    static Faults faults;
+    char why[2000] = "";
+    Test t = { 0 };
+    void *emu = open_device(device, why, sizeof why);
+    bool ok = emu && prepare(&t, r, why, sizeof why);
+    if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
+    int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
+    faults.n = 0;
+    emu_mutant = -1;
+    if (ok) {
+        exec_emu_plant(emu, &faults);
+        draw(emu, 0);
+        ok = try(emu, &t, why, sizeof why);
+    }
+    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) {
+        ok = false;
+        snprintf(why, sizeof why, "the sizes give several kernels");
+    }
+    if (!ok) printf("FAIL %s without a fault: %s\n", r->recipe, why);
+    for (int n = 0; ok && n < faults.n; n++) {
+        const Fault *f = &faults.list[n];
+        bool found = false;
+        if (only >= 0 && n != only) continue;
+        emu_mutant = n;
+        for (int k = 0; k < draws && !found; k++) {
+            draw(emu, k);
+            found = !try(emu, &t, why, sizeof why);
+        }
+        bool harmless_one = !found && argued(r, f, times);
+        for (int k = draws; k < 4 * draws && !found && !harmless_one; k++) {
+            draw(emu, k);
+            found = !try(emu, &t, why, sizeof why);
+        }
+        if (only >= 0) printf("%s: %s\n", f->text, found ? why : "not noticed");
+        if (found) caught++;
+        else if (harmless_one) harmless_ones++;
+        else {
+            missed++;
+            printf("FAIL %s %s: fault %d, %s: @%d: %s (after: %s)\n", r->recipe, r->consts, n, f->what,
+                f->line, f->text, f->before);
+        }
+        fflush(stdout);
+    }
+    emu_mutant = -1;
+    printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL",
+        number, r->recipe, r->consts, device, faults.n, caught, harmless_ones);
+    if (emu) exec_emu_close(emu);
+    release(&t);
+    return ok && !missed;
+}
