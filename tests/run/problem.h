@@ -27,6 +27,9 @@ typedef struct Tensor {
     double *want;   /* inout and out: the wanted values */
 } Tensor;
 
+/* Where element `linear`, in row-major order, stands: elements from [0, 0, ...]. */
+int64_t tensor_offset(const Tensor *, int64_t linear);
+
 typedef struct ScalarArg {
     char name[NAME_SIZE];
     RefType type;

@@ -1,0 +1,256 @@
+/* references_attention.c: the references of attention in its variants. */
+#include "reference_names.h"
+
+static bool has_tensor(const Problem *p, const char *name)
+{
+    for (int i = 0; i < p->n_tensors; i++)
+        if (!strcmp(p->tensors[i].name, name)) return true;
+    return false;
+}
+
+/* One description for all variants: a feature is on when the problem has its tensor, scalar or const. */
+static void attention(Problem *p, bool causal, int64_t shift)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(M);
+    SIZE(N);
+    SIZE(D);
+    const char *window = problem_const(p, "WINDOW");
+    RefAttention a = {
+        .b = B,
+        .h = H,
+        .hk = HK,
+        .m = M,
+        .n = N,
+        .d = D,
+        .scale = problem_scalar_value(p, "scale"),
+        .causal = causal,
+        .shift = shift,
+        .window = window ? atoll(window) : 0,
+        .cap = problem_scalar(p, "cap") ? problem_scalar_value(p, "cap") : 0,
+        .slope = has_tensor(p, "SLOPE") ? problem_tensor(p, "SLOPE")->values : NULL,
+        .bias = has_tensor(p, "BIAS") ? problem_tensor(p, "BIAS")->values : NULL,
+        .sink = has_tensor(p, "SINK") ? problem_tensor(p, "SINK")->values : NULL,
+    };
+    ref_attention(Q, K, V, O, &a);
+}
+
+void want_attention(Problem *p)
+{
+    const char *causal = problem_const(p, "CAUSAL");
+    attention(p, problem_const(p, "WINDOW") || (causal && !strcmp(causal, "true")), 0);
+}
+
+void want_attention_cross(Problem *p) { attention(p, true, problem_size(p, "N") - problem_size(p, "M")); }
+
+void want_attention_decode(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(N);
+    SIZE(D);
+    RefAttention a = {
+        .b = B, .h = H, .hk = HK, .m = 1, .n = N, .d = D, .scale = problem_scalar_value(p, "scale")
+    };
+    ref_attention(Q, K, V, O, &a);
+}
+
+void want_attention_paged(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(PAGES_OF);
+    IN(LEN);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    SIZE(PAGE);
+    SIZE(MOST);
+    double *k = malloc((size_t)(HK * MOST * PAGE * D) * sizeof *k),
+           *v = malloc((size_t)(HK * MOST * PAGE * D) * sizeof *v);
+    for (int64_t b = 0; b < B; b++) {
+        RefAttention a = { .b = 1,
+            .h = H,
+            .hk = HK,
+            .m = 1,
+            .n = (int64_t)LEN[b],
+            .d = D,
+            .scale = problem_scalar_value(p, "scale") };
+        for (int64_t h = 0; h < HK; h++)
+            for (int64_t j = 0; j < a.n; j++) {
+                int64_t from = (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h) * D;
+                memcpy(k + (h * a.n + j) * D, K + from, (size_t)D * sizeof *k);
+                memcpy(v + (h * a.n + j) * D, V + from, (size_t)D * sizeof *v);
+            }
+        ref_attention(Q + b * H * D, k, v, O + b * H * D, &a);
+    }
+    free(k);
+    free(v);
+}
+
+/* Sequence by sequence; a query before the first key sees none. */
+void want_attention_paged_prefill(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(PAGES_OF);
+    IN(LEN);
+    IN(START);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    SIZE(PAGE);
+    SIZE(MOST);
+    double *s = malloc((size_t)(MOST * PAGE + 1) * sizeof *s);
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t r = (int64_t)START[b]; r < (int64_t)START[b + 1]; r++)
+            for (int64_t h = 0; h < H; h++) {
+                int64_t at = (int64_t)LEN[b] - ((int64_t)START[b + 1] - r);
+                double top = -INFINITY, sum = 0, *o = O + (r * H + h) * D;
+                for (int64_t d = 0; d < D; d++) o[d] = 0;
+                for (int64_t j = 0; j <= at; j++) {
+                    int64_t from =
+                        (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h * HK / H) * D;
+                    s[j] = 0;
+                    for (int64_t d = 0; d < D; d++) s[j] += Q[(r * H + h) * D + d] * K[from + d];
+                    s[j] *= problem_scalar_value(p, "scale");
+                    if (s[j] > top) top = s[j];
+                }
+                for (int64_t j = 0; j <= at; j++) sum += s[j] = exp(s[j] - top);
+                for (int64_t j = 0; j <= at; j++) {
+                    int64_t from =
+                        (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h * HK / H) * D;
+                    for (int64_t d = 0; d < D; d++) o[d] += s[j] / sum * V[from + d];
+                }
+            }
+    free(s);
+}
+
+void want_attention_delta(Problem *p)
+{
+    IN(O);
+    IN(DO);
+    WANT(DELTA);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    SIZE(D);
+    for (int64_t i = 0; i < B * H * M; i++) {
+        DELTA[i] = 0;
+        for (int64_t d = 0; d < D; d++) DELTA[i] += O[i * D + d] * DO[i * D + d];
+    }
+}
+
+void want_attention_backward(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(DO);
+    IN(L);
+    IN(DELTA);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    SIZE(N);
+    SIZE(D);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = { .b = B,
+        .h = H,
+        .hk = H,
+        .m = M,
+        .n = N,
+        .d = D,
+        .scale = problem_scalar_value(p, "scale"),
+        .causal = !causal || !strcmp(causal, "true") };
+    bool keys = has_tensor(p, "DK");
+    ref_attention_backward(Q, K, V, DO, L, DELTA, keys ? NULL : problem_tensor(p, "DQ")->want,
+        keys ? problem_tensor(p, "DK")->want : NULL, keys ? problem_tensor(p, "DV")->want : NULL, &a);
+}
+
+/* Both parts of queries and keys side by side; all heads share one key part. */
+void want_attention_mla(Problem *p)
+{
+    IN(Q);
+    IN(QR);
+    IN(K);
+    IN(KR);
+    IN(V);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    SIZE(N);
+    SIZE(D);
+    SIZE(R);
+    SIZE(DV);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = { .b = B,
+        .h = H,
+        .hk = H,
+        .m = M,
+        .n = N,
+        .d = D + R,
+        .dv = DV,
+        .scale = problem_scalar_value(p, "scale"),
+        .causal = !causal || !strcmp(causal, "true") };
+    double *q = malloc((size_t)(B * H * M * a.d) * sizeof *q),
+           *k = malloc((size_t)(B * H * N * a.d) * sizeof *k);
+    for (int64_t i = 0; i < B * H * M; i++)
+        for (int64_t d = 0; d < a.d; d++) q[i * a.d + d] = d < D ? Q[i * D + d] : QR[i * R + d - D];
+    for (int64_t i = 0; i < B * H * N; i++)
+        for (int64_t d = 0; d < a.d; d++)
+            k[i * a.d + d] = d < D ? K[i * D + d] : KR[(i / N / H * N + i % N) * R + d - D];
+    ref_attention(q, k, V, O, &a);
+    free(q);
+    free(k);
+}
+
+/* Two attentions; Q and K hold both in axis 2. */
+void want_attention_differential(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    WANT(O);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    SIZE(N);
+    SIZE(D);
+    SIZE(DV);
+    const char *causal = problem_const(p, "CAUSAL");
+    RefAttention a = { .b = 1,
+        .h = 1,
+        .hk = 1,
+        .m = M,
+        .n = N,
+        .d = D,
+        .dv = DV,
+        .scale = problem_scalar_value(p, "scale"),
+        .causal = !causal || !strcmp(causal, "true") };
+    double *second = malloc((size_t)(M * DV) * sizeof *second), lambda = problem_scalar_value(p, "lambda");
+    for (int64_t bh = 0; bh < B * H; bh++) {
+        ref_attention(Q + bh * 2 * M * D, K + bh * 2 * N * D, V + bh * N * DV, O + bh * M * DV, &a);
+        ref_attention(Q + (bh * 2 + 1) * M * D, K + (bh * 2 + 1) * N * D, V + bh * N * DV, second, &a);
+        for (int64_t e = 0; e < M * DV; e++) O[bh * M * DV + e] -= lambda * second[e];
+    }
+    free(second);
+}
