@@ -98,33 +98,31 @@ static COLD tile_status bad_extent(tile_kernel *k, int i, int d, int64_t n, int6
         (long long)stride);
 }
 
-static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v, int64_t *strides)
+/* The axes of one tensor, in one pass. */
+typedef struct Axes {
+    int64_t elements, longest;
+    int64_t below, above; /* how far elements lie before and behind the first one, in elements */
+    uint64_t unit, mask;  /* axis of stride 1, + 1; axes with strides that TMA takes */
+    uint64_t offs; /* strides in bytes and the unit axis's extent, joined: zeros at the end are common */
+    bool empty;    /* some axis has no elements */
+    int repeated;  /* an axis of stride 0, or -1 */
+} Axes;
+
+/* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, which code relies on; sums and products
+ * with an element's size do not overflow. */
+static inline tile_status read_axes(
+    tile_kernel *k, int i, const RawTensor *t, View *v, int64_t *strides, Axes *out)
 {
     const KernelParam *p = &k->params[i];
-    RawTensor t = { NULL, NULL, NULL, 0 };
-    if (a->kind != TILE_ARG_DLTENSOR && a->kind != TILE_ARG_TENSOR)
-        return launch_bad(k, TILE_ERROR_DTYPE, i, "a tensor is wanted");
-    tile_status st = a->kind == TILE_ARG_DLTENSOR ? read_dltensor(k, i, a->value.dltensor, &t)
-                                                  : read_raw(k, i, a->value.tensor, &t);
-    if (st) return st;
-    if (t.rank != p->rank)
-        return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d%s", t.rank, p->rank,
-            !t.rank && a->kind == TILE_ARG_TENSOR ? " (a rank of -1 stands for the kernel's)" : "");
-    if (p->rank && !t.shape) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
-    /* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, which code relies on; sums and
-     * products with an element's size do not overflow. */
-    int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = RANGE_MAX_EXTENT;
-    uint64_t unit = 0, mask = 0, size = (uint64_t)p->size,
-             offs = 0; /* offs: bytes of strides, of the unit axis's extent and the base, joined: the zeros
-                          below are what all have */
-    bool far = false;
-    int64_t longest = 0;
+    int64_t elements = 1, dense = 1, below = 0, above = 0, step, most = RANGE_MAX_EXTENT, longest = 0;
+    uint64_t unit = 0, mask = 0, size = (uint64_t)p->size, offs = 0;
+    bool empty = false;
     int repeated = -1;
     for (int d = p->rank; d-- > 0;) {
-        int64_t n = v->extent[d] = t.shape[d], stride = t.strides ? t.strides[d] : dense;
+        int64_t n = v->extent[d] = t->shape[d], stride = t->strides ? t->strides[d] : dense;
         if (n <= 1) {
             if (n < 0) return bad_extent(k, i, d, n, 1);
-            far |= n == 0;
+            empty |= n == 0;
             elements *= n;
             stride = d == p->rank - 1 ? 1
                      : size < 16 ? 16 / p->size
@@ -148,26 +146,52 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
         offs |= (uint64_t)(stride != 1 ? stride : n) * size;
         strides[d] = stride;
     }
-    if (repeated >= 0 && elements && p->kind != PARAM_IN)
-        return bad_extent(k, i, repeated, v->extent[repeated], 0);
+    *out = (Axes){ elements, longest, below, above, unit, mask, offs, empty, repeated };
+    return TILE_OK;
+}
+
+/* What code may rely on. Tensors without elements promise no alignment: their address may be NULL. */
+static inline uint32_t tensor_facts(const KernelParam *p, uintptr_t base, const Axes *x)
+{
+    uint64_t size = (uint64_t)p->size, offs = x->offs | base;
+    bool far = x->empty || x->below < 0 || x->longest >= FITS32_EXTENT ||
+               (x->above - x->below + 1) * p->size >= INT32_MAX;
+    bool aligned = x->elements && (base & 15) == 0,
+         whole = aligned && (x->mask | (x->unit ? 1ull << (x->unit - 1) : 0)) == (1ull << p->rank) - 1;
+    uint64_t grain = !x->elements || whole || offs & 3 ? 0 : offs & 4 ? size < 4 : size < 8 ? 2 : 0;
+    return (uint32_t)((uint64_t)aligned | x->unit << FACT_UNIT | x->mask << FACT_STRIDES |
+                      grain << FACT_GRAIN) |
+           (x->above - x->below + 1 == x->elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0) |
+           (x->longest > INT32_MAX ? FACT_LONG : 0);
+}
+
+static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v, int64_t *strides)
+{
+    const KernelParam *p = &k->params[i];
+    RawTensor t = { NULL, NULL, NULL, 0 };
+    if (a->kind != TILE_ARG_DLTENSOR && a->kind != TILE_ARG_TENSOR)
+        return launch_bad(k, TILE_ERROR_DTYPE, i, "a tensor is wanted");
+    tile_status st = a->kind == TILE_ARG_DLTENSOR ? read_dltensor(k, i, a->value.dltensor, &t)
+                                                  : read_raw(k, i, a->value.tensor, &t);
+    if (st) return st;
+    if (t.rank != p->rank)
+        return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d%s", t.rank, p->rank,
+            !t.rank && a->kind == TILE_ARG_TENSOR ? " (a rank of -1 stands for the kernel's)" : "");
+    if (p->rank && !t.shape) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
+    Axes x;
+    if ((st = read_axes(k, i, &t, v, strides, &x))) return st;
+    if (x.repeated >= 0 && x.elements && p->kind != PARAM_IN)
+        return bad_extent(k, i, x.repeated, v->extent[x.repeated], 0);
     uintptr_t base = (uintptr_t)t.data;
-    far |= below < 0 || longest >= FITS32_EXTENT || (above - below + 1) * p->size >= INT32_MAX;
     v->data = t.data;
-    v->word = (uint64_t)elements;
-    v->lo = base + (uintptr_t)(below * p->size);
-    v->hi = elements ? base + (uintptr_t)((above + 1) * p->size)
-                     : v->lo; /* without elements it overlaps nothing */
-    /* Tensors without elements promise no alignment: their address may be NULL. */
-    offs |= base;
-    bool aligned = elements && (base & 15) == 0,
-         whole = aligned && (mask | (unit ? 1ull << (unit - 1) : 0)) == (1ull << p->rank) - 1;
-    uint64_t grain = !elements || whole || offs & 3 ? 0 : offs & 4 ? size < 4 : size < 8 ? 2 : 0;
-    v->facts =
-        (uint32_t)((uint64_t)aligned | unit << FACT_UNIT | mask << FACT_STRIDES | grain << FACT_GRAIN) |
-        (above - below + 1 == elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0) |
-        (longest > INT32_MAX ? FACT_LONG : 0);
-    if (!t.data && elements) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
-    if (base & (size - 1))
+    v->word = (uint64_t)x.elements;
+    v->lo = base + (uintptr_t)(x.below * p->size);
+    v->hi = x.elements ? base + (uintptr_t)((x.above + 1) * p->size)
+                       : v->lo; /* without elements it overlaps nothing */
+    v->facts = tensor_facts(p, base, &x);
+    if (!t.data && x.elements)
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
+    if (base & ((uint64_t)p->size - 1))
         return launch_bad(
             k, TILE_ERROR_ALIGNMENT, i, "the address is no multiple of %d, the size of an element", p->size);
     return TILE_OK;

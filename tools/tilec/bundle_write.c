@@ -154,7 +154,9 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     write_calls(a, t);
     header_copy(a, bundle_facts, bundle_facts_end, "", t);
     header_copy(a, launch_args, launch_args_end, "", t);
+    header_copy(a, bundle_driver, bundle_driver_end, "", t);
     header_copy(a, bundle_gpu, bundle_gpu_end, "", t);
+    header_copy(a, bundle_devices, bundle_devices_end, "", t);
     text_puts(t, "\n/* --- the kernels "
                  "-------------------------------------------------------------------------------------------"
                  "--------------- */\n");

@@ -301,25 +301,25 @@ static void put(Text *t, const void *p, size_t n, size_t align)
 static void add_table(Elf *e, const char *name, Elf64_Shdr h, const void *data)
 { vec_push(e->arena, &e->sections, ((Section){ name, h, data, 0 })); }
 
-const void *elf_write(Elf *e, size_t *size)
+/* Sorts the symbols and adds the sections that every object ends with: a note that the stack is not
+ * executable, the symbols and the two tables of names. *symtab: the number of the symbols' section. Returns
+ * where each symbol has moved. */
+static uint32_t *add_tables(Elf *e, int *symtab)
 {
     Arena *a = e->arena;
-    Text names, section_names, out;
+    Text names, section_names;
     size_t n_local = 0, n = e->symbols.len;
     text_init(&names, a);
     text_init(&section_names, a);
-    text_init(&out, a);
     text_write(&names, "", 1);
     text_write(&section_names, "", 1);
     Elf64_Sym *symbols = arena_array(a, Elf64_Sym, n);
     uint32_t *moved = sort_symbols(e, symbols, &names, &n_local);
-    if (e->sections.len + 4 >= SHN_LORESERVE) return NULL;
-    int symtab = (int)e->sections.len + 1;
-    add_table(e, ".note.GNU-stack", (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_addralign = 1 },
-        NULL); /* no executable stack */
+    *symtab = (int)e->sections.len + 1;
+    add_table(e, ".note.GNU-stack", (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_addralign = 1 }, NULL);
     add_table(e, ".symtab",
         (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
-            .sh_link = (Elf64_Word)symtab + 1,
+            .sh_link = (Elf64_Word)*symtab + 1,
             .sh_info = (Elf64_Word)n_local,
             .sh_size = n * sizeof *symbols,
             .sh_addralign = 8,
@@ -335,7 +335,28 @@ const void *elf_write(Elf *e, size_t *size)
     Section *last = &e->sections.data[e->sections.len - 1];
     last->data = section_names.data;
     last->h.sh_size = section_names.len;
+    return moved;
+}
 
+/* A section of relocations with the symbols' and the section's new numbers. */
+static void relocate(Elf *e, Section *s, const uint32_t *moved, int symtab)
+{
+    Elf64_Rela *r = arena_array(e->arena, Elf64_Rela, s->h.sh_size / sizeof *r + 1);
+    memcpy(r, s->data, s->h.sh_size);
+    for (size_t k = 0; k < s->h.sh_size / sizeof *r; k++)
+        r[k].r_info = ELF64_R_INFO((uint64_t)moved[ELF64_R_SYM(r[k].r_info)], ELF64_R_TYPE(r[k].r_info));
+    s->data = r;
+    s->h.sh_link = (Elf64_Word)symtab;
+    s->h.sh_info = (Elf64_Word)s->target;
+}
+
+const void *elf_write(Elf *e, size_t *size)
+{
+    if (e->sections.len + 4 >= SHN_LORESERVE) return NULL;
+    Text out;
+    int symtab;
+    text_init(&out, e->arena);
+    uint32_t *moved = add_tables(e, &symtab);
     Elf64_Ehdr h = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
         .e_type = ET_REL,
         .e_machine = e->machine,
@@ -348,16 +369,7 @@ const void *elf_write(Elf *e, size_t *size)
     put(&out, &h, sizeof h, 1);
     for (size_t i = 1; i < e->sections.len; i++) {
         Section *s = &e->sections.data[i];
-        if (s->h.sh_type == SHT_RELA) {
-            Elf64_Rela *r = arena_array(a, Elf64_Rela, s->h.sh_size / sizeof *r + 1);
-            memcpy(r, s->data, s->h.sh_size);
-            for (size_t k = 0; k < s->h.sh_size / sizeof *r; k++)
-                r[k].r_info =
-                    ELF64_R_INFO((uint64_t)moved[ELF64_R_SYM(r[k].r_info)], ELF64_R_TYPE(r[k].r_info));
-            s->data = r;
-            s->h.sh_link = (Elf64_Word)symtab;
-            s->h.sh_info = (Elf64_Word)s->target;
-        }
+        if (s->h.sh_type == SHT_RELA) relocate(e, s, moved, symtab);
         put(&out, s->data, s->h.sh_type == SHT_NOBITS ? 0 : s->h.sh_size, s->h.sh_addralign);
         s->h.sh_offset = out.len - (s->h.sh_type == SHT_NOBITS ? 0 : s->h.sh_size);
     }

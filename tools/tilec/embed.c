@@ -13,4 +13,6 @@ EMBED(launch_args, LAUNCH_ARGS_TEXT);
 EMBED(bundle_tables, BUNDLE_TABLES);
 EMBED(bundle_calls, BUNDLE_CALLS);
 EMBED(bundle_facts, BUNDLE_FACTS);
+EMBED(bundle_driver, BUNDLE_DRIVER);
 EMBED(bundle_gpu, BUNDLE_GPU);
+EMBED(bundle_devices, BUNDLE_DEVICES);

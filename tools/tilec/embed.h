@@ -4,7 +4,9 @@
 
 extern const char launch_object[], launch_object_end[]; /* launch.c, compiled */
 extern const char launch_header[], launch_header_end[]; /* launch.h */
-/* The texts of a bundle: plan.h, args.h, bundle.h, gpu.def, gpu_facts.h, gpu.c. */
+/* The texts of a bundle: plan.h, args.h, bundle.h, gpu.def, gpu_facts.h, gpu_driver.c, gpu.c, gpu_devices.c.
+ */
 extern const char launch_plan[], launch_plan_end[], launch_args[], launch_args_end[], bundle_tables[],
-    bundle_tables_end[], bundle_calls[], bundle_calls_end[], bundle_facts[], bundle_facts_end[], bundle_gpu[],
-    bundle_gpu_end[];
+    bundle_tables_end[], bundle_calls[], bundle_calls_end[], bundle_facts[], bundle_facts_end[],
+    bundle_driver[], bundle_driver_end[], bundle_gpu[], bundle_gpu_end[], bundle_devices[],
+    bundle_devices_end[];

@@ -171,6 +171,23 @@ static const char *param_of(Draw *d, const Instr *i)
     return ir_mem_parts(i, &p) ? d->f->params[p.param].name : "";
 }
 
+/* A step on a ring's slot: filled, waited for, or given back. */
+static void ring_step(Draw *d, const Instr *i)
+{
+    Arena *a = &d->s->arena;
+    const char *name = ring_name(d, ir_operand(i, 0));
+    if (i->op == OP_RING_GET)
+        step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name),
+            arena_printf(a, "wait for a full slot of %s", name));
+    else if (i->op == OP_RING_RELEASE)
+        step(d, i, LANE_WAIT, arena_printf(a, "free %s", name),
+            arena_printf(a, "give the slot of %s back", name));
+    else
+        step(d, i, LANE_COPY, name,
+            arena_printf(
+                a, "copy %s into a free slot of %lld", name, (long long)ir_operand(i, 0)->type->shape[0]));
+}
+
 static void walk(Draw *d, const Block *b);
 
 static void visit(Draw *d, const Instr *i)
@@ -182,13 +199,9 @@ static void visit(Draw *d, const Instr *i)
     case OP_WGMMA: issue(d, i); return;
     case OP_WGMMA_WAIT: wait_products(d, i); return;
     case OP_RING_FILL:
-    case OP_RING_PUT: {
-        const Type *t = ir_operand(i, 0)->type;
-        const char *name = ring_name(d, ir_operand(i, 0));
-        step(d, i, LANE_COPY, name,
-            arena_printf(a, "copy %s into a free slot of %lld", name, (long long)t->shape[0]));
-        return;
-    }
+    case OP_RING_PUT:
+    case OP_RING_GET:
+    case OP_RING_RELEASE: ring_step(d, i); return;
     case OP_COPY: {
         const char *name = value_name(d, ir_operand(i, 1));
         step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name));
@@ -199,18 +212,6 @@ static void visit(Draw *d, const Instr *i)
             arena_printf(a, "wait until %lld groups of copies are in flight",
                 (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
         return;
-    case OP_RING_GET: {
-        const char *name = ring_name(d, ir_operand(i, 0));
-        step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name),
-            arena_printf(a, "wait for a full slot of %s", name));
-        return;
-    }
-    case OP_RING_RELEASE: {
-        const char *name = ring_name(d, ir_operand(i, 0));
-        step(d, i, LANE_WAIT, arena_printf(a, "free %s", name),
-            arena_printf(a, "give the slot of %s back", name));
-        return;
-    }
     case OP_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
     case OP_TURN_WAIT: step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit"); return;
     case OP_TURN_PASS: step(d, i, LANE_WAIT, "turn", "hand the turn on"); return;
