@@ -38,7 +38,13 @@ rule() {
 c_files | xargs awk 'FNR == 1 { line = 0 } length($0) > 110 { print FILENAME ":" FNR ": " length($0) }' |
     rule long-lines "lines of C over 110 columns"
 
-c_files | xargs wc -l | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 }' |
+# Prose outside of tables and blocks of code.
+git ls-files '*.md' | xargs awk 'FNR == 1 { code = 0 } /^ *```/ { code = !code; next }
+    !code && !/^ *\|/ && length($0) > 110 { print FILENAME ":" FNR ": " length($0) }' |
+    rule long-prose "lines of prose over 110 columns"
+
+# Exceptions: the public header stays one file, because a program includes all of it and its readers search one place.
+c_files | grep -vxE 'runtime/include/tile/tile\.h' | xargs wc -l | awk '$2 != "total" && $1 > 500 { print $2 ": " $1 }' |
     rule long-files "files of over 500 lines"
 
 # A function begins with a brace in the first column and ends with one.
@@ -74,6 +80,8 @@ done | rule kernel-passes "kernel passes whose file, test or heading has another
 # Decisions are enums and fields, not text that code compares.
 compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE '!?strcmp\([^)]*"(fill|cluster|cluster_axis|split|turns|occupancy|warps|stages|persistent|roles)"' |
     rule compared-hints "hints that are known by their text"
+
+bash tests/structure/former.sh . | rule former-names "former names of hints, passes or words of schedules"
 
 c_files | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b' | rule unfinished "marks of unfinished work"
 
