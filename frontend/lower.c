@@ -1,105 +1,10 @@
-/* lower.c: frontend_lower: a kernel's parameters, bindings, clauses and body. */
+/* lower.c: frontend_lower: a kernel's parameters, bindings and body. */
 #include <stdio.h>
 #include "frontend/lower.h"
+#include "frontend/lower_clauses.h"
 #include "ir/eval.h"
 #include "frontend/program.h"
 #include "ir/hints.h"
-
-/* --- diagnostics ------------------------------------------------------------------------------------- */
-
-static void note_callers(Lower *l, Diag *d)
-{
-    int n = 0;
-    Loc last = { 0, 0, 0 };
-    for (const Active *a = l->active; a && n < 3; last = a->loc, a = a->outer, n++)
-        if (a->loc.file != last.file || a->loc.begin != last.begin)
-            diag_note(l->s, d, a->loc, "in `%s`, called here", a->fn->name);
-}
-
-V lower_error_note(Lower *l, Loc loc, const char *note, const char *fmt, ...)
-{
-    if (l->stopped) return value_error();
-    va_list ap;
-    va_start(ap, fmt);
-    const char *text = arena_vprintf(&l->s->arena, fmt, ap);
-    va_end(ap);
-    Diag *d = diag_error(l->s, loc, "%s", text);
-    if (note) diag_note(l->s, d, (Loc){ 0, 0, 0 }, "%s", note);
-    note_callers(l, d);
-    if (diag_full(l->s)) l->stopped = true;
-    return value_error();
-}
-
-V lower_error(Lower *l, Loc loc, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    const char *text = arena_vprintf(&l->s->arena, fmt, ap);
-    va_end(ap);
-    return lower_error_note(l, loc, NULL, "%s", text);
-}
-
-bool lower_step(Lower *l, Loc loc)
-{
-    if (l->stopped) return false;
-    if (++l->steps <= LIMIT_STEPS && l->module->next_id < LIMIT_INSTRS) return true;
-    lower_error_note(l, loc, "unrolled loops and expanded functions multiply", "the kernel is too large");
-    l->stopped = true;
-    return false;
-}
-
-bool lower_descend(Lower *l, Loc loc)
-{
-    if (!lower_step(l, loc)) return false;
-    if (++l->recursion <= LIMIT_RECURSION) return true;
-    lower_error_note(l, loc, "name a part with `let`", "expressions and functions are nested too deeply");
-    l->stopped = true;
-    l->recursion--;
-    return false;
-}
-
-/* --- scopes ------------------------------------------------------------------------------------------ */
-
-void lower_scope_push(Lower *l, Scope *s)
-{
-    *s = (Scope){ .outer = l->scope };
-    l->scope = s;
-}
-
-void lower_scope_pop(Lower *l) { l->scope = l->scope->outer; }
-
-/* Small scopes are lists; a scope of many names gets a map. */
-enum { SCOPE_LIST = 16 };
-
-Var *lower_scope_find(const Lower *l, const char *name)
-{
-    for (const Scope *s = l->scope; s; s = s->outer) {
-        if (s->n > SCOPE_LIST) {
-            Var *v = names_get(&s->map, name);
-            if (v) return v;
-            continue;
-        }
-        for (Var *v = s->vars; v; v = v->next)
-            if (v->name == name) return v;
-    }
-    return NULL;
-}
-
-Var *lower_scope_add(Lower *l, const char *name, Loc loc, V v, bool is_var)
-{
-    Var *var = arena_new(&l->s->arena, Var);
-    Scope *s = l->scope;
-    *var = (Var){ .name = name, .v = v, .is_var = is_var, .loc = loc, .next = s->vars };
-    s->vars = var;
-    s->n++;
-    if (s->n == SCOPE_LIST + 1) {
-        Var *all[SCOPE_LIST + 1];
-        int n = 0;
-        for (Var *x = var; x; x = x->next) all[n++] = x;
-        while (n--) names_put(&l->s->arena, &s->map, all[n]->name, all[n]);
-    } else if (s->n > SCOPE_LIST) names_put(&l->s->arena, &s->map, name, var);
-    return var;
-}
 
 const Node *ast_find_fn(const Ast *ast, const char *name) { return names_get(&ast->fns, name); }
 
@@ -158,7 +63,7 @@ static V bound_value(FrontValue v)
     return value_error();
 }
 
-static const FrontValue *find_binding(const Lower *l, const char *name)
+const FrontValue *lower_find_binding(const Lower *l, const char *name)
 {
     for (size_t i = l->n_bindings; i-- > 0;)
         if (!strcmp(l->bindings[i].name, name)) return &l->bindings[i].value;
@@ -170,7 +75,7 @@ static void bind_consts(Lower *l, const Node *params)
     for (uint32_t i = 0; i < params->n; i++) {
         const Node *p = params->kids[i];
         if (p->kind != N_PCONST) continue;
-        const FrontValue *b = find_binding(l, p->name);
+        const FrontValue *b = lower_find_binding(l, p->name);
         V v;
         if (b) v = lower_const_value(l, p->kids[0], bound_value(*b), p->loc);
         else if (p->kids[1]) {
@@ -204,7 +109,7 @@ static int dim_named(Lower *l, const char *name)
 {
     for (int d = 0; d < l->func->n_dims; d++)
         if (l->func->dims[d].name && !strcmp(l->func->dims[d].name, name)) return d;
-    const FrontValue *b = find_binding(l, name);
+    const FrontValue *b = lower_find_binding(l, name);
     int64_t extent = -1;
     if (b && b->kind == FRONT_INT && b->i >= 0) extent = b->i;
     else if (b) {
@@ -300,150 +205,11 @@ Value *lower_dim(Lower *l, int d)
     return v;
 }
 
-/* From here on names of parameters mean the arguments of `block`, `first` being the first parameter's. */
-static void enter_block(Lower *l, Block *block, int first)
-{
-    l->args = block->args + first;
-    l->b = ir_at_end(block);
-    l->b.loc = l->func->loc;
-    memset(l->dims, 0, sizeof *l->dims * (size_t)l->func->n_dims);
-    for (int i = 0; i < l->n_params; i++)
-        if (l->params[i].var->v.kind == V_IR) l->params[i].var->v = value_ir(l->args[i]);
-}
-
-static void add_param_args(Lower *l, Block *b)
-{
-    for (int i = 0; i < l->n_params; i++) ir_block_arg(b, l->params[i].type, l->func->params[i].name);
-}
-
-static const Node *find_clause(const Node *kernel, const char *name)
-{
-    const Node *clauses = kernel->kids[1];
-    for (uint32_t i = 0; i < clauses->n; i++)
-        if (!strcmp(clauses->kids[i]->name, name)) return clauses->kids[i];
-    return NULL;
-}
-
-/* The expressions of the extents that the launch derives, in the order of their dimensions. */
-static void lower_extents(Lower *l, const Node *params, const FrontKernel *front)
-{
-    Value *values[EVAL_MAX_RESULTS];
-    int n = 0;
-    for (int d = 0; d < l->func->n_dims; d++) n += l->func->dims[d].text != NULL;
-    if (!n) return;
-    n = 0;
-    Block *b = ir_block_new(l->func, NULL);
-    add_param_args(l, b);
-    enter_block(l, b, 0);
-    l->in_clause = true;
-    for (int d = 0; d < l->func->n_dims; d++) {
-        const Node *found = NULL;
-        for (uint32_t i = 0; i < params->n && l->func->dims[d].text; i++)
-            for (int a = 0; a < front->params[i].rank && !found; a++)
-                if (front->params[i].dims[a].derived >= 0 &&
-                    !strcmp(front->params[i].dims[a].text, l->func->dims[d].text))
-                    found = params->kids[i]->kids[a + 1];
-        Value *v = found ? lower_index_value(l, found, "the extent of a tensor") : NULL;
-        if (v) values[n++] = v;
-    }
-    l->in_clause = false;
-    ir_build(&l->b, OP_YIELD, values, n, NO_ATTRS, NULL, 0);
-    l->func->extents = b;
-}
-
-static void lower_grid(Lower *l, const Node *clause)
-{
-    Block *b = ir_block_new(l->func, NULL);
-    Value *extents[3];
-    const Node *args = clause->kids[0];
-    add_param_args(l, b);
-    enter_block(l, b, 0);
-    l->in_clause = true;
-    int n = 0;
-    for (uint32_t i = 0; i < args->n && i < 3; i++) {
-        Value *v = lower_index_value(l, args->kids[i], "a grid extent");
-        if (v) extents[n++] = v;
-    }
-    l->b.loc = clause->loc;
-    ir_build(&l->b, OP_YIELD, extents, n, NO_ATTRS, NULL, 0);
-    l->func->grid = b;
-    l->in_clause = false;
-}
-
-static void lower_remap(Lower *l, const Node *clause)
-{
-    Block *b = ir_block_new(l->func, NULL);
-    const Node *name = clause->kids[0]->n ? clause->kids[0]->kids[0] : NULL;
-    if (!clause->kids[0]->n) {
-        l->func->hints.remap = clause->kids[1]->name;
-        return;
-    }
-    Value *id = ir_block_arg(b, type_scalar(l->s, DT_INDEX), name->name);
-    Scope inner;
-    add_param_args(l, b);
-    enter_block(l, b, 1);
-    l->in_clause = true;
-    lower_scope_push(l, &inner);
-    lower_scope_add(l, name->name, name->loc, value_ir(id), false);
-    Value *v = lower_index_value(l, clause->kids[1], "the result of remap");
-    lower_scope_pop(l);
-    l->in_clause = false;
-    l->b.loc = clause->loc;
-    if (v) ir_build(&l->b, OP_YIELD, &v, 1, NO_ATTRS, NULL, 0);
-    l->func->remap = b;
-}
-
-/* The clause's argument `name` for this target: a chip's before its family's before the plain one. */
-const Node *lower_hint_argument(const Lower *l, const Node *clause, const char *name)
-{
-    const Node *best = NULL;
-    int best_rank = -1;
-    for (uint32_t i = 0; clause && i < clause->kids[0]->n; i++) {
-        const Node *a = clause->kids[0]->kids[i];
-        if (a->kind != N_ARG || strcmp(a->name, name)) continue;
-        int rank = a->text2 ? call_target_match(a->text2, l->target) : 0;
-        if ((a->text2 && !rank) || rank <= best_rank) continue;
-        best = a->kids[0];
-        best_rank = rank;
-    }
-    return best;
-}
-
-static void lower_hint(
-    Lower *l, const Node *clause, const char *argument, const char *binding, int64_t most, int base, int *out)
-{
-    const FrontValue *b = find_binding(l, binding);
-    int64_t v;
-    if (b && b->kind == FRONT_INT && !lower_scope_find(l, session_intern(l->s, binding, strlen(binding)))) {
-        if (b->i >= 0 && b->i <= most) *out = (int)b->i + base;
-        else
-            lower_error(l, l->func->loc, "hint `%s` must be from 0 to %lld, not %lld", binding,
-                (long long)most, (long long)b->i);
-        return;
-    }
-    const Node *a = lower_hint_argument(l, clause, argument);
-    if (a && lower_const_int(l, a, argument, 0, most, &v)) *out = (int)v + base;
-}
-
-static void lower_hints(Lower *l, const Node *kernel)
-{
-    Hints *h = &l->func->hints;
-    const Node *hint = find_clause(kernel, "hint"), *raster = find_clause(kernel, "raster");
-#define HINT(name, most, base, search) \
-    lower_hint(l, &h->name == &h->raster_group ? raster : hint, \
-        &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
-#include "ir/hints.def"
-#undef HINT
-    const Node *schedule = lower_hint_argument(l, hint, "schedule");
-    if (schedule && schedule->kind == N_STRING) h->schedule = schedule->name;
-    else if (schedule) lower_error(l, schedule->loc, "schedule is a string");
-}
-
 static void lower_body(Lower *l, const Node *block, const Node *kernel)
 {
     Frame frame = lower_frame_new(kernel, true);
     l->frame = &frame;
-    enter_block(l, l->func->body, 0);
+    lower_enter_block(l, l->func->body, 0);
     for (int d = 0; d < l->func->n_dims; d++)
         if (l->func->dims[d].extent < 0) lower_dim(l, d);
     for (int i = 0; i < l->n_params; i++)
@@ -477,7 +243,7 @@ static const char *specialization(Lower *l, const FrontKernel *k)
         for (int i = 0; i < (pass ? k->n_params : k->n_dims); i++) {
             const char *name = pass ? k->params[i].name : k->dims[i];
             if (pass && k->params[i].kind < FRONT_CONST) continue;
-            const FrontValue *v = find_binding(l, name);
+            const FrontValue *v = lower_find_binding(l, name);
             if (!v) continue;
             text_printf(&t, "%s%s=", t.len ? ", " : "", name);
             frontend_print_value(*v, &t);
@@ -491,7 +257,7 @@ static bool keys_bound(Lower *l, const FrontKernel *k)
 {
     bool ok = true;
     for (int i = 0; i < k->n_keys; i++) {
-        if (find_binding(l, k->keys[i])) continue;
+        if (lower_find_binding(l, k->keys[i])) continue;
         Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
         lower_error_note(l, at ? *at : loc,
             arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...",
@@ -598,7 +364,7 @@ static Module *lower_kernel(
     if (s->n_errors > errors) return NULL;
     lower_extents(&l, kernel->kids[0], k);
     if (s->n_errors > errors) return NULL;
-    const Node *grid = find_clause(kernel, "grid"), *remap = find_clause(kernel, "remap");
+    const Node *grid = lower_find_clause(kernel, "grid"), *remap = lower_find_clause(kernel, "remap");
     if (grid) lower_grid(&l, grid);
     if (remap) lower_remap(&l, remap);
     lower_hints(&l, kernel);

@@ -118,10 +118,9 @@ struct Lower {
     unsigned n_functions;
 };
 
-/* lower.c */
+/* lower_scope.c */
 V lower_error(Lower *, Loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); /* reports, gives V_ERROR */
-const char *lower_binder(const Lower *);   /* how a const or an extent is given its value */
 V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 bool lower_step(Lower *, Loc);    /* counts work; false: a limit is reached */
@@ -130,10 +129,13 @@ Var *lower_scope_find(const Lower *, const char *name);
 Var *lower_scope_add(Lower *, const char *name, Loc, V, bool is_var);
 void lower_scope_push(Lower *, Scope *);
 void lower_scope_pop(Lower *);
+
+/* lower.c, lower_clauses.c */
 Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
 /* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
+const char *lower_binder(const Lower *); /* how a const or an extent is given its value */
 void lower_const(Lower *, const Node *); /* a local or global N_CONSTANT, or a N_PCONST with its default */
 const Node *ast_find_fn(const Ast *, const char *name);
 
@@ -196,9 +198,12 @@ typedef struct Call {
     CallArgs args;
 } Call;
 #define ARG(c, k) ((c)->args.slot[k])
+Value *lower_operand(Lower *, const Node *); /* a tile or scalar as IR; NULL after an error */
 Value *lower_tile_operand(
     Lower *, const Call *, const Node *); /* an operand that must be a tile; NULL after a message */
 bool lower_flag(Lower *, const Node *, const char *what, bool *out); /* false where it is left out */
+bool lower_axis(
+    Lower *, const Node *, int rank, int64_t *axis); /* an axis of a tile, from the end when negative */
 bool lower_axes(Lower *, const Node *, int rank, int *axes, int *n); /* highest first; all if not given */
 V lower_load(Lower *, const Call *);
 V lower_store(Lower *, const Call *);
@@ -206,6 +211,15 @@ V lower_gather(Lower *, const Call *);
 V lower_scatter(Lower *, const Call *);
 V lower_atomic(Lower *, const Call *, int rmw);
 V lower_atomic_cas(Lower *, const Call *);
+
+/* lower_shape.c */
+V lower_reshape(Lower *, const Call *);
+V lower_transpose(Lower *, const Call *);
+V lower_permute(Lower *, const Call *);
+V lower_broadcast(Lower *, const Call *);
+V lower_concat(Lower *, const Call *);
+V lower_split(Lower *, const Call *);
+V lower_shift(Lower *, const Call *);
 
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);

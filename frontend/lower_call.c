@@ -1,5 +1,5 @@
 /* lower_call.c: calls: casts by type name, fn functions, and the operations of builtins.def but those on
- * memory. */
+ * memory (lower_memory.c) and on shapes (lower_shape.c). */
 #include <math.h>
 #include "frontend/lower.h"
 
@@ -12,8 +12,7 @@ static V poison(Lower *l, const Call *c)
     return value_error();
 }
 
-/* A tile or scalar operand as IR; NULL after an error. */
-static Value *operand(Lower *l, const Node *n)
+Value *lower_operand(Lower *l, const Node *n)
 {
     V v = lower_expr(l, n);
     return v.kind == V_ERROR ? NULL : lower_materialize(l, v, n->loc);
@@ -25,8 +24,7 @@ bool lower_flag(Lower *l, const Node *n, const char *what, bool *out)
     return !n || lower_const_bool(l, n, what, out);
 }
 
-/* An axis of a tile, from the end when negative. */
-static bool axis_of(Lower *l, const Node *n, int rank, int64_t *out)
+bool lower_axis(Lower *l, const Node *n, int rank, int64_t *out)
 {
     if (!lower_const_int(l, n, "axis", -rank, rank - 1, out)) return false;
     if (*out < 0) *out += rank;
@@ -35,7 +33,7 @@ static bool axis_of(Lower *l, const Node *n, int rank, int64_t *out)
 
 Value *lower_tile_operand(Lower *l, const Call *c, const Node *n)
 {
-    Value *x = operand(l, n);
+    Value *x = lower_operand(l, n);
     if (x && x->type->kind != TYPE_TILE) {
         lower_error(
             l, n->loc, "`%s` takes a tile, not the scalar `%s`", c->node->name, dtype_name(x->type->dtype));
@@ -182,7 +180,7 @@ bool lower_axes(Lower *l, const Node *n, int rank, int *axes, int *n_axes)
     bool tuple = n && n->kind == N_TUPLE;
     for (uint32_t i = 0; n && i < (tuple ? n->n : 1); i++) {
         int64_t a;
-        if (!axis_of(l, tuple ? n->kids[i] : n, rank, &a)) return false;
+        if (!lower_axis(l, tuple ? n->kids[i] : n, rank, &a)) return false;
         if (chosen[a]) {
             lower_error(l, n->loc, "axis %lld is named twice", (long long)a);
             return false;
@@ -245,7 +243,7 @@ static V call_cumulative(Lower *l, const Call *c, int op)
     if (!ARG(c, 1) && x->type->rank != 1)
         return lower_error_note(l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs an axis",
             c->node->name, x->type->rank);
-    if (ARG(c, 1) && !axis_of(l, ARG(c, 1), x->type->rank, &axis)) return value_error();
+    if (ARG(c, 1) && !lower_axis(l, ARG(c, 1), x->type->rank, &axis)) return value_error();
     Attr attrs[2] = { a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, 1) };
     return lower_emit(l, c->node->loc, c->node->name, (Op)op, &x, 1, (Attrs){ attrs, 1 + reverse }, NULL);
 }
@@ -277,141 +275,6 @@ static V call_topk(Lower *l, const Call *c, int op)
 
 static V call_bits(Lower *l, const Call *c, int op)
 { return lower_bits(l, c->node, lower_expr(l, ARG(c, 0))); }
-
-/* --- shapes ------------------------------------------------------------------------------------------ */
-
-static V call_reshape(Lower *l, const Call *c, int op)
-{
-    Value *x = operand(l, ARG(c, 0));
-    int rank;
-    int64_t shape[TILE_MAX_RANK];
-    if (!x || !lower_const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return value_error();
-    const Type *t = lower_tile_type(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
-    return t ? lower_emit(l, c->node->loc, "reshape", OP_RESHAPE, &x, 1, NO_ATTRS, t) : value_error();
-}
-
-static V permuted(Lower *l, const Call *c, Value *x, const int64_t *order)
-{
-    return lower_emit(l, c->node->loc, c->node->name, OP_PERMUTE, &x, 1,
-        ATTRS(a_ints(ATTR_ORDER, order, x->type->rank)), NULL);
-}
-
-static V call_transpose(Lower *l, const Call *c, int op)
-{
-    Value *x = lower_tile_operand(l, c, ARG(c, 0));
-    if (!x) return value_error();
-    if (x->type->rank != 2)
-        return lower_error_note(l, c->node->loc, "permute(x, (0, 2, 1)) names the axes",
-            "`transpose` takes a tile of two axes, not `%s`", type_string(l->s, x->type));
-    return permuted(l, c, x, (int64_t[]){ 1, 0 });
-}
-
-static V call_permute(Lower *l, const Call *c, int op)
-{
-    Value *x = lower_tile_operand(l, c, ARG(c, 0));
-    const Node *order = ARG(c, 1);
-    int64_t axes[TILE_MAX_RANK];
-    if (!x) return value_error();
-    if (order->kind != N_TUPLE || (int)order->n != x->type->rank)
-        return lower_error(l, order->loc, "order must be a tuple of the tile's %d axes", x->type->rank);
-    for (uint32_t i = 0; i < order->n; i++)
-        if (!axis_of(l, order->kids[i], x->type->rank, &axes[i])) return value_error();
-    return permuted(l, c, x, axes);
-}
-
-static V call_broadcast(Lower *l, const Call *c, int op)
-{
-    Value *x = operand(l, ARG(c, 0));
-    int rank;
-    int64_t shape[TILE_MAX_RANK];
-    if (!x || !lower_const_shape(l, ARG(c, 1), "the shape", &rank, shape)) return value_error();
-    const Type *t = lower_tile_type(l, ARG(c, 1)->loc, x->type->dtype, rank, shape);
-    if (!t) return value_error();
-    if (t->kind == TYPE_SCALAR && x->type->kind == TYPE_SCALAR) return value_ir(x);
-    if (x->type->kind == TYPE_SCALAR) return value_ir(lower_to_shape(l, x, rank, shape));
-    return lower_emit(l, c->node->loc, "broadcast", OP_BROADCAST, &x, 1, NO_ATTRS, t);
-}
-
-static V call_concat(Lower *l, const Call *c, int op)
-{
-    int n = 1 + c->args.n_rest;
-    int64_t axis, extent = 0;
-    Value **x = arena_array(&l->s->arena, Value *, (size_t)n);
-    for (int k = 0; k < n; k++)
-        if (!(x[k] = lower_tile_operand(l, c, k ? c->args.rest[k - 1] : ARG(c, 0)))) return value_error();
-    if (!axis_of(l, ARG(c, 1), x[0]->type->rank, &axis)) return value_error();
-    int64_t shape[TILE_MAX_RANK];
-    memcpy(shape, x[0]->type->shape, sizeof shape);
-    for (int k = 0; k < n; k++) extent += x[k]->type->rank == x[0]->type->rank ? x[k]->type->shape[axis] : 0;
-    shape[axis] = extent;
-    if (!lower_tile_type(l, c->node->loc, x[0]->type->dtype, x[0]->type->rank, shape)) return value_error();
-    return lower_emit(l, c->node->loc, "concat", OP_CONCAT, x, n, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
-}
-
-static V call_split(Lower *l, const Call *c, int op)
-{
-    Value *x = lower_tile_operand(l, c, ARG(c, 0));
-    int64_t axis, parts;
-    if (!x || !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
-    if (!lower_const_int(l, ARG(c, 1), "the number of parts", 1, 64, &parts)) return value_error();
-    int64_t extent = x->type->shape[axis], shape[TILE_MAX_RANK];
-    if (extent % parts)
-        return lower_error(l, c->node->loc, "an axis of %lld does not split into %lld equal parts",
-            (long long)extent, (long long)parts);
-    memcpy(shape, x->type->shape, sizeof shape);
-    shape[axis] = extent / parts;
-    const Type *t = type_tile(l->s, x->type->dtype, x->type->rank, shape);
-    V items[64];
-    for (int64_t k = 0; k < parts; k++) {
-        items[k] = lower_emit(l, c->node->loc, "split", OP_SLICE, &x, 1,
-            ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, k * shape[axis])), t);
-        if (items[k].kind == V_ERROR) return items[k];
-    }
-    return value_tuple(l, (int)parts, items);
-}
-
-/* What comes in where shift moves elements away: a scalar of the tile's type. */
-static Value *fill_of(Lower *l, const Node *n, DType d, Loc loc)
-{
-    V v = n ? lower_expr(l, n) : d == DT_BOOL ? value_bool(false) : value_int(0);
-    if (n) loc = n->loc;
-    if (value_is_untyped(v)) v = lower_adapt(l, v, d, loc);
-    if (v.kind == V_ERROR) return NULL;
-    if ((v.kind == V_CONST || v.kind == V_IR) && !value_rank(v) && value_dtype(v) == d)
-        return lower_materialize(l, v, loc);
-    lower_error(l, loc, "fill is %s, must be a scalar `%s`", value_describe(l, v), dtype_name(d));
-    return NULL;
-}
-
-/* Element i of the result is element i - count. */
-static V call_shift(Lower *l, const Call *c, int op)
-{
-    Value *x = lower_tile_operand(l, c, ARG(c, 0));
-    int64_t axis = 0, count, shape[TILE_MAX_RANK];
-    if (!x) return value_error();
-    if (!ARG(c, 2) && x->type->rank != 1)
-        return lower_error_note(
-            l, c->node->loc, "give `axis = a`", "`shift` of a tile of %d axes needs an axis", x->type->rank);
-    if (ARG(c, 2) && !axis_of(l, ARG(c, 2), x->type->rank, &axis)) return value_error();
-    if (!lower_const_int(l, ARG(c, 1), "the count of shift", -((int64_t)1 << 40), (int64_t)1 << 40, &count))
-        return value_error();
-    Value *fill = fill_of(l, ARG(c, 3), x->type->dtype, c->node->loc);
-    if (!fill) return value_error();
-    int64_t length = x->type->shape[axis], gap = count < 0 ? -count : count;
-    if (!gap) return value_ir(x);
-    memcpy(shape, x->type->shape, sizeof shape);
-    l->b.loc = c->node->loc;
-    if (gap >= length) return value_ir(lower_to_shape(l, fill, x->type->rank, shape));
-    shape[axis] = gap;
-    Value *in = lower_to_shape(l, fill, x->type->rank, shape);
-    shape[axis] = length - gap;
-    V rest = lower_emit(l, c->node->loc, "shift", OP_SLICE, &x, 1,
-        ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, count < 0 ? gap : 0)),
-        type_tile(l->s, x->type->dtype, x->type->rank, shape));
-    if (rest.kind == V_ERROR) return rest;
-    Value *parts[2] = { count > 0 ? in : rest.value, count > 0 ? rest.value : in };
-    return lower_emit(l, c->node->loc, "shift", OP_CONCAT, parts, 2, ATTRS(a_int(ATTR_AXIS, axis)), NULL);
-}
 
 /* --- making tiles ------------------------------------------------------------------------------------ */
 
@@ -464,7 +327,7 @@ static V call_cast(Lower *l, const Call *c, int op)
 
 static V call_bitcast(Lower *l, const Call *c, int op)
 {
-    Value *x = operand(l, ARG(c, 0));
+    Value *x = lower_operand(l, ARG(c, 0));
     DType d;
     if (!x || !lower_const_dtype(l, ARG(c, 1), &d)) return value_error();
     return lower_emit(
@@ -508,7 +371,7 @@ static V call_tensor_fact(Lower *l, const Call *c, int op)
             l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, value_describe(l, t));
     const KParam *p = &l->params[t.param];
     if (!p->type->rank) return lower_error(l, c->node->loc, "a tensor without axes has no extents");
-    if (!axis_of(l, ARG(c, 1), p->type->rank, &axis)) return value_error();
+    if (!lower_axis(l, ARG(c, 1), p->type->rank, &axis)) return value_error();
     l->b.loc = c->node->loc;
     if (op == OP_STRIDE)
         return value_ir(ir_emit(
@@ -529,7 +392,7 @@ static V call_print(Lower *l, const Call *c, int op)
     if (l->in_clause) return no_effect_here(l, c);
     Value **x = arena_array(&l->s->arena, Value *, (size_t)c->args.n_rest + 1);
     for (int i = 0; i < c->args.n_rest; i++)
-        if (!(x[i] = operand(l, c->args.rest[i]))) return value_error();
+        if (!(x[i] = lower_operand(l, c->args.rest[i]))) return value_error();
     l->b.loc = c->node->loc;
     ir_build(&l->b, OP_PRINT, x, c->args.n_rest, ATTRS(a_str(ATTR_MESSAGE, ARG(c, 0)->name)), NULL, 0);
     return value_void();
@@ -563,6 +426,13 @@ static V call_assert(Lower *l, const Call *c, int op)
 
 /* --- dispatch ---------------------------------------------------------------------------------------- */
 
+static V call_reshape(Lower *l, const Call *c, int op) { return lower_reshape(l, c); }
+static V call_transpose(Lower *l, const Call *c, int op) { return lower_transpose(l, c); }
+static V call_permute(Lower *l, const Call *c, int op) { return lower_permute(l, c); }
+static V call_broadcast(Lower *l, const Call *c, int op) { return lower_broadcast(l, c); }
+static V call_concat(Lower *l, const Call *c, int op) { return lower_concat(l, c); }
+static V call_split(Lower *l, const Call *c, int op) { return lower_split(l, c); }
+static V call_shift(Lower *l, const Call *c, int op) { return lower_shift(l, c); }
 static V call_load(Lower *l, const Call *c, int op) { return lower_load(l, c); }
 static V call_store(Lower *l, const Call *c, int op) { return lower_store(l, c); }
 static V call_gather(Lower *l, const Call *c, int op) { return lower_gather(l, c); }

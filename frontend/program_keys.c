@@ -1,0 +1,271 @@
+/* program_keys.c: which dimensions of a kernel are tile extents. Code is specialized on those: they are the
+ * keys of a launch. The walk follows each compile-time use of a name back through constants and calls of
+ * functions to the dimensions that it depends on. It runs before anything is bound. */
+#include "frontend/call.h"
+#include "frontend/lower.h"
+#include "frontend/program.h"
+#include "frontend/program_info.h"
+
+/* Names in scope with the expression they stand for, so that a compile-time use can be followed back to
+ * dimensions. */
+typedef struct Env Env;
+struct Env {
+    const char *name;
+    const Node *init;
+    const Env *init_env;
+    bool *demanded;
+    const Env *outer;
+};
+
+typedef struct Keys {
+    Session *s;
+    const Ast *ast;
+    KernelInfo *info;
+    int64_t *steps;
+    int depth, recursion;
+} Keys;
+
+/* Counts work; false: the budget is spent, which find_keys reports. */
+static bool count(Keys *k) { return ++*k->steps <= LIMIT_WALK; }
+
+static void walk(Keys *, const Node *, const Env *);
+
+/* The hops count as work too, sixteen for one. */
+static const Env *lookup(Keys *k, const Env *e, const char *name)
+{
+    int64_t hops = 0;
+    for (; e && e->name != name; e = e->outer) hops++;
+    *k->steps += hops / 16;
+    return e;
+}
+
+static const Env *extend(Keys *k, const Env *outer, const char *name, const Node *init, const Env *init_env)
+{
+    Env *e = arena_new(&k->s->arena, Env);
+    *e = (Env){ name, init, init_env, arena_new(&k->s->arena, bool), outer };
+    return e;
+}
+
+static const Node *tensor_param(Keys *k, const Node *n, const Env *env)
+{
+    for (int hops = 0; n && n->kind == N_NAME && hops < 64; hops++) {
+        const Env *e = lookup(k, env, n->name);
+        if (!e) {
+            const Node *params = k->info->node->kids[0];
+            for (uint32_t i = 0; i < params->n; i++)
+                if (params->kids[i]->kind == N_PTENSOR && params->kids[i]->name == n->name)
+                    return params->kids[i];
+            return NULL;
+        }
+        n = e->init;
+        env = e->init_env;
+    }
+    return NULL;
+}
+
+static void mark_dimension(Keys *k, const char *name, Loc at)
+{
+    for (int d = 0; d < k->info->k.n_dims; d++)
+        if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
+}
+
+/* Everything `n` depends on must be known at compile time. `at` is where it is needed. A list of what is
+ * still to do instead of recursion: chains of `let` may be long. */
+static void demand(Keys *k, const Node *first, const Env *env, Loc at)
+{
+    VEC(struct {
+        const Node *node;
+        const Env *env;
+    })
+    todo = { 0 };
+    typedef __typeof__(*todo.data) Item;
+    vec_push(&k->s->arena, &todo, ((Item){ first, env }));
+    while (todo.len && count(k)) {
+        Item item = todo.data[--todo.len];
+        const Node *n = item.node;
+        if (!n) continue;
+        if (n->kind == N_NAME) {
+            const Env *e = lookup(k, item.env, n->name);
+            if (!e) mark_dimension(k, n->name, at);
+            if (!e || *e->demanded) continue;
+            *e->demanded = true;
+            vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
+            continue;
+        }
+        const Node *t = n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2
+                            ? tensor_param(k, n->kids[0], item.env)
+                            : NULL;
+        for (uint32_t i = 1; t && i < t->n; i++)
+            if (n->kids[1]->kind != N_INT || n->kids[1]->u == i - 1)
+                vec_push(&k->s->arena, &todo, ((Item){ t->kids[i], NULL }));
+        for (uint32_t i = 0; !t && i < n->n; i++)
+            vec_push(&k->s->arena, &todo, ((Item){ n->kids[i], item.env }));
+    }
+}
+
+static void demand_here(Keys *k, const Node *n, const Env *env)
+{
+    if (n) demand(k, n, env, n->loc);
+}
+
+/* A table of constants, which values may subscript. */
+static bool is_table(Keys *k, const Node *n, const Env *env)
+{
+    for (int hops = 0; n && n->kind == N_NAME && hops < 64; hops++) {
+        const Env *e = lookup(k, env, n->name);
+        const Node *global = e ? NULL : names_get(&k->ast->consts, n->name);
+        if (!e) return global && global->kids[1] && global->kids[1]->kind == N_TABLE;
+        n = e->init;
+        env = e->init_env;
+    }
+    return n && n->kind == N_TABLE;
+}
+
+/* Subscripts of tiles are constants, those of tensors and tables may be values. */
+static void walk_index(Keys *k, const Node *n, const Env *env)
+{
+    const Node *t = tensor_param(k, n->kids[0], env);
+    bool constant = !t && !is_table(k, n->kids[0], env);
+    if (!t) walk(k, n->kids[0], env);
+    for (uint32_t i = 1; i < n->n; i++) {
+        const Node *a = n->kids[i];
+        if (a->kind == N_ALL) {
+            if (t && i < t->n) demand(k, t->kids[i], NULL, a->loc);
+            continue;
+        }
+        if (a->kind == N_WINDOW) {
+            walk(k, a->kids[0], env);
+            if (constant) demand_here(k, a->kids[0], env);
+            demand_here(k, a->kids[1], env);
+            demand_here(k, a->kids[2], env);
+            continue;
+        }
+        walk(k, a, env);
+        if (constant && a->kind != N_NONE) demand_here(k, a, env);
+    }
+}
+
+static const Node *argument(const Node *call, uint32_t position, const char *name)
+{
+    for (uint32_t i = 0; i < call->n; i++) {
+        if (call->kids[i]->kind == N_ARG && !strcmp(call->kids[i]->name, name)) return call->kids[i]->kids[0];
+        if (call->kids[i]->kind != N_ARG && i == position) return call->kids[i];
+    }
+    return NULL;
+}
+
+static void walk_fn(Keys *k, const Node *call, const Node *fn, const Env *env)
+{
+    if (k->depth >= LIMIT_CALLS) return;
+    const Env *inner = NULL;
+    const Node *params = fn->kids[0];
+    for (uint32_t i = 0; i < params->n; i++) {
+        const Node *a = argument(call, i, params->kids[i]->name);
+        inner = extend(k, inner, params->kids[i]->name, a ? a : params->kids[i]->kids[0], a ? env : NULL);
+    }
+    k->depth++;
+    walk(k, fn->kids[1], inner);
+    k->depth--;
+}
+
+static void walk_call(Keys *k, const Node *n, const Env *env)
+{
+    static const struct {
+        const char *call;
+        uint32_t position;
+        const char *name;
+    } constant[] = {
+        { "arange", 0, "count" },
+        { "topk", 1, "count" },
+        { "split", 1, "parts" },
+        { "shift", 1, "count" },
+    };
+    static const char *const named[] = { "axis", "start", "latency", "drop", "reverse", "descending",
+        "approx", "ftz" };
+    for (uint32_t i = 0; i < n->n; i++)
+        walk(k, n->kids[i]->kind == N_ARG ? n->kids[i]->kids[0] : n->kids[i], env);
+    const Node *fn = ast_find_fn(k->ast, n->name);
+    if (fn) {
+        walk_fn(k, n, fn, env);
+        return;
+    }
+    for (size_t i = 0; i < sizeof constant / sizeof *constant; i++)
+        if (!strcmp(n->name, constant[i].call))
+            demand_here(k, argument(n, constant[i].position, constant[i].name), env);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        demand_here(k, argument(n, UINT32_MAX, named[i]), env);
+}
+
+static void walk_block(Keys *k, const Node *n, const Env *env)
+{
+    for (uint32_t i = 0; i < n->n; i++) {
+        const Node *s = n->kids[i];
+        walk(k, s, env);
+        if (s->kind == N_LET && !s->op) env = extend(k, env, s->kids[1]->name, s->kids[0], env);
+        else if (s->kind == N_LET || s->kind == N_VAR)
+            for (uint32_t j = 1; j < s->n; j++) env = extend(k, env, s->kids[j]->name, NULL, NULL);
+        else if (s->kind == N_ARRAY) env = extend(k, env, s->name, NULL, NULL);
+        else if (s->kind == N_CONSTANT) env = extend(k, env, s->name, s->kids[1], env);
+    }
+}
+
+static void walk_kind(Keys *k, const Node *n, const Env *env)
+{
+    switch ((int)n->kind) {
+    case N_INDEX: walk_index(k, n, env); return;
+    case N_LIST:
+        for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env);
+        return;
+    case N_CALL: walk_call(k, n, env); return;
+    case N_BLOCK: walk_block(k, n, env); return;
+    case N_ARRAY:
+        demand_here(k, n->kids[0], env);
+        walk(k, n->kids[1], env);
+        return;
+    case N_CONSTANT: demand_here(k, n->kids[1], env); return;
+    case N_FOR: {
+        for (int i = 0; i < 3; i++) {
+            walk(k, n->kids[i], env);
+            if (n->op || i == 2) demand_here(k, n->kids[i], env);
+        }
+        walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
+        return;
+    }
+    case N_IF:
+        if (n->op) demand_here(k, n->kids[0], env);
+        break;
+    default: break;
+    }
+    for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
+}
+
+/* Too deep a nest of functions counts as too much work. */
+static void walk(Keys *k, const Node *n, const Env *env)
+{
+    if (!n || !count(k)) return;
+    if (++k->recursion > LIMIT_RECURSION) *k->steps = LIMIT_WALK + 1;
+    else walk_kind(k, n, env);
+    k->recursion--;
+}
+
+void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
+{
+    Keys k = { s, ast, info, &ast->program->steps, 0, 0 };
+    info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
+    walk(&k, info->node->kids[2], NULL);
+    if (*k.steps > LIMIT_WALK)
+        diag_error(s, info->k.loc, "kernel `%s` is too large, or the functions it calls expand too far",
+            info->k.name);
+    const char **keys = arena_array(&s->arena, const char *, (size_t)info->k.n_dims + 1);
+    for (int d = 0; d < info->k.n_dims; d++)
+        if (info->key_locs[d].file) keys[info->k.n_keys++] = info->k.dims[d];
+    info->k.keys = keys;
+}
+
+Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name)
+{
+    KernelInfo *info = (KernelInfo *)k;
+    for (int d = 0; d < k->n_dims; d++)
+        if (!strcmp(k->dims[d], name) && info->key_locs[d].file) return &info->key_locs[d];
+    return NULL;
+}
