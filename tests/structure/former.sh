@@ -28,10 +28,10 @@ places "(-D *|\{ \")($hints)(=|\", TILE_BIND)" '*.c' '*.sh' '*.md' '*.1' '*.txt'
 places "\"config\": *\{[^}]*\"($hints)\"" '*.tune' '*.c' '*.sh' '*.md'
 
 # Flags that name passes. options.ir tests that old names are accepted.
-places "(skip-pass|passes|dump-after|stop-after)[= ]\"?([a-z0-9,-]*,)?($passes)([, \"']|\$)" | grep -v '^tests/passes/options.ir:.*FORMER'
+places "\\-\\-(skip-pass|passes|dump-after|stop-after)[= ]\"?([a-z0-9,-]*,)?($passes)([, \"']|\$)" | grep -v '^tests/passes/options.ir:.*FORMER'
 
-# Documents: hints in code spans; passes as a row or a heading of their table.
-places "\`($hints)\`" 'docs/*.md' '*README.md' 'docs/*.1' | grep -vE '^docs/ir\.md:[0-9]*:\| `roles`|shift\(x'
+# Documents: hints in code spans; passes as a row or a heading of their table. `roles` is also an operation of kernel IR.
+places "\`($hints)\`" 'docs/*.md' '*README.md' 'docs/*.1' | grep -vE '^docs/(ir|kernel-ir|glossary)\.md:.*`roles`|shift\(x'
 places "^(\| |## |### )\`?($passes)\`?( |\$)" 'docs/passes.md'
 
 # Schedules: the rows of docs/schedule.md, and schedules in hints of kernels.
