@@ -18,20 +18,11 @@
  * Uses the `mark` of instructions. */
 #include "ir/scalar.h"
 #include "ir/text.h"
+#include "ir/verify.h"
 
 typedef enum Place { IN_BODY, IN_GRID, IN_REMAP, IN_COMBINE, IN_EXTENTS } Place;
 
-typedef struct Verifier {
-    Session *s;
-    const Module *module;
-    const Func *func;
-    uint64_t *ids;       /* bit set: value id seen */
-    uint64_t *divergent; /* bit set: values that may differ between the threads of a program */
-    bool ok;
-    int breaches;
-} Verifier;
-
-__attribute__((format(printf, 3, 4))) static void breach(Verifier *v, const Instr *i, const char *fmt, ...)
+void verify_breach(Verifier *v, const Instr *i, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -46,16 +37,6 @@ __attribute__((format(printf, 3, 4))) static void breach(Verifier *v, const Inst
     ir_print_instr(i, &line);
     diag_note(v->s, d, (Loc){ 0 }, "%s", line.data);
 }
-
-#define BREACH(i, ...) \
-    do { \
-        breach(v, (i), __VA_ARGS__); \
-        return; \
-    } while (0)
-#define BREACH_IF(cond, i, ...) \
-    do { \
-        if (cond) BREACH(i, __VA_ARGS__); \
-    } while (0)
 
 static bool is_identifier(const char *s)
 {
@@ -190,106 +171,6 @@ static void check_id(Verifier *v, const Instr *i, const Value *x)
     }
 }
 
-/* --- memory and tokens ------------------------------------------------------------------------------- */
-
-static bool orders_all(const Instr *i)
-{
-    return (i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS) &&
-           ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
-}
-
-/* How many tensors' chains a token stands for. Joined chains part again by several uses of one token, one a
- * chain. */
-static int token_width(const Value *t, int depth)
-{
-    const Instr *i = t->def;
-    if (depth > 64) return 1;
-    if (!i) {
-        const Instr *loop = t->block->parent;
-        int k = !loop ? -1 : loop->op == OP_FOR ? t->index + 2 : loop->op == OP_WHILE ? t->index : -1;
-        return k >= 0 && k < loop->n_operands && ir_operand(loop, k)->type->kind == TYPE_TOKEN
-                   ? token_width(ir_operand(loop, k), depth + 1)
-                   : 1;
-    }
-    if (i->op == OP_JOIN_TOKENS) {
-        int n = 0;
-        for (int k = 0; k < i->n_operands && n < 1024; k++) n += token_width(ir_operand(i, k), depth + 1);
-        return n;
-    }
-    MemParts m;
-    if (ir_mem_parts(i, &m)) return orders_all(i) && m.token ? token_width(m.token, depth + 1) : 1;
-    if (i->op == OP_FOR && t->index + 3 < i->n_operands)
-        return token_width(ir_operand(i, t->index + 3), depth + 1);
-    if (i->op == OP_WHILE && t->index < i->n_operands) return token_width(ir_operand(i, t->index), depth + 1);
-    if (i->op == OP_IF && i->n_blocks == 2) {
-        const Instr *y = i->blocks[0]->last;
-        if (y && y->op == OP_YIELD && t->index < y->n_operands)
-            return token_width(ir_operand(y, t->index), depth + 1);
-    }
-    return 1;
-}
-
-/* The most uses of `t` on one path through the uses inside `b`; *param_twice when two of them access one
- * tensor. */
-static int uses_on_path(
-    const Verifier *v, const Block *b, const Value *t, uint64_t *params, const Instr **culprit)
-{
-    int n = 0;
-    for (const Instr *i = b->first; i; i = i->next) {
-        int before = n;
-        MemParts m;
-        bool mem = ir_mem_parts(i, &m) && m.token == t;
-        for (int k = 0; k < i->n_operands; k++) n += ir_operand(i, k) == t;
-        if (mem && !orders_all(i) && m.param < 64) {
-            if (*params >> m.param & 1) {
-                *culprit = i;
-                return 1 << 20;
-            }
-            *params |= 1ull << m.param;
-        }
-        uint64_t seen[2] = { *params, *params };
-        int inner[2] = { 0, 0 };
-        for (int k = 0; k < i->n_blocks; k++) {
-            int r = uses_on_path(v, i->blocks[k], t, &seen[k & 1], culprit);
-            if (r >= 1 << 20) return r;
-            if (r > inner[k & 1]) inner[k & 1] = r;
-        }
-        *params = seen[0] | seen[1];
-        n += inner[0] > inner[1] ? inner[0] : inner[1];
-        if (n > before) *culprit = i;
-    }
-    return n;
-}
-
-static void check_token(Verifier *v, const Value *t)
-{
-    const Block *home = t->def ? t->def->block : t->block;
-    for (const Use *u = t->uses; u; u = u->next) {
-        for (const Block *b = u->user->block; b && b != home; b = b->parent ? b->parent->block : NULL)
-            BREACH_IF(b->parent && b->parent->op != OP_IF && (op_info[b->parent->op].flags & OPF_KERNEL) == 0,
-                u->user, "the token %%%u comes from outside the loop, which must carry it", t->id);
-    }
-    if (!t->uses || !t->uses->next) return;
-    uint64_t params = 0;
-    const Instr *culprit = NULL;
-    int n = uses_on_path(v, home, t, &params, &culprit);
-    BREACH_IF(n > token_width(t, 0), culprit,
-        "the token %%%u is the memory state of two operations on one path", t->id);
-}
-
-static void check_memory(Verifier *v, const Instr *i)
-{
-    MemParts m;
-    if (!ir_mem_parts(i, &m)) return;
-    BREACH_IF(m.tensor->def || m.tensor->block != v->func->body, i, "the tensor is not a parameter");
-    const Param *p = &v->func->params[m.param];
-    bool load = i->op == OP_LOAD || i->op == OP_GATHER;
-    BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name,
-        p->name);
-    BREACH_IF(p->kind == PARAM_IN && m.token, i, "a load from %s, which is in, takes no token", p->name);
-    BREACH_IF(p->kind != PARAM_IN && !m.token, i, "a load from %s, which is written, needs a token", p->name);
-}
-
 /* --- instructions ------------------------------------------------------------------------------------ */
 
 static void check_call(Verifier *v, const Instr *i)
@@ -370,83 +251,6 @@ static void check_place(Verifier *v, const Instr *i, Place place)
             names[place], type_string(v->s, i->results[k].type));
 }
 
-/* Values that may differ between threads: results of divergent operations, and what is computed from them,
- * through carried values and the results of divergent branches too. One sweep; true when it found more. */
-static bool spread_divergence(Verifier *v, const Block *b);
-
-static bool has_bit(const uint64_t *bits, uint32_t id) { return bits[id / 64] >> (id % 64) & 1; }
-
-static bool add_bit(Verifier *v, const Value *x)
-{
-    if (has_bit(v->divergent, x->id)) return false;
-    v->divergent[x->id / 64] |= 1ull << (x->id % 64);
-    return true;
-}
-
-static bool spread_to_instr(Verifier *v, const Instr *i)
-{
-    bool more = false, all = op_info[i->op].flags & OPF_DIVERGENT;
-    for (int k = 0; k < i->n_operands; k++) {
-        const Value *x = ir_operand(i, k);
-        if (!x || x->id >= v->module->next_id || !has_bit(v->divergent, x->id)) continue;
-        all = true;
-        for (int b = 0; b < i->n_blocks; b++)
-            for (int a = 0; a < i->blocks[b]->n_args; a++) more |= add_bit(v, i->blocks[b]->args[a]);
-    }
-    for (int k = 0; k < i->n_results && all; k++) more |= add_bit(v, &i->results[k]);
-    for (int b = 0; b < i->n_blocks; b++) {
-        more |= spread_divergence(v, i->blocks[b]);
-        const Instr *y = i->blocks[b]->last;
-        for (int k = 0; y && k < y->n_operands; k++) {
-            if (!ir_operand(y, k) || !has_bit(v->divergent, ir_operand(y, k)->id)) continue;
-            for (int r = 0; r < i->n_results; r++) more |= add_bit(v, &i->results[r]);
-            for (int c = 0; i->op != OP_IF && c < i->n_blocks; c++)
-                for (int a = 0; a < i->blocks[c]->n_args; a++) more |= add_bit(v, i->blocks[c]->args[a]);
-        }
-    }
-    return more;
-}
-
-static bool spread_divergence(Verifier *v, const Block *b)
-{
-    bool more = false;
-    for (const Instr *i = b->first; i; i = i->next) more |= spread_to_instr(v, i);
-    return more;
-}
-
-static bool is_divergent(const Verifier *v, const Value *x) { return x && has_bit(v->divergent, x->id); }
-
-static void check_barrier(Verifier *v, const Instr *i)
-{
-    for (const Block *b = i->block; b && b->parent; b = b->parent->block) {
-        const Instr *p = b->parent;
-        bool divergent = false;
-        if (p->op == OP_IF) divergent = is_divergent(v, ir_operand(p, 0));
-        if (p->op == OP_FOR)
-            for (int k = 0; k < 3; k++) divergent |= is_divergent(v, ir_operand(p, k));
-        if (p->op == OP_WHILE && p->blocks[0]->last && p->blocks[0]->last->n_operands)
-            divergent = is_divergent(v, ir_operand(p->blocks[0]->last, 0));
-        BREACH_IF(
-            divergent, i, "a barrier under control flow not proven uniform: not all threads may come to it");
-    }
-}
-
-static void barriers_in(Verifier *v, const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (op_info[i->op].flags & OPF_BARRIER) check_barrier(v, i);
-        for (int k = 0; k < i->n_blocks; k++) barriers_in(v, i->blocks[k]);
-    }
-}
-
-static void check_barriers(Verifier *v)
-{
-    if (!ir_holds_flag(v->func->body, OPF_BARRIER) || !ir_holds_flag(v->func->body, OPF_DIVERGENT)) return;
-    v->divergent = arena_array(&v->s->arena, uint64_t, v->module->next_id / 64 + 1);
-    while (spread_divergence(v, v->func->body)) {}
-    barriers_in(v, v->func->body);
-}
-
 static void check_flights(Verifier *v)
 {
     int k = 0;
@@ -494,27 +298,27 @@ static void check_instr(Verifier *v, const Instr *i, Place place)
     int before = v->breaches;
     check_place(v, i, place);
     if (v->breaches == before) check_launch_value(v, i);
-    if (v->breaches == before) check_memory(v, i);
+    if (v->breaches == before) verify_memory(v, i);
     if (v->breaches == before && i->op == OP_CONST) check_const(v, i);
     if (v->breaches == before && i->op == OP_CALL) check_call(v, i);
     for (int k = 0; k < i->n_results && v->breaches == before; k++)
-        if (i->results[k].type->kind == TYPE_TOKEN) check_token(v, &i->results[k]);
+        if (i->results[k].type->kind == TYPE_TOKEN) verify_token(v, &i->results[k]);
 }
 
 static bool check_shape_of_block(Verifier *v, const Block *b, Op terminator)
 {
     const Instr *last = b->last, *prev = NULL;
     if (!last || last->op != terminator) {
-        breach(v, last ? last : b->parent, "a block must end in %s", op_info[terminator].name);
+        verify_breach(v, last ? last : b->parent, "a block must end in %s", op_info[terminator].name);
         return false;
     }
     for (const Instr *i = b->first; i; prev = i, i = i->next) {
         if (i->block != b || i->prev != prev) {
-            breach(v, i, "the instruction is not linked into its block");
+            verify_breach(v, i, "the instruction is not linked into its block");
             return false;
         }
         if ((op_info[i->op].flags & OPF_TERM) && i != last) {
-            breach(v, i, "%s stands before the end of its block", op_info[i->op].name);
+            verify_breach(v, i, "%s stands before the end of its block", op_info[i->op].name);
             return false;
         }
     }
@@ -524,12 +328,12 @@ static bool check_shape_of_block(Verifier *v, const Block *b, Op terminator)
 static void check_block(Verifier *v, const Block *b, Op terminator, Place place, int depth)
 {
     if (depth > IR_MAX_NESTING) {
-        breach(v, b->parent, "blocks nest deeper than %d", IR_MAX_NESTING);
+        verify_breach(v, b->parent, "blocks nest deeper than %d", IR_MAX_NESTING);
         return;
     }
     for (int k = 0; k < b->n_args; k++) {
         check_id(v, b->parent, b->args[k]);
-        if (b->args[k]->type && b->args[k]->type->kind == TYPE_TOKEN) check_token(v, b->args[k]);
+        if (b->args[k]->type && b->args[k]->type->kind == TYPE_TOKEN) verify_token(v, b->args[k]);
     }
     if (!check_shape_of_block(v, b, terminator)) return;
     for (const Instr *i = b->first; i && !diag_full(v->s); i = i->next) {
@@ -539,7 +343,7 @@ static void check_block(Verifier *v, const Block *b, Op terminator, Place place,
         Place inner = i->op == OP_REDUCE || i->op == OP_SCAN ? IN_COMBINE : place;
         for (int k = 0; k < i->n_blocks; k++) {
             if (i->blocks[k]->parent != i || i->blocks[k]->func != v->func) {
-                breach(v, i, "block %d belongs elsewhere", k);
+                verify_breach(v, i, "block %d belongs elsewhere", k);
                 continue;
             }
             check_block(v, i->blocks[k], terminator_of(i, k), inner, depth + 1);
@@ -595,7 +399,7 @@ static void check_func(Verifier *v)
     if (f->extents) number_block(f->extents, n);
     check_block(v, f->body, OP_RETURN, IN_BODY, 0);
     if (v->ok) check_return(v);
-    if (v->ok) check_barriers(v);
+    if (v->ok) verify_barriers(v);
     if (v->ok) check_flights(v);
     if (v->ok) check_held(v);
     if (v->ok) check_roles(v);

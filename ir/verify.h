@@ -1,0 +1,34 @@
+/* verify.h: what the parts of the verifier share: verify.c checks functions, blocks, values and instructions,
+ * verify_tokens.c memory and its tokens, verify_barriers.c the barriers of kernel IR. */
+#pragma once
+#include "ir/ir.h"
+
+typedef struct Verifier {
+    Session *s;
+    const Module *module;
+    const Func *func;
+    uint64_t *ids;       /* bit set: value id seen */
+    uint64_t *divergent; /* bit set: values that may differ between the threads of a program */
+    bool ok;
+    int breaches;
+} Verifier;
+
+/* Reports a breach at `i`, or at the function where it is NULL. */
+__attribute__((format(printf, 3, 4))) void verify_breach(Verifier *, const Instr *i, const char *fmt, ...);
+#define BREACH(i, ...) \
+    do { \
+        verify_breach(v, (i), __VA_ARGS__); \
+        return; \
+    } while (0)
+#define BREACH_IF(cond, i, ...) \
+    do { \
+        if (cond) BREACH(i, __VA_ARGS__); \
+    } while (0)
+
+/* verify_tokens.c: a token is the memory state of one operation on each path, and a loop carries the tokens
+ * it uses. */
+void verify_token(Verifier *, const Value *token);
+void verify_memory(Verifier *, const Instr *);
+
+/* verify_barriers.c: barriers stand only under control flow that is uniform. */
+void verify_barriers(Verifier *);
