@@ -12,47 +12,8 @@
  * Sampling: with `sample` = S only one block of 8 lines in S is followed, chosen by a hash, through caches of
  * 1/S of the sets. Which lines compete for a set is decided by hashes anyway, so each such slice behaves as
  * the whole does; how far slices differ gives the error. */
-#include "passes/sim/sim.h"
-#include "passes/sim/cache.h"
-#include "passes/sim/pieces.h"
-#include "passes/sim/trace_impl.h"
+#include "passes/sim/replay.h"
 #include <math.h>
-
-enum { BLOCK = 8, GROUPS = 8, MAX_SAMPLE = 1 << 10, MAX_PLACES = 1 << 20 };
-
-typedef struct Place { /* where one workgroup runs at a time */
-    SimAccess *access;
-    int64_t n, cap, at;
-    int64_t *elements;
-    int64_t n_elements, cap_elements;
-    bool busy;
-} Place;
-
-typedef struct Chiplet {
-    int64_t next;
-    double asked;
-} Chiplet; /* the next workgroup; lines asked of its L2 */
-
-typedef struct Replay {
-    const SimTrace *t;
-    const SimDevice *d;
-    const EvalCode *remap;
-    const SimOptions *o;
-    SimResult *r;
-    EvalEnv env;
-    Allocator alloc;
-    int64_t places, programs; /* places of one chiplet */
-    uint64_t sample_mask;
-    int shift; /* log2 of the line */
-    SimCache *l1, *l2, llc;
-    Place *place;
-    Chiplet *chiplet;
-    SimProgram *program;
-    double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read,
-        memory_written;
-    double weight, mean; /* lines that one touch stands for; windows: on average */
-    SimCut *cuts;        /* windows: by site */
-} Replay;
 
 /* --- memory ------------------------------------------------------------------------------------------ */
 
@@ -136,11 +97,7 @@ static void touch_run(Replay *r, int64_t chiplet, SimCache *l1, int64_t first, i
     }
 }
 
-/* Runs of lines of one access, given to fn(user, first, last). Rows that follow each other without a gap are
- * one run; a line that two runs share counts once. */
-typedef void RunFn(void *user, int64_t first, int64_t last);
-
-static void box_runs(const SimSite *site, const SimAccess *a, int shift, RunFn *fn, void *user)
+void sim_box_runs(const SimSite *site, const SimAccess *a, int shift, RunFn *fn, void *user)
 {
     int64_t run = site->size, c[TILE_MAX_RANK] = { 0 }, at = a->at, done = -1;
     int k = 0;
@@ -166,7 +123,7 @@ static void box_runs(const SimSite *site, const SimAccess *a, int shift, RunFn *
     }
 }
 
-static double window_lines(const Replay *r, const SimAccess *a)
+double sim_window_lines(const Replay *r, const SimAccess *a)
 {
     const SimSite *site = &r->t->sites.data[a->site];
     double n = (double)site->size / (double)r->d->line;
@@ -189,7 +146,7 @@ static void touch_fn(void *user, int64_t first, int64_t last)
 
 typedef struct Pieces {
     Replay *r;
-    int64_t chiplet, n;
+    int64_t chiplet;
     double lines;
     bool write;
 } Pieces;
@@ -199,17 +156,10 @@ static void touch_piece(void *user, uint64_t name, double share)
     p->r->weight = share * p->lines;
     touch_line(p->r, p->chiplet, NULL, (uint32_t)(sim_hash(name) >> 34), p->write, 0);
 }
-static void count_piece(void *user, uint64_t name, double share)
-{
-    (void)name;
-    (void)share;
-    ((Pieces *)user)->n++;
-}
-
 static void touch_window(Replay *r, int64_t chiplet, const SimAccess *a, const int64_t *elements)
 {
     const SimSite *site = &r->t->sites.data[a->site];
-    Pieces p = { r, chiplet, 0, window_lines(r, a), site->write };
+    Pieces p = { r, chiplet, sim_window_lines(r, a), site->write };
     if (r->cuts[a->site].cut) sim_cut_pieces(r->t, a, &r->cuts[a->site], touch_piece, &p);
     else touch_piece(&p, (uint64_t)(site->indexed ? elements[a->first] : a->at), 1);
 }
@@ -224,7 +174,7 @@ static void touch_access(
         return;
     }
     if (!site->indexed) {
-        box_runs(site, a, r->shift, touch_fn, &t);
+        sim_box_runs(site, a, r->shift, touch_fn, &t);
         return;
     }
     int64_t done = -1;
@@ -312,86 +262,6 @@ static SimStatus run_all(Replay *r)
                 busy -= !p->busy;
             }
     return SIM_OK;
-}
-
-/* --- how much to follow ------------------------------------------------------------------------------ */
-
-static void count_fn(void *user, int64_t first, int64_t last)
-{ *(double *)user += (double)(last - first + 1); }
-
-typedef void ProbeFn(Replay *, const SimStep *, double *sum);
-
-/* Lines of a program; of its windows, how many pieces, and where they are to be cut. */
-static void probe_lines(Replay *r, const SimStep *s, double *lines)
-{
-    for (int64_t a = 0; a < s->n; a++) {
-        const SimSite *site = &r->t->sites.data[s->access[a].site];
-        if (r->o->windows) *lines += window_lines(r, &s->access[a]);
-        else if (site->indexed) *lines += s->access[a].n[0];
-        else box_runs(site, &s->access[a], r->shift, count_fn, lines);
-    }
-}
-
-static void probe_cuts(Replay *r, const SimStep *s, double *sum)
-{
-    (void)sum;
-    for (int64_t a = 0; a < s->n; a++) sim_cut_learn(r->t, &s->access[a], &r->cuts[s->access[a].site]);
-}
-
-static void probe_pieces(Replay *r, const SimStep *s, double *pieces)
-{
-    Pieces p = { .r = r };
-    for (int64_t a = 0; a < s->n; a++) {
-        const SimCut *c = &r->cuts[s->access[a].site];
-        if (c->cut) sim_cut_pieces(r->t, &s->access[a], c, count_piece, &p);
-        else p.n++;
-    }
-    *pieces += (double)p.n;
-}
-
-/* The sum over all programs, from 16 of them. */
-static SimStatus probe(Replay *r, ProbeFn *fn, double *sum)
-{
-    int64_t probes = r->programs < 16 ? r->programs : 16;
-    *sum = 0;
-    for (int64_t k = 0; k < probes; k++) {
-        SimStep s;
-        SimStatus st = sim_program_run(r->program, (2 * k + 1) * r->programs / (2 * probes), &s);
-        if (st) return st;
-        fn(r, &s, sum);
-    }
-    *sum *= probes ? (double)r->programs / (double)probes : 0;
-    return SIM_OK;
-}
-
-static SimStatus choose_pieces(Replay *r)
-{
-    double lines, pieces, unused;
-    sim_cut_begin(r->t, r->cuts);
-    SimStatus st = probe(r, probe_cuts, &unused);
-    if (!st) st = probe(r, probe_lines, &lines);
-    if (st) return st;
-    sim_cut_finish(r->t, r->cuts);
-    st = probe(r, probe_pieces, &pieces);
-    if (!st && pieces > 0) r->mean = lines / pieces;
-    return st;
-}
-
-static SimStatus choose_sample(Replay *r, int64_t *sample)
-{
-    double lines, most = r->o->max_lines > 0 ? r->o->max_lines : 0x1p25;
-    int64_t sets = r->d->l2_bytes / r->d->line / r->d->l2_ways, limit = 1;
-    while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets)
-        limit *= 2; /* four sets of L2 are left at least */
-    *sample = r->o->windows ? 1 : r->o->sample;
-    if (r->o->windows) return choose_pieces(r);
-    if (*sample) {
-        if (*sample > limit) *sample = limit;
-        return SIM_OK;
-    }
-    SimStatus st = probe(r, probe_lines, &lines);
-    for (*sample = 1; *sample < limit && lines / (double)*sample > most;) *sample *= 2;
-    return st;
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */
@@ -490,7 +360,7 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
     if (r->o->max_accesses > 0)
         sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
-    SimStatus st = choose_sample(r, sample);
+    SimStatus st = sim_choose_sample(r, sample);
     if (st) return st;
     r->sample_mask = (uint64_t)*sample - 1;
     for (int64_t k = 0; k < d->chiplets * d->units && !r->o->windows; k++)

@@ -321,53 +321,80 @@ static const char *lists(Ctx *c, const RingLoad *l, size_t n, bool shared)
     return t.len ? t.data : NULL;
 }
 
+/* Why the programs of this kernel form no clusters that load together, or NULL. */
+static const char *unsuited(const Ctx *c)
+{
+    if (c->ctas > MOST_CTAS) return "a cluster has at most 8 CTAs";
+    if (c->p->cluster > 1) return "a program is spread over a cluster";
+    if (!c->p->persistent) return "the programs of a CTA are not one loop";
+    if (c->f->remap && !c->f->permutes)
+        return "the kernel has a remap of its own, which is checked for programs, not for clusters of them";
+    return NULL;
+}
+
+/* The grid axis along which the programs of a cluster share the most bytes, or -1. `only`: the one axis to
+ * try, or -1. */
+static int best_axis(Ctx *c, RingLoad *l, size_t n, int rank, int only)
+{
+    int best = -1;
+    int64_t most = 0;
+    for (c->axis = 0; c->axis < rank; c->axis++) {
+        if (only >= 0 && c->axis != only) continue;
+        c->extent = known_extent(c, c->axis);
+        int64_t saved = c->extent >= 0 && c->extent < c->ctas ? 0 : share(c, l, n);
+        if (saved > most) {
+            most = saved;
+            best = c->axis;
+        }
+    }
+    return best;
+}
+
+/* Says why no axis will do, by the loads of the first one. */
+static void refuse_axes(Ctx *c, RingLoad *l, size_t n, int rank, int only)
+{
+    c->axis = only >= 0 && only < rank ? only : 0;
+    c->extent = known_extent(c, c->axis);
+    share(c, l, n);
+    const char *apart = lists(c, l, n, false);
+    refuse(c, c->f->loc,
+        arena_printf(&c->s->arena, "along axis %d of the grid%s%s%s", c->axis,
+            apart ? ", " : " there are fewer programs", apart ? apart : "",
+            only >= 0 ? "" : ", and nothing along the others"));
+}
+
+/* The programs are counted in clusters: extents behind their coordinates are divided, coordinates get the
+ * place in the cluster, and stores of a program beyond the grid are guarded. */
+static void divide_programs(Ctx *c, const Instrs *coords, const Instrs *behind)
+{
+    Value *within = NULL;
+    for (size_t k = 0; k < behind->len; k++) divide(c, behind->data[k]);
+    for (size_t k = 0; k < coords->len; k++)
+        if (ir_attr_int(coords->data[k], ATTR_AXIS, 0) == c->axis)
+            within = place_in_cluster(c, coords->data[k]);
+    Instrs stores = { 0 };
+    if (within) ir_walk(c->f->body, collect_stores, &stores);
+    for (size_t k = 0; k < stores.len; k++) guard(c, stores.data[k], within);
+}
+
 void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
 {
     const Decision *d = schedule_asked(p, DECIDE_MULTICAST);
     Ctx c = { .s = s, .f = f, .p = p, .ctas = f->hints.cluster, .asked = d };
-    int rank = f->grid ? ir_terminator(f->grid)->n_operands : 1, best = -1,
-        only = (int)f->hints.cluster_axis - 1;
+    int rank = f->grid ? ir_terminator(f->grid)->n_operands : 1, only = (int)f->hints.cluster_axis - 1;
     if (d) {
         c.ctas = d->form == MULTICAST_N ? d->n[0] : 1;
         only = d->n[1];
     }
     if ((!d && p->options.no_multicast) || c.ctas < 2) return;
-    int64_t most = 0;
-    if (c.ctas > MOST_CTAS) {
-        refuse(&c, f->loc, "a cluster has at most 8 CTAs");
+    const char *why = unsuited(&c);
+    if (why) {
+        refuse(&c, f->loc, why);
         return;
     }
-    if (p->cluster > 1) {
-        refuse(&c, f->loc, "a program is spread over a cluster");
-        return;
-    }
-    if (!p->persistent) {
-        refuse(&c, f->loc, "the programs of a CTA are not one loop");
-        return;
-    }
-    if (f->remap && !f->permutes) {
-        refuse(&c, f->loc,
-            "the kernel has a remap of its own, which is checked for programs, not for clusters of them");
-        return;
-    }
-    for (c.axis = 0; c.axis < rank; c.axis++) {
-        if (only >= 0 && c.axis != only) continue;
-        c.extent = known_extent(&c, c.axis);
-        int64_t saved = c.extent >= 0 && c.extent < c.ctas ? 0 : share(&c, l, n);
-        if (saved > most) {
-            most = saved;
-            best = c.axis;
-        }
-    }
+    int best = best_axis(&c, l, n, rank, only);
     if (best < 0) {
-        c.axis = only >= 0 && only < rank ? only : 0;
-        c.extent = known_extent(&c, c.axis);
-        share(&c, l, n);
-        const char *apart = lists(&c, l, n, false);
-        refuse(&c, f->loc,
-            arena_printf(&s->arena, "along axis %d of the grid%s%s%s", c.axis,
-                apart ? ", " : " there are fewer programs", apart ? apart : "",
-                only >= 0 ? "" : ", and nothing along the others"));
+        refuse_axes(&c, l, n, rank, only);
         return;
     }
     c.axis = best;
@@ -389,14 +416,7 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
     }
 
     share(&c, l, n);
-    Value *within = NULL;
-    for (size_t k = 0; k < behind.len; k++) divide(&c, behind.data[k]);
-    for (size_t k = 0; k < coords.len; k++)
-        if (ir_attr_int(coords.data[k], ATTR_AXIS, 0) == c.axis)
-            within = place_in_cluster(&c, coords.data[k]);
-    Instrs stores = { 0 };
-    if (within) ir_walk(f->body, collect_stores, &stores);
-    for (size_t k = 0; k < stores.len; k++) guard(&c, stores.data[k], within);
+    divide_programs(&c, &coords, &behind);
     p->multicast = c.ctas;
     p->multicast_axis = c.axis;
     schedule_take(p, DECIDE_MULTICAST, MULTICAST_N, c.ctas, c.axis);

@@ -123,6 +123,60 @@ static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, in
 const LayoutShared *group_copied(Layouter *c, const Instr *copy)
 { return layouts_shared(&c->p->layouts, ir_operand(copy, 0)->type); }
 
+/* A product decides the layout of its accumulator, and that its operands keep their rows together. */
+static void note_product(Layouter *c, Instr *i, bool wgmma)
+{
+    Group *g = group_of(c, ir_result(i));
+    const char *name = ir_attr(i, ATTR_INSTR)->s;
+    g->mma = true;
+    if (wgmma) g->rows = true; /* warpgroups side by side in M: each reads all of B once */
+    if (!strcmp(name, "fma")) g->plain = i;
+    else if (!g->native) {
+        g->kind = kernel_mma_kind(c->s, name);
+        g->native = true;
+    }
+    if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
+        group_of(c, ir_operand(i, 0))->left = i;
+    for (int k = 0; k < 2; k++) { /* a product feeding a product: keep its rows together */
+        Value *v = ir_operand(i, k);
+        while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
+        if (group_takes(v)) group_of(c, v)->rows = true;
+    }
+}
+
+/* The positions of a copy lie where the threads that copy have their rows. */
+static void note_copy(Layouter *c, const Instr *i)
+{
+    for (int k = 2; k < i->n_operands; k++) {
+        if (!group_takes(ir_operand(i, k))) continue;
+        Group *g = group_of(c, ir_operand(i, k));
+        g->access_bytes = INT32_MAX;
+        g->unit = group_copied(c, i)->order[0];
+        g->access_elem = dtype_bytes(ir_operand(i, 0)->type->dtype);
+        g->access_width = 16;
+    }
+}
+
+/* A load or a store wants vectors along the axis that is contiguous in memory. Of several, the one that moves
+ * the most bytes decides, and a load before a store of equal size, because a store can stage its value. */
+static void note_access(Layouter *c, Instr *i, const MemParts *m)
+{
+    Value *v = m->result ? m->result : m->values[0];
+    int axis;
+    kernel_unit_axis(c->f, i, &axis);
+    if (!group_takes(v) || axis < 0) return;
+    Group *g = group_of(c, v);
+    if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
+    int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
+    note_shift(c, g, i, v, axis);
+    if (bytes > g->access_bytes) {
+        g->access_bytes = bytes;
+        g->unit = axis;
+        g->access_elem = dtype_bytes(v->type->dtype);
+        g->access_width = kernel_access_bytes(c->f, i);
+    }
+}
+
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
@@ -130,24 +184,7 @@ static void note_anchors(void *user, Instr *i)
     for (int k = 0; k < i->n_results; k++) note_shape(c, &i->results[k], mma);
     for (int b = 0; b < i->n_blocks; b++)
         for (int k = 0; k < i->blocks[b]->n_args; k++) note_shape(c, i->blocks[b]->args[k], false);
-    if (mma) {
-        Group *g = group_of(c, ir_result(i));
-        const char *name = ir_attr(i, ATTR_INSTR)->s;
-        g->mma = true;
-        if (wgmma) g->rows = true; /* warpgroups side by side in M: each reads all of B once */
-        if (!strcmp(name, "fma")) g->plain = i;
-        else if (!g->native) {
-            g->kind = kernel_mma_kind(c->s, name);
-            g->native = true;
-        }
-        if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
-            group_of(c, ir_operand(i, 0))->left = i;
-        for (int k = 0; k < 2; k++) { /* a product feeding a product: keep its rows together */
-            Value *v = ir_operand(i, k);
-            while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
-            if (group_takes(v)) group_of(c, v)->rows = true;
-        }
-    }
+    if (mma) note_product(c, i, wgmma);
     if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         group_of(c, ir_operand(i, 0))->rows = true;
@@ -162,38 +199,14 @@ static void note_anchors(void *user, Instr *i)
         group_of(c, ir_result(i))->reshape = i;
         group_of(c, ir_operand(i, 0))->reshape_to = i;
     }
-    for (int k = 2; i->op == OP_COPY && k < i->n_operands;
-        k++) { /* positions: where the threads that copy have their rows */
-        if (!group_takes(ir_operand(i, k))) continue;
-        Group *g = group_of(c, ir_operand(i, k));
-        g->access_bytes = INT32_MAX;
-        g->unit = group_copied(c, i)->order[0];
-        g->access_elem = dtype_bytes(ir_operand(i, 0)->type->dtype);
-        g->access_width = 16;
-    }
+    if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
         for (int k = 0; k < i->n_operands + i->n_results; k++) {
             const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
             if (group_takes(v)) group_of(c, v)->unfit = true;
         }
-    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
-        Value *v = m.result ? m.result : m.values[0];
-        int axis;
-        kernel_unit_axis(c->f, i, &axis);
-        if (!group_takes(v) || axis < 0) return;
-        Group *g = group_of(c, v);
-        /* A load decides before a store of equal size: a store can stage its value. */
-        if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
-        int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
-        note_shift(c, g, i, v, axis);
-        if (bytes > g->access_bytes) {
-            g->access_bytes = bytes;
-            g->unit = axis;
-            g->access_elem = dtype_bytes(v->type->dtype);
-            g->access_width = kernel_access_bytes(c->f, i);
-        }
-    }
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);
 }
 
 /* Index tiles and values of gathers, scatters and atomics meet element by element: one layout for all of

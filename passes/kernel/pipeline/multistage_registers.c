@@ -109,6 +109,49 @@ static bool loads_of_its_own(const Block *body, Instr *const *staged, int n)
     return false;
 }
 
+/* Moves the loads that go straight to LDS behind the others, and returns how many those are.
+ *
+ * Loads bypass the registers where four words a lane go at once; single words are four times the
+ * instructions, for registers that are not short. A loop with loads of its own keeps all of them in
+ * registers: the compiler does not count what goes to LDS, and would wait for all of it when it waits for
+ * those. */
+static int take_straight(Staging *c, const Block *body, Instr **loads, int n, int slots)
+{
+    int straight = 0;
+    if (slots != 2 || !target_has(c->p->target, TF_LDS_DMA_16) || loads_of_its_own(body, loads, n)) return 0;
+    for (int k = n; k-- > 0;) {
+        if (!direct(c, loads[k])) continue;
+        Instr *x = loads[k];
+        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
+        loads[n - 1] = x;
+        straight++;
+        n--;
+    }
+    return straight;
+}
+
+/* Shared memory for the slots of a load, under the name of its tensor. */
+static Value *ring_for(Staging *c, Builder *b, Block *body, const Instr *load, const Type *type)
+{
+    Value *ring = stage_allocate(c, b, body, type);
+    ir_set_name(ring, arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(load, 0)->index].name));
+    return ring;
+}
+
+/* Behind this step's own loads that feed its products: their wait would take in all that was issued before.
+ */
+static Builder behind_own_loads(const Builder *first, const Block *body, Instr *const *loads, int n)
+{
+    Instr *own = NULL, *pass = NULL;
+    for (Instr *i = body->first; i; i = i->next) {
+        bool staged = false;
+        for (int k = 0; k < n; k++) staged |= i == loads[k];
+        if ((i->op == OP_LOAD || i->op == OP_GATHER) && !staged) pass = i;
+        if (i->op == OP_MMA_SYNC && pass) own = pass;
+    }
+    return own ? ir_after(own) : *first;
+}
+
 void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots)
 {
     Block *body = loop->blocks[0];
@@ -118,32 +161,15 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Instr *straight[IR_MAX_RESULTS];
     Value *straight_bufs[IR_MAX_RESULTS];
-    int n_straight = 0;
-    /* Without registers where four words a lane go at once; single words are four times the instructions, for
-     * registers that are not short. Not beside loads of the body's own: the compiler does not count what goes
-     * to LDS, and would wait for all of it when it waits for those. */
-    for (int k = slots == 2 && target_has(c->p->target, TF_LDS_DMA_16) && !loads_of_its_own(body, loads, n)
-                     ? n
-                     : 0;
-        k-- > 0;) {
-        if (!direct(c, loads[k])) continue;
-        Instr *x = loads[k];
-        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
-        loads[n - 1] = x;
-        n_straight++;
-        n--;
-    }
+    int n_straight = take_straight(c, body, loads, n, slots);
+    n -= n_straight;
     for (int k = 0; k < n_straight; k++) {
         straight[k] = loads[n + k];
-        straight_bufs[k] = stage_allocate(c, &b, body, stage_dma_type(c, straight[k], slots));
-        ir_set_name(straight_bufs[k],
-            arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(straight[k], 0)->index].name));
+        straight_bufs[k] = ring_for(c, &b, body, straight[k], stage_dma_type(c, straight[k], slots));
     }
     for (int k = 0; k < n; k++) {
-        bufs[k] = stage_allocate(c, &b, body, stage_buffer_type(c, loads[k], slots));
+        bufs[k] = ring_for(c, &b, body, loads[k], stage_buffer_type(c, loads[k], slots));
         types[k] = stage_tile_in_registers(c, loads[k]);
-        ir_set_name(bufs[k],
-            arena_printf(&c->s->arena, "%s_ring", c->f->params[ir_operand(loads[k], 0)->index].name));
     }
     if (n_straight)
         stage_issue(c, &b, loop, straight, straight_bufs, n_straight, ir_operand(loop, 0), i32(&b, 0));
@@ -161,16 +187,7 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
     if (slot) other = ir_bin(&b, OP_SUB, i32(&b, 1), slot);
     else slot = other = i32(&b, 0);
-    /* behind this step's own loads, whose wait would take in all that was issued before */
-    Builder later = b;
-    Instr *own = NULL, *pass = NULL;
-    for (Instr *i = body->first; i; i = i->next) {
-        bool staged = false;
-        for (int k = 0; k < n + n_straight; k++) staged |= i == loads[k];
-        if ((i->op == OP_LOAD || i->op == OP_GATHER) && !staged) pass = i;
-        if (i->op == OP_MMA_SYNC && pass) own = pass;
-    }
-    if (own) later = ir_after(own);
+    Builder later = behind_own_loads(&b, body, loads, n + n_straight);
     later.loc = loop->loc;
     Value *following = ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2));
     if (n_straight) stage_issue(c, &later, loop, straight, straight_bufs, n_straight, following, other);

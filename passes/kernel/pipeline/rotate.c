@@ -236,41 +236,35 @@ void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
     rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
-static void rotate_within(Rotation *r)
+/* The loop of the rotated steps, behind the early part of the first one (`first`). It carries, behind the
+ * loop's own values, those that cross from a step's early part to its late part. */
+static Instr *rotated_loop(Rotation *r, Builder *in, ValueMap *first)
 {
-    Overlap *c = r->c;
-    Arena *a = &c->s->arena;
+    Arena *a = &r->c->s->arena;
     Instr *loop = r->loop;
-    Block *body = loop->blocks[0];
+    const Block *body = loop->blocks[0];
     int n = r->n, nx = (int)r->cross.len;
-    Builder b = ir_before(loop);
-    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2),
-          *any = ir_bin(&b, OP_LT, lo, hi);
-    const Type *types[IR_MAX_RESULTS];
-    for (int k = 0; k < n; k++) types[k] = loop->results[k].type;
-    Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, n);
-
-    Builder in = ir_at_end(cond->blocks[0]);
-    in.loc = loop->loc;
-    ValueMap first;
-    value_map_init(&first, a);
-    value_map_set(&first, body->args[0], lo);
-    for (int k = 0; k < n; k++) value_map_set(&first, body->args[k + 1], ir_operand(loop, k + 3));
-    rotate_clone_early(c, &in, &r->p, &first);
-
     Value **ops = arena_array(a, Value *, (size_t)(n + nx + 3));
-    ops[0] = ir_bin(&in, OP_ADD, lo, step);
-    ops[1] = hi;
-    ops[2] = step;
+    ops[0] = ir_bin(in, OP_ADD, ir_operand(loop, 0), ir_operand(loop, 2));
+    ops[1] = ir_operand(loop, 1);
+    ops[2] = ir_operand(loop, 2);
     for (int k = 0; k < n; k++)
-        ops[3 + k] = is_late(r, k) ? ir_operand(loop, k + 3) : value_map_get(&first, ir_operand(r->yield, k));
-    for (int k = 0; k < nx; k++) ops[3 + n + k] = value_map_get(&first, r->cross.data[k]);
-    Instr *main = ir_build(&in, OP_FOR, ops, n + nx + 3, NO_ATTRS, NULL, 0);
+        ops[3 + k] = is_late(r, k) ? ir_operand(loop, k + 3) : value_map_get(first, ir_operand(r->yield, k));
+    for (int k = 0; k < nx; k++) ops[3 + n + k] = value_map_get(first, r->cross.data[k]);
+    Instr *main = ir_build(in, OP_FOR, ops, n + nx + 3, NO_ATTRS, NULL, 0);
     Block *mb = main->blocks[0];
     ir_set_name(mb->args[0], body->args[0]->name);
     for (int k = 0; k < n; k++) ir_set_name(mb->args[k + 1], body->args[k + 1]->name);
     for (int k = 0; k < nx; k++) ir_set_name(mb->args[n + 1 + k], r->cross.data[k]->name);
+    return main;
+}
 
+/* One turn of it: the late part of one step and the early part of the next. */
+static void rotated_step(Rotation *r, Block *mb)
+{
+    Arena *a = &r->c->s->arena;
+    const Block *body = r->loop->blocks[0];
+    int n = r->n, nx = (int)r->cross.len;
     Builder at = ir_at_end(mb);
     ValueMap early, late;
     value_map_init(&early, a);
@@ -285,7 +279,31 @@ static void rotate_within(Rotation *r)
         next[k] = value_map_get(is_late(r, k) ? &late : &early, ir_operand(r->yield, k));
     for (int k = 0; k < nx; k++) next[n + k] = value_map_get(&early, r->cross.data[k]);
     ir_build(&at, OP_YIELD, next, n + nx, NO_ATTRS, NULL, 0);
+}
 
+static void rotate_within(Rotation *r)
+{
+    Overlap *c = r->c;
+    Arena *a = &c->s->arena;
+    Instr *loop = r->loop;
+    Block *body = loop->blocks[0];
+    int n = r->n, nx = (int)r->cross.len;
+    Builder b = ir_before(loop);
+    Value *any = ir_bin(&b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1));
+    const Type *types[IR_MAX_RESULTS];
+    for (int k = 0; k < n; k++) types[k] = loop->results[k].type;
+    Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, n);
+
+    Builder in = ir_at_end(cond->blocks[0]);
+    in.loc = loop->loc;
+    ValueMap first;
+    value_map_init(&first, a);
+    value_map_set(&first, body->args[0], ir_operand(loop, 0));
+    for (int k = 0; k < n; k++) value_map_set(&first, body->args[k + 1], ir_operand(loop, k + 3));
+    rotate_clone_early(c, &in, &r->p, &first);
+
+    Instr *main = rotated_loop(r, &in, &first);
+    rotated_step(r, main->blocks[0]);
     ValueMap last;
     value_map_init(&last, a);
     for (int k = 0; k < n; k++) value_map_set(&last, body->args[k + 1], &main->results[k]);

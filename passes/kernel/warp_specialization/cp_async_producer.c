@@ -199,11 +199,24 @@ int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int b
     return (int)((rows + at_once - 1) / at_once);
 }
 
+/* The tile as a matrix: its leading axes are the rows (`split` of them), the others the columns. A slot may
+ * have more rows than are loaded (few rows of a left operand). False: the axes give no such matrix. */
+static bool fill_matrix(const LayoutShared *slot, FillWay *w)
+{
+    int64_t flat[2], all = 1, rows = 1;
+    for (int k = 0; k < w->rank; k++)
+        all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
+    flat[1] = slot->tile[1];
+    flat[0] = all / flat[1];
+    if (flat[0] * flat[1] != all || flat[0] > slot->tile[0]) return false;
+    while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
+    return rows == flat[0];
+}
+
 bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
 {
     const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
     const Attr *x = ir_attr(mem, ATTR_EXTENTS);
-    int64_t flat[2], all = 1;
     *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
     if (w->axis < 0 || !p->filler_warps) return false;
@@ -217,16 +230,7 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     for (int k = 0; k < w->rank; k++) w->shape[k] = x->v[kernel_tensor_axis(mem, k)];
     w->shifts = kernel_shifts(mem);
     w->width = w->shape[w->axis] - (w->shifts ? w->shifts->v[w->shifts->n - 1] : 0);
-    for (int k = 0; k < w->rank; k++)
-        all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
-    /* the matrix's rows are the leading axes, its columns the others; a slot may have more rows than are
-     * loaded (few rows of a left operand) */
-    flat[1] = slot->tile[1];
-    flat[0] = all / flat[1];
-    if (flat[0] * flat[1] != all || flat[0] > slot->tile[0]) return false;
-    int64_t rows = 1;
-    while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
-    if (rows != flat[0]) return false;
+    if (!fill_matrix(slot, w)) return false;
     w->line = w->shape[w->axis];
     w->lines = 1;
     for (int k = 0; k < w->rank; k++)

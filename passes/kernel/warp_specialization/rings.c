@@ -211,6 +211,25 @@ static const Decision *some_asked(const Roles *c)
     return NULL;
 }
 
+/* Gives the rings their slots: two for the inner loop's rings, two for the others, so that the next tile's
+ * operands arrive under this one; then two buffers a warp for results on their way out, which are worth more
+ * than a third slot (bench/NOTES.md: results staged and stored by TMA); then the inner rings in turn while
+ * memory lasts. Returns the slots of the deepest inner ring. */
+static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
+{
+    int64_t staged = staged_bytes(c);
+    int fit = 1;
+    for (int depth = 2; depth <= most; depth++) {
+        for (size_t k = 0; k < c->rings.len; k++)
+            deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
+        if (depth == 2 && c->p->persistent)
+            for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, used);
+    }
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
+    return fit;
+}
+
 bool roles_plan_rings(Roles *c)
 {
     int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 -
@@ -256,22 +275,8 @@ bool roles_plan_rings(Roles *c)
         return schedule_refuse(c->p, some_asked(c),
             "rings of %lld bytes do not fit: %lld bytes of shared memory are left for them", (long long)used,
             (long long)limit);
-    /* two slots for the inner loop's rings, two for the others so that the next tile's operands arrive under
-     * this one; then two buffers a warp for results on their way out, which are worth more than a third slot
-     * (H100, attention D 128 causal at N 1024, 2048, 4096: 415, 566, 633 TFLOPS with, 407, 557, 626 with
-     * three slots of K instead), then the inner rings in turn while memory lasts */
-    int64_t staged = staged_bytes(c);
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
-    int fit = 1;
-    for (int depth = 2; depth <= most; depth++) {
-        for (size_t k = 0; k < c->rings.len; k++)
-            deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, &used);
-        if (depth == 2 && c->p->persistent)
-            for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, &used);
-    }
-    for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
-
+    int fit = deepen_rings(c, limit, most, &used);
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
