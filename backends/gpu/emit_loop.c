@@ -150,7 +150,8 @@ static bool only_within(Block *b, const Value *v, const Instr *by)
 }
 
 /* The next value of what a `while` carries, where it comes from a product, is made in the registers of this
- * one: the product writes there, or to what it adds to, if that alone still reads this one. */
+ * one: the product writes there, or to what it adds to, if that alone still reads this one or nothing does.
+ */
 static void place_next(Emit *e, Block *b, int k)
 {
     Value *v = ir_operand(ir_terminator(b), k), *arg = b->args[k];
@@ -166,8 +167,8 @@ static void place_next(Emit *e, Block *b, int k)
         v = from;
     }
     if (!flies || v == arg || !v->def || v->def->block != b || ir_use_count(v) != 1) return;
-    if ((v->def->op == OP_IF || (op_info[v->def->op].flags & OPF_ELEM)) && only_within(b, arg, v->def))
-        e->place[v->id] = e->storage[arg->id];
+    bool in_place = v->def->op == OP_IF || (op_info[v->def->op].flags & OPF_ELEM);
+    if (!arg->uses || (in_place && only_within(b, arg, v->def))) e->place[v->id] = e->storage[arg->id];
 }
 
 /* The result of a wait that only the loop takes up: its registers are the loop's. */

@@ -216,12 +216,14 @@ bool emit_matrix_read(
     const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, o.xt, n, k),
                    index_formula(e, o.pt, n, k)),
                *first = index_formula(e, word, n, k);
-    if (plain) line(e, "%s(&%s[%s], %s);", load, to, first, from);
+    /* registers of 4-byte elements are declared with the element's type, others as words */
+    const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
+    if (plain) line(e, "%s(&%s[%s], %s);", load, words, first, from);
     else {
         line(e, "u32 %s[%d];", got, (int)m.count);
         line(e, "%s(%s, %s);", load, got, from);
         for (uint32_t w = 0; w < m.count; w++)
-            line(e, "%s[(%s) ^ %u] = %s[%u];", to, first, m.word[w] * (uint32_t)bytes / 4, got, w);
+            line(e, "%s[(%s) ^ %u] = %s[%u];", words, first, m.word[w] * (uint32_t)bytes / 4, got, w);
     }
     end_block(e);
     return true;

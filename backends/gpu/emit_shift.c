@@ -287,7 +287,10 @@ static void load_around(Shift *s, const char *to, const char *shift, int first, 
     }
 }
 
-/* Does every thread find all of the tile there? "": always. */
+/* Does the row end before the tile does, whatever the launch? Then some threads never find their elements. */
+static bool ends_inside(const Shift *s) { return s->known >= 0 && s->known < s->l->tile[s->w->unit_tile]; }
+
+/* Does every thread find all of the tile there? "": always. Only where the row may be long enough. */
 static const char *all_there(Shift *s)
 {
     Emit *e = s->e;
@@ -305,7 +308,7 @@ static void pad_runs(Shift *s, const char *to, const Value *pad)
 {
     Emit *e = s->e;
     DType d = e->f->params[s->w->param].type->dtype;
-    const char *whole = all_there(s);
+    const char *whole = ends_inside(s) ? "" : all_there(s);
     line(e, *whole ? "if (!(%s)) {" : "{", whole);
     e->indent++;
     begin_unrolled(e, "v", s->vectors);

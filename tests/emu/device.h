@@ -79,8 +79,8 @@ EMU i32 opaque(i32 x) { return x; }
 EMU void warp_sync(void) { emu_warp_sync(); }
 
 template <class T> EMU void emu_put(u32 a, T x) { emu_store(a, &x, sizeof x); }
-EMU void emu_put(u32 a, float x) { emu_store_float(a, &x, 4); }
-EMU void emu_put(u32 a, double x) { emu_store_float(a, &x, 8); }
+EMU void emu_put(u32 a, float x) { emu_store(a, &x, 4); }
+EMU void emu_put(u32 a, double x) { emu_store(a, &x, 8); }
 /* C pointers into shared memory: (T *)(shared + offset) is written so. */
 template <class T> struct EmuCell {
     u32 a;

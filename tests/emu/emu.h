@@ -78,7 +78,6 @@ EMU_API void emu_registers(int count, bool more);
 enum { EMU_BASE = 1024 }; /* where dynamic shared memory starts: what lies below is the system's */
 EMU_API void emu_load(uint32_t address, void *to, uint32_t bytes);
 EMU_API void emu_store(uint32_t address, const void *from, uint32_t bytes);
-EMU_API void emu_store_float(uint32_t address, const void *from, uint32_t bytes);
 /* Generic accesses before this are visible to the asynchronous proxy after it. */
 EMU_API void emu_proxy_fence(void);
 

@@ -188,8 +188,10 @@ static uint64_t hash_of(const char *p)
     return h;
 }
 
+/* TILE_EMU_KEEP set: the kernels' texts stay where they were compiled. */
 static void take_away(const char *base)
 {
+    if (getenv("TILE_EMU_KEEP")) return;
     static const char *const ends[] = { "cpp", "so", "txt" };
     char path[320];
     for (int e = 0; e < 3; e++) {
@@ -287,7 +289,7 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
             continue;
         }
         for (int axis = 0; axis < p->type->rank; axis++) {
-            v->strides[i][axis] = a->tensor->stride[a->drop + axis];
+            v->strides[i][axis] = launch_stride(a->tensor, a->drop + axis);
             v->dims[p->dims[axis]] = a->tensor->shape[a->drop + axis];
         }
     }

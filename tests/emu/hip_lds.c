@@ -1,6 +1,7 @@
 /* hip_lds.c: accesses of the emulated workgroup (hip_machine.h) to LDS and to memory, loads to LDS, and the
  * shadow that knows of every granule who touched it last. */
 #include "tests/emu/hip_group.h"
+#include "tests/emu/nan_halves.h"
 #include <string.h>
 
 static void place(uint32_t a, uint32_t bytes)
@@ -93,11 +94,12 @@ void hip_lds_load(void *to, uint32_t a, uint32_t bytes)
 static void store(uint32_t a, const void *from, uint32_t bytes, uint32_t fence)
 {
     const uint8_t *p = from;
-    uint32_t step = hip_group.run.granule;
+    uint32_t step = hip_group.run.granule, unit = bytes < 4 ? bytes : 4; /* of a value */
     for (uint32_t at = a; at < a + bytes; at += step) {
         Granule *w = &hip_group.granules[at / step];
+        uint32_t value = (at - a) / unit * unit;
         bool again = p && w->w_epoch >= hip_group.first_epoch && !w->flying &&
-                     !memcmp(hip_group.lds + at, p + (at - a), step);
+                     same_but_for_nan(hip_group.lds + a + value, p + value, step > unit ? step : unit);
         if (!again) {
             check_reader(w, at);
             check_writer(w, at, "writes");

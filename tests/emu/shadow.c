@@ -6,8 +6,8 @@
  * epochs in the accessing warp's clock, and races with the others. Data that copies bring carries the number
  * of the mbarrier that they complete on instead of a warp's. */
 #include "tests/emu/core.h"
+#include "tests/emu/nan_halves.h"
 #include <stdlib.h>
-#include <math.h>
 #include <string.h>
 
 enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16, MOST_SEVERAL = 0xffff };
@@ -304,28 +304,16 @@ void emu_load(uint32_t a, void *to, uint32_t bytes)
     memcpy(to, emu.cta->memory + a, bytes);
 }
 
-/* A float or double: machines give one NaN where the host's additions give several, so that a NaN over a NaN
- * is the value that is there. */
-void emu_store_float(uint32_t a, const void *from, uint32_t bytes)
-{
-    float f[2];
-    double d[2];
-    const void *there = emu_at(emu_own(a), bytes);
-    memcpy(bytes == 4 ? (void *)&f[0] : (void *)&d[0], from, bytes);
-    memcpy(bytes == 4 ? (void *)&f[1] : (void *)&d[1], there, bytes);
-    bool both = bytes == 4 ? isnan(f[0]) && isnan(f[1]) : isnan(d[0]) && isnan(d[1]);
-    emu_store(a, both ? there : from, bytes);
-}
-
 void emu_store(uint32_t a, const void *from, uint32_t bytes)
 {
     a = emu_own(a);
     if (a % bytes) emu_fail("misaligned store of %u bytes to shared memory at %u", bytes, a);
-    emu_check_write(a, bytes, from, GENERIC);
-    if (memcmp(emu.cta->memory + a, from, bytes))
-        emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
-    else
+    const void *there = emu_at(a, bytes);
+    bool again = same_but_for_nan(there, from, bytes);
+    emu_check_write(a, bytes, again ? there : from, GENERIC);
+    if (again)
         for (uint32_t k = a; k < a + bytes; k++) write_again(k);
+    else emu_mark_write(a, bytes, emu.warp->index, emu.fiber->lane, emu.warp->clock.at[emu.warp->index]);
     memcpy(emu.cta->memory + a, from, bytes);
 }
 

@@ -94,7 +94,7 @@ static bool interpret(Session *s, State *state, const Run *run, const Launch *l)
         args[i].data = t->base + t->offset;
         for (int axis = 0; axis < t->rank - a->drop; axis++) {
             args[i].shape[axis] = t->shape[a->drop + axis];
-            args[i].stride[axis] = t->stride[a->drop + axis];
+            args[i].stride[axis] = launch_stride(t, a->drop + axis);
         }
     }
     InterpOptions o = { .max_steps = (int64_t)1 << 36 };

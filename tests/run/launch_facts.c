@@ -51,6 +51,13 @@ static int64_t power_of_two_in(uint64_t v, int64_t most)
     return d;
 }
 
+int64_t launch_stride(const Tensor *t, int axis)
+{
+    int size = (int)ref_type_size(t->type);
+    if (t->shape[axis] > 1) return t->stride[axis];
+    return axis == t->rank - 1 ? 1 : size < 16 ? 16 / size : 1;
+}
+
 /* As the runtime: extents from 1 to below 2^28, offsets in bytes from 0 to below 2^31. */
 static bool fits_in_32_bits(const Launch *l)
 {
@@ -58,10 +65,9 @@ static bool fits_in_32_bits(const Launch *l)
         const Tensor *t = l->args[i].tensor;
         int64_t reach = 0;
         for (int axis = l->args[i].drop; t && axis < t->rank; axis++) {
-            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT ||
-                (t->stride[axis] < 0 && t->shape[axis] > 1))
-                return false;
-            reach += (t->shape[axis] > 0 ? t->shape[axis] - 1 : 0) * llabs(t->stride[axis]);
+            int64_t stride = launch_stride(t, axis);
+            if (t->shape[axis] < 1 || t->shape[axis] >= FITS32_EXTENT || stride < 0) return false;
+            reach += (t->shape[axis] - 1) * stride;
         }
         if (t && reach * (int64_t)ref_type_size(t->type) > INT32_MAX) return false;
     }
@@ -90,7 +96,7 @@ void launch_facts(Func *f, const Launch *l, bool exact)
         }
         p->align = power_of_two_in((uintptr_t)(t->base + t->offset), 16);
         for (int axis = 0; axis < t->rank - a->drop; axis++) {
-            int64_t stride = t->stride[a->drop + axis], extent = t->shape[a->drop + axis];
+            int64_t stride = launch_stride(t, a->drop + axis), extent = t->shape[a->drop + axis];
             Dim *d = &f->dims[p->dims[axis]];
             if (exact || stride == 1) p->stride[axis] = stride;
             p->stride_div[axis] = stride < 0 ? 1 : stride ? power_of_two_in((uint64_t)stride, 16) : 16;

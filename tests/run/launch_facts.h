@@ -13,3 +13,6 @@ int launch_bind(Session *, const FrontKernel *, const Launch *, FrontBinding *ou
 /* Alignment, unit strides, divisors of strides and extents, 32-bit offsets. exact: all strides, extents and
  * scalars as well. */
 void launch_facts(Func *, const Launch *, bool exact);
+/* The stride that a kernel is given, in elements: along an axis of at most one element the launch chooses it,
+ * as the runtime does (runtime/launch/arguments.c), since it is multiplied by nothing but 0. */
+int64_t launch_stride(const Tensor *, int axis);
