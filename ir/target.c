@@ -15,13 +15,23 @@ enum {
     LDS_DMA = TF_LDS_DMA,
     LDS_DMA_16 = TF_LDS_DMA_16,
     WMMA = TF_WMMA,
+    BF16_ARITHMETIC = TF_BF16_ARITHMETIC,
+    EARLY_START = TF_EARLY_START,
+    F16_FLUSHES = TF_F16_FLUSHES,
+    MAX_OF_NANS = TF_MAX_OF_NANS,
 };
 
 static const Target targets[] = {
-#define TARGET( \
-    name, kind, arch, wave, shared, regs, sms, l2, sm_shared, sm_regs, sm_threads, sm_ctas, features) \
-    { name, TARGET_##kind, arch, wave, shared, regs, sms, l2, sm_shared, sm_regs, sm_threads, sm_ctas, \
-        features },
+#define TARGET(NAME, FAMILY, ARCH, SHARED, SMS, L2, SM_SHARED, SM_REGISTERS, SM_THREADS, SM_CTAS, CLUSTER, \
+    CHIPLETS, MATRIX, LDS, FEATURES) \
+    { \
+        FAMILY_##FAMILY, .name = NAME \
+        , .arch = ARCH, .shared_bytes = SHARED, .n_sms = SMS, .l2_bytes = L2, .sm_shared_bytes = SM_SHARED, \
+            .sm_registers = SM_REGISTERS, .sm_threads = SM_THREADS, .sm_ctas = SM_CTAS, \
+            .cluster_ctas = CLUSTER, .chiplets = CHIPLETS, .matrix = MATRIX_##MATRIX, .lds = LDS_##LDS, \
+            .features = FEATURES \
+    } \
+    ,
 #include "ir/targets.def"
 #undef TARGET
 };
@@ -36,7 +46,7 @@ const Target *target_find(const char *name)
 }
 
 static const UnitSum sums[] = {
-#define SUM(kind, arch, instr, bits, promote) { TARGET_##kind, arch, instr, bits, promote },
+#define SUM(unit, instr, bits, promote) { MATRIX_##unit, instr, bits, promote },
 #include "ir/sums.def"
 #undef SUM
 };
@@ -44,7 +54,6 @@ static const UnitSum sums[] = {
 const UnitSum *target_unit_sum(const Target *t, const char *instr)
 {
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
-        if (sums[i].kind == t->kind && sums[i].arch == t->arch && !strcmp(sums[i].instr, instr))
-            return &sums[i];
+        if (sums[i].unit == t->matrix && !strcmp(sums[i].instr, instr)) return &sums[i];
     return NULL;
 }

@@ -19,25 +19,56 @@ enum {
     TF_LDS_DMA = 512,
     TF_LDS_DMA_16 = 1024,
     TF_WMMA = 2048,
+    TF_BF16_ARITHMETIC = 4096, /* add, sub and mul of two bf16 at once (PTX ISA: sm_90) */
+    TF_EARLY_START = 8192, /* griddepcontrol: a kernel waits itself for what is before it (PTX ISA: sm_90) */
+    TF_F16_FLUSHES = 1 << 14, /* its matrix unit takes and gives denormal f16 and bf16 as 0 (CDNA2 ISA 7.3) */
+    TF_MAX_OF_NANS = 1 << 15, /* v_maximum3_f32: the maximum that keeps NaN is one instruction (CDNA4 ISA) */
 };
+
+/* Generations of matrix units. A row of matrix.def, sums.def and backends/hip/matrix.c names those that have
+ * its instruction. */
+typedef enum MatrixUnit {
+    MATRIX_NONE = 0,
+    MATRIX_AMPERE = 1,
+    MATRIX_ADA = 2,
+    MATRIX_HOPPER = 4,
+    MATRIX_BLACKWELL = 8,
+    MATRIX_CDNA2 = 16,
+    MATRIX_CDNA3 = 32,
+    MATRIX_CDNA4 = 64,
+    MATRIX_RDNA3 = 128,
+} MatrixUnit;
+
+/* How a chip's LDS serves an access: passes/kernel/amd/lds.c. */
+typedef enum LdsChip { LDS_NONE, LDS_CDNA, LDS_CDNA4, LDS_RDNA3 } LdsChip;
 
 typedef struct Target {
     const char *name; /* "cuda:sm_90a" */
     TargetKind kind;
-    int arch;             /* 90; 0x942 */
-    int wave;             /* threads of a warp or wave */
-    int64_t shared_bytes; /* per block, dynamic */
-    int max_registers, n_sms;
-    int64_t l2_bytes;
+    int arch;                 /* 90; 0x942 */
+    int wave;                 /* threads of a warp or wave */
+    int cta_threads;          /* at most */
+    int64_t shared_bytes;     /* of a CTA, dynamic, at most */
+    int64_t cta_shared_bytes; /* that the system takes of each CTA's shared memory beside them */
+    int max_registers;        /* of a thread */
+    int register_step;        /* a thread's registers are given in multiples of this */
+    int spare_registers; /* that a plan leaves of a thread's, since the compiler spills when it has fewer */
+    int n_sms;           /* multiprocessors of the largest common part */
+    int64_t l2_bytes;    /* of that part */
+    int simds;           /* of a multiprocessor, each with an equal part of its registers and threads */
     int64_t sm_shared_bytes; /* of a multiprocessor, for all of its CTAs */
-    int sm_registers, sm_threads, sm_ctas;
+    int sm_registers, sm_threads;
+    int sm_ctas;      /* that a multiprocessor holds at most; 0: as many as its threads allow */
+    int cluster_ctas; /* of a cluster at most; 1: there are no clusters */
+    int chiplets;     /* to which workgroups go in turn */
+    MatrixUnit matrix;
+    LdsChip lds;
     unsigned features;
 } Target;
 
 /* A matrix instruction whose sums of fp8 products keep fewer bits than f32's 24: sums.def. */
 typedef struct UnitSum {
-    TargetKind kind;
-    int arch;
+    MatrixUnit unit;
     const char *instr; /* as ir/layout.h names it */
     int bits;          /* of a sum, the leading one included */
     int promote;       /* a multiple of its K: after so many positions a sum is to go on in f32 */
@@ -52,3 +83,8 @@ const Target *target_find(const char *name);
 const Target *target_at(size_t i);
 static inline bool target_has(const Target *t, unsigned feature)
 { return (t->features & feature) == feature; }
+
+/* Registers of each thread where so many threads share a multiprocessor, as the hardware gives them out; this
+ * may be more than a thread can name. */
+static inline int target_registers_each(const Target *t, int threads)
+{ return t->sm_registers / threads / t->register_step * t->register_step; }

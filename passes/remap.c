@@ -184,12 +184,13 @@ int64_t remap_chiplets(const PassOptions *o)
 {
     if (o->xcds > 0) return o->xcds;
     const Target *t = o->target;
-    return t && t->kind == TARGET_HIP && (t->arch == 0x942 || t->arch == 0x950) ? 8 : 1;
+    return t ? t->chiplets : 1;
 }
 
 int64_t remap_at_once(const PassOptions *o, const Func *f)
 {
-    int64_t units = o->target && o->target->n_sms ? o->target->n_sms / remap_chiplets(o) : 38;
+    enum { UNITS_UNKNOWN = 38 }; /* multiprocessors of a chiplet of MI300X (passes/sim/devices.def) */
+    int64_t units = o->target && o->target->n_sms ? o->target->n_sms / remap_chiplets(o) : UNITS_UNKNOWN;
     return (units < 1 ? 1 : units) * (f->hints.occupancy > 0 ? f->hints.occupancy : 1);
 }
 

@@ -324,8 +324,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     e->last_buffer = plan->split ? NULL : last_buffer(e); /* what other CTAs send may come at any time */
-    bool early_start = e->waits =
-        plan->options.early_start && plan->target->kind == TARGET_CUDA && plan->target->arch >= 90;
+    bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);
     int threads = kernel_cta_warps(plan) * plan->target->wave;

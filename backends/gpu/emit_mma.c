@@ -1,12 +1,14 @@
 /* emit_mma.c: matrix products whose operands a warp holds: mma.sync, MFMA, WMMA, and plain fma. */
 #include "backends/gpu/emit.h"
+#include "ir/matrix.h"
 
 typedef struct Product {
     Instr *instr;
     const LayoutMmaInfo *info;
     const Layout *c, *frag[2]; /* operand fragments over the whole tile */
     int mt, nt, kt;            /* fragments of one warp */
-    const char *hw; /* AMD, operands exchanged: the instruction that `steps` of make the fragment's K; NULL */
+    const MatrixInstr *row;    /* by which the target computes it; NULL: a fragment that is only read */
+    const char *hw; /* AMD, operands exchanged: the instruction that `steps` of make the fragment's K */
     int steps;
     int words[2]; /* 32-bit words of one operand fragment (doubles count two) */
 } Product;
@@ -18,8 +20,7 @@ static const char *operand_fn(Emit *e, const Product *p)
     if (is_hip(e)) { /* mfma_32x32x8_f16: the dtype instead of the table's suffix for its width */
         const char *name = p->hw ? p->hw : p->info->name, *x = strchr(name, 'x'),
                    *end = x ? strchr(x, '_') : NULL;
-        bool xf32 = a->dtype == DT_F32 && ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32 &&
-                    e->target->arch == 0x942;
+        bool xf32 = p->row && matrix_is_tf32(p->row);
         return use(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name,
                           xf32 ? "xf32" : dtype_name(p->hw ? b->dtype : a->dtype), same ? "" : "_",
                           same ? "" : dtype_name(p->hw ? a->dtype : b->dtype)));
@@ -28,28 +29,13 @@ static const char *operand_fn(Emit *e, const Product *p)
                       same ? "" : dtype_name(b->dtype)));
 }
 
-/* Which instruction, and how many of it along K, compute a fragment of the exchanged form. */
-static void exchanged(Emit *e, Product *p)
+/* Which instruction, and how many of it along K, compute a fragment: the target's row of ir/matrix.def. */
+static void find_row(Emit *e, Product *p, LayoutMma kind)
 {
-    const char *end = strrchr(p->info->name, '_');
-    int arch = e->target->arch;
-    p->steps = 1;
-    if (!is_hip(e) || !end || strcmp(end, "_r")) return;
     bool tf32 = ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32;
-    if (p->info->lanes == 32) p->hw = p->info->name;
-    else if (p->info->bits == 16) {
-        p->hw = arch == 0x950 ? "mfma_32x32x16" : "mfma_32x32x8";
-        p->steps = arch == 0x950 ? 1 : 2;
-    } else if (p->info->bits == 8 && arch == 0x950 &&
-               (p->info->k == 64 || ir_operand(p->instr, 0)->type->dtype == DT_I8))
-        p->hw = p->info->k == 64 ? "mfma_32x32x64" : "mfma_32x32x32";
-    else if (p->info->bits == 8) {
-        p->hw = arch == 0x90a ? "mfma_32x32x8" : "mfma_32x32x16";
-        p->steps = arch == 0x90a ? 4 : 2;
-    } else {
-        p->hw = tf32 && arch == 0x942 ? "mfma_32x32x4" : "mfma_32x32x2";
-        p->steps = tf32 && arch == 0x942 ? 2 : 4;
-    }
+    p->row = matrix_instr_of(e->target, kind, ir_operand(p->instr, 0)->type->dtype, tf32);
+    p->hw = p->row ? p->row->instruction : NULL;
+    p->steps = p->row ? p->row->steps : 1;
 }
 
 /* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in
@@ -534,7 +520,7 @@ void emit_mma_sync(Emit *e, Instr *i)
         if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) kind = (LayoutMma)k;
     p.info = layout_mma_info(kind);
     p.c = layout_of(e, ir_result(i));
-    exchanged(e, &p);
+    find_row(e, &p, kind);
     int per_c = p.info->m * p.info->n / p.info->lanes;
     const Type *tc = ir_result(i)->type, *ta = ir_operand(i, 0)->type;
     DType d = ta->dtype;

@@ -139,7 +139,7 @@ static bool bytes_fit(const Paired *r, const Instr *i)
 static bool by_words(const Paired *r, const Instr *i)
 {
     DType d = ir_result(i)->type->dtype;
-    bool half = d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90);
+    bool half = d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC));
     if (per_word(d) == 4) return bytes_fit(r, i);
     if (per_word(d) != 2) return false;
     switch ((int)i->op) {
@@ -161,8 +161,8 @@ static bool is_mask(const Paired *r, const Instr *i)
 {
     if (i->op < OP_EQ || i->op > OP_GE) return false;
     DType d = ir_operand(i, 0)->type->dtype;
-    if (!(d == DT_F16 || (d == DT_BF16 && r->e->target->arch >= 90)) || !has_words(r, ir_operand(i, 0)) ||
-        !has_words(r, ir_operand(i, 1)))
+    if (!(d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC))) ||
+        !has_words(r, ir_operand(i, 0)) || !has_words(r, ir_operand(i, 1)))
         return false;
     for (const Use *u = ir_result(i)->uses; u; u = u->next)
         if (!of_run(r, u->user) || u->user->op != OP_WHERE || u != &u->user->operands[0] ||

@@ -297,9 +297,9 @@ void emit_reduce(Emit *e, Instr *i)
         .acc = accumulator(i),
         .array = tmp(e, "red") };
     q.init = combine_identity(e, i, q.acc);
-    /* AMD before gfx950: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it,
+    /* AMD before CDNA 4: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it,
      * two elements at once */
-    if (is_hip(e) && q.acc == DT_F32 && e->target->arch != 0x950 &&
+    if (is_hip(e) && q.acc == DT_F32 && !target_has(e->target, TF_MAX_OF_NANS) &&
         (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q.n / q.m >= 4) {
         q.nan = tmp(e, "nan");
         line(e, "bool %s[%d];", q.nan, q.m);

@@ -8,11 +8,11 @@ void note_shared(Emit *e, const Instr *alloc, int64_t offset, int64_t bytes)
         ((SharedUse){ v->name ? v->name : "buffer", v->type, offset, bytes, alloc->loc }));
 }
 
-/* Registers that the launch bounds leave a thread: a multiprocessor has 65536, given in eights. */
+/* Registers that the launch bounds leave a thread. */
 int registers_at_most(const KernelPlan *p, int threads)
 {
     int ctas = p->min_ctas > 0 ? p->min_ctas : 1,
-        n = p->target->kind == TARGET_CUDA ? 65536 / (threads * ctas) / 8 * 8 : 0;
+        n = p->target->kind == TARGET_CUDA ? target_registers_each(p->target, threads * ctas) : 0;
     return n > p->target->max_registers || n <= 0 ? p->target->max_registers : n;
 }
 

@@ -436,11 +436,17 @@ static const PreludeEntry gfx11[] = {
     { NULL, NULL, NULL, NULL },
 };
 
+/* Functions that only these chips have, or have as other instructions. */
+static const struct {
+    const char *target;
+    const PreludeEntry *table;
+} chips[] = { { "hip:gfx942", gfx942 }, { "hip:gfx950", gfx950 } };
+
 int hip_tables(const Target *t, const PreludeEntry *out[4])
 {
     int n = 0;
-    if (t->arch == 0x950) out[n++] = gfx950;
-    if (t->arch == 0x942) out[n++] = gfx942;
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (!strcmp(chips[i].target, t->name)) out[n++] = chips[i].table;
     out[n++] = t->wave == 32 ? gfx11 : gfx9;
     out[n++] = hip_prelude;
     return n;

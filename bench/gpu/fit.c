@@ -15,7 +15,7 @@
  * squared error, in which fast configurations weigh most, plus the regret of a soft choice, which differs
  * little among configurations of nearly the same estimate; and --keep times the squared logarithm of what
  * each field was changed by, so that a field of which the file says nothing stays as it is. Fields that
- * counts depend on (bytes_of_a_cta, fma_*_cost, mma_f64_*) do not change.
+ * counts depend on (fma_*_cost, mma_f64_*) do not change.
  *
  * Held-out figures come from N folds (default 5): problem k is judged by a model that was fitted without the
  * problems of its fold. The fitted fields are printed as lines of a model file. */

@@ -116,45 +116,46 @@ typedef struct KernelPlan {
     const char *schedule; /* notes on what was derived, or NULL */
 } KernelPlan;
 
-/* AMD: registers of a lane that the waves of a SIMD share. A workgroup lies on the four SIMDs of a compute
- * unit, RDNA: of two that work as one (clang's default), whose LDS is twice what one workgroup can have. */
-enum { AMD_SIMDS = 4 };
-static inline int kernel_lane_file(const Target *t) { return t->wave == 64 ? 512 : 1536; }
+/* AMD: a workgroup lies on the SIMDs of a multiprocessor, RDNA: of two compute units that work as one
+ * (clang's default), whose LDS is twice what one workgroup can have. Registers of a lane that the waves of a
+ * SIMD share, and how many waves it has room for. */
+static inline int kernel_lane_file(const Target *t) { return t->sm_registers / (t->simds * t->wave); }
+static inline int kernel_simd_waves(const Target *t) { return t->sm_threads / (t->simds * t->wave); }
+/* Waves that the busiest SIMD has of so many. */
+static inline int kernel_waves_each(const Target *t, int waves) { return (waves + t->simds - 1) / t->simds; }
 
-/* What a lane of a workgroup of so many waves can have. A plan that comes closer spills; RDNA has no second
- * file to which fragments of eight registers could move aside. */
+/* What a lane of a workgroup of so many waves can have. A plan that comes closer spills. */
 static inline int kernel_lane_registers(const Target *t, int waves)
 {
-    int each = (waves + AMD_SIMDS - 1) / AMD_SIMDS, spare = t->wave == 64 ? 8 : 16;
+    int each = kernel_waves_each(t, waves);
     if (t->kind != TARGET_HIP || each < 1) return t->max_registers;
-    return (kernel_lane_file(t) / each < t->max_registers ? kernel_lane_file(t) / each : t->max_registers) -
-           spare;
+    int file = kernel_lane_file(t) / each;
+    return (file < t->max_registers ? file : t->max_registers) - t->spare_registers;
 }
 
 /* AMD: waves that a SIMD can hold by the registers planned and the shared memory taken. */
 static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
 {
-    bool wide = p->target->wave == 64;
-    int most = wide ? 8 : 16, step = wide ? 8 : 24, need = (p->registers + step - 1) / step * step,
-        n = need ? kernel_lane_file(p->target) / need : most;
+    const Target *t = p->target;
+    int most = kernel_simd_waves(t), step = t->register_step, need = (p->registers + step - 1) / step * step,
+        n = need ? kernel_lane_file(t) / need : most;
     if (shared > 0) {
-        int64_t groups = p->target->shared_bytes * (wide ? 1 : 2) / shared,
-                waves = groups * p->warps / AMD_SIMDS;
-        if (groups <= 1) waves = (p->warps + AMD_SIMDS - 1) / AMD_SIMDS;
+        int64_t groups = t->sm_shared_bytes / shared, waves = groups * p->warps / t->simds;
+        if (groups <= 1) waves = kernel_waves_each(t, p->warps);
         if (waves < n) n = (int)waves;
     }
     return n < 1 ? 1 : n > most ? most : n;
 }
 
 /* HIP: waves a SIMD must hold at least, from `occupancy` programs of a multiprocessor; also the register
- * budget of a lane. Two where the plan has room for two: with a budget of 512 clang takes more than 256 for
- * no gain. */
+ * budget of a lane. Two where the plan has room for two and one wave could have the whole file: with such a
+ * budget clang takes more than half of it for no gain. */
 static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
 {
-    bool wide = p->target->wave == 64;
-    int most = wide ? 8 : 16,
-        n = ((p->min_ctas > 0 ? p->min_ctas : 1) * p->warps + AMD_SIMDS - 1) / AMD_SIMDS;
-    if (wide && n < 2 && kernel_planned_waves(p, shared) >= 2) n = 2;
+    const Target *t = p->target;
+    int most = kernel_simd_waves(t), n = kernel_waves_each(t, (p->min_ctas > 0 ? p->min_ctas : 1) * p->warps);
+    bool whole_file = kernel_lane_file(t) <= t->max_registers;
+    if (whole_file && n < 2 && kernel_planned_waves(p, shared) >= 2) n = 2;
     return n < 1 ? 1 : n > most ? most : n;
 }
 

@@ -66,7 +66,7 @@ static int choose_warps(const Func *f, const KernelPlan *p)
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
-    return w * t->wave > 1024 ? 1024 / t->wave : w;
+    return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
 }
 
 /* Does each warp hold whole rows of all products? Then what a row decides, its lanes can decide among
@@ -133,7 +133,8 @@ static void cap_warps(Session *s, Func *f, KernelPlan *p)
      * a lane, unless they share a file */
     for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
         if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
-        else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= 1024) warps *= 2;
+        else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= p->target->cta_threads)
+            warps *= 2;
     if (warps != p->warps && asked)
         schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
     else if (warps != p->warps && f->hints.warps > 0)
@@ -154,9 +155,8 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
     int shifted = 0, by_element;
-    int most = p->target->arch == 80 || p->target->arch == 90 || p->target->arch == 100
-                   ? 32
-                   : 16; /* resident CTAs */
+    int most = 1; /* resident CTAs: a power of two, as the CTAs of that many threads are */
+    while (2 * most <= p->target->sm_ctas) most *= 2;
     if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
         reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
@@ -173,7 +173,7 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
 static void asked_sizes(KernelPlan *p)
 {
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);
-    int most = 1024 / p->target->wave;
+    int most = p->target->cta_threads / p->target->wave;
     if (warps && (warps->n[0] < 1 || warps->n[0] > most))
         schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
     else if (warps) p->options.warps = warps->n[0];
@@ -217,7 +217,7 @@ static void without_roles(KernelPlan *p)
 {
     const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
                    *programs = schedule_asked(p, DECIDE_PROGRAMS);
-    int most = 2048 / (p->warps * p->target->wave);
+    int most = p->target->sm_threads / (p->warps * p->target->wave);
     if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
         schedule_refuse(
             p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);

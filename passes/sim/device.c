@@ -4,10 +4,10 @@
 #include "ir/text.h"
 
 static const SimDevice devices[] = {
-#define SIM_DEVICE(name, chiplets, units, l1, l1_ways, l2, l2_ways, llc, llc_ways, line, l2_tbs, llc_tbs, \
-    memory_tbs, t16, t32) \
+#define SIM_DEVICE(name, target, chiplets, units, l1, l1_ways, l2, l2_ways, llc, llc_ways, line, l2_tbs, \
+    llc_tbs, memory_tbs, t16, t32) \
     { name, chiplets, units, (l1) * 1024ll, l1_ways, (l2) * 1024ll, l2_ways, (llc) * 1024ll, llc_ways, line, \
-        l2_tbs, llc_tbs, memory_tbs, t16, t32 },
+        l2_tbs, llc_tbs, memory_tbs, t16, t32, target },
 #include "passes/sim/devices.def"
 #undef SIM_DEVICE
 };
@@ -23,8 +23,9 @@ const SimDevice *sim_device_find(const char *name)
 
 const SimDevice *sim_device_of(const Target *t)
 {
-    if (!t || t->kind != TARGET_HIP) return NULL;
-    return t->arch == 0x942 ? sim_device_find("mi300x") : t->arch == 0x950 ? sim_device_find("mi355x") : NULL;
+    for (size_t i = 0; t && t->chiplets > 1 && sim_device_at(i); i++)
+        if (!strcmp(devices[i].target, t->name)) return &devices[i];
+    return NULL;
 }
 
 /* --- device files ------------------------------------------------------------------------------------ */

@@ -23,6 +23,8 @@ typedef struct SimDevice {
     int64_t line;                       /* bytes; a power of two */
     double l2_tbs, llc_tbs, memory_tbs; /* 10^12 bytes a second, whole device */
     double tflops_16, tflops_32;        /* matrix rate of 16-bit operands (8-bit ones: twice that), of f32 */
+    const char *target;                 /* the row of ir/targets.def whose code it runs; of several, the first
+                                           stands for the target */
 } SimDevice;
 
 const SimDevice *sim_device_at(size_t); /* NULL past the end */

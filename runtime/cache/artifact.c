@@ -4,8 +4,8 @@
  * byte makes it say no. */
 #include "runtime/cache/artifact.h"
 
-enum { MAX_ITEMS = 4096 };
-static const char magic[] = "TILEART4"; /* its first 8 bytes */
+enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* what a sane file does not exceed */
+static const char magic[] = "TILEART4";              /* its first 8 bytes */
 
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
 static uint64_t format_id(void)
@@ -220,8 +220,8 @@ static void get_artifact(Reader *r, Artifact *a)
     s->workspace_bytes = get_in(r, 0, (int64_t)1 << 48);
     s->workspace_per_block = get_in(r, 0, (int64_t)1 << 40);
     a->schedule = get_string(r);
-    a->registers_planned = (int)get_in(r, 0, 65536);
-    a->registers = (int)get_in(r, -1, 65536);
+    a->registers_planned = (int)get_in(r, 0, MOST_REGISTERS);
+    a->registers = (int)get_in(r, -1, MOST_REGISTERS);
     a->spill_bytes = (int)get_in(r, -1, INT32_MAX);
     a->stack_bytes = (int)get_in(r, -1, INT32_MAX);
     a->static_shared_bytes = (int)get_in(r, -1, INT32_MAX);

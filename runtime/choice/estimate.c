@@ -84,7 +84,7 @@ static double resident_ctas(const Estimate *e)
     const Cost *c = e->c;
     double wanted = ceil((registers_wanted(c, e->m) + e->m->registers_launch) / 8) * 8;
     double registers = c->shifted ? c->registers : fmin(c->registers, wanted);
-    double n = floor((double)e->t->sm_shared_bytes / ((double)c->shared_bytes + e->m->bytes_of_a_cta));
+    double n = floor((double)e->t->sm_shared_bytes / (double)(c->shared_bytes + e->t->cta_shared_bytes));
     n = fmin(n, floor((double)e->t->sm_threads / c->threads));
     n = fmin(n, floor((double)e->t->sm_registers / (c->threads * registers)));
     return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);

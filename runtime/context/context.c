@@ -104,13 +104,15 @@ void context_free(tile_context *c, void *p, size_t n)
     if (p) c->alloc.realloc(c->alloc.user, p, n, 0);
 }
 
+enum { MOST_DESCRIPTOR = 64 << 10 }; /* bytes of a descriptor of any version */
+
 bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least)
 {
     size_t n;
     memset(ours, 0, most);
     if (!theirs) return true;
     memcpy(&n, theirs, sizeof n);
-    if (n < least || n > 65536) return false;
+    if (n < least || n > MOST_DESCRIPTOR) return false;
     memcpy(ours, theirs, n < most ? n : most);
     return true;
 }

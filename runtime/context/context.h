@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 enum { LAUNCHED = 4 };
-enum { TICKET_SLOTS = 1024, TICKET_POOL = 65536 };
+enum { TICKET_SLOTS = 1024, TICKET_POOL = 64 << 10 };
 
 struct tile_context {
     Allocator alloc;

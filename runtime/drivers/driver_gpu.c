@@ -233,7 +233,7 @@ static int load_function(GpuDriver *g, const Artifact *a, void **module, void **
     }
     *what = "finding the kernel in its module";
     r = g->module_function(function, *module, a->entry);
-    if (!r && a->shape.shared_bytes > 48 * 1024 && g->base.ops->kind == TARGET_CUDA) {
+    if (!r && a->shape.shared_bytes > GPU_SHARED_UNASKED && g->base.ops->kind == TARGET_CUDA) {
         *what = "asking for shared memory";
         r = g->function_set(*function, F_MAX_DYNAMIC_SHARED, (int)a->shape.shared_bytes);
     }

@@ -8,6 +8,10 @@
 
 /* --- facts of the vendors' interfaces ---------------------------------------------------------------- */
 
+/* CUDA: shared memory in bytes that a CTA has without asking for more (CUDA C Programming Guide, "Compute
+ * Capabilities"). */
+enum { GPU_SHARED_UNASKED = 48 << 10 };
+
 /* gcnArchName, "gfx942:sramecc+:xnack-", stands at another offset in each major version of hipDeviceProp_t;
  * it is the only text in the struct that begins with gfx and a digit, but for the device's name before it,
  * which has more letters around it. */

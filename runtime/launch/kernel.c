@@ -194,14 +194,15 @@ static tile_status take_params(tile_kernel *k)
 
 /* --- tuning ------------------------------------------------------------------------------------------ */
 
-/* 65536 * log2(v), to a few units: distances between shapes need no more. */
+/* log2(v) in units of 1 / ONE, to a few units: distances between shapes need no more. */
 static int64_t log2_fixed(int64_t v)
 {
-    if (v < 1) return -65536;
+    enum { ONE = 1 << 16, BEND = 22550 }; /* BEND: of the parabola between powers of two, in the same units */
+    if (v < 1) return -ONE;
     int e = 63 - __builtin_clzll((uint64_t)v);
     uint64_t m = e > 16 ? (uint64_t)v >> (e - 16) : (uint64_t)v << (16 - e); /* 1.16 */
-    uint64_t x = m - 65536;
-    return ((int64_t)e << 16) + (int64_t)(x + (x * (65536 - x) >> 16) * 22550 / 65536);
+    uint64_t x = m - ONE;
+    return ((int64_t)e << 16) + (int64_t)(x + (x * (ONE - x) >> 16) * BEND / ONE);
 }
 
 /* Does the entry speak of this kernel with these consts? Fills the row's dimensions. */

@@ -56,9 +56,33 @@ compiler_files | xargs awk '/^\{/ { begin = FNR } /^\}/ && begin { if (FNR - beg
 c_files | xargs grep -nE 'switch \(\((int|unsigned|size_t)\)' |
     rule enum-casts "switches over an enum that a cast keeps from being checked"
 
-# Devices are described by tables (ir/targets.def, runtime/drivers/gpu_facts.h); the code asks for a field.
-compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$' |
-    xargs grep -nE '\b(65536|232448|101376|166912|0x942|0x950|0x90a|0x1100)\b|arch *[=!<>]=? *[0-9]' | grep -v '^[^:]*:[0-9]*: *\(/\*\|\*\)' |
+# Devices are described by tables (ir/targets.def, ir/matrix.def, runtime/choice/models, runtime/drivers/gpu_facts.h); the code asks for a field.
+# Comments and texts are left out: they may explain a number.
+code() {
+    awk 'FNR == 1 { inside = 0 } {
+        out = ""; rest = $0
+        gsub(/\\"/, "", rest); gsub(/"[^"]*"/, "\"\"", rest)
+        while (rest != "") {
+            at = index(rest, inside ? "*/" : "/*")
+            if (!inside) out = out (at ? substr(rest, 1, at - 1) : rest)
+            if (!at) break
+            rest = substr(rest, at + 2); inside = !inside
+        }
+        if (out ~ /[^ ]/) print FILENAME ":" FNR ": " out }' "$@"
+}
+sizes='65536|232448|233472|101376|102400|166912|167936|163840|131072|196608'    # registers and shared memory of a multiprocessor or CTA
+limits_of_threads='255|256|512|1024|1536|2048'                                  # registers of a thread, threads of a CTA or multiprocessor
+about='wave|warps|threads|registers|ctas'
+device_literals() {
+    grep -E ": .*(\b($sizes|0x90a|0x942|0x950|0x1100)\b|\barch *[=!<>]=? *[0-9]|\b(48|99|100|163|164|227|228) *(\* *1024|<< *10)\b)|: .*\b($limits_of_threads)\b.*\b($about)\b|: .*\b($about)\b.*\b($limits_of_threads)\b"
+}
+# What the rule must find, and what it must not: lines that begin with + and -.
+sed -n 's/^+ //p' tests/structure/device_literals.txt >"$work/real.c"
+sed -n 's/^- //p' tests/structure/device_literals.txt >"$work/other.c"
+[ "$(code "$work/real.c" | device_literals | wc -l)" = "$(wc -l <"$work/real.c")" ] && [ -s "$work/real.c" ] &&
+    [ "$(code "$work/other.c" | device_literals | wc -l)" = 0 ] ||
+    { echo "FAIL device-literals: the rule and tests/structure/device_literals.txt disagree"; failures=$((failures + 1)); }
+code $(compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$|^tools/tilec/') | device_literals |
     rule device-literals "numbers of a device outside of its table"
 
 # The passes of the tile IR: file = name = test = row of docs/passes.md.

@@ -137,7 +137,7 @@ static int load_entry(const Api *a, Home *h, int number, const char *kernel)
         status = load_image(a, h, e->image, kernel);
         if (!status && (result = a->module_function(&function, h->module[e->image], e->symbol)))
             status = driver_failed(a, result, kernel, "finding the kernel in its image");
-        if (!status && h->device == TILE_ON_CUDA && e->shared_bytes > 48 * 1024 &&
+        if (!status && h->device == TILE_ON_CUDA && e->shared_bytes > GPU_SHARED_UNASKED &&
             (result = a->function_set(function, 8, (int)e->shared_bytes))) {
             char what[100];
             snprintf(what, sizeof what, "asking for %lld bytes of shared memory", (long long)e->shared_bytes);

@@ -11,9 +11,6 @@
  * 12.1). Its lanes are assumed to be served in order, which is not published. */
 #include "passes/kernel/amd/lds.h"
 
-LdsChip lds_chip(const Target *t)
-{ return t->arch == 0x950 ? LDS_CDNA4 : t->wave == 32 ? LDS_RDNA3 : LDS_CDNA; }
-
 LdsTurn lds_turn(LdsChip chip, bool read, int bytes)
 {
     static const int8_t cdna[32] = { 0, 1, 2, 3, 20, 21, 22, 23, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 28,

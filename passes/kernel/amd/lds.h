@@ -11,9 +11,6 @@ static inline int layout_log2_u(uint32_t x)
     }
     return n;
 }
-/* How a chip's LDS serves an access: LDS_CDNA: gfx90a, gfx942; LDS_CDNA4: gfx950; LDS_RDNA3: gfx1100. */
-typedef enum LdsChip { LDS_CDNA, LDS_CDNA4, LDS_RDNA3 } LdsChip;
-LdsChip lds_chip(const Target *);
 /* Lanes of one cycle, in the order of `turn`: `group` of them, over so many banks. */
 typedef struct LdsTurn {
     int banks, group;

@@ -26,7 +26,6 @@ enum {
     WARPS = 8,      /* of a CTA of a cluster */
     THREADS = 1024, /* a multiprocessor should hold: the register budget, so that rows overlap (H100, layer
                        norm of 65536: 2.53 TB/s with 3 CTAs of 80 registers, 2.63 with 4 of 64) */
-    MOST_CTAS = 8,  /* the portable size of a cluster (CUDA C Programming Guide, 4.4) */
 };
 
 typedef struct Rows {
@@ -156,8 +155,9 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
     Rows r = { .f = f };
     const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
     int ctas = d ? d->n[0] : f->hints.cluster;
-    if (d && (ctas < 1 || ctas > MOST_CTAS || (ctas & (ctas - 1)))) {
-        schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", MOST_CTAS);
+    int most = p->target->cluster_ctas;
+    if (d && (ctas < 1 || (most > 1 && ctas > most) || (ctas & (ctas - 1)))) {
+        schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", most);
         return;
     }
     if (ctas == 1 || (!d && p->options.no_cluster) || (!d && p->target->kind != TARGET_CUDA)) return;
@@ -169,8 +169,7 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
     if (!d && (!r.reduced || (!ctas && warps <= MOST_WARPS))) return;
-    if (!r.why && (p->target->kind != TARGET_CUDA || p->target->arch < 90))
-        refuse(&r, f->body->first, "clusters begin with sm_90");
+    if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
     if (r.why && d) {
         schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
         return;
@@ -182,7 +181,7 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
         return;
     }
     if (!ctas)
-        for (ctas = 2; ctas < MOST_CTAS && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
+        for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
     int each = 1;
     while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
     p->cluster = ctas;

@@ -486,12 +486,12 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split_k };
     int axis = -1, rank = 0;
     if (c.parts < 2 || (!d && p->options.no_split)) return;
-    if (c.parts > 8) {
-        schedule_refuse(p, d, "a loop is divided among 8 CTAs at most");
+    if (p->target->cluster_ctas > 1 && c.parts > p->target->cluster_ctas) {
+        schedule_refuse(p, d, "a loop is divided among %d CTAs at most", p->target->cluster_ctas);
         return;
     }
     bool ok =
-        p->target->kind == TARGET_CUDA && p->target->arch >= 90
+        p->target->cluster_ctas > 1
             ? !(p->cluster > 1) || split_refuse(&c, f->loc, "its rows are spread over a cluster")
             : split_refuse(&c, f->loc,
                   p->target->kind == TARGET_CUDA

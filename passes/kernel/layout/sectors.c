@@ -7,6 +7,7 @@ static int sector_use(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
     int32_t c[TILE_MAX_RANK];
+    enum { MOST_EXTENT = 1 << 16 }; /* of an axis, so that a row's number is unique */
     int64_t seen[64 * 4];
     int n = 0, lanes = (int)layout_lanes(l);
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
@@ -14,7 +15,7 @@ static int sector_use(const Layout *l, int axis, int bytes, int width)
         layout_element(l, 0, (uint32_t)lane, 0, 0, c);
         int64_t row = 0;
         for (int a = 0; a < l->rank; a++)
-            if (a != axis) row = row * 65536 + c[a];
+            if (a != axis) row = row * MOST_EXTENT + c[a];
         for (uint32_t b = 0; b < v.bytes || b == 0; b += 32) {
             int64_t sector = row * (1 << 20) + ((int64_t)c[axis] * bytes + b) / 32;
             bool found = false;

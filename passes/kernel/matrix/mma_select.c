@@ -2,14 +2,15 @@
  *
  *   %c = mma %a, %b, %acc        ->   %c = mma_sync %a, %b, %acc {instr = "m16n8k16"}
  *
- * By type and target: f16 and bf16 use m16n8k16, tf32 m16n8k8, i8 and fp8 m16n8k32, f64 m8n8k4 or, from
- * sm_90 on, m16n8k16. f32 without tf32 is "fma", since no unit computes it exactly. Where the target lacks
+ * The instruction is the first row of ir/matrix.def that fits target, type and tile. A product without a row
+ * is "fma": f32 without tf32, for instance, since no unit computes it exactly. Where the target lacks
  * the unit for fp8, the pass widens the operands to f16 (gfx90a: bf16), which holds every fp8 value
  * exactly, and a performance note says so. A permute between a load and an operand becomes the load's
  * order.
  *
  * Requires: nothing. Keeps: everything else. Does not handle: wgmma, which warp specialization chooses
  * later, where whole warpgroups fit. */
+#include "ir/matrix.h"
 #include "passes/kernel/kernel.h"
 
 typedef struct Ctx {
@@ -59,55 +60,9 @@ static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
 static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t n, int64_t k)
 {
-    bool mma = target_has(t, TF_MMA_SYNC);
-    if (t->kind == TARGET_CUDA && mma) {
-        switch ((int)d) {
-        case DT_F16:
-        case DT_BF16: return "m16n8k16";
-        case DT_F32: return tf32 ? "m16n8k8_tf32" : "fma";
-        case DT_F64:
-            return t->arch >= 90 && m % 16 == 0 && k % 16 == 0 ? "m16n8k16_f64"
-                                                               : "m8n8k4_f64"; /* H100: twice the rate */
-        case DT_I8:
-        case DT_U8: return "m16n8k32";
-        case DT_F8E4M3:
-        case DT_F8E5M2: return "m16n8k32";
-        default: return "fma";
-        }
-    }
-    if (target_has(t, TF_MFMA)) { /* the exchanged form, unless half of it would be padding */
-        bool small = m <= 16 || n <= 16,
-             wide = t->arch == 0x950; /* wide: twice the K in the same time, where the tile has it */
-        switch ((int)d) {
-        case DT_F16:
-        case DT_BF16:
-            return !small ? "mfma_32x32x16_r" : t->arch == 0x950 ? "mfma_16x16x32" : "mfma_16x16x16";
-        case DT_F32:
-            return !small                     ? "mfma_32x32x8_32_r"
-                   : tf32 && t->arch == 0x942 ? "mfma_16x16x8_xf32"
-                                              : "mfma_16x16x4";
-        case DT_F64: return "mfma_16x16x4_f64";
-        case DT_I8:
-            return !small                ? "mfma_32x32x32_8_r"
-                   : t->arch == 0x90a    ? "mfma_16x16x16_8"
-                   : wide && k % 64 == 0 ? "mfma_16x16x64_8"
-                                         : "mfma_16x16x32_8";
-        case DT_F8E4M3:
-        case DT_F8E5M2:
-            if (small) return wide && k % 128 == 0 ? "mfma_16x16x128_8" : "mfma_16x16x32_8";
-            return wide && k % 64 == 0 ? "mfma_32x32x64_8_r" : "mfma_32x32x32_8_r";
-        default: return "fma";
-        }
-    }
-    if (target_has(t, TF_WMMA))
-        return d == DT_F16 || d == DT_BF16 ? "wmma_16x16x16_r"
-               : d == DT_I8 || d == DT_U8  ? "wmma_16x16x16_8_r"
-                                           : "fma";
-    return "fma";
+    const MatrixInstr *r = matrix_instr(t, d, tf32, m, n, k);
+    return r ? layout_mma_info(r->fragment)->name : "fma";
 }
-
-static bool fp8_native(const Target *t)
-{ return target_has(t, TF_MMA_FP8) || (target_has(t, TF_MFMA_FP8) && t->arch == 0x950); }
 
 static void visit(void *user, Instr *i)
 {
@@ -116,10 +71,10 @@ static void visit(void *user, Instr *i)
     Value *v[3] = { fold_permute(c, ir_operand(i, 0)), fold_permute(c, ir_operand(i, 1)), ir_operand(i, 2) };
     const Target *t = c->p->target;
     Builder b = ir_before(i);
-    if (is_fp8(v[0]->type->dtype) && !fp8_native(t)) {
-        /* gfx90a takes subnormal f16 for zero, and the small e5m2 would be such; bf16 holds every fp8 as a
-         * normal number */
-        DType wide = t->arch == 0x90a ? DT_BF16 : DT_F16;
+    if (is_fp8(v[0]->type->dtype) && !matrix_has(t, v[0]->type->dtype)) {
+        /* where subnormal f16 count as zero, the small e5m2 would be such; bf16 holds every fp8 as a normal
+         * number */
+        DType wide = target_has(t, TF_F16_FLUSHES) ? DT_BF16 : DT_F16;
         diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name,
             dtype_name(v[0]->type->dtype), dtype_name(wide));
         for (int k = 0; k < 2; k++) v[k] = ir_cast(&b, v[k], wide);

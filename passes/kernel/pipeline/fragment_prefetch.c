@@ -68,13 +68,11 @@ static bool product_fits(Session *s, const KernelPlan *p, Loop *l)
         if (!f) return false;
         need += 2 * (int)layout_regs(f) * dtype_bytes(t->dtype) / 4;
     }
-    enum {
-        FILE = 65536,
-        MOST = 255,
-        OTHERS = 48
-    }; /* registers of a multiprocessor, of a thread; addresses and counters */
-    int threads = p->warps * p->target->wave, limit = FILE / (threads * (p->min_ctas > 0 ? p->min_ctas : 1));
-    return need + OTHERS <= (limit < MOST ? limit : MOST);
+    enum { OTHERS = 48 }; /* registers for addresses and counters */
+    const Target *t = p->target;
+    int threads = p->warps * t->wave,
+        limit = t->sm_registers / (threads * (p->min_ctas > 0 ? p->min_ctas : 1));
+    return need + OTHERS <= (limit < t->max_registers ? limit : t->max_registers);
 }
 
 /* Is this a loop as multistage.c leaves it, with one product of what it stages? */

@@ -20,8 +20,6 @@
 #include "passes/kernel/schedule/schedule.h"
 
 enum {
-    FILE_WORDS = 65536,
-    MOST = 255, /* registers of a multiprocessor, of a thread */
     OTHERS = 8,
     PARTS = 8, /* addresses and row values; parts of a sum, of as many warps or CTAs or more */
     AGAIN = 4, /* operations that are worth doing twice */
@@ -284,8 +282,9 @@ static bool fills(Early *c, const Type *t)
 /* Registers of a thread where a multiprocessor holds n of these CTAs. */
 static int registers_at(const KernelPlan *p, int n)
 {
-    int all = FILE_WORDS / (p->warps * p->target->wave * (n > 0 ? n : 1)) / 8 * 8;
-    return all < MOST ? all : MOST;
+    const Target *t = p->target;
+    int all = target_registers_each(t, p->warps * t->wave * (n > 0 ? n : 1));
+    return all < t->max_registers ? all : t->max_registers;
 }
 
 /* Fewer CTAs than `least` has, where threads hold more of a row than their registers have room for and what

@@ -9,7 +9,7 @@ const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)
     if (stage_amd(c)) {
         Way w;
         stage_way(c, load, &w);
-        const LayoutShared *s = lds_layout(&c->s->arena, lds_chip(c->p->target), w.tile, w.inner,
+        const LayoutShared *s = lds_layout(&c->s->arena, c->p->target->lds, w.tile, w.inner,
             dtype_bytes(t->dtype), w.writer, w.reader, NULL);
         return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] },
             layouts_shared_text(&c->p->layouts, s));

@@ -40,8 +40,8 @@ static bool direct(Staging *c, const Instr *load)
     if (!target_has(t, TF_LDS_DMA) || c->p->options.no_async || !c->f->fits32) return false;
     stage_way(c, load, &w);
     if (w.unit != w.inner || kernel_access_bytes(c->f, load) < kernel_dma_bytes(t)) return false;
-    const LayoutShared *s = lds_layout(
-        &c->s->arena, lds_chip(t), w.tile, w.inner, dtype_bytes(tile->dtype), NULL, w.reader, NULL);
+    const LayoutShared *s =
+        lds_layout(&c->s->arena, t->lds, w.tile, w.inner, dtype_bytes(tile->dtype), NULL, w.reader, NULL);
     return s && kernel_dma_map(&c->s->arena, s, kernel_dma_bytes(t), c->p->warps * t->wave, &map);
 }
 
@@ -51,7 +51,7 @@ const Type *stage_dma_type(Staging *c, const Instr *load, int64_t slots)
     Way w;
     stage_way(c, load, &w);
     const LayoutShared *s = lds_layout(
-        &c->s->arena, lds_chip(c->p->target), w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
+        &c->s->arena, c->p->target->lds, w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
     return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] },
         layouts_shared_text(&c->p->layouts, s));
 }

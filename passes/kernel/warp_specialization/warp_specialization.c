@@ -195,6 +195,14 @@ static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
     return true;
 }
 
+/* setmaxnreg hands registers over in eights, from 24 on (PTX ISA 9.7.20). A consumer that takes more than 240
+ * leaves the others less than they need; one warpgroup alone that takes more than 232 waits for ever, since
+ * the launch gave the CTA no more. */
+enum { LEAST_HANDED = 24, MOST_HANDED = 240, HANDED_ALONE = 232 };
+
+static bool handed_over(int registers)
+{ return registers % 8 == 0 && registers >= LEAST_HANDED && registers <= MOST_HANDED; }
+
 /* The rest of the producer's warpgroup, since ptxas wants room for the widest product in what the launch
  * gives each thread: of 384 that is 168, of 512 128. */
 enum { FILLERS = 3, FILLER_REGISTERS = 88 };
@@ -204,9 +212,7 @@ static const char *fillers_wrong(const Decision *d)
     if (d->n[0] != 3 && d->n[0] != 7)
         return "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are "
                "handed over";
-    return d->n[1] % 8 || d->n[1] < 24 || d->n[1] > 240
-               ? "registers are handed over in eights, from 24 to 240 a thread"
-               : NULL;
+    return handed_over(d->n[1]) ? NULL : "registers are handed over in eights, from 24 to 240 a thread";
 }
 
 int roles_fillers(KernelPlan *p)
@@ -227,30 +233,30 @@ static void asked_fillers(KernelPlan *p)
 /* What fillers and the producer leave of the launch's registers goes to the consumers. */
 static void registers_beside_fillers(KernelPlan *p, int each, int all)
 {
-    enum { MOST = 240 };
     if (p->filler_registers > each) p->filler_registers = each;
     int left =
         (all - 32 * p->filler_registers * (p->producer_warps + p->filler_warps)) / (32 * p->warps) / 8 * 8;
     p->producer_registers = p->filler_registers;
-    p->consumer_registers = left < MOST ? left : MOST;
+    p->consumer_registers = left < MOST_HANDED ? left : MOST_HANDED;
 }
 
-/* setmaxnreg counts in eights, and all threads together have what the launch gave them (PTX ISA 9.7.20). */
+/* All threads together have what the launch gave them. */
 static void choose_registers(KernelPlan *p, int consumers)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
-    int threads = 32 * kernel_cta_warps(p), each = 65536 / threads / 8 * 8, all = each * threads;
+    int threads = 32 * kernel_cta_warps(p), each = target_registers_each(p->target, threads),
+        all = each * threads;
     p->producer_registers = registers_for(consumers);
     p->consumer_registers = p->warps > 4
                                 ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8
-                                : 232; /* more, and setmaxnreg would wait for ever */
+                                : HANDED_ALONE;
     if (p->filler_warps) registers_beside_fillers(p, each, all);
     if (d && p->filler_warps)
         schedule_refuse(p, d,
             "`cp_async_producer N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4)
         schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
-    else if (d && (d->n[0] % 8 || d->n[1] % 8 || d->n[0] < 24 || d->n[1] < 24 || d->n[1] > 240))
+    else if (d && (!handed_over(d->n[0]) || !handed_over(d->n[1])))
         schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
     else if (d && (d->n[0] > each || d->n[1] < each))
         schedule_refuse(p, d,

@@ -1,0 +1,22 @@
+/* matrix.h: which matrix instruction computes a product on a target. The rows are those of matrix.def. */
+#pragma once
+#include "ir/layout.h"
+#include "ir/target.h"
+#include "ir/type.h"
+
+typedef struct MatrixInstr {
+    unsigned units, types; /* MatrixUnit; a bit for each DType, and one for tf32 */
+    LayoutMma fragment;
+    int beyond, m, k;        /* conditions on the product, in elements */
+    const char *instruction; /* AMD, operands exchanged: of which `steps` compute the fragment; else NULL */
+    int steps;
+} MatrixInstr;
+
+/* The row for a product of m x k by k x n of this type; NULL: fused multiply-adds. */
+const MatrixInstr *matrix_instr(const Target *, DType, bool tf32, int64_t m, int64_t n, int64_t k);
+/* The row by which the target computes this fragment of this type; NULL: it has none. */
+const MatrixInstr *matrix_instr_of(const Target *, LayoutMma fragment, DType, bool tf32);
+/* Has the target any matrix instruction for this type? */
+bool matrix_has(const Target *, DType);
+/* Is the row one for f32 that is rounded to tf32, and for nothing else? */
+bool matrix_is_tf32(const MatrixInstr *);
