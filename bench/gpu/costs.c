@@ -8,7 +8,7 @@
  *     costs --choose FILE KERNEL TARGET [NAME=VALUE ...]    what the library would choose, of how many it
  *         looked at, and how long that took */
 #define _GNU_SOURCE
-#include "bench/gpu/problem.h"
+#include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
 #include <string.h>
 
@@ -114,6 +114,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "there is no device model %s\n", model);
         return 2;
     }
+    if (model && device_model_serves(p.device.model, p.device.target))
+        p.device = device_of_model(p.device.model, p.device.target);
     char *list = configs ? read_all(configs, &n) : NULL;
     if (configs && !list) {
         fprintf(stderr, "cannot read %s\n", configs);

@@ -20,7 +20,7 @@
  * Held-out figures come from N folds (default 5): problem k is judged by a model that was fitted without the
  * problems of its fold. The fitted fields are printed as lines of a model file. */
 #define _GNU_SOURCE
-#include "bench/gpu/problem.h"
+#include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
 #include <math.h>
 #include <pthread.h>

@@ -9,7 +9,7 @@
  * ones there are more than chance gives, because a model must rank these; the others keep it from being right
  * about fast ones alone. */
 #define _GNU_SOURCE
-#include "bench/gpu/problem.h"
+#include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void add(Sample *x, const Problem *p, const char *text)
     Bound bound;
     if (x->n == MOST_DRAWS) return;
     count(p, text, &c);
-    if (!c.ok || c.cost.shared_bytes > p->target->shared_bytes || c.cost.programs <= 0) return;
+    if (!c.ok || c.cost.shared_bytes > p->device.shared_bytes || c.cost.programs <= 0) return;
     double ns = cost_estimate(&c.cost, &p->device, &bound);
     for (int i = 0; i < x->n; i++)
         if (!memcmp(&x->drawn[i].cost, &c.cost, sizeof c.cost) || !strcmp(x->drawn[i].text, text)) return;

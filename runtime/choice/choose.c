@@ -230,25 +230,18 @@ static void prepared(void *p)
     q->runs = false;
 }
 
-/* The card's own figures, where the driver says them. */
 static CostDevice device_of(const tile_kernel *k)
 {
     const DriverInfo *d = &k->context->driver->info;
-    const Target *t = k->context->target;
-    return (CostDevice){ .model = device_model(t),
-        .target = t,
-        .units = d->multiprocessors > 0 ? d->multiprocessors : 1,
-        .l2_bytes = d->l2_bytes ? d->l2_bytes : t->l2_bytes };
+    return device_of_card(k->context->target, d->name, d->multiprocessors, d->l2_bytes, d->shared_bytes);
 }
 
 static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name)
 {
-    const DriverInfo *d = &k->context->driver->info;
     Ask ask = { k, l };
     LaunchFacts facts;
     CompileOptions o = context_compile_options(k->context);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims) + 1);
-    int64_t shared = k->context->target->shared_bytes;
     o.passes.dump_after = NULL; /* of what is launched, not of what is looked at */
     kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1),
         arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
@@ -261,7 +254,6 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
         .facts = &facts,
         .options = &o,
         .device = device_of(k),
-        .shared_bytes = d->shared_bytes && d->shared_bytes < shared ? d->shared_bytes : shared,
         .only_if_needed = (k->context->flags & TILE_CONTEXT_AS_DECLARED) != 0 };
     SearchResult r;
     double start = clock_ms();

@@ -146,7 +146,7 @@ static int64_t groups_of(const GpuCode *code, const EvalEnv *env, int64_t progra
 static int64_t programs_at_once(const GpuCode *code, const CostDevice *d)
 {
     enum { MOST_CTAS = 4 };
-    int64_t each = d->target->shared_bytes / (code->shared_bytes + d->target->cta_shared_bytes);
+    int64_t each = d->shared_bytes / (code->shared_bytes + d->target->cta_shared_bytes);
     if (code->persistent || each < 1) each = 1;
     return (int64_t)d->units * (each > MOST_CTAS ? MOST_CTAS : each);
 }

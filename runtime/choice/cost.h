@@ -51,14 +51,6 @@ typedef struct Cost {
     int64_t shared_bytes;
 } Cost;
 
-/* The device of a launch, as estimates see it. */
-typedef struct CostDevice {
-    const DeviceModel *model;
-    const Target *target;
-    int units; /* multiprocessors */
-    int64_t l2_bytes;
-} CostDevice;
-
 /* What bounds a launch. */
 typedef enum Bound {
     BOUND_PROGRAMS, /* there are too few of them, or nothing else is known */

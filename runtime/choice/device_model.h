@@ -8,8 +8,10 @@
 
 typedef struct DeviceModel {
     const char *name;    /* of the file: "h100" */
+    const char *card;    /* the beginning of the name by which the driver knows the card */
     const char *targets; /* rows of ir/targets.def whose code it estimates, with spaces between */
     bool measured;       /* fitted on times taken there; otherwise scaled by public figures */
+#define CARD(name, unit, meaning) double name;
 #define FIELD(name, unit, meaning) double name;
 #include "runtime/choice/device_model.def"
 } DeviceModel;
@@ -18,5 +20,25 @@ typedef struct DeviceModel {
 const DeviceModel *device_model_at(size_t i);
 /* The model for a target's code, or NULL: no estimates there. */
 const DeviceModel *device_model(const Target *);
-/* The model of this name, or NULL. */
+/* The model of this name ("h100"), or of the card that the driver calls so, or NULL. */
 const DeviceModel *device_model_find(const char *name);
+/* Does it estimate the target's code? The first target whose code it estimates. */
+bool device_model_serves(const DeviceModel *, const Target *);
+const Target *device_model_target(const DeviceModel *);
+
+/* The device of a launch, as the choice sees it: a card, and the target for which code is compiled. */
+typedef struct CostDevice {
+    const DeviceModel *model; /* NULL: nothing is known of its rates */
+    const Target *target;
+    int units;                      /* multiprocessors */
+    int64_t l2_bytes, shared_bytes; /* L2; shared memory of a CTA, at most */
+} CostDevice;
+
+/* No particular card: the target's largest common part, for code that is compiled ahead of time. */
+CostDevice device_of_target(const Target *);
+/* The card that a model describes, with code for one of its targets. */
+CostDevice device_of_model(const DeviceModel *, const Target *);
+/* The card of a driver, by its name and what the driver says of it, each 0 where it does not say. Of the
+ * models that serve the target the card's own is taken, or else the first. */
+CostDevice device_of_card(
+    const Target *, const char *name, int multiprocessors, int64_t l2_bytes, int64_t shared_bytes);

@@ -15,10 +15,9 @@ typedef struct SearchProblem {
     int n_bindings; /* what is not chosen */
     const LaunchFacts *facts;
     const CompileOptions *options;
-    CostDevice device;    /* model NULL: by the number of programs alone, among what the grid clause names */
-    int64_t shared_bytes; /* of a CTA, at most */
-    int threads;          /* at most; 0: one a processor */
-    bool only_if_needed;  /* the declared defaults, if they fit */
+    CostDevice device;   /* model NULL: by the number of programs alone, among what the grid clause names */
+    int threads;         /* at most; 0: one a processor */
+    bool only_if_needed; /* the declared defaults, if they fit */
 } SearchProblem;
 
 typedef struct SearchResult {

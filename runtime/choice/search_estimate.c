@@ -51,7 +51,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     size_t n = (size_t)q->n_bindings + (size_t)search_bindings(z, p, true, all + q->n_bindings);
     p->ns = INFINITY;
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
-    if (q->shared_bytes && code.shared_bytes > q->shared_bytes) return;
+    if (code.shared_bytes > q->device.shared_bytes) return;
     if (code.planned_registers > code.lane_registers) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
     EvalEnv env;

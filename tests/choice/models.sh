@@ -12,13 +12,16 @@ refused() {         # refused TEXT: the model on standard input
         echo "FAIL: expected \"$1\", found: $(cat "$work/why")"; failures=$((failures + 1))
     fi
 }
-printf 'like h100\ntargets cuda:sm_80\nmeasured no\nmemory 1234\n' >"$work/card.model"
-model "$work/card.model" | grep -q '{ .name = "card", .targets = "cuda:sm_80", .measured = false,.* .memory = 1234,.* .busy = 0.56,' ||
+card=$'like h100\ntargets cuda:sm_80\ncard Some Card\nmultiprocessors 7\nl2_bytes 1048576\nshared_bytes 65536\n'
+printf '%smeasured no\nmemory 1234\n' "$card" >"$work/card.model"
+model "$work/card.model" | grep -q '{ .name = "card", .card = "Some Card", .targets = "cuda:sm_80", .measured = false, .multiprocessors = 7,.* .memory = 1234,.* .busy = 0.56,' ||
     { echo "FAIL: a model like another one"; failures=$((failures + 1)); }
-refused "no value for" <<<$'targets cuda:sm_80\nmemory 1'
-refused "unknown field memroy" <<<$'like h100\ntargets cuda:sm_80\nmemroy 1'
-refused "memory is given twice" <<<$'like h100\ntargets cuda:sm_80\nmemory 1\nmemory 2'
-refused "expected \`NAME VALUE\`" <<<$'like h100\ntargets cuda:sm_80\nmemory 1e'
+refused "no value for" <<<"${card#*$'\n'}memory 1"
+refused "no value for multiprocessors" <<<$'like h100\ntargets cuda:sm_80\ncard Some Card\nl2_bytes 1\nshared_bytes 1'
+refused "unknown field memroy" <<<"${card}memroy 1"
+refused "memory is given twice" <<<"${card}"$'memory 1\nmemory 2'
+refused "expected \`NAME VALUE\`" <<<"${card}memory 1e"
 refused "no such model" <<<$'like h900\ntargets cuda:sm_80'
-refused "no targets" <<<$'like h100\nmemory 1'
+refused "no targets" <<<"${card/targets cuda:sm_80$'\n'/}"
+refused "no card" <<<"${card/card Some Card$'\n'/}"
 exit $((failures > 0))

@@ -1,5 +1,8 @@
-/* A second card is data alone: a made-up model is compiled in here, and estimates follow its figures. */
-#include "runtime/choice/cost.h"
+/* A second card is data alone: a made-up model is compiled in here, and estimates and choices follow its
+ * figures.
+ *
+ *     test_made_up GEMM.tile */
+#include "bench/gpu/open.h"
 #include <CUnit/Basic.h>
 #include <math.h>
 
@@ -10,8 +13,8 @@ enum { H100, MADE_UP };
 
 static double estimate(const Cost *c, int model, Bound *bound)
 {
-    const Target *t = target_find("cuda:sm_90a");
-    CostDevice d = { &models[model], t, t->n_sms, t->l2_bytes };
+    CostDevice d = device_of_target(target_find("cuda:sm_90a"));
+    d.model = &models[model]; /* of both the rates alone */
     return cost_estimate(c, &d, bound);
 }
 
@@ -71,12 +74,84 @@ static void matrix_bound(void)
     CU_ASSERT(slow > 6 * fast && slow < 11 * fast);
 }
 
+/* --- what is chosen ---------------------------------------------------------------------------------- */
+
+static const char *gemm;
+
+/* Shared memory of the configuration that is chosen on this card for a large product; *ns: its estimate. */
+static int64_t chosen_bytes(CostDevice device, double *ns)
+{
+    static char *const words[] = { "T=f16", "M=4096", "N=4096", "K=4096" };
+    Problem p;
+    ProblemView v;
+    ProblemCount c;
+    SearchResult r;
+    Session s;
+    int64_t bytes = -1;
+    session_init(&s, allocator_libc);
+    CU_ASSERT_FATAL(problem_open(&p, gemm, "gemm", "cuda:sm_90a", 4, words));
+    p.device = device;
+    if (!setjmp(s.oom) && problem_view(&p, &s, &v) && problem_choose(&v, &s, &r)) {
+        problem_count(&v, &s, r.config, r.n, &c);
+        bytes = c.ok ? c.cost.shared_bytes : -1;
+        *ns = r.ns;
+    }
+    session_free(&s);
+    problem_close(&p);
+    return bytes;
+}
+
+/* The search reads the card's row: its shared memory bounds the tiles, and its multiprocessors the time. */
+static void chosen_for_the_card(void)
+{
+    const Target *t = target_find("cuda:sm_90a");
+    double ns[3] = { 0 };
+    CostDevice h100 = device_of_model(&models[H100], t), small = h100,
+               card = device_of_model(&models[MADE_UP], t);
+    CU_ASSERT_EQUAL(card.units, 20);
+    CU_ASSERT_EQUAL(card.l2_bytes, 4 << 20);
+    CU_ASSERT_EQUAL(card.shared_bytes, 99 << 10);
+    small.shared_bytes = card.shared_bytes; /* the H100 but for that */
+    int64_t all = chosen_bytes(h100, &ns[0]), less = chosen_bytes(small, &ns[1]),
+            made_up = chosen_bytes(card, &ns[2]);
+    CU_ASSERT(all > card.shared_bytes && all <= t->shared_bytes);
+    CU_ASSERT(less > 0 && less <= card.shared_bytes);
+    CU_ASSERT(made_up > 0 && made_up <= card.shared_bytes);
+    CU_ASSERT(ns[1] > ns[0]);
+    CU_ASSERT(
+        ns[2] > 20 * ns[0]); /* a tenth of the matrix unit's rate, on 20 multiprocessors instead of 132 */
+}
+
+/* What a driver says of a card goes before what the models say; a card without a model of its own takes the
+ * first that serves its target. */
+static void what_the_driver_says(void)
+{
+    const Target *t = target_find("cuda:sm_90a");
+    const DeviceModel *m = device_model_find("h100");
+    CostDevice silent = device_of_card(t, "NVIDIA H100 80GB HBM3", 0, 0, 0),
+               says = device_of_card(t, "Some Other Card", 66, 1 << 20, 64 << 10),
+               more = device_of_card(t, "NVIDIA H100 80GB HBM3", 132, 0, 1 << 30);
+    CU_ASSERT_PTR_EQUAL(silent.model, m);
+    CU_ASSERT_EQUAL(silent.units, (int)m->multiprocessors);
+    CU_ASSERT_EQUAL(silent.l2_bytes, (int64_t)m->l2_bytes);
+    CU_ASSERT_PTR_EQUAL(says.model, m);
+    CU_ASSERT_EQUAL(says.units, 66);
+    CU_ASSERT_EQUAL(says.l2_bytes, 1 << 20);
+    CU_ASSERT_EQUAL(says.shared_bytes, 64 << 10);
+    CU_ASSERT_EQUAL(more.shared_bytes, t->shared_bytes); /* code takes no more than its target allows */
+    CU_ASSERT_PTR_NULL(device_of_card(target_find("hip:gfx942"), "AMD Instinct MI300X", 304, 0, 0).model);
+}
+
 /* All of the registry's models: named, found by their targets, finite. */
 static void compiled_in(void)
 {
     for (size_t i = 0; device_model_at(i); i++) {
         const DeviceModel *m = device_model_at(i);
         CU_ASSERT_PTR_EQUAL(device_model_find(m->name), m);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(device_model_target(m));
+        CU_ASSERT(device_model_serves(m, device_model_target(m)));
+        CU_ASSERT(m->shared_bytes <= (double)device_model_target(m)->shared_bytes);
+#define CARD(name, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name > 0);
 #define FIELD(name, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name >= 0);
 #include "runtime/choice/device_model.def"
     }
@@ -87,13 +162,17 @@ static void compiled_in(void)
     CU_ASSERT_STRING_EQUAL(device_model(target_find("cuda:sm_100a"))->name, "b200");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc != 2) return 2;
+    gemm = argv[1];
     CU_initialize_registry();
     CU_pSuite s = CU_add_suite("made_up", NULL, NULL);
     CU_add_test(s, "memory bound", memory_bound);
     CU_add_test(s, "matrix bound", matrix_bound);
     CU_add_test(s, "compiled in", compiled_in);
+    CU_add_test(s, "chosen for the card", chosen_for_the_card);
+    CU_add_test(s, "what the driver says", what_the_driver_says);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     int failed = (int)CU_get_number_of_failures();

@@ -44,10 +44,10 @@ int example_fit(Session *s, const char *path, Ast *ast, const char *kernel, cons
         .n_bindings = n,
         .facts = &facts,
         .options = &o,
-        .device = { .target = t, .units = t->n_sms, .l2_bytes = t->l2_bytes },
-        .shared_bytes = t->shared_bytes,
+        .device = device_of_target(t),
         .threads = 1,
         .only_if_needed = true };
+    p.device.model = NULL; /* by the number of programs alone */
     if (!search_configuration(s, &p, &r) || !r.n || n + r.n > most) return 0;
     memcpy(out, given, (size_t)n * sizeof *out);
     memcpy(out + n, r.config, (size_t)r.n * sizeof *out);

@@ -36,6 +36,22 @@ has 'load X$'
 "$tilec" explain "$k/vector_add.tile" --target=cuda:sm_80 -D T=f32 -o out.txt || fail "vector_add"
 has '^every program: the whole program$'
 
+# what a named card would choose: the configuration, its time, what bounds it; then that configuration is explained
+"$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 -o out.txt || fail "gemm on an H100"
+has '^gemm<.*> for cuda:sm_90a$'
+has '^chosen for NVIDIA H100 \(h100, 132 multiprocessors\):$'
+has '^  TN=[0-9]+, .*, of [0-9]+ configurations; estimated at [0-9.]+ us, bound by [a-zA-Z0-9 ]+; as declared [0-9.]+ us$'
+has 'TN=256, TK=64'
+has '^schedule: 8 warps of consumers'
+"$tilec" explain "$k/gemm.tile" --kernel=gemm --device=a100 -D T=f16 -D M=4096 -o out.txt || fail "gemm on an A100"
+has '^gemm<.*> for cuda:sm_80$'
+has '^  extents that -D does not give: [KN], [KN]; 1024 stands for each$'
+printf 'kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 128)) { let i = program_id()*128; store(Y[i +: 128], load(X[i +: 128])); }' >plain.tile
+"$tilec" explain plain.tile --device=gb10 -o out.txt || fail "a kernel without a tune block on a GB10"
+has '^  nothing is to be chosen; estimated at [0-9.]+ us, bound by '
+expect 2 "there is no device \`soup\`; known are h100, " "$tilec" explain "$k/silu.tile" --device=soup
+expect 2 "a100 runs code for cuda:sm_80, not for cuda:sm_90a" "$tilec" explain "$k/silu.tile" --device=a100 --target=cuda:sm_90a
+
 expect 1 "--plot draws one variant, here are" "$tilec" explain "$k/softmax.tile" --plot=none.svg
 absent none.svg
 expect 2 "no .tile file given" "$tilec" explain

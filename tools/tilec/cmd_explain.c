@@ -1,4 +1,5 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
+#include "tools/tilec/chosen.h"
 #include "tools/tilec/emit.h"
 #include "tools/tilec/timeline.h"
 #include "passes/kernel/schedule/schedule.h"
@@ -8,8 +9,23 @@ typedef struct Explain {
     const Variant *v;
     CompileOptions o;
     const LaunchFacts *facts;
+    const DeviceModel *card; /* whose choice is explained; NULL: the declared defaults are */
     Text *out;
 } Explain;
+
+/* The target of --target, or the first that --device serves. */
+static const Target *target_of(const Args *a, const DeviceModel *card)
+{
+    const char *name = args_last(a, FLAG_TARGET, NULL);
+    if (name) return target_find(name);
+    return card ? device_model_target(card) : target_find("cpu");
+}
+
+static const DeviceModel *card_of(const Args *a)
+{
+    const char *name = args_last(a, FLAG_DEVICE, NULL);
+    return name ? device_model_find(name) : NULL;
+}
 
 /* What each pass counted. */
 static void print_passes(Explain *x, const PassReport *r)
@@ -69,12 +85,17 @@ static bool explain_variant(Explain *x, Timeline *line)
     Session *s = &x->in->session;
     PassReport ignored = { 0 }, report = { 0 };
     Func *f;
+    text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
+    if (x->card) {
+        CostDevice device = device_of_model(x->card, x->o.target);
+        if (!(x->v = chosen_on(x->in, x->v, &x->o, &device, x->out))) return false;
+        x->facts = emit_assumed(x->in, x->v);
+    }
     Module *m = lowered(x, true, &ignored, &f);
     if (!m) return false;
     Census before = passes_census(m);
     if (!(m = lowered(x, false, &report, &f))) return false;
     Census after = passes_census(m);
-    text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
     print_passes(x, &report);
     print_census(x, &before, &after);
     if (x->o.target->kind != TARGET_CPU) {
@@ -103,10 +124,10 @@ static int explain(Input *in, Outputs *outputs)
     const char *plot = args_last(in->args, FLAG_PLOT, NULL);
     Variants list = { 0 };
     Text out, svg;
-    Explain x = { .in = in, .out = &out };
+    Explain x = { .in = in, .out = &out, .card = card_of(in->args) };
     text_init(&out, &in->session.arena);
     text_init(&svg, &in->session.arena);
-    if (!input_options(in, target_find(args_last(in->args, FLAG_TARGET, "cpu")), &x.o)) return EXIT_USAGE;
+    if (!input_options(in, target_of(in->args, x.card), &x.o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
     for (size_t i = 0; i < list.len; i++) {
         Timeline line = { 0 };
@@ -130,15 +151,28 @@ static int explain(Input *in, Outputs *outputs)
     return EXIT_OK;
 }
 
+static int unknown_card(Tool *t, const char *name)
+{
+    Text known;
+    text_init(&known, &t->arena);
+    for (size_t i = 0; device_model_at(i); i++)
+        text_printf(&known, "%s%s", i ? ", " : "", device_model_at(i)->name);
+    return tool_usage(t, "there is no device `%s`; known are %s", name, known.data);
+}
+
 int cmd_explain(Tool *t, const Args *a)
 {
-    const char *target = args_last(a, FLAG_TARGET, "cpu");
+    const char *target = args_last(a, FLAG_TARGET, "cpu"), *device = args_last(a, FLAG_DEVICE, NULL);
+    const DeviceModel *card = card_of(a);
     if (a->inputs.len != 1)
         return tool_usage(t,
             a->inputs.len ? "one .tile file at a time, not %zu"
                           : "no .tile file given (`tilec explain --help` shows how)",
             a->inputs.len);
     if (!target_find(target)) return tool_usage(t, "there is no target `%s`", target);
+    if (device && !card) return unknown_card(t, device);
+    if (card && !device_model_serves(card, target_of(a, card)))
+        return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target);
     for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);

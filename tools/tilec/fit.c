@@ -49,8 +49,7 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
         .n_bindings = (int)v->n,
         .facts = facts,
         .options = o,
-        .device = { device_model(o->target), o->target, o->target->n_sms, o->target->l2_bytes },
-        .shared_bytes = o->target->shared_bytes,
+        .device = device_of_target(o->target),
         .threads = 1,
         .only_if_needed = true };
     if (!a->too_large) return NULL;

@@ -1,29 +1,10 @@
 /* problem.c: see problem.h. */
 #define _GNU_SOURCE
-#include "bench/gpu/problem.h"
-#include "bench/gpu/source.h"
+#include "tools/tilec/problem.h"
 #include "ir/session.h"
 #include <string.h>
 
 enum { MOST_CONFIG = 64 };
-
-bool problem_open(
-    Problem *p, const char *path, const char *kernel, const char *target, int n_words, char *const *words)
-{
-    *p = (Problem){
-        .path = path, .kernel = kernel, .target = target_find(target), .n_words = n_words, .words = words
-    };
-    p->text = read_all(path, &p->size);
-    if (p->target)
-        p->device = (CostDevice){ device_model(p->target), p->target, p->target->n_sms, p->target->l2_bytes };
-    return p->text && p->target;
-}
-
-void problem_close(Problem *p)
-{
-    free(p->text);
-    p->text = NULL;
-}
 
 /* --- what a launch would promise --------------------------------------------------------------------- */
 
@@ -32,7 +13,7 @@ static int64_t extent_of(const ProblemView *v, const char *name)
     for (int i = 0; i < v->n_given; i++)
         if (name && !strcmp(v->given[i].name, name) && v->given[i].value.kind == FRONT_INT)
             return v->given[i].value.i;
-    return 1024;
+    return PROBLEM_EXTENT;
 }
 
 static bool is_transposed(const ProblemView *v, const FrontParam *q)
@@ -122,29 +103,35 @@ static bool is_free_extent(const FrontKernel *k, const char *name)
     return dim && !key;
 }
 
-static Ast *parse(void *user, Session *s)
+bool problem_view_bound(const Problem *p, Session *s, const FrontBinding *given, int n, ProblemView *v)
 {
-    const Problem *p = ((const ProblemView *)user)->problem;
-    Ast *ast = frontend_parse(s, diag_add_source(s, p->path, "", p->text, p->size), NULL, NULL);
-    return frontend_check(ast) ? ast : NULL;
-}
-
-bool problem_view(const Problem *p, Session *s, ProblemView *v)
-{
-    *v = (ProblemView){ .problem = p };
-    v->ast = parse(v, s);
+    *v = (ProblemView){ .problem = p, .given = given, .n_given = n };
+    v->ast = p->parse(p->user, s);
     v->kernel = v->ast ? frontend_kernel_find(v->ast, p->kernel) : NULL;
     if (!v->kernel) return false;
     v->tune = frontend_tune(v->ast, p->kernel);
-    FrontBinding *given = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + 1);
-    v->n_given = bind_words(s, v->kernel, p->n_words, p->words, given, p->n_words);
-    v->given = given;
-    v->fixed = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + MOST_CONFIG);
-    for (int i = 0; i < v->n_given; i++)
+    v->fixed = arena_array(&s->arena, FrontBinding, (size_t)n + MOST_CONFIG);
+    for (int i = 0; i < n; i++)
         if (!is_free_extent(v->kernel, given[i].name)) v->fixed[v->n_fixed++] = given[i];
     set_strides(v, s);
     set_facts(v, s);
     return true;
+}
+
+bool problem_view(const Problem *p, Session *s, ProblemView *v)
+{
+    Ast *ast = p->parse(p->user, s);
+    const FrontKernel *k = ast ? frontend_kernel_find(ast, p->kernel) : NULL;
+    if (!k) return false;
+    FrontBinding *given = arena_array(&s->arena, FrontBinding, (size_t)p->n_words + 1);
+    int n = bind_words(s, k, p->n_words, p->words, given, p->n_words);
+    return problem_view_bound(p, s, given, n, v);
+}
+
+static CompileOptions options_of(const ProblemView *v)
+{
+    const Problem *p = v->problem;
+    return p->options ? *p->options : compile_options_default(p->device.target);
 }
 
 bool problem_config(const ProblemView *v, int64_t number, FrontBinding *out)
@@ -175,7 +162,7 @@ const char *problem_config_text(Session *s, const FrontBinding *b, int n)
 void problem_count(const ProblemView *v, Session *s, const FrontBinding *config, int n, ProblemCount *out)
 {
     *out = (ProblemCount){ 0 };
-    CompileOptions o = compile_options_default(v->problem->target);
+    CompileOptions o = options_of(v);
     Compiled compiled;
     GpuCode code;
     Func *f;
@@ -222,9 +209,15 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     return true;
 }
 
+static Ast *parse(void *user, Session *s)
+{
+    const Problem *p = ((const ProblemView *)user)->problem;
+    return p->parse(p->user, s);
+}
+
 bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
 {
-    CompileOptions o = compile_options_default(v->problem->target);
+    CompileOptions o = options_of(v);
     SearchProblem p = { .parse = parse,
         .shape = shape,
         .user = (void *)v,
@@ -233,7 +226,6 @@ bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
         .n_bindings = v->n_fixed,
         .facts = &v->facts,
         .options = &o,
-        .device = v->problem->device,
-        .shared_bytes = v->problem->target->shared_bytes };
+        .device = v->problem->device };
     return search_configuration(s, &p, r);
 }

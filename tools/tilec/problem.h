@@ -7,13 +7,16 @@
 /* Extents and consts are words NAME=VALUE; tensors count as contiguous and 16-byte aligned. A word t:TENSOR
  * exchanges the last two axes of a tensor in memory. */
 typedef struct Problem {
-    const char *path, *kernel;
-    const Target *target;
-    CostDevice device;
+    Ast *(*parse)(void *user, Session *); /* the tree, checked, in that session; NULL after diagnostics */
+    void *user;
+    const char *kernel;
+    CostDevice device;             /* and the target */
+    const CompileOptions *options; /* NULL: the target's defaults */
+    int n_words;                   /* as problem_view takes them */
+    char *const *words;
+    const char *path; /* of a problem that bench/gpu/open.h opened, and its text */
     char *text;
     size_t size;
-    int n_words;
-    char *const *words;
 } Problem;
 
 /* A problem in a session: its syntax tree, and what the caller binds. */
@@ -38,12 +41,12 @@ typedef struct ProblemCount {
     double lower_ms, count_ms;
 } ProblemCount;
 
-/* False: the file cannot be read, or there is no such target. */
-bool problem_open(
-    Problem *, const char *path, const char *kernel, const char *target, int n_words, char *const *words);
-void problem_close(Problem *);
 /* False: the source has errors, or no such kernel. */
 bool problem_view(const Problem *, Session *, ProblemView *);
+/* The same with these values for consts, types and extents in place of words. An extent without one counts as
+ * PROBLEM_EXTENT. */
+enum { PROBLEM_EXTENT = 1024 };
+bool problem_view_bound(const Problem *, Session *, const FrontBinding *given, int n, ProblemView *);
 /* The configurations of the tune block by number; false: `require` rejects it. Returns their names in `out`,
  * which has room for tune->n. */
 bool problem_config(const ProblemView *, int64_t number, FrontBinding *out);
