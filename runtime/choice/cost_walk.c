@@ -128,13 +128,30 @@ static void product(CostWalk *w, const Instr *i, double times)
     else product_mma(w, i, &p);
 }
 
+/* Lane operations of one operation on a tile: every thread computes each of the registers that it holds. Of a
+ * row of statistics several lanes hold copies. */
+static double lanes_of(const CostWalk *w, const Type *t)
+{
+    double registers = w->plan ? layout_regs(layouts_get(&w->plan->layouts, t)) : 1;
+    return fmax((double)type_elements(t), registers * w->threads);
+}
+
+/* Lane operations by which the threads that hold parts of a row put their results together: in each step, a
+ * thread gets the other one's and combines the two. */
+static double exchange(const CostWalk *w, const Type *t)
+{
+    static const double STEP = 2;
+    if (t->kind != TYPE_TILE || !t->layout) return 0;
+    double all = lanes_of(w, t), holders = all / (double)type_elements(t);
+    return holders > 1 ? STEP * all * log2(holders) : 0;
+}
+
 static void arithmetic(CostWalk *w, const Instr *i, double times)
 {
     const Type *t = i->n_results ? i->results[0].type : NULL;
     bool slow;
     if (!t || t->kind != TYPE_TILE || !t->layout) return;
-    double n = (double)type_elements(t) * times;
-    if (n < w->threads * times) n = w->threads * times; /* copies of a small tile in every thread */
+    double n = lanes_of(w, t) * times;
     if (is_special(i->op, &slow)) {
         w->c.special += n * (slow ? 2 : 1);
         w->c.alu += n * (i->op == OP_TANH ? 12 : slow ? 6 : 1);
@@ -356,6 +373,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
     static const double SCAN = 4; /* operations of an element */
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) {
         w->c.alu += (double)type_elements(ir_operand(i, 0)->type) * times * (i->op >= OP_SCAN_SUM ? SCAN : 1);
+        w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
         return;
     }

@@ -101,8 +101,14 @@ static double shared_memory_time(const Estimate *e)
     return (e->c->feed + e->c->shared + written) / e->m->shared / e->turns;
 }
 
+/* Instructions of chained products that work on no tile take their part of the arithmetic's rate: with steps
+ * of few columns there are nearly as many of them as of the softmax's. */
 static double arithmetic_time(const Estimate *e)
-{ return e->share * (e->c->alu / e->m->alu + e->c->special / e->m->special) / e->turns; }
+{
+    const Cost *c = e->c;
+    double own = c->consumers && c->chained ? e->m->chained_turn * 128 * c->consumers * e->turns : 0;
+    return e->share * ((c->alu + own) / e->m->alu + c->special / e->m->special) / e->turns;
+}
 
 /* L2's rate is the device's: few programs have more of it each. */
 static double l2_time(const Estimate *e)

@@ -10,6 +10,9 @@ expect 'as declared*' "$(choice silu silu M=32768 N=4096)"
 expect 'as declared*' "$(choice softmax softmax M=131072 N=1009)"
 # attention: what goes on across programs is counted like the rest; few keys and D 256 want steps that fit; rows of 144 bytes are loaded as rarely as may be
 expect 'TN=80*' "$(choice attention_softcap attention_softcap B=1 H=8 HK=4 M=5000 N=5000 D=256 CAUSAL=true)"
+# a step of few keys spends much of its time on row statistics, barriers and addresses: of 64 rows and 64 keys a warpgroup 40% of it
+expect 'TM=192, persistent*' "$(choice attention attention B=4 H=32 HK=32 M=4096 N=4096 D=64 CAUSAL=false)"
+expect 'TM=192, persistent*' "$(choice attention attention B=4 H=32 HK=32 M=4096 N=4096 D=64 CAUSAL=true)"
 expect 'TM=192*' "$(choice attention_alibi attention_alibi B=4 H=12 HK=12 M=1500 N=1500 D=64 CAUSAL=false)"
 expect 'TM=256, TN=64*' "$(choice attention attention B=2 H=16 HK=16 M=2304 N=2304 D=72 CAUSAL=true T=bf16)"
 expect 'TM=256, TN=64*split_k=2*' "$(choice attention attention B=1 H=32 HK=32 M=512 N=8192 D=64 CAUSAL=false)"

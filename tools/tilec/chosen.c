@@ -12,7 +12,8 @@ static void print_unbound(const Variant *v, Text *out)
     for (int d = 0; d < v->kernel->n_dims; d++) {
         bool bound = false;
         for (size_t i = 0; i < v->n; i++) bound |= !strcmp(v->bindings[i].name, v->kernel->dims[d]);
-        if (!bound) text_printf(out, "%s%s", n++ ? ", " : "  extents that -D does not give: ", v->kernel->dims[d]);
+        if (!bound)
+            text_printf(out, "%s%s", n++ ? ", " : "  extents that -D does not give: ", v->kernel->dims[d]);
     }
     if (n) text_printf(out, "; %d stands for %s\n", PROBLEM_EXTENT, n > 1 ? "each" : "it");
 }

@@ -4,7 +4,6 @@
 #include "tools/tilec/input.h"
 
 /* The variant with the configuration that the library chooses for it on this card where no table speaks; the
- * variant itself where nothing is to be chosen. Writes the configuration, its estimated time and what bounds it
- * to `out`. NULL after diagnostics. */
-const Variant *chosen_on(
-    Input *, const Variant *, const CompileOptions *, const CostDevice *, Text *out);
+ * variant itself where nothing is to be chosen. Writes the configuration, its estimated time and what bounds
+ * it to `out`. NULL after diagnostics. */
+const Variant *chosen_on(Input *, const Variant *, const CompileOptions *, const CostDevice *, Text *out);
