@@ -43,10 +43,8 @@ static void add(Cost *to, const Cost *c)
     to->ahead = c->ahead;
     to->consumers = c->consumers;
     to->persistent |= c->persistent;
-    to->overlapped |= c->overlapped;
     to->bulk |= c->bulk;
     to->shifted |= c->shifted;
-    to->by_turns |= c->by_turns;
     to->wide |= c->wide;
     to->chained |= c->chained;
     to->uncertain |= c->uncertain;
@@ -181,5 +179,6 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
+    out->by_turns = code->plan->turns;
     out->consumers = out->consumers ? code->threads / 128 - 1 : 0;
 }

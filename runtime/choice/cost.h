@@ -40,7 +40,7 @@ typedef struct Cost {
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
-    bool persistent, overlapped, bulk;
+    bool persistent, bulk;
     bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
                     */
     bool chained;  /* products of what other products gave: each of a step holds its slot for a part of it */

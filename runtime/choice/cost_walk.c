@@ -36,15 +36,6 @@ typedef struct Product {
     double beside; /* bytes of sums beside the accumulators */
 } Product;
 
-/* A product of mma.sync that starts a sum of its own, which is then added to the accumulators (passes/kernel,
- * promote). */
-static bool is_promoted_mma(const Instr *i)
-{
-    const Use *u = i->results[0].uses;
-    return i->op == OP_MMA_SYNC && u && !u->next && u->user->op == OP_ADD &&
-           type_same_shape(u->user->results[0].type, i->results[0].type);
-}
-
 /* A promoted product has a sum of `count` columns of each warpgroup's 64 rows beside its accumulators, which
  * is added to them. */
 static Product product_of(CostWalk *w, const Instr *i, double times)
@@ -61,7 +52,7 @@ static Product product_of(CostWalk *w, const Instr *i, double times)
         p.beside = columns / 2 * w->threads * 4;
         w->c.alu += p.m * p.n * ceil(p.k / (double)ir_attr_int(i, ATTR_PROMOTE, 1)) * times;
     }
-    if (is_promoted_mma(i)) p.beside = bytes_of(i->results[0].type);
+    if (i->op == OP_MMA_SYNC && ir_attr(i, ATTR_PROMOTE)) p.beside = bytes_of(i->results[0].type);
     return p;
 }
 
@@ -198,20 +189,20 @@ static void loop(CostWalk *w, const Instr *i, double times)
 
 static void one(CostWalk *w, const Instr *i, double times);
 
-static const Instr *child(const Block *b, Op op)
+/* Of a loop over the steps of all programs (passes/kernel/pipeline/cross_tile_pipelining.c), where one
+ * program ends and the next begins; NULL: it is no such loop. */
+static const Instr *border_of(const Instr *loop)
 {
-    for (const Instr *i = b->first; i; i = i->next)
-        if (i->op == op) return i;
+    for (const Instr *i = loop->blocks[1]->first; i; i = i->next)
+        if (ir_attr_int(i, ATTR_BORDER, 0)) return i;
     return NULL;
 }
 
-/* Of a loop over the steps of all programs (passes/kernel/pipeline/cross_tile_pipelining.c), where it asks
- * whether this one has ended; NULL: it is no such loop. */
-static const Instr *border_of(const CostWalk *w, const Instr *loop)
+/* The loop over the steps of all programs in this block, or NULL. */
+static const Instr *steps_in(const Block *b)
 {
-    if (w->roles && !w->producer)
-        for (const Instr *i = loop->blocks[1]->first; i; i = i->next)
-            if (i->op == OP_IF && child(i->blocks[0], OP_TICKET)) return i;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (i->op == OP_WHILE && border_of(i)) return i;
     return NULL;
 }
 
@@ -262,10 +253,8 @@ static bool counted(CostWalk *w, const Instr *i, double times)
     if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
-    bool met = w->c.overlapped;
     walk(w, head, times);
-    w->c.overlapped = met; /* by the other turns' */
-    met = w->counted;
+    bool met = w->counted;
     w->counted = false;
     w->loops++;
     for (int k = 0; k < 2 && known; k++)
@@ -280,7 +269,7 @@ static bool counted(CostWalk *w, const Instr *i, double times)
 /* A while whose trip count no walk decides. */
 static void open_while(CostWalk *w, const Instr *i, double times)
 {
-    const Instr *border = border_of(w, i);
+    const Instr *border = border_of(i);
     if (counted(w, i, times)) return;
     if (border) {
         steps(w, i, border, times);
@@ -293,8 +282,8 @@ static void open_while(CostWalk *w, const Instr *i, double times)
 static void choice(CostWalk *w, const Instr *i, double times)
 {
     int64_t c;
-    const Instr *inner = child(i->blocks[0], OP_WHILE);
-    if (inner && border_of(w, inner)) { /* before it, the early part of the very first step */
+    const Instr *inner = steps_in(i->blocks[0]);
+    if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
     } else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
     else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
@@ -387,7 +376,6 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     switch ((int)i->op) {
     case OP_RING:
     case OP_SHARED_ALLOC: w->c.ring += bytes_of(i->results[0].type); break;
-    case OP_TURN_WAIT: w->c.by_turns = true; break;
     case OP_RING_GET:
         cost_slots(w, ir_operand(i, 0));
         cost_wait_for_data(w, times);
@@ -398,7 +386,6 @@ static void own_work(CostWalk *w, const Instr *i, double times)
         w->c.meets += times;
         break;
     case OP_BARRIER: w->c.meets += times; break;
-    case OP_WGMMA_WAIT: w->c.overlapped |= ir_attr_int(i, ATTR_DEPTH, 0) > 0 && i->n_results > 0; break;
     case OP_WGMMA:
     case OP_WGMMA_PROMOTED:
     case OP_MMA_SYNC: product(w, i, times); break;

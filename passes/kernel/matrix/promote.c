@@ -71,12 +71,14 @@ static Instr *next_of(const Instr *product)
     return adds && u->user->block == product->block ? u->user : NULL;
 }
 
-/* first .. last add to `start`: they begin at zero instead, and their sum is added to it. */
-static void add_apart(Value *start, Instr *first, Instr *last)
+/* first .. last add to `start`: they begin at zero instead, and their sum is added to it. `n`: of how many
+ * positions; the last product records it for the estimate, which counts the registers of both sums. */
+static void add_apart(Session *s, Value *start, Instr *first, Instr *last, int n)
 {
     Builder b = ir_before(first);
     ir_set_operand(first, 2, zeros(&b, ir_result(first)->type));
     if (kernel_is_zero(start)) return;
+    ir_set_attr(s, last, a_int(ATTR_PROMOTE, n));
     b = ir_after(last);
     b.loc = last->loc;
     Value *sum = ir_result(last), *all = ir_bin(&b, OP_ADD, start, sum);
@@ -98,7 +100,7 @@ static void cut(Ctx *c, Instr *product, int n)
         ir_set_attr(c->s, one, a_ints(ATTR_PART, part, 2));
         ir_set_operand(one, 2, sum);
         sum = ir_result(one);
-        add_apart(ir_operand(one, 2), one, one);
+        add_apart(c->s, ir_operand(one, 2), one, one, n);
         if (one->next != product) sum = ir_result(one->next); /* the addition */
     }
     ir_replace(ir_result(product), sum);
@@ -121,7 +123,7 @@ static void promote_from(Ctx *c, size_t at, bool *done)
         last = next;
         for (size_t j = at; j < c->products.len; j++) done[j] |= c->products.data[j] == next;
     }
-    add_apart(ir_operand(first, 2), first, last);
+    add_apart(c->s, ir_operand(first, 2), first, last, n);
 }
 
 void kernel_promote(Session *s, Func *f, KernelPlan *p)

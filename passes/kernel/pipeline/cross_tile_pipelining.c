@@ -339,7 +339,7 @@ static Instr *cross_border(Joined *q)
         if (!is_late(q->r, k)) put(&stay, q->carried[k]);
     put(&going, q->go);
     for (int k = 0; k < stay.n; k++) put(&going, stay.v[k]);
-    Instr *border = ir_build(&q->at, OP_IF, &q->last, 1, NO_ATTRS, going.t, going.n);
+    Instr *border = ir_build(&q->at, OP_IF, &q->last, 1, ATTRS(a_int(ATTR_BORDER, 1)), going.t, going.n);
     Builder in = ir_at_end(border->blocks[1]);
     yield(&in, &going);
     in = in_block(q, border->blocks[0]);

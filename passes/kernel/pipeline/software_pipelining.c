@@ -284,10 +284,12 @@ void kernel_overlap(Session *s, Func *f, Block *consumers, KernelPlan *p)
     choose_turns(&c);
     ir_collect(&s->arena, consumers, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++) overlap_loop(&c, c.loops.data[k]);
-    if (ir_holds(consumers, OP_TURN_WAIT)) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
+    bool take_turns = ir_holds(consumers, OP_TURN_WAIT);
+    if (take_turns) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
     else if (p->turns && schedule_asked(p, DECIDE_TURNS))
         schedule_refuse(p, schedule_asked(p, DECIDE_TURNS),
             "no product of this kernel runs a step behind another: there are no turns to take");
+    p->turns = take_turns;
     if (c.note.len)
         p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
 }
