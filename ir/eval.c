@@ -155,21 +155,21 @@ static void compile_while(Compiler *c, const Instr *i)
 static bool compile_leaf(Compiler *c, const Instr *i, EvalInstr *e)
 {
     DType d = i->results[0].type->dtype;
-    switch ((int)i->op) {
-    case OP_CONST: {
+    if (i->op == OP_CONST) {
         const Attr *a = ir_attr(i, dtype_is_float(d) ? ATTR_FVALUE : ATTR_IVALUE);
         e->imm = a->i; /* the union's bits */
         return true;
     }
-    case OP_DIM: e->imm = ir_attr_int(i, ATTR_DIM, 0); return true;
-    case OP_STRIDE:
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: e->imm = ir_attr_int(i, ATTR_DIM, 0); return true;
+    case LAUNCH_STRIDE:
         e->imm = ir_attr_int(i, ATTR_PARAM, 0);
         e->imm2 = ir_attr_int(i, ATTR_AXIS, 0);
         return true;
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS: e->imm = ir_attr_int(i, ATTR_AXIS, 0); return true;
-    default: return false;
+    case LAUNCH_PROGRAM_ID:
+    case LAUNCH_NUM_PROGRAMS: e->imm = ir_attr_int(i, ATTR_AXIS, 0); return true;
     }
+    return false;
 }
 
 static void compile_instr(Compiler *c, const Instr *i)

@@ -187,27 +187,14 @@ static bool leads_to_exp(const Value *v, int *left)
 {
     for (const Use *u = v->uses; u && --*left > 0; u = u->next) {
         const Instr *i = u->user;
-        switch ((int)i->op) {
-        case OP_EXP:
-        case OP_EXP2: return true;
-        case OP_MUL:
-        case OP_FMA:
-        case OP_NEG:
-        case OP_WHERE:
-        case OP_BROADCAST:
-        case OP_RESHAPE:
-        case OP_PERMUTE:
-        case OP_CONVERT:
-        case OP_MATERIALIZE:
-            if (leads_to_exp(ir_result(i), left)) return true;
-            break;
-        case OP_YIELD:
-            if (i->block->parent && i->block->parent->op == OP_IF &&
-                leads_to_exp(&i->block->parent->results[u - i->operands], left))
-                return true;
-            break;
-        default: break;
-        }
+        const Value *to = NULL;
+        if (i->op == OP_EXP || i->op == OP_EXP2) return true;
+        if (i->op == OP_MUL || i->op == OP_FMA || i->op == OP_NEG || i->op == OP_WHERE ||
+            op_has(i->op, OPF_WHOLE))
+            to = &i->results[0];
+        else if (i->op == OP_YIELD && i->block->parent && i->block->parent->op == OP_IF)
+            to = &i->block->parent->results[u - i->operands];
+        if (to && leads_to_exp(to, left)) return true;
     }
     return false;
 }

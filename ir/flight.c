@@ -26,13 +26,14 @@ static bool carry(Flight *f, const Instr *end, int k)
 {
     const Instr *i = end->block->parent;
     if (!i || (end->op == OP_CONDITION && k == 0)) return false;
-    switch ((int)i->op) {
-    case OP_FOR:
+    if (op_family(i->op) != OPS_CONTROL) return false;
+    switch (op_as_control(i->op)) {
+    case CONTROL_FOR:
         fly(f, i->blocks[0]->args[k + 1]);
         fly(f, (Value *)&i->results[k]);
         return true;
-    case OP_IF: fly(f, (Value *)&i->results[k]); return true;
-    case OP_WHILE:
+    case CONTROL_IF: fly(f, (Value *)&i->results[k]); return true;
+    case CONTROL_WHILE:
         if (end->op == OP_YIELD) {
             fly(f, i->blocks[0]->args[k]);
             return true;
@@ -40,8 +41,8 @@ static bool carry(Flight *f, const Instr *end, int k)
         fly(f, i->blocks[1]->args[k - 1]);
         fly(f, (Value *)&i->results[k - 1]);
         return true;
-    default: return false;
     }
+    return false;
 }
 
 static bool may_use(Flight *f, const Instr *i, int k)

@@ -181,58 +181,16 @@ static bool run_elementwise(Interp *in, const Instr *i)
     return true;
 }
 
-static void print_scalar(Text *out, DType d, Scalar v)
-{
-    if (dtype_is_float(d)) text_printf(out, "%.9g", v.f);
-    else if (d == DT_U64) text_printf(out, "%llu", (unsigned long long)v.i);
-    else text_printf(out, "%lld", (long long)v.i);
-}
-
-static void run_print(Interp *in, const Instr *i)
-{
-    Text *out = in->opt->prints;
-    const Attr *m = ir_attr(i, ATTR_MESSAGE);
-    if (!out) return;
-    text_puts(out, m ? m->s : "");
-    for (int k = 0; k < i->n_operands; k++) {
-        const Value *v = ir_operand(i, k);
-        if (!type_is_value(v->type)) continue;
-        int64_t n = type_elements(v->type);
-        interp_count(in, i, n);
-        text_puts(out, k || (m && m->s[0]) ? " " : "");
-        if (v->type->kind == TYPE_TILE) text_putc(out, '[');
-        for (int64_t e = 0; e < n; e++) {
-            if (e) text_puts(out, ", ");
-            print_scalar(out, v->type->dtype, interp_value(in, v)[e]);
-        }
-        if (v->type->kind == TYPE_TILE) text_putc(out, ']');
-    }
-    text_putc(out, '\n');
-    if (!in->opt->on_print) return;
-    in->opt->on_print(in->opt->on_print_user, out->data, out->len);
-    out->len = 0;
-}
-
-static void run_assert(Interp *in, const Instr *i)
-{
-    const Value *v = ir_operand(i, 0);
-    const Attr *m = ir_attr(i, ATTR_MESSAGE);
-    if (!in->opt->check) return;
-    for (int64_t k = 0; k < type_elements(v->type); k++)
-        if (!interp_value(in, v)[k].i)
-            interp_stop(in, i->loc, "assertion failed in program %lld of @%s%s%s", (long long)in->program,
-                in->kernel->name, m ? ": " : "", m ? m->s : "");
-}
-
 static int64_t launch_value(Interp *in, const Instr *i)
 {
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
-    switch ((int)i->op) {
-    case OP_DIM: return in->dims[ir_attr_int(i, ATTR_DIM, 0)];
-    case OP_STRIDE: return in->args[ir_attr_int(i, ATTR_PARAM, 0)].stride[axis];
-    case OP_PROGRAM_ID: return in->coord[axis];
-    default: return axis < 0 ? in->n_programs : in->grid[axis];
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: return in->dims[ir_attr_int(i, ATTR_DIM, 0)];
+    case LAUNCH_STRIDE: return in->args[ir_attr_int(i, ATTR_PARAM, 0)].stride[axis];
+    case LAUNCH_PROGRAM_ID: return in->coord[axis];
+    case LAUNCH_NUM_PROGRAMS: return axis < 0 ? in->n_programs : in->grid[axis];
     }
+    interp_stop(in, i->loc, "%s is no number of the launch", op_info[i->op].name);
 }
 
 static void run_const(Interp *in, const Instr *i)
@@ -243,29 +201,56 @@ static void run_const(Interp *in, const Instr *i)
     else out->i = ir_attr(i, ATTR_IVALUE)->i;
 }
 
+static void run_control(Interp *in, const Instr *i)
+{
+    switch (op_as_control(i->op)) {
+    case CONTROL_FOR: run_for(in, i); return;
+    case CONTROL_WHILE: run_while(in, i); return;
+    case CONTROL_IF: run_if(in, i); return;
+    }
+}
+
 static void run_instr(Interp *in, const Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_CONST: run_const(in, i); return;
-    case OP_DIM:
-    case OP_STRIDE:
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS: interp_value(in, &i->results[0])->i = launch_value(in, i); return;
-    case OP_TOKEN:
-    case OP_JOIN_TOKENS:
-    case OP_YIELD:
-    case OP_CONDITION:
-    case OP_RETURN: return;
-    case OP_FOR: run_for(in, i); return;
-    case OP_WHILE: run_while(in, i); return;
-    case OP_IF: run_if(in, i); return;
-    case OP_CALL: run_call(in, i); return;
-    case OP_PRINT: run_print(in, i); return;
-    case OP_ASSERT: run_assert(in, i); return;
-    default: break;
+    switch (op_family(i->op)) {
+    case OPS_CONSTANT: run_const(in, i); return;
+    case OPS_LAUNCH: interp_value(in, &i->results[0])->i = launch_value(in, i); return;
+    case OPS_TOKEN:
+    case OPS_TERMINATOR: return;
+    case OPS_CONTROL: run_control(in, i); return;
+    case OPS_CALL: run_call(in, i); return;
+    case OPS_MESSAGE: interp_message(in, i); return;
+    case OPS_ARITHMETIC:
+    case OPS_BITS:
+    case OPS_COMPARE:
+    case OPS_SELECT:
+    case OPS_FUNCTION:
+    case OPS_CONVERSION:
+    case OPS_RANDOM:
+        if (run_elementwise(in, i)) return;
+        break;
+    case OPS_SHAPE:
+        if (interp_shape_op(in, i)) return;
+        break;
+    case OPS_REDUCE:
+    case OPS_ARG:
+    case OPS_COMBINED:
+    case OPS_SCAN:
+    case OPS_SORT:
+    case OPS_PRODUCT:
+        if (interp_reduce_op(in, i)) return;
+        break;
+    case OPS_MEMORY:
+        if (interp_mem_op(in, i)) return;
+        break;
+    case OPS_REGISTERS:
+    case OPS_SHARED:
+    case OPS_RING:
+    case OPS_ROLES:
+    case OPS_ORDER:
+    case OPS_PLACE:
+    case OPS_COLLECTIVE: break;
     }
-    if (run_elementwise(in, i) || interp_shape_op(in, i) || interp_reduce_op(in, i) || interp_mem_op(in, i))
-        return;
     interp_stop(in, i->loc, "the interpreter does not run %s", op_info[i->op].name);
 }
 

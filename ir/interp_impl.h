@@ -32,6 +32,7 @@ void interp_block(Interp *, const Block *);
 bool interp_shape_op(Interp *, const Instr *); /* false: not one of its operations */
 bool interp_reduce_op(Interp *, const Instr *);
 bool interp_mem_op(Interp *, const Instr *);
+void interp_message(Interp *, const Instr *); /* print and assert */
 
 /* A row-major walk over a box of extents e[0..rank): coordinates in c. */
 static inline bool interp_next(int rank, const int64_t *e, int64_t *c)

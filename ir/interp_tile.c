@@ -44,9 +44,9 @@ bool interp_shape_op(Interp *in, const Instr *i)
     int64_t step[TILE_MAX_RANK] = { 0 }, st[TILE_MAX_RANK] = { 0 };
     const Scalar *x = i->n_operands ? interp_value(in, ir_operand(i, 0)) : NULL;
     if (i->n_operands) interp_strides(ir_operand(i, 0)->type, st);
-    switch ((int)i->op) {
-    case OP_SPLAT: pick(in, i, x, 0, step); return true;
-    case OP_ARANGE: {
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: pick(in, i, x, 0, step); return true;
+    case SHAPE_ARANGE: {
         Scalar *out = interp_value(in, &i->results[0]);
         interp_count(in, i, t->shape[0]);
         for (int64_t k = 0; k < t->shape[0]; k++)
@@ -54,24 +54,24 @@ bool interp_shape_op(Interp *in, const Instr *i)
                 scalar_wrap(t->dtype, (int64_t)((uint64_t)ir_attr_int(i, ATTR_START, 0) + (uint64_t)k));
         return true;
     }
-    case OP_BROADCAST:
+    case SHAPE_BROADCAST:
         for (int a = 0; a < t->rank; a++) step[a] = ir_operand(i, 0)->type->shape[a] == 1 ? 0 : st[a];
         pick(in, i, x, 0, step);
         return true;
-    case OP_RESHAPE:
+    case SHAPE_RESHAPE:
         interp_count(in, i, type_elements(t));
         memcpy(interp_value(in, &i->results[0]), x, (size_t)type_elements(t) * sizeof *x);
         return true;
-    case OP_PERMUTE:
+    case SHAPE_PERMUTE:
         for (int a = 0; a < t->rank; a++) step[a] = st[ir_attr(i, ATTR_ORDER)->v[a]];
         pick(in, i, x, 0, step);
         return true;
-    case OP_SLICE:
+    case SHAPE_SLICE:
         pick(in, i, x, ir_attr_int(i, ATTR_START, 0) * st[ir_attr_int(i, ATTR_AXIS, 0)], st);
         return true;
-    case OP_CONCAT: run_concat(in, i); return true;
-    default: return false;
+    case SHAPE_CONCAT: run_concat(in, i); return true;
     }
+    return false;
 }
 
 /* --- along an axis ----------------------------------------------------------------------------------- */
@@ -293,23 +293,10 @@ static void run_mma(Interp *in, const Instr *i)
 
 bool interp_reduce_op(Interp *in, const Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_REDUCE_ANY:
-    case OP_REDUCE_ALL:
-    case OP_ARGMAX:
-    case OP_ARGMIN:
-    case OP_REDUCE:
-    case OP_SCAN_SUM:
-    case OP_SCAN_PROD:
-    case OP_SCAN_MAX:
-    case OP_SCAN: along_axis(in, i); return true;
-    case OP_SORT:
-    case OP_TOPK: run_sort(in, i); return true;
-    case OP_MMA: run_mma(in, i); return true;
-    default: return false;
-    }
+    OpFamily f = op_family(i->op);
+    if (f == OPS_SORT) run_sort(in, i);
+    else if (i->op == OP_MMA) run_mma(in, i);
+    else if (f == OPS_REDUCE || f == OPS_ARG || f == OPS_COMBINED || f == OPS_SCAN) along_axis(in, i);
+    else return false;
+    return true;
 }

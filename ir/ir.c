@@ -2,30 +2,17 @@
 #include "ir/scalar.h"
 #include "ir/ir_priv.h"
 
-#define PURE OPF_PURE
-#define ELEM OPF_ELEM
-#define COMM OPF_COMM
-#define READ OPF_READ
-#define WRITE OPF_WRITE
-#define TERM OPF_TERM
-#define KERNEL OPF_KERNEL
-#define BARRIER OPF_BARRIER
-#define DIVERGENT OPF_DIVERGENT
+/* The flags by the names that ops.def has for them. */
+#define X(ID) ID = OPF_##ID,
+enum { OP_FLAGS(X) };
+#undef X
+
 const OpInfo op_info[OP_COUNT] = {
-#define OP(ID, name, operands, results, blocks, rule, flags, doc) \
-    { name, operands, results, blocks, flags, doc },
+#define OP(ID, name, family, operands, results, blocks, rule, layout, combine, cost, special, flags, doc) \
+    { name, OPS_##family, operands, results, blocks, LAYOUT_RULE_##layout, COMBINE_##combine, cost, special, \
+        flags, doc },
 #include "ir/ops.def"
-#undef OP
 };
-#undef PURE
-#undef ELEM
-#undef COMM
-#undef READ
-#undef WRITE
-#undef TERM
-#undef KERNEL
-#undef BARRIER
-#undef DIVERGENT
 
 const AttrInfo attr_info[ATTR_N_KEYS] = {
 #define ATTR(ID, name, kind, doc) { name, ATTR_KIND_##kind, doc },
@@ -412,14 +399,14 @@ bool ir_defined_outside(const Value *v, const Block *b)
 bool ir_mem_parts(const Instr *i, MemParts *p)
 {
     int n_values = 0;
-    switch ((int)i->op) {
-    case OP_LOAD:
-    case OP_GATHER: break;
-    case OP_STORE:
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW: n_values = 1; break;
-    case OP_ATOMIC_CAS: n_values = 2; break;
-    default: return false;
+    if (op_family(i->op) != OPS_MEMORY) return false;
+    switch (op_as_memory(i->op)) {
+    case MEMORY_LOAD:
+    case MEMORY_GATHER: break;
+    case MEMORY_STORE:
+    case MEMORY_SCATTER:
+    case MEMORY_ATOMIC_RMW: n_values = 1; break;
+    case MEMORY_ATOMIC_CAS: n_values = 2; break;
     }
     *p = (MemParts){ 0 };
     int k = 0, n = i->n_operands;

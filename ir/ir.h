@@ -6,35 +6,8 @@
  * A value is used only inside the block that defines it and the blocks nested there. Everything lives in the
  * session's arena. */
 #pragma once
+#include "ir/op.h"
 #include "ir/type.h"
-
-typedef enum Op {
-#define OP(ID, name, operands, results, blocks, rule, flags, doc) OP_##ID,
-#include "ir/ops.def"
-#undef OP
-    OP_COUNT
-} Op;
-
-enum {
-    OPF_PURE = 1,
-    OPF_ELEM = 2,
-    OPF_COMM = 4,
-    OPF_READ = 8,
-    OPF_WRITE = 16,
-    OPF_TERM = 32,
-    OPF_KERNEL = 64,
-    OPF_BARRIER = 128,
-    OPF_DIVERGENT = 256
-};
-
-typedef struct OpInfo {
-    const char *name;
-    int n_operands, n_results, n_blocks; /* -1: any number */
-    unsigned flags;
-    const char *doc;
-} OpInfo;
-extern const OpInfo op_info[OP_COUNT];
-bool op_parse(const char *name, size_t len, Op *);
 
 typedef enum AttrKey {
 #define ATTR(ID, name, kind, doc) ATTR_##ID,

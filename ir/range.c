@@ -1,9 +1,7 @@
-/* range.c: see range.h. */
-#include "ir/range.h"
+/* range.c: ranges of the values of a function. See range.h; range_op.c has those of single operations. */
+#include "ir/range_impl.h"
 #include "ir/scalar.h"
 #include <math.h>
-
-typedef __int128 Wide;
 
 struct Ranges {
     const Func *func;
@@ -12,194 +10,6 @@ struct Ranges {
     RangeInfo grid[3], total;
     int axes;
 };
-
-static const RangeInfo all = { INT64_MIN, INT64_MAX, 1 };
-
-RangeInfo range_of_dtype(DType d)
-{
-    if (d == DT_BOOL) return (RangeInfo){ 0, 1, 1 };
-    if (!dtype_is_int(d) || dtype_bits(d) == 64) return all;
-    return (RangeInfo){ scalar_lowest(d).i, scalar_highest(d).i, 1 };
-}
-
-bool range_fits(RangeInfo r, DType d)
-{
-    RangeInfo t = range_of_dtype(d);
-    if (d == DT_U64) t.lo = 0;
-    return r.lo >= t.lo && r.hi <= t.hi;
-}
-
-int64_t range_gcd(int64_t a, int64_t b)
-{
-    if (a == INT64_MIN || b == INT64_MIN) return 1;
-    if (a < 0) a = -a;
-    if (b < 0) b = -b;
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
-static RangeInfo constant(int64_t c)
-{ return (RangeInfo){ c, c, c == INT64_MIN ? 1ll << 62 : c < 0 ? -c : c }; }
-
-static RangeInfo join(RangeInfo a, RangeInfo b)
-{ return (RangeInfo){ a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi, range_gcd(a.div, b.div) }; }
-
-/* Both hold; an empty intersection (the code is never reached, or a promise broken) keeps `a`. */
-static RangeInfo meet(RangeInfo a, RangeInfo b)
-{
-    RangeInfo r = { a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi, a.div };
-    return r.lo <= r.hi ? r : a;
-}
-
-static int64_t power_of_two_in(int64_t div) { return div == 0 ? 1ll << 62 : div & -div; }
-
-/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay
- * divisors). */
-static RangeInfo in_dtype(DType d, Wide lo, Wide hi, int64_t div)
-{
-    RangeInfo t = range_of_dtype(d);
-    if (d == DT_U64) t.lo = 0;
-    if (lo == 0 && hi == 0) return constant(0);
-    if (lo >= t.lo && hi <= t.hi) return (RangeInfo){ (int64_t)lo, (int64_t)hi, div ? div : 1 };
-    t = range_of_dtype(d);
-    t.div = power_of_two_in(div);
-    int bits = dtype_bits(d) > 62 ? 62 : dtype_bits(d);
-    if (t.div > 1ll << bits) t.div = 1ll << bits;
-    return t;
-}
-
-static Wide wide_min(Wide a, Wide b) { return a < b ? a : b; }
-static Wide wide_max(Wide a, Wide b) { return a > b ? a : b; }
-
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t r;
-    if (!__builtin_mul_overflow(a, b, &r)) return r;
-    return a > b ? a : b;
-}
-
-static RangeInfo mul(DType d, RangeInfo a, RangeInfo b)
-{
-    Wide p[4] = { (Wide)a.lo * b.lo, (Wide)a.lo * b.hi, (Wide)a.hi * b.lo, (Wide)a.hi * b.hi };
-    Wide lo = wide_min(wide_min(p[0], p[1]), wide_min(p[2], p[3])),
-         hi = wide_max(wide_max(p[0], p[1]), wide_max(p[2], p[3]));
-    return in_dtype(d, lo, hi, times(a.div, b.div));
-}
-
-static RangeInfo quotient(DType d, RangeInfo a, RangeInfo b, bool up)
-{
-    int64_t div = b.lo == b.hi && b.lo > 0 && a.div % b.lo == 0 ? a.div / b.lo : 1;
-    bool by_zero = b.lo <= 0 && b.hi >= 0;
-    if (b.lo < 0 || (up && a.lo < 0)) {
-        Wide most = wide_max(-(Wide)a.lo, a.hi);
-        most = wide_max(most, 0) + up;
-        return in_dtype(d, -most, most, 1);
-    }
-    if (b.hi == 0) return constant(0);
-    Wide least = b.lo > 0 ? b.lo : 1;
-    Wide lo = a.lo >= 0 ? (a.lo + (up ? (Wide)b.hi - 1 : 0)) / b.hi : a.lo / least;
-    Wide hi = a.hi >= 0 ? (a.hi + (up ? least - 1 : 0)) / least : a.hi / (Wide)b.hi;
-    if (by_zero) {
-        lo = wide_min(lo, 0);
-        hi = wide_max(hi, 0);
-    }
-    return in_dtype(d, lo, hi, div);
-}
-
-static RangeInfo remainder_of(RangeInfo a, RangeInfo b)
-{
-    if (b.lo == b.hi && b.lo > 0 && a.div % b.lo == 0) return constant(0);
-    Wide most = wide_max(wide_max(-(Wide)b.lo, b.hi) - 1, 0);
-    Wide lo = a.lo < 0 ? wide_max(a.lo, -most) : 0, hi = a.hi > 0 ? wide_min(a.hi, most) : 0;
-    /* 0 <= a < b: unchanged */
-    if (a.lo >= 0 && b.lo > 0 && a.hi < b.lo) return a;
-    return (RangeInfo){ (int64_t)lo, (int64_t)hi, range_gcd(a.div, b.div) ? range_gcd(a.div, b.div) : 1 };
-}
-
-static RangeInfo shifted(Op op, DType d, RangeInfo a, RangeInfo b)
-{
-    int bits = dtype_bits(d);
-    if (b.lo != b.hi || b.lo < 0 || b.lo >= bits || b.lo > 61) {
-        if (op == OP_SHR && a.lo >= 0) return (RangeInfo){ 0, a.hi, 1 };
-        return range_of_dtype(d);
-    }
-    int64_t factor = 1ll << b.lo;
-    if (op == OP_SHL) return mul(d, a, constant(factor));
-    if (d == DT_U64 && a.lo < 0) return (RangeInfo){ 0, b.lo ? INT64_MAX >> (b.lo - 1) : INT64_MAX, 1 };
-    return in_dtype(d, a.lo >> b.lo, a.hi >> b.lo, a.div % factor == 0 ? a.div / factor : 1);
-}
-
-static RangeInfo bitwise(Op op, DType d, RangeInfo a, RangeInfo b)
-{
-    int64_t za = power_of_two_in(a.div), zb = power_of_two_in(b.div);
-    if (op == OP_AND) {
-        int64_t div = za > zb ? za : zb;
-        if (a.lo >= 0 && b.lo >= 0) return (RangeInfo){ 0, a.hi < b.hi ? a.hi : b.hi, div };
-        if (a.lo >= 0 || b.lo >= 0) return (RangeInfo){ 0, a.lo >= 0 ? a.hi : b.hi, div };
-    } else if (a.lo >= 0 && b.lo >= 0) {
-        uint64_t most = (uint64_t)(a.hi | b.hi);
-        int n = most ? 64 - __builtin_clzll(most) : 0;
-        return (RangeInfo){ 0, n >= 63 ? INT64_MAX : (1ll << n) - 1, za < zb ? za : zb };
-    }
-    RangeInfo r = range_of_dtype(d);
-    r.div = 1;
-    return r;
-}
-
-RangeInfo range_op(Op op, DType d, const RangeInfo *v)
-{
-    RangeInfo a = v[0];
-    bool odd = d == DT_U64 && (a.lo < 0 || (op_info[op].n_operands > 1 && v[1].lo < 0));
-    if (op >= OP_EQ && op <= OP_GE) return range_of_dtype(DT_BOOL);
-    if (op == OP_WHERE) return join(v[1], v[2]);
-    if (op == OP_CAST) {
-        if (range_fits(a, d)) return a;
-        return in_dtype(d, (Wide)1 << 100, (Wide)1 << 100, a.div);
-    }
-    if (!dtype_is_int(d) && d != DT_BOOL) return all;
-    if (odd && op != OP_AND && op != OP_SHR) return all;
-    switch ((int)op) {
-    case OP_NEG: return in_dtype(d, -(Wide)a.hi, -(Wide)a.lo, a.div);
-    case OP_ABS: {
-        Wide most = wide_max(-(Wide)a.lo, a.hi), least = a.lo > 0 ? a.lo : a.hi < 0 ? -(Wide)a.hi : 0;
-        return in_dtype(d, least, most, a.div);
-    }
-    case OP_ADD: return in_dtype(d, (Wide)a.lo + v[1].lo, (Wide)a.hi + v[1].hi, range_gcd(a.div, v[1].div));
-    case OP_SUB: return in_dtype(d, (Wide)a.lo - v[1].hi, (Wide)a.hi - v[1].lo, range_gcd(a.div, v[1].div));
-    case OP_MUL: return mul(d, a, v[1]);
-    case OP_FMA: {
-        RangeInfo p = mul(d, a, v[1]);
-        return in_dtype(d, (Wide)p.lo + v[2].lo, (Wide)p.hi + v[2].hi, range_gcd(p.div, v[2].div));
-    }
-    case OP_DIV: return quotient(d, a, v[1], false);
-    case OP_CDIV: return quotient(d, a, v[1], true);
-    case OP_REM: return remainder_of(a, v[1]);
-    case OP_MIN:
-    case OP_MINNUM:
-        return (RangeInfo){ a.lo < v[1].lo ? a.lo : v[1].lo, a.hi < v[1].hi ? a.hi : v[1].hi,
-            range_gcd(a.div, v[1].div) };
-    case OP_MAX:
-    case OP_MAXNUM:
-        return (RangeInfo){ a.lo > v[1].lo ? a.lo : v[1].lo, a.hi > v[1].hi ? a.hi : v[1].hi,
-            range_gcd(a.div, v[1].div) };
-    case OP_CLAMP: {
-        RangeInfo low[2] = { a, v[1] }, high[2] = { range_op(OP_MAX, d, low), v[2] };
-        return range_op(OP_MIN, d, high);
-    }
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR: return bitwise(op, d, a, v[1]);
-    case OP_NOT:
-        return d == DT_BOOL || !dtype_is_signed(d) ? range_of_dtype(d) : (RangeInfo){ ~a.hi, ~a.lo, 1 };
-    case OP_SHL:
-    case OP_SHR: return shifted(op, d, a, v[1]);
-    default: return range_of_dtype(d);
-    }
-}
 
 /* --- facts of the launch ----------------------------------------------------------------------------- */
 
@@ -335,7 +145,7 @@ static RangeInfo of_carried(Ranges *r, const Instr *loop, int k, int depth)
         get(r, ir_operand(loop, 2), depth));
     if (n > (Wide)1 << 62) return whole(arg);
     Wide lo = init.lo + wide_min(0, n * by.lo), hi = init.hi + wide_max(0, n * by.hi);
-    return in_dtype(arg->type->dtype, lo, hi, range_gcd(init.div, by.div));
+    return range_in_dtype(arg->type->dtype, lo, hi, range_gcd(init.div, by.div));
 }
 
 static RangeInfo of_arg(Ranges *r, const Value *v, int depth)
@@ -367,83 +177,92 @@ static RangeInfo of_dim(Ranges *r, int dim, int depth)
     return d;
 }
 
+static RangeInfo of_place(Ranges *r, const Instr *i)
+{
+    switch (op_as_place(i->op)) {
+    case PLACE_PROGRAM_COORD: return of_programs(r, i);
+    case PLACE_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
+    case PLACE_FILL_ROW: return (RangeInfo){ 0, 1023, 1 };
+    case PLACE_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
+    case PLACE_CLUSTER_RANK: return (RangeInfo){ 0, 15, 1 };
+    case PLACE_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };
+    }
+    return all;
+}
+
+static RangeInfo of_launch(Ranges *r, const Instr *i, int depth)
+{
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: return of_dim(r, (int)ir_attr_int(i, ATTR_DIM, -1), depth);
+    case LAUNCH_STRIDE: return of_stride(r->func, i);
+    case LAUNCH_PROGRAM_ID:
+    case LAUNCH_NUM_PROGRAMS: return of_programs(r, i);
+    }
+    return all;
+}
+
+/* Of a position along the axis, or of a sum along it, where a is the range of the operand's elements. */
+static RangeInfo of_axis(const Instr *i, const Value *v, int64_t axis, RangeInfo a)
+{
+    const Type *t = ir_operand(i, 0)->type;
+    if (axis < 0 || axis >= t->rank) return whole(v);
+    if (i->op != OP_REDUCE_SUM) return (RangeInfo){ 0, t->shape[axis] - 1, 1 };
+    if (!dtype_is_int(t->dtype)) return whole(v);
+    return range_in_dtype(t->dtype, (Wide)a.lo * t->shape[axis], (Wide)a.hi * t->shape[axis], a.div);
+}
+
+static RangeInfo of_cast(const Instr *i, const Value *v, RangeInfo a)
+{
+    DType from = ir_operand(i, 0)->type->dtype, to = v->type->dtype;
+    if (dtype_is_float(from) || dtype_is_float(to)) return whole(v);
+    if (to == DT_BOOL) return range_of_dtype(DT_BOOL);
+    if ((from == DT_U64) != (to == DT_U64) && a.lo < 0) return whole(v);
+    return range_op(OP_CAST, to, &a);
+}
+
+/* Of a result of `for` or `if`: all that it may begin with and that blocks hand on. */
+static RangeInfo of_control(Ranges *r, const Instr *i, const Value *v, int depth)
+{
+    if (i->op == OP_FOR && v->index + 3 < i->n_operands && i->n_blocks) {
+        RangeInfo body = of_carried(r, i, v->index, depth);
+        return join(body, get(r, ir_operand(i, v->index + 3), depth));
+    }
+    if (i->op == OP_IF) {
+        const Instr *x = i->blocks[0]->last, *y = i->blocks[1]->last;
+        if (x && y && v->index < x->n_operands && v->index < y->n_operands)
+            return join(get(r, ir_operand(x, v->index), depth), get(r, ir_operand(y, v->index), depth));
+    }
+    return whole(v);
+}
+
 static RangeInfo of_result(Ranges *r, const Value *v, int depth)
 {
     const Instr *i = v->def;
     RangeInfo a = i->n_operands ? get(r, ir_operand(i, 0), depth) : all;
     int64_t c;
-    switch ((int)i->op) {
-    case OP_CONST: return ir_is_const(v, &c) ? constant(c) : all;
-    case OP_DIM: return of_dim(r, (int)ir_attr_int(i, ATTR_DIM, -1), depth);
-    case OP_STRIDE: return of_stride(r->func, i);
-    case OP_PROGRAM_ID:
-    case OP_PROGRAM_COORD:
-    case OP_NUM_PROGRAMS: return of_programs(r, i);
-    case OP_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
-    case OP_FILL_ROW: return (RangeInfo){ 0, 1023, 1 };
-    case OP_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
-    case OP_CLUSTER_RANK: return (RangeInfo){ 0, 15, 1 };
-    case OP_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };
-    case OP_ARANGE: {
+    if (i->op == OP_CONST) return ir_is_const(v, &c) ? constant(c) : all;
+    if (op_family(i->op) == OPS_LAUNCH) return of_launch(r, i, depth);
+    if (op_family(i->op) == OPS_PLACE) return of_place(r, i);
+    if (op_family(i->op) == OPS_CONTROL) return of_control(r, i, v, depth);
+    if (i->op == OP_ARANGE) {
         int64_t start = ir_attr_int(i, ATTR_START, 0), n = v->type->shape[0];
-        return in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
+        return range_in_dtype(v->type->dtype, start, (Wide)start + n - 1, n == 1 ? constant(start).div : 1);
     }
-    case OP_SPLAT:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_SLICE:
-    case OP_SORT:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_SCAN_MAX:
-    case OP_MATERIALIZE:
-    case OP_CONVERT:
-    case OP_OPAQUE: return a;
-    case OP_CONCAT:
+    if (op_has(i->op, OPF_PICKS) && v->index == 0) {
         for (int k = 1; k < i->n_operands; k++) a = join(a, get(r, ir_operand(i, k), depth));
         return a;
-    case OP_TOPK:
-        if (v->index == 0) return a;
-        return (RangeInfo){ 0, ir_operand(i, 0)->type->shape[ir_operand(i, 0)->type->rank - 1] - 1, 1 };
-    case OP_ARGMAX:
-    case OP_ARGMIN: {
-        int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
-        const Type *t = ir_operand(i, 0)->type;
-        return axis >= 0 && axis < t->rank ? (RangeInfo){ 0, t->shape[axis] - 1, 1 } : whole(v);
     }
-    case OP_REDUCE_SUM: {
-        int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
-        const Type *t = ir_operand(i, 0)->type;
-        if (!dtype_is_int(t->dtype) || axis < 0 || axis >= t->rank) return whole(v);
-        return in_dtype(t->dtype, (Wide)a.lo * t->shape[axis], (Wide)a.hi * t->shape[axis], a.div);
-    }
-    case OP_CAST: {
-        DType from = ir_operand(i, 0)->type->dtype, to = v->type->dtype;
-        if (dtype_is_float(from) || dtype_is_float(to)) return whole(v);
-        if (to == DT_BOOL) return range_of_dtype(DT_BOOL);
-        if ((from == DT_U64) != (to == DT_U64) && a.lo < 0) return whole(v);
-        return range_op(OP_CAST, to, &a);
-    }
-    case OP_FOR: {
-        if (v->index + 3 >= i->n_operands || !i->n_blocks) return whole(v);
-        RangeInfo body = of_carried(r, i, v->index, depth);
-        return join(body, get(r, ir_operand(i, v->index + 3), depth));
-    }
-    case OP_IF: {
-        const Instr *x = i->blocks[0]->last, *y = i->blocks[1]->last;
-        if (!x || !y || v->index >= x->n_operands || v->index >= y->n_operands) return whole(v);
-        return join(get(r, ir_operand(x, v->index), depth), get(r, ir_operand(y, v->index), depth));
-    }
-    default: break;
-    }
-    if (!(op_info[i->op].flags & OPF_ELEM) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX ||
+    if (i->op == OP_TOPK) return of_axis(i, v, ir_operand(i, 0)->type->rank - 1, a);
+    if (op_family(i->op) == OPS_ARG || i->op == OP_REDUCE_SUM)
+        return of_axis(i, v, ir_attr_int(i, ATTR_AXIS, 0), a);
+    if (i->op == OP_CAST) return of_cast(i, v, a);
+    if (!op_is_elementwise(i->op) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX ||
         i->op == OP_BITCAST)
         return whole(v);
     RangeInfo ops[3] = { a, all, all };
     for (int k = 1; k < i->n_operands; k++) ops[k] = get(r, ir_operand(i, k), depth);
     return range_op(
-        i->op, i->op >= OP_EQ && i->op <= OP_GE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
+        i->op, op_family(i->op) == OPS_COMPARE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
 }
 
 static RangeInfo get(Ranges *r, const Value *v, int depth)

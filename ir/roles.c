@@ -98,14 +98,9 @@ static bool check_tickets(Checked *c, const Instr *roles)
 /* Which role may do it; -1: any. */
 static int role_of(Op op)
 {
-    switch ((int)op) {
-    case OP_RING_PUT: return PRODUCER;
-    case OP_RING_GET:
-    case OP_RING_READ:
-    case OP_RING_RELEASE: return CONSUMER;
-    case OP_RING_FILL: return FILLER;
-    default: return -1;
-    }
+    if (op_has(op, OPF_PRODUCER)) return PRODUCER;
+    if (op_has(op, OPF_CONSUMER)) return CONSUMER;
+    return op_has(op, OPF_FILLER) ? FILLER : -1;
 }
 
 static bool check_places(Checked *c, const Block *b, int role)

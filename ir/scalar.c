@@ -14,12 +14,13 @@ typedef struct Format {
 
 static Format format_of(DType d)
 {
-    switch ((int)d) {
-    case DT_F8E4M3: return (Format){ 3, -6, 448.0, true };
-    case DT_F8E5M2: return (Format){ 2, -14, 57344.0, true };
-    case DT_BF16: return (Format){ 7, -126, 0x1.fep127, false };
-    default: return (Format){ 10, -14, 65504.0, false };
-    }
+    static const Format formats[DT_COUNT] = {
+        [DT_F8E4M3] = { 3, -6, 448.0, true },
+        [DT_F8E5M2] = { 2, -14, 57344.0, true },
+        [DT_F16] = { 10, -14, 65504.0, false },
+        [DT_BF16] = { 7, -126, 0x1.fep127, false },
+    };
+    return formats[d];
 }
 
 double scalar_round(DType d, double x)
@@ -48,16 +49,10 @@ bool scalar_exact(DType d, double x)
 
 int64_t scalar_wrap(DType d, int64_t i)
 {
-    switch ((int)d) {
-    case DT_BOOL: return i != 0;
-    case DT_I8: return (int8_t)i;
-    case DT_I16: return (int16_t)i;
-    case DT_I32: return (int32_t)i;
-    case DT_U8: return (uint8_t)i;
-    case DT_U16: return (uint16_t)i;
-    case DT_U32: return (uint32_t)i;
-    default: return i;
-    }
+    if (d == DT_BOOL) return i != 0;
+    if (!dtype_is_int(d) || dtype_bits(d) == 64) return i;
+    uint64_t over = 64 - (uint64_t)dtype_bits(d), high = (uint64_t)i << over;
+    return dtype_is_signed(d) ? (int64_t)high >> over : (int64_t)(high >> over);
 }
 
 static uint64_t double_bits(double x)
@@ -268,52 +263,48 @@ static int64_t shift(Op op, DType d, int64_t a, int64_t by)
 static bool int_less(DType d, int64_t a, int64_t b)
 { return dtype_is_signed(d) ? a < b : (uint64_t)a < (uint64_t)b; }
 
-static bool int_op(Op op, DType d, const Scalar *v, int64_t *out)
+static int64_t int_arithmetic(Op op, DType d, const Scalar *v)
 {
     int64_t a = v[0].i, b = op_info[op].n_operands > 1 ? v[1].i : 0;
     uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
     bool is_signed = dtype_is_signed(d);
-    switch ((int)op) {
-    case OP_NEG: *out = (int64_t)(0 - ua); break;
-    case OP_ABS: *out = is_signed && a < 0 ? (int64_t)(0 - ua) : a; break;
-    case OP_ADD: *out = (int64_t)(ua + ub); break;
-    case OP_SUB: *out = (int64_t)(ua - ub); break;
-    case OP_MUL: *out = (int64_t)(ua * ub); break;
-    case OP_FMA: *out = (int64_t)(ua * ub + (uint64_t)v[2].i); break;
-    case OP_DIV: *out = int_div(is_signed, a, b); break;
-    case OP_REM: *out = int_rem(is_signed, a, b); break;
-    case OP_CDIV: {
+    switch (op_as_arithmetic(op)) {
+    case ARITHMETIC_NEG: return (int64_t)(0 - ua);
+    case ARITHMETIC_ABS: return is_signed && a < 0 ? (int64_t)(0 - ua) : a;
+    case ARITHMETIC_ADD: return (int64_t)(ua + ub);
+    case ARITHMETIC_SUB: return (int64_t)(ua - ub);
+    case ARITHMETIC_MUL: return (int64_t)(ua * ub);
+    case ARITHMETIC_FMA: return (int64_t)(ua * ub + (uint64_t)v[2].i);
+    case ARITHMETIC_DIV: return int_div(is_signed, a, b);
+    case ARITHMETIC_REM: return int_rem(is_signed, a, b);
+    case ARITHMETIC_CDIV: {
         /* outside a >= 0, b > 0 still the quotient rounded up */
         bool inexact = int_rem(is_signed, a, b) != 0, positive = !is_signed || (a < 0) == (b < 0);
-        *out = (int64_t)((uint64_t)int_div(is_signed, a, b) + (inexact && positive));
-        break;
+        return (int64_t)((uint64_t)int_div(is_signed, a, b) + (inexact && positive));
     }
-    case OP_MIN:
-    case OP_MINNUM: *out = int_less(d, b, a) ? b : a; break;
-    case OP_MAX:
-    case OP_MAXNUM: *out = int_less(d, a, b) ? b : a; break;
-    case OP_CLAMP: {
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MINNUM: return int_less(d, b, a) ? b : a;
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MAXNUM: return int_less(d, a, b) ? b : a;
+    case ARITHMETIC_CLAMP: {
         int64_t x = int_less(d, a, b) ? b : a;
-        *out = int_less(d, v[2].i, x) ? v[2].i : x;
-        break;
+        return int_less(d, v[2].i, x) ? v[2].i : x;
     }
-    case OP_SHL:
-    case OP_SHR: *out = shift(op, d, a, b); break;
-    default: return false;
     }
-    *out = scalar_wrap(d, *out);
-    return true;
+    return 0;
 }
 
-static bool bits_op(Op op, DType d, const Scalar *v, int64_t *out)
+static int64_t int_bits(Op op, DType d, const Scalar *v)
 {
-    switch ((int)op) {
-    case OP_AND: *out = v[0].i & v[1].i; return true;
-    case OP_OR: *out = v[0].i | v[1].i; return true;
-    case OP_XOR: *out = v[0].i ^ v[1].i; return true;
-    case OP_NOT: *out = d == DT_BOOL ? !v[0].i : scalar_wrap(d, ~v[0].i); return true;
-    default: return false;
+    switch (op_as_bits(op)) {
+    case BITS_AND: return v[0].i & v[1].i;
+    case BITS_OR: return v[0].i | v[1].i;
+    case BITS_XOR: return v[0].i ^ v[1].i;
+    case BITS_NOT: return d == DT_BOOL ? !v[0].i : ~v[0].i;
+    case BITS_SHL:
+    case BITS_SHR: return shift(op, d, v[0].i, v[1].i);
     }
+    return 0;
 }
 
 /* --- floats ------------------------------------------------------------------------------------------ */
@@ -331,59 +322,71 @@ static double greater(double a, double b)
     return a > b || (a == b && !signbit(a)) ? a : b;
 }
 
-/* Operations that give one of their operands, or it with another sign: no rounding. */
-static bool select_op(Op op, const Scalar *v, double *out)
+/* The result in double, before it is rounded: for f32, +, -, *, / and sqrt of double round to the same float
+ * as float's own: 53 >= 2 * 24 + 2. Of integers alone: NaN. */
+static double float_arithmetic(Op op, DType d, const Scalar *v)
 {
     double a = v[0].f;
-    switch ((int)op) {
-    case OP_NEG: *out = -a; return true;
-    case OP_ABS: *out = fabs(a); return true;
-    case OP_MIN: *out = lesser(a, v[1].f); return true;
-    case OP_MAX: *out = greater(a, v[1].f); return true;
-    case OP_MINNUM: *out = isnan(a) ? v[1].f : isnan(v[1].f) ? a : lesser(a, v[1].f); return true;
-    case OP_MAXNUM: *out = isnan(a) ? v[1].f : isnan(v[1].f) ? a : greater(a, v[1].f); return true;
-    case OP_CLAMP: *out = lesser(greater(a, v[1].f), v[2].f); return true;
-    default: return false;
+    switch (op_as_arithmetic(op)) {
+    case ARITHMETIC_NEG: return -a;
+    case ARITHMETIC_ABS: return fabs(a);
+    case ARITHMETIC_ADD: return a + v[1].f;
+    case ARITHMETIC_SUB: return a - v[1].f;
+    case ARITHMETIC_MUL: return a * v[1].f;
+    case ARITHMETIC_DIV: return a / v[1].f;
+    case ARITHMETIC_FMA:
+        return d == DT_F64 ? fma(a, v[1].f, v[2].f) : fmaf((float)a, (float)v[1].f, (float)v[2].f);
+    case ARITHMETIC_MIN: return lesser(a, v[1].f);
+    case ARITHMETIC_MAX: return greater(a, v[1].f);
+    case ARITHMETIC_MINNUM: return isnan(a) ? v[1].f : isnan(v[1].f) ? a : lesser(a, v[1].f);
+    case ARITHMETIC_MAXNUM: return isnan(a) ? v[1].f : isnan(v[1].f) ? a : greater(a, v[1].f);
+    case ARITHMETIC_CLAMP: return lesser(greater(a, v[1].f), v[2].f);
+    case ARITHMETIC_REM:
+    case ARITHMETIC_CDIV: break;
     }
+    return NAN;
 }
 
-/* The result in double. For f32, +, -, *, / and sqrt of double round to the same float as float's own: 53 >=
- * 2 * 24 + 2. */
-static bool float_op(Op op, DType d, const Scalar *v, double *out)
+static double float_function(Op op, double a)
 {
-    double a = v[0].f;
-    switch ((int)op) {
-    case OP_ADD: *out = a + v[1].f; break;
-    case OP_SUB: *out = a - v[1].f; break;
-    case OP_MUL: *out = a * v[1].f; break;
-    case OP_DIV: *out = a / v[1].f; break;
-    case OP_FMA:
-        *out = d == DT_F64 ? fma(a, v[1].f, v[2].f) : fmaf((float)a, (float)v[1].f, (float)v[2].f);
-        break;
-    case OP_EXP: *out = exp(a); break;
-    case OP_EXP2: *out = exp2(a); break;
-    case OP_LOG: *out = log(a); break;
-    case OP_LOG2: *out = log2(a); break;
-    case OP_SQRT: *out = sqrt(a); break;
-    case OP_RSQRT: *out = 1 / sqrt(a); break;
-    case OP_SIN: *out = sin(a); break;
-    case OP_COS: *out = cos(a); break;
-    case OP_TANH: *out = tanh(a); break;
-    case OP_ERF: *out = erf(a); break;
-    case OP_SIGMOID: *out = 1 / (1 + exp(-a)); break;
-    case OP_FLOOR: *out = floor(a); break;
-    case OP_CEIL: *out = ceil(a); break;
-    case OP_ROUND: *out = rint(a); break;
-    default: return false;
+    switch (op_as_function(op)) {
+    case FUNCTION_EXP: return exp(a);
+    case FUNCTION_EXP2: return exp2(a);
+    case FUNCTION_LOG: return log(a);
+    case FUNCTION_LOG2: return log2(a);
+    case FUNCTION_SQRT: return sqrt(a);
+    case FUNCTION_RSQRT: return 1 / sqrt(a);
+    case FUNCTION_SIN: return sin(a);
+    case FUNCTION_COS: return cos(a);
+    case FUNCTION_TANH: return tanh(a);
+    case FUNCTION_ERF: return erf(a);
+    case FUNCTION_SIGMOID: return 1 / (1 + exp(-a));
+    case FUNCTION_FLOOR: return floor(a);
+    case FUNCTION_CEIL: return ceil(a);
+    case FUNCTION_ROUND: return rint(a);
     }
-    if (d != DT_F64) *out = scalar_round(d, (float)*out);
+    return NAN;
+}
+
+/* Operations whose result is one of their operands, perhaps with another sign, are exact in every format. */
+static bool is_exact(Op op)
+{
+    return op == OP_NEG || op == OP_ABS || op == OP_MIN || op == OP_MAX || op == OP_MINNUM ||
+           op == OP_MAXNUM || op == OP_CLAMP;
+}
+
+static bool float_op(Op op, DType d, const Scalar *v, Scalar *out)
+{
+    OpFamily f = op_family(op);
+    if (op == OP_REM || op == OP_CDIV || (f != OPS_ARITHMETIC && f != OPS_FUNCTION)) return false;
+    double x = f == OPS_ARITHMETIC ? float_arithmetic(op, d, v) : float_function(op, v[0].f);
+    *out = scalar_float(d == DT_F64 || is_exact(op) ? x : scalar_round(d, (float)x));
     return true;
 }
 
-static bool compare(Op op, DType d, const Scalar *v, bool *out)
+static bool compare(Op op, DType d, const Scalar *v)
 {
     bool eq, lt, gt;
-    if (op < OP_EQ || op > OP_GE) return false;
     if (dtype_is_float(d)) {
         eq = v[0].f == v[1].f;
         lt = v[0].f < v[1].f;
@@ -393,20 +396,20 @@ static bool compare(Op op, DType d, const Scalar *v, bool *out)
         lt = int_less(d, v[0].i, v[1].i);
         gt = int_less(d, v[1].i, v[0].i);
     }
-    switch ((int)op) {
-    case OP_EQ: *out = eq; return true;
-    case OP_NE: *out = !eq; return true;
-    case OP_LT: *out = lt; return true;
-    case OP_LE: *out = lt || eq; return true;
-    case OP_GT: *out = gt; return true;
-    case OP_GE: *out = gt || eq; return true;
-    default: return false;
+    switch (op_as_compare(op)) {
+    case COMPARE_EQ: return eq;
+    case COMPARE_NE: return !eq;
+    case COMPARE_LT: return lt;
+    case COMPARE_LE: return lt || eq;
+    case COMPARE_GT: return gt;
+    case COMPARE_GE: return gt || eq;
     }
+    return false;
 }
 
 bool scalar_op(Op op, DType d, const Scalar *v, Scalar *out)
 {
-    bool b;
+    OpFamily f = op_family(op);
     if (op == OP_WHERE) {
         *out = v[0].i ? v[1] : v[2];
         return true;
@@ -415,16 +418,15 @@ bool scalar_op(Op op, DType d, const Scalar *v, Scalar *out)
         *out = scalar_int(scalar_philox((uint64_t)v[0].i, (uint64_t)v[1].i));
         return true;
     }
-    if (compare(op, d, v, &b)) {
-        *out = scalar_int(b);
+    if (f == OPS_COMPARE) {
+        *out = scalar_int(compare(op, d, v));
         return true;
     }
-    if (dtype_is_float(d)) {
-        double x;
-        if (!select_op(op, v, &x) && !float_op(op, d, v, &x)) return false;
-        *out = scalar_float(x);
-        return true;
-    }
-    if (bits_op(op, d, v, &out->i)) return true;
-    return d != DT_BOOL && int_op(op, d, v, &out->i);
+    if (dtype_is_float(d)) return float_op(op, d, v, out);
+    bool shifts = op == OP_SHL || op == OP_SHR;
+    if (f != OPS_BITS && f != OPS_ARITHMETIC) return false;
+    if (d == DT_BOOL && (f == OPS_ARITHMETIC || shifts)) return false;
+    int64_t x = f == OPS_BITS ? int_bits(op, d, v) : int_arithmetic(op, d, v);
+    *out = scalar_int(f == OPS_ARITHMETIC || shifts || op == OP_NOT ? scalar_wrap(d, x) : x);
+    return true;
 }

@@ -279,10 +279,9 @@ static const char *infer(Rule *r)
             WHY("attribute %s has no value %lld", attr_info[a->key].name, (long long)a->i);
     }
     switch (r->op) {
-#define OP(ID, name, operands, results, blocks, rule, flags, doc) \
+#define OP(ID, name, family, operands, results, blocks, rule, ...) \
     case OP_##ID: TRY(rule_##rule(r)); break;
 #include "ir/ops.def"
-#undef OP
     case OP_COUNT: WHY("no such operation");
     }
     if (info->n_results >= 0 && *r->n_results != info->n_results)

@@ -41,15 +41,15 @@ static Value *canonical(Facts *k, Value *v)
         l.a = v->index - (v->block == k->func->remap);
     } else {
         l.op = v->def->op;
-        switch ((int)l.op) {
-        case OP_DIM: l.a = ir_attr_int(v->def, ATTR_DIM, 0); break;
-        case OP_STRIDE:
+        if (op_family(l.op) != OPS_LAUNCH) return extent_like(k->func, v);
+        switch (op_as_launch(l.op)) {
+        case LAUNCH_DIM: l.a = ir_attr_int(v->def, ATTR_DIM, 0); break;
+        case LAUNCH_STRIDE:
             l.a = ir_attr_int(v->def, ATTR_PARAM, 0);
             l.b = ir_attr_int(v->def, ATTR_AXIS, 0);
             break;
-        case OP_PROGRAM_ID:
-        case OP_NUM_PROGRAMS: l.a = ir_attr_int(v->def, ATTR_AXIS, 0); break;
-        default: return extent_like(k->func, v);
+        case LAUNCH_PROGRAM_ID:
+        case LAUNCH_NUM_PROGRAMS: l.a = ir_attr_int(v->def, ATTR_AXIS, 0); break;
         }
     }
     for (size_t n = 0; n < k->leaves.len; n++) {
@@ -109,20 +109,16 @@ bool multiplies_exactly(Facts *k, const Instr *i)
               b = i->n_operands > 1 ? value_range(k, ir_operand(i, 1)) : a, t = range_of_dtype(d);
     __int128 lo, hi;
     if (d == DT_U64) return false;
-    switch ((int)i->op) {
-    case OP_ADD:
+    if (i->op == OP_ADD) {
         lo = (__int128)a.lo + b.lo;
         hi = (__int128)a.hi + b.hi;
-        break;
-    case OP_SUB:
+    } else if (i->op == OP_SUB) {
         lo = (__int128)a.lo - b.hi;
         hi = (__int128)a.hi - b.lo;
-        break;
-    case OP_NEG:
+    } else if (i->op == OP_NEG) {
         lo = -(__int128)a.hi;
         hi = -(__int128)a.lo;
-        break;
-    default: {
+    } else if (i->op == OP_MUL) {
         __int128 p[4] = { (__int128)a.lo * b.lo, (__int128)a.lo * b.hi, (__int128)a.hi * b.lo,
             (__int128)a.hi * b.hi };
         lo = hi = p[0];
@@ -130,8 +126,7 @@ bool multiplies_exactly(Facts *k, const Instr *i)
             if (p[n] < lo) lo = p[n];
             if (p[n] > hi) hi = p[n];
         }
-    }
-    }
+    } else return false;
     return lo >= t.lo && hi <= t.hi;
 }
 
@@ -211,45 +206,46 @@ static bool form_permute(Facts *k, const Instr *i, Affine *out, int depth)
     return true;
 }
 
-static bool form_instr(Facts *k, Value *v, Affine *out, int depth)
+static bool form_shape(Facts *k, Value *v, Affine *out, int depth)
 {
     Instr *i = v->def;
-    int64_t c;
-    switch ((int)i->op) {
-    case OP_CONST: return ir_is_const(v, &c) && (out->constant = c, v->type->dtype != DT_U64);
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_NEG: return form_binary(k, i, out, depth);
-    case OP_ARANGE:
+    switch (op_as_shape(i->op)) {
+    case SHAPE_ARANGE:
         out->lane[0] = 1;
         out->constant = ir_attr_int(i, ATTR_START, 0);
         return range_fits(value_range(k, v), v->type->dtype);
-    case OP_SPLAT: return form_depth(k, ir_operand(i, 0), out, depth);
-    case OP_BROADCAST:
+    case SHAPE_SPLAT: return form_depth(k, ir_operand(i, 0), out, depth);
+    case SHAPE_BROADCAST:
         if (!form_depth(k, ir_operand(i, 0), out, depth)) return false;
         for (int n = 0; n < v->type->rank; n++)
             if (ir_operand(i, 0)->type->shape[n] == 1) out->lane[n] = 0;
         return true;
-    case OP_RESHAPE: return form_reshape(k, i, out, depth);
-    case OP_PERMUTE: return form_permute(k, i, out, depth);
-    case OP_CAST: {
-        Value *x = ir_operand(i, 0);
-        if (!dtype_is_int(x->type->dtype) || x->type->dtype == DT_U64 || !dtype_is_int(v->type->dtype) ||
-            !range_fits(value_range(k, x), v->type->dtype))
-            return false;
-        return form_depth(k, x, out, depth);
+    case SHAPE_RESHAPE: return form_reshape(k, i, out, depth);
+    case SHAPE_PERMUTE: return form_permute(k, i, out, depth);
+    case SHAPE_CONCAT:
+    case SHAPE_SLICE: return false;
     }
-    case OP_DIM:
-    case OP_NUM_PROGRAMS:
-    case OP_STRIDE: {
+    return false;
+}
+
+static bool form_instr(Facts *k, Value *v, Affine *out, int depth)
+{
+    Instr *i = v->def;
+    Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    int64_t c;
+    if (i->op == OP_CONST) return ir_is_const(v, &c) && (out->constant = c, v->type->dtype != DT_U64);
+    if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL || i->op == OP_NEG)
+        return form_binary(k, i, out, depth);
+    if (op_family(i->op) == OPS_SHAPE) return form_shape(k, v, out, depth);
+    if (i->op == OP_CAST)
+        return dtype_is_int(x->type->dtype) && x->type->dtype != DT_U64 && dtype_is_int(v->type->dtype) &&
+               range_fits(value_range(k, x), v->type->dtype) && form_depth(k, x, out, depth);
+    if (op_family(i->op) == OPS_LAUNCH && i->op != OP_PROGRAM_ID) {
         RangeInfo r = value_range(k, v);
-        if (r.lo != r.hi) return false;
         out->constant = r.lo;
-        return true;
+        return r.lo == r.hi;
     }
-    default: return false;
-    }
+    return false;
 }
 
 static bool form_depth(Facts *k, Value *v, Affine *out, int depth)
@@ -424,26 +420,21 @@ static bool by_term(Facts *k, const Affine *a, int n, int depth)
         return v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 &&
                by_loop(k, a, n, v->block->parent, depth);
     g = extent_expression(k->func, i);
-    switch ((int)i->op) {
-    case OP_PROGRAM_ID: return up && g && by_value(k, a, n, 1, g, -1, depth);
-    case OP_NUM_PROGRAMS:
-    case OP_DIM: return g && by_value(k, a, n, 1, g, 0, depth);
-    case OP_MIN:
-    case OP_MAX:
-    case OP_MINNUM:
-    case OP_MAXNUM: return by_minmax(k, a, n, i, depth);
-    case OP_DIV: return by_quotient(k, a, n, i, depth) || by_share(k, a, n, i, depth);
-    case OP_CDIV: return by_quotient(k, a, n, i, depth);
-    case OP_REM:
+    if (i->op == OP_PROGRAM_ID) return up && g && by_value(k, a, n, 1, g, -1, depth);
+    if (i->op == OP_NUM_PROGRAMS || i->op == OP_DIM) return g && by_value(k, a, n, 1, g, 0, depth);
+    if (i->op == OP_MIN || i->op == OP_MAX || i->op == OP_MINNUM || i->op == OP_MAXNUM)
+        return by_minmax(k, a, n, i, depth);
+    if (i->op == OP_DIV || i->op == OP_CDIV)
+        return by_quotient(k, a, n, i, depth) || (i->op == OP_DIV && by_share(k, a, n, i, depth));
+    if (i->op == OP_REM) {
         if (!up || value_range(k, ir_operand(i, 0)).lo < 0) return false;
         if (value_range(k, ir_operand(i, 1)).lo >= 1 && by_value(k, a, n, 1, ir_operand(i, 1), -1, depth))
             return true;
         return by_value(k, a, n, 1, ir_operand(i, 0), 0, depth);
-    case OP_WHERE:
-        return i->results[0].type->kind == TYPE_SCALAR && by_value(k, a, n, 1, ir_operand(i, 1), 0, depth) &&
-               by_value(k, a, n, 1, ir_operand(i, 2), 0, depth);
-    default: return false;
     }
+    return i->op == OP_WHERE && i->results[0].type->kind == TYPE_SCALAR &&
+           by_value(k, a, n, 1, ir_operand(i, 1), 0, depth) &&
+           by_value(k, a, n, 1, ir_operand(i, 2), 0, depth);
 }
 
 static bool prove(Facts *k, const Affine *a, int depth)

@@ -26,26 +26,8 @@ typedef struct Approx {
     int64_t marked, reciprocals, flushed;
 } Approx;
 
-static bool is_function(Op op)
-{
-    switch ((int)op) {
-    case OP_DIV:
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_LOG:
-    case OP_LOG2:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_SIGMOID: return true;
-    default: return false;
-    }
-}
-
 static bool is_arithmetic(Op op)
-{ return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_FMA || is_function(op); }
+{ return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_FMA || op_has(op, OPF_APPROX); }
 
 /* x / broadcast(y) as x * broadcast(1 / y) where y is smaller; NULL: not worth it. */
 static Value *by_reciprocal(Approx *x, Instr *i)
@@ -73,7 +55,7 @@ static void visit(void *user, Instr *i)
         ir_set_attr(s, i, a_int(ATTR_FTZ, 1));
         x->flushed++;
     }
-    if (!x->approx || !is_function(i->op)) return;
+    if (!x->approx || !op_has(i->op, OPF_APPROX)) return;
     if (!ir_attr_int(i, ATTR_APPROX, 0)) {
         ir_set_attr(s, i, a_int(ATTR_APPROX, 1));
         x->marked++;

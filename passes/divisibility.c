@@ -111,31 +111,34 @@ static bool never_less(Divisibility *d, Value *a, Value *b)
            affine_least(&x, a->type) && prove_nonneg(d->facts, &x);
 }
 
+/* The quotient x / y, or NULL. */
+static Value *decide_quotient(Divisibility *d, Builder *b, Instr *i, RangeInfo rx, RangeInfo ry)
+{
+    Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
+    int64_t c;
+    if (rx.lo >= 0 && ry.lo > rx.hi) return build_int(b, i->results[0].type, 0);
+    if (!ir_is_const(y, &c) || c <= 0 || !x->def || x->def->op != OP_MUL ||
+        !ir_is_const(ir_operand(x->def, 1), &ry.lo) || ry.lo % c != 0)
+        return NULL;
+    RangeInfo t = range_of_dtype(x->type->dtype),
+              f = value_range(d->facts, ir_operand(x->def, 0)); /* (u * m) / c, not wrapped */
+    __int128 lo = (__int128)f.lo * ry.lo, hi = (__int128)f.hi * ry.lo;
+    if (lo < t.lo || hi < t.lo || lo > t.hi || hi > t.hi) return NULL;
+    return ir_bin(b, OP_MUL, ir_operand(x->def, 0), build_int(b, x->type, ry.lo / c));
+}
+
 static Value *decide(Divisibility *d, Builder *b, Instr *i)
 {
     Value *x = ir_operand(i, 0), *y = i->n_operands > 1 ? ir_operand(i, 1) : x;
     RangeInfo rx = value_range(d->facts, x), ry = value_range(d->facts, y);
-    int64_t c;
-    switch ((int)i->op) {
-    case OP_MIN: return never_less(d, y, x) ? x : never_less(d, x, y) ? y : NULL;
-    case OP_MAX: return never_less(d, x, y) ? x : never_less(d, y, x) ? y : NULL;
-    case OP_ABS: return rx.lo >= 0 ? x : NULL;
-    case OP_REM:
+    if (i->op == OP_MIN) return never_less(d, y, x) ? x : never_less(d, x, y) ? y : NULL;
+    if (i->op == OP_MAX) return never_less(d, x, y) ? x : never_less(d, y, x) ? y : NULL;
+    if (i->op == OP_ABS) return rx.lo >= 0 ? x : NULL;
+    if (i->op == OP_REM) {
         if (ry.lo == ry.hi && ry.lo > 0 && rx.div % ry.lo == 0) return build_int(b, i->results[0].type, 0);
         return rx.lo >= 0 && ry.lo > rx.hi ? x : NULL;
-    case OP_DIV:
-        if (rx.lo >= 0 && ry.lo > rx.hi) return build_int(b, i->results[0].type, 0);
-        if (ir_is_const(y, &c) && c > 0 && x->def && x->def->op == OP_MUL &&
-            ir_is_const(ir_operand(x->def, 1), &ry.lo) && ry.lo % c == 0) {
-            RangeInfo t = range_of_dtype(x->type->dtype),
-                      f = value_range(d->facts, ir_operand(x->def, 0)); /* (u * m) / c, not wrapped */
-            __int128 lo = (__int128)f.lo * ry.lo, hi = (__int128)f.hi * ry.lo;
-            if (lo < t.lo || hi < t.lo || lo > t.hi || hi > t.hi) return NULL;
-            return ir_bin(b, OP_MUL, ir_operand(x->def, 0), build_int(b, x->type, ry.lo / c));
-        }
-        return NULL;
-    default: return NULL;
     }
+    return i->op == OP_DIV ? decide_quotient(d, b, i, rx, ry) : NULL;
 }
 
 static void visit(void *user, Instr *i)

@@ -71,22 +71,21 @@ static double float_range(const Func *f, Value *v, double *hi, int depth)
         return f->params[v->index].lo;
     }
     if (v->type->dtype != DT_F32) return -INFINITY;
-    switch ((int)v->def->op) {
-    case OP_MUL:
-    case OP_DIV:
+    bool product = v->def->op == OP_MUL, root = v->def->op == OP_SQRT;
+    if (product || v->def->op == OP_DIV) {
         a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
         b = float_range(f, ir_operand(v->def, 1), &bh, depth + 1);
         if (!(a > 0 && b > 0)) return -INFINITY;
-        *hi = v->def->op == OP_MUL ? ah * bh : ah / b;
-        return (float)(v->def->op == OP_MUL ? a * b : a / bh);
-    case OP_RSQRT:
-    case OP_SQRT:
+        *hi = product ? ah * bh : ah / b;
+        return (float)(product ? a * b : a / bh);
+    }
+    if (root || v->def->op == OP_RSQRT) {
         a = float_range(f, ir_operand(v->def, 0), &ah, depth + 1);
         if (!(a > 0)) return -INFINITY;
-        *hi = v->def->op == OP_SQRT ? sqrt(ah) : 1 / sqrt(a);
-        return v->def->op == OP_SQRT ? sqrt(a) * 0.99 : 0.99 / sqrt(ah);
-    default: return -INFINITY;
+        *hi = root ? sqrt(ah) : 1 / sqrt(a);
+        return root ? sqrt(a) * 0.99 : 0.99 / sqrt(ah);
     }
+    return -INFINITY;
 }
 
 static bool positive(const Func *f, Value *v)
@@ -118,22 +117,10 @@ static Value *factor(const Instr *i, Value *scale, Value **found)
 /* Operations that a positive factor passes, with the operands that carry it from `first` on. */
 static bool transparent(Op op, int *first)
 {
-    *first = 0;
-    switch ((int)op) {
-    case OP_WHERE: *first = 1; return true;
-    case OP_MAX:
-    case OP_MIN:
-    case OP_MAXNUM:
-    case OP_MINNUM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_SLICE:
-    case OP_SPLAT: return true;
-    default: return false;
-    }
+    bool extreme = op == OP_MAX || op == OP_MIN || op == OP_MAXNUM || op == OP_MINNUM ||
+                   op == OP_REDUCE_MAX || op == OP_REDUCE_MIN;
+    *first = op == OP_WHERE;
+    return extreme || op == OP_WHERE || (op_has(op, OPF_MOVES) && op_info[op].n_operands == 1);
 }
 
 /* The first factor found on the way to `v`, or NULL. */

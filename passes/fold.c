@@ -30,15 +30,8 @@ typedef struct Fold {
 static Value *uniform(Value *v)
 {
     while (is_tile(v)) {
-        if (!v->def) return NULL;
-        switch ((int)v->def->op) {
-        case OP_SPLAT:
-        case OP_BROADCAST:
-        case OP_RESHAPE:
-        case OP_PERMUTE:
-        case OP_SLICE: v = ir_operand(v->def, 0); break;
-        default: return NULL;
-        }
+        if (!v->def || !op_has(v->def->op, OPF_MOVES) || v->def->n_operands != 1) return NULL;
+        v = ir_operand(v->def, 0);
     }
     return type_is_value(v->type) ? v : NULL;
 }
@@ -303,10 +296,36 @@ static Value *fold_cast(Builder *b, Instr *i)
     return ir_cast(b, ir_operand(d, 0), to);
 }
 
+static Value *fold_arithmetic(Builder *b, Instr *i, Value *x, Value *y, bool integer)
+{
+    const Instr *d;
+    switch (op_as_arithmetic(i->op)) {
+    case ARITHMETIC_ADD: return fold_add(b, i, x, y, integer);
+    case ARITHMETIC_SUB: return fold_sub(b, i, x, y, integer);
+    case ARITHMETIC_MUL:
+        if (is_one(y)) return x;
+        if (is_int_const(y, 0)) return y;
+        return integer ? reassociate(b, i, x, y) : NULL;
+    case ARITHMETIC_DIV: return fold_div(b, i, x, y, integer);
+    case ARITHMETIC_CDIV: return is_int_const(y, 1) ? x : NULL;
+    case ARITHMETIC_REM:
+        return is_int_const(y, 1) || is_int_const(x, 0) || is_int_const(y, 0) ? zero_like(b, i) : NULL;
+    case ARITHMETIC_FMA: return is_one(y) ? ir_bin(b, OP_ADD, x, ir_operand(i, 2)) : NULL;
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM: return fold_minmax(b, i, x, y, integer);
+    case ARITHMETIC_NEG: d = def_of(x, OP_NEG); return d ? ir_operand(d, 0) : NULL;
+    case ARITHMETIC_ABS:
+    case ARITHMETIC_CLAMP: return NULL;
+    }
+    return NULL;
+}
+
 static Value *fold_identity(Builder *b, Instr *i)
 {
-    if (!(op_info[i->op].flags & OPF_ELEM)) return NULL;
-    if ((op_info[i->op].flags & OPF_COMM) &&
+    if (!op_is_elementwise(i->op)) return NULL;
+    if (op_has(i->op, OPF_COMM) &&
         ir_is_const(ir_operand(i, 0), NULL) + ir_is_const_float(ir_operand(i, 0), NULL)) {
         Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
         Scalar s;
@@ -317,40 +336,13 @@ static Value *fold_identity(Builder *b, Instr *i)
     }
     Value *x = ir_operand(i, 0), *y = i->n_operands > 1 ? ir_operand(i, 1) : NULL;
     bool integer = !dtype_is_float(x->type->dtype);
-    const Instr *d;
-    switch ((int)i->op) {
-    case OP_ADD: return fold_add(b, i, x, y, integer);
-    case OP_SUB: return fold_sub(b, i, x, y, integer);
-    case OP_MUL:
-        if (is_one(y)) return x;
-        if (is_int_const(y, 0)) return y;
-        return integer ? reassociate(b, i, x, y) : NULL;
-    case OP_DIV: return fold_div(b, i, x, y, integer);
-    case OP_CDIV: return is_int_const(y, 1) ? x : NULL;
-    case OP_REM:
-        return is_int_const(y, 1) || is_int_const(x, 0) || is_int_const(y, 0) ? zero_like(b, i) : NULL;
-    case OP_SHL:
-    case OP_SHR: return is_int_const(y, 0) || is_int_const(x, 0) ? x : NULL;
-    case OP_FMA: return is_one(y) ? ir_bin(b, OP_ADD, x, ir_operand(i, 2)) : NULL;
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR: return fold_bits(b, i, x, y);
-    case OP_MIN:
-    case OP_MAX:
-    case OP_MINNUM:
-    case OP_MAXNUM: return fold_minmax(b, i, x, y, integer);
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE: return fold_compare(b, i, x, y, integer);
-    case OP_NEG: d = def_of(x, OP_NEG); return d ? ir_operand(d, 0) : NULL;
-    case OP_NOT: return fold_not(b, x);
-    case OP_WHERE: return fold_where(b, i);
-    case OP_CAST: return fold_cast(b, i);
-    default: return NULL;
-    }
+    if (op_family(i->op) == OPS_ARITHMETIC) return fold_arithmetic(b, i, x, y, integer);
+    if (op_family(i->op) == OPS_COMPARE) return fold_compare(b, i, x, y, integer);
+    if (i->op == OP_SHL || i->op == OP_SHR) return is_int_const(y, 0) || is_int_const(x, 0) ? x : NULL;
+    if (i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR) return fold_bits(b, i, x, y);
+    if (i->op == OP_NOT) return fold_not(b, x);
+    if (i->op == OP_WHERE) return fold_where(b, i);
+    return i->op == OP_CAST ? fold_cast(b, i) : NULL;
 }
 
 /* --- control flow ------------------------------------------------------------------------------------ */

@@ -25,49 +25,9 @@ typedef struct Licm {
     int64_t moved, reads;
 } Licm;
 
-static bool is_cheap_op(Op op)
-{
-    switch ((int)op) {
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_CAST:
-    case OP_BITCAST:
-    case OP_CONCAT:
-    case OP_SLICE:
-    case OP_NEG:
-    case OP_ABS:
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_FMA:
-    case OP_MIN:
-    case OP_MAX:
-    case OP_MINNUM:
-    case OP_MAXNUM:
-    case OP_CLAMP:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_NOT:
-    case OP_SHL:
-    case OP_SHR:
-    case OP_WHERE:
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE: return true;
-    default: return false;
-    }
-}
-
 static bool cheap(const Instr *i)
 {
-    return is_cheap_op(i->op) && i->n_results == 1 && is_tile(&i->results[0]) &&
+    return op_has(i->op, OPF_CHEAP) && i->n_results == 1 && is_tile(&i->results[0]) &&
            type_elements(i->results[0].type) > SMALL_TILE;
 }
 

@@ -47,35 +47,17 @@ static bool loop_fits(Narrow *x, const Instr *i)
 /* Whether the operation can compute in 32 bits what it computes in index. */
 static bool decide(Narrow *x, const Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_CONST:
-    case OP_DIM:
-    case OP_STRIDE:
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS:
-    case OP_ARANGE: return fits(x, &i->results[0]);
-    case OP_CAST:
-        return fits(x, &i->results[0]) && !dtype_is_float(ir_operand(i, 0)->type->dtype) &&
-               ir_operand(i, 0)->type->dtype != DT_U64 &&
-               range_fits(value_range(x->facts, ir_operand(i, 0)), DT_I32);
-    case OP_BITCAST:
-    case OP_PHILOX: return false;
-    case OP_SPLAT:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_CONCAT:
-    case OP_SLICE:
-    case OP_SORT:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_SCAN_MAX:
-    case OP_IF: return i->n_results == 1 && fits(x, &i->results[0]) && (i->op == OP_IF || operands_fit(x, i));
-    case OP_FOR: return loop_fits(x, i);
-    default:
-        if (!(op_info[i->op].flags & OPF_ELEM)) return false;
-        return operands_fit(x, i) && (!is_index(&i->results[0]) || fits(x, &i->results[0]));
-    }
+    Value *in = i->n_operands ? ir_operand(i, 0) : NULL;
+    if (i->op == OP_CONST || i->op == OP_ARANGE || op_family(i->op) == OPS_LAUNCH)
+        return fits(x, &i->results[0]);
+    if (i->op == OP_CAST)
+        return fits(x, &i->results[0]) && !dtype_is_float(in->type->dtype) && in->type->dtype != DT_U64 &&
+               range_fits(value_range(x->facts, in), DT_I32);
+    if (i->op == OP_IF) return i->n_results == 1 && fits(x, &i->results[0]);
+    if (i->op == OP_FOR) return loop_fits(x, i);
+    if (op_has(i->op, OPF_PICKS)) return i->n_results == 1 && fits(x, &i->results[0]) && operands_fit(x, i);
+    if (!op_is_elementwise(i->op) || i->op == OP_BITCAST || i->op == OP_PHILOX) return false;
+    return operands_fit(x, i) && (!is_index(&i->results[0]) || fits(x, &i->results[0]));
 }
 
 static bool touches_index(const Instr *i)
@@ -126,14 +108,10 @@ static Width needed(const Narrow *x, const Instr *i, int k)
     MemParts p;
     const Instr *parent = i->block->parent;
     if (ir_mem_parts(i, &p)) return k >= 1 && k <= p.rank ? ANY : WIDE;
-    switch ((int)i->op) {
-    case OP_CAST:
-    case OP_PHILOX:
-    case OP_PRINT: return ANY;
-    case OP_FOR: return k < 3 && i->mark ? NARROW : WIDE;
-    case OP_YIELD: return parent && parent->op == OP_IF && x->narrow[parent->results[k].id] ? NARROW : WIDE;
-    default: return i->mark ? NARROW : WIDE;
-    }
+    if (i->op == OP_CAST || i->op == OP_PHILOX || i->op == OP_PRINT) return ANY;
+    if (i->op == OP_YIELD)
+        return parent && parent->op == OP_IF && x->narrow[parent->results[k].id] ? NARROW : WIDE;
+    return i->mark && (i->op != OP_FOR || k < 3) ? NARROW : WIDE;
 }
 
 static void fit_operands(Narrow *x, Block *b)

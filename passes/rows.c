@@ -103,27 +103,13 @@ static bool may(Rows *r, const Instr *i)
 {
     bool any = false;
     for (int k = 0; k < i->n_operands; k++) any |= varies(r, ir_operand(i, k));
-    switch ((int)i->op) {
-    case OP_LOAD:
-    case OP_STORE: return may_access(r, i);
-    case OP_PROGRAM_ID: return i == r->id || ir_attr_int(i, ATTR_AXIS, 0) != 0;
-    case OP_TOKEN:
-    case OP_RETURN: return true;
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_REDUCE_ANY:
-    case OP_REDUCE_ALL:
-    case OP_ARGMAX:
-    case OP_ARGMIN:
-    case OP_SPLAT:
-    case OP_BROADCAST: break;
-    default:
-        if (!any && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->op != OP_NUM_PROGRAMS)
-            return true;
-        if (!(op_info[i->op].flags & OPF_ELEM) || i->n_results != 1) return false;
-    }
+    if (i->op == OP_LOAD || i->op == OP_STORE) return may_access(r, i);
+    if (i->op == OP_PROGRAM_ID) return i == r->id || ir_attr_int(i, ATTR_AXIS, 0) != 0;
+    if (i->op == OP_TOKEN || i->op == OP_RETURN) return true;
+    bool by_row = op_family(i->op) == OPS_REDUCE || op_family(i->op) == OPS_ARG || i->op == OP_SPLAT ||
+                  i->op == OP_BROADCAST;
+    if (!by_row && !any && op_is_pure(i->op) && !i->n_blocks && i->op != OP_NUM_PROGRAMS) return true;
+    if (!by_row && (!op_is_elementwise(i->op) || i->n_results != 1)) return false;
     for (int k = 0; k < i->n_operands; k++)
         if (ir_operand(i, k)->def == r->id) return false;
     r->varies[i->mark] = any;

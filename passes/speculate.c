@@ -64,51 +64,61 @@ static bool factor(const Value *v, double *out)
     return ir_is_const_float(v, out);
 }
 
+/* Of a product of something shifted and a factor that stays. */
+static bool move_product(const Instr *i, Moved a, Moved b, Moved *out)
+{
+    int k = a.kind == SHIFTED ? 0 : 1;
+    Moved shifted = k ? b : a, same = k ? a : b;
+    double f;
+    if (shifted.kind != SHIFTED || same.kind != SAME || !factor(ir_operand(i, 1 - k), &f) || !isfinite(f) ||
+        f == 0)
+        return false;
+    *out = (Moved){ SHIFTED, shifted.by * f };
+    return true;
+}
+
+/* Of fma(a, b, c). */
+static bool move_sum_of_product(const Instr *i, Moved a, Moved b, Moved c, Moved *out)
+{
+    *out = c;
+    if (a.kind == SAME && b.kind == SAME) return c.kind == SHIFTED;
+    return c.kind == SAME && a.kind == SHIFTED && move_product(i, a, b, out);
+}
+
+/* Along the row: every row has a shift of its own. */
+static bool move_broadcast(const Instr *i, int axis)
+{
+    for (int k = 0; k < ir_result(i)->type->rank; k++)
+        if (k != axis && ir_result(i)->type->shape[k] != ir_operand(i, 0)->type->shape[k]) return false;
+    return true;
+}
+
 /* How the result moves with the operands, of which one or more do; false: not in a way that is known. */
 static bool move(const Guess *x, const Instr *i, int axis, Moved *out)
 {
     Moved a = moved_of(x, ir_operand(i, 0)),
           b = i->n_operands > 1 ? moved_of(x, ir_operand(i, 1)) : (Moved){ SAME, 0 };
     Moved c = i->n_operands > 2 ? moved_of(x, ir_operand(i, 2)) : (Moved){ SAME, 0 };
-    double f;
     if (i->n_operands > 3 || i->n_results != 1 || i->n_blocks || ir_result(i)->type->dtype != DT_F32)
         return false;
+    bool one_shifted = (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
     *out = a;
-    switch ((int)i->op) {
-    case OP_BROADCAST: /* along the row: every row has a shift of its own */
-        for (int k = 0; k < ir_result(i)->type->rank; k++)
-            if (k != axis && ir_result(i)->type->shape[k] != ir_operand(i, 0)->type->shape[k]) return false;
-        return true;
-    case OP_NEG: out->by = -a.by; return a.kind == SHIFTED;
-    case OP_ADD:
-        if (a.kind == SAME) *out = b;
-        return (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
-    case OP_SUB:
-        if (a.kind == SAME) *out = (Moved){ b.kind, -b.by };
-        return (a.kind == SHIFTED && b.kind == SAME) || (a.kind == SAME && b.kind == SHIFTED);
-    case OP_MUL: {
-        int k = a.kind == SHIFTED ? 0 : 1;
-        if ((k ? b : a).kind != SHIFTED || (k ? a : b).kind != SAME || !factor(ir_operand(i, 1 - k), &f) ||
-            !isfinite(f) || f == 0)
-            return false;
-        *out = (Moved){ SHIFTED, (k ? b : a).by * f };
-        return true;
+    if (i->op == OP_BROADCAST) return move_broadcast(i, axis);
+    if (i->op == OP_NEG) return out->by = -a.by, a.kind == SHIFTED;
+    if (i->op == OP_ADD || i->op == OP_SUB) {
+        if (a.kind == SAME) *out = (Moved){ b.kind, i->op == OP_ADD ? b.by : -b.by };
+        return one_shifted;
     }
-    case OP_FMA:
-        *out = c;
-        if (a.kind == SAME && b.kind == SAME) return c.kind == SHIFTED;
-        if (c.kind != SAME || a.kind != SHIFTED || b.kind != SAME || !factor(ir_operand(i, 1), &f) ||
-            !isfinite(f) || f == 0)
-            return false;
-        *out = (Moved){ SHIFTED, a.by * f };
-        return true;
-    case OP_EXP2: *out = (Moved){ SCALED, a.by }; return a.kind == SHIFTED;
-    case OP_EXP: *out = (Moved){ SCALED, a.by * 1.44269504088896340736 }; return a.kind == SHIFTED;
-    case OP_REDUCE_SUM:
+    if (i->op == OP_MUL) return move_product(i, a, b, out);
+    if (i->op == OP_FMA) return move_sum_of_product(i, a, b, c, out);
+    if (i->op == OP_EXP2 || i->op == OP_EXP) {
+        *out = (Moved){ SCALED, a.by * (i->op == OP_EXP ? 1.44269504088896340736 : 1) };
+        return a.kind == SHIFTED;
+    }
+    if (i->op == OP_REDUCE_SUM)
         return a.kind == SCALED && ir_attr_int(i, ATTR_AXIS, 0) == axis && !ir_attr_int(i, ATTR_DROP, 0);
-    case OP_DIV: *out = (Moved){ SAME, 0 }; return a.kind == SCALED && b.kind == SCALED && a.by == b.by;
-    default: return false;
-    }
+    *out = (Moved){ SAME, 0 };
+    return i->op == OP_DIV && a.kind == SCALED && b.kind == SCALED && a.by == b.by;
 }
 
 static bool rounded_at_once(const Value *v)

@@ -48,21 +48,8 @@ static void need(Ctx *c, const Value *v)
 
 static bool evaluated(const Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_CONST:
-    case OP_DIM:
-    case OP_STRIDE:
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS:
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_CONCAT:
-    case OP_SLICE: return true;
-    default: return op_info[i->op].flags & OPF_ELEM;
-    }
+    OpFamily f = op_family(i->op);
+    return f == OPS_CONSTANT || f == OPS_LAUNCH || f == OPS_SHAPE || op_is_elementwise(i->op);
 }
 
 static void need_control(Ctx *c, const Instr *i)
@@ -378,20 +365,22 @@ static bool start_value(Ctx *c, const Instr *i, Scalar *out)
 {
     DType d = i->results[0].type->dtype;
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
-    switch ((int)i->op) {
-    case OP_CONST:
+    if (i->op == OP_CONST) {
         if (dtype_is_float(d)) out->f = ir_attr(i, ATTR_FVALUE)->f;
         else out->i = ir_attr(i, ATTR_IVALUE)->i;
         return true;
-    case OP_DIM: out->i = c->launch->dims[ir_attr_int(i, ATTR_DIM, 0)]; return true;
-    case OP_STRIDE: {
+    }
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: out->i = c->launch->dims[ir_attr_int(i, ATTR_DIM, 0)]; return true;
+    case LAUNCH_STRIDE: {
         int p = (int)ir_attr_int(i, ATTR_PARAM, 0);
         out->i = c->t->tensors[p].stride[axis] / dtype_bytes(c->f->params[p].type->dtype);
         return true;
     }
-    case OP_NUM_PROGRAMS: out->i = axis < 0 ? c->t->programs : c->t->grid[axis]; return true;
-    default: return false;
+    case LAUNCH_NUM_PROGRAMS: out->i = axis < 0 ? c->t->programs : c->t->grid[axis]; return true;
+    case LAUNCH_PROGRAM_ID: return false;
     }
+    return false;
 }
 
 static void set_start(Ctx *c, int32_t slot, Scalar v) { c->t->start[slot] = v; }

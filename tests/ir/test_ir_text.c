@@ -149,15 +149,9 @@ static void op_table(Text *t)
         unsigned flag;
         const char *name;
     } flags[] = {
-        { OPF_PURE, "pure" },
-        { OPF_ELEM, "elem" },
-        { OPF_COMM, "comm" },
-        { OPF_READ, "read" },
-        { OPF_WRITE, "write" },
-        { OPF_TERM, "term" },
-        { OPF_KERNEL, "kernel" },
-        { OPF_BARRIER, "barrier" },
-        { OPF_DIVERGENT, "divergent" },
+#define X(ID) { OPF_##ID, #ID },
+        OP_FLAGS(X)
+#undef X
     };
     text_puts(
         t, "| operation | operands | results | blocks | flags | meaning |\n|---|---|---|---|---|---|\n");
@@ -169,7 +163,10 @@ static void op_table(Text *t)
             else text_printf(t, " %d |", n[k]);
         }
         for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
-            if (op_info[i].flags & flags[k].flag) text_printf(t, " %s", flags[k].name);
+            if (op_info[i].flags & flags[k].flag) {
+                text_putc(t, ' ');
+                for (const char *c = flags[k].name; *c; c++) text_putc(t, (char)(*c | 32));
+            }
         text_puts(t, " | ");
         for (const char *c = op_info[i].doc; *c; c++) {
             if (*c == '|') text_putc(t, '\\');

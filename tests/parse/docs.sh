@@ -29,7 +29,7 @@ for name in $(sed -n 's/^BUILTIN(\([a-z0-9_]*\),.*/\1/p' "$root/frontend/builtin
     has_example "$name" || { echo "docs/language.md has no example of the operation $name"; status=1; }
 done
 # Operations of the tile IR: the page names each in the column `IR` or where the language spells it.
-for name in $(sed -n '/KERNEL/!s/^OP([A-Z0-9_]*, *"\([a-z0-9_]*\)".*/\1/p' "$root/ir/ops.def"); do
+for name in $(sed -n '/KERNEL/!s/^[A-Z]*([A-Z0-9_]*, *"\([a-z0-9_]*\)".*/\1/p' "$root/ir/ops.def"); do
     grep -q -E "\`$name(\`|\()" "$page" || { echo "docs/language.md does not say how the IR operation $name is written"; status=1; }
 done
 [ "$blocks" -ge 12 ] || { echo "only $blocks blocks in docs/language.md"; status=1; }
