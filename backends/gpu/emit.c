@@ -94,109 +94,124 @@ static void source_line(Emit *e, const Instr *i)
     text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
 }
 
-static void emit_instr(Emit *e, Instr *i)
+/* A scalar. */
+static void emit_elementwise(Emit *e, Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_CONST:
-    case OP_DIM:
-    case OP_STRIDE:
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS:
-    case OP_TOKEN:
-    case OP_JOIN_TOKENS:
-    case OP_PROGRAM:
-    case OP_FILL_ROW:
-    case OP_CTA_ID:
-    case OP_NUM_CTAS:
-    case OP_CLUSTER_RANK:
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST: return;
-    case OP_FOR: emit_for(e, i); return;
-    case OP_WHILE: emit_while(e, i); return;
-    case OP_IF:
+    if (ir_result(i)->type->kind != TYPE_SCALAR)
+        ir_fail(e->s, i->loc, "the GPU emitter computes %s of tiles in loops alone", op_info[i->op].name);
+    const char *args[4], *n = name_of(e, ir_result(i));
+    for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
+    /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that
+     * moves between the instructions of a product cuts that in two (ptxas's C7519) */
+    bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
+                !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
+    line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
+    if (stay) line(e, "%s(%s);", use(e, "pin_float"), n);
+    e->storage[ir_result(i)->id] = n;
+}
+
+static void emit_control(Emit *e, Instr *i)
+{
+    switch (op_as_control(i->op)) {
+    case CONTROL_FOR: emit_for(e, i); return;
+    case CONTROL_WHILE: emit_while(e, i); return;
+    case CONTROL_IF:
         if (!emit_guarded_loads(e, i) && !emit_guarded_copies(e, i)) emit_if(e, i);
         return;
-    case OP_LOAD: emit_load(e, i); return;
-    case OP_STORE:
+    }
+}
+
+static void emit_memory(Emit *e, Instr *i)
+{
+    switch (op_as_memory(i->op)) {
+    case MEMORY_LOAD: emit_load(e, i); return;
+    case MEMORY_STORE:
         if (!emit_bulk_store(e, i)) emit_store(e, i);
         return;
-    case OP_GATHER:
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS: emit_indexed(e, i); return;
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_REDUCE_ANY:
-    case OP_REDUCE_ALL: emit_reduce(e, i); return;
-    case OP_REDUCE:
-    case OP_SCAN: emit_combined(e, i); return;
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_CONCAT:
-    case OP_SLICE: emit_by_position(e, i); return;
-    case OP_CONVERT: emit_convert(e, i); return;
-    case OP_MATERIALIZE: emit_materialize(e, i); return;
-    case OP_BARRIER: barrier(e); return;
-    case OP_CLUSTER_COMBINE: emit_combine(e, i); return;
-    case OP_SHARED_ALLOC:
-    case OP_SHARED_SLOT:
-    case OP_SHARED_READ:
-    case OP_SHARED_WRITE:
-    case OP_COPY:
-    case OP_COPY_COMMIT:
-    case OP_COPY_WAIT: emit_shared(e, i); return;
-    case OP_MMA_SYNC: emit_mma_sync(e, i); return;
-    case OP_OPAQUE: {
-        if (ir_result(i)->type->kind == TYPE_TILE) {
-            emit_opaque_tile(e, i);
-            return;
-        }
+    case MEMORY_GATHER:
+    case MEMORY_SCATTER:
+    case MEMORY_ATOMIC_RMW:
+    case MEMORY_ATOMIC_CAS: emit_indexed(e, i); return;
+    }
+}
+
+static void emit_shape(Emit *e, Instr *i)
+{
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: /* evaluated where they are used */
+    case SHAPE_ARANGE:
+    case SHAPE_BROADCAST: return;
+    case SHAPE_RESHAPE:
+    case SHAPE_PERMUTE:
+    case SHAPE_CONCAT:
+    case SHAPE_SLICE: emit_by_position(e, i); return;
+    }
+}
+
+static void emit_registers(Emit *e, Instr *i)
+{
+    if (i->op == OP_CONVERT) {
+        emit_convert(e, i);
+    } else if (i->op == OP_MATERIALIZE) {
+        emit_materialize(e, i);
+    } else if (ir_result(i)->type->kind == TYPE_TILE) {
+        emit_opaque_tile(e, i);
+    } else {
         const char *n = name_of(e, ir_result(i));
         line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"),
             cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
         e->storage[ir_result(i)->id] = n;
-        return;
     }
-    case OP_PROGRAM_COORD:
-        if (!emit_program_coord(e, i)) e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
+}
+
+static void emit_instr(Emit *e, Instr *i)
+{
+    switch (op_family(i->op)) {
+    case OPS_CONSTANT:
+    case OPS_LAUNCH:
+    case OPS_TOKEN: return;
+    case OPS_PLACE:
+        if (i->op == OP_PROGRAM_COORD && !emit_program_coord(e, i))
+            e->storage[ir_result(i)->id] = name_of(e, ir_operand(i, 0));
         return;
-    case OP_TICKET:
-    case OP_RING:
-    case OP_RING_PUT:
-    case OP_RING_FILL:
-    case OP_FILLED_ROLES:
-    case OP_RING_GET:
-    case OP_SHARED_SLICE:
-    case OP_RING_READ:
-    case OP_RING_NONE:
-    case OP_RING_RELEASE:
-    case OP_WGMMA:
-    case OP_WGMMA_PROMOTED:
-    case OP_WGMMA_WAIT:
-    case OP_ROLES:
-    case OP_WARPGROUP_ANY:
-    case OP_TURN_WAIT:
-    case OP_TURN_PASS: emit_hopper(e, i); return;
-    case OP_ASSERT: emit_assert(e, i); return;
-    case OP_PRINT: emit_print(e, i); return;
-    default: break;
-    }
-    if (emit_rows(e, i)) return;
-    if ((op_info[i->op].flags & OPF_ELEM) && ir_result(i)->type->kind == TYPE_SCALAR) {
-        const char *args[4], *n = name_of(e, ir_result(i));
-        for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-        /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that
-         * moves between the instructions of a product cuts that in two (ptxas's C7519) */
-        bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
-                    !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
-        line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n,
-            op_expr(e, i, args));
-        if (stay) line(e, "%s(%s);", use(e, "pin_float"), n);
-        e->storage[ir_result(i)->id] = n;
+    case OPS_ARITHMETIC:
+    case OPS_BITS:
+    case OPS_COMPARE:
+    case OPS_SELECT:
+    case OPS_FUNCTION:
+    case OPS_CONVERSION:
+    case OPS_RANDOM: emit_elementwise(e, i); return;
+    case OPS_SHAPE: emit_shape(e, i); return;
+    case OPS_REDUCE: emit_reduce(e, i); return;
+    case OPS_COMBINED: emit_combined(e, i); return;
+    case OPS_ARG:
+    case OPS_SCAN:
+    case OPS_SORT: emit_rows(e, i); return;
+    case OPS_MEMORY: emit_memory(e, i); return;
+    case OPS_MESSAGE:
+        if (i->op == OP_ASSERT) emit_assert(e, i);
+        else emit_print(e, i);
         return;
+    case OPS_CONTROL: emit_control(e, i); return;
+    case OPS_REGISTERS: emit_registers(e, i); return;
+    case OPS_PRODUCT:
+        if (i->op == OP_MMA_SYNC) emit_mma_sync(e, i);
+        else emit_hopper(e, i);
+        return;
+    case OPS_SHARED:
+        if (i->op == OP_BARRIER) barrier(e);
+        else if (i->op == OP_SHARED_SLICE) emit_hopper(e, i);
+        else emit_shared(e, i);
+        return;
+    case OPS_RING:
+    case OPS_ROLES:
+    case OPS_ORDER: emit_hopper(e, i); return;
+    case OPS_COLLECTIVE:
+        if (i->op == OP_CLUSTER_COMBINE) emit_combine(e, i);
+        else emit_hopper(e, i);
+        return;
+    case OPS_CALL:
+    case OPS_TERMINATOR: break;
     }
     ir_fail(e->s, i->loc, "the GPU emitter has no form for %s", op_info[i->op].name);
 }

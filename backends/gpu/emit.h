@@ -268,7 +268,7 @@ void emit_cluster_barriers(Emit *);
 void emit_cluster_meet(Emit *);
 void emit_cluster_draw(Emit *, const char *program);
 void emit_cluster_leave(Emit *);
-bool emit_rows(Emit *, Instr *);     /* scans, sort, topk, argmax: false when not one of them */
+void emit_rows(Emit *, Instr *);     /* scans, sort, topk, argmax */
 void emit_combined(Emit *, Instr *); /* reductions and scans by a fn */
 /* Number of the row (all axes but `axis`) of register i of `keep`, and how many rows there are, padding
  * included. */

@@ -653,27 +653,32 @@ static void emit_vote(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
+static void emit_ring_op(Emit *e, Instr *i)
+{
+    switch (op_as_ring(i->op)) {
+    case KERNEL_RING: emit_ring(e, i); return;
+    case KERNEL_RING_PUT: emit_put(e, i); return;
+    case KERNEL_RING_FILL: emit_fill(e, i); return;
+    case KERNEL_RING_GET: emit_get(e, i); return;
+    case KERNEL_RING_READ: emit_ring_read(e, i); return;
+    case KERNEL_RING_NONE: emit_none(e, i); return;
+    case KERNEL_RING_RELEASE: emit_release(e, i); return;
+    }
+}
+
 void emit_hopper(Emit *e, Instr *i)
 {
     int groups = e->plan->warps / 4;
-    switch ((int)i->op) {
-    case OP_TICKET: emit_ticket(e, i); return;
-    case OP_RING: emit_ring(e, i); return;
-    case OP_RING_PUT: emit_put(e, i); return;
-    case OP_RING_GET: emit_get(e, i); return;
-    case OP_SHARED_SLICE: emit_slice(e, i); return;
-    case OP_RING_READ: emit_ring_read(e, i); return;
-    case OP_RING_NONE: emit_none(e, i); return;
-    case OP_RING_RELEASE: emit_release(e, i); return;
-    case OP_WGMMA: emit_wgmma(e, i); return;
-    case OP_WGMMA_PROMOTED: emit_promoted(e, i); return;
-    case OP_WGMMA_WAIT: emit_wait(e, i); return;
-    case OP_RING_FILL: emit_fill(e, i); return;
-    case OP_ROLES:
-    case OP_FILLED_ROLES: emit_roles(e, i); return;
-    case OP_WARPGROUP_ANY: emit_vote(e, i); return;
-    case OP_TURN_WAIT: line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync")); return;
-    case OP_TURN_PASS: line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups); return;
-    default: ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
-    }
+    if (op_family(i->op) == OPS_RING) emit_ring_op(e, i);
+    else if (i->op == OP_TICKET) emit_ticket(e, i);
+    else if (i->op == OP_SHARED_SLICE) emit_slice(e, i);
+    else if (i->op == OP_WGMMA) emit_wgmma(e, i);
+    else if (i->op == OP_WGMMA_PROMOTED) emit_promoted(e, i);
+    else if (i->op == OP_WGMMA_WAIT) emit_wait(e, i);
+    else if (kernel_is_roles(i->op)) emit_roles(e, i);
+    else if (i->op == OP_WARPGROUP_ANY) emit_vote(e, i);
+    else if (i->op == OP_TURN_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));
+    else if (i->op == OP_TURN_PASS)
+        line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups);
+    else ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
 }

@@ -119,22 +119,15 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
     const Attr *f = ir_attr(i, ATTR_FVALUE), *v = ir_attr(i, ATTR_IVALUE);
     if (f) return float_literal(e, d, f->f);
     int64_t x = v ? v->i : 0;
-    switch ((int)d) {
-    case DT_BOOL: return x ? "true" : "false";
-    case DT_I8:
-    case DT_I16:
-    case DT_I32:
-        return x == INT32_MIN ? "(-2147483647 - 1)" : x < 0 ? str(e, "(%d)", (int)x) : str(e, "%d", (int)x);
-    case DT_U8:
-    case DT_U16:
-    case DT_U32:
+    if (d == DT_BOOL) return x ? "true" : "false";
+    if (!dtype_is_signed(d) && dtype_bits(d) < 64)
         return str(e, "%uu", (unsigned)(x & (dtype_bits(d) == 32 ? 0xffffffffu : (1u << dtype_bits(d)) - 1)));
-    case DT_U64: return str(e, "%lluull", (unsigned long long)x);
-    default:
-        return x == INT64_MIN ? "(-9223372036854775807ll - 1)"
-               : x < 0        ? str(e, "(%lldll)", (long long)x)
-                              : str(e, "%lldll", (long long)x);
-    }
+    if (!dtype_is_signed(d)) return str(e, "%lluull", (unsigned long long)x);
+    if (dtype_bits(d) < 64)
+        return x == INT32_MIN ? "(-2147483647 - 1)" : x < 0 ? str(e, "(%d)", (int)x) : str(e, "%d", (int)x);
+    return x == INT64_MIN ? "(-9223372036854775807ll - 1)"
+           : x < 0        ? str(e, "(%lldll)", (long long)x)
+                          : str(e, "%lldll", (long long)x);
 }
 
 /* Would a parameter of this name hide what the emitted code calls so? */
@@ -287,49 +280,59 @@ static const char *stem_of(const Value *v)
     return op_info[d->op].name;
 }
 
+static const char *launch_name(Emit *e, const Instr *d, const char *cast)
+{
+    int64_t axis = ir_attr_int(d, ATTR_AXIS, 0);
+    int of = (int)ir_attr_int(d, ATTR_DIM, 0);
+    const char *x = NULL;
+    switch (op_as_launch(d->op)) {
+    case LAUNCH_DIM:
+        if (e->f->dims[of].extent >= 0)
+            return str(e, "%lld%s", (long long)e->f->dims[of].extent, *cast ? "" : "ll");
+        return str(e, "%s%s", cast, slot_name(e, SLOT_EXTENT, 0, of, DT_INDEX));
+    case LAUNCH_STRIDE:
+        return str(e, "%s%s", cast,
+            slot_name(e, SLOT_STRIDE, (int)ir_attr_int(d, ATTR_PARAM, 0), (int)axis, DT_INDEX));
+    case LAUNCH_NUM_PROGRAMS:
+        if (axis >= 0) return str(e, "%s%s", cast, slot_name(e, SLOT_GRID, 0, (int)axis, DT_INDEX));
+        for (int a = 0, n = e->f->grid ? ir_terminator(e->f->grid)->n_operands : 1; a < n; a++) {
+            const char *g = slot_name(e, SLOT_GRID, 0, a, DT_INDEX);
+            x = x ? str(e, "%s * %s", x, g) : g;
+        }
+        return str(e, "%s(%s)", cast, x);
+    case LAUNCH_PROGRAM_ID: return NULL; /* of kernels without a grid of programs: see emit_order.c */
+    }
+    return NULL;
+}
+
+static const char *place_name(Emit *e, const Instr *d, const char *type)
+{
+    int64_t pieces = ir_attr_int(d, ATTR_COUNT, 1);
+    switch (op_as_place(d->op)) {
+    case PLACE_FILL_ROW:
+        return str(e, "(tid / %lld + %lld)", (long long)pieces,
+            (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
+    case PLACE_PROGRAM:
+    case PLACE_CTA_ID: return str(e, "(%s)%s", type, cta_id(e));
+    case PLACE_CLUSTER_RANK: return str(e, "(%s)block", type);
+    case PLACE_NUM_CTAS: return str(e, "(%s)%s", type, cta_count(e));
+    case PLACE_PROGRAM_COORD: return NULL; /* a variable */
+    }
+    return NULL;
+}
+
 const char *name_of(Emit *e, const Value *v)
 {
     if (e->storage[v->id]) return e->storage[v->id];
     const Instr *d = v->def;
+    const char *n = NULL;
     if (!d && v->block == e->f->body) return slot_name(e, SLOT_SCALAR, v->index, 0, v->type->dtype);
     if (d && v->type->kind == TYPE_SCALAR) {
-        const char *cast = v->type->dtype == DT_I32 ? "(i32)" : "";
-        switch ((int)d->op) {
-        case OP_CONST: return const_expr(e, v->type->dtype, d);
-        case OP_DIM: {
-            const Dim *dim = &e->f->dims[ir_attr_int(d, ATTR_DIM, 0)];
-            if (dim->extent >= 0) return str(e, "%lld%s", (long long)dim->extent, *cast ? "" : "ll");
-            return str(
-                e, "%s%s", cast, slot_name(e, SLOT_EXTENT, 0, (int)ir_attr_int(d, ATTR_DIM, 0), DT_INDEX));
-        }
-        case OP_STRIDE:
-            return str(e, "%s%s", cast,
-                slot_name(e, SLOT_STRIDE, (int)ir_attr_int(d, ATTR_PARAM, 0),
-                    (int)ir_attr_int(d, ATTR_AXIS, 0), DT_INDEX));
-        case OP_NUM_PROGRAMS: {
-            int64_t axis = ir_attr_int(d, ATTR_AXIS, 0);
-            if (axis >= 0) return str(e, "%s%s", cast, slot_name(e, SLOT_GRID, 0, (int)axis, DT_INDEX));
-            const char *x = NULL;
-            int n = e->f->grid ? ir_terminator(e->f->grid)->n_operands : 1;
-            for (int a = 0; a < n; a++) {
-                const char *g = slot_name(e, SLOT_GRID, 0, a, DT_INDEX);
-                x = x ? str(e, "%s * %s", x, g) : g;
-            }
-            return str(e, "%s(%s)", cast, x);
-        }
-        case OP_FILL_ROW: {
-            int64_t pieces = ir_attr_int(v->def, ATTR_COUNT, 1);
-            return str(e, "(tid / %lld + %lld)", (long long)pieces,
-                (long long)(ir_attr_int(v->def, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
-        }
-        case OP_PROGRAM:
-        case OP_CTA_ID: return str(e, "(%s)%s", ctype(v->type->dtype), cta_id(e));
-        case OP_CLUSTER_RANK: return str(e, "(%s)block", ctype(v->type->dtype));
-        case OP_NUM_CTAS: return str(e, "(%s)%s", ctype(v->type->dtype), cta_count(e));
-        default: break;
-        }
+        if (d->op == OP_CONST) n = const_expr(e, v->type->dtype, d);
+        if (op_family(d->op) == OPS_LAUNCH) n = launch_name(e, d, v->type->dtype == DT_I32 ? "(i32)" : "");
+        if (op_family(d->op) == OPS_PLACE) n = place_name(e, d, ctype(v->type->dtype));
     }
-    return str(e, "%s_%u", stem_of(v), v->id);
+    return n ? n : str(e, "%s_%u", stem_of(v), v->id);
 }
 
 void barrier(Emit *e)

@@ -125,15 +125,16 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     int64_t by;
     bool first = bytes_by_word(r, ir_operand(i, 0));
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
-    switch ((int)i->op) {
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-        return first && (bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits));
-    case OP_SHL: return first && shift_of(i, &by);
-    case OP_SHR: return first && shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
-    default: return false;
+    if (!first || op_family(i->op) != OPS_BITS) return false;
+    switch (op_as_bits(i->op)) {
+    case BITS_AND:
+    case BITS_OR:
+    case BITS_XOR: return bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits);
+    case BITS_SHL: return shift_of(i, &by);
+    case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
+    case BITS_NOT: return false;
     }
+    return false;
 }
 
 static bool by_words(const Paired *r, const Instr *i)
@@ -142,18 +143,13 @@ static bool by_words(const Paired *r, const Instr *i)
     bool half = d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC));
     if (per_word(d) == 4) return bytes_fit(r, i);
     if (per_word(d) != 2) return false;
-    switch ((int)i->op) {
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL: return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
-    case OP_MIN:
-    case OP_MAX: return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
-    case OP_NEG:
-    case OP_ABS: return is_half(d) && has_words(r, ir_operand(i, 0));
-    case OP_WHERE: return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
-    case OP_CAST: return widens(r, i);
-    default: return false;
-    }
+    if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MUL)
+        return half && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    if (i->op == OP_MIN || i->op == OP_MAX)
+        return is_half(d) && has_words(r, ir_operand(i, 0)) && has_words(r, ir_operand(i, 1));
+    if (i->op == OP_NEG || i->op == OP_ABS) return is_half(d) && has_words(r, ir_operand(i, 0));
+    if (i->op == OP_WHERE) return has_words(r, ir_operand(i, 1)) && has_words(r, ir_operand(i, 2));
+    return i->op == OP_CAST && widens(r, i);
 }
 
 /* A comparison of which only choices by the word ask. */
@@ -254,15 +250,18 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     Emit *e = r->e;
     const char *a = word_of(r, ir_operand(i, 0), 0);
     int64_t by;
-    switch ((int)i->op) {
-    case OP_AND: return str(e, "%s & %s", a, word_of(r, ir_operand(i, 1), 0));
-    case OP_OR: return str(e, "%s | %s", a, word_of(r, ir_operand(i, 1), 0));
-    case OP_XOR: return str(e, "%s ^ %s", a, word_of(r, ir_operand(i, 1), 0));
-    default:
+    switch (op_as_bits(i->op)) {
+    case BITS_AND: return str(e, "%s & %s", a, word_of(r, ir_operand(i, 1), 0));
+    case BITS_OR: return str(e, "%s | %s", a, word_of(r, ir_operand(i, 1), 0));
+    case BITS_XOR: return str(e, "%s ^ %s", a, word_of(r, ir_operand(i, 1), 0));
+    case BITS_SHL:
+    case BITS_SHR:
         shift_of(i, &by);
         return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
             (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
+    case BITS_NOT: break; /* bytes_fit does not take it */
     }
+    ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
 }
 
 static const char *widened(Paired *r, const Instr *i, int q)
@@ -281,7 +280,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
     Emit *e = r->e;
     const Value *to = ir_result(i);
     DType d = i->n_operands ? ir_operand(i, 0)->type->dtype : to->type->dtype;
-    static const char *const names[] = { [OP_ADD] = "add2",
+    static const char *const names[OP_COUNT] = { [OP_ADD] = "add2",
         [OP_SUB] = "sub2",
         [OP_MUL] = "mul2",
         [OP_MIN] = "min2",
@@ -293,16 +292,14 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_GT] = "gt2",
         [OP_GE] = "ge2" };
     if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
-    switch ((int)i->op) {
-    case OP_NEG: return str(e, "%s ^ 0x80008000u", word_of(r, ir_operand(i, 0), q));
-    case OP_ABS: return str(e, "%s & 0x7fff7fffu", word_of(r, ir_operand(i, 0), q));
-    case OP_WHERE: return chosen(r, i, q);
-    case OP_CAST: return widened(r, i, q);
-    default: {
-        const char *a = word_of(r, ir_operand(i, 0), q), *b = word_of(r, ir_operand(i, 1), q);
-        return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
-    }
-    }
+    if (i->op == OP_WHERE) return chosen(r, i, q);
+    if (i->op == OP_CAST) return widened(r, i, q);
+    if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", word_of(r, ir_operand(i, 0), q));
+    if (i->op == OP_ABS) return str(e, "%s & 0x7fff7fffu", word_of(r, ir_operand(i, 0), q));
+    if (!names[i->op])
+        ir_fail(e->s, i->loc, "%s is not computed two elements at a time", op_info[i->op].name);
+    const char *a = word_of(r, ir_operand(i, 0), q), *b = word_of(r, ir_operand(i, 1), q);
+    return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
 }
 
 static bool asked_by_element(const Paired *r, const Value *v)

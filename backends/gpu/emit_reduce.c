@@ -4,35 +4,30 @@
 
 const char *combine_identity(Emit *e, const Instr *i, DType acc)
 {
-    switch ((int)i->op) {
-    case OP_REDUCE_PROD:
-    case OP_SCAN_PROD: return "1";
-    case OP_REDUCE_ALL: return "true";
-    case OP_REDUCE_ANY: return "false";
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_SCAN_MAX: {
-        bool max = i->op != OP_REDUCE_MIN;
-        return use(e, str(e, "%s_%s", max ? "LOWEST" : "HIGHEST", dtype_name(acc)));
+    switch (op_info[i->op].combine) {
+    case COMBINE_SUM: return "0";
+    case COMBINE_PROD: return "1";
+    case COMBINE_ALL: return "true";
+    case COMBINE_ANY: return "false";
+    case COMBINE_MAX: return use(e, str(e, "LOWEST_%s", dtype_name(acc)));
+    case COMBINE_MIN: return use(e, str(e, "HIGHEST_%s", dtype_name(acc)));
+    case COMBINE_NONE: break;
     }
-    default: return "0";
-    }
+    ir_fail(e->s, i->loc, "%s combines nothing", op_info[i->op].name);
 }
 
 const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char *y)
 {
-    switch ((int)i->op) {
-    case OP_REDUCE_SUM:
-    case OP_SCAN_SUM: return dtype_is_float(acc) ? str(e, "%s + %s", x, y) : wrapped(e, acc, "+", x, y);
-    case OP_REDUCE_PROD:
-    case OP_SCAN_PROD: return dtype_is_float(acc) ? str(e, "%s * %s", x, y) : wrapped(e, acc, "*", x, y);
-    case OP_REDUCE_ANY: return str(e, "%s | %s", x, y);
-    case OP_REDUCE_ALL: return str(e, "%s & %s", x, y);
-    case OP_REDUCE_MAX:
-    case OP_SCAN_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
-    case OP_REDUCE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
-    default: ir_fail(e->s, i->loc, "%s has no expression", op_info[i->op].name);
+    switch (op_info[i->op].combine) {
+    case COMBINE_SUM: return dtype_is_float(acc) ? str(e, "%s + %s", x, y) : wrapped(e, acc, "+", x, y);
+    case COMBINE_PROD: return dtype_is_float(acc) ? str(e, "%s * %s", x, y) : wrapped(e, acc, "*", x, y);
+    case COMBINE_ANY: return str(e, "%s | %s", x, y);
+    case COMBINE_ALL: return str(e, "%s & %s", x, y);
+    case COMBINE_MAX: return str(e, "%s(%s, %s)", use(e, str(e, "max_%s", dtype_name(acc))), x, y);
+    case COMBINE_MIN: return str(e, "%s(%s, %s)", use(e, str(e, "min_%s", dtype_name(acc))), x, y);
+    case COMBINE_NONE: break;
     }
+    ir_fail(e->s, i->loc, "%s combines nothing", op_info[i->op].name);
 }
 
 /* Sums of narrow floats are kept in f32 and rounded once. */

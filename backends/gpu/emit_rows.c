@@ -427,16 +427,11 @@ static void emit_sort(Emit *e, Instr *i)
     fill_elements(e, r, base, padded_position, &place);
 }
 
-bool emit_rows(Emit *e, Instr *i)
+void emit_rows(Emit *e, Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_ARGMAX:
-    case OP_ARGMIN: emit_arg(e, i); return true;
-    case OP_TOPK: emit_topk(e, i); return true;
-    case OP_SORT: emit_sort(e, i); return true;
-    case OP_SCAN_SUM:
-    case OP_SCAN_PROD:
-    case OP_SCAN_MAX: emit_scan(e, i); return true;
-    default: return false;
-    }
+    if (op_family(i->op) == OPS_ARG) emit_arg(e, i);
+    else if (op_family(i->op) == OPS_SCAN) emit_scan(e, i);
+    else if (i->op == OP_TOPK) emit_topk(e, i);
+    else if (i->op == OP_SORT) emit_sort(e, i);
+    else ir_fail(e->s, i->loc, "%s needs no positions along an axis", op_info[i->op].name);
 }

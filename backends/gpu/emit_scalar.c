@@ -38,14 +38,10 @@ const char *cast_expr(Emit *e, DType from, DType to, const char *x)
 
 const char *wrapped(Emit *e, DType d, const char *op, const char *a, const char *b)
 {
-    switch ((int)d) {
-    case DT_INDEX:
-    case DT_U32:
-    case DT_U64: return str(e, "(%s %s %s)", a, op, b);
-    case DT_I32: return str(e, "(i32)((u32)%s %s (u32)%s)", a, op, b);
-    case DT_I64: return str(e, "(i64)((u64)%s %s (u64)%s)", a, op, b);
-    default: return str(e, "(%s)(%s %s %s)", ctype(d), a, op, b);
-    }
+    if (d == DT_INDEX || d == DT_U32 || d == DT_U64) return str(e, "(%s %s %s)", a, op, b);
+    if (d == DT_I32) return str(e, "(i32)((u32)%s %s (u32)%s)", a, op, b);
+    if (d == DT_I64) return str(e, "(i64)((u64)%s %s (u64)%s)", a, op, b);
+    return str(e, "(%s)(%s %s %s)", ctype(d), a, op, b);
 }
 
 /* Both operands of a division are known to be of unsigned numbers, the divisor above 0: the type to divide
@@ -105,17 +101,17 @@ static bool yield_reaches_sum(const Use *u, int depth)
 {
     const Instr *parent = u->user->block->parent;
     int k = (int)(u - u->user->operands);
-    if (!parent) return true;
-    switch ((int)parent->op) {
-    case OP_IF: return result_reaches_sum(parent, k, depth);
-    case OP_FOR:
+    if (!parent || op_family(parent->op) != OPS_CONTROL) return true;
+    switch (op_as_control(parent->op)) {
+    case CONTROL_IF: return result_reaches_sum(parent, k, depth);
+    case CONTROL_FOR:
         return result_reaches_sum(parent, k, depth) || argument_reaches_sum(parent->blocks[0], k + 1, depth);
-    case OP_WHILE: /* condition's first operand is the condition itself */
+    case CONTROL_WHILE: /* condition's first operand is the condition itself */
         if (u->user->op == OP_YIELD) return argument_reaches_sum(parent->blocks[0], k, depth);
         return k > 0 && (result_reaches_sum(parent, k - 1, depth) ||
                             argument_reaches_sum(parent->blocks[1], k - 1, depth));
-    default: return true;
     }
+    return true;
 }
 
 /* Whether a sum or a difference takes the value, as it is or negated, moved, selected. Beyond some steps:
@@ -124,27 +120,14 @@ static bool reaches_sum(const Value *v, int depth)
 {
     enum { DEEP = 6 };
     if (depth > DEEP) return true;
-    for (const Use *u = v->uses; u; u = u->next) switch ((int)u->user->op) {
-        case OP_ADD:
-        case OP_SUB: return true;
-        case OP_NEG:
-        case OP_SPLAT:
-        case OP_BROADCAST:
-        case OP_RESHAPE:
-        case OP_PERMUTE:
-        case OP_SLICE:
-        case OP_CONCAT:
-        case OP_CONVERT:
-        case OP_MATERIALIZE:
-        case OP_WHERE:
-            if (reaches_sum(ir_result(u->user), depth + 1)) return true;
-            break;
-        case OP_YIELD:
-        case OP_CONDITION:
-            if (yield_reaches_sum(u, depth + 1)) return true;
-            break;
-        default: break;
-        }
+    for (const Use *u = v->uses; u; u = u->next) {
+        Op op = u->user->op;
+        if (op == OP_ADD || op == OP_SUB) return true;
+        if ((op == OP_NEG || op == OP_WHERE || op_has(op, OPF_MOVES)) &&
+            reaches_sum(ir_result(u->user), depth + 1))
+            return true;
+        if ((op == OP_YIELD || op == OP_CONDITION) && yield_reaches_sum(u, depth + 1)) return true;
+    }
     return false;
 }
 
@@ -168,111 +151,150 @@ static const char *multiply_add(Emit *e, const Instr *i, DType d, const char *co
         e, d, str(e, "%s(%s, %s, %s)", use(e, d == DT_F64 ? "fma_f64" : "fma_f32"), x[0], x[1], x[2]));
 }
 
-const char *op_expr(Emit *e, const Instr *i, const char *const *x)
+static const char *division(Emit *e, const Instr *i, const char *const *x)
 {
-    const Value *r = ir_result(i);
-    DType d = i->n_operands ? ir_operand(i, 0)->type->dtype : r->type->dtype, rd = r->type->dtype;
-    bool fl = dtype_is_float(d), f64 = d == DT_F64;
-    const char *sfx = f64 ? "f64" : "f32", *name = dtype_name(d == DT_INDEX ? DT_I64 : d);
-#define ROUND(text) round_to(e, rd, (text))
-    switch ((int)i->op) {
-    case OP_ADD: return fl ? ROUND(str(e, "(%s + %s)", x[0], x[1])) : integer(e, i, d, "+", x[0], x[1]);
-    case OP_SUB: return fl ? ROUND(str(e, "(%s - %s)", x[0], x[1])) : integer(e, i, d, "-", x[0], x[1]);
-    case OP_MUL: return fl ? product(e, i, d, x) : integer(e, i, d, "*", x[0], x[1]);
-    case OP_DIV:
-        if (!fl) return div_expr(e, i, d, x[0], x[1], "/");
-        if (ir_attr_int(i, ATTR_APPROX, 0) == 2 && !f64)
-            return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1])
-                             : str(e, "%s(%s)", use(e, "rcp_ulp"), x[1]); /* x[0] is 1 */
-        if (ir_attr_int(i, ATTR_APPROX, 0) && !f64)
-            return ROUND(str(e, "(%s * %s(%s))", x[0], use(e, "rcp_approx"), x[1]));
-        return f64 ? str(e, "(%s / %s)", x[0], x[1])
-                   : ROUND(str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]));
-    case OP_REM: return div_expr(e, i, d, x[0], x[1], "%");
-    case OP_CDIV: {
-        int64_t c;
-        if (ir_is_const(ir_operand(i, 1), &c) && c > 0 && sum_fits(e, ir_operand(i, 0), c - 1, d))
-            return str(e, "((%s + %lld) / %s)", x[0], (long long)c - 1, x[1]);
-        const char *u = d == DT_I32 ? unsigned_division(e, i, d) : NULL; /* of i32: their sum fits u32 */
-        if (u) return str(e, "(i32)(((u32)%s + (u32)%s - 1) / (u32)%s)", x[0], x[1], x[1]);
-        return str(e, "%s(%s, %s)", use(e, str(e, "cdiv_%s", name)), x[0], x[1]);
-    }
-    case OP_NEG: return fl ? str(e, "(-%s)", x[0]) : wrapped(e, d, "-", "0", x[0]);
-    case OP_ABS:
-        return fl                   ? str(e, "%s(%s)", use(e, f64 ? "abs_f64" : "abs_f32"), x[0])
-               : dtype_is_signed(d) ? str(e, "(%s < 0 ? %s : %s)", x[0], wrapped(e, d, "-", "0", x[0]), x[0])
-                                    : x[0];
-    case OP_FMA: return multiply_add(e, i, d, x);
-    case OP_MIN:
-    case OP_MAX: {
-        const char *m = i->op == OP_MIN ? "min" : "max";
-        if (fl) return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", m, sfx)), x[0], x[1]);
-        return str(e, "(%s %s %s ? %s : %s)", x[0], i->op == OP_MIN ? "<" : ">", x[1], x[0], x[1]);
-    }
-    case OP_MINNUM:
-        return fl ? str(e, "%s(%s, %s)", use(e, f64 ? "minnum_f64" : "minnum_f32"), x[0], x[1])
-                  : str(e, "(%s < %s ? %s : %s)", x[0], x[1], x[0], x[1]);
-    case OP_MAXNUM:
-        return fl ? str(e, "%s(%s, %s)", use(e, f64 ? "maxnum_f64" : "maxnum_f32"), x[0], x[1])
-                  : str(e, "(%s > %s ? %s : %s)", x[0], x[1], x[0], x[1]);
-    case OP_CLAMP:
-        if (fl)
-            return str(e, "%s(%s(%s, %s), %s)", use(e, str(e, "min_%s", sfx)), use(e, str(e, "max_%s", sfx)),
-                x[0], x[1], x[2]);
+    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    int64_t approx = ir_attr_int(i, ATTR_APPROX, 0);
+    if (!dtype_is_float(d)) return div_expr(e, i, d, x[0], x[1], "/");
+    if (d == DT_F64) return str(e, "(%s / %s)", x[0], x[1]);
+    if (approx == 2)
+        return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1])
+                         : str(e, "%s(%s)", use(e, "rcp_ulp"), x[1]); /* x[0] is 1 */
+    if (approx) return round_to(e, rd, str(e, "(%s * %s(%s))", x[0], use(e, "rcp_approx"), x[1]));
+    return round_to(e, rd, str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]));
+}
+
+/* Of integers: rounded up. */
+static const char *division_up(Emit *e, const Instr *i, DType d, const char *const *x)
+{
+    int64_t c;
+    if (ir_is_const(ir_operand(i, 1), &c) && c > 0 && sum_fits(e, ir_operand(i, 0), c - 1, d))
+        return str(e, "((%s + %lld) / %s)", x[0], (long long)c - 1, x[1]);
+    const char *u = d == DT_I32 ? unsigned_division(e, i, d) : NULL; /* of i32: their sum fits u32 */
+    if (u) return str(e, "(i32)(((u32)%s + (u32)%s - 1) / (u32)%s)", x[0], x[1], x[1]);
+    const char *name = dtype_name(d == DT_INDEX ? DT_I64 : d);
+    return str(e, "%s(%s, %s)", use(e, str(e, "cdiv_%s", name)), x[0], x[1]);
+}
+
+static const char *integer_arithmetic(Emit *e, const Instr *i, const char *const *x)
+{
+    DType d = ir_operand(i, 0)->type->dtype;
+    switch (op_as_arithmetic(i->op)) {
+    case ARITHMETIC_ADD: return integer(e, i, d, "+", x[0], x[1]);
+    case ARITHMETIC_SUB: return integer(e, i, d, "-", x[0], x[1]);
+    case ARITHMETIC_MUL: return integer(e, i, d, "*", x[0], x[1]);
+    case ARITHMETIC_DIV: return division(e, i, x);
+    case ARITHMETIC_REM: return div_expr(e, i, d, x[0], x[1], "%");
+    case ARITHMETIC_CDIV: return division_up(e, i, d, x);
+    case ARITHMETIC_NEG: return wrapped(e, d, "-", "0", x[0]);
+    case ARITHMETIC_ABS:
+        if (!dtype_is_signed(d)) return x[0];
+        return str(e, "(%s < 0 ? %s : %s)", x[0], wrapped(e, d, "-", "0", x[0]), x[0]);
+    case ARITHMETIC_FMA: return multiply_add(e, i, d, x);
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MINNUM: return str(e, "(%s < %s ? %s : %s)", x[0], x[1], x[0], x[1]);
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MAXNUM: return str(e, "(%s > %s ? %s : %s)", x[0], x[1], x[0], x[1]);
+    case ARITHMETIC_CLAMP:
         return str(e, "(%s < %s ? (%s < %s ? %s : %s) : (%s > %s ? %s : %s))", x[0], x[1], x[1], x[2], x[1],
             x[2], x[0], x[2], x[2], x[0]);
-    case OP_AND:
-        return d == DT_BOOL ? str(e, "(%s & %s)", x[0], x[1])
-                            : str(e, "(%s)(%s & %s)", ctype(rd), x[0], x[1]);
-    case OP_OR:
-        return d == DT_BOOL ? str(e, "(%s | %s)", x[0], x[1])
-                            : str(e, "(%s)(%s | %s)", ctype(rd), x[0], x[1]);
-    case OP_XOR:
-        return d == DT_BOOL ? str(e, "(%s != %s)", x[0], x[1])
-                            : str(e, "(%s)(%s ^ %s)", ctype(rd), x[0], x[1]);
-    case OP_NOT: return d == DT_BOOL ? str(e, "!(%s)", x[0]) : str(e, "(%s)~%s", ctype(rd), x[0]);
-    case OP_SHL:
-    case OP_SHR:
-        return str(
-            e, "%s(%s, %s)", use(e, str(e, "%s_%s", i->op == OP_SHL ? "shl" : "shr", name)), x[0], x[1]);
-    case OP_EQ: return str(e, "(%s == %s)", x[0], x[1]);
-    case OP_NE: return str(e, "(%s != %s)", x[0], x[1]);
-    case OP_LT: return str(e, "(%s < %s)", x[0], x[1]);
-    case OP_LE: return str(e, "(%s <= %s)", x[0], x[1]);
-    case OP_GT: return str(e, "(%s > %s)", x[0], x[1]);
-    case OP_GE: return str(e, "(%s >= %s)", x[0], x[1]);
-    case OP_WHERE: return str(e, "(%s ? %s : %s)", x[0], x[1], x[2]);
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_LOG:
-    case OP_LOG2:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIGMOID:
-    case OP_FLOOR:
-    case OP_CEIL:
-    case OP_ROUND: {
-        bool approx = ir_attr_int(i, ATTR_APPROX, 0) && !f64 &&
-                      (i->op == OP_EXP || i->op == OP_TANH || i->op == OP_SIGMOID || i->op == OP_SQRT ||
-                          i->op == OP_RSQRT || i->op == OP_LOG || i->op == OP_LOG2 || i->op == OP_SIN ||
-                          i->op == OP_COS);
-        return ROUND(str(
-            e, "%s(%s)", use(e, str(e, "%s_%s%s", op_info[i->op].name, sfx, approx ? "_approx" : "")), x[0]));
     }
-    case OP_CAST: return cast_expr(e, d, rd, x[0]);
-    case OP_BITCAST: {
-        if (d == rd) return x[0];
-        if (fl == dtype_is_float(rd) && dtype_bits(d) >= 32 && !fl)
-            return str(e, "(%s)(%s)", ctype(rd), x[0]);
-        return str(
-            e, "%s(%s)", use(e, str(e, "bits_%s_%s", name, dtype_name(rd == DT_INDEX ? DT_I64 : rd))), x[0]);
+    return NULL;
+}
+
+static const char *float_arithmetic(Emit *e, const Instr *i, const char *const *x)
+{
+    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    const char *sfx = d == DT_F64 ? "f64" : "f32";
+    switch (op_as_arithmetic(i->op)) {
+    case ARITHMETIC_ADD: return round_to(e, rd, str(e, "(%s + %s)", x[0], x[1]));
+    case ARITHMETIC_SUB: return round_to(e, rd, str(e, "(%s - %s)", x[0], x[1]));
+    case ARITHMETIC_MUL: return product(e, i, d, x);
+    case ARITHMETIC_DIV: return division(e, i, x);
+    case ARITHMETIC_NEG: return str(e, "(-%s)", x[0]);
+    case ARITHMETIC_ABS: return str(e, "%s(%s)", use(e, str(e, "abs_%s", sfx)), x[0]);
+    case ARITHMETIC_FMA: return multiply_add(e, i, d, x);
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM:
+        return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", op_info[i->op].name, sfx)), x[0], x[1]);
+    case ARITHMETIC_CLAMP:
+        return str(e, "%s(%s(%s, %s), %s)", use(e, str(e, "min_%s", sfx)), use(e, str(e, "max_%s", sfx)),
+            x[0], x[1], x[2]);
+    case ARITHMETIC_REM: /* of integers alone */
+    case ARITHMETIC_CDIV: break;
     }
-    case OP_PHILOX: return str(e, "%s((u64)%s, (u64)%s)", use(e, "philox"), x[0], x[1]);
-    default: ir_fail(e->s, i->loc, "%s is not element-wise", op_info[i->op].name);
+    return NULL;
+}
+
+static const char *bits_expr(Emit *e, const Instr *i, const char *const *x)
+{
+    DType d = ir_operand(i, 0)->type->dtype;
+    const char *c = ctype(ir_result(i)->type->dtype), *name = dtype_name(d == DT_INDEX ? DT_I64 : d);
+    bool logic = d == DT_BOOL;
+    switch (op_as_bits(i->op)) {
+    case BITS_AND: return logic ? str(e, "(%s & %s)", x[0], x[1]) : str(e, "(%s)(%s & %s)", c, x[0], x[1]);
+    case BITS_OR: return logic ? str(e, "(%s | %s)", x[0], x[1]) : str(e, "(%s)(%s | %s)", c, x[0], x[1]);
+    case BITS_XOR: return logic ? str(e, "(%s != %s)", x[0], x[1]) : str(e, "(%s)(%s ^ %s)", c, x[0], x[1]);
+    case BITS_NOT: return logic ? str(e, "!(%s)", x[0]) : str(e, "(%s)~%s", c, x[0]);
+    case BITS_SHL:
+    case BITS_SHR:
+        return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", op_info[i->op].name, name)), x[0], x[1]);
     }
-#undef ROUND
+    return NULL;
+}
+
+static const char *compare_expr(Emit *e, const Instr *i, const char *const *x)
+{
+    switch (op_as_compare(i->op)) {
+    case COMPARE_EQ: return str(e, "(%s == %s)", x[0], x[1]);
+    case COMPARE_NE: return str(e, "(%s != %s)", x[0], x[1]);
+    case COMPARE_LT: return str(e, "(%s < %s)", x[0], x[1]);
+    case COMPARE_LE: return str(e, "(%s <= %s)", x[0], x[1]);
+    case COMPARE_GT: return str(e, "(%s > %s)", x[0], x[1]);
+    case COMPARE_GE: return str(e, "(%s >= %s)", x[0], x[1]);
+    }
+    return NULL;
+}
+
+/* A function of the prelude by the operation's name. exp2 has one form, which is the fast one. */
+static const char *function_expr(Emit *e, const Instr *i, const char *const *x)
+{
+    DType d = ir_operand(i, 0)->type->dtype;
+    bool approx =
+        ir_attr_int(i, ATTR_APPROX, 0) && d != DT_F64 && op_has(i->op, OPF_APPROX) && i->op != OP_EXP2;
+    const char *name =
+        str(e, "%s_%s%s", op_info[i->op].name, d == DT_F64 ? "f64" : "f32", approx ? "_approx" : "");
+    return round_to(e, ir_result(i)->type->dtype, str(e, "%s(%s)", use(e, name), x[0]));
+}
+
+static const char *bitcast_expr(Emit *e, const Instr *i, const char *const *x)
+{
+    DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
+    bool both_int = !dtype_is_float(d) && !dtype_is_float(rd);
+    if (d == rd) return x[0];
+    if (both_int && dtype_bits(d) >= 32) return str(e, "(%s)(%s)", ctype(rd), x[0]);
+    const char *name = dtype_name(d == DT_INDEX ? DT_I64 : d);
+    return str(
+        e, "%s(%s)", use(e, str(e, "bits_%s_%s", name, dtype_name(rd == DT_INDEX ? DT_I64 : rd))), x[0]);
+}
+
+const char *op_expr(Emit *e, const Instr *i, const char *const *x)
+{
+    const char *text = NULL;
+    OpFamily f = op_family(i->op);
+    if (f == OPS_ARITHMETIC)
+        text = dtype_is_float(ir_operand(i, 0)->type->dtype) ? float_arithmetic(e, i, x)
+                                                             : integer_arithmetic(e, i, x);
+    else if (f == OPS_BITS) text = bits_expr(e, i, x);
+    else if (f == OPS_COMPARE) text = compare_expr(e, i, x);
+    else if (f == OPS_FUNCTION) text = function_expr(e, i, x);
+    else if (i->op == OP_WHERE) text = str(e, "(%s ? %s : %s)", x[0], x[1], x[2]);
+    else if (i->op == OP_CAST)
+        text = cast_expr(e, ir_operand(i, 0)->type->dtype, ir_result(i)->type->dtype, x[0]);
+    else if (i->op == OP_BITCAST) text = bitcast_expr(e, i, x);
+    else if (i->op == OP_PHILOX) text = str(e, "%s((u64)%s, (u64)%s)", use(e, "philox"), x[0], x[1]);
+    if (!text) ir_fail(e->s, i->loc, "the GPU emitter has no expression for %s", op_info[i->op].name);
+    return text;
 }

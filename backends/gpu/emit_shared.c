@@ -197,8 +197,8 @@ static bool behind_products(const Instr *i)
 
 void emit_shared(Emit *e, Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_SHARED_ALLOC: {
+    switch (op_as_shared(i->op)) {
+    case KERNEL_SHARED_ALLOC: {
         const Type *t = ir_result(i)->type;
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
         int64_t align = s->align > 128 ? s->align : 128,
@@ -213,7 +213,7 @@ void emit_shared(Emit *e, Instr *i)
         e->storage[ir_result(i)->id] = n;
         return;
     }
-    case OP_SHARED_SLOT: {
+    case KERNEL_SHARED_SLOT: {
         const Type *t = ir_operand(i, 0)->type;
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
         int64_t align = s->align > 128 ? s->align : 128,
@@ -225,8 +225,8 @@ void emit_shared(Emit *e, Instr *i)
         e->storage[ir_result(i)->id] = n;
         return;
     }
-    case OP_SHARED_WRITE:
-    case OP_SHARED_READ: {
+    case KERNEL_SHARED_WRITE:
+    case KERNEL_SHARED_READ: {
         bool write = i->op == OP_SHARED_WRITE;
         if (ir_attr(i, ATTR_INSTR)) {
             emit_fragments(e, i);
@@ -249,11 +249,11 @@ void emit_shared(Emit *e, Instr *i)
             take_shared(e, to, d, l, s, &v, name_of(e, view));
         return;
     }
-    case OP_COPY: emit_copy(e, i); return;
-    case OP_COPY_COMMIT:
+    case KERNEL_COPY: emit_copy(e, i); return;
+    case KERNEL_COPY_COMMIT:
         if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit"));
         return;
-    case OP_COPY_WAIT:
+    case KERNEL_COPY_WAIT:
         /* products touch no memory: left to itself clang takes the wait, or what must come before it, past
          * them */
         if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
@@ -263,6 +263,8 @@ void emit_shared(Emit *e, Instr *i)
         if (target_has(e->target, TF_CP_ASYNC))
             line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
         return;
-    default: ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);
+    case KERNEL_SHARED_SLICE: /* emit.c */
+    case KERNEL_BARRIER: break;
     }
+    ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);
 }

@@ -40,14 +40,14 @@ const char *element_at(Emit *e, const Value *v, const char *const *c)
     if (v->type->kind == TYPE_SCALAR) return name_of(e, v);
     const Instr *d = v->def;
     const char *sub[TILE_MAX_RANK], *args[4];
-    switch ((int)d->op) {
-    case OP_SPLAT: return name_of(e, ir_operand(d, 0));
-    case OP_ARANGE: {
+    switch (op_as_shape(d->op)) {
+    case SHAPE_SPLAT: return name_of(e, ir_operand(d, 0));
+    case SHAPE_ARANGE: {
         int64_t start = ir_attr_int(d, ATTR_START, 0);
         return start ? str(e, "((%s)%lld + %s)", ctype(v->type->dtype), (long long)start, c[0])
                      : str(e, "((%s)%s)", ctype(v->type->dtype), c[0]);
     }
-    case OP_RESHAPE: {
+    case SHAPE_RESHAPE: {
         const Type *a = ir_operand(d, 0)->type;
         int j = 0;
         for (int i = 0; i < a->rank; i++) {
@@ -58,22 +58,23 @@ const char *element_at(Emit *e, const Value *v, const char *const *c)
         }
         return element_at(e, ir_operand(d, 0), sub);
     }
-    case OP_BROADCAST: {
+    case SHAPE_BROADCAST: {
         const Type *a = ir_operand(d, 0)->type;
         for (int i = 0; i < a->rank; i++) sub[i] = a->shape[i] == 1 ? "0" : c[i];
         return element_at(e, ir_operand(d, 0), sub);
     }
-    case OP_PERMUTE: {
+    case SHAPE_PERMUTE: {
         const Attr *o = ir_attr(d, ATTR_ORDER);
         for (int i = 0; i < o->n; i++) sub[o->v[i]] = c[i];
         return element_at(e, ir_operand(d, 0), sub);
     }
-    default:
-        if (!(op_info[d->op].flags & OPF_ELEM) || d->n_operands > 4)
-            ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
-        for (int k = 0; k < d->n_operands; k++) args[k] = element_at(e, ir_operand(d, k), c);
-        return op_expr(e, d, args);
+    case SHAPE_CONCAT: /* held in registers */
+    case SHAPE_SLICE: break;
     }
+    if (!op_is_elementwise(d->op) || d->n_operands > 4)
+        ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
+    for (int k = 0; k < d->n_operands; k++) args[k] = element_at(e, ir_operand(d, k), c);
+    return op_expr(e, d, args);
 }
 
 const char *element(Emit *e, const Value *v, const Layout *l, const char *i)
