@@ -13,7 +13,8 @@ typedef enum Op {
 /* The flags of ops.def, which says what they mean: OPF_PURE, ... */
 #define OP_FLAGS(X) \
     X(PURE) \
-    X(ELEM) X(COMM) X(READ) X(WRITE) X(TERM) X(KERNEL) X(BARRIER) X(DIVERGENT) X(CHEAP) X(VIRTUAL) X(APPROX) \
+    X(ELEM) \
+    X(COMM) X(READ) X(WRITE) X(TERM) X(KERNEL) X(BARRIER) X(DIVERGENT) X(CHEAP) X(VIRTUAL) X(APPROX) \
         X(NONNEG) X(PICKS) X(MOVES) X(WHOLE) X(PRODUCER) X(CONSUMER) X(FILLER)
 #define X(ID) OPF_BIT_##ID,
 enum { OP_FLAGS(X) OPF_BITS };

@@ -22,5 +22,6 @@ static inline RangeInfo meet(RangeInfo a, RangeInfo b)
 static inline Wide wide_min(Wide a, Wide b) { return a < b ? a : b; }
 static inline Wide wide_max(Wide a, Wide b) { return a > b ? a : b; }
 
-/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay divisors). */
+/* A result computed without wrapping: the whole dtype if it might wrap (then only powers of two stay
+ * divisors). */
 RangeInfo range_in_dtype(DType, Wide lo, Wide hi, int64_t div);

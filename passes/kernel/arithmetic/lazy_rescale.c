@@ -176,29 +176,15 @@ static bool keeps_factor(const Lazy *c, const Instr *i)
 {
     bool f[3] = { false };
     for (int k = 0; k < i->n_operands && k < 3; k++) f[k] = has_factor(c, ir_operand(i, k));
-    switch ((int)i->op) {
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_NEG:
-    case OP_REDUCE_SUM:
-    case OP_MATERIALIZE:
-    case OP_CONVERT:
-    case OP_WGMMA_WAIT: return i->n_operands == 1;
-    case OP_CAST: return is_float_cast(i);
-    case OP_ADD:
-    case OP_SUB: return f[0] && f[1];
-    case OP_MUL: return f[0] != f[1];
-    case OP_FMA: return f[2] && (f[0] != f[1] || (!f[0] && lazy_rescaled(c, i)));
-    case OP_MMA:
-    case OP_MMA_SYNC:
-    case OP_WGMMA:
-    case OP_WGMMA_PROMOTED: return f[2] && f[0] != f[1];
-    case OP_WHERE:
-        return !f[0] && (f[1] || is_constant(ir_operand(i, 1), 0)) &&
-               (f[2] || is_constant(ir_operand(i, 2), 0));
-    default: return false;
-    }
+    if (op_has(i->op, OPF_WHOLE) || i->op == OP_NEG || i->op == OP_REDUCE_SUM || i->op == OP_WGMMA_WAIT)
+        return i->n_operands == 1;
+    if (i->op == OP_CAST) return is_float_cast(i);
+    if (i->op == OP_ADD || i->op == OP_SUB) return f[0] && f[1];
+    if (i->op == OP_MUL) return f[0] != f[1];
+    if (i->op == OP_FMA) return f[2] && (f[0] != f[1] || (!f[0] && lazy_rescaled(c, i)));
+    if (op_family(i->op) == OPS_PRODUCT) return f[2] && f[0] != f[1];
+    return i->op == OP_WHERE && !f[0] && (f[1] || is_constant(ir_operand(i, 1), 0)) &&
+           (f[2] || is_constant(ir_operand(i, 2), 0));
 }
 
 /* The values of the loop that have the factor, from p and the carried ones on. */
@@ -279,36 +265,18 @@ static bool power_of(const Powers *p, Instr *i, int *out)
     int a[3] = { 0 };
     for (int k = 0; k < i->n_operands && k < 3; k++) a[k] = power(p, ir_operand(i, k));
     *out = a[0];
-    switch ((int)i->op) {
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_NEG:
-    case OP_ABS:
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_MATERIALIZE:
-    case OP_CONVERT: return i->n_operands == 1;
-    case OP_CLUSTER_COMBINE: return true; /* of values that are under one maximum */
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MAX:
-    case OP_MIN: return a[0] == a[1];
-    case OP_MUL: return *out = a[0] + a[1], true;
-    case OP_DIV: return *out = a[0] - a[1], true;
-    case OP_FMA: return *out = a[2], a[0] + a[1] == a[2];
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE: return *out = 0, a[0] == a[1] || is_constant(ir_operand(i, 1), 0);
-    case OP_WHERE:
-        if (zero_guarded(i)) return *out = power(p, zero_guarded(i)), a[0] == 0;
-        return *out = a[1], a[0] == 0 && a[1] == a[2];
-    default: return false;
-    }
+    if (op_has(i->op, OPF_WHOLE) || i->op == OP_NEG || i->op == OP_ABS || i->op == OP_REDUCE_SUM ||
+        i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN)
+        return i->n_operands == 1;
+    if (i->op == OP_CLUSTER_COMBINE) return true; /* of values that are under one maximum */
+    if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MAX || i->op == OP_MIN) return a[0] == a[1];
+    if (i->op == OP_MUL) return *out = a[0] + a[1], true;
+    if (i->op == OP_DIV) return *out = a[0] - a[1], true;
+    if (i->op == OP_FMA) return *out = a[2], a[0] + a[1] == a[2];
+    if (op_family(i->op) == OPS_COMPARE) return *out = 0, a[0] == a[1] || is_constant(ir_operand(i, 1), 0);
+    if (i->op != OP_WHERE) return false;
+    if (zero_guarded(i)) return *out = power(p, zero_guarded(i)), a[0] == 0;
+    return *out = a[1], a[0] == 0 && a[1] == a[2];
 }
 
 /* Behind the loop, the factor cancels before anything else becomes of it. */

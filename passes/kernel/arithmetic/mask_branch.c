@@ -28,42 +28,39 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
     DType t = v->type->dtype;
     Bounds x, y;
     int64_t c;
-    switch ((int)d->op) {
-    case OP_SPLAT: out->lo = out->hi = ir_operand(d, 0); return true;
-    case OP_ARANGE: {
+    if (d->op == OP_SPLAT) {
+        out->lo = out->hi = ir_operand(d, 0);
+        return true;
+    }
+    if (d->op == OP_ARANGE) {
         int64_t start = ir_attr_int(d, ATTR_START, 0);
         out->lo = ir_const_int(b, t, start);
         out->hi = ir_const_int(b, t, start + v->type->shape[0] - 1);
         return true;
     }
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE: return bounds_of(b, ir_operand(d, 0), out, steps);
-    case OP_ADD:
-    case OP_SUB:
+    if (op_has(d->op, OPF_WHOLE)) return bounds_of(b, ir_operand(d, 0), out, steps);
+    if (d->op == OP_ADD || d->op == OP_SUB) {
         if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps))
             return false;
         out->lo = ir_bin(b, d->op, x.lo, d->op == OP_ADD ? y.lo : y.hi);
         out->hi = ir_bin(b, d->op, x.hi, d->op == OP_ADD ? y.hi : y.lo);
         return true;
-    case OP_MUL:
+    }
+    if (d->op == OP_MUL) {
         if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, steps))
             return false;
         out->lo = ir_bin(b, OP_MUL, x.lo, ir_const_int(b, t, c));
         out->hi = ir_bin(b, OP_MUL, x.hi, ir_const_int(b, t, c));
         return true;
-    case OP_CAST:
-        if (!dtype_is_int(ir_operand(d, 0)->type->dtype) || dtype_bits(t) < 32 ||
-            dtype_bits(ir_operand(d, 0)->type->dtype) > dtype_bits(t))
-            return false;
-        if (!dtype_is_signed(t) || !dtype_is_signed(ir_operand(d, 0)->type->dtype) ||
-            !bounds_of(b, ir_operand(d, 0), &x, steps))
-            return false;
-        out->lo = ir_cast(b, x.lo, t);
-        out->hi = ir_cast(b, x.hi, t);
-        return true;
-    default: return false;
     }
+    if (d->op != OP_CAST) return false;
+    DType from = ir_operand(d, 0)->type->dtype;
+    if (!dtype_is_int(from) || dtype_bits(t) < 32 || dtype_bits(from) > dtype_bits(t)) return false;
+    if (!dtype_is_signed(t) || !dtype_is_signed(from) || !bounds_of(b, ir_operand(d, 0), &x, steps))
+        return false;
+    out->lo = ir_cast(b, x.lo, t);
+    out->hi = ir_cast(b, x.hi, t);
+    return true;
 }
 
 /* A scalar that is true only if every element of the bool tile is. NULL: cannot be said. */
@@ -73,30 +70,19 @@ static Value *everywhere(Builder *b, Value *v, int *steps)
     if (!v->def || --*steps < 0) return NULL;
     Instr *d = v->def;
     Bounds x, y;
-    switch ((int)d->op) {
-    case OP_SPLAT: return ir_operand(d, 0);
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE: return everywhere(b, ir_operand(d, 0), steps);
-    case OP_AND:
-    case OP_OR: {
+    if (d->op == OP_SPLAT) return ir_operand(d, 0);
+    if (op_has(d->op, OPF_WHOLE)) return everywhere(b, ir_operand(d, 0), steps);
+    if (d->op == OP_AND || d->op == OP_OR) {
         Value *p = everywhere(b, ir_operand(d, 0), steps),
               *q = p ? everywhere(b, ir_operand(d, 1), steps) : NULL;
         return q ? ir_bin(b, d->op, p, q) : NULL;
     }
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE: {
-        DType t = ir_operand(d, 0)->type->dtype;
-        if (!dtype_is_signed(t) || dtype_bits(t) < 32) return NULL;
-        if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps))
-            return NULL;
-        bool less = d->op == OP_LT || d->op == OP_LE;
-        return ir_bin(b, d->op, less ? x.hi : x.lo, less ? y.lo : y.hi);
-    }
-    default: return NULL;
-    }
+    if (op_family(d->op) != OPS_COMPARE || d->op == OP_EQ || d->op == OP_NE) return NULL;
+    DType t = ir_operand(d, 0)->type->dtype;
+    if (!dtype_is_signed(t) || dtype_bits(t) < 32) return NULL;
+    if (!bounds_of(b, ir_operand(d, 0), &x, steps) || !bounds_of(b, ir_operand(d, 1), &y, steps)) return NULL;
+    bool less = d->op == OP_LT || d->op == OP_LE;
+    return ir_bin(b, d->op, less ? x.hi : x.lo, less ? y.lo : y.hi);
 }
 
 static bool holds_product(const Block *b)

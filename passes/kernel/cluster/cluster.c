@@ -65,23 +65,13 @@ static bool one_row(const Rows *r, const Type *t)
 
 static bool allowed(const Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_LOAD:
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST:
-    case OP_RETURN:
-    case OP_YIELD:
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_STORE: return true;
-    default:
-        if (op_info[i->op].flags & OPF_ELEM) return true;
-        return (op_info[i->op].flags & OPF_PURE) && !i->n_blocks && i->n_results == 1 &&
-               (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
-    }
+    bool combined =
+        i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
+    if (combined || op_is_elementwise(i->op) || i->op == OP_LOAD || i->op == OP_STORE) return true;
+    if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_BROADCAST) return true;
+    if (i->op == OP_RETURN || i->op == OP_YIELD) return true;
+    return op_is_pure(i->op) && !i->n_blocks && i->n_results == 1 &&
+           (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
 }
 
 /* Threads of different CTAs meet for nothing but reductions: what one of them stores, none may load or store

@@ -65,17 +65,17 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
     const Instr *i = v->def;
     if (!is_tile(v)) return (Value *)v;
     Value *own[TILE_MAX_RANK];
-    switch ((int)i->op) {
-    case OP_SPLAT: return ir_operand(i, 0);
-    case OP_ARANGE: {
+    if (i->op == OP_LOAD) return position_of_load(b, i, at);
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: return ir_operand(i, 0);
+    case SHAPE_ARANGE: {
         Value *x = ir_cast(b, at[0], v->type->dtype);
         int64_t start = ir_attr_int(i, ATTR_START, 0);
         return start ? ir_bin(b, OP_ADD, x, ir_const_int(b, v->type->dtype, start)) : x;
     }
-    case OP_LOAD: return position_of_load(b, i, at);
-    case OP_BROADCAST:
-    case OP_PERMUTE:
-    case OP_RESHAPE: {
+    case SHAPE_BROADCAST:
+    case SHAPE_PERMUTE:
+    case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
             int k = i->op == OP_RESHAPE ? position_axis(from, v->type, a) : a;
@@ -85,7 +85,8 @@ Value *kernel_position(Builder *b, const Value *v, Value *const *at)
         }
         return kernel_position(b, ir_operand(i, 0), own);
     }
-    default: break;
+    case SHAPE_CONCAT: /* refused before */
+    case SHAPE_SLICE: break;
     }
     for (int k = 0; k < i->n_operands; k++) own[k] = kernel_position(b, ir_operand(i, k), at);
     return ir_emit(b, i->op, own, i->n_operands, (Attrs){ i->attrs, i->n_attrs },
@@ -152,19 +153,19 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
     Session *s = b->module->session;
     if (!is_tile(v)) return ir_splat(b, (Value *)v, shape->rank, shape->shape);
     Value *own[TILE_MAX_RANK];
-    switch ((int)i->op) {
-    case OP_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
-    case OP_ARANGE: {
+    if (i->op == OP_LOAD) return rows_of_load(b, i, at);
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: return ir_splat(b, ir_operand(i, 0), shape->rank, shape->shape);
+    case SHAPE_ARANGE: {
         Value *x = ir_cast(b, at[0], v->type->dtype);
         int64_t start = ir_attr_int(i, ATTR_START, 0);
         if (!start) return x;
         Value *first = ir_splat(b, ir_const_int(b, v->type->dtype, start), shape->rank, shape->shape);
         return ir_bin(b, OP_ADD, x, first);
     }
-    case OP_LOAD: return rows_of_load(b, i, at);
-    case OP_BROADCAST:
-    case OP_PERMUTE:
-    case OP_RESHAPE: {
+    case SHAPE_BROADCAST:
+    case SHAPE_PERMUTE:
+    case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
         for (int k = 0; k < TILE_MAX_RANK; k++) own[k] = at[0];
         for (int a = 0; from->kind == TYPE_TILE && a < from->rank; a++) {
@@ -177,7 +178,8 @@ Value *position_rows(Builder *b, const Value *v, Value *const *at, bool narrow)
         }
         return position_rows(b, ir_operand(i, 0), own, narrow);
     }
-    default: break;
+    case SHAPE_CONCAT: /* refused before */
+    case SHAPE_SLICE: break;
     }
     if (narrow && only_widens(i)) return position_rows(b, ir_operand(i, 0), at, true);
     for (int k = 0; k < i->n_operands; k++) own[k] = position_rows(b, ir_operand(i, k), at, false);

@@ -61,16 +61,16 @@ static bool depends(const Value *v, Depends *d, int depth)
     *d = (Depends){ .linear = true };
     if (!is_tile(v)) return v->type->kind == TYPE_SCALAR;
     if (!i || depth > MOST_DEPTH) return false;
-    switch ((int)i->op) {
-    case OP_SPLAT: return true;
-    case OP_ARANGE:
+    if (i->op == OP_LOAD) return load_depends(i, v, d);
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: return true;
+    case SHAPE_ARANGE:
         d->on = 1;
         d->slope[0] = 1;
         return true;
-    case OP_LOAD: return load_depends(i, v, d);
-    case OP_BROADCAST:
-    case OP_PERMUTE:
-    case OP_RESHAPE: {
+    case SHAPE_BROADCAST:
+    case SHAPE_PERMUTE:
+    case SHAPE_RESHAPE: {
         const Type *from = ir_operand(i, 0)->type;
         if (from->kind != TYPE_TILE || !depends(ir_operand(i, 0), &x, depth + 1))
             return from->kind == TYPE_SCALAR;
@@ -85,10 +85,10 @@ static bool depends(const Value *v, Depends *d, int depth)
         }
         return true;
     }
-    default: break;
+    case SHAPE_CONCAT:
+    case SHAPE_SLICE: return false;
     }
-    if (!(op_info[i->op].flags & OPF_ELEM) || !(op_info[i->op].flags & OPF_PURE) || i->n_operands > 3)
-        return false;
+    if (!op_has(i->op, OPF_ELEM | OPF_PURE) || i->n_operands > 3) return false;
     bool sum = i->op == OP_ADD || i->op == OP_SUB,
          same = i->op == OP_CAST && dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) >= 32;
     d->linear = sum || same;

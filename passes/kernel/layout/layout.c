@@ -149,139 +149,153 @@ static void fix_combined(Layouter *c, Instr *i)
         if (i->results[k].type->kind == TYPE_TILE) layouter_result_in(c, i, k, l);
 }
 
+/* What blocks hand on lies as the arguments and results that it becomes. */
+static void fix_carried(Layouter *c, Instr *i)
+{
+    Instr *p = i->block->parent;
+    if (i->op == OP_FOR) carried_operands(c, i, 3, i->blocks[0]->args + 1, i->n_results);
+    if (i->op == OP_WHILE) carried_operands(c, i, 0, i->blocks[0]->args, i->n_results);
+    if (i->op == OP_CONDITION) carried_operands(c, i, 1, p->blocks[1]->args, i->n_operands - 1);
+    if (i->op != OP_YIELD || !p || op_family(p->op) == OPS_COMBINED) return;
+    if (p->op == OP_FOR) carried_operands(c, i, 0, p->blocks[0]->args + 1, p->n_results);
+    else if (p->op == OP_WHILE) carried_operands(c, i, 0, p->blocks[0]->args, p->n_results);
+    else
+        for (int k = 0; k < p->n_results; k++)
+            if (p->results[k].type->kind == TYPE_TILE)
+                layouter_need(c, i, k, layouts_get(&c->p->layouts, p->results[k].type));
+}
+
+static void fix_broadcast(Layouter *c, Instr *i)
+{
+    const Type *from = ir_operand(i, 0)->type, *to = ir_result(i)->type;
+    if (!to->layout) return;
+    const Layout *l = layouts_get(&c->p->layouts, to);
+    for (int x = 0; x < to->rank; x++)
+        if (from->shape[x] == 1 && to->shape[x] != 1) l = layout_slice(&c->s->arena, l, x, true);
+    if (from->layout) layouter_need(c, i, 0, l);
+}
+
+static void fix_reduced(Layouter *c, Instr *i)
+{
+    layouter_need_any(c, i, 0);
+    const Layout *l = layouts_get(&c->p->layouts, ir_operand(i, 0)->type);
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    if (ir_result(i)->type->kind == TYPE_TILE)
+        layouter_result_in(c, i, 0, layout_slice(&c->s->arena, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
+}
+
+static void fix_scanned(Layouter *c, Instr *i)
+{
+    const Layout *l =
+        kernel_row_layout(&c->s->arena, c->p, ir_operand(i, 0)->type, (int)ir_attr_int(i, ATTR_AXIS, 0));
+    if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
+    layouter_need(c, i, 0, l);
+    layouter_result_in(c, i, 0, l);
+}
+
+static void fix_any(Layouter *c, Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
+}
+
+static void fix_same(Layouter *c, Instr *i)
+{
+    if (!i->n_results || !ir_result(i)->type->layout) return;
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->layout)
+            layouter_need(c, i, k, layouts_get(&c->p->layouts, ir_result(i)->type));
+}
+
+static void fix_stored(Layouter *c, Instr *i)
+{
+    fix_any(c, i);
+    if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
+    layouter_store_layout(c, i);
+    layouter_fix_store(c, i);
+}
+
+static void fix_copy(Layouter *c, Instr *i)
+{
+    for (int k = 2; k < i->n_operands; k++)
+        if (group_takes(ir_operand(i, k)))
+            layouter_need(c, i, k,
+                kernel_copy_layout(&c->s->arena, ir_operand(i, 0)->type, group_copied(c, i),
+                    c->p->target->wave, c->p->warps));
+}
+
+static void fix_mma(Layouter *c, Instr *i)
+{
+    LayoutTable *lt = &c->p->layouts;
+    if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) {
+        layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+        for (int k = 0; k < 2; k++) layouter_need_any(c, i, k);
+        return;
+    }
+    for (int k = 0; k < 3; k++) {
+        Value *v = ir_operand(i, k);
+        if (v->type->kind != TYPE_TILE) continue;
+        /* AMD: lanes of a fragment have 16 bytes along K: loaded as it lies */
+        if (k < 2 && c->p->target->kind == TARGET_HIP && v->def && v->def->op == OP_LOAD &&
+            ir_use_count(v) == 1)
+            v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, k));
+        layouter_need(c, i, k, fragment(c, i, k));
+    }
+    layouter_result_in(c, i, 0, fragment(c, i, 2));
+    ir_set_attr(c->s, i, a_int(ATTR_COUNT, group_of(c, ir_result(i))->warps[1]));
+}
+
+static void fix_wgmma(Layouter *c, Instr *i)
+{
+    LayoutTable *lt = &c->p->layouts;
+    Value *v = ir_operand(i, 0);
+    if (!kernel_is_zero(ir_operand(i, 2))) /* to a virtual zero the first step does not add */
+        layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
+    if (v->type->kind != TYPE_TILE) return;
+    /* read from a slot for this product alone: as it wants it */
+    if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1)
+        v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
+    layouter_need(c, i, 0, fragment(c, i, 0));
+}
+
+static void fix_ring_read(Layouter *c, Instr *i)
+{
+    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
+    const Layout *l = layout_concat(&c->s->arena,
+        kernel_slot_fragments(c->s, c->p, i, (int)(ir_result(i)->type->shape[1] / parts)), 1, parts);
+    if (!layout_equal(l, layouts_get(&c->p->layouts, ir_result(i)->type))) layouter_result_in(c, i, 0, l);
+}
+
 static void fix_instr(Layouter *c, Instr *i)
 {
-    Arena *a = &c->s->arena;
-    LayoutTable *lt = &c->p->layouts;
-    switch ((int)i->op) {
-    case OP_FOR: carried_operands(c, i, 3, i->blocks[0]->args + 1, i->n_results); break;
-    case OP_WHILE: carried_operands(c, i, 0, i->blocks[0]->args, i->n_results); break;
-    case OP_YIELD: {
-        Instr *p = i->block->parent;
-        if (!p || p->op == OP_REDUCE || p->op == OP_SCAN) return;
-        if (p->op == OP_FOR) carried_operands(c, i, 0, p->blocks[0]->args + 1, p->n_results);
-        else if (p->op == OP_WHILE) carried_operands(c, i, 0, p->blocks[0]->args, p->n_results);
-        else
-            for (int k = 0; k < p->n_results; k++)
-                if (p->results[k].type->kind == TYPE_TILE)
-                    layouter_need(c, i, k, layouts_get(lt, p->results[k].type));
-        return;
-    }
-    case OP_CONDITION:
-        carried_operands(c, i, 1, i->block->parent->blocks[1]->args, i->n_operands - 1);
-        return;
-    case OP_BROADCAST:
-        if (ir_result(i)->type->layout) {
-            const Layout *l = layouts_get(lt, ir_result(i)->type);
-            for (int x = 0; x < ir_result(i)->type->rank; x++)
-                if (ir_operand(i, 0)->type->shape[x] == 1 && ir_result(i)->type->shape[x] != 1)
-                    l = layout_slice(a, l, x, true);
-            if (ir_operand(i, 0)->type->layout) layouter_need(c, i, 0, l);
-        }
-        return;
-    case OP_REDUCE_SUM:
-    case OP_REDUCE_PROD:
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_MIN:
-    case OP_REDUCE_ANY:
-    case OP_REDUCE_ALL:
-    case OP_ARGMAX:
-    case OP_ARGMIN: {
-        layouter_need_any(c, i, 0);
-        const Layout *l = layouts_get(lt, ir_operand(i, 0)->type);
-        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-        if (ir_result(i)->type->kind == TYPE_TILE)
-            layouter_result_in(c, i, 0, layout_slice(a, l, axis, !ir_attr_int(i, ATTR_DROP, 0)));
+    const Layout *own =
+        i->n_results && ir_result(i)->type->layout ? layouts_get(&c->p->layouts, ir_result(i)->type) : NULL;
+    switch (op_info[i->op].layout) {
+    case LAYOUT_RULE_ANY: fix_any(c, i); break;
+    case LAYOUT_RULE_SAME: fix_same(c, i); break;
+    case LAYOUT_RULE_FREE:
+    case LAYOUT_RULE_GIVEN: break;
+    case LAYOUT_RULE_KEPT:
+        if (own) layouter_need(c, i, 0, own);
         break;
-    }
-    case OP_REDUCE:
-    case OP_SCAN: fix_combined(c, i); return;
-    case OP_SCAN_SUM:
-    case OP_SCAN_PROD:
-    case OP_SCAN_MAX: {
-        const Layout *l =
-            kernel_row_layout(a, c->p, ir_operand(i, 0)->type, (int)ir_attr_int(i, ATTR_AXIS, 0));
-        if (!l) ir_fail(c->s, i->loc, "no layout to scan %s", type_string(c->s, ir_operand(i, 0)->type));
-        layouter_need(c, i, 0, l);
-        layouter_result_in(c, i, 0, l);
+    case LAYOUT_RULE_MOVED:
+        if (own) layouter_need_any(c, i, 0);
         break;
-    }
-    case OP_LOAD:
-        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
+    case LAYOUT_RULE_BROADCAST: fix_broadcast(c, i); break;
+    case LAYOUT_RULE_REDUCED: fix_reduced(c, i); break;
+    case LAYOUT_RULE_COMBINED: fix_combined(c, i); return; /* its block computes elements */
+    case LAYOUT_RULE_SCANNED: fix_scanned(c, i); break;
+    case LAYOUT_RULE_CARRIED: fix_carried(c, i); break;
+    case LAYOUT_RULE_LOAD:
+        fix_any(c, i);
         layouter_fix_load(c, i);
-        return;
-    case OP_STORE:
-        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
-        if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
-        layouter_store_layout(c, i);
-        layouter_fix_store(c, i);
-        return;
-    case OP_COPY:
-        for (int k = 2; k < i->n_operands; k++)
-            if (group_takes(ir_operand(i, k)))
-                layouter_need(c, i, k,
-                    kernel_copy_layout(
-                        a, ir_operand(i, 0)->type, group_copied(c, i), c->p->target->wave, c->p->warps));
-        return;
-    case OP_GATHER:
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS: fix_indexed(c, i); return;
-    case OP_MMA_SYNC: {
-        if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) {
-            layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
-            for (int k = 0; k < 2; k++) layouter_need_any(c, i, k);
-        } else {
-            for (int k = 0; k < 3; k++) {
-                Value *v = ir_operand(i, k);
-                if (v->type->kind != TYPE_TILE) continue;
-                /* AMD: lanes of a fragment have 16 bytes along K: loaded as it lies */
-                if (k < 2 && c->p->target->kind == TARGET_HIP && v->def && v->def->op == OP_LOAD &&
-                    ir_use_count(v) == 1)
-                    v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, k));
-                layouter_need(c, i, k, fragment(c, i, k));
-            }
-            layouter_result_in(c, i, 0, fragment(c, i, 2));
-            ir_set_attr(c->s, i, a_int(ATTR_COUNT, group_of(c, ir_result(i))->warps[1]));
-        }
-        return;
-    }
-    case OP_WGMMA:
-    case OP_WGMMA_PROMOTED:
-        if (!kernel_is_zero(ir_operand(i, 2)))
-            layouter_need(c, i, 2,
-                layouts_get(lt, ir_result(i)->type)); /* a virtual zero: the first step does not add */
-        if (ir_operand(i, 0)->type->kind == TYPE_TILE) {
-            Value *v = ir_operand(i, 0); /* read from a slot for this product alone: as it wants it */
-            if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1)
-                v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
-            layouter_need(c, i, 0, fragment(c, i, 0));
-        }
-        return;
-    case OP_OPAQUE:
-        if (ir_result(i)->type->layout) layouter_need(c, i, 0, layouts_get(lt, ir_result(i)->type));
-        return;
-    case OP_CLUSTER_COMBINE: fix_combine(c, i); return;
-    case OP_RING_READ: {
-        int parts = (int)ir_attr_int(i, ATTR_COUNT, 1);
-        const Layout *l = layout_concat(
-            a, kernel_slot_fragments(c->s, c->p, i, (int)(ir_result(i)->type->shape[1] / parts)), 1, parts);
-        if (!layout_equal(l, layouts_get(lt, ir_result(i)->type))) layouter_result_in(c, i, 0, l);
-        return;
-    }
-    case OP_CONVERT:
-    case OP_MATERIALIZE: return;
-    default: break;
-    }
-    if (op_info[i->op].flags & OPF_ELEM) {
-        if (i->n_results && ir_result(i)->type->layout)
-            for (int k = 0; k < i->n_operands; k++)
-                if (ir_operand(i, k)->type->layout)
-                    layouter_need(c, i, k, layouts_get(lt, ir_result(i)->type));
-    } else if (i->op != OP_SPLAT && i->op != OP_ARANGE && i->op != OP_RESHAPE && i->op != OP_PERMUTE) {
-        for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
-    } else if ((i->op == OP_RESHAPE || i->op == OP_PERMUTE) && ir_result(i)->type->layout) {
-        layouter_need_any(c, i, 0);
+        break;
+    case LAYOUT_RULE_STORE: fix_stored(c, i); break;
+    case LAYOUT_RULE_COPY: fix_copy(c, i); break;
+    case LAYOUT_RULE_INDEXED: fix_indexed(c, i); break;
+    case LAYOUT_RULE_MMA: fix_mma(c, i); break;
+    case LAYOUT_RULE_WGMMA: fix_wgmma(c, i); break;
+    case LAYOUT_RULE_CLUSTER: fix_combine(c, i); break;
+    case LAYOUT_RULE_RING_READ: fix_ring_read(c, i); break;
     }
     for (int k = 0; k < i->n_blocks; k++) fix(c, i->blocks[k]);
 }

@@ -89,41 +89,14 @@ static bool is_cheap(const Value *v, int *left)
     if (v->type->kind == TYPE_SCALAR) return true;
     const Instr *d = v->def;
     if (!d || --*left < 0) return false;
-    switch ((int)d->op) {
-    case OP_SPLAT:
-    case OP_ARANGE: return true;
-    case OP_RESHAPE:
-        return unit_reshape(ir_operand(d, 0)->type, v->type) && ir_operand(d, 0)->type->kind == TYPE_TILE &&
-               is_cheap(ir_operand(d, 0), left);
-    case OP_BROADCAST:
-    case OP_PERMUTE: return is_cheap(ir_operand(d, 0), left);
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_DIV:
-    case OP_REM:
-    case OP_AND:
-    case OP_OR:
-    case OP_XOR:
-    case OP_NOT:
-    case OP_NEG:
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE:
-    case OP_CAST:
-    case OP_MIN:
-    case OP_MAX:
-    case OP_WHERE:
-    case OP_SHL:
-    case OP_SHR:
-        for (int k = 0; k < d->n_operands; k++)
-            if (!is_cheap(ir_operand(d, k), left)) return false;
-        return true;
-    default: return false;
-    }
+    if (d->op == OP_SPLAT || d->op == OP_ARANGE) return true;
+    if (!op_has(d->op, OPF_VIRTUAL)) return false;
+    if (d->op == OP_RESHAPE &&
+        (!unit_reshape(ir_operand(d, 0)->type, v->type) || ir_operand(d, 0)->type->kind != TYPE_TILE))
+        return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!is_cheap(ir_operand(d, k), left)) return false;
+    return true;
 }
 
 bool kernel_is_cheap(const Value *v)
@@ -184,28 +157,22 @@ static int64_t divisor(const Func *f, const Value *v, int depth)
         return 1;
     }
     if (ir_is_const(v, &c)) return c ? (c < 0 ? -c : c) : DIV_ANY;
-    switch ((int)d->op) {
-    case OP_DIM: return f->dims[ir_attr_int(d, ATTR_DIM, 0)].div;
-    case OP_STRIDE: return f->params[ir_attr_int(d, ATTR_PARAM, 0)].stride_div[ir_attr_int(d, ATTR_AXIS, 0)];
-    case OP_MUL: {
+    if (d->op == OP_DIM) return f->dims[ir_attr_int(d, ATTR_DIM, 0)].div;
+    if (d->op == OP_STRIDE)
+        return f->params[ir_attr_int(d, ATTR_PARAM, 0)].stride_div[ir_attr_int(d, ATTR_AXIS, 0)];
+    if (d->op == OP_MUL) {
         int64_t a = divisor(f, ir_operand(d, 0), depth + 1), b = divisor(f, ir_operand(d, 1), depth + 1);
         return a >= DIV_ANY || b >= DIV_ANY || a * b >= DIV_ANY ? DIV_ANY : a * b;
     }
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MIN:
-    case OP_MAX:
+    if (d->op == OP_ADD || d->op == OP_SUB || d->op == OP_MIN || d->op == OP_MAX)
         return range_gcd(divisor(f, ir_operand(d, 0), depth + 1), divisor(f, ir_operand(d, 1), depth + 1));
-    case OP_WHERE:
+    if (d->op == OP_WHERE)
         return range_gcd(divisor(f, ir_operand(d, 1), depth + 1), divisor(f, ir_operand(d, 2), depth + 1));
-    case OP_CAST:
+    if (d->op == OP_CAST)
         return dtype_is_int(ir_operand(d, 0)->type->dtype) ? divisor(f, ir_operand(d, 0), depth + 1) : 1;
-    case OP_SHL:
-        return ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20
-                   ? divisor(f, ir_operand(d, 0), depth + 1) << c
-                   : 1;
-    default: return 1;
-    }
+    if (d->op == OP_SHL && ir_is_const(ir_operand(d, 1), &c) && c >= 0 && c < 20)
+        return divisor(f, ir_operand(d, 0), depth + 1) << c;
+    return 1;
 }
 
 int64_t kernel_divisor(const Func *f, const Value *v)

@@ -70,7 +70,7 @@ static Origin origin_of(Across *x, const Value *v)
 static bool need(void *user, Value *v)
 {
     Across *x = user;
-    switch ((int)origin_of(x, v)) {
+    switch (origin_of(x, v)) {
     case LOST: return false;
     case CARRIED:
         for (size_t k = 0; k < x->carried.len; k++)
@@ -83,8 +83,10 @@ static bool need(void *user, Value *v)
         for (int k = 0; k < v->def->n_operands; k++)
             if (!need(x, ir_operand(v->def, k))) return false;
         return true;
-    default: return true;
+    case UNKNOWN:
+    case ELSEWHERE: return true;
     }
+    return true;
 }
 
 static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }

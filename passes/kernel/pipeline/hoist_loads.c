@@ -64,21 +64,7 @@ static uint32_t last_read(const Value *v)
 
 static bool crosses(const Value *v, uint32_t at) { return v->def && v->def->mark <= at && last_read(v) > at; }
 
-static bool cheap_again(const Instr *i)
-{
-    switch ((int)i->op) {
-    case OP_CAST:
-    case OP_ADD:
-    case OP_SUB:
-    case OP_MUL:
-    case OP_NEG:
-    case OP_ABS:
-    case OP_FMA:
-    case OP_MAX:
-    case OP_MIN: return true;
-    default: return false;
-    }
-}
+static bool cheap_again(const Instr *i) { return op_has(i->op, OPF_ELEM | OPF_CHEAP); }
 
 /* Does v follow by a few operations from one loaded tile of narrower elements, and otherwise from row values?
  * *leaf: that tile. */

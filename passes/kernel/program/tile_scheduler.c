@@ -54,21 +54,16 @@ static bool grows(Ctx *c, const Value *v, int axis)
     if (!v->def || --c->steps < 0) return false;
     int64_t by;
     const Instr *d = v->def;
-    switch ((int)d->op) {
-    case OP_PROGRAM_ID: return true;
-    case OP_ADD:
-    case OP_MIN:
-    case OP_MAX: return grows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis);
-    case OP_MUL:
-    case OP_DIV:
-    case OP_CDIV: return ir_is_const(ir_operand(d, 1), &by) && by > 0 && grows(c, ir_operand(d, 0), axis);
-    case OP_SUB: return !follows(c, ir_operand(d, 1), axis) && grows(c, ir_operand(d, 0), axis);
-    case OP_CAST: return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(c, ir_operand(d, 0), axis);
-    case OP_WHERE:
-        return !follows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis) &&
-               grows(c, ir_operand(d, 2), axis);
-    default: return false;
-    }
+    if (d->op == OP_PROGRAM_ID) return true;
+    if (d->op == OP_ADD || d->op == OP_MIN || d->op == OP_MAX)
+        return grows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis);
+    if (d->op == OP_MUL || d->op == OP_DIV || d->op == OP_CDIV)
+        return ir_is_const(ir_operand(d, 1), &by) && by > 0 && grows(c, ir_operand(d, 0), axis);
+    if (d->op == OP_SUB) return !follows(c, ir_operand(d, 1), axis) && grows(c, ir_operand(d, 0), axis);
+    if (d->op == OP_CAST)
+        return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(c, ir_operand(d, 0), axis);
+    return d->op == OP_WHERE && !follows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis) &&
+           grows(c, ir_operand(d, 2), axis);
 }
 
 static unsigned load_axes(const Ctx *c, const Instr *load)
