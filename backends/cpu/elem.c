@@ -63,50 +63,59 @@ static LLVMValueRef int_max(Gen *g, DType d, LLVMValueRef a, LLVMValueRef b)
 static LLVMValueRef int_compare(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b)
 {
     bool s = dtype_is_signed(d);
-    switch ((int)op) {
-    case OP_EQ: return icmp(g, LLVMIntEQ, a, b);
-    case OP_NE: return icmp(g, LLVMIntNE, a, b);
-    case OP_LT: return icmp(g, s ? LLVMIntSLT : LLVMIntULT, a, b);
-    case OP_LE: return icmp(g, s ? LLVMIntSLE : LLVMIntULE, a, b);
-    case OP_GT: return icmp(g, s ? LLVMIntSGT : LLVMIntUGT, a, b);
-    default: return icmp(g, s ? LLVMIntSGE : LLVMIntUGE, a, b);
+    switch (op_as_compare(op)) {
+    case COMPARE_EQ: return icmp(g, LLVMIntEQ, a, b);
+    case COMPARE_NE: return icmp(g, LLVMIntNE, a, b);
+    case COMPARE_LT: return icmp(g, s ? LLVMIntSLT : LLVMIntULT, a, b);
+    case COMPARE_LE: return icmp(g, s ? LLVMIntSLE : LLVMIntULE, a, b);
+    case COMPARE_GT: return icmp(g, s ? LLVMIntSGT : LLVMIntUGT, a, b);
+    case COMPARE_GE: return icmp(g, s ? LLVMIntSGE : LLVMIntUGE, a, b);
     }
+    return NULL;
+}
+
+static LLVMValueRef int_arithmetic(Gen *g, Op op, DType d, LLVMValueRef *v)
+{
+    switch (op_as_arithmetic(op)) {
+    case ARITHMETIC_NEG: return LLVMBuildNeg(g->b, v[0], "");
+    case ARITHMETIC_ABS:
+        return dtype_is_signed(d)
+                   ? sel(g, icmp(g, LLVMIntSLT, v[0], null_of(v[0])), LLVMBuildNeg(g->b, v[0], ""), v[0])
+                   : v[0];
+    case ARITHMETIC_ADD: return LLVMBuildAdd(g->b, v[0], v[1], "");
+    case ARITHMETIC_SUB: return LLVMBuildSub(g->b, v[0], v[1], "");
+    case ARITHMETIC_MUL: return LLVMBuildMul(g->b, v[0], v[1], "");
+    case ARITHMETIC_FMA: return LLVMBuildAdd(g->b, LLVMBuildMul(g->b, v[0], v[1], ""), v[2], "");
+    case ARITHMETIC_DIV: return int_div(g, d, v[0], v[1], false);
+    case ARITHMETIC_REM: return int_div(g, d, v[0], v[1], true);
+    case ARITHMETIC_CDIV: return cdiv(g, d, v[0], v[1]);
+    case ARITHMETIC_MIN:
+    case ARITHMETIC_MINNUM: return int_min(g, d, v[0], v[1]);
+    case ARITHMETIC_MAX:
+    case ARITHMETIC_MAXNUM: return int_max(g, d, v[0], v[1]);
+    case ARITHMETIC_CLAMP: return int_min(g, d, int_max(g, d, v[0], v[1]), v[2]);
+    }
+    return NULL;
+}
+
+static LLVMValueRef int_bits(Gen *g, Op op, DType d, LLVMValueRef *v)
+{
+    switch (op_as_bits(op)) {
+    case BITS_AND: return LLVMBuildAnd(g->b, v[0], v[1], "");
+    case BITS_OR: return LLVMBuildOr(g->b, v[0], v[1], "");
+    case BITS_XOR: return LLVMBuildXor(g->b, v[0], v[1], "");
+    case BITS_NOT: return LLVMBuildNot(g->b, v[0], "");
+    case BITS_SHL:
+    case BITS_SHR: return shift(g, op, d, v[0], v[1]);
+    }
+    return NULL;
 }
 
 static LLVMValueRef int_op(Gen *g, Op op, DType d, LLVMValueRef *v)
 {
-    switch ((int)op) {
-    case OP_NEG: return LLVMBuildNeg(g->b, v[0], "");
-    case OP_ABS:
-        return dtype_is_signed(d)
-                   ? sel(g, icmp(g, LLVMIntSLT, v[0], null_of(v[0])), LLVMBuildNeg(g->b, v[0], ""), v[0])
-                   : v[0];
-    case OP_ADD: return LLVMBuildAdd(g->b, v[0], v[1], "");
-    case OP_SUB: return LLVMBuildSub(g->b, v[0], v[1], "");
-    case OP_MUL: return LLVMBuildMul(g->b, v[0], v[1], "");
-    case OP_FMA: return LLVMBuildAdd(g->b, LLVMBuildMul(g->b, v[0], v[1], ""), v[2], "");
-    case OP_DIV: return int_div(g, d, v[0], v[1], false);
-    case OP_REM: return int_div(g, d, v[0], v[1], true);
-    case OP_CDIV: return cdiv(g, d, v[0], v[1]);
-    case OP_MIN:
-    case OP_MINNUM: return int_min(g, d, v[0], v[1]);
-    case OP_MAX:
-    case OP_MAXNUM: return int_max(g, d, v[0], v[1]);
-    case OP_CLAMP: return int_min(g, d, int_max(g, d, v[0], v[1]), v[2]);
-    case OP_AND: return LLVMBuildAnd(g->b, v[0], v[1], "");
-    case OP_OR: return LLVMBuildOr(g->b, v[0], v[1], "");
-    case OP_XOR: return LLVMBuildXor(g->b, v[0], v[1], "");
-    case OP_NOT: return LLVMBuildNot(g->b, v[0], "");
-    case OP_SHL:
-    case OP_SHR: return shift(g, op, d, v[0], v[1]);
-    case OP_EQ:
-    case OP_NE:
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE: return int_compare(g, op, d, v[0], v[1]);
-    default: return NULL;
-    }
+    if (op_family(op) == OPS_ARITHMETIC) return int_arithmetic(g, op, d, v);
+    if (op_family(op) == OPS_BITS) return int_bits(g, op, d, v);
+    return op_family(op) == OPS_COMPARE ? int_compare(g, op, d, v[0], v[1]) : NULL;
 }
 
 static LLVMValueRef is_nan(Gen *g, LLVMValueRef x) { return fcmp(g, LLVMRealUNO, x, x); }
@@ -122,34 +131,47 @@ static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValu
 static LLVMValueRef fma3(Gen *g, LLVMValueRef *v)
 { return gen_intrinsic(g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, 3); }
 
-/* On f32 or f64. Comparisons give i1. */
-static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
+static LLVMValueRef float_arithmetic(Gen *g, Op op, LLVMValueRef *v)
 {
-    switch ((int)op) {
-    case OP_NEG: return LLVMBuildFNeg(g->b, v[0], "");
-    case OP_ABS: return gen_intrinsic(g, "llvm.fabs", (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, 1);
-    case OP_ADD: return LLVMBuildFAdd(g->b, v[0], v[1], "");
-    case OP_SUB: return LLVMBuildFSub(g->b, v[0], v[1], "");
-    case OP_MUL: return LLVMBuildFMul(g->b, v[0], v[1], "");
-    case OP_DIV: return LLVMBuildFDiv(g->b, v[0], v[1], "");
-    case OP_FMA: return fma3(g, v);
-    case OP_MIN: return extreme(g, false, false, v[0], v[1]);
-    case OP_MAX: return extreme(g, true, false, v[0], v[1]);
-    case OP_MINNUM: return extreme(g, false, true, v[0], v[1]);
-    case OP_MAXNUM: return extreme(g, true, true, v[0], v[1]);
-    case OP_CLAMP: return extreme(g, false, false, extreme(g, true, false, v[0], v[1]), v[2]);
-    case OP_EQ: return fcmp(g, LLVMRealOEQ, v[0], v[1]);
-    case OP_NE: return fcmp(g, LLVMRealUNE, v[0], v[1]);
-    case OP_LT: return fcmp(g, LLVMRealOLT, v[0], v[1]);
-    case OP_LE: return fcmp(g, LLVMRealOLE, v[0], v[1]);
-    case OP_GT: return fcmp(g, LLVMRealOGT, v[0], v[1]);
-    case OP_GE: return fcmp(g, LLVMRealOGE, v[0], v[1]);
-    default: return math_fn(g, op, v[0], need);
+    switch (op_as_arithmetic(op)) {
+    case ARITHMETIC_NEG: return LLVMBuildFNeg(g->b, v[0], "");
+    case ARITHMETIC_ABS: return gen_intrinsic(g, "llvm.fabs", (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, 1);
+    case ARITHMETIC_ADD: return LLVMBuildFAdd(g->b, v[0], v[1], "");
+    case ARITHMETIC_SUB: return LLVMBuildFSub(g->b, v[0], v[1], "");
+    case ARITHMETIC_MUL: return LLVMBuildFMul(g->b, v[0], v[1], "");
+    case ARITHMETIC_DIV: return LLVMBuildFDiv(g->b, v[0], v[1], "");
+    case ARITHMETIC_FMA: return fma3(g, v);
+    case ARITHMETIC_MIN: return extreme(g, false, false, v[0], v[1]);
+    case ARITHMETIC_MAX: return extreme(g, true, false, v[0], v[1]);
+    case ARITHMETIC_MINNUM: return extreme(g, false, true, v[0], v[1]);
+    case ARITHMETIC_MAXNUM: return extreme(g, true, true, v[0], v[1]);
+    case ARITHMETIC_CLAMP: return extreme(g, false, false, extreme(g, true, false, v[0], v[1]), v[2]);
+    case ARITHMETIC_REM: /* of integers alone */
+    case ARITHMETIC_CDIV: break;
     }
+    return NULL;
 }
 
-static bool is_compare(Op op)
-{ return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE; }
+static LLVMValueRef float_compare(Gen *g, Op op, LLVMValueRef *v)
+{
+    switch (op_as_compare(op)) {
+    case COMPARE_EQ: return fcmp(g, LLVMRealOEQ, v[0], v[1]);
+    case COMPARE_NE: return fcmp(g, LLVMRealUNE, v[0], v[1]);
+    case COMPARE_LT: return fcmp(g, LLVMRealOLT, v[0], v[1]);
+    case COMPARE_LE: return fcmp(g, LLVMRealOLE, v[0], v[1]);
+    case COMPARE_GT: return fcmp(g, LLVMRealOGT, v[0], v[1]);
+    case COMPARE_GE: return fcmp(g, LLVMRealOGE, v[0], v[1]);
+    }
+    return NULL;
+}
+
+/* On f32 or f64. Comparisons give i1. NULL: there is no such operation on floats. */
+static LLVMValueRef float_op(Gen *g, Op op, LLVMValueRef *v, Need need)
+{
+    if (op_family(op) == OPS_ARITHMETIC) return float_arithmetic(g, op, v);
+    if (op_family(op) == OPS_COMPARE) return float_compare(g, op, v);
+    return op_family(op) == OPS_FUNCTION ? math_fn(g, op, v[0], need) : NULL;
+}
 
 /* The result is an operand, or one with another sign. */
 static bool selects(Op op)
@@ -200,7 +222,7 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
         int n = op == OP_FMA || op == OP_CLAMP ? 3 : op_info[op].n_operands;
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
         r = float_op(g, op, w, need);
-        if (!is_compare(op)) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
+        if (r && op_family(op) != OPS_COMPARE) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
     }
     if (!r)
         ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name,
@@ -211,15 +233,14 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
 LLVMValueRef elem_reduce(Gen *g, Op op, DType d, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef v[] = { a, b };
-    switch ((int)op) {
-    case OP_REDUCE_SUM:
-    case OP_SCAN_SUM: return elem_op(g, OP_ADD, d, v, NEED_ALL);
-    case OP_REDUCE_PROD:
-    case OP_SCAN_PROD: return elem_op(g, OP_MUL, d, v, NEED_ALL);
-    case OP_REDUCE_MAX:
-    case OP_SCAN_MAX: return elem_op(g, OP_MAX, d, v, NEED_ALL);
-    case OP_REDUCE_MIN: return elem_op(g, OP_MIN, d, v, NEED_ALL);
-    case OP_REDUCE_ANY: return LLVMBuildOr(g->b, a, b, "");
-    default: return LLVMBuildAnd(g->b, a, b, "");
+    switch (op_info[op].combine) {
+    case COMBINE_SUM: return elem_op(g, OP_ADD, d, v, NEED_ALL);
+    case COMBINE_PROD: return elem_op(g, OP_MUL, d, v, NEED_ALL);
+    case COMBINE_MAX: return elem_op(g, OP_MAX, d, v, NEED_ALL);
+    case COMBINE_MIN: return elem_op(g, OP_MIN, d, v, NEED_ALL);
+    case COMBINE_ANY: return LLVMBuildOr(g->b, a, b, "");
+    case COMBINE_ALL: return LLVMBuildAnd(g->b, a, b, "");
+    case COMBINE_NONE: break;
     }
+    ir_fail(g->session, g->func->loc, "%s combines nothing", op_info[op].name);
 }

@@ -200,19 +200,21 @@ static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     Gen *g = e->g;
     Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
     LLVMValueRef c[TILE_MAX_RANK];
-    switch ((int)i->op) {
-    case OP_SPLAT: return nest_eval(e, x, coord, -1);
-    case OP_ARANGE: return eval_arange(e, i, coord, va);
-    case OP_BROADCAST:
+    if (i->op == OP_LOAD) return memory_load(e, i, coord, va);
+    if (i->op == OP_GATHER) return memory_gather(e, i, coord, va);
+    switch (op_as_shape(i->op)) {
+    case SHAPE_SPLAT: return nest_eval(e, x, coord, -1);
+    case SHAPE_ARANGE: return eval_arange(e, i, coord, va);
+    case SHAPE_BROADCAST:
         for (int a = 0; a < x->type->rank; a++) c[a] = x->type->shape[a] == 1 ? gen_int(g, 0) : coord[a];
         return nest_eval(e, x, c, va >= 0 && x->type->shape[va] == 1 ? -1 : va);
-    case OP_RESHAPE: return eval_reshape(e, i, coord, va);
-    case OP_PERMUTE: {
+    case SHAPE_RESHAPE: return eval_reshape(e, i, coord, va);
+    case SHAPE_PERMUTE: {
         const Attr *o = ir_attr(i, ATTR_ORDER);
         for (int k = 0; k < o->n; k++) c[o->v[k]] = coord[k];
         return nest_eval(e, x, c, va < 0 ? -1 : (int)o->v[va]);
     }
-    case OP_SLICE: {
+    case SHAPE_SLICE: {
         int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
         memcpy(c, coord, (size_t)x->type->rank * sizeof *c);
         RowPlace p = { NULL, false };
@@ -221,10 +223,9 @@ static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         row_leave(e, p);
         return nest_eval(e, x, c, va);
     }
-    case OP_LOAD: return memory_load(e, i, coord, va);
-    case OP_GATHER: return memory_gather(e, i, coord, va);
-    default: return eval_elem(e, i, coord, va);
+    case SHAPE_CONCAT: break; /* its parts are stored: plan_concat */
     }
+    return eval_elem(e, i, coord, va);
 }
 
 /* What `v` is computed from, in e->lanes lanes: a load whose element is the same for the whole chunk gives

@@ -449,25 +449,25 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
         if (op == OP_EXP2) return exp2_narrow(g, x);
         if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
     }
-    switch ((int)op) {
-    case OP_SQRT: return call(g, "llvm.sqrt", &x, 1);
-    case OP_RSQRT: return fdiv(g, K(g, x, 1), call(g, "llvm.sqrt", &x, 1));
-    case OP_FLOOR: return call(g, "llvm.floor", &x, 1);
-    case OP_CEIL: return call(g, "llvm.ceil", &x, 1);
-    case OP_ROUND: return round_(g, x);
-    case OP_EXP: return is_f64 ? libm(g, "exp", x) : exp_(g, x);
-    case OP_EXP2: return is_f64 ? libm(g, "exp2", x) : exp2_(g, x);
-    case OP_LOG: return is_f64 ? libm(g, "log", x) : log_(g, x);
-    case OP_LOG2: return is_f64 ? libm(g, "log2", x) : log2_(g, x);
-    case OP_SIN: return is_f64 ? libm(g, "sin", x) : sincos_(g, x, 0);
-    case OP_COS: return is_f64 ? libm(g, "cos", x) : sincos_(g, x, 1);
-    case OP_TANH: return is_f64 ? libm(g, "tanh", x) : tanh_(g, x);
-    case OP_ERF: return is_f64 ? libm(g, "erf", x) : erf_(g, x);
-    case OP_SIGMOID: {
+    switch (op_as_function(op)) {
+    case FUNCTION_SQRT: return call(g, "llvm.sqrt", &x, 1);
+    case FUNCTION_RSQRT: return fdiv(g, K(g, x, 1), call(g, "llvm.sqrt", &x, 1));
+    case FUNCTION_FLOOR: return call(g, "llvm.floor", &x, 1);
+    case FUNCTION_CEIL: return call(g, "llvm.ceil", &x, 1);
+    case FUNCTION_ROUND: return round_(g, x);
+    case FUNCTION_EXP: return is_f64 ? libm(g, "exp", x) : exp_(g, x);
+    case FUNCTION_EXP2: return is_f64 ? libm(g, "exp2", x) : exp2_(g, x);
+    case FUNCTION_LOG: return is_f64 ? libm(g, "log", x) : log_(g, x);
+    case FUNCTION_LOG2: return is_f64 ? libm(g, "log2", x) : log2_(g, x);
+    case FUNCTION_SIN: return is_f64 ? libm(g, "sin", x) : sincos_(g, x, 0);
+    case FUNCTION_COS: return is_f64 ? libm(g, "cos", x) : sincos_(g, x, 1);
+    case FUNCTION_TANH: return is_f64 ? libm(g, "tanh", x) : tanh_(g, x);
+    case FUNCTION_ERF: return is_f64 ? libm(g, "erf", x) : erf_(g, x);
+    case FUNCTION_SIGMOID: {
         if (!is_f64) return sigmoid_(g, x);
         LLVMValueRef e = libm(g, "exp", LLVMBuildFNeg(g->b, abs_(g, x), ""));
         return fdiv(g, sel(g, lt(g, x, K(g, x, 0)), e, K(g, x, 1)), add(g, K(g, x, 1), e));
     }
-    default: return x;
     }
+    ir_fail(g->session, g->func->loc, "the CPU backend has no function %s", op_info[op].name);
 }

@@ -319,92 +319,68 @@ static void plan_concat(Plan *p, Steps *in, Instr *i)
     }
 }
 
-static void plan_instr(Plan *p, Steps *in, Instr *i)
+static void plan_store(Plan *p, Steps *in, Instr *i)
 {
-    switch ((int)i->op) {
-    case OP_TOKEN:
-    case OP_JOIN_TOKENS: return;
-    case OP_FOR:
-    case OP_WHILE:
-    case OP_IF: plan_control(p, in, i); return;
-    case OP_YIELD:
-    case OP_CONDITION:
-    case OP_RETURN: append(in, plan_step(p, in, STEP_YIELD, i)); return;
-    case OP_MMA: plan_mma(p, in, i); return;
-    case OP_CONCAT: plan_concat(p, in, i); return;
-    case OP_STORE:
-        if (is_tile(ir_operand(i, 1 + ir_operand(i, 0)->type->rank))) {
-            Value *v = ir_operand(i, 1 + ir_operand(i, 0)->type->rank);
-            add_sink(p, in, plan_sink(p, SINK_STORE, i, v, NULL), v->type);
-        } else {
-            Step *s = append(in, plan_step(p, in, STEP_SCALAR, i));
-            in->last_memory = s;
-        }
-        return;
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS:
-        if (is_tile(ir_operand(i, 1))) {
-            Sink *k =
-                plan_sink(p, i->op == OP_SCATTER ? SINK_SCATTER : SINK_ATOMIC, i, ir_operand(i, 1), NULL);
-            if (i->op != OP_SCATTER && ir_result(i)->uses) k->buf = plan_value_buf(p, ir_result(i), in);
-            Step *s = add_sink(p, in, k, ir_operand(i, 1)->type);
-            if (i->op != OP_SCATTER) plan_info(p, ir_result(i))->avail = s;
-        } else {
-            Step *s = append(in, plan_step(p, in, STEP_SCALAR, i));
-            if (i->op != OP_SCATTER) {
-                plan_info(p, ir_result(i))->mode = TILE_SCALAR;
-                plan_info(p, ir_result(i))->avail = s;
-            }
-            in->last_memory = s;
-        }
-        return;
-    case OP_ASSERT:
-    case OP_PRINT:
-        if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
-        if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0))) {
-            add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
-        } else {
-            in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
-        }
-        return;
-    case OP_REDUCE:
-    case OP_SCAN: {
-        Step *s = append(in, plan_step(p, in, STEP_COMBINED, i));
-        for (int k = 0; k < i->n_results; k++) {
-            if (is_tile(&i->results[k])) plan_value_buf(p, &i->results[k], in);
-            else plan_info(p, &i->results[k])->mode = TILE_SCALAR;
-            plan_info(p, &i->results[k])->avail = s;
-        }
-        return;
+    Value *v = ir_operand(i, 1 + ir_operand(i, 0)->type->rank);
+    if (is_tile(v)) add_sink(p, in, plan_sink(p, SINK_STORE, i, v, NULL), v->type);
+    else in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+}
+
+/* A scatter or an atomic, of a tile of places or of one. */
+static void plan_indexed(Plan *p, Steps *in, Instr *i)
+{
+    Value *at = ir_operand(i, 1);
+    bool scatter = i->op == OP_SCATTER;
+    Step *s;
+    if (is_tile(at)) {
+        Sink *k = plan_sink(p, scatter ? SINK_SCATTER : SINK_ATOMIC, i, at, NULL);
+        if (!scatter && ir_result(i)->uses) k->buf = plan_value_buf(p, ir_result(i), in);
+        s = add_sink(p, in, k, at->type);
+    } else {
+        s = in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+        if (!scatter) plan_info(p, ir_result(i))->mode = TILE_SCALAR;
     }
-    case OP_SCAN_SUM:
-    case OP_SCAN_PROD:
-    case OP_SCAN_MAX:
-    case OP_SORT:
-    case OP_TOPK: {
-        Step *s = plan_step(p, in, i->op == OP_SORT || i->op == OP_TOPK ? STEP_SORT : STEP_SCAN, i);
-        for (int k = 0; k < i->n_results; k++) {
-            plan_value_buf(p, &i->results[k], in);
-            plan_info(p, &i->results[k])->avail = s;
-        }
-        if (s->kind == STEP_SORT) {
-            const Type *t = ir_operand(i, 0)->type;
-            int64_t shape[1] = { 2 * t->shape[t->rank - 1] }; /* keys of 64 or 128 bits */
-            s->aux = new_buf(p, in, DT_I64, 1, shape);
-        }
-        append(in, s);
-        return;
+    if (!scatter) plan_info(p, ir_result(i))->avail = s;
+}
+
+static void plan_message(Plan *p, Steps *in, Instr *i)
+{
+    if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
+    if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0)))
+        add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
+    else in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+}
+
+static void plan_combined(Plan *p, Steps *in, Instr *i)
+{
+    Step *s = append(in, plan_step(p, in, STEP_COMBINED, i));
+    for (int k = 0; k < i->n_results; k++) {
+        if (is_tile(&i->results[k])) plan_value_buf(p, &i->results[k], in);
+        else plan_info(p, &i->results[k])->mode = TILE_SCALAR;
+        plan_info(p, &i->results[k])->avail = s;
     }
-    default: break;
+}
+
+/* A scan or a sort: its results are stored. */
+static void plan_ordered(Plan *p, Steps *in, Instr *i, StepKind kind)
+{
+    Step *s = plan_step(p, in, kind, i);
+    for (int k = 0; k < i->n_results; k++) {
+        plan_value_buf(p, &i->results[k], in);
+        plan_info(p, &i->results[k])->avail = s;
     }
+    if (kind == STEP_SORT) {
+        const Type *t = ir_operand(i, 0)->type;
+        int64_t shape[1] = { 2 * t->shape[t->rank - 1] }; /* keys of 64 or 128 bits */
+        s->aux = new_buf(p, in, DT_I64, 1, shape);
+    }
+    append(in, s);
+}
+
+/* A scalar, or a tile that each of its readers computes for itself. */
+static void plan_value(Plan *p, Steps *in, Instr *i)
+{
     Value *r = ir_result(i);
-    bool reduction =
-        i->op == OP_ARGMAX || i->op == OP_ARGMIN || (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE_ALL);
-    if (reduction) {
-        plan_reduce(p, in, i);
-        return;
-    }
     ValInfo *info = plan_info(p, r);
     if (!is_tile(r)) {
         info->mode = TILE_SCALAR;
@@ -417,6 +393,57 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     info->mode = TILE_VIRTUAL;
     if (i->op == OP_LOAD) info->avail = append(in, plan_step(p, in, STEP_WINDOW, i));
     if (info->wanted && r->uses) fill(p, in, r);
+}
+
+static void plan_memory(Plan *p, Steps *in, Instr *i)
+{
+    switch (op_as_memory(i->op)) {
+    case MEMORY_LOAD:
+    case MEMORY_GATHER: plan_value(p, in, i); return;
+    case MEMORY_STORE: plan_store(p, in, i); return;
+    case MEMORY_SCATTER:
+    case MEMORY_ATOMIC_RMW:
+    case MEMORY_ATOMIC_CAS: plan_indexed(p, in, i); return;
+    }
+}
+
+static void plan_instr(Plan *p, Steps *in, Instr *i)
+{
+    switch (op_family(i->op)) {
+    case OPS_TOKEN: return;
+    case OPS_CONTROL: plan_control(p, in, i); return;
+    case OPS_TERMINATOR: append(in, plan_step(p, in, STEP_YIELD, i)); return;
+    case OPS_PRODUCT: plan_mma(p, in, i); return;
+    case OPS_MEMORY: plan_memory(p, in, i); return;
+    case OPS_MESSAGE: plan_message(p, in, i); return;
+    case OPS_COMBINED: plan_combined(p, in, i); return;
+    case OPS_SCAN: plan_ordered(p, in, i, STEP_SCAN); return;
+    case OPS_SORT: plan_ordered(p, in, i, STEP_SORT); return;
+    case OPS_REDUCE:
+    case OPS_ARG: plan_reduce(p, in, i); return;
+    case OPS_SHAPE:
+        if (i->op == OP_CONCAT) plan_concat(p, in, i);
+        else plan_value(p, in, i);
+        return;
+    case OPS_CONSTANT:
+    case OPS_LAUNCH:
+    case OPS_ARITHMETIC:
+    case OPS_BITS:
+    case OPS_COMPARE:
+    case OPS_SELECT:
+    case OPS_FUNCTION:
+    case OPS_CONVERSION:
+    case OPS_RANDOM: plan_value(p, in, i); return;
+    case OPS_CALL:
+    case OPS_REGISTERS:
+    case OPS_SHARED:
+    case OPS_RING:
+    case OPS_ROLES:
+    case OPS_ORDER:
+    case OPS_PLACE:
+    case OPS_COLLECTIVE: break;
+    }
+    ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
 }
 
 static void plan_block(Plan *p, Steps *in)

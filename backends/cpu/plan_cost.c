@@ -22,18 +22,8 @@ bool plan_same_squeezed(const Type *a, const Type *b)
 /* Does the operation make a tile that can be computed where it is read? */
 bool plan_can_be_virtual(Op op)
 {
-    if (op_info[op].flags & OPF_ELEM) return true;
-    switch ((int)op) {
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_SLICE:
-    case OP_LOAD:
-    case OP_GATHER: return true;
-    default: return false;
-    }
+    return op_is_elementwise(op) || (op_family(op) == OPS_SHAPE && op != OP_CONCAT) || op == OP_LOAD ||
+           op == OP_GATHER;
 }
 
 bool plan_has_buffer(Plan *p, Value *v)
@@ -43,29 +33,7 @@ bool plan_has_buffer(Plan *p, Value *v)
 }
 
 int plan_op_cost(const Instr *i)
-{
-    switch ((int)i->op) {
-    case OP_SPLAT: return 0;
-    case OP_LOAD: return ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1;
-    case OP_GATHER: return 40;
-    case OP_DIV:
-    case OP_REM:
-    case OP_CDIV:
-    case OP_SQRT:
-    case OP_RSQRT: return 10;
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_LOG:
-    case OP_LOG2:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIGMOID:
-    case OP_PHILOX: return 25;
-    default: return 1;
-    }
-}
+{ return i->op == OP_LOAD ? (ir_attr_int(i, ATTR_MASKED, 1) ? 3 : 1) : op_info[i->op].cost; }
 
 /* About how many instructions it takes to compute one vector of `v` again. */
 static int cost(Plan *p, Value *v, int depth)
@@ -95,22 +63,12 @@ int plan_cost(Plan *p, Value *v)
 static bool never_below_zero(const Value *v, int depth)
 {
     if (!v->def || depth > 8) return false;
-    switch ((int)v->def->op) {
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_SIGMOID:
-    case OP_ABS:
-    case OP_SQRT: return true;
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_PERMUTE:
-    case OP_SLICE: return never_below_zero(ir_operand(v->def, 0), depth + 1);
-    case OP_MUL:
-    case OP_ADD:
-        return never_below_zero(ir_operand(v->def, 0), depth + 1) &&
-               never_below_zero(ir_operand(v->def, 1), depth + 1);
-    default: return false;
-    }
+    Op op = v->def->op;
+    if (op_has(op, OPF_NONNEG)) return true;
+    if (!op_has(op, OPF_MOVES) && op != OP_MUL && op != OP_ADD) return false;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (!never_below_zero(ir_operand(v->def, k), depth + 1)) return false;
+    return true;
 }
 
 /* Does the comparison only choose between a guess and the long way round (passes/speculate.c)? It may be
@@ -129,39 +87,23 @@ static bool narrow_uses(const Value *v, int depth)
     if (v->type->dtype != DT_F32 || depth > 8) return false;
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
-        switch ((int)i->op) {
-        case OP_CAST: {
+        bool keeps = i->op == OP_MUL || i->op == OP_DIV || i->op == OP_NEG || i->op == OP_ABS ||
+                     (op_has(i->op, OPF_MOVES) && i->n_operands == 1) ||
+                     (i->op == OP_WHERE && u != &i->operands[0]) ||
+                     (i->op == OP_REDUCE_SUM && never_below_zero(v, 0));
+        const Value *to = keeps ? &i->results[0] : NULL;
+        if (i->op == OP_CAST) {
             DType d = ir_result(i)->type->dtype;
             if (!dtype_is_float(d) || dtype_bits(d) > 16) return false;
             continue;
         }
-        case OP_REDUCE_SUM:
-            if (!never_below_zero(v, 0)) return false;
-            break;
-        case OP_WHERE:
-            if (u == &i->operands[0]) return false;
-            break;
-        case OP_LE:
-        case OP_GE:
+        if (i->op == OP_LE || i->op == OP_GE) {
             if (!checks_guess(ir_result(i), 0)) return false;
             continue;
-        case OP_YIELD:
-            if (!i->block->parent || i->block->parent->op != OP_IF ||
-                !narrow_uses(&i->block->parent->results[u - i->operands], depth + 1))
-                return false;
-            continue;
-        case OP_MUL:
-        case OP_DIV:
-        case OP_NEG:
-        case OP_ABS:
-        case OP_SPLAT:
-        case OP_BROADCAST:
-        case OP_RESHAPE:
-        case OP_PERMUTE:
-        case OP_SLICE: break;
-        default: return false;
         }
-        if (!narrow_uses(ir_result(i), depth + 1)) return false;
+        if (i->op == OP_YIELD && i->block->parent && i->block->parent->op == OP_IF)
+            to = &i->block->parent->results[u - i->operands];
+        if (!to || !narrow_uses(to, depth + 1)) return false;
     }
     return true;
 }

@@ -82,54 +82,60 @@ static void want_operands(Plan *p, Instr *i)
     for (int k = 0; k < i->n_operands; k++) want(p, ir_operand(i, k));
 }
 
+/* A tile that is best made along another axis than its last is stored, unless products alone read it. */
+static void want_across(Plan *p, Instr *i)
+{
+    if (plan_natural_axis(p, ir_result(i)) != plan_last_axis(ir_result(i)->type) &&
+        !only_packed(ir_result(i), 0))
+        want(p, ir_result(i));
+}
+
+static void want_around_shape(Plan *p, Instr *i)
+{
+    Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    switch (op_as_shape(i->op)) {
+    case SHAPE_BROADCAST:
+        if (plan_cost_at(p, x) > CHEAP && !plan_same_squeezed(x->type, ir_result(i)->type)) want(p, x);
+        return;
+    case SHAPE_RESHAPE:
+        if (moves_elements(i) && x->def && x->def->op != OP_SPLAT) want(p, x);
+        return;
+    case SHAPE_PERMUTE:
+        if (!is_tile(ir_result(i))) return;
+        if (plan_cost_at(p, x) > CHEAP) want(p, x);
+        want_across(p, i);
+        return;
+    case SHAPE_SPLAT:
+    case SHAPE_ARANGE:
+    case SHAPE_SLICE:
+    case SHAPE_CONCAT: return; /* plan_concat stores its parts */
+    }
+}
+
+static void want_around_product(Plan *p, Instr *i)
+{
+    if (!plan_is_zero(ir_operand(i, 2))) want(p, ir_operand(i, 2));
+    for (int k = 0; k < 2; k++)
+        if (plan_natural_axis(p, ir_operand(i, k)) != 1 && plan_cost_at(p, ir_operand(i, k)) > 3 * CHEAP)
+            want(p, ir_operand(i, k));
+}
+
 void plan_find_wanted(Plan *p, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
-        switch ((int)i->op) {
-        case OP_BROADCAST:
-            if (plan_cost_at(p, ir_operand(i, 0)) > CHEAP &&
-                !plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type))
-                want(p, ir_operand(i, 0));
-            break;
-        case OP_RESHAPE:
-            if (moves_elements(i) && ir_operand(i, 0)->def && ir_operand(i, 0)->def->op != OP_SPLAT)
-                want(p, ir_operand(i, 0));
-            break;
-        case OP_PERMUTE:
-        case OP_LOAD:
-            if (!is_tile(ir_result(i))) break;
-            if (i->op == OP_LOAD && i->n_results > 1) want(p, ir_result(i));
-            if (i->op == OP_PERMUTE && plan_cost_at(p, ir_operand(i, 0)) > CHEAP) want(p, ir_operand(i, 0));
-            if (plan_natural_axis(p, ir_result(i)) != plan_last_axis(ir_result(i)->type) &&
-                !only_packed(ir_result(i), 0))
-                want(p, ir_result(i));
-            break;
-        case OP_GATHER:
-            if (i->n_results > 1) want(p, ir_result(i));
-            break;
-        case OP_MMA:
-            if (!plan_is_zero(ir_operand(i, 2))) want(p, ir_operand(i, 2));
-            for (int k = 0; k < 2; k++)
-                if (plan_natural_axis(p, ir_operand(i, k)) != 1 &&
-                    plan_cost_at(p, ir_operand(i, k)) > 3 * CHEAP)
-                    want(p, ir_operand(i, k));
-            break;
-        case OP_REDUCE:
-        case OP_SCAN: want_operands(p, i); break;
-        case OP_SCAN_SUM:
-        case OP_SCAN_PROD:
-        case OP_SCAN_MAX:
-        case OP_SORT:
-        case OP_TOPK: want(p, ir_operand(i, 0)); break;
-        case OP_PRINT:
-            if (p->prints) want_operands(p, i);
-            break;
-        case OP_YIELD:
-        case OP_CONDITION: want_operands(p, i); break;
-        default: break;
-        }
+        OpFamily f = op_family(i->op);
+        if (f == OPS_SHAPE) want_around_shape(p, i);
+        if (f == OPS_PRODUCT) want_around_product(p, i);
+        if (f == OPS_SCAN || f == OPS_SORT) want(p, ir_operand(i, 0));
+        if (f == OPS_COMBINED || i->op == OP_YIELD || i->op == OP_CONDITION ||
+            (i->op == OP_PRINT && p->prints))
+            want_operands(p, i);
+        if ((i->op == OP_LOAD && i->n_results > 1 && is_tile(ir_result(i))) ||
+            (i->op == OP_GATHER && i->n_results > 1))
+            want(p, ir_result(i));
+        if (i->op == OP_LOAD && is_tile(ir_result(i))) want_across(p, i);
         for (int k = 0; k < i->n_blocks; k++)
-            if (i->op != OP_REDUCE && i->op != OP_SCAN) plan_find_wanted(p, i->blocks[k]);
+            if (f != OPS_COMBINED) plan_find_wanted(p, i->blocks[k]);
     }
 }
 

@@ -14,17 +14,16 @@ LLVMValueRef reduce_identity(Gen *g, const Sink *k, int lanes)
 {
     DType d = reduce_dtype(k);
     bool f = dtype_is_float(d);
-    switch ((int)k->instr->op) {
-    case OP_REDUCE_SUM: return gen_const(g, d, f ? scalar_float(-0.0) : scalar_int(0), lanes);
-    case OP_REDUCE_PROD: return gen_const(g, d, f ? scalar_float(1) : scalar_int(1), lanes);
-    case OP_REDUCE_MAX:
-    case OP_ARGMAX: return gen_const(g, d, scalar_lowest(d), lanes);
-    case OP_REDUCE_MIN:
-    case OP_ARGMIN: return gen_const(g, d, scalar_highest(d), lanes);
-    case OP_REDUCE_ANY: return gen_const(g, DT_BOOL, scalar_int(0), lanes);
-    case OP_REDUCE_ALL: return gen_const(g, DT_BOOL, scalar_int(1), lanes);
-    default: ir_fail(g->session, k->instr->loc, "%s has no neutral element", op_info[k->instr->op].name);
+    switch (op_info[k->instr->op].combine) {
+    case COMBINE_SUM: return gen_const(g, d, f ? scalar_float(-0.0) : scalar_int(0), lanes);
+    case COMBINE_PROD: return gen_const(g, d, f ? scalar_float(1) : scalar_int(1), lanes);
+    case COMBINE_MAX: return gen_const(g, d, scalar_lowest(d), lanes);
+    case COMBINE_MIN: return gen_const(g, d, scalar_highest(d), lanes);
+    case COMBINE_ANY: return gen_const(g, DT_BOOL, scalar_int(0), lanes);
+    case COMBINE_ALL: return gen_const(g, DT_BOOL, scalar_int(1), lanes);
+    case COMBINE_NONE: break;
     }
+    ir_fail(g->session, k->instr->loc, "%s has no neutral element", op_info[k->instr->op].name);
 }
 
 static LLVMValueRef combine(Gen *g, const Sink *k, LLVMValueRef a, LLVMValueRef b)

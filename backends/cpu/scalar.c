@@ -220,60 +220,74 @@ static void gen_print(Gen *g, Instr *i)
     print_edge(g, offsetof(PrintSink, end));
 }
 
+static LLVMValueRef scalar_launch(Gen *g, const Instr *i)
+{
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, i->op == OP_NUM_PROGRAMS ? -1 : 0);
+    LLVMValueRef n;
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: return dim_of(g, (int)ir_attr_int(i, ATTR_DIM, 0));
+    case LAUNCH_STRIDE: return stride_of(g, (int)ir_attr_int(i, ATTR_PARAM, 0), axis);
+    case LAUNCH_PROGRAM_ID: return program_id(g, axis);
+    case LAUNCH_NUM_PROGRAMS:
+        n = grid_extent(g, axis < 0 ? 0 : axis);
+        for (int a = 1; axis < 0 && a < grid_rank(g->func); a++)
+            n = LLVMBuildMul(g->b, n, grid_extent(g, a), "");
+        return n;
+    }
+    ir_fail(g->session, i->loc, "%s is no number of the launch", op_info[i->op].name);
+}
+
+/* What is loaded, or was there before; NULL: nothing. */
+static LLVMValueRef scalar_memory(Gen *g, Instr *i)
+{
+    Eval e;
+    Window *w;
+    eval_init(&e, g, 1);
+    switch (op_as_memory(i->op)) {
+    case MEMORY_LOAD: memory_window(g, i); return memory_load(&e, i, NULL, -1);
+    case MEMORY_GATHER: return memory_gather(&e, i, NULL, -1);
+    case MEMORY_STORE:
+        w = memory_window(g, i);
+        memory_store(&e, w, gen_scalar(g, w->m.values[0]), NULL, -1);
+        return NULL;
+    case MEMORY_SCATTER: memory_scatter(&e, i, NULL, -1); return NULL;
+    case MEMORY_ATOMIC_RMW:
+    case MEMORY_ATOMIC_CAS: return memory_atomic(&e, i, NULL, -1);
+    }
+    return NULL;
+}
+
+/* The one element of a tile, or a scalar as it is. */
+static LLVMValueRef scalar_reshape(Gen *g, const Instr *i)
+{
+    Value *x = ir_operand(i, 0);
+    LLVMValueRef coord[TILE_MAX_RANK];
+    Eval e;
+    eval_init(&e, g, 1);
+    for (int k = 0; k < TILE_MAX_RANK; k++) coord[k] = gen_int(g, 0);
+    return x->type->kind == TYPE_TILE ? nest_eval(&e, x, coord, -1) : gen_scalar(g, x);
+}
+
 void gen_scalar_instr(Gen *g, Instr *i)
 {
     Value *r = i->n_results ? ir_result(i) : NULL;
     ValInfo *info = r ? plan_info(g->plan, r) : NULL;
-    Eval e;
-    eval_init(&e, g, 1);
-    switch ((int)i->op) {
-    case OP_DIM:
-        info->llvm = index_as(g, dim_of(g, (int)ir_attr_int(i, ATTR_DIM, 0)), r->type->dtype);
-        return;
-    case OP_STRIDE:
-        info->llvm =
-            index_as(g, stride_of(g, (int)ir_attr_int(i, ATTR_PARAM, 0), (int)ir_attr_int(i, ATTR_AXIS, 0)),
-                r->type->dtype);
-        return;
-    case OP_PROGRAM_ID:
-        info->llvm = index_as(g, program_id(g, (int)ir_attr_int(i, ATTR_AXIS, 0)), r->type->dtype);
-        return;
-    case OP_NUM_PROGRAMS: {
-        int axis = (int)ir_attr_int(i, ATTR_AXIS, -1);
-        LLVMValueRef n = grid_extent(g, axis < 0 ? 0 : axis);
-        for (int a = 1; axis < 0 && a < grid_rank(g->func); a++)
-            n = LLVMBuildMul(g->b, n, grid_extent(g, a), "");
-        info->llvm = index_as(g, n, r->type->dtype);
-        return;
-    }
-    case OP_LOAD:
-        memory_window(g, i);
-        info->llvm = memory_load(&e, i, NULL, -1);
-        return;
-    case OP_GATHER: info->llvm = memory_gather(&e, i, NULL, -1); return;
-    case OP_STORE: {
-        Window *w = memory_window(g, i);
-        memory_store(&e, w, gen_scalar(g, w->m.values[0]), NULL, -1);
-        return;
-    }
-    case OP_SCATTER: memory_scatter(&e, i, NULL, -1); return;
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS: info->llvm = memory_atomic(&e, i, NULL, -1); return;
-    case OP_RESHAPE: {
-        LLVMValueRef coord[TILE_MAX_RANK];
-        for (int k = 0; k < TILE_MAX_RANK; k++) coord[k] = gen_int(g, 0);
-        Value *x = ir_operand(i, 0);
-        info->llvm = x->type->kind == TYPE_TILE ? nest_eval(&e, x, coord, -1) : gen_scalar(g, x);
-        return;
-    }
-    case OP_ASSERT:
+    OpFamily f = op_family(i->op);
+    if (f == OPS_LAUNCH) {
+        info->llvm = index_as(g, scalar_launch(g, i), r->type->dtype);
+    } else if (f == OPS_MEMORY) {
+        LLVMValueRef x = scalar_memory(g, i);
+        if (x) info->llvm = x;
+    } else if (i->op == OP_RESHAPE) {
+        info->llvm = scalar_reshape(g, i);
+    } else if (i->op == OP_ASSERT) {
         gen_check(g, LLVMBuildNot(g->b, gen_scalar(g, ir_operand(i, 0)), ""), i->loc,
             ir_attr(i, ATTR_MESSAGE) ? ir_attr(i, ATTR_MESSAGE)->s : "assertion failed");
-        return;
-    case OP_PRINT: gen_print(g, i); return;
-    default: break;
+    } else if (i->op == OP_PRINT) {
+        gen_print(g, i);
+    } else {
+        if (i->op != OP_CONST && !op_is_elementwise(i->op))
+            ir_fail(g->session, i->loc, "the CPU backend does not take %s here", op_info[i->op].name);
+        info->llvm = pure(g, i, 1);
     }
-    if (i->op != OP_CONST && !(op_info[i->op].flags & OPF_ELEM))
-        ir_fail(g->session, i->loc, "the CPU backend does not take %s here", op_info[i->op].name);
-    info->llvm = pure(g, i, 1);
 }

@@ -53,30 +53,19 @@ static bool never_negative(const Value *v, int depth)
     const Attr *r = ir_attr(v->def, ATTR_RANGE);
     if (r && r->n == 2 && r->v[0] >= 0) return true;
     if (depth > 8) return false;
-    switch ((int)v->def->op) {
-    case OP_PROGRAM_ID:
-    case OP_NUM_PROGRAMS:
-    case OP_DIM: return true;
-    case OP_ADD:
-    case OP_MUL:
-    case OP_DIV:
-    case OP_REM:
-    case OP_CDIV:
-    case OP_MIN:
-    case OP_AND:
-        if (dtype_bits(v->type->dtype) < 64 && !r && (v->def->op == OP_ADD || v->def->op == OP_MUL))
-            return false; /* may wrap */
+    Op op = v->def->op;
+    if (op_family(op) == OPS_LAUNCH) return op != OP_STRIDE;
+    bool wraps = op == OP_ADD || op == OP_MUL, quotient = op == OP_DIV || op == OP_REM || op == OP_CDIV;
+    if (wraps && dtype_bits(v->type->dtype) < 64 && !r) return false;
+    if (wraps || quotient || op == OP_MIN || op == OP_AND)
         return never_negative(ir_operand(v->def, 0), depth + 1) &&
                never_negative(ir_operand(v->def, 1), depth + 1);
-    case OP_MAX:
+    if (op == OP_MAX)
         return never_negative(ir_operand(v->def, 0), depth + 1) ||
                never_negative(ir_operand(v->def, 1), depth + 1);
-    case OP_CAST:
-        return dtype_is_int(ir_operand(v->def, 0)->type->dtype) &&
-               dtype_bits(ir_operand(v->def, 0)->type->dtype) <= dtype_bits(v->type->dtype) &&
-               never_negative(ir_operand(v->def, 0), depth + 1);
-    default: return false;
-    }
+    return op == OP_CAST && dtype_is_int(ir_operand(v->def, 0)->type->dtype) &&
+           dtype_bits(ir_operand(v->def, 0)->type->dtype) <= dtype_bits(v->type->dtype) &&
+           never_negative(ir_operand(v->def, 0), depth + 1);
 }
 
 /* Positions i of [0, count) with 0 <= off + i * step < extent. */
