@@ -23,53 +23,52 @@ static double operations(const Instr *i)
     return by > 0 && !(by & (by - 1)) ? 1 : DIVISION_BY_CONSTANT;
 }
 
-void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
+static void put_const(CostWalk *w, const Instr *i)
+{
+    const Attr *n = ir_attr(i, ATTR_IVALUE), *x = ir_attr(i, ATTR_FVALUE);
+    if (n) cost_put_always(w, &i->results[0], scalar_int(n->i));
+    else if (x) cost_put_always(w, &i->results[0], scalar_float(x->f));
+}
+
+static void put_launch(CostWalk *w, const Instr *i)
+{
+    const Value *r = &i->results[0];
+    int64_t axis = ir_attr_int(i, ATTR_AXIS, 0), param = ir_attr_int(i, ATTR_PARAM, 0);
+    switch (op_as_launch(i->op)) {
+    case LAUNCH_DIM: cost_put_always(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
+    case LAUNCH_STRIDE:
+        cost_put_always(w, r, scalar_int(w->env->strides ? w->env->strides[param][axis] : 1));
+        return;
+    case LAUNCH_NUM_PROGRAMS:
+        cost_put_always(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis]));
+        return;
+    case LAUNCH_PROGRAM_ID: cost_put(w, r, scalar_int(w->coord[axis])); return;
+    }
+}
+
+static void put_place(CostWalk *w, const Instr *i)
+{
+    const Value *r = &i->results[0];
+    switch (op_as_place(i->op)) {
+    case PLACE_PROGRAM_COORD:
+        if (w->traffic && cost_get(w, ir_operand(i, 0)).is) cost_put(w, r, cost_get(w, ir_operand(i, 0)).v);
+        else cost_put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
+        return;
+    case PLACE_CLUSTER_RANK: cost_put(w, r, scalar_int(w->rank)); return; /* parts differ by a step at most */
+    case PLACE_PROGRAM:
+    case PLACE_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;
+    case PLACE_NUM_CTAS: /* unknown */
+    case PLACE_FILL_ROW: return;
+    }
+}
+
+/* Of operands that are all known. */
+static void put_elementwise(CostWalk *w, const Instr *i)
 {
     const Value *r = &i->results[0];
     Scalar in[4], out;
-    const Attr *a;
-    int64_t axis;
-    if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
-    if (i->op != OP_CONST && (w->producer || !w->roles)) {
-        double n = operations(i);
-        if (w->producer && w->loops) w->c.steps += n * around;
-        w->c.scalar += times * n;
-    }
-    if (cost_always(w, r)) return;
-    switch ((int)i->op) {
-    case OP_CONST:
-        if ((a = ir_attr(i, ATTR_IVALUE))) cost_put_always(w, r, scalar_int(a->i));
-        else if ((a = ir_attr(i, ATTR_FVALUE))) cost_put_always(w, r, scalar_float(a->f));
-        return;
-    case OP_DIM: cost_put_always(w, r, scalar_int(w->env->dims[ir_attr_int(i, ATTR_DIM, 0)])); return;
-    case OP_STRIDE:
-        cost_put_always(w, r,
-            scalar_int(w->env->strides
-                           ? w->env->strides[ir_attr_int(i, ATTR_PARAM, 0)][ir_attr_int(i, ATTR_AXIS, 0)]
-                           : 1));
-        return;
-    case OP_NUM_PROGRAMS:
-        axis = ir_attr_int(i, ATTR_AXIS, 0);
-        cost_put_always(w, r, scalar_int(axis < 0 ? w->programs : w->env->grid[axis]));
-        return;
-    case OP_PROGRAM_ID:
-    case OP_PROGRAM_COORD:
-        if (w->traffic && i->op == OP_PROGRAM_COORD && cost_get(w, ir_operand(i, 0)).is)
-            cost_put(w, r, cost_get(w, ir_operand(i, 0)).v);
-        else cost_put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
-        return;
-    case OP_CLUSTER_RANK: cost_put(w, r, scalar_int(w->rank)); return; /* parts differ by a step at most */
-    case OP_PROGRAM:
-    case OP_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;
-    case OP_OPAQUE:
-        if (cost_get(w, ir_operand(i, 0)).is)
-            (cost_always(w, ir_operand(i, 0)) ? cost_put_always : cost_put)(
-                w, r, cost_get(w, ir_operand(i, 0)).v);
-        return;
-    default: break;
-    }
-    if (i->n_operands > 4) return;
     void (*keep)(CostWalk *, const Value *, Scalar) = cost_put_always;
+    if (i->n_operands > 4) return;
     for (int k = 0; k < i->n_operands; k++) {
         CostKnown x = cost_get(w, ir_operand(i, k));
         if (!x.is) return;
@@ -77,7 +76,24 @@ void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
         if (!cost_always(w, ir_operand(i, k))) keep = cost_put;
     }
     if (i->op == OP_CAST) keep(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
-    else if ((op_info[i->op].flags & OPF_ELEM) && i->n_operands &&
+    else if (i->op == OP_OPAQUE) keep(w, r, in[0]);
+    else if (op_is_elementwise(i->op) && i->n_operands &&
              scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out))
         keep(w, r, out);
+}
+
+void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
+{
+    const Value *r = &i->results[0];
+    if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
+    if (i->op != OP_CONST && (w->producer || !w->roles)) {
+        double n = operations(i);
+        if (w->producer && w->loops) w->c.steps += n * around;
+        w->c.scalar += times * n;
+    }
+    if (cost_always(w, r)) return;
+    if (i->op == OP_CONST) put_const(w, i);
+    else if (op_family(i->op) == OPS_LAUNCH) put_launch(w, i);
+    else if (op_family(i->op) == OPS_PLACE) put_place(w, i);
+    else put_elementwise(w, i);
 }

@@ -8,26 +8,6 @@ static double bytes_of(const Type *t) { return (double)type_elements(t) * dtype_
 
 /* --- single operations ------------------------------------------------------------------------------- */
 
-static bool is_special(Op op, bool *slow)
-{
-    *slow = false;
-    switch ((int)op) {
-    case OP_EXP2:
-    case OP_EXP:
-    case OP_LOG:
-    case OP_LOG2:
-    case OP_RSQRT:
-    case OP_SIN:
-    case OP_COS: return true;
-    case OP_SQRT:
-    case OP_TANH:
-    case OP_SIGMOID:
-    case OP_ERF:
-    case OP_DIV: *slow = true; return true;
-    default: return false;
-    }
-}
-
 /* A product of m x k by k x n, `times` times. */
 typedef struct Product {
     const Type *a, *b;
@@ -140,12 +120,12 @@ static double exchange(const CostWalk *w, const Type *t)
 static void arithmetic(CostWalk *w, const Instr *i, double times)
 {
     const Type *t = i->n_results ? i->results[0].type : NULL;
-    bool slow;
+    int special = op_info[i->op].special;
     if (!t || t->kind != TYPE_TILE || !t->layout) return;
     double n = lanes_of(w, t) * times;
-    if (is_special(i->op, &slow)) {
-        w->c.special += n * (slow ? 2 : 1);
-        w->c.alu += n * (i->op == OP_TANH ? 12 : slow ? 6 : 1);
+    if (special) {
+        w->c.special += n * special;
+        w->c.alu += n * (i->op == OP_TANH ? 12 : special > 1 ? 6 : 1);
     } else if (i->op == OP_CAST)
         w->c.alu +=
             n * (dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1 ? 2 : 0.5);
@@ -360,8 +340,10 @@ static void convert(CostWalk *w, const Instr *i, double times)
 static void compute(CostWalk *w, const Instr *i, double times)
 {
     static const double SCAN = 4; /* operations of an element */
-    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) {
-        w->c.alu += (double)type_elements(ir_operand(i, 0)->type) * times * (i->op >= OP_SCAN_SUM ? SCAN : 1);
+    OpFamily f = op_family(i->op);
+    bool scans = f == OPS_SCAN || f == OPS_SORT || i->op == OP_SCAN;
+    if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
+        w->c.alu += (double)type_elements(ir_operand(i, 0)->type) * times * (scans ? SCAN : 1);
         w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
         return;
@@ -370,63 +352,71 @@ static void compute(CostWalk *w, const Instr *i, double times)
     arithmetic(w, i, times);
 }
 
+static void shared_work(CostWalk *w, const Instr *i, double times)
+{
+    switch (op_as_shared(i->op)) {
+    case KERNEL_SHARED_ALLOC: w->c.ring += bytes_of(i->results[0].type); return;
+    case KERNEL_SHARED_SLOT: cost_slots(w, ir_operand(i, 0)); return;
+    case KERNEL_SHARED_READ:
+        w->c.shared += bytes_of(ir_result(i)->type) * times;
+        return; /* a part of what its view shows */
+    case KERNEL_SHARED_WRITE: w->c.shared += bytes_of(ir_operand(i, 1)->type) * times; return;
+    case KERNEL_COPY: cost_copy(w, i, times); return;
+    case KERNEL_COPY_WAIT:
+        cost_wait_for_data(w, times);
+        w->c.meets += times;
+        return;
+    case KERNEL_BARRIER: w->c.meets += times; return;
+    case KERNEL_SHARED_SLICE:
+    case KERNEL_COPY_COMMIT: return;
+    }
+}
+
+static void ring_work(CostWalk *w, const Instr *i, double times)
+{
+    switch (op_as_ring(i->op)) {
+    case KERNEL_RING: w->c.ring += bytes_of(i->results[0].type); return;
+    case KERNEL_RING_GET:
+        cost_slots(w, ir_operand(i, 0));
+        cost_wait_for_data(w, times);
+        return;
+    case KERNEL_RING_READ:
+        cost_wait_for_data(w, times);
+        w->c.shared += bytes_of(i->results[0].type) * times;
+        return;
+    case KERNEL_RING_PUT: /* see `one` */
+    case KERNEL_RING_FILL:
+    case KERNEL_RING_NONE:
+    case KERNEL_RING_RELEASE: return;
+    }
+}
+
 /* What programs without warp specialization, and consumers, do beside control flow. */
 static void own_work(CostWalk *w, const Instr *i, double times)
 {
-    switch ((int)i->op) {
-    case OP_RING:
-    case OP_SHARED_ALLOC: w->c.ring += bytes_of(i->results[0].type); break;
-    case OP_RING_GET:
-        cost_slots(w, ir_operand(i, 0));
-        cost_wait_for_data(w, times);
-        break;
-    case OP_SHARED_SLOT: cost_slots(w, ir_operand(i, 0)); break;
-    case OP_COPY_WAIT:
-        cost_wait_for_data(w, times);
-        w->c.meets += times;
-        break;
-    case OP_BARRIER: w->c.meets += times; break;
-    case OP_WGMMA:
-    case OP_WGMMA_PROMOTED:
-    case OP_MMA_SYNC: product(w, i, times); break;
-    case OP_LOAD:
-    case OP_STORE:
-    case OP_GATHER:
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS: cost_memory(w, i, times); break;
-    case OP_CLUSTER_COMBINE: cluster_combine(w, i, times); break;
-    case OP_PERMUTE:
-        if (ir_operand(i, 0)->type->kind == TYPE_TILE && ir_operand(i, 0)->type->layout) convert(w, i, times);
-        break;
-    case OP_CONVERT: convert(w, i, times); break;
-    case OP_RING_READ:
-        cost_wait_for_data(w, times);
-        w->c.shared += bytes_of(i->results[0].type) * times;
-        break;
-    case OP_SHARED_READ:
-        w->c.shared += bytes_of(ir_result(i)->type) * times;
-        break; /* a part of what its view shows */
-    case OP_SHARED_WRITE: w->c.shared += bytes_of(ir_operand(i, 1)->type) * times; break;
-    default: compute(w, i, times);
-    }
+    OpFamily f = op_family(i->op);
+    const Type *from = i->n_operands ? ir_operand(i, 0)->type : NULL;
+    if (f == OPS_SHARED) shared_work(w, i, times);
+    else if (f == OPS_RING) ring_work(w, i, times);
+    else if (f == OPS_PRODUCT) product(w, i, times);
+    else if (f == OPS_MEMORY) cost_memory(w, i, times);
+    else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
+    else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout))
+        convert(w, i, times);
+    else if (i->op != OP_PERMUTE) compute(w, i, times);
 }
 
 static void one(CostWalk *w, const Instr *i, double times)
 {
-    switch ((int)i->op) {
-    case OP_FOR: loop(w, i, times); return;
-    case OP_WHILE: open_while(w, i, times); return;
-    case OP_IF: choice(w, i, times); return;
-    case OP_ROLES:
-    case OP_FILLED_ROLES: roles(w, i, times); return;
-    case OP_TICKET: ticket(w, i); return;
-    case OP_RING_FILL: ring_fill(w, i, times); return;
-    case OP_RING_PUT: ring_put(w, i, times); return;
-    case OP_COPY: cost_copy(w, i, times); return;
-    default: break;
-    }
-    if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);
+    if (i->op == OP_FOR) loop(w, i, times);
+    else if (i->op == OP_WHILE) open_while(w, i, times);
+    else if (i->op == OP_IF) choice(w, i, times);
+    else if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles(w, i, times);
+    else if (i->op == OP_TICKET) ticket(w, i);
+    else if (i->op == OP_RING_FILL) ring_fill(w, i, times);
+    else if (i->op == OP_RING_PUT) ring_put(w, i, times);
+    else if (i->op == OP_COPY) cost_copy(w, i, times);
+    else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);
     else own_work(w, i, times);
 }
 
