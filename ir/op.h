@@ -17,8 +17,20 @@ typedef enum Op {
     X(COMM) \
     X(READ) \
     X(WRITE) \
-    X(TERM) X(KERNEL) X(BARRIER) X(DIVERGENT) X(CHEAP) X(VIRTUAL) X(APPROX) X(NONNEG) X(PICKS) X(MOVES) \
-        X(WHOLE) X(PRODUCER) X(CONSUMER) X(FILLER)
+    X(TERM) \
+    X(KERNEL) \
+    X(BARRIER) \
+    X(DIVERGENT) \
+    X(CHEAP) \
+    X(VIRTUAL) \
+    X(APPROX) \
+    X(NONNEG) \
+    X(PICKS) \
+    X(MOVES) \
+    X(WHOLE) \
+    X(PRODUCER) \
+    X(CONSUMER) \
+    X(FILLER)
 #define X(ID) OPF_BIT_##ID,
 enum { OP_FLAGS(X) OPF_BITS };
 #undef X
@@ -111,6 +123,12 @@ static inline OpFamily op_family(Op op) { return op_info[op].family; }
 static inline bool op_is_elementwise(Op op) { return op_info[op].flags & OPF_ELEM; }
 static inline bool op_is_pure(Op op) { return op_info[op].flags & OPF_PURE; }
 static inline bool op_has(Op op, unsigned flags) { return (op_info[op].flags & flags) == flags; }
+/* To one element of the axis, or to its position. */
+static inline bool op_reduces(Op op)
+{ return op_family(op) == OPS_REDUCE || op_family(op) == OPS_ARG || op == OP_REDUCE; }
+/* The elements of an axis depend on each other. */
+static inline bool op_is_along_axis(Op op)
+{ return op_reduces(op) || op_family(op) == OPS_SCAN || op_family(op) == OPS_SORT || op == OP_SCAN; }
 
 /* Families as enums of their own, and operations as such enums. A switch over one of them has no default and
  * so names every operation of the family; operations of other families pass it by. */

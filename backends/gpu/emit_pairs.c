@@ -155,7 +155,7 @@ static bool by_words(const Paired *r, const Instr *i)
 /* A comparison of which only choices by the word ask. */
 static bool is_mask(const Paired *r, const Instr *i)
 {
-    if (i->op < OP_EQ || i->op > OP_GE) return false;
+    if (op_family(i->op) != OPS_COMPARE) return false;
     DType d = ir_operand(i, 0)->type->dtype;
     if (!(d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC))) ||
         !has_words(r, ir_operand(i, 0)) || !has_words(r, ir_operand(i, 1)))

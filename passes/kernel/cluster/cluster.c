@@ -102,7 +102,7 @@ static bool stored_besides(const Rows *r, const Instr *mem)
 static bool reduces(const Block *b, int64_t row)
 {
     for (const Instr *i = b->first; i; i = i->next)
-        if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+        if (op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
             type_elements(ir_operand(i, 0)->type) == row)
             return true;
     return false;
@@ -124,7 +124,7 @@ static void inspect(Rows *r, const Instr *i)
             refuse(r, i, "its tiles differ in more than one axis");
     for (int k = 0; k < i->n_operands; k++)
         if (!one_row(r, ir_operand(i, k)->type)) refuse(r, i, "its tiles differ in more than one axis");
-    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+    if (op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
         type_elements(ir_operand(i, 0)->type) == r->row) {
         DType d = ir_operand(i, 0)->type->dtype;
         int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);

@@ -91,8 +91,7 @@ static int axis_after(const Instr *i, const Type *whole, int axis)
     return -1;
 }
 
-static bool reduces(const Instr *i)
-{ return i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE; }
+static bool reduces(const Instr *i) { return op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE; }
 
 /* Tensor axis along which the window's tile has its axis `axis`. */
 int kernel_tensor_axis(const Instr *mem, int axis)

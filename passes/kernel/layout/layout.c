@@ -267,8 +267,9 @@ static void fix_ring_read(Layouter *c, Instr *i)
 
 static void fix_instr(Layouter *c, Instr *i)
 {
+    const Type *type = i->n_results ? ir_result(i)->type : NULL;
     const Layout *own =
-        i->n_results && ir_result(i)->type->layout ? layouts_get(&c->p->layouts, ir_result(i)->type) : NULL;
+        type && type->kind == TYPE_TILE && type->layout ? layouts_get(&c->p->layouts, type) : NULL;
     switch (op_info[i->op].layout) {
     case LAYOUT_RULE_ANY: fix_any(c, i); break;
     case LAYOUT_RULE_SAME: fix_same(c, i); break;

@@ -316,8 +316,7 @@ void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
     if (p->target->kind != TARGET_CUDA || p->options.no_early) return;
     for (Instr *i = f->body->first; i; i = i->next) {
         if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return;
-        if (i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-            words(&c, ir_operand(i, 0)))
+        if (op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE && words(&c, ir_operand(i, 0)))
             vec_push(&s->arena, &c.reductions, i);
     }
     if (!c.reductions.len) return;
