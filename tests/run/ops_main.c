@@ -4,6 +4,8 @@
  *     tile_ops_test --device=cuda --jobs=0         as many processes as there are processors, each with a
  *         share of the kernels
  *     tile_ops_test --device=interp --type=f16 --share=0/4
+ *     tile_ops_test --operations                   runs nothing: is there a row of every operation of
+ * ops.def?
  *
  * Rows of ops.c with equal bounds share a kernel, up to six outputs each. A failure names the output's
  * expression and prints the kernel. Exit status 0, 1, 2 for wrong options, 77 where the device is not there.
@@ -11,6 +13,7 @@
 #define _GNU_SOURCE
 #include "oracle.h"
 #include "ops.h"
+#include "ops_covered.h"
 #include "ref_type.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +26,7 @@ enum { MOST_OUTPUTS = 6 };
 typedef struct Options {
     const char *device, *type;
     int share, shares, group, jobs;
-    bool both, show;
+    bool both, show, operations;
 } Options;
 typedef struct Kernel {
     OpGroup group;
@@ -262,7 +265,11 @@ static void run_variant(Test *z, const Kernel *k, const Variant *v)
 static void run_kernel(Test *z, Kernel *k)
 {
     int number = z->kernels++;
-    if (k->n && (!z->o.shares || number % z->o.shares == z->o.share))
+    if (z->o.operations) {
+        static char text[8192];
+        write_kernel(k, &variants[k->group][1], text, sizeof text);
+        z->failed += !ops_note(text);
+    } else if (k->n && (!z->o.shares || number % z->o.shares == z->o.share))
         for (const Variant *v = variants[k->group]; v < variants[k->group] + 6 && v->m; v++) {
             run_variant(z, k, v);
             char name[32];
@@ -392,7 +399,7 @@ static const char *value_of(const char *arg, const char *name)
 }
 
 static const char usage[] = "usage: tile_ops_test [--device=NAME] [--type=T] [--group=N] [--share=K/N] "
-                            "[--jobs=N] [--both] [--show]\n";
+                            "[--jobs=N] [--both] [--show] [--operations]\n";
 
 /* Before a device is opened: those do not survive a fork. In the children: false, and a share of what was to
  * be done. In the parent the worst status of all, where some may find no device only if all do. */
@@ -437,16 +444,21 @@ int main(int argc, char **argv)
         } else if ((v = value_of(argv[i], "--jobs"))) z.o.jobs = atoi(v);
         else if (!strcmp(argv[i], "--both")) z.o.both = true;
         else if (!strcmp(argv[i], "--show")) z.o.show = true;
+        else if (!strcmp(argv[i], "--operations")) z.o.operations = true;
         else return fputs(usage, stderr), 2;
     }
     if (z.o.jobs != 1 && divide(&z.o, &status)) return status;
-    status = oracle_open(&z.z, z.o.device);
-    if (status) return status;
+    if (!z.o.operations && (status = oracle_open(&z.z, z.o.device))) return status;
     for (int g = 0; g < OP_GROUPS; g++)
         for (int t = 0; t < REF_TYPES; t++)
             if ((z.o.group < 0 || g == z.o.group) &&
                 (!z.o.type || !strcmp(z.o.type, ref_type_name((RefType)t))))
                 run_type(&z, (OpGroup)g, (RefType)t);
+    if (z.o.operations) {
+        z.failed += ops_missing();
+        printf("%d operations in %d kernels, %d failed\n", n_op_rows, z.kernels, z.failed);
+        return z.failed > 0;
+    }
     if (z.o.group < 0 || z.o.group == OP_GROUPS) run_products(&z);
     oracle_close(&z.z);
     printf("%d operations, %d kernels, %d problems on %s, %d failed\n", n_op_rows, z.kernels, z.problems,
