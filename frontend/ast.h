@@ -8,9 +8,23 @@
 typedef enum NodeKind {
 #define NODE(ID, name, doc) N_##ID,
 #include "frontend/ast.def"
-#undef NODE
     N_COUNT
 } NodeKind;
+
+/* The same kinds as enums of their own: a switch over one of them has a case for each of its nodes, and nodes
+ * of the other kinds pass it by. */
+#define NODE(...)
+#define STATEMENT(...)
+#define EXPRESSION(ID, ...) EXPR_##ID = N_##ID,
+typedef enum ExpressionKind {
+#include "frontend/ast.def"
+} ExpressionKind;
+#define NODE(...)
+#define EXPRESSION(...)
+#define STATEMENT(ID, ...) STMT_##ID = N_##ID,
+typedef enum StatementKind {
+#include "frontend/ast.def"
+} StatementKind;
 
 typedef enum Operator {
     OPR_NONE,
@@ -83,6 +97,9 @@ struct Node {
     };
     Node **kids;
 };
+
+static inline ExpressionKind ast_expression(const Node *n) { return (ExpressionKind)n->kind; }
+static inline StatementKind ast_statement(const Node *n) { return (StatementKind)n->kind; }
 
 /* A constructor's running list of children. */
 typedef struct NodeList {

@@ -281,23 +281,34 @@ static void check_call(Check *c, const Node *n)
 static void check_expr(Check *c, const Node *n)
 {
     if (!n) return;
-    switch ((int)n->kind) {
-    case N_NAME: check_name(c, n); return;
-    case N_CALL: check_call(c, n); return;
-    case N_STRING: fault(c, n->loc, "a string stands only in print and assert"); return;
-    case N_NONE:
+    switch (ast_expression(n)) {
+    case EXPR_NAME: check_name(c, n); return;
+    case EXPR_CALL: check_call(c, n); return;
+    case EXPR_STRING: fault(c, n->loc, "a string stands only in print and assert"); return;
+    case EXPR_NONE:
         hint(c, fault(c, n->loc, "None stands only in a subscript"), "x[:, None] adds an axis");
         return;
-    case N_LIST:
+    case EXPR_LIST:
         hint(c, fault(c, n->loc, "a list in brackets is a shape and no value"),
             "full([M, N], 0.0, f32) makes a tile");
         return;
-    case N_INDEX:
+    case EXPR_INDEX:
         check_expr(c, n->kids[0]);
         for (uint32_t i = 1; i < n->n; i++)
             if (n->kids[i]->kind != N_NONE && n->kids[i]->kind != N_ALL) check_expr(c, n->kids[i]);
         return;
-    default: break;
+    case EXPR_ERROR:
+    case EXPR_INT:
+    case EXPR_FLOAT:
+    case EXPR_BOOL:
+    case EXPR_TUPLE:
+    case EXPR_UNARY:
+    case EXPR_BINARY:
+    case EXPR_COND:
+    case EXPR_ARG:
+    case EXPR_ALL:
+    case EXPR_WINDOW:
+    case EXPR_TABLE: break;
     }
     for (uint32_t i = 0; i < n->n; i++) check_expr(c, n->kids[i]);
 }
@@ -379,13 +390,13 @@ static void check_target(Check *c, const Node *t)
 
 static void check_stmt(Check *c, const Node *n)
 {
-    switch ((int)n->kind) {
-    case N_LET:
-    case N_VAR:
+    switch (ast_statement(n)) {
+    case STMT_LET:
+    case STMT_VAR:
         check_expr(c, n->kids[0]);
         for (uint32_t i = 1; i < n->n; i++) declare(c, n->kids[i]->name, n->kids[i]->loc, n->kind == N_VAR);
         return;
-    case N_ARRAY: {
+    case STMT_ARRAY: {
         check_expr(c, n->kids[0]);
         check_expr(c, n->kids[1]);
         declare(c, n->name, n->name_loc, true);
@@ -393,23 +404,23 @@ static void check_stmt(Check *c, const Node *n)
         if (array) array->is_array = true;
         return;
     }
-    case N_CONSTANT:
+    case STMT_CONSTANT:
         check_type_name(c, n->kids[0], true);
         check_expr(c, n->kids[1]);
         declare(c, n->name, n->name_loc, false);
         return;
-    case N_ASSIGN:
+    case STMT_ASSIGN:
         check_expr(c, n->kids[1]);
         check_target(c, n->kids[0]);
         return;
-    case N_EXPR: {
+    case STMT_EXPR: {
         int errors = c->s->n_errors;
         check_expr(c, n->kids[0]);
         if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR && c->s->n_errors == errors)
             fault(c, n->loc, "this statement has no effect");
         return;
     }
-    case N_FOR:
+    case STMT_FOR:
         for (int i = 0; i < 3; i++) check_expr(c, n->kids[i]);
         if (n->kids[3]) check_loop_hint(c, n->kids[3]);
         c->level++;
@@ -421,11 +432,11 @@ static void check_stmt(Check *c, const Node *n)
         }
         c->level--;
         return;
-    case N_WHILE:
+    case STMT_WHILE:
         check_expr(c, n->kids[0]);
         check_block(c, n->kids[1]);
         return;
-    case N_IF:
+    case STMT_IF:
         check_expr(c, n->kids[0]);
         check_block(c, n->kids[1]);
         if (n->kids[2]) {
@@ -433,14 +444,13 @@ static void check_stmt(Check *c, const Node *n)
             else check_stmt(c, n->kids[2]);
         }
         return;
-    case N_RETURN:
+    case STMT_RETURN:
         check_expr(c, n->kids[0]);
         if (c->kernel && n->kids[0])
             hint(c, fault(c, n->loc, "a kernel returns nothing"),
                 "results leave a kernel through `out` tensors");
         return;
-    case N_BLOCK: check_block(c, n); return;
-    default: return;
+    case STMT_BLOCK: check_block(c, n); return;
     }
 }
 

@@ -310,7 +310,7 @@ static FrontValue front_int(__int128 v)
 
 static FrontValue front_value(V v)
 {
-    switch ((int)v.kind) {
+    switch (v.kind) {
     case V_INT: return front_int(v.big);
     case V_FLOAT: return (FrontValue){ FRONT_FLOAT, { .f = v.f } };
     case V_TYPE: return (FrontValue){ FRONT_TYPE, { .type = v.dtype } };
@@ -318,8 +318,16 @@ static FrontValue front_value(V v)
         if (v.dtype == DT_BOOL) return (FrontValue){ FRONT_BOOL, { .b = v.c.i != 0 } };
         if (dtype_is_float(v.dtype)) return (FrontValue){ FRONT_FLOAT, { .f = v.c.f } };
         return front_int(v.dtype == DT_U64 ? (__int128)(uint64_t)v.c.i : v.c.i);
-    default: return (FrontValue){ FRONT_NOTHING };
+    case V_ERROR:
+    case V_VOID:
+    case V_IR:
+    case V_TUPLE:
+    case V_TENSOR:
+    case V_NONE:
+    case V_STRING:
+    case V_TABLE: break;
     }
+    return (FrontValue){ FRONT_NOTHING };
 }
 
 FrontValue lower_eval_param(Lower *l, const Node *p)

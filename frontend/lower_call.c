@@ -44,64 +44,40 @@ Value *lower_tile_operand(Lower *l, const Call *c, const Node *n)
 
 /* --- element-wise ------------------------------------------------------------------------------------ */
 
+/* Of integer constants without a type; false: it is one of floats, or is left to the launch. */
+static bool fold_integers(Op op, const V *v, V *out)
+{
+    __int128 a = v[0].big, b = op_info[op].n_operands > 1 ? v[1].big : 0;
+    if (op == OP_ABS) *out = value_int(a < 0 ? -a : a);
+    else if (op == OP_MIN) *out = value_int(a < b ? a : b);
+    else if (op == OP_MAX) *out = value_int(a > b ? a : b);
+    else if (op == OP_CLAMP) *out = value_int((a > b ? a : b) < v[2].big ? (a > b ? a : b) : v[2].big);
+    else if (op == OP_CDIV && b > 0 && a >= 0) *out = value_int((a + b - 1) / b);
+    else return false;
+    return true;
+}
+
 /* Functions of constants without a type stay such constants: `1.0 / sqrt(128)` costs nothing and rounds once,
- * where it is used. */
+ * where it is used. The operations are those of f64, and min and max of an integer with a float are too. */
 static bool fold_function(Op op, const V *v, int n, V *out)
 {
-    double x[4];
-    bool ints = true;
+    Scalar x[4], r;
+    bool ints = true, arithmetic = op == OP_ABS || op == OP_DIV || op == OP_MIN || op == OP_MAX ||
+                                   op == OP_MINNUM || op == OP_MAXNUM;
     if (n > 4) return false;
     for (int k = 0; k < n; k++) {
         if (!value_is_untyped(v[k])) return false;
         ints &= v[k].kind == V_INT;
-        x[k] = v[k].kind == V_INT ? (double)v[k].big : v[k].f;
+        x[k] = scalar_float(v[k].kind == V_INT ? (double)v[k].big : v[k].f);
     }
-    if (ints) {
-        __int128 a = v[0].big, b = n > 1 ? v[1].big : 0;
-        switch ((int)op) {
-        case OP_ABS: *out = value_int(a < 0 ? -a : a); return true;
-        case OP_MIN: *out = value_int(a < b ? a : b); return true;
-        case OP_MAX: *out = value_int(a > b ? a : b); return true;
-        case OP_CLAMP:
-            a = a > b ? a : b;
-            *out = value_int(a < v[2].big ? a : v[2].big);
-            return true;
-        case OP_CDIV:
-            if (b <= 0 || a < 0) return false;
-            *out = value_int((a + b - 1) / b);
-            return true;
-        default: break;
-        }
-    }
-    double r;
-    switch ((int)op) {
-    case OP_ABS: r = fabs(x[0]); break;
-    case OP_EXP: r = exp(x[0]); break;
-    case OP_EXP2: r = exp2(x[0]); break;
-    case OP_LOG: r = log(x[0]); break;
-    case OP_LOG2: r = log2(x[0]); break;
-    case OP_SQRT: r = sqrt(x[0]); break;
-    case OP_RSQRT: r = 1 / sqrt(x[0]); break;
-    case OP_SIN: r = sin(x[0]); break;
-    case OP_COS: r = cos(x[0]); break;
-    case OP_TANH: r = tanh(x[0]); break;
-    case OP_ERF: r = erf(x[0]); break;
-    case OP_SIGMOID: r = 1 / (1 + exp(-x[0])); break;
-    case OP_FLOOR: r = floor(x[0]); break;
-    case OP_CEIL: r = ceil(x[0]); break;
-    case OP_ROUND: r = rint(x[0]); break;
-    case OP_DIV: r = x[0] / x[1]; break;
-    case OP_MIN: r = isnan(x[0]) || isnan(x[1]) ? NAN : fmin(x[0], x[1]); break;
-    case OP_MAX: r = isnan(x[0]) || isnan(x[1]) ? NAN : fmax(x[0], x[1]); break;
-    case OP_MINNUM: r = fmin(x[0], x[1]); break;
-    case OP_MAXNUM: r = fmax(x[0], x[1]); break;
-    default: return false;
-    }
-    *out = value_float(r);
+    if (ints && fold_integers(op, v, out)) return true;
+    if (ints && op == OP_CDIV) return false;
+    if ((!arithmetic && op_family(op) != OPS_FUNCTION) || !scalar_op(op, DT_F64, x, &r)) return false;
+    *out = value_float(r.f);
     return true;
 }
 
-static bool is_function(Op op) { return op >= OP_EXP && op <= OP_ROUND; }
+static bool is_function(Op op) { return op_family(op) == OPS_FUNCTION; }
 
 static V elementwise(Lower *l, Loc loc, const char *name, Op op, V *v, int n, Attrs attrs)
 {

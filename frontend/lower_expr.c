@@ -14,7 +14,7 @@ static V checked_int(Lower *l, Loc loc, __int128 i)
 
 static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
 {
-    switch ((int)op) {
+    switch (op) {
     case OPR_ADD: return checked_int(l, loc, a + b);
     case OPR_SUB: return checked_int(l, loc, a - b);
     case OPR_MUL: {
@@ -40,26 +40,30 @@ static V fold_ints(Lower *l, Loc loc, Operator op, __int128 a, __int128 b)
     case OPR_LE: return value_bool(a <= b);
     case OPR_GT: return value_bool(a > b);
     case OPR_GE: return value_bool(a >= b);
-    default:
-        return lower_error(l, loc, "`%s` needs bool operands, not integer constants", ast_operator_text(op));
+    case OPR_NONE:
+    case OPR_NEG:
+    case OPR_PLUS:
+    case OPR_NOT:
+    case OPR_BITNOT:
+    case OPR_LAND:
+    case OPR_LOR: break;
     }
+    return lower_error(l, loc, "`%s` needs bool operands, not integer constants", ast_operator_text(op));
 }
 
 static V fold_floats(Lower *l, Loc loc, Operator op, double a, double b)
 {
-    switch ((int)op) {
-    case OPR_ADD: return value_float(a + b);
-    case OPR_SUB: return value_float(a - b);
-    case OPR_MUL: return value_float(a * b);
-    case OPR_DIV: return value_float(a / b);
-    case OPR_EQ: return value_bool(a == b);
-    case OPR_NE: return value_bool(a != b);
-    case OPR_LT: return value_bool(a < b);
-    case OPR_LE: return value_bool(a <= b);
-    case OPR_GT: return value_bool(a > b);
-    case OPR_GE: return value_bool(a >= b);
-    default: return lower_error(l, loc, "`%s` is not for floating constants", ast_operator_text(op));
-    }
+    if (op == OPR_ADD) return value_float(a + b);
+    if (op == OPR_SUB) return value_float(a - b);
+    if (op == OPR_MUL) return value_float(a * b);
+    if (op == OPR_DIV) return value_float(a / b);
+    if (op == OPR_EQ) return value_bool(a == b);
+    if (op == OPR_NE) return value_bool(a != b);
+    if (op == OPR_LT) return value_bool(a < b);
+    if (op == OPR_LE) return value_bool(a <= b);
+    if (op == OPR_GT) return value_bool(a > b);
+    if (op == OPR_GE) return value_bool(a >= b);
+    return lower_error(l, loc, "`%s` is not for floating constants", ast_operator_text(op));
 }
 
 static double untyped_float(V v) { return v.kind == V_INT ? (double)v.big : v.f; }
@@ -284,26 +288,29 @@ V lower_expr(Lower *l, const Node *n)
 {
     if (!lower_descend(l, n->loc)) return value_error();
     Loc outer = l->b.loc;
-    V v;
-    switch ((int)n->kind) {
-    case N_ERROR: v = value_error(); break;
-    case N_INT: v = value_int((__int128)n->u); break;
-    case N_FLOAT: v = value_float(n->f); break;
-    case N_BOOL: v = value_bool(n->u != 0); break;
-    case N_STRING: v = (V){ .kind = V_STRING, .text = n->name }; break;
-    case N_NONE: v = (V){ .kind = V_NONE }; break;
-    case N_NAME: v = lower_name(l, n); break;
-    case N_TUPLE: v = lower_tuple(l, n); break;
-    case N_UNARY: v = lower_unary(l, n); break;
-    case N_BINARY: v = lower_binary(l, n); break;
-    case N_COND: v = lower_cond(l, n); break;
-    case N_CALL: v = lower_call(l, n); break;
-    case N_INDEX: v = lower_index(l, n); break;
-    case N_LIST:
+    V v = value_error();
+    switch (ast_expression(n)) {
+    case EXPR_ERROR: v = value_error(); break;
+    case EXPR_INT: v = value_int((__int128)n->u); break;
+    case EXPR_FLOAT: v = value_float(n->f); break;
+    case EXPR_BOOL: v = value_bool(n->u != 0); break;
+    case EXPR_STRING: v = (V){ .kind = V_STRING, .text = n->name }; break;
+    case EXPR_NONE: v = (V){ .kind = V_NONE }; break;
+    case EXPR_NAME: v = lower_name(l, n); break;
+    case EXPR_TUPLE: v = lower_tuple(l, n); break;
+    case EXPR_UNARY: v = lower_unary(l, n); break;
+    case EXPR_BINARY: v = lower_binary(l, n); break;
+    case EXPR_COND: v = lower_cond(l, n); break;
+    case EXPR_CALL: v = lower_call(l, n); break;
+    case EXPR_INDEX: v = lower_index(l, n); break;
+    case EXPR_LIST:
         v = lower_error_note(
             l, n->loc, "full([M, N], 0.0, f32) makes a tile", "a list in brackets is a shape and no value");
         break;
-    default: v = lower_error(l, n->loc, "expected an expression"); break;
+    case EXPR_ARG: /* parts of calls and subscripts */
+    case EXPR_ALL:
+    case EXPR_WINDOW:
+    case EXPR_TABLE: v = lower_error(l, n->loc, "expected an expression"); break;
     }
     l->b.loc = outer;
     l->recursion--;

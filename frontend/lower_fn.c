@@ -154,7 +154,7 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
     text_puts(&t, fn->name);
     for (uint32_t k = 0; k < fn->kids[0]->n; k++) {
         text_putc(&t, '|');
-        switch ((int)args[k].kind) {
+        switch (args[k].kind) {
         case V_IR: type_print(args[k].value->type, &t); break;
         case V_INT:
             text_printf(&t, "int %llx %llx", (unsigned long long)(args[k].big >> 64),
@@ -166,7 +166,13 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
                 (unsigned long long)scalar_bits(args[k].dtype, args[k].c));
             break;
         case V_TYPE: text_printf(&t, "type %s", dtype_name(args[k].dtype)); break;
-        default: return NULL;
+        case V_ERROR:
+        case V_VOID:
+        case V_TUPLE:
+        case V_TENSOR:
+        case V_NONE:
+        case V_STRING:
+        case V_TABLE: return NULL;
         }
     }
     return session_intern(l->s, t.data, t.len);

@@ -211,20 +211,20 @@ V lower_frame_result(Lower *l, Frame *f)
 static void dispatch(Lower *l, const Node *n, bool tail)
 {
     l->b.loc = n->loc;
-    switch ((int)n->kind) {
-    case N_LET:
-    case N_VAR: lower_bind(l, n); return;
-    case N_ARRAY: lower_array(l, n); return;
-    case N_CONSTANT: lower_const(l, n); return;
-    case N_ASSIGN: lower_assign(l, n); return;
-    case N_EXPR:
+    switch (ast_statement(n)) {
+    case STMT_LET:
+    case STMT_VAR: lower_bind(l, n); return;
+    case STMT_ARRAY: lower_array(l, n); return;
+    case STMT_CONSTANT: lower_const(l, n); return;
+    case STMT_ASSIGN: lower_assign(l, n); return;
+    case STMT_EXPR:
         if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR) {
             lower_error(l, n->loc, "this statement has no effect");
             return;
         }
         lower_expr(l, n->kids[0]);
         return;
-    case N_FOR:
+    case STMT_FOR:
         if (n->op) {
             lower_const_for(l, n);
             return;
@@ -233,12 +233,12 @@ static void dispatch(Lower *l, const Node *n, bool tail)
         lower_for(l, n);
         lower_leave_blocks(l, 1);
         return;
-    case N_WHILE:
+    case STMT_WHILE:
         if (!lower_enter_blocks(l, n->loc, 1)) return;
         lower_while(l, n);
         lower_leave_blocks(l, 1);
         return;
-    case N_IF:
+    case STMT_IF:
         if (n->op) {
             n = lower_const_if(l, n);
             if (n) lower_stmt(l, n, tail);
@@ -246,9 +246,8 @@ static void dispatch(Lower *l, const Node *n, bool tail)
         }
         lower_if(l, n, (Branch){ 0 }, tail);
         return;
-    case N_RETURN: lower_return(l, n); return;
-    case N_BLOCK: lower_block(l, n, tail); return;
-    default: return;
+    case STMT_RETURN: lower_return(l, n); return;
+    case STMT_BLOCK: lower_block(l, n, tail); return;
     }
 }
 

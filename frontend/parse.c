@@ -8,7 +8,6 @@
 static const char *const node_names[N_COUNT] = {
 #define NODE(ID, name, doc) name,
 #include "frontend/ast.def"
-#undef NODE
 };
 const char *ast_node_name(NodeKind k) { return node_names[k]; }
 

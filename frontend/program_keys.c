@@ -211,32 +211,29 @@ static void walk_block(Keys *k, const Node *n, const Env *env)
 
 static void walk_kind(Keys *k, const Node *n, const Env *env)
 {
-    switch ((int)n->kind) {
-    case N_INDEX: walk_index(k, n, env); return;
-    case N_LIST:
+    if (n->kind == N_INDEX) {
+        walk_index(k, n, env);
+    } else if (n->kind == N_LIST) {
         for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env);
-        return;
-    case N_CALL: walk_call(k, n, env); return;
-    case N_BLOCK: walk_block(k, n, env); return;
-    case N_ARRAY:
+    } else if (n->kind == N_CALL) {
+        walk_call(k, n, env);
+    } else if (n->kind == N_BLOCK) {
+        walk_block(k, n, env);
+    } else if (n->kind == N_ARRAY) {
         demand_here(k, n->kids[0], env);
         walk(k, n->kids[1], env);
-        return;
-    case N_CONSTANT: demand_here(k, n->kids[1], env); return;
-    case N_FOR: {
+    } else if (n->kind == N_CONSTANT) {
+        demand_here(k, n->kids[1], env);
+    } else if (n->kind == N_FOR) {
         for (int i = 0; i < 3; i++) {
             walk(k, n->kids[i], env);
             if (n->op || i == 2) demand_here(k, n->kids[i], env);
         }
         walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
-        return;
+    } else {
+        if (n->kind == N_IF && n->op) demand_here(k, n->kids[0], env);
+        for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
     }
-    case N_IF:
-        if (n->op) demand_here(k, n->kids[0], env);
-        break;
-    default: break;
-    }
-    for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
 }
 
 /* Too deep a nest of functions counts as too much work. */

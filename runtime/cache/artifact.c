@@ -274,7 +274,7 @@ static void get_params(Reader *r, Compiled *c)
 }
 
 /* Numbers that point into tables of the same artifact. */
-static bool input_fits(const Compiled *c, int kind, int param, int index)
+static bool input_fits(const Compiled *c, SlotKind kind, int param, int index)
 {
     bool p = param >= 0 && param < c->n_params;
     switch (kind) {
@@ -289,8 +289,8 @@ static bool input_fits(const Compiled *c, int kind, int param, int index)
     case SLOT_TICKETS:
     case SLOT_WORKSPACE:
     case SLOT_PRINT: return true;
-    default: return false;
     }
+    return false;
 }
 
 bool compiled_valid(const Compiled *c)

@@ -21,7 +21,7 @@ static uint32_t add(uint32_t *p, uint32_t x)
 }
 static int block(void) { return (int)blockIdx.x; }
 
-enum {
+typedef enum Scene {
     APART,
     SAME_VALUE,
     ATOMIC_SUM,
@@ -34,11 +34,11 @@ enum {
     HANDED_ON,
     NOT_FENCED,
     NOT_ASKED
-};
+} Scene;
 static void globals(const uint64_t *args)
 {
     int t = tid();
-    switch ((int)args[0]) {
+    switch ((Scene)args[0]) {
     case APART:
         stg(block() * 64 + t, (uint32_t)t);
         ldg(128 + t % 64);

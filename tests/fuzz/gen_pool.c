@@ -19,13 +19,10 @@ Val irgen_keep(Gen *g, Value *v, int taint, double mag)
 /* Integers of this magnitude and below are exact in the dtype. */
 double irgen_exact_limit(DType d)
 {
-    switch ((int)d) {
-    case DT_F8E4M3: return 16;
-    case DT_F8E5M2: return 8;
-    case DT_BF16: return 256;
-    case DT_F16: return 2048;
-    default: return 1 << 24;
-    }
+    static const double limits[DT_COUNT] = {
+        [DT_F8E4M3] = 16, [DT_F8E5M2] = 8, [DT_BF16] = 256, [DT_F16] = 2048
+    };
+    return limits[d] > 0 ? limits[d] : 1 << 24;
 }
 
 Value *irgen_constant(Gen *g, DType d, int v)

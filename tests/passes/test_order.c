@@ -57,17 +57,19 @@ static Scalar value_of(Machine *m, const Value *v)
     for (int k = 0; k < d->n_operands; k++) x[k] = value_of(m, ir_operand(d, k));
     DType from = d->n_operands ? ir_operand(d, d->op == OP_WHERE)->type->dtype : DT_INDEX;
     int64_t axis = ir_attr_int(d, ATTR_AXIS, 0);
-    switch ((int)d->op) {
-    case OP_CONST:
+    if (d->op == OP_CONST) {
         if (dtype_is_float(v->type->dtype)) out.f = ir_attr(d, ATTR_FVALUE)->f;
         else out.i = ir_attr(d, ATTR_IVALUE)->i;
-        break;
-    case OP_DIM: out.i = m->dims[ir_attr_int(d, ATTR_DIM, 0)]; break;
-    case OP_NUM_PROGRAMS: out.i = axis < 0 ? m->grid[0] * m->grid[1] * m->grid[2] : m->grid[axis]; break;
-    case OP_OPAQUE:
-    case OP_PROGRAM_COORD: out = x[0]; break;
-    case OP_CAST: out = scalar_cast(v->type->dtype, from, x[0]); break;
-    default: m->bad |= !scalar_op(d->op, from, x, &out);
+    } else if (d->op == OP_DIM) {
+        out.i = m->dims[ir_attr_int(d, ATTR_DIM, 0)];
+    } else if (d->op == OP_NUM_PROGRAMS) {
+        out.i = axis < 0 ? m->grid[0] * m->grid[1] * m->grid[2] : m->grid[axis];
+    } else if (d->op == OP_OPAQUE || d->op == OP_PROGRAM_COORD) {
+        out = x[0];
+    } else if (d->op == OP_CAST) {
+        out = scalar_cast(v->type->dtype, from, x[0]);
+    } else {
+        m->bad |= !op_is_elementwise(d->op) || !scalar_op(d->op, from, x, &out);
     }
     m->values[v->id] = out;
     m->known[v->id] = m->now;

@@ -131,7 +131,7 @@ static void write_return(Maker *m)
 
 static void write_loop(Maker *m, const Node *n, int loops)
 {
-    switch ((int)n->kind) {
+    switch (n->kind) {
     case FOR:
         if (n->y) line(m, "for i%d in 0 .. %d {", loops, n->x);
         else line(m, "for i%d in 1 .. index(abs(load(X[p, %d]))) + %d : 2 {", loops, n->x, n->x);
@@ -140,6 +140,14 @@ static void write_loop(Maker *m, const Node *n, int loops)
     case CONST_FOR: line(m, "const for i%d in 0 .. %d {", loops, n->x); break;
     case WHILE: line(m, "while i%d < %d {", loops, n->x); break;
     case TICKING_WHILE: line(m, "while tick(LOG, p, %d, i%d) < %d {", n->place, loops, n->x); break;
+    case SET_A: /* no loops */
+    case SET_U:
+    case LOG_A:
+    case LOG_U:
+    case IF:
+    case CONST_IF:
+    case RETURN:
+    case CALL: return;
     }
     m->indent++;
     if (n->kind == WHILE || n->kind == TICKING_WHILE) line(m, "i%d += 1;", loops);

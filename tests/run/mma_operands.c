@@ -90,7 +90,7 @@ static double at(const Tensor *t, int r, int col)
         for (int j = 0; j < columns; j++) m[i][j]
 
 /* Writes `let NAME = ..` for a tile [rows, columns] of `type`, and its values. */
-enum {
+typedef enum OperandKind {
     LOADED,
     TRANSPOSED,
     SHIFTED,
@@ -107,10 +107,11 @@ enum {
     COMPUTED_TURNED,
     OUTER,
     PRODUCT,
-    SCANNED,
-    KINDS
-};
-static void operand(Case *c, int kind, int type, const char *name, int rows, int columns, Matrix m)
+    SCANNED
+} OperandKind;
+enum { KINDS = SCANNED + 1 };
+
+static void operand(Case *c, OperandKind kind, int type, const char *name, int rows, int columns, Matrix m)
 {
     const char *T = types[type].name;
     Tensor *x, *y;
@@ -256,7 +257,7 @@ static void product(
             form == 1 ? "[None, :]" : "[:, None]");
         for (int i = 0; i < m; i++)
             for (int j = 0; j < n; j++) acc[i][j] = at(x, form == 1 ? j : i, 0);
-    } else operand(c, below(c, KINDS), type, "acc", m, n, acc);
+    } else operand(c, (OperandKind)below(c, KINDS), type, "acc", m, n, acc);
     if (times > 1) { /* the loop's own copy, whole */
         say(c,
             "    var s = acc + zeros([%d, %d], %s);\n    for k in 0 .. %d {\n        s = mma(%s, %s, s);\n   "
@@ -277,7 +278,8 @@ static void product(
 static void make(Case *c, int *m, int *n, Matrix want)
 {
     static Matrix left, right;
-    int k = extent(c), kind = below(c, KINDS);
+    int k = extent(c);
+    OperandKind kind = (OperandKind)below(c, KINDS);
     *m = extent(c);
     *n = extent(c);
     int same = below(c, 6); /* 0: the left operand and its own transpose; 1: the left operand twice */
@@ -289,7 +291,7 @@ static void make(Case *c, int *m, int *n, Matrix want)
         for (int p = 0; p < k; p++)
             for (int j = 0; j < *n; j++) right[p][j] = left[j][p];
     } else if (same == 1) memcpy(right, left, sizeof right);
-    else operand(c, below(c, KINDS), c->type, "b", k, *n, right);
+    else operand(c, (OperandKind)below(c, KINDS), c->type, "b", k, *n, right);
     product(c, *m, *n, k, "a", same == 1 ? "a" : "b", left, right, want);
 }
 

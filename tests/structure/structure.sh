@@ -52,9 +52,21 @@ compiler_files | xargs awk '/^\{/ { begin = FNR } /^\}/ && begin { if (FNR - beg
     FNR == 1 { begin = /^\{/ }' |
     rule long-functions "functions of over 60 lines"
 
-# -Werror=switch-enum sees through no cast.
-c_files | xargs grep -nE 'switch \(\((int|unsigned|size_t)\)' |
-    rule enum-casts "switches over an enum that a cast keeps from being checked"
+# -Werror=switch-enum sees through no cast, and through no integer variable that an enum is copied to.
+integer='(int|unsigned|long|short|size_t|u?int(8|16|32|64)_t)'
+{
+    c_files | xargs grep -nE "switch \(\((const )?$integer( int)?\)"
+    c_files | xargs awk -v integer="$integer" '
+        FNR == 1 || /^\}/ { delete copy }
+        match($0, "(^|[(, ])" integer " +[a-z_]+ = [^;]*(->|\\.)(op|kind|dtype|family)[^a-z_(]") ||
+        match($0, "(^|[(, ])" integer " +(op|kind|dtype|family)[,);]") {
+            name = substr($0, RSTART, RLENGTH); sub(/ = .*/, "", name); gsub(/[,);]/, "", name); sub(/.* /, "", name); copy[name] = 1
+        }
+        match($0, /switch \([a-z_]+\)/) {
+            name = substr($0, RSTART + 8, RLENGTH - 9)
+            if (name in copy) print FILENAME ":" FNR ":" $0
+        }'
+} | rule enum-casts "switches over an enum that a cast or an integer keeps from being checked"
 
 # Devices are described by tables (ir/targets.def, ir/matrix.def, runtime/choice/models, runtime/drivers/gpu_facts.h); the code asks for a field.
 # Comments and texts are left out: they may explain a number.

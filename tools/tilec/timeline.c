@@ -190,57 +190,53 @@ static void ring_step(Draw *d, const Instr *i)
 
 static void walk(Draw *d, const Block *b);
 
-static void visit(Draw *d, const Instr *i)
+static void shared_step(Draw *d, const Instr *i)
 {
-    Arena *a = &d->s->arena;
-    switch ((int)i->op) {
-    case OP_MMA:
-    case OP_MMA_SYNC:
-    case OP_WGMMA: issue(d, i); return;
-    case OP_WGMMA_WAIT: wait_products(d, i); return;
-    case OP_RING_FILL:
-    case OP_RING_PUT:
-    case OP_RING_GET:
-    case OP_RING_RELEASE: ring_step(d, i); return;
-    case OP_COPY: {
-        const char *name = value_name(d, ir_operand(i, 1));
-        step(d, i, LANE_COPY, name, arena_printf(a, "copy %s, started", name));
+    const char *name;
+    switch (op_as_shared(i->op)) {
+    case KERNEL_COPY:
+        name = value_name(d, ir_operand(i, 1));
+        step(d, i, LANE_COPY, name, arena_printf(&d->s->arena, "copy %s, started", name));
         return;
-    }
-    case OP_COPY_WAIT:
+    case KERNEL_COPY_WAIT:
         step(d, i, LANE_WAIT, "copies",
-            arena_printf(a, "wait until %lld groups of copies are in flight",
+            arena_printf(&d->s->arena, "wait until %lld groups of copies are in flight",
                 (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
         return;
-    case OP_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
-    case OP_TURN_WAIT: step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit"); return;
-    case OP_TURN_PASS: step(d, i, LANE_WAIT, "turn", "hand the turn on"); return;
-    case OP_LOAD:
-    case OP_GATHER:
-        step(
-            d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
-        return;
-    case OP_STORE:
-    case OP_SCATTER:
-    case OP_ATOMIC_RMW:
-    case OP_ATOMIC_CAS:
-        step(
-            d, i, LANE_MEMORY, param_of(d, i), arena_printf(a, "%s %s", op_info[i->op].name, param_of(d, i)));
-        return;
-    case OP_SHARED_READ:
-    case OP_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
-    case OP_SPLAT:
-    case OP_ARANGE:
-    case OP_BROADCAST:
-    case OP_RESHAPE:
-    case OP_MATERIALIZE: return;
-    default: break;
+    case KERNEL_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
+    case KERNEL_SHARED_READ:
+    case KERNEL_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
+    case KERNEL_SHARED_ALLOC: /* no step */
+    case KERNEL_SHARED_SLOT:
+    case KERNEL_SHARED_SLICE:
+    case KERNEL_COPY_COMMIT: return;
     }
-    if (i->n_blocks && i->op != OP_REDUCE && i->op != OP_SCAN) {
+}
+
+/* Operations that take no time worth drawing. */
+static bool is_silent(Op op)
+{
+    return op == OP_SPLAT || op == OP_ARANGE || op == OP_BROADCAST || op == OP_RESHAPE ||
+           op == OP_MATERIALIZE;
+}
+
+static void visit(Draw *d, const Instr *i)
+{
+    OpFamily f = op_family(i->op);
+    if (f == OPS_SHARED) shared_step(d, i);
+    else if (i->op == OP_MMA || i->op == OP_MMA_SYNC || i->op == OP_WGMMA) issue(d, i);
+    else if (i->op == OP_WGMMA_WAIT) wait_products(d, i);
+    else if (i->op == OP_RING_FILL || i->op == OP_RING_PUT || i->op == OP_RING_GET ||
+             i->op == OP_RING_RELEASE)
+        ring_step(d, i);
+    else if (i->op == OP_TURN_WAIT) step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit");
+    else if (i->op == OP_TURN_PASS) step(d, i, LANE_WAIT, "turn", "hand the turn on");
+    else if (f == OPS_MEMORY)
+        step(d, i, LANE_MEMORY, param_of(d, i),
+            arena_printf(&d->s->arena, "%s %s", op_info[i->op].name, param_of(d, i)));
+    else if (i->n_blocks && f != OPS_COMBINED)
         for (int k = 0; k < i->n_blocks; k++) walk(d, i->blocks[k]);
-        return;
-    }
-    if (is_tile(i) && !kernel_is_cheap(ir_result(i))) add_math(d, i);
+    else if (is_tile(i) && !is_silent(i->op) && !kernel_is_cheap(ir_result(i))) add_math(d, i);
 }
 
 static void walk(Draw *d, const Block *b)

@@ -11,35 +11,32 @@ typedef struct {
 static At ptx_a(LayoutMma k, int i, int lane)
 {
     int g = lane >> 2, t = lane % 4;
-    switch ((int)k) {
-    case LAYOUT_M16N8K16:
+    if (k == LAYOUT_M16N8K16)
         return (
             At){ (i < 2 || (i >= 4 && i < 6)) ? g : g + 8, i < 4 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8 };
-    case LAYOUT_M16N8K8: return (At){ i < 2 ? g : g + 8, t * 2 + (i & 1) };
-    case LAYOUT_M16N8K8_TF32: return (At){ (i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4 };
-    case LAYOUT_M16N8K4_TF32: return (At){ i == 0 ? g : g + 8, t };
-    case LAYOUT_M16N8K32:
+    if (k == LAYOUT_M16N8K8) return (At){ i < 2 ? g : g + 8, t * 2 + (i & 1) };
+    if (k == LAYOUT_M16N8K8_TF32) return (At){ (i == 0 || i == 2) ? g : g + 8, i < 2 ? t : t + 4 };
+    if (k == LAYOUT_M16N8K4_TF32) return (At){ i == 0 ? g : g + 8, t };
+    if (k == LAYOUT_M16N8K32)
         return (At){ (i < 4 || (i >= 8 && i < 12)) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0) };
-    case LAYOUT_M16N8K16_8: return (At){ i < 4 ? g : g + 8, t * 4 + (i & 3) };
-    case LAYOUT_M8N8K4_F64: return (At){ g, t };
-    case LAYOUT_M16N8K16_F64: return (At){ i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t };
-    }
+    if (k == LAYOUT_M16N8K16_8) return (At){ i < 4 ? g : g + 8, t * 4 + (i & 3) };
+    if (k == LAYOUT_M8N8K4_F64) return (At){ g, t };
+    if (k == LAYOUT_M16N8K16_F64)
+        return (At){ i % 2 == 0 ? g : g + 8, i % 2 == 0 ? i * 2 + t : i * 2 - 2 + t };
     abort();
 }
 
 static At ptx_b(LayoutMma k, int i, int lane)
 {
     int g = lane >> 2, t = lane % 4;
-    switch ((int)k) {
-    case LAYOUT_M16N8K16: return (At){ i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g };
-    case LAYOUT_M16N8K8: return (At){ t * 2 + i, g };
-    case LAYOUT_M16N8K8_TF32: return (At){ i == 0 ? t : t + 4, g };
-    case LAYOUT_M16N8K4_TF32: return (At){ t, g };
-    case LAYOUT_M16N8K32: return (At){ i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g };
-    case LAYOUT_M16N8K16_8: return (At){ t * 4 + i, g };
-    case LAYOUT_M8N8K4_F64: return (At){ t, g };
-    case LAYOUT_M16N8K16_F64: return (At){ t + i * 4, g };
-    }
+    if (k == LAYOUT_M16N8K16) return (At){ i < 2 ? t * 2 + (i & 1) : t * 2 + (i & 1) + 8, g };
+    if (k == LAYOUT_M16N8K8) return (At){ t * 2 + i, g };
+    if (k == LAYOUT_M16N8K8_TF32) return (At){ i == 0 ? t : t + 4, g };
+    if (k == LAYOUT_M16N8K4_TF32) return (At){ t, g };
+    if (k == LAYOUT_M16N8K32) return (At){ i < 4 ? t * 4 + (i & 3) : t * 4 + (i & 3) + 16, g };
+    if (k == LAYOUT_M16N8K16_8) return (At){ t * 4 + i, g };
+    if (k == LAYOUT_M8N8K4_F64) return (At){ t, g };
+    if (k == LAYOUT_M16N8K16_F64) return (At){ t + i * 4, g };
     abort();
 }
 
@@ -101,11 +98,9 @@ static void test_mma(void)
 static At wgmma_a(LayoutMma k, int i, int thread)
 {
     int lane = thread % 32, warp = thread / 32, row = lane / 4 + 16 * warp;
-    switch ((int)k) {
-    case LAYOUT_WGMMA_K16: return (At){ row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4) };
-    case LAYOUT_WGMMA_K8: return (At){ row + 8 * (i % 2), lane % 4 + 4 * (i / 2) };
-    case LAYOUT_WGMMA_K32: return (At){ row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8) };
-    }
+    if (k == LAYOUT_WGMMA_K16) return (At){ row + 8 * (i / 2 % 2), lane % 4 * 2 + i % 2 + 8 * (i / 4) };
+    if (k == LAYOUT_WGMMA_K8) return (At){ row + 8 * (i % 2), lane % 4 + 4 * (i / 2) };
+    if (k == LAYOUT_WGMMA_K32) return (At){ row + 8 * (i / 4 % 2), lane % 4 * 4 + i % 4 + 16 * (i / 8) };
     abort();
 }
 
