@@ -165,12 +165,12 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
     for (Instr *i = b->first, *next; i; i = next) {
         next = i->next;
         for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k], put);
-        if (!i->mark || i->op != OP_LOAD || (i->mark >= FILLED) != (put == OP_RING_FILL)) continue;
+        const TakenLoad *taken = roles_taken(c, i);
+        if (!taken || (taken->by == BY_FILLERS) != (put == OP_RING_FILL)) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        const Lent *lent = i->mark < TAKEN ? &c->lent.data[i->mark - 1] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { lent ? c->rings.data[lent->ring].value : roles_marked(c, i)->value,
-            m.tensor };
+        const Lent *lent = taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->lent.data[taken->at] : NULL;
+        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[lent ? lent->ring : taken->at].value, m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[10];
         int n = 0;

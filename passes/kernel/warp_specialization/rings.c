@@ -80,8 +80,16 @@ Ring *roles_ring(Roles *c, const Instr *load)
     return &c->rings.data[c->rings.len - 1];
 }
 
-Ring *roles_marked(Roles *c, const Instr *load)
-{ return &c->rings.data[load->mark - (load->mark >= FILLED ? FILLED : TAKEN)]; }
+void roles_take(Roles *c, Instr *load, TakenBy by, size_t at)
+{
+    vec_push(&c->s->arena, &c->taken, ((TakenLoad){ by, at }));
+    load->mark = (uint32_t)c->taken.len;
+}
+
+const TakenLoad *roles_taken(const Roles *c, const Instr *load)
+{ return load->op == OP_LOAD && load->mark ? &c->taken.data[load->mark - 1] : NULL; }
+
+Ring *roles_taken_ring(Roles *c, const Instr *load) { return &c->rings.data[roles_taken(c, load)->at]; }
 
 static bool in_loop_with_product(const Instr *load)
 {

@@ -42,7 +42,7 @@ static Instr *release_after(const Ring *r, Instr *last)
 
 static void consume(Roles *c, Instr *load)
 {
-    Ring *r = roles_marked(c, load);
+    Ring *r = roles_taken_ring(c, load);
     Value *matrix = roles_matrix_of(load);
     bool product = roles_from_slot(c, load);
     Builder b = ir_before(load);
@@ -493,9 +493,10 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
-        c.loads.data[k]->mark = (r->filled ? FILLED : TAKEN) + (uint32_t)(r - c.rings.data);
+        roles_take(&c, c.loads.data[k], r->filled ? BY_FILLERS : BY_PRODUCER, (size_t)(r - c.rings.data));
     }
-    for (size_t k = 0; k < c.lent.len; k++) c.lent.data[k].load->mark = (uint32_t)k + 1;
+    for (size_t k = 0; k < c.lent.len; k++)
+        roles_take(&c, c.lent.data[k].load, BY_PRODUCER_IN_FREE_STAGES, k);
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
@@ -506,8 +507,9 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
-        if (l->mark && l->mark < TAKEN) roles_read_lent(&c, l, &c.lent.data[l->mark - 1]);
-        else if (l->mark) consume(&c, l);
+        const TakenLoad *taken = roles_taken(&c, l);
+        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES) roles_read_lent(&c, l, &c.lent.data[taken->at]);
+        else if (taken) consume(&c, l);
     }
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);

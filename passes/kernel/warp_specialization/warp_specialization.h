@@ -39,6 +39,13 @@ typedef struct Lent {
     const char *instr;
 } Lent;
 
+/* What becomes of a load in the program's code. */
+typedef enum TakenBy { BY_PRODUCER, BY_FILLERS, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
+typedef struct TakenLoad {
+    TakenBy by;
+    size_t at; /* of Roles.rings; in free stages: of Roles.lent */
+} TakenLoad;
+
 typedef struct Roles {
     Session *s;
     Func *f;
@@ -46,6 +53,7 @@ typedef struct Roles {
     InstrList products, loads;
     VEC(Ring) rings;
     VEC(Lent) lent;
+    VEC(TakenLoad) taken; /* by roles_take */
     VEC(Halo) halos;
     int64_t rows;
     const char *why;
@@ -84,14 +92,18 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 /* The product that takes an operand's matrix, or the first part of it; NULL: none. */
 const Use *roles_product_of(const Value *matrix);
 
-/* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. Loads
- * that are marked k + 1 are the k-th of them. */
+/* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. */
 void roles_lend_slots(Roles *);
 void roles_read_lent(Roles *, Instr *load, const Lent *);
 
-/* The block, a copy of the consumers', becomes the producer's: loads that are marked become puts, and all
- * that they do not need goes. With OP_RING_FILL the fillers': those marked FILLED + k, of the k-th ring; the
- * producer's own are marked TAKEN + k. */
-enum { TAKEN = 0x20000000, FILLED = 0x40000000 };
-Ring *roles_marked(Roles *, const Instr *load);
+/* Notes who loads what, so that it is known of the copies of the loads in the blocks of all roles too: the
+ * mark of an instruction is the number of its row in Roles.taken plus 1. */
+void roles_take(Roles *, Instr *load, TakenBy, size_t at);
+/* NULL: the load stays where it is. */
+const TakenLoad *roles_taken(const Roles *, const Instr *);
+/* The ring of a load that the producer or the fillers do. */
+Ring *roles_taken_ring(Roles *, const Instr *load);
+
+/* The block, a copy of the consumers', becomes the producer's: loads that it takes become puts, and all that
+ * they do not need goes. With OP_RING_FILL the fillers'. */
 void roles_make_producer(Roles *, Block *, Op put);
