@@ -44,6 +44,5 @@ const char *rule_yields(Rule *, const Block *, int n, const Type *const *types);
 const char *rule_args_are(Rule *, const Block *, int n, const Type *const *types);
 
 /* One rule may stand in many rows, so that this declares it as often. */
-#define OP(ID, name, operands, results, blocks, rule, flags, doc) const char *rule_##rule(Rule *r);
+#define OP(ID, name, family, operands, results, blocks, rule, ...) const char *rule_##rule(Rule *r);
 #include "ir/ops.def"
-#undef OP
