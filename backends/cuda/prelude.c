@@ -157,7 +157,10 @@ const PreludeEntry cuda_prelude[] = {
         "/* within 1 ulp, denormal results too */\n" FN
         "float rcp_ulp(float x) { float y; asm(\"rcp.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return y; "
         "}" },
-    { "sigmoid_f32", NULL, "rcp_ulp", FN "float sigmoid_f32(float x) { return rcp_ulp(1.0f + expf(-x)); }" },
+    /* e^-x would overflow where the result is not yet 0 */
+    { "sigmoid_f32", NULL, "rcp_ulp",
+        FN "float sigmoid_f32(float x) { const float e = expf(-fabsf(x)), r = rcp_ulp(1.0f + e); return x < "
+           "0.0f ? e * r : r; }" },
     { "sigmoid_f32_approx", NULL, "ex2 rcp_approx",
         FN "float sigmoid_f32_approx(float x) { return rcp_approx(1.0f + ex2(x * -1.44269504f)); }" },
     { "floor_f32", NULL, "", FN "float floor_f32(float x) { return floorf(x); }" },
@@ -173,7 +176,9 @@ const PreludeEntry cuda_prelude[] = {
     { "cos_f64", NULL, "", FN "double cos_f64(double x) { return cos(x); }" },
     { "tanh_f64", NULL, "", FN "double tanh_f64(double x) { return tanh(x); }" },
     { "erf_f64", NULL, "", FN "double erf_f64(double x) { return erf(x); }" },
-    { "sigmoid_f64", NULL, "", FN "double sigmoid_f64(double x) { return 1.0 / (1.0 + exp(-x)); }" },
+    { "sigmoid_f64", NULL, "",
+        FN "double sigmoid_f64(double x) { const double e = exp(-fabs(x)); return (x < 0.0 ? e : 1.0) / (1.0 "
+           "+ e); }" },
     { "floor_f64", NULL, "", FN "double floor_f64(double x) { return floor(x); }" },
     { "ceil_f64", NULL, "", FN "double ceil_f64(double x) { return ceil(x); }" },
     { "round_f64", NULL, "", FN "double round_f64(double x) { return rint(x); }" },

@@ -211,8 +211,8 @@ const PreludeEntry hip_prelude[] = {
         FN "float sqrt_f32_approx(float x) { return x == 0.0f || x > 3.4e38f ? x : x * rsq(x); }" },
     { "rsqrt_f32", NULL, "rsq",
         "/* v_rsq_f32 takes denormals for zero */\n" FN
-        "float rsqrt_f32(float x) { return x > 0.0f && x < 0x1p-126f ? rsq(x * 0x1p24f) * 0x1p12f : rsq(x); "
-        "}" },
+        "float rsqrt_f32(float x) { return __builtin_fabsf(x) < 0x1p-126f ? rsq(x * 0x1p24f) * 0x1p12f : "
+        "rsq(x); }" },
     { "rsqrt_f32_approx", NULL, "rsq", FN "float rsqrt_f32_approx(float x) { return rsq(x); }" },
     { "floor_f32", NULL, "", FN "float floor_f32(float x) { return __builtin_floorf(x); }" },
     { "ceil_f32", NULL, "", FN "float ceil_f32(float x) { return __builtin_ceilf(x); }" },
