@@ -191,10 +191,9 @@ static uint64_t hash_of(const char *p)
 /* TILE_EMU_KEEP set: the kernels' texts stay where they were compiled. */
 static void take_away(const char *base)
 {
-    if (getenv("TILE_EMU_KEEP")) return;
     static const char *const ends[] = { "cpp", "so", "txt" };
     char path[320];
-    for (int e = 0; e < 3; e++) {
+    for (int e = 0; e < 3 && !getenv("TILE_EMU_KEEP"); e++) {
         snprintf(path, sizeof path, "%s.%s", base, ends[e]);
         unlink(path);
     }
