@@ -21,7 +21,8 @@ typedef struct Check {
     NameMap map;          /* the innermost of each name */
     NameMap items, tuned; /* kernels, functions and constants; tune blocks by kernel */
     int level;
-    const Node *kernel; /* or NULL */
+    const Node *kernel;  /* or NULL */
+    const Node *tensors; /* the kernel whose optional tensors `has` may name, or NULL */
     bool in_fn, in_extent;
 } Check;
 
@@ -81,12 +82,12 @@ static bool is_extent(const Node *kernel, const char *name)
 static bool is_dimension(const Node *kernel, const char *name)
 { return is_extent(kernel, name) && !program_is_scalar(kernel, name); }
 
-static bool is_tensor(const Node *kernel, const char *name)
+static const Node *find_tensor(const Node *kernel, const char *name)
 {
     for (uint32_t i = 0; kernel && i < kernel->kids[0]->n; i++)
         if (kernel->kids[0]->kids[i]->kind == N_PTENSOR && kernel->kids[0]->kids[i]->name == name)
-            return true;
-    return false;
+            return kernel->kids[0]->kids[i];
+    return NULL;
 }
 
 typedef struct Near {
@@ -148,7 +149,7 @@ static void unknown_name(Check *c, const Node *n)
 static void check_name(Check *c, const Node *n)
 {
     if (c->in_extent && program_is_scalar(c->kernel, n->name)) return; /* it may stand further on */
-    if (c->in_extent && is_tensor(c->kernel, n->name)) {
+    if (c->in_extent && find_tensor(c->kernel, n->name)) {
         hint(c, fault(c, n->loc, "`%s` is a tensor", n->name),
             "an extent is made of dimensions, integer scalars and constants");
         return;
@@ -245,6 +246,23 @@ static void check_fn_call(Check *c, const Node *call, const Node *fn)
         }
 }
 
+/* `has(X)`: X is an optional tensor of the kernel, wherever a constant may stand, or a value of a fn. */
+static void check_has(Check *c, const Node *n)
+{
+    const Node *a = n->n == 1 ? n->kids[0] : NULL;
+    if (a && a->kind == N_ARG) a = a->kids[0];
+    const Node *p = a && a->kind == N_NAME ? find_tensor(c->tensors, a->name) : NULL;
+    const Name *own = p ? find(c, a->name) : NULL;
+    if (!p || (own && own->loc.begin != p->name_loc.begin)) {
+        check_expr(c, a);
+        return;
+    }
+    if (!p->u)
+        hint(c, fault(c, a->loc, "`%s` is always given", a->name),
+            arena_printf(&c->s->arena, "a launch may leave out an optional tensor: `%s %s[...]?`",
+                p->kids[0]->name, p->name));
+}
+
 static void check_call(Check *c, const Node *n)
 {
     /* A variable may have the name of a function: calls mean the function. A name of a type converts. */
@@ -262,6 +280,10 @@ static void check_call(Check *c, const Node *n)
         hint(c, fault(c, n->name_loc, "`%s` is a kernel: it is launched, not called", n->name),
             "what kernels share goes into a `fn`");
     else suggest(c, fault(c, n->name_loc, "unknown function `%s`", n->name), n->name, true);
+    if (b && !strcmp(n->name, "has")) {
+        check_has(c, n);
+        return;
+    }
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *a = n->kids[i];
         if (a->kind == N_STRING && b && (!strcmp(n->name, "print") || !strcmp(n->name, "assert"))) continue;
@@ -596,13 +618,13 @@ static void check_kernel(Check *c, const Node *n)
         fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS);
         return;
     }
-    c->kernel = n;
+    c->kernel = c->tensors = n;
     c->level++;
     check_params(c, n->kids[0]);
     check_clauses(c, n);
     check_block(c, n->kids[2]);
     c->level--;
-    c->kernel = NULL;
+    c->kernel = c->tensors = NULL;
     leave_to(c, outer);
 }
 
@@ -610,6 +632,12 @@ static void check_kernel(Check *c, const Node *n)
 
 static const Node *kernel_named(const Check *c, const char *name)
 { return names_get(&c->ast->kernels, name); }
+
+static bool is_optional(const Node *kernel, const char *name)
+{
+    const Node *p = find_tensor(kernel, name);
+    return p && p->u;
+}
 
 static bool has_const(const Node *kernel, const char *name)
 {
@@ -625,8 +653,11 @@ static void check_domains(Check *c, const Node *n, const Node *kernel, bool hint
         const Node *d = n->kids[i];
         if (d->kind != N_DOMAIN) continue;
         bool known = has_const(kernel, d->name) || is_dimension(kernel, d->name) ||
-                     (hints && frontend_hint_name(d->name));
-        if (!known) {
+                     (hints ? frontend_hint_name(d->name) : is_optional(kernel, d->name));
+        if (hints && is_optional(kernel, d->name)) {
+            hint(c, fault(c, d->name_loc, "whether `%s` is given is not tuned: a launch decides it", d->name),
+                arena_printf(&c->s->arena, "`require (...)` may ask for `has(%s)`", d->name));
+        } else if (!known) {
             Diag *e = fault(
                 c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
             if (hints)
@@ -672,8 +703,8 @@ static void check_tune(Check *c, const Node *n)
                 break;
             }
         if (!strcmp(e->name, "require")) {
-            const Node *outer = c->kernel;
             Name *names = c->names;
+            c->tensors = kernel;
             c->level++;
             for (uint32_t p = 0; p < kernel->kids[0]->n; p++)
                 if (kernel->kids[0]->kids[p]->kind == N_PCONST)
@@ -686,8 +717,8 @@ static void check_tune(Check *c, const Node *n)
                 fault(c, e->loc, "`require` takes one condition");
             else check_expr(c, args->kids[0]);
             c->level--;
+            c->tensors = NULL;
             leave_to(c, names);
-            c->kernel = outer;
         } else if (!strcmp(e->name, "key")) {
             for (uint32_t k = 0; k < args->n; k++) {
                 const Node *a = args->kids[k];
@@ -697,6 +728,9 @@ static void check_tune(Check *c, const Node *n)
                         break;
                     }
                 if (a->kind != N_NAME) fault(c, a->loc, "a key is the name of a dimension or const");
+                else if (is_optional(kernel, a->name))
+                    hint(c, fault(c, a->loc, "`%s` is an optional tensor and no key", a->name),
+                        "leave it out: an entry is always for one choice of the tensors that are given");
                 else if (!has_const(kernel, a->name) && !is_dimension(kernel, a->name))
                     fault(
                         c, a->loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, a->name);

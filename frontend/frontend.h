@@ -59,7 +59,8 @@ typedef struct FrontValue {
     }; /* i: of FRONT_INT; of FRONT_UINT, an integer above 2^63 - 1, its bits */
 } FrontValue;
 
-/* A name bound to a value: a const, a const type, a dimension. Values are checked against the declaration. */
+/* A name bound to a value: a const, a const type, a dimension, or an optional tensor (a bool: is it given?).
+ * Values are checked against the declaration. */
 typedef struct FrontBinding {
     const char *name;
     FrontValue value;
@@ -81,6 +82,8 @@ typedef struct FrontParam {
     DType dtype; /* the type when it does not depend on a const type (type_known) */
     int rank;
     FrontDim dims[TILE_MAX_RANK];
+    bool
+        optional; /* a tensor that a launch may leave out: a bool may be bound to its name, true by default */
     FrontValue default_value; /* FRONT_NOTHING: none. A default that depends on other consts shows as of their
                                  defaults */
     Loc loc;
@@ -125,6 +128,8 @@ typedef struct FrontInstance {
 int frontend_instance_count(const Ast *);
 const FrontInstance *frontend_instance(const Ast *, int);
 
+/* Is the name bound to false, that is: an optional tensor that is not given? The last binding holds. */
+bool frontend_absent(const FrontBinding *, size_t n, const char *name);
 /* Does the kernel's grid clause name it? */
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
 /* Is it a hint that a tune block or a binding may set (ir/hints.def)? */
@@ -151,11 +156,13 @@ bool frontend_tune_config_with(
 
 /* --- lowering ---------------------------------------------------------------------------------------- */
 
-/* The tile IR of one kernel under the given bindings: consts, const types and dimensions by name, and the
- * hints of FrontTune. Names bound twice: the last holds. A dimension may be bound that is no key: its extent
- * is then known too. `target` ("cuda:sm_90a", "cpu", ... or NULL) chooses among hints given per target;
- * nothing else depends on it. NULL after diagnostics. The module verifies; `fn` functions are functions of
- * it, called by OP_CALL, unless they touch memory or print: those are expanded where they are called. */
+/* The tile IR of one kernel under the given bindings: consts, const types, dimensions and optional tensors by
+ * name, and the hints of FrontTune. An optional tensor that is not given stays a parameter: a tensor of
+ * extents 0 that nothing reads. Names bound twice: the last holds. A dimension may be bound that is no key:
+ * its extent is then known too. `target` ("cuda:sm_90a", "cpu", ... or NULL) chooses among hints given per
+ * target; nothing else depends on it. NULL after diagnostics. The module verifies; `fn` functions are
+ * functions of it, called by OP_CALL, unless they touch memory or print: those are expanded where they are
+ * called. */
 Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n, const char *target);
 /* The same with a body that does nothing: for what parameters, dimensions, extents, grid and remap say.
  * Dimensions that are keys need not be bound. */

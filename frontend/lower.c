@@ -92,7 +92,7 @@ static void bind_consts(Lower *l, const Node *params)
 
 /* --- parameters -------------------------------------------------------------------------------------- */
 
-static bool param_type(Lower *l, const Node *type, DType *out)
+bool lower_param_type(Lower *l, const Node *type, DType *out)
 {
     Var *v = lower_scope_find(l, type->name);
     if (v && v->v.kind == V_TYPE) {
@@ -143,7 +143,7 @@ static void bind_tensor(Lower *l, const Node *kernel, const Node *p, const Front
 {
     int dims[TILE_MAX_RANK], rank = (int)p->n - 1;
     DType d = DT_F32;
-    bool ok = param_type(l, p->kids[0], &d);
+    bool ok = lower_param_type(l, p->kids[0], &d);
     for (int i = 0; i < rank; i++) {
         int64_t extent = 1;
         const Node *n = p->kids[i + 1];
@@ -171,7 +171,7 @@ static void bind_tensor(Lower *l, const Node *kernel, const Node *p, const Front
 static void bind_scalar(Lower *l, const Node *p)
 {
     DType d = DT_F32;
-    bool ok = param_type(l, p->kids[0], &d);
+    bool ok = lower_param_type(l, p->kids[0], &d);
     int index = l->func->n_params;
     Value *arg = ir_param_new(l->func, p->name, PARAM_SCALAR, type_scalar(l->s, d), NULL);
     l->func->params[index].loc = p->loc;
@@ -186,10 +186,14 @@ static void bind_params(Lower *l, const Node *kernel, const FrontKernel *front)
     const Node *params = kernel->kids[0];
     l->params = arena_array(&l->s->arena, KParam, params->n + 1);
     /* Dimension names first, so that an extent like 2*N may stand before N. */
-    for (int d = 0; d < front->n_dims; d++) dim_named(l, front->dims[d]);
+    for (int d = 0; d < front->n_dims; d++)
+        if (lower_dim_is_given(l, front, front->dims[d])) dim_named(l, front->dims[d]);
     for (uint32_t i = 0; i < params->n; i++) {
-        if (params->kids[i]->kind == N_PTENSOR) bind_tensor(l, kernel, params->kids[i], &front->params[i]);
-        else if (params->kids[i]->kind == N_PSCALAR) bind_scalar(l, params->kids[i]);
+        const Node *p = params->kids[i];
+        bool optional = p->kind == N_PTENSOR && p->u;
+        if (optional && frontend_absent(l->bindings, l->n_bindings, p->name)) lower_absent_tensor(l, p);
+        else if (p->kind == N_PTENSOR) bind_tensor(l, kernel, p, &front->params[i]);
+        else if (p->kind == N_PSCALAR) bind_scalar(l, p);
     }
     for (int i = 0; i < l->n_params; i++) l->params[i].dims = l->func->params[i].dims;
     l->dims = arena_array(&l->s->arena, Value *, (size_t)l->func->n_dims + 1);
@@ -242,7 +246,7 @@ static const char *specialization(Lower *l, const FrontKernel *k)
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < (pass ? k->n_params : k->n_dims); i++) {
             const char *name = pass ? k->params[i].name : k->dims[i];
-            if (pass && k->params[i].kind < FRONT_CONST) continue;
+            if (pass && k->params[i].kind < FRONT_CONST && !k->params[i].optional) continue;
             const FrontValue *v = lower_find_binding(l, name);
             if (!v) continue;
             text_printf(&t, "%s%s=", t.len ? ", " : "", name);
@@ -257,7 +261,7 @@ static bool keys_bound(Lower *l, const FrontKernel *k)
 {
     bool ok = true;
     for (int i = 0; i < k->n_keys; i++) {
-        if (lower_find_binding(l, k->keys[i])) continue;
+        if (lower_find_binding(l, k->keys[i]) || !lower_dim_is_given(l, k, k->keys[i])) continue;
         Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
         lower_error_note(l, at ? *at : loc,
             arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...",
@@ -302,7 +306,9 @@ void lower_eval_scope(Lower *l, const Node *kernel)
 {
     l->scope = l->globals;
     lower_scope_push(l, arena_new(&l->s->arena, Scope));
-    if (kernel) bind_consts(l, kernel->kids[0]);
+    if (!kernel) return;
+    lower_presence(l, kernel->kids[0]);
+    bind_consts(l, kernel->kids[0]);
 }
 
 static FrontValue front_int(__int128 v)
@@ -341,7 +347,13 @@ FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *valu
 {
     V v = lower_expr(l, value);
     __int128 i;
-    if (param) v = lower_const_value(l, param->kids[0], v, value->loc);
+    bool given;
+    if (param && param->kind == N_PTENSOR) {
+        if (v.kind != V_ERROR && !value_to_bool(v, &given))
+            v = lower_error_note(l, value->loc, "true: it is given; false: it is not",
+                "`%s` is an optional tensor: expected true or false, not %s", param->name,
+                value_describe(l, v));
+    } else if (param) v = lower_const_value(l, param->kids[0], v, value->loc);
     else if (v.kind != V_ERROR && (!value_to_int(v, &i) || i < 0 || i > INT64_MAX))
         v = lower_error(l, value->loc, "expected an integer of at least 0, not %s", value_describe(l, v));
     return front_value(v);
@@ -358,13 +370,14 @@ static Module *lower_kernel(
         return NULL;
     }
     const Node *kernel = program_kernel_node(ast, k);
-    Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target };
+    Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target, .front = k };
     Scope globals, params;
     begin(&l, name, &globals);
     l.func->loc = kernel->name_loc;
     if (with_body && !keys_bound(&l, k)) return NULL;
     lower_globals(&l);
     lower_scope_push(&l, &params);
+    lower_presence(&l, kernel->kids[0]);
     bind_consts(&l, kernel->kids[0]);
     Frame frame = lower_frame_new(kernel, true);
     l.frame = &frame;

@@ -16,7 +16,8 @@ typedef enum VKind {
     V_IR,    /* a scalar or tile computed at run time */
     V_TYPE,  /* dtype */
     V_TUPLE,
-    V_TENSOR, /* kernel parameter `param` */
+    V_TENSOR, /* kernel parameter `param`; -1 where only `has` may ask for it */
+    V_ABSENT, /* an optional tensor that is not given; its name in `text` */
     V_NONE,
     V_STRING,
     V_TABLE, /* `n` constants of type `dtype` */
@@ -33,7 +34,7 @@ struct V {
         Scalar c;         /* V_CONST */
         Value *value;     /* V_IR */
         V *items;         /* V_TUPLE, V_TABLE */
-        const char *text; /* V_STRING */
+        const char *text; /* V_STRING, V_ABSENT */
     };
 };
 
@@ -97,6 +98,7 @@ struct Lower {
     const char *target;
     Module *module;
     Func *func;
+    const FrontKernel *front; /* the kernel being lowered; NULL while constants are evaluated */
     Builder b;
     Scope *scope, *globals;
     Frame *frame;
@@ -133,6 +135,7 @@ void lower_scope_pop(Lower *);
 /* lower.c, lower_clauses.c */
 Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
+bool lower_param_type(Lower *, const Node *type, DType *out);     /* the element type of a parameter */
 /* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
 const char *lower_binder(const Lower *); /* how a const or an extent is given its value */
@@ -172,6 +175,14 @@ V lower_apply(
     Lower *, Loc, const char *what, Op, V *v, int n, Attrs); /* element-wise, with broadcasting and folding */
 V lower_cast(Lower *, V, DType, Loc);
 V lower_emit(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
+
+/* lower_optional.c: optional tensors */
+void lower_presence(Lower *, const Node *params); /* their names, for `has`, before parameters are bound */
+void lower_absent_tensor(Lower *, const Node *param); /* the parameter of one that is not given */
+bool lower_is_absent(Lower *, const Node *, V);       /* reports the use of a tensor that is not given */
+bool lower_dim_is_given(
+    const Lower *, const FrontKernel *, const char *dim); /* has a given tensor the dimension? */
+bool lower_absent_dim(Lower *, const Node *name, V *out); /* a dimension of tensors that are not given only */
 
 /* lower_expr.c */
 V lower_expr(Lower *, const Node *);
@@ -228,6 +239,7 @@ bool lower_fn_is_pure(
 bool lower_is_pure(Lower *, const Node *); /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 
+V lower_has(Lower *, const Call *);          /* lower_optional.c */
 V lower_product(Lower *, const Call *);      /* lower_product.c: mma */
 V lower_combined(Lower *, const Call *, Op); /* lower_combine.c: reduce and scan by a fn */
 

@@ -341,7 +341,7 @@ static V call_tensor_fact(Lower *l, const Call *c, int op)
 {
     V t = lower_expr(l, ARG(c, 0));
     int64_t axis;
-    if (t.kind == V_ERROR) return t;
+    if (t.kind == V_ERROR || lower_is_absent(l, ARG(c, 0), t)) return value_error();
     if (t.kind != V_TENSOR)
         return lower_error(
             l, ARG(c, 0)->loc, "`%s` takes a tensor, not %s", c->node->name, value_describe(l, t));
@@ -402,6 +402,7 @@ static V call_assert(Lower *l, const Call *c, int op)
 
 /* --- dispatch ---------------------------------------------------------------------------------------- */
 
+static V call_has(Lower *l, const Call *c, int op) { return lower_has(l, c); }
 static V call_reshape(Lower *l, const Call *c, int op) { return lower_reshape(l, c); }
 static V call_transpose(Lower *l, const Call *c, int op) { return lower_transpose(l, c); }
 static V call_permute(Lower *l, const Call *c, int op) { return lower_permute(l, c); }

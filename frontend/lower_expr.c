@@ -240,6 +240,8 @@ static V lower_name(Lower *l, const Node *n)
             if (!dim->name || strcmp(dim->name, n->name)) continue;
             return dim->extent >= 0 ? value_index(dim->extent) : value_ir(lower_dim(l, d));
         }
+    V absent;
+    if (l->frame && l->frame->is_kernel && lower_absent_dim(l, n, &absent)) return absent;
     DType t;
     if (dtype_parse(n->name, strlen(n->name), &t)) return value_type(t);
     if (!strcmp(n->name, "inf")) return value_float(INFINITY);
@@ -263,7 +265,7 @@ static V index_tuple(Lower *l, const Node *n, V t)
 static V lower_index(Lower *l, const Node *n)
 {
     V x = lower_expr(l, n->kids[0]);
-    if (x.kind == V_ERROR) return x;
+    if (x.kind == V_ERROR || lower_is_absent(l, n->kids[0], x)) return value_error();
     if (x.kind == V_TUPLE) return index_tuple(l, n, x);
     if (x.kind == V_TABLE) return lower_table_entry(l, n, x);
     if (x.kind == V_TENSOR)

@@ -102,6 +102,7 @@ bool flow_same(V a, V b)
     case V_NONE: return true;
     case V_TUPLE:
     case V_TENSOR:
+    case V_ABSENT:
     case V_STRING:
     case V_TABLE: return false;
     }

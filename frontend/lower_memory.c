@@ -20,6 +20,7 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
     const char *name = c->node->name;
     if (n->kind != N_INDEX) {
         V v = lower_expr(l, n);
+        if (lower_is_absent(l, n, v)) return NULL;
         if (v.kind == V_TENSOR)
             lower_error_note(l, n->loc, "X[:, :] is the whole tensor",
                 "`%s` takes a window X[...], not a tensor by itself", name);
@@ -29,7 +30,7 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
         return NULL;
     }
     V v = lower_expr(l, n->kids[0]);
-    if (v.kind == V_ERROR) return NULL;
+    if (v.kind == V_ERROR || lower_is_absent(l, n->kids[0], v)) return NULL;
     if (v.kind != V_TENSOR) {
         lower_error(
             l, n->kids[0]->loc, "`%s` takes a window of a tensor, not of %s", name, value_describe(l, v));

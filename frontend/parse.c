@@ -279,6 +279,12 @@ Node *parse_tensor(
     return parse_oper(parse_named(p, parse_list(p, N_PTENSOR, loc, kids), name, name_loc), io);
 }
 
+Node *parse_optional(Node *tensor, int optional)
+{
+    tensor->u = (uint64_t)optional;
+    return tensor;
+}
+
 /* op 1: a tuple pattern */
 Node *parse_bind(Parse *p, NodeKind kind, Loc loc, Node *target, Node *value)
 {

@@ -47,6 +47,7 @@ Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
 Node *parse_table(Parse *, Loc, Node *length, NodeList entries);
 Node *parse_tensor(
     Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
+Node *parse_optional(Node *tensor, int optional);
 Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
 Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step,
     Node *hint, Node *body);

@@ -55,7 +55,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %type <list> statements args arg_list axes
 %type <node> step loop_hint item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
 %type <node> expr cond lor land bor bxor band equality relation shift sum product unary postfix primary arg axis
-%type <op> io assign
+%type <op> io assign optional
 
 
 %%
@@ -92,11 +92,14 @@ params: %empty                          { $$ = (NodeList){ 0 }; }
 param_list: param                       { $$ = parse_push(p, (NodeList){ 0 }, $1); }
     | param_list ',' param              { $$ = parse_push(p, $1, $3); }
     ;
-param: io IDENT IDENT '[' dims ']'      { $$ = parse_tensor(p, @$, $1, $2, @2, $3, @3, $5); }
+param: io IDENT IDENT '[' dims ']' optional
+        { $$ = parse_optional(parse_tensor(p, @$, $1, $2, @2, $3, @3, $5), $7); }
     | IDENT IDENT                       { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), NULL); }
     | IDENT IDENT '=' expr              { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), $4); }
     | CONST IDENT IDENT                 { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), NULL); }
     | CONST IDENT IDENT '=' expr        { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    ;
+optional: %empty { $$ = 0; } | '?' { $$ = 1; }
     ;
 io: IN { $$ = IO_IN; } | OUT { $$ = IO_OUT; } | INOUT { $$ = IO_INOUT; }
     ;

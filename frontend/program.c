@@ -26,6 +26,8 @@ static bool is_const_param(const Node *kernel, const char *name)
 static bool is_const_name(const Ast *ast, const Node *kernel, const char *name)
 { return is_const_param(kernel, name) || names_get(&ast->consts, name) != NULL; }
 
+bool program_takes_value(const Node *p) { return p->kind == N_PCONST || (p->kind == N_PTENSOR && p->u); }
+
 bool program_is_scalar(const Node *kernel, const char *name)
 {
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++) {
@@ -152,6 +154,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
         f->type_known = dtype_parse(f->type_name, strlen(f->type_name), &f->dtype);
         if (p->kind == N_PTENSOR) {
             f->kind = p->op == IO_IN ? FRONT_IN : p->op == IO_OUT ? FRONT_OUT : FRONT_INOUT;
+            f->optional = p->u != 0;
             describe_dims(s, ast, info, eval, p, f, dims, derived);
         } else {
             f->kind = p->kind == N_PSCALAR            ? FRONT_SCALAR
@@ -177,6 +180,7 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     info->k.name = n->name;
     info->k.loc = n->name_loc;
     lower_eval_scope(eval, NULL);
+    lower_presence(eval, n->kids[0]);
     describe_params(s, ast, info, eval);
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid"))
@@ -192,7 +196,7 @@ static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, 
     FrontValue *values = arena_array(&s->arena, FrontValue, d->n + 1);
     const Node *param = NULL;
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
-        if (kernel->kids[0]->kids[i]->kind == N_PCONST && kernel->kids[0]->kids[i]->name == d->name)
+        if (program_takes_value(kernel->kids[0]->kids[i]) && kernel->kids[0]->kids[i]->name == d->name)
             param = kernel->kids[0]->kids[i];
     for (uint32_t i = 0; i < d->n; i++) values[i] = lower_eval_domain_value(eval, param, d->kids[i]);
     return (FrontDomain){ d->name, (int)d->n, values, d->loc };
@@ -391,6 +395,13 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
 
 bool frontend_hint_name(const char *name) { return hint_find(name) != NULL; }
 
+bool frontend_absent(const FrontBinding *b, size_t n, const char *name)
+{
+    while (n--)
+        if (!strcmp(b[n].name, name)) return b[n].value.kind == FRONT_BOOL && !b[n].value.b;
+    return false;
+}
+
 bool frontend_parse_value(
     Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
 {
@@ -400,8 +411,9 @@ bool frontend_parse_value(
     *out = (FrontValue){ FRONT_NOTHING };
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *p = &k->params[i];
-        if (strcmp(p->name, name) || p->kind < FRONT_CONST) continue;
-        if (p->kind == FRONT_CONST_TYPE) kind = FRONT_TYPE;
+        if (strcmp(p->name, name) || (p->kind < FRONT_CONST && !p->optional)) continue;
+        if (p->optional) kind = FRONT_BOOL;
+        else if (p->kind == FRONT_CONST_TYPE) kind = FRONT_TYPE;
         else if (!strcmp(p->type_name, "bool")) kind = FRONT_BOOL;
         else if (!strcmp(p->type_name, "int") || (p->type_known && dtype_is_int(p->dtype))) kind = FRONT_INT;
         else

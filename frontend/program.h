@@ -9,6 +9,8 @@ void program_build(Ast *);
 const Node *program_kernel_node(const Ast *, const FrontKernel *);
 /* Is it the name of one of the kernel's scalar parameters? Then it is no dimension. */
 bool program_is_scalar(const Node *kernel, const char *name);
+/* May a value be bound to the parameter's name before a launch: a const, or an optional tensor? */
+bool program_takes_value(const Node *param);
 /* Where dimension `name` is first used as a tile extent, or NULL. */
 Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
 
@@ -18,6 +20,6 @@ Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t 
 void lower_eval_scope(Lower *, const Node *kernel);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
 FrontValue lower_eval_param(Lower *, const Node *param);
-/* A value of a domain; `param` is the const it is for, or NULL for a dimension or hint, which take integers.
- */
+/* A value of a domain; `param` is the const or optional tensor it is for, or NULL for a dimension or hint,
+ * which take integers. */
 FrontValue lower_eval_domain_value(Lower *, const Node *param, const Node *value);

@@ -92,6 +92,7 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
             vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
             continue;
         }
+        if (n->kind == N_CALL && !strcmp(n->name, "has")) continue; /* reads nothing of the tensor */
         const Node *t = n->kind == N_CALL && !strcmp(n->name, "extent") && n->n >= 2
                             ? tensor_param(k, n->kids[0], item.env)
                             : NULL;

@@ -59,7 +59,8 @@ const char *value_describe(Lower *l, V v)
     case V_IR: return arena_printf(&l->s->arena, "`%s`", type_string(l->s, v.value->type));
     case V_TYPE: return "a type";
     case V_TUPLE: return arena_printf(&l->s->arena, "a tuple of %d", v.n);
-    case V_TENSOR: return "a tensor";
+    case V_TENSOR:
+    case V_ABSENT: return "a tensor";
     case V_NONE: return "None";
     case V_STRING: return "a string";
     case V_TABLE: return "a table of constants";

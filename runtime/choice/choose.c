@@ -91,13 +91,18 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     return true;
 }
 
-/* What is bound: by the caller, and extents that code is specialized on. */
+/* What is bound: by the caller, extents that code is specialized on, and which optional tensors are given. */
 static int bound(const tile_kernel *k, const LaunchArgs *l, FrontBinding *b)
 {
     int n = k->n_bindings;
     memcpy(b, k->bindings, (size_t)n * sizeof *b);
     for (int d = 0; d < k->n_dims; d++)
-        if (k->dims[d].key) b[n++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = l->dims[d] } } };
+        if (k->dims[d].key && l->dims[d] >= 0)
+            b[n++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = l->dims[d] } } };
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional)
+            b[n++] = (FrontBinding){ k->params[i].name,
+                { FRONT_BOOL, { .b = !(l->views[i].facts & FACT_ABSENT) } } };
     return n;
 }
 
@@ -241,7 +246,8 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     Ask ask = { k, l };
     LaunchFacts facts;
     CompileOptions o = context_compile_options(k->context);
-    FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims) + 1);
+    FrontBinding *b =
+        arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims + k->n_params) + 1);
     o.passes.dump_after = NULL; /* of what is launched, not of what is looked at */
     kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1),
         arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);

@@ -59,11 +59,17 @@ COLD tile_status launch_bad(tile_kernel *k, tile_status st, int i, const char *f
     return context_fail(k->context, st, "%s: argument %d (%s): %s", k->title, i + 1, k->params[i].name, text);
 }
 
+static COLD tile_status null_tensor(tile_kernel *k, int i)
+{
+    return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the tensor is NULL%s",
+        k->params[i].optional ? "; tile_arg_none() leaves an optional tensor out" : "");
+}
+
 static tile_status read_dltensor(tile_kernel *k, int i, const DLTensor *t, RawTensor *out)
 {
     const KernelParam *p = &k->params[i];
     char name[40];
-    if (!t) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the tensor is NULL");
+    if (!t) return null_tensor(k, i);
     if (!dtype_matches(p, t->dtype))
         return launch_bad(k, TILE_ERROR_DTYPE, i, "elements are %s, the kernel takes %s",
             dl_name(t->dtype, name, sizeof name), dtype_name(p->dtype));
@@ -79,7 +85,7 @@ static tile_status read_dltensor(tile_kernel *k, int i, const DLTensor *t, RawTe
 static tile_status read_raw(tile_kernel *k, int i, const tile_tensor *t, RawTensor *out)
 {
     const KernelParam *p = &k->params[i];
-    if (!t) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the tensor is NULL");
+    if (!t) return null_tensor(k, i);
     if (t->dtype != TILE_NONE && t->dtype != p->public)
         return launch_bad(k, TILE_ERROR_DTYPE, i, "elements are %s, the kernel takes %s",
             tile_dtype_name(t->dtype), dtype_name(p->dtype));
@@ -96,6 +102,25 @@ static COLD tile_status bad_extent(tile_kernel *k, int i, int d, int64_t n, int6
     return launch_bad(k, TILE_ERROR_SHAPE, i,
         "axis %d, %lld elements with a stride of %lld, reaches beyond memory", d, (long long)n,
         (long long)stride);
+}
+
+/* An optional tensor that the launch leaves out: no elements, no address, no promises. */
+static tile_status read_none(tile_kernel *k, int i, View *v, int64_t *strides)
+{
+    const KernelParam *p = &k->params[i];
+    if (!p->optional)
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i,
+            "a tensor is wanted; only an optional one, `%s[...]?`, may be left out", p->name);
+    if (p->bound > 0)
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i,
+            "the kernel was made with %s=true; leave that binding out to launch without the tensor", p->name);
+    memset(v->extent, 0, sizeof v->extent);
+    memset(strides, 0, sizeof v->extent);
+    v->data = NULL;
+    v->word = 0;
+    v->lo = v->hi = 0;
+    v->facts = FACT_ABSENT;
+    return TILE_OK;
 }
 
 /* The axes of one tensor, in one pass. */
@@ -169,6 +194,10 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
 {
     const KernelParam *p = &k->params[i];
     RawTensor t = { NULL, NULL, NULL, 0 };
+    if (a->kind == TILE_ARG_NONE) return read_none(k, i, v, strides);
+    if (p->optional && !p->bound)
+        return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i,
+            "the kernel was made with %s=false; pass tile_arg_none(), or leave that binding out", p->name);
     if (a->kind != TILE_ARG_DLTENSOR && a->kind != TILE_ARG_TENSOR)
         return launch_bad(k, TILE_ERROR_DTYPE, i, "a tensor is wanted");
     tile_status st = a->kind == TILE_ARG_DLTENSOR ? read_dltensor(k, i, a->value.dltensor, &t)
@@ -289,7 +318,7 @@ tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, const La
         tile_status st = p->kind == PARAM_SCALAR ? read_scalar(k, i, &args[i], v, &l->scalars[i])
                                                  : read_tensor(k, i, &args[i], v, l->strides[i]);
         if (st) return st;
-        for (int a = 0; a < p->rank; a++) {
+        for (int a = 0; a < p->rank && !(v->facts & FACT_ABSENT); a++) {
             int d = p->dim[a];
             if (d < 0) continue;
             if (l->dims[d] < 0) l->dims[d] = v->extent[a];

@@ -33,7 +33,7 @@ static void copy_view(
 {
     const KernelParam *p = &k->params[i];
     *arg = *given;
-    if (p->kind == PARAM_SCALAR) return;
+    if (p->kind == PARAM_SCALAR || l->views[i].facts & FACT_ABSENT) return;
     memcpy(copy->shape, l->views[i].extent, sizeof copy->shape);
     memcpy(copy->strides, l->strides[i], sizeof copy->strides);
     copy->tensor = (tile_tensor){ l->views[i].data, copy->shape, copy->strides, p->rank, TILE_NONE };

@@ -18,7 +18,7 @@ static bool no_output_has_elements(const tile_kernel *k, const LaunchArgs *l)
 static bool unnamed_zero(const tile_kernel *k, const LaunchArgs *l)
 {
     for (int i = 0; k->anonymous && i < k->n_params; i++)
-        for (int a = 0; a < k->params[i].rank; a++)
+        for (int a = 0; a < k->params[i].rank && !(l->views[i].facts & FACT_ABSENT); a++)
             if ((k->params[i].dim[a] < 0 || k->params[i].dim[a] >= k->front->n_dims) &&
                 l->views[i].extent[a] == 0)
                 return true;

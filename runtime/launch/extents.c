@@ -19,16 +19,20 @@ static bool shape_of(const tile_arg *a, int rank, const int64_t **shape)
     return *shape && (d ? d->ndim : t->rank < 0 ? rank : t->rank) == rank;
 }
 
-/* The dimensions that tensors name, as bindings; what a caller bound stays. */
+/* The dimensions that tensors name, and which optional tensors are given, as bindings; what a caller bound
+ * stays. */
 static FrontBinding *known_dims(const Wanted *w, Arena *arena, size_t *n)
 {
     const tile_kernel *k = w->k;
-    FrontBinding *b = arena_array(arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims) + 1);
+    FrontBinding *b = arena_array(arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims + k->n_params) + 1);
     bool *seen = arena_array(arena, bool, (size_t)k->n_dims + 1);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
     *n = (size_t)k->n_bindings;
     for (int i = 0; i < k->n_params; i++) {
         const int64_t *shape;
+        bool given = (size_t)i == w->param || w->args[i].kind != TILE_ARG_NONE;
+        if (k->params[i].optional && k->params[i].bound < 0)
+            b[(*n)++] = (FrontBinding){ k->params[i].name, { FRONT_BOOL, { .b = given } } };
         if (k->params[i].kind == PARAM_SCALAR || (size_t)i == w->param ||
             !shape_of(&w->args[i], k->params[i].rank, &shape))
             continue;

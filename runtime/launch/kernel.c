@@ -23,12 +23,15 @@ static int front_dim(const FrontKernel *k, const char *name)
 static bool is_const(const FrontParam *p)
 { return p && (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE); }
 
+/* May a binding name it? */
+static bool takes_binding(const FrontParam *p) { return is_const(p) || (p && p->optional); }
+
 /* A number given for a const of another kind, where it loses nothing. */
 static void adapt(const FrontParam *p, FrontValue *v)
 {
     FrontValueKind wanted = p ? p->default_value.kind : FRONT_NOTHING;
-    bool real = p && p->type_known && dtype_is_float(p->dtype),
-         truth = p && p->type_known && p->dtype == DT_BOOL;
+    bool real = p && !p->optional && p->type_known && dtype_is_float(p->dtype),
+         truth = p && (p->optional || (p->type_known && p->dtype == DT_BOOL));
     if (v->kind == FRONT_INT && (wanted == FRONT_BOOL || truth) && (v->i == 0 || v->i == 1))
         *v = (FrontValue){ FRONT_BOOL, { .b = v->i != 0 } };
     else if (v->kind == FRONT_INT && (wanted == FRONT_FLOAT || real))
@@ -49,7 +52,7 @@ static tile_status no_such_name(const tile_kernel *k, const char *name, bool arg
     const FrontKernel *f = k->front;
     char list[400] = "";
     for (int i = 0; i < f->n_params; i++)
-        if (is_const(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
+        if (takes_binding(&f->params[i])) list_name(list, sizeof list, f->params[i].name);
     for (int i = 0; i < f->n_dims; i++) list_name(list, sizeof list, f->dims[i]);
     return context_fail(k->context, TILE_ERROR_NOT_FOUND,
         "kernel %s has no const, dimension or hint named '%s'%s; consts and dimensions are %s", f->name, name,
@@ -63,7 +66,7 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     if (!b->name)
         return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "kernel %s: a binding without a name", f->name);
     const FrontParam *p = front_param(f, b->name);
-    if (!is_const(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
+    if (!takes_binding(p) && front_dim(f, b->name) < 0 && !frontend_hint_name(b->name))
         return no_such_name(k, b->name, p != NULL);
     out->name = session_intern(&k->session, b->name, strlen(b->name));
     const char *why = NULL;
@@ -86,12 +89,14 @@ static tile_status take_binding(tile_kernel *k, const tile_binding *b, FrontBind
     }
     if (why) return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: binding '%s': %s", f->name, b->name, why);
     adapt(p, &out->value);
-    bool wants_type = p && p->kind == FRONT_CONST_TYPE;
-    if (wants_type != (out->value.kind == FRONT_TYPE) || (!p && out->value.kind != FRONT_INT))
+    bool wants_type = p && p->kind == FRONT_CONST_TYPE, wants_bool = p && p->optional;
+    if (wants_type != (out->value.kind == FRONT_TYPE) || (wants_bool && out->value.kind != FRONT_BOOL) ||
+        (!p && out->value.kind != FRONT_INT))
         return context_fail(c, TILE_ERROR_DTYPE, "kernel %s: '%s' wants %s", f->name, b->name,
-            wants_type ? "an element type"
-            : p        ? "a number"
-                       : "an integer");
+            wants_type   ? "an element type"
+            : wants_bool ? "true or false: whether the optional tensor is given"
+            : p          ? "a number"
+                         : "an integer");
     return TILE_OK;
 }
 
@@ -152,6 +157,9 @@ static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *
                  : dtype_is_signed(p->dtype) ? kDLInt
                                              : kDLUInt;
     if (p->kind == PARAM_SCALAR) return TILE_OK;
+    p->optional = f->optional;
+    const FrontValue *given = f->optional ? bound_value(k, f->name) : NULL;
+    p->bound = given ? given->b : -1;
     p->rank = f->rank;
     for (int a = 0; a < f->rank; a++) {
         p->text[a] = f->dims[a].name ? f->dims[a].name : with_consts(k, f->dims[a].text);
@@ -213,9 +221,11 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     int *dims = arena_array(&k->session.arena, int, (size_t)e->n_key + 1);
     int64_t *logs = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
     int64_t *values = arena_array(&k->session.arena, int64_t, (size_t)e->n_key + 1);
+    FrontBinding *tensors = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_key + 1);
     *row = (TuneRow){ .dims = dims,
         .log2 = logs,
         .values = values,
+        .tensors = tensors,
         .apart = *e->device && strcmp(e->device, k->context->driver->info.name) ? 1 << 15 : 0 };
     for (int i = 0; i < e->n_key; i++) {
         int d = front_dim(k->front, e->key[i].name);
@@ -223,6 +233,11 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
             dims[row->n] = d;
             values[row->n] = e->key[i].value.i;
             logs[row->n++] = log2_fixed(e->key[i].value.i);
+            continue;
+        }
+        const FrontParam *p = front_param(k->front, e->key[i].name);
+        if (p && p->optional) {
+            tensors[row->n_tensors++] = (FrontBinding){ p->name, e->key[i].value };
             continue;
         }
         const FrontValue *v = bound_value(k, e->key[i].name);
@@ -266,13 +281,25 @@ static void take_rows(tile_kernel *k)
 /* Factors of two, up to 16: code is specialized on what divides an extent. */
 static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
 
+static bool gives_its_tensors(const tile_kernel *k, const TuneRow *row, const View *views)
+{
+    for (int i = 0; i < row->n_tensors; i++)
+        for (int p = 0; p < k->n_params; p++)
+            if (!strcmp(k->params[p].name, row->tensors[i].name) &&
+                (views[p].facts & FACT_ABSENT) != (row->tensors[i].value.b ? 0 : FACT_ABSENT))
+                return false;
+    return true;
+}
+
 /* Where estimates can be had, an entry for launches of other extents by more than a factor of two in all (or
  * as far by other differences) does not speak for this one. */
-int kernel_tune_row(const tile_kernel *k, const int64_t *dims)
+int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l)
 {
+    const int64_t *dims = l->dims;
     int best = -1;
     int64_t least = k->chooser && device_model(k->context->target) ? (1 << 16) + 1 : INT64_MAX;
     for (int i = 0; i < k->n_rows; i++) {
+        if (!gives_its_tensors(k, &k->rows[i], l->views)) continue;
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
             int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j],
@@ -453,6 +480,7 @@ tile_status tile_kernel_param(const tile_kernel *k, size_t i, tile_param_info *i
     else if (p->otherwise.kind == FRONT_BOOL)
         d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
     else if (p->otherwise.kind == FRONT_FLOAT) d.default_value.f = p->otherwise.f;
+    d.optional = p->optional;
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
 }

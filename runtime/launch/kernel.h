@@ -20,6 +20,8 @@ typedef struct KernelParam {
     tile_dtype public;
     bool real;            /* a floating scalar */
     FrontValue otherwise; /* a scalar's default, or FRONT_NOTHING */
+    bool optional;        /* a tensor that a launch may leave out */
+    int bound;            /* optional, and said when the kernel was made: 1 given, 0 not; else -1 */
 } KernelParam;
 
 /* A dimension's name, or behind all of these a derived extent as written. */
@@ -35,6 +37,8 @@ typedef struct TuneRow {
     const int *dims;
     const int64_t *log2, *values;
     int n;
+    const FrontBinding *tensors; /* optional ones, and whether the launch must give them */
+    int n_tensors;
     int64_t apart;
     const FrontBinding *config;
     int n_config;
@@ -52,14 +56,15 @@ typedef struct View {
 } View;
 /* The low 16 bits go into the key: aligned to 16 bytes; axis of stride 1, + 1 (4 bits); strides that are
  * multiples of 16 bytes, from 0 to below 2^40 (8 bits); a scalar's sign + 1 (2 bits), a tensor's grain: 1 of
- * 4 bytes, 2 of 8 (2 bits). Above them: no gaps between lo and hi; offsets or extents beyond what fits32
- * promises; an extent of 2^31 or more. */
+ * 4 bytes, 2 of 8 (2 bits); an optional tensor that is not given, without any of the others. Above them: no
+ * gaps between lo and hi; offsets or extents beyond what fits32 promises; an extent of 2^31 or more. */
 enum {
     FACT_ALIGNED = 1,
     FACT_UNIT = 1,
     FACT_STRIDES = 5,
     FACT_SIGN = 13,
     FACT_GRAIN = 13,
+    FACT_ABSENT = 1 << 15,
     FACT_KEY = 0xffff,
     FACT_DENSE = 1 << 16,
     FACT_FAR = 1 << 17,
@@ -160,6 +165,8 @@ struct tile_kernel {
 void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(
     const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
+/* Is the kernel's optional tensor `i` given to launches with this key? */
+bool kernel_key_gives(const tile_kernel *, const uint64_t *key, int i);
 /* Reads and checks arguments. */
 tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
 /* The variant for a key if it is ready, or NULL; then the same, compiled if need be. */
@@ -171,7 +178,7 @@ tile_status kernel_grid(
 /* empty.c: asked where no variant is ready. *nothing: an extent that would be specialized on is 0, and the
  * launch has nothing to compute. */
 tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *key, bool *nothing);
-/* variant.c: what the kernel and the key bind, in the arena. */
+/* variant.c: what the kernel and the key bind, in the arena; whether optional tensors are given, too. */
 const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
@@ -180,8 +187,8 @@ void variant_free(tile_kernel *, Variant *);
  * bindings' names must outlive it. */
 tile_status kernel_create_like(
     const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
-/* The table's row for these extents; -1: none speaks of them. */
-int kernel_tune_row(const tile_kernel *, const int64_t *dims);
+/* The table's row for these extents and tensors; -1: none speaks of them. */
+int kernel_tune_row(const tile_kernel *, const LaunchArgs *);
 
 /* --- choose.c: without a table ----------------------------------------------------------------------- */
 

@@ -18,18 +18,26 @@ void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
     key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1;
-    int row = k->n_rows ? kernel_tune_row(k, l->dims) + 1 : 0;
+    int row = k->n_rows ? kernel_tune_row(k, l) + 1 : 0;
     if (!row && k->chooser && (row = kernel_choice(k, l, key))) row += k->n_rows;
     key[0] |= (uint64_t)row << 8;
 }
 
+static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)
+{
+    const uint64_t *facts = key + 1 + (k->n_dims + 63) / 64 + k->n_key_dims;
+    return (unsigned)(facts[i / 4] >> 16 * (i % 4)) & FACT_KEY;
+}
+
+bool kernel_key_gives(const tile_kernel *k, const uint64_t *key, int i)
+{ return !(facts_of(k, key, i) & FACT_ABSENT); }
+
 void kernel_facts(
     const tile_kernel *k, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out)
 {
-    const uint64_t *facts = key + 1 + (k->n_dims + 63) / 64 + k->n_key_dims;
     for (int d = 0; d < k->n_dims; d++) dim16[d] = key[1 + d / 64] >> d % 64 & 1;
     for (int i = 0; i < k->n_params; i++) {
-        unsigned f = (unsigned)(facts[i / 4] >> 16 * (i % 4)) & 0xffff;
+        unsigned f = facts_of(k, key, i);
         params[i] = (ParamFacts){ .align = f & FACT_ALIGNED ? 16 : 0,
             .unit_axis = (int)(f >> FACT_UNIT & 15) - 1,
             .stride_mask = f >> FACT_STRIDES & 255,

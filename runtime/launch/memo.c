@@ -87,10 +87,16 @@ typedef struct Given {
     char *data;
 } Given;
 
-/* A tensor as it was given; false where there is none, or of another rank. */
+/* A tensor as it was given, or left out, which only optional ones are once a launch was good; false where it
+ * is of another rank or has no address. */
 static inline bool given(const tile_arg *a, int rank, Given *g)
 {
+    static const int64_t none[TILE_MAX_RANK];
     uint64_t has;
+    if (a->kind == TILE_ARG_NONE) {
+        *g = (Given){ .shape = none };
+        return true;
+    }
     if (a->kind == TILE_ARG_DLTENSOR) {
         const DLTensor *t = a->value.dltensor;
         uint32_t type;

@@ -57,7 +57,8 @@ static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
     for (int d = 0; d < k->n_dims; d++)
         if (dim16[d]) ADD("%s%s%%16=0", n ? "; " : "", k->dims[d].name);
     for (int i = 0; i < k->n_params; i++) {
-        if (k->params[i].kind == PARAM_SCALAR) continue;
+        bool left_out = k->params[i].optional && !kernel_key_gives(k, v->key, i);
+        if (k->params[i].kind == PARAM_SCALAR || left_out) continue;
         ADD("%s%s:%s", n ? "; " : "", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
         if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);

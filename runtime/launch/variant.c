@@ -27,14 +27,20 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
         config = k->rows[row].config;
         n_config = k->rows[row].n_config;
     }
-    FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + n_config + k->n_key_dims) + 1);
+    size_t most = (size_t)(k->n_bindings + n_config + k->n_key_dims + k->n_params) + 1;
+    FrontBinding *b = arena_array(a, FrontBinding, most);
     memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
     *n = (size_t)k->n_bindings;
     for (int i = 0; i < n_config; i++) b[(*n)++] = config[i];
     const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
-    for (int d = 0; d < k->n_dims; d++)
-        if (k->dims[d].key)
-            b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = (int64_t)*extents++ } } };
+    for (int d = 0; d < k->n_dims; d++) {
+        int64_t extent = k->dims[d].key ? (int64_t)*extents++ : -1; /* -1: of tensors that are not given */
+        if (extent >= 0) b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = extent } } };
+    }
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional)
+            b[(*n)++] =
+                (FrontBinding){ k->params[i].name, { FRONT_BOOL, { .b = kernel_key_gives(k, key, i) } } };
     return b;
 }
 

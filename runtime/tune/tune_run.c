@@ -85,6 +85,25 @@ static int dim_named(const tile_kernel *k, const char *name)
     return -1;
 }
 
+/* Whether the launch that is tuned gives the optional tensor `i`. */
+static FrontBinding presence(const tile_tune *t, int i)
+{
+    bool absent = t->bound.views[i].facts & FACT_ABSENT;
+    return (FrontBinding){ t->kernel->params[i].name, { FRONT_BOOL, { .b = !absent } } };
+}
+
+/* What holds for every configuration: the kernel's bindings, and which optional tensors are given. */
+static FrontBinding *fixed_bindings(const tile_tune *t, Arena *a, int *n)
+{
+    const tile_kernel *k = t->kernel;
+    FrontBinding *b = arena_array(a, FrontBinding, (size_t)(k->n_bindings + k->n_params) + 1);
+    memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
+    *n = k->n_bindings;
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional) b[(*n)++] = presence(t, i);
+    return b;
+}
+
 static const char *config_text(Session *s, const FrontBinding *b, int n)
 {
     Text t;
@@ -158,6 +177,36 @@ static void add_default(tile_tune *t, const FrontTune *f, FrontBinding *out)
     add(t, out, n, true);
 }
 
+/* What the table's entry says of the launch: extents, every const that is not chosen, and which optional
+ * tensors are given, since these make other code. */
+static void add_key(tile_tune *t, const FrontTune *f)
+{
+    tile_kernel *k = t->kernel;
+    Session *s = &t->session;
+    t->key = arena_array(&s->arena, TuneItem, (size_t)(f->n_keys + k->front->n_params) + 1);
+    for (int i = 0; i < f->n_keys; i++) {
+        int d = dim_named(k, f->keys[i]);
+        if (d >= 0 && t->bound.dims[d] >= 0)
+            t->key[t->n_key++] = (TuneItem){ f->keys[i], { FRONT_INT, { .i = t->bound.dims[d] } } };
+    }
+    for (int i = 0; i < k->front->n_params; i++) {
+        const FrontParam *p = &k->front->params[i];
+        FrontValue v = p->default_value;
+        bool chosen_here = p->kind < FRONT_CONST;
+        for (int d = 0; d < f->n; d++)
+            chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
+        for (int b = 0; b < k->n_bindings; b++)
+            if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
+        if (!chosen_here && v.kind != FRONT_NOTHING)
+            t->key[t->n_key++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
+    }
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional) {
+            FrontBinding b = presence(t, i);
+            t->key[t->n_key++] = (TuneItem){ session_intern(s, b.name, strlen(b.name)), b.value };
+        }
+}
+
 /* The declared defaults, then the block's in an order that soon has been everywhere, should the budget end:
  * steps of the golden ratio. */
 static tile_status enumerate(tile_tune *t)
@@ -174,6 +223,8 @@ static tile_status enumerate(tile_tune *t)
             k->name, (long long)total, TUNE_MAX_CONFIGS);
     FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1),
                  *chosen = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1);
+    int n_fixed;
+    const FrontBinding *fixed = fixed_bindings(t, &s->arena, &n_fixed);
     t->all = arena_array(&s->arena, Candidate, (size_t)total + 1);
     t->sorted = arena_array(&s->arena, Candidate *, (size_t)total + 1);
     add_default(t, f, chosen);
@@ -190,7 +241,7 @@ static tile_status enumerate(tile_tune *t)
     } /* coprime: all are met */
     for (int64_t i = 0; i < total; i++, at = (at + step) % total) {
         int n;
-        if (!frontend_tune_config_with(ast, f, at, k->bindings, k->n_bindings, config) ||
+        if (!frontend_tune_config_with(ast, f, at, fixed, n_fixed, config) ||
             !choose(t, f, config, at, chosen, &n))
             continue;
         if (!t->n || !same_config(&t->all[0], chosen, n)) add(t, chosen, n, false);
@@ -202,23 +253,7 @@ static tile_status enumerate(tile_tune *t)
     if (!t->n)
         return context_fail(
             t->context, TILE_ERROR_NOT_FOUND, "no combination of the `tune` block of %s is allowed", k->name);
-    t->key = arena_array(&s->arena, TuneItem, (size_t)(f->n_keys + k->front->n_params) + 1);
-    for (int i = 0; i < f->n_keys; i++) {
-        int d = dim_named(k, f->keys[i]);
-        if (d >= 0) t->key[t->n_key++] = (TuneItem){ f->keys[i], { FRONT_INT, { .i = t->bound.dims[d] } } };
-    }
-    /* Every const that is not chosen makes other code. */
-    for (int i = 0; i < k->front->n_params; i++) {
-        const FrontParam *p = &k->front->params[i];
-        FrontValue v = p->default_value;
-        bool chosen_here = p->kind < FRONT_CONST;
-        for (int d = 0; d < f->n; d++)
-            chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
-        for (int b = 0; b < k->n_bindings; b++)
-            if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
-        if (!chosen_here && v.kind != FRONT_NOTHING)
-            t->key[t->n_key++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
-    }
+    add_key(t, f);
     return TILE_OK;
 }
 

@@ -160,11 +160,7 @@ const char *exec_emu_text(const void *state) { return ((const State *)state)->te
 
 bool exec_emu_roles(const void *state) { return ((const State *)state)->roles; }
 
-void exec_emu_plant(void *state, Faults *faults)
-{
-    State *s = state;
-    s->faults = faults;
-}
+void exec_emu_plant(void *state, Faults *faults) { ((State *)state)->faults = faults; }
 
 /* --- from source to a library ------------------------------------------------------------------------ */
 
@@ -287,7 +283,7 @@ static bool bind_launch(Session *s, const Func *f, const Launch *l, Values *v)
             else v->scalars[i].i = (int64_t)a->scalar->value;
             continue;
         }
-        for (int axis = 0; axis < p->type->rank; axis++) {
+        for (int axis = 0; a->tensor && axis < p->type->rank; axis++) {
             v->strides[i][axis] = launch_stride(a->tensor, a->drop + axis);
             v->dims[p->dims[axis]] = a->tensor->shape[a->drop + axis];
         }
@@ -353,7 +349,7 @@ static void explain(
 /* What lies between a tensor's first and last byte may be read. */
 static void name_tensor(const Arg *a, const Func *f, int i, const Values *v)
 {
-    if (a->scalar || i >= f->n_params) return;
+    if (!a->tensor || i >= f->n_params) return;
     int64_t lo = 0, hi = 1, bytes = dtype_bytes(f->params[i].type->dtype);
     for (int axis = 0; axis < f->params[i].type->rank; axis++) {
         int64_t n = a->tensor->shape[a->drop + axis], far = (n - 1) * v->strides[i][axis];
@@ -389,9 +385,10 @@ static bool fill_parameters(
     for (int i = 0; i < code->n_slots; i++) {
         const Slot *x = &code->slots[i];
         const Arg *a = &l->args[x->param];
+        const Tensor *t = a->tensor; /* NULL: an optional one that is left out */
         uint64_t *word = &p->words[i];
         switch (x->kind) {
-        case SLOT_DATA: *word = (uint64_t)(uintptr_t)(a->tensor->base + a->tensor->offset); break;
+        case SLOT_DATA: *word = t ? (uint64_t)(uintptr_t)(t->base + t->offset) : 0; break;
         case SLOT_EXTENT: *word = (uint64_t)v->dims[x->index]; break;
         case SLOT_STRIDE: *word = (uint64_t)v->strides[x->param][x->index]; break;
         case SLOT_SCALAR: *word = scalar_word(a->scalar, f->params[x->param].type->dtype); break;

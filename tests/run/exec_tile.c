@@ -186,6 +186,10 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
             args[i] = ref_type_is_float(v->type) ? tile_arg_float(v->value) : tile_arg_int((int64_t)v->value);
             continue;
         }
+        if (!t) {
+            args[i] = tile_arg_none();
+            continue;
+        }
         int drop = l->args[i].drop;
         tensors[i] = (tile_tensor){
             .data = device_base(d, run->problem, copies, t) + t->offset,

@@ -7,6 +7,7 @@ static bool add_arg(Launch *l, const Problem *p, char *word, char *why, size_t w
 {
     if (l->n_args == MAX_ARGS) return snprintf(why, why_size, "table: too many arguments"), false;
     Arg *a = &l->args[l->n_args++];
+    if (!strcmp(word, "-")) return true;
     char *bracket = strchr(word, '[');
     if (bracket) *bracket = 0, a->drop = 1; /* X[0] */
     a->scalar = problem_scalar(p, word);

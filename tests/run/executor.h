@@ -4,7 +4,8 @@
 
 enum { MAX_ARGS = 24, MAX_LAUNCHES = 6 };
 
-/* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar. */
+/* A launch argument: a tensor (the first `drop` axes taken at 0) or a scalar; neither, `-` in a recipe, for
+ * an optional tensor that is left out. */
 typedef struct Arg {
     const Tensor *tensor;
     const ScalarArg *scalar;

@@ -31,6 +31,12 @@ int launch_bind(Session *s, const FrontKernel *k, const Launch *l, FrontBinding 
         if (frontend_parse_value(s, k, out[n].name, l->consts[i].value, &out[n].value, &why)) n++;
         else diag_error(s, k->loc, "%s=%s: %s", l->consts[i].name, l->consts[i].value, why);
     }
+    for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
+        if (k->params[i].kind == FRONT_CONST || k->params[i].kind == FRONT_CONST_TYPE) continue;
+        bool given = l->args[arg++].tensor;
+        if (k->params[i].optional)
+            out[n++] = (FrontBinding){ k->params[i].name, { FRONT_BOOL, { .b = given } } };
+    }
     for (int key = 0; key < k->n_keys; key++)
         for (int i = 0, arg = 0; i < k->n_params && arg < l->n_args; i++) {
             const FrontParam *p = &k->params[i];
@@ -90,6 +96,7 @@ void launch_facts(Func *f, const Launch *l, bool exact)
         const Arg *a = &l->args[i];
         const Tensor *t = a->tensor;
         Param *p = &f->params[i];
+        if (!t && !a->scalar) continue;
         if (!t) {
             if (exact) p->lo = p->hi = a->scalar->value;
             continue;

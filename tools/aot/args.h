@@ -88,7 +88,7 @@ static int64_t step(const int64_t *s, int64_t a, int64_t b, int64_t c)
 /* --- a launch ---------------------------------------------------------------------------------------- */
 
 typedef struct Param {
-    int64_t kind, type, bytes, rank, sign;
+    int64_t kind, type, bytes, rank, sign, optional, given;
     const int64_t *shape;
     int64_t strides[PLAN_MAX_RANK];
     bool dense;
@@ -207,14 +207,30 @@ static bool is_positive(const Param *p, uint64_t word)
     return p->type == WORD_F64 ? d > 0 && d - d == 0 : f > 0 && f - f == 0;
 }
 
+/* An optional tensor without an address is not given: it has no elements and promises nothing. */
+static Param start_param(const int64_t *p, const tile_launch_arg *a)
+{
+    static const int64_t none[PLAN_MAX_RANK];
+    Param q = { .kind = p[0],
+        .type = p[1],
+        .bytes = p[2],
+        .rank = p[3],
+        .sign = p[4],
+        .optional = p[5],
+        .given = !p[5] || a->view.data,
+        .shape = none };
+    q.dense = q.given;
+    return q;
+}
+
 /* `failed` is the parameter at fault. */
 static int read_params(Launch *l, const int64_t *p)
 {
     bool aligned = true, divisible = true, positive = true;
-    for (int i = 0; i < l->n_params; i++, p += 5) {
-        l->params[i] =
-            (Param){ .kind = p[0], .type = p[1], .bytes = p[2], .rank = p[3], .sign = p[4], .dense = true };
-        int status = p[0] == PLAN_SCALAR ? 0 : read_tensor(l, i, &aligned, &divisible);
+    for (int i = 0; i < l->n_params; i++, p += PLAN_PARAM_WORDS) {
+        l->params[i] = start_param(p, &l->args[i]);
+        bool tensor = p[0] != PLAN_SCALAR && l->params[i].given;
+        int status = tensor ? read_tensor(l, i, &aligned, &divisible) : TILE_LAUNCH_OK;
         if (status) {
             l->failed = i;
             return status;
@@ -323,7 +339,8 @@ static int find_programs(Launch *l, const int64_t *p)
     return memory ? TILE_LAUNCH_REMAP : TILE_LAUNCH_OUT_OF_MEMORY;
 }
 
-/* The variant `v` of a plan against arguments and consts: *p is set behind its dims. */
+/* The variant `v` of a plan against arguments, the optional ones among them, and consts: *p is set behind its
+ * dims. */
 static int match_variant(
     Launch *l, const int64_t *v, const int64_t *consts, int64_t n_consts, const int64_t **p)
 {
@@ -332,6 +349,8 @@ static int match_variant(
     for (int64_t c = 0; c < n_consts; c++)
         if ((*p)[c] != consts[c]) return TILE_LAUNCH_NO_VARIANT;
     *p += n_consts;
+    for (int i = 0; i < l->n_params; i++)
+        if (l->params[i].optional && *(*p)++ != l->params[i].given) return TILE_LAUNCH_NO_VARIANT;
     return bind_dims(l, p);
 }
 

@@ -298,7 +298,7 @@ static int fail_programs(int status, const Launch *l, const Kernel *k)
 static int launch_on(
     const Api *a, Home *h, const Kernel *k, Launch *l, const int64_t *consts, const tile_queue *q)
 {
-    const int64_t *p, *v = k->plan + 4 + 5 * k->plan[1];
+    const int64_t *p, *v = k->plan + 4 + PLAN_PARAM_WORDS * k->plan[1];
     int status = TILE_LAUNCH_NO_VARIANT;
     bool fitting = false, refused = false;
     int64_t too_large = 0;

@@ -167,7 +167,7 @@ int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_laun
 {
     FLOAT_STATE_DEFAULT();
     Launch l = { .args = args, .n_params = (int)plan[1], .level = processor_level() };
-    const int64_t *p, *v = plan + 4 + 5 * plan[1];
+    const int64_t *p, *v = plan + 4 + PLAN_PARAM_WORDS * plan[1];
     int status = read_params(&l, plan + 4), last = TILE_LAUNCH_NO_VARIANT;
     if (status) return status;
     for (int64_t i = 0; i < plan[3]; i++, v += v[0]) {

@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A tensor: address of its first element, extents, strides in elements (NULL: row-major without gaps). */
+/* A tensor: address of its first element, extents, strides in elements (NULL: row-major without gaps). An
+ * optional tensor whose address is NULL is left out. */
 typedef struct tile_view {
     void *data;
     const int64_t *shape, *strides;
@@ -33,7 +34,7 @@ enum {
     TILE_LAUNCH_OK = 0,
     TILE_LAUNCH_INVALID = 1, /* a null pointer where there are elements */
     TILE_LAUNCH_OUT_OF_MEMORY = 2,
-    TILE_LAUNCH_NO_VARIANT = 5,  /* nothing was compiled for these extents and consts */
+    TILE_LAUNCH_NO_VARIANT = 5,  /* nothing was compiled for these extents, consts and optional tensors */
     TILE_LAUNCH_UNSUPPORTED = 6, /* not on this processor */
     TILE_LAUNCH_SHAPE = 8,       /* extents disagree among arguments, or are negative */
     TILE_LAUNCH_ALIGNMENT = 11,  /* an address is no multiple of its element's size */

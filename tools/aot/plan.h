@@ -3,8 +3,9 @@
  * object that tilec writes.
  *
  *   plan     = PLAN_VERSION, parameters, consts, variants; then that many of each
- *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for
- *   variant  = words of it, level, assume, entry, a value for each const,
+ *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for, 1 if it is optional
+ *   variant  = words of it, level, assume, entry, a value for each const, 1 or 0 for each optional parameter:
+ *              is it given;
  *              dims, then each: extent, -1 or -2, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
  *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap
@@ -19,7 +20,8 @@
 #define TILE_PLAN_H
 
 enum {
-    PLAN_VERSION = 2,
+    PLAN_VERSION = 3,
+    PLAN_PARAM_WORDS = 6,
     PLAN_MAX_RANK = 8,
     PLAN_MAX_WORDS = 128,
     PLAN_MAX_PARAMS = 256,

@@ -141,7 +141,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     if (!input_options(b->in, t, &o) || !input_checker(b->in, text, &o)) return false;
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
-    const LaunchFacts *facts = input_facts(b->in, v->kernel, assume);
+    const LaunchFacts *facts = input_facts(b->in, v, assume);
     const Diag *before = s->last_diag;
     Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
     bool ok = m && compile_backend(s, m, f, &o, a);

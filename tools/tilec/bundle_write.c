@@ -188,7 +188,7 @@ static void write_parameter(const FrontParam *p, const Param *q, bool first, Tex
         }
         text_puts(t, "]");
     }
-    text_puts(t, " }");
+    text_puts(t, p->optional ? ", \"optional\": true }" : " }");
 }
 
 static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)

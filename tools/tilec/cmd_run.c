@@ -25,6 +25,7 @@ static int launch(Run *r)
 /* The kernel on the tensors where they lie: the context's memory is the host's. */
 static int interpret_kernel(Run *r)
 {
+    static char nothing[64] __attribute__((aligned(64))); /* where tensors without elements lie */
     InterpArg *args = arena_array(&r->tool->arena, InterpArg, r->n_params + 1);
     for (size_t i = 0; i < r->n_params; i++) {
         const Parameter *p = &r->params[i];
@@ -36,12 +37,16 @@ static int interpret_kernel(Run *r)
                                                        : scalar_cast(d, DT_I64, scalar_int(a->value.i));
             continue;
         }
-        args[i].data = p->device;
+        args[i].data = p->left_out ? nothing : p->device;
         memcpy(args[i].shape, p->host.shape, sizeof args[i].shape);
         memcpy(args[i].stride, p->host.strides, sizeof args[i].stride);
     }
+    const char **absent = arena_array(&r->tool->arena, const char *, r->n_params + 1);
+    size_t n_absent = 0;
+    for (size_t i = 0; i < r->n_params; i++)
+        if (r->params[i].left_out) absent[n_absent++] = r->params[i].info.name;
     InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params,
-        &r->progress };
+        &r->progress, absent, n_absent };
     watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, r->args, &job);
 }

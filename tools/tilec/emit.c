@@ -43,7 +43,7 @@ const char *variant_symbol(Arena *a, const Variant *v)
 const LaunchFacts *emit_assumed(Input *in, const Variant *v)
 {
     const char *assume = args_last(in->args, FLAG_ASSUME, "best");
-    return input_facts(in, v->kernel,
+    return input_facts(in, v,
         !strcmp(assume, "any")       ? ASSUME_ANY
         : !strcmp(assume, "aligned") ? ASSUME_ALIGNED
                                      : ASSUME_ALIGNED | ASSUME_DIVISIBLE | ASSUME_POSITIVE);

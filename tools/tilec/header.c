@@ -58,8 +58,16 @@ static void write_signature(const Launcher *l, Text *t)
         for (int a = 0; a < p->rank; a++)
             text_printf(t, "%s%s", a ? ", " : "[", p->dims[a].name ? p->dims[a].name : p->dims[a].text);
         if (p->rank) text_putc(t, ']');
+        if (p->optional) text_puts(t, p->rank ? "?" : "[]?");
     }
     text_putc(t, ')');
+}
+
+static bool has_optional(const FrontKernel *k)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional) return true;
+    return false;
 }
 
 static void write_comment(const Launcher *l, Text *t)
@@ -76,6 +84,8 @@ static void write_comment(const Launcher *l, Text *t)
     }
     for (size_t i = 0; i < l->choices.len; i++)
         text_printf(t, "%s%s", i ? ", " : "\n * Choose by: ", l->choices.data[i].name);
+    if (has_optional(l->kernel))
+        text_puts(t, "\n * A tensor marked `?` is left out by a view whose data is NULL.");
     text_puts(t, "\n * Narrow floats (f16, bf16, fp8) are passed as their bits. */\n");
 }
 

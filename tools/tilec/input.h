@@ -54,7 +54,7 @@ bool input_checker(Input *, bool output, CompileOptions *);
  * bytes, the last axis has stride 1, extents and offsets fit into 32 bits. DIVISIBLE: the extents of last
  * axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. */
 typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED = 1, ASSUME_DIVISIBLE = 2, ASSUME_POSITIVE = 4 } Assume;
-const LaunchFacts *input_facts(Input *, const FrontKernel *, unsigned assume);
+const LaunchFacts *input_facts(Input *, const Variant *, unsigned assume);
 /* "any", "aligned_positive". */
 const char *assume_name(unsigned);
 /* The promises worth a variant of their own, the strongest first; ends with ASSUME_ANY. `divisible`: those

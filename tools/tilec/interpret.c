@@ -15,6 +15,8 @@ static bool bind(Input *in, const InterpretJob *job, const FrontKernel *k, Front
             return false;
         }
     }
+    for (size_t i = 0; i < job->n_absent; i++)
+        out[(*n)++] = (FrontBinding){ job->absent[i], { FRONT_BOOL, { .b = false } } };
     for (int key = 0; key < k->n_keys; key++)
         for (size_t i = 0; i < job->known->len; i++)
             if (!strcmp(job->known->data[i].name, k->keys[key])) {
@@ -72,7 +74,8 @@ static int run(Input *in, Outputs *outputs)
     const InterpretJob *job = in->user;
     Session *s = &in->session;
     const FrontKernel *k = frontend_kernel_find(in->ast, job->kernel);
-    FrontBinding *b = arena_array(&s->arena, FrontBinding, job->n_bindings + (size_t)k->n_keys + 1);
+    size_t most = job->n_bindings + job->n_absent + (size_t)k->n_keys + 1;
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, most);
     CompileOptions o;
     PassReport report = { 0 };
     Func *f;

@@ -13,6 +13,8 @@ typedef struct InterpretJob {
     const InterpArg *args;
     int n_args;
     InterpProgress *progress;
+    const char *const *absent; /* optional tensors that are left out */
+    size_t n_absent;
 } InterpretJob;
 
 /* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the

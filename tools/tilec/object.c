@@ -31,7 +31,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
     o.backend.cpu = levels[level].cpu;
     o.backend.symbol = symbol;
     Module *m = compile_to_ir(
-        s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v->kernel, assume), &o, NULL, &f);
+        s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v, assume), &o, NULL, &f);
     if (!driver_backend(TARGET_CPU)) {
         diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
         return false;

@@ -299,6 +299,9 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     const int64_t head[4] = { 0, b->level, b->assume, b->entry };
     for (int i = 0; i < 4; i++) push(s, w, head[i]);
     for (size_t i = 0; i < choices->len; i++) push(s, w, value_in(b->variant, choices->data[i].param));
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional)
+            push(s, w, !frontend_absent(b->variant->bindings, b->variant->n, k->params[i].name));
     write_dims(s, f, w);
     push(s, w, a->n_slots);
     for (int i = 0; i < a->n_slots; i++) {
@@ -337,9 +340,9 @@ bool plan_write(Session *s, const FrontKernel *k, const Builts *b, const Choices
         const Param *q = &f->params[n++];
         bool scalar = q->kind == PARAM_SCALAR,
              real = scalar && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64);
-        const int64_t param[5] = { q->kind, word_type(q->type->dtype), dtype_bytes(q->type->dtype),
-            scalar ? 0 : q->type->rank, real };
-        for (int j = 0; j < 5; j++) push(s, w, param[j]);
+        const int64_t param[PLAN_PARAM_WORDS] = { q->kind, word_type(q->type->dtype),
+            dtype_bytes(q->type->dtype), scalar ? 0 : q->type->rank, real, p->optional };
+        for (int j = 0; j < PLAN_PARAM_WORDS; j++) push(s, w, param[j]);
     }
     for (size_t i = 0; i < b->len; i++)
         if (!write_variant(s, k, &b->data[i], choices, w)) return false;

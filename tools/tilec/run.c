@@ -151,6 +151,17 @@ static int make_kernel(Run *r)
     return EXIT_OK;
 }
 
+/* An optional tensor that the command line does not name is left out; --set NAME=true or false decides it,
+ * too. An output that is given need not be written to a file. */
+static bool left_out(const Run *r, const Parameter *p)
+{
+    if (!p->info.optional) return false;
+    for (size_t i = 0; i < r->n_bindings; i++)
+        if (!strcmp(r->bindings[i].name, p->info.name))
+            return !strcmp(r->bindings[i].value.text, "false") || !strcmp(r->bindings[i].value.text, "0");
+    return !p->in && !p->out;
+}
+
 /* --in and --out by their parameters. */
 static int match(Run *r, FlagId flag)
 {
@@ -223,10 +234,31 @@ static int find_shape(void *user, const tile_param_info *p, int64_t *shape)
         } else if (q->host.data) {
             q->tensor = (tile_tensor){ NULL, q->host.shape, q->host.strides, q->host.rank, q->info.dtype };
             args[i] = tile_arg_tensor(&q->tensor);
+        } else if (q->info.optional && !q->left_out) { /* given, without a shape yet */
+            q->tensor = (tile_tensor){ NULL, NULL, NULL, -1, q->info.dtype };
+            args[i] = tile_arg_tensor(&q->tensor);
         }
     }
     TRY(r, tile_kernel_extents(r->kernel, args, r->n_params, at, shape));
     return EXIT_OK;
+}
+
+static int choose_tensors(Run *r)
+{
+    for (size_t i = 0; i < r->n_params; i++) {
+        Parameter *p = &r->params[i];
+        p->left_out = left_out(r, p);
+        if (p->left_out && (p->in || p->out))
+            return tool_usage(r->tool, "--set %s=false leaves %s out, but --%s names it", p->info.name,
+                p->info.name, p->in ? "in" : "out");
+    }
+    return EXIT_OK;
+}
+
+static int missing(Run *r, const Parameter *p)
+{
+    return tool_usage(r->tool, "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED",
+        p->info.name, p->info.name, tile_dtype_name(p->info.dtype));
 }
 
 /* In tensors first, so that the extents of the others are known. */
@@ -238,10 +270,8 @@ static int read_tensors(Run *r)
         for (size_t i = 0; i < r->n_params; i++) {
             Parameter *p = &r->params[i];
             if (p->info.kind == TILE_PARAM_SCALAR || (p->info.kind == TILE_PARAM_OUT) != outs) continue;
-            if (!outs && !p->in)
-                return tool_usage(r->tool,
-                    "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", p->info.name,
-                    p->info.name, tile_dtype_name(p->info.dtype));
+            if (p->left_out) continue;
+            if (!outs && !p->in) return missing(r, p);
             if (outs) code = tensor_make(r->tool, &p->info, &shape, &p->host);
             else code = tensor_read(r->tool, &p->info, p->in, &shape, &p->host);
             if (!code)
@@ -262,6 +292,10 @@ static int upload(Run *r)
             if (code) return code;
             continue;
         }
+        if (p->left_out) {
+            r->launch_args[i] = tile_arg_none();
+            continue;
+        }
         TRY(r,
             tile_memory_alloc(r->context, TILE_MEMORY_DEVICE, p->host.bytes ? p->host.bytes : 1, &p->device));
         TRY(r, tile_copy(r->context, p->device, p->host.data, p->host.bytes, NULL));
@@ -278,6 +312,7 @@ int run_open(Run *r)
     if (!code) code = make_kernel(r);
     if (!code) code = match(r, FLAG_IN);
     if (!code) code = match(r, FLAG_OUT);
+    if (!code) code = choose_tensors(r);
     if (!code) code = read_tensors(r);
     return code ? code : upload(r);
 }

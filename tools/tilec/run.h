@@ -11,6 +11,7 @@ typedef struct Parameter {
     tile_param_info info;
     const char *in, *out; /* what --in and --out say of it, or NULL */
     const char *set;      /* scalars: its text */
+    bool left_out;        /* an optional tensor that the launch does not give */
     HostTensor host;
     void *device, *original; /* original: what an inout tensor held, for launches that are timed; or NULL */
     tile_tensor tensor;

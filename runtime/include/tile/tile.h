@@ -305,7 +305,8 @@ typedef enum tile_binding_kind {
 } tile_binding_kind;
 
 /* A const, a const type, a dimension or a hint (occupancy, warps, raster_group, cluster, cluster_axis, split,
- * stages, persistent, roles, turns) of a kernel, and its value. */
+ * stages, persistent, roles, turns) of a kernel, and its value; or an optional tensor, and whether launches
+ * give it (BOOL), which is then fixed. */
 typedef struct tile_binding {
     const char *name;
     tile_binding_kind kind;
@@ -346,6 +347,7 @@ typedef struct tile_param_info {
     const char *dims[8];       /* dimensions as written, constants by their values: "M", "2*D", "3" */
     int has_default;           /* a scalar with a value in the source, for callers that leave it out ... */
     tile_scalar default_value; /* ... by passing this: `i` for integers and bool, `f` for floating types */
+    int optional;              /* 1: a tensor that a launch may leave out, by passing tile_arg_none() */
 } tile_param_info;
 /* Number of launch arguments (consts do not count), and what each is. TILE_ERROR_NOT_FOUND past the end. */
 TILE_API size_t tile_kernel_param_count(const tile_kernel *);
@@ -360,12 +362,15 @@ typedef struct tile_tensor {
 } tile_tensor;
 
 typedef enum tile_arg_kind {
+    TILE_ARG_NONE = 0,
     TILE_ARG_DLTENSOR = 1,
     TILE_ARG_TENSOR = 2,
     TILE_ARG_INT = 3,
     TILE_ARG_FLOAT = 4
 } tile_arg_kind;
-/* One launch argument. Integer and bool parameters take INT (which must fit), floating ones FLOAT or INT. */
+/* One launch argument. Integer and bool parameters take INT (which must fit), floating ones FLOAT or INT.
+ * NONE leaves an optional tensor out: each combination of those that are given is a specialization of its
+ * own. */
 typedef struct tile_arg {
     tile_arg_kind kind;
     union {
@@ -388,6 +393,13 @@ static inline tile_arg tile_arg_tensor(const tile_tensor *t)
     tile_arg a;
     a.kind = TILE_ARG_TENSOR;
     a.value.tensor = t;
+    return a;
+}
+static inline tile_arg tile_arg_none(void)
+{
+    tile_arg a;
+    a.kind = TILE_ARG_NONE;
+    a.value.i = 0;
     return a;
 }
 static inline tile_arg tile_arg_int(int64_t i)
@@ -433,7 +445,8 @@ TILE_API tile_status tile_kernel_workspace(tile_kernel *, const tile_arg *args, 
 
 /* The extents that a launch wants of tensor number `i`, into extents[0 .. rank): what to allocate an output
  * by. Of the other tensors only the shapes are read. args[i] is not read; other tensors that do not exist
- * yet, and scalars that no extent depends on, may have the kind 0. TILE_ERROR_SHAPE: no tensor tells a
+ * yet, and scalars that no extent depends on, may have the kind TILE_ARG_NONE. An optional tensor of that
+ * kind counts as left out; the one that is asked about counts as given. TILE_ERROR_SHAPE: no tensor tells a
  * dimension that is asked for, or an extent would be negative. Parses the kernel anew: not for each launch.
  * May block. */
 TILE_API tile_status tile_kernel_extents(
