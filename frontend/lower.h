@@ -135,7 +135,7 @@ void lower_scope_pop(Lower *);
 /* lower.c, lower_clauses.c */
 Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
-bool lower_param_type(Lower *, const Node *type, DType *out);     /* the element type of a parameter */
+bool lower_param_type(Lower *, const Node *type, DType *out); /* the element type of a parameter */
 /* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
 const char *lower_binder(const Lower *); /* how a const or an extent is given its value */

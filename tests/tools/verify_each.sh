@@ -14,5 +14,14 @@ for file in "$source"/examples/kernels/*.tile; do
         *) echo "refused $(basename "$file") --assume=$1 $2: $(echo "$message" | head -1)" ;; esac
     done
 done
+# Tiles that no GPU holds, which must be refused for their size.
+runs=$((runs + 1))
+large=("$source/examples/kernels/attention_differential.tile" -D TN=1024 -D D=64 -D DV=128 -D T=f16)
+message=$("$tilec" "${large[@]}" --target="$target" --verify-each --emit=$emit -o /dev/null 2>&1 >/dev/null)
+case $target:$message in
+cpu:) ;;
+*" bytes of shared memory, "*) ;;
+*) echo "FAIL attention_differential -D TN=1024: $message" ; failed=$((failed + 1)) ;;
+esac
 echo "$runs runs, $failed failed"
 [ "$failed" = 0 ]
