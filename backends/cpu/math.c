@@ -257,14 +257,24 @@ static LLVMValueRef log2_(Gen *g, LLVMValueRef x)
 
 /* --- sin, cos ---------------------------------------------------------------------------------------- */
 
+/* The bits of 2/pi after the point, 32 a word, behind a word of zeros. */
+static LLVMValueRef two_over_pi(Gen *g)
+{
+    static const uint32_t words[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599,
+        0x3c439041, 0xfe5163ab };
+    LLVMValueRef init[8], table = LLVMAddGlobal(g->module, LLVMArrayType2(g->i32, 8), "tile.two_over_pi");
+    for (int k = 0; k < 8; k++) init[k] = LLVMConstInt(g->i32, words[k], false);
+    LLVMSetInitializer(table, LLVMConstArray2(g->i32, init, 8));
+    LLVMSetLinkage(table, LLVMInternalLinkage);
+    LLVMSetGlobalConstant(table, true);
+    return table;
+}
+
 /* The reduction of a huge float: x mod pi/2 with 2/pi to 160 bits, in integers. Emitted once, called for
  * single elements:
  *     double tile.reduce(float |x|, i32 *quadrant) */
 static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
 {
-    /* bits of 2/pi after the point, 32 a word */
-    static const uint32_t words[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599,
-        0x3c439041, 0xfe5163ab };
     *type = LLVMFunctionType(g->f64, (LLVMTypeRef[]){ g->f32, g->ptr }, 2, false);
     LLVMValueRef f = LLVMGetNamedFunction(g->module, "tile.reduce");
     if (f) return f;
@@ -275,12 +285,7 @@ static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
     LLVMSetLinkage(f, LLVMInternalLinkage);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
         LLVMCreateEnumAttribute(g->ctx, LLVMGetEnumAttributeKindForName("noinline", 8), 0));
-    LLVMValueRef table_init[8];
-    for (int k = 0; k < 8; k++) table_init[k] = LLVMConstInt(g->i32, words[k], false);
-    LLVMValueRef table = LLVMAddGlobal(g->module, LLVMArrayType2(g->i32, 8), "tile.two_over_pi");
-    LLVMSetInitializer(table, LLVMConstArray2(g->i32, table_init, 8));
-    LLVMSetLinkage(table, LLVMInternalLinkage);
-    LLVMSetGlobalConstant(table, true);
+    LLVMValueRef table = two_over_pi(g);
     gen_at(g, LLVMAppendBasicBlockInContext(g->ctx, f, "entry"));
     /* x = m 2^(e), m of 24 bits. x * 2/pi mod 4: the bits of 2/pi from 2^(2 - e) down matter. With s = e + 30
      * (e >= -30 here), take 128 bits of the table from bit s on (the first word is zero): their value weighs

@@ -1,5 +1,6 @@
-/* split_k.h: between the files of split: which loops only add to what they carry (split_k_sums.c), and what
- * is made of them and of what follows (split_k.c). */
+/* split_k.h: between the files of split: which loops only add to what they carry (split_k_sums.c), what
+ * is made of them and of what follows (split_k.c), and whether that keeps the order of memory
+ * (split_k_order.c). */
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
@@ -48,6 +49,8 @@ bool split_find_sums(Division *);
 const Online *split_online_of(const Division *, const Instr *loop);
 /* How the loop's carried value k comes from the turn before: RMW_ADD, RMW_MAX, RMW_MIN; -1: not so. */
 int split_sum_kind(const Division *, const Instr *loop, int k);
+/* split_k_order.c: does no CTA touch what another one stores? */
+bool split_ordered(Division *);
 bool split_is_cut(const Division *, const Instr *); /* one of those loops */
 bool split_starts(const Division *, const Use *);   /* is it the beginning of what such a loop carries? */
 bool split_goes_on(const Division *, const Use *);  /* of a loop's sum, in another such loop */

@@ -1,0 +1,309 @@
+/* mma_pack.c: the operands of products in panels: values are packed as they are stored (mma_pack_store), and
+ * a tile whose axes lie the other way in memory is transposed on its way (turn_emit). mma.c multiplies what
+ * lies here. */
+#include "backends/cpu/mma.h"
+#include <stdio.h>
+
+static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
+{
+    int mask[64];
+    if (n == gen_lanes(v)) return v;
+    if (n == 1) return LLVMBuildExtractElement(g->b, v, gen_int(g, from), "");
+    for (int k = 0; k < n; k++) mask[k] = from + k;
+    return gen_shuffle(g, v, NULL, mask, n);
+}
+
+/* Address of element (row, column) of panels; `row` counts pairs in FORM_PAIRS. */
+static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueRef column)
+{
+    bool pairs = b->form == FORM_PAIRS;
+    int64_t unit = dtype_bytes(b->dtype) * (pairs ? 2 : 1),
+            rows = pairs ? (b->shape[0] + 1) / 2 : b->shape[0];
+    LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""),
+                 in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
+    LLVMValueRef at = gen_iadd(g, gen_iadd(g, gen_imul(g, panel, rows * b->nr), gen_imul(g, row, b->nr)), in);
+    return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, at, unit));
+}
+
+void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValueRef row, LLVMValueRef column)
+{
+    Gen *g = e->g;
+    int bytes = dtype_bytes(b->dtype), lanes = gen_lanes(v);
+    v = convert(g, b->dtype, from, v);
+    if (b->form == FORM_ROWS) {
+        gen_store(g, b->dtype, v,
+            gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, row, b->ld), column), bytes)));
+        return;
+    }
+    int width = mma_vector_lanes(g->target, b->dtype == DT_F64 ? MMA_F64 : MMA_F32);
+    if (width > lanes) width = lanes;
+    for (int at = 0; at < lanes; at += width) {
+        LLVMValueRef x = piece_of(g, v, at, width), c = gen_iadd(g, column, gen_int(g, at));
+        if (b->form == FORM_PANELS) {
+            gen_store(g, b->dtype, x, panel_ptr(g, b, row, c));
+            continue;
+        }
+        /* a pair holds rows 2r and 2r + 1; the even row comes first and clears the other half */
+        LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildLShr(g->b, row, gen_int(g, 1), ""), c);
+        LLVMTypeRef t = gen_vec(g->i32, width);
+        LLVMValueRef odd = LLVMBuildTrunc(g->b, LLVMBuildAnd(g->b, row, gen_int(g, 1), ""), g->i32, "");
+        LLVMValueRef keep = gen_splat(g, LLVMBuildNeg(g->b, odd, ""), width);
+        LLVMValueRef shift = gen_splat(g, LLVMBuildShl(g->b, odd, LLVMConstInt(g->i32, 4, false), ""), width);
+        LLVMValueRef old = LLVMBuildLoad2(g->b, t, ptr, "");
+        LLVMSetAlignment(old, 4);
+        LLVMValueRef w = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, t, ""), shift, "");
+        LLVMSetAlignment(
+            LLVMBuildStore(g->b, LLVMBuildOr(g->b, w, LLVMBuildAnd(g->b, old, keep, ""), ""), ptr), 4);
+    }
+}
+
+/* --- turning ----------------------------------------------------------------------------------------- */
+
+/* x[i] are n vectors of n elements; transposed in place in log2 n rounds of two-operand shuffles. */
+static void transpose(Gen *g, LLVMValueRef *x, int n)
+{
+    for (int d = n / 2; d; d /= 2)
+        for (int i = 0; i < n; i++) {
+            if (i & d) continue;
+            int lo[64], hi[64];
+            for (int j = 0; j < n; j++) {
+                lo[j] = j & d ? n + j - d : j;
+                hi[j] = j & d ? n + j : j + d;
+            }
+            LLVMValueRef a = x[i], b = x[i + d];
+            x[i] = gen_shuffle(g, a, b, lo, n);
+            x[i + d] = gen_shuffle(g, a, b, hi, n);
+        }
+}
+
+typedef struct Turn {
+    Gen *g;
+    Step *s;
+    int t, l;
+    LLVMValueRef coord[TILE_MAX_RANK];
+} Turn;
+
+/* The value along axis t, although it may have the very buffer that is being filled. */
+static LLVMValueRef turn_eval(Turn *u, int lanes)
+{
+    Gen *g = u->g;
+    Eval e;
+    eval_init(&e, g, lanes);
+    ValInfo *info = plan_info(g->plan, u->s->value);
+    Buf *own = info->buf;
+    if (own == u->s->buf) info->buf = NULL;
+    LLVMValueRef v = nest_eval(&e, u->s->value, u->coord, u->t);
+    info->buf = own;
+    return v;
+}
+
+static void turn_put(Turn *u, LLVMValueRef v)
+{
+    Eval e;
+    eval_init(&e, u->g, gen_lanes(v));
+    if (u->s->buf->form == FORM_DENSE) buf_store(&e, u->s->buf, v, u->coord, u->l);
+    else mma_pack_store(&e, u->s->buf, u->s->value->type->dtype, v, u->coord[0], u->coord[1]);
+}
+
+/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0
+ * + 2). */
+static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
+{
+    Gen *g = u->g;
+    const Buf *b = u->s->buf;
+    int bytes = dtype_bytes(b->dtype);
+    switch (b->form) {
+    case FORM_PANELS: *stride = b->nr * bytes; return panel_ptr(g, b, t0, l0);
+    case FORM_PAIRS:
+        *stride = b->nr * 4;
+        return panel_ptr(g, b, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), l0);
+    case FORM_ROWS:
+        *stride = b->ld * bytes;
+        return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, t0, b->ld), l0), bytes));
+    case FORM_DENSE: break;
+    }
+    LLVMValueRef at = gen_int(g, 0);
+    int64_t s = bytes;
+    for (int a = b->rank - 1; a >= 0; a--) {
+        at = gen_iadd(g, at, gen_imul(g, a == u->t ? t0 : a == u->l ? l0 : u->coord[a], s));
+        if (a == u->t) *stride = s;
+        s *= b->shape[a];
+    }
+    return gen_ptr(g, gen_buf(g, b, 0), at);
+}
+
+/* For 32-bit elements: four columns at a time. Register r gets row 4 l + r in its 128-bit lane l, four
+ * elements of it; two rounds of shuffles within lanes then make the columns. A loop over n / 4 groups: a
+ * quarter of the code of the general way, and no slower. */
+static void transpose_by_4(
+    Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVMValueRef from, LLVMValueRef to)
+{
+    LLVMTypeRef quad = gen_vec(elem, 4);
+    LLVMValueRef x[4], y[4];
+    int mask[64], lo[16], hi[16], even[16], odd[16];
+    for (int k = 0; k < 64; k++) mask[k] = k;
+    for (int k = 0; k < n;
+        k++) { /* of pairs of registers: a0 b0 a1 b1 | a2 b2 a3 b3 in each lane; then halves of lanes */
+        int lane = k / 4 * 4, in = k % 4;
+        lo[k] = lane + in / 2 + (in % 2 ? n : 0);
+        hi[k] = lo[k] + 2;
+        even[k] = in < 2 ? lane + in : n + lane + in - 2;
+        odd[k] = even[k] + 2;
+    }
+    Loop l;
+    LLVMValueRef c = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 4);
+    LLVMValueRef source = gen_ptr(g, from, gen_imul(g, c, 4)),
+                 target = gen_ptr(g, to, gen_imul(g, c, stride));
+    for (int r = 0; r < 4; r++) {
+        LLVMValueRef part[4] = { NULL };
+        for (int k = 0; k < n / 4; k++) {
+            part[k] = LLVMBuildLoad2(g->b, quad, gen_ptr(g, source, gen_int(g, (4 * k + r) * n * 4)), "");
+            LLVMSetAlignment(part[k], 16);
+        }
+        for (int m = n / 4, w = 4; m > 1; m /= 2, w *= 2)
+            for (int k = 0; k < m / 2; k++)
+                part[k] = gen_shuffle(g, part[2 * k], part[2 * k + 1], mask, 2 * w);
+        x[r] = part[0];
+    }
+    for (int r = 0; r < 2; r++) {
+        y[2 * r] = gen_shuffle(g, x[2 * r], x[2 * r + 1], lo, n);
+        y[2 * r + 1] = gen_shuffle(g, x[2 * r], x[2 * r + 1], hi, n);
+    }
+    x[0] = gen_shuffle(g, y[0], y[2], even, n);
+    x[1] = gen_shuffle(g, y[0], y[2], odd, n);
+    x[2] = gen_shuffle(g, y[1], y[3], even, n);
+    x[3] = gen_shuffle(g, y[1], y[3], odd, n);
+    for (int r = 0; r < 4; r++)
+        LLVMSetAlignment(LLVMBuildStore(g->b, x[r], gen_ptr(g, target, gen_int(g, r * stride))), 4);
+    gen_loop_end(g, &l);
+}
+
+/* void (from, to): n vectors of n elements side by side, transposed, to rows `stride` bytes apart. */
+static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, LLVMTypeRef *type)
+{
+    char name[64];
+    char *text = LLVMPrintTypeToString(elem);
+    format_text(name, sizeof name, "tile.transpose.%s.%d.%lld", text, n, (long long)stride);
+    LLVMDisposeMessage(text);
+    *type = LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr }, 2, false);
+    LLVMValueRef f = helper_find(g, name), x[64];
+    if (f) return f;
+    Helper h;
+    f = helper_begin(g, &h, name, *type);
+    if ((elem == g->f32 || elem == g->i32) && n % 4 == 0) {
+        transpose_by_4(g, elem, n, stride, LLVMGetParam(f, 0), LLVMGetParam(f, 1));
+        LLVMBuildRetVoid(g->b);
+        helper_end(g, &h);
+        return f;
+    }
+    LLVMTypeRef vec = gen_vec(elem, n);
+    for (int k = 0; k < n; k++) {
+        LLVMValueRef at = gen_int(g, k);
+        x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, LLVMGetParam(f, 0), &at, 1, ""), "");
+    }
+    transpose(g, x, n);
+    for (int k = 0; k < n; k++)
+        LLVMSetAlignment(
+            LLVMBuildStore(g->b, x[k], gen_ptr(g, LLVMGetParam(f, 1), gen_int(g, k * stride))), 1);
+    LLVMBuildRetVoid(g->b);
+    helper_end(g, &h);
+    return f;
+}
+
+static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
+{
+    Gen *g = u->g;
+    DType d = u->s->value->type->dtype, stored = u->s->buf->form == FORM_DENSE ? d : u->s->buf->dtype;
+    LLVMTypeRef elem = pairs ? g->i32 : gen_mem_type(g, stored, 1), vec = gen_vec(elem, n);
+    LLVMValueRef tmp = gen_alloca(g, LLVMArrayType2(vec, (uint64_t)n), "block");
+    Loop l;
+    u->coord[u->t] = t0;
+    LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
+    u->coord[u->l] = gen_iadd(g, l0, i);
+    LLVMValueRef v = convert(g, stored, d, turn_eval(u, pairs ? 2 * n : n));
+    if (pairs) v = LLVMBuildBitCast(g->b, v, vec, "");
+    LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
+    if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
+    LLVMBuildStore(g->b, v, cell);
+    gen_loop_end(g, &l);
+    u->coord[u->l] = l0;
+    int64_t stride = 0;
+    LLVMValueRef to = turn_to(u, t0, l0, &stride);
+    LLVMTypeRef type;
+    LLVMValueRef f = transposer(g, elem, n, stride, &type);
+    LLVMBuildCall2(g->b, type, f, (LLVMValueRef[]){ tmp, to }, 2, "");
+}
+
+/* Positions [t0, t1) x [l0, l1) one by one. */
+static void turn_rest(Turn *u, int64_t t0, int64_t t1, int64_t l0, int64_t l1)
+{
+    if (t0 >= t1 || l0 >= l1) return;
+    Loop a, b;
+    u->coord[u->t] = gen_loop(u->g, &a, gen_int(u->g, t0), gen_int(u->g, t1), 1);
+    u->coord[u->l] = gen_loop(u->g, &b, gen_int(u->g, l0), gen_int(u->g, l1), 1);
+    turn_put(u, turn_eval(u, 1));
+    gen_loop_end(u->g, &b);
+    gen_loop_end(u->g, &a);
+}
+
+static void turn_plane(Turn *u)
+{
+    Gen *g = u->g;
+    const int64_t *shape = u->s->value->type->shape;
+    int64_t nt = shape[u->t], nl = shape[u->l];
+    bool pairs = u->s->buf->form == FORM_PAIRS;
+    int n = u->s->buf->dtype == DT_F64 ? plan_lanes(g->target) / 2
+                                       : plan_lanes(g->target); /* divides a panel's columns */
+    while (n > 1 && (n > nl || (pairs ? 2 : 1) * n > nt)) n /= 2;
+    int64_t step = pairs ? 2 * n : n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
+    if (pairs && nt % 2) { /* the half pair at the end */
+        LLVMBuildMemSet(
+            g->b, gen_buf(g, u->s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, u->s->buf->bytes), 64);
+    }
+    if (tm && lm) {
+        Loop a, b;
+        LLVMValueRef l0 = gen_loop(g, &a, gen_int(g, 0), gen_int(g, lm), n);
+        LLVMValueRef t0 = gen_loop(g, &b, gen_int(g, 0), gen_int(g, tm), step);
+        turn_block(u, t0, l0, n, pairs);
+        gen_loop_end(g, &b);
+        gen_loop_end(g, &a);
+    }
+    turn_rest(u, 0, tm, lm, nl);
+    turn_rest(u, tm, nt, 0, nl);
+}
+
+static void turn_axes(Turn *u, int axis)
+{
+    const Type *t = u->s->value->type;
+    if (axis == t->rank) {
+        turn_plane(u);
+        return;
+    }
+    if (axis == u->t || axis == u->l) {
+        turn_axes(u, axis + 1);
+        return;
+    }
+    if (t->shape[axis] == 1) {
+        u->coord[axis] = gen_int(u->g, 0);
+        turn_axes(u, axis + 1);
+        return;
+    }
+    Loop l;
+    u->coord[axis] = gen_loop(u->g, &l, gen_int(u->g, 0), gen_int(u->g, t->shape[axis]), 1);
+    turn_axes(u, axis + 1);
+    gen_loop_end(u->g, &l);
+}
+
+void mma_clear_padding(Gen *g, const Buf *b)
+{
+    if (b->form == FORM_ROWS && b->ld > b->shape[1] && dtype_bits(b->dtype) == 16 && b->shape[1] % 2)
+        LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
+}
+
+void turn_emit(Gen *g, Step *s)
+{
+    Turn u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
+    if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
+    mma_clear_padding(g, s->buf);
+    turn_axes(&u, 0);
+}

@@ -1,0 +1,59 @@
+/* split_k_order.c: the order of memory accesses under split-k (split_k.c). CTAs that finish different slices
+ * have no order among them, so that what one of them stores no other may touch. */
+#include "passes/kernel/cluster/split_k.h"
+
+static bool same_list(const Attr *a, const Attr *b)
+{ return !a || !b ? !a && !b : a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v); }
+
+/* The same elements for each slice, or none in common. */
+static bool agree(const Instr *x, const MemParts *a, const Instr *y, const MemParts *b)
+{
+    const Attr *ex = ir_attr(x, ATTR_EXTENTS), *ey = ir_attr(y, ATTR_EXTENTS);
+    bool same = ex && ey && same_list(ex, ey) && same_list(ir_attr(x, ATTR_STEPS), ir_attr(y, ATTR_STEPS)) &&
+                same_list(ir_attr(x, ATTR_ORDER), ir_attr(y, ATTR_ORDER));
+    for (int k = 0; k < a->rank && ex && ey; k++) {
+        int64_t p, q, n = ex->v[k] < 1 ? 1 : ex->v[k], m = ey->v[k] < 1 ? 1 : ey->v[k];
+        bool known = ir_is_const(a->idx[k], &p) && ir_is_const(b->idx[k], &q);
+        if (known && !ir_attr(x, ATTR_STEPS) && !ir_attr(y, ATTR_STEPS) && (p + n <= q || q + m <= p))
+            return true;
+        same &= a->idx[k] == b->idx[k] || (known && p == q);
+    }
+    return same;
+}
+
+static bool is_touched(const Division *c, const Instr *i)
+{
+    for (size_t k = 0; k < c->touched.len; k++)
+        if (c->touched.data[k] == i) return true;
+    return false;
+}
+
+static void find_token(void *user, Instr *i)
+{
+    MemParts m;
+    *(bool *)user |= ir_mem_parts(i, &m) && m.token;
+}
+
+bool split_ordered(Division *c)
+{
+    MemParts a, b;
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        bool inside = false;
+        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], find_token, &inside);
+        if (inside)
+            return split_refuse(
+                c, i->loc, "a tensor that it stores to is read under a condition or in a loop");
+        if (!ir_mem_parts(i, &a) || !a.token) continue;
+        bool before = i->op == OP_LOAD; /* the sums start from it: read before anybody has all parts */
+        for (const Use *u = before ? ir_result(i)->uses : NULL; u; u = u->next) before &= split_starts(c, u);
+        for (Instr *o = c->f->body->first; o && !before; o = o->next) {
+            if (o->op != OP_STORE || o == i || !ir_mem_parts(o, &b) || b.param != a.param) continue;
+            if (!agree(i, &a, o, &b))
+                return split_refuse(c, i->loc, "a tensor that it stores to is accessed elsewhere too");
+            for (const Use *u = i->op == OP_LOAD ? ir_result(i)->uses : NULL; u; u = u->next)
+                if (!is_touched(c, u->user) && !split_starts(c, u))
+                    return split_refuse(c, i->loc, "a tensor that it stores to is read whole");
+        }
+    }
+    return true;
+}
