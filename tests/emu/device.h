@@ -57,6 +57,20 @@ double floor(double), ceil(double), rint(double), fabs(double), fmax(double, dou
 
 #include "tests/emu/device_cuda.h"
 
+/* --- clusters ----------------------------------------------------------------------------------------- */
+
+EMU int cluster_rank(void) { return emu_cluster_rank(); }
+EMU void cluster_arrive(void) { emu_cluster_arrive(); }
+EMU void cluster_wait(void) { emu_cluster_wait(); }
+EMU void send_f32(u32 a, int cta, float x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_f64(u32 a, int cta, double x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_i32(u32 a, int cta, i32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_u32(u32 a, int cta, u32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_i64(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
+EMU void send_b64(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 8, bar); }
+EMU void send_b128(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 16, bar); }
+
 /* --- threads ----------------------------------------------------------------------------------------- */
 
 EMU u32 shared_address(const void *p)

@@ -2,17 +2,6 @@
  * of our own prelude. */
 
 EMU void __syncthreads(void) { emu_syncthreads(); }
-EMU int cluster_rank(void) { return emu_cluster_rank(); }
-EMU void cluster_arrive(void) { emu_cluster_arrive(); }
-EMU void cluster_wait(void) { emu_cluster_wait(); }
-EMU void send_f32(u32 a, int cta, float x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_f64(u32 a, int cta, double x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_i32(u32 a, int cta, i32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_u32(u32 a, int cta, u32 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_i64(u32 a, int cta, i64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_u64(u32 a, int cta, u64 x, u32 bar) { emu_send(a, cta, &x, sizeof x, bar); }
-EMU void send_b64(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 8, bar); }
-EMU void send_b128(u32 a, int cta, const void *s, u32 bar) { emu_send(a, cta, s, 16, bar); }
 EMU void __threadfence(void) { emu_global_fence(); }
 EMU float __uint_as_float(u32 x)
 {
