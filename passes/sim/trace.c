@@ -14,187 +14,24 @@
  *   the condition of an if            true
  *   the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds
  * and SimTrace.guesses says so. */
-#include "passes/sim/trace_impl.h"
+#include "passes/sim/tracing.h"
 
 enum { MAX_SLOTS = 1 << 24 };
 
-typedef struct Ctx {
-    Session *s;
-    const Func *f;
-    const SimLaunch *launch;
-    SimTrace *t;
-    int32_t *slot; /* by value id; -1: none yet */
-    uint8_t *needed, *tainted;
-    VEC(const Value *) work;
-    const char *why;
-    bool changed;
-    int unsure; /* conditions and loops around that data decides */
-} Ctx;
-
-static bool refuse(Ctx *c, const char *why)
+bool trace_refuse(Tracing *c, const char *why)
 {
     if (!c->why) c->why = why;
     return false;
 }
 
-/* --- which values matter ----------------------------------------------------------------------------- */
-
-static void need(Ctx *c, const Value *v)
-{
-    if (!v || c->needed[v->id] || !type_is_value(v->type)) return;
-    c->needed[v->id] = 1;
-    vec_push(&c->s->arena, &c->work, v);
-}
-
-static bool evaluated(const Instr *i)
-{
-    OpFamily f = op_family(i->op);
-    return f == OPS_CONSTANT || f == OPS_LAUNCH || f == OPS_SHAPE || op_is_elementwise(i->op);
-}
-
-static void need_control(Ctx *c, const Instr *i)
-{
-    if (i->op == OP_FOR)
-        for (int k = 0; k < 3; k++) need(c, ir_operand(i, k));
-    if (i->op == OP_IF) need(c, ir_operand(i, 0));
-    if (i->op == OP_WHILE) need(c, ir_operand(ir_terminator(i->blocks[0]), 0));
-}
-
-/* A value carried by a loop, or handed out of an if: what it is made of. */
-static void need_carried(Ctx *c, const Instr *i, int k)
-{
-    need_control(c, i);
-    if (i->op == OP_FOR) {
-        need(c, i->blocks[0]->args[k + 1]);
-        need(c, ir_operand(i, 3 + k));
-        need(c, ir_operand(ir_terminator(i->blocks[0]), k));
-    } else if (i->op == OP_WHILE) {
-        need(c, i->blocks[0]->args[k]);
-        need(c, i->blocks[1]->args[k]);
-        need(c, ir_operand(i, k));
-        need(c, ir_operand(ir_terminator(i->blocks[0]), k + 1));
-        need(c, ir_operand(ir_terminator(i->blocks[1]), k));
-    } else {
-        for (int b = 0; b < 2; b++) need(c, ir_operand(ir_terminator(i->blocks[b]), k));
-    }
-}
-
-static void need_parts(Ctx *c, const Value *v)
-{
-    const Instr *d = v->def;
-    if (!d) {
-        const Instr *loop = v->block->parent;
-        if (!loop) return;
-        if (loop->op == OP_FOR && v->index == 0) need_control(c, loop);
-        else if (loop->op == OP_FOR || loop->op == OP_WHILE)
-            need_carried(c, loop, v->index - (loop->op == OP_FOR));
-        return;
-    }
-    if (d->op == OP_FOR || d->op == OP_WHILE || d->op == OP_IF) {
-        need_carried(c, d, v->index);
-        return;
-    }
-    if (d->op == OP_LOAD || evaluated(d))
-        for (int k = 0; k < d->n_operands; k++)
-            if (ir_operand(d, k)->type->kind != TYPE_TENSOR) need(c, ir_operand(d, k));
-}
-
-static bool is_access(const Instr *i)
-{
-    MemParts m;
-    return ir_mem_parts(i, &m);
-}
-static bool is_control(const Instr *i) { return i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF; }
-
-/* Does a block access memory or multiply matrices? Conditions around such things matter. */
-static bool does_something(const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        if (is_access(i) || i->op == OP_MMA) return true;
-        for (int k = 0; is_control(i) && k < i->n_blocks; k++)
-            if (does_something(i->blocks[k])) return true;
-    }
-    return false;
-}
-
-static void find_needs(Ctx *c, const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        MemParts m;
-        if (i->op == OP_CALL) refuse(c, "device functions must be inlined first");
-        if (op_info[i->op].flags & OPF_KERNEL)
-            refuse(c, "accesses are derived from tile IR, not from kernel IR");
-        if (ir_mem_parts(i, &m)) {
-            for (int a = 0; a < m.rank; a++) need(c, m.idx[a]);
-            need(c, m.mask);
-        }
-        if (!is_control(i)) continue;
-        bool any = false;
-        for (int k = 0; k < i->n_blocks; k++) any |= does_something(i->blocks[k]);
-        if (any) need_control(c, i);
-        for (int k = 0; k < i->n_blocks; k++) find_needs(c, i->blocks[k]);
-    }
-    while (c->work.len) need_parts(c, c->work.data[--c->work.len]);
-}
-
-/* --- which values come from data --------------------------------------------------------------------- */
-
-static void taint(Ctx *c, const Value *v, bool by)
-{
-    if (by && !c->tainted[v->id]) {
-        c->tainted[v->id] = 1;
-        c->changed = true;
-    }
-}
-static bool is_tainted(Ctx *c, const Value *v) { return c->tainted[v->id]; }
-
-static void taint_block(Ctx *c, const Block *b)
-{
-    for (const Instr *i = b->first; i; i = i->next) {
-        bool by = !evaluated(i) && !is_control(i);
-        for (int k = 0; !is_control(i) && k < i->n_operands; k++) by |= is_tainted(c, ir_operand(i, k));
-        if (i->op == OP_FOR) {
-            const Block *body = i->blocks[0];
-            by = is_tainted(c, ir_operand(i, 1)) || is_tainted(c, ir_operand(i, 0)) ||
-                 is_tainted(c, ir_operand(i, 2));
-            taint(c, body->args[0], is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 2)));
-            for (int k = 0; k < i->n_results; k++) {
-                bool t =
-                    is_tainted(c, ir_operand(i, 3 + k)) || is_tainted(c, ir_operand(ir_terminator(body), k));
-                taint(c, body->args[k + 1], t);
-                taint(c, &i->results[k], t || by);
-            }
-        } else if (i->op == OP_WHILE) {
-            const Instr *end = ir_terminator(i->blocks[0]);
-            for (int k = 0; k < i->n_results; k++) {
-                bool t = is_tainted(c, ir_operand(i, k)) ||
-                         is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k));
-                taint(c, i->blocks[0]->args[k], t);
-                taint(c, i->blocks[1]->args[k], is_tainted(c, ir_operand(end, k + 1)));
-                taint(c, &i->results[k],
-                    is_tainted(c, ir_operand(end, k + 1)) || is_tainted(c, ir_operand(end, 0)));
-            }
-        } else if (i->op == OP_IF) {
-            for (int k = 0; k < i->n_results; k++)
-                taint(c, &i->results[k],
-                    is_tainted(c, ir_operand(i, 0)) ||
-                        is_tainted(c, ir_operand(ir_terminator(i->blocks[0]), k)) ||
-                        is_tainted(c, ir_operand(ir_terminator(i->blocks[1]), k)));
-        } else {
-            for (int k = 0; k < i->n_results; k++) taint(c, &i->results[k], by);
-        }
-        for (int k = 0; is_control(i) && k < i->n_blocks; k++) taint_block(c, i->blocks[k]);
-    }
-}
-
 /* --- nodes ------------------------------------------------------------------------------------------- */
 
-static int32_t slot_of(Ctx *c, const Value *v)
+static int32_t slot_of(Tracing *c, const Value *v)
 {
     if (c->slot[v->id] >= 0) return c->slot[v->id];
     int64_t n = type_elements(v->type);
     if (n > MAX_SLOTS || c->t->n_slots + n > MAX_SLOTS) {
-        refuse(c, "the index tiles are too large");
+        trace_refuse(c, "the index tiles are too large");
         return 0;
     }
     c->slot[v->id] = (int32_t)c->t->n_slots;
@@ -203,9 +40,9 @@ static int32_t slot_of(Ctx *c, const Value *v)
 }
 
 typedef VEC(Node) Nodes;
-static NodeList block_nodes(Ctx *c, const Block *b);
+static NodeList block_nodes(Tracing *c, const Block *b);
 
-static void add_move(Ctx *c, Moves *m, int cap, const Value *to, const Value *from)
+static void add_move(Tracing *c, Moves *m, int cap, const Value *to, const Value *from)
 {
     if (!c->needed[to->id]) return;
     if (!m->v) m->v = arena_array(&c->s->arena, Move, (size_t)cap);
@@ -227,7 +64,7 @@ static int accesses(const Block *b)
     return n;
 }
 
-static void control_node(Ctx *c, const Instr *i, Node *n)
+static void control_node(Tracing *c, const Instr *i, Node *n)
 {
     const Instr *end = i->op == OP_WHILE ? ir_terminator(i->blocks[0]) : NULL;
     int cap = i->n_results;
@@ -238,8 +75,8 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         n->c = slot_of(c, ir_operand(i, 2));
         n->dst = slot_of(c, b->args[0]);
         n->dtype = (uint8_t)b->args[0]->type->dtype;
-        n->guess = is_tainted(c, ir_operand(i, 0)) || is_tainted(c, ir_operand(i, 1)) ||
-                   is_tainted(c, ir_operand(i, 2));
+        n->guess = trace_is_tainted(c, ir_operand(i, 0)) || trace_is_tainted(c, ir_operand(i, 1)) ||
+                   trace_is_tainted(c, ir_operand(i, 2));
         if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
         c->unsure += n->guess;
         for (int k = 0; k < cap; k++) {
@@ -252,7 +89,7 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         c->unsure -= n->guess;
     } else if (i->op == OP_WHILE) {
         n->a = slot_of(c, ir_operand(end, 0));
-        n->guess = is_tainted(c, ir_operand(end, 0));
+        n->guess = trace_is_tainted(c, ir_operand(end, 0));
         if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
         c->unsure += n->guess;
         n->blocks[0] = block_nodes(c, i->blocks[0]);
@@ -267,7 +104,7 @@ static void control_node(Ctx *c, const Instr *i, Node *n)
         }
     } else {
         n->a = slot_of(c, ir_operand(i, 0));
-        n->guess = is_tainted(c, ir_operand(i, 0));
+        n->guess = trace_is_tainted(c, ir_operand(i, 0));
         if (n->guess) c->t->guesses |= SIM_GUESS_CONDITION;
         n->other = accesses(i->blocks[1]) > accesses(i->blocks[0]);
         c->unsure += n->guess;
@@ -286,7 +123,8 @@ static bool before(const Axis *a, const Axis *b)
 { return a->dropped != b->dropped ? a->dropped : magnitude(a->by) < magnitude(b->by); }
 
 /* The axes of a window, by how far apart their elements lie; the dropped ones first. */
-static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *slots, Node *n, SimSite *site)
+static void window_axes(
+    Tracing *c, const Instr *i, const Tensor *x, const int32_t *slots, Node *n, SimSite *site)
 {
     const Attr *e = ir_attr(i, ATTR_EXTENTS), *st = ir_attr(i, ATTR_STEPS);
     Axis *axes = arena_array(&c->s->arena, Axis, TILE_MAX_RANK);
@@ -313,7 +151,7 @@ static void window_axes(Ctx *c, const Instr *i, const Tensor *x, const int32_t *
     n->axes = axes;
 }
 
-static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
+static void access_node(Tracing *c, const Instr *i, const MemParts *m, Node *n)
 {
     bool window = i->op == OP_LOAD || i->op == OP_STORE;
     const Tensor *x = &c->t->tensors[m->param];
@@ -326,14 +164,14 @@ static void access_node(Ctx *c, const Instr *i, const MemParts *m, Node *n)
     int32_t *slots = arena_array(&c->s->arena, int32_t, TILE_MAX_RANK + 1);
     for (int a = 0; a < m->rank; a++) {
         slots[a] = slot_of(c, m->idx[a]);
-        if (is_tainted(c, m->idx[a])) {
+        if (trace_is_tainted(c, m->idx[a])) {
             n->guessed_axes |= 1u << a;
             site.guessed = true;
         }
     }
-    slots[m->rank] = m->mask && !is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
+    slots[m->rank] = m->mask && !trace_is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
     if (site.guessed) c->t->guesses |= SIM_GUESS_ADDRESS;
-    site.cut = m->mask && is_tainted(c, m->mask);
+    site.cut = m->mask && trace_is_tainted(c, m->mask);
     if (site.cut) c->t->guesses |= SIM_GUESS_MASK;
     if (window) window_axes(c, i, x, slots, n, &site);
     n->op = window ? N_WINDOW : N_INDEXED;
@@ -353,7 +191,7 @@ static void flops_node(const Instr *i, Node *n)
     if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 goes at half the rate of 16 bits */
 }
 
-static bool any_needed(const Ctx *c, const Instr *i)
+static bool any_needed(const Tracing *c, const Instr *i)
 {
     for (int k = 0; k < i->n_results; k++)
         if (c->needed[i->results[k].id]) return true;
@@ -361,7 +199,7 @@ static bool any_needed(const Ctx *c, const Instr *i)
 }
 
 /* Values that are the same in every program get their slots filled here. */
-static bool start_value(Ctx *c, const Instr *i, Scalar *out)
+static bool start_value(Tracing *c, const Instr *i, Scalar *out)
 {
     DType d = i->results[0].type->dtype;
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
@@ -383,16 +221,16 @@ static bool start_value(Ctx *c, const Instr *i, Scalar *out)
     return false;
 }
 
-static void set_start(Ctx *c, int32_t slot, Scalar v) { c->t->start[slot] = v; }
+static void set_start(Tracing *c, int32_t slot, Scalar v) { c->t->start[slot] = v; }
 
-static void value_node(Ctx *c, const Instr *i, Node *n)
+static void value_node(Tracing *c, const Instr *i, Node *n)
 {
     const Type *r = i->results[0].type;
     n->op = (uint16_t)i->op;
     n->n = type_elements(r);
     n->dst = slot_of(c, &i->results[0]);
     n->dtype = (uint8_t)r->dtype;
-    if (!evaluated(i)) {
+    if (!trace_evaluated(i)) {
         n->op = i->op == OP_LOAD ? N_LOAD_DATA : N_MADE_UP;
         n->imm = i->results[0].id;
     }
@@ -407,7 +245,7 @@ static void value_node(Ctx *c, const Instr *i, Node *n)
         for (int a = 0; a < m.rank; a++) at[a] = slot_of(c, m.idx[a]);
         n->slots = at;
     }
-    if (!evaluated(i) || !i->n_operands) return;
+    if (!trace_evaluated(i) || !i->n_operands) return;
     int32_t *slots = arena_array(&c->s->arena, int32_t, (size_t)i->n_operands);
     for (int k = 0; k < i->n_operands; k++) slots[k] = slot_of(c, ir_operand(i, k));
     n->slots = slots;
@@ -419,7 +257,7 @@ static void value_node(Ctx *c, const Instr *i, Node *n)
         n->dtype = n->from;
 }
 
-static NodeList block_nodes(Ctx *c, const Block *b)
+static NodeList block_nodes(Tracing *c, const Block *b)
 {
     Nodes nodes = { 0 };
     Arena *a = &c->s->arena;
@@ -428,8 +266,8 @@ static NodeList block_nodes(Ctx *c, const Block *b)
         MemParts m;
         bool active = any_needed(c, i), access = ir_mem_parts(i, &m);
         Scalar v;
-        if (is_control(i)) {
-            for (int k = 0; k < i->n_blocks; k++) active |= does_something(i->blocks[k]);
+        if (trace_is_control(i)) {
+            for (int k = 0; k < i->n_blocks; k++) active |= trace_does_something(i->blocks[k]);
             if (!active) continue;
             control_node(c, i, &n);
             vec_push(a, &nodes, n);
@@ -449,7 +287,7 @@ static NodeList block_nodes(Ctx *c, const Block *b)
         if (start_value(c, i, &v)) continue; /* filled in by fill_start */
         for (int k = 1; k < i->n_results; k++)
             if (c->needed[i->results[k].id] && type_is_value(i->results[k].type))
-                refuse(c, "an operation of several results gives an address");
+                trace_refuse(c, "an operation of several results gives an address");
         if (i->n_results && type_is_value(i->results[0].type)) {
             value_node(c, i, &n);
             vec_push(a, &nodes, n);
@@ -460,7 +298,7 @@ static NodeList block_nodes(Ctx *c, const Block *b)
 
 /* --- the launch -------------------------------------------------------------------------------------- */
 
-static bool place_tensors(Ctx *c)
+static bool place_tensors(Tracing *c)
 {
     const Func *f = c->f;
     int64_t at = 0;
@@ -471,13 +309,13 @@ static bool place_tensors(Ctx *c)
         int64_t size = dtype_bytes(q->type->dtype), step = size, low = 0, high = 0, elements = 1;
         for (int a = q->type->rank - 1; a >= 0; a--) {
             int64_t e = c->launch->dims[q->dims[a]], by;
-            if (e < 0) return refuse(c, "an extent is not known");
+            if (e < 0) return trace_refuse(c, "an extent is not known");
             x->shape[a] = e;
             x->stride[a] = q->stride[a] == FACT_UNKNOWN ? step : q->stride[a] * size;
             if (__builtin_mul_overflow(step, e ? e : 1, &step) || step > 1ll << 50)
-                return refuse(c, "a tensor is larger than any memory");
+                return trace_refuse(c, "a tensor is larger than any memory");
             if (__builtin_mul_overflow(e - 1, x->stride[a], &by) || by > 1ll << 50 || by < -(1ll << 50))
-                return refuse(c, "a tensor is larger than any memory");
+                return trace_refuse(c, "a tensor is larger than any memory");
             if (!e) elements = 0;
             else *(by < 0 ? &low : &high) += by;
         }
@@ -488,7 +326,7 @@ static bool place_tensors(Ctx *c)
     return true;
 }
 
-static bool find_grid(Ctx *c)
+static bool find_grid(Tracing *c)
 {
     int64_t (*strides)[TILE_MAX_RANK] =
         arena_calloc(&c->s->arena, (size_t)c->f->n_params + 1, sizeof *strides);
@@ -505,30 +343,30 @@ static bool find_grid(Ctx *c)
     EvalCode *code = c->f->grid ? eval_compile(&c->s->arena, c->f, c->f->grid, &why) : NULL;
     int64_t out[8];
     if (!code || eval_results(code) > 3 || !eval_run(code, &env, out, 8))
-        return refuse(c, "the grid cannot be evaluated");
+        return trace_refuse(c, "the grid cannot be evaluated");
     c->t->programs = 1;
     for (int k = 0; k < 3; k++) {
         c->t->grid[k] = k < eval_results(code) ? out[k] : 1;
         if (c->t->grid[k] < 0 || __builtin_mul_overflow(c->t->programs, c->t->grid[k], &c->t->programs) ||
             c->t->programs > INT32_MAX)
-            return refuse(c, "the grid is too large");
+            return trace_refuse(c, "the grid is too large");
         env.grid[k] = c->t->grid[k];
     }
     c->t->env = env;
     return true;
 }
 
-static void fill_block(Ctx *c, const Block *b)
+static void fill_block(Tracing *c, const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         Scalar v = { 0 };
         if (i->n_results == 1 && c->slot[i->results[0].id] >= 0 && start_value(c, i, &v))
             set_start(c, c->slot[i->results[0].id], v);
-        for (int k = 0; is_control(i) && k < i->n_blocks; k++) fill_block(c, i->blocks[k]);
+        for (int k = 0; trace_is_control(i) && k < i->n_blocks; k++) fill_block(c, i->blocks[k]);
     }
 }
 
-static void fill_start(Ctx *c)
+static void fill_start(Tracing *c)
 {
     c->t->start = arena_array(&c->s->arena, Scalar, (size_t)c->t->n_slots + 1);
     for (int p = 0; p < c->f->n_params; p++) {
@@ -542,9 +380,9 @@ static void fill_start(Ctx *c)
 SimTrace *sim_trace(const Func *f, const SimLaunch *launch, const char **why)
 {
     Session *s = f->module->session;
-    Ctx *c = arena_new(&s->arena, Ctx);
+    Tracing *c = arena_new(&s->arena, Tracing);
     size_t n = f->module->next_id;
-    *c = (Ctx){ .s = s, .f = f, .launch = launch, .t = arena_new(&s->arena, SimTrace) };
+    *c = (Tracing){ .s = s, .f = f, .launch = launch, .t = arena_new(&s->arena, SimTrace) };
     c->t->func = f;
     c->t->tensors = arena_array(&s->arena, Tensor, (size_t)f->n_params + 1);
     c->slot = arena_array(&s->arena, int32_t, n);
@@ -552,10 +390,10 @@ SimTrace *sim_trace(const Func *f, const SimLaunch *launch, const char **why)
     c->tainted = arena_array(&s->arena, uint8_t, n);
     for (size_t k = 0; k < n; k++) c->slot[k] = -1;
     if (place_tensors(c) && find_grid(c)) {
-        find_needs(c, f->body);
+        trace_find_needs(c, f->body);
         do {
             c->changed = false;
-            taint_block(c, f->body);
+            trace_find_tainted(c, f->body);
         } while (c->changed);
         if (!c->why) c->t->body = block_nodes(c, f->body);
         if (!c->why) fill_start(c);
