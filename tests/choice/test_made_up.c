@@ -87,7 +87,7 @@ static int64_t chosen_bytes(CostDevice device, double *ns)
     ProblemCount c;
     SearchResult r;
     Session s;
-    int64_t bytes = -1;
+    volatile int64_t bytes = -1;
     session_init(&s, allocator_libc);
     CU_ASSERT_FATAL(problem_open(&p, gemm, "gemm", "cuda:sm_90a", 4, words));
     p.device = device;
