@@ -34,7 +34,8 @@ static void emit_print(Emit *e, Instr *i)
     for (const char *p = m ? m->s : ""; *p; p++) {
         if (*p == '"' || *p == '\\') text_putc(&t, '\\');
         if (*p == '%') text_putc(&t, '%');
-        text_putc(&t, *p);
+        if ((unsigned char)*p < ' ') text_printf(&t, "\\%03o", (unsigned)*p);
+        else text_putc(&t, *p);
     }
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
@@ -61,9 +62,9 @@ static void emit_print(Emit *e, Instr *i)
     if (!i->n_operands) line(e, "if (tid == 0) printf(\"%s\\n\");", t.data);
 }
 
-/* The line of the spec that the statements behind it do, as a comment: before #line, which counts from there.
- */
-static void quote(Emit *e, const Source *src, uint32_t at)
+/* The line of the spec that the next statements carry out, as a comment on a line of its own; "" where the
+ * line says too little, or would end the comment. */
+static const char *quote(Emit *e, const Source *src, uint32_t at)
 {
     while (at > 0 && src->text[at - 1] != '\n') at--;
     while (src->text[at] == ' ' || src->text[at] == '\t') at++;
@@ -72,14 +73,14 @@ static void quote(Emit *e, const Source *src, uint32_t at)
         if (src->text[at + k] == '/' && (src->text[at + k + 1] == '/' || src->text[at + k + 1] == '*')) n = k;
     while (n && (src->text[at + n - 1] == ' ' || src->text[at + n - 1] == '\r')) n--;
     for (size_t k = 0; k + 1 < n; k++)
-        if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return;
-    if (!strncmp(src->text + at, "kernel ", 7)) {
-        line(e, "/* which programs, in which order */");
-        return;
-    }
-    if (n > 2) line(e, "/* %.*s */", (int)(n > 120 ? 120 : n), src->text + at);
+        if (src->text[at + k] == '*' && src->text[at + k + 1] == '/') return "";
+    if (!strncmp(src->text + at, "kernel ", 7))
+        return str(e, "%*s/* which programs, in which order */\n", 4 * e->indent, "");
+    if (n <= 2) return "";
+    return str(e, "%*s/* %.*s */\n", 4 * e->indent, "", (int)(n > 120 ? 120 : n), src->text + at);
 }
 
+/* Where the next statements come from. The comment stands before #line, which counts lines from there on. */
 static void source_line(Emit *e, const Instr *i)
 {
     const Source *src = diag_source(e->s, i->loc.file);
@@ -89,9 +90,9 @@ static void source_line(Emit *e, const Instr *i)
     if (ln == e->line && i->loc.file == e->file) return;
     e->line = ln;
     e->file = i->loc.file;
-    if (i->op != OP_SHARED_ALLOC && i->op != OP_RING && !kernel_is_roles(i->op) && i->loc.begin < src->len)
-        quote(e, src, i->loc.begin);
-    text_printf(e->out, "#line %d \"%s\"\n", ln, src->name);
+    bool quoted =
+        i->op != OP_SHARED_ALLOC && i->op != OP_RING && !kernel_is_roles(i->op) && i->loc.begin < src->len;
+    add_position(e, str(e, "%s#line %d \"%s\"", quoted ? quote(e, src, i->loc.begin) : "", ln, src->name));
 }
 
 /* A scalar. */
@@ -105,8 +106,12 @@ static void emit_elementwise(Emit *e, Instr *i)
      * moves between the instructions of a product cuts that in two (ptxas's C7519) */
     bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
                 !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
-    line(e, "%s%s %s = %s;", stay ? "" : "const ", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
-    if (stay) line(e, "%s(%s);", use(e, "pin_float"), n);
+    if (!stay) {
+        declare(e, ir_result(i), op_expr(e, i, args));
+        return;
+    }
+    line(e, "%s %s = %s;", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));
+    line(e, "%s(%s);", use(e, "pin_float"), n);
     e->storage[ir_result(i)->id] = n;
 }
 
@@ -157,10 +162,9 @@ static void emit_registers(Emit *e, Instr *i)
     } else if (ir_result(i)->type->kind == TYPE_TILE) {
         emit_opaque_tile(e, i);
     } else {
-        const char *n = name_of(e, ir_result(i));
-        line(e, "const i32 %s = %s(%s);", n, use(e, "opaque"),
-            cast_expr(e, DT_INDEX, DT_I32, name_of(e, ir_operand(i, 0))));
-        e->storage[ir_result(i)->id] = n;
+        const Value *v = ir_operand(i, 0);
+        const char *x = cast_expr(e, v->type->dtype, DT_I32, name_of(e, v));
+        declare(e, ir_result(i), str(e, "%s(%s)", use(e, "opaque"), x));
     }
 }
 
@@ -229,7 +233,7 @@ void emit_block(Emit *e, Block *b)
         else emit_instr(e, i);
         if (i == e->last_buffer) {
             line(e, "/* the buffers are done with: their space is scratch from here on */");
-            text_puts(e->out, "#undef SCRATCH\n#define SCRATCH 0\n");
+            directive(e, "#undef SCRATCH\n#define SCRATCH 0");
             e->scratch_early = e->scratch_bytes;
             e->scratch_use_early = e->scratch_use;
             e->scratch_use = (ScratchUse){ { 0 }, NULL, 0 };
@@ -320,10 +324,9 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
     void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
-    Text body, pre, text;
+    Body body = { 0 }, pre = { 0 };
+    Text text;
     Emit *e = arena_new(&s->arena, Emit);
-    init(&body, &s->arena);
-    init(&pre, &s->arena);
     init(&text, &s->arena);
     *e = (Emit){ .s = s,
         .f = f,
@@ -398,8 +401,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
         }
     }
     if (!measure) {
-        text_write(&pre, body.data, body.len);
-        emit_tidy(s, &pre, &text);
+        body_append(&pre, &body);
+        body_print(e, &pre, &text);
     }
     text_puts(&text, "}\n#undef SCRATCH\n");
     if (!measure) {

@@ -1,5 +1,6 @@
 /* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
 #pragma once
+#include "backends/gpu/emit_body.h"
 #include "backends/gpu/gpu.h"
 #include "ir/range.h"
 #include "passes/kernel/kernel.h"
@@ -17,7 +18,7 @@ typedef struct CopyPlace {
 } CopyPlace;
 
 typedef struct Turn {
-    Text pre;
+    Body pre;
     VEC(ThreadCoord) coords;
     const char *counter;
     int indent;
@@ -60,14 +61,15 @@ typedef struct Stage {
 
 enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_FILLER }; /* by the blocks of roles */
 
-typedef struct Emit {
+struct Emit {
     Session *s;
     const Func *f;
     KernelPlan *plan;
     const Target *target;
-    Text *out; /* where statements go */
+    Body *out; /* where statements go */
     VEC(CopyPlace) places;
-    Text *pre; /* declarations at the top of the running role */
+    Body *pre;              /* declarations at the top of the running role */
+    VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
     int indent;
     const char **storage; /* by value id: C name that holds it (arrays and scalars); NULL: virtual or not yet
                              emitted */
@@ -107,11 +109,12 @@ typedef struct Emit {
     struct Turn *turn; /* AMD: the loop around, or NULL */
     int line;
     uint32_t file; /* last #line written */
-} Emit;
+};
 
 /* --- text --- */
-void line(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* An expression (emit_body.h): formatted text, which may hold references. */
 const char *str(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+const char *expression(Emit *, const char *fmt, va_list);
 /* The name of a prelude function, noted as used. */
 const char *use(Emit *, const char *name);
 const char *tmp(Emit *, const char *stem);
@@ -206,9 +209,6 @@ void note_shared(Emit *, const Instr *alloc, int64_t offset, int64_t bytes);
 /* The head of the text: schedule, registers, shared memory (emit_summary.c). */
 void emit_summary(Emit *, int64_t scratch_at, int64_t all, Text *);
 int registers_at_most(const KernelPlan *, int threads); /* of a thread */
-
-/* Without what nobody reads (emit_tidy.c). */
-void emit_tidy(Session *, const Text *body, Text *out);
 
 /* --- parts --- */
 bool is_run_op(const Instr *);

@@ -34,8 +34,8 @@ static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buff
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
     vec_push(&e->s->arena, &e->shared_map,
         ((SharedUse){ "stores", t, e->shared_bytes, (int64_t)b->bytes * buffers * warps, i->loc }));
-    text_printf(e->pre, "        const u32 %s = shared_base + %lld + warp * %d;\n", n,
-        (long long)e->shared_bytes, b->bytes * buffers);
+    line_in(e, e->pre, 2, "const u32 %s = shared_base + %lld + warp * %d;", n, (long long)e->shared_bytes,
+        b->bytes * buffers);
     e->shared_bytes += (int64_t)b->bytes * buffers * warps;
     return n;
 }

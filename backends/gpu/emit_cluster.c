@@ -40,7 +40,7 @@ void emit_cluster_draw(Emit *e, const char *program)
 {
     int others = e->plan->multicast - 1;
     bool first = others > 1;
-    text_puts(e->pre, "            u32 draw_phase = 0;\n");
+    line_in(e, e->pre, 3, "u32 draw_phase = 0;");
     if (first) line(e, "for (i32 %s = 0;;) {", program);
     else line(e, "for (i32 %s = (i32)%s, draw = 0;; draw = 1) {", program, cta_id(e));
     e->indent++;

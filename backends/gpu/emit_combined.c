@@ -78,7 +78,7 @@ static void append(
     assign(e, q, condition, to, &r);
 }
 
-static void declare(Emit *e, const Combined *q, const char *stem, int n, const char **names)
+static void declare_parts(Emit *e, const Combined *q, const char *stem, int n, const char **names)
 {
     for (int k = 0; k < q->n; k++) line(e, "%s %s[%d];", ctype(type_of(q, k)), names[k] = tmp(e, stem), n);
 }
@@ -149,7 +149,7 @@ static void take_registers(Emit *e, Reduction *r)
         while (r->at[p] != position[k]) p++;
         entry_of[k] = (int32_t)strtol(map_register(e, q->l, q->keep, str(e, "%d", k)), NULL, 10) * seen + p;
     }
-    declare(e, q, "red", r->rows * seen, q->part);
+    declare_parts(e, q, "red", r->rows * seen, q->part);
     begin_unrolled(e, "i", n);
     const char *to = index_formula(e, entry_of, n, "i");
     for (int k = 0; k < q->n; k++)
@@ -163,7 +163,7 @@ static void join_registers(Emit *e, Reduction *r, int size)
     Combined *q = &r->q;
     const char *next[IR_MAX_COMBINED];
     int each = r->each / size, all = r->rows * each;
-    declare(e, q, "red", all, next);
+    declare_parts(e, q, "red", all, next);
     begin_unrolled(e, "i", all);
     Position to = entry(e, q, next, "i"), from = entry(e, q, q->part, str(e, "i * %d", size));
     assign(e, q, "", &to, &from);
@@ -239,7 +239,7 @@ static void join_shared(Emit *e, Reduction *r)
     assign(e, q, r->padded ? str(e, "%s < %d", place, positions) : "", &to, &from);
     end_block(e);
     barrier(e);
-    declare(e, q, "red", r->rows, result);
+    declare_parts(e, q, "red", r->rows, result);
     begin_unrolled(e, "i", r->rows);
     to = entry(e, q, result, "i");
     from = entry(e, q, room, row);
@@ -308,14 +308,14 @@ static void scan_runs_of_threads(Emit *e, Scan *s)
 {
     Combined *q = &s->q;
     int n = s->w.per * s->w.groups;
-    declare(e, q, "run", n, q->part);
+    declare_parts(e, q, "run", n, q->part);
     begin_unrolled(e, "i", n);
     for (int k = 0; k < q->n; k++)
         line(e, "%s[i] = %s;", q->part[k], element(e, ir_operand(q->i, k), q->l, "i"));
     end_block(e);
     if (s->w.per == 1) return;
     begin_unrolled(e, "g", s->w.groups);
-    text_puts(e->out, "#pragma unroll\n");
+    directive(e, "#pragma unroll");
     if (s->back) line(e, "for (int i = %d; i >= 0; i--) {", s->w.per - 2);
     else line(e, "for (int i = 1; i < %d; i++) {", s->w.per);
     e->indent++;
@@ -334,8 +334,8 @@ static void scan_lanes(Emit *e, Scan *s)
     Combined *q = &s->q;
     int all = s->w.lanes - 1;
     bool mask = s->back && s->padded;
-    declare(e, q, "before", s->w.groups, s->before);
-    declare(e, q, "total", s->w.groups, s->total);
+    declare_parts(e, q, "before", s->w.groups, s->before);
+    declare_parts(e, q, "total", s->w.groups, s->total);
     line(e, "const bool %s = %s;", s->has = tmp(e, "has"),
         s->w.lanes == 1
             ? "false"
@@ -386,7 +386,7 @@ static void scan_warps(Emit *e, Scan *s)
     begin_unrolled(e, "g", s->w.groups);
     line(e, "if (%s) {", some);
     e->indent++;
-    declare(e, q, "sum", 1, sum);
+    declare_parts(e, q, "sum", 1, sum);
     to = entry(e, q, sum, "0");
     from = entry(e, q, room, str(e, "%lld + %s", (long long)rows * (s->back ? last : 0), row));
     assign(e, q, "", &to, &from);

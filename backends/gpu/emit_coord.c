@@ -138,10 +138,10 @@ const char *in_turn(Emit *e, const char *name)
 {
     for (size_t k = 0; k < e->turn->coords.len; k++)
         if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
-    const char *own = tmp(e, name);
+    const char *own = tmp(e, spelled(e, name));
     vec_push(&e->s->arena, &e->turn->coords, ((ThreadCoord){ name, own }));
-    text_printf(&e->turn->pre, "%*sconst int %s = %s(%s, (i32)%s);\n", 4 * e->turn->indent, "", own,
-        use(e, "again"), name, e->turn->counter);
+    line_in(e, &e->turn->pre, e->turn->indent, "const int %s = %s(%s, (i32)%s);", own, use(e, "again"), name,
+        e->turn->counter);
     return own;
 }
 
@@ -151,9 +151,11 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
     LayoutTerm terms[LAYOUT_MAX_TERMS];
     int n = layout_thread_terms(l, axis, terms);
     const char *x = NULL;
+    bool by_lane = false;
     for (int k = 0; k < n; k++) {
         const LayoutTerm *t = &terms[k];
         const char *y = inputs[t->in];
+        by_lane |= t->in == LAYOUT_LANE;
         if (t->shift) y = str(e, "(%s >> %d)", y, t->shift);
         if (t->div > 1) y = str(e, "%s / %u", y, t->div);
         if (t->mod) y = str(e, "%s %% %u", y, t->mod);
@@ -166,10 +168,10 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
         if (!strcmp(e->coords.data[k].text, x)) name = e->coords.data[k].name;
     if (!name) {
         name = str(e, "c%d", (int)e->coords.len);
+        name = declare_in(e, e->pre, e->role >= 0 ? 2 : 1, "int", name, x);
         vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
-        text_printf(e->pre, "%s    const int %s = %s;\n", e->role >= 0 ? "    " : "", name, x);
     }
-    return e->turn && strstr(x, "lane") ? in_turn(e, name) : name;
+    return e->turn && by_lane ? in_turn(e, name) : name;
 }
 
 const char *register_coord(Emit *e, const Layout *l, int axis, const char *i)

@@ -180,7 +180,7 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
                *put = use(e, "sts_b128");
     line(e, *whole ? "if (%s) {" : "{", whole);
     e->indent++;
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int g = 0; g < %d; g += %d) {", n, some);
     e->indent++;
     line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
@@ -209,7 +209,7 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
     line(e, "else {");
     e->indent++;
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int v = 0; v < %d; v++) {", n);
     e->indent++;
     line(e, "u32 %s[4];", t);

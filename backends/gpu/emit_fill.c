@@ -78,7 +78,7 @@ const char *fill_line_bytes(const Filler *x, const char *const *c)
 
 void fill_begin_some(Emit *e, const char *v, int n)
 {
-    text_printf(e->out, "#pragma unroll %d\n", FILL_AT_ONCE);
+    directive(e, "#pragma unroll %d", FILL_AT_ONCE);
     line(e, "for (int %s = 0; %s < %d; %s++) {", v, v, n, v);
     e->indent++;
 }
@@ -130,7 +130,7 @@ void fill_block_coords(const Filler *x, const char *r, const char *k, const char
 void fill_open_rows(const Filler *x)
 {
     Emit *e = x->e;
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int k = 0; k < %d; k++) {", x->way.mine);
     e->indent++;
     line(e, "const i32 row = warp + %d * k;", x->warps);

@@ -190,7 +190,7 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     e->indent++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out),
         (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);

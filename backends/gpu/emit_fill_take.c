@@ -45,7 +45,7 @@ static void take_class(const Filler *x, const char *from, const char *place, int
         some = y->of_class % FILL_AT_ONCE == 0 ? FILL_AT_ONCE
                : y->of_class % 2 == 0          ? 2
                                                : 1;
-    text_puts(e->out, y->of_class > 2 * FILL_AT_ONCE ? "#pragma unroll 2\n" : "#pragma unroll\n");
+    directive(e, y->of_class > 2 * FILL_AT_ONCE ? "#pragma unroll 2" : "#pragma unroll");
     line(e, "for (int g = 0; g < %d; g += %d) {", y->of_class, some);
     e->indent++;
     line(e, "u32 around[%d][%d];", some, raw);
@@ -87,7 +87,7 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
             line(e, "keep[%d] = %s(0, ~0u, %s - %d * %s - %d);", k, use(e, "low_bytes"),
                 fill_scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
     }
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
@@ -139,11 +139,11 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
         const char *place = str(e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group,
             y->group > 1 ? str(e, " + lane / %d", y->per) : "", y->pitch, y->run, piece);
         /* so many at a time: all are read before the first is put in place */
-        text_puts(e->out, "#pragma unroll 1\n");
+        directive(e, "#pragma unroll 1");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, FILL_AT_ONCE);
         e->indent++;
         line(e, "u32 around[%d][%d];", FILL_AT_ONCE, raw);
-        text_puts(e->out, "#pragma unroll\n");
+        directive(e, "#pragma unroll");
         line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
         e->indent++;
         line(e, "const int v = u + k;");
@@ -166,7 +166,7 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
         }
         if (*has) end_block(e);
         end_block(e);
-        text_puts(e->out, "#pragma unroll\n");
+        directive(e, "#pragma unroll");
         line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
         e->indent++;
         line(e, "const int v = u + k;");
@@ -309,7 +309,7 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
         put_zeros(x, to, k, hi[k] - shift, y->width);
     }
     line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", stage, chans, y->pitch);
-    text_printf(e->out, "#pragma unroll %d\n", chunks / some > 2 ? 2 : 1);
+    directive(e, "#pragma unroll %d", chunks / some > 2 ? 2 : 1);
     line(e, "for (int h = 0; h < %d; h += %d) {", chunks, some);
     e->indent++;
     line(e, "u32 d[%d][%d][4];", some, fours);

@@ -217,7 +217,7 @@ void emit_fma(Emit *e, Instr *i)
     }
     int regs = (int)layout_regs(l), unroll = LOOP_PRODUCTS / (regs * step);
     for (int side = 0; side < 2; side++) to[side] = tmp(e, side ? "b" : "a");
-    text_printf(e->out, "#pragma unroll %d\n", vectors ? unroll > 1 ? unroll : 1 : 4);
+    directive(e, "#pragma unroll %d", vectors ? unroll > 1 ? unroll : 1 : 4);
     line(e, "for (int k = 0; k < %d; k++) {", depth / step);
     e->indent++;
     line(e, "%s %s[%d], %s[%d];", ctype(rd), to[0], o[0].regs * step, to[1], o[1].regs * step);

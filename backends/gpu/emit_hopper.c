@@ -188,20 +188,18 @@ static bool is_filled(const Emit *e, const RingInfo *r)
 static void emit_get(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *n = name_of(e, ir_result(i));
+    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
     line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
     if (is_filled(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
-    line(e, "const u32 %s = %s + %s * %lld;", n, r->name, slot, (long long)r->bytes);
+    declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes));
     advance(e, r, slot, str(e, "%s_phase", r->name));
-    e->storage[ir_result(i)->id] = n;
 }
 
 /* The address behind the last slot: one slot more, for all that is asked of it. */
 static void emit_none(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
-    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), r->name, (long long)(r->depth * r->bytes));
+    declare(e, ir_result(i), str(e, "%s + %lld", r->name, (long long)(r->depth * r->bytes)));
 }
 
 /* Rows of a view: the swizzle goes by bits of the address, whatever row a product begins at (H100). */
@@ -211,9 +209,7 @@ static void emit_slice(Emit *e, Instr *i)
     int64_t bytes = ir_attr_int(i, ATTR_START, 0) * s->panel * s->elem_bytes;
     if (ir_attr_int(i, ATTR_AXIS, 0) != s->order[1] || s->rank != 2 || s->pitch != s->panel * s->elem_bytes)
         ir_fail(e->s, i->loc, "a slice of a view along an axis that is not its rows");
-    e->storage[ir_result(i)->id] = name_of(e, ir_result(i));
-    line(e, "const u32 %s = %s + %lld;", name_of(e, ir_result(i)), name_of(e, ir_operand(i, 0)),
-        (long long)bytes);
+    declare(e, ir_result(i), str(e, "%s + %lld", name_of(e, ir_operand(i, 0)), (long long)bytes));
 }
 
 /* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them
@@ -317,7 +313,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
         line(e, "for (;;) {");
         e->indent++;
         line(e, "%s(ticket_full + 8 * ticket_slot, ticket_phase);", use(e, "mbar_wait"));
-        line(e, "const i32 %s = 0;", iv);
+        declare(e, loop->blocks[0]->args[0], "0");
         line(e, "if (!%s) break;", ticket_word(e, 0));
         take_ticket(e, loop->blocks[0]);
     }
@@ -329,12 +325,10 @@ bool emit_program_coord(Emit *e, Instr *i)
 {
     if (!e->tickets || e->role < 0) return false;
     if (e->role != ROLE_PRODUCER) return true; /* taken with its ticket */
-    const char *n = name_of(e, ir_result(i));
+    const char *n = declare(e, ir_result(i), name_of(e, ir_operand(i, 0)));
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-    line(e, "const i32 %s = %s;", n, name_of(e, ir_operand(i, 0)));
     line(e, "%s(ticket_word + %d * ticket_slot + %d, (u32)%s);", use(e, "sts_w32"), TICKET_BYTES,
         4 + 4 * axis, n);
-    e->storage[ir_result(i)->id] = n;
     if (axis < ir_attr_int(i, ATTR_COUNT, 1) - 1) return true;
     line(e, "%s(ticket_full + 8 * ticket_slot);", use(e, "mbar_arrive"));
     next_ticket(e);
@@ -377,9 +371,7 @@ static bool is_use(const void *user, const Instr *i)
 
 static void open_role(Emit *e, Block *b, int role)
 {
-    Text *out = e->out, *pre = e->pre, inner, decl;
-    text_init(&inner, &e->s->arena);
-    text_init(&decl, &e->s->arena);
+    Body *out = e->out, *pre = e->pre, inner = { 0 }, decl = { 0 };
     KernelPlan *p = e->plan;
     int threads = e->threads;
     bool producer = role == ROLE_PRODUCER, consumer = role == ROLE_CONSUMER;
@@ -429,8 +421,8 @@ static void open_role(Emit *e, Block *b, int role)
     if (consumer && ir_holds(b, OP_TURN_WAIT))
         line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
             use(e, "bar_arrive"));
-    text_puts(e->out, decl.data);
-    text_puts(e->out, inner.data);
+    body_append(e->out, &decl);
+    body_append(e->out, &inner);
     if (producer) line(e, "}");
     e->indent = 1;
     e->role = -1;

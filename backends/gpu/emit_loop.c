@@ -107,18 +107,16 @@ void emit_for(Emit *e, Instr *i)
                           ? str(e, "%s++", iv)
                           : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i);
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     if (ir_attr_int(i, ATTR_TICKETS, 0) && e->role >= 0) emit_ticket_loop(e, i);
     else {
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
         line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
     }
     Turn turn = { .counter = iv }, *around = e->turn;
-    Text body, *out = e->out;
+    Body body = { 0 }, *out = e->out;
     e->indent++;
     if (is_hip(e)) {
-        text_init(&turn.pre, &e->s->arena);
-        text_init(&body, &e->s->arena);
         turn.indent = e->indent;
         e->turn = &turn;
         e->out = &body;
@@ -130,8 +128,8 @@ void emit_for(Emit *e, Instr *i)
     if (is_hip(e)) {
         e->turn = around;
         e->out = out;
-        text_write(out, turn.pre.data ? turn.pre.data : "", turn.pre.len);
-        text_write(out, body.data ? body.data : "", body.len);
+        body_append(out, &turn.pre);
+        body_append(out, &body);
     }
     end_block(e);
     emit_fills_left(e, i);
@@ -192,7 +190,7 @@ void emit_while(Emit *e, Instr *i)
     if (!e->place) e->place = arena_array(&e->s->arena, const char *, e->n_values);
     for (int k = 0; k < i->n_results; k++)
         if (c->args[k]->type->kind == TYPE_TILE) place_next(e, b, k);
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (;;) {");
     e->indent++;
     emit_block(e, c);

@@ -32,16 +32,10 @@ static void check_names(Emit *e, const char *fmt, va_list ap)
             "a value without a name would be written into \"%s\"", fmt);
 }
 
-void line(Emit *e, const char *fmt, ...)
+const char *expression(Emit *e, const char *fmt, va_list ap)
 {
-    va_list ap;
-    if (e->measure) return;
-    for (int k = 0; k < e->indent; k++) text_puts(e->out, "    ");
-    va_start(ap, fmt);
     check_names(e, fmt, ap);
-    text_vprintf(e->out, fmt, ap);
-    va_end(ap);
-    text_putc(e->out, '\n');
+    return arena_vprintf(&e->s->arena, fmt, ap);
 }
 
 const char *str(Emit *e, const char *fmt, ...)
@@ -49,8 +43,7 @@ const char *str(Emit *e, const char *fmt, ...)
     va_list ap;
     if (e->measure) return "?"; /* nobody reads it */
     va_start(ap, fmt);
-    check_names(e, fmt, ap);
-    const char *r = arena_vprintf(&e->s->arena, fmt, ap);
+    const char *r = expression(e, fmt, ap);
     va_end(ap);
     return r;
 }

@@ -73,13 +73,13 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
                *y = tmp(e, "y");
     line(e, "/* every CTA sends its part to all of the cluster */");
     if (!e->cluster_met && again)
-        text_printf(e->pre, "    %s();\n", use(e, "cluster_wait")); /* in front of the loop */
+        line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
     else if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
     e->cluster_met = true;
     for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
     if (again) {
         turn = tmp(e, "turn");
-        text_printf(e->pre, "    u32 %s = 0;\n", turn);
+        line_in(e, e->pre, 1, "u32 %s = 0;", turn);
         place = str(e, "%s + (%s & 1) * %d", place, turn, slot);
         mbar = str(e, "%s + (%s & 1) * 8", mbar, turn);
     }
@@ -185,7 +185,7 @@ static void join_lanes(Emit *e, const Reduction *q)
     uint32_t lanes = lane_bits_along(q->l, q->axis), low = lanes & -lanes, high = low;
     while (lanes & high << 1) high <<= 1;
     if (!is_hip(e) && low && high > 2 * low && lanes == 2 * high - low) {
-        text_puts(e->out, "#pragma unroll\n");
+        directive(e, "#pragma unroll");
         line(e, "for (int apart = %u; apart <= %u; apart *= 2) {", low, high);
         e->indent++;
         join_lane(e, q, "apart");

@@ -209,7 +209,7 @@ static void emit_topk(Emit *e, Instr *i)
     line(e, "%s[i] = %s;", lp, use(e, "NOWHERE"));
     end_block(e);
     barrier(e);
-    text_puts(e->out, "#pragma unroll 1\n");
+    directive(e, "#pragma unroll 1");
     line(e, "for (int %s = 0; %s < %lld; %s++) {", n, n, (long long)k, n);
     e->indent++;
     best_in_thread(e, &b, x, lv, lp);
@@ -295,7 +295,7 @@ static void emit_scan(Emit *e, Instr *i)
     /* within the thread */
     begin_unrolled(e, "g", w.groups);
     if (w.per > 1) {
-        text_puts(e->out, "#pragma unroll\n");
+        directive(e, "#pragma unroll");
         if (back) line(e, "for (int i = %d; i >= 0; i--) {", w.per - 2);
         else line(e, "for (int i = 1; i < %d; i++) {", w.per);
         e->indent++;
@@ -402,10 +402,10 @@ static void emit_sort(Emit *e, Instr *i)
             (long long)n, (long long)(pitch - n), dtype_bytes(d), last);
     }
     if (pitch > 1) {
-        text_puts(e->out, "#pragma unroll 1\n");
+        directive(e, "#pragma unroll 1");
         line(e, "for (int size = 2; size <= %lld; size *= 2) {", (long long)pitch);
         e->indent++;
-        text_puts(e->out, "#pragma unroll 1\n");
+        directive(e, "#pragma unroll 1");
         line(e, "for (int half = size / 2; half > 0; half /= 2) {");
         e->indent++;
         barrier(e);

@@ -141,7 +141,7 @@ static void emit_copy(Emit *e, Instr *i)
     }
     /* no register is indexed by v: unrolling is for overlap only */
     if (regs / n > 16) {
-        text_puts(e->out, "#pragma unroll 8\n");
+        directive(e, "#pragma unroll 8");
         line(e, "for (int v = 0; v < %d; v++) {", regs / n);
         e->indent++;
     } else begin_unrolled(e, "v", regs / n);
@@ -218,11 +218,9 @@ void emit_shared(Emit *e, Instr *i)
         const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
         int64_t align = s->align > 128 ? s->align : 128,
                 bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        const char *n = name_of(e, ir_result(i));
         const char *slot = name_of(e, ir_operand(i, 1));
-        line(e, "const u32 %s = %s + (u32)%s * %lld;", n, name_of(e, ir_operand(i, 0)), slot,
-            (long long)bytes);
-        e->storage[ir_result(i)->id] = n;
+        declare(e, ir_result(i),
+            str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), slot, (long long)bytes));
         return;
     }
     case KERNEL_SHARED_WRITE:

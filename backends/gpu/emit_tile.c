@@ -116,7 +116,7 @@ const char *registers_of(Emit *e, const Value *v)
 
 void begin_unrolled(Emit *e, const char *i, int n)
 {
-    text_puts(e->out, "#pragma unroll\n");
+    directive(e, "#pragma unroll");
     line(e, "for (int %s = 0; %s < %d; %s++) {", i, i, n, i);
     e->indent++;
 }

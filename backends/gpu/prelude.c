@@ -1,5 +1,5 @@
-/* prelude.c: picks and prints the prelude functions that a kernel uses. What was asked for while the text was
- * made and is not in it (emit_tidy, a way that was not taken) is left out. */
+/* prelude.c: picks and prints the prelude functions that a kernel uses. A function that an expression asked
+ * for is left out when no statement of the printed text calls it. */
 #include "backends/gpu/prelude.h"
 #include "backends/gpu/emit.h"
 #include "backends/hip/prelude.h"
