@@ -76,8 +76,9 @@ struct Emit {
     const char *
         *place; /* by value id: the array that it is to be made in; NULL: one of its own (emit_loop.c) */
     uint32_t n_values;
-    VEC(const char *) used;  /* prelude functions, in order of first use */
-    VEC(ThreadCoord) coords; /* thread parts of coordinates declared in `pre` */
+    VEC(const char *) used;     /* prelude functions, in order of first use */
+    VEC(const char *) products; /* those of them that are matrix instructions */
+    VEC(ThreadCoord) coords;    /* thread parts of coordinates declared in `pre` */
     VEC(Slot) slots;
     VEC(TensorMapDesc) maps;
     int64_t shared_bytes, scratch_bytes; /* static buffers; the scratch area behind them */
@@ -117,6 +118,7 @@ const char *str(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3
 const char *expression(Emit *, const char *fmt, va_list);
 /* The name of a prelude function, noted as used. */
 const char *use(Emit *, const char *name);
+const char *use_product(Emit *, const char *name); /* the same of a matrix instruction */
 const char *tmp(Emit *, const char *stem);
 const char *name_of(Emit *, const Value *); /* C name; declares nothing */
 const char *ctype(DType);                   /* of a scalar or of one element in a temporary */
@@ -144,6 +146,8 @@ const char *register_coord(Emit *, const Layout *, int axis, const char *i);
 bool coords_equal(int rank, const int32_t *, const int32_t *);
 /* Registers of `to` that hold what registers of `from` need, axes of extent 1 aside. */
 const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
+/* The same of all registers of `from`; NULL where both layouts are equal. */
+int32_t *register_map(Emit *, const Layout *from, const Layout *to);
 /* Element of v at register i of layout l (v: stored, a broadcast of one, or virtual). */
 const char *element(Emit *, const Value *v, const Layout *l, const char *i);
 const char *element_at(Emit *, const Value *v, const char *const *coords);
@@ -253,8 +257,9 @@ void emit_ticket_loop(Emit *, Instr *loop); /* opens the loop over programs of o
 void emit_promoted(Emit *, Instr *);        /* wgmma_promoted */
 void pin_registers(Emit *, const char *array, int words,
     bool is_float); /* written before, and read behind: nothing moves across */
-const char *own_offset(Emit *, const char *address); /* without the CTA's number, for a descriptor */
-void emit_hopper(Emit *, Instr *);                   /* rings, wgmma, turns, votes */
+void emit_wgmma(Emit *, Instr *);
+void emit_wgmma_wait(Emit *, Instr *);
+void emit_hopper(Emit *, Instr *); /* rings, wgmma, turns, votes */
 /* Filler warps (emit_fill.c): the stage of a ring's lines, what is kept from turn to turn, the window of a
  * step, and that of the last one behind the loop. */
 void emit_fill_stage(Emit *, Instr *fill, const RingInfo *);

@@ -9,7 +9,7 @@
  */
 #include "backends/gpu/emit.h"
 
-/* --- references -------------------------------------------------------------------------------------- */
+/* --- marks -------------------------------------------------------------------------------------- */
 
 /* A reference in the text: a byte that no other part of an expression contains, then the node's number in
  * four digits of seven bits, each with the high bit set. */
@@ -38,12 +38,15 @@ static ValueNode *next_reference(Emit *e, const char **text)
 
 static void write_expression(Emit *e, const char *text, Text *out)
 {
-    const char *from = text;
-    for (const ValueNode *v; (v = next_reference(e, &text)); from = text) {
-        text_write(out, from, (size_t)(text - from) - DIGITS - 1);
-        text_puts(out, v->name);
+    static const char marks[] = { REFERENCE, AND[0], 0 };
+    for (size_t n; text_write(out, text, n = strcspn(text, marks)), text[n];) {
+        text += n;
+        if (*text == REFERENCE) text_puts(out, next_reference(e, &text)->name);
+        else {
+            text_puts(out, "&&");
+            text++;
+        }
     }
-    text_puts(out, from);
 }
 
 const char *spelled(Emit *e, const char *expr)

@@ -5,11 +5,14 @@
  * `line` carry references along like any other text. A statement counts the references that it holds when it
  * is added to a body. When the body is complete, body_print leaves out the declarations that no statement
  * refers to, and writes the names of the others where their references stand. Nothing ever searches the
- * text for names. */
+ * text for names. A conjunction that may be computed with or without branches is a mark too (AND). */
 #pragma once
 #include "ir/ir.h"
 
 typedef struct Emit Emit;
+
+/* `&&` in a condition. without_branches replaces it by `&`. */
+#define AND "\2"
 
 /* A value that a statement declares: `const TYPE name = EXPRESSION;`, where the expression has no effects. */
 typedef struct ValueNode {

@@ -12,76 +12,119 @@ static const char *combined(Emit *e, int rmw, DType d, const char *x, const char
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", rmw == RMW_MAX ? "max" : "min", dtype_name(d))), x, y);
 }
 
-void emit_combine(Emit *e, Instr *i)
+/* An exchange being written. `n` registers of a thread go to each CTA and come from each, `width` bytes at a
+ * time, `per` elements each. */
+typedef struct Exchange {
+    DType d;
+    int parts, rmw, n, width, per;
+    bool sliced;
+    int64_t bytes, stride;        /* of what one CTA sends; of a thread's pieces, which lie apart */
+    const char *from, *to;        /* arrays of the operand and the result */
+    const char *place, *mbar, *v; /* where this thread's pieces come; the mbarrier; a counter of pieces */
+} Exchange;
+
+/* Room for the parts of the other CTAs, and the mbarrier behind it. Returns the mbarrier's offset. */
+static int64_t reserve(Emit *e, const Instr *i, const Exchange *x, int64_t at)
 {
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    const Layout *whole = layout_of(e, x), *part = layout_of(e, r);
-    DType d = r->type->dtype;
-    int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), rmw = (int)ir_attr_int(i, ATTR_RMW, RMW_ADD),
-        n = (int)layout_regs(part), size = dtype_bytes(d);
-    int width = n * size % 16 == 0 ? 16 : n * size % 8 == 0 ? 8 : size, per = width / size, vectors = n / per;
-    int64_t bytes = (int64_t)n * size * e->threads, at = (e->shared_bytes + 127) / 128 * 128,
-            bar = at + bytes * (parts - 1);
-    const bool sliced = ir_attr(i, ATTR_AXIS);
-    if ((int)layout_regs(whole) != (sliced ? n * parts : n))
-        ir_fail(e->s, i->loc, "slices that are no runs of registers");
+    int64_t all = x->bytes * (x->parts - 1), bar = at + all;
+    const Type *t = type_shared(e->s, x->d, 2, (int64_t[]){ x->parts - 1, (int64_t)x->n * e->threads }, NULL);
     e->shared_bytes = bar + 16;
-    vec_push(&e->s->arena, &e->shared_map,
-        ((SharedUse){ "parts",
-            type_shared(e->s, d, 2, (int64_t[]){ parts - 1, (int64_t)n * e->threads }, NULL), at,
-            bytes * (parts - 1), i->loc }));
+    vec_push(&e->s->arena, &e->shared_map, ((SharedUse){ "parts", t, at, all, i->loc }));
     vec_push(&e->s->arena, &e->cluster_bars, bar);
-    const char *from = array_of(e, x, whole), *to = declare_tile(e, r), *place = tmp(e, "place"),
-               *mbar = str(e, "shared_base + %lld", (long long)bar), *v = tmp(e, "v");
-    line(e, "%s",
-        sliced ? "/* every CTA sends each other its slice, and joins its own slice's parts in the order of "
-                 "the CTAs */"
-               : "/* every CTA sends its tile to each other, and joins all in the order of the CTAs */");
-    line(e, "const u32 %s = shared_base + %lld + tid * %d;", place, (long long)at, width);
-    if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
-    e->cluster_met = true;
-    line(e, "if (tid == 0) %s(%s, %lld);", use(e, "mbar_expect"), mbar, (long long)bytes * (parts - 1));
-    const char *send = use(e, width == 16  ? "send_b128"
-                              : width == 8 ? "send_b64"
-                                           : str(e, "send_%s", dtype_name(d)));
-    for (int q = 0; q < parts; q++) {
+    return bar;
+}
+
+static void send_parts(Emit *e, const Exchange *x)
+{
+    const char *send = use(e, x->width == 16  ? "send_b128"
+                              : x->width == 8 ? "send_b64"
+                                              : str(e, "send_%s", dtype_name(x->d)));
+    bool by_address = x->per > 1 || x->width == 8;
+    for (int q = 0; q < x->parts; q++) {
         line(e, "if (block != %d) {", q);
         e->indent++;
-        begin_unrolled(e, v, vectors);
-        const char *el = str(e, "%s[%d + %s * %d]", from, sliced ? q * n : 0, v, per);
-        line(e, "%s(%s + (block - (block > %d)) * %lld + %s * %d, %d, %s%s, %s);", send, place, q,
-            (long long)bytes, v, e->threads * width, q, width > size || width == 8 ? "&" : "", el, mbar);
+        begin_unrolled(e, x->v, x->n / x->per);
+        const char *el = str(e, "%s[%d + %s * %d]", x->from, x->sliced ? q * x->n : 0, x->v, x->per);
+        line(e, "%s(%s + (block - (block > %d)) * %lld + %s * %lld, %d, %s%s, %s);", send, x->place, q,
+            (long long)x->bytes, x->v, (long long)x->stride, q, by_address ? "&" : "", el, x->mbar);
         end_block(e);
         end_block(e);
     }
-    line(e, "%s(%s, 0);", use(e, "mbar_wait"), mbar);
-    const char *load = use(e, width == 16  ? "lds_b128"
-                              : width == 8 ? "lds_b64"
-                                           : "lds_b32"),
+}
+
+/* Joins part q, which came to `slot`, with what the result has. */
+static void join_part(Emit *e, const Exchange *x, int q, const char *load, const char *k, const char *y)
+{
+    const char *slot = str(e, "%s + (%d - (%d > block)) * %lld + %s * %lld", x->place, q, q,
+        (long long)x->bytes, x->v, (long long)x->stride);
+    begin_unrolled(e, x->v, x->n / x->per);
+    if (q == 0) line(e, "%s(&%s[%s * %d], %s);", load, x->to, x->v, x->per, slot);
+    else {
+        line(e, "%s %s[%d];", ctype(x->d), y, x->per);
+        line(e, "%s(%s, %s);", load, y, slot);
+        begin_unrolled(e, k, x->per);
+        const char *sum = str(e, "%s[%s * %d + %s]", x->to, x->v, x->per, k);
+        line(e, "%s = %s;", sum, combined(e, x->rmw, x->d, sum, str(e, "%s[%s]", y, k)));
+        end_block(e);
+    }
+    end_block(e);
+}
+
+static void join_parts(Emit *e, const Exchange *x)
+{
+    const char *load = use(e, x->width == 16  ? "lds_b128"
+                              : x->width == 8 ? "lds_b64"
+                                              : "lds_b32"),
                *k = tmp(e, "k"), *y = tmp(e, "y");
-    for (int q = 0; q < parts; q++) {
-        const char *slot = str(e, "%s + (%d - (%d > block)) * %lld + %s * %d", place, q, q, (long long)bytes,
-            v, e->threads * width);
+    for (int q = 0; q < x->parts; q++) {
         line(e, "if (block == %d) {", q);
         e->indent++;
-        begin_unrolled(e, k, n);
-        const char *own = str(e, "%s[%d + %s]", from, sliced ? q * n : 0, k), *sum = str(e, "%s[%s]", to, k);
-        line(e, "%s = %s;", sum, q ? combined(e, rmw, d, sum, own) : own);
+        begin_unrolled(e, k, x->n);
+        const char *own = str(e, "%s[%d + %s]", x->from, x->sliced ? q * x->n : 0, k),
+                   *sum = str(e, "%s[%s]", x->to, k);
+        line(e, "%s = %s;", sum, q ? combined(e, x->rmw, x->d, sum, own) : own);
         end_block(e);
         e->indent--;
         line(e, "} else {");
         e->indent++;
-        begin_unrolled(e, v, vectors);
-        if (q == 0) line(e, "%s(&%s[%s * %d], %s);", load, to, v, per, slot);
-        else {
-            line(e, "%s %s[%d];", ctype(d), y, per);
-            line(e, "%s(%s, %s);", load, y, slot);
-            begin_unrolled(e, k, per);
-            sum = str(e, "%s[%s * %d + %s]", to, v, per, k);
-            line(e, "%s = %s;", sum, combined(e, rmw, d, sum, str(e, "%s[%s]", y, k)));
-            end_block(e);
-        }
-        end_block(e);
+        join_part(e, x, q, load, k, y);
         end_block(e);
     }
+}
+
+void emit_combine(Emit *e, Instr *i)
+{
+    Value *v = ir_operand(i, 0), *r = ir_result(i);
+    const Layout *whole = layout_of(e, v);
+    int n = (int)layout_regs(layout_of(e, r)), size = dtype_bytes(r->type->dtype);
+    Exchange x = { .d = r->type->dtype,
+        .parts = (int)ir_attr_int(i, ATTR_COUNT, 1),
+        .rmw = (int)ir_attr_int(i, ATTR_RMW, RMW_ADD),
+        .n = n,
+        .sliced = ir_attr(i, ATTR_AXIS),
+        .width = n * size % 16 == 0  ? 16
+                 : n * size % 8 == 0 ? 8
+                                     : size,
+        .bytes = (int64_t)n * size * e->threads };
+    x.per = x.width / size;
+    x.stride = (int64_t)e->threads * x.width;
+    if ((int)layout_regs(whole) != (x.sliced ? n * x.parts : n))
+        ir_fail(e->s, i->loc, "slices that are no runs of registers");
+    int64_t at = (e->shared_bytes + 127) / 128 * 128, bar = reserve(e, i, &x, at);
+    x.from = array_of(e, v, whole);
+    x.to = declare_tile(e, r);
+    x.place = tmp(e, "place");
+    x.mbar = str(e, "shared_base + %lld", (long long)bar);
+    x.v = tmp(e, "v");
+    line(e, "%s",
+        x.sliced ? "/* every CTA sends each other its slice, and joins its own slice's parts in the order of "
+                   "the CTAs */"
+                 : "/* every CTA sends its tile to each other, and joins all in the order of the CTAs */");
+    line(e, "const u32 %s = shared_base + %lld + tid * %d;", x.place, (long long)at, x.width);
+    if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
+    e->cluster_met = true;
+    line(e, "if (tid == 0) %s(%s, %lld);", use(e, "mbar_expect"), x.mbar, (long long)x.bytes * (x.parts - 1));
+    send_parts(e, &x);
+    line(e, "%s(%s, 0);", use(e, "mbar_wait"), x.mbar);
+    join_parts(e, &x);
 }

@@ -144,10 +144,11 @@ static void take_registers(Emit *e, Reduction *r)
         r->at[p] = c[q->axis];
     }
     r->each = seen;
+    const int32_t *row = register_map(e, q->l, q->keep);
     for (int k = 0; k < n; k++) {
         int p = 0;
         while (r->at[p] != position[k]) p++;
-        entry_of[k] = (int32_t)strtol(map_register(e, q->l, q->keep, str(e, "%d", k)), NULL, 10) * seen + p;
+        entry_of[k] = (row ? row[k] : k) * seen + p;
     }
     declare_parts(e, q, "red", r->rows * seen, q->part);
     begin_unrolled(e, "i", n);
@@ -370,8 +371,8 @@ static void scan_warps(Emit *e, Scan *s)
     if (parts == 1) return;
     int last = (q->l->tile[q->axis] - 1) / span; /* of the warps that hold positions of the tile */
     int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)s->w.groups);
-    for (int g = 0; g < s->w.groups; g++)
-        first[g] = (int32_t)strtol(map_register(e, q->l, q->keep, str(e, "%d", g * s->w.per)), NULL, 10);
+    const int32_t *of = register_map(e, q->l, q->keep);
+    for (int g = 0; g < s->w.groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
     const char *row = row_number(e, q->keep, q->axis, index_formula(e, first, s->w.groups, "g"), &rows);
     shared_room(e, q, rows * parts, room);
     barrier(e);

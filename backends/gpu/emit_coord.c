@@ -192,9 +192,9 @@ const char *coord(Emit *e, const Layout *l, int axis, const char *i)
 bool coords_equal(int rank, const int32_t *a, const int32_t *b)
 { return !memcmp(a, b, (size_t)rank * sizeof *a); }
 
-const char *map_register(Emit *e, const Layout *from, const Layout *to, const char *i)
+int32_t *register_map(Emit *e, const Layout *from, const Layout *to)
 {
-    if (from == to || layout_equal(from, to)) return i;
+    if (from == to || layout_equal(from, to)) return NULL;
     int n = (int)layout_regs(from), m = (int)layout_regs(to);
     int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     for (int r = 0; r < n; r++) {
@@ -215,5 +215,11 @@ const char *map_register(Emit *e, const Layout *from, const Layout *to, const ch
         if (q == m) ir_fail(e->s, e->f->loc, "a broadcast does not follow its operand's layout");
         t[r] = q;
     }
-    return index_formula(e, t, n, i);
+    return t;
+}
+
+const char *map_register(Emit *e, const Layout *from, const Layout *to, const char *i)
+{
+    const int32_t *t = register_map(e, from, to);
+    return t ? index_formula(e, t, (int)layout_regs(from), i) : i;
 }

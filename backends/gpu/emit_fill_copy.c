@@ -69,7 +69,7 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
         there = both_conditions(e, there,
             str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece,
                 fill_scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
-    there = both_conditions(e, there, str(e, "left > 0 && %s < %d", piece, y->vectors));
+    there = both_conditions(e, there, str(e, "left > 0 " AND " %s < %d", piece, y->vectors));
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
     line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
@@ -154,7 +154,7 @@ static void copy_lines(const Filler *x, const Reach *r, const char *stage)
     else
         line(e, "const i32 n = unit / %d + %d * (unit %% %d * %d + at %% %d);", y->of_class, y->classes,
             y->of_class, y->group, y->group);
-    if (!y->straight) guard = str(e, "unit < %d && n < %lld", y->units, (long long)y->lines);
+    if (!y->straight) guard = str(e, "unit < %d " AND " n < %lld", y->units, (long long)y->lines);
     if (lines % 32) {
         line(e, "if (at < %d) {", lines);
         e->indent++;

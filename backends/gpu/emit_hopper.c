@@ -513,121 +513,6 @@ static void emit_roles(Emit *e, Instr *i)
     line(e, "}");
 }
 
-void pin_registers(Emit *e, const char *array, int words, bool is_float)
-{
-    begin_unrolled(e, "i", words);
-    line(e, "%s(%s[i]);", use(e, is_float ? "pin_float" : "pin_word"), array);
-    end_block(e);
-}
-
-/* In a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has
- * other bits for. */
-const char *own_offset(Emit *e, const char *address)
-{ return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
-
-/* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each
- * statement apart, a tenth of its time for attention with D 128. Shorter ones save little, and the
- * accumulators of a plain product are then copied once more. */
-enum { STEPS_TOGETHER = 8, PRODUCTS_MANY = 3 };
-
-static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
-
-static bool many_products(const Func *f)
-{
-    int n = 0;
-    ir_walk(f->body, count_products, &n);
-    return n >= PRODUCTS_MANY;
-}
-
-static void emit_wgmma(Emit *e, Instr *i)
-{
-    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2), *r = ir_result(i);
-    const Layout *c = layout_of(e, r);
-    bool fresh = !acc->type->layout, regs_a = a->type->kind == TYPE_TILE;
-    int n = (int)r->type->shape[1], per_m = n / 2, words = (int)layout_regs(c), mt = words / per_m;
-    LayoutWgmma wa, wb;
-    if (!layout_wgmma_view(layouts_shared(&e->plan->layouts, b->type), 0, &wb) ||
-        (!regs_a && !layout_wgmma_view(layouts_shared(&e->plan->layouts, a->type), 1, &wa)))
-        ir_fail(e->s, i->loc, "an operand's shared layout has no wgmma descriptor");
-    const char *d = fresh ? declare_tile(e, r) : product_accumulator(e, i);
-    bool fl = dtype_is_float(r->type->dtype);
-    /* registers that arithmetic wrote just now are complete before the fence; those of a product in flight
-     * must not be touched */
-    if (!fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT)
-        pin_registers(e, d, words, fl);
-    int ksteps = wb.ksteps;
-    const char *words_a = regs_a ? registers_of(e, a) : "";
-    if (regs_a && a->type->dtype == DT_F32) {
-        words_a = tmp(e, "words");
-        line(e, "u32 %s[%d];", words_a, mt * ksteps * 4);
-        begin_unrolled(e, "i", mt * ksteps * 4);
-        line(e, "%s[i] = %s(%s[i]);", words_a, use(e, "float_word"), registers_of(e, a));
-        end_block(e);
-    }
-    if (regs_a && a->def) pin_registers(e, words_a, mt * ksteps * 4, false);
-    line(e, "%s();", use(e, "wgmma_fence"));
-    int32_t *ta = arena_array(&e->s->arena, int32_t, (size_t)ksteps),
-            *tb = arena_array(&e->s->arena, int32_t, (size_t)ksteps);
-    for (int k = 0; k < ksteps; k++) {
-        tb[k] = layout_wgmma_offset(&wb, 0, k) / 16;
-        if (!regs_a) ta[k] = layout_wgmma_offset(&wa, 0, k) / 16;
-    }
-    const char *bd = tmp(e, "b"), *ad = tmp(e, "a");
-    line(e, "const u32 %s = %s >> 4 | 0x%xu;", bd, own_offset(e, name_of(e, b)), wb.lo_or);
-    if (!regs_a) {
-        int32_t c0[2], c1[2];
-        layout_element(c, 0, 0, 0, 0, c0);
-        const char *row = "";
-        if (layout_warps(c) > 4) {
-            layout_element(c, 0, 0, 4, 0, c1);
-            row = str(e, " + (warp >> 2) * %d", layout_wgmma_offset(&wa, c1[0] - c0[0], 0) / 16);
-        }
-        line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", ad, own_offset(e, name_of(e, a)), wa.lo_or, row);
-    }
-    const char *fn = str(e, "wgmma_m64n%dk%d_%s_%s%s%s", n, 32 / dtype_bytes(b->type->dtype),
-        kernel_wgmma_type(a->type->dtype)->name,
-        a->type->dtype == b->type->dtype ? "" : str(e, "%s_", dtype_name(b->type->dtype)),
-        regs_a ? "rs" : "ss", str(e, "%s%s", !regs_a && wa.mn_major ? "_ta" : "", wb.mn_major ? "_tb" : ""));
-    if (mt == 1 && ksteps >= STEPS_TOGETHER && (fresh || acc->def) && many_products(e->f)) {
-        const char *as = tmp(e, "as"), *bs = tmp(e, "bs");
-        line(e, "u32 %s[%d]%s;", bs, ksteps, regs_a ? "" : str(e, ", %s[%d]", as, ksteps));
-        begin_unrolled(e, "k", ksteps);
-        line(e, "%s[k] = %s + %s;", bs, bd, index_formula(e, tb, ksteps, "k"));
-        if (!regs_a) line(e, "%s[k] = %s + %s;", as, ad, index_formula(e, ta, ksteps, "k"));
-        end_block(e);
-        const char *steps = use(e, str(e, "%s_x%d", fn, ksteps));
-        if (regs_a) line(e, "%s(%s, %s, %s, 0x%xu, %d);", steps, d, words_a, bs, wb.hi, !fresh);
-        else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, d, as, wa.hi, bs, wb.hi, !fresh);
-        line(e, "%s();", use(e, "wgmma_commit"));
-        return;
-    }
-    use(e, fn);
-    begin_unrolled(e, "k", ksteps);
-    for (int m = 0; m < mt; m++) {
-        const char *dm = mt > 1 ? str(e, "%s + %d", d, m * per_m) : d, *first = fresh ? "k > 0" : "1";
-        const char *bk = str(e, "%s + %s, 0x%xu", bd, index_formula(e, tb, ksteps, "k"), wb.hi);
-        if (regs_a)
-            line(e, "%s(%s, %s + %s4 * k, %s, %s);", fn, dm, words_a,
-                m ? str(e, "%d + ", m * ksteps * 4) : "", bk, first);
-        else
-            line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, dm, ad, index_formula(e, ta, ksteps, "k"),
-                m ? str(e, " + %d", layout_wgmma_offset(&wa, 64 * m, 0) / 16) : "", wa.hi, bk, first);
-    }
-    end_block(e);
-    line(e, "%s();", use(e, "wgmma_commit"));
-}
-
-static void emit_wait(Emit *e, Instr *i)
-{
-    line(e, "%s(%lld);", use(e, "wgmma_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
-    for (int k = 0; k < i->n_results; k++) {
-        Value *v = ir_operand(i, k);
-        e->storage[i->results[k].id] = registers_of(e, v);
-        pin_registers(
-            e, e->storage[v->id], (int)layout_regs(layout_of(e, v)), dtype_is_float(v->type->dtype));
-    }
-}
-
 static void emit_vote(Emit *e, Instr *i)
 {
     Value *v = ir_operand(i, 0);
@@ -666,7 +551,7 @@ void emit_hopper(Emit *e, Instr *i)
     else if (i->op == OP_SHARED_SLICE) emit_slice(e, i);
     else if (i->op == OP_WGMMA) emit_wgmma(e, i);
     else if (i->op == OP_WGMMA_PROMOTED) emit_promoted(e, i);
-    else if (i->op == OP_WGMMA_WAIT) emit_wait(e, i);
+    else if (i->op == OP_WGMMA_WAIT) emit_wgmma_wait(e, i);
     else if (kernel_is_roles(i->op)) emit_roles(e, i);
     else if (i->op == OP_WARPGROUP_ANY) emit_vote(e, i);
     else if (i->op == OP_TURN_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));

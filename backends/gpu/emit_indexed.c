@@ -12,49 +12,108 @@ static bool in_range(Emit *e, const MemParts *m, int axis)
     return at.lo >= 0 && at.hi < range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo;
 }
 
-void emit_indexed(Emit *e, Instr *i)
-{
+/* A gather, scatter or atomic being written. */
+typedef struct Indexed {
+    const Instr *instr;
     MemParts m;
-    ir_mem_parts(i, &m);
-    keep_order(e, i);
-    DType d = m.tensor->type->dtype;
-    const Value *shape = m.result ? m.result : m.values[0];
-    const Layout *l = NULL;
-    if (shape->type->kind == TYPE_TILE) {
-        const Value *tiles[TILE_MAX_RANK + 3] = { shape, m.mask, m.values[1] };
-        for (int a = 0; a < m.rank; a++) tiles[3 + a] = m.idx[a];
-        for (int k = 0; !l && k < m.rank + 3; k++)
-            if (tiles[k] && tiles[k]->type->layout) l = layout_of(e, tiles[k]);
-        if (!l) ir_fail(e->s, i->loc, "no layout for %s", op_info[i->op].name);
-    }
-    const char *base = slot_name(e, SLOT_DATA, m.param, 0, d), *result = NULL;
-    bool atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS, writes = i->op != OP_GATHER;
-    /* Where several threads hold an element, one of them does the atomic: the others get the old value
-     * through shared memory. */
-    const char *shared_base = NULL;
-    if (atomic && l && m.result->uses && *unique_holder(e, l)) {
-        int64_t at = scratch(e, type_elements(m.result->type) * dtype_bytes(d));
-        shared_base = tmp(e, "sh");
-        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", shared_base, (long long)at);
+    const Layout *l; /* of the elements; NULL: one element */
+    DType d;
+    bool atomic;
+    int64_t sem;
+    const char *holder; /* threads that do it, where several hold an element; "" for all */
+    const char *result; /* array or scalar; NULL: none, or through shared memory */
+    /* Where several threads hold an element, one of them does the atomic. The others get the old value
+     * through shared memory at this address. NULL: not so. */
+    const char *shared;
+} Indexed;
+
+/* The layout of all elements: that of whichever tile takes part. */
+static const Layout *layout_of_all(Emit *e, const Instr *i, const MemParts *m)
+{
+    const Value *shape = m->result ? m->result : m->values[0];
+    if (shape->type->kind != TYPE_TILE) return NULL;
+    const Value *tiles[TILE_MAX_RANK + 3] = { shape, m->mask, m->values[1] };
+    for (int a = 0; a < m->rank; a++) tiles[3 + a] = m->idx[a];
+    for (int k = 0; k < m->rank + 3; k++)
+        if (tiles[k] && tiles[k]->type->layout) return layout_of(e, tiles[k]);
+    ir_fail(e->s, i->loc, "no layout for %s", op_info[i->op].name);
+}
+
+/* Where old values go. */
+static void declare_old(Emit *e, Indexed *x)
+{
+    const Value *r = x->m.result;
+    if (!r) return;
+    if (x->atomic && x->l && r->uses && *unique_holder(e, x->l)) {
+        int64_t at = scratch(e, type_elements(r->type) * dtype_bytes(x->d));
+        x->shared = tmp(e, "sh");
+        line(e, "const u32 %s = shared_base + SCRATCH + %lld;", x->shared, (long long)at);
         barrier(e);
+        return;
     }
-    if (m.result && !shared_base) {
-        if (l) result = declare_tile(e, m.result);
-        else {
-            result = name_of(e, m.result);
-            line(e, "%s %s = %s;", ctype(d), result, pad_value(e, m.pad, d));
-            e->storage[m.result->id] = result;
-        }
+    if (x->l) x->result = declare_tile(e, r);
+    else {
+        x->result = name_of(e, r);
+        line(e, "%s %s = %s;", ctype(x->d), x->result, pad_value(e, x->m.pad, x->d));
+        e->storage[r->id] = x->result;
     }
-    int64_t sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
-    if (atomic && (sem == SEM_RELEASE || sem == SEM_ACQ_REL)) {
-        memory_barrier(e);
-        line(e, "%s();", use(e, "fence_device"));
+}
+
+/* The access at pointer p; `old` takes what is there. */
+static void access(Emit *e, const Indexed *x, const char *old, const char *p, const char *r)
+{
+    const MemParts *m = &x->m;
+    const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
+    if (x->instr->op == OP_GATHER) line(e, "%s = %s(%s);", old, use(e, str(e, "ldg_%s", d)), p);
+    else if (x->instr->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", d)), p, v);
+    else if (x->instr->op == OP_ATOMIC_RMW) {
+        const char *rmw = attr_enum_name(ATTR_RMW, ir_attr_int(x->instr, ATTR_RMW, 0));
+        line(e, "%s = %s(%s, %s);", old, use(e, str(e, "atomic_%s_%s", rmw, d)), p, v);
+    } else
+        line(e, "%s = %s(%s, %s, %s);", old, use(e, str(e, "atomic_cas_%s", d)), p, v,
+            indexed_value(e, m->values[1], x->l, r));
+}
+
+/* The element at register r; the name of the old value. */
+static const char *access_element(Emit *e, const Indexed *x, const char *base, const char *r)
+{
+    const MemParts *m = &x->m;
+    const char *cond = "", *at = NULL, *c[TILE_MAX_RANK];
+    if (x->l) {
+        coords_at(e, x->l, r, c);
+        cond = tile_condition(e, x->l, c);
     }
-    int regs = l ? (int)layout_regs(l) : 1, pw = m.result && l ? per_word(d) : 1,
+    cond = both_conditions(e, x->holder, cond);
+    if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
+    const char *p = tmp(e, "p"), *old = tmp(e, "x");
+    for (int a = 0; a < m->rank; a++) {
+        const char *ix = str(e, "(i64)%s", indexed_value(e, m->idx[a], x->l, r));
+        if (!in_range(e, m, a))
+            cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m->param, a)));
+        const char *t = window_times(e, ix, window_stride(e, m->param, a));
+        at = at ? str(e, "%s + %s", at, t) : t;
+    }
+    line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
+    line(e, *cond ? "if (%s) {" : "{", cond);
+    e->indent++;
+    line(e, "%s%s *const %s = %s + %s;", e->f->params[m->param].kind == PARAM_IN ? "const " : "",
+        pointee(x->d), p, base, at);
+    access(e, x, old, p, r);
+    end_block(e);
+    if (x->shared) {
+        const char *mine = both_conditions(e, x->holder, tile_condition(e, x->l, c)),
+                   *put = use(e, str(e, "sts_%s", dtype_name(x->d)));
+        line(e, "%s%s%s%s(%s + (%s) * %d, %s);", *mine ? "if (" : "", mine, *mine ? ") " : "", put, x->shared,
+            row_major(e, c, m->result->type), dtype_bytes(x->d), old);
+    }
+    return old;
+}
+
+static void access_all(Emit *e, const Indexed *x, const char *base)
+{
+    int regs = x->l ? (int)layout_regs(x->l) : 1, pw = x->m.result && x->l ? per_word(x->d) : 1,
         groups = (regs + pw - 1) / pw;
     bool loop = regs % pw == 0 && groups > 1;
-    const char *holder = !writes ? "" : l ? unique_holder(e, l) : "tid == 0";
     if (loop) begin_unrolled(e, "v", groups);
     for (int g = 0; g < (loop ? 1 : groups); g++) {
         const char *xs[4];
@@ -64,70 +123,52 @@ void emit_indexed(Emit *e, Instr *i)
         }
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
-            const char *r = loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k),
-                       *cond = "", *at = NULL, *c[TILE_MAX_RANK];
-            if (l) {
-                coords_at(e, l, r, c);
-                cond = tile_condition(e, l, c);
-            }
-            cond = both_conditions(e, holder, cond);
-            if (m.mask) cond = both_conditions(e, cond, indexed_value(e, m.mask, l, r));
-            const char *p = tmp(e, "p"), *x = tmp(e, "x");
-            for (int a = 0; a < m.rank; a++) {
-                const char *ix = str(e, "(i64)%s", indexed_value(e, m.idx[a], l, r));
-                if (!in_range(e, &m, a))
-                    cond = both_conditions(
-                        e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m.param, a)));
-                const char *t = window_times(e, ix, window_stride(e, m.param, a));
-                at = at ? str(e, "%s + %s", at, t) : t;
-            }
-            line(e, "%s %s = %s;", ctype(d), x, pad_value(e, m.pad, d));
-            line(e, *cond ? "if (%s) {" : "{", cond);
-            e->indent++;
-            line(e, "%s%s *const %s = %s + %s;", e->f->params[m.param].kind == PARAM_IN ? "const " : "",
-                pointee(d), p, base, at);
-            const char *v0 = m.values[0] ? indexed_value(e, m.values[0], l, r) : NULL;
-            if (i->op == OP_GATHER) line(e, "%s = %s(%s);", x, use(e, str(e, "ldg_%s", dtype_name(d))), p);
-            else if (i->op == OP_SCATTER)
-                line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", dtype_name(d))), p, v0);
-            else if (i->op == OP_ATOMIC_RMW)
-                line(e, "%s = %s(%s, %s);", x,
-                    use(e, str(e, "atomic_%s_%s", attr_enum_name(ATTR_RMW, ir_attr_int(i, ATTR_RMW, 0)),
-                               dtype_name(d))),
-                    p, v0);
-            else
-                line(e, "%s = %s(%s, %s, %s);", x, use(e, str(e, "atomic_cas_%s", dtype_name(d))), p, v0,
-                    indexed_value(e, m.values[1], l, r));
-            end_block(e);
-            if (shared_base) {
-                const char *mine = both_conditions(e, holder, tile_condition(e, l, c));
-                line(e, "%s%s%s%s(%s + (%s) * %d, %s);", *mine ? "if (" : "", mine, *mine ? ") " : "",
-                    use(e, str(e, "sts_%s", dtype_name(d))), shared_base, row_major(e, c, m.result->type),
-                    dtype_bytes(d), x);
-            }
-            xs[k] = x;
+            const char *r = !loop ? str(e, "%d", g * pw + k) : pw == 1 ? "v" : str(e, "%d * v + %d", pw, k);
+            xs[k] = access_element(e, x, base, r);
         }
-        if (shared_base) {
-        } else if (m.result && l)
-            line(e, "%s[%s] = %s;", result, loop ? "v" : str(e, "%d", g), pack_expr(e, d, xs, here));
-        else if (m.result) line(e, "%s = %s;", result, xs[0]);
+        if (x->result && x->l)
+            line(e, "%s[%s] = %s;", x->result, loop ? "v" : str(e, "%d", g), pack_expr(e, x->d, xs, here));
+        else if (x->result) line(e, "%s = %s;", x->result, xs[0]);
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
-    if (shared_base) {
+}
+
+/* Gives old values to the threads that did not do the atomic. */
+static void share_old(Emit *e, const Indexed *x)
+{
+    const Value *r = x->m.result;
+    if (x->shared) {
         barrier(e);
-        fill_elements(e, m.result, shared_base, row_major, m.result->type);
+        fill_elements(e, r, x->shared, row_major, r->type);
     }
-    if (atomic && !l && m.result && m.result->uses) {
-        /* one thread did it: everyone gets the old value */
-        int64_t at = scratch(e, 8);
-        barrier(e);
-        const char *cell = shared_pointer(e, ctype(d), at);
-        line(e, "if (tid == 0) *%s = %s;", cell, result);
-        barrier(e);
-        line(e, "%s = *%s;", result, cell);
+    if (!x->atomic || x->l || !r || !r->uses) return;
+    int64_t at = scratch(e, 8);
+    barrier(e);
+    const char *cell = shared_pointer(e, ctype(x->d), at);
+    line(e, "if (tid == 0) *%s = %s;", cell, x->result);
+    barrier(e);
+    line(e, "%s = *%s;", x->result, cell);
+}
+
+void emit_indexed(Emit *e, Instr *i)
+{
+    Indexed x = { .instr = i, .atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS };
+    ir_mem_parts(i, &x.m);
+    keep_order(e, i);
+    x.d = x.m.tensor->type->dtype;
+    x.l = layout_of_all(e, i, &x.m);
+    x.sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
+    const char *base = slot_name(e, SLOT_DATA, x.m.param, 0, x.d);
+    declare_old(e, &x);
+    if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) {
+        memory_barrier(e);
+        line(e, "%s();", use(e, "fence_device"));
     }
-    if (atomic && (sem == SEM_ACQUIRE || sem == SEM_ACQ_REL)) {
+    x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
+    access_all(e, &x, base);
+    share_old(e, &x);
+    if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) {
         line(e, "%s();", use(e, "fence_device"));
         memory_barrier(e);
     }

@@ -21,12 +21,12 @@ static const char *operand_fn(Emit *e, const Product *p)
         const char *name = p->hw ? p->hw : p->info->name, *x = strchr(name, 'x'),
                    *end = x ? strchr(x, '_') : NULL;
         bool xf32 = p->row && matrix_is_tf32(p->row);
-        return use(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name,
+        return use_product(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name,
                           xf32 ? "xf32" : dtype_name(p->hw ? b->dtype : a->dtype), same ? "" : "_",
                           same ? "" : dtype_name(p->hw ? a->dtype : b->dtype)));
     }
-    return use(e, str(e, "mma_%s_%s%s%s", p->info->name, dtype_name(a->dtype), same ? "" : "_",
-                      same ? "" : dtype_name(b->dtype)));
+    return use_product(e, str(e, "mma_%s_%s%s%s", p->info->name, dtype_name(a->dtype), same ? "" : "_",
+                              same ? "" : dtype_name(b->dtype)));
 }
 
 /* Which instruction, and how many of it along K, compute a fragment: the target's row of ir/matrix.def. */

@@ -57,6 +57,14 @@ const char *use(Emit *e, const char *name)
     return name;
 }
 
+const char *use_product(Emit *e, const char *name)
+{
+    size_t before = e->used.len;
+    name = use(e, name);
+    if (e->used.len > before) vec_push(&e->s->arena, &e->products, name);
+    return name;
+}
+
 const char *tmp(Emit *e, const char *stem)
 { return str(e, "%s_t%d", stem, e->next_tmp++); } /* values end in _number */
 
@@ -123,109 +131,22 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
                           : str(e, "%lldll", (long long)x);
 }
 
+/* Names that emitted code uses for something else. */
+static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "shared_base", "check",
+    "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+    "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const",
+    "volatile", "static", "extern", "inline", "return", "if", "else", "for", "while", "do", "switch", "case",
+    "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false",
+    "this", "new", "delete", "class", "template", "typename", "namespace", "using", "operator", "public",
+    "private", "protected", "virtual", "friend", "register", "restrict", "auto", "asm", "try", "catch",
+    "throw", "exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "floor", "ceil", "rint", "fabs",
+    "fma", "fmin", "fmax", "printf", "min", "max", "abs", "uniform", "philox", "ex2" };
+
 /* Would a parameter of this name hide what the emitted code calls so? */
 static bool reserved(const char *n)
 {
-    static const char *const words[] = {
-        "tid",
-        "lane",
-        "warp",
-        "block",
-        "shared",
-        "shared_base",
-        "check",
-        "tickets",
-        "workspace",
-        "SCRATCH",
-        "NOWHERE",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "float",
-        "double",
-        "int",
-        "char",
-        "short",
-        "long",
-        "unsigned",
-        "signed",
-        "bool",
-        "void",
-        "const",
-        "volatile",
-        "static",
-        "extern",
-        "inline",
-        "return",
-        "if",
-        "else",
-        "for",
-        "while",
-        "do",
-        "switch",
-        "case",
-        "default",
-        "break",
-        "continue",
-        "goto",
-        "struct",
-        "union",
-        "enum",
-        "typedef",
-        "sizeof",
-        "true",
-        "false",
-        "this",
-        "new",
-        "delete",
-        "class",
-        "template",
-        "typename",
-        "namespace",
-        "using",
-        "operator",
-        "public",
-        "private",
-        "protected",
-        "virtual",
-        "friend",
-        "register",
-        "restrict",
-        "auto",
-        "asm",
-        "try",
-        "catch",
-        "throw",
-        "exp",
-        "log",
-        "sin",
-        "cos",
-        "tanh",
-        "erf",
-        "sqrt",
-        "rsqrt",
-        "floor",
-        "ceil",
-        "rint",
-        "fabs",
-        "fma",
-        "fmin",
-        "fmax",
-        "printf",
-        "min",
-        "max",
-        "abs",
-        "uniform",
-        "philox",
-        "ex2",
-    };
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (!strcmp(n, words[k])) return true;
+    for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+        if (!strcmp(n, taken[k])) return true;
     size_t len = strlen(n), digits = 0;
     while (digits < len && irtext_digit(n[len - 1 - digits])) digits++;
     if (len - digits <= 1) return *n >= 'a' && *n <= 'z'; /* counters and coordinates: i, v, c0 */

@@ -275,88 +275,124 @@ void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
     if (!ok) ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
+/* A scan being written: `run` is the array of all registers, `before` for each run what all runs before it
+ * come to. */
+typedef struct Scan {
+    Instr *instr;
+    const Layout *l;
+    int axis;
+    bool back;
+    DType acc;
+    const char *type, *run, *before, *none;
+    Runs w;
+} Scan;
+
+static const char *joined(Emit *e, const Scan *s, const char *x, const char *y)
+{ return combine_expr(e, s->instr, s->acc, x, y); }
+
+/* The last position of run g. */
+static const char *end_of_run(Emit *e, const Scan *s)
+{ return str(e, "%s[g * %d + %d]", s->run, s->w.per, s->back ? 0 : s->w.per - 1); }
+
+static void scan_in_thread(Emit *e, const Scan *s)
+{
+    int per = s->w.per;
+    if (per == 1) return;
+    directive(e, "#pragma unroll");
+    if (s->back) line(e, "for (int i = %d; i >= 0; i--) {", per - 2);
+    else line(e, "for (int i = 1; i < %d; i++) {", per);
+    e->indent++;
+    const char *at = str(e, "%s[g * %d + i]", s->run, per),
+               *from = str(e, "%s[g * %d + i %s 1]", s->run, per, s->back ? "+" : "-");
+    line(e, "%s = %s;", at, joined(e, s, from, at));
+    end_block(e);
+}
+
+/* What the runs of the lanes before this one come to. */
+static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const char *shuffle)
+{
+    int lanes = s->w.lanes;
+    const char *t = s->type;
+    if (lanes == 1) return;
+    line(e, "%s %s = %s;", t, total, end_of_run(e, s));
+    for (int d = 1; d < lanes; d *= 2) {
+        const char *y = tmp(e, "y"), *sum = tmp(e, "sum");
+        line(e, "const %s %s = %s(%s, lane %s %d);", t, y, shuffle, total, s->back ? "+" : "-", d);
+        line(e, "const %s %s = %s;", t, sum, joined(e, s, y, total));
+        if (s->back) line(e, "if ((lane & %d) + %d < %d) %s = %s;", lanes - 1, d, lanes, total, sum);
+        else line(e, "if ((lane & %d) >= %d) %s = %s;", lanes - 1, d, total, sum);
+    }
+    const char *y = tmp(e, "y");
+    line(e, "const %s %s = %s(%s, lane %s 1);", t, y, shuffle, total, s->back ? "+" : "-");
+    line(e, "if ((lane & %d) != %d) %s[g] = %s;", lanes - 1, s->back ? lanes - 1 : 0, s->before, y);
+}
+
+/* Adds what the warps before this one come to, through shared memory. */
+static void scan_across_warps(Emit *e, const Scan *s)
+{
+    int parts, groups = s->w.groups, lanes = s->w.lanes;
+    const char *rank = warp_rank(e, s->l, s->axis, &parts);
+    if (parts == 1) return;
+    DType cell = s->acc == DT_BOOL ? DT_U8 : s->acc;
+    const Layout *keep = layout_slice(&e->s->arena, s->l, s->axis, true);
+    int64_t rows;
+    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)groups);
+    const int32_t *of = register_map(e, s->l, keep);
+    for (int g = 0; g < groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
+    const char *row = row_number(e, keep, s->axis, index_formula(e, first, groups, "g"), &rows);
+    scratch(e, rows * parts * ctype_bytes(cell));
+    const char *sh = shared_pointer(e, ctype(cell), 0);
+    barrier(e);
+    begin_unrolled(e, "g", groups);
+    const char *own = end_of_run(e, s), *whole = tmp(e, "whole"), *before = str(e, "%s[g]", s->before);
+    line(e, "const %s %s = %s;", s->type, whole, joined(e, s, before, own));
+    line(e, "if ((lane & %d) == %d) %s[%s * %lld + %s] = %s;", lanes - 1, s->back ? 0 : lanes - 1, sh, rank,
+        (long long)rows, row, whole);
+    end_block(e);
+    barrier(e);
+    begin_unrolled(e, "g", groups);
+    const char *sum = tmp(e, "sum");
+    line(e, "%s %s = %s;", s->type, sum, s->none);
+    if (s->back) line(e, "for (int w = %d; w > %s; w--) {", parts - 1, rank);
+    else line(e, "for (int w = 0; w < %s; w++) {", rank);
+    e->indent++;
+    line(e, "%s = %s;", sum, joined(e, s, sum, str(e, "%s[w * %lld + %s]", sh, (long long)rows, row)));
+    end_block(e);
+    line(e, "%s[g] = %s;", s->before, joined(e, s, sum, before));
+    end_block(e);
+}
+
 static void emit_scan(Emit *e, Instr *i)
 {
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    const Layout *l = layout_of(e, x);
-    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0), n = (int)layout_regs(l), parts;
-    bool back = ir_attr_int(i, ATTR_REVERSE, 0);
-    DType acc = wide(x->type->dtype), cell = acc == DT_BOOL ? DT_U8 : acc;
-    const char *none = combine_identity(e, i, acc), *t = ctype(acc), *s = tmp(e, "run"),
-               *p = tmp(e, "before");
-    Runs w;
-    scan_runs(e, i, l, axis, &w);
-    line(e, "%s %s[%d], %s[%d];", t, s, n, p, w.groups);
+    Value *x = ir_operand(i, 0);
+    Scan s = { .instr = i,
+        .l = layout_of(e, x),
+        .axis = (int)ir_attr_int(i, ATTR_AXIS, 0),
+        .back = ir_attr_int(i, ATTR_REVERSE, 0),
+        .acc = wide(x->type->dtype) };
+    int n = (int)layout_regs(s.l);
+    s.none = combine_identity(e, i, s.acc);
+    s.type = ctype(s.acc);
+    s.run = tmp(e, "run");
+    s.before = tmp(e, "before");
+    scan_runs(e, i, s.l, s.axis, &s.w);
+    line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
     begin_unrolled(e, "i", n);
-    const char *cond = inside(e, l, "i"), *v = cast_expr(e, x->type->dtype, acc, element(e, x, l, "i"));
-    line(e, "%s[i] = %s;", s, *cond ? str(e, "%s ? %s : %s", cond, v, none) : v);
+    const char *cond = inside(e, s.l, "i"), *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, "i"));
+    line(e, "%s[i] = %s;", s.run, *cond ? str(e, "%s ? %s : %s", cond, v, s.none) : v);
     end_block(e);
-
-    /* within the thread */
-    begin_unrolled(e, "g", w.groups);
-    if (w.per > 1) {
-        directive(e, "#pragma unroll");
-        if (back) line(e, "for (int i = %d; i >= 0; i--) {", w.per - 2);
-        else line(e, "for (int i = 1; i < %d; i++) {", w.per);
-        e->indent++;
-        const char *at = str(e, "%s[g * %d + i]", s, w.per),
-                   *from = str(e, "%s[g * %d + i %s 1]", s, w.per, back ? "+" : "-");
-        line(e, "%s = %s;", at, combine_expr(e, i, acc, from, at));
-        end_block(e);
-    }
-    const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(acc)));
-    line(e, "%s[g] = %s;", p, none);
-    /* across lanes: what all runs before this one come to */
-    if (w.lanes > 1) {
-        line(e, "%s %s = %s[g * %d + %d];", t, total, s, w.per, back ? 0 : w.per - 1);
-        for (int d = 1; d < w.lanes; d *= 2) {
-            const char *y = tmp(e, "y"), *sum = tmp(e, "sum");
-            line(e, "const %s %s = %s(%s, lane %s %d);", t, y, shuffle, total, back ? "+" : "-", d);
-            line(e, "const %s %s = %s;", t, sum, combine_expr(e, i, acc, y, total));
-            if (back) line(e, "if ((lane & %d) + %d < %d) %s = %s;", w.lanes - 1, d, w.lanes, total, sum);
-            else line(e, "if ((lane & %d) >= %d) %s = %s;", w.lanes - 1, d, total, sum);
-        }
-        const char *y = tmp(e, "y");
-        line(e, "const %s %s = %s(%s, lane %s 1);", t, y, shuffle, total, back ? "+" : "-");
-        line(e, "if ((lane & %d) != %d) %s[g] = %s;", w.lanes - 1, back ? w.lanes - 1 : 0, p, y);
-    }
+    begin_unrolled(e, "g", s.w.groups);
+    scan_in_thread(e, &s);
+    const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(s.acc)));
+    line(e, "%s[g] = %s;", s.before, s.none);
+    scan_across_lanes(e, &s, total, shuffle);
     end_block(e);
-
-    /* across warps */
-    const char *rank = warp_rank(e, l, axis, &parts);
-    if (parts > 1) {
-        const Layout *keep = layout_slice(&e->s->arena, l, axis, true);
-        int64_t rows;
-        int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)w.groups);
-        for (int g = 0; g < w.groups; g++)
-            first[g] = (int32_t)strtol(map_register(e, l, keep, str(e, "%d", g * w.per)), NULL, 10);
-        const char *row = row_number(e, keep, axis, index_formula(e, first, w.groups, "g"), &rows);
-        scratch(e, rows * parts * ctype_bytes(cell));
-        const char *sh = shared_pointer(e, ctype(cell), 0);
-        barrier(e);
-        begin_unrolled(e, "g", w.groups);
-        const char *own = str(e, "%s[g * %d + %d]", s, w.per, back ? 0 : w.per - 1), *whole = tmp(e, "whole");
-        line(e, "const %s %s = %s;", t, whole, combine_expr(e, i, acc, str(e, "%s[g]", p), own));
-        line(e, "if ((lane & %d) == %d) %s[%s * %lld + %s] = %s;", w.lanes - 1, back ? 0 : w.lanes - 1, sh,
-            rank, (long long)rows, row, whole);
-        end_block(e);
-        barrier(e);
-        begin_unrolled(e, "g", w.groups);
-        const char *sum = tmp(e, "sum");
-        line(e, "%s %s = %s;", t, sum, none);
-        if (back) line(e, "for (int w = %d; w > %s; w--) {", parts - 1, rank);
-        else line(e, "for (int w = 0; w < %s; w++) {", rank);
-        e->indent++;
-        line(e, "%s = %s;", sum,
-            combine_expr(e, i, acc, sum, str(e, "%s[w * %lld + %s]", sh, (long long)rows, row)));
-        end_block(e);
-        line(e, "%s[g] = %s;", p, combine_expr(e, i, acc, sum, str(e, "%s[g]", p)));
-        end_block(e);
-    }
+    scan_across_warps(e, &s);
     begin_unrolled(e, "i", n);
-    line(e, "%s[i] = %s;", s, combine_expr(e, i, acc, str(e, "%s[i / %d]", p, w.per), str(e, "%s[i]", s)));
+    const char *before = str(e, "%s[i / %d]", s.before, s.w.per);
+    line(e, "%s[i] = %s;", s.run, joined(e, &s, before, str(e, "%s[i]", s.run)));
     end_block(e);
-    pack_registers(e, r, s, acc);
+    pack_registers(e, ir_result(i), s.run, s.acc);
 }
 
 /* --- sort -------------------------------------------------------------------------------------------- */

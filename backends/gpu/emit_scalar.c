@@ -13,7 +13,7 @@ const char *round_to(Emit *e, DType d, const char *x)
 
 const char *cast_expr(Emit *e, DType from, DType to, const char *x)
 {
-    if (from == to || (to == DT_I32 && !strncmp(x, "(i32)", 5) && !strpbrk(x + 5, " (?"))) return x;
+    if (from == to) return x;
     if (to == DT_BOOL) return str(e, "(%s != 0)", x);
     if (dtype_is_float(to)) {
         if (to == DT_F64) return str(e, "(double)(%s)", x);

@@ -43,9 +43,8 @@ static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
 }
 
 typedef struct Tiles {
-    const Emit *e;
-    Text in, out;
-    int n_in, n_out;
+    Emit *e;
+    VEC(const char *) in, out; /* descriptions of tiles that are read and written, once each */
 } Tiles;
 
 /* "K [128, 64]": the tensor and the window's extents, once each. */
@@ -57,7 +56,8 @@ static void note_tile(void *user, Instr *i)
     Text one;
     bool put = i->op == OP_STORE, tile = false, copy = kernel_copies(i->op);
     if (!e || (!copy && !ir_mem_parts(i, &m))) return;
-    text_init(&one, &t->e->s->arena);
+    Arena *arena = &t->e->s->arena;
+    text_init(&one, arena);
     text_printf(&one, "%s [", t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name);
     for (int a = 0; a < e->n; a++)
         if (e->v[a] != -1) {
@@ -65,36 +65,32 @@ static void note_tile(void *user, Instr *i)
             tile = true;
         }
     text_puts(&one, "]");
-    Text *to = put ? &t->out : &t->in;
-    int *n = put ? &t->n_out : &t->n_in;
     if (!tile) return;
-    for (const char *p = to->data; p && (p = strstr(p, one.data)); p++)
-        if (p == to->data || p[-1] == ' ') return;
-    text_printf(to, "%s%s", (*n)++ ? ", " : "", one.data);
+    size_t n = put ? t->out.len : t->in.len;
+    for (size_t k = 0; k < n; k++)
+        if (!strcmp(put ? t->out.data[k] : t->in.data[k], one.data)) return;
+    if (put) vec_push(arena, &t->out, one.data);
+    else vec_push(arena, &t->in, one.data);
 }
 
 static void print_tiles(Emit *e, Text *t)
 {
     Tiles x = { .e = e };
-    text_init(&x.in, &e->s->arena);
-    text_init(&x.out, &e->s->arena);
     ir_walk(e->f->body, note_tile, &x);
-    if (x.n_in || x.n_out)
-        text_printf(t, " * tiles: %s%s%s%s%s\n", x.n_in ? "reads " : "", x.n_in ? x.in.data : "",
-            x.n_in && x.n_out ? "; " : "", x.n_out ? "writes " : "", x.n_out ? x.out.data : "");
+    if (!x.in.len && !x.out.len) return;
+    text_puts(t, " * tiles: ");
+    for (size_t k = 0; k < x.in.len; k++) text_printf(t, "%s%s", k ? ", " : "reads ", x.in.data[k]);
+    if (x.in.len && x.out.len) text_puts(t, "; ");
+    for (size_t k = 0; k < x.out.len; k++) text_printf(t, "%s%s", k ? ", " : "writes ", x.out.data[k]);
+    text_puts(t, "\n");
 }
 
 /* The matrix instructions that the text calls, by the names of their prelude functions. */
 static void print_products(const Emit *e, Text *t)
 {
-    int n = 0;
-    for (size_t k = 0; k < e->used.len; k++) {
-        const char *u = e->used.data[k];
-        if (!strncmp(u, "wgmma_m", 7) || !strncmp(u, "mma_", 4) || !strncmp(u, "mfma_", 5) ||
-            !strncmp(u, "wmma_", 5))
-            text_printf(t, "%s%s", n++ ? ", " : " * products: ", u);
-    }
-    if (n) text_puts(t, "\n");
+    for (size_t k = 0; k < e->products.len; k++)
+        text_printf(t, "%s%s", k ? ", " : " * products: ", e->products.data[k]);
+    if (e->products.len) text_puts(t, "\n");
 }
 
 static bool listed(Text *t, int *n, const char *name)

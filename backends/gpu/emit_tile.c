@@ -173,12 +173,23 @@ static bool reads_back(const Instr *i, uint32_t mark)
     return false;
 }
 
-Instr *emit_run(Emit *e, Instr *first)
+/* A run of element-wise operations from `first` to `last`, of one layout, in one loop over registers. `mark`
+ * marks its instructions. A step computes `p` elements, which share a word of the narrowest result. */
+typedef struct Run {
+    Instr *first, *last;
+    uint32_t mark;
+    const Layout *l;
+    int p;
+    bool loop;
+    const char **names; /* by value id * 4 + element of the step */
+} Run;
+
+static bool in_run(const Run *q, const Instr *i) { return i->mark == q->mark && is_run_op(i); }
+
+/* The last instruction of the run that begins with `first`; its instructions get their mark. */
+static Instr *mark_run(Instr *first, uint32_t mark)
 {
-    static const char *const letters = "abcd";
     const Type *t0 = ir_result(first)->type;
-    const Layout *l = layout_of(e, ir_result(first));
-    uint32_t mark = (uint32_t)++e->next_tmp | 0x80000000u;
     Instr *last = first;
     for (Instr *i = first; i; i = i->next) {
         if (is_silent(i)) continue;
@@ -188,69 +199,86 @@ Instr *emit_run(Emit *e, Instr *first)
         i->mark = mark;
         last = i;
     }
-    if (emit_paired_run(e, first, last, mark)) return last;
-    int n = (int)layout_regs(l), p = 1;
-    for (Instr *i = first;; i = i->next) {
-        if (i->mark == mark && is_run_op(i)) {
-            if (run_used_outside(ir_result(i), mark)) {
-                declare_tile(e, ir_result(i));
-                if (per_word(ir_result(i)->type->dtype) > p) p = per_word(ir_result(i)->type->dtype);
+    return last;
+}
+
+/* Computes element x of step g. */
+static void compute_element(Emit *e, const Run *q, int g, int x)
+{
+    const char *idx = !q->loop    ? str(e, "%d", g * q->p + x)
+                      : q->p == 1 ? "i"
+                      : x         ? str(e, "%d * i + %d", q->p, x)
+                                  : str(e, "%d * i", q->p);
+    for (Instr *i = q->first;; i = i->next) {
+        if (in_run(q, i)) {
+            const char *args[4];
+            for (int k = 0; k < i->n_operands; k++) {
+                Value *v = ir_operand(i, k);
+                bool inside = v->def && in_run(q, v->def);
+                args[k] = inside ? q->names[v->id * 4 + (uint32_t)x] : element(e, v, q->l, idx);
             }
+            Value *r = ir_result(i);
+            const char *name = str(e, "%s%c", name_of(e, r), "abcd"[x]);
+            q->names[r->id * 4 + (uint32_t)x] = name;
+            e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, q->mark);
+            line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
+            e->raw = false;
         }
-        if (i == last) break;
+        if (i == q->last) return;
     }
-    if (e->measure) return last;
-    const char **tmps = arena_array(&e->s->arena, const char *, e->n_values * 4);
-    int groups = (n + p - 1) / p;
-    bool loop = n % p == 0 && groups > 1;
-    if (loop) begin_unrolled(e, "i", groups);
-    for (int g = 0; g < (loop ? 1 : groups); g++) {
-        if (!loop) {
+}
+
+/* Puts the `here` elements of step g into the arrays of the results that are read outside of the run. */
+static void keep_results(Emit *e, const Run *q, int g, int here)
+{
+    int p = q->p;
+    for (Instr *i = q->first;; i = i->next) {
+        Value *r = in_run(q, i) ? ir_result(i) : NULL;
+        int pr = r ? per_word(r->type->dtype) : 1;
+        for (int x = 0; r && e->storage[r->id] && x < here; x += pr) {
+            const char *slot = !q->loop  ? str(e, "%d", (g * p + x) / pr)
+                               : p == pr ? "i"
+                                         : str(e, "%d * i + %d", p / pr, x / pr);
+            const char *const *elements = &q->names[r->id * 4 + (uint32_t)x];
+            line(e, "%s[%s] = %s;", e->storage[r->id], slot,
+                pack_expr(e, r->type->dtype, elements, here - x < pr ? here - x : pr));
+        }
+        if (i == q->last) return;
+    }
+}
+
+Instr *emit_run(Emit *e, Instr *first)
+{
+    Run q = { .first = first,
+        .mark = (uint32_t)++e->next_tmp | 0x80000000u,
+        .l = layout_of(e, ir_result(first)),
+        .p = 1 };
+    q.last = mark_run(first, q.mark);
+    if (emit_paired_run(e, first, q.last, q.mark)) return q.last;
+    for (Instr *i = first;; i = i->next) {
+        if (in_run(&q, i) && run_used_outside(ir_result(i), q.mark)) {
+            declare_tile(e, ir_result(i));
+            if (per_word(ir_result(i)->type->dtype) > q.p) q.p = per_word(ir_result(i)->type->dtype);
+        }
+        if (i == q.last) break;
+    }
+    if (e->measure) return q.last;
+    q.names = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    int n = (int)layout_regs(q.l), groups = (n + q.p - 1) / q.p;
+    q.loop = n % q.p == 0 && groups > 1;
+    if (q.loop) begin_unrolled(e, "i", groups);
+    for (int g = 0; g < (q.loop ? 1 : groups); g++) {
+        if (!q.loop) {
             line(e, "{");
             e->indent++;
         }
-        int here = n - g * p < p ? n - g * p : p;
-        for (int x = 0; x < here; x++) {
-            const char *idx = loop ? (p == 1 ? "i"
-                                         : x ? str(e, "%d * i + %d", p, x)
-                                             : str(e, "%d * i", p))
-                                   : str(e, "%d", g * p + x);
-            for (Instr *i = first;; i = i->next) {
-                if (i->mark == mark && is_run_op(i)) {
-                    const char *args[4];
-                    for (int k = 0; k < i->n_operands; k++) {
-                        Value *v = ir_operand(i, k);
-                        bool inside = v->def && v->def->mark == mark && is_run_op(v->def);
-                        args[k] = inside ? tmps[v->id * 4 + (uint32_t)x] : element(e, v, l, idx);
-                    }
-                    Value *r = ir_result(i);
-                    const char *name = str(e, "%s%c", name_of(e, r), letters[x]);
-                    tmps[r->id * 4 + (uint32_t)x] = name;
-                    e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, mark);
-                    line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
-                    e->raw = false;
-                }
-                if (i == last) break;
-            }
-        }
-        for (Instr *i = first;; i = i->next) {
-            if (i->mark == mark && is_run_op(i) && e->storage[ir_result(i)->id]) {
-                Value *r = ir_result(i);
-                int pr = per_word(r->type->dtype);
-                for (int x = 0; x < here; x += pr) {
-                    const char *slot = loop ? (p == pr ? "i" : str(e, "%d * i + %d", p / pr, x / pr))
-                                            : str(e, "%d", (g * p + x) / pr);
-                    line(e, "%s[%s] = %s;", e->storage[r->id], slot,
-                        pack_expr(e, r->type->dtype, &tmps[r->id * 4 + (uint32_t)x],
-                            here - x < pr ? here - x : pr));
-                }
-            }
-            if (i == last) break;
-        }
-        if (!loop) end_block(e);
+        int here = n - g * q.p < q.p ? n - g * q.p : q.p;
+        for (int x = 0; x < here; x++) compute_element(e, &q, g, x);
+        keep_results(e, &q, g, here);
+        if (!q.loop) end_block(e);
     }
-    if (loop) end_block(e);
-    return last;
+    if (q.loop) end_block(e);
+    return q.last;
 }
 
 /* Evaluates `from` (any tile) into the array `to` of layout l. */

@@ -164,7 +164,7 @@ const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
 const char *both_conditions(Emit *e, const char *a, const char *b)
 {
     if (!*a) return b;
-    return *b ? str(e, "%s && %s", a, b) : a;
+    return *b ? str(e, "%s " AND " %s", a, b) : a;
 }
 
 const char *window_condition(Emit *e, const Window *w, const char *const *c, bool skip_unit)
@@ -259,15 +259,16 @@ const char *tile_condition(Emit *e, const Layout *l, const char *const *c)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " && " : "", c[a], l->tile[a]);
+        if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " " AND " " : "", c[a], l->tile[a]);
     return x;
 }
 
 const char *without_branches(Emit *e, const char *cond)
 {
-    char *x = arena_strdup(&e->s->arena, cond);
-    for (char *p = x; (p = strstr(p, "&&")); p += 2) memcpy(p, "& ", 2);
-    return x;
+    const char *x = "";
+    for (const char *p; (p = strchr(cond, AND[0])); cond = p + 1)
+        x = str(e, "%s%.*s& ", x, (int)(p - cond), cond);
+    return str(e, "%s%s", x, cond);
 }
 
 const char *unique_holder(Emit *e, const Layout *l)
