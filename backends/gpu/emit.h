@@ -319,6 +319,8 @@ const char *window_index(
 const char *window_condition(Emit *, const Window *, const char *const *coords, bool skip_unit);
 const char *axis_condition(
     Emit *, const Window *, int axis, const char *place); /* the same of one axis, masked or not */
+/* Condition that a vector of n elements along the unit axis is in range, first and last. */
+const char *vector_condition(Emit *, const Window *, const char *const *coords, int n);
 int window_vector(
     Emit *, const Window *, const Layout *, DType, LayoutVector *); /* elements of the widest access */
 bool window_whole_vectors(Emit *, const Window *,

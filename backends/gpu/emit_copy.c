@@ -155,83 +155,118 @@ static bool fits_shifted(
     return true;
 }
 
-bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l, const LayoutShared *s)
+/* A copy of rows that begin anywhere: pieces of 16 bytes, `wide` elements, of which a thread has `n`. */
+typedef struct ShiftedCopy {
+    const Window *w;
+    const Layout *l;
+    const LayoutShared *s;
+    DType d;
+    int rank, wide, n;
+    const CopyPlace *place;
+    const char *ptr, *base; /* of the tensor, of the slot */
+    const char *off;        /* of piece v in the slot; NULL: made of coordinates */
+} ShiftedCopy;
+
+/* Coordinates of register r, and its element offset. */
+static const char *place_register(Emit *e, const ShiftedCopy *x, const char *r, const char **c)
 {
-    const Type *view = ir_operand(i, 0)->type;
-    DType d = view->dtype;
-    int size = dtype_bytes(d), wide = 16 / (size ? size : 1), regs = (int)layout_regs(l), n = regs / wide,
-        some = n % 4 == 0   ? 4
-               : n % 2 == 0 ? 2
-                            : 1;
-    if (!fits_shifted(e, w, l, s, d, wide)) return false;
-    const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, w),
-                                                       *base = name_of(e, ir_operand(i, 0)), *origin = NULL;
-    uint32_t *pieces, seen;
-    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
-    if (linear_offsets(e, l, s, wide, &pieces, &seen))
-        origin = place && place->to ? place->to : shared_offset(e, s, c);
-    const char *column = c[w->unit_tile],
-               *whole = both_conditions(e, axis_condition(e, w, w->unit, column),
-                   axis_condition(e, w, w->unit, str(e, "%s + %d", column, 2 * wide - 2)));
-    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"),
-               *around =
-                   use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_around_b128" : "ldg_around_b128"),
+    const char *own[TILE_MAX_RANK];
+    for (int a = 0; a < x->rank; a++) {
+        c[a] = coord(e, x->l, a, r);
+        own[a] = x->place ? register_coord(e, x->l, a, r) : c[a];
+    }
+    return x->place ? copy_index(e, x->place, x->w, own) : window_index(e, x->w, c);
+}
+
+static const char *piece_address(Emit *e, const ShiftedCopy *x, const char *const *c)
+{ return str(e, "%s + %s", x->base, x->off ? x->off : shared_offset(e, x->s, c)); }
+
+/* All pieces by the aligned vectors around them, a few at once. */
+static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint32_t *pieces, uint32_t seen)
+{
+    bool read_only = e->f->params[x->w->param].kind == PARAM_IN;
+    int some = x->n % 4 == 0 ? 4 : x->n % 2 == 0 ? 2 : 1;
+    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *c[TILE_MAX_RANK],
+               *around = use(e, read_only ? "ldg_nc_around_b128" : "ldg_around_b128"),
                *put = use(e, "sts_b128");
-    line(e, *whole ? "if (%s) {" : "{", whole);
-    e->indent++;
     directive(e, "#pragma unroll 1");
-    line(e, "for (int g = 0; g < %d; g += %d) {", n, some);
+    line(e, "for (int g = 0; g < %d; g += %d) {", x->n, some);
     e->indent++;
     line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
-    line(e, "const %s *%s[%d];", pointee(d), at, some);
-    const char *r = str(e, "%d * v", wide);
-    for (int a = 0; a < view->rank; a++) {
-        c[a] = coord(e, l, a, r);
-        own[a] = place ? register_coord(e, l, a, r) : c[a];
-    }
-    const char *cond = window_condition(e, w, c, true),
-               *index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
-    const char *off = origin ? linear_address(e, origin, pieces, seen, n, wide, "v", true) : NULL;
+    line(e, "const %s *%s[%d];", pointee(x->d), at, some);
+    const char *index = place_register(e, x, str(e, "%d * v", x->wide), c),
+               *cond = window_condition(e, x->w, c, true);
+    if (origin) x->off = linear_address(e, origin, pieces, seen, x->n, x->wide, "v", true);
     begin_unrolled(e, "q", some);
     line(e, "const int v = g + q;");
-    line(e, "%s[q] = %s + %s;", at, ptr, index);
+    line(e, "%s[q] = %s + %s;", at, x->ptr, index);
     line(e, "%s%s%s%s(%s[q], %s[q]);", *cond ? "if (" : "", cond, *cond ? ") " : "", around, raw, at);
     end_block(e);
     begin_unrolled(e, "q", some);
     line(e, "const int v = g + q;");
     line(e, "%s(%s[q], %s[q], (u32)(u64)%s[q] & 15);", use(e, "funnel_b128"), raw, raw, at);
-    line(e, "%s(%s + %s, %s[q]);", put, base, off ? off : shared_offset(e, s, c), raw);
+    line(e, "%s(%s, %s[q]);", put, piece_address(e, x, c), raw);
     end_block(e);
     end_block(e);
-    end_block(e);
-    if (!*whole) return true;
-    const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
-    line(e, "else {");
-    e->indent++;
+}
+
+/* All pieces element by element. */
+static void copy_elements(Emit *e, const ShiftedCopy *x)
+{
+    DType bits = bits_type(x->d);
+    const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits))), *c[TILE_MAX_RANK];
     directive(e, "#pragma unroll 1");
-    line(e, "for (int v = 0; v < %d; v++) {", n);
+    line(e, "for (int v = 0; v < %d; v++) {", x->n);
     e->indent++;
     line(e, "u32 %s[4];", t);
     for (int word = 0; word < 4; word++) {
         const char *xs[4];
-        for (int k = 0; k < wide / 4; k++) {
-            r = str(e, "%d * v + %d", wide, word * (wide / 4) + k);
-            for (int a = 0; a < view->rank; a++) {
-                c[a] = coord(e, l, a, r);
-                own[a] = place ? register_coord(e, l, a, r) : c[a];
-            }
-            cond = both_conditions(
-                e, window_condition(e, w, c, true), axis_condition(e, w, w->unit, c[w->unit_tile]));
-            index = place ? copy_index(e, place, w, own) : window_index(e, w, c);
-            xs[k] = str(e, "%s(%s + %s)", load, ptr, index);
+        for (int k = 0; k < x->wide / 4; k++) {
+            const char *r = str(e, "%d * v + %d", x->wide, word * (x->wide / 4) + k),
+                       *index = place_register(e, x, r, c),
+                       *cond = both_conditions(e, window_condition(e, x->w, c, true),
+                           axis_condition(e, x->w, x->w->unit, c[x->w->unit_tile]));
+            xs[k] = str(e, "%s(%s + %s)", load, x->ptr, index);
             if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);
         }
-        line(e, "%s[%d] = %s;", t, word, pack_expr(e, bits_type(d), xs, wide / 4));
+        line(e, "%s[%d] = %s;", t, word, pack_expr(e, bits, xs, x->wide / 4));
     }
-    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, str(e, "%d * v", wide));
-    line(e, "%s(%s + %s, %s);", put, base, off ? off : shared_offset(e, s, c), t);
+    for (int a = 0; a < x->rank; a++) c[a] = coord(e, x->l, a, str(e, "%d * v", x->wide));
+    line(e, "%s(%s, %s);", use(e, "sts_b128"), piece_address(e, x, c), t);
     end_block(e);
+}
+
+bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l, const LayoutShared *s)
+{
+    const Type *view = ir_operand(i, 0)->type;
+    int size = dtype_bytes(view->dtype), wide = 16 / (size ? size : 1);
+    if (!fits_shifted(e, w, l, s, view->dtype, wide)) return false;
+    ShiftedCopy x = { .w = w,
+        .l = l,
+        .s = s,
+        .d = view->dtype,
+        .rank = view->rank,
+        .wide = wide,
+        .n = (int)layout_regs(l) / wide,
+        .place = copy_place(e, i) };
+    const char *c[TILE_MAX_RANK], *origin = NULL;
+    x.ptr = x.place ? x.place->at : window_pointer(e, w);
+    x.base = name_of(e, ir_operand(i, 0));
+    uint32_t *pieces = NULL, seen = 0;
+    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
+    if (linear_offsets(e, l, s, wide, &pieces, &seen))
+        origin = x.place && x.place->to ? x.place->to : shared_offset(e, s, c);
+    const char *column = c[w->unit_tile], *end = str(e, "%s + %d", column, 2 * wide - 2),
+               *first_in = axis_condition(e, w, w->unit, column),
+               *whole = both_conditions(e, first_in, axis_condition(e, w, w->unit, end));
+    line(e, *whole ? "if (%s) {" : "{", whole);
+    e->indent++;
+    copy_around(e, &x, origin, pieces, seen);
+    end_block(e);
+    if (!*whole) return true;
+    line(e, "else {");
+    e->indent++;
+    copy_elements(e, &x);
     end_block(e);
     return true;
 }

@@ -110,72 +110,83 @@ bool emit_guarded_loads(Emit *e, Instr *i)
     return true;
 }
 
+/* Vectors of a load, one of which is being written: n elements at registers n * v .. , of `words` words. */
+typedef struct Vectors {
+    const Window *w;
+    const Layout *l;
+    DType d;
+    const Value *pad;
+    const char *ptr, *to;
+    int n, words;
+    const char *c[TILE_MAX_RANK]; /* coordinates of its first element */
+    const char *inside;           /* it is in the tile */
+} Vectors;
+
+/* What a vector gives that is not there, or an edge of whose elements some are there. */
+static void load_edge(Emit *e, const Vectors *x, bool whole)
+{
+    DType d = x->d;
+    int n = x->n, pw = per_word(d), pieces = dtype_bytes(d) >= 4 ? n : x->words;
+    line(e, "else {");
+    e->indent++;
+    for (int k = 0; whole && k < pieces; k++)
+        line(e, "%s[%d * v + %d] = %s;", x->to, pieces, k,
+            dtype_bytes(d) >= 4 ? pad_value(e, x->pad, d) : pad_word(e, x->pad, d));
+    for (int k = 0; !whole && k < n; k += pw) {
+        const char *xs[4];
+        for (int q = 0; q < pw; q++) {
+            const char *c[TILE_MAX_RANK];
+            coords_at(e, x->l, str(e, "%d * v + %d", n, k + q), c);
+            const char *pad = pad_value(e, x->pad, d), *index = window_index(e, x->w, c),
+                       *cond = both_conditions(e, x->inside, window_condition(e, x->w, c, false));
+            xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", cond, use(e, str(e, "ldg_%s", dtype_name(d))), x->ptr,
+                index, pad);
+        }
+        line(e, "%s[%d * v + %d] = %s;", x->to, n / pw, k / pw, pack_expr(e, d, xs, pw));
+    }
+    end_block(e);
+}
+
 /* The tile in accesses of n elements, whose registers follow each other. */
 static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d,
     const LayoutVector *v, int n, const char *ptr, const char *to)
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    const char *c[TILE_MAX_RANK] = { 0 };
-    int regs = (int)layout_regs(l), pw = per_word(d);
-    int words = (int)v->bytes / 4, per = dtype_bytes(d) >= 4 ? 1 : pw;
-    const char *buffer = NULL;
+    Vectors x = {
+        .w = w, .l = l, .d = d, .pad = m.pad, .ptr = ptr, .to = to, .n = n, .words = (int)v->bytes / 4
+    };
+    const char *buffer = NULL, *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
     if ((w->masked || e->guard) && through_buffer(e, i)) {
         buffer = tmp(e, "buffer");
         line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
             e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
     }
-    const char *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
     if (is_hip(e)) coords_in_parts(e, l, thread);
     if (buffer) {
         at = tmp(e, "at");
         line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, w, thread), dtype_bytes(d));
     }
-    begin_unrolled(e, "v", regs / n);
+    begin_unrolled(e, "v", (int)layout_regs(l) / n);
     const char *r = str(e, "%d * v", n);
-    if (is_hip(e)) coords_of_parts(e, l, thread, r, c, own);
-    else coords_at(e, l, r, c);
-    const char *inside = tile_condition(e, l, c),
-               *cond = both_conditions(e, inside, window_condition(e, w, c, false));
-    const char *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per),
-               *fn = window_load_fn(e, w, (int)v->bytes);
-    const char *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, c));
+    if (is_hip(e)) coords_of_parts(e, l, thread, r, x.c, own);
+    else coords_at(e, l, r, x.c);
+    x.inside = tile_condition(e, l, x.c);
+    const char *cond = both_conditions(e, x.inside, window_condition(e, w, x.c, false)),
+               *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
+               *fn = window_load_fn(e, w, (int)v->bytes),
+               *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, x.c));
     if (buffer) { /* no branch: an offset beyond the buffer gives 0 */
-        const char *to = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d));
-        line(e, "%s(%s, %s, %s);",
-            use(e, str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8)), dst,
-            buffer, *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), to) : to);
+        const char *from = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d)),
+                   *load = str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8);
+        line(e, "%s(%s, %s, %s);", use(e, load), dst, buffer,
+            *cond ? str(e, "(%s) ? %s : ~0u", without_branches(e, cond), from) : from);
     } else if (!*cond) line(e, "%s;", call);
     else {
         bool whole = window_whole_vectors(e, w, n);
-        if (!whole) {
-            const char *last[TILE_MAX_RANK];
-            memcpy(last, c, sizeof last);
-            last[w->unit_tile] = str(e, "%s + %d", c[w->unit_tile], n - 1);
-            cond = both_conditions(e, cond, window_condition(e, w, last, false));
-        }
+        if (!whole) cond = both_conditions(e, x.inside, vector_condition(e, w, x.c, n));
         line(e, "if (%s) %s;", cond, call);
-        line(e, "else {");
-        e->indent++;
-        if (whole) {
-            for (int k = 0; k < (dtype_bytes(d) >= 4 ? n : words); k++)
-                line(e, "%s[%d * v + %d] = %s;", to, dtype_bytes(d) >= 4 ? n : words, k,
-                    dtype_bytes(d) >= 4 ? pad_value(e, m.pad, d) : pad_word(e, m.pad, d));
-        } else {
-            for (int k = 0; k < n; k += pw) {
-                const char *xs[4];
-                for (int q = 0; q < pw; q++) {
-                    const char *cc[TILE_MAX_RANK];
-                    coords_at(e, l, str(e, "%d * v + %d", n, k + q), cc);
-                    const char *pad = pad_value(e, m.pad, d), *index = window_index(e, w, cc),
-                               *in_window = both_conditions(e, inside, window_condition(e, w, cc, false));
-                    xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", in_window,
-                        use(e, str(e, "ldg_%s", dtype_name(d))), ptr, index, pad);
-                }
-                line(e, "%s[%d * v + %d] = %s;", to, n / pw, k / pw, pack_expr(e, d, xs, pw));
-            }
-        }
-        end_block(e);
+        load_edge(e, &x, whole);
     }
     end_block(e);
 }

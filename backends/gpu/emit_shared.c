@@ -108,6 +108,31 @@ bool emit_guarded_copies(Emit *e, Instr *i)
 const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
 { return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave); }
 
+/* Copies n elements from ptr + index, or zeros where the condition does not hold, to the shared address `to`:
+ * by cp.async where the target has it, else through registers. */
+static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to, const char *ptr,
+    const char *index, const char *cond)
+{
+    int bytes = n * dtype_bytes(d);
+    if (target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4) {
+        const char *p = tmp(e, "in"), *hint = window_hint(e, w, ACCESS_CP_ASYNC);
+        line(e, "const bool %s = %s;", p, *cond ? cond : "true");
+        line(e, "%s(%s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async%s_b%d", hint, bytes * 8)), to, ptr,
+            p, index, p);
+    } else if (n > 1) {
+        const char *t = tmp(e, "w"), *load = window_load_fn(e, w, bytes);
+        line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
+        line(e, "%s%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? ") " : "", load, t, ptr, index);
+        line(e, "%s(%s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), to, t);
+    } else {
+        /* floats of one and two bytes as bits */
+        const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d),
+                   *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
+        if (*cond) x = str(e, "%s ? %s : 0", cond, x);
+        line(e, "%s(%s, %s);", use(e, str(e, "sts_%s", bits)), to, x);
+    }
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
     if (is_hip(e)) {
@@ -130,8 +155,6 @@ static void emit_copy(Emit *e, Instr *i)
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
                                                        *base = name_of(e, ir_operand(i, 0)),
                                                        *holder = unique_holder(e, l);
-    int bytes = n * dtype_bytes(d);
-    bool async = target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4;
     /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
     uint32_t *pieces, seen;
     const char *origin = NULL;
@@ -164,26 +187,7 @@ static void emit_copy(Emit *e, Instr *i)
     }
     const char *off =
         origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
-    if (async) {
-        const char *p = tmp(e, "in");
-        line(e, "const bool %s = %s;", p, *cond ? cond : "true");
-        line(e, "%s(%s + %s, %s + (%s ? %s : 0), %s);",
-            use(e, str(e, "cp_async%s_b%d", window_hint(e, &w, ACCESS_CP_ASYNC), bytes * 8)), base, off, ptr,
-            p, index, p);
-    } else if (n > 1) {
-        const char *t = tmp(e, "w");
-        line(e, "u32 %s[%d] = { 0 };", t, bytes / 4);
-        line(e, "%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond,
-            *cond ? str(e, ") %s", window_load_fn(e, &w, bytes)) : window_load_fn(e, &w, bytes), t, ptr,
-            index);
-        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), base, off, t);
-    } else {
-        /* floats of one and two bytes as bits */
-        const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d),
-                   *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
-        if (*cond) x = str(e, "%s ? %s : 0", cond, x);
-        line(e, "%s(%s + %s, %s);", use(e, str(e, "sts_%s", bits)), base, off, x);
-    }
+    copy_vector(e, &w, d, n, str(e, "%s + %s", base, off), ptr, index, cond);
     if (*inside) end_block(e);
     end_block(e);
 }

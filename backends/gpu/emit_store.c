@@ -15,6 +15,94 @@ static const char *vector_words(
     return t;
 }
 
+/* A store being written: vectors of n elements from the array `from`. */
+typedef struct Store {
+    const Window *w;
+    const Layout *l;
+    DType d;
+    const char *ptr, *from;
+    const char *put;    /* stores one element */
+    const char *holder; /* threads that store, where several hold an element */
+    LayoutVector v;
+    int n;
+} Store;
+
+static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, const char *ptr)
+{
+    const char *c[TILE_MAX_RANK] = { 0 }, *what = name_of(e, x),
+               *in_window = window_condition(e, w, c, false);
+    /* a row's result, which all CTAs of its cluster have, is stored by one */
+    const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 " AND " block == 0" : "tid == 0";
+    line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
+        use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+}
+
+/* The array that holds the tile: its own, or one that is filled here. */
+static const char *stored_array(Emit *e, const Value *x, const Layout *l, DType d)
+{
+    if (e->storage[x->id]) return e->storage[x->id];
+    const char *from = tmp(e, "val");
+    int regs = (int)layout_regs(l), p = per_word(d);
+    line(e, "%s %s[%d];", array_type(d), from, array_len(d, regs));
+    for (int word = 0; word < array_len(d, regs); word++) {
+        const char *xs[4];
+        int here = regs - word * p < p ? regs - word * p : p;
+        for (int k = 0; k < here; k++) xs[k] = element(e, x, l, str(e, "%d", word * p + k));
+        line(e, "%s[%d] = %s;", from, word, pack_expr(e, d, xs, here));
+    }
+    return from;
+}
+
+static const char *vector_fn(Emit *e, const Store *s)
+{ return use(e, str(e, "stg%s_b%d", window_hint(e, s->w, ACCESS_VECTOR), (int)s->v.bytes * 8)); }
+
+/* Ragged along the unit axis: whole vectors where they fit, single elements at the edge. */
+static void store_ragged(Emit *e, const Store *s)
+{
+    const Window *w = s->w;
+    const char *c[TILE_MAX_RANK];
+    bool follow;
+    begin_unrolled(e, "v", (int)layout_regs(s->l) / s->n);
+    const char *base = vector_base(e, s->l, &s->v, "v", &follow);
+    coords_at(e, s->l, base, c);
+    const char *inside = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
+               *words = vector_words(e, &s->v, s->from, s->d, base, follow), *index = window_index(e, w, c),
+               *in_window = vector_condition(e, w, c, s->n);
+    line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), vector_fn(e, s), s->ptr, index,
+        words);
+    line(e, "else {");
+    e->indent++;
+    for (int k = 0; k < s->n; k++) {
+        const char *r = vector_reg(e, &s->v, base, k);
+        coords_at(e, s->l, r, c);
+        const char *what = stored_element(e, s->from, bits_type(s->d), r), *at = window_index(e, w, c);
+        in_window = window_condition(e, w, c, false);
+        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), s->put, s->ptr, at, what);
+    }
+    end_block(e);
+    end_block(e);
+}
+
+static void store_vectors(Emit *e, const Store *s)
+{
+    const Window *w = s->w;
+    const char *c[TILE_MAX_RANK];
+    bool follow = true;
+    begin_unrolled(e, "v", (int)layout_regs(s->l) / s->n);
+    const char *base = s->n > 1 ? vector_base(e, s->l, &s->v, "v", &follow) : "v";
+    coords_at(e, s->l, base, c);
+    const char *in_window = window_condition(e, w, c, false),
+               *mine = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
+               *cond = both_conditions(e, mine, in_window);
+    const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
+                                : stored_element(e, s->from, bits_type(s->d), "v"),
+               *index = window_index(e, w, c), *fn = s->n > 1 ? vector_fn(e, s) : s->put;
+    const char *store = str(e, "%s(%s + %s, %s)", fn, s->ptr, index, what);
+    if (*cond) line(e, "if (%s) %s;", cond, store);
+    else line(e, "%s;", store);
+    end_block(e);
+}
+
 void emit_store(Emit *e, Instr *i)
 {
     MemParts m;
@@ -22,81 +110,20 @@ void emit_store(Emit *e, Instr *i)
     ir_mem_parts(i, &m);
     keep_order(e, i);
     window_of(e, i, &w);
-    Value *x = m.values[0];
-    DType d = m.tensor->type->dtype;
-    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
+    const Value *x = m.values[0];
+    Store s = { .w = &w, .d = m.tensor->type->dtype, .ptr = window_pointer(e, &w) };
     if (x->type->kind == TYPE_SCALAR) {
-        const char *what = name_of(e, x), *in_window = window_condition(e, &w, c, false);
-        const char *one = e->plan->cluster > 1 && !e->plan->split
-                              ? "tid == 0 && block == 0"
-                              : "tid == 0"; /* a row's result, which all CTAs of its cluster have */
-        line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
-            use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+        store_scalar(e, &w, x, s.d, s.ptr);
         return;
     }
-    const Layout *l = layout_of(e, x);
-    const char *from = e->storage[x->id];
-    if (!from) {
-        from = tmp(e, "val");
-        line(e, "%s %s[%d];", array_type(d), from, array_len(d, (int)layout_regs(l)));
-        int nr = (int)layout_regs(l), p = per_word(d);
-        for (int wd = 0; wd < array_len(d, nr); wd++) {
-            const char *xs[4];
-            int here = nr - wd * p < p ? nr - wd * p : p;
-            for (int k = 0; k < here; k++) xs[k] = element(e, x, l, str(e, "%d", wd * p + k));
-            line(e, "%s[%d] = %s;", from, wd, pack_expr(e, d, xs, here));
-        }
-    }
-    ShiftDone shifted = emit_shifted_store(e, &w, l, d, ptr, from);
+    s.l = layout_of(e, x);
+    s.from = stored_array(e, x, s.l, s.d);
+    ShiftDone shifted = emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
     if (shifted == SHIFT_ALL) return;
-    LayoutVector v;
-    DType bits = bits_type(d);
-    const char *put = use(e, str(e, "stg_%s", dtype_name(bits)));
-    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
-    bool follow = true;
-    const char *holder = unique_holder(e, l);
-    if (n > 1 && !window_whole_vectors(e, &w, n)) {
-        /* ragged in the unit axis: whole vectors where they fit, single elements at the edge */
-        begin_unrolled(e, "v", regs / n);
-        const char *base = vector_base(e, l, &v, "v", &follow);
-        coords_at(e, l, base, c);
-        const char *last[TILE_MAX_RANK];
-        memcpy(last, c, sizeof last);
-        last[w.unit_tile] = str(e, "%s + %d", c[w.unit_tile], n - 1);
-        const char *inside = both_conditions(e, holder, tile_condition(e, l, c)),
-                   *words = vector_words(e, &v, from, d, base, follow);
-        const char *index = window_index(e, &w, c), *last_in = window_condition(e, &w, last, false),
-                   *both_in = both_conditions(e, window_condition(e, &w, c, false), last_in);
-        line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, both_in),
-            use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)), ptr, index,
-            words);
-        line(e, "else {");
-        e->indent++;
-        for (int k = 0; k < n; k++) {
-            const char *cc[TILE_MAX_RANK], *r = vector_reg(e, &v, base, k);
-            coords_at(e, l, r, cc);
-            const char *what = stored_element(e, from, bits, r), *at = window_index(e, &w, cc),
-                       *in_window = window_condition(e, &w, cc, false);
-            line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), put, ptr, at, what);
-        }
-        end_block(e);
-        end_block(e);
-        if (shifted == SHIFT_PART) end_block(e);
-        return;
-    }
-    begin_unrolled(e, "v", regs / n);
-    const char *base = n > 1 ? vector_base(e, l, &v, "v", &follow) : "v";
-    coords_at(e, l, base, c);
-    const char *in_window = window_condition(e, &w, c, false),
-               *cond = both_conditions(e, both_conditions(e, holder, tile_condition(e, l, c)), in_window);
-    const char *what =
-                   n > 1 ? vector_words(e, &v, from, d, base, follow) : stored_element(e, from, bits, "v"),
-               *index = window_index(e, &w, c);
-    const char *st = str(e, "%s(%s + %s, %s)",
-        n > 1 ? use(e, str(e, "stg%s_b%d", window_hint(e, &w, ACCESS_VECTOR), (int)v.bytes * 8)) : put, ptr,
-        index, what);
-    if (*cond) line(e, "if (%s) %s;", cond, st);
-    else line(e, "%s;", st);
-    end_block(e);
+    s.put = use(e, str(e, "stg_%s", dtype_name(bits_type(s.d))));
+    s.n = window_vector(e, &w, s.l, s.d, &s.v);
+    s.holder = unique_holder(e, s.l);
+    if (s.n > 1 && !window_whole_vectors(e, &w, s.n)) store_ragged(e, &s);
+    else store_vectors(e, &s);
     if (shifted == SHIFT_PART) end_block(e);
 }

@@ -9,8 +9,8 @@ void pin_registers(Emit *e, const char *array, int words, bool is_float)
     end_block(e);
 }
 
-/* The address without the CTA's number, for a descriptor: in a cluster an address of shared memory says the CTA's number in its upper byte, which a descriptor has
- * other bits for. */
+/* The address without the CTA's number, for a descriptor: in a cluster an address of shared memory says the
+ * CTA's number in its upper byte, which a descriptor has other bits for. */
 static const char *own_offset(Emit *e, const char *address)
 { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
@@ -107,8 +107,7 @@ static void multiply_together(Emit *e, const Product *p)
         line(e, "%s[k] = %s + %s;", as, o->at_a, index_formula(e, wgmma_steps(e, &o->a, 0, 0, n), n, "k"));
     end_block(e);
     const char *steps = use_product(e, str(e, "%s_x%d", p->function, n));
-    if (o->registers)
-        line(e, "%s(%s, %s, %s, 0x%xu, %d);", steps, p->sum, p->words, bs, o->b.hi, !p->fresh);
+    if (o->registers) line(e, "%s(%s, %s, %s, 0x%xu, %d);", steps, p->sum, p->words, bs, o->b.hi, !p->fresh);
     else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, p->sum, as, o->a.hi, bs, o->b.hi, !p->fresh);
 }
 

@@ -177,6 +177,14 @@ const char *window_condition(Emit *e, const Window *w, const char *const *c, boo
     return x;
 }
 
+const char *vector_condition(Emit *e, const Window *w, const char *const *c, int n)
+{
+    const char *last[TILE_MAX_RANK], *first_in = window_condition(e, w, c, false);
+    memcpy(last, c, sizeof last);
+    last[w->unit_tile] = str(e, "%s + %d", c[w->unit_tile], n - 1);
+    return both_conditions(e, first_in, window_condition(e, w, last, false));
+}
+
 int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
 {
     int bytes = dtype_bytes(d);
