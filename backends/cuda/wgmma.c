@@ -1,9 +1,9 @@
 /* wgmma.c: the prelude functions of wgmma, made by their names.
  *
  * wgmma_m64n128k16_f16_ss_tb: d (64 x n) += a b. A lies in registers (rs) or in shared memory, described by a
- * descriptor (ss). _ta and _tb: contiguous in M, in N. _x8: eight steps along K in one statement, with one low
- * word of each descriptor (rs: four words of A) for each step. PTX ISA 9.7.15.5.2; the accumulator's registers
- * are those of the fragment. */
+ * descriptor (ss). _ta and _tb: contiguous in M, in N. _x8: eight steps along K in one statement, with one
+ * low word of each descriptor (rs: four words of A) for each step. PTX ISA 9.7.15.5.2; the accumulator's
+ * registers are those of the fragment. */
 #include "backends/gpu/prelude.h"
 #include "passes/kernel/kernel.h"
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static void print_operands(const Wgmma *w, Text *o)
     for (int i = 0; i < w->n / 2; i++) text_printf(o, "%s\"+%c\"(d[%d])", i ? ", " : "", d, i);
     text_puts(o, "\n    : ");
     for (int i = 0; w->registers && i < 4 * w->steps; i++) text_printf(o, "\"r\"(a[%d]), ", i);
-    for (int i = 0; !w->registers && i < w->steps; i++) text_printf(o, w->many ? "\"r\"(alo[%d]), " : "\"r\"(alo), ", i);
+    for (int i = 0; !w->registers && i < w->steps; i++)
+        text_printf(o, w->many ? "\"r\"(alo[%d]), " : "\"r\"(alo), ", i);
     if (!w->registers) text_puts(o, "\"r\"(ahi), ");
     for (int i = 0; i < w->steps; i++) text_printf(o, w->many ? "\"r\"(blo[%d]), " : "\"r\"(blo), ", i);
     text_puts(o, "\"r\"(bhi), \"r\"(acc)); }");

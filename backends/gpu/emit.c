@@ -307,10 +307,11 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     }
 }
 
-/* `measure`: no text, but all else that code has. */
-static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
+/* Faults that would give a wrong kernel without notice are internal errors. */
+static void check_kernel(Session *s, const Func *f, bool measure)
 {
     int operand;
+    const char *why;
     const Instr *early = measure ? NULL : ir_flight_fault(s, f, &operand);
     if (early)
         ir_fail(
@@ -318,16 +319,120 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     const Instr *nowhere = ir_held_fault(f, &operand);
     if (nowhere)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
-    const char *why;
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
     const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
-    void (*init)(Text *, Arena *) = measure ? text_sink : text_init;
+}
+
+/* CTAs of a cluster: those of one program, or those that load together; 0 or 1: none. */
+static int cluster_size(const Emit *e)
+{ return e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast; }
+
+/* The functions that the frame itself calls. */
+static void use_frame_functions(Emit *e, bool shared)
+{
+    static const char *const meeting[] = { "mbar_init", "fence_mbarrier_init", "warp_sync",
+        "cluster_arrive" };
+    if (cluster_size(e) > 1) use(e, "cluster_rank");
+    for (size_t k = 0; e->cluster_met && k < sizeof meeting / sizeof *meeting; k++) use(e, meeting[k]);
+    if (is_hip(e) && shared) use(e, "LDS");
+}
+
+static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
+{
+    const KernelPlan *p = e->plan;
+    if (is_hip(e))
+        text_printf(t, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(p, shared), e->f->name);
+    else {
+        text_printf(t, "extern \"C\" __global__ void ");
+        if (cluster_size(e) > 1) text_printf(t, "__cluster_dims__(%d, 1, 1) ", cluster_size(e));
+        text_printf(
+            t, "__launch_bounds__(%d, %d)\n%s(", threads, p->min_ctas > 0 ? p->min_ctas : 1, e->f->name);
+    }
+    for (size_t k = 0; k < e->slots.len; k++) {
+        if (k) text_puts(t, ",\n    ");
+        print_param(e, t, &e->slots.data[k]);
+    }
+    text_puts(t, ")\n{\n");
+}
+
+/* Shared memory, and the thread's place in the CTA and the cluster. */
+static void print_places(Emit *e, int64_t shared, Text *t)
+{
+    int wave = e->target->wave;
+    if (shared && is_hip(e))
+        text_printf(t, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)shared);
+    else if (shared) text_puts(t, "    extern __shared__ __align__(1024) u8 shared[];\n");
+    if (shared) text_puts(t, "    const u32 shared_base = shared_address(shared);\n    (void)shared_base;\n");
+    text_printf(t,
+        "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; "
+        "(void)warp;\n",
+        is_hip(e) ? "thread_id()" : "threadIdx.x", wave - 1, wave == 64 ? 6 : 5);
+    if (cluster_size(e) <= 1) return;
+    text_puts(t, "    const int block = cluster_rank();\n    (void)block;\n");
+    if (!e->cluster_met) return;
+    text_puts(t, "    if (tid == 0) {\n");
+    for (size_t k = 0; k < e->cluster_bars.len; k++)
+        text_printf(t, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
+    text_puts(t, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive(); "
+                 "       /* this CTA has started: the others may send to its shared memory */\n");
+}
+
+/* The whole text: head comment, prelude, kernel. `body` is what the kernel does, behind `pre`. */
+static Text print_kernel(
+    Emit *e, Body *pre, const Body *body, int threads, int64_t scratch_at, int64_t shared)
+{
+    Text head, text;
+    text_init(&head, &e->s->arena);
+    text_init(&text, &e->s->arena);
+    emit_summary(e, scratch_at, shared, &head);
+    use_frame_functions(e, shared > 0);
+    text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
+    print_signature(e, threads, shared, &text);
+    print_places(e, shared, &text);
+    body_append(pre, body);
+    body_print(e, pre, &text);
+    text_puts(&text, "}\n#undef SCRATCH\n");
+    gpu_prelude(e->s, e->target, e->used.data, e->used.len, text.data, &head);
+    text_write(&head, text.data, text.len);
+    return head;
+}
+
+/* What the code asks of a device, and what it assumes. */
+static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
+{
+    const KernelPlan *plan = e->plan;
+    int ctas = cluster_size(e);
+    bool early = e->scratch_early >= 0;
+    out->name = e->f->name;
+    out->planned_registers = plan->registers;
+    out->lane_registers = kernel_lane_registers(plan->target, plan->warps);
+    out->planned_waves = kernel_waves_per_eu(plan, shared);
+    out->threads = threads;
+    out->shared_bytes = shared;
+    out->scratch_bytes = e->scratch_bytes;
+    out->largest = e->largest;
+    out->registers = registers_at_most(plan, threads);
+    out->consumer_registers = plan->producer_warps ? plan->consumer_registers : 0;
+    out->beside = early ? e->scratch_use_early : e->scratch_use;
+    out->after = early ? e->scratch_use : (ScratchUse){ { 0 }, NULL, 0 };
+    out->slots = e->slots.data;
+    out->n_slots = (int)e->slots.len;
+    out->maps = e->maps.data;
+    out->n_maps = (int)e->maps.len;
+    out->persistent = plan->persistent;
+    out->cluster = ctas > 0 ? ctas : 1;
+    out->shared_map = e->shared_map.data;
+    out->n_shared_map = (int)e->shared_map.len;
+}
+
+/* `measure`: no text, but all else that code has. */
+static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
+{
     Body body = { 0 }, pre = { 0 };
-    Text text;
     Emit *e = arena_new(&s->arena, Emit);
-    init(&text, &s->arena);
+    check_kernel(s, f, measure);
     *e = (Emit){ .s = s,
         .f = f,
         .plan = plan,
@@ -350,89 +455,10 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     int64_t late = e->scratch_early < 0 ? 0 : e->scratch_bytes;
     if (e->scratch_early >= 0) e->scratch_bytes = e->scratch_early;
     int64_t all = scratch_at + e->scratch_bytes > late ? scratch_at + e->scratch_bytes : late;
-    bool shared = all > 0;
-
-    if (!measure) emit_summary(e, scratch_at, all, &text);
-    bool hip = is_hip(e);
-    int ctas = plan->cluster > 1 ? plan->cluster : plan->multicast;
-    if (ctas > 1) use(e, "cluster_rank");
-    if (e->cluster_met) {
-        use(e, "mbar_init");
-        use(e, "fence_mbarrier_init");
-        use(e, "warp_sync");
-        use(e, "cluster_arrive");
-    }
-    if (hip && shared) use(e, "LDS");
-    Text head = text;
-    init(&text, &s->arena);
-    text_printf(&text, "\n#define SCRATCH %lld\n\n", (long long)scratch_at);
-    int at_once = plan->min_ctas > 0 ? plan->min_ctas : 1;
-    if (hip) text_printf(&text, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(plan, all), f->name);
-    else {
-        text_printf(&text, "extern \"C\" __global__ void ");
-        if (ctas > 1) text_printf(&text, "__cluster_dims__(%d, 1, 1) ", ctas);
-        text_printf(&text, "__launch_bounds__(%d, %d)\n%s(", threads, at_once, f->name);
-    }
-    for (size_t k = 0; k < e->slots.len; k++) {
-        if (k) text_puts(&text, ",\n    ");
-        print_param(e, &text, &e->slots.data[k]);
-    }
-    text_puts(&text, ")\n{\n");
-    if (shared) {
-        if (hip)
-            text_printf(
-                &text, "    __shared__ __attribute__((aligned(1024))) u8 shared[%lld];\n", (long long)all);
-        else text_puts(&text, "    extern __shared__ __align__(1024) u8 shared[];\n");
-        text_printf(&text, "    const u32 shared_base = shared_address(shared);\n    (void)shared_base;\n");
-    }
-    text_printf(&text,
-        "    const int tid = %s, lane = tid & %d, warp = uniform(tid >> %d);\n    (void)tid; (void)lane; "
-        "(void)warp;\n",
-        hip ? "thread_id()" : "threadIdx.x", plan->target->wave - 1, plan->target->wave == 64 ? 6 : 5);
-    if (ctas > 1) {
-        text_puts(&text, "    const int block = cluster_rank();\n    (void)block;\n");
-        if (e->cluster_met) {
-            text_puts(&text, "    if (tid == 0) {\n");
-            for (size_t k = 0; k < e->cluster_bars.len; k++)
-                text_printf(
-                    &text, "        mbar_init(shared_base + %lld, 1);\n", (long long)e->cluster_bars.data[k]);
-            text_puts(&text, "        fence_mbarrier_init();\n    }\n    warp_sync();\n    cluster_arrive(); "
-                             "       /* this CTA has started: the others may send to its shared memory */\n");
-        }
-    }
-    if (!measure) {
-        body_append(&pre, &body);
-        body_print(e, &pre, &text);
-    }
-    text_puts(&text, "}\n#undef SCRATCH\n");
-    if (!measure) {
-        gpu_prelude(s, plan->target, e->used.data, e->used.len, text.data, &head);
-        text_write(&head, text.data, text.len);
-        text = head;
-    }
-    *out = (GpuCode){ .text = text.data,
-        .text_len = text.len,
-        .name = f->name,
-        .planned_registers = plan->registers,
-        .lane_registers = kernel_lane_registers(plan->target, plan->warps),
-        .planned_waves = kernel_waves_per_eu(plan, all),
-        .threads = threads,
-        .shared_bytes = all,
-        .scratch_bytes = e->scratch_bytes,
-        .largest = e->largest,
-        .registers = registers_at_most(plan, threads),
-        .consumer_registers = plan->producer_warps ? plan->consumer_registers : 0,
-        .beside = e->scratch_early < 0 ? e->scratch_use : e->scratch_use_early,
-        .after = e->scratch_early < 0 ? (ScratchUse){ { 0 }, NULL, 0 } : e->scratch_use,
-        .slots = e->slots.data,
-        .n_slots = (int)e->slots.len,
-        .maps = e->maps.data,
-        .n_maps = (int)e->maps.len,
-        .persistent = plan->persistent,
-        .cluster = ctas > 0 ? ctas : 1,
-        .early_start = early_start,
-        .shared_map = e->shared_map.data,
-        .n_shared_map = (int)e->shared_map.len };
+    Text text = { 0 };
+    if (!measure) text = print_kernel(e, &pre, &body, threads, scratch_at, all);
+    *out = (GpuCode){ .text = text.data, .text_len = text.len, .early_start = early_start };
+    describe(e, threads, all, out);
 }
 
 void gpu_emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out) { emit(s, f, plan, out, false); }

@@ -254,7 +254,9 @@ void emit_fragments(Emit *, Instr *); /* shared_read of one step's fragments */
 bool emit_program_coord(
     Emit *, Instr *); /* true: handed from producer to consumers; false: computed in place */
 void emit_ticket_loop(Emit *, Instr *loop); /* opens the loop over programs of one role */
-void emit_promoted(Emit *, Instr *);        /* wgmma_promoted */
+void emit_ticket(Emit *, Instr *);
+enum { TICKET_BYTES = 16 };          /* of a ticket: whether there is a program, and its coordinates */
+void emit_promoted(Emit *, Instr *); /* wgmma_promoted */
 void pin_registers(Emit *, const char *array, int words,
     bool is_float); /* written before, and read behind: nothing moves across */
 void emit_wgmma(Emit *, Instr *);

@@ -131,79 +131,140 @@ static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint3
     return layout_wavefronts(at[1], 32, 16) < layout_wavefronts(at[0], 32, 16);
 }
 
-/* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such:
- * the warp writes its rows to the store's buffers and reads fragments back by ldmatrix, instead of exchanging
- * words between lanes (H100, product of 4096 with a residual: 720 to 732 TFLOPS). */
-bool emit_staged_convert(Emit *e, Instr *i)
-{
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    const Layout *src = layout_of(e, x), *dst = layout_of(e, r);
+/* A conversion through a store's buffers: a box is `each` vectors of a thread, the q-th of which begins at
+ * register first[k * each + q]. */
+typedef struct Staged {
+    const Layout *src;
     BulkBoxes b;
     LayoutVector v;
-    int axis, each;
+    int axis, each, buffers;
+    int32_t *first;
+    bool low; /* the row's low bit is turned to the front: fewer conflicts between banks */
+    const char *from, *to, *stage, *box, *q, *at, *row;
+} Staged;
+
+/* Can a tile of src become one of dst so, next to `store`? */
+static bool staged(Emit *e, const Layout *src, const Layout *dst, const Instr *store, Staged *x)
+{
+    x->src = src;
+    kernel_unit_axis(e->f, store, &x->axis);
+    if (!kernel_bulk_boxes(&e->s->arena, dst, x->axis, 2, &x->b)) return false;
+    layout_vector(src, x->axis, 2, 16, 16, &x->v);
+    x->first = arena_array(&e->s->arena, int32_t, (size_t)(x->b.n * x->b.pairs / 4));
+    if (x->v.n != 8 || layout_regs(src) != layout_regs(dst) ||
+        !vectors_by_box(e, src, &x->b, &x->v, x->first, &x->each))
+        return false;
+    for (int k = 0; k < 8; k++)
+        if (x->v.reg[k] % 2 != (uint32_t)k % 2) return false;
+    x->low = low_bit_first(src, &x->b, x->axis, (uint32_t)x->first[0]);
+    x->buffers = (int)ir_attr_int(store, ATTR_BULK, 0);
+    return true;
+}
+
+/* The vectors of a box to its buffer. */
+static void write_rows(Emit *e, const Staged *x, const char *buffer)
+{
+    int all = x->b.n * x->b.pairs / 4;
+    const char *c[TILE_MAX_RANK], *words[4];
+    begin_unrolled(e, x->q, x->each);
+    line(e, "const int %s = %s * %d + %s;", x->at, x->box, x->each, x->q);
+    coords_at(e, x->src, index_formula(e, x->first, all, x->at), c);
+    line(e, "const u32 %s = (%s) %% 16;", x->row, c[1 - x->axis]);
+    int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all);
+    for (int h = 0; h < 4; h++) {
+        for (int n = 0; n < all; n++) word[n] = (int32_t)((uint32_t)x->first[n] ^ x->v.reg[2 * h]) / 2;
+        words[h] = str(e, "%s[%s]", x->from, index_formula(e, word, all, x->at));
+    }
+    const char *w = tmp(e, "w"), *turned = x->low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", x->row, x->row)
+                                                  : exchanged(e, &x->b, x->row);
+    line(e, "const u32 %s[4] = { %s, %s, %s, %s };", w, words[0], words[1], words[2], words[3]);
+    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, x->row,
+        x->b.row_bytes, c[x->axis], x->b.row_bytes / 2, turned, w);
+    end_block(e);
+}
+
+/* The fragments of a box from its buffer. */
+static void read_fragments(Emit *e, const Staged *x, const char *buffer)
+{
+    int all = x->b.n * x->b.pairs / 4;
+    int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all),
+            *col = arena_array(&e->s->arena, int32_t, (size_t)all);
+    for (int n = 0; n < all; n++) {
+        word[n] = x->b.pair[4 * n];
+        col[n] = x->b.col[4 * n] * 2;
+    }
+    begin_unrolled(e, x->q, x->each);
+    line(e, "const int %s = %s * %d + %s;", x->at, x->box, x->each, x->q);
+    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), x->to,
+        index_formula(e, word, all, x->at), buffer, x->b.row_bytes, index_formula(e, col, all, x->at),
+        x->low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &x->b, "lane"));
+    end_block(e);
+}
+
+/* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such:
+ * the warp writes its rows to the store's buffers and reads fragments back by ldmatrix, which is faster than
+ * exchanging words between lanes (bench/NOTES.md, GEMM). */
+bool emit_staged_convert(Emit *e, Instr *i)
+{
+    Value *v = ir_operand(i, 0), *r = ir_result(i);
+    const Layout *src = layout_of(e, v), *dst = layout_of(e, r);
+    Staged x;
     if (e->role < 0 || dst->rank != 2 || dtype_bytes(r->type->dtype) != 2 ||
         layout_warps(src) != layout_warps(dst))
         return false;
     Instr *store = kernel_bulk_store_like(e->f->body, r->type);
-    if (!store) return false;
-    kernel_unit_axis(e->f, store, &axis);
-    if (!kernel_bulk_boxes(&e->s->arena, dst, axis, 2, &b)) return false;
-    layout_vector(src, axis, 2, 16, 16, &v);
-    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)),
-            *word = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4)),
-            *col = arena_array(&e->s->arena, int32_t, (size_t)(b.n * b.pairs / 4));
-    if (v.n != 8 || layout_regs(src) != layout_regs(dst) || !vectors_by_box(e, src, &b, &v, first, &each))
-        return false;
-    for (int k = 0; k < 8; k++)
-        if (v.reg[k] % 2 != (uint32_t)k % 2) return false;
-
-    int all = b.n * b.pairs / 4, buffers = (int)ir_attr_int(store, ATTR_BULK, 0);
-    bool low = low_bit_first(src, &b, axis, (uint32_t)first[0]);
-    const char *from = array_of(e, x, src), *stage = staging(e, store, &b, buffers, r->type->dtype),
-               *c[TILE_MAX_RANK];
+    if (!store || !staged(e, src, dst, store, &x)) return false;
+    x.from = array_of(e, v, src);
+    x.stage = staging(e, store, &x.b, x.buffers, r->type->dtype);
     line(e, "/* %s to %s: from rows to accumulators' fragments, through the buffers of the warp's store */",
-        name_of(e, x), name_of(e, r));
-    const char *to = declare_tile(e, r), *k = tmp(e, "box"), *q = tmp(e, "q"), *at = tmp(e, "at"),
-               *row = tmp(e, "row");
+        name_of(e, v), name_of(e, r));
+    x.to = declare_tile(e, r);
+    x.box = tmp(e, "box");
+    x.q = tmp(e, "q");
+    x.at = tmp(e, "at");
+    x.row = tmp(e, "row");
     line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait_read"));
     line(e, "%s();", use(e, "warp_sync"));
-    begin_unrolled(e, k, b.n);
-    const char *buffer = buffers > 1 ? str(e, "%s + %s %% %d * %d", stage, k, buffers, b.bytes) : stage;
-    if (b.n > buffers) line(e, "if (%s >= %d) %s();", k, buffers, use(e, "warp_sync"));
-    begin_unrolled(e, q, each);
-    line(e, "const int %s = %s * %d + %s;", at, k, each, q);
-    coords_at(e, src, index_formula(e, first, all, at), c);
-    line(e, "const u32 %s = (%s) %% 16;", row, c[1 - axis]);
-    const char *words[4];
-    for (int h = 0; h < 4; h++) {
-        for (int n = 0; n < all; n++) word[n] = (int32_t)((uint32_t)first[n] ^ v.reg[2 * h]) / 2;
-        words[h] = str(e, "%s[%s]", from, index_formula(e, word, all, at));
-    }
-    const char *w = tmp(e, "w");
-    line(e, "const u32 %s[4] = { %s, %s, %s, %s };", w, words[0], words[1], words[2], words[3]);
-    line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, row, b.row_bytes,
-        c[axis], b.row_bytes / 2,
-        low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", row, row) : exchanged(e, &b, row), w);
-    end_block(e);
+    begin_unrolled(e, x.box, x.b.n);
+    const char *buffer =
+        x.buffers > 1 ? str(e, "%s + %s %% %d * %d", x.stage, x.box, x.buffers, x.b.bytes) : x.stage;
+    if (x.b.n > x.buffers) line(e, "if (%s >= %d) %s();", x.box, x.buffers, use(e, "warp_sync"));
+    write_rows(e, &x, buffer);
     line(e, "%s();", use(e, "warp_sync"));
-    for (int n = 0; n < all; n++) {
-        word[n] = b.pair[4 * n];
-        col[n] = b.col[4 * n] * 2;
-    }
-    begin_unrolled(e, q, each);
-    line(e, "const int %s = %s * %d + %s;", at, k, each, q);
-    line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), to,
-        index_formula(e, word, all, at), buffer, b.row_bytes, index_formula(e, col, all, at),
-        low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &b, "lane"));
-    end_block(e);
+    read_fragments(e, &x, buffer);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
     e->bulk = true;
     return true;
 }
 
-/* More boxes than these, each with a buffer, are written all before the first is stored: one fence serves
- * them (H100, seven boxes: convolution of 28 x 28 71.4 to 69.6 us, of 56 x 56 195.7 to 193.2). */
+/* Coordinates of box k for TMA, each after a comma. */
+static const char *box_coordinates(
+    Emit *e, const Window *w, const TensorMapDesc *t, const BulkBoxes *b, const char *k, int bytes)
+{
+    const char *c = "";
+    int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b->n > b->warps ? b->n : b->warps));
+    for (int q = 0; q < w->rank; q++) {
+        int ta = w->tile_axis[t->axes[q]];
+        const Value *offset = w->offset[t->axes[q]];
+        bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
+        c = str(e, "%s, %s(%s", c, wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
+        if (ta >= 0) {
+            for (int n = 0; n < b->n; n++) at[n] = b->origin[n][ta];
+            const char *o = index_formula(e, at, b->n, k);
+            for (int n = 0; n < b->warps; n++) at[n] = b->warp[n][ta];
+            const char *r = index_formula(e, at, b->warps, "warp");
+            if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
+            if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
+        }
+        /* a coordinate that saturated begins a box too (kernel_tma_begins) */
+        c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");
+    }
+    return c;
+}
+
+/* More boxes than these, each with a buffer, are all written before the first is stored: one fence serves
+ * them (bench/NOTES.md, convolution). */
 enum { FEW_BOXES = 4 };
 
 bool emit_bulk_store(Emit *e, Instr *store)
@@ -225,7 +286,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     int map = map_for(e, &w, &b, d);
     const TensorMapDesc *t = &e->maps.data[map];
     const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"),
-               *lanes = tmp(e, "lanes"), *c = "";
+               *lanes = tmp(e, "lanes");
     e->bulk = true;
     line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA */", b.box[axis]);
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));
@@ -241,24 +302,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     if (at_once) end_block(e);
     line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
-    int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b.n > b.warps ? b.n : b.warps));
-    for (int q = 0; q < w.rank; q++) {
-        int ta = w.tile_axis[t->axes[q]];
-        const Value *offset = w.offset[t->axes[q]];
-        bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
-        c = str(e, "%s, %s(%s", c, wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
-        if (ta >= 0) {
-            for (int n = 0; n < b.n; n++) at[n] = b.origin[n][ta];
-            const char *o = index_formula(e, at, b.n, k);
-            for (int n = 0; n < b.warps; n++) at[n] = b.warp[n][ta];
-            const char *r = index_formula(e, at, b.warps, "warp");
-            if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
-            if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
-        }
-        c = str(e, "%s)%s", c,
-            wide && !q ? str(e, " & -%d", 16 / bytes)
-                       : ""); /* one that saturated begins a box too (kernel_tma_begins) */
-    }
+    const char *c = box_coordinates(e, &w, t, &b, k, bytes);
     line(e, "if (lane == 0) {");
     e->indent++;
     if (at_once) begin_unrolled(e, k, b.n);

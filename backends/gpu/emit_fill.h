@@ -36,3 +36,5 @@ void fill_take_straight(const Filler *, const char *stage, const char *to);
 void fill_take_runs(const Filler *, const char *stage, const char *to);
 void fill_take_blocks(const Filler *, const char *stage, const char *to);
 void fill_take_across(const Filler *, const char *stage, const char *to);
+/* Which run of a line this lane takes, in part `part` of the line: an expression. */
+const char *fill_piece(const Filler *, int part);

@@ -98,70 +98,83 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
     end_block(e);
 }
 
-static void copy_lines(const Filler *x, const Reach *r, const char *stage)
+static void open_if(Emit *e, const char *cond)
+{
+    line(e, "if (%s) {", cond);
+    e->indent++;
+}
+
+/* Lines that are turned over in the slot: a vector of a line for each lane. */
+static void copy_turned_lines(const Filler *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    int whole = (int)((y->line * y->bytes + 15) / 16), per = y->per < whole ? y->per : whole;
-    const char *guard;
-    if (y->turned) {
-        int all = y->share * y->vectors;
-        fill_begin_some(e, "v", (all + 31) / 32);
-        line(e, "const i32 u = lane + 32 * v, at = u / %d, piece = u %% %d, n = warp * %d + at;", y->vectors,
-            y->vectors, y->share);
-        guard = (int64_t)y->share * x->warps > y->lines ? str(e, "n < %lld", (long long)y->lines) : "";
-        if (all % 32) {
-            line(e, "if (u < %d) {", all);
-            e->indent++;
-        }
-        copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", stage, y->pitch), guard);
-        if (all % 32) end_block(e);
-        end_block(e);
-        return;
-    }
-    /* the vectors of a line by the lanes that take its runs, the one behind them by a lane a line */
+    int all = y->share * y->vectors;
+    fill_begin_some(e, "v", (all + 31) / 32);
+    line(e, "const i32 u = lane + 32 * v, at = u / %d, piece = u %% %d, n = warp * %d + at;", y->vectors,
+        y->vectors, y->share);
+    const char *guard =
+        (int64_t)y->share * x->warps > y->lines ? str(e, "n < %lld", (long long)y->lines) : "";
+    if (all % 32) open_if(e, str(e, "u < %d", all));
+    copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", stage, y->pitch), guard);
+    if (all % 32) end_block(e);
+    end_block(e);
+}
+
+/* The `whole` vectors of a line, by the lanes that take its runs. */
+static void copy_whole(const Filler *x, const Reach *r, const char *stage, int whole)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int per = y->per < whole ? y->per : whole;
     fill_begin_some(e, "v", y->share);
-    guard = fill_unit_line(x, "v");
+    const char *guard = fill_unit_line(x, "v"), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
     for (int part = 0; part * per < whole; part++) {
-        const char *piece = y->per == 32 && part ? str(e, "(lane + %d)", 32 * part)
-                            : y->per == 32       ? "lane"
-                                                 : str(e, "(lane %% %d)", y->per),
-                   *has = guard;
+        const char *piece = fill_piece(x, part);
         bool some = whole - part * per < y->per;
-        if (some) {
-            line(e, "if (%s < %d) {", piece, whole);
-            e->indent++;
-        } else line(e, "{"), e->indent++;
+        if (some) open_if(e, str(e, "%s < %d", piece, whole));
+        else line(e, "{"), e->indent++;
         copy_piece(x, r, piece,
-            str(e, "%s + (v * %d%s) * %d + 16 * %s", stage, y->group,
-                y->group > 1 ? str(e, " + lane / %d", y->per) : "", y->pitch, piece),
-            has);
+            str(e, "%s + (v * %d%s) * %d + 16 * %s", stage, y->group, own, y->pitch, piece), guard);
         end_block(e);
     }
     end_block(e);
-    if (x->aligned) return;
-    int lines = y->share * y->group;
+}
+
+/* The vector behind them, by a lane for each line. */
+static void copy_last(const Filler *x, const Reach *r, const char *stage, int whole)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int lines = y->share * y->group, each = y->of_class * y->group;
+    const char *guard;
     fill_begin_some(e, "v", (lines + 31) / 32);
     if (y->straight) {
-        int each = y->of_class * y->group;
         line(e, "const i32 at = lane + 32 * v, n = %s;",
             fill_straight_line(x, str(e, "at / %d", each), str(e, "at %% %d", each)));
         guard = str(e, "warp + %d * (at / %d) < %d", x->warps, each, y->classes);
-    } else line(e, "const i32 at = lane + 32 * v, unit = warp * %d + at / %d;", y->share, y->group);
-    if (y->straight)
-        ;
-    else if (y->classes == 1) line(e, "const i32 n = unit * %d + at %% %d;", y->group, y->group);
-    else
-        line(e, "const i32 n = unit / %d + %d * (unit %% %d * %d + at %% %d);", y->of_class, y->classes,
-            y->of_class, y->group, y->group);
-    if (!y->straight) guard = str(e, "unit < %d " AND " n < %lld", y->units, (long long)y->lines);
-    if (lines % 32) {
-        line(e, "if (at < %d) {", lines);
-        e->indent++;
+    } else {
+        line(e, "const i32 at = lane + 32 * v, unit = warp * %d + at / %d;", y->share, y->group);
+        if (y->classes == 1) line(e, "const i32 n = unit * %d + at %% %d;", y->group, y->group);
+        else
+            line(e, "const i32 n = unit / %d + %d * (unit %% %d * %d + at %% %d);", y->of_class, y->classes,
+                y->of_class, y->group, y->group);
+        guard = str(e, "unit < %d " AND " n < %lld", y->units, (long long)y->lines);
     }
+    if (lines % 32) open_if(e, str(e, "at < %d", lines));
     copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", stage, y->pitch, 16 * whole), guard);
     if (lines % 32) end_block(e);
     end_block(e);
+}
+
+static void copy_lines(const Filler *x, const Reach *r, const char *stage)
+{
+    int whole = (int)((x->way.line * x->way.bytes + 15) / 16);
+    if (x->way.turned) copy_turned_lines(x, r, stage);
+    else {
+        copy_whole(x, r, stage, whole);
+        if (!x->aligned) copy_last(x, r, stage, whole);
+    }
 }
 
 /* The tensor's axis that is the tile's outermost axis of lines. */
@@ -170,6 +183,21 @@ static int outer_axis(const Filler *x)
     int a = 0;
     while (x->w.tile_axis[a] != x->way.outer) a++;
     return a;
+}
+
+/* The vectors behind the whole ones of class k's lines, by a lane for each line. */
+static void copy_last_straight(const Filler *x, const Reach *r, const char *stage, int whole)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int lines = y->of_class * y->group;
+    begin_unrolled(e, "v", (lines + 31) / 32);
+    line(e, "const i32 at = lane + 32 * v, n = %s;", fill_straight_line(x, "k", "at"));
+    if (lines % 32) open_if(e, str(e, "at < %d", lines));
+    copy_piece(x, r, str(e, "%d", whole),
+        str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
+    if (lines % 32) end_block(e);
+    end_block(e);
 }
 
 /* Where all of the outermost axis is there, what a lane copies of each of a class's lines is the same: so
@@ -220,19 +248,7 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     line(e, "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
     end_block(e);
     if (whole < y->per) end_block(e);
-    int lines = y->of_class * y->group;
-    if (!x->aligned) {
-        begin_unrolled(e, "v", (lines + 31) / 32);
-        line(e, "const i32 at = lane + 32 * v, n = %s;", fill_straight_line(x, "k", "at"));
-        if (lines % 32) {
-            line(e, "if (at < %d) {", lines);
-            e->indent++;
-        }
-        copy_piece(x, r, str(e, "%d", whole),
-            str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
-        if (lines % 32) end_block(e);
-        end_block(e);
-    }
+    if (!x->aligned) copy_last_straight(x, r, stage, whole);
     end_block(e);
     e->indent--;
     line(e, "} else {");

@@ -123,78 +123,103 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
+const char *fill_piece(const Filler *x, int part)
+{
+    if (x->way.per != 32) return str(x->e, "(lane %% %d)", x->way.per);
+    return part ? str(x->e, "(lane + %d)", 32 * part) : "lane";
+}
+
+static void open_each(Emit *e)
+{
+    directive(e, "#pragma unroll");
+    line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
+    e->indent++;
+    line(e, "const int v = u + k;");
+}
+
+static bool open_if(Emit *e, const char *cond)
+{
+    if (!*cond) return false;
+    line(e, "if (%s) {", cond);
+    e->indent++;
+    return true;
+}
+
+/* Reads what lies around the runs v = u + k from the stage, where a lane has such a run (`has`). */
+static void read_around(const Filler *x, const char *place, const char *has)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int words = y->run / 4;
+    const char *c[TILE_MAX_RANK];
+    open_each(e);
+    bool some = open_if(e, has);
+    if (x->aligned) line(e, "%s(around[k], %s);", use(e, str(e, "lds_b%d", y->run * 8)), place);
+    else if (y->run == 16)
+        line(e, "%s(around[k], %s); %s(around[k] + 4, %s + 16);", use(e, "lds_b128"), place,
+            use(e, "lds_b128"), place);
+    else {
+        fill_unit_line(x, "v");
+        fill_line_coords(x, "n", c);
+        line(e, "const u32 begins = (%s) & 12;", fill_line_bytes(x, c));
+        for (int k = 0; k <= words; k++)
+            line(e, "%s(around[k] + %d, %s + begins + %d);", use(e, "lds_b32"), k, place, 4 * k);
+    }
+    if (some) end_block(e);
+    end_block(e);
+}
+
+/* Puts the runs in place in the slot, whose address is `to`. */
+static void put_runs(const Filler *x, const char *piece, const char *has, const char *to)
+{
+    Emit *e = x->e;
+    const FillWay *y = &x->way;
+    int words = y->run / 4;
+    const char *c[TILE_MAX_RANK];
+    open_each(e);
+    const char *guard = both_conditions(e, fill_unit_line(x, "v"), has);
+    fill_line_coords(x, "n", c);
+    if (x->aligned) line(e, "u32 *const w = around[k];");
+    else {
+        line(e, "u32 w[%d];", words);
+        line(e, "const u32 begins = (%s) & 15;", fill_line_bytes(x, c));
+        funnel(x, "w", "around[k]", "begins");
+    }
+    if (x->heads) {
+        open_if(e, x->f->first);
+        line(e, "const i32 none = %s - %d * %s;", fill_scaled(e, x->f->first, y->bytes), y->run, piece);
+        for (int k = 0; k < words; k++)
+            line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
+        end_block(e);
+    }
+    c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
+    bool some = open_if(e, guard);
+    line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, fill_slot_place(x, c));
+    if (some) end_block(e);
+    end_block(e);
+}
+
 void fill_take_runs(const Filler *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
     const FillWay *y = &x->way;
-    const char *c[TILE_MAX_RANK], *guard, *has;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run),
         raw = x->aligned     ? words
               : y->run == 16 ? 8
                              : words + 1;
     for (int part = 0; part < y->parts; part++) {
-        const char *piece = y->per == 32 && part ? str(e, "(lane + %d)", 32 * part)
-                            : y->per == 32       ? "lane"
-                                                 : str(e, "(lane %% %d)", y->per);
-        const char *place = str(e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group,
-            y->group > 1 ? str(e, " + lane / %d", y->per) : "", y->pitch, y->run, piece);
+        const char *piece = fill_piece(x, part), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
+                   *place = str(
+                       e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, own, y->pitch, y->run, piece);
         /* so many at a time: all are read before the first is put in place */
         directive(e, "#pragma unroll 1");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, FILL_AT_ONCE);
         e->indent++;
         line(e, "u32 around[%d][%d];", FILL_AT_ONCE, raw);
-        directive(e, "#pragma unroll");
-        line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
-        e->indent++;
-        line(e, "const int v = u + k;");
-        has = both_conditions(e, y->share % FILL_AT_ONCE ? str(e, "v < %d", y->share) : "",
+        const char *has = both_conditions(e, y->share % FILL_AT_ONCE ? str(e, "v < %d", y->share) : "",
             (part + 1) * y->per > runs ? str(e, "%s < %d", piece, runs) : "");
-        if (*has) {
-            line(e, "if (%s) {", has);
-            e->indent++;
-        }
-        if (x->aligned) line(e, "%s(around[k], %s);", use(e, str(e, "lds_b%d", y->run * 8)), place);
-        else if (y->run == 16)
-            line(e, "%s(around[k], %s); %s(around[k] + 4, %s + 16);", use(e, "lds_b128"), place,
-                use(e, "lds_b128"), place);
-        else {
-            fill_unit_line(x, "v");
-            fill_line_coords(x, "n", c);
-            line(e, "const u32 begins = (%s) & 12;", fill_line_bytes(x, c));
-            for (int k = 0; k <= words; k++)
-                line(e, "%s(around[k] + %d, %s + begins + %d);", use(e, "lds_b32"), k, place, 4 * k);
-        }
-        if (*has) end_block(e);
-        end_block(e);
-        directive(e, "#pragma unroll");
-        line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
-        e->indent++;
-        line(e, "const int v = u + k;");
-        guard = fill_unit_line(x, "v");
-        guard = both_conditions(e, guard, has);
-        fill_line_coords(x, "n", c);
-        if (x->aligned) line(e, "u32 *const w = around[k];");
-        else {
-            line(e, "u32 w[%d];", words);
-            line(e, "const u32 begins = (%s) & 15;", fill_line_bytes(x, c));
-            funnel(x, "w", "around[k]", "begins");
-        }
-        if (x->heads) {
-            line(e, "if (%s) {", x->f->first);
-            e->indent++;
-            line(e, "const i32 none = %s - %d * %s;", fill_scaled(e, x->f->first, y->bytes), y->run, piece);
-            for (int k = 0; k < words; k++)
-                line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
-            end_block(e);
-        }
-        c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
-        if (*guard) {
-            line(e, "if (%s) {", guard);
-            e->indent++;
-        }
-        line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, fill_slot_place(x, c));
-        if (*guard) end_block(e);
-        end_block(e);
+        read_around(x, place, has);
+        put_runs(x, piece, has, to);
         end_block(e);
     }
 }
@@ -277,6 +302,19 @@ static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int6
     end_block(e);
 }
 
+/* What stands before the line's first element becomes zero. */
+static void zero_heads(const Filler *x, int some, int fours)
+{
+    Emit *e = x->e;
+    open_if(e, x->f->first);
+    begin_unrolled(e, "g", fours);
+    begin_unrolled(e, "b", 4);
+    line(e, "const bool none = 8 * (4 * g + b) + lane / 4 - before < %s;", x->f->first);
+    begin_unrolled(e, "j", some);
+    line(e, "d[j][g][b] = none ? 0 : d[j][g][b];");
+    for (int k = 0; k < 4; k++) end_block(e);
+}
+
 /* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an
  * element's eight neighbours side by side, in each of the windows that it is part of. Elements before the
  * line's first (of the vector in which it begins) and behind its last go to the lane's own bytes behind the
@@ -321,19 +359,7 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
     line(e, "%s(d[j][g], from + (h + j) * %d + 16 * %s);", use(e, "ldmatrix_x4_trans"), 8 * y->pitch, piece);
     end_block(e);
     end_block(e);
-    if (x->heads) {
-        line(e, "if (%s) {", x->f->first);
-        e->indent++;
-        begin_unrolled(e, "g", fours);
-        begin_unrolled(e, "b", 4);
-        line(e, "const bool none = 8 * (4 * g + b) + lane / 4 - before < %s;", x->f->first);
-        begin_unrolled(e, "j", some);
-        line(e, "d[j][g][b] = none ? 0 : d[j][g][b];");
-        end_block(e);
-        end_block(e);
-        end_block(e);
-        end_block(e);
-    }
+    if (x->heads) zero_heads(x, some, fours);
     for (int k = 0; k < times; k++) {
         if (lo[k] >= hi[k]) continue;
         begin_unrolled(e, "j", some);

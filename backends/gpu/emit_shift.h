@@ -1,5 +1,5 @@
-/* emit_shift.h: what loads (emit_shift.c) and stores (emit_shift_store.c) of rows at any address have in common:
- * where the runs of a lane lie. */
+/* emit_shift.h: what loads (emit_shift.c) and stores (emit_shift_store.c) of rows at any address have in
+ * common: where the runs of a lane lie. */
 #pragma once
 #include "backends/gpu/emit.h"
 
@@ -25,8 +25,8 @@ void shift_find_limit(Shift *);
 void shift_place(Shift *, const char *r);
 /* From here on ptr is the warp's row (or the window's first row, where that is not there and is read). */
 void shift_go_to_row(Shift *, bool reads);
-/* Do all threads' runs at vector v end before the limit (-1), lie wholly behind it (1), or may one cross it or
- * come so near that bytes of an aligned vector do (0)? near: elements that count as near. */
+/* Do all threads' runs at vector v end before the limit (-1), lie wholly behind it (1), or may one cross it
+ * or come so near that bytes of an aligned vector do (0)? near: elements that count as near. */
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
 const char *shift_run_at(Shift *, int first); /* register of run first + v */

@@ -1,0 +1,360 @@
+/* emit_fragments.c: fragments of matrix products from shared memory: by ldmatrix, in vectors, by element. */
+#include "backends/gpu/emit_mma.h"
+
+/* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in
+ * two loop counters. */
+static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, int axis, const char *reg_part)
+{
+    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
+    LayoutTerm terms[LAYOUT_MAX_TERMS];
+    int n = layout_thread_terms(l, axis, terms);
+    const char *x = reg_part;
+    layout_matrix_row(l, m, 0, 0, 0, c0);
+    for (int k = 0; k < n; k++) {
+        if (terms[k].in != LAYOUT_WARP) continue;
+        const char *y = terms[k].shift ? str(e, "(warp >> %d)", terms[k].shift) : "warp";
+        if (terms[k].div > 1) y = str(e, "%s / %u", y, terms[k].div);
+        if (terms[k].mod) y = str(e, "%s %% %u", y, terms[k].mod);
+        x = str(e, "%s + %s * %u", x, y, terms[k].mul);
+    }
+    /* runs of lane bits with doubling strides become one masked term */
+    for (int b = 0; 8 * m->count > 1 << b; b++) {
+        layout_matrix_row(l, m, 0, 1u << b, 0, c1);
+        int step = c1[axis] - c0[axis], bits = 1;
+        if (!step) continue;
+        for (; 8 * m->count > 1 << (b + bits); bits++) {
+            layout_matrix_row(l, m, 0, 1u << (b + bits), 0, c1);
+            if (c1[axis] - c0[axis] != step << bits) break;
+        }
+        x = str(e, "%s + ((lane >> %d) & %d) * %d", x, b, (1 << bits) - 1, step);
+        b += bits - 1;
+    }
+    return str(e, "(%s)", x);
+}
+
+/* Fragments from a shared tile in vectors, where the byte offset of register r for a thread is linear over
+ * F2: T(thread) ^ C(r). Of C the bits that T never has are added, so that they become the instruction's own
+ * offset, and what is left is few values. */
+static int load_vectors(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k,
+    int per_tile, int tiles)
+{
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
+    const Layout *l = p->frag[side];
+    int bytes = dtype_bytes(view->type->dtype);
+    LayoutVector v;
+    layout_shared_vector(l, s, 16, &v);
+    if (v.bytes < 8 || v.n & (v.n - 1) || per_tile % (int)v.n) return 0;
+    for (uint32_t r = 0; r < v.n; r++)
+        if (v.reg[r] != r) return 0;
+    uint32_t *own, seen;
+    if (!linear_offsets(e, l, s, (int)v.n, &own, &seen)) return 0;
+    int per = per_tile / (int)v.n, total = tiles * per;
+    int32_t *xt = arena_array(&e->s->arena, int32_t, (size_t)total),
+            *pt = arena_array(&e->s->arena, int32_t, (size_t)total);
+    int32_t *xk = arena_array(&e->s->arena, int32_t, (size_t)p->kt),
+            *pk = arena_array(&e->s->arena, int32_t, (size_t)p->kt);
+    bool any = false;
+    for (int t = 0; t < total; t++)
+        for (int q = 0; q < p->kt; q++) {
+            int r = (side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n;
+            if (q == 0) {
+                xt[t] = (int32_t)(own[r] & seen);
+                pt[t] = (int32_t)(own[r] & ~seen);
+            }
+            if (t == 0) {
+                xk[q] = (int32_t)(own[r] & seen);
+                pk[q] = (int32_t)(own[r] & ~seen);
+            }
+            if ((uint32_t)(xt[t] ^ xk[q]) != (own[r] & seen) || (uint32_t)(pt[t] + pk[q]) != (own[r] & ~seen))
+                return 0;
+            any |= (own[r] & seen) != 0;
+        }
+    const char *coords[2];
+    for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
+    const char *o = shared_offset(e, s, coords),
+               *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"),
+                               index_formula(e, xk, p->kt, k))
+                         : o;
+    begin_unrolled(e, "t", total);
+    line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to,
+        (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, pt, total, "t"),
+        index_formula(e, pk, p->kt, k));
+    end_block(e);
+    return total;
+}
+
+/* Byte offsets of ldmatrix rows as T(thread) ^ X(fragment) ^ X(step) + P(fragment) + P(step): see
+ * load_vectors. */
+typedef struct RowOffsets {
+    int32_t *xt, *pt, *xk, *pk;
+    bool any;
+} RowOffsets;
+
+static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const LayoutMatrix *m,
+    const uint32_t *regs, int count, int kt, RowOffsets *o)
+{
+    Arena *a = &e->s->arena;
+    int lanes = 8 * m->count, threads = lanes * (int)layout_warps(l);
+    uint32_t *thread = arena_array(a, uint32_t, (size_t)threads),
+             *own = arena_array(a, uint32_t, (size_t)(count * kt)), seen = 0;
+    int32_t c[TILE_MAX_RANK];
+    for (int x = 0; x < l->rank; x++)
+        if (l->cover[x] != l->tile[x]) return false;
+    for (int r = 0; r < count * kt; r++)
+        for (int t = 0; t < threads; t++) {
+            layout_matrix_row(l, m, regs[r], (uint32_t)(t % lanes), (uint32_t)(t / lanes), c);
+            uint32_t at = layout_shared_offset(s, c);
+            if (r == 0) {
+                thread[t] = at;
+                seen |= at;
+            }
+            if (t == 0) own[r] = at ^ thread[0];
+            if (at != (thread[t] ^ own[r])) return false;
+        }
+    o->xt = arena_array(a, int32_t, (size_t)count);
+    o->pt = arena_array(a, int32_t, (size_t)count);
+    o->xk = arena_array(a, int32_t, (size_t)kt);
+    o->pk = arena_array(a, int32_t, (size_t)kt);
+    for (int t = 0; t < count; t++)
+        for (int q = 0; q < kt; q++) {
+            uint32_t w = own[t * kt + q];
+            if (q == 0) {
+                o->xt[t] = (int32_t)(w & seen);
+                o->pt[t] = (int32_t)(w & ~seen);
+            }
+            if (t == 0) {
+                o->xk[q] = (int32_t)(w & seen);
+                o->pk[q] = (int32_t)(w & ~seen);
+            }
+            if ((uint32_t)(o->xt[t] ^ o->xk[q]) != (w & seen) ||
+                (uint32_t)(o->pt[t] + o->pk[q]) != (w & ~seen))
+                return false;
+            o->any |= (w & seen) != 0;
+        }
+    return true;
+}
+
+/* A tile whose lanes hold what an accumulator's lanes hold (a bias added to scores) is read by ldmatrix: four
+ * 8 x 8 blocks of 16 bits at a time instead of a word. */
+bool emit_matrix_read(
+    Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
+{
+    LayoutMatrix m;
+    RowOffsets o = { 0 };
+    int bytes = dtype_bytes(d), n = 0;
+    if (!target_has(e->target, TF_LDMATRIX) || bytes > 4 || l->rank != 2 || !layout_matrix(l, s, true, &m))
+        return false;
+    uint32_t all = layout_regs(l), *base = arena_array(&e->s->arena, uint32_t, all);
+    for (uint32_t r = 0; r < all; r++)
+        if (layout_matrix_base(&m, r)) base[n++] = r;
+    for (int k = 0; k < 4 / bytes; k++)
+        if (m.elem[k] != (uint32_t)k) return false;
+    if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all || !row_offsets(e, l, s, &m, base, n, 1, &o))
+        return false;
+    int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
+    const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")),
+                           *k = tmp(e, "q"), *got = tmp(e, "rows");
+    layout_matrix_row(l, &m, base[0], 0, 0, c);
+    for (int a = 0; a < 2; a++) coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
+    const char *at = tmp(e, "row");
+    line(e, "const u32 %s = %s;", at, shared_offset(e, s, coords));
+    begin_unrolled(e, k, n);
+    bool plain = true;
+    for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
+    for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
+    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, o.xt, n, k),
+                   index_formula(e, o.pt, n, k)),
+               *first = index_formula(e, word, n, k);
+    /* registers of 4-byte elements are declared with the element's type, others as words */
+    const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
+    if (plain) line(e, "%s(&%s[%s], %s);", load, words, first, from);
+    else {
+        line(e, "u32 %s[%d];", got, (int)m.count);
+        line(e, "%s(%s, %s);", load, got, from);
+        for (uint32_t w = 0; w < m.count; w++)
+            line(e, "%s[(%s) ^ %u] = %s[%u];", words, first, m.word[w] * (uint32_t)bytes / 4, got, w);
+    }
+    end_block(e);
+    return true;
+}
+
+/* Fragments of one operand being read from the shared tile `view`: of `tiles` tiles of a warp, `per_tile`
+ * registers each. */
+typedef struct Fragments {
+    const Product *p;
+    int side, tiles, per_tile;
+    const Value *view;
+    const Layout *l;
+    const LayoutShared *s;
+    DType d;
+    const char *to, *k;
+} Fragments;
+
+/* Register of element r of tile t at step q. */
+static int fragment_register(const Fragments *f, int t, int q, int r)
+{ return (f->side ? q * f->tiles + t : t * f->p->kt + q) * f->per_tile + r; }
+
+/* Reads `count` times by ldmatrix, where the offsets of all rows are linear; false: they are not. */
+static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
+{
+    int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
+    int32_t c[TILE_MAX_RANK];
+    const char *coords[2];
+    RowOffsets ro = { 0 };
+    uint32_t *regs = arena_array(&e->s->arena, uint32_t, (size_t)(count * kt));
+    for (int t = 0; t < count; t++)
+        for (int q = 0; q < kt; q++) {
+            int r = t * per_instr;
+            regs[t * kt + q] = (uint32_t)fragment_register(f, r / f->per_tile, q, r % f->per_tile);
+        }
+    if (!row_offsets(e, f->l, f->s, m, regs, count, kt, &ro)) return false;
+    layout_matrix_row(f->l, m, regs[0], 0, 0, c);
+    for (int a = 0; a < 2; a++) coords[a] = row_coord(e, f->l, m, a, str(e, "%d", c[a]));
+    const char *o = shared_offset(e, f->s, coords),
+               *at = ro.any ? str(e, "(%s ^ (%s) ^ (%s))", o, index_formula(e, ro.xt, count, "t"),
+                                  index_formula(e, ro.xk, kt, f->k))
+                            : o;
+    begin_unrolled(e, "t", count);
+    line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", load, f->to, (int)m->count, name_of(e, f->view), at,
+        index_formula(e, ro.pt, count, "t"), index_formula(e, ro.pk, kt, f->k));
+    end_block(e);
+    return true;
+}
+
+/* The same with the coordinates of each row worked out. */
+static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
+{
+    int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
+    int32_t *by_t = arena_array(&e->s->arena, int32_t, (size_t)count),
+            *by_k = arena_array(&e->s->arena, int32_t, (size_t)kt), c[TILE_MAX_RANK];
+    const char *coords[2];
+    begin_unrolled(e, "t", count);
+    for (int a = 0; a < 2; a++) {
+        for (int t = 0; t < count; t++) {
+            int r = t * per_instr;
+            layout_matrix_row(
+                f->l, m, (uint32_t)fragment_register(f, r / f->per_tile, 0, r % f->per_tile), 0, 0, c);
+            by_t[t] = c[a];
+        }
+        for (int q = 0; q < kt; q++) {
+            layout_matrix_row(f->l, m, (uint32_t)fragment_register(f, 0, q, 0), 0, 0, c);
+            by_k[q] = c[a];
+        }
+        coords[a] = row_coord(e, f->l, m, a,
+            str(e, "%s + %s", index_formula(e, by_t, count, "t"), index_formula(e, by_k, kt, f->k)));
+        if (f->l->cover[a] != f->l->tile[a]) { /* rows of the padding: any row of the tile */
+            const char *row = tmp(e, "row");
+            line(e, "const int %s = %s;", row, coords[a]);
+            coords[a] = str(e, "(%s < %d ? %s : 0)", row, f->l->tile[a], row);
+        }
+    }
+    const char *o = shared_offset(e, f->s, coords);
+    line(e, "%s(&%s[t * %d], %s + %s);", load, f->to, (int)m->count, name_of(e, f->view), o);
+    end_block(e);
+}
+
+/* By ldmatrix; false: the layouts, or the target, do not allow it. */
+static bool read_matrices(Emit *e, const Fragments *f)
+{
+    LayoutMatrix m;
+    int bytes = dtype_bytes(f->d), along_k = f->side ? 0 : 1;
+    /* ldmatrix cannot leave out what lies beyond K */
+    if (!target_has(e->target, TF_LDMATRIX) || f->l->cover[along_k] != f->l->tile[along_k] || bytes > 4 ||
+        !layout_matrix(f->l, f->s, true, &m))
+        return false;
+    int per_instr = m.count * 4 / bytes, per_tile = f->per_tile,
+        group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
+    bool plain =
+        per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
+    /* words must come out in register order */
+    for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / bytes);
+    if (!plain) return false;
+    int count = f->tiles * per_tile / per_instr;
+    const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : ""));
+    if (!read_linear(e, f, &m, load, count)) read_rows(e, f, &m, load, count);
+    return true;
+}
+
+static void read_elements(Emit *e, const Fragments *f)
+{
+    const Layout *l = f->l;
+    int kt = f->p->kt, total = f->tiles * f->per_tile, pw = per_word(f->d), words = (total + pw - 1) / pw;
+    int32_t *by_r[2], *by_k[2], c[TILE_MAX_RANK];
+    for (int a = 0; a < 2; a++) {
+        by_r[a] = arena_array(&e->s->arena, int32_t, (size_t)total);
+        by_k[a] = arena_array(&e->s->arena, int32_t, (size_t)kt);
+        for (int r = 0; r < total; r++) {
+            uint32_t reg = (uint32_t)fragment_register(f, r / f->per_tile, 0, r % f->per_tile);
+            layout_element(l, reg, 0, 0, 0, c);
+            by_r[a][r] = c[a];
+        }
+        for (int q = 0; q < kt; q++) {
+            layout_element(l, (uint32_t)fragment_register(f, 0, q, 0), 0, 0, 0, c);
+            by_k[a][q] = c[a];
+        }
+    }
+    begin_unrolled(e, "t", words);
+    const char *x[4];
+    bool bytes = dtype_is_float(f->d) && dtype_bytes(f->d) == 1; /* fp8 without a way through f32 and back */
+    for (int h = 0; h < pw; h++) {
+        const char *idx = pw == 1 ? "t" : str(e, "%d * t + %d", pw, h), *coords[2], *cond = NULL;
+        for (int a = 0; a < 2; a++)
+            coords[a] = str(e, "(%s + %s + %s)", thread_coord(e, l, a), index_formula(e, by_r[a], total, idx),
+                index_formula(e, by_k[a], kt, f->k));
+        const char *o = shared_offset(e, f->s, coords);
+        x[h] = str(e, "%s(%s + %s)", use(e, bytes ? "lds_b8" : str(e, "lds_%s", dtype_name(f->d))),
+            name_of(e, f->view), o);
+        for (int a = 0; a < 2; a++)
+            if (l->cover[a] != l->tile[a])
+                cond = cond ? str(e, "%s && %s < %d", cond, coords[a], l->tile[a])
+                            : str(e, "%s < %d", coords[a], l->tile[a]);
+        if (cond) x[h] = str(e, "(%s ? %s : 0)", cond, x[h]);
+    }
+    line(e, "((%s *)%s)[t] = %s;", array_type(f->d), f->to,
+        bytes ? str(e, "%s(%s, %s, %s, %s)", use(e, "pack_bytes"), x[0], x[1], x[2], x[3])
+              : pack_expr(e, f->d, x, pw));
+    end_block(e);
+}
+
+int load_fragments(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k)
+{
+    Fragments f = { .p = p,
+        .side = side,
+        .tiles = side ? p->nt : p->mt,
+        .view = view,
+        .l = p->frag[side],
+        .s = layouts_shared(&e->plan->layouts, view->type),
+        .d = view->type->dtype,
+        .to = to,
+        .k = k };
+    f.per_tile = (int)layout_regs(f.l) / (f.tiles * p->kt);
+    if (read_matrices(e, &f)) return 0;
+    int reads = is_hip(e) ? load_vectors(e, p, side, view, to, k, f.per_tile, f.tiles) : 0;
+    if (!reads) read_elements(e, &f);
+    return reads;
+}
+
+/* A step's fragments in registers, ahead of their product (passes/kernel/pipeline/fragment_prefetch.c). */
+void emit_fragments(Emit *e, Instr *i)
+{
+    const Value *from = ir_operand(i, 0);
+    const Type *view = from->type;
+    int side = ir_attr_int(i, ATTR_AXIS, 0) == 0;
+    int32_t tile[2] = { (int32_t)view->shape[0], (int32_t)view->shape[1] },
+            along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, 1);
+    LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
+    Product p = { .instr = i, .info = layout_mma_info(kind) };
+    const Layout *own = layout_of(e, ir_result(i));
+    p.frag[side] = layout_mma(&e->s->arena, kind, side ? LAYOUT_B : LAYOUT_A, 2, tile,
+        (int32_t[]){ (int32_t)layout_warps(own) / p.info->warps / along_n, along_n });
+    if (!p.frag[side]) {
+        beyond_registers(e, i, view);
+        declare_tile(e, ir_result(i));
+        return;
+    }
+    p.kt = tile[side ? 0 : 1] / p.info->k;
+    int per = (side ? p.info->k * p.info->n : p.info->m * p.info->k) / p.info->lanes;
+    *(side ? &p.nt : &p.mt) = (int)layout_regs(own) / per;
+    load_fragments(e, &p, side, from, declare_tile(e, ir_result(i)),
+        str(e, "%lld", (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
+}
