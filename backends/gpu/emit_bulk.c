@@ -203,7 +203,7 @@ static void read_fragments(Emit *e, const Staged *x, const char *buffer)
 
 /* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such:
  * the warp writes its rows to the store's buffers and reads fragments back by ldmatrix, which is faster than
- * exchanging words between lanes (bench/NOTES.md, GEMM). */
+ * exchanging words between lanes (bench/NOTES.md, The emitter). */
 bool emit_staged_convert(Emit *e, Instr *i)
 {
     Value *v = ir_operand(i, 0), *r = ir_result(i);
@@ -264,7 +264,7 @@ static const char *box_coordinates(
 }
 
 /* More boxes than these, each with a buffer, are all written before the first is stored: one fence serves
- * them (bench/NOTES.md, convolution). */
+ * them (bench/NOTES.md, Convolution). */
 enum { FEW_BOXES = 4 };
 
 bool emit_bulk_store(Emit *e, Instr *store)

@@ -415,9 +415,9 @@ void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     DType d = x->type->dtype;
-    /* Beside rings, shared memory is worth more as a stage, and a barrier would hold warpgroups up for each
-     * other: what a warp can do among its lanes is done there (H100, attention N 1024: 401 against 340
-     * TFLOPS). */
+    /* Beside rings, shared memory is worth more as a stage, and a barrier would make warpgroups wait for each
+     * other. A conversion that a warp can do among its lanes is done there (bench/NOTES.md, Behind the
+     * decisions). */
     const LayoutConvert *plan =
         e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d))
                      : NULL;

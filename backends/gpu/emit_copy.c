@@ -3,9 +3,9 @@
  *
  * A copy of a loop of products reads a window that moves by the same distance in every turn. A thread's
  * address of it is one pointer, set before the loop and moved at the end of each turn; what the pieces of a
- * thread add to it and to its place in the slot does not change. Worked out anew in each turn it is 45 of 110
- * instructions beside the 64 products of a step of GEMM, and the chain is long enough for ptxas to put the
- * wait for the next step behind all products (H100: 395 TFLOPS). */
+ * thread add to it and to its place in the slot does not change. Without the pointer the address is worked
+ * out in each turn: many instructions beside the products, in a chain long enough for ptxas to put the wait
+ * for the next step behind all products (bench/NOTES.md, Behind the decisions). */
 #include "backends/gpu/emit.h"
 
 /* v with the loop's counter at its first value; slope_in_loop has said that it is made of sums and products.

@@ -8,10 +8,9 @@ typedef struct Reach {
     const char *ptr, *limit, *ends, *end;
 } Reach;
 
-/* So many bytes of a vector. The tensor's last ones by themselves: a copy that reads less than it is wide is
- * one that tools take for a read behind the end. It is slow, byte by byte, and for the one vector alone that
- * holds the end: done for each that is not read whole, the last program was as long again as all others
- * (conv2d of 32 x 32: 47 TFLOPS, 96 without). */
+/* Copies so many bytes of a vector. The vector that holds the tensor's end is copied byte by byte, because
+ * tools take a copy that reads less than it is wide for a read behind the end. This is slow, so no other
+ * vector is copied like that, even if it is not read whole (bench/NOTES.md, Convolution). */
 static void copy_part(const Filler *x, const Reach *r, const char *to, const char *from, const char *size)
 {
     Emit *e = x->e;
@@ -271,8 +270,7 @@ static void ends_near(const Filler *x, Reach *r)
             e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
     const char *end = str(
         e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
-    if (!x->way.blocks) { /* blocks as they were measured: 28 x 28 441 TFLOPS, once 122 with the end asked for
-                             (not understood) */
+    if (!x->way.blocks) { /* blocks are left as they were measured (bench/NOTES.md, The emitter) */
         r->end = tmp(e, "end");
         line(e, "const u64 %s = %s;", r->end, end);
         end = r->end;

@@ -174,10 +174,9 @@ static void emit_ring_read(Emit *e, Instr *i)
     }
 }
 
-/* Filled by threads, whose writes the reader hands on to wgmma's proxy: the fence waits for all that its
- * thread has under way, which are a filler's copies of the next step (H100: a step took their latency
- * longer). A fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality
- * order). */
+/* Is the ring filled by threads? Then the reader hands their writes on to wgmma's proxy. A fence waits for
+ * all that its thread has under way, so in a filler it would wait for the copies of the next step too. A
+ * fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
 static bool is_filled(const Emit *e, const RingInfo *r)
 {
     for (size_t k = 0; k < e->fills.len; k++)

@@ -191,9 +191,9 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     end_block(e);
 }
 
-/* Many masked accesses behind products that take all the power there is: one branch for all of them, for most
- * tiles lie inside (H100, GEMM 4096 with a residual: 721 TFLOPS masked, 728 without). In loops masks are
- * split off before (mask-peel, mask-branch). */
+/* Should many masked accesses behind products share one branch? Most tiles lie inside of the tensor, and
+ * products take all the power that the card has (bench/NOTES.md, The emitter). In loops the passes mask-peel
+ * and mask-branch have split masks off before. */
 static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Layout *l, int accesses)
 {
     enum { MANY = 8 };

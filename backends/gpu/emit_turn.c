@@ -1,10 +1,10 @@
 /* emit_turn.c: a product's result transposed: through shared memory in matrices of 8 x 8, which stmatrix
  * turns as it writes. PTX ISA 9.7.15.3.4 (stmatrix).
  *
- * A lane of an accumulator has two neighbours of one column of what is wanted; written one at a time that is
- * an access of two bytes for each element, with lanes that meet in one bank (H100, a tile of 96 x 192: 4 us).
- * Each stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix
- * lie in different banks. Then each thread reads 16 bytes at a time of what its own layout asks for. */
+ * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
+ * element is an access of two bytes, in which lanes meet in one bank (bench/NOTES.md, Products). Each
+ * stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix lie
+ * in different banks. Then each thread reads 16 bytes at a time of what its own layout asks for. */
 #include "backends/gpu/emit.h"
 
 /* Words of 16-bit pairs: lane l of word q has row[q] + l/4 + warp's, columns col[q] + 2 (l mod 4) and the
