@@ -40,7 +40,9 @@ static Instr *release_after(const Ring *r, Instr *last)
     return last;
 }
 
-static void consume(Roles *c, Instr *load)
+/* The load becomes a read of its ring's slot. Returns the block in which the positions of a window with parts
+ * are left over: they are the producer's business. */
+static Block *consume(Roles *c, Instr *load)
 {
     Ring *r = roles_taken_ring(c, load);
     Value *matrix = roles_matrix_of(load);
@@ -55,10 +57,9 @@ static void consume(Roles *c, Instr *load)
     b = ir_after(release_after(r, last));
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
     if (matrix->def != load) ir_erase(matrix->def);
-    bool parts = kernel_parts(load, NULL) > 0;
-    Block *block = load->block;
+    Block *positions = kernel_parts(load, NULL) > 0 ? load->block : NULL;
     ir_erase(load);
-    if (parts) ir_sweep(block); /* the positions are the producer's business */
+    return positions;
 }
 
 /* Registers of a consumer's thread that products hold: those of its sums, of which some are added to by
@@ -477,6 +478,8 @@ static Instr *make_roles(Roles *c)
 bool kernel_roles(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
+    /* A product that nobody uses would have rings that a later sweep leaves without a reader. */
+    ir_drop_unused(f->body);
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     int consumers = c.products.len ? plan(&c) : 0;
     if (!consumers) return false;
@@ -502,15 +505,18 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
     if (p->filler_warps) roles_make_producer(&c, roles->blocks[2], OP_RING_FILL);
 
+    VEC(Block *) swept = { 0 };
     c.loads.len = c.products.len = 0;
     ir_collect(&s->arena, roles->blocks[1], OP_LOAD, &c.loads);
-    ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
         const TakenLoad *taken = roles_taken(&c, l);
         if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES) roles_read_lent(&c, l, &c.lent.data[taken->at]);
-        else if (taken) consume(&c, l);
+        Block *positions = taken && taken->by != BY_PRODUCER_IN_FREE_STAGES ? consume(&c, l) : NULL;
+        if (positions) vec_push(&s->arena, &swept, positions);
     }
+    for (size_t k = 0; k < swept.len; k++) ir_sweep(swept.data[k]);
+    ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     kernel_lazy_rescale(s, f, p, true);
