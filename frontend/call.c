@@ -1,5 +1,6 @@
 /* call.c: see call.h. */
 #include "frontend/call.h"
+#include "frontend/habits.h"
 #include "ir/target.h"
 
 struct Builtin {
@@ -111,6 +112,8 @@ static bool match_named(Match *m, const Node *arg)
         if (m->report) {
             Diag *d = diag_error(m->s, arg->name_loc, "`%s` has no argument `%s`", m->call->name, arg->name);
             diag_note(m->s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(m->s, m->g));
+            const char *habit = habit_note(HABIT_ARGUMENT, arg->name, strlen(arg->name));
+            if (habit) diag_note(m->s, d, (Loc){ 0, 0, 0 }, "%s", habit);
             bool load = !strcmp(m->call->name, "load");
             if (!strcmp(arg->name, "mask") && (load || !strcmp(m->call->name, "store")))
                 diag_note(m->s, d, (Loc){ 0, 0, 0 },
@@ -174,6 +177,9 @@ bool call_match(
                 Diag *d = diag_error(s, arg->loc, "`%s` takes at most %d plain argument%s", b->name,
                     g.n_positional, g.n_positional == 1 ? "" : "s");
                 diag_note(s, d, (Loc){ 0, 0, 0 }, "it takes %s", name_list(s, &g));
+                const Parameter *next = positional < g.n ? &g.p[positional] : NULL;
+                habit_of_plain_argument(s, d, call, arg,
+                    next ? arena_printf(&s->arena, "%.*s", (int)next->len, next->name) : NULL);
             }
             return false;
         }

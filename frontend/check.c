@@ -1,6 +1,7 @@
 /* check.c: what can be said of a program without binding anything: names, arities, duplicates, the words that
  * attributes take, clauses, hints, tune and instantiate. Types and shapes are checked by lowering, where they
  * are concrete. A kernel that is never lowered gets these errors all the same. */
+#include "frontend/habits.h"
 #include "frontend/lower.h"
 #include "frontend/program.h"
 
@@ -107,6 +108,7 @@ static void consider(Near *n, const char *name)
 /* A name that the writer may have meant, one or two letters away. */
 static void suggest(Check *c, Diag *d, const char *wanted, bool function)
 {
+    if (function ? habit_of_call(c->s, d, wanted) : habit_of_name(c->s, d, wanted)) return;
     Near near = { wanted, NULL, 3 };
     int most = 1000;
     for (const Name *n = c->names; n && most--; n = n->outer) consider(&near, n->name);
@@ -118,7 +120,9 @@ static void suggest(Check *c, Diag *d, const char *wanted, bool function)
     for (int i = 0; function && i < builtin_count(); i++) consider(&near, builtin_name(builtin_at(i)));
     for (size_t i = 0; function && i < c->ast->items.len && i < 1000; i++)
         if (c->ast->items.data[i]->kind == N_FN) consider(&near, c->ast->items.data[i]->name);
-    if (near.best) diag_note(c->s, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", near.best);
+    const char *keyword = near.best ? NULL : habit_keyword(wanted, strlen(wanted));
+    if (near.best || keyword)
+        diag_note(c->s, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", near.best ? near.best : keyword);
 }
 
 static void unknown_name(Check *c, const Node *n)
@@ -170,6 +174,7 @@ static void check_type_name(Check *c, const Node *type, bool is_const)
     if (n || (is_const && (word || !strcmp(type->name, "type")))) return;
     Diag *d = fault(c, type->loc, "unknown type `%s`", type->name);
     if (word) hint(c, d, "`int` and `float` are for constants; a scalar is of i32, i64, index, f32, ...");
+    else habit_of_type(c->s, d, type->name);
 }
 
 /* --- expressions ------------------------------------------------------------------------------------- */
@@ -406,8 +411,18 @@ static void check_target(Check *c, const Node *t)
             arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
     } else if (!n || !n->is_var) {
         Diag *d = fault(c, t->loc, "`%s` cannot be assigned: it is not a `var`", t->name);
-        if (n) diag_note(c->s, d, n->loc, "declared here");
+        if (n) diag_note(c->s, d, n->loc, "declared here; a name that is assigned is declared by `var`");
     }
+}
+
+static void no_effect(Check *c, const Node *n)
+{
+    const Node *e = n->kids[0], *inner = e->kind == N_UNARY ? e->kids[0] : e;
+    Diag *d = fault(c, n->loc, "this statement has no effect");
+    if (inner != e && inner->kind == N_UNARY && inner->op == e->op && (e->op == OPR_PLUS || e->op == OPR_NEG))
+        hint(c, d,
+            arena_printf(&c->s->arena, "write `%s %s= 1`",
+                inner->kids[0]->kind == N_NAME ? inner->kids[0]->name : "j", ast_operator_text(e->op)));
 }
 
 static void check_stmt(Check *c, const Node *n)
@@ -439,7 +454,7 @@ static void check_stmt(Check *c, const Node *n)
         int errors = c->s->n_errors;
         check_expr(c, n->kids[0]);
         if (n->kids[0]->kind != N_CALL && n->kids[0]->kind != N_ERROR && c->s->n_errors == errors)
-            fault(c, n->loc, "this statement has no effect");
+            no_effect(c, n);
         return;
     }
     case STMT_FOR:

@@ -42,7 +42,8 @@ typedef struct Var Var;
 struct Var {
     const char *name;
     V v;
-    bool is_var; /* may be assigned */
+    bool is_var;           /* may be assigned */
+    bool began_as_integer; /* its first value is an integer without a type */
     Loc loc;
     Var *next;    /* of the same scope */
     int64_t mark; /* collect_assigned: the walk that met it last */
@@ -191,6 +192,11 @@ bool lower_const_bool(Lower *, const Node *, const char *what, bool *out);
 bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64_t *shape);
 bool lower_const_dtype(Lower *, const Node *, DType *out);
 Value *lower_index_value(Lower *, const Node *, const char *what); /* any integer scalar, as index */
+
+/* lower_notes.c: the note for operands of two types, for shapes that do not fit */
+const char *lower_mix_note(Lower *, const Node *a, const Node *b, V, V);
+const char *lower_shape_note(V, V);
+void lower_axis_warning(Lower *, const Node *call, V first, const Node *second);
 
 /* lower_bits.c */
 V lower_bits(Lower *, const Node *call, V); /* popcount, clz, ffs */

@@ -176,6 +176,10 @@ static V reduce_axes(Lower *l, const Call *c, Op op, const Node *axis, const Nod
     bool dropped;
     bool ok = lower_flag(l, drop, "drop", &dropped);
     if (!x || !ok || !lower_axes(l, axis, x->type->rank, axes, &n)) return value_error();
+    if (op == OP_REDUCE_SUM && x->type->dtype == DT_BOOL)
+        return lower_error_note(l, c->node->loc,
+            "`sum(i32(condition))` counts; `any(condition)` and `all(condition)` give a bool",
+            "%s: the operand must be of numbers, not %s", c->node->name, type_string(l->s, x->type));
     if ((op == OP_ARGMAX || op == OP_ARGMIN) && n > 1)
         return lower_error_note(
             l, c->node->loc, "give `axis = a`", "`%s` of a tile of %d axes needs one axis", c->node->name, n);
@@ -202,6 +206,7 @@ static V call_min_max(Lower *l, const Call *c, int op)
             "`%s` of several operands takes no axis", c->node->name);
     }
     V acc = lower_expr(l, ARG(c, 0));
+    if (c->args.n_rest == 1) lower_axis_warning(l, c->node, acc, c->args.rest[0]);
     for (int i = 0; i < c->args.n_rest; i++) {
         V v[2] = { acc, lower_expr(l, c->args.rest[i]) };
         acc = elementwise(l, c->node->loc, c->node->name, (Op)op, v, 2, NO_ATTRS);

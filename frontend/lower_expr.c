@@ -172,7 +172,12 @@ static V lower_binary(Lower *l, const Node *n)
     Operator o = (Operator)n->op;
     bool ok = numbers(l, n->kids[0]->loc, o, a);
     ok &= numbers(l, n->kids[1]->loc, o, b);
-    return ok ? apply_operator(l, n->loc, o, a, b) : value_error();
+    if (!ok) return value_error();
+    if (!value_is_untyped(a) && !value_is_untyped(b) && value_dtype(a) != value_dtype(b))
+        return lower_error_note(l, n->loc, lower_mix_note(l, n->kids[0], n->kids[1], a, b),
+            "`%s` of `%s` and `%s`", ast_operator_text(o), dtype_name(value_dtype(a)),
+            dtype_name(value_dtype(b)));
+    return apply_operator(l, n->loc, o, a, b);
 }
 
 static V lower_unary(Lower *l, const Node *n)
@@ -396,7 +401,11 @@ Value *lower_index_value(Lower *l, const Node *n, const char *what)
     v = v.kind == V_INT ? lower_adapt(l, v, DT_INDEX, n->loc) : v;
     if (v.kind == V_ERROR) return NULL;
     if ((v.kind != V_CONST && v.kind != V_IR) || !dtype_is_int(value_dtype(v)) || value_rank(v)) {
-        lower_error(l, n->loc, "%s must be an integer scalar, not %s", what, value_describe(l, v));
+        bool index_tile = !strcmp(what, "a subscript") && value_is_number(v) && value_rank(v);
+        lower_error_note(l, n->loc,
+            index_tile ? "`gather(X[i, t])` reads one element for each index of a tile, `scatter` writes them"
+                       : NULL,
+            "%s must be an integer scalar, not %s", what, value_describe(l, v));
         return NULL;
     }
     v = lower_cast(l, v, DT_INDEX, n->loc);

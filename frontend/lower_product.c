@@ -59,6 +59,15 @@ static bool find_shape(Lower *l, Product *p)
             type_string(l->s, a), type_string(l->s, b));
         return false;
     }
+    if (a->shape[a->rank - 1] != b->shape[b->rank - 2] && a->rank == 2) {
+        bool right = a->shape[1] == b->shape[1], first = a->shape[0] == b->shape[0];
+        lower_error_note(l, loc,
+            right   ? "`b` is [K, N]: write `transpose(load(...))` for it, which costs nothing"
+            : first ? "`a` is [M, K]: write `transpose(load(...))` for it, which costs nothing"
+                    : "the operands are [M, K] and [K, N]",
+            "mma: inner extents differ: %s and %s", type_string(l->s, a), type_string(l->s, b));
+        return false;
+    }
     int64_t left = a->rank == 3 ? a->shape[0] : 1, right = a->rank == 3 ? b->shape[0] : 1;
     if (left != right && left != 1 && right != 1) {
         lower_error_note(l, loc, "extents must be equal or 1", "mma of batches of %lld and of %lld matrices",
@@ -96,6 +105,16 @@ static bool take_accumulator(Lower *l, Product *p)
         fits = start->type->shape[i] == shape[i] || start->type->shape[i] == 1;
     l->b.loc = p->call->node->loc;
     p->x[2] = fits ? lower_to_shape(l, start, rank, shape) : start;
+    if (start->type->dtype != sum) {
+        const char *in = dtype_name(d), *to = dtype_name(sum);
+        lower_error_note(l, p->call->node->loc,
+            arena_printf(&l->s->arena,
+                "products of %s add in %s: begin with `zeros([..], %s)`, and convert the result: `%s(acc)`",
+                in, to, to, dtype_name(start->type->dtype)),
+            "mma: the accumulator is %s, must be %s", type_string(l->s, start->type),
+            type_string(l->s, type_tile(l->s, sum, rank, shape)));
+        return false;
+    }
     if (rank == 2 || fits) return true;
     lower_error(l, loc, "the accumulator is `%s`, must be `%s`", type_string(l->s, start->type),
         type_string(l->s, type_tile(l->s, sum, rank, shape)));

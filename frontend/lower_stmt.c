@@ -30,6 +30,8 @@ static void lower_bind(Lower *l, const Node *n)
             v = lower_error(
                 l, n->kids[0]->loc, "a variable cannot hold a tuple: name its parts, `var (a, b) = ...`");
         bind_name(l, n->kids[1], v, n->kids[0]->loc, is_var);
+        Var *var = n->kids[1]->kind == N_NAME ? lower_scope_find(l, n->kids[1]->name) : NULL;
+        if (var) var->began_as_integer = v.kind == V_INT;
         return;
     }
     int names = (int)n->n - 1;

@@ -2,6 +2,7 @@
  * imports. */
 #include <errno.h>
 #include <stdlib.h>
+#include "frontend/habits.h"
 #include "frontend/parse.h"
 #include "ir/number.h"
 
@@ -148,8 +149,13 @@ void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
 {
     unsigned char c = (unsigned char)text[0];
     p->lex_error = loc.end;
-    if (c > ' ' && c < 127) diag_error(p->session, loc, "unexpected character `%c`", c);
-    else
+    const char *note = c == '@'   ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
+                       : c == '#' ? "a comment begins with `//`"
+                                  : NULL;
+    if (c > ' ' && c < 127) {
+        Diag *d = diag_error(p->session, loc, "unexpected character `%c`", c);
+        if (note) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "%s", note);
+    } else
         diag_error(p->session, loc,
             "unexpected byte 0x%02x: a program is ASCII text outside of comments and strings", c);
 }
@@ -340,11 +346,26 @@ static int lines_between(const Source *src, uint32_t from, uint32_t to)
     return lines;
 }
 
+static bool same_text(const Source *src, Loc loc, const char *word)
+{ return strlen(word) == loc.end - loc.begin && !memcmp(src->text + loc.begin, word, strlen(word)); }
+
 static bool contains(const char *const *names, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
         if (!strcmp(names[i], name)) return true;
     return false;
+}
+
+/* A keyword with a slip: the token that does not fit, or the one before it. */
+static void suggest_keyword(Parse *p, Diag *d, const Source *src, Loc token)
+{
+    const Loc at[] = { p->before, token };
+    for (int i = 0; i < 2; i++) {
+        const char *keyword = habit_keyword(src->text + at[i].begin, at[i].end - at[i].begin);
+        if (!keyword || same_text(src, at[i], keyword)) continue;
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", keyword);
+        return;
+    }
 }
 
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
@@ -362,6 +383,7 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
         diag_error(p->session, end, "expected `;` at the end of the statement");
         return;
     }
+    if (habit_of_syntax(p, loc)) return;
     bool slice = token && !strcmp(token, "`:`") && contains(expected, n, "`]`");
     bool article = token && !strncmp(token, "a ", 2);
     text_printf(&t, "unexpected %s", !token ? "input" : article ? token + 2 : token);
@@ -372,6 +394,7 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     Diag *d = diag_error(p->session, loc, "%s", t.data);
     if (slice)
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
+    suggest_keyword(p, d, src, loc);
 }
 
 /* --- files ------------------------------------------------------------------------------------------- */

@@ -168,6 +168,7 @@ statement: LET target '=' expr ';'      { $$ = parse_bind(p, N_LET, @$, $2, $4);
     | RETURN expr ';'                   { $$ = NODE(N_RETURN, @$, $2); }
     | block
     | error ';'                         { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | error block                       { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | FOR error block                   { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | WHILE error block                 { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | CONST FOR error block             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }

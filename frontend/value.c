@@ -210,9 +210,9 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
                 first_rank = value_rank(v[j]);
                 memcpy(first, value_shape(v[j]), sizeof *s * (size_t)first_rank);
             }
-        const char *note =
-            r == *rank ? "extents must be equal or 1" : "ranks must be equal; add an axis with `x[:, None]`";
-        lower_error_note(l, loc, note, "shapes %s and %s do not fit in %s",
+        int other = 0;
+        while (other < k && !value_rank(v[other])) other++;
+        lower_error_note(l, loc, lower_shape_note(v[other], v[k]), "shapes %s and %s do not fit in %s",
             shape_text(l, *rank, r == *rank && k == 1 ? first : shape), shape_text(l, r, s), what);
         return false;
     }

@@ -132,19 +132,19 @@ int diag_distance(const char *a, size_t n, const char *b)
 {
     enum { LONGEST = 32, FAR = 3 };
     size_t m = strlen(b);
-    int row[LONGEST + 1];
+    int d[LONGEST + 1][LONGEST + 1];
     if (n > LONGEST || m > LONGEST) return FAR;
-    for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+    for (size_t j = 0; j <= m; j++) d[0][j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
-        int corner = row[0];
-        row[0] = (int)i;
+        d[i][0] = (int)i;
         for (size_t j = 1; j <= m; j++) {
-            int above = row[j], best = corner + (a[i - 1] != b[j - 1]);
-            if (above + 1 < best) best = above + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-            corner = above;
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best) best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best) best = d[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && d[i - 2][j - 2] + 1 < best) best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
         }
     }
-    return row[m] < FAR ? row[m] : FAR;
+    return d[n][m] < FAR ? d[n][m] : FAR;
 }

@@ -8,6 +8,10 @@ cat >s.tile <<'T'
 kernel s(in f32 X[N], out f32 Y[N], f32 s) grid (N) { let i = program_id(); store(Y[i], load(X[i]) * s); }
 T
 expect 2 "no .tile file given" "$tilec"
+expect 0 "usage: tilec [compile] FILE.tile" "$tilec" -h
+expect 0 "usage: tilec run FILE.tile" "$tilec" run -h
+expect 2 "there is no command \`explian\`; did you mean \`tilec explain\`?" "$tilec" explian k.tile
+expect 2 "there is no command \`rn\`; did you mean \`tilec run\`?" "$tilec" rn k.tile
 expect 2 "one .tile file at a time, not 2" "$tilec" a.tile b.tile -o k.o
 expect 2 "unknown option \`--tarjet\`; did you mean \`--target\`?" "$tilec" k.tile --tarjet=cpu
 expect 2 "unknown option \`--zzzzzzz\` (\`tilec compile --help\` lists them)" "$tilec" k.tile --zzzzzzz

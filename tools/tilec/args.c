@@ -1,5 +1,6 @@
 /* args.c: the command line: tables, parsing, response files. */
 #include "tools/tilec/tool.h"
+#include <unistd.h>
 #include "ir/diag.h"
 #include "tools/tilec/file.h"
 #include <errno.h>
@@ -251,6 +252,21 @@ static CommandId find_command(const char *word)
     return CMD_COUNT;
 }
 
+/* A word without a point or slash where the file stands: a command with a slip. */
+static int check_command(Tool *t, const char *word)
+{
+    int best = 3;
+    const char *nearest = NULL;
+    for (int c = 0; c < CMD_COUNT; c++) {
+        int d = diag_distance(word, strlen(word), command_info[c].name);
+        if (d >= best || 2 * d >= (int)strlen(command_info[c].name)) continue;
+        best = d;
+        nearest = command_info[c].name;
+    }
+    if (!nearest || !access(word, F_OK)) return EXIT_OK;
+    return tool_usage(t, "there is no command `%s`; did you mean `tilec %s`?", word, nearest);
+}
+
 int args_parse(Tool *t, int argc, char **argv, Args *a)
 {
     Strings raw = { 0 }, words = { 0 };
@@ -259,6 +275,9 @@ int args_parse(Tool *t, int argc, char **argv, Args *a)
     if (code) return code;
     memset(a, 0, sizeof *a);
     size_t i = 0;
+    bool command = words.len && find_command(words.data[0]) != CMD_COUNT;
+    if (words.len == 1 + (size_t)command && !strcmp(words.data[command], "-h"))
+        words.data[command] = "--help";
     if (words.len && find_command(words.data[0]) != CMD_COUNT) a->command = find_command(words.data[i++]);
     for (bool flags = true; i < words.len; i++) {
         const char *w = words.data[i];
@@ -267,5 +286,5 @@ int args_parse(Tool *t, int argc, char **argv, Args *a)
             if ((code = take_flag(t, a, &words, &i))) return code;
         } else vec_push(&t->arena, &a->inputs, w);
     }
-    return EXIT_OK;
+    return command || !a->inputs.len ? EXIT_OK : check_command(t, a->inputs.data[0]);
 }

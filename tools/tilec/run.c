@@ -195,8 +195,11 @@ static int read_scalar(Run *r, Parameter *p, tile_arg *arg)
                                  : tile_arg_int(p->info.default_value.i);
         return EXIT_OK;
     }
-    if (!p->set)
-        return tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
+    if (!p->set) {
+        tool_usage(r->tool, "the scalar %s is missing: --set %s=VALUE", p->info.name, p->info.name);
+        run_print_command(r);
+        return EXIT_USAGE;
+    }
     dtype_of(p->info.dtype, &d);
     const char *why = NULL;
     if (dtype_is_float(d)) {
@@ -255,28 +258,46 @@ static int choose_tensors(Run *r)
     return EXIT_OK;
 }
 
-static int missing(Run *r, const Parameter *p)
+static int read_tensor(Run *r, Parameter *p, const ShapeSource *shape)
 {
-    return tool_usage(r->tool, "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED",
-        p->info.name, p->info.name, tile_dtype_name(p->info.dtype));
+    bool out = p->info.kind == TILE_PARAM_OUT;
+    int code = out ? tensor_make(r->tool, &p->info, shape, &p->host)
+                   : tensor_read(r->tool, &p->info, p->in, shape, &p->host);
+    const char *from = out ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name);
+    return code ? code : tensor_bind(r->tool, &p->info, &p->host, from, &r->known);
+}
+
+/* Some tensor is missing: the message, and a command with the extents that those given have. */
+static int refuse_missing(Run *r, const Parameter *missing, const ShapeSource *shape)
+{
+    const char *name = missing->info.name;
+    for (size_t i = 0; i < r->n_params; i++) {
+        Parameter *p = &r->params[i];
+        bool told = p->in && (strchr(p->in, '[') || strstr(p->in, ".npy"));
+        int code = told ? read_tensor(r, p, shape) : EXIT_OK;
+        if (code) return code;
+    }
+    tool_usage(r->tool, "the tensor %s is missing: --in %s=FILE.npy, or random:%s[...]:SEED", name, name,
+        tile_dtype_name(missing->info.dtype));
+    run_print_command(r);
+    return EXIT_USAGE;
 }
 
 /* In tensors first, so that the extents of the others are known. */
 static int read_tensors(Run *r)
 {
-    int code;
     const ShapeSource shape = { find_shape, r };
+    for (size_t i = 0; i < r->n_params; i++) {
+        const Parameter *p = &r->params[i];
+        bool input = p->info.kind != TILE_PARAM_SCALAR && p->info.kind != TILE_PARAM_OUT;
+        if (input && !p->in && !p->left_out) return refuse_missing(r, p, &shape);
+    }
     for (int outs = 0; outs < 2; outs++)
         for (size_t i = 0; i < r->n_params; i++) {
             Parameter *p = &r->params[i];
             if (p->info.kind == TILE_PARAM_SCALAR || (p->info.kind == TILE_PARAM_OUT) != outs) continue;
             if (p->left_out) continue;
-            if (!outs && !p->in) return missing(r, p);
-            if (outs) code = tensor_make(r->tool, &p->info, &shape, &p->host);
-            else code = tensor_read(r->tool, &p->info, p->in, &shape, &p->host);
-            if (!code)
-                code = tensor_bind(r->tool, &p->info, &p->host,
-                    outs ? "--out" : arena_printf(&r->tool->arena, "--in %s", p->info.name), &r->known);
+            int code = read_tensor(r, p, &shape);
             if (code) return code;
         }
     return EXIT_OK;

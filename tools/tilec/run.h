@@ -50,6 +50,8 @@ int run_failed(Run *, tile_status);
         if (st_) return run_failed((r), st_); \
     } while (0)
 
+/* Prints a command line that works, for a user whose own lacks an argument (example.c). */
+void run_print_command(Run *);
 /* An empty run, in the tool's arena. It is closed by run_close, or at the end of the command. */
 void run_init(Run *, Tool *, const Args *);
 /* Device, module, kernel, and its arguments there; an exit code. */

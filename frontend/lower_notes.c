@@ -1,0 +1,82 @@
+/* lower_notes.c: what to write instead, for mistakes of types and shapes that lowering reports. Nothing here
+ * decides whether there is a mistake. */
+#include "frontend/lower.h"
+
+/* The source text of an expression, for a note; NULL where it is long or over several lines. */
+static const char *source_text(Lower *l, const Node *n)
+{
+    enum { LONGEST = 40 };
+    const Source *src = diag_source(l->s, n->loc.file);
+    uint32_t len = n->loc.end - n->loc.begin;
+    if (!src || len == 0 || len > LONGEST || memchr(src->text + n->loc.begin, '\n', len)) return NULL;
+    return arena_printf(&l->s->arena, "%.*s", (int)len, src->text + n->loc.begin);
+}
+
+const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
+{
+    DType dx = value_dtype(x), dy = value_dtype(y);
+    Arena *arena = &l->s->arena;
+    const char *either = arena_printf(arena,
+        "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", dtype_name(dx),
+        dtype_name(dy));
+    bool position = (dx == DT_INDEX && dtype_is_float(dy)) || (dy == DT_INDEX && dtype_is_float(dx));
+    if (!position) return either;
+    const Node *n = dx == DT_INDEX ? a : b;
+    const char *type = dtype_name(dx == DT_INDEX ? dy : dx), *text = source_text(l, n);
+    const Var *var = n->kind == N_NAME ? lower_scope_find(l, n->name) : NULL;
+    if (var && var->is_var && var->began_as_integer)
+        return arena_printf(arena,
+            "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s", var->name,
+            var->name, strcmp(type, "f32") ? arena_printf(arena, "%s(0)", type) : "0.0", type);
+    return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
+}
+
+static bool is_reduction(V v) { return v.kind == V_IR && v.value->def && ir_attr(v.value->def, ATTR_DROP); }
+
+/* Would `wide` have the rank of `narrow` without its axes of extent 1? */
+static bool drops_to(V wide, V narrow)
+{
+    int left = 0;
+    for (int i = 0; i < value_rank(wide); i++) left += value_shape(wide)[i] != 1;
+    return left <= value_rank(narrow);
+}
+
+/* Of a vector and a matrix: which axis is missing from the vector. */
+static const char *axis_note(V vector, V matrix)
+{
+    int64_t n = value_shape(vector)[0];
+    const int64_t *shape = value_shape(matrix);
+    bool columns = shape[1] == n || shape[1] == 1, rows = shape[0] == n || shape[0] == 1;
+    if (columns && rows)
+        return "ranks must be equal: `[None, :]` makes a row of the vector, `[:, None]` a column";
+    if (columns) return "ranks must be equal; add an axis to the vector with `[None, :]`";
+    if (rows) return "ranks must be equal; add an axis to the vector with `[:, None]`";
+    return "ranks must be equal; `[None, :]` or `[:, None]` adds an axis to the vector";
+}
+
+const char *lower_shape_note(V a, V b)
+{
+    int ra = value_rank(a), rb = value_rank(b);
+    if (ra == rb) return "extents must be equal or 1";
+    V wide = ra > rb ? a : b, narrow = ra > rb ? b : a;
+    if (is_reduction(wide) && drops_to(wide, narrow))
+        return "ranks must be equal; a reduction keeps its axis with extent 1, and `drop = true` drops it";
+    if (value_rank(narrow) == 1 && value_rank(wide) == 2) return axis_note(narrow, wide);
+    return "ranks must be equal; add an axis with `x[:, None]`";
+}
+
+/* `max(x, 0)` reads like a reduction to whoever knows NumPy. */
+void lower_axis_warning(Lower *l, const Node *call, V first, const Node *second)
+{
+    bool minus = second->kind == N_UNARY && second->op == OPR_NEG && second->kids[0]->kind == N_INT;
+    const Node *literal = minus ? second->kids[0] : second;
+    uint64_t rank = (uint64_t)value_rank(first);
+    if (literal->kind != N_INT || !rank || (minus ? !literal->u || literal->u > rank : literal->u >= rank)) return;
+    const char *x = source_text(l, call->kids[0]);
+    const char *sign = minus ? "-" : "", *name = call->name;
+    if (!x) x = "x";
+    Diag *d = diag_warning(l->s, call->loc, "`%s(%s, %s%llu)` compares each element with %s%llu; it does not reduce",
+        name, x, sign, (unsigned long long)literal->u, sign, (unsigned long long)literal->u);
+    diag_note(l->s, d, (Loc){ 0, 0, 0 }, "`%s(%s, axis = %s%llu)` reduces; `%s(%s%llu, %s)` compares without a warning",
+        name, x, sign, (unsigned long long)literal->u, name, sign, (unsigned long long)literal->u, x);
+}

@@ -1,0 +1,118 @@
+/* example.c: the whole command line that would run a kernel: what the user gave, and random tensors, zeros
+ * for tensors that are also written, and numbers for what is missing. */
+#include "tools/tilec/run.h"
+#include <stdlib.h>
+
+/* The extent of a dimension of vectors and matrices only, and of one of larger tensors. */
+enum { EXTENT = 64, EXTENT_OF_MANY = 16 };
+
+static void put_quoted(Text *t, const char *word)
+{
+    bool plain = word[strcspn(word, " []*?$&;|<>()'\"\\#!{}~`")] == 0;
+    if (plain) {
+        text_printf(t, " %s", word);
+        return;
+    }
+    text_puts(t, " '");
+    for (; *word; word++) {
+        if (*word == '\'') text_puts(t, "'\\''");
+        else text_putc(t, *word);
+    }
+    text_putc(t, '\'');
+}
+
+static void put_given(Text *t, const Args *a)
+{
+    for (int f = 0; f < FLAG_COUNT; f++)
+        for (size_t i = 0; i < a->flag[f].len; i++) {
+            const char *value = a->flag[f].data[i];
+            FlagForm form = flag_info[f].form;
+            text_printf(t, " %s", flag_info[f].spelling);
+            if (form == FORM_JOINED) text_puts(t, value);
+            else if (form != FORM_NONE) put_quoted(t, value);
+        }
+}
+
+static bool is_number(const char *s) { return *s && !s[strspn(s, "0123456789")]; }
+
+static bool is_scalar(const Run *r, const char *name)
+{
+    for (size_t i = 0; i < r->n_params; i++)
+        if (r->params[i].info.kind == TILE_PARAM_SCALAR && !strcmp(r->params[i].info.name, name)) return true;
+    return false;
+}
+
+/* A dimension that gets its extent here, where neither a tensor nor --set has told it. */
+static int64_t extent_of(Run *r, const char *dim, const char *from)
+{
+    const Extent *known = extent_find(&r->known, dim);
+    int64_t extent = EXTENT;
+    if (is_number(dim)) return strtoll(dim, NULL, 10);
+    if (known) return known->value;
+    for (size_t i = 0; i < r->n_params; i++)
+        for (int a = 0; a < r->params[i].info.rank; a++)
+            if (r->params[i].info.rank > 2 && !strcmp(r->params[i].info.dims[a], dim))
+                extent = EXTENT_OF_MANY;
+    vec_push(&r->tool->arena, &r->known, ((Extent){ dim, extent, from }));
+    return extent;
+}
+
+/* With its extents, where they are dimensions and numbers; else they follow from those of the others. */
+static void put_tensor(Run *r, Text *t, const tile_param_info *p, int seed)
+{
+    Text value;
+    text_init(&value, &r->tool->arena);
+    bool told = true;
+    for (int a = 0; a < p->rank; a++)
+        told &= is_number(p->dims[a]) || (extent_is_name(p->dims[a]) && !is_scalar(r, p->dims[a]));
+    text_printf(&value, "%s=random", p->name);
+    if (told && p->rank) {
+        text_printf(&value, ":%s[", tile_dtype_name(p->dtype));
+        for (int a = 0; a < p->rank; a++)
+            text_printf(&value, "%s%lld", a ? ", " : "", (long long)extent_of(r, p->dims[a], "--in"));
+        text_putc(&value, ']');
+    }
+    text_printf(&value, ":%d", seed);
+    text_puts(t, " --in");
+    put_quoted(t, value.data);
+}
+
+/* Dimensions that no tensor's extents tell. */
+static void put_extents(Run *r, Text *t)
+{
+    for (size_t i = 0; i < r->n_params; i++)
+        for (int a = 0; a < r->params[i].info.rank; a++) {
+            const char *dim = r->params[i].info.dims[a];
+            if (!extent_is_name(dim) || is_scalar(r, dim) || extent_find(&r->known, dim)) continue;
+            text_printf(t, " --set %s=%lld", dim, (long long)extent_of(r, dim, "--set"));
+        }
+}
+
+void run_print_command(Run *r)
+{
+    Text t;
+    int seed = 1;
+    text_init(&t, &r->tool->arena);
+    text_printf(&t, "tilec %s", command_info[r->args->command].name);
+    put_quoted(&t, r->args->inputs.data[0]);
+    put_given(&t, r->args);
+    for (size_t i = 0; i < r->n_params; i++) {
+        const Parameter *p = &r->params[i];
+        if (p->info.kind == TILE_PARAM_SCALAR) {
+            DType d = DT_F32;
+            dtype_of(p->info.dtype, &d);
+            if (!p->set && !p->info.has_default)
+                text_printf(&t, " --set %s=%s", p->info.name, dtype_is_float(d) ? "0.5" : "1");
+        } else if (p->info.kind != TILE_PARAM_OUT && !p->left_out) {
+            if (!p->in) put_tensor(r, &t, &p->info, seed);
+            seed++;
+        }
+    }
+    put_extents(r, &t);
+    for (size_t i = 0; i < r->n_params; i++) {
+        const Parameter *p = &r->params[i];
+        if (r->args->command == CMD_RUN && p->info.kind == TILE_PARAM_OUT && !p->out && !p->left_out)
+            text_printf(&t, " --out %s=%s.npy", p->info.name, p->info.name);
+    }
+    format_file(r->tool->err, "for example:\n  %s\n", t.data);
+}
