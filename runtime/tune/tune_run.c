@@ -140,6 +140,14 @@ static void add(tile_tune *t, const FrontBinding *b, int n, bool is_default)
         .state = TILE_TUNE_UNTRIED };
 }
 
+/* Of a name that the kernel binds, the first value stands for all. */
+static bool is_open(const tile_tune *t, const FrontTune *f, int64_t number)
+{
+    for (int d = f->n - 1; d >= 0; number /= f->domains[d].n, d--)
+        if (is_bound(t->kernel, f->domains[d].name) && number % f->domains[d].n) return false;
+    return true;
+}
+
 /* What the kernel binds is not chosen, nor is an extent that the tensors give: of such domains one value is
  * left. False: not this configuration. */
 static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *config, int64_t number,
@@ -208,7 +216,8 @@ static void add_key(tile_tune *t, const FrontTune *f)
 }
 
 /* The declared defaults, then the block's in an order that soon has been everywhere, should the budget end:
- * steps of the golden ratio. */
+ * steps of the golden ratio. A large block is sampled: TUNE_MAX_TRIES of its combinations are looked at, and
+ * TUNE_MAX_CONFIGS of those that are allowed are taken. */
 static tile_status enumerate(tile_tune *t)
 {
     tile_kernel *k = t->kernel;
@@ -217,16 +226,13 @@ static tile_status enumerate(tile_tune *t)
     const FrontTune *f = ast ? frontend_tune(ast, k->name) : NULL;
     if (!f) return context_fail(t->context, TILE_ERROR_NOT_FOUND, "kernel %s has no `tune` block", k->name);
     int64_t total = frontend_tune_count(f);
-    if (total > TUNE_MAX_CONFIGS)
-        return context_fail(t->context, TILE_ERROR_UNSUPPORTED,
-            "the `tune` block of %s has %lld combinations; at most %d are tuned: bind some of its names",
-            k->name, (long long)total, TUNE_MAX_CONFIGS);
+    int64_t most = total < TUNE_MAX_CONFIGS ? total : TUNE_MAX_CONFIGS;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1),
                  *chosen = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1);
     int n_fixed;
     const FrontBinding *fixed = fixed_bindings(t, &s->arena, &n_fixed);
-    t->all = arena_array(&s->arena, Candidate, (size_t)total + 1);
-    t->sorted = arena_array(&s->arena, Candidate *, (size_t)total + 1);
+    t->all = arena_array(&s->arena, Candidate, (size_t)most + 1);
+    t->sorted = arena_array(&s->arena, Candidate *, (size_t)most + 1);
     add_default(t, f, chosen);
     int64_t step = total * 618 / 1000 | 1, at = 0;
     for (int64_t a = step, b = total; b;) {
@@ -239,8 +245,11 @@ static tile_status enumerate(tile_tune *t)
             b = total;
         }
     } /* coprime: all are met */
-    for (int64_t i = 0; i < total; i++, at = (at + step) % total) {
+    for (int64_t i = 0, tries = 0; i < total && t->n <= most && tries < TUNE_MAX_TRIES;
+         i++, at = (at + step) % total) {
         int n;
+        if (!is_open(t, f, at)) continue;
+        tries++;
         if (!frontend_tune_config_with(ast, f, at, fixed, n_fixed, config) ||
             !choose(t, f, config, at, chosen, &n))
             continue;

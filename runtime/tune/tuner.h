@@ -4,7 +4,7 @@
 #pragma once
 #include "runtime/launch/kernel.h"
 
-enum { TUNE_MAX_CONFIGS = 16384, TUNE_BATCH = 32 };
+enum { TUNE_MAX_CONFIGS = 16384, TUNE_MAX_TRIES = 1 << 17, TUNE_BATCH = 32 };
 
 typedef struct Candidate {
     const FrontBinding *config;

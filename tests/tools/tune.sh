@@ -26,6 +26,20 @@ grep -q "compiling .*/5: BLOCK=" progress || fail "progress: $(cat progress)"
 [ "$(grep -c '"state": "timed"' list.json)" = 3 ] || fail "json: $(cat list.json)"
 grep -qF '"kernel": "add", "target": "cpu"' k.tune && grep -qF '"key": { "N": 5000, "T": "f32" }' k.tune || fail "table: $(cat k.tune)"
 
+# A block of more combinations than are looked at, and names that are bound.
+cat >many.tile <<'T'
+kernel many(in f32 X[N], out f32 Y[N], const int B = 64, const int C = 1, const int D = 1) grid (cdiv(N, B)) {
+    let i = program_id();
+    store(Y[i*B +: B], load(X[i*B +: B]));
+}
+T
+numbers() { seq -s ', ' "$1" "$2"; }
+echo "tune many { B in {32, 64}; C in {$(numbers 1 500)}; D in {$(numbers 1 500)}; require (C + D < 900); key (N); }" >>many.tile
+"$tilec" tune many.tile --in X=random:f32[64]:1 --budget=0.2 --no-cache -o m.tune >out 2>&1 || fail "many: $(tail -3 out)"
+grep -qF "16385 configurations: " out || fail "many: $(tail -3 out)"
+"$tilec" tune many.tile --in X=random:f32[64]:1 --set C=1 --set D=2 --repeat=1 --no-cache -o m.tune >out 2>&1 || fail "bound: $(tail -3 out)"
+grep -qF "2 configurations: 2 timed" out || fail "bound: $(tail -3 out)"
+
 # another shape beside it; then what run, bench and compile make of a table
 "$tilec" tune k.tile --kernel=add --in 'X=random:f16[70000]:1' --in Y=random:2 --set T=f16 --repeat=3 --no-cache -o k.tune >/dev/null 2>&1 || fail "second shape"
 [ "$(grep -c '"kernel": "add"' k.tune)" = 2 ] || fail "two entries: $(cat k.tune)"
