@@ -52,8 +52,8 @@ bool habit_of_name(Session *s, Diag *d, const char *name)
 
 const char *habit_keyword(const char *word, size_t len)
 {
-    static const char *const keywords[] = { "kernel", "fn", "in", "out", "inout", "const", "let", "var", "for",
-        "while", "if", "else", "return", "import", "tune", "instantiate", "true", "false", "None" };
+    static const char *const keywords[] = { "kernel", "fn", "in", "out", "inout", "const", "let", "var",
+        "for", "while", "if", "else", "return", "import", "tune", "instantiate", "true", "false", "None" };
     const char *best = NULL;
     int distance = 3;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
@@ -94,16 +94,18 @@ static bool is(const Around *a, Loc loc, const char *word)
 { return same(a->text + loc.begin, loc.end - loc.begin, word); }
 
 static bool is_name(const Around *a, Loc loc)
-{ return loc.end > loc.begin && letter(a->text[loc.begin]) && (a->text[loc.begin] < '0' || a->text[loc.begin] > '9'); }
+{
+    return loc.end > loc.begin && letter(a->text[loc.begin]) &&
+           (a->text[loc.begin] < '0' || a->text[loc.begin] > '9');
+}
 
 static bool is_type(const Around *a, Loc loc)
 {
     DType d;
     size_t len = loc.end - loc.begin;
     const char *text = a->text + loc.begin;
-    return loc.end > loc.begin &&
-           (dtype_parse(text, len, &d) || habit_note(HABIT_TYPE, text, len) || same(text, len, "int") ||
-               same(text, len, "float"));
+    return loc.end > loc.begin && (dtype_parse(text, len, &d) || habit_note(HABIT_TYPE, text, len) ||
+                                      same(text, len, "int") || same(text, len, "float"));
 }
 
 static Loc word_from(const Around *a, uint32_t begin)
@@ -185,8 +187,8 @@ static bool cast(const Around *a)
     const char *note = call   ? call
                        : type ? arena_printf(&a->p->session->arena, "write `%s(x)`", type)
                               : arena_printf(&a->p->session->arena, "write `%.*s(x)`", (int)len, name);
-    return explain(a, (Loc){ a->word.file, a->word.begin - 1, a->before.end }, "a type converts as a function does",
-        note);
+    return explain(a, (Loc){ a->word.file, a->word.begin - 1, a->before.end },
+        "a type converts as a function does", note);
 }
 
 /* int n = 3; const B = 16; kernel k(f32 X[N]) */
@@ -206,7 +208,8 @@ static bool declaration(const Around *a)
     if (is(a, a->token, "[") && is_type(a, a->word) && name <= 40)
         return explain(a, a->word, "a tensor is declared with its direction",
             arena_printf(arena, "write `in %.*s %.*s[...]`, or `out`, `inout`",
-                (int)(a->word.end - a->word.begin), a->text + a->word.begin, name, a->text + a->before.begin));
+                (int)(a->word.end - a->word.begin), a->text + a->word.begin, name,
+                a->text + a->before.begin));
     return false;
 }
 
@@ -215,8 +218,7 @@ static bool doubled_operator(const Around *a)
 {
     uint32_t at = a->before.begin;
     if (is(a, a->token, "*") && is(a, a->before, "*") && a->before.end == a->token.begin)
-        return explain_word(
-            a, (Loc){ a->token.file, at, a->token.end }, habit_note(HABIT_CALL, "pow", 3));
+        return explain_word(a, (Loc){ a->token.file, at, a->token.end }, habit_note(HABIT_CALL, "pow", 3));
     bool plus = is(a, a->before, "+"), minus = is(a, a->before, "-");
     if ((!plus && !minus) || !at || a->text[at - 1] != a->text[at]) return false;
     Loc name = word_to(a, at - 1);

@@ -23,4 +23,5 @@ const char *habit_keyword(const char *word, size_t len);
  * was not, and the caller reports it. */
 bool habit_of_syntax(Parse *, Loc loc);
 /* An argument without a name beyond those that the operation takes. */
-void habit_of_plain_argument(Session *, Diag *, const Node *call, const Node *argument, const char *parameter);
+void habit_of_plain_argument(
+    Session *, Diag *, const Node *call, const Node *argument, const char *parameter);

@@ -16,9 +16,9 @@ const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
 {
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;
-    const char *either = arena_printf(arena,
-        "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them", dtype_name(dx),
-        dtype_name(dy));
+    const char *either =
+        arena_printf(arena, "nothing converts by itself; write `%s(...)` or `%s(...)` around one of them",
+            dtype_name(dx), dtype_name(dy));
     bool position = (dx == DT_INDEX && dtype_is_float(dy)) || (dy == DT_INDEX && dtype_is_float(dx));
     if (!position) return either;
     const Node *n = dx == DT_INDEX ? a : b;
@@ -26,8 +26,8 @@ const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
     const Var *var = n->kind == N_NAME ? lower_scope_find(l, n->name) : NULL;
     if (var && var->is_var && var->began_as_integer)
         return arena_printf(arena,
-            "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s", var->name,
-            var->name, strcmp(type, "f32") ? arena_printf(arena, "%s(0)", type) : "0.0", type);
+            "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s",
+            var->name, var->name, strcmp(type, "f32") ? arena_printf(arena, "%s(0)", type) : "0.0", type);
     return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
 }
 
@@ -71,12 +71,15 @@ void lower_axis_warning(Lower *l, const Node *call, V first, const Node *second)
     bool minus = second->kind == N_UNARY && second->op == OPR_NEG && second->kids[0]->kind == N_INT;
     const Node *literal = minus ? second->kids[0] : second;
     uint64_t rank = (uint64_t)value_rank(first);
-    if (literal->kind != N_INT || !rank || (minus ? !literal->u || literal->u > rank : literal->u >= rank)) return;
+    if (literal->kind != N_INT || !rank || (minus ? !literal->u || literal->u > rank : literal->u >= rank))
+        return;
     const char *x = source_text(l, call->kids[0]);
     const char *sign = minus ? "-" : "", *name = call->name;
     if (!x) x = "x";
-    Diag *d = diag_warning(l->s, call->loc, "`%s(%s, %s%llu)` compares each element with %s%llu; it does not reduce",
-        name, x, sign, (unsigned long long)literal->u, sign, (unsigned long long)literal->u);
-    diag_note(l->s, d, (Loc){ 0, 0, 0 }, "`%s(%s, axis = %s%llu)` reduces; `%s(%s%llu, %s)` compares without a warning",
-        name, x, sign, (unsigned long long)literal->u, name, sign, (unsigned long long)literal->u, x);
+    Diag *d = diag_warning(l->s, call->loc,
+        "`%s(%s, %s%llu)` compares each element with %s%llu; it does not reduce", name, x, sign,
+        (unsigned long long)literal->u, sign, (unsigned long long)literal->u);
+    diag_note(l->s, d, (Loc){ 0, 0, 0 },
+        "`%s(%s, axis = %s%llu)` reduces; `%s(%s%llu, %s)` compares without a warning", name, x, sign,
+        (unsigned long long)literal->u, name, sign, (unsigned long long)literal->u, x);
 }

@@ -246,7 +246,7 @@ static tile_status enumerate(tile_tune *t)
         }
     } /* coprime: all are met */
     for (int64_t i = 0, tries = 0; i < total && t->n <= most && tries < TUNE_MAX_TRIES;
-         i++, at = (at + step) % total) {
+        i++, at = (at + step) % total) {
         int n;
         if (!is_open(t, f, at)) continue;
         tries++;
