@@ -100,8 +100,23 @@ static void check_errors(void)
         TILE_LAUNCH_OK);
 }
 
+/* Every status of a launcher has a text of its own. */
+static void check_names(void)
+{
+    static const int all[] = { 0, 1, 2, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
+    enum { N_STATUSES = sizeof all / sizeof *all };
+    for (int i = 0; i < N_STATUSES; i++)
+        for (int k = 0; k < i; k++)
+            EXPECT("two statuses with one text",
+                strcmp(tile_launch_status_name(all[i]), tile_launch_status_name(all[k])) == 0, 0);
+    EXPECT("the text of a bad shape",
+        strncmp(tile_launch_status_name(TILE_LAUNCH_SHAPE), "shape: extents disagree", 23), 0);
+    EXPECT("the text of no status", strcmp(tile_launch_status_name(-1), "an unknown status"), 0);
+}
+
 int main(void)
 {
+    check_names();
     int calls = 0;
     const tile_threads modes[] = { { 1, NULL, NULL }, { 0, NULL, NULL }, { 5, NULL, NULL },
         { 3, serial, &calls } };

@@ -43,6 +43,30 @@ enum {
     TILE_LAUNCH_REMAP = 14,      /* the kernel's remap is no permutation of this grid */
     TILE_LAUNCH_CHECK = 19       /* a check compiled in with --check failed */
 };
+
+/* A status in words, for messages; those of bundles too. */
+static inline const char *tile_launch_status_name(int status)
+{
+    switch (status) {
+    case 0: return "done";
+    case 1: return "invalid argument: a null pointer where there are elements";
+    case 2: return "out of memory";
+    case 5: return "no variant: nothing was compiled for these extents and consts";
+    case 6: return "unsupported by this processor or device";
+    case 7: return "no device: no driver, or no such device";
+    case 8: return "shape: extents disagree among arguments, or are negative";
+    case 11: return "alignment: an address is no multiple of its element's size";
+    case 12: return "overlap: an out or inout tensor overlaps another argument, or has a stride of 0";
+    case 13: return "grid: too many programs";
+    case 14: return "remap: the kernel's remap is no permutation of this grid";
+    case 15: return "workspace: it is too small";
+    case 16: return "resources: too much shared memory or too many registers for the device";
+    case 17: return "driver: a call of the GPU driver failed";
+    case 18: return "fault: earlier work faulted on the device";
+    case 19: return "check: a check compiled in with --check failed";
+    default: return "an unknown status";
+    }
+}
 #endif
 /* end */
 
