@@ -1,6 +1,5 @@
-/* exec_emu.c: problems through the whole compiler to CUDA or HIP C, which a host compiler turns into a
- * library that device.h, or hip_device.h and hip_machine.c, run thread by thread. The executor's name is
- * "emu" and the architecture: emu_sm_80, emu_gfx942. */
+/* exec_emu.c: compiles problems to CUDA or HIP C and, by a host compiler, to a library, which device.h or
+ * hip_machine.c runs thread by thread. Executor "emu", architectures emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
 #include "tests/emu/cuda_source.h"
 #include "tests/emu/emu.h"
