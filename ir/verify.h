@@ -9,9 +9,14 @@ typedef struct Verifier {
     const Func *func;
     uint64_t *ids;       /* bit set: value id seen */
     uint64_t *divergent; /* bit set: values that may differ between the threads of a program */
+    bool laid_out;       /* tiles that must lie in registers have layouts */
     bool ok;
     int breaches;
 } Verifier;
+
+/* As ir_verify, of kernel IR that the layout pass has not seen yet: tiles that must lie in registers may have
+ * no layout, and loads may have tiles of positions as offsets. */
+bool ir_verify_before_layout(Module *);
 
 /* Reports a breach at `i`, or at the function where it is NULL. */
 __attribute__((format(printf, 3, 4))) void verify_breach(Verifier *, const Instr *i, const char *fmt, ...);

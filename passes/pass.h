@@ -10,9 +10,32 @@ typedef struct PassContext {
     PassId pass;
 } PassContext;
 
-#define PASS(ID, name, function, level, on, doc) bool function(PassContext *, Module *);
+#define PASS(ID, name, function, level, on, keeps, doc) bool function(PassContext *, Module *);
 #include "passes/passes.def"
-#undef PASS
+
+/* Runs passes of either IR one at a time: names, times, dumps, verifies, stops. */
+typedef struct PassRunner {
+    Module *module;
+    const PassOptions *options;
+    PassReport *report; /* never NULL */
+    Arena *scratch;     /* emptied after each pass */
+    PassSet skip, with, dump;
+    int stop;     /* a PassId; -1: none */
+    bool stopped; /* behind it: nothing runs any more */
+    bool failed;  /* after diagnostics */
+    bool verify;
+    bool laid_out; /* kernel IR: tiles of registers have layouts */
+    bool carry_on; /* run the other passes behind one that reported an error */
+} PassRunner;
+typedef bool PassCall(void *user, PassRunner *, PassId); /* returns whether it changed something */
+
+void pass_runner_init(PassRunner *, Module *, const PassOptions *, PassReport *report);
+/* Is the pass left out, for it is off or named in options.skip? */
+bool pass_runner_skips(const PassRunner *, PassId);
+/* Runs one pass; returns its progress. Does nothing once the runner has stopped or failed. */
+bool pass_runner_call(PassRunner *, PassId, PassCall *, void *user);
+/* Errors for names in the options that no pass has, or that do not apply; true: there are none. */
+bool pass_options_check(Session *, const PassOptions *);
 
 /* Adds to a statistic of the running pass. `what` must live as long as the session (a literal). */
 void pass_count(PassContext *, const char *what, int64_t n);

@@ -1,42 +1,86 @@
-/* passes.h: the passes of the tile IR and the runner that orders, names, times, dumps and verifies them.
+/* passes.h: the passes of both IRs by name, and the runner that times, dumps, verifies and stops behind them.
  *
  *     PassOptions o = pass_options_default(target);
  *     o.skip = "exp2";
  *     if (!passes_run(module, &o, &report)) ... diagnostics say why
  *
- * Every pass keeps the module valid and its results equal, to the bit except where its file says within which
- * bound. */
+ * passes_run runs those of the tile IR in the order of pipeline.c; kernel_lower (passes/kernel/lower.c) runs
+ * those of the kernel IR under the same options. Every pass keeps the module valid; passes.def says what it
+ * keeps of the results. */
 #pragma once
 #include "ir/ir.h"
 #include "ir/target.h"
 
 typedef enum PassId {
-#define PASS(ID, name, function, level, on, doc) PASS_##ID,
+#define PASS(ID, name, function, level, on, keeps, doc) PASS_##ID,
+#define KERNEL_PASS(ID, name, function, needs, presence, on, keeps, doc) PASS_##ID,
+#define KERNEL_STEP(ID, name, within, needs, on, keeps, doc) PASS_##ID,
 #include "passes/passes.def"
-#undef PASS
     PASS_COUNT
 } PassId;
+enum {
+    TILE_PASS_COUNT = 0 /* the passes of the tile IR are the first ones */
+#define PASS(ID, name, function, level, on, keeps, doc) +1
+#include "passes/passes.def"
+};
+
+/* What a pass of the kernel IR needs: of the target, and of the IR that it is given. */
+typedef enum PassNeeds {
+    NEEDS_NOTHING = 0,
+    NEEDS_CUDA = 1,
+    NEEDS_HIP = 2,
+    NEEDS_TMA = 4,          /* and wgmma */
+    NEEDS_INSTRUCTIONS = 8, /* every product has its instruction (mma-select) */
+    NEEDS_SPECIALIZED = 16, /* producer and consumer warps (warp-specialization) */
+    NEEDS_LAYOUTS = 32      /* tiles in registers have layouts (layout) */
+} PassNeeds;
+typedef enum PassPresence { REQUIRED, OPTIONAL, DECIDES } PassPresence; /* see passes.def */
+typedef enum PassKeeps { KEEPS_BITS, KEEPS_ORDER, KEEPS_BOUND } PassKeeps;
 
 typedef struct PassInfo {
     const char *name;
     int level;
     bool on;
+    PassKeeps keeps;
+    PassPresence presence;
+    unsigned needs; /* PassNeeds */
+    int within;     /* the pass that takes this step; PASS_COUNT: it is a pass of its own */
     const char *doc;
 } PassInfo;
 extern const PassInfo pass_info[PASS_COUNT];
 
+static inline bool pass_is_kernel(PassId id) { return (int)id >= TILE_PASS_COUNT; }
+static inline bool pass_is_step(PassId id) { return pass_info[id].within != PASS_COUNT; }
+
+/* A set of passes. PASS_SET(PASS_NEAR, PASS_ERFC) makes one. */
+typedef struct PassSet {
+    uint64_t words[(PASS_COUNT + 63) / 64];
+} PassSet;
+static inline bool pass_in(const PassSet *s, PassId id) { return s->words[id / 64] >> id % 64 & 1; }
+static inline void pass_change(PassSet *s, PassId id, bool in)
+{ s->words[id / 64] = (s->words[id / 64] & ~(1ull << id % 64)) | (uint64_t)in << id % 64; }
+static inline void pass_add(PassSet *s, PassId id) { pass_change(s, id, true); }
+PassSet pass_set(const PassId *, size_t n);
+#define PASS_SET(...) \
+    pass_set((const PassId[]){ __VA_ARGS__ }, sizeof((const PassId[]){ __VA_ARGS__ }) / sizeof(PassId))
+
 typedef struct PassOptions {
     const Target *target; /* NULL: none in particular */
     int opt_level;        /* 0..3 */
-    const char
-        *passes; /* "fold,cse": run these in this order and nothing else; NULL: the pipeline of opt_level */
+    const char *passes; /* "fold,cse": run these passes of the tile IR in this order and no others; NULL: the
+                           pipeline of opt_level */
     const char *schedule, *schedule_name; /* a schedule written by hand for GPU targets, and the name of its
                                              file; NULL: none (docs/schedule.md) */
     const char *skip;                     /* "exp2,licm": leave these out; NULL: none */
+    const char *with;       /* "pingpong": run these though they are off, or though no gain is expected; NULL:
+                               none */
     const char *dump_after; /* "cse" or "all": hand the module's text to on_dump after these; NULL: none */
+    const char *stop_after; /* "cse": run nothing behind the first run of this one; NULL: run all */
+    bool any_target;        /* a name may be of a pass that another target runs: this one is one of several */
     void (*on_dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool verify_each;  /* the verifier after every pass that made progress */
+    bool verify_each;  /* the verifier after every pass that made progress; builds with assertions do so
+                          after passes of the kernel IR in any case */
     bool time_passes;  /* fill PassRecord.ns */
     bool check;        /* `--check`: see check.c */
     bool print;        /* keep print: tilec run, --check, -g */
@@ -62,21 +106,26 @@ typedef struct PassRecord {
 
 typedef struct PassReport { /* lives in the module's session */
     VEC(PassRecord) runs;   /* in the order run */
-    VEC(PassStat) stats;    /* one for each (pass, what) */
-    const char *remap; /* the placement of the last kernel, `auto` decided: "head+raster:8"; NULL: the pass
-                          did not run */
+    PassSet ran;
+    VEC(PassStat) stats; /* one for each (pass, what) */
+    const char *remap;   /* the placement of the last kernel, `auto` decided: "head+raster:8"; NULL: the pass
+                            did not run */
 } PassReport;
 
-/* Runs the pipeline. `report` may be NULL. False after diagnostics: an unknown pass name, or a module that no
- * longer verifies (then the pass is named). */
+/* Runs the passes of the tile IR. `report` may be NULL. False after diagnostics: a name in the options that
+ * no pass has or that does not apply, or a module that no longer verifies (then the pass is named). */
 bool passes_run(Module *, const PassOptions *, PassReport *report);
 /* Sum of a statistic over a report; 0 when it never counted. */
 int64_t pass_stat(const PassReport *, PassId, const char *what);
-bool pass_parse(const char *name, size_t len, PassId *);
-/* Whether `name` stands in options->skip: for the passes of the kernel IR (KERNEL_PASS in passes.def), which
- * run elsewhere but share the flags. Their names are accepted here and ignored. */
-bool pass_skipped(const PassOptions *, const char *name);
-/* The table for --time-passes and for --help. */
+/* The pass of this name, or of this former name. */
+bool pass_find(const char *name, size_t len, PassId *);
+/* The passes that a list names; names that no pass has are left out, passes_run refuses them. */
+PassSet pass_set_of(const char *list);
+/* Does stop_after name a pass of the tile IR, so that there is nothing to lower? */
+bool passes_stop_in_tile_ir(const PassOptions *);
+/* Warns of passes of the kernel IR that dump_after names and that did not run for this kernel. */
+void passes_warn_unrun(Session *, const PassOptions *, const PassReport *, const char *kernel);
+/* The table for --time-passes; of all passes for --help=passes. */
 void passes_print_times(const PassReport *, Text *);
 void passes_print_list(Text *);
 

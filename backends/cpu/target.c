@@ -229,7 +229,7 @@ static bool compile(
     LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
-    if (o->opt_level > 0) kernel_reciprocal(s, f);
+    if (o->opt_level > 0) kernel_reciprocal(f);
     Plan *p = cpu_plan(s, f, cpu, o->checked, true);
     cpu_buffers(p);
     Text plan;

@@ -418,13 +418,10 @@ void emit_convert(Emit *e, Instr *i)
     /* Beside rings, shared memory is worth more as a stage, and a barrier would make warpgroups wait for each
      * other. A conversion that a warp can do among its lanes is done there (bench/NOTES.md, Behind the
      * decisions). */
-    const LayoutConvert *plan =
-        e->role >= 0 ? layout_convert_within(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d))
-                     : NULL;
-    if (!plan) plan = layout_convert(&e->s->arena, layout_of(e, x), layout_of(e, r), dtype_bytes(d));
+    const LayoutConvert *plan = kernel_conversion(
+        &e->s->arena, e->plan, layout_of(e, x), layout_of(e, r), dtype_bytes(d), e->role >= 0);
     if (!plan)
         ir_fail(e->s, i->loc, "no way from %s to %s", type_string(e->s, x->type), type_string(e->s, r->type));
-    if (e->plan->options.no_swizzle) plan = layout_convert_plain(&e->s->arena, plan, dtype_bytes(d));
     if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) {
         e->storage[r->id] = e->storage[x->id];
         return;

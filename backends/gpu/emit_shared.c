@@ -114,7 +114,7 @@ static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to
     const char *index, const char *cond)
 {
     int bytes = n * dtype_bytes(d);
-    if (target_has(e->target, TF_CP_ASYNC) && !e->plan->options.no_async && bytes >= 4) {
+    if (target_has(e->target, TF_CP_ASYNC) && !kernel_skips(e->plan, PASS_MULTISTAGE) && bytes >= 4) {
         const char *p = tmp(e, "in"), *hint = window_hint(e, w, ACCESS_CP_ASYNC);
         line(e, "const bool %s = %s;", p, *cond ? cond : "true");
         line(e, "%s(%s, %s + (%s ? %s : 0), %s);", use(e, str(e, "cp_async%s_b%d", hint, bytes * 8)), to, ptr,

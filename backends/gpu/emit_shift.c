@@ -14,8 +14,8 @@ bool shift_begin(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
     int bytes = dtype_bytes(d);
     ShiftChain c;
     *s = (Shift){ .e = e, .w = w, .l = l, .bytes = bytes, .known = -1, .one_row = true };
-    if (is_hip(e) || e->guard || e->plan->options.no_shift || w->unit_tile < 0 || w->step[w->unit] != 1 ||
-        bytes > 4 || d == DT_BOOL)
+    if (is_hip(e) || e->guard || kernel_skips(e->plan, PASS_UNALIGNED_VECTORS) || w->unit_tile < 0 ||
+        w->step[w->unit] != 1 || bytes > 4 || d == DT_BOOL)
         return false;
     if (!kernel_shift_chain(&e->s->arena, l, w->unit_tile, bytes, &c)) return false;
     s->n = c.n;

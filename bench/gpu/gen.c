@@ -2,14 +2,15 @@
  * CUDA C and a description of the launch for the bench harness.
  *
  *     gen FILE KERNEL TARGET OUT [NAME=VALUE ...] [div:DIM=N ...]
- *         [no:roles|persistent|tickets|overlap|across|order|lazy|turns] [turns] [across] [early_start]
+ *         [no:PASS] [with:PASS] [early_start]
  *         [l2:PERCENT] [warps:N] [cluster:N] [cluster_axis:N] [occupancy:N]
  *                                [skip:pass,pass] [schedule:DECISION;DECISION] [pos:SCALAR] [t:TENSOR] [ir]
  *                                    [kernel-ir]
  *
  * Writes OUT.cu and OUT.json. div: gives what an extent is divisible by; tensors are taken as C-contiguous
  * and 16-byte aligned, those of t:NAME with their last two axes exchanged in memory. skip: takes the names of
- * --skip-pass; in schedule: (docs/schedule.md) "_" stands for a blank. */
+ * --skip-pass, no: one of them; with: one of --with-pass; in schedule: (docs/schedule.md) "_" stands for a
+ * blank. */
 #include "bench/gpu/source.h"
 #include "backends/gpu/gpu.h"
 #include "frontend/frontend.h"
@@ -138,21 +139,12 @@ int main(int argc, char **argv)
         const FrontKernel *k = ast && frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
         for (int i = 5; i < argc && k; i++) {
             char *eq = strchr(argv[i], '=');
-            if (!strncmp(argv[i], "no:", 3)) {
-                const char *w = argv[i] + 3;
-                ko.no_roles |= !strcmp(w, "roles");
-                ko.no_persistent |= !strcmp(w, "persistent");
-                ko.no_overlap |= !strcmp(w, "overlap");
-                ko.no_across |= !strcmp(w, "across");
-                ko.no_order |= !strcmp(w, "order");
-                ko.no_turns |= !strcmp(w, "turns");
-                ko.no_lazy |= !strcmp(w, "lazy");
-                ko.no_tickets |= !strcmp(w, "tickets");
-                ko.no_shift |= !strcmp(w, "shift");
-                ko.no_early |= !strcmp(w, "early");
-            } else if (!strcmp(argv[i], "turns")) ko.turns = true;
+            PassId id;
+            if (!strncmp(argv[i], "no:", 3) && pass_find(argv[i] + 3, strlen(argv[i] + 3), &id))
+                pass_add(&ko.skip, id);
+            else if (!strncmp(argv[i], "with:", 5) && pass_find(argv[i] + 5, strlen(argv[i] + 5), &id))
+                pass_add(&ko.with, id);
             else if (!strcmp(argv[i], "early_start")) ko.early_start = true;
-            else if (!strcmp(argv[i], "across")) ko.across = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
             else if (!strncmp(argv[i], "skip:", 5)) continue;
             else if (!strncmp(argv[i], "schedule:", 9)) {

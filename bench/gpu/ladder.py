@@ -9,14 +9,14 @@ import math, os, sys
 
 # What is left out: name, words, arguments of gen.
 RUNGS = [
-    ("roles", "warp roles with TMA and wgmma (portable path, same tiles)", "no:roles"),
+    ("roles", "warp roles with TMA and wgmma (portable path, same tiles)", "no:warp-specialization"),
     ("exp2", "exp2 (scale folded: one fma and one exp2 an element)", "skip:exp2"),
-    ("overlap", "overlap of products with arithmetic", "no:overlap"),
-    ("tickets", "tickets (programs by stride)", "no:tickets"),
+    ("overlap", "overlap of products with arithmetic", "no:software-pipelining"),
+    ("tickets", "tickets (programs by stride)", "no:tile-scheduler"),
     ("persistent", "persistent grid, and with it tickets", "no:persistent"),
-    ("order", "order (heavy first, groups that fit L2)", "no:order"),
-    ("lazy", "lazy rescale", "no:lazy"),
-    ("turns", "turns of warpgroups (three of them)", "no:turns"),
+    ("order", "order (heavy first, groups that fit L2)", "no:program-order"),
+    ("lazy", "lazy rescale", "no:lazy-rescale"),
+    ("turns", "turns of warpgroups (three of them)", "no:pingpong"),
     ("bulk", "bulk-store (results staged and stored by TMA)", "skip:bulk-store"),
     ("narrow", "narrow (32-bit indices)", "skip:narrow"),
     ("mask", "mask-branch (masks in edge steps only)", "skip:mask-branch"),

@@ -1,29 +1,12 @@
-/* kernel.h: from tile IR to kernel IR. The passes of this folder run after the tile passes, in the order of
- * kernel_lower:
- *
- *   program      program ids from the linear id (remap, raster), persistent loops
- *   cluster      a row too long for one CTA goes to a cluster of them (sm_90 and up)
- *   split        a loop that only adds is divided among the CTAs of a cluster, which finish the tile
- *                together (hint split)
- *   mma-select   a matrix instruction for every mma
- *   positions    gathers of whole rows or blocks become loads whose windows have positions of their own
- *                along an axis (sm_90a)
- *   promote      sums of fp8 products go on in f32 where the unit adds them to fewer bits (sm_89, wgmma)
- *   stage        loads that only feed matrix products go through shared memory, several stages deep
- *   warp-roles   the same by TMA into rings, with a producer warpgroup (sm_90a)
- *   halo         windows of one step that overlap are loaded once (sm_90a)
- *   lent-slots   a tile that meets accumulators behind a loop comes through slots of its operands' ring
- *                (sm_90a)
- *   multicast    programs that lie side by side load what they have in common together, as a cluster (sm_90a)
- *   layout       a layout for every tile that lives in registers; conversions where they disagree
- *   early-loads  loads that stand behind a reduction and do not need it are started before it
- *
- * docs/kernel-ir.md describes what the result may hold. */
+/* kernel.h: from tile IR to kernel IR. The passes of this folder run after those of the tile IR, in the order
+ * that lower.c has. passes/passes.def has a row for each of them, and NAME.c below this folder has the pass,
+ * whose head says what it does. docs/kernel-ir.md describes what the result may hold. */
 #pragma once
 #include "ir/abi.h"
 #include "ir/ir.h"
 #include "ir/layout.h"
 #include "ir/target.h"
+#include "passes/passes.h"
 
 /* Layouts by their text: types carry the interned text, passes and emitter want the structure. */
 typedef struct LayoutTable {
@@ -46,49 +29,23 @@ typedef struct KernelOptions {
     const char *schedule, *schedule_name; /* a schedule written by hand, and the name of its file
                                              (schedule.h); NULL: the hint, or derived */
     const char *source_name; /* of the kernel, where the function is called otherwise; NULL: the function's */
+    PassSet skip;            /* passes and steps that are left out */
+    PassSet with; /* those that run wherever they can, though they are off or no gain is expected */
+    const PassOptions *passes; /* what to dump, to time, to verify, where to stop; NULL: nothing */
+    PassReport *report;        /* what ran; NULL: nobody wants it */
     int64_t
         reserve;  /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
     int warps;    /* 0: chosen from the tiles and the `warps` hint */
     bool measure; /* for an estimate: no text is written */
     int thrift; /* AMD, where the plan asks for more registers than there are: 1 nothing loaded ahead, 2 left
                    operands of loops in LDS too, 3 other numbers of waves too */
-    bool no_async; /* plain copies instead of cp.async (tests) */
-    bool no_roles; /* never warp roles: the portable path on sm_90a too */
-    bool no_persistent;
-    bool no_tickets;        /* persistent CTAs take programs by stride, not from a counter */
-    bool no_overlap;        /* no product issued ahead */
-    bool no_bulk;           /* results by ordinary stores, not through shared memory and TMA */
-    bool across, no_across; /* the same across the border of two programs: always, never; else where it was
-                               measured to gain (rotate.c) */
-    bool turns, no_turns; /* consumer warpgroups take turns to issue products (ping-pong): always, never; else
-                             with three or more of them, where it was measured to gain 5% (H100, attention D
-                             64); with two it gained nothing beside the overlap */
-    int l2_percent;       /* part of L2 that one group of streams may take; 0: the default */
-    bool no_order;        /* programs in the order of their ids */
-    bool no_shift;        /* rows that begin anywhere element by element */
-    bool no_erfc;         /* 1 + erf(x) as it is written */
-    bool no_reciprocal;   /* every quotient a division */
-    bool no_mask_branch;  /* masks in every step of a loop with products */
-    bool no_ahead;        /* no fragment read before the step it belongs to */
-    bool no_halo;         /* windows that overlap are loaded one by one */
-    bool fill, no_fill; /* rings that TMA cannot fill filled by warps of their own: always, never; else where
-                           it gains */
-    bool no_lent;       /* no load behind a loop through its operands' ring */
-    bool no_early;      /* loads stay behind reductions */
-    bool no_lazy;       /* rescale always */
-    bool no_promote;    /* sums of fp8 products stay in the matrix unit, as with precision = fast_accum */
-    bool no_near;       /* differences before factors in every row */
-    bool no_cluster;    /* a program is one CTA, however long its rows */
-    bool no_split;      /* no loop divided among CTAs */
-    bool no_multicast;  /* every program loads its tiles itself */
+    int l2_percent;   /* part of L2 that one group of streams may take; 0: the default */
     bool early_start; /* may start while what is before it in its stream still runs, and waits for that before
                          it touches memory (CUDA, sm_90 and later) */
-    bool no_swizzle;  /* conversions through shared memory without regard to its banks */
 } KernelOptions;
 
-/* With what --skip-pass leaves out (options.c). */
-struct PassOptions;
-KernelOptions kernel_options_of(const struct PassOptions *);
+/* Those of a list of passes as the flags have them (options.c). */
+KernelOptions kernel_options_of(const PassOptions *);
 
 typedef struct Schedule Schedule;
 
@@ -159,8 +116,25 @@ static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
     return n < 1 ? 1 : n > most ? most : n;
 }
 
+static inline bool kernel_skips(const KernelPlan *p, PassId id) { return pass_in(&p->options.skip, id); }
+static inline bool kernel_forces(const KernelPlan *p, PassId id) { return pass_in(&p->options.with, id); }
+
 /* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
+/* Runs the passes of the kernel IR that `list` names, and no others, on IR as their predecessors leave it. */
+bool kernel_run_list(
+    Session *, Func *, const Target *, const KernelOptions *, const char *list, KernelPlan *);
+
+/* What a pass of the kernel IR works on. */
+typedef struct KernelContext {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    bool specialized; /* for producer and consumer warps: from the attempt on */
+} KernelContext;
+/* A pass returns whether it changed something. */
+#define KERNEL_PASS(ID, name, function, needs, presence, on, keeps, doc) bool function(KernelContext *);
+#include "passes/passes.def"
 
 /* Coordinates of TMA are signed 32-bit numbers: is every axis of the tensor known to be below 2^31? */
 static inline bool kernel_tma_counts(const Func *f, const Param *p)
@@ -178,31 +152,21 @@ bool kernel_tma_begins(const Func *, const Instr *mem, int unit);
 static inline int kernel_cta_warps(const KernelPlan *p)
 { return p->warps + p->producer_warps + p->filler_warps; }
 
-void kernel_program(Session *, Func *, KernelPlan *);
-void kernel_mma_select(Session *, Func *, KernelPlan *);
 /* Coordinates of the program at position `linear`, in an order asked for or derived from the kernel's loops;
  * false: none better than the ids' own. */
 bool kernel_order_replaces_remap(
     KernelPlan *); /* a schedule's order in place of the kernel's remap or raster */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
-void kernel_cluster(Session *, Func *, KernelPlan *);
-void kernel_split(Session *, Func *, KernelPlan *);
 int kernel_axis_before(const Instr *, int axis); /* of a reshape or permute: the operand's axis behind an axis
                                                     of the result; -1: merged or divided */
 int kernel_tensor_axis(const Instr *mem, int axis); /* along which the window's tile has its axis */
-void kernel_halves(Session *, Func *, KernelPlan *);
 /* promote.c: after how many positions of K this product's sum is to go on in f32, if `instr` computes it; 0:
  * it need not. */
 int kernel_promote_after(const KernelPlan *, const Instr *product, const char *instr);
 /* Of a wgmma_promoted: columns that it takes at a time, beside `held` registers of accumulators in a thread.
  */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
-void kernel_promote(Session *, Func *, KernelPlan *); /* of mma.sync */
-void kernel_reciprocal(Session *, Func *);
-void kernel_erfc(Func *);
-void kernel_mask_branch(Session *, Func *);
-/* `may`: each warp holds whole rows of all products. */
-void kernel_lazy_rescale(Session *, Func *, KernelPlan *, bool may);
+void kernel_reciprocal(Func *); /* the CPU backend takes it as well */
 /* An exponent (x scale - row) c under exp2, row repeated along x's rows; scale NULL: 1 (near.c). */
 typedef struct KernelNear {
     Instr *times;
@@ -217,13 +181,8 @@ void kernel_near_types(const KernelNear *, const Type *out[3]);
 void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value *out[3]);
 void kernel_near_take(
     const KernelNear *, Value *chosen); /* the exponent from these three, which lie side by side */
-void kernel_near(Session *, Func *);
-/* Gathers of whole rows or blocks become loads; parts: those too whose rows have positions of their own,
- * which roles alone can take. Then a note on each operand that stays a gather. */
-void kernel_positions(Session *, Func *, bool parts);
+/* Notes for gathers that feed a product and stay gathers: why they do. */
 void kernel_positions_note(Session *, Func *);
-void kernel_position_rows(
-    Session *, Func *); /* the same for copies of the portable path: a position for each row */
 int64_t kernel_parts(
     const Instr *load, uint32_t *picked); /* parts of a window that has positions of its own; 0: none. picked:
                                              the tensor axes that have them */
@@ -235,7 +194,6 @@ bool kernel_position_of(const Value *, ValueTest *, void *user);
  * grows (lazy_rescale.c), and behind the loop only their quotients count: which those are, and c. guarded:
  * what the exponents subtract is never -inf. NULL: not so. */
 Value *kernel_online(Session *, Instr *loop, int k, bool *under, bool *guarded);
-bool kernel_roles(Session *, Func *, KernelPlan *); /* true: lowered with roles; false: nothing changed */
 
 /* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile; why: it is
  * not shared. */
@@ -252,11 +210,6 @@ void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
 /* How a ring's tile is shared out among `ctas`: 0 by panels, 1 along tensor axis *axis, whose extent in the
  * box each CTA has a part of; -1 not at all. */
 int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
-void kernel_stage(Session *, Func *, KernelPlan *);
-void kernel_layout(Session *, Func *, KernelPlan *);
-void kernel_early_loads(Session *, Func *, KernelPlan *);    /* behind layout */
-int kernel_fragments_ahead(Session *, Func *, KernelPlan *); /* loops changed; behind layout */
-int kernel_registers(Session *, const Func *, KernelPlan *);
 
 /* A tile in `parts` slots of a ring, side by side (epilogue_loads.c): one of them; and a part of so many
  * columns in registers, as accumulators lie. */
@@ -293,7 +246,22 @@ const WgmmaType *kernel_wgmma_named(const char *name, size_t len);
 bool kernel_wgmma_columns(DType, int64_t n); /* of operands of this type */
 bool kernel_wgmma_has(DType a, DType b, int64_t columns);
 
+/* The way of elements of so many bytes from one layout to another (swizzle.c), NULL: there is none.
+ * lanes_first: without shared memory where lanes of a warp can exchange them. */
+const LayoutConvert *kernel_conversion(
+    Arena *, const KernelPlan *, const Layout *src, const Layout *dst, int bytes, bool lanes_first);
+
 /* Shared by the passes. */
+static inline uint32_t kernel_values(const KernelContext *c) { return c->f->module->next_id; }
+/* Was a value made since kernel_values was `before`? */
+static inline bool kernel_grew(const KernelContext *c, uint32_t before) { return kernel_values(c) != before; }
+/* Does each warp hold whole rows of all products, so that its lanes can decide among themselves what a row
+ * decides? (cta_size.c) */
+bool kernel_whole_rows(const KernelContext *);
+/* Whether a CTA runs several programs, and by tickets (tile_scheduler.c). */
+void kernel_choose_programs(KernelPlan *);
+/* The consumers' block of a kernel with warp specialization; NULL: it has none. */
+Block *kernel_consumers(const Func *);
 static inline bool kernel_copies(Op op)
 { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; } /* (view or ring, tensor, offsets...) */
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }

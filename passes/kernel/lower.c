@@ -1,276 +1,232 @@
-/* lower.c: the order of the kernel passes, and the size of a CTA. */
-#include "passes/kernel/schedule/schedule.h"
+/* lower.c: the order of the passes of the kernel IR. pipeline() is the whole of it.
+ *
+ *   cluster, split-k                 what one program does, before anything depends on the CTA that does it
+ *   program-ids .. mask-branch       while products and loads are those of the tile IR
+ *   warp specialization              an attempt: where it is refused, the body is as it was before
+ *   promote .. shared                the same loads and products without it
+ *   layout                           when every tile that registers hold exists
+ *   fragment-prefetch, hoist-loads   need to know the registers of a tile */
+#include "passes/kernel/schedule/cta_size.h"
+#include "passes/pass.h"
 
-typedef struct Sizes {
-    const Func *f;
-    const KernelPlan *plan;
-    const Target *target;
-    const Block *block;     /* where products were counted last */
-    int64_t here, products; /* words of accumulators: of this block; of the block that has most */
-    int64_t tile, bytes;    /* elements of the largest tile, bytes of the largest access */
-    bool rows, strided;
-    bool fma; /* a product that no matrix unit does as it is */
-} Sizes;
+typedef struct Lowering {
+    KernelContext c;
+    PassRunner run;
+    PassReport report; /* where nobody wants it */
+    int errors;        /* of the session, before */
+} Lowering;
 
-static void measure(void *user, Instr *i)
+static bool run_pass(Lowering *, PassId);
+#define RUN(ID) run_pass(l, PASS_##ID)
+
+static bool refused(const Lowering *); /* a pass, or the schedule, has reported an error */
+static bool may_specialize(KernelContext *);
+static void undo(Lowering *, const SavedBody *, const KernelPlan *);
+
+/* True: the kernel has producer and consumer warps. */
+static bool warp_specialization(Lowering *l)
 {
-    Sizes *z = user;
-    MemParts m;
-    for (int k = 0; k < i->n_results; k++) {
-        const Type *t = i->results[k].type;
-        if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
-        if (type_elements(t) > z->tile) z->tile = type_elements(t);
-    }
-    if (i->op == OP_MMA) {
-        if (z->block != i->block) z->here = 0;
-        z->block = i->block;
-        int64_t words = type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
-        z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
-        const DType in = ir_operand(i, 0)->type->dtype;
-        z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
-        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) &&
-                  !target_has(z->target, TF_MMA_FP8); /* widened in registers */
-        if (z->here > z->products) z->products = z->here;
-    }
-    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
-    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
-        const Type *t = (m.result ? m.result : m.values[0])->type;
-        const Attr *steps = ir_attr(i, ATTR_STEPS);
-        int unit = kernel_unit_axis(z->f, i, NULL);
-        if (t->kind != TYPE_TILE) return;
-        if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
-            z->bytes = type_elements(t) * dtype_bytes(t->dtype);
-        if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
-    }
+    SavedBody body = ir_body_save(l->c.f);
+    KernelPlan plan = *l->c.p;
+    l->c.specialized = true;
+    RUN(GATHER_WINDOWS);
+    RUN(SPLIT_STEPS);
+    schedule_number_loads(l->c.p, l->c.f);
+    if (RUN(WARP_SPECIALIZATION)) {
+        RUN(LAZY_RESCALE);
+        RUN(NEAR);
+        RUN(SOFTWARE_PIPELINING);
+    } else if (!l->run.stopped) undo(l, &body, &plan);
+    return l->c.specialized;
 }
 
-/* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix
- * units most of them, since fragments read from shared memory then serve more products (H100, sm_80 code,
- * GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight
- * hide the latency that a barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
-static int choose_warps(const Func *f, const KernelPlan *p)
+static void all_warps_alike(Lowering *l)
 {
-    const Target *t = p->target;
-    Sizes z = { .f = f, .plan = p, .target = t };
-    int64_t per;
-    if (f->hints.warps > 0) return f->hints.warps;
-    ir_walk(f->body, measure, &z);
-    if (z.products) {
-        int64_t words = (int64_t)t->wave * (t->kind == TARGET_CUDA && !z.fma ? 160 : 64);
-        per = (z.products + words - 1) / words;
-    } else if (z.strided) per = z.tile / (t->wave * 2);
-    else {
-        per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
-        if (z.tile / (t->wave * 32) > per)
-            per = z.tile / (t->wave * 32); /* gathers, tables: no access says how much */
-    }
-    int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
-    while (w < per && w < most) w *= 2;
-    return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
+    RUN(GATHER_WINDOWS);
+    schedule_number_loads(l->c.p, l->c.f);
+    RUN(PROMOTE);
+    RUN(LAZY_RESCALE);
+    RUN(NEAR);
+    cta_size_unspecialized(l->c.f, l->c.p);
+    RUN(SHARED);
 }
 
-/* Does each warp hold whole rows of all products? Then what a row decides, its lanes can decide among
- * themselves. */
-typedef struct Rows {
-    Session *s;
-    const KernelPlan *p;
-    bool whole, products;
-} Rows;
-
-static void whole_rows(void *user, Instr *i)
+static void pipeline(Lowering *l)
 {
-    Rows *r = user;
-    if (i->op != OP_MMA_SYNC) return;
-    const char *name = ir_attr(i, ATTR_INSTR)->s;
-    r->products = true;
-    r->whole = r->whole && strcmp(name, "fma") &&
-               ir_result(i)->type->shape[0] %
-                       ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) ==
-                   0;
+    cta_size_begin(l->c.f, l->c.p);
+    RUN(CLUSTER);
+    RUN(SPLIT_K);
+    RUN(PROGRAM_IDS);
+    RUN(MMA_SELECT);
+    cta_size_cap_warps(l->c.s, l->c.f, l->c.p);
+    RUN(RECIPROCAL);
+    RUN(ERFC);
+    RUN(MASK_BRANCH);
+    bool specialized = may_specialize(&l->c) && warp_specialization(l);
+    if (!specialized && !refused(l)) all_warps_alike(l);
+    if (refused(l)) return;
+    RUN(LAYOUT);
+    RUN(FRAGMENT_PREFETCH);
+    RUN(HOIST_LOADS);
+    if (!l->run.stopped) schedule_end(l->c.p);
+    if (!refused(l)) RUN(REGISTERS);
 }
 
-/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments
- * would repeat each other's work. */
-typedef struct Fragments {
-    bool chain;
-    int products;
-    int64_t rows, all, columns;
-} Fragments; /* columns: the fewest of a product */
+/* --- one pass ---------------------------------------------------------------------------------------- */
 
-static void count_rows(void *user, Instr *i)
+typedef bool KernelPassFn(KernelContext *);
+
+static KernelPassFn *const pass_fn[PASS_COUNT] = {
+#define KERNEL_PASS(ID, name, function, needs, presence, on, keeps, doc) [PASS_##ID] = function,
+#include "passes/passes.def"
+};
+
+static bool call(void *user, PassRunner *r, PassId id)
 {
-    Fragments *r = user;
-    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-        ir_operand(i, 0)->type->rank == 2)
-        r->chain = true;
-    if (i->op != OP_MMA_SYNC) return;
-    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
-        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
-        if (strcmp(m->name, ir_attr(i, ATTR_INSTR)->s)) continue;
-        const Type *c = ir_result(i)->type;
-        int64_t rows = (c->shape[0] + m->m - 1) / m->m, all = rows * ((c->shape[1] + m->n - 1) / m->n);
-        r->products++;
-        if (rows > r->rows) r->rows = rows;
-        if (!r->columns || all / rows < r->columns) r->columns = all / rows;
-        if (all > r->all) r->all = all;
-    }
+    Lowering *l = user;
+    r->laid_out |= id == PASS_LAYOUT || pass_info[id].needs & NEEDS_LAYOUTS;
+    return pass_fn[id](&l->c);
 }
 
-static void cap_warps(Session *s, Func *f, KernelPlan *p)
+/* A pass that decides what a schedule may ask for runs on every target and says itself why it cannot. */
+static bool applies(const Lowering *l, PassId id)
 {
-    Fragments r = { 0 };
-    if (p->target->kind != TARGET_HIP) return;
-    ir_walk(f->body, count_rows, &r);
-    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and
-     * exchange rows by way of LDS */
-    int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
-    int warps = p->warps;
-    const Decision *asked = schedule_asked(p, DECIDE_WARPS);
-    bool fixed = asked || p->options.warps || f->hints.warps > 0;
-    if (asked && r.chain && r.products > 1) most = r.rows * r.columns; /* waves side by side, as below */
-    while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
-    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in
-     * a lane, unless they share a file */
-    for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
-        if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
-        else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= p->target->cta_threads)
-            warps *= 2;
-    if (warps != p->warps && asked)
-        schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
-    else if (warps != p->warps && f->hints.warps > 0)
-        diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps,
-            (int)most, p->target->name, warps);
-    p->warps = warps;
+    const Target *t = l->c.p->target;
+    unsigned needs = pass_info[id].needs;
+    if (pass_info[id].presence == DECIDES) return true;
+    if (needs & NEEDS_CUDA && t->kind != TARGET_CUDA) return false;
+    if (needs & NEEDS_HIP && t->kind != TARGET_HIP) return false;
+    if (needs & NEEDS_TMA && !target_has(t, TF_TMA | TF_WGMMA)) return false;
+    return pass_info[id].presence == REQUIRED || !pass_runner_skips(&l->run, id);
 }
 
-/* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others
- * fill the gap. The compiler would give each as many registers as it can use, and fewer of them fit (H100,
- * rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91). Of 16 warps
- * too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and
- * 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without a reduction
- * (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more
- * from turn to turn. */
-static int rows_at_once(const Func *f, const KernelPlan *p)
-{
-    enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
-    bool reduces = false, loops = false;
-    int shifted = 0, by_element;
-    int most = 1; /* resident CTAs: a power of two, as the CTAs of that many threads are */
-    while (2 * most <= p->target->sm_ctas) most *= 2;
-    if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
-    for (const Instr *i = f->body->first; i; i = i->next) {
-        reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
-        loops |= i->op == OP_FOR || i->op == OP_WHILE;
-        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
-                   kernel_shift_cost(f, i, 1, &by_element) < by_element;
-    }
-    reduces |= shifted > 0 && shifted <= FEW;
-    int n = THREADS / (p->warps * p->target->wave);
-    return !reduces || loops ? 0 : n < most ? n : most;
-}
+static bool run_pass(Lowering *l, PassId id)
+{ return applies(l, id) && pass_runner_call(&l->run, id, call, l); }
 
-/* Warps and scratch as the schedule has them. */
-static void asked_sizes(KernelPlan *p)
-{
-    const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);
-    int most = p->target->cta_threads / p->target->wave;
-    if (warps && (warps->n[0] < 1 || warps->n[0] > most))
-        schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
-    else if (warps) p->options.warps = warps->n[0];
-    if (scratch && scratch->n[0] >= p->target->shared_bytes)
-        schedule_refuse(p, scratch, "%s has %lld bytes of shared memory", p->target->name,
-            (long long)p->target->shared_bytes);
-    else if (scratch && scratch->n[0] > p->options.reserve) p->options.reserve = scratch->n[0];
-    if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
-}
+/* --- what stands around the passes ------------------------------------------------------------------- */
 
-/* Producer and consumers, where the kernel takes them. What is done to it before that is known (loads with
- * positions, halves, windows that are joined) stands in a body of its own: when roles are refused, the body
- * and the plan as they were before take their places again. */
-static bool try_roles(Session *s, Func *f, KernelPlan *p)
-{
-    SavedBody untouched = ir_body_save(f);
-    KernelPlan before = *p;
-    kernel_positions(s, f, true);
-    kernel_halves(s, f, p);
-    schedule_number_loads(p, f);
-    if (kernel_roles(s, f, p)) return true;
-    ir_body_restore(f, &untouched);
-    *p = before;
-    return false;
-}
+static bool refused(const Lowering *l) { return l->c.s->n_errors != l->errors; }
 
-static bool with_roles(Session *s, Func *f, KernelPlan *p)
+/* Does the target have what producer and consumer warps take, and does nobody forbid them? Says so in the
+ * schedule, and refuses one that asks for what is not there. */
+static bool may_specialize(KernelContext *c)
 {
+    KernelPlan *p = c->p;
     const Decision *d = schedule_asked(p, DECIDE_ROLES);
-    bool can = target_has(p->target, TF_TMA | TF_WGMMA),
-         off = p->options.no_roles || (d && d->form == ROLES_NONE), products = ir_holds(f->body, OP_MMA_SYNC);
+    bool can = target_has(p->target, TF_TMA | TF_WGMMA), products = ir_holds(c->f->body, OP_MMA_SYNC),
+         off = kernel_skips(p, PASS_WARP_SPECIALIZATION) || (d && d->form == ROLES_NONE);
     if (d && d->form == ROLES_N && !can)
         schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
-    if (can && !off && products && try_roles(s, f, p)) return true;
     if (can && off && products) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
-    return false;
+    return can && !off && products;
 }
 
-/* What the schedule says of a kernel without roles, all of whose warps do the same. */
-static void without_roles(KernelPlan *p)
+/* The attempt was refused: the body and the plan are again as they were before. */
+static void undo(Lowering *l, const SavedBody *body, const KernelPlan *plan)
 {
-    const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
-                   *programs = schedule_asked(p, DECIDE_PROGRAMS);
-    int most = p->target->sm_threads / (p->warps * p->target->wave);
-    if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
-        schedule_refuse(
-            p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);
-    else if (ctas) p->min_ctas = ctas->n[0];
-    if (programs && programs->form != PROGRAMS_EACH)
-        schedule_refuse(p, programs, "only CTAs with roles take several programs");
-    schedule_take(p, DECIDE_WARPS, 0, p->warps, 0);
-    if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
+    ir_body_restore(l->c.f, body);
+    *l->c.p = *plan;
+    l->c.specialized = false;
+}
+
+Block *kernel_consumers(const Func *f)
+{
+    for (const Instr *i = f->body->first; i; i = i->next)
+        if (kernel_is_roles(i->op)) return i->blocks[1];
+    return NULL;
+}
+
+/* A hint of 0 leaves the pass out, another one asks for it wherever it can run. */
+static void take_hint(KernelPlan *p, PassId id, int hint)
+{
+    if (hint_off(hint)) pass_add(&p->options.skip, id);
+    else if (hint) pass_add(&p->options.with, id);
+}
+
+static void begin(Lowering *l, Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
+{
+    static const PassOptions nothing = { 0 };
+    *p = (KernelPlan){ .target = t, .layouts = { .session = s } };
+    if (o) p->options = *o;
+    take_hint(p, PASS_PERSISTENT, f->hints.persistent);
+    take_hint(p, PASS_WARP_SPECIALIZATION, f->hints.warp_specialize);
+    take_hint(p, PASS_CP_ASYNC_PRODUCER, f->hints.cp_async_producer);
+    take_hint(p, PASS_PINGPONG, f->hints.pingpong);
+    *l = (Lowering){ .c = { .s = s, .f = f, .p = p }, .errors = s->n_errors };
+    pass_runner_init(&l->run, f->module, o && o->passes ? o->passes : &nothing,
+        p->options.report ? p->options.report : &l->report);
+    l->run.carry_on = true;
+    l->run.skip = p->options.skip;
+    l->run.with = p->options.with;
+#ifndef NDEBUG
+    l->run.verify |= !p->options.measure;
+#endif
+    schedule_begin(s, f, p);
 }
 
 bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
 {
-    int errors = s->n_errors;
-    *p = (KernelPlan){ .target = t, .layouts = { .session = s } };
-    if (o) p->options = *o;
-    p->options.no_persistent |= hint_off(f->hints.persistent);
-    p->options.no_roles |= hint_off(f->hints.warp_specialize);
-    p->options.no_fill |= hint_off(f->hints.cp_async_producer);
-    p->options.fill |= f->hints.cp_async_producer && !hint_off(f->hints.cp_async_producer);
-    p->options.no_turns |= hint_off(f->hints.pingpong);
-    p->options.turns |= f->hints.pingpong && !hint_off(f->hints.pingpong);
-    schedule_begin(s, f, p);
-    asked_sizes(p);
-    p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);
-    p->min_ctas = f->hints.occupancy;
-    kernel_cluster(s, f, p);
-    kernel_split(s, f, p);
-    kernel_program(s, f, p);
-    kernel_mma_select(s, f, p);
-    cap_warps(s, f, p);
-    if (!p->options.no_reciprocal) kernel_reciprocal(s, f);
-    if (!p->options.no_erfc) kernel_erfc(f);
-    if (!p->options.no_mask_branch) kernel_mask_branch(s, f);
-    bool roles = with_roles(s, f, p);
-    if (s->n_errors != errors) return false;
-    if (!roles) {
-        kernel_positions(s, f, false);
-        if (t->kind == TARGET_CUDA) kernel_position_rows(s, f);
-        schedule_number_loads(p, f);
-        Rows r = { .p = p, .s = s, .whole = true };
-        ir_walk(f->body, whole_rows, &r);
-        kernel_promote(s, f, p);
-        kernel_lazy_rescale(s, f, p, r.whole && r.products);
-        if (r.whole && r.products && !p->options.no_near) kernel_near(s, f);
-        if (!r.products && !p->min_ctas) p->min_ctas = rows_at_once(f, p);
-        without_roles(p);
-        kernel_stage(s, f, p);
-    }
-    ir_drop_unused(f->body); /* what a rotated loop carried for a product that is elsewhere now */
-    kernel_layout(s, f, p);
-    kernel_fragments_ahead(s, f, p);
-    if (!roles) kernel_early_loads(s, f, p);
-    schedule_end(p);
-    if (t->kind == TARGET_HIP && s->n_errors == errors) p->registers = kernel_registers(s, f, p);
-    return s->n_errors == errors;
+    Lowering l;
+    begin(&l, s, f, t, o, p);
+    pipeline(&l);
+    return !refused(&l);
+}
+
+/* --- passes by name, for tests ----------------------------------------------------------------------- */
+
+static void find_layout(void *user, Instr *i)
+{
+    bool *found = user;
+    for (int k = 0; k < i->n_results; k++)
+        *found |= i->results[k].type->kind == TYPE_TILE && i->results[k].type->layout;
+}
+
+/* What the IR lacks of what the pass needs; NULL: nothing. */
+static const char *ir_lacks(const Func *f, PassId id)
+{
+    unsigned needs = pass_info[id].needs;
+    bool layouts = false;
+    ir_walk(f->body, find_layout, &layouts);
+    if (needs & NEEDS_INSTRUCTIONS && ir_holds(f->body, OP_MMA))
+        return "products with instructions (mma-select)";
+    if (needs & NEEDS_SPECIALIZED && !kernel_consumers(f))
+        return "producer and consumer warps (warp-specialization)";
+    return needs & NEEDS_LAYOUTS && !layouts ? "layouts (layout)" : NULL;
+}
+
+/* The plan as the passes before would have left it, as far as the IR shows it. */
+static void adopt(Lowering *l, PassId id)
+{
+    KernelContext *c = &l->c;
+    const Block *consumers = kernel_consumers(c->f);
+    bool attempt = id == PASS_GATHER_WINDOWS || id == PASS_SPLIT_STEPS || id == PASS_WARP_SPECIALIZATION;
+    c->specialized = consumers || (attempt && may_specialize(c));
+    if (!consumers || c->p->producer_warps) return;
+    c->p->filler_warps = consumers->parent->op == OP_FILLED_ROLES ? 3 : 0;
+    c->p->producer_warps = c->p->filler_warps ? 1 : 4;
+}
+
+static bool run_alone(Lowering *l, const char *name, size_t len)
+{
+    PassId id;
+    bool found = pass_find(name, len, &id) && pass_is_kernel(id) && !pass_is_step(id);
+    const char *lacks = found ? ir_lacks(l->c.f, id) : NULL;
+    if (!found) diag_error(l->c.s, (Loc){ 0 }, "no pass of the kernel IR is called '%.*s'", (int)len, name);
+    else if (lacks) diag_error(l->c.s, l->c.f->loc, "the pass '%s' needs %s", pass_info[id].name, lacks);
+    if (!found || lacks) return false;
+    adopt(l, id);
+    run_pass(l, id);
+    return !refused(l);
+}
+
+bool kernel_run_list(
+    Session *s, Func *f, const Target *t, const KernelOptions *o, const char *list, KernelPlan *p)
+{
+    Lowering l;
+    begin(&l, s, f, t, o, p);
+    cta_size_begin(f, p);
+    schedule_number_loads(p, f);
+    for (size_t len; *list; list += len + (list[len] != 0))
+        if ((len = strcspn(list, ",")) && !run_alone(&l, list, len)) return false;
+    return true;
 }

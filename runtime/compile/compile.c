@@ -218,12 +218,16 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     ok &= !check || out->remap;
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
+    PassReport lowering = { 0 };
     KernelOptions kernel_options = kernel_options_of(&o->passes);
+    kernel_options.report = &lowering;
     BackendOptions backend_options = o->backend;
     if (!backend_options.kernel) backend_options.kernel = &kernel_options;
     CompileOptions with = *o;
     with.backend = backend_options;
     ok = ok && compile_backend(s, m, f, &with, a);
+    if (o->times && lowering.runs.len) passes_print_times(&lowering, o->times);
+    if (ok && o->target->kind != TARGET_CPU) passes_warn_unrun(s, &o->passes, &lowering, kernel);
     if (ok) {
         if (!a->entry) a->entry = kernel;
         if (!a->schedule) a->schedule = "";

@@ -419,7 +419,7 @@ int main(int argc, char **argv)
         else if (!strcmp(a, "--round")) r.round = true;
         else if (!strcmp(a, "--quiet")) r.quiet = true;
         else if (!strcmp(a, "--limits")) r.limits = true;
-        else if (!strcmp(a, "--no-roles")) r.options.no_roles = true;
+        else if (!strcmp(a, "--no-roles")) pass_add(&r.options.skip, PASS_WARP_SPECIALIZATION);
         else if (!strcmp(a, "--no-compile")) want = false;
         else if (a[0] != '-' && n < 256) files[n++] = a;
         else {

@@ -25,10 +25,10 @@ static bool parse_args(int argc, char **argv, Args *a)
         if (!strcmp(s, "--special")) a->special = true;
         else if (!strcmp(s, "--ir")) a->ir = true;
         else if (!strcmp(s, "--kernel-ir")) a->kernel_ir = true;
-        else if (!strcmp(s, "--no-roles")) a->options.no_roles = true;
-        else if (!strcmp(s, "--no-halo")) a->options.no_halo = true;
-        else if (!strcmp(s, "--no-lent")) a->options.no_lent = true;
-        else if (!strcmp(s, "--no-async")) a->options.no_async = true;
+        else if (!strcmp(s, "--no-roles")) pass_add(&a->options.skip, PASS_WARP_SPECIALIZATION);
+        else if (!strcmp(s, "--no-halo")) pass_add(&a->options.skip, PASS_MERGE_LOADS);
+        else if (!strcmp(s, "--no-lent")) pass_add(&a->options.skip, PASS_EPILOGUE_LOADS);
+        else if (!strcmp(s, "--no-async")) pass_add(&a->options.skip, PASS_MULTISTAGE);
         else if (!strncmp(s, "--warps=", 8)) a->options.warps = atoi(s + 8);
         else if (!strncmp(s, "--kernel=", 9)) a->kernel = s + 9;
         else if (!strncmp(s, "-D", 2) && a->n_defs < 32) a->defs[a->n_defs++] = s + 2;

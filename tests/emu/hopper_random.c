@@ -86,6 +86,30 @@ static const char *random_conv(Text3 *t)
     return "conv2d_nhwc";
 }
 
+static KernelOptions random_options(uint64_t seed)
+{
+    KernelOptions o = { .early_start = seed % 4 == 0 };
+    pass_change(&o.with, PASS_CP_ASYNC_PRODUCER, seed % 2 == 0);
+    pass_change(&o.skip, PASS_PERSISTENT, !below(6));
+    pass_change(&o.skip, PASS_TILE_SCHEDULER, !below(6));
+    pass_change(&o.skip, PASS_SOFTWARE_PIPELINING, !below(5));
+    pass_change(&o.with, PASS_CROSS_TILE_PIPELINING, !below(2));
+    pass_change(&o.with, PASS_PINGPONG, !below(5));
+    pass_change(&o.skip, PASS_BULK_STORE, !below(4));
+    pass_change(&o.skip, PASS_PROGRAM_ORDER, !below(5));
+    pass_change(&o.skip, PASS_LAZY_RESCALE, !below(5));
+    pass_change(&o.skip, PASS_NEAR, !below(5));
+    return o;
+}
+
+/* Says which passes the failing kernel was compiled with. */
+static void print_options(const KernelOptions *o)
+{
+    for (int id = TILE_PASS_COUNT; id < PASS_COUNT; id++)
+        if (pass_in(&o->skip, (PassId)id) || pass_in(&o->with, (PassId)id))
+            printf(" %s %s;", pass_in(&o->skip, (PassId)id) ? "without" : "with", pass_info[id].name);
+}
+
 bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
 {
     Text3 t;
@@ -95,17 +119,7 @@ bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
     below(2);
     int kind = below(8);
     const char *recipe = kind < 4 ? random_product(&t) : kind < 7 ? random_attention(&t) : random_conv(&t);
-    KernelOptions o = { .early_start = seed % 4 == 0,
-        .fill = seed % 2 == 0,
-        .no_persistent = !below(6),
-        .no_tickets = !below(6),
-        .no_overlap = !below(5),
-        .across = !below(2),
-        .turns = !below(5),
-        .no_bulk = !below(4),
-        .no_order = !below(5),
-        .no_lazy = !below(5),
-        .no_near = !below(5) };
+    KernelOptions o = random_options(seed);
     if (!below(3))
         snprintf(
             t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split_k=%d", 2 + below(7));
@@ -128,11 +142,11 @@ bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
         ok = true;
         ++*refused;
     } /* told: more shared memory than there is */
-    if (!ok)
-        printf("FAIL seed %llu: %s %s %s %s; persistent %d tickets %d overlap %d turns %d order %d lazy %d\n "
-               "    %s\n",
-            (unsigned long long)seed, recipe, t.sizes, t.consts, t.views, !o.no_persistent, !o.no_tickets,
-            !o.no_overlap, o.turns, !o.no_order, !o.no_lazy, why);
+    if (!ok) {
+        printf("FAIL seed %llu: %s %s %s %s;", (unsigned long long)seed, recipe, t.sizes, t.consts, t.views);
+        print_options(&o);
+        printf("\n     %s\n", why);
+    }
     fflush(stdout);
     release(&x);
     return ok;

@@ -110,7 +110,7 @@ static bool run(void *user, Session *s, GenKernel *k, const RandomCase *c, char 
     const Emulator *e = user;
     GpuCode code;
     Env v = { 0 };
-    KernelOptions options = { .no_roles = true };
+    KernelOptions options = { .skip = PASS_SET(PASS_WARP_SPECIALIZATION) };
     if (!bind(k->func, k->args, &v) || !gpu_compile(s, k->func, target_of(device), &options, &code, NULL))
         return false;
     if (e->show) print(s, k->module, code.text);

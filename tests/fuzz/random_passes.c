@@ -68,7 +68,7 @@ static Outcome try(uint64_t seed, int level, const char *passes, bool keep_text)
 static void explain(uint64_t seed, const Outcome *o)
 {
     printf("seed %llu: %s\n", (unsigned long long)seed, o->why);
-    for (int p = 0; p < PASS_COUNT; p++) {
+    for (int p = 0; p < TILE_PASS_COUNT; p++) {
         Outcome one = try(seed, 2, pass_info[p].name, false);
         if (!one.same) printf("  with %s alone: %s\n", pass_info[p].name, one.why);
     }

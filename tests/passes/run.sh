@@ -5,5 +5,5 @@ export opt check
 lines=$(sed -n 's,^// RUN: *,,p' "$file")
 [ -n "$lines" ] || { echo "$file: no RUN line"; exit 1; }
 printf '%s\n' "$lines" | sed "s,%s,$file,g; s,%examples,$(dirname "$file")/../../examples/kernels,g; s,tile-opt,\"\$opt\",g; s,FileCheck,\"\$check\",g" | while IFS= read -r line; do
-    sh -c "$line" || { echo "failed: $line"; exit 1; }
+    sh -ec "$line" || { echo "failed: $line"; exit 1; }
 done

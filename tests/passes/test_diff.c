@@ -62,7 +62,7 @@ static void test_case(const Case *c)
     o.target = target_find("cpu");
     check(c, text, len, &plain, &o, false, "all passes, no facts");
     check(c, text, len, &plain, &o, true, "all passes, all facts");
-    for (int id = 0; id < PASS_COUNT; id++) {
+    for (int id = 0; id < TILE_PASS_COUNT; id++) {
         char what[64];
         snprintf(what, sizeof what, "without %s", pass_info[id].name);
         o.skip = pass_info[id].name;

@@ -437,7 +437,7 @@ static const char *random_list(uint64_t *seed, char *out, size_t size)
     size_t len = 0;
     out[0] = 0;
     for (int k = 0; k < 12; k++) {
-        PassId id = (PassId)((next(seed) >> 33) % PASS_COUNT);
+        PassId id = (PassId)((next(seed) >> 33) % TILE_PASS_COUNT);
         if (id != PASS_APPROX)
             len += (size_t)snprintf(out + len, size - len, "%s%s", len ? "," : "", pass_info[id].name);
     }

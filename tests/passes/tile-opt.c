@@ -5,20 +5,28 @@
  *         launch facts
  *              [--passes=a,b] [--skip-pass=a] [-O2] [--target=cuda:sm_80] [--check] [--approx] [--ftz]
  *                  [--remap=xcd] [--xcds=8]
+ *              [--kernel-passes=a,b] [--warps=N] [--plan]
  *              [--stats] [--census] [--time-passes] [--quiet] file.ir | -
+ *
+ * With --kernel-passes these passes of the kernel IR run on each kernel, and those of the tile IR only where
+ * --passes names some; --warps says how many warps hold a program's tiles (else they are chosen),
+ * --plan prints what the passes wrote into the plan.
  *
  * Prints the module after the passes (not with --quiet), then statistics. The module is verified before and
  * after every pass and must print the same after being parsed again. Exit 0, or 1 with diagnostics on
  * standard error. */
 #include "frontend/frontend.h"
-#include "passes/passes.h"
+#include "ir/verify.h"
+#include "passes/kernel/kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_FACTS = 16 };
 typedef struct Args {
     PassOptions options;
-    bool stats, census, quiet, fits32, contiguous;
+    const char *kernel_passes;
+    int warps;
+    bool stats, census, quiet, plan, fits32, contiguous;
     const char *file, *kernel;
     const char *binds[MAX_FACTS], *divs[MAX_FACTS], *positives[MAX_FACTS];
     int n_binds, n_divs, n_positives;
@@ -37,6 +45,10 @@ static bool parse_args(int argc, char **argv, Args *a)
         if ((v = value_of(s, "--passes"))) a->options.passes = v;
         else if ((v = value_of(s, "--skip-pass"))) a->options.skip = v;
         else if ((v = value_of(s, "--dump-after"))) a->options.dump_after = v;
+        else if ((v = value_of(s, "--with-pass"))) a->options.with = v;
+        else if ((v = value_of(s, "--stop-after"))) a->options.stop_after = v;
+        else if ((v = value_of(s, "--kernel-passes"))) a->kernel_passes = v;
+        else if ((v = value_of(s, "--warps"))) a->warps = atoi(v);
         else if ((v = value_of(s, "--target"))) {
             if (!(a->options.target = target_find(v))) return false;
         } else if ((v = value_of(s, "--remap"))) a->options.remap = v;
@@ -56,11 +68,13 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if (!strcmp(s, "--census")) a->census = true;
         else if (!strcmp(s, "--time-passes")) a->options.time_passes = true;
         else if (!strcmp(s, "--quiet")) a->quiet = true;
+        else if (!strcmp(s, "--plan")) a->plan = true;
         else if (s[0] == '-' && s[1]) return false;
         else if (a->file) return false;
         else a->file = s;
     }
-    return a->file != NULL;
+    if (a->kernel_passes && !a->options.passes) a->options.passes = "";
+    return a->file != NULL && (!a->kernel_passes || a->options.target);
 }
 
 static char *read_all(const char *path, size_t *len)
@@ -183,13 +197,37 @@ static Module *read_module(Session *s, const Args *a, const char *text, size_t l
     return m;
 }
 
+static void print_plan(const Func *f, const KernelPlan *p)
+{
+    printf(
+        "plan of %s: warps %d producer %d fillers %d ctas %d cluster %d split %d multicast %d registers %d\n",
+        f->name, p->warps, p->producer_warps, p->filler_warps, p->min_ctas, p->cluster, p->split,
+        p->multicast, p->registers);
+    if (p->schedule) printf("%s", p->schedule);
+}
+
+static bool run_kernel_passes(Session *s, const Args *a, Module *m, PassReport *report)
+{
+    KernelOptions o = kernel_options_of(&a->options);
+    o.report = report;
+    o.warps = a->warps;
+    for (Func *f = m->funcs; f && a->kernel_passes; f = f->next) {
+        KernelPlan *plan = arena_new(&s->arena, KernelPlan);
+        if (!f->is_kernel) continue;
+        if (!kernel_run_list(s, f, a->options.target, &o, a->kernel_passes, plan)) return false;
+        if (a->plan) print_plan(f, plan);
+    }
+    return true;
+}
+
 static bool process(Session *s, const Args *a, const char *text, size_t len)
 {
     PassReport report = { 0 };
     Text out;
     Module *m = read_module(s, a, text, len);
-    if (!m || !ir_verify(m) || !passes_run(m, &a->options, &report) || !ir_verify(m) ||
-        !round_trip(s, m, &out))
+    bool (*verify)(Module *) = a->kernel_passes ? ir_verify_before_layout : ir_verify;
+    if (!m || !verify(m) || !passes_run(m, &a->options, &report) || !run_kernel_passes(s, a, m, &report) ||
+        !verify(m) || !round_trip(s, m, &out))
         return false;
     if (!a->quiet) fputs(out.data, stdout);
     if (a->options.time_passes) {

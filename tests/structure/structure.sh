@@ -105,8 +105,8 @@ sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read 
     grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
 done | rule tile-passes "tile passes whose file, test or row has another name"
 
-# The passes of the kernel IR, likewise.
-sed -nE 's/^KERNEL_PASS\("([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
+# The passes of the kernel IR and their steps, likewise.
+sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\2/p' passes/passes.def | while read -r pass; do
     file=${pass//-/_}
     [ -n "$(git ls-files "passes/kernel/$file.c" "passes/kernel/*/$file.c")" ] || echo "$pass: no file $file.c below passes/kernel"
     [ -f "tests/passes/kernel/$file.ir" ] || echo "$pass: no test tests/passes/kernel/$file.ir"

@@ -96,6 +96,33 @@ for t in cuda:sm_80 hip:gfx942; do
 done
 expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
 
+# passes of both IRs: dumped, timed, stopped behind; names that do not exist or do not apply are errors
+cat >mm.tile <<'T'
+kernel mm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N]) grid (cdiv(M, 128), cdiv(N, 128))
+{
+    let (i, j) = program_id();
+    var c = zeros([128, 128], f32);
+    for k in 0 .. cdiv(K, 64) { c = mma(load(A[i*128 +: 128, k*64 +: 64]), load(B[k*64 +: 64, j*128 +: 128]), c); }
+    store(C[i*128 +: 128, j*128 +: 128], f16(c));
+}
+T
+hopper="--target=cuda:sm_90a"
+expect 0 "// after warp-specialization" "$tilec" mm.tile $hopper --dump-after=warp-specialization --verify-each -o mm.cu
+expect 0 "mma_sync" "$tilec" mm.tile $hopper --stop-after=mma-select
+expect 0 "mma %" "$tilec" mm.tile $hopper --stop-after=licm
+"$tilec" mm.tile $hopper --stop-after=mma-select | grep -q wgmma && fail "--stop-after=mma-select does not stop"
+"$tilec" mm.tile $hopper --time-passes -o mm.cu 2>&1 | grep -qE '^layout  *1 x  *[0-9.]* ms' || fail "--time-passes leaves out layout"
+expect 1 "did you mean 'layout'?" "$tilec" mm.tile $hopper --dump-after=layuot -o mm.cu
+expect 1 "the pass 'merge-loads' is a step of 'warp-specialization': name that pass" "$tilec" mm.tile $hopper --dump-after=halo -o mm.cu
+expect 1 "does not run for cuda:sm_80: it needs TMA and wgmma" "$tilec" mm.tile --target=cuda:sm_80 --dump-after=warp-specialization -o mm.cu
+expect 1 "does not run for cpu" "$tilec" k.tile -D T=16 --skip-pass=near -o t.o -h t.h
+expect 1 "the pass 'layout' cannot be left out" "$tilec" mm.tile $hopper --skip-pass=layout -o mm.cu
+expect 1 "the pass 'near' is one of the kernel IR" "$tilec" mm.tile $hopper --passes=fold,near -o mm.cu
+expect 0 "warning: --dump-after: the pass 'warp-specialization' did not run for the kernel 'k'" "$tilec" k.tile -D T=16 $hopper --dump-after=warp-specialization -o mm.cu
+expect 2 "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=cuda" "$tilec" mm.tile $hopper --stop-after=layout --emit=cuda
+expect 0 "turn_wait" "$tilec" "$root/examples/kernels/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true $hopper --emit=kernel-ir --with-pass=pingpong
+expect 0 "warp-specialization" "$tilec" --help=passes
+
 # what is wrong in the input: status 1, the place, no output
 echo old >k.o; echo old >k.h
 expect 1 "bad.tile:1:70: error:" "$tilec" bad.tile -o k.o -h k.h

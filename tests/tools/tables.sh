@@ -22,7 +22,7 @@ complete_words tilec --emit=sch | grep -qx schedule || fail "--emit=sch does not
 complete_words tilec --target=cuda:sm_9 | grep -q 'sm_90a' || fail "--target=cuda:sm_9 does not complete"
 # every option that a command's help shows is in its completion, and the other way round
 for command in compile run bench sim explain; do
-    "$tilec" $command --help | grep -oE '^  -[-a-zA-Z]+' | tr -d ' ' | sed 's/^-O.*/-O/' | sort -u >shown
+    "$tilec" $command --help | grep -oE '^  -[-a-zA-Z]+(=passes)?' | tr -d ' ' | sed 's/^-O.*/-O/' | sort -u >shown
     sed -n "s/^        $command) COMPREPLY=.*-W '\(.*\)' -- .*/\1/p" tilec.bash | tr ' ' '\n' | sed 's/=$//; s/^-O.$/-O/' | sort -u >completed
     diff shown completed || fail "help and completion of $command differ"
 done

@@ -51,20 +51,22 @@ _tilec() {
         --remap=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --skip-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --with-pass=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --schedule=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --dump-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --stop-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --error-limit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
     esac
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --schedule= --dump-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --version' -- "$cur")) ;;
-        run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --wperf --help' -- "$cur")) ;;
-        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --work= --wperf --help' -- "$cur")) ;;
-        tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help' -- "$cur")) ;;
-        sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help' -- "$cur")) ;;
-        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help' -- "$cur")) ;;
-        help) COMPREPLY=($(compgen -W '--help' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur")) ;;
+        run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --wperf --help --help=passes' -- "$cur")) ;;
+        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --work= --wperf --help --help=passes' -- "$cur")) ;;
+        tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help --help=passes' -- "$cur")) ;;
+        sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur")) ;;
+        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
+        help) COMPREPLY=($(compgen -W '--help --help=passes' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null
         return ;;

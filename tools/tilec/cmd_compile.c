@@ -61,6 +61,16 @@ static void add_rule(Input *in, Outputs *outputs)
     outputs_add(in->tool, outputs, to, t.data, t.len);
 }
 
+/* The stage that --emit names; that of the IR which --stop-after prints; NULL: none. */
+static const char *stage_of(const Args *a)
+{
+    const char *stage = args_last(a, FLAG_EMIT, NULL), *stop = args_last(a, FLAG_STOP_AFTER, NULL);
+    PassId id;
+    if (stage || !stop) return stage;
+    bool kernel = pass_find(stop, strlen(stop), &id) && pass_is_kernel(id);
+    return stage_info[kernel ? STAGE_KERNEL_IR : STAGE_IR].name;
+}
+
 /* --- the command ------------------------------------------------------------------------------------- */
 
 static void add_text(Input *in, Outputs *outputs, const char *path, const Text *text)
@@ -87,7 +97,7 @@ static int compile_file(Input *in, Outputs *outputs)
 {
     const Args *a = in->args;
     const Target *target = target_find(args_last(a, FLAG_TARGET, "cpu"));
-    const char *stage = args_last(a, FLAG_EMIT, NULL);
+    const char *stage = stage_of(a);
     if (args_has(a, FLAG_DEPS) || args_has(a, FLAG_DEPS_TOO)) add_rule(in, outputs);
     if (args_has(a, FLAG_DEPS)) return EXIT_OK;
     if (stage) return print_stage(in, outputs, find_stage(stage), target);
@@ -128,7 +138,7 @@ static int check_bundle(Tool *t, const Args *a)
 
 static int check_usage(Tool *t, const Args *a)
 {
-    const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = args_last(a, FLAG_EMIT, NULL);
+    const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = stage_of(a);
     const Target *target = target_find(args_has(a, FLAG_BUNDLE) ? "cpu" : name);
     if (a->inputs.len != 1)
         return tool_usage(t,
@@ -146,6 +156,9 @@ static int check_usage(Tool *t, const Args *a)
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
+    if (args_has(a, FLAG_STOP_AFTER) && find_stage(stage) != STAGE_IR && find_stage(stage) != STAGE_KERNEL_IR)
+        return tool_usage(t,
+            "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=%s", stage);
     if (args_has(a, FLAG_CHECK_EMISSION) && args_has(a, FLAG_NO_CHECK_EMISSION))
         return tool_usage(t, "--check-emission and --no-check-emission contradict each other");
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);

@@ -31,7 +31,7 @@ static const DeviceModel *card_of(const Args *a)
 static void print_passes(Explain *x, const PassReport *r)
 {
     text_puts(x->out, "passes that changed something:\n");
-    for (int id = 0; id < PASS_COUNT; id++) {
+    for (int id = 0; id < TILE_PASS_COUNT; id++) {
         const char *sep = NULL;
         for (size_t i = 0; i < r->stats.len; i++) {
             const PassStat *s = &r->stats.data[i];
@@ -74,7 +74,7 @@ static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
     CompileOptions o = x->o;
     if (plain) {
         o.passes.passes = "inline,check";
-        o.passes.skip = NULL;
+        o.passes.skip = o.passes.with = o.passes.dump_after = NULL;
     }
     return compile_to_ir(
         &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
@@ -101,7 +101,10 @@ static bool explain_variant(Explain *x, Timeline *line)
     if (x->o.target->kind != TARGET_CPU) {
         KernelPlan plan;
         KernelOptions options = kernel_options_of(&x->o.passes);
+        PassReport lowering = { 0 };
+        options.report = &lowering;
         if (!kernel_lower(s, f, x->o.target, &options, &plan)) return false;
+        passes_warn_unrun(s, &x->o.passes, &lowering, f->name);
         text_printf(x->out, "schedule: %d warps%s", plan.warps, plan.producer_warps ? " of consumers" : "");
         if (plan.producer_warps)
             text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan.consumer_registers,

@@ -70,10 +70,15 @@ static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool l
     Module *m = compile_to_ir(
         &in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, NULL, &f);
     KernelPlan plan;
+    PassReport report = { 0 };
     KernelOptions options = kernel_options_of(&o->passes);
     int64_t begin = clock_ns();
+    options.report = &report;
+    lowered = lowered && !passes_stop_in_tile_ir(&o->passes);
     if (!m || (lowered && !kernel_lower(&in->session, f, o->target, &options, &plan))) return false;
     if (lowered) compile_time(o, "kernel IR", begin);
+    if (lowered && o->times) passes_print_times(&report, o->times);
+    passes_warn_unrun(&in->session, &o->passes, &report, f->name);
     ir_print(m, out);
     return true;
 }

@@ -59,15 +59,19 @@ void help_print(Tool *t, CommandId c, FILE *out)
         format_file(out, "\nstages:\n");
         for (int s = 0; s < STAGE_COUNT; s++)
             format_file(out, "  %-22s%s\n", stage_info[s].name, stage_info[s].doc);
-        format_file(out, "\npasses:\n");
-        Text passes;
-        text_init(&passes, &t->arena);
-        passes_print_list(&passes);
-        fputs(passes.data ? passes.data : "", out);
+        format_file(out, "\n`tilec --help=passes` lists the passes.\n");
     }
     if (!c)
         format_file(out, "\n`@FILE` reads arguments from a file. Exit status: 0 done, 1 errors in the input, "
                          "2 a wrong command line.\n");
+}
+
+void help_passes(Tool *t, FILE *out)
+{
+    Text passes;
+    text_init(&passes, &t->arena);
+    passes_print_list(&passes);
+    fputs(passes.data, out);
 }
 
 /* --- man page ---------------------------------------------------------------------------------------- */

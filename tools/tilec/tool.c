@@ -55,6 +55,10 @@ static int run(Tool *t, int argc, char **argv)
     Args args;
     int code = args_parse(t, argc - 1, argv + 1, &args);
     if (code) return code;
+    if (args_has(&args, FLAG_HELP_PASSES)) {
+        help_passes(t, t->out);
+        return EXIT_OK;
+    }
     if (args_has(&args, FLAG_HELP)) {
         help_print(t, args.command, t->out);
         return EXIT_OK;

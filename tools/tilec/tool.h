@@ -99,6 +99,7 @@ bool text_to_int(const char *, int64_t *);
 const char *text_to_integer(Arena *, const char *, DType, int64_t *);
 
 void help_print(Tool *, CommandId, FILE *);
+void help_passes(Tool *, FILE *);
 void help_man(Tool *, FILE *);
 void help_bash(Tool *, FILE *);
 

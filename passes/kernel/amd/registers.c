@@ -156,7 +156,7 @@ static void walk(Ctx *c, const Block *b)
     }
 }
 
-int kernel_registers(Session *s, const Func *f, KernelPlan *p)
+static int count_registers(Session *s, const Func *f, KernelPlan *p)
 {
     Ctx c = { .s = s, .p = p, .n = f->module->next_id + 1 };
     int most = 0;
@@ -175,4 +175,10 @@ int kernel_registers(Session *s, const Func *f, KernelPlan *p)
         if (now + extra[t] > most) most = now + extra[t];
     }
     return most + OWN + (c.products > 2 ? c.products - 2 : 0) * OWN_PRODUCT * 64 / p->target->wave;
+}
+
+bool kernel_pass_registers(KernelContext *c)
+{
+    c->p->registers = count_registers(c->s, c->f, c->p);
+    return false;
 }

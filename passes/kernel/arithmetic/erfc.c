@@ -104,4 +104,9 @@ static void visit(void *user, Instr *i)
     }
 }
 
-void kernel_erfc(Func *f) { ir_walk(f->body, visit, NULL); }
+bool kernel_pass_erfc(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    ir_walk(c->f->body, visit, NULL);
+    return kernel_grew(c, before);
+}

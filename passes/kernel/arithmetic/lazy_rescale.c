@@ -379,12 +379,13 @@ Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
     return c.scale;
 }
 
-void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
+/* may: each warp holds whole rows of all products. */
+static void rescale_lazily(Session *s, Func *f, KernelPlan *p, bool may)
 {
     InstrList loops = { 0 };
     int n = 0;
     const Decision *d = schedule_asked(p, DECIDE_RESCALE);
-    if (d ? d->form == RESCALE_ALWAYS : p->options.no_lazy) {
+    if (d ? d->form == RESCALE_ALWAYS : kernel_skips(p, PASS_LAZY_RESCALE)) {
         schedule_take(p, DECIDE_RESCALE, RESCALE_ALWAYS, 0, 0);
         return;
     }
@@ -401,7 +402,7 @@ void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
             if (!is_online(s, loops.data[k], r, &c)) continue;
             /* AMD: `near` decides for these exponents by itself. The values that the vote hands on for it
              * take registers that tiles of 128 columns do not have there. */
-            c.no_near = p->options.no_near || p->target->kind == TARGET_HIP;
+            c.no_near = kernel_skips(p, PASS_NEAR) || p->target->kind == TARGET_HIP;
             if (!lazy_choose(&c)) continue;
             loops.data[k] = c.loop;
             n++;
@@ -413,4 +414,11 @@ void kernel_lazy_rescale(Session *s, Func *f, KernelPlan *p, bool may)
         p->schedule = arena_printf(&s->arena,
             "%s  lazy rescale: accumulators are rescaled when the maximum grew by more than 2^%d\n",
             p->schedule ? p->schedule : "", LAZY_THRESHOLD);
+}
+
+bool kernel_pass_lazy_rescale(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    rescale_lazily(c->s, c->f, c->p, kernel_whole_rows(c));
+    return kernel_grew(c, before);
 }

@@ -107,7 +107,7 @@ static void find(void *user, Instr *i)
         vec_push(&c->s->arena, &c->selects, i);
 }
 
-void kernel_mask_branch(Session *s, Func *f)
+static void branch_around_masks(Session *s, Func *f)
 {
     Ctx c = { .s = s };
     ir_walk(f->body, find, &c);
@@ -129,4 +129,11 @@ void kernel_mask_branch(Session *s, Func *f)
         Value *r = ir_result(w);
         ir_build(&in, OP_YIELD, &r, 1, NO_ATTRS, NULL, 0);
     }
+}
+
+bool kernel_pass_mask_branch(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    branch_around_masks(c->s, c->f);
+    return kernel_grew(c, before);
 }

@@ -154,7 +154,37 @@ static bool in_loop_of_products(const Instr *i)
     return false;
 }
 
-void kernel_near(Session *s, Func *f)
+static bool comes_behind(const Instr *i, const Instr *place)
+{
+    for (const Instr *k = place; k; k = k->next)
+        if (k == i) return i != place;
+    return false;
+}
+
+static bool is_within(const Block *b, const Block *outer)
+{
+    while (b != outer && b->parent) b = b->parent->block;
+    return b == outer;
+}
+
+/* Makes the factor known at the place of the builder, behind the row: a constant moves there, and behind
+ * another factor of the row's block the place moves. False: the factor belongs to a block within that one. */
+static bool bring(Builder *b, const Value *factor)
+{
+    double c;
+    const Block *home = factor ? factor->def ? factor->def->block : factor->block : NULL;
+    if (!home || (home != b->block && !is_within(home, b->block))) return true; /* around it */
+    Instr *def = factor->def, *place = b->before;
+    if (home == b->block && (!def || !place || (def != place && !comes_behind(def, place)))) return true;
+    if (home == b->block && (def == place || !ir_is_const_float(factor, &c))) b->before = def->next;
+    else if (ir_is_const_float(factor, &c)) {
+        ir_unlink(def);
+        ir_place(b, def);
+    } else return false;
+    return true;
+}
+
+static void take_one_fma(Session *s, Func *f)
 {
     InstrList powers = { 0 };
     KernelNear n;
@@ -166,9 +196,17 @@ void kernel_near(Session *s, Func *f)
         Builder b = n.row->def ? ir_after(n.row->def)
                                : (Builder){ .module = f->module, .block = at, .before = at->first };
         b.loc = n.times->loc;
+        if (!bring(&b, n.c) || !bring(&b, n.scale)) continue;
         Value *far = ir_un(&b, OP_NOT, kernel_near_is(&b, &n, n.row));
         far = ir_emit(&b, OP_WARPGROUP_ANY, &far, 1, NO_ATTRS, NULL);
         ir_set_name(far, "far");
         choose(&n, far);
     }
+}
+
+bool kernel_pass_near(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    if (kernel_whole_rows(c)) take_one_fma(c->s, c->f);
+    return kernel_grew(c, before);
 }

@@ -11,7 +11,7 @@
 
 static void visit(void *user, Instr *i)
 {
-    Session *s = user;
+    (void)user;
     if (i->op != OP_DIV || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->dtype != DT_F32)
         return;
     Instr *b = ir_operand(i, 1)->def;
@@ -30,7 +30,13 @@ static void visit(void *user, Instr *i)
     r = ir_emit(&at, OP_BROADCAST, &r, 1, NO_ATTRS, ir_result(i)->type);
     ir_replace(ir_result(i), ir_bin(&at, OP_MUL, ir_operand(i, 0), r));
     ir_erase(i);
-    (void)s;
 }
 
-void kernel_reciprocal(Session *s, Func *f) { ir_walk(f->body, visit, s); }
+void kernel_reciprocal(Func *f) { ir_walk(f->body, visit, NULL); }
+
+bool kernel_pass_reciprocal(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    kernel_reciprocal(c->f);
+    return kernel_grew(c, before);
+}

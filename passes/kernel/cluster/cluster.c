@@ -140,7 +140,7 @@ static void inspect(Rows *r, const Instr *i)
     }
 }
 
-void kernel_cluster(Session *s, Func *f, KernelPlan *p)
+static void spread_rows(Session *s, Func *f, KernelPlan *p)
 {
     Rows r = { .f = f };
     const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
@@ -150,7 +150,7 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
         schedule_refuse(p, d, "a cluster has 1, 2, 4 or %d CTAs", most);
         return;
     }
-    if (ctas == 1 || (!d && p->options.no_cluster) || (!d && p->target->kind != TARGET_CUDA)) return;
+    if (ctas == 1 || (!d && kernel_skips(p, PASS_CLUSTER)) || (!d && p->target->kind != TARGET_CUDA)) return;
     bool products = false;
     ir_walk(f->body, product, &products);
     if (products && !d) return; /* their programs may be a cluster's: multicast.c */
@@ -179,4 +179,10 @@ void kernel_cluster(Session *s, Func *f, KernelPlan *p)
     p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
     if (!f->hints.occupancy && p->warps * p->target->wave < THREADS)
         p->min_ctas = THREADS / (p->warps * p->target->wave);
+}
+
+bool kernel_pass_cluster(KernelContext *c)
+{
+    spread_rows(c->s, c->f, c->p);
+    return false; /* the plan says so; layout spreads the tiles */
 }

@@ -386,7 +386,7 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
         c.ctas = d->form == MULTICAST_N ? d->n[0] : 1;
         only = d->n[1];
     }
-    if ((!d && p->options.no_multicast) || c.ctas < 2) return;
+    if ((!d && kernel_skips(p, PASS_MULTICAST)) || c.ctas < 2) return;
     const char *why = unsuited(&c);
     if (why) {
         refuse(&c, f->loc, why);

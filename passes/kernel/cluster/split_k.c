@@ -420,12 +420,12 @@ static void say(Division *c, const char *what)
         arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
 }
 
-void kernel_split(Session *s, Func *f, KernelPlan *p)
+static void divide_loops(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *d = schedule_asked(p, DECIDE_SPLIT);
     Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split_k };
     int axis = -1, rank = 0;
-    if (c.parts < 2 || (!d && p->options.no_split)) return;
+    if (c.parts < 2 || (!d && kernel_skips(p, PASS_SPLIT_K))) return;
     if (p->target->cluster_ctas > 1 && c.parts > p->target->cluster_ctas) {
         schedule_refuse(p, d, "a loop is divided among %d CTAs at most", p->target->cluster_ctas);
         return;
@@ -466,9 +466,16 @@ void kernel_split(Session *s, Func *f, KernelPlan *p)
     ir_sweep(f->body);
     p->cluster = p->split = c.parts;
     schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);
-    p->options.no_persistent = p->options.no_order = true;
+    pass_add(&p->options.skip, PASS_PERSISTENT);
+    pass_add(&p->options.skip, PASS_PROGRAM_ORDER);
     say(&c, arena_printf(&s->arena,
                 "the steps of each loop are divided among the %d CTAs of a cluster, each of which finishes "
                 "its part of the tile along axis %d",
                 c.parts, axis));
+}
+
+bool kernel_pass_split_k(KernelContext *c)
+{
+    divide_loops(c->s, c->f, c->p);
+    return c->p->split > 0;
 }

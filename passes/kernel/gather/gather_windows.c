@@ -276,7 +276,7 @@ static void erase_chain(Value *v)
     }
 }
 
-void kernel_positions(Session *s, Func *f, bool parts)
+static void windows_of_gathers(Session *s, Func *f, bool parts)
 {
     InstrList all = { 0 };
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
@@ -428,7 +428,7 @@ void kernel_positions_note(Session *s, Func *f)
     }
 }
 
-void kernel_position_rows(Session *s, Func *f)
+static void rows_of_gathers(Session *s, Func *f)
 {
     InstrList all = { 0 };
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
@@ -453,4 +453,12 @@ void kernel_position_rows(Session *s, Func *f)
         ir_set_name(made, old->name);
         erase_chain(old);
     }
+}
+
+bool kernel_pass_gather_windows(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    windows_of_gathers(c->s, c->f, c->specialized);
+    if (!c->specialized && c->p->target->kind == TARGET_CUDA) rows_of_gathers(c->s, c->f);
+    return kernel_grew(c, before);
 }

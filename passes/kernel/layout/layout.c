@@ -322,13 +322,18 @@ static void hold(void *user, Instr *i)
     }
 }
 
-void kernel_layout(Session *s, Func *f, KernelPlan *p)
+bool kernel_pass_layout(KernelContext *k)
 {
+    Session *s = k->s;
+    Func *f = k->f;
+    KernelPlan *p = k->p;
     Layouter c = { .s = s, .f = f, .p = p };
+    ir_drop_unused(f->body); /* what a rotated loop carried for a product that is elsewhere now */
     group_all(&c);
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
     kernel_bulk_loads(s, f, p);
     kernel_shift_note(s, f, p);
+    return true;
 }

@@ -23,7 +23,7 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
 {
     MemParts m;
     int axis, unit = kernel_unit_axis(f, mem, &axis);
-    if (p->options.no_shift || p->target->kind != TARGET_CUDA ||
+    if (kernel_skips(p, PASS_UNALIGNED_VECTORS) || p->target->kind != TARGET_CUDA ||
         (mem->op != OP_LOAD && mem->op != OP_STORE) || !ir_mem_parts(mem, &m) || axis < 0)
         return false;
     const Param *q = &f->params[m.param];

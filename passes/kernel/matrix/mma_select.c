@@ -93,8 +93,10 @@ static void visit(void *user, Instr *i)
     ir_erase(i);
 }
 
-void kernel_mma_select(Session *s, Func *f, KernelPlan *p)
+bool kernel_pass_mma_select(KernelContext *k)
 {
-    Ctx c = { s, f, p };
-    ir_walk(f->body, visit, &c);
+    Ctx c = { k->s, k->f, k->p };
+    uint32_t before = kernel_values(k);
+    ir_walk(k->f->body, visit, &c);
+    return kernel_grew(k, before);
 }

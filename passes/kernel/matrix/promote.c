@@ -30,7 +30,7 @@ int kernel_promote_after(const KernelPlan *p, const Instr *product, const char *
     const Type *a = ir_operand(product, 0)->type;
     const UnitSum *u = target_unit_sum(p->target, instr);
     bool fp8 = a->dtype == DT_F8E4M3 || a->dtype == DT_F8E5M2;
-    if (!u || !fp8 || p->options.no_promote) return 0;
+    if (!u || !fp8 || kernel_skips(p, PASS_PROMOTE)) return 0;
     if (ir_attr_int(product, ATTR_PRECISION, PRECISION_FULL) == PRECISION_FAST_ACCUM) return 0;
     return kernel_is_zero(ir_operand(product, 2)) && a->shape[1] <= u->promote ? 0 : u->promote;
 }
@@ -126,11 +126,13 @@ static void promote_from(Ctx *c, size_t at, bool *done)
     add_apart(c->s, ir_operand(first, 2), first, last, n);
 }
 
-void kernel_promote(Session *s, Func *f, KernelPlan *p)
+bool kernel_pass_promote(KernelContext *k)
 {
-    Ctx c = { .s = s, .p = p };
-    ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
-    bool *done = arena_array(&s->arena, bool, c.products.len + 1);
-    for (size_t k = 0; k < c.products.len; k++)
-        if (!done[k]) promote_from(&c, k, done);
+    Ctx c = { .s = k->s, .p = k->p };
+    uint32_t before = kernel_values(k);
+    ir_collect(&k->s->arena, k->f->body, OP_MMA_SYNC, &c.products);
+    bool *done = arena_array(&k->s->arena, bool, c.products.len + 1);
+    for (size_t i = 0; i < c.products.len; i++)
+        if (!done[i]) promote_from(&c, i, done);
+    return kernel_grew(k, before);
 }

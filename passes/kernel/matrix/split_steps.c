@@ -162,11 +162,11 @@ static void halve(Halves *h)
     ir_sweep(h->f->body);
 }
 
-void kernel_halves(Session *s, Func *f, KernelPlan *p)
+static void halve_steps(Session *s, Func *f, KernelPlan *p)
 {
     enum { LEAST = 64 }; /* bytes of a row of B in a slot */
     InstrList products = { 0 };
-    if (!target_has(p->target, TF_TMA | TF_WGMMA) || p->options.no_roles || p->options.no_overlap) return;
+    if (kernel_skips(p, PASS_WARP_SPECIALIZATION) || kernel_skips(p, PASS_SOFTWARE_PIPELINING)) return;
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
     p->filler_warps = roles_fillers(p); /* whether a product fits is asked as roles will ask it */
     for (size_t k = 0; k < products.len; k++) {
@@ -183,4 +183,11 @@ void kernel_halves(Session *s, Func *f, KernelPlan *p)
         halve(&h);
     }
     p->filler_warps = 0;
+}
+
+bool kernel_pass_split_steps(KernelContext *c)
+{
+    uint32_t before = kernel_values(c);
+    halve_steps(c->s, c->f, c->p);
+    return kernel_grew(c, before);
 }

@@ -339,10 +339,10 @@ static void issue(const Carry *c, Instr *loop)
     ValueMap early, late;
     for_early(c, &early, args);
     for_late(c, &late, args);
-    rotate_turn(r->c, &b, OP_TURN_WAIT);
+    pingpong_turn(r->c->p, &b, OP_TURN_WAIT);
     clone_all(&b, &r->p.early_issue, &early);
     clone_all(&b, &r->p.late_issue, &late);
-    rotate_turn(r->c, &b, OP_TURN_PASS);
+    pingpong_turn(r->c->p, &b, OP_TURN_PASS);
     memcpy(out, args, (size_t)all(c) * sizeof *out);
     for (int k = 0; k < r->n; k++)
         if (is_late(r, k))
@@ -369,9 +369,9 @@ static Instr *begin(const Carry *c, Builder *in)
     value_map_init(&first, &r->c->s->arena);
     value_map_set(&first, body->args[0], ir_operand(r->loop, 0));
     for (int k = 0; k < r->n; k++) value_map_set(&first, body->args[k + 1], ir_operand(r->loop, k + 3));
-    rotate_turn(r->c, in, OP_TURN_WAIT);
+    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
     clone_all(in, &r->p.early_issue, &first);
-    rotate_turn(r->c, in, OP_TURN_PASS);
+    pingpong_turn(r->c->p, in, OP_TURN_PASS);
     for (size_t k = 0; k < c->waits.len; k++) {
         Instr *w = c->waits.data[k];
         if (w->op != OP_WGMMA_WAIT) continue;
@@ -407,9 +407,9 @@ static void end(const Carry *c, Builder *in, Instr *loop)
     ValueMap last;
     for (int k = 0; k < all(c); k++) args[k] = &loop->results[k];
     for_late(c, &last, args);
-    rotate_turn(r->c, in, OP_TURN_WAIT);
+    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
     clone_all(in, &r->p.late_issue, &last);
-    rotate_turn(r->c, in, OP_TURN_PASS);
+    pingpong_turn(r->c->p, in, OP_TURN_PASS);
     for (int k = 0; k < c->n_gets; k++) args[slot_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
     for (size_t k = 0; k < r->p.late_wait.len; k++) {
         Instr *i = r->p.late_wait.data[k];

@@ -113,7 +113,7 @@ static bool pays_across(const Rotation *r)
         if (r->p.early_issue.data[k]->op == OP_WGMMA)
             elements = type_elements(ir_result(r->p.early_issue.data[k])->type);
     for (size_t k = 0; k < r->p.early_rest.len; k++) n += score_ops(r->p.early_rest.data[k], elements);
-    return r->c->p->options.across || n > SOFTMAX_OPS;
+    return kernel_forces(r->c->p, PASS_CROSS_TILE_PIPELINING) || n > SOFTMAX_OPS;
 }
 
 /* `asked`: a schedule says so; else where it pays. */
@@ -122,8 +122,8 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if ((!asked && (c->p->options.no_across || !pays_across(r))) || !outer || outer->op != OP_FOR ||
-        !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results)
+    if ((!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_across(r))) || !outer ||
+        outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results)
         return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
@@ -138,7 +138,8 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
         if (i->op == OP_PROGRAM_COORD) x->axes = (int)ir_attr_int(i, ATTR_COUNT, 1);
         if (i->op == OP_RING_GET) {
             if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
-            if (ir_operand(i, 0)->type->shape[0] < 2 && !c->p->options.across && !asked) {
+            if (ir_operand(i, 0)->type->shape[0] < 2 && !kernel_forces(c->p, PASS_CROSS_TILE_PIPELINING) &&
+                !asked) {
                 text_printf(&c->note, "  each program by itself: one slot for what is read once a program\n");
                 return false;
             }

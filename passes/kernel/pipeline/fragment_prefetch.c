@@ -243,7 +243,7 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
                                         "more, registers for two sets of them"
                                       : "this order of products is that of warp roles: here a loop is plain, "
                                         "or reads its fragments ahead");
-        else if (can && (d ? d->form == LOOP_AHEAD : !p->options.no_ahead)) {
+        else if (can && (d ? d->form == LOOP_AHEAD : !kernel_skips(p, PASS_FRAGMENT_PREFETCH))) {
             rebuild(s, p, &l);
             schedule_take_loop(p, *number, LOOP_AHEAD, 0);
             i = l.loop;
@@ -254,9 +254,9 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
     return n;
 }
 
-int kernel_fragments_ahead(Session *s, Func *f, KernelPlan *p)
+bool kernel_pass_fragment_prefetch(KernelContext *c)
 {
     int number = 0;
-    if (p->producer_warps) return 0; /* software_pipelining.c decides on their loops */
-    return visit(s, p, f->body, &number);
+    if (c->p->producer_warps) return false; /* software_pipelining.c decides on their loops */
+    return visit(c->s, c->p, c->f->body, &number) > 0;
 }

@@ -310,16 +310,16 @@ static void make_room(Early *c, Instr *first)
     }
 }
 
-void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
+/* Returns whether a load moved, or something is worked out again. */
+static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
     Early c = { .s = s, .f = f, .p = p };
-    if (p->target->kind != TARGET_CUDA || p->options.no_early) return;
     for (Instr *i = f->body->first; i; i = i->next) {
-        if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return;
+        if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return false;
         if (op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE && words(&c, ir_operand(i, 0)))
             vec_push(&s->arena, &c.reductions, i);
     }
-    if (!c.reductions.len) return;
+    if (!c.reductions.len) return false;
     number(f->body);
     /* behind the loads that the first reduction waits for: those come first */
     Instr *first = c.reductions.data[0], *place = first;
@@ -351,8 +351,11 @@ void kernel_early_loads(Session *s, Func *f, KernelPlan *p)
     }
     Place to = { f->body, place->prev, place->mark };
     for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], &to);
-    if (!again) return;
+    if (!again) return n > 0;
     number(f->body);
     for (size_t k = 0; k < c.reductions.len; k++) work_out_again(&c, c.reductions.data[k]);
     ir_sweep(f->body);
+    return true;
 }
+
+bool kernel_pass_hoist_loads(KernelContext *c) { return !c->specialized && hoist(c->s, c->f, c->p); }

@@ -1,5 +1,5 @@
-/* multistage: stages loads that only feed matrix products in shared memory, several stages deep (the
- * portable path).
+/* multistage: issues the loads of a loop that feed matrix products several steps ahead, into a ring of shared
+ * memory (the portable path). A step of shared, which asks for it loop by loop.
  *
  *   for i { %a = load A[..i..]; %c = mma_sync %a, %b, %acc }
  *
@@ -16,62 +16,18 @@
  *
  * On AMD, copies go through registers. Step i+1 is loaded into registers at the head of the loop, before
  * the products of step i, and written to shared memory behind them: into the other one of two stages, or
- * into the same one behind a barrier (latency 2, or where two do not fit). A load of the body that is only
- * the left operand of products in a loop stays in registers.
+ * into the same one behind a barrier (latency 2, or where two do not fit).
  *
  * S is the load's `latency` (3 by default), clipped to what shared memory holds; a performance note
- * reports the clipping. A load whose offsets depend on carried values cannot be issued ahead. It is staged
- * once, with two barriers.
+ * reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared stages
+ * it once, with two barriers. Keeps: everything.
  *
- * Requires: a pad of zero, no cast between load and product, and no other users of the tile; other loads
- * stay in registers. Keeps: everything.
- *
- * This file decides which loads, and how deep. multistage_buffers.c places them in shared memory, and
+ * This file decides how deep. multistage_buffers.c places the rings in shared memory, and
  * multistage_copies.c and multistage_registers.c are the two ways there. */
 #include "passes/kernel/pipeline/multistage.h"
 
-static bool eligible(const Instr *i)
-{
-    MemParts m;
-    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.result->type->kind != TYPE_TILE ||
-        m.result->type->rank != 2)
-        return false;
-    int64_t zero;
-    double fzero;
-    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
-        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
-        return false;
-    if (!m.result->uses) return false;
-    for (const Use *u = m.result->uses; u; u = u->next)
-        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
-    return true;
-}
-
-static void single(Staging *c, Instr *load)
-{
-    Builder b = ir_before(load);
-    Value *buf = stage_single_buffer(c, &b, load), *view = stage_view(&b, buf, i32(&b, 0));
-    if (stage_amd(c)) {
-        const Type *t = stage_tile_in_registers(c, load);
-        ir_replace(ir_result(load), view);
-        ir_result(load)->type = t;
-        b = ir_after(load);
-        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-        stage_write(&b, view, ir_result(load));
-        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-        return;
-    }
-    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    stage_copy(c, &b, load, view, NULL, NULL);
-    ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
-    ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
-    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    ir_replace(ir_result(load), view);
-    ir_erase(load);
-}
-
 /* Can the load run ahead of the loop that holds it? */
-static bool runs_ahead(const Instr *load)
+bool stage_runs_ahead(const Instr *load)
 {
     const Instr *loop = load->block->parent;
     MemParts m;
@@ -81,18 +37,6 @@ static bool runs_ahead(const Instr *load)
     for (int a = 0; a < m.rank; a++)
         if (!stage_from_counter(m.idx[a], load->block, &steps)) return false;
     return true;
-}
-
-static bool staged_by_schedule(Staging *c, const Instr *load)
-{
-    const Decision *d = schedule_asked_load(c->p, load);
-    return d && d->form == LOAD_STAGED;
-}
-
-static void stage_alone(Staging *c, Instr *load)
-{
-    schedule_take_load(c->p, load, LOAD_STAGED, 0);
-    single(c, load);
 }
 
 /* The slots that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
@@ -139,7 +83,7 @@ static int derived_stages(
 }
 
 /* All loads of a loop that can run ahead share one place in their rings. */
-static void stage_loop(Staging *c, size_t from, int64_t limit)
+void stage_loop(Staging *c, size_t from, int64_t limit)
 {
     Instr *first = c->loads.data[from], *loop = first->block->parent;
     Instr **group = arena_array(&c->s->arena, Instr *, c->loads.len);
@@ -147,7 +91,7 @@ static void stage_loop(Staging *c, size_t from, int64_t limit)
     int64_t each = 0, left = limit - stage_bytes_before(c, first->block);
     for (size_t j = from; j < c->loads.len; j++) {
         Instr *l = c->loads.data[j];
-        if (!l || l->block != first->block || !runs_ahead(l) || staged_by_schedule(c, l)) continue;
+        if (!l || l->block != first->block || !stage_runs_ahead(l) || stage_in_place(c, l)) continue;
         each += stage_slot_bytes(c, stage_buffer_type(c, l, 1));
         group[n++] = l;
         c->loads.data[j] = NULL;
@@ -178,44 +122,4 @@ static void stage_loop(Staging *c, size_t from, int64_t limit)
         for (int k = 0; k < n; k++) stage_alone(c, group[k]);
     else if (!copies) stage_by_registers(c, loop, group, n, stages - 1);
     else stage_by_copies(c, loop, group, n, stages);
-}
-
-/* Is it read in loops only, once, as the left operand of a matrix instruction? */
-static bool left_of_loops(const Instr *load)
-{
-    const Value *v = ir_result(load);
-    const Use *u = v->uses;
-    return u && !u->next && u == &u->user->operands[0] && u->user->block != load->block &&
-           strcmp(ir_attr(u->user, ATTR_INSTR)->s, "fma");
-}
-
-void kernel_stage(Session *s, Func *f, KernelPlan *p)
-{
-    Staging c = { .s = s, .f = f, .p = p };
-    InstrList all = { 0 };
-    ir_collect(&s->arena, f->body, OP_LOAD, &all);
-    for (size_t k = 0; k < all.len; k++)
-        if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
-    /* leave room for conversions and reductions across warps */
-    int64_t limit = c.limit =
-        p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
-    for (size_t i = 0; i < c.loads.len; i++) { /* the body's own first: they stay */
-        Instr *l = c.loads.data[i];
-        const Decision *d = schedule_asked_load(p, l);
-        if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !runs_ahead(l))))
-            schedule_refuse(p, d,
-                "this load feeds a product without roles: it goes to registers, is staged where it stands, "
-                "or, if its offsets follow from a loop's counter, goes through a ring");
-        else if (d ? d->form == LOAD_REGISTERS
-                   : l->block == f->body && stage_amd(&c) && left_of_loops(l) && p->options.thrift < 2)
-            schedule_take_load(p, l, LOAD_REGISTERS, 0);
-        else if (l->block == f->body) stage_alone(&c, l);
-        else continue;
-        c.loads.data[i] = NULL;
-    }
-    for (size_t i = 0; i < c.loads.len; i++) {
-        Instr *l = c.loads.data[i];
-        if (l && runs_ahead(l) && !staged_by_schedule(&c, l)) stage_loop(&c, i, limit);
-        else if (l) stage_alone(&c, l);
-    }
 }

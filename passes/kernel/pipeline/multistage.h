@@ -1,4 +1,4 @@
-/* multistage.h: what the files of staging have in common; see multistage.c. */
+/* multistage.h: what the files of staging have in common; see shared.c and multistage.c. */
 #pragma once
 #include "passes/kernel/amd/lds.h"
 #include "passes/kernel/schedule/schedule.h"
@@ -33,6 +33,13 @@ static inline Value *stage_view(Builder *b, Value *buf, Value *slot)
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
+/* shared.c: the load is staged where it stands. Does a schedule ask for that? */
+void stage_alone(Staging *, Instr *load);
+bool stage_in_place(Staging *, const Instr *load);
+/* multistage.c: can the load run ahead of the loop that holds it? All loads of such a loop, from the one of
+ * this number on, share one place in their rings; limit: bytes of shared memory. */
+bool stage_runs_ahead(const Instr *load);
+void stage_loop(Staging *, size_t from, int64_t limit);
 /* multistage_buffers.c: the type of a load's ring, bytes of a slot of it; what lies before the buffers of a
  * block; a ring for use in `home`; the buffer of a load that is staged by itself. */
 const Type *stage_buffer_type(Staging *, const Instr *load, int64_t slots);

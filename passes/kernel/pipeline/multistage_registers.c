@@ -37,7 +37,7 @@ static bool direct(Staging *c, const Instr *load)
     const Type *tile = ir_result(load)->type;
     DmaMap map;
     Way w;
-    if (!target_has(t, TF_LDS_DMA) || c->p->options.no_async || !c->f->fits32) return false;
+    if (!target_has(t, TF_LDS_DMA) || kernel_skips(c->p, PASS_MULTISTAGE) || !c->f->fits32) return false;
     stage_way(c, load, &w);
     if (w.unit != w.inner || kernel_access_bytes(c->f, load) < kernel_dma_bytes(t)) return false;
     const LayoutShared *s =

@@ -92,8 +92,9 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
         int n = 0;
         if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE) continue;
         const Decision *d = schedule_asked_load(c->p, i);
-        bool wanted = d ? d->form == LOAD_AHEAD
-                        : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !c->p->options.no_overlap,
+        bool wanted =
+                 d ? d->form == LOAD_AHEAD
+                   : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING),
              can = can_run_ahead(c->f, loop, i, list, &n);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,

@@ -148,16 +148,11 @@ void rotate_clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *
     }
 }
 
-void rotate_turn(Overlap *c, Builder *b, Op op)
-{
-    if (c->p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
-}
-
 void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 {
-    rotate_turn(c, b, OP_TURN_WAIT);
+    pingpong_turn(c->p, b, OP_TURN_WAIT);
     clone_list(b, &p->early_issue, map);
-    rotate_turn(c, b, OP_TURN_PASS);
+    pingpong_turn(c->p, b, OP_TURN_PASS);
     rotate_clone_rest(c, b, &p->early_rest, map);
     clone_list(b, &p->early_casts, map);
 }
@@ -219,10 +214,10 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 {
     Overlap *c = r->c;
-    rotate_turn(c, b, OP_TURN_WAIT);
+    pingpong_turn(c->p, b, OP_TURN_WAIT);
     clone_list(b, &r->p.early_issue, early);
     clone_list(b, &r->p.late_issue, late);
-    rotate_turn(c, b, OP_TURN_PASS);
+    pingpong_turn(c->p, b, OP_TURN_PASS);
     rotate_clone_rest(c, b, &r->p.early_rest, early);
     rotate_clone_rest(c, b, &r->p.late_wait, late);
     clone_list(b, &r->p.early_casts, early);
@@ -230,9 +225,9 @@ void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 
 void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
 {
-    rotate_turn(r->c, b, OP_TURN_WAIT);
+    pingpong_turn(r->c->p, b, OP_TURN_WAIT);
     clone_list(b, &r->p.late_issue, late);
-    rotate_turn(r->c, b, OP_TURN_PASS);
+    pingpong_turn(r->c->p, b, OP_TURN_PASS);
     rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 

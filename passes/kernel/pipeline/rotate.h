@@ -31,8 +31,6 @@ void rotate_clone_early(Overlap *, Builder *, const Parts *, ValueMap *);
 /* Instructions behind an issue, one after the other: a wait leaves those products in flight that were issued
  * after its own. */
 void rotate_clone_rest(Overlap *, Builder *, const InstrList *, ValueMap *);
-/* Consumer warpgroups take turns to issue: one's products run while the other does its arithmetic. */
-void rotate_turn(Overlap *, Builder *, Op);
 /* One step: early products of it, late products of the step before, arithmetic under them. */
 void rotate_clone_step(Rotation *, Builder *, ValueMap *early, ValueMap *late);
 void rotate_clone_late(Rotation *, Builder *, ValueMap *late);

@@ -239,7 +239,7 @@ static void overlap_program(Overlap *c, Instr *loop, const Decision *d)
             "these products stand in no loop of a program: the only order that they have is `plain`");
         return;
     }
-    if (d || !c->p->options.no_overlap) kernel_join_sums(loop->blocks[0]);
+    if (d || !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING)) kernel_join_sums(loop->blocks[0]);
     text_puts(&c->note, PLAIN_NOTE);
     schedule_take_loop(c->p, c->loop, LOOP_PLAIN, 0);
 }
@@ -255,7 +255,7 @@ static void overlap_loop(Overlap *c, Instr *loop)
     }
     loop = kernel_prefetch(c, loop);
     const Decision *d = schedule_asked_loop(c->p, ++c->loop);
-    if (!d && c->p->options.no_overlap) {
+    if (!d && kernel_skips(c->p, PASS_SOFTWARE_PIPELINING)) {
         schedule_take_loop(c->p, c->loop, LOOP_PLAIN, 0);
         return;
     }
@@ -266,30 +266,18 @@ static void overlap_loop(Overlap *c, Instr *loop)
     else if (asked_order(c, loop, &products, d, chain)) schedule_take_loop(c->p, c->loop, d->form, d->n[0]);
 }
 
-/* Three warpgroups or more gain by turns (kernel.h). */
-static void choose_turns(Overlap *c)
+bool kernel_pass_software_pipelining(KernelContext *k)
 {
-    KernelPlan *p = c->p;
-    const Decision *d = schedule_asked(p, DECIDE_TURNS);
-    p->turns = p->warps > 4 &&
-               (d ? d->form == TURNS_ON : p->options.turns || (p->warps >= 12 && !p->options.no_turns));
-    if (d && d->form == TURNS_ON && p->warps <= 4)
-        schedule_refuse(p, d, "one consumer warpgroup has nobody to take turns with");
-}
-
-void kernel_overlap(Session *s, Func *f, Block *consumers, KernelPlan *p)
-{
-    Overlap c = { .s = s, .f = f, .p = p };
+    Session *s = k->s;
+    KernelPlan *p = k->p;
+    Overlap c = { .s = s, .f = k->f, .p = p };
+    Block *consumers = kernel_consumers(k->f);
     text_init(&c.note, &s->arena);
-    choose_turns(&c);
+    pingpong_choose(p);
     ir_collect(&s->arena, consumers, OP_FOR, &c.loops);
     for (size_t k = 0; k < c.loops.len; k++) overlap_loop(&c, c.loops.data[k]);
-    bool take_turns = ir_holds(consumers, OP_TURN_WAIT);
-    if (take_turns) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
-    else if (p->turns && schedule_asked(p, DECIDE_TURNS))
-        schedule_refuse(p, schedule_asked(p, DECIDE_TURNS),
-            "no product of this kernel runs a step behind another: there are no turns to take");
-    p->turns = take_turns;
+    pingpong_record(p, consumers);
     if (c.note.len)
         p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
+    return c.loops.len > 0; /* the order of its operations may have changed, and nothing else */
 }

@@ -1,7 +1,7 @@
-/* software_pipelining.h: mma-pipeline: asynchronous products overlapped with the arithmetic that does not
+/* software_pipelining.h: asynchronous products overlapped with the arithmetic that does not
  * need them. */
 #pragma once
-#include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/pipeline/pingpong.h"
 
 typedef struct Overlap {
     Session *s;
@@ -12,7 +12,6 @@ typedef struct Overlap {
     int loop;
 } Overlap; /* loop: number of the one at hand */
 
-void kernel_overlap(Session *, Func *, Block *consumers, KernelPlan *);
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something
  * changed. */
 Instr *kernel_prefetch(Overlap *, Instr *loop);

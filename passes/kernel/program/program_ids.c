@@ -33,8 +33,11 @@ static void visit(void *user, Instr *i)
     ir_erase(i);
 }
 
-void kernel_program(Session *s, Func *f, KernelPlan *p)
+bool kernel_pass_program_ids(KernelContext *k)
 {
+    Session *s = k->s;
+    Func *f = k->f;
+    KernelPlan *p = k->p;
     Ctx c = { .s = s, .f = f };
     c.rank = f->grid ? ir_terminator(f->grid)->n_operands : 1;
     Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
@@ -67,4 +70,5 @@ void kernel_program(Session *s, Func *f, KernelPlan *p)
             ir_emit(&b, OP_PROGRAM_COORD, &v, 1, ATTRS(a_int(ATTR_AXIS, a), a_int(ATTR_COUNT, c.rank)), NULL);
     }
     ir_walk(f->body, visit, &c);
+    return true;
 }

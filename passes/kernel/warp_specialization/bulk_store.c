@@ -239,7 +239,7 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     const Decision *d = schedule_asked_store(p, f, store);
     if (d && d->form == STORE_TMA && d->n[0] < 1)
         return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
-    bool tma = d ? d->form == STORE_TMA : !p->options.no_bulk;
+    bool tma = d ? d->form == STORE_TMA : !kernel_skips(p, PASS_BULK_STORE);
     int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));

@@ -105,7 +105,7 @@ void roles_lend_slots(Roles *c)
                     "shape and the ring's type that TMA reaches");
         }
         if (d && d->form == LOAD_REGISTERS && lent.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
-        if (!lent.parts || (d ? d->form != LOAD_LENT : c->p->options.no_lent)) continue;
+        if (!lent.parts || (d ? d->form != LOAD_LENT : kernel_skips(c->p, PASS_EPILOGUE_LOADS))) continue;
         schedule_take_load(c->p, i, LOAD_LENT, lent.parts);
         vec_push(&c->s->arena, &c->lent, lent);
     }

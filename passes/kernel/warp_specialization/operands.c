@@ -193,7 +193,7 @@ bool roles_filled(Roles *c, const Instr *load)
     const Use *u = roles_product_of(v);
     const char *why = c->why;
     Loc loc = c->why_loc;
-    if (c->p->options.no_fill || !u || !roles_fill_window(c, load)) return false;
+    if (kernel_skips(c->p, PASS_CP_ASYNC_PRODUCER) || !u || !roles_fill_window(c, load)) return false;
     if (kernel_shifts(load)) return true; /* joined because they are filled */
     if (ir_operand(u->user, 0)->type->shape[0] < 64)
         return false; /* few rows wait for memory by either instruction */
@@ -202,7 +202,8 @@ bool roles_filled(Roles *c, const Instr *load)
     int want = wanted_side(load);
     /* element by element fillers turn a tile over more slowly than mma.sync multiplies it (H100, tf32: 57
      * TFLOPS) */
-    if (want >= 0 && want != memory_side(c, load) && !c->p->options.fill) return false;
+    if (want >= 0 && want != memory_side(c, load) && !kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER))
+        return false;
     bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) &&
                (want < 0 || want == memory_side(c, load) || through_registers(load));
     c->why = why;

@@ -203,7 +203,7 @@ static int64_t staged_bytes(Roles *c)
             continue; /* TMA cannot store what begins anywhere */
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
-        else if (!d && !c->p->options.no_bulk) {
+        else if (!d && !kernel_skips(c->p, PASS_BULK_STORE)) {
             int64_t rows = whole_rows_bytes(c, &stores);
             if (all < one) all = one;
             if (all < rows) all = rows;

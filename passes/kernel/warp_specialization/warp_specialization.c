@@ -27,7 +27,7 @@
  *
  * operands.c has the requirements, rings.c the stages, merge_loads.c one load for several that overlap,
  * epilogue_loads.c loads behind the loop that take stages of its rings, cp_async_producer.c rings that TMA
- * cannot fill, and producer.c the producer. */
+ * cannot fill, producer.c the producer, and persistent.c the loop over programs. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
@@ -117,20 +117,6 @@ static void copy_marks(const Block *from, Block *to)
     }
 }
 
-/* Clusters of programs: along their axis the last one may be partly empty. */
-static Value *clusters(Roles *c, Builder *b)
-{
-    const Type *i32 = type_scalar(c->s, DT_I32);
-    Value *all = NULL;
-    int rank = c->f->grid ? ir_terminator(c->f->grid)->n_operands : 1;
-    for (int a = 0; a < rank; a++) {
-        Value *n = ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), i32);
-        if (a == c->p->multicast_axis) n = ir_bin(b, OP_CDIV, n, ir_const_int(b, DT_I32, c->p->multicast));
-        all = all ? ir_bin(b, OP_MUL, all, n) : n;
-    }
-    return all;
-}
-
 /* What the programs of a cluster have in common: whole rings of it. */
 static void share_loads(Roles *c)
 {
@@ -145,45 +131,8 @@ static void share_loads(Roles *c)
     for (size_t k = 0; k < n && c->p->multicast; k++) roles_ring(c, l[k].load)->shared = l[k].shared;
 }
 
-/* program -> loop over programs. Each starts from its own memory state: nothing orders programs among
- * themselves. */
-static void make_persistent(Roles *c)
-{
-    Func *f = c->f;
-    const Type *i32 = type_scalar(c->s, DT_I32);
-    Instr *ret = ir_terminator(f->body), *first = f->body->first;
-    Builder b = ir_before(ret);
-    Value *bounds[3] = { ir_emit(&b, OP_CTA_ID, NULL, 0, NO_ATTRS, i32) };
-    bounds[1] = c->p->multicast ? clusters(c, &b)
-                                : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
-    bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
-    Instr *stop = bounds[0]->def,
-          *loop = ir_build(&b, OP_FOR, bounds, 3,
-              c->p->options.no_tickets ? NO_ATTRS : ATTRS(a_int(ATTR_TICKETS, 1)), NULL, 0);
-    Builder in = ir_at_end(loop->blocks[0]);
-    ir_set_name(loop->blocks[0]->args[0], "program");
-    for (Instr *i = first, *next; i && i != stop; i = next) {
-        next = i->next;
-        ir_unlink(i);
-        if (i->op == OP_PROGRAM) {
-            ir_replace(ir_result(i), loop->blocks[0]->args[0]);
-            continue;
-        }
-        ir_place(&in, i);
-    }
-    in = ir_at_end(loop->blocks[0]);
-    ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-}
-
 /* Of a producer's thread. */
 static int registers_for(int consumers) { return consumers <= 2 ? 40 : consumers == 3 ? 32 : 24; }
-
-static void asked_programs(KernelPlan *p)
-{
-    const Decision *d = schedule_asked(p, DECIDE_PROGRAMS);
-    p->persistent = d ? d->form != PROGRAMS_EACH : !p->options.no_persistent;
-    if (d) p->options.no_tickets = d->form == PROGRAMS_STRIDED;
-}
 
 static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
 {
@@ -286,9 +235,9 @@ static void take_roles(Roles *c, int consumers)
     if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,
-        !p->persistent          ? PROGRAMS_EACH
-        : p->options.no_tickets ? PROGRAMS_STRIDED
-                                : PROGRAMS_TICKETS,
+        !p->persistent                         ? PROGRAMS_EACH
+        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STRIDED
+                                               : PROGRAMS_TICKETS,
         0, 0);
     for (size_t k = 0; k < c->loads.len; k++) {
         const Ring *r = roles_ring(c, c->loads.data[k]);
@@ -308,7 +257,7 @@ static int rings_filled(const Roles *c)
  * brings by words, and mma.sync is faster then (2004 cubed 219 TFLOPS; by fillers 3001 cubed makes 139). */
 static bool fillers_gain(Roles *c)
 {
-    bool gain = rings_filled(c) < 2 || c->p->options.fill;
+    bool gain = rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
     for (size_t k = 0; k < c->loads.len && !gain; k++) {
         const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
         gain = (d && d->form == LOAD_RING_REGISTERS) ||
@@ -344,7 +293,7 @@ static int steps_that_fit(Roles *c)
 /* One load for several where two steps of it fit, or where nothing does otherwise. */
 static void join_windows(Roles *c)
 {
-    if (c->p->options.no_halo) return;
+    if (kernel_skips(c->p, PASS_MERGE_LOADS)) return;
     int steps[2] = { 0, 0 };
     bool kept = false;
     for (int columns = 1; columns >= 0 && !kept; columns--) {
@@ -406,7 +355,7 @@ static int plan(Roles *c)
     const Decision *asked = schedule_asked(p, DECIDE_ROLES);
     int errors = c->s->n_errors;
     bool ok = true;
-    asked_programs(p);
+    kernel_choose_programs(p);
     asked_fillers(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
@@ -475,7 +424,7 @@ static Instr *make_roles(Roles *c)
     return roles;
 }
 
-bool kernel_roles(Session *s, Func *f, KernelPlan *p)
+static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
     /* A product that nobody uses would have rings that a later sweep leaves without a reader. */
@@ -492,7 +441,7 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     take_roles(&c, consumers);
     share_loads(&c);
     roles_lend_slots(&c);
-    if (p->persistent) make_persistent(&c);
+    if (p->persistent) roles_make_persistent(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
@@ -519,8 +468,8 @@ bool kernel_roles(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
-    kernel_lazy_rescale(s, f, p, true);
-    if (!p->options.no_near) kernel_near(s, f);
-    kernel_overlap(s, f, roles->blocks[1], p);
     return true;
 }
+
+bool kernel_pass_warp_specialization(KernelContext *c)
+{ return c->specialized && specialize(c->s, c->f, c->p); }

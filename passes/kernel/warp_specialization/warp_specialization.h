@@ -92,6 +92,9 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 /* The product that takes an operand's matrix, or the first part of it; NULL: none. */
 const Use *roles_product_of(const Value *matrix);
 
+/* The body becomes the body of a loop over programs (persistent.c). */
+void roles_make_persistent(Roles *);
+
 /* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. */
 void roles_lend_slots(Roles *);
 void roles_read_lent(Roles *, Instr *load, const Lent *);

@@ -1,0 +1,38 @@
+/* pingpong.c: consumer warpgroups take turns on the matrix unit: one issues its products while another does
+ * the arithmetic of its own.
+ *
+ *   wgmma ...
+ * becomes, wherever the consumers of a rotated loop issue products,
+ *   turn_wait; wgmma ...; turn_pass
+ *
+ * A step of software-pipelining, which writes the rotated loop and calls pingpong_turn around its products.
+ * Warpgroups take turns where there are three of them or more: with two, the overlap within each hides as
+ * much. A schedule (`pingpong`) or --with-pass=pingpong asks for turns of two as well. One has nobody to take
+ * turns with. */
+#include "passes/kernel/pipeline/pingpong.h"
+
+void pingpong_choose(KernelPlan *p)
+{
+    enum { THREE_WARPGROUPS = 12 };
+    const Decision *d = schedule_asked(p, DECIDE_TURNS);
+    bool gains = p->warps >= THREE_WARPGROUPS && !kernel_skips(p, PASS_PINGPONG);
+    p->turns = p->warps > 4 && (d ? d->form == TURNS_ON : kernel_forces(p, PASS_PINGPONG) || gains);
+    if (d && d->form == TURNS_ON && p->warps <= 4)
+        schedule_refuse(p, d, "one consumer warpgroup has nobody to take turns with");
+}
+
+void pingpong_turn(const KernelPlan *p, Builder *b, Op op)
+{
+    if (p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+void pingpong_record(KernelPlan *p, const Block *consumers)
+{
+    const Decision *d = schedule_asked(p, DECIDE_TURNS);
+    bool take_turns = ir_holds(consumers, OP_TURN_WAIT);
+    if (take_turns) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
+    else if (p->turns && d)
+        schedule_refuse(
+            p, d, "no product of this kernel runs a step behind another: there are no turns to take");
+    p->turns = take_turns;
+}

@@ -1,0 +1,10 @@
+/* pingpong.h: consumer warpgroups take turns to issue products. See pingpong.c. */
+#pragma once
+#include "passes/kernel/schedule/schedule.h"
+
+/* Sets plan.turns. */
+void pingpong_choose(KernelPlan *);
+/* Builds turn_wait before products, turn_pass behind them, where there are turns. */
+void pingpong_turn(const KernelPlan *, Builder *, Op);
+/* Records in the schedule and in plan.turns whether turns are taken. */
+void pingpong_record(KernelPlan *, const Block *consumers);

@@ -1,0 +1,358 @@
+/* program-order: chooses the order in which a grid takes its programs.
+ *
+ * The pass reads two facts off the IR. Work: on which grid axis does the trip count of a loop with
+ * products depend, and does it grow with it (causal attention: later queries see more keys)? Sharing:
+ * which grid axes do the loads of that loop not depend on? Programs that differ only in such an axis read
+ * the same bytes.
+ *
+ * Heavy first: with a work axis, programs that share their loop's operands (a stream, such as one head's K
+ * and V) come in groups whose streams fit L2 together. In a group, the heaviest coordinate of all streams
+ * comes first: position p -> group p / (G n), row (p % (G n)) / size, stream G group + p % size.
+ *
+ * Grouped rows: with two axes, and one operand of the product following each (matrix multiplication),
+ * programs come in blocks of G coordinates of the first axis, so that programs that run together share
+ * rows and columns.
+ *
+ * Along stores: without products, if the windows of the largest store neither begin nor end with a sector
+ * of memory (rows that are not aligned), the grid axis that moves them along the contiguous axis comes
+ * first. Two programs that write parts of one sector then run together, and the sector leaves L2 as a
+ * whole.
+ *
+ * All orders are bijections of [0, programs) for every grid size; the last group takes the size that is
+ * left. A kernel's own remap or raster clause takes precedence over them, and a schedule's order over
+ * both. */
+#include "passes/kernel/schedule/schedule.h"
+
+enum { UNKNOWN = -1 };
+
+typedef struct Ctx {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    int rank, work_axis;
+    bool grouped;
+    VEC(Instr *) streams;
+    unsigned axes_a, axes_b, *axes;
+    int steps;
+} Ctx;
+
+/* Grid axes that each value depends on, as a bit set by id: operands come before their users. */
+static void note_axes(void *user, Instr *i)
+{
+    Ctx *c = user;
+    unsigned set = i->op == OP_PROGRAM_ID ? 1u << ir_attr_int(i, ATTR_AXIS, 0) : 0;
+    for (int k = 0; k < i->n_operands; k++) set |= c->axes[ir_operand(i, k)->id];
+    for (int k = 0; k < i->n_results; k++) c->axes[i->results[k].id] = set;
+}
+
+static bool follows(const Ctx *c, const Value *v, int axis) { return c->axes[v->id] >> axis & 1; }
+
+/* Does v never fall when program id `axis` grows? Conservative. */
+static bool grows(Ctx *c, const Value *v, int axis)
+{
+    if (!follows(c, v, axis)) return true;
+    if (!v->def || --c->steps < 0) return false;
+    int64_t by;
+    const Instr *d = v->def;
+    if (d->op == OP_PROGRAM_ID) return true;
+    if (d->op == OP_ADD || d->op == OP_MIN || d->op == OP_MAX)
+        return grows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis);
+    if (d->op == OP_MUL || d->op == OP_DIV || d->op == OP_CDIV)
+        return ir_is_const(ir_operand(d, 1), &by) && by > 0 && grows(c, ir_operand(d, 0), axis);
+    if (d->op == OP_SUB) return !follows(c, ir_operand(d, 1), axis) && grows(c, ir_operand(d, 0), axis);
+    if (d->op == OP_CAST)
+        return dtype_is_int(ir_operand(d, 0)->type->dtype) && grows(c, ir_operand(d, 0), axis);
+    return d->op == OP_WHERE && !follows(c, ir_operand(d, 0), axis) && grows(c, ir_operand(d, 1), axis) &&
+           grows(c, ir_operand(d, 2), axis);
+}
+
+static unsigned load_axes(const Ctx *c, const Instr *load)
+{
+    MemParts m;
+    unsigned set = 0;
+    ir_mem_parts(load, &m);
+    for (int a = 0; a < m.rank; a++) set |= c->axes[m.idx[a]->id];
+    return set;
+}
+
+static const Instr *load_behind(const Value *v)
+{
+    while (v->def && (v->def->op == OP_PERMUTE || v->def->op == OP_CAST)) v = ir_operand(v->def, 0);
+    return v->def && v->def->op == OP_LOAD ? v->def : NULL;
+}
+
+static void visit(void *user, Instr *i)
+{
+    Ctx *c = user;
+    if (i->op != OP_MMA) return;
+    const Instr *loop = i->block->parent;
+    if (!loop || loop->op != OP_FOR) return;
+    for (int a = 0; a < c->rank; a++) {
+        c->steps = 256;
+        if (follows(c, ir_operand(loop, 1), a) && grows(c, ir_operand(loop, 1), a) &&
+            !follows(c, ir_operand(loop, 0), a))
+            c->work_axis = a;
+    }
+    for (int k = 0; k < 2; k++) {
+        const Instr *l = load_behind(ir_operand(i, k));
+        if (!l || l->block != i->block) continue;
+        bool known = false; /* split loops hold copies of one load: one stream */
+        for (size_t x = 0; x < c->streams.len; x++)
+            known |= ir_operand(c->streams.data[x], 0) == ir_operand(l, 0) &&
+                     ir_result(c->streams.data[x])->type == ir_result(l)->type;
+        if (!known) vec_push(&c->s->arena, &c->streams, (Instr *)l);
+        *(k ? &c->axes_b : &c->axes_a) |= load_axes(c, l);
+    }
+}
+
+static Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
+static Value *opaque(Builder *b, Value *v) { return ir_emit(b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL); }
+
+/* Opaque, so that the group sizes below are worked out once a program, not kept in the producer's few
+ * registers. */
+static Value *grid_extent(Builder *b, int axis)
+{
+    return opaque(b, ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)),
+                         type_scalar(b->module->session, DT_I32)));
+}
+
+static Value *named(Value *v, const char *name)
+{
+    ir_set_name(v, name);
+    return v;
+}
+
+/* What holds for every program and intervals do not show, as all programs are fewer than 2^31: divisions are
+ * then of unsigned numbers, without cases for zero and below. */
+static Value *at_least(Builder *b, int64_t least, Value *v)
+{
+    Session *s = b->module->session;
+    int64_t *r = arena_array(&s->arena, int64_t, 2);
+    r[0] = least;
+    r[1] = INT32_MAX;
+    ir_set_attr(s, v->def, a_ints(ATTR_RANGE, r, 2));
+    return v;
+}
+
+/* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
+static Value *stream_bytes(Ctx *c, Builder *b)
+{
+    Value *sum = NULL;
+    for (size_t k = 0; k < c->streams.len; k++) {
+        const Instr *l = c->streams.data[k];
+        int param = ir_operand(l, 0)->index;
+        const Attr *e = ir_attr(l, ATTR_EXTENTS);
+        Value *x = ir_const_float(b, DT_F32, dtype_bytes(c->f->params[param].type->dtype));
+        for (int a = 0; a < e->n; a++) {
+            if (e->v[a] == -1) continue;
+            const Dim *dim = &c->f->dims[c->f->params[param].dims[a]];
+            Value *d = dim->extent >= 0
+                           ? NULL
+                           : ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])),
+                                 type_scalar(c->s, DT_I32));
+            x = ir_bin(b, OP_MUL, x,
+                d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
+        }
+        named(x, "stream_bytes");
+        if (x->def->op == OP_MUL)
+            ir_set_attr(
+                c->s, x->def, a_int(ATTR_APPROX, 1)); /* an estimate: may be rounded once with the sum */
+        sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
+    }
+    return sum;
+}
+
+/* p -> coordinates, work axis first */
+static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
+{
+    Value *n = named(at_least(b, 1, grid_extent(b, c->work_axis)), "rows"), *streams = NULL, *one = i32(b, 1);
+    for (int a = 0; a < c->rank; a++) {
+        if (a == c->work_axis) continue;
+        Value *g = at_least(b, 1, grid_extent(b, a));
+        streams = streams ? at_least(b, 1, ir_bin(b, OP_MUL, streams, g)) : g;
+    }
+    if (!streams) streams = one;
+    else named(streams, "streams");
+    /* most of L2 for the streams of one group */
+    double l2 = (double)c->p->target->l2_bytes / 100,
+           share = c->p->options.l2_percent ? c->p->options.l2_percent : 62;
+    /* few rows a stream: their queries and outputs take as much of L2 as the streams themselves (measured at
+     * 8 rows: half is better) */
+    Value *few = ir_bin(b, OP_LT, n, i32(b, 24)), *half = ir_const_float(b, DT_F32, l2 * share / 2),
+          *all = ir_const_float(b, DT_F32, l2 * share);
+    Value *budget = named(ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), "l2_bytes"),
+          *some = ir_const_float(b, DT_F32, 1);
+    Value *share_of = ir_bin(b, OP_DIV, budget, ir_bin(b, OP_ADD, stream_bytes(c, b), some));
+    ir_set_attr(c->s, share_of->def, a_int(ATTR_APPROX, 1)); /* any group size is right */
+    Value *G = ir_cast(b, share_of, DT_I32);
+    G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
+    /* groups of about one size: a short one would begin its heaviest rows when everything else ends (H100, D
+     * 64, 8 rows: 268 -> 286 TFLOPS) */
+    G = named(
+        ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, named(G, "streams_that_fit"))), "group_size");
+    Value *per = named(at_least(b, 1, ir_bin(b, OP_MUL, G, n)), "group_programs"),
+          *g = named(ir_bin(b, OP_DIV, p, per), "group"),
+          *r = named(at_least(b, 0, ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per))), "within_group");
+    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_stream"),
+          *size = named(
+              at_least(b, 1, ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, streams, base))), "this_group_size");
+    Value *row = named(ir_bin(b, OP_DIV, r, size), "row"),
+          *s = at_least(b, 0, ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size))));
+    named(s, "stream");
+    coord[c->work_axis] = ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
+    int last = -1;
+    for (int a = 0; a < c->rank; a++)
+        if (a != c->work_axis) last = a;
+    for (int a = 0; a < c->rank; a++) {
+        if (a == c->work_axis) continue;
+        if (a == last) {
+            coord[a] = s;
+            break;
+        }
+        Value *e = at_least(b, 1, grid_extent(b, a));
+        coord[a] = ir_bin(b, OP_REM, s, e);
+        s = ir_bin(b, OP_DIV, s, e);
+    }
+}
+
+static void grouped_rows(Builder *b, Value *p, int group, Value **coord)
+{
+    Value *m = named(grid_extent(b, 0), "rows"), *n = named(grid_extent(b, 1), "columns"), *G = i32(b, group);
+    Value *per = named(ir_bin(b, OP_MUL, G, n), "group_programs"),
+          *g = named(ir_bin(b, OP_DIV, p, per), "group"),
+          *r = named(ir_bin(b, OP_SUB, p, ir_bin(b, OP_MUL, g, per)), "within_group");
+    Value *base = named(ir_bin(b, OP_MUL, g, G), "first_row"),
+          *h = named(ir_bin(b, OP_MIN, G, ir_bin(b, OP_SUB, m, base)), "this_group_rows"),
+          *col = named(ir_bin(b, OP_DIV, r, h), "column");
+    coord[1] = col;
+    coord[0] = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, col, h)));
+}
+
+/* The grid axis along which the largest store that splits sectors goes on in memory. */
+typedef struct Splits {
+    const Ctx *c;
+    int64_t bytes;
+    int axis;
+    bool products;
+} Splits;
+
+static void visit_store(void *user, Instr *i)
+{
+    Splits *s = user;
+    MemParts m;
+    s->products |= i->op == OP_MMA;
+    if (i->op != OP_STORE || !ir_mem_parts(i, &m) || m.values[0]->type->kind != TYPE_TILE) return;
+    const Type *t = m.values[0]->type;
+    int64_t bytes = type_elements(t) * dtype_bytes(t->dtype);
+    int unit = kernel_unit_axis(s->c->f, i, NULL);
+    if (bytes <= s->bytes) return;
+    unsigned axes = s->c->axes[m.idx[unit]->id];
+    s->bytes = bytes;
+    s->axis = UNKNOWN;
+    if (s->c->f->params[m.param].stride[unit] != 1 || kernel_access_bytes(s->c->f, i) >= 16 || !axes ||
+        (axes & (axes - 1)))
+        return;
+    for (s->axis = 0; axes >>= 1;) s->axis++;
+}
+
+/* Heavy first, or groups of rows, as the loops have it, or along what is stored; ORDER_IDS: none of them. */
+static int derive(Ctx *c, int *n)
+{
+    if (kernel_skips(c->p, PASS_PROGRAM_ORDER)) return ORDER_IDS;
+    if (!c->streams.len) {
+        Splits s = { .c = c, .axis = UNKNOWN };
+        ir_walk(c->f->body, visit_store, &s);
+        *n = s.axis;
+        return s.axis > 0 && !s.products ? ORDER_FIRST : ORDER_IDS;
+    }
+    if (c->work_axis != UNKNOWN && c->rank > 1) {
+        *n = c->work_axis;
+        for (size_t k = 0; k < c->streams.len; k++)
+            if (load_axes(c, c->streams.data[k]) >> c->work_axis & 1) return ORDER_IDS;
+        return ORDER_HEAVY;
+    }
+    *n = c->f->hints.raster_group > 0 ? c->f->hints.raster_group : 16;
+    return c->rank == 2 && c->axes_a == 1 && c->axes_b == 2 && *n > 1 ? ORDER_ROWS : ORDER_IDS;
+}
+
+/* Any of them visits every program once; the rest is what the texts need. */
+static bool legal(Ctx *c, const Decision *d)
+{
+    if (d->form == ORDER_IDS) return true;
+    if (d->form == ORDER_REMAP)
+        return c->f->remap ||
+               schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");
+    if (d->form == ORDER_ROWS && (c->rank != 2 || d->n[0] < 1))
+        return schedule_refuse(c->p, d, "groups of rows want a grid of two axes and a group of one at least");
+    if (d->form == ORDER_FIRST && (c->rank < 2 || d->n[0] >= c->rank))
+        return schedule_refuse(
+            c->p, d, "the grid has %d axes, counted from 0, and one first wants two at least", c->rank);
+    if (d->form == ORDER_HEAVY && (c->rank < 2 || d->n[0] >= c->rank))
+        return schedule_refuse(
+            c->p, d, "the grid has %d axes, counted from 0, and heavy first wants two at least", c->rank);
+    if (d->form == ORDER_HEAVY && !c->streams.len)
+        return schedule_refuse(
+            c->p, d, "no loop here feeds products from memory: there are no streams to share");
+    return true;
+}
+
+/* Grid axis `first` fastest, then the others in their order. */
+static void axis_first(Ctx *c, Builder *b, Value *p, int first, Value **coord)
+{
+    int order[3] = { first }, n = 1;
+    for (int a = 0; a < c->rank; a++)
+        if (a != first) order[n++] = a;
+    for (int k = 0; k < n; k++) {
+        if (k == n - 1) {
+            coord[order[k]] = p;
+            break;
+        }
+        Value *g = ir_emit(
+            b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, order[k])), type_scalar(c->s, DT_I32));
+        coord[order[k]] = ir_bin(b, OP_REM, p, g);
+        p = ir_bin(b, OP_DIV, p, g);
+    }
+}
+
+bool kernel_order_replaces_remap(KernelPlan *p)
+{
+    const Decision *d = schedule_asked(p, DECIDE_ORDER);
+    return d && d->form != ORDER_REMAP;
+}
+
+bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear, int rank, Value **coord)
+{
+    Ctx c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
+    const Decision *d = schedule_asked(p, DECIDE_ORDER);
+    int n = 0;
+    if (f->remap && !d) schedule_take(p, DECIDE_ORDER, ORDER_REMAP, 0, 0);
+    if ((f->remap || p->target->kind != TARGET_CUDA) && !d) return false;
+    c.axes = arena_array(&s->arena, unsigned, f->module->next_id);
+    ir_walk(f->body, note_axes, &c);
+    ir_walk(f->body, visit, &c);
+    int form = derive(&c, &n);
+    if (d) {
+        if (!legal(&c, d)) return false;
+        form = d->form;
+        n = d->n[0];
+    }
+    bool own = form == ORDER_IDS || form == ORDER_REMAP;
+    if (c.streams.len || d || !own) schedule_take(p, DECIDE_ORDER, form, own ? 0 : n, 0);
+    if (own) return false;
+    if (form == ORDER_HEAVY) {
+        c.work_axis = n;
+        heavy_first(&c, b, linear, coord);
+        p->schedule = arena_printf(&s->arena,
+            "%s  order: heavy first along grid axis %d, in groups whose streams fit L2\n",
+            p->schedule ? p->schedule : "", n);
+    } else if (form == ORDER_FIRST) {
+        axis_first(&c, b, linear, n, coord);
+        p->schedule = arena_printf(&s->arena, "%s  order: grid axis %d first, along what is stored\n",
+            p->schedule ? p->schedule : "", n);
+    } else {
+        grouped_rows(b, linear, n, coord);
+        p->schedule =
+            arena_printf(&s->arena, "%s  order: groups of %d rows\n", p->schedule ? p->schedule : "", n);
+    }
+    return true;
+}

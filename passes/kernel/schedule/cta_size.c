@@ -1,0 +1,218 @@
+/* cta_size.c: how many warps a CTA has, how many CTAs share a multiprocessor, and how much shared memory is
+ * scratch. None of it changes the IR; the plan holds what was decided. lower.c asks for the warps before the
+ * first pass, again when products have their instructions, and for the CTAs before shared memory is shared
+ * out.
+ */
+#include "passes/kernel/schedule/cta_size.h"
+
+typedef struct Sizes {
+    const Func *f;
+    const KernelPlan *plan;
+    const Target *target;
+    const Block *block;     /* where products were counted last */
+    int64_t here, products; /* words of accumulators: of this block; of the block that has most */
+    int64_t tile, bytes;    /* elements of the largest tile, bytes of the largest access */
+    bool rows, strided;
+    bool fma; /* a product that no matrix unit does as it is */
+} Sizes;
+
+static void measure(void *user, Instr *i)
+{
+    Sizes *z = user;
+    MemParts m;
+    for (int k = 0; k < i->n_results; k++) {
+        const Type *t = i->results[k].type;
+        if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
+        if (type_elements(t) > z->tile) z->tile = type_elements(t);
+    }
+    if (i->op == OP_MMA) {
+        if (z->block != i->block) z->here = 0;
+        z->block = i->block;
+        int64_t words = type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype) / 4;
+        z->here += kernel_promote_after(z->plan, i, "m16n8k32") ? 2 * words : words;
+        const DType in = ir_operand(i, 0)->type->dtype;
+        z->fma |= in == DT_F64 || (in == DT_F32 && ir_attr_int(i, ATTR_PRECISION, 0) != PRECISION_TF32);
+        z->fma |= (in == DT_F8E4M3 || in == DT_F8E5M2) &&
+                  !target_has(z->target, TF_MMA_FP8); /* widened in registers */
+        if (z->here > z->products) z->products = z->here;
+    }
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
+    if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
+        const Type *t = (m.result ? m.result : m.values[0])->type;
+        const Attr *steps = ir_attr(i, ATTR_STEPS);
+        int unit = kernel_unit_axis(z->f, i, NULL);
+        if (t->kind != TYPE_TILE) return;
+        if (type_elements(t) * dtype_bytes(t->dtype) > z->bytes)
+            z->bytes = type_elements(t) * dtype_bytes(t->dtype);
+        if (steps && unit >= 0 && steps->v[unit] != 1) z->strided = true;
+    }
+}
+
+/* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix
+ * units most of them, since fragments read from shared memory then serve more products (H100, sm_80 code,
+ * GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight
+ * hide the latency that a barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
+static int choose_warps(const Func *f, const KernelPlan *p)
+{
+    const Target *t = p->target;
+    Sizes z = { .f = f, .plan = p, .target = t };
+    int64_t per;
+    if (f->hints.warps > 0) return f->hints.warps;
+    ir_walk(f->body, measure, &z);
+    if (z.products) {
+        int64_t words = (int64_t)t->wave * (t->kind == TARGET_CUDA && !z.fma ? 160 : 64);
+        per = (z.products + words - 1) / words;
+    } else if (z.strided) per = z.tile / (t->wave * 2);
+    else {
+        per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
+        if (z.tile / (t->wave * 32) > per)
+            per = z.tile / (t->wave * 32); /* gathers, tables: no access says how much */
+    }
+    int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
+    while (w < per && w < most) w *= 2;
+    return w * t->wave > t->cta_threads ? t->cta_threads / t->wave : w;
+}
+
+typedef struct WholeRows {
+    Session *s;
+    const KernelPlan *p;
+    bool whole, products;
+} WholeRows;
+
+static void whole_rows(void *user, Instr *i)
+{
+    WholeRows *r = user;
+    if (i->op != OP_MMA_SYNC) return;
+    const char *name = ir_attr(i, ATTR_INSTR)->s;
+    r->products = true;
+    r->whole = r->whole && strcmp(name, "fma") &&
+               ir_result(i)->type->shape[0] %
+                       ((int64_t)layout_mma_info(kernel_mma_kind(r->s, name))->m * r->p->warps) ==
+                   0;
+}
+
+bool kernel_whole_rows(const KernelContext *c)
+{
+    WholeRows r = { .s = c->s, .p = c->p, .whole = true };
+    if (c->specialized) return true;
+    ir_walk(c->f->body, whole_rows, &r);
+    return r.whole && r.products;
+}
+
+/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments
+ * would repeat each other's work. */
+typedef struct Fragments {
+    bool chain;
+    int products;
+    int64_t rows, all, columns;
+} Fragments; /* columns: the fewest of a product */
+
+static void count_rows(void *user, Instr *i)
+{
+    Fragments *r = user;
+    if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+        ir_operand(i, 0)->type->rank == 2)
+        r->chain = true;
+    if (i->op != OP_MMA_SYNC) return;
+    for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
+        const LayoutMmaInfo *m = layout_mma_info((LayoutMma)k);
+        if (strcmp(m->name, ir_attr(i, ATTR_INSTR)->s)) continue;
+        const Type *c = ir_result(i)->type;
+        int64_t rows = (c->shape[0] + m->m - 1) / m->m, all = rows * ((c->shape[1] + m->n - 1) / m->n);
+        r->products++;
+        if (rows > r->rows) r->rows = rows;
+        if (!r->columns || all / rows < r->columns) r->columns = all / rows;
+        if (all > r->all) r->all = all;
+    }
+}
+
+void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
+{
+    Fragments r = { 0 };
+    if (p->target->kind != TARGET_HIP) return;
+    ir_walk(f->body, count_rows, &r);
+    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and
+     * exchange rows by way of LDS */
+    int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
+    int warps = p->warps;
+    const Decision *asked = schedule_asked(p, DECIDE_WARPS);
+    bool fixed = asked || p->options.warps || f->hints.warps > 0;
+    if (asked && r.chain && r.products > 1) most = r.rows * r.columns; /* waves side by side, as below */
+    while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
+    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in
+     * a lane, unless they share a file */
+    for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
+        if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
+        else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= p->target->cta_threads)
+            warps *= 2;
+    if (warps != p->warps && asked)
+        schedule_refuse(p, asked, "the products have work for %d waves of %s", (int)most, p->target->name);
+    else if (warps != p->warps && f->hints.warps > 0)
+        diag_perf(s, f->loc, "warps = %d: the products have work for %d waves of %s; %d are used", p->warps,
+            (int)most, p->target->name, warps);
+    p->warps = warps;
+}
+
+/* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others
+ * fill the gap. The compiler would give each as many registers as it can use, and fewer of them fit (H100,
+ * rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91). Of 16 warps
+ * too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and
+ * 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without a reduction
+ * (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more
+ * from turn to turn. */
+static int rows_at_once(const Func *f, const KernelPlan *p)
+{
+    enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
+    bool reduces = false, loops = false;
+    int shifted = 0, by_element;
+    int most = 1; /* resident CTAs: a power of two, as the CTAs of that many threads are */
+    while (2 * most <= p->target->sm_ctas) most *= 2;
+    if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
+    for (const Instr *i = f->body->first; i; i = i->next) {
+        reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
+        loops |= i->op == OP_FOR || i->op == OP_WHILE;
+        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
+                   kernel_shift_cost(f, i, 1, &by_element) < by_element;
+    }
+    reduces |= shifted > 0 && shifted <= FEW;
+    int n = THREADS / (p->warps * p->target->wave);
+    return !reduces || loops ? 0 : n < most ? n : most;
+}
+
+/* Warps and scratch as the schedule has them. */
+static void asked_sizes(KernelPlan *p)
+{
+    const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);
+    int most = p->target->cta_threads / p->target->wave;
+    if (warps && (warps->n[0] < 1 || warps->n[0] > most))
+        schedule_refuse(p, warps, "a CTA has 1 to %d warps", most);
+    else if (warps) p->options.warps = warps->n[0];
+    if (scratch && scratch->n[0] >= p->target->shared_bytes)
+        schedule_refuse(p, scratch, "%s has %lld bytes of shared memory", p->target->name,
+            (long long)p->target->shared_bytes);
+    else if (scratch && scratch->n[0] > p->options.reserve) p->options.reserve = scratch->n[0];
+    if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
+}
+
+void cta_size_unspecialized(Func *f, KernelPlan *p)
+{
+    const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
+                   *programs = schedule_asked(p, DECIDE_PROGRAMS);
+    if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = rows_at_once(f, p);
+    int most = p->target->sm_threads / (p->warps * p->target->wave);
+    if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
+        schedule_refuse(
+            p, ctas, "1 to %d CTAs of %d threads fit a multiprocessor", most, p->warps * p->target->wave);
+    else if (ctas) p->min_ctas = ctas->n[0];
+    if (programs && programs->form != PROGRAMS_EACH)
+        schedule_refuse(p, programs, "only CTAs with roles take several programs");
+    schedule_take(p, DECIDE_WARPS, 0, p->warps, 0);
+    if (p->min_ctas > 0) schedule_take(p, DECIDE_OCCUPANCY, 0, p->min_ctas, 0);
+}
+
+void cta_size_begin(Func *f, KernelPlan *p)
+{
+    asked_sizes(p);
+    p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);
+    p->min_ctas = f->hints.occupancy;
+}

@@ -1,0 +1,146 @@
+/* runner.c: runs a pass of either IR: leaves out what is named in --skip-pass, times, verifies and dumps it,
+ * and stops behind it. pipeline.c calls it for the tile IR, kernel/lower.c for the kernel IR. */
+#define _POSIX_C_SOURCE 199309L
+#include "passes/pass.h"
+#include "ir/verify.h"
+
+static void free_arena(void *a) { arena_free(a); }
+
+void pass_runner_init(PassRunner *r, Module *m, const PassOptions *o, PassReport *report)
+{
+    Session *s = m->session;
+    PassId stop;
+    bool stops = o->stop_after && pass_find(o->stop_after, strlen(o->stop_after), &stop);
+    *r = (PassRunner){ .module = m,
+        .options = o,
+        .report = report,
+        .skip = pass_set_of(o->skip),
+        .with = pass_set_of(o->with),
+        .dump = pass_set_of(o->dump_after),
+        .stop = stops ? (int)stop : -1,
+        .verify = o->verify_each };
+    r->scratch = arena_new(&s->arena, Arena);
+    arena_init(r->scratch, s->arena.alloc, &s->oom);
+    session_defer(s, free_arena, r->scratch);
+}
+
+bool pass_runner_skips(const PassRunner *r, PassId id)
+{ return pass_in(&r->skip, id) || (!pass_info[id].on && !pass_in(&r->with, id)); }
+
+static void dump(const PassRunner *r, PassId id)
+{
+    Text text;
+    if (!r->options->on_dump || !pass_in(&r->dump, id)) return;
+    text_init(&text, r->scratch);
+    ir_print(r->module, &text);
+    r->options->on_dump(r->options->dump_user, pass_info[id].name, text.data);
+}
+
+/* --- the verifier ------------------------------------------------------------------------------------ */
+
+/* The verifier numbers instructions by their marks, which passes of the kernel IR hand on to each other. */
+typedef struct Marks {
+    Arena *arena;
+    VEC(uint32_t) saved;
+    size_t at;
+} Marks;
+
+static void save_mark(void *user, Instr *i)
+{
+    Marks *m = user;
+    vec_push(m->arena, &m->saved, i->mark);
+}
+
+static void restore_mark(void *user, Instr *i)
+{
+    Marks *m = user;
+    i->mark = m->saved.data[m->at++];
+}
+
+/* The verifier speaks of instructions; add which pass left them so. */
+static bool verify(const PassRunner *r, PassId id)
+{
+    Session *s = r->module->session;
+    Marks marks = { .arena = r->scratch };
+    for (const Func *f = r->module->funcs; f; f = f->next) ir_walk(f->body, save_mark, &marks);
+    bool ok = pass_is_kernel(id) && !r->laid_out ? ir_verify_before_layout(r->module) : ir_verify(r->module);
+    for (const Func *f = r->module->funcs; f; f = f->next) ir_walk(f->body, restore_mark, &marks);
+    if (!ok)
+        diag_error(
+            s, (Loc){ 0 }, "internal error: the module does not verify after pass '%s'", pass_info[id].name);
+    return ok;
+}
+
+bool pass_runner_call(PassRunner *r, PassId id, PassCall *call, void *user)
+{
+    Session *s = r->module->session;
+    if (r->stopped || r->failed) return false;
+    int errors = s->n_errors;
+    int64_t begin = r->options->time_passes ? clock_ns() : 0;
+    bool progress = call(user, r, id);
+    int64_t ns = r->options->time_passes ? clock_ns() - begin : 0;
+    vec_push(&s->arena, &r->report->runs, ((PassRecord){ id, progress, ns }));
+    pass_add(&r->report->ran, id);
+    bool ok = s->n_errors == errors;
+    r->failed = (!ok && !r->carry_on) || (ok && progress && r->verify && !verify(r, id));
+    dump(r, id);
+    arena_free(r->scratch);
+    r->stopped = (int)id == r->stop;
+    return progress;
+}
+
+/* --- reports ----------------------------------------------------------------------------------------- */
+
+void pass_count(PassContext *c, const char *what, int64_t n)
+{
+    PassReport *r = c->report;
+    if (!n) return;
+    for (size_t i = 0; i < r->stats.len; i++)
+        if (r->stats.data[i].pass == c->pass && !strcmp(r->stats.data[i].what, what)) {
+            r->stats.data[i].count += n;
+            return;
+        }
+    vec_push(&c->session->arena, &r->stats, ((PassStat){ c->pass, what, n }));
+}
+
+int64_t pass_stat(const PassReport *r, PassId id, const char *what)
+{
+    for (size_t i = 0; i < r->stats.len; i++)
+        if (r->stats.data[i].pass == id && !strcmp(r->stats.data[i].what, what))
+            return r->stats.data[i].count;
+    return 0;
+}
+
+void passes_print_times(const PassReport *r, Text *out)
+{
+    int64_t total = 0;
+    for (int id = 0; id < PASS_COUNT; id++) {
+        int64_t ns = 0;
+        int runs = 0;
+        for (size_t i = 0; i < r->runs.len; i++)
+            if ((int)r->runs.data[i].pass == id) {
+                ns += r->runs.data[i].ns;
+                runs++;
+            }
+        if (!runs) continue;
+        total += ns;
+        text_printf(out, "%-14s %2d x %9.3f ms", pass_info[id].name, runs, (double)ns * 1e-6);
+        const char *sep = "   ";
+        for (size_t i = 0; i < r->stats.len; i++) {
+            if ((int)r->stats.data[i].pass != id) continue;
+            text_printf(out, "%s%s: %lld", sep, r->stats.data[i].what, (long long)r->stats.data[i].count);
+            sep = ", ";
+        }
+        text_putc(out, '\n');
+    }
+    text_printf(out, "%-14s      %9.3f ms\n", "all passes", (double)total * 1e-6);
+}
+
+void passes_warn_unrun(Session *s, const PassOptions *o, const PassReport *r, const char *kernel)
+{
+    PassSet dumped = pass_set_of(o->dump_after);
+    for (int id = TILE_PASS_COUNT; o->dump_after && strcmp(o->dump_after, "all") && id < PASS_COUNT; id++)
+        if (pass_in(&dumped, (PassId)id) && !pass_in(&r->ran, (PassId)id))
+            diag_warning(s, (Loc){ 0 }, "--dump-after: the pass '%s' did not run for the kernel '%s'",
+                pass_info[id].name, kernel);
+}
