@@ -6,7 +6,7 @@ build=$1 out=$2 source=$(cd "$(dirname "$0")/../.." && pwd)
 machines="sm_80 sm_90a sm_100a sm_120 gfx942 gfx950 gfx1100 gfx90a"
 mkdir -p "$out/preludes" "$out/src/tests/emu"
 for p in tests/emu/tile_random_queue_emu tests/run/tile_random_queue; do strip -o "$out/$(basename $p)" "$build/$p"; done
-for h in device.h hip_device.h hip_machine.h emu.h quick_device.h; do cp "$source/tests/emu/$h" "$out/src/tests/emu/"; done
+cp "$source"/tests/emu/*.h "$out/src/tests/emu/"        # those that kernels include, and theirs
 cp "$source/tests/gpu/campaign.sh" "$out/go.sh"
 # The libraries of the preludes are made by the first run.
 rm -f "$out"/preludes/*
