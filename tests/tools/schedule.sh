@@ -66,7 +66,7 @@ kernel=("$tilec" "$k/gemm_residual.tile" -D TM=128 -D TN=256 -D TK=64 -D STAGES=
 "${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R epilogue 2' || fail "slots lent to the residual are not told"
 takes cuda:sm_90a 'load R registers'
 printf '\nload R epilogue 3\n' >s.txt
-expect 1 "s.txt:2:1: error: this tile takes 2 slots of the operands' ring" "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu
+expect 1 "s.txt:2:1: error: this tile takes 2 stages of the operands' ring" "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu
 
 # rows: what is loaded before the reduction behind which it stands
 kernel=("$tilec" "$k/layer_norm.tile" --kernel=layer_norm -D N=4096 -D T=f16)
@@ -88,7 +88,7 @@ refused 'load K' '1: error: `load` is decided as one of: registers|prefetch|mult
 refused 'load Z stages 1' '6: error: `load` names a tensor of kernel attention'
 refused 'load K.2 stages 1' '1: error: kernel attention loads 1 tiles of `K`'
 refused 'load K stages 40' '1: error: rings of '
-refused 'load K stages 0' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'load K stages 0' '1: error: wgmma and TMA take this tile through at least one stage'
 refused 'load K multistage' '1: error: wgmma and TMA take this tile through a ring'
 refused 'loop 1 chain' '1: error: products of this loop are waited for where they are issued'
 refused 'loop 1 pipelined 1' '1: error: the first product has none before it to run behind'
@@ -96,8 +96,8 @@ refused 'loop 1 pipelined 3' '1: error: the loop has 2 products, counted from 1'
 refused 'loop 2 plain' '1: error: there is nothing like that to decide in kernel attention'
 refused 'order rows 8' '1: error: groups of rows want a grid of two axes'
 refused 'order remap' '1: error: the kernel has no remap or raster clause'
-refused 'loop 1 prefetch' '1: error: with roles products read their operands from shared memory themselves'
-refused 'load K stages 0 by cp_async' '1: error: wgmma and TMA take this tile through a ring of one slot at least'
+refused 'loop 1 prefetch' '1: error: with warp specialization products read their operands from shared memory themselves'
+refused 'load K stages 0 by cp_async' '1: error: wgmma and TMA take this tile through at least one stage'
 refused 'order heavy 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'order first 3' '1: error: the grid has 3 axes, counted from 0'
 refused 'warp_specialization 3' '1: error: 128 rows are 2 blocks of 64, which 3 warpgroups cannot share evenly'
@@ -106,7 +106,7 @@ refused 'registers 40 152' '1: error: the launch gives 168 to each thread'
 refused 'registers 41 232' '1: error: registers are handed over in eights'
 refused 'store O tma 2' '1: error: a warp has 1 box, and 2 buffers are more than that'
 refused 'store O tma 0' '1: error: TMA stores from one buffer'
-refused 'warps 4' '1: error: with roles the consumer warpgroups hold the tiles'
+refused 'warps 4' '1: error: with warp specialization the consumer warpgroups hold the tiles'
 refused 'cluster 2' '1: error: no row of this kernel can be spread over a cluster'
 refused 'cluster 3' '1: error: a cluster has 1, 2, 4 or 8 CTAs'
 refused 'load K stages 2; load K stages 3' '18: error: decided twice'
@@ -117,13 +117,13 @@ expect 1 's.txt:1:1: error: the loop is not divided: the loop carries more than 
 printf 'warp_specialization 2' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'load K stages 2 by cp_async' >s.txt
-expect 1 's.txt:1:1: error: cuda:sm_80 copies to shared memory without a detour by registers' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+expect 1 's.txt:1:1: error: cuda:sm_80 copies to shared memory directly' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'loop 1 prefetch' >s.txt
 expect 1 's.txt:1:1: error: fragments are read ahead in a loop of one product' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'loop 1 pipelined 2' >s.txt
-expect 1 's.txt:1:1: error: this order of products is that of warp roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+expect 1 's.txt:1:1: error: this order of products needs warp specialization' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'load A stages 2; load B stages 3' >s.txt
-expect 1 's.txt:1:18: error: loads of one loop share their place in their rings, and another one has 2 slots' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
+expect 1 's.txt:1:18: error: the loads of one loop have the same number of stages, and another one has 2' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
 
 # sections: of another kernel, specialization or target they do not apply, and a file without any that does says so
 printf 'schedule gemm; load K stages 9\nschedule attention "D=96"\nload K stages 9\nschedule for hip:gfx942\nload K stages 9\n' >s.txt

@@ -238,11 +238,12 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
                    pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l.at), i->blocks[0]);
         if (d && d->form != LOOP_PLAIN && (d->form != LOOP_AHEAD || !can))
             schedule_refuse(p, d,
-                d->form == LOOP_AHEAD ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, "
-                                        "both operands through rings of three slots, K of two fragments or "
-                                        "more, registers for two sets of them"
-                                      : "this order of products is that of warp roles: here a loop is plain, "
-                                        "or reads its fragments ahead");
+                d->form == LOOP_AHEAD
+                    ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, "
+                      "both operands through three stages or more, K of two fragments or "
+                      "more, registers for two sets of them"
+                    : "this order of products needs warp specialization: here a loop is plain, "
+                      "or reads its fragments ahead");
         else if (can && (d ? d->form == LOOP_AHEAD : !kernel_skips(p, PASS_FRAGMENT_PREFETCH))) {
             rebuild(s, p, &l);
             schedule_take_loop(p, *number, LOOP_AHEAD, 0);

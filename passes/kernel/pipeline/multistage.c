@@ -47,8 +47,8 @@ static const Decision *asked_slots(Staging *c, Instr *const *loads, int n)
         const Decision *d = schedule_asked_load(c->p, loads[k]);
         if (d && all && (d->n[0] != all->n[0] || d->form != all->form)) {
             schedule_refuse(c->p, d,
-                "loads of one loop share their place in their rings, and another one has %d slots%s",
-                all->n[0], all->form == LOAD_RING ? "" : " by registers");
+                "the loads of one loop have the same number of stages, and another one has %d%s", all->n[0],
+                all->form == LOAD_RING ? "" : " by cp_async");
             return all;
         }
         if (d) all = d;
@@ -101,8 +101,8 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
     bool detour = asked && asked->form == LOAD_RING_REGISTERS,
          copies = !stage_amd(c) || (!detour && fit >= 2 && stage_all_direct(c, loop, group, n));
     if (detour && copies) {
-        schedule_refuse(c->p, asked, "%s copies to shared memory without a detour by registers: `ring N`",
-            c->p->target->name);
+        schedule_refuse(
+            c->p, asked, "%s copies to shared memory directly: write `stages N`", c->p->target->name);
         return;
     }
     extra =
@@ -111,8 +111,7 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
     int least = copies ? 2 : 1,
         stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);
     if (asked && (stages - extra < least || stages > fit)) {
-        schedule_refuse(c->p, asked,
-            "the rings of this loop take %d slots or more, of %lld bytes together: %d fit", least,
+        schedule_refuse(c->p, asked, "this loop needs %d stages or more, of %lld bytes each: %d fit", least,
             (long long)each, fit - extra);
         return;
     }

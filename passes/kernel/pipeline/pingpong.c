@@ -18,7 +18,7 @@ void pingpong_choose(KernelPlan *p)
     bool gains = p->warps >= THREE_WARPGROUPS && !kernel_skips(p, PASS_PINGPONG);
     p->turns = p->warps > 4 && (d ? d->form == TURNS_ON : kernel_forces(p, PASS_PINGPONG) || gains);
     if (d && d->form == TURNS_ON && p->warps <= 4)
-        schedule_refuse(p, d, "one consumer warpgroup has nobody to take turns with");
+        schedule_refuse(p, d, "pingpong needs two consumer warpgroups or more");
 }
 
 void pingpong_turn(const KernelPlan *p, Builder *b, Op op)
@@ -32,7 +32,6 @@ void pingpong_record(KernelPlan *p, const Block *consumers)
     bool take_turns = ir_holds(consumers, OP_TURN_WAIT);
     if (take_turns) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
     else if (p->turns && d)
-        schedule_refuse(
-            p, d, "no product of this kernel runs a step behind another: there are no turns to take");
+        schedule_refuse(p, d, "pingpong needs a product that runs a step behind another one");
     p->turns = take_turns;
 }

@@ -179,14 +179,16 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
                 "what the loop carries");
         if (!slots_for_two(c, loop))
             return schedule_refuse(p, d,
-                "a step's operands are given back one step later here: each ring needs slots for two steps");
+                "this order gives a step's operands back one step later: each ring needs stages for two "
+                "steps");
         delay_waits(c, loop, products);
         return true;
     }
     if (d->form == LOOP_AHEAD)
         return schedule_refuse(p, d,
-            "with roles products read their operands from shared memory themselves: no fragments are read "
-            "ahead");
+            "with warp specialization products read their operands from shared memory themselves: no "
+            "fragments "
+            "are read ahead");
     Instr *late = d->form == LOOP_ISSUE || d->n[0] < 1 || d->n[0] > (int)products->len
                       ? NULL
                       : products->data[d->n[0] - 1];

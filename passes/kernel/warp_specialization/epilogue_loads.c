@@ -98,11 +98,11 @@ void roles_lend_slots(Roles *c)
         }
         if (d && d->form == LOAD_LENT && lent.parts != d->n[0]) {
             if (lent.parts)
-                schedule_refuse(c->p, d, "this tile takes %d slots of the operands' ring", lent.parts);
+                schedule_refuse(c->p, d, "this tile takes %d stages of the operands' ring", lent.parts);
             else
                 schedule_refuse(c->p, d,
-                    "the operands' ring has no slots for this tile: it takes tiles of the accumulators' "
-                    "shape and the ring's type that TMA reaches");
+                    "the operands' ring has no stages for this tile: it takes tiles of the accumulators' "
+                    "shape and the ring's type that TMA can load");
         }
         if (d && d->form == LOAD_REGISTERS && lent.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
         if (!lent.parts || (d ? d->form != LOAD_LENT : kernel_skips(c->p, PASS_EPILOGUE_LOADS))) continue;

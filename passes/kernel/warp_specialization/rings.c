@@ -114,7 +114,7 @@ static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
 {
     if (r->asked && r->asked->n[0] != d->n[0]) {
         schedule_refuse(
-            c->p, d, "this load shares a ring of %d slots with another load of the tensor", r->asked->n[0]);
+            c->p, d, "this load shares a ring of %d stages with another load of the tensor", r->asked->n[0]);
         return;
     }
     if (r->asked) return;
@@ -137,7 +137,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
     if (d && (!view || d->n[0] < 1))
         schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s",
-            c->why ? c->why : "it takes rows of two axes in multiples of 16 bytes, and a slot at least");
+            c->why ? c->why : "it takes rows of two axes in multiples of 16 bytes, and at least one stage");
     if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
     Ring *r = roles_ring(c, i);
     r->inner = true;
@@ -252,15 +252,14 @@ bool roles_plan_rings(Roles *c)
         const Decision *d = schedule_asked_load(c->p, l);
         FillWay way;
         if (r->filled && !kernel_fill_way(c->f, c->p, l, r->view, &way))
-            return roles_refuse(c, l->loc, "fillers take no tile of this shape to a slot of wgmma's");
+            return roles_refuse(c, l->loc,
+                "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
         if (r->filled) used += (int64_t)FILL_STAGES * c->p->filler_warps * way.stage;
         if (d && d->form == LOAD_RING && r->filled)
-            return schedule_refuse(
-                c->p, d, "TMA does not fetch this tile: `ring N by registers`, by warps that fill");
+            return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
         if (d && ((d->form != LOAD_RING && d->form != LOAD_RING_REGISTERS) || d->n[0] < 1 ||
                      (d->form == LOAD_RING_REGISTERS && !r->filled)))
-            return schedule_refuse(
-                c->p, d, "wgmma and TMA take this tile through a ring of one slot at least");
+            return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
         r->loads++;
         if (d) asked_slots(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
@@ -270,7 +269,7 @@ bool roles_plan_rings(Roles *c)
         Ring *r = &c->rings.data[k];
         if (r->asked && r->depth < r->loads)
             return schedule_refuse(c->p, r->asked,
-                "%d loads share this ring, and each may hold a slot while the others wait for theirs",
+                "%d loads share this ring, and each may hold a stage while the others wait for theirs",
                 r->loads);
         if (r->asked) continue;
         r->depth = r->loads;
@@ -288,7 +287,7 @@ bool roles_plan_rings(Roles *c)
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
-                "rows that lie anywhere want two slots: one is filled while the one before arrives");
+                "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
     c->p->spare_shared = limit - used; /* the limit leaves a kilobyte for mbarriers and tickets */
     if (fit < asked && fit < most)
         diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);

@@ -160,8 +160,8 @@ enum { FILLERS = 3, FILLER_REGISTERS = 88 };
 static const char *fillers_wrong(const Decision *d)
 {
     if (d->n[0] != 3 && d->n[0] != 7)
-        return "3 or 7 warps fill: with the producer's they are whole warpgroups, by which registers are "
-               "handed over";
+        return "cp_async_producer takes 3 or 7 warps: with the producer's they make whole warpgroups, which "
+               "hand over registers together";
     return handed_over(d->n[1]) ? NULL : "registers are handed over in eights, from 24 to 240 a thread";
 }
 
@@ -231,8 +231,11 @@ static void take_roles(Roles *c, int consumers)
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *ctas = schedule_asked(p, DECIDE_OCCUPANCY);
     if (warps)
         schedule_refuse(p, warps,
-            "with roles the consumer warpgroups hold the tiles: `warp_specialization N` says how many");
-    if (ctas && ctas->n[0] != 1) schedule_refuse(p, ctas, "one CTA with roles fills a multiprocessor");
+            "with warp specialization the consumer warpgroups hold the tiles: `warp_specialization N` says "
+            "how "
+            "many");
+    if (ctas && ctas->n[0] != 1)
+        schedule_refuse(p, ctas, "with warp specialization one CTA fills a multiprocessor");
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,
         !p->persistent                         ? PROGRAMS_EACH
@@ -265,7 +268,7 @@ static bool fillers_gain(Roles *c)
     }
     return gain || roles_refuse(c, c->f->loc,
                        "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
-                       "faster than warps that fill for both");
+                       "faster than cp.async producer warps for both");
 }
 
 static void find_loads(Roles *c)

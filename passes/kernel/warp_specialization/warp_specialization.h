@@ -1,5 +1,5 @@
-/* warp_specialization.h: between the files of warp-roles: warp_specialization.c, what TMA and wgmma take
- * (operands.c), slots (rings.c), the producer (producer.c). */
+/* warp_specialization.h: what the files of warp-specialization share: warp_specialization.c, what TMA and
+ * wgmma take (operands.c), the stages (rings.c), the producer (producer.c). */
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
