@@ -14,7 +14,7 @@ typedef struct UnitTest {
     void (*run)(void);
 } UnitTest;
 
-static int unit_run(const char *suite_name, const UnitTest *tests, int n, int argc, char **argv)
+static inline int unit_run(const char *suite_name, const UnitTest *tests, int n, int argc, char **argv)
 {
     if (CU_initialize_registry() != CUE_SUCCESS) return 1;
     CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);

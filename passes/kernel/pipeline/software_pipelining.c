@@ -187,8 +187,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     if (d->form == LOOP_AHEAD)
         return schedule_refuse(p, d,
             "with warp specialization products read their operands from shared memory themselves: no "
-            "fragments "
-            "are read ahead");
+            "fragments are read ahead");
     Instr *late = d->form == LOOP_ISSUE || d->n[0] < 1 || d->n[0] > (int)products->len
                       ? NULL
                       : products->data[d->n[0] - 1];

@@ -231,9 +231,8 @@ static void take_roles(Roles *c, int consumers)
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *ctas = schedule_asked(p, DECIDE_OCCUPANCY);
     if (warps)
         schedule_refuse(p, warps,
-            "with warp specialization the consumer warpgroups hold the tiles: `warp_specialization N` says "
-            "how "
-            "many");
+            "with warp specialization the consumer warpgroups hold the tiles: `warp_specialization N` gives "
+            "their number");
     if (ctas && ctas->n[0] != 1)
         schedule_refuse(p, ctas, "with warp specialization one CTA fills a multiprocessor");
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
