@@ -40,7 +40,9 @@ set(CPACK_COMPONENT_LIBTILE-DEV_DESCRIPTION "Headers, static library, CMake pack
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME tilec-${PROJECT_VERSION})
 set(CPACK_VERBATIM_VARIABLES ON)
-set(CPACK_SOURCE_IGNORE_FILES "/build/" "/[.]git/" "/[.]git$" "~$")
+# Regular expressions over whole paths: a checkout may lie below a folder named build.
+string(REGEX REPLACE "([][+.*()^$?|\\\\])" "\\\\\\1" source_pattern "${CMAKE_SOURCE_DIR}")
+set(CPACK_SOURCE_IGNORE_FILES "^${source_pattern}/build[^/]*/" "/[.]whl/" "/[.]git/" "/[.]git$" "[.](o|so|npy|cubin)$" "~$")
 include(CPack)
 
 set(dist ${CMAKE_BINARY_DIR}/dist)

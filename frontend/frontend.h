@@ -82,8 +82,8 @@ typedef struct FrontParam {
     DType dtype; /* the type when it does not depend on a const type (type_known) */
     int rank;
     FrontDim dims[TILE_MAX_RANK];
-    bool
-        optional; /* a tensor that a launch may leave out: a bool may be bound to its name, true by default */
+    /* A tensor that a launch may leave out: a bool may be bound to its name, true by default. */
+    bool optional;
     FrontValue default_value; /* FRONT_NOTHING: none. A default that depends on other consts shows as of their
                                  defaults */
     Loc loc;

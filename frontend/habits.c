@@ -146,6 +146,7 @@ static bool method(const Around *a)
     if (!is(a, a->token, ".")) {
         if (!is_name(a, a->before) || !a->before.begin || a->text[a->before.begin - 1] != '.') return false;
         point = a->before.begin - 1;
+        if (point && a->text[point - 1] == '.') return false; /* 0..n is a range */
     }
     Loc owner = word_to(a, point), word = word_from(a, point + 1);
     while (word.end < a->size && a->text[word.end] == '.' && word_from(a, word.end + 1).end > word.end + 1)

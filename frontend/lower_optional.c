@@ -74,8 +74,7 @@ bool lower_absent_dim(Lower *l, const Node *n, V *out)
         *out = lower_error_note(l, n->loc,
             arena_printf(&l->s->arena,
                 "`const if has(%s) { ... }` guards its use; a tensor that is always given, or %s %s=..., "
-                "makes "
-                "it known",
+                "makes it known",
                 owner->name, lower_binder(l), n->name),
             "dimension `%s` is not known: `%s`, which has it, is not given in this specialization", n->name,
             owner->name);

@@ -176,6 +176,10 @@ bool pass_options_check(Session *s, const PassOptions *o)
     ok = check_list(s, o, "--skip-pass", o->skip, may_be_left_out) && ok;
     ok = check_list(s, o, "--with-pass", o->with, applies) && ok;
     ok = check_list(s, o, "--dump-after", o->dump_after, is_in_pipeline) && ok;
+    if (o->stop_after && strpbrk(o->stop_after, ", ")) {
+        diag_error(s, (Loc){ 0 }, "--stop-after takes one pass, not `%s`", o->stop_after);
+        return false;
+    }
     return check_list(s, o, "--stop-after", o->stop_after, is_in_pipeline) && ok;
 }
 

@@ -115,8 +115,6 @@ typedef struct PassReport { /* lives in the module's session */
 /* Runs the passes of the tile IR. `report` may be NULL. False after diagnostics: a name in the options that
  * no pass has or that does not apply, or a module that no longer verifies (then the pass is named). */
 bool passes_run(Module *, const PassOptions *, PassReport *report);
-/* Sum of a statistic over a report; 0 when it never counted. */
-int64_t pass_stat(const PassReport *, PassId, const char *what);
 /* The pass of this name, or of this former name. */
 bool pass_find(const char *name, size_t len, PassId *);
 /* The passes that a list names; names that no pass has are left out, passes_run refuses them. */

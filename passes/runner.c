@@ -103,14 +103,6 @@ void pass_count(PassContext *c, const char *what, int64_t n)
     vec_push(&c->session->arena, &r->stats, ((PassStat){ c->pass, what, n }));
 }
 
-int64_t pass_stat(const PassReport *r, PassId id, const char *what)
-{
-    for (size_t i = 0; i < r->stats.len; i++)
-        if (r->stats.data[i].pass == id && !strcmp(r->stats.data[i].what, what))
-            return r->stats.data[i].count;
-    return 0;
-}
-
 void passes_print_times(const PassReport *r, Text *out)
 {
     int64_t total = 0;
@@ -124,7 +116,7 @@ void passes_print_times(const PassReport *r, Text *out)
             }
         if (!runs) continue;
         total += ns;
-        text_printf(out, "%-14s %2d x %9.3f ms", pass_info[id].name, runs, (double)ns * 1e-6);
+        text_printf(out, "%-22s %2d x %9.3f ms", pass_info[id].name, runs, (double)ns * 1e-6);
         const char *sep = "   ";
         for (size_t i = 0; i < r->stats.len; i++) {
             if ((int)r->stats.data[i].pass != id) continue;
@@ -133,7 +125,7 @@ void passes_print_times(const PassReport *r, Text *out)
         }
         text_putc(out, '\n');
     }
-    text_printf(out, "%-14s      %9.3f ms\n", "all passes", (double)total * 1e-6);
+    text_printf(out, "%-22s      %9.3f ms\n", "all passes", (double)total * 1e-6);
 }
 
 void passes_warn_unrun(Session *s, const PassOptions *o, const PassReport *r, const char *kernel)
@@ -143,4 +135,9 @@ void passes_warn_unrun(Session *s, const PassOptions *o, const PassReport *r, co
         if (pass_in(&dumped, (PassId)id) && !pass_in(&r->ran, (PassId)id))
             diag_warning(s, (Loc){ 0 }, "--dump-after: the pass '%s' did not run for the kernel '%s'",
                 pass_info[id].name, kernel);
+    PassId stop;
+    if (o->stop_after && pass_find(o->stop_after, strlen(o->stop_after), &stop) && pass_is_kernel(stop) &&
+        !pass_in(&r->ran, stop))
+        diag_warning(s, (Loc){ 0 }, "--stop-after: the pass '%s' did not run for the kernel '%s'",
+            pass_info[stop].name, kernel);
 }

@@ -144,7 +144,10 @@ int main(int argc, char **argv)
                 pass_add(&ko.skip, id);
             else if (!strncmp(argv[i], "with:", 5) && pass_find(argv[i] + 5, strlen(argv[i] + 5), &id))
                 pass_add(&ko.with, id);
-            else if (!strcmp(argv[i], "early_start")) ko.early_start = true;
+            else if (!strncmp(argv[i], "no:", 3) || !strncmp(argv[i], "with:", 5)) {
+                fprintf(stderr, "%s: no such pass\n", argv[i]);
+                return 2;
+            } else if (!strcmp(argv[i], "early_start")) ko.early_start = true;
             else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
             else if (!strncmp(argv[i], "skip:", 5)) continue;
             else if (!strncmp(argv[i], "schedule:", 9)) {

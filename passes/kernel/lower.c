@@ -1,9 +1,9 @@
 /* lower.c: the order of the passes of the kernel IR. pipeline() is the whole of it.
  *
  *   cluster, split-k                 what one program does, before anything depends on the CTA that does it
- *   program-ids .. mask-branch       while products and loads are those of the tile IR
+ *   program-ids .. mask-branch       while loads are those of the tile IR; products get instructions
  *   warp specialization              an attempt: where it is refused, the body is as it was before
- *   promote .. shared                the same loads and products without it
+ *   gather-windows .. shared         the same loads and products without it
  *   layout                           when every tile that registers hold exists
  *   fragment-prefetch, hoist-loads   need to know the registers of a tile */
 #include "passes/kernel/schedule/cta_size.h"
@@ -53,6 +53,8 @@ static void all_warps_alike(Lowering *l)
 
 static void pipeline(Lowering *l)
 {
+    /* What nobody uses is gone before passes list operations: their sweeps would erase it from the lists. */
+    ir_drop_unused(l->c.f->body);
     cta_size_begin(l->c.f, l->c.p);
     RUN(CLUSTER);
     RUN(SPLIT_K);

@@ -144,6 +144,7 @@ CompileOptions context_compile_options(tile_context *c)
         o.passes.dump_after = c->dump;
         o.passes.on_dump = context_dump;
         o.passes.dump_user = c;
+        o.passes.any_target = true; /* TILE_DEBUG is one text for all devices of the process */
     }
     o.passes.time_passes = context_debug_has(c, "time");
     return o;

@@ -4,6 +4,7 @@ file=$1 opt=$2 check=$3
 export opt check
 lines=$(sed -n 's,^// RUN: *,,p' "$file")
 [ -n "$lines" ] || { echo "$file: no RUN line"; exit 1; }
-printf '%s\n' "$lines" | sed "s,%s,$file,g; s,%examples,$(dirname "$file")/../../examples/kernels,g; s,tile-opt,\"\$opt\",g; s,FileCheck,\"\$check\",g" | while IFS= read -r line; do
+printf '%s\n' "$lines" | sed "s,%s,$file,g; s,%examples,$(dirname "$file")/../../examples/kernels,g; s,tile-opt,\"\$opt\",g; s,FileCheck,\"\$check\",g" |
+    sed -E 's/(^|; *)! ([^;|]*);/\1if \2; then exit 1; fi;/g' | while IFS= read -r line; do
     sh -ec "$line" || { echo "failed: $line"; exit 1; }
 done

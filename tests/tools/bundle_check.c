@@ -155,7 +155,7 @@ static void choice_by_arguments(void)
     tile_view X = { x, rows, NULL }, Z = { z, m, NULL }, Y = { x, odd, NULL };
     EXPECT("dot", dot(X, X, Z, true, &q), TILE_LAUNCH_OK);
     EXPECT("dot of another extent", dot(Y, Y, Z, true, &q), TILE_LAUNCH_NO_VARIANT);
-    SAYS("dot: nothing was compiled for these extents and consts");
+    SAYS("dot: nothing was compiled for these extents, consts and optional tensors");
     gpu->n_params = 0;
 }
 

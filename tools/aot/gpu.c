@@ -340,8 +340,8 @@ static int launch_on(
         return fail(TILE_LAUNCH_RESOURCES, "%s: needs %lld bytes of shared memory; %s has %d", k->name,
             (long long)too_large, h->target, h->shared_bytes);
     return fitting ? fail(TILE_LAUNCH_UNSUPPORTED, "%s: nothing was compiled for %s", k->name, h->target)
-                   : fail(TILE_LAUNCH_NO_VARIANT, "%s: nothing was compiled for these extents and consts",
-                         k->name);
+                   : fail(TILE_LAUNCH_NO_VARIANT,
+                         "%s: nothing was compiled for these extents, consts and optional tensors", k->name);
 }
 
 static int bundle_launch(

@@ -51,7 +51,7 @@ static inline const char *tile_launch_status_name(int status)
     case 0: return "done";
     case 1: return "invalid argument: a null pointer where there are elements";
     case 2: return "out of memory";
-    case 5: return "no variant: nothing was compiled for these extents and consts";
+    case 5: return "no variant: nothing was compiled for these extents, consts and optional tensors";
     case 6: return "unsupported by this processor or device";
     case 7: return "no device: no driver, or no such device";
     case 8: return "shape: extents disagree among arguments, or are negative";

@@ -257,6 +257,7 @@ static int check_command(Tool *t, const char *word)
 {
     int best = 3;
     const char *nearest = NULL;
+    if (strpbrk(word, "./")) return EXIT_OK;
     for (int c = 0; c < CMD_COUNT; c++) {
         int d = diag_distance(word, strlen(word), command_info[c].name);
         if (d >= best || 2 * d >= (int)strlen(command_info[c].name)) continue;

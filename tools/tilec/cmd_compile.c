@@ -156,6 +156,8 @@ static int check_usage(Tool *t, const Args *a)
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
+    if (args_has(a, FLAG_BUNDLE) && args_has(a, FLAG_STOP_AFTER))
+        return tool_usage(t, "--bundle does not go with --stop-after");
     if (args_has(a, FLAG_STOP_AFTER) && find_stage(stage) != STAGE_IR && find_stage(stage) != STAGE_KERNEL_IR)
         return tool_usage(t,
             "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=%s", stage);

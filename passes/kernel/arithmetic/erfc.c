@@ -56,12 +56,11 @@ static double common_factor(const Value *sum)
     return all ? all : 1;
 }
 
-static void visit(void *user, Instr *i)
+static void visit(Instr *i)
 {
     static const double p[] = { -1.6279195779323852, -0.9180452707842106, -0.15043651110748707,
         0.032113317219551865, -0.004439798578166978, 0.0003249775462597551, -8e-06 };
     enum { N = sizeof p / sizeof *p };
-    (void)user;
     if (i->op != OP_ADD || ir_result(i)->type->kind != TYPE_TILE || ir_result(i)->type->dtype != DT_F32)
         return;
     for (int k = 0; k < 2; k++) {
@@ -107,6 +106,8 @@ static void visit(void *user, Instr *i)
 bool kernel_pass_erfc(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
-    ir_walk(c->f->body, visit, NULL);
+    InstrList sums = { 0 }; /* not a walk: a match erases operations behind the sum */
+    ir_collect(&c->s->arena, c->f->body, OP_ADD, &sums);
+    for (size_t k = 0; k < sums.len; k++) visit(sums.data[k]);
     return kernel_grew(c, before);
 }

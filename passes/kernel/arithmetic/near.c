@@ -190,7 +190,8 @@ static void take_one_fma(Session *s, Func *f)
     KernelNear n;
     ir_collect(&s->arena, f->body, OP_EXP2, &powers);
     for (size_t k = 0; k < powers.len; k++) {
-        if (!in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n))
+        if (!powers.data[k]->block || /* swept with an earlier one */
+            !in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n))
             continue;
         Block *at = n.row->def ? n.row->def->block : n.row->block;
         Builder b = n.row->def ? ir_after(n.row->def)

@@ -171,6 +171,7 @@ static void halve_steps(Session *s, Func *f, KernelPlan *p)
     p->filler_warps = roles_fillers(p); /* whether a product fits is asked as roles will ask it */
     for (size_t k = 0; k < products.len; k++) {
         Instr *i = products.data[k];
+        if (!i->block) continue; /* swept with an earlier product */
         Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
         Roles probe = { .s = s, .f = f, .p = p };
         Halves h = { .s = s, .f = f, .product = i };

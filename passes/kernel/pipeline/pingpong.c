@@ -15,8 +15,8 @@ void pingpong_choose(KernelPlan *p)
 {
     enum { THREE_WARPGROUPS = 12 };
     const Decision *d = schedule_asked(p, DECIDE_TURNS);
-    bool gains = p->warps >= THREE_WARPGROUPS && !kernel_skips(p, PASS_PINGPONG);
-    p->turns = p->warps > 4 && (d ? d->form == TURNS_ON : kernel_forces(p, PASS_PINGPONG) || gains);
+    bool wanted = p->warps >= THREE_WARPGROUPS || kernel_forces(p, PASS_PINGPONG);
+    p->turns = p->warps > 4 && (d ? d->form == TURNS_ON : wanted && !kernel_skips(p, PASS_PINGPONG));
     if (d && d->form == TURNS_ON && p->warps <= 4)
         schedule_refuse(p, d, "pingpong needs two consumer warpgroups or more");
 }
