@@ -1,5 +1,5 @@
-/* runner.c: runs a pass of either IR: leaves out what is named in --skip-pass, times, verifies and dumps it,
- * and stops behind it. pipeline.c calls it for the tile IR, kernel/lower.c for the kernel IR. */
+/* runner.c: runs a pass of either IR: times, verifies and dumps it, stops behind it, and tells what
+ * --skip-pass leaves out. pipeline.c calls it for the tile IR, kernel/lower.c for the kernel IR. */
 #define _POSIX_C_SOURCE 199309L
 #include "passes/pass.h"
 #include "ir/verify.h"

@@ -68,8 +68,8 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
     end_block(e);
 }
 
-/* WMMA: a half of the wave holds one half of A's K (kernel_layout) and takes the other from the lanes of the
- * other half. */
+/* WMMA: a half of the wave holds one half of A's K (the layout pass) and takes the other from the lanes of
+ * the other half. */
 static void load_halves(Emit *e, const Product *p, const char *to, const char *from, const char *k)
 {
     int half = p->words[0] / 2;

@@ -116,7 +116,7 @@ static bool may_specialize(KernelContext *c)
     KernelPlan *p = c->p;
     const Decision *d = schedule_asked(p, DECIDE_ROLES);
     bool can = target_has(p->target, TF_TMA | TF_WGMMA), products = ir_holds(c->f->body, OP_MMA_SYNC),
-         off = kernel_skips(p, PASS_WARP_SPECIALIZATION) || (d && d->form == ROLES_NONE);
+         off = d ? d->form == ROLES_NONE : kernel_skips(p, PASS_WARP_SPECIALIZATION);
     if (d && d->form == ROLES_N && !can)
         schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
     if (can && off && products) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
@@ -158,6 +158,8 @@ static void begin(Lowering *l, Session *s, Func *f, const Target *t, const Kerne
     pass_runner_init(&l->run, f->module, o && o->passes ? o->passes : &nothing,
         p->options.report ? p->options.report : &l->report);
     l->run.carry_on = true;
+    for (int id = TILE_PASS_COUNT; id < PASS_COUNT; id++)
+        if (!pass_info[id].on && !kernel_forces(p, (PassId)id)) pass_add(&p->options.skip, (PassId)id);
     l->run.skip = p->options.skip;
     l->run.with = p->options.with;
 #ifndef NDEBUG

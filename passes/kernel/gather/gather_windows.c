@@ -19,7 +19,7 @@
  * scalar.
  *
  * Where positions do not come in a few blocks, cp.async producers copy the rows (cp_async_producer.c). The
- * portable path copies to shared memory, and each row has its position (kernel_position_rows), in
+ * portable path copies to shared memory, and each row has its position (rows_of_gathers), in
  * registers of the threads that copy. A position that a loop does not change is computed once.
  *
  * Requires: a mask that only says that indices are in range, or that follows from the first axis alone (a

@@ -166,7 +166,7 @@ static void halve_steps(Session *s, Func *f, KernelPlan *p)
 {
     enum { LEAST = 64 }; /* bytes of a row of B in a slot */
     InstrList products = { 0 };
-    if (kernel_skips(p, PASS_WARP_SPECIALIZATION) || kernel_skips(p, PASS_SOFTWARE_PIPELINING)) return;
+    if (kernel_skips(p, PASS_SOFTWARE_PIPELINING)) return;
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
     p->filler_warps = roles_fillers(p); /* whether a product fits is asked as roles will ask it */
     for (size_t k = 0; k < products.len; k++) {

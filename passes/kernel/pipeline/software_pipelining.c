@@ -17,7 +17,7 @@
  *
  * Requires: `wgmma` in warp roles. Keeps: everything. Does not handle: products that are directly in the
  * loop over programs and have no steps around them. The next program is known only when its ticket has
- * been taken, so they keep their order. The pass also decides pingpong (choose_turns). */
+ * been taken, so they keep their order. The pass also decides pingpong (pingpong.c). */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 static bool is_wait_of(const Instr *w, const Instr *product)
