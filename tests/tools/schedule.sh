@@ -114,6 +114,11 @@ refused 'load K "stages' '8: error: a schedule has words, numbers'
 refused 'schedule attention for cuda:sm_1' '24: error: no target `cuda:sm_1`'
 printf 'split_k 2' >s.txt
 expect 1 's.txt:1:1: error: the loop is not divided: the loop carries more than sums, maxima or minima' "$tilec" "$k/chunk_scan.tile" --target=cuda:sm_90a --schedule=s.txt -o no.cu
+# what is written decides, whatever the flags leave out
+printf 'warp_specialization 2' >s.txt
+"$tilec" "$k/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true --target=cuda:sm_90a --schedule=s.txt --skip-pass=warp-specialization -o kept.cu
+grep -q wgmma_m kept.cu || fail "--skip-pass wins over a written warp_specialization"
+
 printf 'warp_specialization 2' >s.txt
 expect 1 's.txt:1:1: error: cuda:sm_80 has no TMA and no wgmma for roles' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'load K stages 2 by cp_async' >s.txt
