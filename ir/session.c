@@ -37,7 +37,17 @@ void session_free(Session *s)
 }
 
 void session_defer(Session *s, void (*fn)(void *), void *ptr)
-{ vec_push(&s->arena, &s->deferred, ((__typeof__(*s->deferred.data)){ fn, ptr })); }
+{
+    jmp_buf *outer = s->arena.on_oom, full;
+    if (setjmp(full)) { /* there is no room to remember `ptr`: nobody else would release it */
+        s->arena.on_oom = outer;
+        fn(ptr);
+        arena_oom(&s->arena);
+    }
+    s->arena.on_oom = &full;
+    vec_push(&s->arena, &s->deferred, ((__typeof__(*s->deferred.data)){ fn, ptr }));
+    s->arena.on_oom = outer;
+}
 
 static uint64_t hash_bytes(const char *p, size_t n)
 {
