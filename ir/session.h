@@ -34,9 +34,9 @@ struct Session {
 
 void session_init(Session *, Allocator);
 void session_free(Session *);
-/* Runs fn(ptr) when the session ends, however it ends. */
 int64_t clock_ns(void); /* of a clock that only goes forward */
 double clock_ms(void);  /* the same in milliseconds */
+/* Runs fn(ptr) when the session ends, however it ends; at once if there is no memory to remember it. */
 void session_defer(Session *, void (*fn)(void *), void *ptr);
 /* Interned copy: equal strings give equal pointers. */
 const char *session_intern(Session *, const char *, size_t len);

@@ -169,7 +169,7 @@ void problem_count(const ProblemView *v, Session *s, const FrontBinding *config,
     int64_t grid[3] = { 1, 1, 1 };
     double begin = clock_ms();
     if (n > MOST_CONFIG) return;
-    memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
+    if (n) memcpy(v->fixed + v->n_fixed, config, (size_t)n * sizeof *config);
     out->ok = compile_lowered(s, v->ast, v->problem->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts,
         &o, &compiled, &f, &code);
     out->lower_ms = clock_ms() - begin;
