@@ -200,7 +200,7 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
     const Param *p = &f->params[m.param];
     const Attr *steps = ir_attr(mem, ATTR_STEPS);
     int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);
-    if (p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
+    if (unit < 0 || p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
     int64_t align = range_gcd(p->align, 16);
     for (int a = 0; a < m.rank; a++)
         align = range_gcd(align, elem * (a == unit                         ? kernel_divisor(f, m.idx[a])
