@@ -139,6 +139,21 @@ static Value *clone(Division *c, Instr *i, Value *const *operands, int axis)
     return ir_result(made);
 }
 
+/* `part` reads the memory that `whole` leaves: each token is the memory state of one operation. */
+static void read_behind(Instr *part, Instr *whole)
+{
+    ir_replace(&whole->results[1], &part->results[1]);
+    ir_set_operand(part, part->n_operands - 1, &whole->results[1]);
+}
+
+/* A load of the whole that nobody uses any more must not read what another CTA stores. */
+static void leave_unread(Instr *load)
+{
+    MemParts m;
+    if (!load || load->op != OP_LOAD || !ir_mem_parts(load, &m) || !m.token || m.result->uses) return;
+    ir_replace(m.token_out, m.token);
+}
+
 /* This CTA's slice of a tile that every CTA could have: NULL where it has none. When only asked (make unset),
  * the value itself. */
 static Value *slice_anew(Division *c, Value *v, int axis, int depth)
@@ -163,7 +178,7 @@ static Value *slice_anew(Division *c, Value *v, int axis, int depth)
         if (!c->make) return v;
         Value *part = clone(c, i, operands, axis);
         narrow_window(c, part->def, axis);
-        if (i->n_results > 1) ir_replace(&i->results[1], &part->def->results[1]); /* the token */
+        if (i->n_results > 1) read_behind(part->def, i);
         return part;
     }
     if (i->n_results != 1) return NULL;
@@ -463,6 +478,7 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
         next = i->next;
         if (!split_is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
     }
+    for (size_t k = 0; k < c.sliced.len; k++) leave_unread(c.sliced.data[k].v->def);
     ir_sweep(f->body);
     p->cluster = p->split = c.parts;
     schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);
