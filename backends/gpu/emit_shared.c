@@ -199,72 +199,84 @@ static bool behind_products(const Instr *i)
     return false;
 }
 
+/* The bytes of one stage of a buffer. Each stage begins at a multiple of *align. */
+static int64_t stage_bytes(const LayoutShared *s, int64_t *align)
+{
+    *align = s->align > 128 ? s->align : 128;
+    return ((int64_t)s->bytes + *align - 1) / *align * *align;
+}
+
+static void emit_shared_alloc(Emit *e, Instr *i)
+{
+    const Type *t = ir_result(i)->type;
+    int64_t align, bytes = stage_bytes(layouts_shared(&e->plan->layouts, t), &align);
+    int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align),
+            end = at + bytes * t->shape[0];
+    const char *n = name_of(e, ir_result(i));
+    line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at,
+        (long long)t->shape[0], (long long)bytes);
+    note_shared(e, i, at, end - at);
+    if (end > e->shared_bytes) e->shared_bytes = end;
+    e->storage[ir_result(i)->id] = n;
+}
+
+static void emit_shared_slot(Emit *e, Instr *i)
+{
+    int64_t align, bytes = stage_bytes(layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type), &align);
+    const char *slot = name_of(e, ir_operand(i, 1));
+    declare(
+        e, ir_result(i), str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), slot, (long long)bytes));
+}
+
+/* A read or a write of a whole tile by the threads that hold it. */
+static void emit_shared_access(Emit *e, Instr *i)
+{
+    bool write = i->op == OP_SHARED_WRITE;
+    if (ir_attr(i, ATTR_INSTR)) {
+        emit_fragments(e, i);
+        return;
+    }
+    /* The barrier keeps the wait for the written data, and with it the loads of a later step, behind the
+     * products. */
+    if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
+    Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
+    const Layout *l = layout_of(e, x);
+    const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
+    DType d = x->type->dtype;
+    LayoutVector v;
+    layout_shared_vector(l, s, 16, &v);
+    if (write) {
+        put_shared(e, x, l, s, &v, name_of(e, view));
+        return;
+    }
+    const char *to = declare_tile(e, x);
+    if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view)))
+        take_shared(e, to, d, l, s, &v, name_of(e, view));
+}
+
+static void emit_copy_wait(Emit *e, Instr *i)
+{
+    /* Products access no memory, so clang may move the wait, or what must come before it, past them. */
+    if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
+    if (is_hip(e))
+        line(e, "%s(%lld);", use(e, "wait_loads"),
+            (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
+    if (target_has(e->target, TF_CP_ASYNC))
+        line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
+}
+
 void emit_shared(Emit *e, Instr *i)
 {
     switch (op_as_shared(i->op)) {
-    case KERNEL_SHARED_ALLOC: {
-        const Type *t = ir_result(i)->type;
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128,
-                bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        int64_t at = ir_attr_int(i, ATTR_OFFSET, (e->shared_bytes + align - 1) / align * align),
-                end = at + bytes * t->shape[0];
-        const char *n = name_of(e, ir_result(i));
-        line(e, "const u32 %s = shared_base + %lld;    /* %lld x %lld bytes */", n, (long long)at,
-            (long long)t->shape[0], (long long)bytes);
-        note_shared(e, i, at, end - at);
-        if (end > e->shared_bytes) e->shared_bytes = end;
-        e->storage[ir_result(i)->id] = n;
-        return;
-    }
-    case KERNEL_SHARED_SLOT: {
-        const Type *t = ir_operand(i, 0)->type;
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, t);
-        int64_t align = s->align > 128 ? s->align : 128,
-                bytes = ((int64_t)s->bytes + align - 1) / align * align;
-        const char *slot = name_of(e, ir_operand(i, 1));
-        declare(e, ir_result(i),
-            str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), slot, (long long)bytes));
-        return;
-    }
+    case KERNEL_SHARED_ALLOC: emit_shared_alloc(e, i); return;
+    case KERNEL_SHARED_SLOT: emit_shared_slot(e, i); return;
     case KERNEL_SHARED_WRITE:
-    case KERNEL_SHARED_READ: {
-        bool write = i->op == OP_SHARED_WRITE;
-        if (ir_attr(i, ATTR_INSTR)) {
-            emit_fragments(e, i);
-            return;
-        }
-        /* the wait for what is written, and with it the loads of a later step, stays behind the products */
-        if (write && is_hip(e)) line(e, "%s(0);", use(e, "sched_barrier"));
-        Value *view = ir_operand(i, 0), *x = write ? ir_operand(i, 1) : ir_result(i);
-        const Layout *l = layout_of(e, x);
-        const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
-        DType d = x->type->dtype;
-        LayoutVector v;
-        layout_shared_vector(l, s, 16, &v);
-        if (write) {
-            put_shared(e, x, l, s, &v, name_of(e, view));
-            return;
-        }
-        const char *to = declare_tile(e, x);
-        if (v.bytes > 4 || !emit_matrix_read(e, to, d, l, s, name_of(e, view)))
-            take_shared(e, to, d, l, s, &v, name_of(e, view));
-        return;
-    }
+    case KERNEL_SHARED_READ: emit_shared_access(e, i); return;
     case KERNEL_COPY: emit_copy(e, i); return;
     case KERNEL_COPY_COMMIT:
         if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit"));
         return;
-    case KERNEL_COPY_WAIT:
-        /* products touch no memory: left to itself clang takes the wait, or what must come before it, past
-         * them */
-        if (is_hip(e) && behind_products(i)) line(e, "%s(0);", use(e, "sched_barrier"));
-        if (is_hip(e))
-            line(e, "%s(%lld);", use(e, "wait_loads"),
-                (long long)(ir_attr_int(i, ATTR_DEPTH, 0) * ir_attr_int(i, ATTR_COUNT, 1)));
-        if (target_has(e->target, TF_CP_ASYNC))
-            line(e, "%s(%lld);", use(e, "cp_async_wait"), (long long)ir_attr_int(i, ATTR_DEPTH, 0));
-        return;
+    case KERNEL_COPY_WAIT: emit_copy_wait(e, i); return;
     case KERNEL_SHARED_SLICE: /* emit.c */
     case KERNEL_BARRIER: break;
     }
