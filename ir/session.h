@@ -1,5 +1,5 @@
-/* session.h: one compilation: its memory, sources, diagnostics and options. A session belongs to one thread
- * at a time.
+/* session.h: a session holds the memory, sources, diagnostics and options of one compilation. Only one thread
+ * may use a session at a time.
  *
  *     Session s;
  *     session_init(&s, allocator);
@@ -20,7 +20,7 @@ struct Session {
     int n_errors, n_warnings, n_perf;
     int error_limit; /* default 20 */
     bool warnings_as_errors;
-    const char *binder; /* how a user gives a const or an extent its value, for diagnostics; NULL: -D */
+    const char *binder; /* for diagnostics: how the user binds a const or an extent; NULL: by -D */
     DiagFn *on_diag;
     void *on_diag_user;
     TypeTable *types;
@@ -34,9 +34,9 @@ struct Session {
 
 void session_init(Session *, Allocator);
 void session_free(Session *);
-int64_t clock_ns(void); /* of a clock that only goes forward */
+int64_t clock_ns(void); /* the time of a clock that never goes backwards */
 double clock_ms(void);  /* the same in milliseconds */
-/* Runs fn(ptr) when the session ends, however it ends; at once if there is no memory to remember it. */
+/* Runs fn(ptr) when the session is freed. Runs it at once if there is no memory to record it. */
 void session_defer(Session *, void (*fn)(void *), void *ptr);
-/* Interned copy: equal strings give equal pointers. */
+/* Returns an interned copy: equal strings give equal pointers. */
 const char *session_intern(Session *, const char *, size_t len);

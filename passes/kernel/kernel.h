@@ -8,7 +8,8 @@
 #include "ir/target.h"
 #include "passes/passes.h"
 
-/* Layouts by their text: types carry the interned text, passes and emitter want the structure. */
+/* Maps the text of layouts to their structure: types carry the interned text, while passes and the emitter
+ * work on the structure. */
 typedef struct LayoutTable {
     Session *session;
     VEC(struct {
@@ -19,69 +20,74 @@ typedef struct LayoutTable {
     rows;
 } LayoutTable;
 
-const Layout *layouts_get(LayoutTable *, const Type *);          /* of a tile; fails internally without one */
+const Layout *layouts_get(
+    LayoutTable *, const Type *); /* of a tile; an internal error if the type has none */
 const LayoutShared *layouts_shared(LayoutTable *, const Type *); /* of a shared buffer or view */
 const char *layouts_text(LayoutTable *, const Layout *);
 const char *layouts_shared_text(LayoutTable *, const LayoutShared *);
 const Type *layouts_typed(LayoutTable *, const Type *, const Layout *); /* the tile type with this layout */
 
 typedef struct KernelOptions {
-    const char *schedule, *schedule_name; /* a schedule written by hand, and the name of its file
-                                             (schedule.h); NULL: the hint, or derived */
-    const char *source_name; /* of the kernel, where the function is called otherwise; NULL: the function's */
-    PassSet skip;            /* passes and steps that are left out */
-    PassSet with; /* those that run wherever they can, though they are off or no gain is expected */
-    const PassOptions *passes; /* what to dump, to time, to verify, where to stop; NULL: nothing */
-    PassReport *report;        /* what ran; NULL: nobody wants it */
-    int64_t
-        reserve;  /* shared memory kept for conversions and reductions; 0: little; gpu_compile asks again */
-    int warps;    /* 0: chosen from the tiles and the `warps` hint */
-    bool measure; /* for an estimate: no text is written */
-    int thrift; /* AMD, where the plan asks for more registers than there are: 1 nothing loaded ahead, 2 left
-                   operands of loops in LDS too, 3 other numbers of waves too */
-    int l2_percent;   /* part of L2 that one group of streams may take; 0: the default */
-    bool early_start; /* may start while what is before it in its stream still runs, and waits for that before
-                         it touches memory (CUDA, sm_90 and later) */
+    const char *schedule;      /* a schedule written by hand (schedule.h); NULL: the hint, or derived */
+    const char *schedule_name; /* the name of its file */
+    const char *source_name;   /* the kernel's name in the source; NULL: the name of the function */
+    PassSet skip;              /* passes and steps that are left out */
+    PassSet with; /* passes that run wherever they can, even if they are off or no gain is expected */
+    const PassOptions *passes; /* which passes to dump, time and verify, and where to stop; NULL: nothing */
+    PassReport *report;        /* receives which passes ran; may be NULL */
+    int64_t reserve;           /* shared memory kept for conversions and reductions; 0: a small default, which
+                                  gpu_compile raises when it does not suffice */
+    int warps;                 /* 0: chosen from the tiles and the `warps` hint */
+    bool measure;              /* for an estimate: no text is written */
+    int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
+                   left operands of loops in LDS; 3: also try other numbers of waves */
+    int l2_percent;   /* the part of L2 that one group of streams may take; 0: the default */
+    bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
+                         before it accesses memory (CUDA, sm_90 and later) */
 } KernelOptions;
 
-/* Those of a list of passes as the flags have them (options.c). */
+/* The options that the flags for passes ask for (options.c). */
 KernelOptions kernel_options_of(const PassOptions *);
 
 typedef struct Schedule Schedule;
 
-/* What the emitter and the launch must know beside the IR. */
+/* Everything that the emitter and the launch need in addition to the IR. */
 typedef struct KernelPlan {
     const Target *target;
     KernelOptions options;
     LayoutTable layouts;
-    int warps; /* that hold a program's tiles: of the CTA, or of the consumers when there are roles */
-    int producer_warps; /* 0: no roles */
-    int filler_warps;   /* between producer and consumers: they fill the rings that TMA cannot; 0: there are
-                           none */
+    int warps;          /* that hold the tiles of a program: of the CTA, or of the consumers */
+    int producer_warps; /* 0: no warp specialization */
+    int filler_warps;   /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
+                           after those of the producer. */
     int producer_registers, filler_registers, consumer_registers;
     int min_ctas;  /* launch bounds */
     int registers; /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
-    int64_t spare_shared; /* bytes of shared memory that rings and reserve leave */
-    int cluster;          /* CTAs that one program is spread over; 0 and 1: one */
-    int split;            /* of these CTAs each has a part of the loop and a part of the result; 0: not so */
-    int64_t parts_bytes;  /* of shared memory, for what the others send */
+    int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
+    int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
+    int split;            /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
+    int64_t parts_bytes;  /* bytes of shared memory that receive the partial sums of the other CTAs */
     int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
-    int multicast_axis;   /* the grid axis along which they lie */
-    Schedule *decisions;  /* what was written and what was taken (schedule.h) */
-    bool turns;           /* consumer warpgroups take turns to issue products */
-    const char *schedule; /* notes on what was derived, or NULL */
+    int multicast_axis;   /* the grid axis along which these programs are neighbours */
+    Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
+    bool turns;          /* pingpong: consumer warpgroups take turns at issuing products */
+    const char *schedule; /* notes on derived decisions, or NULL */
 } KernelPlan;
 
-/* AMD: a workgroup lies on the SIMDs of a multiprocessor, RDNA: of two compute units that work as one
- * (clang's default), whose LDS is twice what one workgroup can have. Registers of a lane that the waves of a
- * SIMD share, and how many waves it has room for. */
+/* AMD: the waves of a workgroup run on the SIMDs of one multiprocessor. On RDNA, a multiprocessor here is a
+ * pair of compute units that work as one (clang's default); its LDS is twice as large as the LDS of one
+ * workgroup can be.
+ *
+ * kernel_lane_file: the registers for each lane that the waves of a SIMD share. kernel_simd_waves: the number
+ * of waves that a SIMD can hold. */
 static inline int kernel_lane_file(const Target *t) { return t->sm_registers / (t->simds * t->wave); }
 static inline int kernel_simd_waves(const Target *t) { return t->sm_threads / (t->simds * t->wave); }
-/* Waves that the busiest SIMD has of so many. */
+/* The waves of the busiest SIMD when a workgroup has `waves` waves. */
 static inline int kernel_waves_each(const Target *t, int waves) { return (waves + t->simds - 1) / t->simds; }
 
-/* What a lane of a workgroup of so many waves can have. A plan that comes closer spills. */
+/* The registers that a lane can have in a workgroup of so many waves. spare_registers are subtracted, because
+ * a plan that comes closer to the limit spills. */
 static inline int kernel_lane_registers(const Target *t, int waves)
 {
     int each = kernel_waves_each(t, waves);
@@ -90,7 +96,7 @@ static inline int kernel_lane_registers(const Target *t, int waves)
     return (file < t->max_registers ? file : t->max_registers) - t->spare_registers;
 }
 
-/* AMD: waves that a SIMD can hold by the registers planned and the shared memory taken. */
+/* AMD: the waves that a SIMD can hold, given the planned registers and the shared memory of a workgroup. */
 static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
 {
     const Target *t = p->target;
@@ -104,9 +110,9 @@ static inline int kernel_planned_waves(const KernelPlan *p, int64_t shared)
     return n < 1 ? 1 : n > most ? most : n;
 }
 
-/* HIP: waves a SIMD must hold at least, from `occupancy` programs of a multiprocessor; also the register
- * budget of a lane. Two where the plan has room for two and one wave could have the whole file: with such a
- * budget clang takes more than half of it for no gain. */
+/* HIP: the least number of waves that a SIMD must hold, derived from the hint `occupancy`. The number also
+ * sets the register budget of a lane. When one wave could have all registers of a SIMD and the plan has room
+ * for two waves, the result is two: otherwise clang uses more than half of the registers without a gain. */
 static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
 {
     const Target *t = p->target;
@@ -119,24 +125,25 @@ static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
 static inline bool kernel_skips(const KernelPlan *p, PassId id) { return pass_in(&p->options.skip, id); }
 static inline bool kernel_forces(const KernelPlan *p, PassId id) { return pass_in(&p->options.with, id); }
 
-/* Lowers the kernel in place. False after diagnostics (tile too large, no layout, ...). */
+/* Lowers the kernel in place. Returns false after diagnostics (tile too large, no layout, ...). */
 bool kernel_lower(Session *, Func *, const Target *, const KernelOptions *, KernelPlan *);
-/* Runs the passes of the kernel IR that `list` names, and no others, on IR as their predecessors leave it. */
+/* Runs only the passes of the kernel IR that `list` names. The IR must be as their predecessors leave it. */
 bool kernel_run_list(
     Session *, Func *, const Target *, const KernelOptions *, const char *list, KernelPlan *);
 
-/* What a pass of the kernel IR works on. */
+/* The argument of every pass of the kernel IR. */
 typedef struct KernelContext {
     Session *s;
     Func *f;
     KernelPlan *p;
-    bool specialized; /* for producer and consumer warps: from the attempt on */
+    bool specialized; /* true from the attempt at warp specialization on */
 } KernelContext;
 /* A pass returns whether it changed something. */
 #define KERNEL_PASS(ID, name, function, needs, presence, on, keeps, doc) bool function(KernelContext *);
 #include "passes/passes.def"
 
-/* Coordinates of TMA are signed 32-bit numbers: is every axis of the tensor known to be below 2^31? */
+/* Whether every extent of the tensor is known to be below 2^31. TMA requires it, because its coordinates are
+ * signed 32-bit numbers. */
 static inline bool kernel_tma_counts(const Func *f, const Param *p)
 {
     bool all = true;
@@ -146,204 +153,220 @@ static inline bool kernel_tma_counts(const Func *f, const Param *p)
     }
     return all;
 }
-/* A box begins at a multiple of 16 bytes along the contiguous axis too, in range or not: anything else is an
- * illegal instruction (H100). */
+/* Whether the box of an access begins at a multiple of 16 bytes along the contiguous axis. TMA requires it
+ * even for boxes out of range: otherwise the copy is an illegal instruction. */
 bool kernel_tma_begins(const Func *, const Instr *mem, int unit);
 static inline int kernel_cta_warps(const KernelPlan *p)
 { return p->warps + p->producer_warps + p->filler_warps; }
 
-/* Coordinates of the program at position `linear`, in an order asked for or derived from the kernel's loops;
- * false: none better than the ids' own. */
-bool kernel_order_replaces_remap(
-    KernelPlan *); /* a schedule's order in place of the kernel's remap or raster */
+/* Whether a written schedule gives an order of the programs, which then replaces the kernel's remap or
+ * raster. */
+bool kernel_order_replaces_remap(KernelPlan *);
+/* Computes the coordinates of the program at position `linear`. The order is one that a schedule gives, or
+ * one derived from the kernel's loops. False: no order is better than that of the program ids. */
 bool kernel_order(Session *, Func *, KernelPlan *, Builder *, Value *linear, int rank, Value **coord);
-int kernel_axis_before(const Instr *, int axis); /* of a reshape or permute: the operand's axis behind an axis
-                                                    of the result; -1: merged or divided */
-int kernel_tensor_axis(const Instr *mem, int axis); /* along which the window's tile has its axis */
-/* promote.c: after how many positions of K this product's sum is to go on in f32, if `instr` computes it; 0:
- * it need not. */
+/* The operand's axis that becomes `axis` of the result of a reshape or permute; -1: the axis is merged from
+ * several axes, or is a part of one. */
+int kernel_axis_before(const Instr *, int axis);
+int kernel_tensor_axis(const Instr *mem, int axis); /* the tensor axis of an axis of the window's tile */
+/* promote.c: the number of positions of K after which the sum of this product must continue in f32, if
+ * `instr` computes it; 0: the sum may stay where it is. */
 int kernel_promote_after(const KernelPlan *, const Instr *product, const char *instr);
-/* Of a wgmma_promoted: columns that it takes at a time, beside `held` registers of accumulators in a thread.
- */
+/* The number of columns that a wgmma_promoted computes at a time, when a thread holds `held` registers of
+ * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
-void kernel_reciprocal(Func *); /* the CPU backend takes it as well */
-/* An exponent (x scale - row) c under exp2, row repeated along x's rows; scale NULL: 1 (near.c). */
+void kernel_reciprocal(Func *); /* the CPU backend runs it too */
+/* An exponent (x scale - row) c under exp2, where `row` is repeated along the rows of x. A scale of NULL
+ * means 1 (near.c). */
 typedef struct KernelNear {
     Instr *times;
     Value *x, *scale, *c, *row;
 } KernelNear;
 bool kernel_near_find(Value *exponent, KernelNear *);
-Value *kernel_near_is(Builder *, const KernelNear *,
-    Value *row); /* where |row| is so small that one fma stands for the exponent */
-/* x', k, shift of fma(x', k, shift), which is the exponent of `row`: near as they are, far with the
- * difference first. */
+/* The condition that |row| is small enough for one fma to compute the exponent. */
+Value *kernel_near_is(Builder *, const KernelNear *, Value *row);
+/* The exponent of `row` is fma(x', k, shift); out receives these three values and their types. When |row| is
+ * small, x' is x. When `far`, x' is the difference x - row, computed first. */
 void kernel_near_types(const KernelNear *, const Type *out[3]);
 void kernel_near_arm(Builder *, const KernelNear *, Value *row, bool far, Value *out[3]);
-void kernel_near_take(
-    const KernelNear *, Value *chosen); /* the exponent from these three, which lie side by side */
-/* Notes for gathers that feed a product and stay gathers: why they do. */
+/* Replaces the exponent by the fma of these three values, which are consecutive results. */
+void kernel_near_take(const KernelNear *, Value *chosen);
+/* Adds notes that say why gathers that feed a product stay gathers. */
 void kernel_positions_note(Session *, Func *);
-int64_t kernel_parts(
-    const Instr *load, uint32_t *picked); /* parts of a window that has positions of its own; 0: none. picked:
-                                             the tensor axes that have them */
-/* Element `at` of a tile of positions as a scalar; whether `test` holds for every scalar that it is made
- * from. */
+/* The number of parts of a window whose position is given by a tile; 0: there is no such tile. *picked
+ * receives the set of tensor axes that have such positions. */
+int64_t kernel_parts(const Instr *load, uint32_t *picked);
+/* Element `at` of a tile of positions as a scalar. */
 Value *kernel_position(Builder *, const Value *, Value *const *at);
+/* Whether `test` holds for every scalar from which the position is computed. */
 bool kernel_position_of(const Value *, ValueTest *, void *user);
-/* The loop's carried value k is a running maximum m, others sums under exp2(-m c) that are rescaled as it
- * grows (lazy_rescale.c), and behind the loop only their quotients count: which those are, and c. guarded:
- * what the exponents subtract is never -inf. NULL: not so. */
+/* Recognizes online softmax (lazy_rescale.c): the carried value k of the loop is a running maximum m, other
+ * carried values are sums of terms with the factor exp2(-m c), which are rescaled when m grows, and after the
+ * loop only quotients of the sums are used. Returns c, or NULL if the loop is none. under[i] tells whether
+ * carried value i is such a sum, and *guarded whether the subtrahend of the exponents is never -inf. */
 Value *kernel_online(Session *, Instr *loop, int k, bool *under, bool *guarded);
 
-/* A load that goes through a ring, and what kernel_multicast says of it. `view`: the ring's tile; why: it is
- * not shared. */
+/* A load that goes through a ring, and what kernel_multicast decided for it. */
 typedef struct RingLoad {
     Instr *load;
-    const LayoutShared *view;
+    const LayoutShared *view; /* the tile of the ring */
     bool inner, shared;
-    const char *why;
+    const char *why; /* why the CTAs of a cluster do not share the load */
 } RingLoad;
-/* Programs side by side become clusters, where that is asked for and their loads allow it: program
- * coordinates and stores are rewritten, p->multicast is set, the loads that all CTAs of a cluster have in
- * common are marked. Before the body becomes a loop over programs. */
+/* Makes clusters of neighbouring programs when the schedule asks for them and their loads allow it: rewrites
+ * program coordinates and stores, sets p->multicast, and marks the loads that all CTAs of a cluster share. It
+ * must run before the body becomes a loop over programs. */
 void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
-/* How a ring's tile is shared out among `ctas`: 0 by panels, 1 along tensor axis *axis, whose extent in the
- * box each CTA has a part of; -1 not at all. */
+/* How a ring's tile is divided among `ctas`. 0: by panels. 1: along tensor axis *axis, of which each CTA
+ * loads a part. -1: the tile cannot be divided. */
 int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
 
-/* A tile in `parts` slots of a ring, side by side (epilogue_loads.c): one of them; and a part of so many
- * columns in registers, as accumulators lie. */
+/* A tile that occupies `parts` stages of a ring side by side (epilogue_loads.c): the layout of the part in
+ * one stage. */
 const LayoutShared *kernel_slot_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
+/* The layout of so many columns of that tile in registers, which is the layout of accumulators. */
 const Layout *kernel_slot_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
 
-/* The layout in which a scan along `axis` works: a thread holds a run of consecutive elements, the low lanes
- * and then the warps the runs after it. */
+/* The layout for a scan along `axis`: each thread holds a run of consecutive elements. The next run is in the
+ * next lane, and after the last lane in the next warp. */
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
 
-/* Who copies which elements of a tile to shared memory. */
+/* The layout that says which thread copies which elements of a tile to shared memory. */
 const Layout *kernel_copy_layout(Arena *, const Type *view, const LayoutShared *, int wave, int warps);
 
-/* Memory straight to LDS (dma.c): what lane `tid` of the workgroup fetches with instruction v for the bytes
- * at (v * threads + tid) * size of a tile: row[v] + a row of the thread's own, and bytes (col[v] ^ its own)
- * along the row. */
+/* Loads from memory straight to LDS (dma.c). With instruction v, lane `tid` of the workgroup fetches the
+ * bytes at (v * threads + tid) * size of a tile. They come from row row[v] + r, at byte col[v] ^ c of the
+ * row, where r and c depend on the lane only. */
 typedef struct DmaMap {
     int count;
     int32_t *row, *col;
 } DmaMap;
-int kernel_dma_bytes(const Target *); /* a lane's share of one instruction */
+int kernel_dma_bytes(const Target *); /* the bytes that one instruction fetches for a lane */
 bool kernel_dma_map(Arena *, const LayoutShared *, int size, int threads, DmaMap *);
-/* Row and byte along it of the tile's element at this offset, of a rank of 2. */
+/* The row, and the byte in the row, of the element at this offset of a tile of rank 2. */
 void kernel_dma_place(const LayoutShared *, uint32_t offset, int32_t *row, int32_t *bytes);
 
-/* wgmma.c: a type as functions of the prelude and PTX call it (f32 is taken as tf32), and the fragments of
- * its products. NULL: wgmma does not take it. */
+/* wgmma.c: the names of a type in functions of the prelude and in PTX, and the instruction whose layouts its
+ * fragments have. An operand of f32 is used as tf32. NULL: wgmma does not support the type. */
 typedef struct WgmmaType {
     DType dtype;
     const char *name, *ptx, *instr;
 } WgmmaType;
 const WgmmaType *kernel_wgmma_type(DType);
 const WgmmaType *kernel_wgmma_named(const char *name, size_t len);
-bool kernel_wgmma_columns(DType, int64_t n); /* of operands of this type */
+bool kernel_wgmma_columns(DType, int64_t n); /* whether N may be n for operands of this type */
 bool kernel_wgmma_has(DType a, DType b, int64_t columns);
 
-/* The way of elements of so many bytes from one layout to another (swizzle.c), NULL: there is none.
- * lanes_first: without shared memory where lanes of a warp can exchange them. */
+/* How elements of so many bytes move from one layout to another (swizzle.c); NULL: it is not possible.
+ * lanes_first: prefer exchanges between the lanes of a warp to shared memory. */
 const LayoutConvert *kernel_conversion(
     Arena *, const KernelPlan *, const Layout *src, const Layout *dst, int bytes, bool lanes_first);
 
 /* Shared by the passes. */
 static inline uint32_t kernel_values(const KernelContext *c) { return c->f->module->next_id; }
-/* Was a value made since kernel_values was `before`? */
+/* Whether a value was made since kernel_values returned `before`. */
 static inline bool kernel_grew(const KernelContext *c, uint32_t before) { return kernel_values(c) != before; }
-/* Does each warp hold whole rows of all products, so that its lanes can decide among themselves what a row
- * decides? (cta_size.c) */
+/* Whether each warp holds whole rows of all products, so that its lanes can make decisions about a row
+ * without other warps (cta_size.c). */
 bool kernel_whole_rows(const KernelContext *);
-/* Whether a CTA runs several programs, and by tickets (tile_scheduler.c). */
+/* Decides whether a CTA runs several programs, and whether tickets say which (tile_scheduler.c). */
 void kernel_choose_programs(KernelPlan *);
-/* The consumers' block of a kernel with warp specialization; NULL: it has none. */
+/* The block of the consumers; NULL: the kernel has no warp specialization. */
 Block *kernel_consumers(const Func *);
-static inline bool kernel_copies(Op op)
-{ return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; } /* (view or ring, tensor, offsets...) */
+/* An operation whose operands are a view or a ring, a tensor, and offsets. */
+static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
-/* The loop over the programs of a persistent CTA: by tickets, or by stride from the CTA's own number. Its
- * turns are no steps of a program, and those by tickets are not known ahead: nothing may be taken from one
- * turn to another. */
+/* Whether this is the loop over the programs of a persistent CTA, by tickets or by stride from the CTA's
+ * number. Its iterations are no steps of a program, and those by tickets are not known ahead of time. No pass
+ * may move work from one iteration to another. */
 bool kernel_over_programs(const Instr *loop);
-bool kernel_is_cheap(
-    const Value *); /* a function of coordinates and scalars: virtual until someone needs registers */
+/* Whether the value is a function of coordinates and scalars, which is virtual until an operation needs it in
+ * registers. */
+bool kernel_is_cheap(const Value *);
 bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
-int kernel_unit_axis(const Func *, const Instr *mem,
-    int *tile_axis); /* tensor axis of stride 1 (or the last); its axis in the tile, -1 when dropped */
-int kernel_access_bytes(const Func *,
-    const Instr *mem); /* bytes one access of a lane can have along the unit axis: the element's .. 16 */
-/* cp_async_producer.c: how filler warps take the window of a load or ring_fill to a slot. Axes are those of
- * the tile. */
+/* The tensor axis of stride 1, or the last axis. *tile_axis receives its axis of the tile; -1: the tile does
+ * not have it. */
+int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);
+/* The bytes that one access of a lane can have along the unit axis, from the size of an element to 16. */
+int kernel_access_bytes(const Func *, const Instr *mem);
+/* cp_async_producer.c: how cp.async producers copy the window of a load or ring_fill to a stage of the ring.
+ * They copy each line of the window to a staging area first, as aligned vectors. Axes are those of the tile.
+ */
 typedef struct FillWay {
-    int rank, axis, split; /* axis: contiguous in memory; the first `split` axes are the matrix's rows, the
-                              others its columns */
+    int rank;
+    int axis;  /* contiguous in memory */
+    int split; /* the first `split` axes are the rows of the matrix, the others its columns */
     int64_t shape[TILE_MAX_RANK];
-    int64_t line, lines; /* elements of a line along `axis`, and how many there are */
-    int64_t first; /* of the window's elements along `axis`, where a line begins: those before it, and behind
-                      the line, are never there (blocks) */
-    const Attr *shifts; /* the slot holds the window so many times (blocks), of `width` elements along `axis`;
-                           NULL: once */
+    int64_t line, lines; /* the elements of a line along `axis`, and the number of lines */
+    int64_t first; /* blocks: the window's element along `axis` at which a line begins. Elements before and
+                      after the line are always out of range. */
+    const Attr *shifts; /* blocks: the stage holds the window several times, shifted by these numbers of
+                           elements, each time with `width` elements along `axis`; NULL: once, unshifted */
     int64_t width;
-    int bytes, vectors,
-        pitch;        /* of an element; aligned vectors around a line; bytes of a line in the stage */
-    int share, stage; /* lines of a warp (turned), or units; and the bytes that they take */
-    bool turned;      /* the slot runs along another axis, `beside` */
-    int beside, run;  /* bytes that are written to the slot at a time */
-    /* not turned: a unit is what a warp takes at once: `group` lines, of each `per` runs, `parts` times.
-     * Lines n, n + classes, .. begin at the same byte of a vector (uniform): a unit is of one class, of which
-     * there are `of_class` */
+    int bytes;       /* of an element */
+    int vectors;     /* the aligned vectors that cover a line */
+    int pitch;       /* the bytes of a line in the staging area */
+    int share;       /* the lines (turned) or units of a warp */
+    int stage;       /* the bytes that they take in the staging area */
+    bool turned;     /* the stage of the ring is contiguous along another axis, `beside` */
+    int beside, run; /* run: the bytes that are written to the ring at a time */
+    /* Not turned: a unit is the part that a warp copies at once: `per` runs of each of `group` lines, `parts`
+     * times. Lines n, n + classes, ... begin at the same byte of a vector (uniform). All lines of a unit are
+     * of one class, and a class has `of_class` units. */
     int per, group, parts, classes, of_class, units;
     bool uniform;
-    /* straight: the units of a class follow each other at equal distances, in memory along the outermost axis
-     * of lines and in the slot (slot_step bytes), and classes are shared out among the warps: the k-th of a
-     * warp is warp + fillers * k, and its units lie one after the other in the stage */
+    /* Straight: the units of a class follow each other at equal distances, in memory along the outermost axis
+     * of lines and in the ring (slot_step bytes). Class number k of a warp is warp + producers * k, and its
+     * units follow each other in the staging area. */
     bool straight;
-    /* blocks: turned over by ldmatrix and stmatrix, 8 of the lines along `beside` (a multiple of 16 bytes
-     * apart) by 8 elements at a time; a row is what the other axes of lines count */
+    /* Blocks: ldmatrix and stmatrix transpose blocks of 8 lines along `beside`, which are a multiple of 16
+     * bytes apart, by 8 elements. The other axes of the lines count the `rows`. */
     bool blocks, begins; /* begins: lines begin at multiples of 16 bytes */
     int rows;
-    int outer, inner, mine; /* that axis; lines of one step of it; classes of a warp */
+    int outer; /* straight: the outermost axis of lines */
+    int inner; /* lines of one step along it */
+    int mine;  /* classes of a warp */
     int64_t slot_step;
 } FillWay;
-/* Shifts of a filled window, NULL: none. */
+/* The shifts of a window of a cp.async producer; NULL: none. */
 static inline const Attr *kernel_shifts(const Instr *mem)
 {
     const Attr *a = ir_attr(mem, ATTR_SHIFTS);
     return a && a->n > 1 ? a : NULL;
 }
-/* 16 bits, of whose lines along tile axis `beside` eight may be turned over together. */
+/* Whether elements have 16 bits and eight of their lines along tile axis `beside` can be transposed together.
+ */
 bool kernel_fill_blocks(const Func *, const Instr *mem, int beside);
-/* Rows that lie anywhere: passes that filler warps make over a slot, each thread 16 bytes in each; *pieces:
- * threads that share a row. 0: not so. */
+/* For rows at arbitrary addresses: the number of passes over a stage in which the cp.async producers copy it,
+ * each thread 16 bytes in each pass; 0: they cannot. *pieces receives the number of threads that share a row.
+ */
 enum { MOST_FILL_PASSES = 32 };
 int kernel_fill_passes(const KernelPlan *, int64_t rows, int64_t columns, int bytes, int *pieces);
-enum { FILL_STAGES = 2 }; /* one is on its way while the one before it goes to its slot */
-/* `view`: the slot's; false: there is no way. */
+enum { FILL_STAGES = 2 }; /* one window arrives while the previous one is copied to the ring */
+/* `view` is the type of a stage of the ring. False: the producers cannot copy the window. */
 bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);
-/* unaligned_vectors.c: rows that begin at no multiple of 16 bytes. */
-bool kernel_may_shift(const Func *, const KernelPlan *,
-    const Instr *
-        mem); /* can the emitter read or write it by aligned vectors, given a layout with runs of 16 bytes? */
-int kernel_shift_cost(const Func *, const Instr *mem, int chain,
-    int *by_element); /* halves of an instruction for 16 bytes a lane; chain: vectors of a lane that follow
-                         each other */
-void kernel_shift_note(
-    Session *, const Func *, KernelPlan *); /* says so in the plan's notes; behind layout */
-/* Does the layout have what such a store needs: runs of 16 bytes in consecutive registers, the run before
- * each in the lane before, or in the last lane's register before? Runs that follow each other so in one warp
- * are a chain: sets for each vector the one before it (-1: it begins a chain) and the lanes of a row. */
+/* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
+/* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
+bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
+/* The cost of 16 bytes of a lane, in half instructions. `chain` is the number of consecutive vectors of a
+ * lane. *by_element receives the cost of access element by element. */
+int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);
+/* Adds to the plan's notes which accesses use aligned vectors. It must run after the pass layout. */
+void kernel_shift_note(Session *, const Func *, KernelPlan *);
+/* The vectors of a layout that allows such stores: runs of 16 bytes are in consecutive registers, and the run
+ * before each run is in the lane before, or in the preceding register of the last lane. Runs of one warp that
+ * follow each other in this way form a chain. */
 typedef struct ShiftChain {
-    int n, vectors, lanes;
-    int32_t *before;
-} ShiftChain; /* n: elements of a vector */
+    int n;           /* elements of a vector */
+    int vectors;     /* of a thread */
+    int lanes;       /* that share a row */
+    int32_t *before; /* for each vector the one before it; -1: it begins a chain */
+} ShiftChain;
+/* False: the layout does not have this form. */
 bool kernel_shift_chain(Arena *, const Layout *, int axis, int elem_bytes, ShiftChain *);
-/* The same with the registers of a run side by side: those that move along the axis come first. */
+/* The layout with the registers of a run side by side: the registers that move along the axis come first. */
 const Layout *kernel_shift_runs(Arena *, const Layout *, int axis);
 const Layout *kernel_shift_layout(Arena *, const KernelPlan *, int rank, const int32_t *tile,
     const int32_t *order, int elem_bytes, int ctas);
-LayoutMma kernel_mma_kind(Session *, const char *instr); /* of the name that mma_sync and wgmma carry */
+LayoutMma kernel_mma_kind(Session *, const char *instr); /* of the name that mma_sync and wgmma have */
 int64_t kernel_divisor(const Func *, const Value *);     /* a known divisor of an integer scalar */
