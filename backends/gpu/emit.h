@@ -193,12 +193,6 @@ const char *row_major(Emit *, const char *const *coords, const void *type);
 
 /* Evaluates any tile into the array `to` of the given layout. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
-/* Whether the byte offset of register r in shared memory is T(thread) ^ C(r). If so, `own` receives C for all
- * registers, and `seen` the bits that are set in T for some thread. */
-bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
-/* The address of register `reg`, computed from the thread's address `origin` and from C. */
-const char *linear_address(Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
-    const char *reg, bool looped);
 /* Writes a tile to the shared tile at `base`, in vectors. */
 void put_shared(
     Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);

@@ -2,7 +2,7 @@
  * in vectors.
  *
  * Elements move as raw bits: those narrower than a word travel packed where the plan keeps them together. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_offset.h"
 #include <stdlib.h>
 
 /* Raw bits of element r of an array; r is a number. */
@@ -162,51 +162,6 @@ static bool plain_vector(const LayoutVector *v, DType d)
     for (uint32_t k = 0; k < v->n; k++)
         if (v->reg[k] != k) return false;
     return v->mask == v->n - 1 && v->bytes >= 4;
-}
-
-bool linear_offsets(
-    Emit *e, const Layout *l, const LayoutShared *s, int every, uint32_t **own, uint32_t *seen)
-{
-    int lanes = (int)layout_lanes(l), threads = lanes * (int)layout_warps(l), regs = (int)layout_regs(l);
-    uint32_t *thread = arena_array(&e->s->arena, uint32_t, (size_t)threads);
-    int32_t c[TILE_MAX_RANK];
-    *own = arena_array(&e->s->arena, uint32_t, (size_t)regs);
-    *seen = 0;
-    for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a]) return false;
-    for (int r = 0; r < regs; r++)
-        for (int t = 0; t < threads; t++) {
-            if (r % every) continue;
-            layout_element(l, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
-            uint32_t at = layout_shared_offset(s, c);
-            if (r == 0) {
-                thread[t] = at;
-                *seen |= at;
-            }
-            if (t == 0) (*own)[r] = at ^ thread[0];
-            if (at != (thread[t] ^ (*own)[r])) return false;
-        }
-    return true;
-}
-
-/* Of a register's part of an offset what threads never have is added, and becomes the instruction's own; what
- * is left is few values. */
-const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
-    const char *reg, bool looped)
-{
-    int32_t *x = arena_array(&e->s->arena, int32_t, (size_t)n),
-            *p = arena_array(&e->s->arena, int32_t, (size_t)n), any = 0;
-    for (int k = 0; k < n; k++) {
-        x[k] = (int32_t)(own[k * every] & seen);
-        p[k] = (int32_t)(own[k * every] & ~seen);
-        any |= x[k];
-    }
-    if (!looped) {
-        int k = atoi(reg) / every;
-        return x[k] ? str(e, "(%s ^ %d) + %d", origin, x[k], p[k]) : str(e, "%s + %d", origin, p[k]);
-    }
-    return any ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, x, n, "v"), index_formula(e, p, n, "v"))
-               : str(e, "%s + %s", origin, index_formula(e, p, n, "v"));
 }
 
 /* Element k of a vector goes to register r ^ v->reg[k]. Is every word of the array that the vector reaches

@@ -6,7 +6,7 @@
  * thread add to it and to its place in the slot does not change. Without the pointer the address is worked
  * out in each turn: many instructions beside the products, in a chain long enough for ptxas to put the wait
  * for the next step behind all products (bench/NOTES.md, Behind the decisions). */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_offset.h"
 
 /* v with the loop's counter at its first value; slope_in_loop has said that it is made of sums and products.
  */

@@ -1,17 +1,17 @@
 /* emit_fma.c: products that no matrix unit computes: each thread multiplies a block of rows with a block of
  * columns, both read from shared memory, by vectors of 16 bytes where what lies there side by side is the
  * thread's or the next steps' along K. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_offset.h"
 
-/* One operand as a thread reads it: element (register r of `own`, k) lies at T(thread) ^ R(r) ^ K(k). What
- * threads never have of R and K is added instead (see linear_offsets). */
+/* One operand as a thread reads it: element (register r of `own`, k) is at T(thread) ^ R(r) ^ K(k). Bits of R
+ * and K that no thread has are added instead (emit_offset.h). */
 typedef struct Operand {
     const Layout *own; /* its rows or columns, of extent 1 along K */
     const LayoutShared *s;
     const char *base;
     int axis, regs;   /* the axis that is not K; registers along it */
     int per_r, per_k; /* what a vector holds of either; one of them is 1 */
-    int32_t *xr, *pr, *xk, *pk;
+    OffsetTable r, k; /* R for each vector along the registers, K for each along K */
 } Operand;
 
 /* Where element (own coordinate, 0) of every register of every thread lies, and what k changes of it by
@@ -75,25 +75,19 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
     o->per_k = along_k ? n : 1;
     o->per_r = along_k ? 1 : n;
     int nr = o->regs / o->per_r, nk = depth / o->per_k;
-    o->xr = arena_array(a, int32_t, (size_t)nr);
-    o->pr = arena_array(a, int32_t, (size_t)nr);
-    o->xk = arena_array(a, int32_t, (size_t)nk);
-    o->pk = arena_array(a, int32_t, (size_t)nk);
+    offset_table(a, &o->r, nr);
+    offset_table(a, &o->k, nk);
     uint32_t seen = 0;
     for (int t = 0; t < p.threads; t++) seen |= p.at[t];
-    for (int k = 0; k < nk; k++) {
-        o->xk[k] = (int32_t)(p.k[k * o->per_k] & seen);
-        o->pk[k] = (int32_t)(p.k[k * o->per_k] & ~seen);
-    }
+    for (int k = 0; k < nk; k++) offset_table_set(&o->k, k, p.k[k * o->per_k], seen);
     for (int r = 0; r < nr; r++) {
         const uint32_t *mine = p.at + r * o->per_r * p.threads;
         uint32_t own = mine[0] ^ p.at[0];
-        o->xr[r] = (int32_t)(own & seen);
-        o->pr[r] = (int32_t)(own & ~seen);
+        offset_table_set(&o->r, r, own, seen);
         for (int t = 0; t < p.threads; t++)
             if (mine[t] != (p.at[t] ^ own)) return false;
         for (int k = 0; k < nk; k++)
-            if (o->pr[r] & o->pk[k]) return false;
+            if (o->r.add[r] & o->k.add[k]) return false;
     }
     return true;
 }
@@ -137,10 +131,10 @@ static void take_vectors(
     for (int j = 0; j < nk; j++) {
         const char *k = nk > 1 ? str(e, "%d * k + %d", nk, j) : "k", *at = origin;
         begin_unrolled(e, "t", nr);
-        const char *turn[2] = { index_formula(e, o->xr, nr, "t"),
-            index_formula(e, o->xk, depth / o->per_k, k) };
-        const char *add[2] = { index_formula(e, o->pr, nr, "t"),
-            index_formula(e, o->pk, depth / o->per_k, k) },
+        const char *turn[2] = { index_formula(e, o->r.flip, nr, "t"),
+            index_formula(e, o->k.flip, depth / o->per_k, k) };
+        const char *add[2] = { index_formula(e, o->r.add, nr, "t"),
+            index_formula(e, o->k.add, depth / o->per_k, k) },
                    *place = o->per_r > 1 ? str(e, "%d * t", o->per_r)
                             : step > 1   ? str(e, "%d * t", step)
                                          : "t";

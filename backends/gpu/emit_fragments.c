@@ -1,5 +1,6 @@
 /* emit_fragments.c: fragments of matrix products from shared memory: by ldmatrix, in vectors, by element. */
 #include "backends/gpu/emit_mma.h"
+#include "backends/gpu/emit_offset.h"
 
 /* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in
  * two loop counters. */
@@ -32,9 +33,8 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
     return str(e, "(%s)", x);
 }
 
-/* Fragments from a shared tile in vectors, where the byte offset of register r for a thread is linear over
- * F2: T(thread) ^ C(r). Of C the bits that T never has are added, so that they become the instruction's own
- * offset, and what is left is few values. */
+/* Reads fragments from a shared tile in vectors, if the byte offsets are linear (emit_offset.h). Returns the
+ * number of reads, or 0 if they are not. */
 static int load_vectors(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k,
     int per_tile, int tiles)
 {
@@ -49,89 +49,56 @@ static int load_vectors(Emit *e, const Product *p, int side, const Value *view, 
     uint32_t *own, seen;
     if (!linear_offsets(e, l, s, (int)v.n, &own, &seen)) return 0;
     int per = per_tile / (int)v.n, total = tiles * per;
-    int32_t *xt = arena_array(&e->s->arena, int32_t, (size_t)total),
-            *pt = arena_array(&e->s->arena, int32_t, (size_t)total);
-    int32_t *xk = arena_array(&e->s->arena, int32_t, (size_t)p->kt),
-            *pk = arena_array(&e->s->arena, int32_t, (size_t)p->kt);
-    bool any = false;
+    uint32_t *constants = arena_array(&e->s->arena, uint32_t, (size_t)(total * p->kt));
     for (int t = 0; t < total; t++)
-        for (int q = 0; q < p->kt; q++) {
-            int r = (side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n;
-            if (q == 0) {
-                xt[t] = (int32_t)(own[r] & seen);
-                pt[t] = (int32_t)(own[r] & ~seen);
-            }
-            if (t == 0) {
-                xk[q] = (int32_t)(own[r] & seen);
-                pk[q] = (int32_t)(own[r] & ~seen);
-            }
-            if ((uint32_t)(xt[t] ^ xk[q]) != (own[r] & seen) || (uint32_t)(pt[t] + pk[q]) != (own[r] & ~seen))
-                return 0;
-            any |= (own[r] & seen) != 0;
-        }
+        for (int q = 0; q < p->kt; q++)
+            constants[t * p->kt + q] =
+                own[(side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n];
+    OffsetTable of_t, of_k;
+    if (!offset_tables(&e->s->arena, constants, seen, total, p->kt, &of_t, &of_k)) return 0;
     const char *coords[2];
     for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
     const char *o = shared_offset(e, s, coords),
-               *at = any ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, xt, total, "t"),
-                               index_formula(e, xk, p->kt, k))
+               *at = offset_table_flips(&of_t) || offset_table_flips(&of_k)
+                         ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, of_t.flip, total, "t"),
+                               index_formula(e, of_k.flip, p->kt, k))
                          : o;
     begin_unrolled(e, "t", total);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to,
-        (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, pt, total, "t"),
-        index_formula(e, pk, p->kt, k));
+        (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, of_t.add, total, "t"),
+        index_formula(e, of_k.add, p->kt, k));
     end_block(e);
     return total;
 }
 
-/* Byte offsets of ldmatrix rows as T(thread) ^ X(fragment) ^ X(step) + P(fragment) + P(step): see
- * load_vectors. */
-typedef struct RowOffsets {
-    int32_t *xt, *pt, *xk, *pk;
-    bool any;
-} RowOffsets;
+/* The rows that the lanes read by ldmatrix, for the vectors that begin at the given registers. */
+typedef struct RowPlace {
+    const Layout *l;
+    const LayoutShared *s;
+    const LayoutMatrix *m;
+    const uint32_t *regs;
+    int lanes;
+} RowPlace;
 
+static uint32_t row_place(const void *user, int r, int t)
+{
+    const RowPlace *p = user;
+    int32_t c[TILE_MAX_RANK];
+    layout_matrix_row(p->l, p->m, p->regs[r], (uint32_t)(t % p->lanes), (uint32_t)(t / p->lanes), c);
+    return layout_shared_offset(p->s, c);
+}
+
+/* The offsets of the rows of `count` fragments of kt steps; false: they are not linear (emit_offset.h). */
 static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const LayoutMatrix *m,
-    const uint32_t *regs, int count, int kt, RowOffsets *o)
+    const uint32_t *regs, int count, int kt, OffsetTable *of_t, OffsetTable *of_k)
 {
     Arena *a = &e->s->arena;
-    int lanes = 8 * m->count, threads = lanes * (int)layout_warps(l);
-    uint32_t *thread = arena_array(a, uint32_t, (size_t)threads),
-             *own = arena_array(a, uint32_t, (size_t)(count * kt)), seen = 0;
-    int32_t c[TILE_MAX_RANK];
+    RowPlace p = { l, s, m, regs, 8 * m->count };
+    uint32_t *constants = arena_array(a, uint32_t, (size_t)(count * kt)), seen;
     for (int x = 0; x < l->rank; x++)
         if (l->cover[x] != l->tile[x]) return false;
-    for (int r = 0; r < count * kt; r++)
-        for (int t = 0; t < threads; t++) {
-            layout_matrix_row(l, m, regs[r], (uint32_t)(t % lanes), (uint32_t)(t / lanes), c);
-            uint32_t at = layout_shared_offset(s, c);
-            if (r == 0) {
-                thread[t] = at;
-                seen |= at;
-            }
-            if (t == 0) own[r] = at ^ thread[0];
-            if (at != (thread[t] ^ own[r])) return false;
-        }
-    o->xt = arena_array(a, int32_t, (size_t)count);
-    o->pt = arena_array(a, int32_t, (size_t)count);
-    o->xk = arena_array(a, int32_t, (size_t)kt);
-    o->pk = arena_array(a, int32_t, (size_t)kt);
-    for (int t = 0; t < count; t++)
-        for (int q = 0; q < kt; q++) {
-            uint32_t w = own[t * kt + q];
-            if (q == 0) {
-                o->xt[t] = (int32_t)(w & seen);
-                o->pt[t] = (int32_t)(w & ~seen);
-            }
-            if (t == 0) {
-                o->xk[q] = (int32_t)(w & seen);
-                o->pk[q] = (int32_t)(w & ~seen);
-            }
-            if ((uint32_t)(o->xt[t] ^ o->xk[q]) != (w & seen) ||
-                (uint32_t)(o->pt[t] + o->pk[q]) != (w & ~seen))
-                return false;
-            o->any |= (w & seen) != 0;
-        }
-    return true;
+    return offsets_split(a, row_place, &p, count * kt, p.lanes * (int)layout_warps(l), constants, &seen) &&
+           offset_tables(a, constants, seen, count, kt, of_t, of_k);
 }
 
 /* A tile whose lanes hold what an accumulator's lanes hold (a bias added to scores) is read by ldmatrix: four
@@ -140,7 +107,7 @@ bool emit_matrix_read(
     Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
 {
     LayoutMatrix m;
-    RowOffsets o = { 0 };
+    OffsetTable rows, steps;
     int bytes = dtype_bytes(d), n = 0;
     if (!target_has(e->target, TF_LDMATRIX) || bytes > 4 || l->rank != 2 || !layout_matrix(l, s, true, &m))
         return false;
@@ -149,7 +116,8 @@ bool emit_matrix_read(
         if (layout_matrix_base(&m, r)) base[n++] = r;
     for (int k = 0; k < 4 / bytes; k++)
         if (m.elem[k] != (uint32_t)k) return false;
-    if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all || !row_offsets(e, l, s, &m, base, n, 1, &o))
+    if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
+        !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
         return false;
     int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
     const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")),
@@ -162,8 +130,8 @@ bool emit_matrix_read(
     bool plain = true;
     for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
     for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
-    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, o.xt, n, k),
-                   index_formula(e, o.pt, n, k)),
+    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, rows.flip, n, k),
+                   index_formula(e, rows.add, n, k)),
                *first = index_formula(e, word, n, k);
     /* registers of 4-byte elements are declared with the element's type, others as words */
     const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
@@ -200,23 +168,24 @@ static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, cons
     int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
     int32_t c[TILE_MAX_RANK];
     const char *coords[2];
-    RowOffsets ro = { 0 };
+    OffsetTable rows, steps;
     uint32_t *regs = arena_array(&e->s->arena, uint32_t, (size_t)(count * kt));
     for (int t = 0; t < count; t++)
         for (int q = 0; q < kt; q++) {
             int r = t * per_instr;
             regs[t * kt + q] = (uint32_t)fragment_register(f, r / f->per_tile, q, r % f->per_tile);
         }
-    if (!row_offsets(e, f->l, f->s, m, regs, count, kt, &ro)) return false;
+    if (!row_offsets(e, f->l, f->s, m, regs, count, kt, &rows, &steps)) return false;
     layout_matrix_row(f->l, m, regs[0], 0, 0, c);
     for (int a = 0; a < 2; a++) coords[a] = row_coord(e, f->l, m, a, str(e, "%d", c[a]));
     const char *o = shared_offset(e, f->s, coords),
-               *at = ro.any ? str(e, "(%s ^ (%s) ^ (%s))", o, index_formula(e, ro.xt, count, "t"),
-                                  index_formula(e, ro.xk, kt, f->k))
-                            : o;
+               *at = offset_table_flips(&rows) || offset_table_flips(&steps)
+                         ? str(e, "(%s ^ (%s) ^ (%s))", o, index_formula(e, rows.flip, count, "t"),
+                               index_formula(e, steps.flip, kt, f->k))
+                         : o;
     begin_unrolled(e, "t", count);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", load, f->to, (int)m->count, name_of(e, f->view), at,
-        index_formula(e, ro.pt, count, "t"), index_formula(e, ro.pk, kt, f->k));
+        index_formula(e, rows.add, count, "t"), index_formula(e, steps.add, kt, f->k));
     end_block(e);
     return true;
 }

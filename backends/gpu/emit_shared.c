@@ -1,5 +1,5 @@
 /* emit_shared.c: shared buffers, and asynchronous copies to them. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_offset.h"
 
 const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
 {

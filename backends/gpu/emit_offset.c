@@ -1,0 +1,97 @@
+/* emit_offset.c: splits byte offsets in shared memory into a part of the thread and constants of the place.
+ */
+#include "backends/gpu/emit_offset.h"
+#include <stdlib.h>
+
+void offset_table(Arena *a, OffsetTable *t, int n)
+{ *t = (OffsetTable){ arena_array(a, int32_t, (size_t)n), arena_array(a, int32_t, (size_t)n), n }; }
+
+void offset_table_set(OffsetTable *t, int k, uint32_t constant, uint32_t seen)
+{
+    t->flip[k] = (int32_t)(constant & seen);
+    t->add[k] = (int32_t)(constant & ~seen);
+}
+
+bool offset_table_flips(const OffsetTable *t)
+{
+    for (int k = 0; k < t->n; k++)
+        if (t->flip[k]) return true;
+    return false;
+}
+
+bool offset_tables(
+    Arena *a, const uint32_t *constants, uint32_t seen, int ni, int nk, OffsetTable *x, OffsetTable *y)
+{
+    offset_table(a, x, ni);
+    offset_table(a, y, nk);
+    for (int i = 0; i < ni; i++) offset_table_set(x, i, constants[i * nk], seen);
+    for (int k = 0; k < nk; k++) offset_table_set(y, k, constants[k], seen);
+    for (int i = 0; i < ni; i++)
+        for (int k = 0; k < nk; k++) {
+            uint32_t c = constants[i * nk + k];
+            if ((uint32_t)(x->flip[i] ^ y->flip[k]) != (c & seen)) return false;
+            if ((uint32_t)(x->add[i] + y->add[k]) != (c & ~seen)) return false;
+        }
+    return true;
+}
+
+bool offsets_split(
+    Arena *a, PlaceFn *place, const void *user, int n, int threads, uint32_t *constants, uint32_t *seen)
+{
+    uint32_t *thread = arena_array(a, uint32_t, (size_t)threads);
+    *seen = 0;
+    for (int t = 0; t < threads; t++) *seen |= thread[t] = place(user, 0, t);
+    constants[0] = 0;
+    for (int r = 1; r < n; r++)
+        for (int t = 0; t < threads; t++) {
+            uint32_t at = place(user, r, t);
+            if (t == 0) constants[r] = at ^ thread[0];
+            if (at != (thread[t] ^ constants[r])) return false;
+        }
+    return true;
+}
+
+typedef struct RegisterPlace {
+    const Layout *l;
+    const LayoutShared *s;
+    int lanes, every;
+} RegisterPlace;
+
+static uint32_t register_place(const void *user, int r, int t)
+{
+    const RegisterPlace *p = user;
+    int32_t c[TILE_MAX_RANK];
+    layout_element(p->l, (uint32_t)(r * p->every), (uint32_t)(t % p->lanes), (uint32_t)(t / p->lanes), 0, c);
+    return layout_shared_offset(p->s, c);
+}
+
+bool linear_offsets(
+    Emit *e, const Layout *l, const LayoutShared *s, int every, uint32_t **own, uint32_t *seen)
+{
+    Arena *a = &e->s->arena;
+    int lanes = (int)layout_lanes(l), regs = (int)layout_regs(l), n = (regs + every - 1) / every;
+    uint32_t *constants = arena_array(a, uint32_t, (size_t)n);
+    RegisterPlace p = { l, s, lanes, every };
+    for (int x = 0; x < l->rank; x++)
+        if (l->cover[x] != l->tile[x]) return false;
+    if (!offsets_split(a, register_place, &p, n, lanes * (int)layout_warps(l), constants, seen)) return false;
+    *own = arena_array(a, uint32_t, (size_t)regs);
+    for (int k = 0; k < n; k++) (*own)[k * every] = constants[k];
+    return true;
+}
+
+const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
+    const char *reg, bool looped)
+{
+    OffsetTable t;
+    offset_table(&e->s->arena, &t, n);
+    for (int k = 0; k < n; k++) offset_table_set(&t, k, own[k * every], seen);
+    if (!looped) {
+        int k = atoi(reg) / every;
+        return t.flip[k] ? str(e, "(%s ^ %d) + %d", origin, t.flip[k], t.add[k])
+                         : str(e, "%s + %d", origin, t.add[k]);
+    }
+    const char *add = index_formula(e, t.add, n, "v");
+    return offset_table_flips(&t) ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, t.flip, n, "v"), add)
+                                  : str(e, "%s + %s", origin, add);
+}
