@@ -6,10 +6,12 @@
  * $t is the C type of one element and $d the dtype's name in entries with a dtype list. Sources: PTX ISA 9.0
  * sections 9.7.x. */
 #include "backends/gpu/prelude.h"
+#include "backends/gpu/prelude_float.h"
 #include "passes/kernel/kernel.h"
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
 #define FN "static __device__ __forceinline__ "
+#define MATH ""
 
 const PreludeEntry cuda_prelude[] = {
     /* --- threads --- */
@@ -105,20 +107,10 @@ const PreludeEntry cuda_prelude[] = {
     { "min_f32", NULL, "",
         FN "float min_f32(float a, float b) { float y; asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : "
            "\"f\"(a), \"f\"(b)); return y; }" },
-    { "max_f64", NULL, "",
-        FN "double max_f64(double a, double b) { return a != a ? a : b != b ? b : fmax(a, b); }" },
-    { "min_f64", NULL, "",
-        FN "double min_f64(double a, double b) { return a != a ? a : b != b ? b : fmin(a, b); }" },
-    { "maxnum_f32", NULL, "", FN "float maxnum_f32(float a, float b) { return fmaxf(a, b); }" },
-    { "minnum_f32", NULL, "", FN "float minnum_f32(float a, float b) { return fminf(a, b); }" },
-    { "maxnum_f64", NULL, "", FN "double maxnum_f64(double a, double b) { return fmax(a, b); }" },
-    { "minnum_f64", NULL, "", FN "double minnum_f64(double a, double b) { return fmin(a, b); }" },
-    { "abs_f32", NULL, "", FN "float abs_f32(float x) { return fabsf(x); }" },
-    { "abs_f64", NULL, "", FN "double abs_f64(double x) { return fabs(x); }" },
+    FLOAT_EXTREMES,
     { "mul_alone_f32", NULL, "", FN "float mul_alone_f32(float a, float b) { return __fmul_rn(a, b); }" },
     { "mul_alone_f64", NULL, "", FN "double mul_alone_f64(double a, double b) { return __dmul_rn(a, b); }" },
-    { "fma_f32", NULL, "", FN "float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }" },
-    { "fma_f64", NULL, "", FN "double fma_f64(double a, double b, double c) { return fma(a, b, c); }" },
+    FLOAT_FMA,
     { "div_f32", NULL, "", FN "float div_f32(float a, float b) { return __fdiv_rn(a, b); }" },
     { "rcp_approx", NULL, "",
         FN "float rcp_approx(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); "
@@ -126,12 +118,8 @@ const PreludeEntry cuda_prelude[] = {
     { "ex2", NULL, "",
         FN "float ex2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); return "
            "y; }" },
-    { "exp2_f32", NULL, "ex2", FN "float exp2_f32(float x) { return ex2(x); }" },
-    { "exp2_f32_approx", NULL, "ex2", FN "float exp2_f32_approx(float x) { return ex2(x); }" },
-    { "exp_f32", NULL, "", FN "float exp_f32(float x) { return expf(x); }" },
-    { "exp_f32_approx", NULL, "ex2", FN "float exp_f32_approx(float x) { return ex2(x * 1.44269504f); }" },
-    { "log_f32", NULL, "", FN "float log_f32(float x) { return logf(x); }" },
-    { "log2_f32", NULL, "", FN "float log2_f32(float x) { return log2f(x); }" },
+    FLOAT_EXP,
+    FLOAT_LOG,
     { "log_f32_approx", NULL, "", FN "float log_f32_approx(float x) { return __logf(x); }" },
     { "log2_f32_approx", NULL, "", FN "float log2_f32_approx(float x) { return __log2f(x); }" },
     { "sqrt_f32", NULL, "", FN "float sqrt_f32(float x) { return __fsqrt_rn(x); }" },
@@ -161,9 +149,7 @@ const PreludeEntry cuda_prelude[] = {
            "0.0f ? e * r : r; }" },
     { "sigmoid_f32_approx", NULL, "ex2 rcp_approx",
         FN "float sigmoid_f32_approx(float x) { return rcp_approx(1.0f + ex2(x * -1.44269504f)); }" },
-    { "floor_f32", NULL, "", FN "float floor_f32(float x) { return floorf(x); }" },
-    { "ceil_f32", NULL, "", FN "float ceil_f32(float x) { return ceilf(x); }" },
-    { "round_f32", NULL, "", FN "float round_f32(float x) { return rintf(x); }" },
+    FLOAT_ROUND_F32,
     { "exp_f64", NULL, "", FN "double exp_f64(double x) { return exp(x); }" },
     { "exp2_f64", NULL, "", FN "double exp2_f64(double x) { return exp2(x); }" },
     { "log_f64", NULL, "", FN "double log_f64(double x) { return log(x); }" },
@@ -177,9 +163,7 @@ const PreludeEntry cuda_prelude[] = {
     { "sigmoid_f64", NULL, "",
         FN "double sigmoid_f64(double x) { const double e = exp(-fabs(x)); return (x < 0.0 ? e : 1.0) / (1.0 "
            "+ e); }" },
-    { "floor_f64", NULL, "", FN "double floor_f64(double x) { return floor(x); }" },
-    { "ceil_f64", NULL, "", FN "double ceil_f64(double x) { return ceil(x); }" },
-    { "round_f64", NULL, "", FN "double round_f64(double x) { return rint(x); }" },
+    FLOAT_ROUND_F64,
 #include "backends/gpu/prelude_philox.def"
     /* --- global memory --- */
     { "ldg_nc_b32", NULL, "",

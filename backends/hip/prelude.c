@@ -6,10 +6,12 @@
  * hip_prelude serves every chip; the tables after it hold what a chip has instead or in addition, and are
  * looked into first. Sources: AMD CDNA2, CDNA3, CDNA4 and RDNA3 ISA guides; LLVM's AMDGPU usage page.
  * Builtins that old compilers (HIP 5) lack have another form. */
+#include "backends/gpu/prelude_float.h"
 #include "backends/hip/prelude.h"
 
 #define INTS "i8 i16 i32 i64 u8 u16 u32 u64"
 #define FN "static __device__ __forceinline__ "
+#define MATH "__builtin_"
 
 const PreludeEntry hip_prelude[] = {
     /* --- machine: threads. A program is a workgroup; waves of 64 (gfx9) or 32 (gfx11) lanes --- */
@@ -167,26 +169,14 @@ const PreludeEntry hip_prelude[] = {
     { "min_ordered", NULL, "",
         "/* machine: neither is NaN */\n" FN
         "float min_ordered(float a, float b) { return __builtin_amdgcn_fmed3f(a, b, -__builtin_inff()); }" },
-    { "max_f64", NULL, "",
-        FN "double max_f64(double a, double b) { return a != a ? a : b != b ? b : __builtin_fmax(a, b); }" },
-    { "min_f64", NULL, "",
-        FN "double min_f64(double a, double b) { return a != a ? a : b != b ? b : __builtin_fmin(a, b); }" },
-    { "maxnum_f32", NULL, "", FN "float maxnum_f32(float a, float b) { return __builtin_fmaxf(a, b); }" },
-    { "minnum_f32", NULL, "", FN "float minnum_f32(float a, float b) { return __builtin_fminf(a, b); }" },
-    { "maxnum_f64", NULL, "", FN "double maxnum_f64(double a, double b) { return __builtin_fmax(a, b); }" },
-    { "minnum_f64", NULL, "", FN "double minnum_f64(double a, double b) { return __builtin_fmin(a, b); }" },
-    { "abs_f32", NULL, "", FN "float abs_f32(float x) { return __builtin_fabsf(x); }" },
-    { "abs_f64", NULL, "", FN "double abs_f64(double x) { return __builtin_fabs(x); }" },
+    FLOAT_EXTREMES,
     { "mul_alone_f32", NULL, "",
         FN "float mul_alone_f32(float a, float b) {\n#if defined(__clang__)\n#pragma clang fp "
            "contract(off)\n#endif\n    return a * b;\n}" },
     { "mul_alone_f64", NULL, "",
         FN "double mul_alone_f64(double a, double b) {\n#if defined(__clang__)\n#pragma clang fp "
            "contract(off)\n#endif\n    return a * b;\n}" },
-    { "fma_f32", NULL, "",
-        FN "float fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }" },
-    { "fma_f64", NULL, "",
-        FN "double fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }" },
+    FLOAT_FMA,
     { "div_f32", NULL, "", FN "float div_f32(float a, float b) { return a / b; }" },
     { "rcp_approx", NULL, "", FN "float rcp_approx(float x) { return __builtin_amdgcn_rcpf(x); }" },
     { "ex2", NULL, "",
@@ -198,12 +188,8 @@ const PreludeEntry hip_prelude[] = {
         "float lg2(float x) { return __builtin_amdgcn_logf(x); }\n#else\n" FN
         "float lg2(float x) { return __builtin_log2f(x); }\n#endif" },
     { "rsq", NULL, "", "/* v_rsq_f32 */\n" FN "float rsq(float x) { return __builtin_amdgcn_rsqf(x); }" },
-    { "exp2_f32", NULL, "ex2", FN "float exp2_f32(float x) { return ex2(x); }" },
-    { "exp2_f32_approx", NULL, "ex2", FN "float exp2_f32_approx(float x) { return ex2(x); }" },
-    { "exp_f32", NULL, "", FN "float exp_f32(float x) { return __builtin_expf(x); }" },
-    { "exp_f32_approx", NULL, "ex2", FN "float exp_f32_approx(float x) { return ex2(x * 1.44269504f); }" },
-    { "log_f32", NULL, "", FN "float log_f32(float x) { return __builtin_logf(x); }" },
-    { "log2_f32", NULL, "", FN "float log2_f32(float x) { return __builtin_log2f(x); }" },
+    FLOAT_EXP,
+    FLOAT_LOG,
     { "log_f32_approx", NULL, "lg2", FN "float log_f32_approx(float x) { return lg2(x) * 0.693147181f; }" },
     { "log2_f32_approx", NULL, "lg2", FN "float log2_f32_approx(float x) { return lg2(x); }" },
     { "sqrt_f32", NULL, "", FN "float sqrt_f32(float x) { return __builtin_sqrtf(x); }" },
@@ -214,12 +200,8 @@ const PreludeEntry hip_prelude[] = {
         "float rsqrt_f32(float x) { return __builtin_fabsf(x) < 0x1p-126f ? rsq(x * 0x1p24f) * 0x1p12f : "
         "rsq(x); }" },
     { "rsqrt_f32_approx", NULL, "rsq", FN "float rsqrt_f32_approx(float x) { return rsq(x); }" },
-    { "floor_f32", NULL, "", FN "float floor_f32(float x) { return __builtin_floorf(x); }" },
-    { "ceil_f32", NULL, "", FN "float ceil_f32(float x) { return __builtin_ceilf(x); }" },
-    { "round_f32", NULL, "", FN "float round_f32(float x) { return __builtin_rintf(x); }" },
-    { "floor_f64", NULL, "", FN "double floor_f64(double x) { return __builtin_floor(x); }" },
-    { "ceil_f64", NULL, "", FN "double ceil_f64(double x) { return __builtin_ceil(x); }" },
-    { "round_f64", NULL, "", FN "double round_f64(double x) { return __builtin_rint(x); }" },
+    FLOAT_ROUND_F32,
+    FLOAT_ROUND_F64,
     { "sqrt_f64", NULL, "", FN "double sqrt_f64(double x) { return __builtin_sqrt(x); }" },
     { "rsqrt_f64", NULL, "", FN "double rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }" },
 #include "backends/hip/math.def"
