@@ -6,7 +6,7 @@
  * gives the same ones: what is compared is the exponential alone. They reach from 1 to the end of f32; masks
  * are what users write (-1e9, -1e30, the least f32). Every case runs with all passes and with none. Exit 0, 1
  * after a failure, 2 for wrong options, 77 where the device is not there. */
-#include "executor.h"
+#include "suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,13 +176,6 @@ static const Row rows[] = {
     { "columns", AT, "", SCALES },
 };
 
-typedef struct Test {
-    const Executor *executor;
-    void *state;
-    const char *only;
-    int run, failed;
-} Test;
-
 /* The next of a list separated by '|', without blanks around it; what follows, or NULL. */
 static const char *cut(const char *s, char *out, size_t size)
 {
@@ -207,42 +200,25 @@ static void scalars_of(const char *text, char *out, size_t size)
         snprintf(out + strlen(out), size - strlen(out), "%sf32 %s", *out ? "; " : "", w);
 }
 
-static void run_case(Test *t, const Row *row, const char *consts, const char *scalars)
+static void run_case(Suite *t, const Row *row, const char *consts, const char *scalars)
 {
-    char text[120], name[200], why[400] = "", path[512];
+    char text[120], name[200];
     Recipe r;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(kinds[k].name, row->kind)) r = kinds[k];
     scalars_of(scalars, text, sizeof text);
     r.scalars = text;
     snprintf(name, sizeof name, "%s %s %s %s", row->kind, row->sizes, consts, scalars);
-    if (t->only && !strstr(name, t->only)) return;
-    Problem *p = problem_make(&r, row->sizes, consts, NULL, NULL, 7, why, sizeof why);
-    Run run;
-    Verdict v = { .ok = p && run_prepare(&run, p, EXPONENTS, path, sizeof path, why, sizeof why) };
-    if (v.ok && r.reference == want_columns) fill_greatest(p);
-    for (int passes = 0; v.ok && passes < 2; passes++) {
-        problem_reset(p);
-        run.passes = passes;
-        v.ok = t->executor->run(t->state, &run, why, sizeof why);
-        if (v.ok) v = problem_check(p);
-        if (!v.ok && *v.text)
-            snprintf(why, sizeof why, "%s: %.370s", passes ? "all passes" : "no passes", v.text);
-    }
-    if (v.ok) printf("ok   %s: %.2g of %g ulp\n", name, v.error.ulp, v.bound);
-    else printf("FAIL %s\n     %s\n", name, why);
-    fflush(stdout);
-    t->run++;
-    t->failed += !v.ok;
-    problem_free(p);
+    if (!suite_wants(t, name)) return;
+    suite_case(t, name, &r, row->sizes, consts, r.reference == want_columns ? fill_greatest : NULL);
 }
 
 int main(int argc, char **argv)
 {
     const char *device = "interp";
-    char why[400] = "", consts[80], scalars[96];
+    char consts[80], scalars[96];
     bool light = false;
-    Test t = { 0 };
+    Suite t = { .program = "tile_exponents_test", .folder = EXPONENTS };
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
         else if (!strncmp(argv[i], "--only=", 7)) t.only = argv[i] + 7;
@@ -250,11 +226,8 @@ int main(int argc, char **argv)
         else
             return fprintf(stderr, "usage: tile_exponents_test [--device=NAME] [--light] [--only=TEXT]\n"), 2;
     }
-    for (const Executor *e = executors; e->name; e++)
-        if (!strcmp(e->name, device)) t.executor = e;
-    if (!t.executor) return fprintf(stderr, "tile_exponents_test: no device '%s' in this build\n", device), 2;
-    if (!(t.state = t.executor->open(device, why, sizeof why)))
-        return printf("SKIP: %s: %s\n", device, why), 77;
+    int status = suite_open(&t, device);
+    if (status) return status;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (light && rows[k].heavy) continue;
         for (const char *c = rows[k].consts, *s; c;) {
@@ -265,7 +238,5 @@ int main(int argc, char **argv)
             }
         }
     }
-    t.executor->close(t.state);
-    printf("%d cases, %d failed\n", t.run, t.failed);
-    return t.failed || !t.run;
+    return suite_close(&t);
 }

@@ -6,7 +6,7 @@
  * One kernel object serves all launches of a kind, so that a launch must find the specialization of the
  * tensors that it gives. Every case runs with all passes and with none. Exit 0, 1 after a failure, 2 for
  * wrong options, 77 where the device is not there. */
-#include "executor.h"
+#include "suite.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,13 +136,6 @@ static const Kind kinds[] = {
         "", "M=4 N=300 L=8", want_totals, 8, 4096 },
 };
 
-typedef struct Test {
-    const Executor *executor;
-    void *state;
-    const char *only;
-    int run, failed;
-} Test;
-
 static void add(char *out, size_t size, const char *before, const char *text, size_t n)
 {
     size_t at = strlen(out);
@@ -169,34 +162,18 @@ static int choose(const Kind *k, unsigned choice, char *tensors, char *launch, s
     return n;
 }
 
-static void run_case(Test *t, const Kind *k, unsigned choice, const char *sizes)
+static void run_case(Suite *t, const Kind *k, unsigned choice, const char *sizes)
 {
-    char tensors[400], launch[160], name[300], why[400] = "", path[512];
+    char tensors[400], launch[160], name[300];
     choose(k, choice, tensors, launch, sizeof launch);
     Recipe r = { k->kernel, "kernels", tensors, k->scalars, k->consts, { launch }, k->reference, k->narrow,
         k->f32, 0, FLOOR_RMS };
     snprintf(name, sizeof name, "%s, %s", launch, sizes);
-    if (t->only && !strstr(name, t->only)) return;
-    Problem *p = problem_make(&r, sizes, k->consts, NULL, NULL, 7, why, sizeof why);
-    Run run;
-    Verdict v = { .ok = p && run_prepare(&run, p, OPTIONAL, path, sizeof path, why, sizeof why) };
-    for (int passes = 0; v.ok && passes < 2; passes++) {
-        problem_reset(p);
-        run.passes = passes;
-        v.ok = t->executor->run(t->state, &run, why, sizeof why);
-        if (v.ok) v = problem_check(p);
-        if (!v.ok && *v.text)
-            snprintf(why, sizeof why, "%s: %.370s", passes ? "all passes" : "no passes", v.text);
-    }
-    if (v.ok) printf("ok   %s: %.2g of %g ulp\n", name, v.error.ulp, v.bound);
-    else printf("FAIL %s\n     %s\n", name, why);
-    fflush(stdout);
-    t->run++;
-    t->failed += !v.ok;
-    problem_free(p);
+    if (!suite_wants(t, name)) return;
+    suite_case(t, name, &r, sizes, k->consts, NULL);
 }
 
-static void run_kind(Test *t, const Kind *k)
+static void run_kind(Suite *t, const Kind *k)
 {
     char tensors[400], launch[160], sizes[80];
     int n = choose(k, 0, tensors, launch, sizeof launch);
@@ -210,20 +187,14 @@ static void run_kind(Test *t, const Kind *k)
 int main(int argc, char **argv)
 {
     const char *device = "interp";
-    char why[400] = "";
-    Test t = { 0 };
+    Suite t = { .program = "tile_optional_test", .folder = OPTIONAL };
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
         else if (!strncmp(argv[i], "--only=", 7)) t.only = argv[i] + 7;
         else return fprintf(stderr, "usage: tile_optional_test [--device=NAME] [--only=TEXT]\n"), 2;
     }
-    for (const Executor *e = executors; e->name; e++)
-        if (!strcmp(e->name, device)) t.executor = e;
-    if (!t.executor) return fprintf(stderr, "tile_optional_test: no device '%s' in this build\n", device), 2;
-    if (!(t.state = t.executor->open(device, why, sizeof why)))
-        return printf("SKIP: %s: %s\n", device, why), 77;
+    int status = suite_open(&t, device);
+    if (status) return status;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) run_kind(&t, &kinds[k]);
-    t.executor->close(t.state);
-    printf("%d cases, %d failed\n", t.run, t.failed);
-    return t.failed || !t.run;
+    return suite_close(&t);
 }
