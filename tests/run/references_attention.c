@@ -8,6 +8,13 @@ static bool has_tensor(const Problem *p, const char *name)
     return false;
 }
 
+/* The const CAUSAL of the problem, or `otherwise` when it has none. */
+static bool is_causal(const Problem *p, bool otherwise)
+{
+    const char *causal = problem_const(p, "CAUSAL");
+    return causal ? !strcmp(causal, "true") : otherwise;
+}
+
 /* One description for all variants: a feature is on when the problem has its tensor, scalar or const. */
 static void attention(Problem *p, bool causal, int64_t shift)
 {
@@ -41,11 +48,7 @@ static void attention(Problem *p, bool causal, int64_t shift)
     ref_attention(Q, K, V, O, &a);
 }
 
-void want_attention(Problem *p)
-{
-    const char *causal = problem_const(p, "CAUSAL");
-    attention(p, problem_const(p, "WINDOW") || (causal && !strcmp(causal, "true")), 0);
-}
+void want_attention(Problem *p) { attention(p, problem_const(p, "WINDOW") || is_causal(p, false), 0); }
 
 void want_attention_cross(Problem *p) { attention(p, true, problem_size(p, "N") - problem_size(p, "M")); }
 
@@ -66,6 +69,16 @@ void want_attention_decode(Problem *p)
     ref_attention(Q, K, V, O, &a);
 }
 
+/* A cache of keys and values in pages of `size` keys. of[b * most + k] is page k of sequence b. */
+typedef struct Pages {
+    const double *of;
+    int64_t most, size, heads, d;
+} Pages;
+
+/* The element of the cache at which key j of a head begins. */
+static int64_t paged_key(const Pages *c, int64_t b, int64_t head, int64_t j)
+{ return (((int64_t)c->of[b * c->most + j / c->size] * c->size + j % c->size) * c->heads + head) * c->d; }
+
 void want_attention_paged(Problem *p)
 {
     IN(Q);
@@ -80,6 +93,7 @@ void want_attention_paged(Problem *p)
     SIZE(D);
     SIZE(PAGE);
     SIZE(MOST);
+    Pages pages = { PAGES_OF, MOST, PAGE, HK, D };
     double *k = malloc((size_t)(HK * MOST * PAGE * D) * sizeof *k),
            *v = malloc((size_t)(HK * MOST * PAGE * D) * sizeof *v);
     for (int64_t b = 0; b < B; b++) {
@@ -92,7 +106,7 @@ void want_attention_paged(Problem *p)
             .scale = problem_scalar_value(p, "scale") };
         for (int64_t h = 0; h < HK; h++)
             for (int64_t j = 0; j < a.n; j++) {
-                int64_t from = (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h) * D;
+                int64_t from = paged_key(&pages, b, h, j);
                 memcpy(k + (h * a.n + j) * D, K + from, (size_t)D * sizeof *k);
                 memcpy(v + (h * a.n + j) * D, V + from, (size_t)D * sizeof *v);
             }
@@ -118,6 +132,7 @@ void want_attention_paged_prefill(Problem *p)
     SIZE(D);
     SIZE(PAGE);
     SIZE(MOST);
+    Pages pages = { PAGES_OF, MOST, PAGE, HK, D };
     double *s = malloc((size_t)(MOST * PAGE + 1) * sizeof *s);
     for (int64_t b = 0; b < B; b++)
         for (int64_t r = (int64_t)START[b]; r < (int64_t)START[b + 1]; r++)
@@ -126,8 +141,7 @@ void want_attention_paged_prefill(Problem *p)
                 double top = -INFINITY, sum = 0, *o = O + (r * H + h) * D;
                 for (int64_t d = 0; d < D; d++) o[d] = 0;
                 for (int64_t j = 0; j <= at; j++) {
-                    int64_t from =
-                        (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h * HK / H) * D;
+                    int64_t from = paged_key(&pages, b, h * HK / H, j);
                     s[j] = 0;
                     for (int64_t d = 0; d < D; d++) s[j] += Q[(r * H + h) * D + d] * K[from + d];
                     s[j] *= problem_scalar_value(p, "scale");
@@ -135,8 +149,7 @@ void want_attention_paged_prefill(Problem *p)
                 }
                 for (int64_t j = 0; j <= at; j++) sum += s[j] = exp(s[j] - top);
                 for (int64_t j = 0; j <= at; j++) {
-                    int64_t from =
-                        (((int64_t)PAGES_OF[b * MOST + j / PAGE] * PAGE + j % PAGE) * HK + h * HK / H) * D;
+                    int64_t from = paged_key(&pages, b, h * HK / H, j);
                     for (int64_t d = 0; d < D; d++) o[d] += s[j] / sum * V[from + d];
                 }
             }
@@ -171,7 +184,6 @@ void want_attention_backward(Problem *p)
     SIZE(M);
     SIZE(N);
     SIZE(D);
-    const char *causal = problem_const(p, "CAUSAL");
     RefAttention a = { .b = B,
         .h = H,
         .hk = H,
@@ -179,7 +191,7 @@ void want_attention_backward(Problem *p)
         .n = N,
         .d = D,
         .scale = problem_scalar_value(p, "scale"),
-        .causal = !causal || !strcmp(causal, "true") };
+        .causal = is_causal(p, true) };
     bool keys = has_tensor(p, "DK");
     ref_attention_backward(Q, K, V, DO, L, DELTA, keys ? NULL : problem_tensor(p, "DQ")->want,
         keys ? problem_tensor(p, "DK")->want : NULL, keys ? problem_tensor(p, "DV")->want : NULL, &a);
@@ -201,7 +213,6 @@ void want_attention_mla(Problem *p)
     SIZE(D);
     SIZE(R);
     SIZE(DV);
-    const char *causal = problem_const(p, "CAUSAL");
     RefAttention a = { .b = B,
         .h = H,
         .hk = H,
@@ -210,7 +221,7 @@ void want_attention_mla(Problem *p)
         .d = D + R,
         .dv = DV,
         .scale = problem_scalar_value(p, "scale"),
-        .causal = !causal || !strcmp(causal, "true") };
+        .causal = is_causal(p, true) };
     double *q = malloc((size_t)(B * H * M * a.d) * sizeof *q),
            *k = malloc((size_t)(B * H * N * a.d) * sizeof *k);
     for (int64_t i = 0; i < B * H * M; i++)
@@ -236,7 +247,6 @@ void want_attention_differential(Problem *p)
     SIZE(N);
     SIZE(D);
     SIZE(DV);
-    const char *causal = problem_const(p, "CAUSAL");
     RefAttention a = { .b = 1,
         .h = 1,
         .hk = 1,
@@ -245,7 +255,7 @@ void want_attention_differential(Problem *p)
         .d = D,
         .dv = DV,
         .scale = problem_scalar_value(p, "scale"),
-        .causal = !causal || !strcmp(causal, "true") };
+        .causal = is_causal(p, true) };
     double *second = malloc((size_t)(M * DV) * sizeof *second), lambda = problem_scalar_value(p, "lambda");
     for (int64_t bh = 0; bh < B * H; bh++) {
         ref_attention(Q + bh * 2 * M * D, K + bh * 2 * N * D, V + bh * N * DV, O + bh * M * DV, &a);
