@@ -89,8 +89,8 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         if (code->shared_bytes <= t->shared_bytes) return FITS;
         int64_t over = code->shared_bytes - t->shared_bytes,
                 asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
-        if (plan->split && asked < options.reserve + over)
-            asked = options.reserve + over + 1024; /* parts in more registers than their elements fill */
+        /* The partial sums are held in more registers than their elements fill. */
+        if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;
         if (n == 2 || !asked) return TOO_LARGE;
         options.reserve = asked;
     }
@@ -116,7 +116,8 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
         if (options.thrift == last || (best >= 0 && (least <= 0 || t->kind != TARGET_HIP))) break;
         forget_since(s, before);
     }
-    if (best != options.thrift) { /* none fits: as declared; or an earlier one was better */
+    /* Either no attempt fits, and the kernel is compiled as declared, or an earlier attempt was better. */
+    if (best != options.thrift) {
         options.thrift = best < 0 ? 0 : best;
         forget_since(s, before);
         fit = attempt(s, f, t, options, code, lowered);
@@ -170,8 +171,8 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .persistent = code.persistent ? 1 : 0,
         .early_start = code.early_start,
         .shared_bytes = code.shared_bytes };
-    if (t->kind == TARGET_HIP) { /* LDS is a static array there: its size is in the code object, none is asked
-                                    for at launch */
+    /* In HIP, LDS is a static array. Its size is in the code object, and the launch asks for none. */
+    if (t->kind == TARGET_HIP) {
         out->static_shared_bytes = (int)code.shared_bytes;
         out->shape.shared_bytes = 0;
     }

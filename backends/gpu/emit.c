@@ -102,8 +102,9 @@ static void emit_elementwise(Emit *e, Instr *i)
         ir_fail(e->s, i->loc, "the GPU emitter computes %s of tiles in loops alone", op_info[i->op].name);
     const char *args[4], *n = name_of(e, ir_result(i));
     for (int k = 0; k < i->n_operands; k++) args[k] = name_of(e, ir_operand(i, k));
-    /* a division of parameters has a branch and waits for nothing: it stays where it stands, for one that
-     * moves between the instructions of a product cuts that in two (ptxas's C7519) */
+    /* A division of parameters contains a branch and waits for nothing, so it stays where it is. If the
+     * compiler moved it between the instructions of a product, ptxas would divide the product in two (its
+     * warning C7519). */
     bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
                 !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
     if (!stay) {
@@ -143,7 +144,7 @@ static void emit_memory(Emit *e, Instr *i)
 static void emit_shape(Emit *e, Instr *i)
 {
     switch (op_as_shape(i->op)) {
-    case SHAPE_SPLAT: /* evaluated where they are used */
+    case SHAPE_SPLAT: /* virtual: each user evaluates the value */
     case SHAPE_ARANGE:
     case SHAPE_BROADCAST: return;
     case SHAPE_RESHAPE:
@@ -446,7 +447,8 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
-    e->last_buffer = plan->split ? NULL : last_buffer(e); /* what other CTAs send may come at any time */
+    /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
+    e->last_buffer = plan->split ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);

@@ -139,7 +139,7 @@ typedef struct Staged {
     LayoutVector v;
     int axis, each, buffers;
     int32_t *first;
-    bool low; /* the row's low bit is turned to the front: fewer conflicts between banks */
+    bool low; /* the low bit of the row comes first, which causes fewer bank conflicts */
     const char *from, *to, *stage, *box, *q, *at, *row;
 } Staged;
 
@@ -257,7 +257,7 @@ static const char *box_coordinates(
             if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
             if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
         }
-        /* a coordinate that saturated begins a box too (kernel_tma_begins) */
+        /* A saturated coordinate must also be one at which a box may begin (kernel_tma_begins). */
         c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");
     }
     return c;

@@ -18,9 +18,10 @@ typedef struct Exchange {
     DType d;
     int parts, rmw, n, width, per;
     bool sliced;
-    int64_t bytes, stride;        /* of what one CTA sends; of a thread's pieces, which lie apart */
-    const char *from, *to;        /* arrays of the operand and the result */
-    const char *place, *mbar, *v; /* where this thread's pieces come; the mbarrier; a counter of pieces */
+    int64_t bytes, stride; /* of the data that one CTA sends; between the pieces of a thread */
+    const char *from, *to; /* the arrays of the operand and the result */
+    /* the place where this thread's pieces arrive; the mbarrier; a counter of pieces */
+    const char *place, *mbar, *v;
 } Exchange;
 
 /* Room for the parts of the other CTAs, and the mbarrier behind it. Returns the mbarrier's offset. */

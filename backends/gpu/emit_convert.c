@@ -131,7 +131,8 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
             for (int l = 0; l < lane; l++) seen |= !(l & ~r->recv_mask) && r->recv[l] == reg;
             if (seen) continue;
             int c = words ? reg / pw : reg;
-            /* the first to come may write too much: what others must hold comes later */
+            /* The first value of a cell may be written to too many lanes, because the values of the other
+             * lanes are written later. */
             const char *cond = filled[c] ? takes(e, r, reg, &had[c * lanes], lanes) : "true";
             for (int l = 0; l < lanes; l++) had[c * lanes + l] |= r->recv[l] == reg;
             if (cond && strcmp(cond, "true"))
@@ -232,7 +233,7 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
         const char *word = str(e, "&%s[%s]", array, pw == 1 ? reg : str(e, "(%s) / %d", reg, pw));
         line(e, put ? "%s(%s, %s);" : "%s(%s, %s);", use(e, fn), put ? at : word, put ? word : at);
     } else if (put && v->bytes >= 4 && d != DT_BOOL) {
-        /* words put together from where their elements are */
+        /* words that are composed of elements from other words */
         const char *w = tmp(e, "w"), *x = "";
         int words = n * dtype_bytes(d) / 4;
         if (pw == 1 && dtype_bytes(d) == 8) {
@@ -287,7 +288,8 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
         return false;
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
     const char *at = tmp(e, "at"), *fn = use(e, "lds_b16"), *origin = shared_offset(e, s, c), *to = "";
-    /* of an address what is below the alignment of buffers may be XORed as well */
+    /* Bits of an address below the alignment of buffers may be applied by exclusive or after the buffer's
+     * address is added. */
     bool low = true;
     for (uint32_t r = 0; r < layout_regs(l); r += 2) low &= (own[r] & seen) < 128;
     if (low) line(e, "const u32 %s = %s + %s;", at, base, origin);
@@ -370,9 +372,9 @@ void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     DType d = x->type->dtype;
-    /* Beside rings, shared memory is worth more as a stage, and a barrier would make warpgroups wait for each
-     * other. A conversion that a warp can do among its lanes is done there (bench/NOTES.md, Behind the
-     * decisions). */
+    /* In a kernel with rings, shared memory is worth more as a stage, and a barrier would make warpgroups
+     * wait for each other. Therefore a conversion that the lanes of a warp can do by shuffles is done by
+     * shuffles (bench/NOTES.md, Behind the decisions). */
     const LayoutConvert *plan = kernel_conversion(
         &e->s->arena, e->plan, layout_of(e, x), layout_of(e, r), dtype_bytes(d), e->role >= 0);
     if (!plan)
@@ -400,8 +402,8 @@ void emit_convert(Emit *e, Instr *i)
     int64_t at = scratch(e, plan->bytes);
     const char *base = tmp(e, "sh");
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
-    /* AMD: clang would make the elements of the next operand while fragments of this one come back, and hold
-     * both */
+    /* AMD: without this barrier, clang computes the elements of the next operand while the fragments of this
+     * one arrive, and holds both in registers. */
     if (is_hip(e) && goes_to_product(r)) line(e, "%s(0);", use(e, "sched_barrier"));
     barrier(e);
     move_tile(e, true, from, d, plan->src, plan->shared, &plan->store, base);

@@ -78,7 +78,7 @@ const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
     if (!*end && fixed >= 0 && fixed < n) return str(e, "%d", table[fixed]);
     int size[16], stride[16], scale, add, div = 1;
     const char *name;
-    /* of a * v + b only every a-th entry counts */
+    /* For an index a * v + b, only every a-th entry is ever used. */
     if (linear_index(i, &scale, &name, &add) && scale < n && add < n) {
         size_t len = 0;
         while (irtext_name_char(name[len])) len++;
@@ -98,7 +98,7 @@ const char *index_formula(Emit *e, const int32_t *table, int n, const char *i)
     if (nd < 0) {
         const char *x = xor_formula(e, table, n, i);
         if (x) return x;
-        /* no rule: the entries one by one, of which unrolling leaves one */
+        /* No formula fits: select among all entries. Unrolling leaves one of them. */
         x = str(e, "%d", table[n - 1]);
         for (int k = n - 2; k >= 0; k--)
             if (table[k] != table[n - 1]) x = str(e, "%s == %d ? %d : %s", i, k, table[k], x);
@@ -199,8 +199,8 @@ int32_t *register_map(Emit *e, const Layout *from, const Layout *to)
     int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     for (int r = 0; r < n; r++) {
         int q = m;
-        /* Axes of extent 1 on both sides may be padded alike: as they are, before all of their positions
-         * count as one. */
+        /* Axes of extent 1 on both sides may be padded in the same way. Compare the positions exactly first,
+         * and then with all positions along such axes treated as one. */
         for (int loose = 0; loose < 2 && q == m; loose++) {
             layout_element(from, (uint32_t)r, 0, 0, 0, c);
             for (int a = 0; a < to->rank; a++)

@@ -48,7 +48,7 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     }
     for (int a = 0; a < view->rank; a++) c[a] = thread_coord(e, l, a);
     CopyPlace x = { copy, tmp(e, p->name), by, NULL, { NULL } };
-    /* strides in registers: left to itself ptxas reads them from constant memory again before each piece */
+    /* Hold strides in registers: otherwise ptxas reads them from constant memory again before each piece. */
     for (int a = 0; a < w.rank; a++) {
         if (w.tile_axis[a] < 0 || w.picked >> a & 1 || p->stride[a] != FACT_UNKNOWN || !e->f->fits32)
             continue;
@@ -148,7 +148,7 @@ static bool fits_shifted(
     for (int k = 0; k < wide; k++)
         if (v.reg[k] != (uint32_t)k) return false;
     layout_element(l, 0, 0, 0, 0, first);
-    for (int r = 0; r < regs; r += wide) { /* a thread's vectors lie in one column */
+    for (int r = 0; r < regs; r += wide) { /* the vectors of a thread are in one column */
         layout_element(l, (uint32_t)r, 0, 0, 0, c);
         if (c[w->unit_tile] != first[w->unit_tile]) return false;
     }
@@ -164,7 +164,7 @@ typedef struct ShiftedCopy {
     int rank, wide, n;
     const CopyPlace *place;
     const char *ptr, *base; /* of the tensor, of the slot */
-    const char *off;        /* of piece v in the slot; NULL: made of coordinates */
+    const char *off;        /* the offset of piece v in the stage; NULL: computed from coordinates */
 } ShiftedCopy;
 
 /* Coordinates of register r, and its element offset. */

@@ -301,7 +301,8 @@ void emit_fill(Emit *e, Instr *i)
         finish(&x, f->stage, 0);
         return;
     }
-    /* turn: 0 nothing in the stages yet, else 1 or 2 by where the window before lies */
+    /* The variable `turn` is 0 when the staging areas hold nothing yet. Otherwise it is 1 or 2 and says which
+     * of them holds the previous window. */
     line(e, "const u32 %s = %s;", stage, stage_of(e, f, str(e, "(%s == 1)", f->turn)));
     fill_start_lines(&x, stage, low);
     line(e, "if (%s) {", f->turn);

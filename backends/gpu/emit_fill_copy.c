@@ -77,7 +77,8 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
         e->indent++;
     }
     const char *last = w->masked ? axis_condition(e, w, along, str(e, "%d", chans - 1)) : "";
-    for (int some = 0; some < 2; some++) { /* most windows have all lines: nothing is asked of each then */
+    /* Most windows have all lines in range; their branch tests no line. */
+    for (int some = 0; some < 2; some++) {
         line(e, some ? "} else {" : "if (%s) {", both_conditions(e, last, str(e, "!%s", r->ends)));
         e->indent++;
         line(e, "const u8 *at = q;");
@@ -270,7 +271,8 @@ static void ends_near(const Filler *x, Reach *r)
             e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
     const char *end = str(
         e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
-    if (!x->way.blocks) { /* blocks are left as they were measured (bench/NOTES.md, The emitter) */
+    /* Windows copied as blocks gain nothing from this (bench/NOTES.md, The emitter). */
+    if (!x->way.blocks) {
         r->end = tmp(e, "end");
         line(e, "const u64 %s = %s;", r->end, end);
         end = r->end;
@@ -298,8 +300,9 @@ void fill_start_lines(const Filler *x, const char *stage, const char *low)
         const char *left = tmp(e, "left");
         line(e, "const i64 %s = (i64)%s - %s;", left, window_extent(e, w->param, w->unit), o);
         r.limit = tmp(e, "limit");
-        if (x->heads) { /* a window that lies before its row reads nothing: what is around it may be no part
-                           of the tensor */
+        /* A window that lies entirely before its row reads nothing: the memory around it may not be part of
+         * the tensor. */
+        if (x->heads) {
             const char *first = str(e, "%s_now", x->f->first);
             line(e, "const i32 %s = %s >= 0 ? 0 : %s < -%lld ? %lld : (i32)-%s;", first, o, o,
                 (long long)x->way.line, (long long)x->way.line, o);
@@ -310,7 +313,8 @@ void fill_start_lines(const Filler *x, const char *stage, const char *low)
             line(e, "const i32 %s = %s < 0 ? 0 : %s < %lld ? (i32)%s : %lld;", r.limit, left, left,
                 (long long)x->way.line, left, (long long)x->way.line);
     }
-    line(e, "{"); /* several windows of a step have names of their own */
+    /* A scope, because several windows of a step declare the same names. */
+    line(e, "{");
     e->indent++;
     if (x->way.blocks) copy_blocks(x, &r, stage);
     else if (x->way.straight) copy_straight(x, &r, stage);

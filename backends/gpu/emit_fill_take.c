@@ -17,8 +17,8 @@ static void funnel(const Filler *x, const char *w, const char *around, const cha
         line(e, "%s(%s, %s, %s);", use(e, "funnel_b128"), w, around, begins);
         return;
     }
-    for (int word = 0; word < 4;
-        word++) { /* words are chosen by the code that is taken, not by instructions */
+    /* Words are selected by branches, which cost less than selecting by instructions. */
+    for (int word = 0; word < 4; word++) {
         line(e,
             word == 3 ? "else {"
             : word    ? "else if (%s >> 2 == %d) {"
@@ -91,7 +91,8 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
-    fill_line_coords(x, fill_straight_line(x, "k", "0"), c); /* all of its lines begin alike */
+    /* All lines of a class begin at the same byte of a vector. */
+    fill_line_coords(x, fill_straight_line(x, "k", "0"), c);
     if (!x->aligned)
         line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);",
             fill_line_bytes(x, c));
@@ -107,9 +108,9 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
         e->indent++;
     }
     if (x->aligned || y->run < 16) take_class(x, "from", "place", -1);
+    /* Words are selected by branches, which cost less than selecting by instructions. */
     else
-        for (int word = 0; word < 4;
-            word++) { /* words are chosen by the code that is taken, not by instructions */
+        for (int word = 0; word < 4; word++) {
             line(e,
                 word == 3 ? "else {"
                 : word    ? "else if (begins >> 2 == %d) {"
@@ -211,7 +212,7 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
         const char *piece = fill_piece(x, part), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
                    *place = str(
                        e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, own, y->pitch, y->run, piece);
-        /* so many at a time: all are read before the first is put in place */
+        /* Read FILL_AT_ONCE units before the first of them is written to the ring. */
         directive(e, "#pragma unroll 1");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, FILL_AT_ONCE);
         e->indent++;
@@ -326,9 +327,8 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
     const FillWay *y = &x->way;
     int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8,
         times = y->shifts ? y->shifts->n : 1;
-    int some = chunks % 4 == 0 && fours <= 2 ? 4
-               : chunks % 2                  ? 1
-                                             : 2; /* a block at a place of each is 4 registers */
+    /* The number of blocks that are transposed at a time. Each block takes 4 registers for every place. */
+    int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;
     const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a slot holds its window too often");

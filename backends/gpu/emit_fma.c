@@ -6,11 +6,11 @@
 /* One operand as a thread reads it: element (register r of `own`, k) is at T(thread) ^ R(r) ^ K(k). Bits of R
  * and K that no thread has are added instead (emit_offset.h). */
 typedef struct Operand {
-    const Layout *own; /* its rows or columns, of extent 1 along K */
+    const Layout *own; /* the rows or columns of this operand, with extent 1 along K */
     const LayoutShared *s;
     const char *base;
     int axis, regs;   /* the axis that is not K; registers along it */
-    int per_r, per_k; /* what a vector holds of either; one of them is 1 */
+    int per_r, per_k; /* the elements of a vector along either axis; one of the numbers is 1 */
     OffsetTable r, k; /* R for each vector along the registers, K for each along K */
 } Operand;
 
@@ -159,7 +159,7 @@ static void take_elements(Emit *e, const Operand *o, DType from, DType to, const
     begin_unrolled(e, "i", o->regs);
     const char *own = coord(e, o->own, o->axis, "i"), *c[2] = { "k", "k" };
     c[o->axis] = own;
-    /* rows of the padding read a row that exists */
+    /* Registers of the padding read a row that exists. */
     if (o->own->cover[o->axis] != o->own->tile[o->axis])
         c[o->axis] = str(e, "(%s < %d ? %s : 0)", own, o->own->tile[o->axis], own);
     const char *at = shared_offset(e, o->s, c);
@@ -176,8 +176,10 @@ static const char *multiply(Emit *e, DType d, const char *a, const char *b, cons
 }
 
 enum {
+    /* the most multiplications of a thread in the body of the loop, so that the body fits the instruction
+       cache */
     LOOP_PRODUCTS = 2048
-}; /* multiplications of a thread in the loop's body: what instruction caches hold beside the loads */
+};
 
 void emit_fma(Emit *e, Instr *i)
 {

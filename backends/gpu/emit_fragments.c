@@ -18,7 +18,7 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
         if (terms[k].mod) y = str(e, "%s %% %u", y, terms[k].mod);
         x = str(e, "%s + %s * %u", x, y, terms[k].mul);
     }
-    /* runs of lane bits with doubling strides become one masked term */
+    /* Runs of lane bits whose strides double become one masked term. */
     for (int b = 0; 8 * m->count > 1 << b; b++) {
         layout_matrix_row(l, m, 0, 1u << b, 0, c1);
         int step = c1[axis] - c0[axis], bits = 1;
@@ -133,7 +133,7 @@ bool emit_matrix_read(
     const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, rows.flip, n, k),
                    index_formula(e, rows.add, n, k)),
                *first = index_formula(e, word, n, k);
-    /* registers of 4-byte elements are declared with the element's type, others as words */
+    /* Registers of 4-byte elements are declared with the element's type, all others as words. */
     const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
     if (plain) line(e, "%s(&%s[%s], %s);", load, words, first, from);
     else {
@@ -211,7 +211,7 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
         }
         coords[a] = row_coord(e, f->l, m, a,
             str(e, "%s + %s", index_formula(e, by_t, count, "t"), index_formula(e, by_k, kt, f->k)));
-        if (f->l->cover[a] != f->l->tile[a]) { /* rows of the padding: any row of the tile */
+        if (f->l->cover[a] != f->l->tile[a]) { /* Registers of the padding read any row of the tile. */
             const char *row = tmp(e, "row");
             line(e, "const int %s = %s;", row, coords[a]);
             coords[a] = str(e, "(%s < %d ? %s : 0)", row, f->l->tile[a], row);
@@ -227,7 +227,7 @@ static bool read_matrices(Emit *e, const Fragments *f)
 {
     LayoutMatrix m;
     int bytes = dtype_bytes(f->d), along_k = f->side ? 0 : 1;
-    /* ldmatrix cannot leave out what lies beyond K */
+    /* ldmatrix cannot leave out elements beyond K. */
     if (!target_has(e->target, TF_LDMATRIX) || f->l->cover[along_k] != f->l->tile[along_k] || bytes > 4 ||
         !layout_matrix(f->l, f->s, true, &m))
         return false;
@@ -235,7 +235,7 @@ static bool read_matrices(Emit *e, const Fragments *f)
         group = per_instr / per_tile > 0 ? per_instr / per_tile : 1;
     bool plain =
         per_tile % per_instr == 0 || (per_instr % per_tile == 0 && f->tiles % group == 0 && f->side == 1);
-    /* words must come out in register order */
+    /* The instruction must give its words in the order of the registers. */
     for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / bytes);
     if (!plain) return false;
     int count = f->tiles * per_tile / per_instr;
@@ -264,7 +264,8 @@ static void read_elements(Emit *e, const Fragments *f)
     }
     begin_unrolled(e, "t", words);
     const char *x[4];
-    bool bytes = dtype_is_float(f->d) && dtype_bytes(f->d) == 1; /* fp8 without a way through f32 and back */
+    /* fp8 is copied as bytes, without a conversion to f32 and back. */
+    bool bytes = dtype_is_float(f->d) && dtype_bytes(f->d) == 1;
     for (int h = 0; h < pw; h++) {
         const char *idx = pw == 1 ? "t" : str(e, "%d * t + %d", pw, h), *coords[2], *cond = NULL;
         for (int a = 0; a < 2; a++)

@@ -303,10 +303,9 @@ static void open_role(Emit *e, Block *b, int role)
                 producer ? p->producer_registers : p->filler_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
-    if (producer)
-        line(e, "if (warp == 0 && %s()) {",
-            use(e, "elect_lane")); /* by a condition on tid ptxas puts a loop over lanes around each copy,
-                                      whose operands could differ among them */
+    /* The producer thread is elected. With a condition on tid, ptxas would put a loop over the lanes around
+     * each copy, because the operands of the copy could differ among lanes. */
+    if (producer) line(e, "if (warp == 0 && %s()) {", use(e, "elect_lane"));
     else
         line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;",
             (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);

@@ -16,14 +16,15 @@ static bool in_range(Emit *e, const MemParts *m, int axis)
 typedef struct Indexed {
     const Instr *instr;
     MemParts m;
-    const Layout *l; /* of the elements; NULL: one element */
+    const Layout *l; /* the layout of the elements; NULL: there is one element */
     DType d;
     bool atomic;
     int64_t sem;
-    const char *holder; /* threads that do it, where several hold an element; "" for all */
-    const char *result; /* array or scalar; NULL: none, or through shared memory */
-    /* Where several threads hold an element, one of them does the atomic. The others get the old value
-     * through shared memory at this address. NULL: not so. */
+    /* the condition that selects one of the threads that hold an element; "": all threads do the access */
+    const char *holder;
+    const char *result; /* the array or scalar that receives results; NULL: none, or through shared memory */
+    /* When several threads hold an element, one of them does the atomic operation, and the others get the old
+     * value through shared memory at this address. NULL: each element has one thread. */
     const char *shared;
 } Indexed;
 

@@ -97,8 +97,8 @@ bool emit_guarded_loads(Emit *e, Instr *i)
             return false;
     for (const Instr *x = i->blocks[1]->first; x != other; x = x->next)
         if (!(op_info[x->op].flags & OPF_PURE) && x->op != OP_MATERIALIZE) return false;
-    /* Loads return in order: one of this step that clang put behind these would be waited for together with
-     * them. Only loads and stores stay on their side. */
+    /* Loads return in order. If clang moved a load of this step behind these loads, the wait for it would
+     * wait for these loads too. The barrier keeps loads and stores on their side, and nothing else. */
     bool own = false;
     for (const Instr *x = i->prev; x && !own; x = x->prev)
         own = x->op == OP_LOAD && i->block->parent && i->block->parent->op == OP_FOR;
@@ -176,7 +176,8 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
                *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
                *fn = window_load_fn(e, w, (int)v->bytes),
                *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, x.c));
-    if (buffer) { /* no branch: an offset beyond the buffer gives 0 */
+    /* No branch is needed, because an offset beyond the buffer gives 0. */
+    if (buffer) {
         const char *from = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d)),
                    *load = str(e, "buffer_load%s_b%d", window_hint(e, w, ACCESS_VECTOR), (int)v->bytes * 8);
         line(e, "%s(%s, %s, %s);", use(e, load), dst, buffer,

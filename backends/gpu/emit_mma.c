@@ -5,7 +5,9 @@ static const char *operand_fn(Emit *e, const Product *p)
 {
     const Type *a = ir_operand(p->instr, 0)->type, *b = ir_operand(p->instr, 1)->type;
     bool same = a->dtype == b->dtype;
-    if (is_hip(e)) { /* mfma_32x32x8_f16: the dtype instead of the table's suffix for its width */
+    /* The name of the instruction has the dtype in place of the table's suffix for its width, as in
+     * mfma_32x32x8_f16. */
+    if (is_hip(e)) {
         const char *name = p->hw ? p->hw : p->info->name, *x = strchr(name, 'x'),
                    *end = x ? strchr(x, '_') : NULL;
         bool xf32 = p->row && matrix_is_tf32(p->row);
@@ -191,7 +193,8 @@ static void count_fragments(Emit *e, Product *p)
 static bool lay_fragments(Emit *e, Product *p, LayoutMma kind)
 {
     const Instr *i = p->instr;
-    /* `count` warps along N: where they are more than the tile needs, the layout alone does not tell */
+    /* The attribute `count` gives the number of warps along N. The layout alone does not tell it when there
+     * are more warps than the tile needs. */
     int32_t along_n = (int32_t)ir_attr_int(i, ATTR_COUNT, p->c->cover[1] / (p->nt * p->info->n));
     int32_t warps[2] = { (int32_t)layout_warps(p->c) / p->info->warps / along_n, along_n };
     for (int side = 0; side < 2; side++) {

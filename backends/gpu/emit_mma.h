@@ -7,12 +7,14 @@
 typedef struct Product {
     Instr *instr;
     const LayoutMmaInfo *info;
-    const Layout *c, *frag[2]; /* operand fragments over the whole tile */
+    const Layout *c, *frag[2]; /* the fragments of the operands over the whole tile */
     int mt, nt, kt;            /* fragments of one warp */
-    const MatrixInstr *row;    /* by which the target computes it; NULL: a fragment that is only read */
-    const char *hw; /* AMD, operands exchanged: the instruction that `steps` of make the fragment's K */
+    /* the instruction with which the target computes the product; NULL: the fragment is only read */
+    const MatrixInstr *row;
+    /* AMD, operands exchanged: the instruction of which `steps` together cover the K of the fragment */
+    const char *hw;
     int steps;
-    int words[2]; /* 32-bit words of one operand fragment (doubles count two) */
+    int words[2]; /* the 32-bit words of one operand fragment (f64 counts two for each element) */
 } Product;
 
 /* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into the array `to`. AMD: how

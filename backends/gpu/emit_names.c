@@ -214,7 +214,8 @@ static const char *launch_name(Emit *e, const Instr *d, const char *cast)
             x = x ? str(e, "%s * %s", x, g) : g;
         }
         return str(e, "%s(%s)", cast, x);
-    case LAUNCH_PROGRAM_ID: return NULL; /* of kernels without a grid of programs: see emit_order.c */
+    /* Kernels without a grid of programs do not ask for it (emit_order.c). */
+    case LAUNCH_PROGRAM_ID: return NULL;
     }
     return NULL;
 }
@@ -274,9 +275,8 @@ const char *shared_pointer(Emit *e, const char *type, int64_t at)
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
 const char *cta_id(Emit *e)
 {
-    int ctas = e->plan->cluster > 1
-                   ? e->plan->cluster
-                   : e->plan->multicast; /* of a cluster, which takes one program or one ticket */
+    /* The CTAs of a cluster that take one program, or one ticket, together. */
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
 }

@@ -17,8 +17,9 @@ typedef struct Pair {
     Emit *e;
     const Instr *i; /* the later one */
     MemParts m;
-    const Block *turns;   /* body of the outermost loop that came round between the two; NULL: none */
-    const Block *seen[8]; /* loops whose earlier turns are being looked at */
+    /* the body of the outermost loop that starts a new iteration between the two; NULL: none */
+    const Block *turns;
+    const Block *seen[8]; /* loops whose earlier iterations are being examined */
     int n_seen, budget;
 } Pair;
 
@@ -62,7 +63,8 @@ static bool difference(const Value *a, const Value *b, int depth, int64_t *k)
     }
     if (!a->def || !b->def || a->def->op != b->def->op || (a->def->op != OP_MUL && a->def->op != OP_ADD))
         return false;
-    for (int q = 0; q < 2; q++) /* a factor or a summand that is the same */
+    /* Look for a factor or a summand that both have. */
+    for (int q = 0; q < 2; q++)
         for (int r = 0; r < 2; r++) {
             const Value *same = uncast(ir_operand(a->def, q));
             if (a->def->op == OP_ADD) {
@@ -145,7 +147,7 @@ static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
     const Layout *l = layout_of(p->e, x);
     LayoutTerm terms[LAYOUT_MAX_TERMS];
     if (!layout_equal(l, layout_of(p->e, y))) return false;
-    /* of stores alone the holder does both */
+    /* For two stores, the thread that holds an element does both. */
     return layout_unique_terms(l, terms) == 0 || (p->i->op == OP_STORE && before->op == OP_STORE);
 }
 

@@ -14,20 +14,22 @@
 #include <stdlib.h>
 
 enum {
+    /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
+       clear */
     ELEMENTS,
     WORDS,
     MASK
-}; /* how a value of the run is computed; MASK: a comparison, all ones or none by halves */
+};
 
 typedef struct Paired {
     Emit *e;
     Instr *first, *last;
     const Layout *l;
     uint32_t mark;
-    int p, at; /* elements at a time; the first of them, where they are no loop's */
+    int p, at; /* the elements of a step; the first of them when there is no loop */
     bool loop;
     unsigned char *how;        /* by value */
-    const char **elem, **word; /* by value, four of each at most */
+    const char **elem, **word; /* by value, at most four entries for each */
 } Paired;
 
 static bool of_run(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }

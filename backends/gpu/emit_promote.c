@@ -11,10 +11,11 @@
 
 typedef struct Promoted {
     const Instr *instr;
-    WgmmaOperands o;                  /* at_a: the name of a's words where they are in registers */
-    const char *sum, *part, *product; /* arrays; the prelude's function */
-    int columns, words, blocks; /* of a part: columns, registers; blocks of 64 rows that a warpgroup has */
-    bool fresh;                 /* nothing to add to: the first group of K gives the sum */
+    WgmmaOperands o;                  /* at_a: the name of the words of `a` when they are in registers */
+    const char *sum, *part, *product; /* two arrays; the function of the prelude */
+    /* the columns and registers of a part; the blocks of 64 rows that a warpgroup has */
+    int columns, words, blocks;
+    bool fresh; /* there is no accumulator yet: the first group of K gives the sum */
 } Promoted;
 
 static void declare_operands(Emit *e, Promoted *p)

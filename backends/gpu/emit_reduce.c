@@ -292,8 +292,8 @@ void emit_reduce(Emit *e, Instr *i)
         .acc = accumulator(i),
         .array = tmp(e, "red") };
     q.init = combine_identity(e, i, q.acc);
-    /* AMD before CDNA 4: the maximum that keeps NaN takes four instructions; so NaN is looked for beside it,
-     * two elements at once */
+    /* AMD before CDNA 4: a maximum that keeps NaN takes four instructions. Therefore NaN is tested for
+     * separately, two elements at a time. */
     if (is_hip(e) && q.acc == DT_F32 && !target_has(e->target, TF_MAX_OF_NANS) &&
         (i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN) && q.n / q.m >= 4) {
         q.nan = tmp(e, "nan");

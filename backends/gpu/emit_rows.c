@@ -88,9 +88,9 @@ void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
 typedef struct Best {
     const Layout *l, *keep;
     LayoutReduce plan;
-    int axis, n, m; /* registers of the tile, of its rows */
+    int axis, n, m; /* the registers of the tile, and those of its rows */
     DType d;
-    const char *before;     /* function: does the first pair come before the second? */
+    const char *before;     /* the function that tells whether the first pair comes before the second */
     const char *value, *at; /* arrays of m */
 } Best;
 
@@ -217,7 +217,7 @@ static void emit_topk(Emit *e, Instr *i)
     begin_unrolled(e, "i", b.m);
     line(e, "%s[i] = %s[i];", lv, b.value);
     line(e, "%s[i] = %s[i];", lp, b.at);
-    /* rows of the result count without padding */
+    /* Rows of the result are numbered without padding. */
     const char *row = NULL, *cond = "";
     rows = 1;
     for (int a = axis - 1; a >= 0; a--) {

@@ -20,12 +20,14 @@ const char *cast_expr(Emit *e, DType from, DType to, const char *x)
         bool exact = dtype_is_float(from) && dtype_bits(from) < dtype_bits(to) && to == DT_F32;
         if (exact) return x;
         if (to == DT_F32) return str(e, "(float)(%s)", x);
-        /* narrow floats round once: from f64 and wide integers by a conversion of their own */
+        /* Narrow floats must be rounded once. Therefore f64 and wide integers have conversions of their own.
+         */
         if (from == DT_F64) return str(e, "%s(%s)", use(e, str(e, "round_%s_f64", dtype_name(to))), x);
         if (dtype_is_int(from) && dtype_bits(from) > 16)
             return str(e, "%s((double)(%s))", use(e, str(e, "round_%s_f64", dtype_name(to))), x);
+        /* 8 bits fit the mantissa of both f16 and bf16. */
         if (!dtype_is_float(from) && dtype_bits(from) <= 8 && dtype_bits(to) == 16)
-            return str(e, "(float)(%s)", x); /* 8 bits fit either's mantissa */
+            return str(e, "(float)(%s)", x);
         return round_to(e, to, dtype_is_float(from) ? x : str(e, "(float)(%s)", x));
     }
     if (dtype_is_float(from))
@@ -106,7 +108,7 @@ static bool yield_reaches_sum(const Use *u, int depth)
     case CONTROL_IF: return result_reaches_sum(parent, k, depth);
     case CONTROL_FOR:
         return result_reaches_sum(parent, k, depth) || argument_reaches_sum(parent->blocks[0], k + 1, depth);
-    case CONTROL_WHILE: /* condition's first operand is the condition itself */
+    case CONTROL_WHILE: /* the first operand is the condition itself */
         if (u->user->op == OP_YIELD) return argument_reaches_sum(parent->blocks[0], k, depth);
         return k > 0 && (result_reaches_sum(parent, k - 1, depth) ||
                             argument_reaches_sum(parent->blocks[1], k - 1, depth));

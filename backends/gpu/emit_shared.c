@@ -69,8 +69,8 @@ static void emit_dma(Emit *e, Instr *i)
     own[fast] = "0";
     c[slow] = str(e, "(%s + %s)", row, r);
     c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
-    /* A lane's bytes lie one after the other. Where elements do not, because of a step or a stride, a lane
-     * fetches one of them (kernel_access_bytes). */
+    /* The bytes of a lane are consecutive. When elements are not, because of a step or a stride, a lane
+     * fetches one element (kernel_access_bytes). */
     bool contiguous = w.unit_tile == fast && w.step[w.unit] == 1;
     if (!contiguous) {
         if (elem != size) ir_fail(e->s, i->loc, "elements straight to LDS that are not contiguous");
@@ -125,7 +125,7 @@ static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to
         line(e, "%s%s%s%s(%s, %s + %s);", *cond ? "if (" : "", cond, *cond ? ") " : "", load, t, ptr, index);
         line(e, "%s(%s, %s);", use(e, str(e, "sts_b%d", bytes * 8)), to, t);
     } else {
-        /* floats of one and two bytes as bits */
+        /* Floats of one and two bytes are copied as bits. */
         const char *bits = d == DT_BOOL || dtype_bytes(d) > 2 ? dtype_name(d) : pointee(d),
                    *x = str(e, "%s(%s + %s)", use(e, str(e, "ldg_%s", bits)), ptr, index);
         if (*cond) x = str(e, "%s ? %s : 0", cond, x);
@@ -155,14 +155,15 @@ static void emit_copy(Emit *e, Instr *i)
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
                                                        *base = name_of(e, ir_operand(i, 0)),
                                                        *holder = unique_holder(e, l);
-    /* one offset a thread, and what each piece adds to it: the swizzle is not worked out for every piece */
+    /* Compute one offset for each thread and add the constants of each piece, so that the swizzle is not
+     * computed for every piece. */
     uint32_t *pieces, seen;
     const char *origin = NULL;
     if (linear_offsets(e, l, s, n, &pieces, &seen)) {
         coords_at(e, l, "0", c);
         origin = place && place->to ? place->to : shared_offset(e, s, c);
     }
-    /* no register is indexed by v: unrolling is for overlap only */
+    /* No register array is indexed by v, so the loop is unrolled only to overlap the copies. */
     if (regs / n > 16) {
         directive(e, "#pragma unroll 8");
         line(e, "for (int v = 0; v < %d; v++) {", regs / n);

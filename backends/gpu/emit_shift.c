@@ -161,7 +161,8 @@ static const char *pad_bits(Emit *e, const Value *pad, DType d)
                        : str(e, "(u32)%s", name_of(e, pad));
 }
 
-enum { AT_ONCE = 4 }; /* runs loaded before any is put in place: registers for their vectors */
+/* the runs that are loaded before the first is put in place, because their vectors take registers */
+enum { AT_ONCE = 4 };
 
 /* An element offset that is there for every thread: the run's own, or the window's first. */
 static const char *there(Shift *s, const char *cond)
@@ -251,8 +252,8 @@ static void load_around(Shift *s, const char *to, const char *shift, int first, 
         line(e, "%s(&%s[8 * v + 4], (const void *)((p + 15) & ~15ull));", load, around);
     }
     end_block(e);
-    for (int word = 0; word < (s->one_row ? 4 : 1);
-        word++) { /* words are chosen by the code that is taken, not by instructions */
+    /* Words are selected by branches, which cost less than selecting by instructions. */
+    for (int word = 0; word < (s->one_row ? 4 : 1); word++) {
         if (s->one_row) shift_begin_word(s, shift, word);
         begin_unrolled(e, "v", count);
         shift_place(s, shift_run_at(s, first));
@@ -332,7 +333,7 @@ ShiftDone emit_shifted_load(
     if (!aligned) fast = both_conditions(e, fast, far_from_ends(&s));
     line(e, *fast ? "if (%s) {" : "{", fast);
     e->indent++;
-    /* runs that end before the limit in all threads need no care */
+    /* Runs that end before the limit in all threads need no test. */
     int whole = 0;
     while (whole < s.vectors && shift_against_limit(&s, whole, 0) < 0) whole++;
     if (aligned) {

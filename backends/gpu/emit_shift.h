@@ -7,19 +7,21 @@ typedef struct Shift {
     Emit *e;
     const Window *w;
     const Layout *l;
-    const char *ptr, *limit;  /* elements of the tile along the unit axis that are there: an expression, or a
-                                 number as text */
-    int64_t known;            /* the same where it is known, or -1 */
-    int bytes, n, vectors;    /* of an element; elements of a run; runs of a lane */
-    const char *at;           /* of a run being written: its coordinate along the unit axis, */
-    const char *index, *rows; /* its element offset, whether its row is there */
-    bool one_row;             /* all runs of a warp are of one row, at which ptr then stands */
+    /* The number of the tile's elements along the unit axis that are in range: an expression, or a number as
+     * text. */
+    const char *ptr, *limit;
+    int64_t known;            /* the same as a number, or -1 when it is not known */
+    int bytes, n, vectors;    /* of an element; the elements of a run; the runs of a lane */
+    const char *at;           /* of the current run: its coordinate along the unit axis, */
+    const char *index, *rows; /* its element offset, and whether its row is in range */
+    bool one_row;             /* all runs of a warp are in one row, so that ptr can point to the row */
     bool at_row;              /* it does */
 } Shift;
 
 /* Can the window be accessed so? Then fills in what is known before anything is emitted. */
 bool shift_begin(Emit *, const Window *, const Layout *, DType, Shift *);
-bool shift_offset_known(Shift *); /* the window's offset along the unit axis is not below 0 */
+/* whether the window's offset along the unit axis is known to be at least 0 */
+bool shift_offset_known(Shift *);
 void shift_find_limit(Shift *);
 /* The run at register `r`, an expression: at, rows and index. */
 void shift_place(Shift *, const char *r);
@@ -30,7 +32,8 @@ void shift_go_to_row(Shift *, bool reads);
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
 const char *shift_run_at(Shift *, int first); /* register of run first + v */
-const char *shift_of(Shift *, const char *p); /* bytes by which p is beyond a vector's begin */
+/* the distance in bytes of p from the last aligned vector before it */
+const char *shift_of(Shift *, const char *p);
 /* Opens the branch for shifts of so many whole words. In it, the shift by known words. */
 void shift_begin_word(Shift *, const char *shift, int word);
 const char *shift_in_word(Shift *, const char *shift, int word);

@@ -82,7 +82,7 @@ static void store_head(Shift *s, const Exchange *x, int v)
 {
     Emit *e = s->e;
     int32_t c[TILE_MAX_RANK];
-    bool whole = s->known >= 0; /* does every chain have a whole run, or nothing? */
+    bool whole = s->known >= 0; /* whether each chain has a whole run in range, or nothing */
     for (uint32_t b = 0; b < layout_blocks(s->l) && whole; b++)
         for (uint32_t w = 0; w < layout_warps(s->l); w++) {
             layout_element(s->l, (uint32_t)(v * s->n), 0, w, b, c);

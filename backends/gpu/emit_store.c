@@ -22,7 +22,7 @@ typedef struct Store {
     DType d;
     const char *ptr, *from;
     const char *put;    /* stores one element */
-    const char *holder; /* threads that store, where several hold an element */
+    const char *holder; /* the condition that selects one of the threads that hold an element */
     LayoutVector v;
     int n;
 } Store;
@@ -31,7 +31,7 @@ static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, cons
 {
     const char *c[TILE_MAX_RANK] = { 0 }, *what = name_of(e, x),
                *in_window = window_condition(e, w, c, false);
-    /* a row's result, which all CTAs of its cluster have, is stored by one */
+    /* All CTAs of a cluster have the result of a row. One of them stores it. */
     const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 " AND " block == 0" : "tid == 0";
     line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
         use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);

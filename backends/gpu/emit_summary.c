@@ -44,7 +44,7 @@ static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
 
 typedef struct Tiles {
     Emit *e;
-    VEC(const char *) in, out; /* descriptions of tiles that are read and written, once each */
+    VEC(const char *) in, out; /* the descriptions of tiles that are read and written, each once */
 } Tiles;
 
 /* "K [128, 64]": the tensor and the window's extents, once each. */

@@ -181,7 +181,7 @@ typedef struct Run {
     const Layout *l;
     int p;
     bool loop;
-    const char **names; /* by value id * 4 + element of the step */
+    const char **names; /* by value id * 4 + the element of the step */
 } Run;
 
 static bool in_run(const Run *q, const Instr *i) { return i->mark == q->mark && is_run_op(i); }

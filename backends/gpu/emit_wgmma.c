@@ -143,8 +143,8 @@ void emit_wgmma(Emit *e, Instr *i)
         .per_block = columns / 2,
         .fresh = !acc->type->layout };
     p.sum = p.fresh ? declare_tile(e, r) : product_accumulator(e, i);
-    /* Registers that arithmetic has just written must be complete before the fence. Those of a product in
-     * flight must not be touched. */
+    /* Registers that arithmetic has just written must be complete before the fence. Registers of a product in
+     * flight must not be accessed. */
     if (!p.fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT)
         pin_registers(e, p.sum, words, dtype_is_float(r->type->dtype));
     if (p.o.registers) p.words = words_of(e, ir_operand(i, 0), p.blocks * p.o.b.ksteps * 4);

@@ -5,9 +5,9 @@
 
 /* The operands of a product: b lies in shared memory, a there or in registers. */
 typedef struct WgmmaOperands {
-    LayoutWgmma a, b;        /* views of shared memory; `a` counts when a lies there */
+    LayoutWgmma a, b;        /* views of shared memory; `a` is used only when the operand is there */
     bool registers;          /* a is in registers */
-    const char *at_a, *at_b; /* names of the descriptors' lower words */
+    const char *at_a, *at_b; /* the names of the descriptors' lower words */
 } WgmmaOperands;
 
 /* The views of the operands of `i`, or an internal error. */

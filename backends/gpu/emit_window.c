@@ -80,7 +80,8 @@ void window_of(Emit *e, const Instr *i, Window *w)
     w->align = p->align;
     for (int a = 0; a < w->rank; a++) {
         int64_t d = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
-        /* The row axis moves by whole strides whatever the offset; the unit axis by its offset. */
+        /* Along other axes, the address changes by whole strides whatever the offset is. Along the unit axis
+         * it changes by the offset. */
         if (a == w->unit) d = kernel_divisor(e->f, w->offset[a]);
         if (d) w->align = gcd64(w->align, d * bytes);
     }
@@ -148,8 +149,8 @@ const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
     bool con = is_const_value(w->offset[a], &off);
     const Dim *d = &e->f->dims[e->f->params[w->param].dims[a]];
     if (con && w->tile_axis[a] < 0 && d->extent >= 0 && off >= 0 && off < d->extent) return "";
-    /* In 32 bits where offset and extent both fit; an extent that no launch key bounds may pass 2^32 though
-     * the offset cannot. */
+    /* Compare in 32 bits when offset and extent both fit. An extent that no launch key bounds may exceed 2^32
+     * even if the offset cannot. */
     bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX);
     bool narrow = small && (con ? off > -INT32_MAX / 2 && off < INT32_MAX / 2
                                 : dtype_bits(w->offset[a]->type->dtype) == 32);
@@ -195,8 +196,8 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
     if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4 || d == DT_BOOL) return 1;
     uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
     layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
-    /* elements that share a register word must share it in memory too; words may lie anywhere in the register
-     * file */
+    /* Elements that share a word of the register array must be adjacent in memory too. The words themselves
+     * may be anywhere in the array. */
     uint32_t pw = (uint32_t)per_word(d);
     bool plain = (v->n & (v->n - 1)) == 0 && layout_regs(l) % v->n == 0 && v->n % pw == 0 && d != DT_BOOL;
     for (uint32_t k = 0; k < v->n; k++)
@@ -245,7 +246,7 @@ const char *pad_word(Emit *e, const Value *pad, DType d)
 
 const char *window_hint(const Emit *e, const Window *w, CachedAccess access)
 {
-    /* AMD's accesses have one policy, non-temporal. */
+    /* AMD's accesses have one cache policy, non-temporal. */
     if (is_hip(e)) return w->cache == CACHE_STREAM || w->cache == CACHE_BYPASS ? "_stream" : "";
     if (access == ACCESS_CP_ASYNC) return "";
     if (w->cache == CACHE_BYPASS) return access == ACCESS_VECTOR ? "_bypass" : "";

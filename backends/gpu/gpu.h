@@ -18,28 +18,33 @@ typedef struct RegisterUse {
 
 typedef struct GpuCode {
     const char *text;
-    size_t text_len;  /* header-free source, in the session's arena */
+    size_t text_len;  /* the source, without headers, in the session's arena */
     const char *name; /* of the kernel function */
     int threads;      /* of a CTA */
     int64_t shared_bytes,
-        scratch_bytes; /* dynamic shared memory; the part of it for conversions and reductions */
+        scratch_bytes; /* the dynamic shared memory, and the part of it for conversions and reductions */
     RegisterUse largest;
     int registers;            /* of a thread, at most */
-    int consumer_registers;   /* the same of consumers, where there are roles */
-    ScratchUse beside, after; /* beside the buffers, and where they are done with */
+    int consumer_registers;   /* the same for consumers, if there is warp specialization */
+    ScratchUse beside, after; /* in addition to the buffers, and after their last use */
     const Slot *slots;
     int n_slots; /* kernel parameters in order */
     const TensorMapDesc *maps;
     int n_maps;
-    int planned_registers, lane_registers; /* AMD: of a lane, as planned (passes/kernel/amd/registers.c) and
-                                              at most; more are spilled */
-    int planned_waves;                     /* AMD: of a SIMD, at least */
-    bool persistent;  /* launch min(programs, CTAs that fit) CTAs instead of one a program */
-    bool early_start; /* waits itself for what is before it in its stream: may be launched to start earlier */
-    int cluster; /* CTAs of a cluster: those that a program is spread over (the grid is programs x cluster),
-                    or, persistent, those that load together */
-    const char
-        *schedule; /* what was decided, as text that can be read back (passes/kernel/schedule/schedule.h) */
+    /* AMD: the registers of a lane as planned (passes/kernel/amd/registers.c), and the most that a lane can
+     * have. Registers beyond that are spilled. */
+    int planned_registers, lane_registers;
+    int planned_waves; /* AMD: of a SIMD, at least */
+    /* the launch starts min(programs, CTAs that fit) CTAs instead of one for each program */
+    bool persistent;
+    /* The kernel itself waits for its predecessor in the stream, so that it may be launched to start earlier.
+     */
+    bool early_start;
+    /* The CTAs of a cluster. If the kernel is persistent, they load together. Otherwise one program is
+     * divided among them, and the grid has `cluster` CTAs for each program. */
+    int cluster;
+    /* The decisions as text that can be read back (passes/kernel/schedule/schedule.h). */
+    const char *schedule;
     const struct SharedUse *shared_map;
     int n_shared_map; /* emit.h */
     KernelPlan *plan; /* as it was lowered */
@@ -53,6 +58,6 @@ void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
  * its rings left can be lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at
  * *lowered if that is not NULL. */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
-/* Typedefs and the functions named, with those they call, in a fixed order. */
-void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, const char *code,
-    Text *); /* of `names` what `code` mentions, and what that calls */
+/* Writes typedefs and, in a fixed order, those of the functions `names` that `code` mentions, together with
+ * all functions that they call. */
+void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, const char *code, Text *);
