@@ -23,13 +23,12 @@
 #include "ir/layout.h"
 
 enum {
-    MOST_BYTES = 1600, /* of a row: beyond, CTAs of one warp have enough under way */
-    LANE_BYTES = 64,
-    LANE_ELEMS = 32, /* what a lane holds of the rows; half as many bytes where vectors are of 8 (rows of 100
-                        f16: 2.52 and 2.90 TB/s) */
-    MOST_ELEMS = 48, /* and so many at the most, if warps need them to have whole rows: else they meet at a
-                        barrier (rows of 384: 2.20 and 2.91) */
-    FEW_BYTES = 512, /* shorter rows are better off even so */
+    /* bench/NOTES.md, Behind the decisions, has the measurements. */
+    MOST_BYTES = 1600, /* of a row: with longer rows, CTAs of one warp have enough loads in flight */
+    LANE_BYTES = 64,   /* of the rows that a lane holds; half of it when vectors have 8 bytes */
+    LANE_ELEMS = 32,   /* elements of the rows that a lane holds */
+    MOST_ELEMS = 48,   /* the same when more elements give each warp whole rows, which saves a barrier */
+    FEW_BYTES = 512,   /* shorter rows gain even if warps share rows */
     WARPS = 4,
     LANES = 32,
 };
@@ -249,9 +248,9 @@ static void choose_rows(Rows *r)
             bytes = lanes * (r->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     for (r->n = 1; r->n * 2 * r->bytes <= bytes && r->n * 2 * r->elems <= lanes * LANE_ELEMS;) r->n *= 2;
     int64_t n = r->n;
-    bool whole = r->bytes % 16 != 0; /* those are laid out otherwise */
+    bool whole = r->bytes % 16 != 0; /* such rows have another layout, in which a warp has whole rows */
     while (!(whole = whole || !shared_rows(r, warps)) && r->n * 2 * r->elems <= lanes * MOST_ELEMS) r->n *= 2;
-    if (!whole) r->n = r->bytes < FEW_BYTES ? n : 1; /* LayerNorm of 448 and 576: 1.11 and 0.69 */
+    if (!whole) r->n = r->bytes < FEW_BYTES ? n : 1; /* else the rows are too long to share */
     if (r->n > 1) r->f->hints.warps = warps;
 }
 

@@ -86,12 +86,9 @@ double cost_narrow(const CostWalk *w, const Instr *put)
     return row < 128 ? 128 / (row < 16 ? 16 : row) - 1 : 0;
 }
 
-/* Rows at odd addresses are shifted by bytes on the way, and those whose number is no power of two are told
- * apart by divisions. Measured, by multiprocessor: 1025x2050x4097, A at odd addresses and B at multiples of
- * 4: 16 bytes a nanosecond of B, 12.6 of A, 7 to 11 with tiles of 192; 999x1001x2001 with B^T, both at odd
- * ones: 5 to 10; 4096x4096x1023: 11.7. Two windows of different sizes, 128 x 64 and so on, take 1.8 times as
- * long (1023 cubed 4.1 us a step, 128 x 128 2.6), rows of 64 bytes 1.6 times, tiles of 176 and 144 two to
- * three times. */
+/* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
+ * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line.
+ * The factors were fitted to the measurements in bench/NOTES.md, Behind the decisions. */
 double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
@@ -103,8 +100,7 @@ double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
- * does not: every other one, if their pitch is no multiple of 32. (Across two lines, but at sectors: 4096
- * cubed with 128 x 256 192 us for 180; within sectors 270.) */
+ * does not: every other one, if their pitch is no multiple of 32 (bench/NOTES.md, Behind the decisions). */
 double cost_torn(const CostWalk *w, const Instr *put)
 {
     int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);

@@ -73,11 +73,9 @@ static inline void gpu_map_boxes(
 
 static inline int gpu_map_swizzle(int bytes)
 { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; } /* CUtensorMapSwizzle */
-/* CUtensorMapL2promotion: of 256 bytes where rows lie in whole lines, for a box of rows of 128 reads half of
- * what lies there, and the next box the other half (H100, keys and values of 256 bytes a row: 3.13 TB/s, with
- * 128 bytes 3.08); of 128 where rows lie across lines (4096 cubed, f16, 128 x 256, pitches of 4104: 321 us
- * with 256 bytes, 268 to 271 without and with less; 1000x3000x5000 in pairs 62.8, 54.2 without, 53.1 with
- * 128). */
+/* CUtensorMapL2promotion. When rows begin at multiples of a line, L2 fetches 256 bytes: a box with rows of
+ * 128 bytes reads one half of them, and the next box reads the other half. Otherwise L2 fetches 128 bytes
+ * (bench/NOTES.md, Behind the decisions). */
 static inline int gpu_map_promotion(int rank, const int64_t *split, const void *data, const uint64_t *strides)
 {
     uint64_t all = (uint64_t)(uintptr_t)data;

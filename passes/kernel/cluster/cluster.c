@@ -18,14 +18,14 @@
 #include "passes/kernel/schedule/schedule.h"
 
 enum {
-    BYTES_A_LANE = 64, /* of the widest access: as choose_warps has it */
-    MOST_WARPS =
-        8, /* that one CTA should have for its row: beyond, half a multiprocessor waits at one barrier (H100,
-              TB/s with one CTA of 16 warps and two of 8: rows of 16384 f16, LayerNorm 2.40 and 2.95,
-              RMSNorm 2.75 and 2.96, softmax 2.94 and 2.95; LayerNorm of 8192 f32 2.56 and 3.00) */
-    WARPS = 8,      /* of a CTA of a cluster */
-    THREADS = 1024, /* a multiprocessor should hold: the register budget, so that rows overlap (H100, layer
-                       norm of 65536: 2.53 TB/s with 3 CTAs of 80 registers, 2.63 with 4 of 64) */
+    BYTES_A_LANE = 64, /* of the widest access, as in choose_warps */
+    /* The most warps of one CTA for its row: with more, half of a multiprocessor waits at one barrier
+     * (bench/NOTES.md, Behind the decisions). */
+    MOST_WARPS = 8,
+    WARPS = 8, /* of a CTA of a cluster */
+    /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
+     * budget (bench/NOTES.md, Behind the decisions). */
+    THREADS = 1024,
 };
 
 typedef struct Rows {

@@ -164,11 +164,9 @@ static bool own_rings(const Carry *c)
     return true;
 }
 
-/* The loop leaves from its middle and jumps back from its end, where the peeled one has one branch. Beside
- * arithmetic on as much as the late sums hold that is not seen (H100, causal D 128, 1k, 2k, 4k: 450, 561, 636
- * TFLOPS for 451, 562, 634; full 590, 678, 700 for 588, 671, 694), beside less it is (causal D 256 with 64
- * keys a step, 2k, 4k: 563, 634 for 565, 640), and where warpgroups take turns to issue (full D 64, 2k, 4k:
- * 510, 533 for 518, 540; causal D 96 471, 552 for 480, 557). */
+/* The loop has one branch more than the peeled one: it leaves from its middle and jumps back from its end.
+ * That branch costs nothing when the arithmetic of a step covers at least as many elements as the late sums.
+ * With less arithmetic, or under pingpong, it costs up to 2% (bench/NOTES.md, Behind the decisions). */
 static bool hides_branch(const Carry *c)
 {
     int64_t early = 0, late = 0;

@@ -20,15 +20,15 @@
 #include "passes/kernel/schedule/schedule.h"
 
 enum {
-    OTHERS = 8,
-    PARTS = 8, /* addresses and row values; parts of a sum, of as many warps or CTAs or more */
-    AGAIN = 4, /* operations that are worth doing twice */
-    SMALL = 2, /* words of a row value */
-    AS_LOADED = 32,
-    MOST_HELD = 64,
-    MOST_PARTLY = 40,
-    UNDER_WAY = 40 << 10, /* make_room; more than 64 were not measured; in clusters, with a row's end in the
-                             middle, 54 to 59 were: 0.68 to 0.76 of a copy */
+    OTHERS = 8, /* registers for addresses and row values */
+    PARTS = 8,  /* registers for the parts of a sum: one for each warp, at least so many */
+    AGAIN = 4,  /* operations that are worth doing twice */
+    SMALL = 2,  /* words of a row value */
+    /* The limits of make_room (bench/NOTES.md, Behind the decisions). */
+    AS_LOADED = 32,       /* words of a row that a thread holds as they were loaded */
+    MOST_HELD = 64,       /* words of a row that a thread holds at most */
+    MOST_PARTLY = 40,     /* the same in a cluster whose tiles reach beyond the end of the row */
+    UNDER_WAY = 40 << 10, /* bytes of loads that a multiprocessor should have in flight */
 };
 
 typedef struct Early {
@@ -273,12 +273,10 @@ static int registers_at(const KernelPlan *p, int n)
     return all < t->max_registers ? all : t->max_registers;
 }
 
-/* Fewer CTAs than `least` has, where threads hold more of a row than their registers have room for and what
- * is left still has enough under way. H100, TB/s with 64 registers and with more: RMSNorm of 40960, 40
- * elements a thread 2.76 and 2.95 (80); softmax of 131072, 64 elements 2.06 and 2.94 (80); LayerNorm of
- * 20480, 40 elements and two weights 1.48 and 2.78 (96). Up to 32 elements rows that are held as they were
- * loaded do with 64, unless threads hold something beyond the row's end (LayerNorm of 14336: 228 bytes
- * spilled) or two rows (a softmax's gradient of 4096: 96). */
+/* Lowers the number of CTAs of a multiprocessor below `least` when threads hold more of a row than fits their
+ * registers, and the remaining CTAs still have enough loads in flight. Rows of up to 32 elements in a thread,
+ * held as they were loaded, fit 64 registers, unless threads also hold elements beyond the row's end, or two
+ * rows (bench/NOTES.md, Behind the decisions). */
 static void make_room(Early *c, Instr *first)
 {
     KernelPlan *p = c->p;

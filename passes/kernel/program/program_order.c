@@ -173,11 +173,10 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     }
     if (!streams) streams = one;
     else named(streams, "streams");
-    /* most of L2 for the streams of one group */
+    /* The streams of one group take most of L2. */
     double l2 = (double)c->p->target->l2_bytes / 100,
            share = c->p->options.l2_percent ? c->p->options.l2_percent : 62;
-    /* few rows a stream: their queries and outputs take as much of L2 as the streams themselves (measured at
-     * 8 rows: half is better) */
+    /* When a stream has few rows, their queries and outputs take as much of L2 as the streams do. */
     Value *few = ir_bin(b, OP_LT, n, i32(b, 24)), *half = ir_const_float(b, DT_F32, l2 * share / 2),
           *all = ir_const_float(b, DT_F32, l2 * share);
     Value *budget = named(ir_op(b, OP_WHERE, NULL, NO_ATTRS, few, half, all), "l2_bytes"),
@@ -186,8 +185,8 @@ static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
     ir_set_attr(c->s, share_of->def, a_int(ATTR_APPROX, 1)); /* any group size is right */
     Value *G = ir_cast(b, share_of, DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
-    /* groups of about one size: a short one would begin its heaviest rows when everything else ends (H100, D
-     * 64, 8 rows: 268 -> 286 TFLOPS) */
+    /* Groups have about the same size, because a short last group would begin its heaviest rows when all
+     * others end (bench/NOTES.md, D 64). */
     G = named(
         ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, named(G, "streams_that_fit"))), "group_size");
     Value *per = named(at_least(b, 1, ir_bin(b, OP_MUL, G, n)), "group_programs"),

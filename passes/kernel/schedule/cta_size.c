@@ -48,10 +48,11 @@ static void measure(void *user, Instr *i)
     }
 }
 
-/* Warps so that a thread holds the accumulators of products in a part of its registers: on NVIDIA's matrix
- * units most of them, since fragments read from shared memory then serve more products (H100, sm_80 code,
- * GEMM 128 x 128: 285 TFLOPS with 8 warps, 408 with 4); or 64 bytes of a row that is reduced (loads in flight
- * hide the latency that a barrier exposes), 32 bytes else; or few elements where an access cannot be wide. */
+/* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
+ * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
+ * products (bench/NOTES.md, Behind the decisions). Without products, a thread has 64 bytes of a row that is
+ * reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It has few
+ * elements when accesses cannot be wide. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -153,13 +154,12 @@ void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
     p->warps = warps;
 }
 
-/* Programs that reduce rows wait for memory, then for each other: with 1024 threads a multiprocessor others
- * fill the gap. The compiler would give each as many registers as it can use, and fewer of them fit (H100,
- * rows of 1009: softmax in 47 registers 0.96 of copy, RMSNorm in 76 0.93, LayerNorm in 111 0.91). Of 16 warps
- * too: two CTAs a multiprocessor, 64 registers (rows of 16384: RMSNorm 0.93 and 0.99, LayerNorm 0.81 and
- * 0.99; of 16383, softmax 0.66 and 0.98). And where a few loads go by shifted vectors, without a reduction
- * (SiLU of 131072 x 1009 in tiles of 4 x 1024: 112 registers 0.71, 64 0.94). Not in loops, which carry more
- * from turn to turn. */
+/* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. Programs that reduce rows wait
+ * for memory and then for each other. With 1024 threads on a multiprocessor, other programs fill the gap.
+ * Without bounds, the compiler gives each thread as many registers as it can use, and fewer CTAs fit. The
+ * same holds for CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned
+ * vectors (bench/NOTES.md, Behind the decisions). It does not apply to loops, which carry more values from
+ * iteration to iteration. */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };

@@ -200,8 +200,8 @@ bool roles_filled(Roles *c, const Instr *load)
     const Decision *d = schedule_asked_load(c->p, load);
     if (d && d->form == LOAD_RING_REGISTERS) return true;
     int want = wanted_side(load);
-    /* element by element fillers turn a tile over more slowly than mma.sync multiplies it (H100, tf32: 57
-     * TFLOPS) */
+    /* A tile that must be transposed element by element is slower with cp.async producers than on the
+     * portable path (bench/NOTES.md, Behind the decisions). */
     if (want >= 0 && want != memory_side(c, load) && !kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER))
         return false;
     bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) &&

@@ -174,11 +174,10 @@ static bool stores_a_tile(const void *user, const Instr *i)
     return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
-/* A store of accumulators of 16 bits in more than four and up to eight boxes to a row, behind steps of
- * several products (joined windows): a buffer for each serves better than a fourth slot, since one fence
- * serves all of them (emit_bulk.c; H100, convolution of 56 x 56 with the move: 197.3 us with four slots and
- * four buffers, 195.2 with three slots and seven). 0: other boxes, several stores, or rings that warps fill,
- * whose slots were not weighed against it. */
+/* The bytes of store buffers for whole rows of accumulators. They apply to one store of 16-bit accumulators
+ * with five to eight boxes in a row, after steps of several products (merged windows). A buffer for each box
+ * is worth more than a fourth stage there, because one fence then serves all boxes (emit_bulk.c;
+ * bench/NOTES.md, Behind the decisions). 0: other boxes, several stores, or rings of cp.async producers. */
 static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
 {
     MemParts m;

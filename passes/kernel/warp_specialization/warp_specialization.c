@@ -255,8 +255,9 @@ static int rings_filled(const Roles *c)
     return n;
 }
 
-/* Of two tensors that TMA cannot fetch one at least has rows at less than 4 bytes: those of both cp.async
- * brings by words, and mma.sync is faster then (2004 cubed 219 TFLOPS; by fillers 3001 cubed makes 139). */
+/* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
+ * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
+ * word by word (bench/NOTES.md, Behind the decisions). */
 static bool fillers_gain(Roles *c)
 {
     bool gain = rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
@@ -323,10 +324,9 @@ static bool from_product(void *user, Value *v)
     return d->op != OP_MMA_SYNC && d->op != OP_FOR && ir_all_operands(d, from_product, w);
 }
 
-/* Four warpgroups hide more of what is computed between products than two of two row blocks do, and have half
- * of the registers each: where those hold a row block's products, and what is between them, they are taken
- * (attention of D 64 by 256 x 64, H100: 4k 1058 us, 1k 79.1, 384 heads of 512 rows 65.1; by two 192 x 128
- * 1035, 82.9, 67.7; D 32 119, 128). */
+/* Whether the registers of four warpgroups suffice. Four warpgroups hide more of the arithmetic between
+ * products than two with two row blocks each, but each thread has half of the registers. They are chosen when
+ * those hold the products of one row block and the arithmetic between them (bench/NOTES.md, D 64). */
 static bool four_have_room(Roles *c)
 {
     enum { ROOM = 84 }; /* words of 112: without addresses and what exponents are computed in */
