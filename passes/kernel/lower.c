@@ -19,7 +19,7 @@ typedef struct Lowering {
 static bool run_pass(Lowering *, PassId);
 #define RUN(ID) run_pass(l, PASS_##ID)
 
-static bool refused(const Lowering *); /* a pass, or the schedule, has reported an error */
+static bool refused(const Lowering *); /* a pass or the schedule has reported an error */
 static bool may_specialize(KernelContext *);
 static void undo(Lowering *, const SavedBody *, const KernelPlan *);
 
@@ -53,7 +53,8 @@ static void all_warps_alike(Lowering *l)
 
 static void pipeline(Lowering *l)
 {
-    /* What nobody uses is gone before passes list operations: their sweeps would erase it from the lists. */
+    /* Erase unused operations before passes make lists of operations: the sweeps of those passes would erase
+     * them from the lists. */
     ir_drop_unused(l->c.f->body);
     cta_size_begin(l->c.f, l->c.p);
     RUN(CLUSTER);

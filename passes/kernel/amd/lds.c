@@ -73,8 +73,8 @@ int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool rea
 const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int inner, int bytes,
     const Layout *writer, const Layout *reader, int *conflicts)
 {
-    /* Rows of 128 bytes (or 64, or 32) of which 16-byte chunks are exchanged: bit i of the chunk's number is
-     * XORed with two bits of the row's. */
+    /* Rows have 128 bytes (or 64, or 32), and their 16-byte chunks are permuted: bit i of the chunk's number
+     * is combined by exclusive or with two bits of the row's number. */
     static const uint8_t ways[][6] = { { 0, 1, 2, 9, 9, 9 }, { 0, 1, 3, 9, 9, 9 }, { 0, 1, 4, 9, 9, 9 },
         { 0, 1, 5, 3, 4, 3 }, { 0, 1, 2, 3, 4, 5 }, { 0, 1, 4, 3, 2, 5 }, { 0, 1, 5, 4, 3, 2 },
         { 0, 1, 3, 4, 5, 2 }, { 0, 1, 2, 4, 5, 6 }, { 3, 4, 5, 9, 9, 9 }, { 0, 2, 3, 9, 9, 9 },
@@ -154,8 +154,8 @@ const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int
 {
     int32_t order[2] = { unit, 1 - unit };
     if (unit == inner || bytes != 2) {
-        /* rows of 3 x 64 bytes and the like: as many lanes along a row as divide it, so that none is left
-         * over */
+        /* For rows of 3 x 64 bytes and similar, the number of lanes along a row must divide the row, so that
+         * no lane is left over. */
         int32_t per[2] = { 1, 1 }, lanes[2] = { 1, 1 }, w[2] = { 1, 1 }, n = tile[unit] * bytes / 16,
                 most = n & -n;
         if (tile[unit] * bytes % 16 || most == n || most < 4)
@@ -166,8 +166,8 @@ const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int
         w[1 - unit] = warps;
         return layout_blocked(a, 2, tile, per, lanes, w, order);
     }
-    /* Memory runs along the other axis: a lane takes a block that is wide in both, reads its rows and writes
-     * its columns. */
+    /* Memory is contiguous along the other axis: a lane takes a block that is wide in both axes, reads its
+     * rows and writes its columns. */
     int32_t per[2], lanes[2], w[2];
     int64_t each = (int64_t)tile[0] * tile[1] / (wave * warps);
     per[unit] = per[inner] = 8;
@@ -178,8 +178,8 @@ const Layout *lds_writer(Arena *a, const int32_t *tile, int unit, int inner, int
         lanes[unit] *= 2;
     lanes[inner] = wave / lanes[unit];
     w[inner] = warps;
-    /* threads beyond the rows go along the other axis if they divide it; else a thread's block is lower, so
-     * that none writes under a condition */
+    /* Threads beyond the last row go along the other axis if they divide it. Otherwise the block of a thread
+     * becomes lower, so that no thread writes under a condition. */
     while ((int64_t)per[inner] * lanes[inner] * w[inner] > tile[inner]) {
         bool room = (int64_t)per[unit] * lanes[unit] * w[unit] < tile[unit],
              even = tile[unit] % ((int64_t)per[unit] * lanes[unit] * w[unit] * 2) == 0;

@@ -10,11 +10,13 @@
 #include "passes/kernel/kernel.h"
 
 enum {
+    /* READ_AHEAD: words of fragments in flight. OWN: words for addresses and similar. OWN_PRODUCT: the same
+       for each product after the second. WMMA counts twice the words that come from the other half of the
+       wave. */
     READ_AHEAD = 32,
     OWN = 24,
     OWN_PRODUCT = 4
-}; /* words of fragments in flight; addresses and the like; those of each product after two (WMMA: twice, of
-      what comes from the other half of the wave) */
+};
 
 typedef struct Life {
     int from, to, words;
@@ -112,9 +114,9 @@ static int fragments(Ctx *c, const Instr *i)
     for (int k = 0; k < 2; k++) {
         int one = m->k * (k ? m->n : m->m) * m->bits / 8 / 4 / m->lanes * (m->lanes == 32 ? 2 : 1);
         if (ir_operand(i, k)->type->kind == TYPE_SHARED) words += one * side_tiles[k];
-        else if (m->lanes == 32 && !(k && read_in_parts(ir_operand(i, k))))
-            words += one * side_tiles[k]; /* put together from both halves of the wave; a right operand that
-                                             comes in parts lies so and is counted */
+        /* The fragment is composed from both halves of the wave. A right operand that is read in parts
+         * already has that layout and is counted by itself. */
+        else if (m->lanes == 32 && !(k && read_in_parts(ir_operand(i, k)))) words += one * side_tiles[k];
     }
     return words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
 }
@@ -132,8 +134,8 @@ static void walk_instr(Ctx *c, const Instr *i)
     }
     int start = c->at;
     for (int k = 0; k < i->n_blocks; k++) walk(c, i->blocks[k]);
-    if (i->op == OP_FOR ||
-        i->op == OP_WHILE) /* what was there before the loop and is read in it is read in every turn */
+    /* A value that is defined before the loop and read in it is read in every iteration. */
+    if (i->op == OP_FOR || i->op == OP_WHILE)
         for (uint32_t v = 0; v < c->n; v++) {
             Life *l = &c->life[v];
             if (l->words && l->from <= start && l->to > start) l->to = c->at;

@@ -106,7 +106,7 @@ static void visit(Instr *i)
 bool kernel_pass_erfc(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
-    InstrList sums = { 0 }; /* not a walk: a match erases operations behind the sum */
+    InstrList sums = { 0 }; /* Not a plain iteration, because a match erases operations behind the sum. */
     ir_collect(&c->s->arena, c->f->body, OP_ADD, &sums);
     for (size_t k = 0; k < sums.len; k++) visit(sums.data[k]);
     return kernel_grew(c, before);

@@ -30,12 +30,13 @@ enum { MOST_SUMS = 4, MOST_EXPONENTS = 4, CHOSEN = 3 + MOST_SUMS + 3 * MOST_EXPO
 /* What a warp chooses between: its maxima stay, or are the rows' own. */
 typedef struct Choice {
     Lazy *c;
-    Value *bar;             /* carried: below it a row's new maximum lets the old one stay */
-    Value *sums[MOST_SUMS]; /* carried values as small as the maximum, which alpha scales */
+    /* A carried value: as long as the new maximum of a row is below it, the old maximum is kept. */
+    Value *bar;
+    Value *sums[MOST_SUMS]; /* carried values with as few elements as the maximum, which alpha scales */
     KernelNear near[MOST_EXPONENTS];
     int n_sums, n_near;
     const Type *types[CHOSEN];
-    Builder at;   /* behind the maximum of the scores */
+    Builder at;   /* after the maximum of the scores */
     ValueMap map; /* what was made again there */
 } Choice;
 

@@ -217,8 +217,8 @@ static bool follow_in_loop(Lazy *c)
         if (i->op != OP_EXP2 && !(i->op == OP_MUL && lazy_rescaled(c, i)) && !keeps_factor(c, i))
             return false;
     }
-    /* a value is handed on with the factor exactly where it was taken up by alpha, and has no other use
-     * before */
+    /* The loop must carry a value with the factor exactly if alpha rescaled it, and the value must have no
+     * other use before that. */
     for (int r = 0; r < c->loop->n_results; r++) {
         Value *x = body->args[r + 1];
         bool took = false;
@@ -268,7 +268,7 @@ static bool power_of(const Powers *p, Instr *i, int *out)
     if (op_has(i->op, OPF_WHOLE) || i->op == OP_NEG || i->op == OP_ABS || i->op == OP_REDUCE_SUM ||
         i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN)
         return i->n_operands == 1;
-    if (i->op == OP_CLUSTER_COMBINE) return true; /* of values that are under one maximum */
+    if (i->op == OP_CLUSTER_COMBINE) return true; /* of values with the factor of one maximum */
     if (i->op == OP_ADD || i->op == OP_SUB || i->op == OP_MAX || i->op == OP_MIN) return a[0] == a[1];
     if (i->op == OP_MUL) return *out = a[0] + a[1], true;
     if (i->op == OP_DIV) return *out = a[0] - a[1], true;
@@ -319,7 +319,8 @@ static bool brings_together(const Lazy *c, const Value *m, const Value *f)
     for (const Use *u = m->uses; u; u = u->next)
         if (ir_result(u->user) != most && ir_result(u->user) != same && ir_result(u->user) != power)
             return false;
-    for (int k = 0; k < 3 && power && same; k++) { /* times c, to the power of two, chosen */
+    /* The difference times c, its power of two, and the choice. */
+    for (int k = 0; k < 3 && power && same; k++) {
         Instr *i = power->uses && !power->uses->next ? power->uses->user : NULL;
         bool as_expected =
             i && (k == 0      ? i->op == OP_MUL && ir_operand(i, 0) == power &&
@@ -400,8 +401,8 @@ static void rescale_lazily(Session *s, Func *f, KernelPlan *p, bool may)
         for (int r = 0; r < loops.data[k]->n_results; r++) {
             Lazy c;
             if (!is_online(s, loops.data[k], r, &c)) continue;
-            /* AMD: `near` decides for these exponents by itself. The values that the vote hands on for it
-             * take registers that tiles of 128 columns do not have there. */
+            /* AMD: the pass `near` decides for these exponents without this vote. The values that the vote
+             * would carry take registers that kernels with tiles of 128 columns do not have. */
             c.no_near = kernel_skips(p, PASS_NEAR) || p->target->kind == TARGET_HIP;
             if (!lazy_choose(&c)) continue;
             loops.data[k] = c.loop;

@@ -114,7 +114,8 @@ static void branch_around_masks(Session *s, Func *f)
     for (size_t k = 0; k < c.selects.len; k++) {
         Instr *w = c.selects.data[k];
         Builder b = ir_before(w);
-        int steps = 64; /* operations to look at: each use of a value counts, and is computed again */
+        /* The most operations to examine; each use of a value counts, because each use is computed again. */
+        int steps = 64;
         Value *all = everywhere(&b, ir_operand(w, 0), &steps);
         if (!all) continue;
         const Type *t = ir_result(w)->type;

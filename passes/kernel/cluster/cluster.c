@@ -30,7 +30,7 @@ enum {
 
 typedef struct Rows {
     const Func *f;
-    int64_t row, bytes; /* elements of the row; bytes of the widest access to it */
+    int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
     const char *why; /* not over a cluster: why */
     Loc loc;
@@ -153,7 +153,7 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     if (ctas == 1 || (!d && kernel_skips(p, PASS_CLUSTER)) || (!d && p->target->kind != TARGET_CUDA)) return;
     bool products = false;
     ir_walk(f->body, product, &products);
-    if (products && !d) return; /* their programs may be a cluster's: multicast.c */
+    if (products && !d) return; /* Their programs may share a cluster (multicast.c). */
     ir_walk(f->body, longest, &r);
     for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
@@ -184,5 +184,5 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
 bool kernel_pass_cluster(KernelContext *c)
 {
     spread_rows(c->s, c->f, c->p);
-    return false; /* the plan says so; layout spreads the tiles */
+    return false; /* The plan records it, and the pass layout distributes the tiles. */
 }

@@ -31,7 +31,7 @@ enum {
     MOST_CTAS = 8,
     MOST_TRIED = 1 << 16,
     PATTERN = 1024
-}; /* bytes after which the widest swizzle repeats */
+}; /* the number of bytes after which the widest swizzle repeats */
 
 typedef struct Ctx {
     Session *s;
@@ -40,7 +40,7 @@ typedef struct Ctx {
     int axis, ctas;
     int64_t extent;
     const Decision *asked;
-} Ctx; /* extent: of the axis, -1: not known */
+} Ctx; /* extent: the extent of the axis, or -1 when it is not known */
 
 /* --- what is equal in a cluster ---------------------------------------------------------------------- */
 
@@ -109,8 +109,8 @@ static bool equal(const Ctx *c, const Value *v, int depth)
     if (d->op == OP_PROGRAM_COORD) return ir_attr_int(d, ATTR_AXIS, 0) != c->axis;
     if (d->op == OP_PROGRAM || d->op == OP_CTA_ID || d->n_blocks || (op_info[d->op].flags & OPF_WRITE))
         return false;
-    /* [n x, n x + n) holds all coordinates of a cluster, the last one's too, and no multiple of c but at its
-     * start */
+    /* The range [n x, n x + n) holds all coordinates of a cluster, even of the last one. A multiple of c can
+     * only be its first element. */
     if (d->op == OP_DIV && is_coordinate(c, ir_operand(d, 0)) && ir_is_const(ir_operand(d, 1), &k) && k > 0 &&
         k % c->ctas == 0)
         return true;
@@ -141,9 +141,9 @@ int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, in
     *axis = -1;
     for (int a = 0; a < ext->n; a++)
         if (a != unit && ext->v[a] > 0) rows *= ext->v[a];
-    if (rows != s->tile[s->order[1]]) return -1; /* a slot of which only some rows are loaded */
+    if (rows != s->tile[s->order[1]]) return -1; /* a stage of which only some rows are loaded */
     if (panels % ctas == 0) return 0;
-    /* rows lie one behind the other, those of the first axes slowest */
+    /* Rows are consecutive, and the first axes are the slowest. */
     for (int a = 0; a < ext->n; a++) {
         if (a == unit || ext->v[a] <= 1) continue;
         *axis = a;
@@ -249,7 +249,7 @@ static Value *place_in_cluster(Ctx *c, Instr *coord)
     Value *own = ir_emit(&b, OP_PROGRAM_COORD, &x, 1,
         ATTRS(a_int(ATTR_AXIS, c->axis), a_int(ATTR_COUNT, rank), a_int(ATTR_CLUSTER, c->ctas)), NULL);
     own->name = ir_result(coord)->name;
-    /* behind all coordinates: a consumer has them by then */
+    /* After all coordinates: a consumer has received them by then. */
     Instr *last = coord;
     for (Instr *i = coord->next; i; i = i->next)
         if (i->op == OP_PROGRAM_COORD) last = i;

@@ -332,7 +332,7 @@ static void cut(Division *c, Instr *loop)
         if (!(ir_is_const(lo, &k) && k == 0)) x = ir_bin(&b, OP_ADD, x, lo);
         ir_set_operand(loop, e, x);
     }
-    /* what the sum starts from is added once; a maximum may have it many times */
+    /* The initial value of a sum must be added once. A maximum may include it many times. */
     for (int r = 0; r < loop->n_results; r++) {
         Value *init = ir_operand(loop, 3 + r);
         if ((init->def && split_is_cut(c, init->def)) || split_sum_kind(c, loop, r) != RMW_ADD ||
@@ -352,8 +352,8 @@ static Instr *combine(Division *c, Builder *b, Value *v, int rmw, int axis, bool
 {
     int64_t bytes = type_elements(v->type) * dtype_bytes(v->type->dtype),
             most = 1024 * (int64_t)dtype_bytes(v->type->dtype);
-    bytes = whole ? (4 * bytes > most ? 4 * bytes : most)
-                  : bytes / c->parts; /* whole: a row is held by four lanes, or by each of a warp's */
+    /* whole: four lanes hold a row, or each lane of a warp holds all of it */
+    bytes = whole ? (4 * bytes > most ? 4 * bytes : most) : bytes / c->parts;
     c->p->parts_bytes += (bytes + 1023) / 1024 * 1024 * (c->parts - 1) + 1024;
     return whole ? ir_build(b, OP_CLUSTER_COMBINE, &v, 1,
                        ATTRS(a_int(ATTR_RMW, rmw), a_int(ATTR_COUNT, c->parts)), NULL, 0)

@@ -33,7 +33,7 @@ typedef struct Division {
     VEC(Online) online;
     VEC(Sum) sums;
     VEC(Sliced) sliced;
-    VEC(const Instr *) touched; /* of which each CTA will do a slice */
+    VEC(const Instr *) touched; /* of which each CTA computes a slice */
     bool make;
     const char *why;
     Loc loc;
@@ -52,5 +52,7 @@ int split_sum_kind(const Division *, const Instr *loop, int k);
 /* split_k_order.c: does no CTA touch what another one stores? */
 bool split_ordered(Division *);
 bool split_is_cut(const Division *, const Instr *); /* one of those loops */
-bool split_starts(const Division *, const Use *);   /* is it the beginning of what such a loop carries? */
-bool split_goes_on(const Division *, const Use *);  /* of a loop's sum, in another such loop */
+/* Whether the value is the initial value of a sum that such a loop carries. */
+bool split_starts(const Division *, const Use *);
+/* Whether it is a use of a loop's sum in another such loop. */
+bool split_goes_on(const Division *, const Use *);

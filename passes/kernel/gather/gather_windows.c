@@ -109,8 +109,9 @@ typedef struct Picked {
     int along[TILE_MAX_RANK];
     VEC(Value *) cuts;
     const char *why;
-} Picked; /* along: by tensor axis its axis of the result, -1: none; cuts: masks of the first axis; why: it is
-             no window row by row */
+    /* along: by tensor axis, the axis of the result or -1; cuts: masks of the first axis; why: the reason
+     * that the gather is no window row by row */
+} Picked;
 
 /* The same numbers, or fewer of them: without what repeats, moves or widens them. */
 static const Value *bare(const Value *v)
@@ -233,7 +234,8 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
         ext[a] = w->along[a] >= 0                        ? t->shape[w->along[a]]
                  : parts && a == __builtin_ctz(w->picks) ? t->shape[0]
                                                          : -1;
-        if (parts && ext[a] != -1 && rank) return NULL; /* the parts are the slowest axis of what is loaded */
+        /* The parts are the slowest axis of the loaded tile. */
+        if (parts && ext[a] != -1 && rank) return NULL;
         if (ext[a] != -1) shape[rank++] = ext[a];
     }
     if (rank < 2) return NULL;

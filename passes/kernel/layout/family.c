@@ -118,8 +118,8 @@ void group_split_warps(const KernelPlan *p, Group *g)
         g->warps[down ? 0 : 1] *= by;
         w /= by;
     }
-    /* AMD: another arrangement where it spares the busiest wave a fragment (64 x 224 on 8 waves of 16 x 16:
-     * 7, not 8) */
+    /* AMD: choose another arrangement when it saves the busiest wave a fragment (64 x 224 on 8 waves of 16 x
+     * 16: 7 instead of 8). */
     if (p->target->kind != TARGET_HIP) return;
     int64_t most = busiest(info, g->box, g->warps[0], g->warps[1]);
     for (int down = 1; down <= all; down++)
@@ -229,8 +229,8 @@ const Layout *group_fragment(Layouter *c, const Instr *mma, int k, const int32_t
     Group *g = group_of(c, ir_result(mma));
     if (!g->warps[0]) group_split_warps(c->p, g);
     LayoutMma kind = kernel_mma_kind(c->s, ir_attr(mma, ATTR_INSTR)->s);
-    /* WMMA reads A twice, once by each half of the wave. In registers each half keeps its half of K, as C
-     * lies: the product fetches the other. */
+    /* WMMA reads A twice, once by each half of the wave. In registers, each half holds its half of K, as C is
+     * held, and the product fetches the other half. */
     bool halves = k == 0 && (kind == LAYOUT_WMMA_16x16x16_R || kind == LAYOUT_WMMA_16x16x16_8_R);
     return layout_mma(&c->s->arena, kind, halves ? g->warps[1] == 1 ? LAYOUT_C : LAYOUT_HALVES : roles[k], 2,
         tile, (int32_t[]){ g->warps[0], g->warps[1] });

@@ -47,7 +47,7 @@ static void link_carried(Layouter *c, Instr *i)
     }
 }
 
-static bool follows_operand(Op op) /* result lies where operand 0 lies (axes of extent 1 aside) */
+static bool follows_operand(Op op) /* the result has the layout of operand 0, except for axes of extent 1 */
 {
     return op == OP_BROADCAST || op == OP_REDUCE_SUM || op == OP_REDUCE_PROD || op == OP_REDUCE_MAX ||
            op == OP_REDUCE_MIN || op == OP_REDUCE_ANY || op == OP_REDUCE_ALL || op == OP_ARGMAX ||
@@ -129,7 +129,7 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
     Group *g = group_of(c, ir_result(i));
     const char *name = ir_attr(i, ATTR_INSTR)->s;
     g->mma = true;
-    if (wgmma) g->rows = true; /* warpgroups side by side in M: each reads all of B once */
+    if (wgmma) g->rows = true; /* Warpgroups are side by side in M: each of them reads all of B once. */
     if (!strcmp(name, "fma")) g->plain = i;
     else if (!g->native) {
         g->kind = kernel_mma_kind(c->s, name);
@@ -137,7 +137,7 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
     }
     if (wgmma && group_takes(ir_operand(i, 0)) && !group_of(c, ir_operand(i, 0))->left)
         group_of(c, ir_operand(i, 0))->left = i;
-    for (int k = 0; k < 2; k++) { /* a product feeding a product: keep its rows together */
+    for (int k = 0; k < 2; k++) { /* If a product feeds another product, keep its rows together. */
         Value *v = ir_operand(i, k);
         while (v->def && (v->def->op == OP_CAST || v->def->op == OP_CONVERT)) v = ir_operand(v->def, 0);
         if (group_takes(v)) group_of(c, v)->rows = true;

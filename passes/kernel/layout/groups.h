@@ -5,33 +5,37 @@
 #include "passes/kernel/warp_specialization/bulk_store.h"
 
 typedef struct Group {
-    int parent;     /* union-find over value ids */
-    bool mma;       /* holds the result of a matrix product */
-    LayoutMma kind; /* of the first one that a matrix unit computes: the others' results are converted where
-                       their fragments differ */
+    int parent; /* union-find over value ids */
+    bool mma;   /* the group holds the result of a matrix product */
+    /* The kind of the first product that a matrix unit computes. The results of other products are converted
+     * if their fragments differ. */
+    LayoutMma kind;
     int warps[2];
-    bool rows;          /* rows are reduced or feed another product: warps go along M */
+    bool rows;          /* rows are reduced or feed another product, so warps go along M */
     bool native;        /* a product on a matrix unit */
     const Instr *plain; /* a product without one */
     int rank;
     int64_t box[TILE_MAX_RANK];
     bool box_of_mma;
-    int64_t access_bytes;        /* of the widest memory access */
-    int unit;                    /* its unit-stride axis */
-    int access_elem;             /* bytes of its elements */
-    int access_width;            /* bytes that one access of a lane can have */
-    int64_t by_element, shifted; /* what its accesses cost, by element where they are not aligned; by aligned
-                                    vectors, shifted */
-    bool odd, unfit; /* one of them is not aligned; one that is not cannot be shifted, or elements are taken
-                        one by one */
+    int64_t access_bytes; /* of the widest memory access */
+    int unit;             /* its unit-stride axis */
+    int access_elem;      /* bytes of its elements */
+    int access_width;     /* the bytes that one access of a lane can have */
+    /* The cost of the group's accesses: element by element when they are not aligned, and with unaligned
+     * vectors. */
+    int64_t by_element, shifted;
+    /* odd: some access is not aligned. unfit: some access that is not aligned cannot use unaligned vectors,
+     * or must be done element by element. */
+    bool odd, unfit;
     int odd_axis;
-    int elem_bytes;          /* of the widest element of all */
-    const Instr *reshape;    /* makes a value of the group from another group's */
-    const Instr *reshape_to; /* makes another group's value from one of this */
-    const Instr *left;       /* a product that takes a value of the group as left operand from registers */
-    int64_t most;            /* elements of the largest tile that it loads or stores */
-    const Instr *combine;    /* makes a value of the group from slices of another group's */
-    bool ordered;            /* scanned or sorted: runs of it a thread (kernel_row_layout) */
+    int elem_bytes;          /* of the widest element in the group */
+    const Instr *reshape;    /* makes a value of this group from one of another group */
+    const Instr *reshape_to; /* makes a value of another group from one of this group */
+    const Instr *left;       /* a product whose left operand is a value of the group in registers */
+    int64_t most;            /* the elements of the largest tile that the group loads or stores */
+    const Instr *combine;    /* makes a value of this group from slices of another group's value */
+    /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
+    bool ordered;
     bool visiting;
 } Group;
 
@@ -44,18 +48,20 @@ typedef struct Layouter {
 } Layouter;
 
 /* groups.c */
-void group_all(Layouter *); /* of all values, and what they do */
+void group_all(Layouter *); /* finds the groups of all values, and their uses */
 Group *group_of(Layouter *, const Value *);
-bool group_takes(const Value *); /* does it lie in registers? else it is virtual, or no tile */
+bool group_takes(const Value *); /* whether the value is a tile in registers, and not virtual */
 bool group_is_odd(Layouter *, const Instr *access, const Value *, int axis);
 
-const LayoutShared *group_copied(Layouter *, const Instr *copy); /* how it lies where a copy puts it */
+/* The layout of the shared tile that a copy writes. */
+const LayoutShared *group_copied(Layouter *, const Instr *copy);
 
 /* family.c */
-void group_assign(Layouter *, Value *); /* the group's layout, of the value's own shape */
+/* Gives a value the layout of its group, for the value's own shape. */
+void group_assign(Layouter *, Value *);
 void group_split_warps(const KernelPlan *, Group *);
 const Layout *group_fragment(Layouter *, const Instr *mma, int k,
-    const int32_t *tile); /* operand k of a product on a matrix unit: A, B, C */
+    const int32_t *tile); /* the layout of operand k (A, B or C) of a product on a matrix unit */
 const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 

@@ -234,7 +234,8 @@ static void fix_mma(Layouter *c, Instr *i)
     for (int k = 0; k < 3; k++) {
         Value *v = ir_operand(i, k);
         if (v->type->kind != TYPE_TILE) continue;
-        /* AMD: lanes of a fragment have 16 bytes along K: loaded as it lies */
+        /* AMD: the lanes of a fragment hold 16 bytes along K, so the operand is loaded with its own layout.
+         */
         if (k < 2 && c->p->target->kind == TARGET_HIP && v->def && v->def->op == OP_LOAD &&
             ir_use_count(v) == 1)
             v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, k));
@@ -248,10 +249,11 @@ static void fix_wgmma(Layouter *c, Instr *i)
 {
     LayoutTable *lt = &c->p->layouts;
     Value *v = ir_operand(i, 0);
-    if (!kernel_is_zero(ir_operand(i, 2))) /* to a virtual zero the first step does not add */
+    if (!kernel_is_zero(
+            ir_operand(i, 2))) /* The first step does not add the accumulator if it is a virtual zero. */
         layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
     if (v->type->kind != TYPE_TILE) return;
-    /* read from a slot for this product alone: as it wants it */
+    /* The operand is read from a stage for this product alone, in the layout that the product needs. */
     if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1)
         v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
     layouter_need(c, i, 0, fragment(c, i, 0));
@@ -328,7 +330,7 @@ bool kernel_pass_layout(KernelContext *k)
     Func *f = k->f;
     KernelPlan *p = k->p;
     Layouter c = { .s = s, .f = f, .p = p };
-    ir_drop_unused(f->body); /* what a rotated loop carried for a product that is elsewhere now */
+    ir_drop_unused(f->body); /* a value that a rotated loop carried for a product that has moved */
     group_all(&c);
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);

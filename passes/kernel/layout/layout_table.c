@@ -143,14 +143,14 @@ int kernel_unit_axis(const Func *f, const Instr *mem, int *tile_axis)
     return unit;
 }
 
-enum { DIV_ANY = 1 << 30 }; /* zero is divisible by everything */
+enum { DIV_ANY = 1 << 30 }; /* Zero is divisible by every number. */
 
 static int64_t divisor(const Func *f, const Value *v, int depth)
 {
     int64_t c;
     const Instr *d = v->def;
     if (!d || depth > 12) {
-        /* A loop counter from lo in steps of step. */
+        /* A loop counter that begins at lo and grows by step. */
         if (!d && v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 && depth <= 12)
             return range_gcd(divisor(f, ir_operand(v->block->parent, 0), depth + 1),
                 divisor(f, ir_operand(v->block->parent, 2), depth + 1));
@@ -206,7 +206,7 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
         align = range_gcd(align, elem * (a == unit                         ? kernel_divisor(f, m.idx[a])
                                             : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
                                                                            : p->stride_div[a]));
-    if (ir_attr_int(mem, ATTR_MASKED, 1)) { /* a vector must lie wholly in or out of range */
+    if (ir_attr_int(mem, ATTR_MASKED, 1)) { /* A vector must be wholly in range or wholly out of range. */
         const Dim *d = &f->dims[p->dims[unit]];
         align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
     }

@@ -7,7 +7,7 @@ static int sector_use(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
     int32_t c[TILE_MAX_RANK];
-    enum { MOST_EXTENT = 1 << 16 }; /* of an axis, so that a row's number is unique */
+    enum { MOST_EXTENT = 1 << 16 }; /* of an axis, so that the number of a row is unique */
     int64_t seen[64 * 4];
     int n = 0, lanes = (int)layout_lanes(l);
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
@@ -59,7 +59,7 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
            by_element +
                (s.vectors > heads
                        ? 12
-                       : 0); /* and the conversion to a layout from which elements are stored side by side */
+                       : 0); /* and the conversion to a layout in which stored elements are side by side */
 }
 
 /* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the
@@ -78,7 +78,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
         shift_pays(c, i, v, axis))
         return;
     if (axis >= 0 && c->p->filler_warps && group_is_odd(c, i, v, axis) &&
-        kernel_may_shift(c->f, c->p, i)) { /* shared memory is the rings' and their stages' */
+        kernel_may_shift(c->f, c->p, i)) { /* Rings and their stages take all shared memory. */
         ShiftChain chain;
         const Layout *runs = kernel_shift_runs(&c->s->arena,
             layout_vectorize(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, bytes, 16), axis);

@@ -134,7 +134,7 @@ const Layout *kernel_shift_runs(Arena *a, const Layout *l, int axis)
             for (int d = 0; d < l->rank; d++)
                 basis[k][b][d] = (int32_t)(l->basis[k][b] >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
     }
-    for (int to = 0; to < 4; to++) /* 1, 2, 4, .. along the axis: the lowest bits, in their order */
+    for (int to = 0; to < 4; to++) /* The lowest bits, in order, move along the axis by 1, 2, 4 and so on. */
         for (int b = to + 1; b < nbit[LAYOUT_REG]; b++) {
             int32_t moved[LAYOUT_MAX_RANK];
             bool pure = basis[LAYOUT_REG][b][axis] == 1 << to;

@@ -72,8 +72,8 @@ static void visit(void *user, Instr *i)
     const Target *t = c->p->target;
     Builder b = ir_before(i);
     if (is_fp8(v[0]->type->dtype) && !matrix_has(t, v[0]->type->dtype)) {
-        /* where subnormal f16 count as zero, the small e5m2 would be such; bf16 holds every fp8 as a normal
-         * number */
+        /* On a unit that treats subnormal f16 as zero, small values of e5m2 would become subnormal. bf16
+         * holds every fp8 value as a normal number. */
         DType wide = target_has(t, TF_F16_FLUSHES) ? DT_BF16 : DT_F16;
         diag_perf(c->s, i->loc, "%s has no matrix unit for %s: operands are widened to %s", t->name,
             dtype_name(v[0]->type->dtype), dtype_name(wide));
@@ -82,7 +82,7 @@ static void visit(void *user, Instr *i)
     int64_t precision = ir_attr_int(i, ATTR_PRECISION, PRECISION_FULL);
     bool tf32 = precision == PRECISION_TF32;
     DType d = v[0]->type->dtype;
-    if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8; /* MFMA knows signed bytes only */
+    if (target_has(t, TF_MFMA) && v[1]->type->dtype == DT_U8) d = DT_U8; /* MFMA has signed bytes only. */
     const int64_t *shape = ir_result(i)->type->shape;
     Instr *m = ir_build(&b, OP_MMA_SYNC, v, 3,
         ATTRS(a_str(ATTR_INSTR, pick(t, d, tf32, shape[0], shape[1], v[0]->type->shape[1])),

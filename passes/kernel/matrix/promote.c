@@ -40,7 +40,7 @@ int kernel_promote_columns(const KernelPlan *p, int columns, int held)
     enum {
         OTHERS = 32,
         LEAST = 64
-    }; /* registers for addresses and counters; columns of a product that keeps the unit busy */
+    }; /* registers for addresses and counters; the columns of a product that keep the matrix unit busy */
     int room = (p->consumer_registers ? p->consumer_registers : p->target->max_registers) - OTHERS - held,
         n = columns;
     while (n / 2 > room && n % 16 == 0 && n / 2 >= LEAST) n /= 2;

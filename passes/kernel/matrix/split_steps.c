@@ -164,14 +164,15 @@ static void halve(Halves *h)
 
 static void halve_steps(Session *s, Func *f, KernelPlan *p)
 {
-    enum { LEAST = 64 }; /* bytes of a row of B in a slot */
+    enum { LEAST = 64 }; /* the bytes of a row of B in a stage */
     InstrList products = { 0 };
     if (kernel_skips(p, PASS_SOFTWARE_PIPELINING)) return;
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
-    p->filler_warps = roles_fillers(p); /* whether a product fits is asked as roles will ask it */
+    /* The question whether a product fits is the same as in warp-specialization. */
+    p->filler_warps = roles_fillers(p);
     for (size_t k = 0; k < products.len; k++) {
         Instr *i = products.data[k];
-        if (!i->block) continue; /* swept with an earlier product */
+        if (!i->block) continue; /* It was erased together with an earlier product. */
         Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
         Roles probe = { .s = s, .f = f, .p = p };
         Halves h = { .s = s, .f = f, .product = i };

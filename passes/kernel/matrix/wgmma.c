@@ -35,6 +35,6 @@ bool kernel_wgmma_columns(DType d, int64_t n)
 bool kernel_wgmma_has(DType a, DType b, int64_t n)
 {
     if (!kernel_wgmma_type(a) || !kernel_wgmma_type(b) || !kernel_wgmma_columns(a, n)) return false;
-    /* bytes of two kinds, but not integers and floats */
+    /* The operands may be bytes of two kinds, but not an integer and a float. */
     return a == b || (dtype_bytes(a) == 1 && dtype_bytes(b) == 1 && dtype_is_int(a) == dtype_is_int(b));
 }

@@ -27,10 +27,11 @@
 
 typedef struct Carry {
     Rotation *r;
-    InstrList waits, rest; /* what follows the early issue: waits and slots given back; the arithmetic */
-    bool *front, *anew;    /* by value: made before the arithmetic (by the issue); of those, computed again at
-                              the loop's head */
-    ValueList fronts, cross; /* carried to the head; carried from there to the late part */
+    InstrList waits, rest; /* after the early issue: waits and releases; the arithmetic */
+    /* By value: front[v], computed before the arithmetic (by the issue); anew[v], such a value that is
+     * computed again at the loop's head. */
+    bool *front, *anew;
+    ValueList fronts, cross; /* values carried to the head; values carried from there to the late part */
     Instr *gets[2];          /* of the late part's slots */
     int n_gets;
 } Carry;

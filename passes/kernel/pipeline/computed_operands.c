@@ -22,7 +22,7 @@ typedef struct Chain {
     Instr *loop, *wait;
     Block *body;
     InstrList *products;
-    InstrList *done; /* by product: releases of the slots that it is the last to read */
+    InstrList *done; /* by product: the releases of the stages that it is the last to read */
 } Chain;
 
 static int number_of(const Chain *h, const Instr *product)
@@ -107,7 +107,7 @@ static bool slots_fit(Chain *h)
             before = last;
         }
         if (!readers) continue;
-        /* at most: the slots of two products in a row, of all but the step's others */
+        /* The most stages: those of two consecutive products, and of everything else in the step. */
         int held = 0;
         for (int k = 0; k < n; k++) {
             int both = 0;
@@ -152,7 +152,7 @@ static bool reads(void *user, Value *v)
         v->def->mark >= x->from->mark)
         return true;
     if (v->def->op == OP_BROADCAST || v->def->op == OP_RESHAPE)
-        return true; /* names of what lies elsewhere */
+        return true; /* names of values in other blocks */
     for (size_t k = 0; k < x->list->len; k++)
         if (x->list->data[k] == v) return true;
     vec_push(&x->h->c->s->arena, x->list, v);

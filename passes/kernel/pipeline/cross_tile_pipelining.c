@@ -162,7 +162,7 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
         if (!need_operands(x, i)) return false;
     for (int k = 1; k < 3; k++)
         if (!need(x, ir_operand(loop, k))) return false;
-    for (int k = 0; k < r->n; k++) { /* late accumulators start anew where a program ends */
+    for (int k = 0; k < r->n; k++) { /* Late accumulators start again when a program ends. */
         if (origin_of(x, ir_operand(loop, k + 3)) == LOST) return false;
         if (!is_late(r, k)) continue;
         if (origin_of(x, ir_operand(loop, k + 3)) == CARRIED || !need(x, ir_operand(loop, k + 3)))
@@ -249,7 +249,7 @@ typedef struct Joined {
     Value *go, **own, *j, **carried, **cross;
     Builder at;              /* in its body */
     ValueMap now;            /* for this step */
-    Value *following, *last; /* the next step of this program; is there none? */
+    Value *following, *last; /* the next step of this program; whether there is none */
 } Joined;
 
 static Builder in_block(const Joined *q, Block *b)

@@ -36,7 +36,7 @@ typedef struct Loop {
     const LayoutMmaInfo *info;
     LayoutMma kind;
     int32_t warps[2];
-    int kt, at; /* fragments along K; which carried value the slot is */
+    int kt, at; /* the fragments along K; the number of the carried value that is the stage */
 } Loop;
 
 static const Layout *fragment(Session *s, const Loop *l, int side, const Type *view)
@@ -107,7 +107,8 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
         l->slot = slot;
     }
     l->at = l->slot->index - 1;
-    /* what follows from the product stands behind the copies; nothing else reads or waits in nested blocks */
+    /* Operations that depend on the product come after the copies. Nested blocks must contain no other reads
+     * and waits. */
     for (const Use *u = ir_result(l->mma)->uses; u; u = u->next) {
         const Instr *x = u->user;
         while (x->block != body) x = x->block->parent;
@@ -187,8 +188,8 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
     b = ir_before(l->mma);
     bring(&b, next, l->mma);
     for (int side = 0; side < 2; side++) frag[side] = read(s, p, &b, l, side, ir_result(l->view[side]), 1);
-    /* behind the copies, which else come late; the carried fragments stand for themselves until the loop has
-     * them */
+    /* After the copies, which would otherwise come late. Until the loop has the carried fragments,
+     * placeholders stand for them. */
     b = ir_after(l->commit);
     b.loc = l->mma->loc;
     acc = product(&b, l, first, acc);
@@ -258,6 +259,6 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
 bool kernel_pass_fragment_prefetch(KernelContext *c)
 {
     int number = 0;
-    if (c->p->producer_warps) return false; /* software_pipelining.c decides on their loops */
+    if (c->p->producer_warps) return false; /* software_pipelining.c decides about their loops */
     return visit(c->s, c->p, c->f->body, &number) > 0;
 }

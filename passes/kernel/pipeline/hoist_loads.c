@@ -35,9 +35,9 @@ typedef struct Early {
     Session *s;
     Func *f;
     KernelPlan *p;
-    InstrList loads, reductions; /* loads: that may be started early */
+    InstrList loads, reductions; /* loads: the loads that may be started early */
     int budget, others;
-    uint32_t at; /* the reduction behind which things are worked out again */
+    uint32_t at; /* the number of the reduction after which values are computed again */
 } Early;
 
 /* Not held by anybody: its users read the operand. */
@@ -115,7 +115,7 @@ static int held(Early *c, const Instr *reduction, size_t n, bool again)
         for (int k = 0; k < i->n_results; k++) {
             Value *v = &i->results[k];
             bool here = crosses(v, reduction->mark) && !(again && leaf_of(c, v));
-            /* a loaded tile is held too for the sake of what follows from it */
+            /* A loaded tile is also held because of the values computed from it. */
             if (again && !here && i->op == OP_LOAD)
                 for (Instr *x = i->next; x != reduction && !here; x = x->next)
                     here = x->n_results == 1 && crosses(ir_result(x), reduction->mark) &&
@@ -284,8 +284,9 @@ static void make_room(Early *c, Instr *first)
     bool whole = true;
     for (Instr *i = c->f->body->first; i != first; i = i->next) {
         if (i->op != OP_LOAD) continue;
-        if (kernel_may_shift(c->f, p, i) && kernel_access_bytes(c->f, i) < 16)
-            return; /* two vectors for each, all on their way at once: what is best is not known */
+        /* With unaligned vectors, each access has two vectors in flight. The best number of CTAs for them is
+         * not known. */
+        if (kernel_may_shift(c->f, p, i) && kernel_access_bytes(c->f, i) < 16) return;
         if (under_way(c, i) > words(c, ir_result(i))) return; /* likewise by elements */
         row += words(c, ir_result(i));
         tiles += words(c, ir_result(i)) > SMALL;
@@ -319,7 +320,7 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
     }
     if (!c.reductions.len) return false;
     number(f->body);
-    /* behind the loads that the first reduction waits for: those come first */
+    /* After the loads for which the first reduction waits, because those must come first. */
     Instr *first = c.reductions.data[0], *place = first;
     for (Instr *i = f->body->first; i != first; i = i->next)
         if (i->op == OP_LOAD) place = i->next;

@@ -118,7 +118,8 @@ static void place(Order *o, Instr *i)
 {
     if (o->done[i->mark]) return;
     place_operands(o, i);
-    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) { /* slots come in the program's order */
+    /* Stages must be taken in the order of the program. */
+    for (uint32_t k = 0; i->op == OP_RING_GET && k < i->mark; k++) {
         Instr *get = o->all.data[k];
         if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
     }

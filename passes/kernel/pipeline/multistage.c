@@ -105,8 +105,7 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
             c->p, asked, "%s copies to shared memory directly: write `stages N`", c->p->target->name);
         return;
     }
-    extra =
-        copies ? 0 : 1; /* AMD: one buffer more is in registers, and one is all that a lane has room for */
+    extra = copies ? 0 : 1; /* AMD: one more buffer is in registers, and a lane has room for only one. */
     if (!copies) fit = fit > 2 ? 3 : fit + 1;
     int least = copies ? 2 : 1,
         stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);

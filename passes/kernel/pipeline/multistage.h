@@ -8,7 +8,7 @@
 typedef struct Region {
     const Block *top;
     int64_t bytes;
-} Region; /* top: its first block, which stays when a loop is rebuilt */
+} Region; /* top: its first block, which is kept when a loop is rebuilt */
 /* A load staged by itself: who reads it last in its block. */
 typedef struct Single {
     const Block *block;

@@ -60,7 +60,7 @@ static int64_t *region(Staging *c, const Block *b)
 int64_t stage_bytes_before(Staging *c, const Block *b)
 { return top_of(c, b) ? c->common + *region(c, b) : c->common; }
 
-enum { BUFFER_ALIGN = 1024 }; /* what the widest swizzle asks of a tile's address */
+enum { BUFFER_ALIGN = 1024 }; /* the alignment that the widest swizzle requires of a tile */
 
 Value *stage_allocate(Staging *c, Builder *b, const Block *home, const Type *t)
 {

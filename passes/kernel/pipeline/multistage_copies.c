@@ -8,7 +8,7 @@ bool stage_from_counter(const Value *v, const Block *body, int *steps)
     if (!v->def) return v == body->args[0];
     MemParts m;
     bool reads = (v->def->op == OP_LOAD || v->def->op == OP_GATHER) && ir_mem_parts(v->def, &m) &&
-                 !m.token; /* what the kernel does not write */
+                 !m.token; /* a tensor that the kernel does not write */
     if (--*steps < 0 || !(reads || (op_info[v->def->op].flags & OPF_PURE)) || v->def->n_blocks ||
         v->def->block != body)
         return false;
@@ -67,7 +67,7 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     Block *body = loop->blocks[0];
     Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n);
     Builder b = ir_before(loop);
-    /* The space may be what an earlier loop read last. */
+    /* An earlier loop may still be reading the space. */
     if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) {
         bufs[k] = stage_allocate(c, &b, body,
@@ -95,8 +95,8 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     Value *beyond = ir_bin(&b, OP_GE, fill, i32(&b, stages)),
           *around = ir_bin(&b, OP_SUB, fill, i32(&b, stages));
     fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, beyond, around, fill);
-    /* behind the first product: its fragments are read and its instructions queued before the copies take the
-     * issue slots */
+    /* After the first product: its fragments are read and its instructions are queued before the copies take
+     * issue slots. */
     Builder later = b;
     for (Instr *i = b.before; i; i = i->next)
         if (i->op == OP_MMA_SYNC) {
@@ -111,7 +111,8 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
             view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
         ir_replace(ir_result(loads[k]), view);
     }
-    for (int k = 0; k < n; k++) ir_erase(loads[k]); /* not before: the builder may stand before one of them */
+    /* Not earlier, because the builder may be positioned before one of them. */
+    for (int k = 0; k < n; k++) ir_erase(loads[k]);
     b = ir_before(ir_terminator(body));
     Value *next = ir_bin(&b, OP_ADD, slot, i32(&b, 1));
     Value *at_end = ir_bin(&b, OP_EQ, next, i32(&b, stages)), *zero = i32(&b, 0);
@@ -120,6 +121,6 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     b = ir_after(loop);
     if (each)
         ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL,
-            0); /* what was asked for beyond the last step arrives as zeros */
+            0); /* Loads beyond the last step give zeros. */
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
 }

@@ -84,15 +84,15 @@ static bool only_crosses(const Split *s, const Value *v)
 static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
 {
     kernel_mark_dependents(s->body, ir_result(s->product));
-    bool issued = false; /* an early product was issued: what follows its first wait is the rest */
+    bool issued = false; /* After an early product was issued, the rest begins with its first wait. */
     Instr *late_get[2] = { NULL, NULL };
     for (int k = 0; k < 2; k++) {
         Value *v = ir_operand(s->product, k);
         if (v->type->kind == TYPE_SHARED && v->def && v->def->op == OP_RING_GET && v->def->block == s->body &&
             ir_use_count(v) == 1)
             late_get[k] = v->def;
-        /* the producer fills a ring in the program's order: one that feeds both parts cannot be read in the
-         * rotated one */
+        /* The producer fills a ring in the order of the program. The rotated loop cannot read a ring that
+         * feeds both parts in that order. */
         if (late_get[k] && kernel_gets_of(s->body, ir_operand(late_get[k], 0)) > 1) return false;
     }
     for (Instr *i = s->body->first; i; i = i->next) {
@@ -127,7 +127,7 @@ static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
             vec_push(&c->s->arena, &p->early_casts, i);
         else vec_push(&c->s->arena, &p->early_rest, i);
     }
-    /* the late part keeps program order: pulled broadcasts were met before their users */
+    /* The late part keeps program order: broadcasts that were pulled forward come before their users. */
     return issued;
 }
 
@@ -171,14 +171,14 @@ static bool crosses(void *user, Value *v)
     const Instr *get = v->def;
     while (get && get->op == OP_SHARED_SLICE) get = ir_operand(get, 0)->def;
     if (get && get->op == OP_RING_GET &&
-        get->block == x->s->body) { /* the slot would have to be kept a step longer */
+        get->block == x->s->body) { /* The stage would have to be kept for another step. */
         for (size_t k = 0; k < x->late_issue->len; k++)
             if (x->late_issue->data[k] == get) return true;
         return false;
     }
     bool known = x->s->late[v->id] || ir_defined_outside(v, x->s->body) || v->type->kind == TYPE_SHARED;
     known |= (v->def ? v->def->block : v->block) !=
-             x->s->body; /* defined in a block nested in the late part itself */
+             x->s->body; /* It is defined in a block inside the late part itself. */
     for (size_t k = 0; k < x->cross->len; k++) known |= x->cross->data[k] == v;
     if (!known) vec_push(&x->c->s->arena, x->cross, v);
     return true;
@@ -202,8 +202,8 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
             if (!ir_all_operands(l->data[k], crosses, &(Crossing){ c, &r->s, &r->p.late_issue, &r->cross }))
                 return false;
     }
-    for (int k = 0; k < r->n;
-        k++) { /* a late carried value that takes an early value, or the other way: not this shape */
+    /* No rotation is possible when a late carried value becomes an early value, or the other way round. */
+    for (int k = 0; k < r->n; k++) {
         Value *y = ir_operand(r->yield, k);
         if (!is_late(r, k) && r->s.late[y->id]) return false;
         if (is_late(r, k) && !r->s.late[y->id] && !ir_defined_outside(y, body)) return false;

@@ -86,10 +86,10 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++)
         if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
-    /* leave room for conversions and reductions across warps */
+    /* Leave room for conversions and for reductions across warps. */
     int64_t limit = c.limit =
         p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
-    for (size_t i = 0; i < c.loads.len; i++) { /* the body's own first: they stay */
+    for (size_t i = 0; i < c.loads.len; i++) { /* The buffers of the body itself come first and remain. */
         Instr *l = c.loads.data[i];
         const Decision *d = schedule_asked_load(p, l);
         if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !stage_runs_ahead(l))))

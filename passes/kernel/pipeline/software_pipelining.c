@@ -280,5 +280,5 @@ bool kernel_pass_software_pipelining(KernelContext *k)
     pingpong_record(p, consumers);
     if (c.note.len)
         p->schedule = arena_printf(&s->arena, "%s%s", p->schedule ? p->schedule : "", c.note.data);
-    return c.loops.len > 0; /* the order of its operations may have changed, and nothing else */
+    return c.loops.len > 0; /* Only the order of its operations may have changed. */
 }

@@ -10,7 +10,7 @@ typedef struct Overlap {
     InstrList loops;
     Text note;
     int loop;
-} Overlap; /* loop: number of the one at hand */
+} Overlap; /* loop: the number of the current loop */
 
 /* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something
  * changed. */

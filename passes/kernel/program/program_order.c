@@ -96,7 +96,8 @@ static void visit(void *user, Instr *i)
     for (int k = 0; k < 2; k++) {
         const Instr *l = load_behind(ir_operand(i, k));
         if (!l || l->block != i->block) continue;
-        bool known = false; /* split loops hold copies of one load: one stream */
+        /* Parts of a split loop contain copies of the same load, which count as one stream. */
+        bool known = false;
         for (size_t x = 0; x < c->streams.len; x++)
             known |= ir_operand(c->streams.data[x], 0) == ir_operand(l, 0) &&
                      ir_result(c->streams.data[x])->type == ir_result(l)->type;
@@ -154,9 +155,8 @@ static Value *stream_bytes(Ctx *c, Builder *b)
                 d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
         }
         named(x, "stream_bytes");
-        if (x->def->op == OP_MUL)
-            ir_set_attr(
-                c->s, x->def, a_int(ATTR_APPROX, 1)); /* an estimate: may be rounded once with the sum */
+        /* An estimate: its rounding may differ by one from that of the sum. */
+        if (x->def->op == OP_MUL) ir_set_attr(c->s, x->def, a_int(ATTR_APPROX, 1));
         sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
     }
     return sum;

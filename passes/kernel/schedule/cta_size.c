@@ -9,11 +9,11 @@ typedef struct Sizes {
     const Func *f;
     const KernelPlan *plan;
     const Target *target;
-    const Block *block;     /* where products were counted last */
-    int64_t here, products; /* words of accumulators: of this block; of the block that has most */
-    int64_t tile, bytes;    /* elements of the largest tile, bytes of the largest access */
+    const Block *block;     /* the block in which products were counted last */
+    int64_t here, products; /* the words of accumulators of this block, and of the block that has the most */
+    int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
     bool rows, strided;
-    bool fma; /* a product that no matrix unit does as it is */
+    bool fma; /* there is a product that no matrix unit computes as it is written */
 } Sizes;
 
 static void measure(void *user, Instr *i)
@@ -67,7 +67,7 @@ static int choose_warps(const Func *f, const KernelPlan *p)
     else {
         per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
         if (z.tile / (t->wave * 32) > per)
-            per = z.tile / (t->wave * 32); /* gathers, tables: no access says how much */
+            per = z.tile / (t->wave * 32); /* Gathers and tables: no access gives a width. */
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
@@ -106,7 +106,7 @@ typedef struct Fragments {
     bool chain;
     int products;
     int64_t rows, all, columns;
-} Fragments; /* columns: the fewest of a product */
+} Fragments; /* columns: the smallest number of columns of a product */
 
 static void count_rows(void *user, Instr *i)
 {
@@ -132,16 +132,17 @@ void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
     Fragments r = { 0 };
     if (p->target->kind != TARGET_HIP) return;
     ir_walk(f->body, count_rows, &r);
-    /* one row of fragments (a query against a cache of keys): waves side by side share what is loaded, and
-     * exchange rows by way of LDS */
+    /* One row of fragments, such as a query against a cache of keys: waves that are side by side share the
+     * loaded data, and exchange rows through LDS. */
     int64_t most = r.chain && r.products > 1 ? (r.rows == 1 ? r.columns : r.rows) : r.all;
     int warps = p->warps;
     const Decision *asked = schedule_asked(p, DECIDE_WARPS);
     bool fixed = asked || p->options.warps || f->hints.warps > 0;
-    if (asked && r.chain && r.products > 1) most = r.rows * r.columns; /* waves side by side, as below */
+    /* Waves that are side by side, as below. */
+    if (asked && r.chain && r.products > 1) most = r.rows * r.columns;
     while (r.products && warps > most && warps > 1) warps = warps % 2 ? 1 : warps / 2;
-    /* each with a part of the columns, rows exchanged by way of LDS; the more waves, the less of the tiles in
-     * a lane, unless they share a file */
+    /* Each wave has a part of the columns, and rows are exchanged through LDS. More waves leave less of the
+     * tiles to each lane, unless the waves share a register file. */
     for (int k = 2; k < p->options.thrift && !fixed && r.products; k++)
         if (p->target->wave == 64) warps = warps > 4 && warps % 2 == 0 ? warps / 2 : warps;
         else if (2 * warps <= r.rows * r.columns && 2 * warps * p->target->wave <= p->target->cta_threads)
@@ -165,7 +166,8 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
     int shifted = 0, by_element;
-    int most = 1; /* resident CTAs: a power of two, as the CTAs of that many threads are */
+    /* Resident CTAs are a power of two, like the number of threads of a CTA. */
+    int most = 1;
     while (2 * most <= p->target->sm_ctas) most *= 2;
     if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
     for (const Instr *i = f->body->first; i; i = i->next) {

@@ -265,7 +265,7 @@ void schedule_end(KernelPlan *p)
         for (size_t j = 0; d->kind == DECIDE_LOAD && j < all->loads.len; j++)
             loads += !strcmp(all->loads.data[j].tensor, d->tensor);
         if (d->kind == DECIDE_LOAD && d->form == LOAD_REGISTERS && d->at <= loads)
-            continue; /* where all go that nobody decides on */
+            continue; /* the default place of everything that no decision names */
         if (d->kind == DECIDE_LOAD && d->at > loads)
             diag_error(
                 all->session, d->loc, "kernel %s loads %d tiles of `%s`", all->kernel, loads, d->tensor);

@@ -27,7 +27,8 @@ enum { STORE_REGISTERS, STORE_TMA };
 typedef struct Decision {
     DecisionKind kind;
     const char *tensor;
-    int at; /* of what: the at-th access of the tensor, or the at-th loop, from 1 */
+    /* The object of the decision: the at-th access of the tensor, or the at-th loop, counted from 1. */
+    int at;
     int form, n[2];
     Loc loc;  /* where it was written */
     bool met; /* somebody asked for it */

@@ -58,7 +58,7 @@ static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE
                 step[lane][a] = c[a] - b->warp[w][a];
             }
         }
-    return l->separable; /* so that registers add the same to all of them */
+    return l->separable; /* All registers must add the same constant for all lanes. */
 }
 
 /* Lanes hold what lanes of a fragment do, of the box in which lane 0 has `base`. */
@@ -120,7 +120,7 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         b->half[at] = row / 8;
         b->col[at] = col;
     }
-    /* stmatrix takes four words in a row */
+    /* stmatrix takes four consecutive words. */
     for (int k = 0; bytes == 2 && k < b->n * b->pairs; k++)
         if (b->pair[k] != b->pair[k - k % 4] + k % 4) return false;
     return true;
@@ -174,7 +174,8 @@ static bool once(const Instr *store)
     const Block *b = store->block;
     while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
     const Instr *loop = b->parent;
-    if (loop && loop->op == OP_WHILE) { /* the steps of all programs as one loop: where a program ends */
+    /* If the steps of all programs are one loop, the place where a program ends. */
+    if (loop && loop->op == OP_WHILE) {
         if (b == store->block) return false;
         for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
     } else if (loop && loop->op == OP_FOR) b = loop->block;

@@ -6,13 +6,13 @@
  * are a pair of neighbours along the unit axis: in lane l of its box's row 8 * half + l / 4, column col + 2
  * (l mod 4). */
 typedef struct BulkBoxes {
-    int unit;                         /* tile axis that is contiguous in memory */
-    int row_bytes, bytes;             /* of a box's row: 128, 64 or 32; of a box */
+    int unit;                         /* the axis of the tile that is contiguous in memory */
+    int row_bytes, bytes;             /* the bytes of a row of a box (128, 64 or 32); the bytes of a box */
     int32_t box[TILE_MAX_RANK];       /* extents of a box */
-    int n, warps, pairs;              /* boxes of a warp, pairs of a box */
+    int n, warps, pairs;              /* the boxes of a warp, the pairs of a box */
     int32_t (*origin)[TILE_MAX_RANK]; /* of each box, for warp 0 */
     int32_t (*warp)[TILE_MAX_RANK];   /* what a warp adds */
-    int32_t *pair, *half, *col;       /* [n * pairs]: box by box, ascending in column and half */
+    int32_t *pair, *half, *col;       /* [n * pairs]: box by box, in the order of columns and halves */
 } BulkBoxes;
 
 /* False where the layout is none of accumulators in whole boxes. bytes: of an element, 2 or 4. */

@@ -71,10 +71,10 @@ static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
     if (w->lines % by || by % w->inner) return false;
     w->slot_step = count > 1 ? place_of(w, slot, by, 0) - place_of(w, slot, 0, 0) : 0;
     for (int64_t n = 0; n < by; n++)
-        for (int64_t r = 0; r < runs;
-            r = r < runs - 1 && 2 * r + 1 >= runs
-                    ? runs - 1
-                    : 2 * r + 1) /* swizzles are linear: a run of each bit, and the last */
+        for (int64_t r = 0; r < runs; r = r < runs - 1 && 2 * r + 1 >= runs
+                                              ? runs - 1
+                                              : 2 * r + 1) /* Swizzles are linear, so it suffices to test the
+                                                              run at each bit and the last run. */
             for (int64_t g = 1; g < count; g++)
                 if (place_of(w, slot, n + g * by, r) - place_of(w, slot, n, r) != g * w->slot_step)
                     return false;
@@ -184,9 +184,9 @@ static bool in_blocks(
     w->group = 32 / w->per;
     w->rows = (int)rows;
     w->mine = (w->rows + p->filler_warps - 1) / p->filler_warps;
-    w->pitch = 16 * (w->vectors | 1); /* eight lines' pieces in different banks */
+    w->pitch = 16 * (w->vectors | 1); /* The pieces of eight lines must be in different banks. */
     w->share = w->mine * (int)chans;
-    w->stage = w->pitch * w->share + 512; /* and 16 bytes for each lane that has nothing to write */
+    w->stage = w->pitch * w->share + 512; /* Add 16 bytes for each lane that has nothing to write. */
     return true;
 }
 
@@ -221,8 +221,8 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     kernel_unit_axis(f, mem, &w->axis);
     if (w->axis < 0 || !p->filler_warps) return false;
     int pieces, passes;
-    if (kernel_parts(mem, NULL) ||
-        ir_attr_int(mem, ATTR_PARTS, 0)) { /* straight to the slot, without a stage */
+    /* cp.async writes directly to the ring, without a staging area. */
+    if (kernel_parts(mem, NULL) || ir_attr_int(mem, ATTR_PARTS, 0)) {
         passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
         return passes > 0 && passes <= MOST_FILL_PASSES && slot->order[0] == 1;
     }
@@ -237,8 +237,9 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
         if (k != w->axis) w->lines *= w->shape[k];
     int fast = slot->order[0], side = w->axis < w->split ? 0 : 1;
     w->turned = fast != side && w->line > 1;
-    /* what lies side by side in a slot: part of a line, or the same element of lines that follow each other
-     * along the slot's fast axis, whose last one they have in common */
+    /* The elements that are adjacent in the ring are either a part of a line, or the same element of
+     * consecutive lines. In the second case the lines follow each other along the fast axis of the ring's
+     * tile, and only their last axis differs. */
     int inner = fast ? w->rank - 1 : w->split - 1;
     if (!w->turned) {
         if (inner != w->axis) return false;
@@ -260,9 +261,9 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     if (in_blocks(f, p, mem, slot, w)) return true;
     *w = plain;
     if (w->shifts) return false;
-    int64_t group = w->run / w->bytes; /* lines that a warp needs together */
+    int64_t group = w->run / w->bytes; /* the lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1))
-        return false; /* lines follow each other along `inner` */
+        return false; /* the lines follow each other along `inner` */
     w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);
     w->stage = w->pitch * w->share;
     return true;
@@ -279,8 +280,9 @@ bool roles_fill_window(Roles *c, const Instr *i)
     for (int a = 0; a < m.rank; a++)
         if (p->stride[a] == 1) unit = a;
     int64_t parts = kernel_parts(i, NULL);
-    if (parts) { /* rows of whole pieces of 16 bytes, as they lie; where nothing but a product reads them and
-                    there are many */
+    /* Rows of whole pieces of 16 bytes are copied as they are, if only products read them and there are many
+     * rows. */
+    if (parts) {
         const Type *t = ir_result(i)->type;
         int pieces;
         if (t->rank != 2 || ir_attr(i, ATTR_ORDER) || steps || roles_matrix_of(i) != ir_result(i) ||

@@ -71,7 +71,7 @@ static int outermost(const Func *f, const Instr *load)
     for (int64_t n = 1; split < t->rank && n < matrix->type->shape[0]; split++) n *= t->shape[split];
     if (matrix == ir_result(load)) split = 1;
     along_k = ir_attr(load, ATTR_ORDER) ||
-              (at < split ? 0 : 1) != side; /* the contiguous axis is K, and all others are rows */
+              (at < split ? 0 : 1) != side; /* The contiguous axis is K, and all other axes are rows. */
     for (int a = 0, k = 0; a < x->n; a++) {
         if (x->v[a] < 0) continue;
         int in = k++;
@@ -238,8 +238,9 @@ bool roles_join_windows(Roles *c, bool columns)
         if (eligible(c, loads.data[k], &p)) vec_push(&c->s->arena, &all, p);
     }
     Place *group = arena_array(&c->s->arena, Place, all.len);
-    Facts *facts = facts_new(&c->s->arena,
-        c->f); /* asked of the loads' own offsets alone, which stay as they are until their group is joined */
+    /* Only the offsets of the loads themselves are compared. They do not change until their group is merged.
+     */
+    Facts *facts = facts_new(&c->s->arena, c->f);
     for (size_t k = 0; k < all.len; k++) {
         Place *first = &all.data[k];
         if (!first->load) continue;

@@ -25,7 +25,7 @@ static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
     const Attr *o = ir_attr(l, ATTR_ORDER);
     int axis;
     kernel_unit_axis(c->f, l, &axis);
-    /* merged as they lie in the tensor: in its order, but for the contiguous axis, which may come first */
+    /* The axes are merged in the order of the tensor, except that the contiguous axis may come first. */
     for (int k = 0; o && k < o->n; k++)
         if (o->v[k] != (k ? k - 1 : o->n - 1)) return false;
     int kept = o ? 0 : t->rank - 1, side = o ? 0 : 1;
@@ -36,7 +36,7 @@ static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
 static Instr *load_behind(Roles *c, const Value *v)
 {
     if (v->def && v->def->op == OP_SLICE)
-        v = ir_operand(v->def, 0); /* merge_loads.c makes them, of rows that lie one after the other */
+        v = ir_operand(v->def, 0); /* merge_loads.c makes such loads of consecutive rows. */
     Instr *i = v->def;
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
@@ -194,9 +194,9 @@ bool roles_filled(Roles *c, const Instr *load)
     const char *why = c->why;
     Loc loc = c->why_loc;
     if (kernel_skips(c->p, PASS_CP_ASYNC_PRODUCER) || !u || !roles_fill_window(c, load)) return false;
-    if (kernel_shifts(load)) return true; /* joined because they are filled */
-    if (ir_operand(u->user, 0)->type->shape[0] < 64)
-        return false; /* few rows wait for memory by either instruction */
+    if (kernel_shifts(load)) return true; /* merge-loads merged them because cp.async producers copy them. */
+    /* Products of few rows wait for memory, whichever instruction computes them. */
+    if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;
     const Decision *d = schedule_asked_load(c->p, load);
     if (d && d->form == LOAD_RING_REGISTERS) return true;
     int want = wanted_side(load);
@@ -300,7 +300,7 @@ static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
     if (!loop) return true;
-    if (loop->op == OP_FOR && d) { /* what a loop leaves behind follows from its number of turns too */
+    if (loop->op == OP_FOR && d) { /* The results of a loop also depend on its number of iterations. */
         for (int k = 0; k < 3; k++)
             if (!scalar_only(c, ir_operand(d, k))) return false;
         return scalar_only(c, loop->blocks[0]->args[v->index + 1]);
@@ -310,8 +310,8 @@ static bool from_scalars(Roles *c, const Value *v)
         return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) &&
                                     scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
     }
-    /* a load on a chain of tokens is of a tensor that the kernel writes: the producer does none of the
-     * writes, and would read at another time than the consumers */
+    /* A load that takes a token reads a tensor that the kernel writes. The producer does none of the writes,
+     * and would read at another time than the consumers. */
     for (int k = 0; k < d->n_operands; k++)
         if (ir_operand(d, k)->type->kind == TYPE_TOKEN || !scalar_only(c, ir_operand(d, k))) return false;
     if (d->op == OP_IF)
@@ -330,8 +330,9 @@ static bool scalar_only(Roles *c, const Value *v)
     if (c->scalar[v->id] == UNKNOWN) {
         c->scalar[v->id] = YES;
         if (!from_scalars(c, v)) {
+            /* Some values were marked because this one was. */
             for (uint32_t k = 0; !v->def && k < c->f->module->next_id; k++)
-                if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN; /* some were said so on this one's word */
+                if (c->scalar[k] == YES) c->scalar[k] = UNKNOWN;
             c->scalar[v->id] = NO;
         }
     }

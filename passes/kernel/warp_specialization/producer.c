@@ -74,7 +74,7 @@ static void sweep(Live *l, Block *b)
             for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
             continue;
         }
-        /* users stand later or in dropped carried slots: they are gone already */
+        /* Later users, and users in carried values that were dropped, are already gone. */
         ir_erase(i);
     }
 }

@@ -26,7 +26,7 @@ static const Type *view_type(Roles *c, const Instr *load)
     if (u && u->value->def && u->value->def->op == OP_SLICE)
         tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
     if (is_a && tile[0] < 64)
-        tile[0] = 64; /* what lies below the rows that are loaded becomes rows that nobody looks at */
+        tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
     return type_shared(
@@ -101,7 +101,7 @@ static bool in_loop_with_product(const Instr *load)
 
 static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
 {
-    int per = r->loads > 0 ? r->loads : 1; /* a step takes so many at once */
+    int per = r->loads > 0 ? r->loads : 1; /* the number of stages that a step takes at once */
     if (r->asked || r->inner != inner || r->depth != (depth - 1) * per ||
         *used + per * view_bytes(c, r->view) > limit)
         return;
@@ -151,7 +151,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 
 static void add_register_loads(Roles *c, int64_t limit, int64_t *used)
 {
-    const char *why = c->why; /* those that stay register loads are no failure */
+    const char *why = c->why; /* Loads that remain loads to registers are no failure. */
     for (size_t k = 0; k < c->products.len; k++) {
         const Block *body = c->products.data[k]->block;
         if (!body->parent || body->parent->op != OP_FOR) continue;
@@ -199,7 +199,7 @@ static int64_t staged_bytes(Roles *c)
     for (size_t k = 0; k < stores.len; k++) {
         if (!stores_a_tile(NULL, stores.data[k]) ||
             (c->p->filler_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))
-            continue; /* TMA cannot store what begins anywhere */
+            continue; /* TMA cannot store rows at arbitrary addresses. */
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
         else if (!d && !kernel_skips(c->p, PASS_BULK_STORE)) {
@@ -287,7 +287,7 @@ bool roles_plan_rings(Roles *c)
         if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
-    c->p->spare_shared = limit - used; /* the limit leaves a kilobyte for mbarriers and tickets */
+    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and tickets. */
     if (fit < asked && fit < most)
         diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;

@@ -122,7 +122,7 @@ static void share_loads(Roles *c)
 {
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
-    if (c->p->filler_warps) return; /* fillers fill their own CTA's slots */
+    if (c->p->filler_warps) return; /* cp.async producers fill the rings of their own CTA only. */
     for (size_t k = 0; k < n; k++)
         l[k] = (RingLoad){ c->loads.data[k],
             layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view),
@@ -274,7 +274,7 @@ static bool fillers_gain(Roles *c)
 static void find_loads(Roles *c)
 {
     c->loads.len = 0;
-    c->scalar = NULL; /* has no place for values made since */
+    c->scalar = NULL; /* The array has no entries for values that were made since. */
     for (size_t k = 0; k < c->products.len; k++) roles_product_fits(c, c->products.data[k]);
 }
 
@@ -329,7 +329,7 @@ static bool from_product(void *user, Value *v)
  * those hold the products of one row block and the arithmetic between them (bench/NOTES.md, D 64). */
 static bool four_have_room(Roles *c)
 {
-    enum { ROOM = 84 }; /* words of 112: without addresses and what exponents are computed in */
+    enum { ROOM = 84 }; /* of the 112 registers of a thread, without those for addresses and exponents */
     int64_t words = 0;
     bool between = false;
     for (size_t k = 0; k < c->products.len; k++) {
@@ -365,7 +365,7 @@ static int plan(Roles *c)
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4 && !four_have_room(c))
-        consumers = 2; /* two warpgroups of two row blocks: more registers each */
+        consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
     if (ok && roles_plan_rings(c) && fillers_gain(c)) {
         if (!rings_filled(c)) p->filler_warps = 0;
@@ -420,7 +420,8 @@ static Instr *make_roles(Roles *c)
         ir_place(&in, i);
     }
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
-    /* nested blocks know their function and parent instruction; their instructions only their block */
+    /* A nested block records its function and its parent instruction. Its instructions record only the block.
+     */
     copy_role(c, roles->blocks[1], roles->blocks[0]);
     if (c->p->filler_warps) copy_role(c, roles->blocks[1], roles->blocks[2]);
     return roles;
@@ -429,7 +430,7 @@ static Instr *make_roles(Roles *c)
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
-    /* A product that nobody uses would have rings that a later sweep leaves without a reader. */
+    /* Erase products that nobody uses first: a later sweep would leave their rings without a reader. */
     ir_drop_unused(f->body);
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
     int consumers = c.products.len ? plan(&c) : 0;

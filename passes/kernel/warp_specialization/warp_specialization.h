@@ -43,7 +43,7 @@ typedef struct Lent {
 typedef enum TakenBy { BY_PRODUCER, BY_FILLERS, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
 typedef struct TakenLoad {
     TakenBy by;
-    size_t at; /* of Roles.rings; in free stages: of Roles.lent */
+    size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.lent */
 } TakenLoad;
 
 typedef struct Roles {
@@ -65,27 +65,32 @@ typedef struct Roles {
 bool roles_refuse(Roles *, Loc, const char *why, ...) __attribute__((format(printf, 3, 4)));
 /* The matrix that a load stands for: its result, or the reshape of it. */
 Value *roles_matrix_of(const Instr *load);
-int roles_unit_axis(Roles *, const Instr *load); /* of that matrix: contiguous in memory */
-const char *roles_instr(DType, bool tf32);       /* of wgmma; NULL: it does not take this type */
+int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that is contiguous in memory */
+/* The wgmma instruction; NULL: wgmma does not support this type. */
+const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
-bool roles_fill_window(Roles *, const Instr *load); /* cp_async_producer.c: filler warps could load it */
-bool roles_filled(Roles *, const Instr *load);      /* and do: TMA cannot, or a schedule asks for it */
-int roles_fillers(
-    KernelPlan *); /* warps that fill, where some are needed: as the schedule asks if it can be */
-bool roles_product_fits(Roles *, Instr *product); /* adds the loads of its operands */
-bool roles_control_fits(
-    Roles *, const Instr *load); /* neither offsets nor what stands around depend on computed tiles */
+/* Whether cp.async producers could load it (cp_async_producer.c). */
+bool roles_fill_window(Roles *, const Instr *load);
+/* Whether they do, because TMA cannot or because a schedule asks for it. */
+bool roles_filled(Roles *, const Instr *load);
+/* The number of cp.async producer warps, where some are needed. A schedule may give it. */
+int roles_fillers(KernelPlan *);
+bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
+/* Whether neither the offsets nor the operations around the load depend on computed tiles. */
+bool roles_control_fits(Roles *, const Instr *load);
 
-bool roles_from_slot(Roles *, const Instr *load); /* products read the ring's slot itself */
-Instr *roles_last_product(const Instr *load);     /* of the load's block: reads the matrix, or a part of it */
-Ring *roles_ring(Roles *, const Instr *load);     /* made when first asked for */
-bool roles_plan_rings(Roles *);                   /* slots of each, loads beside the products too */
+bool roles_from_slot(Roles *, const Instr *load); /* whether products read the stage of the ring directly */
+/* The last product of the load's block that reads the matrix, or a part of it. */
+Instr *roles_last_product(const Instr *load);
+Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
+/* Plans the stages of each ring, and those of loads that feed no product. */
+bool roles_plan_rings(Roles *);
 
 /* Loads of one step whose windows overlap become one, whose parts are slices of its matrix (merge_loads.c):
  * true if there are any; undone; kept for good, before roles are made; the consumers' side: slices of a view.
  */
-bool roles_join_windows(
-    Roles *, bool columns); /* columns: those too that overlap along the contiguous axis */
+/* columns: also merge windows that overlap along the contiguous axis. */
+bool roles_join_windows(Roles *, bool columns);
 void roles_part_windows(Roles *);
 void roles_keep_windows(Roles *);
 void roles_take_parts(Roles *, Value *matrix, Value *view);
