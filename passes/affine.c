@@ -15,7 +15,7 @@ struct Facts {
     Arena *arena;
     const Func *func;
     Ranges *ranges;
-    VEC(Leaf) leaves; /* dim, stride, program_id, ..: one value stands for all equal ones */
+    VEC(Leaf) leaves; /* for dim, stride, program_id and so on: one value represents all equal ones */
     int steps, form_steps;
 };
 
@@ -300,7 +300,8 @@ bool window_forms(Facts *k, const Instr *i, int axis, Affine *low, Affine *high)
         Value *v = NULL;
         for (size_t l = 0; l < k->leaves.len; l++)
             if (k->leaves.data[l].op == OP_DIM && k->leaves.data[l].a == d) v = k->leaves.data[l].value;
-        if (!v) { /* no instruction names it yet: one that belongs to no block stands for it */
+        /* No instruction gives it yet, so an instruction that belongs to no block represents it. */
+        if (!v) {
             Session *s = k->func->module->session;
             Instr *x = arena_new(k->arena, Instr);
             *x = (Instr){ .op = OP_DIM, .n_results = 1, .n_attrs = 1 };
@@ -316,7 +317,7 @@ bool window_forms(Facts *k, const Instr *i, int axis, Affine *low, Affine *high)
     *high = dim;
     if (!affine_add(high, low, -1) || __builtin_sub_overflow(high->constant, last, &high->constant))
         return false;
-    if (step < 0) { /* the first element is the highest, the last the lowest */
+    if (step < 0) { /* The first element is the greatest, the last one the least. */
         high->constant = high->constant + last;
         if (__builtin_add_overflow(low->constant, last, &low->constant)) return false;
     }
@@ -415,7 +416,7 @@ static bool by_term(Facts *k, const Affine *a, int n, int depth)
 {
     Value *v = a->terms[n].atom, *g;
     Instr *i = v->def;
-    bool up = a->terms[n].coef < 0; /* an upper bound of the atom is wanted */
+    bool up = a->terms[n].coef < 0; /* whether an upper bound of the atom is needed */
     if (!i)
         return v->block->parent && v->block->parent->op == OP_FOR && v->index == 0 &&
                by_loop(k, a, n, v->block->parent, depth);

@@ -30,8 +30,8 @@ RangeInfo value_range(Facts *, Value *); /* range_of of ir/range.h */
 /* The value as a form; always succeeds (an opaque scalar is its own atom) except for tiles that are not
  * linear in their coordinates. */
 bool affine_of(Facts *, Value *, Affine *);
-bool affine_add(
-    Affine *, const Affine *, int64_t times); /* a += b * times; false: too long, or an overflow */
+/* A += b * times; false: the sum is too long, or it overflows. */
+bool affine_add(Affine *, const Affine *, int64_t times);
 int64_t affine_coef(Facts *, const Affine *, const Value *atom);
 /* The product (or sum, ...) of integers stays in its dtype for all operands their ranges allow: nothing
  * wraps. */

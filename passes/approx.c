@@ -69,7 +69,8 @@ static void visit(void *user, Instr *i)
 static bool approx_func(PassContext *c, Func *f)
 {
     bool asked = c->options->approx || c->options->ftz;
-    Approx x = { c, c->options->approx || !asked, c->options->ftz }; /* named in --passes= alone: approx */
+    /* The flag --passes names approx alone. */
+    Approx x = { c, c->options->approx || !asked, c->options->ftz };
     ir_walk(f->body, visit, &x);
     pass_count(c, "operations marked approximate", x.marked);
     pass_count(c, "divisions turned into products", x.reciprocals);

@@ -17,7 +17,7 @@
 typedef struct Dce {
     PassContext *c;
     uint8_t *live;       /* by value id */
-    VEC(Value *) values; /* live, their definitions not yet looked at */
+    VEC(Value *) values; /* live values whose definitions are not yet examined */
     int64_t instrs, carried;
 } Dce;
 
@@ -48,7 +48,7 @@ static void mark_instr(Dce *d, Instr *i)
     else if (i->op == OP_WHILE) mark(d, ir_operand(ir_terminator(i->blocks[0]), 0));
     else {
         mark_operands(d, i, 0, i->n_operands);
-        for (int k = 0; k < i->n_blocks; k++) { /* reduce, scan: the block as a whole */
+        for (int k = 0; k < i->n_blocks; k++) { /* For reduce and scan, the whole block is live. */
             Instr *end = ir_terminator(i->blocks[k]);
             mark_operands(d, end, 0, end->n_operands);
         }

@@ -37,10 +37,10 @@ typedef struct Pair {
 
 typedef struct Exp2 {
     PassContext *c;
-    Value *scale; /* the scalar factor on its way out */
+    Value *scale; /* the scalar factor that is being moved out */
     VEC(Pair) pairs;
     VEC(Value *) visited;
-    const Value *noted; /* the factor whose unknown sign was reported */
+    const Value *noted; /* the factor whose unknown sign was already reported */
     int64_t turned, moved;
 } Exp2;
 
@@ -143,14 +143,14 @@ static bool can_unscale(Exp2 *e, Value *v, int depth)
     double x;
     int first;
     for (size_t n = 0; n < e->visited.len; n++)
-        if (e->visited.data[n] == v) return true; /* refuted elsewhere or not at all */
+        if (e->visited.data[n] == v) return true; /* The condition is refuted elsewhere, or not at all. */
     vec_push(e->c->scratch, &e->visited, v);
     if (depth > MAX_DEPTH) return false;
     if (ir_is_const_float(v, &x)) return x == 0 || isinf(x);
     if (!v->def) return false;
     if (factor(v->def, e->scale, NULL)) return true;
     if (!transparent(v->def->op, &first)) return false;
-    bool all_const = true; /* would name the scale where it may not be defined yet */
+    bool all_const = true; /* The scale may not be defined yet at that place. */
     for (int k = first; k < v->def->n_operands; k++) {
         if (!can_unscale(e, ir_operand(v->def, k), depth + 1)) return false;
         all_const &= ir_is_const_float(ir_operand(v->def, k), NULL);
@@ -225,7 +225,7 @@ static Value *movable(Exp2 *e, Instr *exp, Value *v)
         e->noted = scale;
         return NULL;
     }
-    if (ir_is_const_float(e->scale, &c)) { /* one constant for all uses, before all loops */
+    if (ir_is_const_float(e->scale, &c)) { /* Make one constant for all uses, before all loops. */
         Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = exp->loc };
         e->scale = ir_const_float(&b, DT_F32, c);
     }

@@ -143,7 +143,7 @@ static Value *fold_shape(Fold *f, Builder *b, Instr *i)
     if (d && (i->op == OP_BROADCAST || i->op == OP_RESHAPE))
         return ir_op(b, i->op, t, NO_ATTRS, ir_operand(d, 0));
     if (i->op == OP_RESHAPE && x->type->kind == TYPE_SCALAR) return ir_splat(b, x, t->rank, t->shape);
-    return NULL; /* permutes of permutes: load-order.c */
+    return NULL; /* Permutes of permutes are simplified by load-order. */
 }
 
 /* --- identities -------------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static Value *fold_minmax(Builder *b, Instr *i, Value *x, Value *y, bool integer
     bool max = i->op == OP_MAX || i->op == OP_MAXNUM, num = i->op == OP_MAXNUM || i->op == OP_MINNUM;
     Scalar c;
     if (x == y) return x;
-    if (constant(y, &c) && !num) { /* the identity, which a NaN passes through */
+    if (constant(y, &c) && !num) { /* The identity element: a NaN passes through it. */
         Scalar id = max ? scalar_lowest(y->type->dtype) : scalar_highest(y->type->dtype);
         if (integer ? c.i == id.i : c.f == id.f && isinf(id.f)) return x;
     }
@@ -287,8 +287,8 @@ static Value *fold_cast(Builder *b, Instr *i)
     if (x->type->dtype == to) return x;
     const Instr *d = def_of(x, OP_CAST);
     if (!d || !exact_cast(x->type->dtype, ir_operand(d, 0)->type->dtype)) return NULL;
-    /* integer to float to integer saturates where integer to integer wraps; f8e5m2's infinity does not
-     * survive a cast to itself */
+    /* A cast from integer to float to integer saturates, but a cast from integer to integer wraps. The
+     * infinity of f8e5m2 is lost in a cast to f8e5m2. */
     DType from = ir_operand(d, 0)->type->dtype;
     if (dtype_is_int(from) && dtype_is_float(x->type->dtype) && dtype_is_int(to) && !exact_cast(to, from))
         return NULL;

@@ -11,7 +11,7 @@
 #include "passes/pass.h"
 
 /* How many calls deep one call site may expand: catches recursion, direct or not. */
-enum { MAX_DEPTH = 64, MAX_INSTRS = 1 << 18 }; /* and what one kernel may grow by */
+enum { MAX_DEPTH = 64, MAX_INSTRS = 1 << 18 }; /* the most operations by which one kernel may grow */
 
 static int caller_param(const Instr *call, int param)
 { return param < call->n_operands ? ir_operand(call, param)->index : 0; }

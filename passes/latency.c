@@ -76,8 +76,8 @@ static bool latency_func(PassContext *c, Func *f)
 {
     const Target *t = c->options->target;
     Latency x = { c };
-    /* AMD: what fits depends on the way to LDS, by registers or straight: the stage pass clips, with the same
-     * note */
+    /* AMD: how much fits depends on whether loads go to LDS through registers or directly. The pass
+     * multistage limits the number of stages, with the same note. */
     if (!t || t->kind != TARGET_CUDA || !f->is_kernel) return false;
     collect(&x, f->body, false);
     for (size_t k = 0; k < x.loads.len; k++) {

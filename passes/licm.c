@@ -43,7 +43,7 @@ static bool uses_outside(const Instr *i, const Block *loop, const Block *own)
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
         if (ir_is_ancestor(own, v->def ? v->def->block : v->block))
-            continue; /* of a block of the instruction itself */
+            continue; /* a value of a block of the instruction itself */
         if (!ir_defined_outside(v, loop)) return false;
     }
     for (int b = 0; b < i->n_blocks; b++)
@@ -88,7 +88,8 @@ static void move(Licm *x, Instr *loop, Instr *i)
     Builder b = ir_before(loop);
     x->moved++;
     x->reads += is_constant_read(i);
-    ir_del_attr(i, ATTR_MASKED); /* proven for iterations that run; before the loop there may be none */
+    /* The fact is proven for iterations that run. Before the loop, there may be none. */
+    ir_del_attr(i, ATTR_MASKED);
     ir_unlink(i);
     ir_place(&b, i);
 }
@@ -101,7 +102,8 @@ static void licm_block(Licm *x, Block *b)
         if (!is_loop(i)) continue;
         for (int k = 0; k < i->n_blocks; k++) {
             Block *body = i->blocks[k];
-            /* A move may take instructions before `y` along, never later ones: `n` stays valid. */
+            /* A move may take instructions before `y` with it, but never later ones. Therefore `n` stays
+             * valid. */
             for (Instr *y = body->first, *n; y; y = n) {
                 int budget = MAX_SEARCH;
                 n = y->next;

@@ -85,8 +85,8 @@ static Value *permuted_load(LoadOrder *x, Instr *i, const Order *o)
     if (!identity(&all)) attrs[n++] = a_ints(ATTR_ORDER, all.v, all.n);
     Instr *load = ir_build(&b, OP_LOAD, ops, i->n_operands, (Attrs){ attrs, n }, NULL, 0);
     ir_set_name(&load->results[0], i->results[0].name);
-    /* On a token chain the new load comes first and hands the memory on to the old one, which dce takes out
-     * of the chain. */
+    /* On a chain of tokens, the new load comes first and hands its token to the old load. dce then removes
+     * the old load from the chain. */
     if (i->n_results > 1) ir_set_operand(i, i->n_operands - 1, &load->results[1]);
     x->loads++;
     return &load->results[0];

@@ -23,11 +23,11 @@
 enum { MAX_CONDITIONS = 32, MAX_BODY = 400 };
 
 typedef struct Condition {
-    Instr *instr;  /* a comparison, or a load or store (then one of its windows' two sides) */
-    Affine rest;   /* the form without the loop's variable */
-    int64_t coef;  /* of the loop's variable, or of its product with `stride` */
-    Value *stride; /* an invariant of at least 1, as in a loop over blocks j*P + i; or NULL */
-    bool proven;   /* holds always: no bound needed */
+    Instr *instr;  /* a comparison, or a load or store (then one side of one of its windows) */
+    Affine rest;   /* the affine form without the loop's variable */
+    int64_t coef;  /* the coefficient of the loop's variable, or of its product with `stride` */
+    Value *stride; /* an invariant of at least 1, as in a loop over blocks j*P + i; NULL: none */
+    bool proven;   /* the condition always holds, so no bound is needed */
 } Condition;
 
 typedef struct Peel {
@@ -36,7 +36,7 @@ typedef struct Peel {
     Instr *loop;
     Condition conditions[MAX_CONDITIONS];
     int n;
-    bool useful; /* something in the body would lose a mask */
+    bool useful; /* an operation in the body would lose a mask */
     int64_t split, accesses, compares;
 } Peel;
 
@@ -181,7 +181,7 @@ static bool repeated(const Peel *p, int k)
 typedef struct Split {
     Value *from, *to;
     bool below;
-} Split; /* main iterations [from, to); below: edge iterations come before */
+} Split; /* the main iterations are [from, to); below: edge iterations come before them */
 
 /* j <= floor(rest / -coef), as an exclusive end; exact where it is >= 0, and else <= 0 (the loop starts at 0
  * or later). */

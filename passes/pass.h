@@ -21,11 +21,11 @@ typedef struct PassRunner {
     Arena *scratch;     /* emptied after each pass */
     PassSet skip, with, dump;
     int stop;     /* a PassId; -1: none */
-    bool stopped; /* behind it: nothing runs any more */
+    bool stopped; /* the pass after which nothing runs */
     bool failed;  /* after diagnostics */
     bool verify;
     bool laid_out; /* kernel IR: tiles of registers have layouts */
-    bool carry_on; /* run the other passes behind one that reported an error */
+    bool carry_on; /* run the remaining passes after a pass that reported an error */
 } PassRunner;
 typedef bool PassCall(void *user, PassRunner *, PassId); /* returns whether it changed something */
 

@@ -19,7 +19,7 @@ typedef enum PassId {
     PASS_COUNT
 } PassId;
 enum {
-    TILE_PASS_COUNT = 0 /* the passes of the tile IR are the first ones */
+    TILE_PASS_COUNT = 0 /* the passes of the tile IR come first */
 #define PASS(ID, name, function, level, on, keeps, doc) +1
 #include "passes/passes.def"
 };
@@ -44,7 +44,7 @@ typedef struct PassInfo {
     PassKeeps keeps;
     PassPresence presence;
     unsigned needs; /* PassNeeds */
-    int within;     /* the pass that takes this step; PASS_COUNT: it is a pass of its own */
+    int within;     /* the pass that runs this step; PASS_COUNT: it is a pass by itself */
     const char *doc;
 } PassInfo;
 extern const PassInfo pass_info[PASS_COUNT];
@@ -69,25 +69,28 @@ typedef struct PassOptions {
     int opt_level;        /* 0..3 */
     const char *passes; /* "fold,cse": run these passes of the tile IR in this order and no others; NULL: the
                            pipeline of opt_level */
-    const char *schedule, *schedule_name; /* a schedule written by hand for GPU targets, and the name of its
-                                             file; NULL: none (docs/schedule.md) */
-    const char *skip;                     /* "exp2,licm": leave these out; NULL: none */
-    const char *with;       /* "pingpong": run these though they are off, or though no gain is expected; NULL:
-                               none */
-    const char *dump_after; /* "cse" or "all": hand the module's text to on_dump after these; NULL: none */
-    const char *stop_after; /* "cse": run nothing behind the first run of this one; NULL: run all */
-    bool any_target;        /* a name may be of a pass that another target runs: this one is one of several */
+    /* A schedule written by hand for GPU targets, and the name of its file; NULL: none (docs/schedule.md). */
+    const char *schedule, *schedule_name;
+    const char *skip; /* "exp2,licm": leave out these passes; NULL: none */
+    /* "pingpong": run these even if they are off or no gain is expected; NULL: none */
+    const char *with;
+    /* "cse" or "all": pass the module's text to on_dump after these passes; NULL: none */
+    const char *dump_after;
+    const char *stop_after; /* "cse": run no pass after the first run of this one; NULL: run all */
+    /* Accept names of passes that only another target runs, because this target is one of several. */
+    bool any_target;
     void (*on_dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool verify_each;  /* the verifier after every pass that made progress; builds with assertions do so
-                          after passes of the kernel IR in any case */
-    bool time_passes;  /* fill PassRecord.ns */
-    bool check;        /* `--check`: see check.c */
-    bool print;        /* keep print: tilec run, --check, -g */
-    bool approx, ftz;  /* approximate division and functions; denormals flushed: see approx.c */
-    const char *remap; /* "xcd", "chunk:64", "head+raster:8", "auto", "none"; NULL: what the kernel says: see
-                          remap.c */
-    int xcds;          /* chiplets of the target; 0: its table says */
+    /* run the verifier after every pass that changed something; builds with assertions always do so after
+     * passes of the kernel IR */
+    bool verify_each;
+    bool time_passes; /* fill PassRecord.ns */
+    bool check;       /* `--check`: see check.c */
+    bool print;       /* keep the operation print: for tilec run, --check and -g */
+    bool approx, ftz; /* use approximate division and functions, and flush denormals (approx.c) */
+    /* "xcd", "chunk:64", "head+raster:8", "auto", "none"; NULL: the kernel decides (remap.c) */
+    const char *remap;
+    int xcds; /* the chiplets of the target; 0: as in the table of targets */
 } PassOptions;
 
 PassOptions pass_options_default(const Target *);
@@ -104,12 +107,13 @@ typedef struct PassRecord {
     int64_t ns;
 } PassRecord;
 
-typedef struct PassReport { /* lives in the module's session */
+typedef struct PassReport { /* allocated in the module's session */
     VEC(PassRecord) runs;   /* in the order run */
     PassSet ran;
     VEC(PassStat) stats; /* one for each (pass, what) */
-    const char *remap;   /* the placement of the last kernel, `auto` decided: "head+raster:8"; NULL: the pass
-                            did not run */
+    /* The placement of the last kernel with `auto` resolved, such as "head+raster:8"; NULL: the pass did not
+     * run. */
+    const char *remap;
 } PassReport;
 
 /* Runs the passes of the tile IR. `report` may be NULL. False after diagnostics: a name in the options that
@@ -129,17 +133,18 @@ void passes_print_list(Text *);
 
 /* What the tests and `--perf` reports count in a module: static instruction counts, nested ones included. */
 typedef struct Census {
-    int instrs, tile_instrs; /* all; those with a tile result */
+    int instrs, tile_instrs; /* all instructions; those with a tile as result */
     int exps, exp2s, permutes, ordered_loads;
-    int loads, stores, masked;     /* masked: loads and stores not proven in range */
-    int index64;                   /* instructions that compute in 64-bit index or i64 */
-    int loops, selects;            /* selects: `where` with a tile result */
-    int loop_masked, loop_selects; /* the same two inside of innermost loops that are not marked as edges */
+    int loads, stores, masked; /* masked: loads and stores that are not proven to be in range */
+    int index64;               /* instructions that compute in 64-bit index or i64 */
+    int loops, selects;        /* selects: `where` with a tile result */
+    /* masked accesses and selects inside innermost loops that are not marked as edges */
+    int loop_masked, loop_selects;
     int divs, fmas, calls, asserts;
     int approx;   /* instructions marked approx */
     int asks;     /* program numbers, extents, strides and grid sizes read from the launch */
     int in_loops; /* instructions inside of loops */
-    int buffers;  /* asked for by loads: the sum of their latencies */
+    int buffers;  /* the sum of the latencies that loads ask for */
     int remaps;   /* functions with a remap */
 } Census;
 Census passes_census(const Module *);

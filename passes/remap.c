@@ -189,7 +189,7 @@ int64_t remap_chiplets(const PassOptions *o)
 
 int64_t remap_at_once(const PassOptions *o, const Func *f)
 {
-    enum { UNITS_UNKNOWN = 38 }; /* multiprocessors of a chiplet of MI300X (passes/sim/devices.def) */
+    enum { UNITS_UNKNOWN = 38 }; /* the multiprocessors of a chiplet of MI300X (passes/sim/devices.def) */
     int64_t units = o->target && o->target->n_sms ? o->target->n_sms / remap_chiplets(o) : UNITS_UNKNOWN;
     return (units < 1 ? 1 : units) * (f->hints.occupancy > 0 ? f->hints.occupancy : 1);
 }

@@ -8,7 +8,7 @@ typedef enum RemapKind { REMAP_NONE, REMAP_XCD, REMAP_CHUNK, REMAP_HEAD, REMAP_A
 typedef struct RemapSpec {
     RemapKind kind;
     int64_t number, raster;
-} RemapSpec; /* number: of a chunk's programs, of heads that stay together */
+} RemapSpec; /* the number of programs of a chunk, or of heads that stay together */
 
 const char *remap_text(Arena *, RemapSpec);
 /* Chiplets that share the dispatch of one grid, and what one of them runs at a time. */

@@ -87,7 +87,7 @@ RemapSpec remap_choose(PassContext *c, Func *f, int rank, int64_t raster)
     for (int k = 0; k < 4; k++) {
         if ((k == 2 && rank < 2) || (k == 3 && (rank != 2 || raster > 0 || f->remap))) continue;
         if (!cost_of(c, f, t, &device, tries[k], &cost) || cost >= 0.98 * least)
-            continue; /* the simpler one, unless it is worth it */
+            continue; /* Prefer the simpler placement unless the other one is better by a margin. */
         least = cost;
         best = tries[k];
     }

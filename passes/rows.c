@@ -40,7 +40,7 @@ typedef struct Rows {
     int64_t n;            /* rows of a program */
     int64_t bytes, elems; /* of the widest row */
     int elem_bytes;
-    bool *varies; /* by mark of the instruction: its result differs between programs */
+    bool *varies; /* by the mark of the instruction: its result differs between programs */
     ValueMap map;
 } Rows;
 

@@ -43,8 +43,8 @@ static void specialize_params(Specialize *x, Block *b, int first)
         Value *v = b->args[k + first];
         if (p->kind != PARAM_SCALAR || !(p->lo == p->hi) || !isfinite(p->lo) || !v->uses) continue;
         bool is_float = dtype_is_float(v->type->dtype);
-        if (is_float ? p->lo == 0 : fabs(p->lo) > 9007199254740992.0)
-            continue; /* the sign of zero; integers beyond a double */
+        /* Do not specialize on zero, because of its sign, or on integers that a double cannot hold. */
+        if (is_float ? p->lo == 0 : fabs(p->lo) > 9007199254740992.0) continue;
         Builder at = { .module = x->f->module, .block = b, .before = b->first, .loc = p->loc };
         ir_replace(v, is_float ? build_float(&at, v->type, p->lo) : build_int(&at, v->type, (int64_t)p->lo));
         x->n++;

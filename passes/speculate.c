@@ -164,7 +164,8 @@ static bool find_cone(Guess *x, Instr *max, Cone *cone)
             cone->sum = i;
         }
         x->moved[ir_result(i)->id] = m;
-        if (m.kind == SCALED && i->op == OP_BROADCAST) { /* stays behind, of the sum that is chosen */
+        /* It is not copied: it becomes the broadcast of the sum that is chosen. */
+        if (m.kind == SCALED && i->op == OP_BROADCAST) {
             if (ir_operand(i, 0)->def != cone->sum) return false;
             continue;
         }

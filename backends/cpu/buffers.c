@@ -319,7 +319,8 @@ static void place(Plan *p)
         if (b->same || b->life_last < 0) continue;
         vec_push(p->arena, &roots, b);
     }
-    /* large and early first: simple, and close to optimal for the few dozen buffers of a kernel */
+    /* Place large and early buffers first. The rule is simple and close to optimal for the few dozen buffers
+     * of a kernel. */
     for (size_t i = 1; i < roots.len; i++)
         for (size_t j = i; j > 0 && roots.data[j]->bytes > roots.data[j - 1]->bytes; j--) {
             Buf *t = roots.data[j];

@@ -11,8 +11,8 @@ enum { BLOCK_VECTORS = 4 };
 typedef struct Combined {
     Gen *g;
     Instr *i;
-    int n, axis, va; /* values; the axis combined along, that of the vectors */
-    const Buf *from[IR_MAX_COMBINED], *to[IR_MAX_COMBINED]; /* to: NULL for a result that is a scalar */
+    int n, axis, va; /* the values; the axis along which they are combined; the axis of the vectors */
+    const Buf *from[IR_MAX_COMBINED], *to[IR_MAX_COMBINED]; /* to: NULL when the result is a scalar */
     LLVMValueRef coord[TILE_MAX_RANK];
 } Combined;
 

@@ -26,8 +26,8 @@ LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
         return LLVMBuildFPExt(
             g->b, LLVMBuildBitCast(g->b, h, gen_vec(g->f16, n), ""), gen_vec(g->f32, n), "");
     }
-    /* e4m3: exponent and fraction moved into an f32, then 2^120 for the difference of the biases (denormals
-     * included) */
+    /* For e4m3, move exponent and fraction into an f32 and multiply by 2^120 to correct the bias. This also
+     * handles denormals. */
     LLVMValueRef w = LLVMBuildZExt(g->b, v, gen_vec(g->i32, n), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, w, i32c(g, v, 0x7f), "");
     LLVMValueRef f =
@@ -135,7 +135,7 @@ static LLVMValueRef int_to_float(Gen *g, DType to, DType from, LLVMValueRef v)
         LLVMValueRef x = sgn ? LLVMBuildSIToFP(g->b, v, t, "") : LLVMBuildUIToFP(g->b, v, t, "");
         return to == DT_F64 ? x : from_f32(g, to, x);
     }
-    if (dtype_bits(from) == 64) { /* to 53 bits, the last one saying that more were lost */
+    if (dtype_bits(from) == 64) { /* Round to 53 bits, where the last bit says that lower bits were lost. */
         LLVMTypeRef i64 = gen_vec(g->i64, n);
         LLVMValueRef low = LLVMBuildAnd(g->b, v, ki(g, v, g->i64, 0x7ff), "");
         LLVMValueRef some =

@@ -43,14 +43,16 @@ struct Buf {
     DType dtype; /* of an element as stored */
     BufForm form;
     int rank;
-    int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: of the tile; else rows, columns */
-    int64_t ld, nr;               /* FORM_ROWS: elements from row to row; panels: columns of a panel */
+    int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: the shape of the tile; other forms: rows and columns */
+    /* FORM_ROWS: the elements from row to row; panels: the columns of a panel */
+    int64_t ld, nr;
     int64_t bytes;
-    Steps *home;                       /* the block in which it is defined */
-    int first, last;                   /* positions of its definition and last use, in home */
-    Buf *same, *members, *next_member; /* coalesced: representative, list of members (representative only) */
-    int life_first, life_last;         /* of the class */
-    int64_t offset;                    /* in scratch; of the class */
+    Steps *home;     /* the block in which it is defined */
+    int first, last; /* the positions of its definition and of its last use, in `home` */
+    /* for coalesced buffers: the representative, and its list of members */
+    Buf *same, *members, *next_member;
+    int life_first, life_last; /* of the class */
+    int64_t offset;            /* in scratch; of the class */
     Buf *next;
     uint32_t id;
 };
@@ -61,10 +63,10 @@ typedef enum TileMode { TILE_NONE, TILE_SCALAR, TILE_VIRTUAL, TILE_BUFFER } Tile
 typedef struct ValInfo {
     TileMode mode;
     Buf *buf;
-    Step *avail;       /* the step after which it can be read (its own block), NULL: always */
-    Step *at;          /* buffers: the nest that fills it */
+    Step *avail;       /* the step of its own block after which it can be read; NULL: always */
+    Step *at;          /* for buffers: the nest that fills it */
     bool wanted;       /* must have a buffer */
-    uint32_t walk[2];  /* plan_leaves: the last walk that came here, by `same` */
+    uint32_t walk[2];  /* plan_leaves: the last traversal that came here, by `same` */
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
 
@@ -86,8 +88,8 @@ struct Sink {
     SinkKind kind;
     Instr *instr;
     Value *value;                /* what is evaluated */
-    Buf *buf, *aux;              /* where it goes; aux: partial results (wider sums, positions) */
-    int64_t base[TILE_MAX_RANK]; /* SINK_BUFFER: position of the value in the buffer (concat) */
+    Buf *buf, *aux;              /* where it is stored; aux: partial results (wider sums, positions) */
+    int64_t base[TILE_MAX_RANK]; /* SINK_BUFFER: the position of the value in the buffer (concat) */
     Sink *next;
 };
 
@@ -95,7 +97,8 @@ struct Sink {
     X(SCALAR, "scalar") /* instr computes scalars */ \
     X(WINDOW, "window") /* addresses of a load's window */ \
     X(NEST, "nest")     /* loops over `shape` with sinks */ \
-    X(TURN, "turn")     /* value's operand -> buf, last axis turned (permute, transposed operand) */ \
+    X(TURN, \
+        "turn") /* value's operand -> buf, with the last axis transposed (permute, transposed operand) */ \
     X(MMA, "mma") \
     X(SCAN, "scan") \
     X(COMBINED, "combined") /* reduce and scan by a fn */ \
@@ -111,7 +114,8 @@ typedef enum StepKind { STEP_KINDS(STEP_NAME) } StepKind;
 struct Step {
     StepKind kind;
     Instr *instr;
-    int index, pos, end; /* place in its block; in the function (control: end of its blocks) */
+    /* The position in its block, and in the function (control flow: the end of its blocks). */
+    int index, pos, end;
     Steps *in;
     Step *next;
     bool memory; /* takes part in a token chain */
@@ -133,8 +137,8 @@ struct Step {
     int nv, mr;
     /* control */
     Steps *blocks[2];
-    Buf **carried,
-        **carried2; /* buffers of carried tiles, by number; while: what condition passes; if: results */
+    /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */
+    Buf **carried, **carried2;
 };
 
 struct Steps {
@@ -215,12 +219,13 @@ typedef struct Gen {
     LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMValueRef fn, slots, scratch, linear, failed;
-    LLVMBasicBlockRef entry, setup; /* allocas; slot loads and what follows from them */
+    /* where allocas go; where slot loads and the values computed from them go */
+    LLVMBasicBlockRef entry, setup;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr, voidt;
     VEC(Slot) slot_list;
     VEC(LLVMValueRef) slot_values;
     VEC(const char *) messages;
-    Window *walked;   /* those whose next row all nests over it fetch */
+    Window *walked;   /* the loads whose next row all nests over it prefetch */
     Window **windows; /* by value id of the result (loads) or of the token (stores) */
     LLVMDIBuilderRef di;
     LLVMMetadataRef di_scope;
@@ -301,7 +306,7 @@ LLVMValueRef gen_remap(Gen *, LLVMValueRef program);
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
 
 /* elem.c: an element-wise operation of operands of `dtype` (lanes alike); bool in i1. */
-LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, Need); /* need: plan_need of the result */
+LLVMValueRef elem_op(Gen *, Op, DType, LLVMValueRef *operands, Need); /* need: the plan_need of the result */
 LLVMValueRef elem_reduce(
     Gen *, Op reduce_op, DType, LLVMValueRef a, LLVMValueRef b); /* the combination of reduce_*, scan_* */
 /* convert.c */
@@ -309,8 +314,8 @@ LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef convert_bits(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef to_f32(Gen *, DType, LLVMValueRef); /* from a float of at most 32 bits */
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
-LLVMValueRef from_f32_exact(
-    Gen *, DType, LLVMValueRef); /* of a value of the dtype: no rounding, infinities of e5m2 stay */
+/* for a value that is already of the dtype: no rounding, and the infinities of e5m2 stay */
+LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
 
@@ -330,14 +335,16 @@ typedef struct WindowRow WindowRow;
 typedef struct Eval {
     Gen *g;
     int lanes;
-    LLVMBasicBlockRef row; /* NULL: the chunk is the row (one place for all) */
-    struct Eval *row_eval; /* evaluation at the row's place, lanes = 1 */
+    LLVMBasicBlockRef row; /* NULL: the chunk is the whole row, with one position for all */
+    struct Eval *row_eval; /* the evaluation at the position of the row, with lanes = 1 */
     Memo **memo;           /* chains by value; `memo_room` of them, a power of two */
     uint32_t n_memo, memo_room;
     WindowRow *rows;
-    Step *step; /* the nest whose tiles are computed here, whether their sink had its turn or not; or NULL */
-    /* Of a row's evaluation: chunks take it that windows are in range and their elements side by side for the
-     * whole row; `plain` is where that holds (i1, in the row; NULL: always). */
+    /* The nest whose tiles are computed here, even if their sinks are not yet emitted; or NULL. */
+    Step *step;
+    /* For the evaluation of a row: chunks assume that windows are in range and that their elements are
+     * contiguous for the whole row. `plain` is the condition for this (an i1 of the row; NULL: it always
+     * holds). */
     bool assume;
     LLVMValueRef plain;
 } Eval;
@@ -365,17 +372,21 @@ struct Window {
     int axis[TILE_MAX_RANK];                           /* tensor axis of each tile axis */
     LLVMValueRef base;                                 /* address of element (0, ..., 0) of the window */
     LLVMValueRef stride[TILE_MAX_RANK];                /* bytes per step along each tile axis */
-    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK]; /* positions in range, NULL: all are */
-    LLVMValueRef outside;             /* i1: a dropped axis is out of range; NULL: none can be */
-    LLVMValueRef unit[TILE_MAX_RANK]; /* i1: elements lie side by side; NULL: known (is_unit) */
+    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK]; /* the positions in range; NULL: all are */
+    /* i1: the position along a dropped axis is out of range; NULL: never */
+    LLVMValueRef outside;
+    /* i1: elements are contiguous; NULL: that is known at compile time (is_unit) */
+    LLVMValueRef unit[TILE_MAX_RANK];
     bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
     LLVMValueRef pad;
-    LLVMValueRef ahead;          /* bytes to where the same load reads next, prefetched; NULL: no */
-    int locality;                /* of that prefetch: as llvm.prefetch counts */
-    int walks, work, most, done; /* whole rows: nests over the row, which share the prefetching by their work;
-                                    their work in all; the most; that of those emitted */
+    /* The distance in bytes to the place that the same load reads next, for a prefetch; NULL: no prefetch. */
+    LLVMValueRef ahead;
+    int locality; /* the locality of that prefetch, as in llvm.prefetch */
+    /* For whole rows: the nests over the row share the prefetching in proportion to their work. These are the
+     * sum of their work, the largest, and that of the nests already emitted. */
+    int walks, work, most, done;
     Window *next_walked;
-    LLVMValueRef stream; /* i1: write past the caches; NULL: no */
+    LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
     int64_t shape[TILE_MAX_RANK];
 };
 struct WindowRow {
@@ -405,7 +416,7 @@ MmaKind mma_kind(const CpuTarget *, const Instr *);
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
-void mma_clear_padding(Gen *, const Buf *); /* of rows with half a pair at their end */
+void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
 void turn_emit(Gen *, Step *);
 /* order.c */
 void combined_emit(Gen *, Step *); /* combined.c */

@@ -223,7 +223,7 @@ static LLVMValueRef eval_instr(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         row_leave(e, p);
         return nest_eval(e, x, c, va);
     }
-    case SHAPE_CONCAT: break; /* its parts are stored: plan_concat */
+    case SHAPE_CONCAT: break; /* Its parts are stored instead (plan_concat). */
     }
     return eval_elem(e, i, coord, va);
 }

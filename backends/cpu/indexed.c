@@ -67,7 +67,8 @@ void memory_scatter(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         gen_endif(g, &f);
         return;
     }
-    for (int k = 0; k < e->lanes; k++) { /* in order: the last of duplicates wins */
+    /* In order, because the last of several writes to one element wins. */
+    for (int k = 0; k < e->lanes; k++) {
         gen_if(g, &f, LLVMBuildExtractElement(g->b, x.ok, gen_int(g, k), ""));
         gen_store(g, x.dtype, LLVMBuildExtractElement(g->b, v, gen_int(g, k), ""),
             LLVMBuildExtractElement(g->b, x.ptr, gen_int(g, k), ""));

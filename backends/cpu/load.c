@@ -33,7 +33,7 @@ static pthread_mutex_t gdb_lock = PTHREAD_MUTEX_INITIALIZER;
 struct CpuModule {
     char *memory;
     size_t size;
-    char *image; /* the object with addresses filled in, for gdb; NULL without debug information */
+    char *image; /* the object with its addresses filled in, for gdb; NULL without debug information */
     jit_code_entry gdb;
 };
 

@@ -197,7 +197,7 @@ static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
         0.001393390005, 0.000198912685101 };
     x = at_least(g, x, -110);
     LLVMValueRef n = round_(g, mul(g, x, K(g, x, 0x1.715476p+0)));
-    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts, the first of few bits */
+    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
     r = fma_(g, n, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef p = fma_(g, mul(g, r, r), poly(g, r, q, 6), r);
     return scale(g, add(g, p, K(g, x, 1)), n);
@@ -314,7 +314,7 @@ static LLVMValueRef huge_reducer(Gen *g, LLVMTypeRef *type)
         g->b, LLVMBuildShl(g->b, last, LLVMBuildZExt(g->b, shift, g->i64, ""), ""), gen_int(g, 32), "");
     acc = LLVMBuildOr(g->b, acc, LLVMBuildZExt(g->b, low, i128, ""), "");
     LLVMValueRef prod = LLVMBuildMul(g->b, acc, LLVMBuildZExt(g->b, m, i128, ""), "");
-    /* to the nearest quadrant: what is left is a signed fraction of it */
+    /* Round to the nearest quadrant. The remainder is a signed fraction of a quadrant. */
     LLVMValueRef quarter =
         LLVMBuildShl(g->b, LLVMConstInt(i128, 1, false), LLVMConstInt(i128, 125, false), "");
     LLVMValueRef q =

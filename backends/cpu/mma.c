@@ -28,12 +28,12 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
     double best = 1e300;
     for (int v = 1; v <= 4; v++) {
         int most = (t->n_vector_regs - (t->avx2 ? 1 : 2) - v) /
-                   v; /* without fused multiply-adds the product needs a place */
+                   v; /* Without fused multiply-adds, the product needs a register of its own. */
         if (most > 14) most = 14;
         for (int r = most; r >= 1; r--) {
             int64_t blocks = (m + r - 1) / r, rows = (m + blocks - 1) / blocks,
                     panels = (vectors + v - 1) / v;
-            if (rows != r && r > 1) continue;     /* a smaller r makes the same blocks */
+            if (rows != r && r > 1) continue;     /* A smaller r gives the same number of blocks. */
             double issue = (double)(vectors * m); /* multiply-adds */
             double loads =
                 (double)(blocks * vectors) + 0.6 * (double)(panels * m); /* B vectors, broadcasts of A */
@@ -59,7 +59,7 @@ typedef struct Kernel {
     int64_t m, n, k;
     LLVMTypeRef vec;
     DType acc;
-    LLVMValueRef a, b, from, to; /* addresses; from: NULL starts at zero */
+    LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
 } Kernel;
 
 static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)

@@ -43,7 +43,7 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
             gen_store(g, b->dtype, x, panel_ptr(g, b, row, c));
             continue;
         }
-        /* a pair holds rows 2r and 2r + 1; the even row comes first and clears the other half */
+        /* A pair holds rows 2r and 2r + 1. The even row is written first and clears the other half. */
         LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildLShr(g->b, row, gen_int(g, 1), ""), c);
         LLVMTypeRef t = gen_vec(g->i32, width);
         LLVMValueRef odd = LLVMBuildTrunc(g->b, LLVMBuildAnd(g->b, row, gen_int(g, 1), ""), g->i32, "");
@@ -142,8 +142,9 @@ static void transpose_by_4(
     LLVMValueRef x[4], y[4];
     int mask[64], lo[16], hi[16], even[16], odd[16];
     for (int k = 0; k < 64; k++) mask[k] = k;
-    for (int k = 0; k < n;
-        k++) { /* of pairs of registers: a0 b0 a1 b1 | a2 b2 a3 b3 in each lane; then halves of lanes */
+    /* Interleave pairs of registers: a0 b0 a1 b1 | a2 b2 a3 b3 in each lane; then exchange halves of lanes.
+     */
+    for (int k = 0; k < n; k++) {
         int lane = k / 4 * 4, in = k % 4;
         lo[k] = lane + in / 2 + (in % 2 ? n : 0);
         hi[k] = lo[k] + 2;

@@ -208,7 +208,7 @@ static void row(Nest *n)
         bool along = false;
         for (Sink *k = n->step->sinks; k; k = k->next) along |= reduce_along_chunks(n->step, k);
         int base = plan_lanes(g->target);
-        if (!along && lanes > base) lanes = base; /* the same accumulators otherwise */
+        if (!along && lanes > base) lanes = base; /* Otherwise the accumulators are the same. */
         r.assume = false;
         second = gen_block(g, "cut");
         gen_at(g, second);

@@ -105,7 +105,7 @@ typedef struct Sort {
     const Buf *from, *keys;
     int64_t n;
     bool descending;
-    LLVMTypeRef half, key; /* of the ordered value, and of value and position */
+    LLVMTypeRef half, key; /* the types of the ordered value, and of the pair of value and position */
     LLVMValueRef coord[TILE_MAX_RANK];
 } Sort;
 

@@ -208,7 +208,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     if (form == FORM_ROWS) {
         b->ld = columns + (pairs ? columns % 2 : 0);
         if (b->ld * dtype_bytes(d) % 512 == 0)
-            b->ld += 64 / dtype_bytes(d); /* rows in different sets of the L1 cache */
+            b->ld += 64 / dtype_bytes(d); /* Rows should be in different sets of the L1 cache. */
         b->bytes = rows * b->ld * dtype_bytes(d);
     } else {
         b->bytes = (columns + nr - 1) / nr * nr * (rows + (pairs ? rows % 2 : 0)) * dtype_bytes(d);
@@ -282,7 +282,7 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
     int n = i->n_results;
     s->carried = arena_array(p->arena, Buf *, (size_t)n);
     s->carried2 = arena_array(p->arena, Buf *, (size_t)n);
-    /* operands that are virtual are read when the step starts: into the carried buffers directly */
+    /* Virtual operands are read when the step starts, directly into the carried buffers. */
     for (int k = 0; k < n; k++)
         if (is_tile(&i->results[k])) s->carried[k] = plan_value_buf(p, &i->results[k], in);
     for (int b = 0; b < i->n_blocks; b++) {

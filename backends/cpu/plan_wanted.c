@@ -108,7 +108,7 @@ static void want_around_shape(Plan *p, Instr *i)
     case SHAPE_SPLAT:
     case SHAPE_ARANGE:
     case SHAPE_SLICE:
-    case SHAPE_CONCAT: return; /* plan_concat stores its parts */
+    case SHAPE_CONCAT: return; /* plan_concat stores its parts instead */
     }
 }
 

@@ -148,7 +148,8 @@ void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va
         return;
     }
     LLVMValueRef v = combine(g, k, convert(g, reduce_dtype(k), values->dtype, old), x);
-    bool exact = reduce_dtype(k) == DT_F32 && values->dtype != DT_F32; /* max and min of narrow floats */
+    /* for maxima and minima of narrow floats */
+    bool exact = reduce_dtype(k) == DT_F32 && values->dtype != DT_F32;
     buf_store(e, values,
         exact ? from_f32_exact(g, values->dtype, v) : convert(g, values->dtype, reduce_dtype(k), v), c, rva);
 }

@@ -147,7 +147,7 @@ static bool share(Plan *p, Evals *evals, Value *v)
     for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
     if (e->steps.len == 1 && !in_loop) return false;
     if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop))
-        return false; /* widening is slower than reading what was widened */
+        return false; /* Reading the widened values again is faster than widening them again. */
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {

@@ -120,7 +120,9 @@ static bool resolve(Session *s, const BackendOptions *o, CpuTarget *t)
         t->features = o->features ? o->features : "";
     }
     describe(t);
-    if (host) { /* the list is complete: what it lacks is not there (a hypervisor may hide units) */
+    /* The list of features is complete: a feature that is not in it is not available. A hypervisor may hide
+     * features. */
+    if (host) {
         t->avx2 = has_feature(t->features, "avx2") && has_feature(t->features, "fma");
         if (!has_feature(t->features, "avx512f")) t->avx512 = t->bf16 = t->vnni = false;
         if (!has_feature(t->features, "avx512bf16")) t->bf16 = false;
@@ -164,8 +166,8 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
         LLVMDisposeMessage(err);
         return NULL;
     }
-    /* Less costs nothing measurable at run time: what it leaves out looks for what the loops made here do not
-     * have. */
+    /* The level Less has no measurable cost at run time, because the passes that it leaves out look for
+     * patterns that the emitted loops do not have. */
     LLVMCodeGenOptLevel level = o->opt_level == 0   ? LLVMCodeGenLevelNone
                                 : o->opt_level <= 2 ? LLVMCodeGenLevelLess
                                                     : LLVMCodeGenLevelDefault;
@@ -178,8 +180,8 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
 
 bool cpu_optimise(Session *s, LLVMModuleRef m, LLVMTargetMachineRef tm, const BackendOptions *o)
 {
-    /* no instcombine: it takes a tenth of the time and takes maxima with NaN apart so that they are not found
-     * again */
+    /* instcombine is left out: it takes a tenth of the time, and it rewrites maxima of NaN in a way that
+     * later passes do not recognize. */
     const char *passes =
         o->opt_level == 0 ? "function(sroa)" : "function(sroa,early-cse,simplifycfg,loop-mssa(licm),adce)";
     LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();

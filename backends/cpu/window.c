@@ -2,7 +2,7 @@
  * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
 
-enum { STREAM_BYTES = 16 << 20 }; /* tensors beyond the caches are written past them */
+enum { STREAM_BYTES = 16 << 20 }; /* larger tensors are written without going through the caches */
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {

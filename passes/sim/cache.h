@@ -36,7 +36,7 @@ static inline bool sim_touch(SimCache *c, uint32_t line, bool write, uint32_t *o
         return true;
     }
     uint32_t at = n;
-    if (n == 16) { /* the common case, without branches between the ways */
+    if (n == 16) { /* The common case has no branches between the ways. */
         uint32_t found = 0;
         for (uint32_t k = 0; k < 16; k++) found |= (uint32_t)((t[k] & ~SIM_DIRTY) == tag) << k;
         if (found) at = (uint32_t)__builtin_ctz(found);

@@ -48,7 +48,8 @@ void sim_cut_learn(const SimTrace *t, const SimAccess *a, SimCut *c)
     int64_t start[TILE_MAX_RANK], phase;
     if (site->indexed) return;
     start_of(t, c, a, start, &phase);
-    for (int k = 0; k < site->rank; k++) /* one cut off at the tensor's edge says nothing */
+    for (int k = 0; k < site->rank;
+        k++) /* A window that the edge of the tensor cuts off gives no information. */
         if (a->n[k] == site->extent[k] && a->n[k] > 1 && start[k] % a->n[k]) c->loose[k] = c->cut = true;
 }
 

@@ -18,7 +18,7 @@ typedef struct SimCut {
 
 void sim_cut_begin(const SimTrace *, SimCut *); /* zeroed ones, one a site */
 void sim_cut_learn(
-    const SimTrace *, const SimAccess *, SimCut *); /* an access that happens; the cut of its site */
+    const SimTrace *, const SimAccess *, SimCut *); /* an access that happens, and how its site is cut */
 void sim_cut_finish(const SimTrace *, SimCut *);    /* all of them: cells and parts */
 
 /* Each piece of the access: a name, and its share of the access's bytes. */

@@ -94,7 +94,7 @@ static bool window(SimProgram *p, const Node *n)
     int rank = 0;
     for (const Axis *x = n->axes, *end = x + n->n_axes; x < end; x++) {
         int64_t lo, hi, off = p->v[x->slot].i;
-        if (x->guessed) { /* a made-up offset becomes one at which the whole window fits */
+        if (x->guessed) { /* An invented offset is changed so that the whole window fits. */
             int64_t room = x->shape - (x->extent - 1) * x->step;
             off = room > 1 ? (int64_t)((uint64_t)off % (uint64_t)room) : 0;
         }
@@ -322,7 +322,7 @@ static bool run_for(SimProgram *p, const Node *n)
         p->v[n->dst].i = i;
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->again);
-        if (hi - i <= step) break; /* no overflow at the end of the type */
+        if (hi - i <= step) break; /* Avoid an overflow at the end of the type's range. */
     }
     move(p, &n->leave);
     return true;

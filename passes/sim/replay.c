@@ -282,7 +282,7 @@ static void finish(Replay *r, int64_t sample)
     const SimDevice *d = r->d;
     SimResult *out = r->r;
     double n = 0, hit = 0, ln = 0, lhit = 0, scale = (double)sample, line = (double)d->line, most = 0;
-    for (int64_t x = 0; x < d->chiplets; x++) { /* what is still dirty goes out */
+    for (int64_t x = 0; x < d->chiplets; x++) { /* Lines that are still dirty are written back. */
         for (uint64_t k = 0; k < (uint64_t)r->l2[x].sets * r->l2[x].ways; k++)
             if (r->l2[x].tags[k] & SIM_DIRTY) last_level(r, (r->l2[x].tags[k] & ~SIM_DIRTY) - 1, true, 0);
         if (r->chiplet[x].asked > most) most = r->chiplet[x].asked;

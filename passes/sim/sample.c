@@ -75,7 +75,7 @@ SimStatus sim_choose_sample(Replay *r, int64_t *sample)
     double lines, most = r->o->max_lines > 0 ? r->o->max_lines : 0x1p25;
     int64_t sets = r->d->l2_bytes / r->d->line / r->d->l2_ways, limit = 1;
     while (limit * 2 <= MAX_SAMPLE && limit * 2 * 4 <= sets)
-        limit *= 2; /* four sets of L2 are left at least */
+        limit *= 2; /* At least four sets of L2 remain. */
     *sample = r->o->windows ? 1 : r->o->sample;
     if (r->o->windows) return choose_pieces(r);
     if (*sample) {

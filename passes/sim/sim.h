@@ -16,15 +16,17 @@
 
 typedef struct SimDevice {
     const char *name;
-    int64_t chiplets, units;            /* workgroups go to chiplets in turn; compute units of each */
+    /* workgroups go to the chiplets in turn; the compute units of each */
+    int64_t chiplets, units;
     int64_t l1_bytes, l1_ways;          /* of a compute unit; 0 bytes: none */
     int64_t l2_bytes, l2_ways;          /* of a chiplet */
     int64_t llc_bytes, llc_ways;        /* shared by all chiplets, in front of memory; 0 bytes: none */
     int64_t line;                       /* bytes; a power of two */
     double l2_tbs, llc_tbs, memory_tbs; /* 10^12 bytes a second, whole device */
-    double tflops_16, tflops_32;        /* matrix rate of 16-bit operands (8-bit ones: twice that), of f32 */
-    const char *target;                 /* the row of ir/targets.def whose code it runs; of several, the first
-                                           stands for the target */
+    /* The matrix rate for 16-bit operands (8-bit operands: twice that), and for f32. */
+    double tflops_16, tflops_32;
+    /* The row of ir/targets.def whose code it runs; if there are several, the first represents the target. */
+    const char *target;
 } SimDevice;
 
 const SimDevice *sim_device_at(size_t); /* NULL past the end */
@@ -38,7 +40,7 @@ bool sim_device_parse(Session *, uint32_t file, SimDevice *);
 
 /* The launch that is traced. Tensors lie row-major, one after another, where the function knows no strides.
  */
-typedef struct SimLaunch { /* what it points to lives as long as the trace */
+typedef struct SimLaunch { /* the data that it points to lives as long as the trace */
     const int64_t *dims;   /* extent of each of the function's dimension symbols */
     const Scalar *scalars; /* by parameter; NULL: all 0 */
 } SimLaunch;
@@ -48,9 +50,9 @@ typedef struct SimSite {
     const Instr *instr;
     int param, rank;     /* windows: axes that are not dropped, innermost (smallest step) first */
     bool write, indexed; /* indexed: gather, scatter, atomic */
-    bool cut;            /* a mask depends on data, and is taken to be true */
-    bool guessed;        /* the address depends on data: a place was made up */
-    bool unsure;         /* whether, or how often, it happens depends on data */
+    bool cut;            /* a mask depends on data and is assumed to be true */
+    bool guessed;        /* the address depends on data and was invented */
+    bool unsure;         /* whether or how often the access happens depends on data */
     int64_t size;        /* bytes of an element */
     int64_t
         step[TILE_MAX_RANK]; /* bytes from one element of the window to the next along an axis, positive */
@@ -87,11 +89,12 @@ typedef enum SimStatus {
     SIM_OK,
     SIM_NO_MEMORY,
     SIM_FAILED
-} SimStatus; /* failed: a loop without end, a device or a remap that cannot be */
+} SimStatus; /* failed: the kernel has a loop without end, or the device or the remap is invalid */
 /* NULL: out of memory. */
 SimProgram *sim_program_new(const SimTrace *, Allocator);
 void sim_program_free(SimProgram *);
-void sim_program_limit(SimProgram *, int64_t accesses); /* programs end after so many; 0: none */
+/* programs end after so many operations; 0: no limit */
+void sim_program_limit(SimProgram *, int64_t accesses);
 typedef struct SimStep {
     const SimAccess *access;
     int64_t n;
@@ -105,32 +108,35 @@ SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
 typedef struct SimOptions {
     int64_t per_unit; /* workgroups a compute unit runs at a time; 0: 1 */
-    int64_t programs; /* only so many of the launch, in order; 0: all */
-    int64_t sample;   /* one block of lines in so many is followed (a power of two); 0: chosen so that about
-                         max_lines are */
+    int64_t programs; /* only the first so many programs of the launch; 0: all */
+    /* one of so many blocks of lines is followed (a power of two); 0: chosen so that about max_lines are
+     * followed */
+    int64_t sample;
     double max_lines; /* 0: 2^25 */
-    int64_t drift; /* of 100 turns a program misses so many, at (pseudo-)random: programs get out of step */
-    /* For a quick comparison of placements. `windows`: what a cache keeps is a whole window, or a piece of
-     * one where windows overlap (halos), all of the same (average) size, not lines; there is no L1. */
+    /* Of 100 turns, a program misses so many at pseudo-random, so that programs get out of step. */
+    int64_t drift;
+    /* For a quick comparison of placements. With `windows`, a cache holds whole windows instead of lines, or
+     * pieces of windows that overlap (halos). All have the same, mean, size, and there is no L1. */
     bool windows;
     int64_t max_accesses; /* stops after so many memory operations of all programs together; 0: none */
-    uint8_t *chiplet_of;  /* by program: filled with the chiplet that ran it; or NULL */
+    uint8_t *chiplet_of;  /* by program: receives the chiplet that ran it; or NULL */
     Allocator alloc;
 } SimOptions;
 
 typedef struct SimLevel {
     double accesses, hits;
-} SimLevel; /* lines, scaled to all of them */
+} SimLevel; /* lines, scaled to the whole launch */
 typedef struct SimResult {
     int64_t programs, sample;
     SimLevel l1, l2, llc;
-    double l2_error, llc_error; /* standard error of the rates from sampling; 0 when nothing was left out */
+    /* The standard error of the rates that sampling causes; 0 when nothing was left out. */
+    double l2_error, llc_error;
     double read_bytes, write_bytes; /* from and to memory */
-    double l2_bytes, llc_bytes;     /* asked of L2, of the last-level cache */
+    double l2_bytes, llc_bytes;     /* requests to L2, and to the last-level cache */
     double flops_8, flops_16, flops_32;
-    double seconds; /* at best: what the slowest of arithmetic, L2, last-level cache and memory needs at its
-                       peak rate */
-    double apart;   /* at worst: arithmetic first, then the slowest of the others, nothing overlapped */
+    /* The best case: the time of the slowest of arithmetic, L2, last-level cache and memory at peak rate. */
+    double seconds;
+    double apart;      /* the worst case: arithmetic first, then the slowest of the others, without overlap */
     const char *bound; /* the slowest */
 } SimResult;
 

@@ -95,7 +95,8 @@ static void control_node(Tracing *c, const Instr *i, Node *n)
         n->blocks[0] = block_nodes(c, i->blocks[0]);
         n->blocks[1] = block_nodes(c, i->blocks[1]);
         c->unsure -= n->guess;
-        /* block 1's arguments are the condition's operands: one slot for both would do, a move is simpler */
+        /* The arguments of block 1 are the operands of the condition. One slot would suffice for both, but a
+         * move is simpler. */
         for (int k = 0; k < cap; k++) {
             add_move(c, &n->enter, cap, i->blocks[0]->args[k], ir_operand(i, k));
             add_move(c, &n->again, cap, i->blocks[0]->args[k], ir_operand(ir_terminator(i->blocks[1]), k));
@@ -188,7 +189,7 @@ static void flops_node(const Instr *i, Node *n)
     n->op = N_FLOPS;
     n->flops = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
-    if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 goes at half the rate of 16 bits */
+    if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 has half the rate of 16-bit types. */
 }
 
 static bool any_needed(const Tracing *c, const Instr *i)

@@ -19,7 +19,7 @@ typedef struct Axis {
     int64_t extent, step, stride, by, shape;
     int32_t slot;
     bool dropped, guessed;
-} Axis; /* by: bytes from one element to the next */
+} Axis; /* by: the bytes from one element to the next */
 typedef struct Node Node;
 typedef struct NodeList {
     Node *v;
@@ -29,8 +29,8 @@ typedef struct NodeList {
 struct Node {
     uint16_t op;
     uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
-    bool guess;          /* control: the condition, bounds or offsets come from data */
-    bool other; /* if: the second block holds more accesses, and is taken for a condition that data decides */
+    bool guess;          /* control: the condition, the bounds or the offsets depend on data */
+    bool other; /* if: the second block has more accesses and is taken when data decides the condition */
     int32_t dst, a, b, c; /* slots */
     int32_t site;
     int64_t n; /* elements of the result */
@@ -40,7 +40,8 @@ struct Node {
     const int32_t *slots; /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
     unsigned guessed_axes;
     const struct Axis *axes;
-    int n_axes; /* windows: of the tensor, by how far apart their elements lie; dropped ones first */
+    /* windows: axes of the tensor, in the order of the distance of their elements; dropped axes come first */
+    int n_axes;
     NodeList blocks[2];
     Moves enter, again, leave; /* carried values: into the loop, from round to round, out; if: out of block 0
                                   and of block 1 (again) */

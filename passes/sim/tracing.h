@@ -12,7 +12,7 @@ typedef struct Tracing {
     VEC(const Value *) work;
     const char *why;
     bool changed;
-    int unsure; /* conditions and loops around that data decides */
+    int unsure; /* the enclosing conditions and loops that data decides */
 } Tracing;
 
 /* The first reason why there is no trace; false. */
