@@ -4,7 +4,7 @@
  * byte makes it say no. */
 #include "runtime/cache/artifact.h"
 
-enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* what a sane file does not exceed */
+enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* limits that no valid file exceeds */
 static const char magic[] = "TILEART4";              /* its first 8 bytes */
 
 /* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
@@ -169,7 +169,8 @@ static const void *get_bytes(Reader *r, size_t *n)
     }
     const void *p = r->p;
     *n = size;
-    for (; size % 8; size++) r->bad |= r->p[size] != 0; /* padding: one artifact has one spelling */
+    /* The padding is zero, so that one artifact has one encoding. */
+    for (; size % 8; size++) r->bad |= r->p[size] != 0;
     if (r->bad) {
         *n = 0;
         return "";

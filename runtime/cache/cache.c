@@ -415,8 +415,8 @@ static size_t list_entries(const Cache *c, DIR *d, Entry *list, size_t room, uin
 static void evict(const Cache *c, int folder)
 {
     enum { ROOM = 16384 };
-    int again = openat(
-        folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of its own: a stream closes what it reads */
+    /* A file descriptor of its own, because a stream closes the one that it reads. */
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = again < 0 ? NULL : fdopendir(again);
     if (!d && again >= 0) close(again);
     Entry *list = d ? c->alloc.realloc(c->alloc.user, NULL, 0, ROOM * sizeof *list) : NULL;

@@ -30,7 +30,8 @@ typedef struct CacheKey {
     uint8_t hash[32];
 } CacheKey;
 CacheKey cache_key(const char *bytes, size_t n);
-CacheKey cache_note_key(const char *bytes, size_t n); /* of a small text beside the entries, which stays */
+/* The name of a small text file next to the entries, which is kept. */
+CacheKey cache_note_key(const char *bytes, size_t n);
 static inline void cache_key_text(Text *t, const char *s) { text_write(t, s, strlen(s) + 1); }
 void cache_open(Cache *, Allocator, const char *directory, uint64_t limit);
 /* The entry's bytes in the arena, or false. Marks it as used. */

@@ -25,12 +25,12 @@ typedef struct Chosen {
     uint64_t hash;
     int choice;
     uint64_t words[];
-} Chosen; /* the key without its choice, then the extents. `next`: of the same slot */
+} Chosen; /* the key without its choice, then the extents. `next`: the next entry of the same slot */
 
 struct Chooser {
     Session session; /* configurations */
     Choice all[MAX_CHOICES];
-    int n; /* [0]: the declared defaults; they stay where they are: launches read them without the lock */
+    int n; /* [0]: the declared defaults; the array never moves, because launches read it without the lock */
     _Atomic(Chosen *) slot[MEMO_SLOTS];
     Chosen *memos;
     int n_memos, searched;
@@ -248,7 +248,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     CompileOptions o = context_compile_options(k->context);
     FrontBinding *b =
         arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims + k->n_params) + 1);
-    o.passes.dump_after = NULL; /* of what is launched, not of what is looked at */
+    o.passes.dump_after = NULL; /* Dumps are for launched code, not for candidates. */
     kernel_facts(k, key, arena_array(&s->arena, ParamFacts, (size_t)k->n_params + 1),
         arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
     SearchProblem p = { .parse = parse,

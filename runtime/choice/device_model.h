@@ -8,9 +8,10 @@
 
 typedef struct DeviceModel {
     const char *name;    /* of the file: "h100" */
-    const char *card;    /* the beginning of the name by which the driver knows the card */
-    const char *targets; /* rows of ir/targets.def whose code it estimates, with spaces between */
-    bool measured;       /* fitted on times taken there; otherwise scaled by public figures */
+    const char *card;    /* the prefix of the card's name in the driver */
+    const char *targets; /* the rows of ir/targets.def whose code it estimates, separated by spaces */
+    /* The figures were fitted on measurements of this card; otherwise they were scaled by public figures. */
+    bool measured;
 #define CARD(name, unit, meaning) double name;
 #define FIELD(name, unit, meaning) double name;
 #include "runtime/choice/device_model.def"
@@ -28,10 +29,10 @@ const Target *device_model_target(const DeviceModel *);
 
 /* The device of a launch, as the choice sees it: a card, and the target for which code is compiled. */
 typedef struct CostDevice {
-    const DeviceModel *model; /* NULL: nothing is known of its rates */
+    const DeviceModel *model; /* NULL: the rates of the card are not known */
     const Target *target;
     int units;                      /* multiprocessors */
-    int64_t l2_bytes, shared_bytes; /* L2; shared memory of a CTA, at most */
+    int64_t l2_bytes, shared_bytes; /* the L2 cache; the most shared memory of a CTA */
 } CostDevice;
 
 /* No particular card: the target's largest common part, for code that is compiled ahead of time. */

@@ -159,7 +159,7 @@ static void copy_signature(Session *s, const Func *f, Compiled *out)
     for (int i = 0; i < f->n_dims; i++) {
         const Dim *d = &f->dims[i];
         dims[i] = (CompiledDim){ d->extent, -1, -1, d->text != NULL };
-        for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
+        for (int p = f->n_params; p-- > 0;) /* the first parameter that has the dimension */
             for (int a = params[p].rank; a-- > 0;)
                 if (params[p].dims[a] == i) {
                     dims[i].param = p;
@@ -213,7 +213,8 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     if (!m) return false;
     copy_signature(s, f, out);
     bool ok = host_blocks(s, f, out);
-    bool check = f->remap && !f->permutes; /* the host only checks it: the kernel itself applies it */
+    /* The host only checks the remap; the kernel itself applies it. */
+    bool check = f->remap && !f->permutes;
     if (check) out->remap = host_code(s, f, f->remap, "remap");
     ok &= !check || out->remap;
     Artifact *a = &out->artifact;
@@ -293,11 +294,11 @@ static tile_status vendor_compile(Session *s, Driver *d, const CompileOptions *o
     if (st) return st;
     a->kind = ARTIFACT_BINARY;
     a->data = dc.binary.data;
-    a->size = dc.binary.size +
-              (dc.binary.size < 4 || memcmp(dc.binary.data,
-                                         "\x7f"
-                                         "ELF",
-                                         4)); /* PTX with its NUL: the driver is not told the size */
+    /* PTX includes its terminating NUL, because the driver is not given the size. */
+    a->size = dc.binary.size + (dc.binary.size < 4 || memcmp(dc.binary.data,
+                                                          "\x7f"
+                                                          "ELF",
+                                                          4));
     if (form == DRIVER_BINARY) {
         a->registers = dc.registers;
         a->spill_bytes = dc.spill_bytes;

@@ -12,20 +12,23 @@
 /* What a launch promises of one argument: only properties on which code may depend, so that launches share
  * variants. */
 typedef struct ParamFacts {
-    int align;            /* of the base address: 16, or 0 for no more than the element */
+    int align;            /* the alignment of the base address: 16, or 0 for that of the element */
     int unit_axis;        /* axis of stride 1, or -1 */
-    unsigned stride_mask; /* bit a: the stride of axis a is a multiple of 16 bytes */
-    int grain; /* 4 or 8: the base, the strides and the unit axis's extent are multiples of so many bytes; 0:
-                  not known, or base and strides are of 16 */
-    int sign;  /* scalars: 1 positive, 0 zero or more, -1 not known */
+    unsigned stride_mask; /* bit a is set: the stride of axis a is a multiple of 16 bytes */
+    /* 4 or 8: the base, the strides and the extent of the unit axis are multiples of so many bytes. 0: this
+     * is not known, or base and strides are multiples of 16. */
+    int grain;
+    int sign; /* for scalars: 1 positive, 0 zero or more, -1 not known */
 } ParamFacts;
 
 /* Facts of one specialization, by parameter and by dimension of the FrontKernel. */
 typedef struct LaunchFacts {
     const ParamFacts *params;
-    int n_params; /* launch arguments, consts left out */
+    int n_params; /* the launch arguments, without consts */
     const bool *dim16;
-    int n_dims; /* the extent is a multiple of 16; order of FrontKernel.dims, then of FrontKernel.derived */
+    /* Whether the extent is a multiple of 16, in the order of FrontKernel.dims and then of
+     * FrontKernel.derived. */
+    int n_dims;
     bool fits32, extents31;
 } LaunchFacts;
 
@@ -33,9 +36,9 @@ typedef struct CompileOptions {
     const Target *target;
     BackendOptions backend;
     PassOptions passes;
-    Text *times; /* how long each stage took is written there; NULL: nowhere */
+    Text *times; /* receives the time of each stage; may be NULL */
     struct EmissionChecker
-        *check; /* reads what a GPU backend emits (backends/gpu/check.h); NULL: nobody does */
+        *check; /* checks the text that a GPU backend emits (backends/gpu/check.h); may be NULL */
 } CompileOptions;
 CompileOptions compile_options_default(const Target *);
 
@@ -49,13 +52,16 @@ typedef struct CompiledDim {
     int64_t extent;
     int param, axis;
     bool derived;
-} CompiledDim; /* extent -1: read from that axis; derived: which must be what Compiled.extents computes */
+    /* extent -1: the launch reads it from that axis; derived: it must equal the value that Compiled.extents
+     * computes */
+} CompiledDim;
 
 /* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
 typedef struct Compiled {
     Artifact artifact;
-    const EvalCode *grid, *remap; /* remap NULL: none to check at launch */
-    const EvalCode *extents;      /* of the derived dimensions, in their order; NULL: there are none */
+    const EvalCode *grid, *remap; /* remap NULL: there is no remap to check at launch */
+    /* The extents of the derived dimensions, in their order; NULL: there are none. */
+    const EvalCode *extents;
     const CompiledParam *params;
     int n_params;
     const CompiledDim *dims;

@@ -104,7 +104,7 @@ void context_free(tile_context *c, void *p, size_t n)
     if (p) c->alloc.realloc(c->alloc.user, p, n, 0);
 }
 
-enum { MOST_DESCRIPTOR = 64 << 10 }; /* bytes of a descriptor of any version */
+enum { MOST_DESCRIPTOR = 64 << 10 }; /* the bytes of a descriptor of any version */
 
 bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least)
 {
@@ -144,7 +144,7 @@ CompileOptions context_compile_options(tile_context *c)
         o.passes.dump_after = c->dump;
         o.passes.on_dump = context_dump;
         o.passes.dump_user = c;
-        o.passes.any_target = true; /* TILE_DEBUG is one text for all devices of the process */
+        o.passes.any_target = true; /* TILE_DEBUG is one setting for all devices of the process. */
     }
     o.passes.time_passes = context_debug_has(c, "time");
     return o;
@@ -212,7 +212,7 @@ static void compiler_version(tile_context *c, char *out, size_t room)
     CacheKey name = cache_note_key(key, sizeof key);
     char *line = cache_read_text(&c->cache, &name, note, sizeof note) ? strchr(note, '\n') : NULL;
     if (line && line - note < (ptrdiff_t)sizeof path) {
-        *line = 0; /* version, then the identity: "path size time" */
+        *line = 0; /* The text has the version, then the identity: "path size time". */
         const char *space = strchr(line + 1, ' ');
         if (space && (size_t)(space - line - 1) < sizeof path) {
             format_text(path, sizeof path, "%.*s", (int)(space - line - 1), line + 1);
@@ -247,9 +247,10 @@ const char *context_key(tile_context *c)
             (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START),
         c->opt_level, c->driver->info.name);
     lock_enter(&c->lock);
-    if (!c->key_made) memcpy(c->key, key, sizeof key); /* once: others may be reading it */
-    c->key_made |= *compiler ||
-                   !c->driver->ops->compiler_version; /* a compiler that could not be asked is asked again */
+    /* Written once, because other threads may be reading it. */
+    if (!c->key_made) memcpy(c->key, key, sizeof key);
+    /* A compiler that could not be queried is queried again. */
+    c->key_made |= *compiler || !c->driver->ops->compiler_version;
     lock_leave(&c->lock);
     return c->key;
 }
@@ -289,7 +290,8 @@ void *context_ticket(tile_context *c, void *stream)
     char *base = ticket_memory(c);
     if (!base) return NULL;
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
-        uintptr_t key = (uintptr_t)stream + 1; /* 0 marks a free place; the default stream is one too */
+        /* Add 1, because 0 marks a free entry and the default stream is 0. */
+        uintptr_t key = (uintptr_t)stream + 1;
         size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % TICKET_SLOTS;
         for (int tries = 0; tries < TICKET_SLOTS; tries++, at = (at + 1) % TICKET_SLOTS) {
             uintptr_t seen = atomic_load_explicit(&c->ticket_stream[at], memory_order_relaxed);

@@ -13,32 +13,32 @@ enum { TICKET_SLOTS = 1024, TICKET_POOL = 64 << 10 };
 
 struct tile_context {
     Allocator alloc;
-    tile_context *parent; /* context_share: who owns the driver; or NULL */
+    tile_context *parent; /* for context_share: the context that owns the driver; or NULL */
     Driver *driver;
     const Target *target;
-    const Backend *backend; /* NULL: this build has none for the target; launches then say so */
+    const Backend *backend; /* NULL: this build has no driver for the target, and launches report that */
     uint32_t flags;
     int opt_level;
     tile_diagnostic_fn *on_diagnostic;
     void *on_diagnostic_user;
-    char debug[256], dump[256]; /* TILE_DEBUG; the pass names of its dump entries */
-    char key[1024];             /* what of the context goes into every cache key */
+    char debug[256], dump[256]; /* TILE_DEBUG, and the names of passes in its dump entries */
+    char key[1024];             /* the part of the context that goes into every cache key */
     char compiler_library[512];
     Cache cache;
-    atomic_int references; /* the owner's, one a module and kernel */
-    Lock lock;             /* guards error, key and the ticket pool's making */
+    atomic_int references; /* those of the owner, one for each module and kernel */
+    Lock lock;             /* guards error, key and the creation of the ticket pool */
     Lock report_lock;      /* one call of on_diagnostic at a time */
     char error[2048];
     bool key_made;
-    /* Titles of the variants launched last, for faults that come to light later. A kernel that goes takes its
-     * own out, under the lock. */
+    /* The titles of the variants that were launched last, for errors that are reported later. A kernel that
+     * is freed removes its own titles, under the lock. */
     _Atomic(const char *) launched[LAUNCHED];
     atomic_uint launched_at;
-    /* Counters of persistent kernels: one for each stream, so that launches of one stream, which run in
-     * order, share theirs. */
+    /* The counters of persistent kernels, one for each stream. Launches of one stream share a counter,
+     * because they run in order. */
     void *_Atomic tickets;
     _Atomic uintptr_t ticket_stream[TICKET_SLOTS];
-    atomic_int ticket_next; /* those handed out for good, to captured launches */
+    atomic_int ticket_next; /* counters that captured launches keep for good */
 };
 
 /* One file of a module: as the user named it and its text. */
@@ -68,7 +68,8 @@ void tune_release(TuneTable *);
 struct tile_module {
     tile_context *context;
     atomic_int references;
-    Session session; /* sources, syntax tree, tables below; guarded by lock once the module is public */
+    /* holds sources, the syntax tree and the tables below; guarded by the lock once the module is public */
+    Session session;
     Lock lock;
     Ast *ast;
     SourceSet sources;
@@ -102,8 +103,8 @@ void context_free(tile_context *, void *, size_t);
 void context_report(tile_context *, Session *, const char *kernel);
 void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);
 void context_debug(tile_context *, const char *text, const char *kernel);
-void context_dump(
-    void *context, const char *pass, const char *text); /* a pass's dump, to the diagnostics callback */
+/* passes the dump of a pass to the diagnostics callback */
+void context_dump(void *context, const char *pass, const char *text);
 bool context_debug_has(const tile_context *, const char *what); /* "time" */
 /* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */
 const char *context_key(tile_context *);
@@ -116,7 +117,7 @@ void *context_ticket(tile_context *, void *stream);
 static inline char *dl_address(const DLTensor *t)
 { return t->data ? (char *)((uintptr_t)t->data + t->byte_offset) : NULL; }
 
-DType dtype_of_public(tile_dtype); /* DT_COUNT for TILE_NONE or nonsense */
+DType dtype_of_public(tile_dtype); /* DT_COUNT for TILE_NONE or an invalid value */
 tile_dtype dtype_to_public(DType);
 /* Size of a caller's descriptor that is at least `least` and at most `most` bytes long, copied to a zeroed
  * one of ours. */

@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER; /* one thread at a time makes a lock new */
+/* One thread at a time may initialize a lock again. */
+static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint forks;
-static atomic_bool several, lost; /* several: the process that forks just now has more than one thread */
+static atomic_bool several, lost; /* more than one: the process that is forking now has several threads */
 
 /* A folder has a link for itself, one in its parent, and one in each folder in it: here one a thread. Where
  * it cannot be read there may be several. */
@@ -42,7 +43,8 @@ void lock_init(Lock *l)
 
 void lock_destroy(Lock *l)
 {
-    if (atomic_load(&l->forks) != fork_count()) return; /* of the parent: nobody who waits is here */
+    /* The waiting threads belong to the parent; none of them is in this process. */
+    if (atomic_load(&l->forks) != fork_count()) return;
     pthread_mutex_destroy(&l->mutex);
     pthread_cond_destroy(&l->changed);
 }

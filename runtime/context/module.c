@@ -106,8 +106,8 @@ static void digest(tile_module *m)
     for (size_t i = 0; i < m->sources.files.len; i++) {
         const SourceFile *f = &m->sources.files.data[i];
         const char *slash = strrchr(f->name, '/');
-        sha256_add_text(
-            &sha, slash ? slash + 1 : f->name); /* names stand in messages of the code; the folder may move */
+        /* Names appear in messages of the code, and the folder may be moved. */
+        sha256_add_text(&sha, slash ? slash + 1 : f->name);
         sha256_add(&sha, &f->len, sizeof f->len);
         sha256_add(&sha, f->text, f->len);
     }
@@ -149,7 +149,7 @@ void module_release(tile_module *m)
 tile_status context_session_failed(tile_context *c, Session *s, int jumped, const char *kernel)
 {
     if (jumped == 2) {
-        /* Reporting allocates: memory running out here must not come back to the same point. */
+        /* Reporting allocates memory. If memory runs out here, control must not return to the same point. */
         if (!setjmp(s->oom)) context_report(c, s, kernel);
         return TILE_ERROR_INTERNAL;
     }

@@ -14,7 +14,7 @@
 typedef struct DriverError {
     char text[480];
     bool refused;
-} DriverError; /* refused: the image is not for this driver or device; another form may be */
+} DriverError; /* refused: the image is not for this driver or device, but another form of it may be */
 void driver_error(DriverError *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 typedef struct DriverDesc {
@@ -26,7 +26,7 @@ typedef struct DriverDesc {
 } DriverDesc;
 
 typedef struct DriverInfo {
-    char name[128], target[32]; /* target: the best that the device runs, e.g. "cuda:sm_90a" */
+    char name[128], target[32]; /* target: the best target that the device can run, such as "cuda:sm_90a" */
     DLDevice dl;
     int multiprocessors, warp, clock_khz, version;
     int64_t memory_bytes, l2_bytes, shared_bytes, max_blocks;
@@ -46,11 +46,12 @@ typedef struct DriverLaunch {
     const uint64_t *slots;
     void **params;
     int64_t programs; /* of the grid */
-    int64_t blocks;   /* to start on a GPU: programs, or fewer for a persistent kernel */
+    /* The CTAs to start on a GPU: one for each program, or fewer for a persistent kernel. */
+    int64_t blocks;
     int threads;
     size_t shared_bytes; /* dynamic */
     int cluster;
-    bool early_start;     /* the code waits for what is before it in the stream by itself */
+    bool early_start;     /* the code itself waits for its predecessor in the stream */
     size_t scratch_bytes; /* CPU */
     void *stream;
 } DriverLaunch;
@@ -67,11 +68,11 @@ typedef struct DriverBlob {
 typedef enum DriverForm { DRIVER_BINARY, DRIVER_PTX, DRIVER_LINKED, DRIVER_FORMS } DriverForm;
 typedef struct DriverCompile {
     DriverForm form;
-    const char *text, *name; /* C text; file name for messages without #line */
+    const char *text, *name; /* the C text; the file name for messages without #line */
     const char *entry;
     const Target *target;
     bool debug_info;
-    DriverBlob binary, log; /* out; log is NUL-terminated text, also on failure */
+    DriverBlob binary, log; /* output; log is NUL-terminated text, also after a failure */
     int registers, spill_bytes, stack_bytes, static_shared_bytes; /* out; -1: not told */
 } DriverCompile;
 
@@ -93,22 +94,22 @@ struct DriverOps {
     tile_status (*open)(const DriverDesc *, Driver **out, DriverError *);
     void (*close)(Driver *);
 
-    /* Vendor's compiler: C text to binary. NULL on the CPU. TILE_ERROR_COMPILE with the log, UNSUPPORTED when
-     * there is no compiler. */
+    /* The vendor's compiler, from C text to a binary. NULL on the CPU. It returns TILE_ERROR_COMPILE with the
+     * log, or UNSUPPORTED when there is no compiler. */
     tile_status (*compile)(Driver *, DriverCompile *, DriverError *);
-    /* "nvrtc 13.0", part of the cache key, and the library's file; "" without a compiler. Loads the compiler,
-     * which takes NVRTC 30 ms. */
+    /* "nvrtc 13.0", which is part of the cache key, and the file of the compiler's library; "" without a
+     * compiler. The call loads the compiler, which takes noticeable time. */
     const char *(*compiler_version)(Driver *, char *path, size_t room);
-    /* Has the compiler do what it does once in a process; any thread. NULL on the CPU. */
+    /* Makes the compiler do its initialization for the process. Any thread may call it. NULL on the CPU. */
     void (*compiler_prepare)(Driver *);
 
     tile_status (*module_load)(Driver *, const Artifact *, DriverModule **, DriverFunction **, DriverError *);
     void (*module_unload)(Driver *, DriverModule *);
-    /* Blocks of the function that fit one multiprocessor at once; NULL on the CPU. */
+    /* The number of CTAs of the function that fit one multiprocessor at once. NULL on the CPU. */
     tile_status (*occupancy)(
         Driver *, DriverFunction *, int threads, size_t shared_bytes, int *blocks, DriverError *);
     tile_status (*launch)(Driver *, DriverFunction *, const DriverLaunch *, DriverError *);
-    /* Writes the 128 bytes of a CUtensorMap (64-byte aligned). NULL but on CUDA. */
+    /* Writes the 128 bytes of a CUtensorMap (64-byte aligned). NULL except on CUDA. */
     tile_status (*tensor_map)(Driver *, const DriverTensorMap *, void *out, DriverError *);
     /* True while the stream records a graph. NULL on the CPU. */
     bool (*capturing)(Driver *, void *stream);
@@ -131,8 +132,8 @@ struct DriverOps {
     tile_status (*event_synchronize)(Driver *, void *event, DriverError *);
     tile_status (*event_elapsed)(Driver *, void *start, void *end, double *ms, DriverError *);
     tile_status (*synchronize)(Driver *, DriverError *);
-    /* Programs of the running launch that are done, and all of them; 0, 0 when none runs. From any thread,
-     * and from signal handlers. NULL on GPUs. */
+    /* The number of programs of the running launch that have ended, and of all its programs; 0 and 0 when
+     * none runs. It may be called from any thread and from signal handlers. NULL on GPUs. */
     void (*progress)(Driver *, int64_t *done, int64_t *total);
 };
 

@@ -82,7 +82,7 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
     cpu_name(info->name, sizeof info->name);
     format_text(info->target, sizeof info->target, "cpu");
     info->dl.device_type = kDLCPU;
-    fork_count(); /* from now on forks are counted */
+    fork_count(); /* Forks are counted from now on. */
     info->multiprocessors = c->threads;
     info->warp = 1;
     info->max_blocks = INT64_MAX;
@@ -206,7 +206,7 @@ static void run_share(Run *r)
 {
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
-    int64_t piece = r->chunk > 16 ? 1 : INT32_MAX; /* small chunks are pieces already */
+    int64_t piece = r->chunk > 16 ? 1 : INT32_MAX; /* A small chunk is already a piece. */
     if (l->scratch_bytes && !(s = scratch_take(r->c, l->scratch_bytes))) {
         atomic_store(&r->no_memory, 1);
         return;

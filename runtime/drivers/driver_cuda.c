@@ -204,7 +204,7 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     }
     int swizzle = gpu_map_swizzle(m->swizzle_bytes);
     gpu_map_boxes(m->rank, m->box, m->step, spans, steps);
-    GpuScope scope; /* encoding wants a current context; the emulator's driver has none */
+    GpuScope scope; /* Encoding requires a current context. The driver of the emulator has none. */
     int r = g->context ? gpudrv_enter(g, &scope) : 0;
     if (r) return gpudrv_result(g, r, "making the device current", e);
     r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, spans,

@@ -32,7 +32,7 @@ enum {
     F_MAX_DYNAMIC_SHARED = 8,
     STREAM_NON_BLOCKING = 1,
     R_NOT_INITIALIZED = 3,
-    R_FORKED = -1, /* R_FORKED: ours; the driver is not asked */
+    R_FORKED = -1, /* R_FORKED is a code of this library; the driver is not asked about it. */
 };
 
 GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)

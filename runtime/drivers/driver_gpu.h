@@ -14,12 +14,13 @@ typedef struct GpuDriver {
     int device;                                          /* the driver's handle */
     void *context;                                       /* CUDA: what calls run in */
     bool own_context;                                    /* retained from the device */
-    unsigned forks;                                      /* fork_count() when it was opened */
+    unsigned forks;                                      /* the value of fork_count() when it was opened */
     int arch;                                            /* 90; 0x942 */
     const char *(*error_name)(int), *(*error_text)(int); /* HIP */
-    Lock rtc_lock;                                       /* guards the opening of the compiler, not its use */
+    /* guards the opening of the compiler, but not its use */
+    Lock rtc_lock;
     Rtc *rtc;
-    atomic_bool prepared; /* rtc has compiled something, or is about to */
+    atomic_bool prepared; /* the compiler has compiled something, or is about to */
     char compiler_library[512];
 #define FN(field, args, cuda, hip, required) int(*field) args;
 #include "runtime/drivers/gpu.def"

@@ -21,7 +21,7 @@ enum {
 static tile_status read_arch(GpuDriver *g, DriverError *e)
 {
     DriverInfo *info = &g->base.info;
-    int (*newer)(void *, int) = NULL; /* HIP 6 exports the new struct's reader under a name of its own */
+    int (*newer)(void *, int) = NULL; /* HIP 6 exports the reader of the new struct under another name. */
     *(void **)&newer = dlsym(g->library, "hipGetDevicePropertiesR0600");
     char *props = g->alloc.realloc(g->alloc.user, NULL, 0, PROPERTIES_ROOM), arch[24];
     if (!props) {
@@ -61,9 +61,10 @@ static tile_status read_device(GpuDriver *g, DriverError *e)
     const Target *t = target_find(info->target);
     info->dl.device_type = kDLROCM;
     info->memory_bytes = (int64_t)bytes;
-    info->max_blocks = INT32_MAX; /* and blocks x threads < 2^32: launch.c */
-    /* Attribute numbers are vendor's enum positions: a nonsensical answer means they moved, and the table's
-     * row stands in. */
+    /* launch.c also ensures that the product of CTAs and threads is below 2^32. */
+    info->max_blocks = INT32_MAX;
+    /* Attribute numbers are positions in an enum of the vendor. An impossible answer means that they have
+     * moved, and the row of the table is used instead. */
     info->multiprocessors =
         g->device_attribute(&v, A_MULTIPROCESSORS, g->device) || v < 1 || v > 4096 ? t->n_sms : v;
     info->warp = t->wave;

@@ -10,8 +10,8 @@ typedef struct Rtc Rtc;
 tile_status rtc_open(TargetKind, const char *path, Allocator, Rtc **out, DriverError *);
 void rtc_close(Rtc *);
 const char *rtc_version(const Rtc *); /* "nvrtc 13.0" */
-void rtc_path(
-    const Rtc *, char *out, size_t room); /* the file it was loaded from, "" if the loader does not say */
+/* The file from which it was loaded, "" if the loader does not tell. */
+void rtc_path(const Rtc *, char *out, size_t room);
 
 /* NVRTC: a kernel of one line, so that what is set up with the first compilation is there for the next one
  * (35 ms). */

@@ -126,11 +126,14 @@ static tile_status read_none(tile_kernel *k, int i, View *v, int64_t *strides)
 /* The axes of one tensor, in one pass. */
 typedef struct Axes {
     int64_t elements, longest;
-    int64_t below, above; /* how far elements lie before and behind the first one, in elements */
-    uint64_t unit, mask;  /* axis of stride 1, + 1; axes with strides that TMA takes */
-    uint64_t offs; /* strides in bytes and the unit axis's extent, joined: zeros at the end are common */
-    bool empty;    /* some axis has no elements */
-    int repeated;  /* an axis of stride 0, or -1 */
+    /* The distance of the lowest and the highest element from the first one, in elements. */
+    int64_t below, above;
+    uint64_t unit, mask; /* 1 + the axis of stride 1; the set of axes whose strides TMA accepts */
+    /* The strides in bytes and the extent of the unit axis, combined by or: only the zero bits that all have
+     * at the low end matter. */
+    uint64_t offs;
+    bool empty;   /* some axis has no elements */
+    int repeated; /* an axis of stride 0, or -1 */
 } Axes;
 
 /* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, which code relies on; sums and products
@@ -150,8 +153,8 @@ static inline tile_status read_axes(
             empty |= n == 0;
             elements *= n;
             stride = d == p->rank - 1 ? 1
-                     : size < 16 ? 16 / p->size
-                                 : 1; /* never multiplied by anything but 0: the value is ours to choose */
+                     : size < 16      ? 16 / p->size
+                                      : 1; /* It is only ever multiplied by 0, so any value will do. */
             if (stride == 1 && !unit) unit = (uint64_t)d + 1;
         } else {
             bool bad_reach =
@@ -165,8 +168,7 @@ static inline tile_status read_axes(
             longest = n > longest ? n : longest;
             if (stride == 1) unit = (uint64_t)d + 1;
         }
-        uint64_t apart =
-            (uint64_t)stride * size; /* TMA takes strides below 2^40, and none that run backwards */
+        uint64_t apart = (uint64_t)stride * size; /* TMA accepts strides below 2^40 that are not negative. */
         mask |= (uint64_t)(!(apart & 15) & !(apart >> 40)) << d;
         offs |= (uint64_t)(stride != 1 ? stride : n) * size;
         strides[d] = stride;
@@ -216,7 +218,7 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     v->word = (uint64_t)x.elements;
     v->lo = base + (uintptr_t)(x.below * p->size);
     v->hi = x.elements ? base + (uintptr_t)((x.above + 1) * p->size)
-                       : v->lo; /* without elements it overlaps nothing */
+                       : v->lo; /* A tensor without elements overlaps nothing. */
     v->facts = tensor_facts(p, base, &x);
     if (!t.data && x.elements)
         return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the data pointer is NULL");
@@ -238,7 +240,7 @@ static bool fits(DType d, int64_t v)
     case DT_U32: return v == (uint32_t)v;
     case DT_I64:
     case DT_INDEX:
-    case DT_U64: /* u64: the bits; negative numbers are the upper half */
+    case DT_U64: /* For u64, these are the bits; negative numbers represent the upper half. */
     case DT_F8E4M3:
     case DT_F8E5M2:
     case DT_F16:
@@ -276,8 +278,8 @@ static tile_status read_scalar(tile_kernel *k, int i, const tile_arg *a, View *v
                 k, TILE_ERROR_DTYPE, i, "%lld does not fit %s", (long long)a->value.i, dtype_name(p->dtype));
         v->word = (uint64_t)a->value.i;
         value->i = a->value.i;
-        sign = p->dtype != DT_U64 && a->value.i < 0 ? -1
-                                                    : 0; /* zero and positive are one: counters start at 0 */
+        /* Zero and positive numbers are one class, because counters start at 0. */
+        sign = p->dtype != DT_U64 && a->value.i < 0 ? -1 : 0;
     }
     v->data = NULL;
     v->facts = (uint32_t)(sign + 1) << FACT_SIGN;

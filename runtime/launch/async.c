@@ -11,7 +11,7 @@ struct tile_compile {
     pthread_t thread;
     bool joined;
     Lock lock;      /* guards joined */
-    unsigned forks; /* fork_count() when the thread was started */
+    unsigned forks; /* the value of fork_count() when the thread was started */
     atomic_int done;
     tile_status status; /* valid once done */
     size_t n, bytes;
@@ -46,7 +46,7 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     if (!k || !out) return TILE_ERROR_INVALID_ARGUMENT;
     *out = NULL;
     LAUNCH_ARGS(l, k);
-    tile_status st = kernel_bind(k, args, n, &l); /* bad arguments are told at once */
+    tile_status st = kernel_bind(k, args, n, &l); /* Errors in arguments are reported at once. */
     if (st) return st;
     size_t bytes = sizeof(tile_compile) + n * (sizeof(tile_arg) + sizeof(ArgCopy));
     tile_compile *h = context_alloc(k->context, bytes);

@@ -205,7 +205,8 @@ static tile_status take_params(tile_kernel *k)
 /* log2(v) in units of 1 / ONE, to a few units: distances between shapes need no more. */
 static int64_t log2_fixed(int64_t v)
 {
-    enum { ONE = 1 << 16, BEND = 22550 }; /* BEND: of the parabola between powers of two, in the same units */
+    /* BEND: the coefficient of the parabola between powers of two, in the same units */
+    enum { ONE = 1 << 16, BEND = 22550 };
     if (v < 1) return -ONE;
     int e = 63 - __builtin_clzll((uint64_t)v);
     uint64_t m = e > 16 ? (uint64_t)v >> (e - 16) : (uint64_t)v << (16 - e); /* 1.16 */
@@ -245,7 +246,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
         adapt(front_param(k->front, e->key[i].name), &wanted);
         if (!v) return false;
         if (tune_same_value(v, &wanted)) continue;
-        /* bf16 for f16: the same code but for the instructions' names */
+        /* bf16 in place of f16: the code is the same except for the names of instructions */
         if (v->kind != FRONT_TYPE || wanted.kind != FRONT_TYPE ||
             dtype_bytes(v->type) != dtype_bytes(wanted.type) ||
             dtype_is_float(v->type) != dtype_is_float(wanted.type))
@@ -256,14 +257,15 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
         if (!is_const(p) && !frontend_hint_name(e->config[i].name))
-            return false; /* written for another version of the kernel */
+            return false; /* The entry was written for another version of the kernel. */
         FrontValue value = e->config[i].value;
         const FrontValue *given = NULL;
         adapt(p, &value);
         for (int b = 0; b < k->n_bindings; b++)
             if (!strcmp(k->bindings[b].name, e->config[i].name)) given = &k->bindings[b].value;
-        if (given && !tune_same_value(given, &value))
-            return false; /* what the caller binds stays; the rest was found beside another value */
+        /* Bindings of the caller stay. If the entry was found with another value of such a binding, the entry
+         * does not apply. */
+        if (given && !tune_same_value(given, &value)) return false;
         if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
     }
     row->config = config;
@@ -331,7 +333,7 @@ static void kernel_free(tile_kernel *k)
     session_free(&k->session);
     tune_release(k->tune);
     lock_destroy(&k->lock);
-    module_release(k->module); /* and with it the context's reference */
+    module_release(k->module); /* This also releases its reference to the context. */
     context_free(c, k, sizeof *k);
     context_release(c);
 }

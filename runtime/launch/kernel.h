@@ -14,22 +14,24 @@ typedef struct KernelParam {
     ParamKind kind;
     DType dtype;
     int size, rank;         /* bytes of an element; axes */
-    int dim[TILE_MAX_RANK]; /* per axis: which of the kernel's dimensions, or -1 */
+    int dim[TILE_MAX_RANK]; /* for each axis, which of the kernel's dimensions it is, or -1 */
     const char *text[TILE_MAX_RANK];
     uint8_t dl_code, dl_bits;
     tile_dtype public;
     bool real;            /* a floating scalar */
-    FrontValue otherwise; /* a scalar's default, or FRONT_NOTHING */
+    FrontValue otherwise; /* the default of a scalar, or FRONT_NOTHING */
     bool optional;        /* a tensor that a launch may leave out */
-    int bound;            /* optional, and said when the kernel was made: 1 given, 0 not; else -1 */
+    /* For an optional tensor, whether the kernel was made for launches that give it: 1 yes, 0 no, -1 not
+     * said. */
+    int bound;
 } KernelParam;
 
 /* A dimension's name, or behind all of these a derived extent as written. */
 typedef struct KernelDim {
     const char *name;
-    bool key;         /* code is specialized on its extent, which the launch brings */
-    bool specialized; /* the same, or it was given when the kernel was made */
-    int64_t bound;    /* given when the kernel was made, or -1 */
+    bool key;         /* the code is specialized on its extent, which the launch gives */
+    bool specialized; /* the same, or its extent was given when the kernel was made */
+    int64_t bound;    /* the extent that was given when the kernel was made, or -1 */
 } KernelDim;
 
 /* A tuning entry that fits this kernel: its numbers by dimension, in 1/65536 of a power of two. */
@@ -37,7 +39,7 @@ typedef struct TuneRow {
     const int *dims;
     const int64_t *log2, *values;
     int n;
-    const FrontBinding *tensors; /* optional ones, and whether the launch must give them */
+    const FrontBinding *tensors; /* the optional tensors, and whether the launch must give them */
     int n_tensors;
     int64_t apart;
     const FrontBinding *config;
@@ -92,20 +94,20 @@ enum { MEMOS = 4 };
 typedef struct Memo Memo;
 typedef struct VariantMemos {
     Memo *memo[MEMOS];
-    int n;                  /* MEMOS, or 0: launches of this variant are never alike */
-    int arguments;          /* words of the kernel's arguments in a memo */
+    int n;                  /* MEMOS, or 0 when no two launches of this variant are alike */
+    int arguments;          /* the words of the kernel's arguments in a memo */
     const int *map_slot;    /* the slot of each tensor map */
-    int tickets, workspace; /* slots that each launch fills anew, or -1 */
-    bool reads_scalars;     /* the grid, the remap or a derived extent does */
+    int tickets, workspace; /* the slots that each launch fills anew, or -1 */
+    bool reads_scalars;     /* the grid, the remap or a derived extent depends on it */
     atomic_uint next;
 } VariantMemos;
 
 typedef struct Variant {
     struct Variant *next; /* all of the kernel's */
     atomic_int state;
-    unsigned forks; /* fork_count() when it was last compiled */
+    unsigned forks; /* the value of fork_count() when it was last compiled */
     uint64_t hash;
-    tile_status failure; /* FAILED: what every launch of it answers, with `error` */
+    tile_status failure; /* for FAILED: the status that every launch of it returns, with `error` */
     char *error;
     size_t error_size;
     Arena arena;
@@ -113,18 +115,20 @@ typedef struct Variant {
     Compiled compiled;
     DriverModule *module;
     DriverFunction *function;
-    _Atomic uint64_t
-        remap_good[REMAP_VERDICTS]; /* hashes of grids whose remap was found to be a permutation */
+    /* The hashes of grids for which the remap was found to be a permutation. */
+    _Atomic uint64_t remap_good[REMAP_VERDICTS];
     atomic_uint remap_next;
     VariantMemos memos;
     bool needs_ticket, prints, from_cache;
     double ms;
-    size_t bytes; /* of this struct with the key behind it */
+    size_t bytes; /* the bytes of this struct with the key after it */
     uint64_t key[];
 } Variant;
 
 typedef struct VariantTable {
-    struct VariantTable *older; /* replaced ones stay until the kernel goes: a reader may still be in them */
+    /* tables that were replaced are kept until the kernel is freed, because a thread may still be reading
+     * them */
+    struct VariantTable *older;
     size_t cap, n, bytes;
     _Atomic(Variant *) slot[];
 } VariantTable;
@@ -133,8 +137,10 @@ struct tile_kernel {
     tile_context *context;
     tile_module *module;
     atomic_int references;
-    Session session; /* memory of what follows; not touched after creation */
-    Lock lock; /* guards variants, table's replacement, states; woken when a variant's state has changed */
+    Session session; /* holds the fields below; not changed after creation */
+    /* guards the variants, their states and the replacement of the table; signalled when the state of a
+     * variant has changed */
+    Lock lock;
     const char *name, *title; /* "attention", "attention<D=64>" */
     const FrontKernel *front;
     FrontBinding *bindings;
@@ -143,16 +149,18 @@ struct tile_kernel {
     int n_params;
     KernelDim *dims;
     int n_dims,
-        n_key_dims; /* with derived extents, which are no keys: FrontKernel.n_dims of them are names */
-    bool (*accept)(void *user, const Compiled *); /* NULL, or asked before the vendor's compiler: false leaves
-                                                     the variant unmade (tune_compile.c) */
+        n_key_dims; /* includes derived extents, which are no keys; the first FrontKernel.n_dims are names */
+    /* NULL, or a function that is called before the vendor's compiler. If it returns false, the variant is
+     * not compiled (tune_compile.c). */
+    bool (*accept)(void *user, const Compiled *);
     void *accept_user;
     TuneTable *tune;
     TuneRow *rows;
     int n_rows;
-    struct Chooser *chooser; /* choose.c; NULL: there is nothing to choose */
+    struct Chooser *chooser; /* see choose.c; NULL: there is nothing to choose */
     int key_words;
-    bool anonymous; /* the extent of some axis is an expression: compared once the variant is known */
+    /* The extent of some axis is an expression, which is compared once the variant is known. */
+    bool anonymous;
     Variant *variants;
     _Atomic(VariantTable *) table;
     _Atomic(Memo *) recent[MEMOS]; /* looked at first */

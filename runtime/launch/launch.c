@@ -18,7 +18,7 @@ int64_t launch_blocks(const tile_context *c, const LaunchShape *s, int64_t progr
 {
     int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
             ctas = s->cluster > 1 ? s->cluster : 1;
-    if (s->persistent) { /* a cluster takes as many programs as it has CTAs */
+    if (s->persistent) { /* A cluster runs as many programs as it has CTAs. */
         blocks = (blocks + ctas - 1) / ctas;
         most = most / ctas > 0 ? most / ctas : 1;
         if (blocks > most) blocks = most;

@@ -33,7 +33,7 @@ static inline int tensor_words(int rank) { return TENSOR_SHAPE + 2 * rank + TENS
 struct Memo {
     Variant *variant;
     atomic_uint sequence;
-    _Atomic uint64_t words[]; /* head, arguments, slots, 16 words a tensor map */
+    _Atomic uint64_t words[]; /* the head, the arguments, the slots, and 16 words for each tensor map */
 };
 
 static int argument_words(const tile_kernel *k)
@@ -345,7 +345,8 @@ static inline bool recall(
 bool memo_launch(
     tile_kernel *k, const tile_arg *args, size_t n, const tile_launch_desc *desc, tile_status *status)
 {
-    if (k->context->flags & TILE_CONTEXT_CHECKED) return false; /* such a launch waits for its record */
+    /* A checked launch waits for its check record, so it is never launched from a memo. */
+    if (k->context->flags & TILE_CONTEXT_CHECKED) return false;
     if (n != (size_t)k->n_params || (n && !args) || (desc && desc->struct_size < sizeof *desc)) return false;
     for (int i = 0; i < MEMOS; i++) {
         Memo *m = atomic_load_explicit(&k->recent[i], memory_order_acquire);

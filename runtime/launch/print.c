@@ -21,7 +21,7 @@ static void put(PrintSink *s, const char *format, ...)
     int n = p->context->on_diagnostic ? format_args(piece, sizeof piece, format, ap) : 0;
     size_t at = p->line.size;
     if (n > 0 && driver_blob_resize(p->context->alloc, &p->line,
-                     at + (size_t)n + 2)) { /* out of memory: the line is shorter */
+                     at + (size_t)n + 2)) { /* When memory runs out, the line is shortened. */
         format_args((char *)p->line.data + at, (size_t)n + 1, format, again);
         p->line.size = at + (size_t)n;
     }

@@ -15,7 +15,7 @@ typedef struct Making {
     LaunchFacts facts;
     const char *title;
     CacheKey cache_key;
-    double vendor_ms, load_ms; /* of the making: the vendor's compiler, the driver */
+    double vendor_ms, load_ms; /* the time taken by the vendor's compiler, and by the driver */
 } Making;
 
 const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, Arena *a, size_t *n)
@@ -34,7 +34,8 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
     for (int i = 0; i < n_config; i++) b[(*n)++] = config[i];
     const uint64_t *extents = key + 1 + (k->n_dims + 63) / 64;
     for (int d = 0; d < k->n_dims; d++) {
-        int64_t extent = k->dims[d].key ? (int64_t)*extents++ : -1; /* -1: of tensors that are not given */
+        /* -1: the dimension belongs only to tensors that are not given */
+        int64_t extent = k->dims[d].key ? (int64_t)*extents++ : -1;
         if (extent >= 0) b[(*n)++] = (FrontBinding){ k->dims[d].name, { FRONT_INT, { .i = extent } } };
     }
     for (int i = 0; i < k->n_params; i++)
@@ -68,8 +69,8 @@ static void make_cache_key(Making *m)
     cache_key_text(&t, print ? print : "");
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, m->title);
-    /* fits32, extents31 and all facts; the row only chose bindings, which the title has, but its number costs
-     * little */
+    /* fits32, extents31 and all facts. The row of the table only selected bindings, which are part of the
+     * title, but its number costs little. */
     text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
     m->cache_key = cache_key(t.data, t.len);
 }
@@ -135,7 +136,7 @@ static bool from_cache(Making *m)
         !cache_read(&c->cache, &m->cache_key, &m->s->arena, &bytes, &size))
         return false;
     if (adopt(m, bytes, size, &e) == TILE_OK) return m->v->from_cache = true;
-    cache_drop(&c->cache, &m->cache_key); /* nothing that this library or the device takes */
+    cache_drop(&c->cache, &m->cache_key); /* This library or the device does not accept the entry. */
     forget(m->v);
     return false;
 }
@@ -207,8 +208,8 @@ static tile_status make(Making *m)
         return context_fail(
             c, TILE_ERROR_UNSUPPORTED, "this build of libtile has no backend for %s", c->target->name);
     make_cache_key(m);
-    /* Who wants to see the text sees it first; on the CPU that is the whole of compiling, and the cache goes
-     * before. */
+    /* A caller that asks for the text gets it first. On the CPU, this is all of the compilation, and the
+     * cache comes before it. */
     bool shown = m->k->accept && c->target->kind != TARGET_CPU;
     return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
@@ -254,7 +255,7 @@ static void make_guarded(void *p)
         context_debug(c, text, k->title);
     }
     session_free(&s);
-    v->arena.on_oom = NULL; /* complete: nothing is added to it any more */
+    v->arena.on_oom = NULL; /* The variant is complete, and nothing is added to it any more. */
     if (st) {
         arena_free(&v->arena);
         v->compiled = (Compiled){ 0 };

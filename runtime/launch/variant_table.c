@@ -72,8 +72,9 @@ static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Vari
     }
     while (atomic_load(&v->state) == VARIANT_COMPILING && v->forks == fork_count()) lock_wait(&k->lock);
     int state = atomic_load(&v->state);
-    if (state == VARIANT_COMPILING)
-        state = VARIANT_EMPTY; /* by a thread of the parent process, which is not here: from the start */
+    /* A thread of the parent process was compiling it, and this process does not have that thread. Compile it
+     * from the start. */
+    if (state == VARIANT_COMPILING) state = VARIANT_EMPTY;
     tile_status st = TILE_OK;
     if (state == VARIANT_FAILED) {
         st = context_fail(k->context, v->failure, "%s", v->error ? v->error : k->title);

@@ -21,7 +21,8 @@ typedef struct TuneItem {
 } TuneItem;
 typedef struct TuneEntry {
     const char *kernel, *target;
-    const char *device, *note; /* the device's name, "" when not told; what a tuner noted beside it */
+    /* The name of the device, "" when it is not known; the remarks of the tuner about it. */
+    const char *device, *note;
     const TuneItem *key, *config;
     int n_key, n_config;
     double ms; /* 0: not told */

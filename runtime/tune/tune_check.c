@@ -5,10 +5,7 @@
 #include "runtime/tune/tuner.h"
 #include <math.h>
 
-enum {
-    SAMPLED_BYTES = 16 << 20,
-    RUN = 64
-}; /* results above that are compared by runs of RUN elements at first */
+enum { SAMPLED_BYTES = 16 << 20, RUN = 64 }; /* larger results are first compared by runs of RUN elements */
 
 /* Most that two right results may differ, relative to the root mean square: rounding to the type, other
  * orders of summation. */

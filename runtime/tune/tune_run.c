@@ -301,7 +301,8 @@ static int by_rank(const void *a, const void *b)
         [TILE_TUNE_SAME] = 3,
         [TILE_TUNE_UNTRIED] = 4 };
     if (x->state != y->state) return rank[x->state] - rank[y->state];
-    if (x->launches != y->launches) return y->launches - x->launches; /* who stayed longer was faster */
+    /* Configurations that stayed in longer were faster. */
+    if (x->launches != y->launches) return y->launches - x->launches;
     return x->ms != y->ms ? (x->ms > y->ms ? 1 : -1) : (x > y) - (x < y);
 }
 
@@ -410,5 +411,5 @@ void tile_tune_destroy(tile_tune *t)
     session_free(&t->session);
     pthread_mutex_destroy(&t->lock);
     context_free(c, t, sizeof *t);
-    tile_kernel_destroy(k); /* and with it perhaps the context */
+    tile_kernel_destroy(k); /* This may also release the context. */
 }

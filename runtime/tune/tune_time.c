@@ -158,7 +158,9 @@ tile_status tune_time(tile_tune *t)
     for (int i = 0; i < t->n; i++) {
         Candidate *c = &t->all[i];
         if (c->state != TILE_TUNE_TIMED) continue;
-        c->launches = 1; /* the one that was checked, by the host's clock: enough to see who is far behind */
+        /* The launch that was checked is timed by the host's clock, which suffices to find configurations
+         * that are much slower. */
+        c->launches = 1;
         if (c->ms < 8 * least || c->ms < least + 2) left[n++] = c;
     }
     while (!st && n > LAST) {

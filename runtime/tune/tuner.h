@@ -11,15 +11,15 @@ typedef struct Candidate {
     int n_config;
     const char *text;
     bool is_default;
-    tile_context *context; /* of its own: its error text is nobody else's */
-    tile_kernel *kernel;   /* NULL unless there is code to launch */
+    tile_context *context; /* a context of its own, whose error text no other thread writes */
+    tile_kernel *kernel;   /* NULL when there is no code to launch */
     uint8_t digest[32];
     bool digested;
     tile_tune_state state;
     double ms, deviation;
     int launches, registers, spill_bytes;
     uint64_t shared_bytes;
-    bool full; /* its whole result was compared, not samples of it */
+    bool full; /* its whole result was compared, instead of samples */
     struct tile_tune *tune;
     char reason[480];
 } Candidate;
@@ -45,8 +45,8 @@ struct tile_tune {
     tile_tune_desc desc;
     void *stream;
     const tile_arg *args;
-    size_t n_args;    /* the caller's, during the call */
-    LaunchArgs bound; /* those, read; during the call */
+    size_t n_args;    /* the caller's arguments, during the call */
+    LaunchArgs bound; /* the same after they were read; during the call */
     Candidate *all;
     int n;
     Candidate **sorted;
@@ -58,7 +58,7 @@ struct tile_tune {
     size_t workspace_bytes;
     void *flush;
     size_t flush_bytes;
-    void *begin[TUNE_BATCH], *end[TUNE_BATCH]; /* events of launches under way together */
+    void *begin[TUNE_BATCH], *end[TUNE_BATCH]; /* the events of launches that are in flight together */
     pthread_mutex_t lock;                      /* guards digests and calls of on_progress, next and done */
     int next, done;
     TuneItem *key;
