@@ -290,8 +290,7 @@ void *context_ticket(tile_context *c, void *stream)
     char *base = ticket_memory(c);
     if (!base) return NULL;
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
-        /* Add 1, because 0 marks a free entry and the default stream is 0. */
-        uintptr_t key = (uintptr_t)stream + 1;
+        uintptr_t key = (uintptr_t)stream + 1; /* not 0, which marks a free entry */
         size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % TICKET_SLOTS;
         for (int tries = 0; tries < TICKET_SLOTS; tries++, at = (at + 1) % TICKET_SLOTS) {
             uintptr_t seen = atomic_load_explicit(&c->ticket_stream[at], memory_order_relaxed);
