@@ -10,12 +10,13 @@ typedef enum SlotKind {
     SLOT_STRIDE,     /* stride in elements of axis `index` of parameter `param` */
     SLOT_SCALAR,     /* value of scalar parameter `param`, its bits in the low end of the word */
     SLOT_GRID,       /* extent of grid axis `index` */
-    SLOT_TENSOR_MAP, /* CUtensorMap of parameter `param`, as TensorMapDesc number `index` of the artifact says
-                      */
+    SLOT_TENSOR_MAP, /* the CUtensorMap of parameter `param`, described by TensorMapDesc number `index` of the
+                        artifact */
     SLOT_CHECK,      /* address of a CheckRecord (checked builds) */
-    SLOT_TICKETS,    /* address of a zeroed 64-bit counter the kernel leaves zeroed (persistent grids) */
-    SLOT_WORKSPACE,  /* address of scratch memory of the size the artifact asks for */
-    SLOT_PRINT,      /* address of a PrintSink (CPU; kernels that print) */
+    SLOT_TICKETS, /* the address of a zeroed 64-bit counter, which the kernel leaves zeroed (persistent grids)
+                   */
+    SLOT_WORKSPACE, /* address of scratch memory of the size the artifact asks for */
+    SLOT_PRINT,     /* address of a PrintSink (CPU; kernels that print) */
 } SlotKind;
 
 typedef struct Slot {
@@ -47,8 +48,9 @@ typedef struct TensorMapDesc {
     int param, rank;
     int axes[5];
     int64_t split[5];
-    uint32_t box[5], step[5]; /* elements moved along each axis, and so far apart; step 0: 1 */
-    int swizzle_bytes;        /* 0, 32, 64, 128 */
+    /* The elements that the window moves along each axis, and the distance between them; step 0 means 1. */
+    uint32_t box[5], step[5];
+    int swizzle_bytes; /* 0, 32, 64, 128 */
     DType dtype;
 } TensorMapDesc;
 

@@ -49,7 +49,7 @@ void *arena_alloc(Arena *a, size_t bytes)
         fresh->size = size;
         fresh->used = 0;
         a->total += size;
-        if (c && size != chunk) { /* a big block goes behind the current chunk, which still has room */
+        if (c && size != chunk) { /* Put a large block after the current chunk, which still has room. */
             fresh->next = c->next;
             c->next = fresh;
         } else {

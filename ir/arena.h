@@ -16,8 +16,9 @@
 typedef struct Allocator {
     void *(*realloc)(void *user, void *ptr, size_t old_size, size_t new_size);
     void *user;
-    size_t chunk; /* bytes that an arena asks for at a time; 0: 64 KiB. Tests take little, so that nearly
-                     every allocation comes here */
+    /* The bytes that an arena allocates at a time; 0: 64 KiB. Tests choose a small number, so that nearly
+     * every allocation calls `realloc`. */
+    size_t chunk;
 } Allocator;
 
 extern const Allocator allocator_libc;
@@ -25,7 +26,8 @@ extern const Allocator allocator_libc;
 typedef struct ArenaChunk ArenaChunk;
 typedef struct Arena {
     Allocator alloc;
-    jmp_buf *on_oom; /* where a failed allocation goes; must be set before the first allocation */
+    /* The recovery point of a failed allocation; it must be set before the first allocation. */
+    jmp_buf *on_oom;
     ArenaChunk *chunk;
     size_t used, total; /* bytes handed out; bytes held */
 } Arena;
@@ -59,7 +61,9 @@ _Noreturn void arena_oom(Arena *);
                                 (v)->cap = VEC_NEXT((v)->cap)) \
                           : (void)0, \
         (void)((v)->data[(v)->len++] = (x)))
-#define VEC_NEXT(cap) ((cap) ? 2 * (cap) : 8) /* the capacity changes after the allocation: it may leave */
+#define VEC_NEXT(cap) \
+    ((cap) ? 2 * (cap) \
+           : 8) /* The capacity changes after the allocation, because the allocation may jump away. */
 
 /* Text buffer in an arena; always NUL-terminated once written to. A sink takes what is written and stays
  * empty. */

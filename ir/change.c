@@ -154,7 +154,8 @@ void ir_drop_carried(Instr *i, int k)
         blk->n_args--;
     }
     if (i->op != OP_IF) remove_operand(i, loop ? k + 3 : k);
-    /* Results are an array of values whose addresses others hold: shift their uses, not the values. */
+    /* Other instructions hold the addresses of the results, which are an array. Therefore shift the uses and
+     * not the values. */
     for (int x = k; x + 1 < i->n_results; x++) {
         i->results[x].type = i->results[x + 1].type;
         i->results[x].name = i->results[x + 1].name;

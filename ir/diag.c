@@ -94,7 +94,7 @@ static void caret_line(const Source *src, Loc loc, Text *out)
     size_t begin = loc.begin < src->len ? loc.begin : src->len, from = begin, to = begin;
     while (from > 0 && src->text[from - 1] != '\n') from--;
     while (to < src->len && src->text[to] != '\n' && src->text[to] != '\r') to++;
-    /* Of a very long line only the part around the place. */
+    /* Show only the part of a very long line around the position. */
     enum { AROUND = 160 };
     if (begin - from > AROUND) from = begin - AROUND;
     if (to - begin > AROUND) to = begin + AROUND;

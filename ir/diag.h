@@ -11,10 +11,10 @@ typedef struct Loc {
 } Loc;
 
 typedef struct Source {
-    const char *name; /* as the user gave it; appears in diagnostics and #line */
+    const char *name; /* as the user gave it, for diagnostics and #line */
     const char *text; /* NUL-terminated copy */
     size_t len;
-    const char *directory; /* where its imports are looked up; may be NULL */
+    const char *directory; /* the folder in which its imports are looked up; may be NULL */
 } Source;
 
 typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_PERF, SEV_NOTE } Severity;

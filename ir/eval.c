@@ -125,7 +125,7 @@ static void compile_for(Compiler *c, const Instr *i)
     size_t out = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = test });
     compile_block(c, b);
     move_all(c, b->args + 1, b->last->operands, i->n_results);
-    /* up to the dtype's last value: done when no whole step is left before hi */
+    /* The range may end at the greatest value of the dtype: stop when no whole step is left before hi. */
     put(c, (EvalInstr){ .op = OP_SUB, .dst = left, .a = hi, .b = iv, .dtype = DT_U64 });
     put(c, (EvalInstr){ .op = OP_LT, .dst = test, .a = step, .b = left, .dtype = DT_U64 });
     put(c, (EvalInstr){ .op = OP_ADD, .dst = iv, .a = iv, .b = step, .dtype = d });

@@ -19,8 +19,8 @@ typedef struct EvalEnv {
     const Scalar *scalars;                   /* by parameter: scalar arguments */
     const int64_t (*strides)[TILE_MAX_RANK]; /* by parameter: strides in elements */
     int64_t grid[3];                         /* programs an axis (1 for absent axes) */
-    int64_t coord[3];                        /* program_id, where the block asks for it */
-    int64_t linear;                          /* a remap's own argument: the linear id */
+    int64_t coord[3];                        /* the program id, if the block asks for it */
+    int64_t linear;                          /* the argument of a remap: the linear id */
 } EvalEnv;
 
 /* NULL, with the reason (static text) in *why: an operation on tiles or memory, or a block too large. */
@@ -47,8 +47,8 @@ const char *eval_grid_text(const int64_t *extent, int n, char out[EVAL_GRID_TEXT
 
 typedef enum EvalVerdict {
     EVAL_BIJECTION,
-    EVAL_COLLISION,    /* a and b are both sent to `to` */
-    EVAL_OUT_OF_RANGE, /* a is sent to `to`, outside [0, n) */
+    EVAL_COLLISION,    /* a and b are both mapped to `to` */
+    EVAL_OUT_OF_RANGE, /* a is mapped to `to`, which is outside [0, n) */
     EVAL_NOT_CHECKED,  /* more than EVAL_MAX_CHECKED programs */
     EVAL_FAILED,       /* eval_run failed for a */
     EVAL_NO_MEMORY,

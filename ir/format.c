@@ -328,7 +328,7 @@ static void convert(Out *o, const char **p, Arguments *a)
     case 'F':
     case 'g':
     case 'G': put_double(o, &s, va_arg(a->ap, double)); return;
-    default: __builtin_trap(); /* the C compiler checks formats: no other conversion comes here */
+    default: __builtin_trap(); /* The C compiler checks formats, so no other conversion occurs. */
     }
 }
 

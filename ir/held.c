@@ -30,9 +30,9 @@ bool ir_held_operand(const Instr *i, int k)
     const Value *v = ir_operand(i, k), *made = NULL;
     if (v->type->kind != TYPE_TILE) return false;
     bool wgmma = i->op == OP_WGMMA || i->op == OP_WGMMA_PROMOTED;
-    /* "fma" takes elements of a and b one by one, through shared memory */
+    /* The product "fma" reads elements of a and b one by one, through shared memory. */
     if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);
-    /* to a zero the first step of wgmma does not add */
+    /* The first step of a wgmma does not add an accumulator that is zero. */
     if (wgmma && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);
     if (i->op == OP_OPAQUE) made = ir_result(i);
     if (i->op == OP_WGMMA_WAIT) made = &i->results[k];

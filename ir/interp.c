@@ -101,7 +101,7 @@ static void run_for(Interp *in, const Instr *i)
         interp_stop(in, i->loc, "the step of a loop is %lld", (long long)step);
     copy_values(in, i->loc, b->args + 1, i->operands + 3, i->n_results);
     bool some = is_unsigned ? (uint64_t)lo < (uint64_t)hi : lo < hi;
-    /* counted in full width, so that a loop up to the dtype's last value ends */
+    /* Count in full width, so that a loop to the greatest value of the dtype ends. */
     uint64_t span = (uint64_t)hi - (uint64_t)lo, trips = some ? (span - 1) / (uint64_t)step + 1 : 0;
     for (uint64_t t = 0; t < trips; t++) {
         interp_count(in, i, 1);
@@ -308,7 +308,8 @@ static void check_tensor(Interp *in, int p)
     const Param *q = &in->kernel->params[p];
     const InterpArg *a = &in->args[p];
     int64_t elements = 1, reach = 0;
-    /* An optional tensor that is not given: it has no elements for any launch, and nothing is promised. */
+    /* An optional tensor that is not given has no elements in any launch, and nothing is promised about it.
+     */
     const Dim *first = q->type->rank ? &in->kernel->dims[q->dims[0]] : NULL;
     if (first && !first->name && first->extent == 0) return;
     for (int k = 0; k < q->type->rank; k++) {

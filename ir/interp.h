@@ -23,7 +23,8 @@ typedef struct InterpArg {
     void *data; /* tensor: address of element 0 */
     int64_t shape[TILE_MAX_RANK];
     int64_t stride[TILE_MAX_RANK]; /* in elements; may be 0 or negative */
-    Scalar scalar;                 /* scalar parameter, wrapped or rounded to its dtype by the callee */
+    /* The value of a scalar parameter, which the callee wraps or rounds to its dtype. */
+    Scalar scalar;
 } InterpArg;
 
 /* How far a run is, for other threads and signal handlers: programs, and steps up to the last program or turn
@@ -33,18 +34,19 @@ typedef struct InterpProgress {
 } InterpProgress;
 
 typedef struct InterpOptions {
-    int64_t max_steps; /* elements computed before the run is given up; 0: 2^32 */
+    int64_t max_steps; /* the number of elements after which the run is abandoned; 0: 2^32 */
     int64_t max_bytes; /* memory for values; 0: 4 GiB */
     bool check;        /* --check: failed asserts, gathers out of range and stored NaN are errors */
     Text *prints;      /* where print writes, or NULL */
-    void (*on_print)(void *user, const char *line,
-        size_t n); /* takes each line instead of leaving it in `prints`, or NULL */
+    void (*on_print)(
+        void *user, const char *line, size_t n); /* receives each line instead of `prints`; or NULL */
     void *on_print_user;
     InterpProgress *progress; /* or NULL */
-    void (*on_value)(
-        void *user, const Value *, const Scalar *elements); /* after each value is computed, or NULL */
+    /* called after each value is computed; or NULL */
+    void (*on_value)(void *user, const Value *, const Scalar *elements);
     void *on_value_user;
-    /* each element read or written, or NULL: bytes from element [0, 0, ...] of the parameter's tensor */
+    /* called for each element that is read or written, with its distance in bytes from element [0, 0, ...] of
+     * the parameter's tensor; or NULL */
     void (*on_access)(void *user, const Instr *, int param, int64_t offset);
     void *on_access_user;
     int64_t first, count; /* run programs [first, first + count) of the linear grid; count 0: all */

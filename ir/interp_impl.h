@@ -7,8 +7,8 @@ typedef struct Interp {
     const Func *kernel;
     const InterpArg *args;
     InterpOptions *opt;
-    Arena arena;     /* values; freed at the end of the run, or with the session */
-    jmp_buf stop;    /* where a run that cannot go on leaves */
+    Arena arena;     /* holds values; freed at the end of the run, or with the session */
+    jmp_buf stop;    /* the recovery point of a run that cannot continue */
     Scalar **values; /* by value id: its elements in row-major order, or NULL */
     size_t n_values;
     int64_t *dims; /* extents of kernel->dims */
@@ -18,7 +18,7 @@ typedef struct Interp {
     void *keys;
     int64_t n_keys; /* for sorting */
     Scalar *stage;
-    int64_t n_stage; /* where carried values wait while they are exchanged */
+    int64_t n_stage; /* holds carried values while they are exchanged */
 } Interp;
 
 _Noreturn void interp_stop(Interp *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -29,7 +29,8 @@ Scalar *interp_value(Interp *, const Value *);
 Scalar *interp_buffer(Interp *, Loc, int64_t n);
 void interp_block(Interp *, const Block *);
 
-bool interp_shape_op(Interp *, const Instr *); /* false: not one of its operations */
+/* false: the operation is not one of those that it computes */
+bool interp_shape_op(Interp *, const Instr *);
 bool interp_reduce_op(Interp *, const Instr *);
 bool interp_mem_op(Interp *, const Instr *);
 void interp_message(Interp *, const Instr *); /* print and assert */

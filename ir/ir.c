@@ -410,7 +410,7 @@ bool ir_mem_parts(const Instr *i, MemParts *p)
     }
     *p = (MemParts){ 0 };
     int k = 0, n = i->n_operands;
-    /* the verifier asks before it has checked every instruction */
+    /* The verifier calls this before it has checked every instruction. */
     if (n < 1 || !ir_operand(i, 0) || ir_operand(i, 0)->type->kind != TYPE_TENSOR) return false;
     p->tensor = ir_operand(i, k++);
     p->param = p->tensor->index;

@@ -67,7 +67,7 @@ struct Use {
     Value *value;
     Instr *user;
     Use *next, **prev;
-}; /* one operand slot; a link of value's use list */
+}; /* one operand slot, which is a link of the value's use list */
 
 struct Value {
     const Type *type;
@@ -105,17 +105,17 @@ typedef enum ParamKind { PARAM_IN, PARAM_OUT, PARAM_INOUT, PARAM_SCALAR } ParamK
 enum { FACT_UNKNOWN = INT64_MIN };
 enum {
     FITS32_EXTENT = 1 << 28
-}; /* the bound of extents that `fits32` promises: room for the index arithmetic around them, such as 2*y + 1
-    */
+}; /* the bound of extents that `fits32` promises; it leaves room for index arithmetic such as 2*y + 1 */
 
 /* A kernel parameter and what the launch promised of it (specialization facts; the launch checks them). */
 typedef struct Param {
     const char *name;
     ParamKind kind;
-    const Type *type;              /* tensor or scalar */
-    int dims[TILE_MAX_RANK];       /* per tensor axis: index into func->dims */
-    int64_t align;                 /* the base is a multiple of so many bytes; at least the element size */
-    int64_t stride[TILE_MAX_RANK]; /* in elements, or FACT_UNKNOWN */
+    const Type *type;        /* tensor or scalar */
+    int dims[TILE_MAX_RANK]; /* per tensor axis: index into func->dims */
+    /* The base is a multiple of so many bytes, at least of the element size. */
+    int64_t align;
+    int64_t stride[TILE_MAX_RANK];     /* in elements, or FACT_UNKNOWN */
     int64_t stride_div[TILE_MAX_RANK]; /* a divisor of the stride in elements, at least 1 */
     double lo, hi;                     /* scalars: known closed range (-inf, inf when unknown) */
     Loc loc;
@@ -131,12 +131,13 @@ typedef struct Dim {
     int param, axis; /* where the launch reads it */
 } Dim;
 
-typedef struct Hints {                           /* never change a result; 0 = not given */
+typedef struct Hints {                           /* hints never change a result; 0: not given */
 #define HINT(name, most, base, search) int name; /* the value + base */
 #include "ir/hints.def"
 #undef HINT
     const char *schedule; /* a schedule written by hand, or NULL */
-    const char *remap;    /* placement by name (passes/remap.c), or NULL; Func.remap holds an expression */
+    /* The name of a placement (passes/remap.c), or NULL; Func.remap holds an expression. */
+    const char *remap;
 } Hints;
 /* Of hints with a base of 1: was it given, and as 0? */
 static inline bool hint_off(int stored) { return stored == 1; }
@@ -149,11 +150,14 @@ struct Func {
     int n_params;
     Dim *dims;
     int n_dims;
-    Block *body;    /* args: one value a parameter */
-    Block *grid;    /* kernels: args as body; yields 1..3 index scalars, first axis fastest */
-    Block *remap;   /* or NULL. args: the linear id, then as body; yields the linear id to run */
-    Block *extents; /* NULL without derived dimensions. args as body; yields the index of each, in order */
-    bool permutes;  /* remap is known to permute every grid: built-in ones only (passes/remap.c) */
+    Block *body; /* args: one value a parameter */
+    /* for kernels: arguments as in body; yields 1 to 3 index scalars, the fastest axis first */
+    Block *grid;
+    Block *remap; /* or NULL. Arguments: the linear id, then as in body; yields the linear id to run */
+    /* NULL without derived dimensions. Arguments as in body; yields the extent of each, in order */
+    Block *extents;
+    /* The remap is known to permute every grid, which only built-in remaps are (passes/remap.c). */
+    bool permutes;
     const Type **results;
     int n_results; /* device functions */
     Hints hints;
@@ -241,7 +245,11 @@ const char *ir_infer(
     Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
 /* The same for an existing instruction (blocks included): what the verifier calls. */
 const char *ir_check(Session *, const Instr *);
-enum { IR_MAX_RESULTS = 64, IR_MAX_NESTING = 128, IR_MAX_COMBINED = 16 /* values of one reduce or scan */ };
+enum {
+    IR_MAX_RESULTS = 64,
+    IR_MAX_NESTING = 128,
+    IR_MAX_COMBINED = 16 /* the values of one reduce or scan */
+};
 
 /* An error of the compiler itself: records a diagnostic and leaves through session.oom (longjmp value 2). */
 _Noreturn void ir_fail(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -259,7 +267,7 @@ bool ir_is_used(const Instr *);
 int ir_use_count(const Value *);
 bool ir_is_ancestor(const Block *outer, const Block *inner); /* outer == inner counts */
 bool ir_defined_outside(
-    const Value *, const Block *); /* its definition is not in the block nor nested in it */
+    const Value *, const Block *); /* its definition is neither in the block nor nested in it */
 
 /* --- looking through blocks, all that their instructions hold included (find.c) ---------------------- */
 
@@ -272,25 +280,25 @@ typedef bool ValueTest(void *user, Value *);
  * the instruction it is given, not others. */
 void ir_walk(Block *, void (*fn)(void *, Instr *), void *user);
 bool ir_any(const Instr *, InstrTest *,
-    const void *user); /* of the instruction and what it holds, in the order of ir_walk */
+    const void *user); /* of the instruction and of everything that it holds, in the order of ir_walk */
 bool ir_any_in(const Block *, InstrTest *, const void *user);
 bool ir_holds(const Block *, Op);
 bool ir_is_or_holds(const Instr *, Op);
 bool ir_holds_flag(const Block *, unsigned opf); /* OPF_.. */
-bool ir_has_effects(const Instr *);              /* writes, or holds something that does */
+bool ir_has_effects(const Instr *);              /* whether it writes, or holds an instruction that writes */
 /* Drops results of ifs and for loops that nobody uses, in all blocks inside, and what was computed for them
  * alone. */
 void ir_drop_unused(Block *);
-void ir_sweep(Block *); /* erases, from its end, what nobody uses and has no effects */
+void ir_sweep(Block *); /* erases instructions without uses and effects, from the end of the block */
 bool ir_reads_memory(const Instr *);
-bool ir_is_rare(const Instr *); /* an `if` of which the second block hardly ever runs */
-bool ir_is_exponent(
-    const Value *); /* an exponential is taken of this value, perhaps times something: its rounding counts */
+bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hardly ever runs */
+/* Whether the value, perhaps scaled, is the exponent of an exponential, so that its rounding matters. */
+bool ir_is_exponent(const Value *);
 void ir_collect(Arena *, const Block *, Op, InstrList *); /* appended in program order */
 /* Does the test hold for all operands of the instruction and of what it holds? */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);
-Instr *ir_within(
-    const Block *, Instr *); /* the instruction of this very block that is, or holds, the one given; NULL */
+/* The instruction of this block that is the given one or holds it; NULL: none. */
+Instr *ir_within(const Block *, Instr *);
 /* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which
  * operand; NULL: there is none. */
 const Instr *ir_flight_fault(Session *, const Func *, int *operand);
@@ -319,14 +327,14 @@ bool ir_counted(const Instr *loop, Counted *);
  * step to it. */
 bool ir_tested(const Instr *loop, int at, Counted *);
 Instr *ir_last_use_in(const Block *,
-    const Value *); /* the last instruction of this very block that is, or holds, a user; NULL */
+    const Value *); /* the last instruction of this block that is a user or holds one; NULL: none */
 
 /* Parts of load, store, gather, scatter, atomics; absent ones are NULL. */
 typedef struct MemParts {
     Value *tensor, *values[2], *mask, *pad, *token, *token_out, *result;
     Value *idx[TILE_MAX_RANK];
     int rank;
-    int param; /* index of the tensor's parameter */
+    int param; /* the index of the tensor's parameter */
 } MemParts;
 bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
 
@@ -337,9 +345,9 @@ void ir_set_operands(Instr *, Value *const *, int n); /* replaces all */
 void ir_set_attr(Session *, Instr *, Attr);           /* adds or replaces */
 void ir_del_attr(Instr *, AttrKey);
 void ir_replace(Value *old, Value *by); /* all uses */
-void ir_erase(Instr *);                 /* results must be unused; nested blocks go with it */
-void ir_unlink(Instr *);                /* take out of its block, to be placed again */
-void ir_place(Builder *, Instr *);      /* put an unlinked instruction at the builder's place */
+void ir_erase(Instr *);                 /* its results must be unused; its nested blocks are erased too */
+void ir_unlink(Instr *);                /* takes it out of its block, so that it can be inserted again */
+void ir_place(Builder *, Instr *);      /* inserts an unlinked instruction at the builder's position */
 void ir_set_name(Value *, const char *);
 /* Adds a carried value to `for` or `while`: rebuilds the instruction with one more init; returns the new
  * instruction (the old one is gone; its results are replaced). The block argument is the last; the yield gets

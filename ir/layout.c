@@ -172,7 +172,7 @@ static bool cover_axes(Layout *l)
             reach *= l->digit[found].size;
             if (reach > LAYOUT_MAX_EXTENT) return false;
         }
-        int64_t want = 1ll << l->fbit[d]; /* two digits of equal stride would be missed above */
+        int64_t want = 1ll << l->fbit[d]; /* The comparison above would miss two digits of equal stride. */
         for (int i = 0; i < l->ndigit; i++) {
             if (l->digit[i].axis == d && l->digit[i].stride) want *= l->digit[i].size;
         }
@@ -408,7 +408,7 @@ int layout_find_reg(const Layout *l, const int32_t *coord, uint32_t lane, uint32
     if (!split_coord(l, coord, &word, digit)) return -1;
     word ^= layout_partial(l, LAYOUT_LANE, lane, want) ^ layout_partial(l, LAYOUT_WARP, warp, want) ^
             layout_partial(l, LAYOUT_BLOCK, block, want);
-    for (int i = 0; i < l->ndigit; i++) { /* the thread's own digits must be those of the coordinate */
+    for (int i = 0; i < l->ndigit; i++) { /* The digits of the thread must be those of the coordinate. */
         const LayoutDigit *x = &l->digit[i];
         if (x->in != LAYOUT_REG && x->stride && want[x->axis] / x->stride % x->size != digit[i]) return -1;
     }

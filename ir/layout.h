@@ -18,7 +18,7 @@ enum {
     LAYOUT_MAX_RANK = 8,
     LAYOUT_MAX_BITS = 16, /* fragment bits of one input */
     LAYOUT_MAX_DIGITS = 16,
-    LAYOUT_MAX_REGS = 4096, /* elements of one tile in one thread */
+    LAYOUT_MAX_REGS = 4096, /* the elements of one tile in one thread */
     LAYOUT_MAX_LANES = 64,
     LAYOUT_MAX_WARPS = 512, /* of a cluster, before layout_split_blocks */
 };
@@ -33,7 +33,7 @@ typedef struct {
     int32_t size, stride;
 } LayoutDigit;
 
-typedef struct LayoutSpec LayoutSpec; /* how it was built: what the short text form prints */
+typedef struct LayoutSpec LayoutSpec; /* how it was built, which the short text form prints */
 
 /* Read freely, never write. A fragment coordinate is one word: axis d occupies bits [fshift[d], fshift[d] +
  * fbit[d]). */
@@ -42,8 +42,9 @@ typedef struct Layout {
     uint8_t nbit[LAYOUT_INPUTS];   /* fragment bits of each input */
     uint8_t fbit[LAYOUT_MAX_RANK]; /* log2 of the fragment's extents */
     uint8_t fshift[LAYOUT_MAX_RANK];
-    int32_t tile[LAYOUT_MAX_RANK];  /* extents of the tile */
-    int32_t cover[LAYOUT_MAX_RANK]; /* extents of the box covered, >= tile or the layout was refused */
+    int32_t tile[LAYOUT_MAX_RANK]; /* extents of the tile */
+    /* The extents of the covered box, at least those of the tile; other layouts are refused. */
+    int32_t cover[LAYOUT_MAX_RANK];
     uint32_t count[LAYOUT_INPUTS]; /* values of each input: registers a thread, lanes a warp, warps, blocks */
     uint64_t basis[LAYOUT_INPUTS][LAYOUT_MAX_BITS];
     LayoutDigit digit[LAYOUT_MAX_DIGITS];
@@ -127,12 +128,13 @@ typedef enum {
 } LayoutMma;
 
 typedef enum {
+    /* [M,K], [K,N], [M,N]; WMMA: [M,K] in the form of a C, of which each half of the wave holds its half of K
+     */
     LAYOUT_A,
     LAYOUT_B,
     LAYOUT_C,
     LAYOUT_HALVES
-} LayoutRole; /* [M,K], [K,N], [M,N]; WMMA: [M,K] as a C lies, of which each half of the wave has its half of
-                 K */
+} LayoutRole;
 
 typedef struct {
     const char *name;
@@ -368,11 +370,12 @@ typedef struct LayoutConvert {
     uint32_t nround, pack; /* SHUFFLE: rounds; `pack` successive ones share src and fit one 32-bit shuffle */
     LayoutRound *round;
     const LayoutShared *shared; /* SHARED: staging tile */
-    LayoutVector store, load;   /* how registers of src and dst touch it */
+    LayoutVector store, load;   /* how the registers of src and dst access it */
     uint32_t bytes;             /* of shared memory */
-    bool warp_local; /* SHARED: no warp needs or holds another's elements: a warp barrier suffices between
-                        store and load */
-    uint32_t cost;   /* estimate in issue slots of one warp */
+    /* SHARED: no warp reads the elements of another warp, so a warp barrier between store and load suffices.
+     */
+    bool warp_local;
+    uint32_t cost; /* estimate in issue slots of one warp */
 } LayoutConvert;
 
 /* The cheapest correct plan for elements of elem_bytes. Layouts must agree in tile, lanes, warps and blocks

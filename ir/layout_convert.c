@@ -146,8 +146,8 @@ static const LayoutConvert *plan_convert(
     if (linear ? plan_registers(&r, c) : plan_registers_slowly(c)) return c;
     LayoutConvert shuffle = *c;
     bool can = linear && layout_plan_shuffles(a, &r, elem_bytes, &shuffle);
-    /* Shared memory belongs to one block: layouts over several blocks convert within their warps or not at
-     * all. */
+    /* Shared memory belongs to one block. Therefore layouts over several blocks are converted within their
+     * warps, or not at all. */
     if (may_share && src->count[LAYOUT_BLOCK] == 1 && !(can && shuffle.cost <= CONVERT_WARP_BARRIER_COST)) {
         c->warp_local = linear && relation_within_warps(&r) && warps_hold_apart(src);
         plan_shared(a, elem_bytes, c);

@@ -87,7 +87,8 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
         total *= tile[d];
     }
     int f = order[0];
-    int32_t n = 1; /* elements a vector: fewer where threads would idle, but not below 4 bytes */
+    /* The elements of a vector: fewer when threads would be idle otherwise, but not less than 4 bytes. */
+    int32_t n = 1;
     while (2 * n * elem_bytes <= vec_bytes && tile[f] % (2 * n) == 0 &&
            (total >= 2 * n * threads || n * elem_bytes < 4))
         n *= 2;
@@ -260,8 +261,8 @@ const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_byt
         for (int k = 0; k < b.nbit[LAYOUT_LANE]; k++) {
             if (!memcmp(b.basis[LAYOUT_LANE][k], want, sizeof want)) lane = k;
         }
-        for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0;
-            k--) { /* the lowest register bit that moves further along the axis, and nowhere else */
+        /* Find the lowest register bit that moves further along this axis and along no other. */
+        for (int k = b.nbit[LAYOUT_REG] - 1; k >= 0; k--) {
             int32_t rest[LAYOUT_MAX_RANK];
             memcpy(rest, b.basis[LAYOUT_REG][k], sizeof rest);
             rest[axis] = 0;

@@ -134,8 +134,8 @@ bool layout_wgmma_view(const LayoutShared *s, int k_axis, LayoutWgmma *out)
     bool mn_major = s->order[0] != k_axis;
     int32_t mn = s->tile[1 - k_axis], k = s->tile[k_axis], kinst = 32 / es;
     if (mn_major && es != 2) return false; /* only 16-bit types have the major bits */
-    /* the last panel may be wider than what is left of the rows: nobody reads that of MN, and of K it must be
-     * zero */
+    /* The last panel may be wider than the remaining rows. No product reads the excess along MN; along K it
+     * must be zero. */
     if (mn % 8 || (k % kinst && (mn_major || span < 32))) return false;
     int32_t pb = s->panel_bytes;
     if (pb >= 1 << 18) return false;
@@ -185,8 +185,8 @@ const LayoutShared *layout_wgmma_shared(
     if (!span) {
         span = 128;
         while (span > 16 && row % span) span /= 2;
-        /* rows of many narrow panels are padded to wider ones, those that waste least: a copy brings at least
-         * 64 bytes of a row */
+        /* Rows of many narrow panels are padded to the wider panels that waste least, because a copy moves at
+         * least 64 bytes of a row. */
         if (span < 64 && row > 64) span = (row + 63) / 64 % 2 ? 64 : 128;
     }
     const LayoutShared *s = layout_shared_panels(a, 2, tile, order, elem_bytes, span);

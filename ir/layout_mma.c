@@ -218,8 +218,8 @@ const Layout *layout_mma(
     add_bits(&b, LAYOUT_LANE, f->lane, axis);
     add_bits(&b, LAYOUT_WARP, f->warp, axis);
     const int32_t extent[2] = { role == LAYOUT_B ? info->k : info->m, role == LAYOUT_A ? info->k : info->n };
-    /* Warps that would find no fragment of M (N) repeat the work of others: the number that work is a
-     * divisor. */
+    /* A warp without a fragment of M (or N) repeats the work of another warp. The number of warps that do
+     * different work is a divisor. */
     int32_t used[2] = { 1, 1 }, reps[2];
     for (int i = 0; i < 2; i++) {
         int32_t n = (tile[axis + i] + extent[i] - 1) / extent[i], w = warps[i];

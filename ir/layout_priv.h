@@ -14,7 +14,7 @@ typedef struct {
     int nbit[LAYOUT_INPUTS];
     int32_t basis[LAYOUT_INPUTS][BUILD_BITS][LAYOUT_MAX_RANK];
     LayoutDigit digit[BUILD_DIGITS];
-    bool overflow; /* more bits or digits than fit: layout_build refuses */
+    bool overflow; /* there are more bits or digits than fit, and layout_build refuses */
 } LayoutBuild;
 
 typedef enum { SPEC_BLOCKED, SPEC_MMA, SPEC_SLICE, SPEC_PERMUTE, SPEC_BROADCAST } LayoutSpecKind;

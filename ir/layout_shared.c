@@ -262,9 +262,8 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
                              : (layout_warps(l) + 1) / 2,
              rounds = (layout_warps(l) + wstep - 1) / wstep, a_round = 0;
     uint64_t all = (uint64_t)accesses * layout_warps(l);
-    uint32_t scattered = x->matrix && !matrix
-                             ? layout_regs(l) * layout_warps(l)
-                             : 0; /* a layout that ldmatrix cannot use costs an access a word more */
+    /* A layout that ldmatrix cannot read costs one more access for each word. */
+    uint32_t scattered = x->matrix && !matrix ? layout_regs(l) * layout_warps(l) : 0;
     for (uint32_t r = 0; r < layout_regs(l); r++)
         a_round += (matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) && seen++ % step == 0;
     for (uint32_t warp = 0; warp < layout_warps(l); warp += wstep) {
@@ -359,7 +358,7 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
     if (other > wide) wide = other;
     if (wide < 4) wide = 4;
     bool done = consider(&q, plain);
-    /* Padding makes sense for rows that are no powers of two; swizzles come first where they are. */
+    /* Padding is for rows whose size is no power of two. For the others, swizzles are tried first. */
     bool pow2 = layout_pow2(plain->pitch);
     for (int pass = 0; pass < 2 && !done; pass++) {
         if (pass == !pow2) {

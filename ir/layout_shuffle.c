@@ -109,7 +109,7 @@ static bool fill_round(const LayoutRelation *r, const Skew *k, uint32_t rho, Lay
         out->src[lane] = (uint8_t)from;
         if (!lane) xor_ = (int)from;
         if ((from ^ lane) != (uint32_t)xor_) xor_ = -2;
-        if (reg < 0 || dst < 0) continue; /* a hole on either side lies in the padding */
+        if (reg < 0 || dst < 0) continue; /* A hole on either side is in the padding. */
         out->recv[lane] = (int16_t)dst;
         out->send[from] = (int16_t)reg;
         any = true;

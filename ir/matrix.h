@@ -7,8 +7,9 @@
 typedef struct MatrixInstr {
     unsigned units, types; /* MatrixUnit; a bit for each DType, and one for tf32 */
     LayoutMma fragment;
-    int beyond, m, k;        /* conditions on the product, in elements */
-    const char *instruction; /* AMD, operands exchanged: of which `steps` compute the fragment; else NULL */
+    int beyond, m, k; /* conditions on the product, in elements */
+    /* AMD, operands exchanged: the instruction of which `steps` compute the fragment; otherwise NULL */
+    const char *instruction;
     int steps;
 } MatrixInstr;
 

@@ -64,31 +64,31 @@ typedef enum OpFamily {
     OPS_TERMINATOR,
     /* kernel IR only */
     OPS_REGISTERS,  /* where a tile is held */
-    OPS_SHARED,     /* shared memory, copies to it, and what orders them */
-    OPS_RING,       /* rings of slots between roles */
-    OPS_ROLES,      /* roles, and the programs that they take */
-    OPS_ORDER,      /* of products on the matrix unit */
+    OPS_SHARED,     /* shared memory, copies to it, and the waits that order them */
+    OPS_RING,       /* rings of stages between warp roles */
+    OPS_ROLES,      /* warp roles, and the programs that they take */
+    OPS_ORDER,      /* the order of products on the matrix unit */
     OPS_PLACE,      /* which program, CTA or thread this is */
     OPS_COLLECTIVE, /* of the threads of a warpgroup or the CTAs of a cluster */
 } OpFamily;
 
 /* What an operation asks of the layouts of its operands (passes/kernel/layout/layout.c). */
 typedef enum LayoutRule {
-    LAYOUT_RULE_ANY,   /* each operand in whatever layout it has */
-    LAYOUT_RULE_SAME,  /* operands in the result's layout */
-    LAYOUT_RULE_FREE,  /* nothing: the result takes any layout */
-    LAYOUT_RULE_GIVEN, /* nothing: it is there to change the layout */
-    LAYOUT_RULE_KEPT,  /* the operand in the result's layout, if that has one */
+    LAYOUT_RULE_ANY,   /* each operand may have any layout */
+    LAYOUT_RULE_SAME,  /* operands have the layout of the result */
+    LAYOUT_RULE_FREE,  /* no operand has a layout, and the result takes any layout */
+    LAYOUT_RULE_GIVEN, /* no rule, because the operation changes the layout */
+    LAYOUT_RULE_KEPT,  /* the operand has the layout of the result, if the result has one */
     LAYOUT_RULE_MOVED,
     LAYOUT_RULE_BROADCAST,
     LAYOUT_RULE_REDUCED,
     LAYOUT_RULE_COMBINED,
     LAYOUT_RULE_SCANNED,
-    LAYOUT_RULE_CARRIED, /* values that blocks hand on lie alike in all of them */
+    LAYOUT_RULE_CARRIED, /* values that blocks pass on have the same layout in all of them */
     LAYOUT_RULE_LOAD,
     LAYOUT_RULE_STORE,
     LAYOUT_RULE_COPY,
-    LAYOUT_RULE_INDEXED, /* indices, values and masks alike */
+    LAYOUT_RULE_INDEXED, /* indices, values and masks have the same layout */
     LAYOUT_RULE_MMA,     /* fragments of the instruction */
     LAYOUT_RULE_WGMMA,
     LAYOUT_RULE_CLUSTER,

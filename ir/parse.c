@@ -11,7 +11,7 @@ typedef struct Draft { /* an instruction being read */
     ValueList operands;
     AttrList attrs;
     Types types;
-    Names args[2]; /* of its blocks, when the spelling gives them before the block */
+    Names args[2]; /* the arguments of its blocks, when the spelling gives them before the block */
     bool own_args; /* args are filled; types of arguments follow the operands */
     Loc loc;
 } Draft;
@@ -51,8 +51,8 @@ static void read_const(Parser *p, Draft *d)
     else if (dtype_is_float(ty->dtype) && ty->kind == TYPE_SCALAR) {
         a.key = ATTR_FVALUE;
         a.f = irread_number(p);
-        /* decimals stand for the nearest value of the dtype; hexadecimal is kept, so that the verifier sees
-         * what is wrong */
+        /* A decimal is rounded to the nearest value of the dtype. A hexadecimal is kept as it is, so that the
+         * verifier can reject it. */
         if (!memchr(t.at, 'x', t.len) && !memchr(t.at, 'n', t.len)) a.f = scalar_round(ty->dtype, a.f);
     } else a.i = irread_integer(p, true);
     if (p->failed) return;

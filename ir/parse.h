@@ -63,7 +63,7 @@ const char *irread_string(Parser *);
 
 /* parse_value.c */
 const Type *irread_type(Parser *);
-void irread_define(Parser *, Value *, Name); /* the value has this name and number from here on */
+void irread_define(Parser *, Value *, Name); /* from here on, the value has this name and number */
 Name irread_value_name(Parser *);
 Value *irread_use(Parser *);
 void irread_uses(Parser *, ValueList *out); /* one or more, with commas between */

@@ -52,7 +52,7 @@ static RangeInfo of_programs(const Ranges *r, const Instr *i)
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     RangeInfo n = axis >= 0 && axis < r->axes ? r->grid[axis] : r->total;
     if (i->op == OP_NUM_PROGRAMS) return n;
-    n.hi += ir_attr_int(i, ATTR_CLUSTER, 1) - 1; /* the last cluster may reach past the grid */
+    n.hi += ir_attr_int(i, ATTR_CLUSTER, 1) - 1; /* The last cluster may reach beyond the grid. */
     return (RangeInfo){ 0, n.hi > 0 ? n.hi - 1 : 0, 1 };
 }
 

@@ -28,9 +28,10 @@ Ranges *ranges_new(const Func *); /* in the session's arena */
 RangeInfo range_of(Ranges *, const Value *);
 RangeInfo range_of_dim(const Func *, int dim); /* the extent of a dimension symbol */
 RangeInfo range_of_dtype(DType);
-bool range_fits(RangeInfo, DType);   /* every value is one of the dtype */
-int64_t range_gcd(int64_t, int64_t); /* as of divisors: 0 is a multiple of everything; never negative, 1 where
-                                        INT64_MIN is asked for */
+bool range_fits(RangeInfo, DType); /* whether every value of the range is one of the dtype */
+/* The greatest common divisor, where 0 is a multiple of everything. It is never negative, and 1 for
+ * INT64_MIN. */
+int64_t range_gcd(int64_t, int64_t);
 /* Of results of an operation on operands of these ranges, before `range` attributes; ops.def's integer
  * arithmetic, comparisons and casts. */
 RangeInfo range_op(Op, DType, const RangeInfo *operands);

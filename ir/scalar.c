@@ -32,8 +32,8 @@ double scalar_round(DType d, double x)
     if (x == 0) return x;
     int e = ilogb(x);
     if (e < f.min_exp) e = f.min_exp;
-    /* x in units of the last place is exact in double, and below 2^12: adding 1.5 * 2^52 rounds it to an
-     * integer, ties to even */
+    /* In units of the last place, x is exact in double and below 2^12. Adding 1.5 * 2^52 rounds it to an
+     * integer, ties to even. */
     const double magic = 0x1.8p52;
     volatile double units = scalbn(fabs(x), f.fraction - e) + magic;
     double r = scalbn(units - magic, e - f.fraction);
@@ -75,7 +75,7 @@ uint64_t scalar_bits(DType d, Scalar v)
     uint64_t u = double_bits(v.f), sign = u >> 63;
     if (d == DT_F64) return u;
     if (d == DT_F32) {
-        /* a NaN moves bit by bit: the host's conversion would quiet it */
+        /* A NaN is converted bit by bit, because a conversion by the host would quiet it. */
         if (isnan(v.f))
             return sign << 31 | 0x7f800000u | ((u >> 29 & 0x7fffff) ? (u >> 29 & 0x7fffff) : 0x400000);
         float x = (float)v.f;
@@ -278,7 +278,7 @@ static int64_t int_arithmetic(Op op, DType d, const Scalar *v)
     case ARITHMETIC_DIV: return int_div(is_signed, a, b);
     case ARITHMETIC_REM: return int_rem(is_signed, a, b);
     case ARITHMETIC_CDIV: {
-        /* outside a >= 0, b > 0 still the quotient rounded up */
+        /* For other signs too, this is the quotient rounded up. */
         bool inexact = int_rem(is_signed, a, b) != 0, positive = !is_signed || (a < 0) == (b < 0);
         return (int64_t)((uint64_t)int_div(is_signed, a, b) + (inexact && positive));
     }

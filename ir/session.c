@@ -39,7 +39,8 @@ void session_free(Session *s)
 void session_defer(Session *s, void (*fn)(void *), void *ptr)
 {
     jmp_buf *outer = s->arena.on_oom, full;
-    if (setjmp(full)) { /* there is no room to remember `ptr`: nobody else would release it */
+    /* There is no memory to record `ptr`, and nothing else would release it. */
+    if (setjmp(full)) {
         s->arena.on_oom = outer;
         fn(ptr);
         arena_oom(&s->arena);

@@ -54,7 +54,7 @@ static bool on_another(Call *c)
     ucontext_t here, there;
     uint64_t at = (uintptr_t)c;
     bool ok = !mprotect(stack, page, PROT_NONE) &&
-              !getcontext(&there); /* the lowest page ends a stack that is too deep after all */
+              !getcontext(&there); /* The lowest page stops a stack that grows too deep nevertheless. */
     if (ok) {
         there.uc_stack.ss_sp = stack + page;
         there.uc_stack.ss_size = STACK_BYTES;

@@ -15,13 +15,15 @@ enum {
     TF_WGMMA = 32,
     TF_ARCH_SPECIFIC = 64,
     TF_MFMA = 128,
-    TF_MFMA_FP8 = 256, /* gfx942's fp8 is FNUZ: OCP fp8 is widened there; gfx950's is OCP */
+    TF_MFMA_FP8 = 256, /* fp8 of gfx942 is FNUZ, so OCP fp8 is widened there; fp8 of gfx950 is OCP */
     TF_LDS_DMA = 512,
     TF_LDS_DMA_16 = 1024,
     TF_WMMA = 2048,
     TF_BF16_ARITHMETIC = 4096, /* add, sub and mul of two bf16 at once (PTX ISA: sm_90) */
-    TF_EARLY_START = 8192, /* griddepcontrol: a kernel waits itself for what is before it (PTX ISA: sm_90) */
-    TF_F16_FLUSHES = 1 << 14, /* its matrix unit takes and gives denormal f16 and bf16 as 0 (CDNA2 ISA 7.3) */
+    TF_EARLY_START =
+        8192, /* griddepcontrol: the kernel itself waits for its predecessor in the stream (PTX ISA: sm_90) */
+    TF_F16_FLUSHES = 1 << 14, /* the matrix unit treats denormal f16 and bf16 as 0, in operands and results
+                                 (CDNA2 ISA 7.3) */
     TF_MAX_OF_NANS = 1 << 15, /* v_maximum3_f32: the maximum that keeps NaN is one instruction (CDNA4 ISA) */
 };
 
@@ -49,18 +51,19 @@ typedef struct Target {
     int wave;                 /* threads of a warp or wave */
     int cta_threads;          /* at most */
     int64_t shared_bytes;     /* of a CTA, dynamic, at most */
-    int64_t cta_shared_bytes; /* that the system takes of each CTA's shared memory beside them */
+    int64_t cta_shared_bytes; /* the bytes of each CTA's shared memory that the system uses in addition */
     int max_registers;        /* of a thread */
-    int register_step;        /* a thread's registers are given in multiples of this */
-    int spare_registers; /* that a plan leaves of a thread's, since the compiler spills when it has fewer */
-    int n_sms;           /* multiprocessors of the largest common part */
-    int64_t l2_bytes;    /* of that part */
-    int simds;           /* of a multiprocessor, each with an equal part of its registers and threads */
+    int register_step;        /* the registers of a thread are allocated in multiples of this */
+    /* The registers of a thread that a plan leaves free, because the compiler spills otherwise. */
+    int spare_registers;
+    int n_sms;               /* the multiprocessors of the largest common device */
+    int64_t l2_bytes;        /* of that part */
+    int simds;               /* of a multiprocessor; each has an equal part of its registers and threads */
     int64_t sm_shared_bytes; /* of a multiprocessor, for all of its CTAs */
     int sm_registers, sm_threads;
-    int sm_ctas;      /* that a multiprocessor holds at most; 0: as many as its threads allow */
-    int cluster_ctas; /* of a cluster at most; 1: there are no clusters */
-    int chiplets;     /* to which workgroups go in turn */
+    int sm_ctas;      /* the most CTAs that a multiprocessor holds; 0: as many as its threads allow */
+    int cluster_ctas; /* the most CTAs of a cluster; 1: there are no clusters */
+    int chiplets;     /* the chiplets to which workgroups are distributed in turn */
     MatrixUnit matrix;
     LdsChip lds;
     unsigned features;
@@ -70,8 +73,9 @@ typedef struct Target {
 typedef struct UnitSum {
     MatrixUnit unit;
     const char *instr; /* as ir/layout.h names it */
-    int bits;          /* of a sum, the leading one included */
-    int promote;       /* a multiple of its K: after so many positions a sum is to go on in f32 */
+    int bits;          /* the bits of a sum, including the leading one */
+    /* A multiple of its K: the number of positions after which a sum must continue in f32. */
+    int promote;
 } UnitSum;
 
 /* NULL: the instruction adds fp8 products to 24 bits, or has none of them. */

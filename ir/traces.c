@@ -14,11 +14,12 @@
 #include <string.h>
 
 enum { PRODUCER, CONSUMER, FILLER };
-enum { MOST_STEPS = 20000, MOST_TURNS = 3 }; /* of a run; of a loop whose turns are unknown */
+/* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
+enum { MOST_STEPS = 20000, MOST_TURNS = 3 };
 
 typedef struct Flying {
     Cell a, b;
-} Flying; /* a product: the slots that it reads */
+} Flying; /* a product, and the stages that it reads */
 
 /* A ring as the role sees it. begun, full: slots that it has filled; taken, oldest: that it has taken, and
  * given back in order; part: which one of a slot's parts comes next. */

@@ -2,7 +2,8 @@
 #pragma once
 #include "ir/scalar.h"
 
-enum { ROLE_COUNT = 3 }; /* producer, consumers, fillers: the blocks of `roles` and `filled_roles` */
+/* producer, consumers, cp.async producers: the blocks of `roles` and `filled_roles` */
+enum { ROLE_COUNT = 3 };
 
 /* A launch that need not exist: all that scalars are computed from. `seed` stands for tensors' elements. */
 typedef struct TraceLaunch {

@@ -18,7 +18,7 @@ typedef enum TypeKind {
     TYPE_TOKEN,   /* memory order */
     TYPE_SHARED,  /* kernel IR: shared<f16[3, 128, 64]@#swizzle<128>>, a shared-memory buffer */
     TYPE_BARRIER, /* kernel IR: barrier<n>, an array of n mbarriers */
-    TYPE_ERROR,   /* poison: the front end's error type; never in a module that verifies */
+    TYPE_ERROR,   /* the error type of the front end; it never occurs in a module that verifies */
 } TypeKind;
 
 struct Type {

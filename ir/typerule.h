@@ -13,7 +13,8 @@ typedef struct Rule {
     Attrs attrs;
     const Type **results;
     int *n_results;
-    const Instr *instr; /* when an existing instruction is checked: its blocks count too; else NULL */
+    /* The instruction, when an existing one is checked, so that its blocks count too; otherwise NULL. */
+    const Instr *instr;
 } Rule;
 
 #define WHY(...) return arena_printf(&r->s->arena, __VA_ARGS__)
@@ -35,11 +36,11 @@ static inline bool rule_equal_bare(const Type *a, const Type *b)
 
 /* The steps of rules. Each returns NULL, or why the instruction is malformed. */
 const char *rule_give(Rule *, int k, const Type *); /* result k is of this type */
-const char *rule_declared(Rule *);                  /* the first result's type was given */
+const char *rule_declared(Rule *);                  /* the type of the first result was given */
 const char *rule_tile_declared(Rule *);
 const char *rule_values_only(Rule *);
 const char *rule_check_order(Rule *, const Attr *order, int rank);
-const char *rule_need_axis(Rule *, int64_t *axis); /* ATTR_AXIS, one of operand 0's */
+const char *rule_need_axis(Rule *, int64_t *axis); /* ATTR_AXIS, which must be an axis of operand 0 */
 const char *rule_yields(Rule *, const Block *, int n, const Type *const *types);
 const char *rule_args_are(Rule *, const Block *, int n, const Type *const *types);
 

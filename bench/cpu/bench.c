@@ -204,7 +204,7 @@ void *bench_random(tile_dtype type, int64_t n, uint64_t seed)
         else if (type == TILE_F16) ((_Float16 *)data)[i] = (_Float16)v;
         else ((uint16_t *)data)[i] = to_bf16(v);
     }
-    size_t period = ((size_t)PATTERN - 7) * size; /* no power of two, so that rows differ */
+    size_t period = ((size_t)PATTERN - 7) * size; /* Not a power of two, so that rows differ. */
     for (size_t at = (size_t)PATTERN * size; at < bytes; at += period)
         memcpy(data + at, data, bytes - at < period ? bytes - at : period);
     return data;
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 {
     int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     Bench b = { .kernels = TILE_KERNELS, .seconds = 1.5, .python = "python3" };
-    setenv("OMP_WAIT_POLICY", "passive", 0); /* threads of one side that spin would slow the other */
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* Spinning threads of one side would slow down the other. */
     for (int i = 1; i < argc; i++) {
         const char *v;
         if ((v = value_of(argv[i], "--threads"))) b.threads = atoi(v);

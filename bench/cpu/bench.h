@@ -30,7 +30,8 @@ typedef struct BenchCall {
     BenchFn *fn;
     void *arg;
 } BenchCall;
-double bench_call(void *); /* peer of bench_pair that is a function of this process: of a BenchCall */
+/* The peer of bench_pair when it is a function of this process: user data is a BenchCall. */
+double bench_call(void *);
 bool bench_wanted(const Bench *, const char *row);
 
 /* A kernel and the arguments of one launch. */

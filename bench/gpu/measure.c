@@ -33,7 +33,8 @@ enum {
     MOST_RANK = 8,
     LAUNCHES = 9,
     LAUNCHES_SLOW = 3,
-    SLOW = 4, /* times the best of its problem: few launches say as much as is needed */
+    SLOW = 4, /* A few launches suffice for configurations that are so many times slower than the best of
+                 their problem. */
     FLUSH_BYTES = 128 << 20,
     ALIGNED = 1024,
     MOST_THREADS = 64,
@@ -94,7 +95,8 @@ static bool read_line(Line *l, char *text)
     char *tab = strchr(text, '\t');
     if (!tab || *text == '#') return false;
     *tab = 0;
-    char *end = strchr(tab + 1, '\t'); /* a list that was measured before has times behind */
+    /* A list that was measured before has times at the end of its lines. */
+    char *end = strchr(tab + 1, '\t');
     if (end) *end = 0;
     l->text = strdup(text);
     l->config = strdup(tab + 1);

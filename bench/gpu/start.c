@@ -129,7 +129,7 @@ static void show(const char *title, const char *what, double (*t)[FIELDS], int n
         printf("%s %s %.4g ms (%.4g - %.4g)", f ? "," : "", fields[f], v[n / 2], v[0], v[n - 1]);
     }
     printf("\n");
-    fflush(stdout); /* the next run is a child, which would print it again */
+    fflush(stdout); /* The next run is a child process, which would print it again. */
 }
 
 static int measure(const Case *c, const char *target, const char *folder, int runs)

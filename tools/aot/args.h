@@ -99,8 +99,8 @@ typedef struct Launch {
     Param params[PLAN_MAX_PARAMS];
     int n_params, level, assume, failed;
     int64_t dims[PLAN_MAX_DIMS], grid[3], programs;
-    const int64_t *plan_dims; /* of the variant that was matched last */
-    int64_t axis, wanted;     /* of argument `failed`: an axis that has not the derived extent */
+    const int64_t *plan_dims; /* of the variant that matched last */
+    int64_t axis, wanted;     /* the axis of argument `failed` that does not have the derived extent */
 } Launch;
 
 static int64_t input(const Launch *l, const int64_t *in, int64_t linear)
@@ -174,9 +174,8 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
         p->strides[a] = v->strides ? v->strides[a] : step;
         if (v->shape[a] == 1)
             p->strides[a] = a + 1 == p->rank ? 1
-                            : p->bytes < 16
-                                ? 16 / p->bytes
-                                : 1; /* never multiplied by anything but 0: the value is ours to choose */
+                            : p->bytes < 16  ? 16 / p->bytes
+                                             : 1; /* It is only ever multiplied by 0, so any value will do. */
         repeats |= v->shape[a] > 1 && p->strides[a] == 0 && (p->kind == PLAN_OUT || p->kind == PLAN_INOUT);
         if (v->shape[a] != 1 && p->strides[a] != step) p->dense = false;
         if (v->shape[a] && __builtin_mul_overflow(step, v->shape[a], &step)) return TILE_LAUNCH_SHAPE;
@@ -332,7 +331,7 @@ static int find_programs(Launch *l, const int64_t *p)
         if (l->grid[i] <= 0) l->programs = 0;
     for (int i = 0; i < 3 && l->programs; i++)
         if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs) || l->programs > INT32_MAX)
-            return TILE_LAUNCH_GRID; /* code counts programs in 32 bits */
+            return TILE_LAUNCH_GRID; /* The code counts programs in 32 bits. */
     bool memory = true;
     if (!l->programs || !remap[2]) return TILE_LAUNCH_OK;
     if (l->programs <= 1 << 24 && is_known_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;

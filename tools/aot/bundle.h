@@ -13,8 +13,9 @@ enum {
 }; /* cubin or code object; PTX; CUDA C or HIP C for the vendor's run-time compiler */
 typedef struct Image {
     int device, kind, arch; /* TILE_ON_..; IMAGE_..; CUDA: 90 */
-    bool exact; /* for this architecture only ("sm_90a", "gfx942"); else for later ones too: a binary within
-                   its generation */
+    /* for this architecture only ("sm_90a", "gfx942"); otherwise for later ones too, a binary within its
+     * generation */
+    bool exact;
     const char *target; /* "cuda:sm_90a" */
     const uint64_t *bytes;
     size_t size;
@@ -41,7 +42,8 @@ typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t,
     const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Kernel {
     const char *name;
-    const int64_t *plan;                          /* plan.h; its entries count in this bundle's table */
+    /* see plan.h; its entries are indices into the table of this bundle */
+    const int64_t *plan;
     const char *const *arguments, *const *shapes; /* names; axes as written: "[M, 2*N]" */
     CpuLaunch *cpu;
     const int64_t *cpu_plan;

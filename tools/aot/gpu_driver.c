@@ -26,13 +26,13 @@ typedef struct Api {
     GPU_CALLS
 #undef FN
     const char *(*hip_error)(int);
-    int state; /* 0: not tried; 1: open; else the status that opening gave, negative */
+    int state; /* 0: not tried; 1: open; negative: the status that opening gave */
     char why[300];
 } Api;
 
 static Api apis[3];
-static pthread_mutex_t bundle_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* opening drivers, making homes, loading images */
+/* guards the opening of drivers, the creation of homes, and the loading of images */
+static pthread_mutex_t bundle_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int driver_failed(const Api *a, int result, const char *kernel, const char *what)
 {
@@ -119,7 +119,8 @@ static int api_of(int device, Api **out)
 
 /* --- contexts ---------------------------------------------------------------------------------------- */
 
-enum { TICKETS = 4096 }; /* counters of persistent kernels: a stream's own, or a captured launch's */
+/* The counters of persistent kernels: one for each stream and for each captured launch. */
+enum { TICKETS = 4096 };
 
 /* What is loaded into a context (CUDA) or a device (HIP). Never freed: an address that comes again has
  * another id. */
@@ -130,7 +131,7 @@ typedef struct Home {
     unsigned long long id;
     char target[32];
     void *tickets;
-    uintptr_t ticket_stream[TICKETS]; /* stream + 1, or 0 for a free place; ~0: a captured launch's */
+    uintptr_t ticket_stream[TICKETS]; /* stream + 1; 0: a free entry; ~0: the entry of a captured launch */
     void *module[N_IMAGES], *function[N_ENTRIES];
     int refused[N_IMAGES];
 } Home;

@@ -103,7 +103,7 @@ struct Sink {
 
 static void print_begin(Sink *s)
 {
-    flockfile(stdout); /* from here on the sink is this thread's */
+    flockfile(stdout); /* From here on, only this thread uses the sink. */
     if (!s->plain) s->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (s->plain) s->callers = uselocale(s->plain);
 }

@@ -32,12 +32,12 @@ typedef union tile_launch_arg {
 /* What launchers return: the numbers of tile_status in tile/tile.h. */
 enum {
     TILE_LAUNCH_OK = 0,
-    TILE_LAUNCH_INVALID = 1, /* a null pointer where there are elements */
+    TILE_LAUNCH_INVALID = 1, /* the pointer of a tensor with elements is null */
     TILE_LAUNCH_OUT_OF_MEMORY = 2,
     TILE_LAUNCH_NO_VARIANT = 5,  /* nothing was compiled for these extents, consts and optional tensors */
     TILE_LAUNCH_UNSUPPORTED = 6, /* not on this processor */
     TILE_LAUNCH_SHAPE = 8,       /* extents disagree among arguments, or are negative */
-    TILE_LAUNCH_ALIGNMENT = 11,  /* an address is no multiple of its element's size */
+    TILE_LAUNCH_ALIGNMENT = 11,  /* an address is not a multiple of the element size */
     TILE_LAUNCH_OVERLAP = 12,    /* an out or inout tensor overlaps another argument, or has a stride of 0 */
     TILE_LAUNCH_GRID = 13,       /* too many programs */
     TILE_LAUNCH_REMAP = 14,      /* the kernel's remap is no permutation of this grid */
@@ -90,15 +90,15 @@ typedef struct tile_queue {
 /* A device as a program without its vendor's headers uses it. All functions return a status as launchers do.
  */
 typedef struct tile_device {
-    tile_queue queue; /* for launchers; the stream may be replaced */
+    tile_queue queue; /* for launchers; they may replace the stream */
     int ordinal;
     char name[128], target[32]; /* "NVIDIA H100", "cuda:sm_90" */
     int (*alloc)(const struct tile_device *, size_t bytes, void **memory);
     int (*release)(const struct tile_device *, void *memory);
     int (*copy)(const struct tile_device *, void *to, const void *from,
-        size_t bytes); /* either side may be the host's; waits */
+        size_t bytes); /* either side may be host memory; waits for the copy */
     int (*synchronize)(
-        const struct tile_device *); /* waits for the queue's stream; a fault of a kernel shows here */
+        const struct tile_device *); /* waits for the queue's stream; a fault of a kernel is reported here */
 } tile_device;
 
 enum {
@@ -106,7 +106,7 @@ enum {
     TILE_LAUNCH_WORKSPACE = 15,
     TILE_LAUNCH_RESOURCES = 16,
     TILE_LAUNCH_DRIVER = 17,      /* a call of the driver failed */
-    TILE_LAUNCH_DEVICE_FAULT = 18 /* earlier work faulted on the device */
+    TILE_LAUNCH_DEVICE_FAULT = 18 /* earlier work on the device ended with a fault */
 };
 #endif
 /* end bundle */

@@ -29,7 +29,7 @@ enum {
     PLAN_MAX_DIMS = 512,
     PLAN_MAX_DERIVED = 64,
     PLAN_SMALL = 1 << 28
-}; /* SMALL: extents of 32-bit code stay below */
+}; /* SMALL: extents of 32-bit code are below this */
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
 enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 }; /* x86-64 micro-architecture levels */
 enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */

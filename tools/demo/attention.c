@@ -95,7 +95,8 @@ static bool run(
     tile_threads threads = { 0 }; /* all processors */
     int n = 0;
     printf("  attention, %s, B%d H%d N%d D%d, f16\n", causal ? "causal" : "not causal", B, H, N, D);
-    memset(t[3].data, 0xff, sizeof(uint16_t) * HEADS * HEAD); /* NaN, so that what is not written shows */
+    /* NaN, so that elements that are not written show */
+    memset(t[3].data, 0xff, sizeof(uint16_t) * HEADS * HEAD);
     for (double begin = now(); n < 64 && (n < 3 || now() - begin < 2); n++) {
         double start = now();
         int status = attention(t[0], t[1], t[2], t[3], (float)(1 / sqrt(D)), causal, &threads);

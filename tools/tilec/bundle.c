@@ -135,7 +135,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
         diag_error(s, (Loc){ 0 }, "this build has no backend for %s", t->name);
         return false;
     }
-    bool text = false; /* in the bundle as it is: nothing compiles it before it is delivered */
+    bool text = false; /* It is in the bundle as it is, because nothing compiles it before delivery. */
     for (size_t i = 0; i < b->aims.len; i++)
         text |= b->aims.data[i].target == t && b->aims.data[i].kind == IMAGE_TEXT;
     if (!input_options(b->in, t, &o) || !input_checker(b->in, text, &o)) return false;
@@ -200,7 +200,7 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
     int n = input_assumptions(v, true, assume);
     for (int p = 0; p < n; p++)
         for (size_t i = 0; i < b->aims.len; i++) {
-            size_t same = 0; /* a target with two forms is compiled once */
+            size_t same = 0; /* A target with two forms is compiled once. */
             while (b->aims.data[same].target != b->aims.data[i].target) same++;
             if (same < i) lowered[i] = lowered[same];
             else if (!lower(b, v, assume[p], b->aims.data[i].target, &lowered[i])) return false;

@@ -14,7 +14,7 @@ typedef struct MadeImage {
     const char *source, *title; /* C text; of the first variant that needs it */
     const char *entry;
     const void *bytes;
-    size_t size;                /* the image; 0: still to be made from the source */
+    size_t size;                /* the image; 0: it must still be made from the source */
     int registers, spill_bytes; /* -1: not known */
 } MadeImage;
 

@@ -62,7 +62,7 @@ const Variant *chosen_on(
     ProblemView view;
     SearchResult r;
     CompileOptions quiet = *o;
-    quiet.passes.dump_after = NULL; /* of what is chosen, not of what is looked at */
+    quiet.passes.dump_after = NULL; /* For the chosen configuration only, not for candidates. */
     Problem p = {
         .parse = parse, .user = in, .kernel = v->kernel->name, .device = *device, .options = &quiet
     };

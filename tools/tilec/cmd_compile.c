@@ -54,7 +54,7 @@ static void add_rule(Input *in, Outputs *outputs)
         make_name(&t, in->files.data[i]);
     }
     text_putc(&t, '\n');
-    for (size_t i = 1; i < in->files.len; i++) { /* an import that is gone must not stop make */
+    for (size_t i = 1; i < in->files.len; i++) { /* An import that was deleted must not stop make. */
         make_name(&t, in->files.data[i]);
         text_puts(&t, ":\n");
     }

@@ -9,7 +9,8 @@ typedef struct Explain {
     const Variant *v;
     CompileOptions o;
     const LaunchFacts *facts;
-    const DeviceModel *card; /* whose choice is explained; NULL: the declared defaults are */
+    /* The device whose choice is explained; NULL: the declared defaults are explained. */
+    const DeviceModel *card;
     Text *out;
 } Explain;
 

@@ -25,7 +25,7 @@ static int launch(Run *r)
 /* The kernel on the tensors where they lie: the context's memory is the host's. */
 static int interpret_kernel(Run *r)
 {
-    static char nothing[64] __attribute__((aligned(64))); /* where tensors without elements lie */
+    static char nothing[64] __attribute__((aligned(64))); /* the address of tensors without elements */
     InterpArg *args = arena_array(&r->tool->arena, InterpArg, r->n_params + 1);
     for (size_t i = 0; i < r->n_params; i++) {
         const Parameter *p = &r->params[i];

@@ -40,7 +40,7 @@ typedef struct In {
     size_t size;
     Elf64_Ehdr h;
     Elf64_Shdr *sh;
-    int *section; /* index in -> index out, 0: left out */
+    int *section; /* old index -> new index; 0: the symbol is left out */
     uint32_t *symbol;
     const char *const *local;
 } In;
@@ -101,7 +101,7 @@ static const char *read_sections(In *in)
 {
     Elf *e = in->e;
     in->section = arena_array(e->arena, int, (size_t)in->h.e_shnum + 1);
-    for (int pass = 0; pass < 2; pass++) /* relocations after what they relocate */
+    for (int pass = 0; pass < 2; pass++) /* Relocations come after the sections that they relocate. */
         for (int i = 1; i < in->h.e_shnum; i++) {
             const Elf64_Shdr *h = &in->sh[i];
             const char *name = text_at(in, in->h.e_shstrndx, h->sh_name);

@@ -214,7 +214,7 @@ int emit_source(Input *in, const Variants *list, const CompileOptions *o, Text *
 {
     bool several = list->len > 1;
     CompileOptions alone = *o;
-    if (several) alone.check = NULL; /* all are read together below: no name may stand there twice */
+    if (several) alone.check = NULL; /* All of them are read together below, so no name may occur twice. */
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         const char *symbol = several ? variant_symbol(&in->session.arena, v) : NULL;

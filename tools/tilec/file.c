@@ -122,8 +122,8 @@ int outputs_commit(Tool *t, Outputs *o)
         for (size_t k = 0; k < i; k++)
             if (same_file(o->list.data[i].path, o->list.data[k].path))
                 return tool_error(t, "two outputs go to %s", o->list.data[i].path);
-    for (size_t i = 0; i < n;
-        i++) { /* all names before the first file: memory may run out here, and leaves no file behind */
+    /* Make all names before the first file: memory may run out here, and then no file is left behind. */
+    for (size_t i = 0; i < n; i++) {
         if (in_place(o->list.data[i].path)) continue;
         o->list.data[i].target = real_target(t, o->list.data[i].path);
         o->list.data[i].temporary =

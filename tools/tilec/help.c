@@ -175,7 +175,7 @@ static const char *closed_set(Tool *t, const FlagInfo *info)
 {
     Text words;
     text_init(&words, &t->arena);
-    /* run takes interp, the others say that it is no target of theirs */
+    /* The command run accepts interp. The others report that it is no target of theirs. */
     if (!strcmp(info->value, "STAGE"))
         for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
     else if (!strcmp(info->value, "TARGET"))

@@ -22,7 +22,7 @@ static bool readable(const char *path)
 {
     FILE *f = fopen(path, "rb");
     if (!f) return false;
-    bool ok = fgetc(f) != EOF || !ferror(f); /* a folder opens, but does not read */
+    bool ok = fgetc(f) != EOF || !ferror(f); /* A folder can be opened, but not read. */
     int why = errno;
     fclose(f);
     errno = why;
@@ -179,7 +179,8 @@ bool input_checker(Input *in, bool output, CompileOptions *o)
             diag_error(&in->session, (Loc){ 0 }, "--check-emission: %s", why);
             return false;
         }
-        /* one that was not asked for by name or by option must know what it reads */
+        /* A checker that no option named is used only if it is recent enough to know what the emitter writes.
+         */
         if (in->checker && !asked && !library && emission_checker_version(in->checker) < EMISSION_VERSION)
             in->checker = NULL;
         in->no_checker = !in->checker;

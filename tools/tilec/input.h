@@ -8,7 +8,7 @@
 typedef struct Input {
     Tool *tool;
     const Args *args;
-    Session session; /* everything the compiler makes lies here */
+    Session session; /* holds everything that the compiler makes */
     const char *path;
     Ast *ast;
     uint32_t file;
@@ -17,9 +17,9 @@ typedef struct Input {
     Text times;          /* --time-passes: what was compiled, and how long each stage took */
     void *user;          /* what input_with was given */
     ToolCleanup cleanup; /* of the session */
-    struct Rtc *rtc;     /* the vendor's compiler, once it was needed */
+    struct Rtc *rtc;     /* the vendor's compiler, after it was first needed */
     struct EmissionChecker *checker;
-    bool no_checker; /* libclang, once it was looked for; see input_checker */
+    bool no_checker; /* libclang, after it was first looked for (input_checker) */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left
@@ -34,7 +34,8 @@ typedef struct Variant {
     const FrontKernel *kernel;
     const FrontBinding *bindings;
     size_t n;
-    size_t n_config;   /* the last so many are a tuning table's: not what distinguishes variants */
+    /* The number of bindings at the end that come from a tuning table, and do not distinguish variants. */
+    size_t n_config;
     const char *title; /* "attention<D=64, CAUSAL=true>" */
 } Variant;
 typedef VEC(Variant) Variants;

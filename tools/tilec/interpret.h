@@ -13,7 +13,7 @@ typedef struct InterpretJob {
     const InterpArg *args;
     int n_args;
     InterpProgress *progress;
-    const char *const *absent; /* optional tensors that are left out */
+    const char *const *absent; /* the optional tensors that are left out */
     size_t n_absent;
 } InterpretJob;
 

@@ -2,4 +2,4 @@
 #pragma once
 #include "ir/arena.h"
 
-void json_string(Text *, const char *); /* quoted, with what JSON asks to be escaped */
+void json_string(Text *, const char *); /* quoted, with the escapes that JSON requires */

@@ -51,7 +51,7 @@ static bool take_extent(Reader *r, int64_t *value)
     for (; r->p < r->end && *r->p >= '0' && *r->p <= '9'; r->p++)
         if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *r->p - '0', value))
             return false;
-    if (r->p < r->end && *r->p == 'L') r->p++; /* Python 2 wrote long integers so */
+    if (r->p < r->end && *r->p == 'L') r->p++; /* Python 2 wrote long integers in this form. */
     return true;
 }
 
@@ -199,7 +199,7 @@ const char *npy_header(Arena *a, DType d, int rank, const int64_t *shape, size_t
     for (int i = 0; i < rank; i++)
         text_printf(&t, i + 1 < rank || rank == 1 ? "%lld," : "%lld", (long long)shape[i]);
     text_puts(&t, "), }");
-    while ((10 + t.len + 1) % 64) text_putc(&t, ' '); /* the elements start at a multiple of 64 */
+    while ((10 + t.len + 1) % 64) text_putc(&t, ' '); /* The elements must start at a multiple of 64. */
     text_putc(&t, '\n');
     char *head = arena_alloc(a, 10 + t.len);
     memcpy(head, "\x93NUMPY\x01", 8);

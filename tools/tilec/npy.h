@@ -9,7 +9,7 @@ typedef struct Npy {
     bool fortran; /* column-major: the first axis is the fastest */
     int rank;
     int64_t shape[TILE_MAX_RANK];
-    size_t offset, bytes; /* where the elements lie in the file */
+    size_t offset, bytes; /* the offset of the elements in the file */
 } Npy;
 
 /* NULL and *out filled, or what is wrong with the file (in the arena). The elements lie within [0, len). */

@@ -21,13 +21,13 @@ _Static_assert(PLAN_ANY == (int)ASSUME_ANY && PLAN_ALIGNED == (int)ASSUME_ALIGNE
 typedef struct Program {
     Session *s;
     const Func *func;
-    VEC(const Value *) values;    /* words of inputs come first: input i has word i */
+    VEC(const Value *) values;    /* the words of inputs come first: input i has word i */
     Words inputs, steps, numbers; /* numbers: the word of values[k] */
     int n_inputs, n_steps;
     const char *why;
 } Program;
 
-enum { STEP_BASE = 1000 }; /* words of steps while the number of inputs is not known */
+enum { STEP_BASE = 1000 }; /* the words of steps, as long as the number of inputs is not known */
 
 static int word_type(DType d)
 {
@@ -165,7 +165,7 @@ static bool translate_instr(Program *p, const Instr *i)
         for (int k = 0; k < i->n_operands && k < 3; k++) {
             abc[k] = word_of(p, ir_operand(i, k));
             if (step >= STEP_EQ && step <= STEP_GE)
-                of = ir_operand(i, k)->type->dtype; /* comparisons work in their operands' type */
+                of = ir_operand(i, k)->type->dtype; /* Comparisons use the type of their operands. */
         }
         bind(p, v, add_step(p, step, of, abc, 0));
     }
@@ -276,7 +276,7 @@ static void write_dims(Session *s, const Func *f, Words *w)
     push(s, w, f->n_dims);
     for (int d = 0; d < f->n_dims; d++) {
         int param = -1, axis = 0;
-        for (int p = f->n_params; p-- > 0;) /* the first parameter that has it */
+        for (int p = f->n_params; p-- > 0;) /* the first parameter that has the dimension */
             for (int a = f->params[p].kind == PARAM_SCALAR ? 0 : f->params[p].type->rank; a-- > 0;)
                 if (f->params[p].dims[a] == d) {
                     param = p;

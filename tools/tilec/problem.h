@@ -14,7 +14,7 @@ typedef struct Problem {
     const CompileOptions *options; /* NULL: the target's defaults */
     int n_words;                   /* as problem_view takes them */
     char *const *words;
-    const char *path; /* of a problem that bench/gpu/open.h opened, and its text */
+    const char *path; /* of a problem that bench/gpu/open.h opened; the text of the problem */
     char *text;
     size_t size;
 } Problem;
@@ -27,8 +27,9 @@ typedef struct ProblemView {
     const FrontTune *tune;     /* NULL: none */
     const FrontBinding *given; /* all words */
     int n_given;
-    FrontBinding *fixed; /* those that are no extents, or whose extent is a tile's; room for a configuration
-                            behind them */
+    /* The bindings that are no extents, or whose extent is that of a tile; there is room for a configuration
+     * after them. */
+    FrontBinding *fixed;
     int n_fixed;
     LaunchFacts facts;
     const int64_t (*strides)[TILE_MAX_RANK];
@@ -36,7 +37,7 @@ typedef struct ProblemView {
 
 /* What is known of one configuration. */
 typedef struct ProblemCount {
-    bool ok; /* it compiles, and its grid is known */
+    bool ok; /* whether it compiles and its grid is known */
     Cost cost;
     double lower_ms, count_ms;
 } ProblemCount;

@@ -14,7 +14,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
                            ? r->tool->out
                            : r->tool->err);
     if (d->severity == TILE_SEVERITY_PRINT)
-        fflush(r->tool->out); /* a kernel that never ends has printed too */
+        fflush(r->tool->out); /* A kernel that never ends has printed too. */
 }
 
 /* Says why a call failed, unless diagnostics have. */

@@ -9,11 +9,12 @@
 
 typedef struct Parameter {
     tile_param_info info;
-    const char *in, *out; /* what --in and --out say of it, or NULL */
+    const char *in, *out; /* the arguments of --in and --out for it, or NULL */
     const char *set;      /* scalars: its text */
     bool left_out;        /* an optional tensor that the launch does not give */
     HostTensor host;
-    void *device, *original; /* original: what an inout tensor held, for launches that are timed; or NULL */
+    /* original: the contents of an inout tensor before launches that are timed; or NULL */
+    void *device, *original;
     tile_tensor tensor;
 } Parameter;
 
@@ -22,7 +23,7 @@ typedef struct Run {
     const Args *args;
     tile_context *context;
     tile_module *module;
-    tile_kernel *kernel, *probe; /* probe: tells the parameters while bindings are read */
+    tile_kernel *kernel, *probe; /* probe: a kernel that tells the parameters while bindings are read */
     void *begin, *end;           /* events, while launches are timed */
     ToolCleanup cleanup;
     Watch watch;
@@ -34,11 +35,11 @@ typedef struct Run {
     const char *kernel_name;
     tile_binding *bindings;
     size_t n_bindings;
-    bool interp; /* --target=interp: the context serves the signature only */
+    bool interp; /* --target=interp: the context is used for the signature only */
     Extents known;
     tile_launch_desc desc;
     tile_device_info device;
-    bool measuring;  /* further launches: what they print has been said */
+    bool measuring;  /* for further launches, whose prints were already shown */
     int n_diagnosed; /* errors printed by on_diagnostic */
 } Run;
 

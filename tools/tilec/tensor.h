@@ -9,7 +9,7 @@ typedef struct Extent {
     const char *name;
     int64_t value;
     const char *from;
-} Extent; /* from: who said so, for messages */
+} Extent; /* from: the option that gave it, for messages */
 typedef VEC(Extent) Extents;
 const Extent *extent_find(const Extents *, const char *name); /* NULL: not known */
 bool extent_is_name(const char *text);                        /* and no expression or number */

@@ -63,7 +63,7 @@ typedef struct Draw {
         size_t span;
     })
     flying;
-    bool math; /* the last span is arithmetic that more may join */
+    bool math; /* the last span is arithmetic, to which more may be added */
 } Draw;
 
 static const char *value_name(Draw *d, const Value *v)
@@ -254,8 +254,8 @@ static void add_track(Session *s, const Func *f, const char *title, const Block 
     main_loop(b, 1, &loop, &most);
     if (loop && loop->loc.file) diag_position(s, loop->loc, &track.line, &column);
     walk(&d, loop ? loop->blocks[loop->n_blocks - 1] : b);
-    if (loop && loop->n_blocks > 1)
-        walk(&d, loop->blocks[0]); /* the arithmetic on what the end of the turn before issued */
+    /* The arithmetic on results that the end of the previous iteration issued. */
+    if (loop && loop->n_blocks > 1) walk(&d, loop->blocks[0]);
     for (size_t k = 0; k < track.spans.len; k++)
         if (track.spans.data[k].open) track.spans.data[k].end = track.steps;
     vec_push(&s->arena, out, track);

@@ -8,16 +8,16 @@ typedef enum Lane { LANE_COPY, LANE_WAIT, LANE_MATRIX, LANE_MATH, LANE_MEMORY, L
 
 typedef struct Span {
     Lane lane;
-    int begin, end;          /* steps; end > begin where it lasts until it is waited for */
+    int begin, end;          /* in steps; end > begin when the span lasts until an operation waits for it */
     bool open;               /* waited for in the next iteration */
-    const char *name, *text; /* short, and all there is to say */
-    int line;                /* of the .tile file, 0 unknown */
+    const char *name, *text; /* a short text, and the full one */
+    int line;                /* the line of the .tile file; 0: unknown */
 } Span;
 
 /* What one role (or the whole program) does. */
 typedef struct Track {
     const char *title;
-    int line; /* of the loop, 0: the program has none */
+    int line; /* the line of the loop; 0: the program has no loop */
     int steps;
     VEC(Span) spans;
 } Track;

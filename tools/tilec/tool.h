@@ -20,10 +20,11 @@ typedef struct Tool {
     ToolCleanup *cleanups; /* the latest first */
     FILE *out, *err;       /* stdout and stderr */
     const char *standard_input;
-    size_t standard_input_len; /* once `-` was read, so that it can be read again */
+    size_t standard_input_len; /* the text of `-` after it was read, so that it can be read again */
 } Tool;
 
-enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 }; /* done; the input is at fault; the command line is */
+/* success; an error in the input; an error in the command line */
+enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };
 
 /* The whole command: an exit code. Nothing of the run is left when it returns. */
 int tool_main(int argc, char **argv, Allocator, FILE *out, FILE *err);

@@ -19,7 +19,8 @@ static void read_defines(Input *in, Defines *defines)
     Arena *a = &in->session.arena;
     const Strings *given = &in->args->flag[FLAG_DEFINE];
     for (size_t i = 0; i < given->len; i++) {
-        const char *text = given->data[i], *eq = strchr(text, '='); /* there is one: the command has looked */
+        /* There is one, because the command has checked it. */
+        const char *text = given->data[i], *eq = strchr(text, '=');
         Define d = { arena_strndup(a, text, (size_t)(eq - text)), { 0 }, false };
         for (const char *v = eq + 1;; v++) {
             size_t n = strcspn(v, ",");
@@ -159,7 +160,7 @@ static bool add_kernel(Input *in, const FrontKernel *k, Defines *defines, Varian
             vec_push(a, &lines, frontend_instance(in->ast, i));
     if (!lines.len) return add_product(in, k, &given, list);
     bool **free = arena_array(a, bool *, given.len);
-    for (int p = 0; p <= k->n_params; p++) /* in the order of its parameters: types come first */
+    for (int p = 0; p <= k->n_params; p++) /* In the order of its parameters, because types come first. */
         for (size_t d = 0; d < given.len; d++) {
             if (free[d] || (p < k->n_params && strcmp(k->params[p].name, given.data[d].name))) continue;
             free[d] = arena_array(a, bool, (size_t)given.data[d].n);

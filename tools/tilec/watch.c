@@ -87,7 +87,7 @@ static void interrupted(int signal_number)
     }
     errno = error;
     signal(signal_number, SIG_DFL);
-    raise(signal_number); /* at once: the handler does not block it */
+    raise(signal_number); /* At once, because the handler does not block the signal. */
 }
 
 /* --- progress ---------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ void watch_begin(Watch *w, Tool *t, WatchFn *fn, void *user)
     struct sigaction handler = { .sa_handler = interrupted, .sa_flags = SA_NODEFER | SA_RESTART };
     sigemptyset(&handler.sa_mask);
     if (!sigaction(SIGINT, NULL, &before) &&
-        before.sa_handler == SIG_DFL) { /* one that is ignored stays so */
+        before.sa_handler == SIG_DFL) { /* A signal that is ignored stays ignored. */
         atomic_store(&watched, w);
         sigaction(SIGINT, &handler, NULL);
     }

@@ -19,7 +19,7 @@ typedef struct Watch {
     _Atomic(const char *) doing, unit; /* "running", "programs" */
     WatchFn *fn;
     void *user;
-    bool shows, ends; /* a thread prints progress; it is asked to end */
+    bool shows, ends; /* whether a thread prints progress; whether it was asked to end */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
