@@ -63,7 +63,7 @@ enum {
     LIMIT_BRACKETS = 200,   /* open (, [ and { at one place */
     LIMIT_IMPORTS = 64,     /* files */
     LIMIT_IMPORT_DEPTH = 16,
-    LIMIT_BLOCKS = 100,     /* loops and ifs inside each other, early returns and called functions counted */
+    LIMIT_BLOCKS = 100,     /* nested loops and ifs, where early returns and called functions count too */
     LIMIT_CARRIED = 1024,   /* variables assigned in one loop */
     LIMIT_CALLS = 32,       /* fn calls inside fn calls */
     LIMIT_UNROLL = 4096,    /* iterations of one `const for` */
@@ -74,8 +74,8 @@ enum {
     LIMIT_TILE_ELEMENTS = 1 << 20,
     LIMIT_TILE_BYTES = 4 << 20,
     LIMIT_PARAMS = 64,         /* of a fn */
-    LIMIT_KERNEL_PARAMS = 256, /* of a kernel: as many as a launch takes */
-    LIMIT_FUNCTIONS = 4096,    /* specializations of fn functions in one module; more are expanded */
+    LIMIT_KERNEL_PARAMS = 256, /* of a kernel, the same as of a launch */
+    LIMIT_FUNCTIONS = 4096,    /* specializations of functions in one module; further calls are expanded */
     LIMIT_RECURSION =
         1500, /* levels of expressions, statements and called functions: about a megabyte of stack */
     LIMIT_WALK = 1 << 24, /* nodes walked while looking for the keys of all kernels */

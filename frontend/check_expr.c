@@ -91,7 +91,8 @@ static void check_has(Check *c, const Node *n)
 
 static void check_call(Check *c, const Node *n)
 {
-    /* A variable may have the name of a function: calls mean the function. A name of a type converts. */
+    /* A variable may have the name of a function; a call means the function. A call of a type's name is a
+     * conversion. */
     const Node *fn = ast_find_fn(c->ast, n->name);
     const Builtin *b = fn ? NULL : builtin_find(n->name);
     CallArgs args;

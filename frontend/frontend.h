@@ -56,7 +56,7 @@ typedef struct FrontValue {
         double f;
         bool b;
         DType type;
-    }; /* i: of FRONT_INT; of FRONT_UINT, an integer above 2^63 - 1, its bits */
+    }; /* i: the value of FRONT_INT; for FRONT_UINT, the bits of an integer above 2^63 - 1 */
 } FrontValue;
 
 /* A name bound to a value: a const, a const type, a dimension, or an optional tensor (a bool: is it given?).
@@ -70,8 +70,9 @@ typedef struct FrontBinding {
 typedef struct FrontDim {
     const char *name; /* a dimension name, or NULL */
     const char
-        *text;   /* the source text, e.g. "M" or "2*D", with the values of global constants in their place */
-    int derived; /* an expression of dimensions or scalars: which of the kernel's derived extents; else -1 */
+        *text; /* the source text, such as "M" or "2*D", with global constants replaced by their values */
+    /* for an expression of dimensions or scalars, the number of the kernel's derived extent; otherwise -1 */
+    int derived;
 } FrontDim;
 
 typedef struct FrontParam {
@@ -82,10 +83,10 @@ typedef struct FrontParam {
     DType dtype; /* the type when it does not depend on a const type (type_known) */
     int rank;
     FrontDim dims[TILE_MAX_RANK];
-    /* A tensor that a launch may leave out: a bool may be bound to its name, true by default. */
+    /* A tensor that a launch may leave out. A bool may be bound to its name, and is true by default. */
     bool optional;
-    FrontValue default_value; /* FRONT_NOTHING: none. A default that depends on other consts shows as of their
-                                 defaults */
+    /* FRONT_NOTHING: there is none. A default that depends on other consts is computed from their defaults */
+    FrontValue default_value;
     Loc loc;
 } FrontParam;
 
@@ -99,14 +100,15 @@ typedef struct FrontKernel {
     const char *const
         *derived; /* extents that a launch derives from the others, as FrontDim.text writes them */
     int n_keys;
-    const char *const *keys; /* those of them that are tile extents: must be bound to lower the kernel */
+    /* The dimensions that are extents of tiles, which must be bound before the kernel is lowered. */
+    const char *const *keys;
     int grid_rank;
     Loc loc;
 } FrontKernel;
 
 /* Kernels in source order, those of imported files first. */
 int frontend_kernel_count(const Ast *);
-extern const char *const frontend_hints[]; /* what hint (...) takes, ended by NULL */
+extern const char *const frontend_hints[]; /* the names that hint (...) accepts, ended by NULL */
 const FrontKernel *frontend_kernel(const Ast *, int);
 const FrontKernel *frontend_kernel_find(const Ast *, const char *name); /* NULL: no such kernel */
 

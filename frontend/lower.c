@@ -185,7 +185,7 @@ static void bind_params(Lower *l, const Node *kernel, const FrontKernel *front)
 {
     const Node *params = kernel->kids[0];
     l->params = arena_array(&l->s->arena, KParam, params->n + 1);
-    /* Dimension names first, so that an extent like 2*N may stand before N. */
+    /* Bind dimension names first, so that an extent like 2*N may come before N. */
     for (int d = 0; d < front->n_dims; d++)
         if (lower_dim_is_given(l, front, front->dims[d])) dim_named(l, front->dims[d]);
     for (uint32_t i = 0; i < params->n; i++) {
@@ -292,7 +292,7 @@ Lower *lower_eval_begin(Ast *ast, const Node *kernel, const FrontBinding *bindin
     begin(l, "constants", arena_new(&l->s->arena, Scope));
     lower_globals(l);
     lower_eval_scope(l, kernel);
-    for (size_t i = 0; i < n; i++) { /* hints among the domains of a tune block */
+    for (size_t i = 0; i < n; i++) { /* hints that have domains in a tune block */
         const HintInfo *hint = hint_find(bindings[i].name);
         const char *name = hint ? session_intern(l->s, hint->name, strlen(hint->name)) : NULL;
         if (hint && bindings[i].value.kind == FRONT_INT && !lower_scope_find(l, name))

@@ -10,13 +10,13 @@
 typedef enum VKind {
     V_ERROR, /* poison: already reported */
     V_VOID,  /* no value */
-    V_INT,   /* integer constant without a type: adapts to what it meets */
+    V_INT,   /* an integer constant without a type, which adapts to the other operand */
     V_FLOAT, /* the same with a fraction */
     V_CONST, /* constant of type `dtype` */
     V_IR,    /* a scalar or tile computed at run time */
     V_TYPE,  /* dtype */
     V_TUPLE,
-    V_TENSOR, /* kernel parameter `param`; -1 where only `has` may ask for it */
+    V_TENSOR, /* the kernel parameter `param`; -1 when only `has` may name it */
     V_ABSENT, /* an optional tensor that is not given; its name in `text` */
     V_NONE,
     V_STRING,
@@ -46,9 +46,10 @@ struct Var {
     bool began_as_integer; /* its first value is an integer without a type */
     Loc loc;
     Var *next;    /* of the same scope */
-    int64_t mark; /* collect_assigned: the walk that met it last */
+    int64_t mark; /* collect_assigned: the last traversal that met it */
     Var *elements;
-    int n_elements; /* of an array of variables, each a variable of its own; `v` is then unused */
+    /* The number of variables of an array, each of which is a variable of its own; `v` is then unused. */
+    int n_elements;
 };
 
 typedef struct Scope Scope;
@@ -65,8 +66,10 @@ enum { MAX_RETURNS = 16 };
 typedef struct Frame {
     const Node *node;
     bool is_kernel;
-    Var done;      /* has returned: a bool, constant where the path is known */
-    int n_returns; /* -1: no `return` seen yet; 0: returns nothing; else values, 1 or a tuple */
+    Var done; /* whether the path has returned: a bool, which is constant when that is known */
+    /* -1: no `return` was met yet; 0: the function returns nothing; otherwise the number of values, 1 or
+     * those of a tuple */
+    int n_returns;
     bool tuple;
     Var returns[MAX_RETURNS]; /* V_VOID while unset */
     const Type *types[MAX_RETURNS];
@@ -105,18 +108,20 @@ struct Lower {
     Frame *frame;
     KParam *params;
     int n_params;
-    Value **args;         /* of the block being built that has the kernel's parameters: body, grid or remap */
-    Value **dims;         /* per dimension symbol: its value in that block, or NULL until asked for */
-    bool in_clause;       /* grid or remap: no memory, no program_id */
-    int in_combine;       /* in a combine function: what it calls is expanded */
+    /* Of the block being built, which has the kernel's parameters: body, grid or remap. */
+    Value **args;
+    /* for each dimension symbol, its value in that block; NULL until it is first needed */
+    Value **dims;
+    bool in_clause;       /* in a grid or remap, which have no memory and no program_id */
+    int in_combine;       /* in a combine function, whose calls are expanded */
     int depth;            /* fn calls */
     int recursion;        /* levels of lower_expr and lower_stmt */
-    int nesting, deepest; /* blocks around the builder's place; the most so far in this function */
+    int nesting, deepest; /* the blocks around the builder's position; the most so far in this function */
     const Active *active;
     NameMap purity; /* per fn, see lower_fn.c */
     int64_t mark;
     int64_t steps;
-    bool stopped;        /* a limit was hit: everything is poison from here */
+    bool stopped;        /* a limit was reached, and every further value is an error */
     NameMap specialized; /* key text -> Specialized */
     unsigned n_functions;
 };
@@ -126,8 +131,9 @@ V lower_error(Lower *, Loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4))); /* reports, gives V_ERROR */
 V lower_error_note(Lower *, Loc, const char *note, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-bool lower_step(Lower *, Loc);    /* counts work; false: a limit is reached */
-bool lower_descend(Lower *, Loc); /* step, one level down; after true, l->recursion-- on the way back */
+bool lower_step(Lower *, Loc); /* counts a unit of work; false: a limit is reached */
+/* lower_step, and one level deeper; after true, the caller decrements l->recursion on its way back */
+bool lower_descend(Lower *, Loc);
 Var *lower_scope_find(const Lower *, const char *name);
 Var *lower_scope_add(Lower *, const char *name, Loc, V, bool is_var);
 void lower_scope_push(Lower *, Scope *);
@@ -139,7 +145,7 @@ const Node *lower_hint_argument(const Lower *, const Node *clause, const char *n
 bool lower_param_type(Lower *, const Node *type, DType *out); /* the element type of a parameter */
 /* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
-const char *lower_binder(const Lower *); /* how a const or an extent is given its value */
+const char *lower_binder(const Lower *); /* how a user binds a const or an extent */
 void lower_const(Lower *, const Node *); /* a local or global N_CONSTANT, or a N_PCONST with its default */
 const Node *ast_find_fn(const Ast *, const char *name);
 
@@ -162,15 +168,17 @@ bool value_to_bool(V, bool *);
 DType value_dtype(V); /* V_CONST, V_IR */
 int value_rank(V);
 const int64_t *value_shape(V);
-const char *value_describe(Lower *, V);    /* for messages: `f16[128, 64]`, `an integer literal`, ... */
-V lower_adapt(Lower *, V, DType, Loc);     /* a constant without type gets one, range checked; others pass */
-V lower_concretize(Lower *, V, Loc);       /* index or f32 when nothing else said what it is */
-Value *lower_materialize(Lower *, V, Loc); /* as IR; NULL for what is no number (reported) */
+const char *value_describe(Lower *, V); /* for messages: `f16[128, 64]`, `an integer literal`, ... */
+/* Gives a constant without a type the dtype and checks its range; other values are not changed. */
+V lower_adapt(Lower *, V, DType, Loc);
+V lower_concretize(Lower *, V, Loc);       /* gives a constant without a type the type index or f32 */
+Value *lower_materialize(Lower *, V, Loc); /* the value as IR; NULL, after a message, if it is no number */
 Value *lower_to_shape(Lower *, Value *, int rank, const int64_t *shape);
-bool lower_no_elements(Lower *, Loc, int64_t extent); /* reports an extent under 1; false */
-const Type *lower_tile_type(
-    Lower *, Loc, DType, int rank, const int64_t *shape);          /* NULL when over a limit (reported) */
-bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b); /* adapts literals, reports a mix */
+bool lower_no_elements(Lower *, Loc, int64_t extent); /* reports an extent below 1 and returns false */
+/* NULL, after a message, if it exceeds a limit */
+const Type *lower_tile_type(Lower *, Loc, DType, int rank, const int64_t *shape);
+/* adapts literals, and reports operands of different types */
+bool lower_same_dtype(Lower *, Loc, const char *what, V *a, V *b);
 bool lower_join_shapes(Lower *, Loc, const char *what, const V *v, int n, int *rank, int64_t *shape);
 V lower_apply(
     Lower *, Loc, const char *what, Op, V *v, int n, Attrs); /* element-wise, with broadcasting and folding */
@@ -178,12 +186,15 @@ V lower_cast(Lower *, V, DType, Loc);
 V lower_emit(Lower *, Loc, const char *what, Op, Value **, int n, Attrs, const Type *);
 
 /* lower_optional.c: optional tensors */
-void lower_presence(Lower *, const Node *params); /* their names, for `has`, before parameters are bound */
-void lower_absent_tensor(Lower *, const Node *param); /* the parameter of one that is not given */
-bool lower_is_absent(Lower *, const Node *, V);       /* reports the use of a tensor that is not given */
-bool lower_dim_is_given(
-    const Lower *, const FrontKernel *, const char *dim); /* has a given tensor the dimension? */
-bool lower_absent_dim(Lower *, const Node *name, V *out); /* a dimension of tensors that are not given only */
+/* declares the names of optional tensors for `has`, before parameters are bound */
+void lower_presence(Lower *, const Node *params);
+/* declares the parameter of an optional tensor that is not given */
+void lower_absent_tensor(Lower *, const Node *param);
+bool lower_is_absent(Lower *, const Node *, V); /* reports the use of a tensor that is not given */
+/* Whether a tensor that is given has the dimension. */
+bool lower_dim_is_given(const Lower *, const FrontKernel *, const char *dim);
+/* A dimension that only tensors that are not given have. */
+bool lower_absent_dim(Lower *, const Node *name, V *out);
 
 /* lower_expr.c */
 V lower_expr(Lower *, const Node *);
@@ -240,8 +251,8 @@ V lower_shift(Lower *, const Call *);
 
 /* lower_fn.c */
 V lower_fn_call(Lower *, const Node *call, const Node *fn);
-bool lower_fn_is_pure(
-    Lower *, const Node *fn);              /* no memory, no launch, no messages, in it or what it calls */
+/* Whether the function and the functions it calls access no memory, no launch values, and print nothing. */
+bool lower_fn_is_pure(Lower *, const Node *fn);
 bool lower_is_pure(Lower *, const Node *); /* the same of an expression */
 V lower_expand_fn(Lower *, Loc, const Node *fn, const V *args);
 

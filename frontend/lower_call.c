@@ -98,7 +98,7 @@ static V call_elementwise(Lower *l, const Call *c, int op)
     V v[4];
     bool approx, ftz, ok = true;
     for (int k = 0; k < n; k++) v[k] = lower_expr(l, ARG(c, k));
-    /* The flags follow the operands in the signature; abs, floor, ... have none, fma has only ftz. */
+    /* The flags follow the operands in the signature. abs, floor and others have none; fma has only ftz. */
     bool only_ftz = op == OP_FMA;
     ok &= lower_flag(l, only_ftz ? NULL : ARG(c, n), "approx", &approx);
     ok &= lower_flag(l, only_ftz ? ARG(c, n) : ARG(c, n + 1), "ftz", &ftz);
@@ -334,7 +334,7 @@ static V call_program(Lower *l, const Call *c, int op)
         if (!lower_const_int(l, ARG(c, 0), "a grid axis", 0, rank - 1, &axis)) return value_error();
         return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
     }
-    /* A remap sees the launch as one line of programs. */
+    /* In a remap, the launch is a line of programs. */
     if (l->in_clause) return value_ir(ir_emit(&l->b, (Op)op, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), NULL));
     V items[3];
     for (int i = 0; i < rank; i++)

@@ -19,16 +19,18 @@ typedef struct Branch {
 /* lower_flow.c */
 bool flow_returns(const Node *); /* on some path */
 bool flow_branch_returns(Branch);
-bool flow_always_returns(const Node *);               /* on every path, whatever the conditions are */
+/* Whether every path returns, whatever the conditions are. */
+bool flow_always_returns(const Node *);
 Vars flow_changeable(Lower *, const Branch *, int n); /* variables assigned in the branches, every token, and
                                                          the return state where there is a return */
 V *flow_values(Lower *, Vars);
 void flow_set_values(Vars, const V *);
 bool flow_same(V, V);
 bool flow_done_known(
-    const Lower *, bool *value);            /* whether it is known that the path has returned, or has not */
-bool flow_done(const Lower *);              /* it has */
-bool flow_too_many(Lower *, Loc, size_t n); /* variables to carry; true after an error */
+    const Lower *, bool *value); /* whether it is known that the path has returned, or has not */
+bool flow_done(const Lower *);   /* it has */
+/* Whether there are too many variables to carry, after a message. */
+bool flow_too_many(Lower *, Loc, size_t n);
 V flow_zero(Lower *, const Type *);
 const Type *flow_type(Lower *, V); /* NULL: a constant without a type, or no number */
 void flow_attach(Instr *, int k, Block *);
@@ -37,7 +39,7 @@ bool flow_condition(Lower *, const Node *, const char *what, V *out); /* a scala
 /* lower_if.c */
 void lower_branch(Lower *, Branch, bool tail);
 void lower_guarded(
-    Lower *, Branch, bool tail); /* under `if !done` where the path may have returned already */
+    Lower *, Branch, bool tail); /* lowered under `if !done` when the path may have returned already */
 /* A condition that has effects is evaluated only where the path has not returned; elsewhere it is false. */
 bool lower_guarded_condition(Lower *, const Node *, const char *what, V *out);
 void lower_if(Lower *, const Node *, Branch rest, bool tail);

@@ -144,7 +144,7 @@ void lower_guarded(Lower *l, Branch b, bool tail)
     Value *go = ir_un(&l->b, OP_NOT, l->frame->done.v.value);
     bool returned_after = false;
     V done = l->frame->done.v;
-    /* Inside, the path has not returned. */
+    /* Inside the branch, the path has not returned. */
     l->frame->done.v = value_bool(false);
     Branch all[1] = { b };
     Vars vars = flow_changeable(l, all, 1);
@@ -216,7 +216,7 @@ void lower_if(Lower *l, const Node *n, Branch rest, bool tail)
     }
     V c;
     if (!flow_condition(l, n->kids[0], "if", &c)) {
-        /* Look into the branches for their own errors. */
+        /* Lower the branches too, to report their own errors. */
         c = value_bool(true);
     }
     Value *cond = lower_materialize(l, c, n->kids[0]->loc);

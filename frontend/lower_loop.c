@@ -32,7 +32,7 @@ static void learn_returns(Lower *l, const Node *loop, const char *name)
     l->frame->probing = true;
     lower_branch(l, b, false);
     l->frame->probing = false;
-    if (l->s->n_errors > errors) l->stopped = true; /* else they would be reported twice */
+    if (l->s->n_errors > errors) l->stopped = true; /* Otherwise the errors would be reported twice. */
     lower_scope_pop(l);
     l->b = outer;
     flow_set_values(vars, before);

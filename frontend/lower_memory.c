@@ -6,7 +6,7 @@
 typedef struct Window {
     KParam *param;
     Value *operands[TILE_MAX_RANK + 6];
-    int n; /* tensor, one index an axis, then what the access adds */
+    int n; /* the tensor, one index for each axis, and the further operands of the access */
     int64_t extents[TILE_MAX_RANK], steps[TILE_MAX_RANK];
     bool strided;
     int rank; /* of the value */

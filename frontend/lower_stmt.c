@@ -116,7 +116,7 @@ static void assign_name(Lower *l, const Node *target, V v, Loc loc)
             var->name, type_string(l->s, t), value_describe(l, v));
         return;
     }
-    /* A fresh name only for a fresh value: `m = m_new` leaves m_new its own. */
+    /* Name only values that have no name: after `m = m_new`, the value keeps the name m_new. */
     Value *x = lower_materialize(l, v, loc);
     if (!x->name) ir_set_name(x, var->name);
     var->v = value_ir(x);

@@ -373,7 +373,7 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     const Source *src = diag_source(p->session, loc.file);
     Text t;
     text_init(&t, &p->session->arena);
-    /* What the scanner refused is the cause of what is odd beside it. */
+    /* A token that the scanner refused is the cause of further errors next to it. */
     if (p->lex_error && lines_between(src, p->lex_error, loc.begin) <= 1) {
         p->lex_error = 0;
         return;

@@ -167,7 +167,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
         diag_error(s, info->k.loc,
             "the tensors of kernel `%s` have more than %d extents that a launch derives", info->k.name,
             EVAL_MAX_RESULTS);
-    /* Scalars last: their types and defaults may name consts that stand after them. */
+    /* Scalars come last, because their types and defaults may name consts that follow them. */
     for (uint32_t i = 0; i < params->n; i++)
         if (params->kids[i]->kind == N_PSCALAR)
             out[i].default_value = lower_eval_param(eval, params->kids[i]);
@@ -234,7 +234,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
         t->n_keys = (int)args->n;
     }
     info->tune = t;
-    /* An ill-typed `require` shows here rather than while tuning. */
+    /* Report an ill-typed `require` here, and not during tuning. */
     if (info->require)
         frontend_tune_config(ast, t, 0, arena_array(&s->arena, FrontBinding, (size_t)t->n + 1));
 }

@@ -81,7 +81,8 @@ static bool int_fits(__int128 i, DType d)
 static double int_to_float(__int128 i, DType d)
 {
     if (d != DT_F64 && (i > ((__int128)1 << 53) || i < -((__int128)1 << 53))) {
-        /* Keep the upper bits and a sticky one: exact in double, rounds the same in the narrower types. */
+        /* Keep the upper bits and a sticky bit. The result is exact in double and rounds to the same value in
+         * narrower types. */
         __int128 low = i & 0xfff, high = i - low;
         i = high | (low ? 0x800 : 0);
         if (low == 0) i = high;
@@ -283,7 +284,8 @@ V lower_emit(
     const char *why = ir_infer(l->s, op, operands, n, attrs, results, &n_results);
     if (why) {
         size_t len = strlen(what);
-        bool named = !strncmp(why, what, len) && why[len] == ' '; /* "reshape of ..." says it already */
+        /* A text like "reshape of ..." already names the operation. */
+        bool named = !strncmp(why, what, len) && why[len] == ' ';
         return lower_error(l, loc, "%s%s%s", named ? "" : what, named ? "" : ": ", why);
     }
     l->b.loc = loc;
@@ -332,7 +334,8 @@ V lower_apply(Lower *l, Loc loc, const char *what, Op op, V *v, int n, Attrs att
     }
     int first = op == OP_WHERE;
     for (int k = first + 1; k < n; k++) {
-        /* A typed operand may stand last: the first one adapts to it, then all the others to the first. */
+        /* A typed operand may come last. The first operand adapts to it, and then all others adapt to the
+         * first. */
         if (value_is_untyped(v[first]) && !value_is_untyped(v[k]) &&
             !lower_same_dtype(l, loc, what, &v[first], &v[k]))
             return value_error();

@@ -12,8 +12,8 @@ typedef struct FakeLaunch {
     char name[64];
     unsigned grid[3], block[3], shared;
     void *stream, *context;           /* CUDA: what was current */
-    int early_start;                  /* CUDA: programmatic stream serialization was asked for */
-    uint64_t params[FAKE_MAX_PARAMS]; /* first 8 bytes of each; as many as n_params says */
+    int early_start;                  /* CUDA: the launch asked for programmatic stream serialization */
+    uint64_t params[FAKE_MAX_PARAMS]; /* the first 8 bytes of each; n_params of them */
 } FakeLaunch;
 
 typedef struct FakeState {
@@ -22,8 +22,8 @@ typedef struct FakeState {
     int devices;
     int n_params; /* how many parameters to copy from a launch */
     char fail_name[64];
-    int fail_after,
-        fail_code;           /* the call `name` after `fail_after` good ones gives this code, until cleared */
+    /* after `fail_after` successful calls, the call `name` returns this code until it is cleared */
+    int fail_after, fail_code;
     int sticky;              /* every call gives this code: a faulted device */
     char crash_arch[32];     /* the compiler ends the process for this architecture */
     char compile_error[256]; /* the compiler fails with this log */

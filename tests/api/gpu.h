@@ -35,7 +35,7 @@ typedef struct Attention {
     size_t bytes;
 } Attention;
 
-bool open_attention(Attention *at); /* false, with a failed assertion, where it does not compile */
+bool open_attention(Attention *at); /* false, with a failed assertion, if it does not compile */
 void close_attention(Attention *at);
 
 /* gpu_capture.c */

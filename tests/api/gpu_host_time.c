@@ -21,7 +21,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-enum { BATCH = 200, ROUNDS = 31 }; /* a batch fits the driver's queue: no launch waits for the device */
+enum { BATCH = 200, ROUNDS = 31 }; /* A batch fits the driver's queue, so no launch waits for the device. */
 
 static double median(double *v)
 {
@@ -96,7 +96,7 @@ void test_host_time(void)
     void *primary;
     Attention at = { 0 };
     double theirs = hip ? 0 : time_bare(),
-           none = time_ours(k, a, 12, NULL); /* HIP takes no text that would do for any chip */
+           none = time_ours(k, a, 12, NULL); /* HIP has no text form that every chip accepts. */
     if (!hip) {
         CU("cuDevicePrimaryCtxRetain", &primary, 0);
         CU("cuCtxSetCurrent", primary);
@@ -118,7 +118,7 @@ void test_host_time(void)
         "without the context current %.2f; attention %.2f) ",
         theirs, again, ours, ours - (theirs + again) / 2, moving, none, attention);
     CU_ASSERT(ours - theirs <
-              (hip ? 50 : 2)); /* not a timed test: only a launch that compiles or waits fails here */
+              (hip ? 50 : 2)); /* The limit is generous: only a launch that compiles or waits exceeds it. */
     tile_kernel_destroy(k);
     for (int i = 0; i < 4; i++) {
         tile_tensor_destroy(ctx, big[i]);

@@ -240,7 +240,7 @@ static void test_trust(void)
     clear();
     cached(0, vector_add_text, 512);
     CU_ASSERT_EQUAL_FATAL(entries(path, sizeof path, NULL), 1);
-    copy(kept, path); /* intact, by its checksum; of another block size */
+    copy(kept, path); /* intact according to its checksum, but of another block size */
     ignored("it is the entry of another key");
     must(!chmod(path, 0620), "chmod");
     ignored("its mode 620 lets others write to it");

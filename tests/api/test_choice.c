@@ -69,7 +69,7 @@ static void test_without_table(void)
     CU_ASSERT_EQUAL(notes.n, 2);
     CHECK_TEXT(notes.last, "as declared");
     CU_ASSERT_EQUAL(fake->compiles, 1);
-    CU_ASSERT_EQUAL(fake->prepares, 1); /* the compiler was readied while the first choice was made */
+    CU_ASSERT_EQUAL(fake->prepares, 1); /* The compiler was initialized while the first choice was made. */
     long calls = atomic_load(&counter.calls);
     CU_ASSERT_EQUAL(programs(k, 4096), 4); /* looked up, without memory */
     CU_ASSERT_EQUAL(atomic_load(&counter.calls), calls);
@@ -92,11 +92,12 @@ static void test_by_number(void)
         return;
     }
     OK(ctx, kernel_of(ctx, choose_text, "copy", NULL, 0, &k));
-    CU_ASSERT_EQUAL(programs(k, 400000), 391); /* of 304 multiprocessors all have work: as declared */
-    CU_ASSERT_EQUAL(programs(k, 2048), 32);    /* two of 1024 would leave most idle: 64 */
+    /* All of the 304 multiprocessors have work, so the launch is as declared. */
+    CU_ASSERT_EQUAL(programs(k, 400000), 391);
+    CU_ASSERT_EQUAL(programs(k, 2048), 32); /* two of 1024 would leave most idle: 64 */
     CU_ASSERT_EQUAL(programs(k, 256), 4);
     CU_ASSERT_EQUAL(programs(k, 48), 1);
-    CU_ASSERT_EQUAL(fake->compiles, 2); /* a variant for each block, whatever the extent */
+    CU_ASSERT_EQUAL(fake->compiles, 2); /* There is a variant for each block size, whatever the extent is. */
     tile_kernel_destroy(k);
     OK(ctx, kernel_of(ctx, choose_text, "copy", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 1024 } } },
                 1, &k));
@@ -171,7 +172,8 @@ static void test_choice(void)
     }
     CU_ASSERT_PTR_NULL(strstr(choice_of(ctx, NULL, 0, "", 512), "TK="));
     CU_ASSERT_EQUAL(notes.n, 0);
-    /* an entry for this shape, or one near it, comes before every estimate; one far away does not */
+    /* An entry for this shape, or for one near it, has priority over every estimate. An entry for a distant
+     * shape does not. */
     FILE *f = fopen(path, "w");
     fprintf(f, "{ \"format\": \"tile-tune-1\", \"entries\": [ { \"kernel\": \"gemm\", \"target\": "
                "\"cuda:sm_90a\", \"device\": \"\", \"key\": { \"M\": 512, \"N\": 512, \"K\": 512 }, "
@@ -228,8 +230,8 @@ static void test_split(void)
     tile_kernel_destroy(k);
     OK(ctx,
         kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 64 } } }, 1, &k));
-    split_launch(k, fake, 64, 64, 1,
-        1); /* too few steps for that (with 16 rows, if that may be chosen, four programs) */
+    /* There are too few steps for that. With 16 rows, if that may be chosen, there are four programs. */
+    split_launch(k, fake, 64, 64, 1, 1);
     split_launch(k, fake, 1024, 64, 16, 16); /* and here all have work */
     tile_kernel_destroy(k);
     OK(ctx, kernel_of(ctx, split_text, "sums", (tile_binding[]){ { "split_k", TILE_BIND_INT, { .i = 2 } } },

@@ -147,7 +147,7 @@ static void test_results(void)
             Host h;
             tile_status st;
             open_host(&h, states[s], threads, NULL);
-            for (int round = 0; round < 3; round++) { /* the second launch takes the short way of memo.c */
+            for (int round = 0; round < 3; round++) { /* The second launch uses a memo (memo.c). */
                 memset(out, 0, sizeof out);
                 IN(states[round < 2 ? s : (s + 1) % N_STATES], st = launch(h.k, in, 0.7, N));
                 CU_ASSERT_EQUAL(st, TILE_OK);

@@ -119,7 +119,7 @@ static void use_half_compiled(void *p)
     close_parent(q);
 }
 
-static atomic_int held; /* 1: the callback holds the context's lock for reports; 2: it may go */
+static atomic_int held; /* 1: the callback holds the context's lock for reports; 2: it may continue */
 
 static void holding(void *user, const tile_diagnostic *d)
 {

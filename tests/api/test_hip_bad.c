@@ -306,14 +306,14 @@ static tile_status everything(char *why, size_t size)
 
 static void test_each_call(void)
 {
-    static const int codes[] = { 2, 719, 999 }; /* out of memory, a fault, something unknown */
+    static const int codes[] = { 2, 719, 999 }; /* out of memory, a fault, an unknown code */
     char why[4096];
     int failed = 0;
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
         for (int k = 0; k < 3 && *calls[c]; k++) {
             int at = 0;
             for (tile_status st = TILE_ERROR_DRIVER; st && at < 40;
-                at++) { /* the first call of it, the second, until none is left */
+                at++) { /* Fail its first call, then its second, until there are no more. */
                 fake = fake_open(FAKE_HIP);
                 fake->arch = 0x942;
                 snprintf(fake->fail_name, sizeof fake->fail_name, "%s", calls[c]);
@@ -328,7 +328,7 @@ static void test_each_call(void)
                 if (st && !strncmp(calls[c], "hiprtc", 6)) {
                     failed++;
                     break;
-                } /* tried in a child, which has a state of its own */
+                } /* Tried in a child process, which has its own state. */
                 if (st && fake->fail_after >= 0) {
                     fprintf(stderr, "%s, call %d: not reached, yet %s: %s\n", calls[c], at,
                         tile_status_name(st), why);

@@ -53,7 +53,7 @@ static void test_tensor_maps(void)
     CHECK_STATUS(ctx, tile_launch(k, args, 3, NULL), TILE_ERROR_DRIVER);
     CHECK_TEXT(error_of(ctx), "encoding a tensor map");
     fake->fail_name[0] = 0;
-    t[0].data = a + 1; /* 2 bytes past: plain loads for A, no map of it */
+    t[0].data = a + 1; /* 2 bytes beyond: A is read by plain loads and has no tensor map. */
     maps = fake->tensor_maps;
     OK(ctx, tile_launch(k, args, 3, NULL));
     CU_ASSERT(fake->tensor_maps - maps <= 1);

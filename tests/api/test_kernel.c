@@ -132,7 +132,7 @@ static void test_imports(void)
     CU_ASSERT_EQUAL(tile_module_kernel_count(m), 1);
     CU_ASSERT_STRING_EQUAL(tile_module_kernel_name(m, 0), "k");
     CU_ASSERT_PTR_NULL(tile_module_kernel_name(m, 1));
-    /* The text was taken when the module was made: files that go away meanwhile change nothing. */
+    /* The text was read when the module was made, so files that are deleted later change nothing. */
     unlink(in_dir("half.tile"));
     unlink(in_dir("lib/far.tile"));
     tile_kernel *k;
@@ -178,7 +178,7 @@ static void test_bindings(void)
     CU_ASSERT_STRING_EQUAL(p.dims[0], "N");
     CU_ASSERT_EQUAL(tile_kernel_param(k, 3, &p), TILE_ERROR_NOT_FOUND);
     tile_kernel_destroy(k);
-    /* Constants in an extent come by their values, the caller's where it gave one. */
+    /* Constants in an extent are replaced by their values, which are the caller's where it gave one. */
     static const char extents[] = "const int W = 8;\nkernel e(in f32 X[N], out f32 Y[2*W + K, N, W], const "
                                   "int K = 3) grid (1) { store(Y[0, 0, 0], load(X[0])); }\n";
     b = (tile_binding){ "K", TILE_BIND_INT, { .i = 5 } };
@@ -240,7 +240,8 @@ static void test_derived(void)
     int compiles = fake->compiles;
     OK(ctx, tile_launch(k, a, 4, NULL));
     OK(ctx, tile_launch(k, a, 4, NULL));
-    /* the same tensors and another scalar, of which an extent is made: no launch like the last */
+    /* The tensors are the same, but a scalar that an extent depends on is different, so the launch is not
+     * like the last one. */
     a[3] = tile_arg_int(3);
     CHECK_STATUS(ctx, tile_launch(k, a, 4, NULL), TILE_ERROR_SHAPE);
     CHECK_TEXT(error_of(ctx), "argument 3 (P): axis 0 (parts) has 2 elements, not 3");
@@ -268,7 +269,7 @@ static void test_extents(void)
     tile_kernel *k;
     open_context(NULL, NULL);
     OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
-    for (int64_t d = 448; d <= 464; d += 16) { /* rows of which a program does no more than one */
+    for (int64_t d = 448; d <= 464; d += 16) { /* rows of which a program computes at most one */
         int64_t shape[2] = { 5, d };
         tile_tensor tx = { x, shape, NULL, 2, TILE_F32 }, ty = { y, shape, NULL, 1, TILE_F32 };
         tile_arg a[2] = { tile_arg_tensor(&tx), tile_arg_tensor(&ty) };

@@ -173,7 +173,7 @@ static void test_empty(void)
         .device = { kDLCUDA, 0 }, .ndim = 1, .dtype = { kDLFloat, 32, 1 }, .shape = &none, .byte_offset = 64
     };
     tile_arg a[3] = { tile_arg_dltensor(&t), tile_arg_dltensor(&t), tile_arg_dltensor(&t) };
-    OK(ctx, tile_launch(add, a, 3, NULL)); /* no elements: an offset from no address is none */
+    OK(ctx, tile_launch(add, a, 3, NULL)); /* Without elements, an offset from a null address is allowed. */
     OK(ctx, tile_tensor_copy(ctx, &t, &t, NULL));
     none = 4;
     CHECK_STATUS(ctx, tile_launch(add, a, 3, NULL), TILE_ERROR_INVALID_ARGUMENT);
@@ -262,7 +262,7 @@ static void test_refused(void)
     OK(ctx, launch_add(100, NULL, b[0], b[1], b[1] + 100, NULL));
     CHECK_STATUS(ctx, launch_add(100, &zero, b[0], b[1], b[2], NULL), TILE_ERROR_OVERLAP);
     CHECK_TEXT(error_of(ctx), "stride 0");
-    int64_t two = 2; /* interleaved: even elements read, odd ones written */
+    int64_t two = 2; /* Interleaved: the even elements are read, the odd ones are written. */
     OK(ctx, launch_add(100, &two, b[0], b[1], b[0] + 1, NULL));
     tile_tensor t[3] = { { b[0], &n, NULL, 1, TILE_F32 }, { b[1], &m, NULL, 1, TILE_F32 },
         { b[2], &n, NULL, 1, TILE_F32 } };
@@ -384,7 +384,7 @@ static void test_fault(void)
     CHECK_TEXT(error_of(ctx), "vector_add: ");
     CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
     fake->sticky = 0;
-    /* the newest first, each once, with its specialization, and none that is gone */
+    /* The newest comes first, each appears once with its specialization, and none that was freed appears. */
     tile_kernel *k[2];
     tile_binding half[] = { { "T", TILE_BIND_DTYPE, { .dtype = TILE_F16 } } };
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", half, 1, &k[0]));

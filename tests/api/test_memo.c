@@ -180,7 +180,7 @@ static void change(Launch *l)
     case 4: m->raw.data = m->dl.data = draw(3) ? memory : NULL; break;
     case 5:
         m->raw.strides = m->dl.strides = draw(2) ? (int64_t *)1 : NULL;
-        break; /* pointers are set when the arguments are made */
+        break; /* The pointers are set when the arguments are made. */
     case 6: m->strides[draw(2)] = draw(3) ? (int64_t)draw(200) : 1; break;
     case 7: m->kind = draw(4) ? (wanted[i].scalar ? TILE_ARG_INT : TILE_ARG_DLTENSOR) : (int)draw(6); break;
     case 8: m->raw.dtype = draw(2) ? TILE_NONE : draw(2) ? wanted[i].dtype : TILE_F64; break;
@@ -293,7 +293,8 @@ static void test_maps(void)
     CU_ASSERT_TRUE(maps >= 3);
     CU_ASSERT_TRUE(both(k, a, 5));
     CU_ASSERT_EQUAL(fake->tensor_maps - maps, maps); /* those of the long way */
-    t[1].data = memory + (256 << 10) + (128 << 10);  /* K moves behind itself: nothing else lies there */
+    /* K moves to the place after itself, where nothing else is. */
+    t[1].data = memory + (256 << 10) + (128 << 10);
     int before = fake->tensor_maps;
     CU_ASSERT_TRUE(both(k, a, 5));
     CU_ASSERT_EQUAL(fake->tensor_maps - before, 1 + maps);
@@ -306,7 +307,7 @@ static void test_maps(void)
     a[4] = tile_arg_float(-0.125);
     CU_ASSERT_FALSE(both(k, a, 5)); /* the sign is in the key */
     a[4] = tile_arg_float(0.125);
-    OK(ctx, tile_launch(k, a, 5, NULL)); /* those between have taken the places of the first */
+    OK(ctx, tile_launch(k, a, 5, NULL)); /* The launches between have taken the places of the first ones. */
     a[4] = tile_arg_float(0.25);
     CU_ASSERT_TRUE(both(k, a, 5));
     int streams[2];

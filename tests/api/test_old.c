@@ -77,7 +77,7 @@ static void test_no_form(void)
     CHECK_TEXT(fake->options, "-arch=sm_90a");
     fake->refuse_binary = 0; /* a driver that does not refuse for good */
     OK(ctx, launch_add(k, NULL));
-    /* what is no matter of the image is not tried again */
+    /* An error that does not concern the image is not tried again. */
     close_all(ctx, k);
     ctx = open_fake("cuda");
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
@@ -170,7 +170,7 @@ static void test_no_device(void)
     d.target = "cuda:sm_120";
     refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_120 does not run on Fake GPU (cuda:sm_90a)");
     fake->arch = 100;
-    d.target = "cuda:sm_90a"; /* instructions that the next generation has not */
+    d.target = "cuda:sm_90a"; /* instructions that the next generation does not have */
     refused(&d, TILE_ERROR_UNSUPPORTED, "code for cuda:sm_90a does not run on Fake GPU");
     fake->arch = 90;
     strcpy(fake->fail_name, "cuInit");

@@ -79,7 +79,7 @@ static tile_status scenario(const tile_context_desc *d)
     if (!st) st = use_nothing(c);
     if (!st) st = use_tensors(c);
     if (st) {
-        /* The context survives: with memory again, the same works. */
+        /* The context survives: when memory is available again, the same call succeeds. */
         Counter *counter = d->allocator.user;
         atomic_store(&counter->fail_at, 0);
         OK(c, use_module(c));
@@ -107,8 +107,8 @@ static void try_all(tile_context_desc d)
             CU_ASSERT(n > 20);
             return;
         }
-        if (st == TILE_OK)
-            continue; /* a call that may fail: the version for the cache key, the list for evicting */
+        /* A call that may fail, such as the version for the cache key or the list for evicting. */
+        if (st == TILE_OK) continue;
         if (st != TILE_ERROR_OUT_OF_MEMORY) fprintf(stderr, "call %ld: %s\n", n, tile_status_name(st));
         CU_ASSERT_EQUAL_FATAL(st, TILE_ERROR_OUT_OF_MEMORY);
     }

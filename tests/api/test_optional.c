@@ -131,7 +131,7 @@ static void test_wrong_uses(void)
     a[1] = tile_arg_int(1);
     CHECK_STATUS(ctx, tile_launch(k, a, 4, NULL), TILE_ERROR_DTYPE);
     arguments(true, false, a);
-    a[3] = a[2]; /* two outputs in one place, then one of them left out */
+    a[3] = a[2]; /* Two outputs at the same address, then one of them is left out. */
     CHECK_STATUS(ctx, tile_launch(k, a, 4, NULL), TILE_ERROR_OVERLAP);
     int64_t shape_short[1] = { N - 1 };
     tile_tensor short_bias = { bias, shape_short, NULL, 1, TILE_F32 };

@@ -114,7 +114,7 @@ static void test_hiprtc(void)
     fprintf(stderr, "(%s) ", rtc_version(r));
     static const char *const chips[] = { "gfx90a", "gfx942", "gfx950", "gfx1100" };
     for (int i = 0; i < 4;
-        i++) { /* whatever it knows: a binary or a refusal, never the end of this process */
+        i++) { /* Whatever it supports, it gives a binary or an error, and never ends this process. */
         char target[32];
         snprintf(target, sizeof target, "hip:%s", chips[i]);
         tile_status st = compile(r, target, chips[i], text, RTC_BINARY, &c, &e);

@@ -22,9 +22,8 @@ static void *shared_worker(void *arg)
     float *m = aligned_alloc(256, 3 * 8192 * sizeof *m);
     long bad = 0;
     for (int i = 0; i < 60; i++) {
-        int64_t n =
-            1 + (i * 37 + (int)(intptr_t)arg * 101) %
-                    4096; /* odd and even, aligned and not: several variants, wanted by several at once */
+        /* Odd and even, aligned and not: several threads need several variants at the same time. */
+        int64_t n = 1 + (i * 37 + (int)(intptr_t)arg * 101) % 4096;
         bad += launch(add, n, m + i % 3, m + 8192, m + 16384) != TILE_OK;
         bad += launch(add, -1, m, m + 8192, m + 16384) != TILE_ERROR_SHAPE;
         char text[100];

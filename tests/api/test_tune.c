@@ -88,7 +88,7 @@ static void test_search(void)
         .struct_size = sizeof d, .repeat = 5, .threads = 2, .on_progress = progress, .on_progress_user = &seen
     };
     OK(ctx, tile_kernel_tune(k, ARGS, NULL, &d, &t));
-    /* of 3 * 3 * 2 combinations those that are allowed */
+    /* The allowed ones of 3 * 3 * 2 combinations. */
     CU_ASSERT_EQUAL_FATAL(tile_tune_count(t), 7);
     int count[5] = { 0 }, declared = 0;
     for (size_t i = 0; i < tile_tune_count(t); i++) {
@@ -186,7 +186,7 @@ static void test_refusals(void)
     CHECK_STATUS(ctx, tile_kernel_tune(k, (tile_arg[]){ tile_arg_int(1) }, 1, NULL, NULL, &t),
         TILE_ERROR_INVALID_ARGUMENT);
     CHECK_STATUS(ctx, tile_kernel_tune(k, ARGS, NULL, NULL, NULL), TILE_ERROR_INVALID_ARGUMENT);
-    /* No time at all: the declared defaults are tried all the same. */
+    /* With no time at all, the declared defaults are still tried. */
     d.budget_seconds = 1e-9;
     OK(ctx, tile_kernel_tune(k, ARGS, NULL, &d, &t));
     CU_ASSERT_EQUAL(result(t, 0).state, TILE_TUNE_TIMED);
@@ -194,7 +194,7 @@ static void test_refusals(void)
     CU_ASSERT_EQUAL(result(t, 1).state, TILE_TUNE_UNTRIED);
     tile_tune_destroy(t);
     tile_kernel_destroy(k);
-    /* Results that depend on the configuration by design: refused, unless one says so. */
+    /* Results that depend on the configuration by design are refused, unless an option accepts them. */
     OK(ctx, tile_kernel_create(m, "parts", NULL, 0, &k));
     d.budget_seconds = 0;
     CHECK_STATUS(ctx,
@@ -276,8 +276,7 @@ static void tune_on(const char *target, const char *library)
     tile_tune_desc d = { .struct_size = sizeof d, .threads = 4, .repeat = 3 };
     b[7] = 1234;
     OK(ctx, tile_kernel_tune(k, args, 2, NULL, &d, &t));
-    CU_ASSERT_EQUAL(
-        tile_tune_count(t), 7); /* the declared one, which says nothing of `persistent`, and six */
+    CU_ASSERT_EQUAL(tile_tune_count(t), 7); /* the declared one, which does not set `persistent`, and six */
     int timed = 0, same = 0;
     for (size_t i = 0; i < 7; i++) {
         tile_tune_entry e = { .struct_size = sizeof e };
@@ -291,7 +290,7 @@ static void tune_on(const char *target, const char *library)
     CU_ASSERT_EQUAL(b[7], 1234);
     tile_tune_destroy(t);
     CU_ASSERT_EQUAL(fake->live_modules, 0);
-    /* A launch that the driver refuses is that configuration's failure. */
+    /* A launch that the driver refuses is a failure of its configuration. */
     const char *launch = !strcmp(target, "hip") ? "hipModuleLaunchKernel" : "cuLaunchKernel";
     snprintf(fake->fail_name, sizeof fake->fail_name, "%s", launch);
     fake->fail_code = 701;

@@ -138,7 +138,7 @@ static void what_the_driver_says(void)
     CU_ASSERT_EQUAL(says.units, 66);
     CU_ASSERT_EQUAL(says.l2_bytes, 1 << 20);
     CU_ASSERT_EQUAL(says.shared_bytes, 64 << 10);
-    CU_ASSERT_EQUAL(more.shared_bytes, t->shared_bytes); /* code takes no more than its target allows */
+    CU_ASSERT_EQUAL(more.shared_bytes, t->shared_bytes); /* Code uses no more than its target allows. */
     CU_ASSERT_PTR_NULL(device_of_card(target_find("hip:gfx942"), "AMD Instinct MI300X", 304, 0, 0).model);
 }
 

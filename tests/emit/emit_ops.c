@@ -78,7 +78,7 @@ static int check(Op op, const char *target, int *emitted)
     int failed = 0, n = 0;
     bool floats[2] = { false };
     for (int k = 0; k < TYPES; k++)
-        for (int kind = 0; kind < 2; kind++) { /* the first operand is as the others, or a condition */
+        for (int kind = 0; kind < 2; kind++) { /* the first operand is like the others, or a condition */
             DType d = types[k], first = kind ? DT_BOOL : d;
             DType to = op == OP_BITCAST && d == DT_F32   ? DT_I32
                        : op == OP_BITCAST && d == DT_F64 ? DT_U64

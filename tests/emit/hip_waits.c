@@ -114,7 +114,7 @@ void hip_waits(const char *const from[2], const char *const end[2], int depth, H
             l[k].kind == TO_LDS || (l[k].kind == LOAD && l[k].n && k < last && !read_before(l, k, last + 1));
         w->ahead += l[k].early;
     }
-    /* turns of the loop: who is in flight, oldest first */
+    /* iterations of the loop: the loads in flight, the oldest first */
     struct {
         int line, turn;
     } q[IN_FLIGHT];
@@ -135,8 +135,8 @@ void hip_waits(const char *const from[2], const char *const end[2], int depth, H
             for (int i = 0; i < gone && t == turns - 1; i++) {
                 const Line *x = &l[q[i].line];
                 int age = t - q[i].turn;
-                /* of this turn and ahead, before the products end; to LDS: younger than the turns it may stay
-                 */
+                /* loads of this and later iterations, before the products end; to LDS: younger than the
+                 * iterations for which they may stay */
                 bool soon = x->early && k < last && (x->kind == TO_LDS ? age < depth + 1 : age == 0);
                 w->drained += soon;
             }

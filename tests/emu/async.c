@@ -67,7 +67,7 @@ void emu_copy_part(uint32_t to, const void *from, uint32_t bytes, uint32_t n)
         emu_fail(
             "misaligned copy of %u bytes from global memory at %p to shared memory at %u", bytes, from, to);
     emu_check_write(to, bytes, NULL, GENERIC);
-    if (n) emu_global_read(from, bytes); /* all of it, as compute-sanitizer has it, whatever is kept */
+    if (n) emu_global_read(from, bytes); /* all of it, as in compute-sanitizer, whatever part is kept */
     emu_mark_write(to, bytes, EMU_IN_FLIGHT, f->lane, 0);
     if (c.moment == AT_ISSUE) land(emu.cta, &c);
     issue(&f->loads, &c);

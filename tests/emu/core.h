@@ -11,13 +11,13 @@ enum {
     EMU_GATES = 17,
     EMU_STACK = 256 * 1024,
     EMU_MBARS = 95,
-    EMU_AGENTS = 128,     /* who can have written: warps, then what arrives at each mbarrier */
+    EMU_AGENTS = 128,     /* the possible writers: warps, then the copies that arrive at each mbarrier */
     EMU_CLUSTER = 16,     /* CTAs of a cluster */
     EMU_IN_FLIGHT = 255,  /* in a tag: an asynchronous copy is writing there */
     EMU_SEVERAL = 254,    /* several warps wrote the same value, in no order */
-    EMU_READING = 0xffff, /* in the table of reads: a product in flight reads there */
+    EMU_READING = 0xffff, /* in the table of reads: a product in flight reads this word */
     EMU_WHOLE = 254,
-    EMU_MIXED = 255, /* lanes of a read: the warp together (a product's), several by themselves */
+    EMU_MIXED = 255, /* the lanes of a read: a warp together (for a product), or several by themselves */
 };
 
 #ifdef __x86_64__
@@ -65,7 +65,7 @@ typedef struct Mbar {
     uint16_t copies;
     Clock in, out;
     struct Far *far;
-} Mbar; /* fenced: for the cluster, by the warp that initialised it */
+} Mbar; /* fenced: made visible to the cluster by the warp that initialized it */
 /* What arrivals from each other CTA of the cluster brought: for this phase, and of the phases that have
  * ended. */
 typedef struct Far {
@@ -136,7 +136,7 @@ typedef struct Tma {
     uint16_t epoch;
     int peer;
     Clock *sender;
-} Tma; /* rank 0: a word that CTA `peer` of the cluster sent; it stands in map; -1: its arrival */
+} Tma; /* rank 0: a word that CTA `peer` of the cluster sent, whose value is in map; -1: its arrival */
 
 /* Who wrote one value to one place: the epoch of each warp, 0: not that one. */
 typedef struct Several {
@@ -164,8 +164,9 @@ typedef struct Cta {
     Tma *tmas;
     int n_tmas, tma_room;
     Clock cluster_in, cluster_out; /* what its warps know at a barrier of the cluster */
-    Clock peers[EMU_CLUSTER]; /* what it knows of the warps of each CTA of the cluster, from what they sent */
-    int registers;            /* not held by any warp */
+    /* The progress of the warps of each CTA of the cluster that it knows from their messages. */
+    Clock peers[EMU_CLUSTER];
+    int registers; /* not held by any warp */
     uint64_t issues[EMU_WARPS / 4][64];
     uint32_t issued[EMU_WARPS / 4];
     uint16_t *knows, *met, ordered_before;
@@ -186,7 +187,7 @@ typedef struct Emu {
     Fiber *fiber; /* running */
     Context scheduler;
     uint64_t random;
-    int late; /* 0 all at the wait, 1 all at once, 2 either, 3 any time between too */
+    int late; /* 0: all complete at the wait; 1: all complete at once; 2: either; 3: also any time between */
     char error[1200];
     bool failed;
 } Emu;
@@ -202,16 +203,16 @@ void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, ui
 typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
 
-uint32_t emu_own(
-    uint32_t address);   /* without the CTA's number, which addresses have in a cluster in their upper byte */
+/* without the number of the CTA, which is the upper byte of addresses in a cluster */
+uint32_t emu_own(uint32_t address);
 Cta *emu_peer(int rank); /* a CTA of the running one's cluster */
 
 /* shadow.c */
 void clock_join(Clock *to, const Clock *from);
-void emu_release(Clock *to); /* the running warp's accesses so far become known to whoever acquires `to`: all
-                                lanes have come */
-void emu_release_lane(
-    Clock *to); /* the running lane's, and of the others what a warp barrier ordered before */
+/* All lanes have arrived. The accesses of the running warp so far become known to whoever acquires `to`. */
+void emu_release(Clock *to);
+/* The accesses of the running lane, and those of other lanes that a warp barrier ordered before. */
+void emu_release_lane(Clock *to);
 bool emu_ordered(int warp, int lane, uint16_t epoch); /* before what the running thread does now? */
 void emu_acquire(const Clock *from);
 void emu_next_epoch(Warp *);
@@ -226,7 +227,7 @@ typedef enum Access {
     GENERIC,
     BY_TMA,
     BY_WGMMA
-} Access; /* the latter two by the asynchronous proxy; wgmma for the whole warp */
+} Access; /* the latter two are by the asynchronous proxy; wgmma is for the whole warp */
 void emu_check_read(uint32_t address, uint32_t bytes, Access);
 void emu_check_write(uint32_t address, uint32_t bytes, const void *same, Access);
 void emu_mark_write(uint32_t address, uint32_t bytes, int agent, int lane, uint16_t epoch);
@@ -253,7 +254,7 @@ int emu_cluster_size(void); /* CTAs of a cluster; 1 without clusters */
 
 /* mbarrier.c: the mbarrier at an address, which the running thread reads; a failure where there is none */
 Mbar *emu_mbar(uint32_t address, Access);
-void emu_mbar_turn(Mbar *); /* starts the next phase where all arrivals and bytes of this one have come */
+void emu_mbar_turn(Mbar *); /* starts the next phase when all arrivals and bytes of this one have come */
 
 /* async.c, product.c: at CTA's start and end, and between steps */
 void emu_async_reset(Cta *);

@@ -231,7 +231,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
     bool body = false;
     const char *before = "";
     fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name,
-        code->name); /* a kernel may be named as a function of libc */
+        code->name); /* A kernel may have the name of a function of libc. */
     for (const char *p = code->text; *p;) {
         size_t n = strcspn(p, "\n"), skip = n;
         if (!strncmp(p, "static __device__ __forceinline__ void wgmma_m", 46)) {

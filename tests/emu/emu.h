@@ -18,19 +18,21 @@ extern "C" {
 
 typedef struct EmuLaunch {
     void (*thread)(const uint64_t *args); /* one thread of the kernel */
-    const uint64_t *args;                 /* one word a parameter; a tensor map's word is its address */
+    /* one word for each parameter; the word of a tensor map is its address */
+    const uint64_t *args;
     int64_t blocks;
     int threads, wave; /* of a CTA; lanes of a warp */
     size_t shared_bytes;
     bool together; /* all CTAs are resident at once: persistent grids */
-    int cluster;   /* CTAs of a cluster, which are resident together; 0 and 1: none */
-    int order; /* bits 0-1: of warps and lanes: forwards, backwards, drawn, drawn with some held back; bits
-                  2-3: how many CTAs more than one are resident; bit 4: CTAs backwards; above: what is drawn
-                */
-    int late;  /* bits 0-1: asynchronous operations complete at the wait, at once, either, or any time between
-                  too;  above: what is drawn */
-    bool early_start; /* what was launched before still runs: no thread touches memory, nor ends, before
-                         emu_grid_wait */
+    int cluster;   /* the CTAs of a cluster, which are resident together; 0 and 1: none */
+    /* bits 0-1: the order of warps and lanes (forwards, backwards, random, random with some delayed); bits
+     * 2-3: how many CTAs more than one are resident; bit 4: CTAs run backwards; above: the random seed */
+    int order;
+    /* bits 0-1: asynchronous operations complete at the wait, at once, at either, or at any time between too;
+     * above: the random seed */
+    int late;
+    /* The preceding launch still runs: no thread accesses memory or ends before emu_grid_wait. */
+    bool early_start;
 } EmuLaunch;
 
 /* False after a report in `why`: a race, a deadlock with where each warp waits, a fault. A position in the
@@ -75,7 +77,7 @@ EMU_API void emu_registers(int count, bool more);
 
 /* --- shared memory ----------------------------------------------------------------------------------- */
 
-enum { EMU_BASE = 1024 }; /* where dynamic shared memory starts: what lies below is the system's */
+enum { EMU_BASE = 1024 }; /* where dynamic shared memory starts; the bytes before it belong to the system */
 EMU_API void emu_load(uint32_t address, void *to, uint32_t bytes);
 EMU_API void emu_store(uint32_t address, const void *from, uint32_t bytes);
 /* Generic accesses before this are visible to the asynchronous proxy after it. */

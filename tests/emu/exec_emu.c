@@ -75,7 +75,8 @@ static void *open_with(const char *name, const char *optimize, bool header, char
         snprintf(command, sizeof command,
             EMU_COMPILER FLAGS "%s %s-I%s -x c++-header %s/tests/emu/%s -o %s/%s.gch 2> /dev/null", optimize,
             s->defines, source_folder(), source_folder(), s->header, s->folder, s->header);
-        /* a header that does not compile is no missing compiler: kernels then fail with its errors */
+        /* A header that does not compile does not mean that the compiler is missing: kernels then fail with
+         * its errors. */
         if (!header || !system(command) || !system(EMU_COMPILER " --version > /dev/null 2>&1")) return s;
         rmdir(s->folder);
     }
@@ -483,7 +484,7 @@ bool exec_emu_run(void *state, const Run *run, char *why, size_t why_size)
             text_puts(&text, "");
             diag_render_all(&s, &text);
             if (executor_too_large(refused)) snprintf(why, why_size, "SKIP: %s", refused);
-            else { /* the refusal; notes on performance may stand before it */
+            else { /* the refusal, which notes on performance may precede */
                 const char *from = strstr(text.data, "error: ");
                 while (from && from > text.data && from[-1] != '\n') from--;
                 snprintf(why, why_size, "%s: %s", run->launches[i].kernel, from ? from : text.data);

@@ -5,7 +5,7 @@
 
 void *exec_emu_open(const char *name, char *why, size_t why_size);
 void *exec_emu_open_once(const char *name, char *why,
-    size_t why_size); /* compiles faster and runs slower: for kernels that run once */
+    size_t why_size); /* compiles faster and runs slower, for kernels that run once */
 void *exec_emu_open_quick(
     const char *name, char *why, size_t why_size); /* by TinyCC (quick.h) where it can */
 /* Whether launches from now on are compiled as by exec_emu_open_once. False: they always are. */

@@ -210,8 +210,8 @@ static void test_put(
         a[k] = (_Float16)(k % 3 - 1);
         b[k] = (_Float16)(k % 5 - 2);
     }
-    const int64_t seen[] = { 0, start % ((int64_t)1 << 32) & 0x7fffffff,
-        columns ? start : 0 }; /* where it should go, and where bits cut off would send it */
+    /* The correct address, and the address that results when upper bits are lost. */
+    const int64_t seen[] = { 0, start % ((int64_t)1 << 32) & 0x7fffffff, columns ? start : 0 };
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < T * T; k++)
             if (seen[i] + k < FAR) to[seen[i] + k] = 99;

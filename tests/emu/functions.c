@@ -17,7 +17,7 @@
 typedef struct Function {
     long double (*ref)(long double);
     double f32, f64; /* bounds in ulp */
-    double from, to; /* an interval to sweep besides; f32: its part that f32 has */
+    double from, to; /* an additional interval to sweep; f32: the part of it that f32 has */
     bool flushed;    /* in f32 a result below 2^-126 may be 0 */
     bool periodic;   /* beyond 2^16: to 2^-22, in f32 */
 } Function;
@@ -101,7 +101,7 @@ static double error_of(const Measure *m, const Function *f, double x, double y)
     long double most = ldexpl(2 - ldexpl(1, -t->fraction), t->exponents / 2 - 1);
     if (isinf(nearest) || isinf(y)) {
         if (nearest == y) return 0;
-        /* about the largest number the function may round to either side */
+        /* near the largest number that the function may round to either side */
         return fabsl(want) > most * (1 - ldexpl(4, -t->fraction)) && (y > 0) == (want > 0) ? 0 : INFINITY;
     }
     if (want == 0) return y == 0 ? 0 : INFINITY;

@@ -22,7 +22,7 @@ typedef struct Known {
     struct Known *next;
     uint64_t address;
     uint16_t epoch[];
-} Known; /* by CTA: what whoever meets the atomic here knows */
+} Known; /* by CTA: the accesses that a thread knows after it met the atomic here */
 
 static Page *pages[BUCKETS], *last;
 static Known *atomics[BUCKETS];

@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 typedef struct HipInstr {
-    const char *name;       /* AMD's mnemonic, the first chip's that has it */
+    const char *name;       /* AMD's mnemonic, as on the first chip that has it */
     const char *layout;     /* the name in ir/layout.h */
     int m, n, k, per, bits; /* per: elements of K a lane; bits of one */
-    int wave, copies;       /* copies: lanes that hold each element of A and B */
+    int wave, copies;       /* copies: the lanes that hold each element of A and B */
     int d_bits;
     uint64_t digest[3]; /* A, B, D; 0: not in the calculator */
 } HipInstr;

@@ -34,7 +34,7 @@ typedef struct Lane {
     void *d;
     const void *a, *b;
     uint32_t fence,
-        fence_at_barrier; /* how often its LDS accesses were waited for, and at the last barrier */
+        fence_at_barrier; /* how often its LDS accesses were waited for, now and at the last barrier */
     uint32_t memory_fence, memory_fence_at_barrier;
     uint32_t n_loads, issues;
     Load loads[LOADS];

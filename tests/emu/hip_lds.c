@@ -119,7 +119,7 @@ void hip_lds_store(uint32_t a, const void *from, uint32_t bytes)
 
 static void arrive(const Load *x)
 {
-    /* done when the counter says so: no other wait is needed */
+    /* The access is complete when the counter says so; no other wait is needed. */
     store(x->at, x->from, x->bytes, hip_group.lanes[hip_group.now].fence - 1);
 }
 

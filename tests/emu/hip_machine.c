@@ -233,7 +233,7 @@ static void start_lane(int t)
     uint8_t *top = hip_group.stacks + (size_t)(t + 1) * STACK;
 #ifdef __x86_64__
     void **sp = (void **)top;
-    *--sp = NULL; /* where lane_main would return to; keeps the stack aligned as a call would */
+    *--sp = NULL; /* The return address of lane_main, which keeps the stack aligned as a call would. */
     *--sp = (void *)lane_main;
     sp -= 6;
     memset(sp, 0, 6 * sizeof *sp);

@@ -25,7 +25,8 @@ typedef struct HipRun {
     uint32_t lds_bytes;
     int64_t blocks;
     int threads;
-    bool backwards, late;     /* waves and lanes in descending order; loads to LDS as late as allowed */
+    /* Waves and lanes run in descending order, and loads to LDS complete as late as allowed. */
+    bool backwards, late;
     void (*body)(void *user); /* the kernel; once a lane */
     void *user;
     uint32_t granule; /* the kernel's smallest access to LDS in bytes; 0: 1 */
@@ -43,9 +44,9 @@ int hip_thread(void);
 int64_t hip_block(void);
 int64_t hip_blocks(void);
 int hip_threads(void);
-void hip_barrier(void); /* s_barrier alone: waits for nothing but the other waves */
+void hip_barrier(void); /* s_barrier alone waits only for the other waves */
 void hip_wave_barrier(void);
-void hip_fence(void);        /* what this lane did to LDS is done: lgkmcnt(0), or a release */
+void hip_fence(void);        /* the LDS accesses of this lane are complete: lgkmcnt(0), or a release */
 void hip_memory_fence(void); /* and to memory: a release of the workgroup */
 /* This lane's entry of a table of what every lane put in (8 bytes each at most), after all have; entries of
  * ended lanes are 0. */

@@ -234,7 +234,7 @@ static void multiply(const Product *p, const Operand *a, const Operand *b, void 
             }
         } else {
             for (int j = 0; j < x->n; j++) memcpy(&c[j], w[j], 4);
-            /* products of f32 are exact in f64: the sum is rounded twice, which shows once in 2^29 */
+            /* Products of f32 are exact in f64. The sum is rounded twice, which shows once in 2^29. */
             if (p->a == F32)
                 for (int k = 0; k < x->k; k++)
                     for (int j = 0; j < x->n; j++) c[j] = (float)(a->v[k][i] * b->v[k][j] + c[j]);
@@ -297,8 +297,8 @@ static bool parse(int chip, const char *name, Product *p)
         if (x->m == m && x->n == n && x->k == k && x->bits == bits && (x->wave == 32) == gfx11) p->x = x;
     }
     if (!p->x) return false;
-    /* what came with a chip: 16-bit shapes with 8 elements a lane gfx950, 8-bit ones gfx942; four 8-bit
-     * elements only gfx90a */
+    /* The chip that introduced the shape: 16-bit shapes with 8 elements a lane gfx950, 8-bit ones gfx942;
+     * four 8-bit elements only gfx90a. */
     if (bits == 16 && p->x->per == 8 && bit != 4) return false;
     if (bits == 8 && p->x->per == 8 && bit == 1) return false;
     if (bits == 8 && p->x->per >= 16 && !gfx11 && (bit != 4 || (p->x->per == 16) != (p->a == I8)))

@@ -112,7 +112,7 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
     char last = 0;
     bool kernel = false, body = false;
     const char *before = "";
-    /* a kernel may be named as a function of libc */
+    /* A kernel may have the name of a function of libc. */
     fprintf(f, "#include \"hip_device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);
     for (const char *p = code->text; *p;) {
         size_t n = strcspn(p, "\n");

@@ -32,8 +32,8 @@ static const Row rows[] = {
         NULL }, /* contiguous in M: through registers */
     { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
     { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one slot */
-    /* rings that filler warps fill: rows of B, of A, of both begin anywhere; along M; operands turned over;
-     * few steps, and none in a loop; one consumer, three */
+    /* rings that cp.async producers fill: rows of B, of A and of both begin at arbitrary addresses; along M;
+       transposed operands; few steps, and none in a loop; one consumer, and three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
     { "gemm", "M=200 N=136 K=325", "TM=128 TN=128 TK=64", NULL },
     { "gemm", "M=77 N=131 K=203", "T=bf16 TO=bf16 TM=128 TN=256 TK=64 cp_async_producer=1", NULL },
@@ -48,8 +48,8 @@ static const Row rows[] = {
     { "conv2d_planes", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "conv2d_planes", "B=1 C=21 H=9 W=14 F=136 R=5 S=3 N=60", "PAD=0 TF=64 TP=4 TC=16 cp_async_producer=1",
         NULL },
-    /* programs side by side as clusters, which load together: along M and N, in halves of rows and in panels,
-     * programs past the grid's end */
+    /* neighbouring programs as clusters that load together: along M and N, in halves of rows and in panels,
+       with programs beyond the end of the grid */
     { "gemm", "M=264 N=136 K=520 | M=136 N=264 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", "A:t",
         .faults = true },
     { "gemm", "M=200 N=264 K=328", "TM=128 TN=128 TK=64 cluster=2 cluster_axis=1", NULL },
@@ -61,8 +61,8 @@ static const Row rows[] = {
     { "attention", "B=1 H=2 HK=1 M=129 N=300 D=128", "CAUSAL=false TM=128 TN=96 cluster=2", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96", "T=bf16 TM=64 TN=80 cluster=2", NULL },
     { "gemm_bias_gelu", SMALL, "TM=128 TN=128 TK=64", NULL },
-    /* slots lent to the residual: one of the ring of B; likewise; four, of rows of 64 bytes; not, for it lies
-     * along M, and by ordinary loads then */
+    /* The residual through free stages: one stage of the ring of B, twice; four stages, of rows of 64 bytes;
+       not used, because it lies along M and is read by ordinary loads. */
     { "gemm_residual", SMALL, "T=bf16 TM=64 TN=128 TK=64", NULL },
     { "gemm_residual", "M=136 N=264 K=712 | M=136 N=264 K=24", "TM=64 TN=64 TK=64 STAGES=4", NULL,
         .faults = true },
@@ -90,7 +90,7 @@ static const Row rows[] = {
     { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64",
         NULL }, /* a slot that two late products read */
     { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64",
-        NULL }, /* left operands out of registers, two slots of a ring */
+        NULL }, /* left operands from registers, with two stages of a ring */
     { "gemm_int4", "M=136 N=264 K=640 KHALF=320 GROUPS=5 BYTE=256 SEVEN=7", "TM=64 TN=64", NULL,
         .faults = true },
     { "gemm_int4", "M=40 N=136 K=128 KHALF=64 GROUPS=1 BYTE=256 SEVEN=7", "TM=64 TN=128", NULL },
@@ -112,17 +112,17 @@ static const Row rows[] = {
         NULL }, /* products that begin inside an atom of the swizzle */
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_rows", "B=3 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32 TR=3 cluster=2 cluster_axis=1",
-        NULL }, /* filters shared by a cluster, windows joined; joined windows shared */
+        NULL }, /* filters that a cluster shares, with merged windows; merged windows that a cluster shares */
     { "conv2d_rows", "B=2 C=40 H=7 W=32 F=136 R=3 S=3 N=224", "TF=64 TP=4 TC=32 TR=3 cluster=2", NULL },
     { "conv2d_rows", "B=2 C=40 H=5 W=56 F=136 R=3 S=3 N=280", "TF=128 TP=4 TC=32 TR=3",
         NULL }, /* stores of seven boxes, a buffer for each */
     { "conv2d_rows", "B=3 C=40 H=6 W=24 F=72 R=3 S=3 N=144", "TF=64 TP=4 TC=32 TR=3 HALVES=true",
-        NULL }, /* two loops of products, of which a program runs one */
+        NULL }, /* two loops of products, of which each program runs one */
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 TR=3 split_k=2",
         NULL },
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=32 TR=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=32 TR=3", NULL },
-    /* taps of a row as well: each row fetched once, three times in the slot */
+    /* taps of a row as well: each row is fetched once and is three times in the stage */
     { "conv2d_planes", "B=2 C=40 H=8 W=24 F=72 R=3 S=3 N=192", "TF=64 TP=4 TC=16 TR=3 TS=3", NULL },
     { "conv2d_planes", "B=1 C=72 H=12 W=28 F=136 R=3 S=3 N=336", "T=bf16 TF=128 TP=8 TC=16 TR=3 TS=3", NULL },
     { "conv2d_planes", "B=1 C=24 H=9 W=20 F=72 R=3 S=5 N=162", "TF=64 TP=4 TC=16 TR=3 TS=5", NULL },
@@ -131,12 +131,12 @@ static const Row rows[] = {
     { "attention_sink", "B=1 H=2 HK=1 M=225 N=225 D=64", "WINDOW=100 TM=64 TN=64", NULL },
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80",
-        NULL, .faults = true }, /* programs without a key: nothing but the waits holds the lanes together */
+        NULL, .faults = true }, /* programs without a key, in which only the waits keep the lanes together */
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true }, /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
     { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */
     { "rms_norm_matrix", "M=2 N=8704", "T=f32", "X:s" },
-    /* steps divided among the CTAs of a cluster: even, uneven, fewer steps than CTAs */
+    /* steps that are divided among the CTAs of a cluster: evenly, unevenly, fewer steps than CTAs */
     { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split_k=2", NULL,
         .faults = true },
     { "gemm", "M=72 N=136 K=328 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 split_k=4", "A:t" },

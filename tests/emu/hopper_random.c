@@ -46,8 +46,9 @@ static const char *random_product(Text3 *t)
         unit = 4;
         step = 8;
     } else if (!strcmp(recipe, "gemm_gated")) views = WORD_OF("", "A:t", "G:t U:t");
+    /* The errors of truncated inputs average out in longer sums. */
     snprintf(t->sizes, sizeof t->sizes, "M=%d N=%d K=%d", extent(300, unit), extent(300, unit),
-        (step == 8 ? 64 : 0) + extent(400, unit)); /* cut-off inputs average out in longer sums */
+        (step == 8 ? 64 : 0) + extent(400, unit));
     snprintf(t->consts, sizeof t->consts, "%s TM=%d TN=%d TK=%d STAGES=%d GROUP=%d", type,
         ONE_OF(64, 128, 192, 256), 8 * (1 + below(below(2) ? 32 : 16)), step * ONE_OF(1, 2, 3, 4, 8),
         1 + below(4), ONE_OF(1, 3, 8));
@@ -61,7 +62,8 @@ static const char *random_attention(Text3 *t)
         "attention_alibi", "attention_bias", "attention_sink", "attention_cross");
     int hk = 1 + below(2), m = 1 + below(300), n = below(3) ? 1 + below(400) : m;
     if (!strcmp(recipe, "attention_bias") && below(2)) n = (n + 7) / 8 * 8;
-    if (!strcmp(recipe, "attention_window")) m = n; /* a row without a key in its window has no result */
+    /* A row without a key in its window has no defined result. */
+    if (!strcmp(recipe, "attention_window")) m = n;
     snprintf(t->sizes, sizeof t->sizes, "B=%d H=%d HK=%d M=%d N=%d D=%d", 1 + below(2), hk * (1 + below(2)),
         hk, m, strcmp(recipe, "attention_cross") && below(2) ? m : n, ONE_OF(64, 64, 96, 128));
     int used = snprintf(t->consts, sizeof t->consts, "T=%s TM=%d TN=%d", WORD_OF("f16", "bf16"),
@@ -123,7 +125,7 @@ bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
     if (!below(3))
         snprintf(
             t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split_k=%d", 2 + below(7));
-    if (below(3) == 0) { /* programs side by side load together, along an axis that may share nothing */
+    if (below(3) == 0) { /* Neighbouring programs load together, along an axis that may share nothing. */
         size_t used = strlen(t.consts);
         int axis = below(3);
         snprintf(t.consts + used, sizeof t.consts - used,

@@ -289,7 +289,7 @@ void test_clusters(void)
             }
         }
     }
-    /* who leaves without having waited for the others' arrivals: it depends on when they come */
+    /* Leaving without waiting for the arrivals of others is an error that depends on their timing. */
     int seen = 0;
     x.fault = NO_LEAVE;
     for (int k = 0; k < 4 * DRAWS; k++)

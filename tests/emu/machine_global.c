@@ -73,7 +73,7 @@ static void globals(const uint64_t *args)
         break;
     case HANDED_ON:
     case NOT_FENCED:
-    case NOT_ASKED: /* the last block to come sums up what all wrote */
+    case NOT_ASKED: /* The last block that arrives sums the results of all. */
         stg(block() * 64 + t, (uint32_t)block() + 1);
         emu_syncthreads();
         if (args[0] != NOT_FENCED) emu_global_fence();

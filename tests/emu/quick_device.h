@@ -19,7 +19,7 @@ extern int emu_mutant;
 extern int hip_line;
 void hip_wait_loads(unsigned);
 void hip_fence(void);
-#define __shared__ extern /* the library's array: only its address is used */
+#define __shared__ extern /* the array of the library, of which only the address is used */
 #define wait_loads(n) hip_wait_loads(n)
 #define wait_lds(n) ((n) ? (void)0 : hip_fence())
 #define stays(x) ((void)(x))

@@ -92,7 +92,8 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
         case SLOT_PRINT: return "an argument the emulator does not know";
         }
     }
-    /* A program that was cut down may depend on the order of CTAs: they run as in the interpreter. */
+    /* A program that was reduced may depend on the order of CTAs, so they run in the order of the
+     * interpreter. */
     return fn(words, programs, code->threads,
         (int)(c->seed & 3) | (c->cut ? 0 : (int)(c->seed >> 2 & 1) << 4), (int)(c->seed >> 3 & 3));
 }

@@ -14,7 +14,7 @@
 
 typedef struct Kernel {
     const char *device, *recipe, *sizes, *consts, *loads;
-} Kernel; /* loads: tensors to decide on, the stored one last */
+} Kernel; /* loads: the tensors with decisions; the stored one comes last */
 
 static const Kernel kernels[] = {
     { "emu_sm_90a", "gemm", "M=200 N=136 K=328", "TM=128 TN=64 TK=64", "A B C" },

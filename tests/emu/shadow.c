@@ -227,7 +227,7 @@ void emu_check_write(uint32_t a, uint32_t bytes, const void *same, Access how)
         if (tags[k] == last) continue;
         last = tags[k];
         if (unchanged && last >> 24 != EMU_IN_FLIGHT)
-            continue; /* the value is there: no matter which write comes first */
+            continue; /* The value is already there, so the order of the writes does not matter. */
         check_tag(a + k, last, "write", how);
     }
     for (uint32_t k = a; k < a + bytes;) {
@@ -266,7 +266,7 @@ static void write_again(uint32_t a)
     Cta *c = emu.cta;
     const Warp *w = emu.warp;
     if (c->n_several == MOST_SEVERAL)
-        forget(c); /* before anything of what was is taken up: epochs begin again */
+        forget(c); /* Before any old entry is used again, because epochs start over. */
     uint32_t tag = c->tags[a];
     int agent = (int)(tag >> 24);
     Several s = { { 0 } };

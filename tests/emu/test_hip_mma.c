@@ -49,7 +49,7 @@ static uint64_t encode(int kind, double v, double *back)
         *back = f;
         return w >> 16;
     }
-    /* the small formats: walk over the codes for the nearest below */
+    /* For the small formats, search the codes for the nearest value below. */
     int man = kind == 0       ? 10
               : kind % 8 == 6 ? 3
                               : 2,
@@ -223,7 +223,7 @@ static float product(int chip, const char *name, uint32_t a0, uint32_t b0, uint3
 void test_rounding(void)
 {
     const char *f16 = "mfma_f32_32x32x8f16", *bf16 = "mfma_f32_32x32x8bf16_1k";
-    /* 0x0200: 2^-15, a subnormal f16. gfx90a takes it for zero. 0x0040: a subnormal bf16 */
+    /* 0x0200 is 2^-15, a subnormal f16, which gfx90a treats as zero. 0x0040 is a subnormal bf16. */
     CU_ASSERT_EQUAL(product(0x90a, f16, 0x0200, 0x3c00, 0, 0, 0), 0);
     CU_ASSERT_EQUAL(product(0x942, f16, 0x0200, 0x3c00, 0, 0, 0), 0x1p-15f);
     CU_ASSERT_EQUAL(product(0x950, f16, 0x0200, 0x3c00, 0, 0, 0), 0x1p-15f);
@@ -232,7 +232,8 @@ void test_rounding(void)
     CU_ASSERT_EQUAL(product(0x90a, f16, 0x0400, 0x3c00, 0, 0, 0), 0x1p-14f);
     CU_ASSERT_EQUAL(product(0x90a, f16, 0, 0, 0, 0, 0x1p-130f), 0);
     CU_ASSERT_EQUAL(product(0x942, f16, 0, 0, 0, 0, 0x1p-130f), 0x1p-130f);
-    /* gfx942 cuts the accumulator below 2^-24 of the larger, downwards: -2^-25 beside 1 is a whole 2^-24 */
+    /* gfx942 truncates the accumulator downwards below 2^-24 of the larger one: -2^-25 beside 1 becomes
+     * -2^-24. */
     CU_ASSERT_EQUAL(product(0x942, f16, 0x3c00, 0x3c00, 0, 0, -0x1p-26f), 1.0f - 0x1p-24f);
     CU_ASSERT_EQUAL(product(0x942, f16, 0x3c00, 0x3c00, 0, 0, 0x1p-26f), 1.0f);
     CU_ASSERT_EQUAL(product(0x90a, f16, 0x3c00, 0x3c00, 0, 0, -0x1p-26f), 1.0f);

@@ -8,7 +8,7 @@
 enum { DRAWS = 16, S = EMU_BASE };
 
 extern char why[1200]; /* what the last launch reported */
-extern bool look; /* at results: not where a report is wanted, which may come later than a wrong result */
+extern bool look;      /* for tests of results only: a report may come later than a wrong result */
 
 bool run(int threads, int blocks, void (*thread)(const uint64_t *), const void *user, int k);
 
@@ -30,7 +30,7 @@ static inline uint32_t lds(uint32_t a)
 static inline void sts(uint32_t a, uint32_t x) { emu_store(a, &x, 4); }
 
 enum { BARRIER = 1, WARP_BARRIER = 2 };
-extern int between; /* which barrier stands between two accesses: one of those or 0 */
+extern int between; /* which barrier is between two accesses: one of those, or 0 */
 void meet(void);    /* at it */
 
 /* machine_async.c */

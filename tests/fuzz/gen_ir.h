@@ -28,7 +28,7 @@ enum {
     GEN_NO_SORT = 8, /* no sort, topk */
     GEN_NO_ATOMICS = 16,
     GEN_NO_WHILE = 32,
-    GEN_ONLY_EXACT = 64, /* only operations whose result is exact: outputs agree bit for bit */
+    GEN_ONLY_EXACT = 64, /* use only operations with exact results, so that outputs agree bit for bit */
     GEN_BIG_TILES = 128, /* extents up to 64 rather than 16 */
 };
 
@@ -37,7 +37,7 @@ typedef struct GenKernel {
     Func *func;
     int n;
     InterpArg args[GEN_MAX_PARAMS];
-    size_t bytes[GEN_MAX_PARAMS]; /* of each tensor's memory; its element 0 stands at args[i].data */
+    size_t bytes[GEN_MAX_PARAMS]; /* of the memory of each tensor; element 0 is at args[i].data */
     char *memory[GEN_MAX_PARAMS]; /* start of that memory */
     bool exact[GEN_MAX_PARAMS];
     uint64_t seed;

@@ -89,7 +89,7 @@ void step_atomic(Gen *g)
     Value *ops[5] = { g->f->body->args[P_H], i.v, irgen_like(g, type_with_dtype(g->s, i.v->type, DT_I32)).v };
     int n = 3, na = 1;
     Attr attrs[2] = { a_int(
-        ATTR_RMW, g->rmw) }; /* one operation a tensor, so that the order does not matter */
+        ATTR_RMW, g->rmw) }; /* one operation for each tensor, so that the order does not matter */
     if (irgen_chance(g, 50)) {
         ops[n++] = irgen_like(g, type_with_dtype(g->s, i.v->type, DT_BOOL)).v;
         attrs[na++] = a_int(ATTR_HAS_MASK, 1);

@@ -6,7 +6,7 @@
 
 typedef struct Val {
     Value *v;
-    int taint;  /* 0: exact; else steps since an inexact operation */
+    int taint;  /* 0: exact; otherwise the number of steps since an inexact operation */
     double mag; /* |x| <= mag; INFINITY: unknown (integers) */
 } Val;
 

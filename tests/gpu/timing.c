@@ -18,7 +18,7 @@ typedef struct Row {
     const char *name, *file, *kernel, *consts; /* consts: "T=f16 TM=64" */
     const char *tensors; /* "f16 32768 4096; f16 4096; ..." in the order of the parameters */
     const char *scalars; /* values behind the tensors: "1e-5", or "" */
-    double gflop;        /* 0: bound by memory: every byte of every tensor once */
+    double gflop;        /* 0: bound by memory, which moves every byte of every tensor once */
 } Row;
 
 static const Row rows[] = {

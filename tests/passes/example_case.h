@@ -28,8 +28,8 @@ char *case_read(const char *directory, const char *name, size_t *len); /* malloc
 /* In order; all set p->s.oom's way out first. */
 bool case_lower(Problem *p, const Case *c, const char *text, size_t len);
 bool case_args(Problem *p, const Case *c);  /* random numbers, the same every time */
-void case_facts(Problem *p, const Case *c); /* what the launch with these arguments could promise */
+void case_facts(Problem *p, const Case *c); /* the facts that a launch with these arguments could promise */
 void case_free(Problem *p);
 void case_diags(Problem *p);
 bool case_same(const Problem *, const Problem *want, const Case *,
-    const char *what); /* the outputs, within the bound; false after a message */
+    const char *what); /* compares the outputs within the bound; false after a message */

@@ -70,7 +70,7 @@ static void test_case(const Case *c)
     }
     o.skip = NULL;
     o.approx = o.ftz =
-        true; /* the interpreter takes no notice of the marks, but products that divisions became count */
+        true; /* The interpreter ignores the marks, but divisions that became products matter. */
     check(c, text, len, &plain, &o, true, "with approx");
     case_free(&plain);
     free(text);

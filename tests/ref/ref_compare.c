@@ -15,7 +15,7 @@ static bool fits(RefType t, double got, double want)
 {
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     if (isinf(got) != isinf(ref_round(t, want))) {
-        /* On the edge of overflow either side may be one step off. */
+        /* At the edge of overflow, either side may differ by one step. */
         double edge = isinf(got) ? fabs(want) : fabs(got);
         return isfinite(want) && ref_round(t, edge * (1 + 2 * ref_epsilon(t))) == INFINITY;
     }

@@ -36,7 +36,7 @@ void ref_gemm(const double *a, const double *b, double *c, int64_t m, int64_t n,
 /* attention. Tensors [b, h, m, d], [b, hk, n, d]; everything not asked for is off. */
 typedef struct RefAttention {
     int64_t b, h, hk, m, n, d;
-    int64_t dv; /* > 0: values and outputs have dv elements instead of d */
+    int64_t dv; /* > 0: values and outputs have dv elements in place of d */
     double scale;
     bool causal;
     int64_t shift;       /* query i stands at position i + shift */

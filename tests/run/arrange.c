@@ -52,7 +52,7 @@ void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
 
 Tile *tile_add(Arranger *a, const char *name, int rows, int cols, Elem type, bool small, bool loose)
 {
-    /* the last goes: those of outer blocks stay in place */
+    /* Remove the last name: those of outer blocks remain. */
     if (a->n_tiles == MOST_TILES) a->n_tiles--;
     Tile *t = &a->tiles[a->n_tiles++];
     *t = (Tile){ .rows = rows, .cols = cols, .type = type, .small = small, .loose = loose };
@@ -154,7 +154,7 @@ typedef struct Sum {
     Tile t, carried;
     int k;
     Elem operand;
-} Sum; /* carried: the left operand, of the turn before; or no name */
+} Sum; /* carried: the left operand, from the previous iteration; or no name */
 
 static Sum declare(Arranger *a)
 {
@@ -384,7 +384,7 @@ static void parameters(Arranger *a)
         append(k->launch, sizeof k->launch, " %s", t->name);
         view(a, t);
     }
-    /* names that only the text has need tensors that bind them */
+    /* Names that only the text contains need tensors that bind them. */
     append(k->text, sizeof k->text, ", in f32 ZM[M], in f32 ZN[N], in f32 ZK[K])\n%s", a->body);
     append(k->tensors, sizeof k->tensors, "; in ZM[M] f32; in ZN[N] f32; in ZK[K] f32");
     append(k->launch, sizeof k->launch, " ZM ZN ZK");
@@ -406,7 +406,7 @@ static void sizes(Arranger *a)
         k = sized(a, a->depth[0], a->small ? ONE_OF(a, 1, 2, 3, 3) : ONE_OF(a, 1, 2, 3, 5));
     snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d", m, n, k, 1 + below(a, 150));
     if (a->loose_bits) {
-        /* what an operand's rounding moves, four times over, in ulp of each type of result */
+        /* The error that the rounding of an operand causes, times four, in ulp of each type of result. */
         double error = 4.0 / (1 << (a->loose_bits < 11 ? a->loose_bits : 11));
         snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24),
             error * 0x1p53);

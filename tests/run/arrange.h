@@ -42,13 +42,13 @@ typedef struct Arranger {
     int axes, shape[4], depth[2]; /* of the grid; extents of tiles, of products */
     Elem type;                    /* the kernel's favourite */
     bool extremes;
-    /* whole tiles, windows as products have them: what the fast ways of a target are for */
+    /* whole tiles and windows like those of products, for which targets have fast paths */
     bool tidy;
-    bool small;     /* few and small tiles: for emulators, which take their time for each product */
-    bool swift;     /* tidy, and of one type and one number of rows, as wgmma wants products */
-    bool eighths;   /* products of fp8: some matrix units keep 14 bits of their sums */
-    int loose_bits; /* of the narrowest type that a loose value was rounded to; 0: none */
-    double work;    /* multiplications of one program, loops taken three times */
+    bool small;     /* few and small tiles, for emulators, which take long for each product */
+    bool swift;     /* tidy, and with one type and one number of rows, as products by wgmma need */
+    bool eighths;   /* products of fp8, because some matrix units keep only 14 bits of their sums */
+    int loose_bits; /* of the narrowest type to which a loose value was rounded; 0: none */
+    double work;    /* the multiplications of one program, when each loop runs three times */
 } Arranger;
 
 int below(Arranger *, int n);

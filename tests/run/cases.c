@@ -22,7 +22,7 @@ const Recipe recipes[] = {
     { "swiglu", "swiglu", "in X[M,N2] T; out Y[M,N] T", NULL, "T=f16", { "swiglu X Y" }, want_swiglu, 0.6, 8,
         0 },
 
-    /* rows: a sum of n terms in f32, by halves, loses a few ulp; rsqrt 2 ulp */
+    /* rows: a sum of n terms in f32, added by halves, loses a few ulp; rsqrt 2 ulp */
     { "rms_norm_vector", "rms_norm_vector", "in X[N] T; in W[N] T; work PART[P] f32; out Y[N] T",
         "f32 eps=1e-5", "T=f32", { "rms_norm_vector_sum X PART", "rms_norm_vector_scale X W PART Y eps" },
         want_rms_norm, 0.6, 8, 0 },
@@ -53,7 +53,7 @@ const Recipe recipes[] = {
         { "argmax_rows X Y INDEX" }, want_argmax_rows, 0, 0, 0 },
     { "max_magnitude", "reduction", "in X[M,N] T; out Y[M] T", NULL, "T=f32", { "max_magnitude_rows X Y" },
         want_max_magnitude, 0, 0, 0 },
-    /* terms of either sign: partial sums, whose roundings count, are some fifty times the result */
+    /* Terms have either sign, so partial sums, whose roundings count, are some fifty times the result. */
     { "sum_all", "reduction", "in X[N] T; work PART[1,P] f32; out Y[1] f32", NULL, "T=f32",
         { "sum_all X PART[0] / T", "sum_rows PART Y /" }, want_sum_all, 0, 256, 0, FLOOR_RMS },
 
@@ -139,8 +139,8 @@ const Recipe recipes[] = {
         "f32 scale=0.125", "T=f16 G=4 TN=32",
         { "attention_decode_split Q K V PM PL PO scale / T G TN", "attention_decode_join PM PL PO O / T" },
         want_attention_decode, 8, 64, 0, FLOOR_RMS, 1 },
-    /* P and dS are rounded to T before their products; L and DELTA are any numbers, of which the gradients
-     * are functions */
+    /* P and dS are rounded to T before their products. L and DELTA are arbitrary numbers on which the
+       gradients depend. */
     { "attention_delta", "attention_backward", "in O[B,H,M,D] T; in DO[B,H,M,D] T; out DELTA[B,H,M] f32",
         NULL, "T=f16", { "attention_delta O DO DELTA" }, want_attention_delta, 0, 32, 0, FLOOR_RMS },
     { "attention_dkdv", "attention_backward", BACKWARD "out DK[B,H,N,D] T; out DV[B,H,N,D] T",
@@ -172,7 +172,7 @@ const Recipe recipes[] = {
         "f32 scale=0.125; i32 most=150", "T=f16",
         { "attention_paged_prefill Q K V PAGES_OF LEN START O scale most" }, want_attention_paged_prefill, 8,
         64, 0, FLOOR_RMS, 1 },
-    /* the state is rounded to T once a chunk, what it takes in too */
+    /* The state is rounded to T once for each chunk, and so are its inputs. */
     { "chunk_scan", "chunk_scan",
         "in X[BATCH,L,H,P] T; in A[BATCH,L,H] f32 unit; in B[BATCH,L,N] T; in C[BATCH,L,N] T; out "
         "Y[BATCH,L,H,P] T",
@@ -186,7 +186,7 @@ const Recipe recipes[] = {
         "T=f16", { "rope X COS SIN Y" }, want_rope, 0.6, 4, 0, FLOOR_RMS },
     { "embedding", "embedding", "in ID[N] i32 index:V; in TABLE[V,D] T; out Y[N,D] T", NULL, "T=f16",
         { "embedding ID TABLE Y" }, want_embedding, 0, 0, 0 },
-    /* numbers of rows that are not there, on both sides, give zeros */
+    /* Row numbers out of range, on both sides, give zeros. */
     { "embedding_range", "embedding", "in ID[N] i32 int:V; in TABLE[V,D] T; out Y[N,D] T", NULL, "T=f16",
         { "embedding ID TABLE Y" }, want_embedding, 0, 0, 0 },
     /* the f64 reference rounds as often as the kernel does: 4095 additions each, in other orders (67 ulp

@@ -10,7 +10,7 @@ typedef struct Problem Problem;
 typedef enum Floor { FLOOR_NONE, FLOOR_RMS, FLOOR_ONE } Floor;
 
 typedef struct Recipe {
-    const char *name; /* unique; the example's name, and a suffix where it has several kernels */
+    const char *name; /* unique: the example's name, with a suffix if it has several kernels */
     const char *file; /* examples/kernels/<file>.tile */
     /* "role NAME[dims] type fill; ...", role one of in, out, inout, work; type a type or a const type; dims
      * names or numbers. fill (inputs): normal (the default; small whole numbers for integer types), unit,
@@ -20,7 +20,8 @@ typedef struct Recipe {
     const char *tensors;
     const char *scalars; /* "type NAME=value; ..." */
     const char *consts;  /* "T=f16 ..." defaults a case may override */
-    /* kernels in order, "kernel arguments... [/ consts...]". Without the slash a launch takes all consts */
+    /* The kernels in order, "kernel arguments... [/ consts...]". Without the slash, a launch has all consts.
+     */
     const char *launch[6];
     void (*reference)(Problem *);
     double narrow, f32, f64; /* bound in ulp by output type (narrow: 8 and 16 bits). Integers must be equal */
@@ -37,7 +38,7 @@ typedef struct Case {
      * element of the last axis; r: last axis backwards; b: first axis backwards; p: axis 1 innermost
      * (channels last); z: stride 0 along axis 0 */
     const char *views;
-    const char *special; /* input that gets a few NaN and infinities, or NULL */
+    const char *special; /* the input that gets a few NaN and infinities, or NULL */
     bool heavy;          /* left out by --light (emulators, sanitizers) */
 } Case;
 

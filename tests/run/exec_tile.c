@@ -31,7 +31,7 @@ enum { MOST_KERNELS = 64 }; /* compiled code is not small */
 typedef struct State {
     Device device[2];
     char messages[600], *text;
-} State; /* without and with passes; text: what was emitted last */
+} State; /* without and with passes; text: the code that was emitted last */
 
 static void collect(void *user, const tile_diagnostic *d)
 {

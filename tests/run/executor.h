@@ -30,16 +30,18 @@ typedef struct Run {
 
 typedef struct Executor {
     const char *name, *doc; /* name: what --device says */
-    /* NULL and the reason when there is no such device here: the tests are then skipped */
+    /* Returns NULL and the reason when this machine has no such device. The tests are then skipped. */
     void *(*open)(const char *name, char *why, size_t why_size);
-    /* Runs and leaves the results in the tensors' own memory. False and the reason on failure */
+    /* Runs the problem and leaves the results in the tensors' own memory. Returns false and the reason on
+     * failure. */
     bool (*run)(void *state, const Run *, char *why, size_t why_size);
     void (*close)(void *state);
-    const char *(*text)(const void *state); /* what was emitted for the last run; NULL: nothing is */
+    /* The code that was emitted for the last run; NULL: there is none. */
+    const char *(*text)(const void *state);
     void (*draw)(void *state, int order,
-        int late); /* of an emulator: what is drawn in the next runs (tests/emu/emu.h) */
-    /* Of an executor that compiles quickly by a compiler that is not relied on: whether runs from now on use
-     * the one that is. NULL or false: there is only one */
+        int late); /* for an emulator: the random choices in the next runs (tests/emu/emu.h) */
+    /* For an executor that has a quick compiler of lower quality: whether runs from now on use the reliable
+     * one. NULL or false: there is only one. */
     bool (*thorough)(void *state, bool thorough);
 } Executor;
 

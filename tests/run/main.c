@@ -16,8 +16,9 @@ typedef struct Options {
     bool light, list, help;
     bool expect_failure; /* planted faults: a case that passes is the failure */
     int only;            /* number of the one case to run, -1: all */
-    int share, shares;   /* of each selection, case share, share + shares, ...; one where it has fewer */
-    int passes;          /* 0 off, 1 on, 2 both and compared */
+    /* Of each selection, the cases share, share + shares and so on, or one case if there are fewer. */
+    int share, shares;
+    int passes; /* 0 off, 1 on, 2 both and compared */
     uint64_t seed;
 } Options;
 

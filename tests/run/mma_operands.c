@@ -265,7 +265,7 @@ static void product(
             m, n, A, times, a, b);
     } else if (none) say(c, "    let s = mma(%s, %s);\n", a, b);
     else say(c, "    let s = mma(%s, %s, %s);\n", a, b, sum);
-    bool twice = !none && below(c, 2); /* the accumulator is read behind the product too */
+    bool twice = !none && below(c, 2); /* the accumulator is read after the product too */
     say(c, "    store(Y[0 +: %d, 0 +: %d], s%s);\n", m, n, twice ? " + acc" : "");
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {

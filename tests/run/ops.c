@@ -67,7 +67,7 @@ const OpRow op_rows[] = {
     { IN_TILES, "bitcast(b, $U)", T_NUM, "U", ' ', EXACT, false },
     { IN_TILES, "bitcast(b, $O)", T_FP8 | T_HALF | T_INT, "O", ' ', EXACT, false },
     { IN_TILES, "bitcast(bitcast(b, $U) ^ 1, $T)", T_NUM, "T", ' ', EXACT, false },
-    /* conversions: through values out of the result's range */
+    /* conversions, including values out of the result's range */
     { IN_CASTS, "bool(a)", T_NUM, "bool", ' ', EXACT, true },
     { IN_CASTS, "i8(a * 7)", T_NUM, "i8", ' ', EXACT, true },
     { IN_CASTS, "i16(a * 7)", T_NUM, "i16", ' ', EXACT, true },

@@ -26,7 +26,7 @@ typedef enum OpGroup {
     IN_CASTS,   /* the same, at fewer sizes */
     IN_ROWS,    /* tiles of 2 x N */
     IN_COLUMNS, /* tiles of M x 8 */
-    IN_MEMORY,  /* gathers, scatters, windows: as IN_TILES, T is never combined with itself */
+    IN_MEMORY,  /* gathers, scatters, windows: like IN_TILES, but T is never combined with itself */
     IN_ATOMICS, /* the same; the output is read and written */
     OP_GROUPS
 } OpGroup;
@@ -38,8 +38,9 @@ typedef struct OpRow {
     const char *text;
     unsigned types;
     const char *result; /* type of the output; "T" for T, "U" for $U, "O" for $O */
-    char shape; /* of the output: ' ' as the tile, '1' its axis reduced to 1, '2' twice as long, 'k' of length
-                   K = min(N, 5) */
+    /* The shape of the output: ' ' like the tile, '1' with its axis reduced to 1, '2' twice as long, 'k' of
+     * length K = min(N, 5). */
+    char shape;
     double narrow, f32, f64; /* bounds in ulp of the output's type, above the reference's own rounding */
     Floor floor;
     bool special; /* inputs may hold NaN and infinities */

@@ -157,8 +157,8 @@ static void write_kernel(const Kernel *k, const Variant *v, char *text, size_t s
     const char *t = ref_type_name(k->type);
     char line[256], window[64];
     bool columns = k->group == IN_COLUMNS, rows = k->group == IN_ROWS;
-    /* the first is associative, not commutative; of 8- and 16-bit floats every step of a user's function
-     * rounds */
+    /* The first is associative and not commutative. For floats of 8 and 16 bits, every step of a user's
+     * function rounds. */
     put(&o, "fn latest(a, b) { return b != 0 ? b : a; }\nfn plus(a, b) { return a + b; }\n"
             "fn ends(p, q) { return (p[0], p[1] + q[1], q[2]); }\n");
     snprintf(

@@ -234,8 +234,8 @@ static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
     if (!strncmp(fill, "offsets:", 8)) qsort(t->values, (size_t)t->count, sizeof *t->values, ascending);
     for (int64_t i = 0; i < t->count; i++) {
         ref_put(t->type, view_data(t), tensor_offset(t, i), t->values[i]);
-        /* the NaN that this machine's arithmetic makes: where emulated lanes hold copies of a sum, they are
-         * equal bit for bit */
+        /* The NaN that the arithmetic of this machine makes. Where emulated lanes hold copies of a sum, they
+         * are equal bit for bit. */
         size_t size = ref_type_size(t->type);
         if (!strncmp(fill, "extremes:", 9) && isnan(t->values[i]))
             ((unsigned char *)view_data(t))[(tensor_offset(t, i) + 1) * (int64_t)size - 1] |= 0x80;

@@ -20,11 +20,12 @@ typedef struct Tensor {
     int rank;
     int64_t shape[MAX_RANK], stride[MAX_RANK]; /* strides in elements */
     int64_t count;                             /* elements */
-    unsigned char *base, *before;              /* the whole allocation, and what it held before the run */
+    unsigned char *base, *before;              /* the whole allocation, and its contents before the run */
     size_t bytes;                              /* its size */
     size_t offset;                             /* bytes from base to element [0, 0, ...] */
-    double *values; /* row-major: an input's values (inout: before), an output's wanted ones */
-    double *want;   /* inout and out: the wanted values */
+    /* row-major: the values of an input (inout: before the run), the wanted ones of an output */
+    double *values;
+    double *want; /* inout and out: the wanted values */
 } Tensor;
 
 /* Where element `linear`, in row-major order, stands: elements from [0, 0, ...]. */

@@ -72,6 +72,6 @@ bool random_check(Oracle *z, const RandomKernel *k, uint64_t seed, bool both, ch
     if (p) snprintf(why, why_size, "%s", v.text);
     oracle_forget(z, name);
     problem_free(p);
-    /* tiles that no chip's shared memory holds: said, and no wrong result */
+    /* Tiles that the shared memory of no chip holds are reported, and are no wrong result. */
     return v.ok || !strncmp(why, "SKIP:", 5);
 }

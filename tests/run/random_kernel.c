@@ -48,7 +48,7 @@ static void line(Maker *m, const char *format, ...)
 
 static Var *new_var(Maker *m, Kind kind, bool rows, bool cols)
 {
-    if (m->n_vars == MOST_VARS) { /* forget an old one, but not the coordinates at the front */
+    if (m->n_vars == MOST_VARS) { /* Forget an old value, but not the coordinates at the front. */
         int gone = 6 + below(m, MOST_VARS - 6);
         memmove(&m->vars[gone], &m->vars[gone + 1], (size_t)(MOST_VARS - gone - 1) * sizeof(Var));
         m->n_vars--;

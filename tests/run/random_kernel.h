@@ -10,10 +10,12 @@
 #include <stdint.h>
 
 typedef struct RandomKernel {
-    char text[16384]; /* kernel `random`, parameters as `tensors` and `scalars` say, in the notation of
-                         cases.h */
+    /* The kernel `random`, whose parameters are given by `tensors` and `scalars` in the notation of cases.h.
+     */
+    char text[16384];
     char tensors[1024], scalars[64], launch[160], sizes[256];
-    char views[128], bounds[64]; /* as in a kernel's file (kernel_file.h); empty: none, the usual ones */
+    /* as in a kernel's file (kernel_file.h); empty: none, and the usual ones apply */
+    char views[128], bounds[64];
 } RandomKernel;
 
 /* Kernel number `seed`; the same on every machine. */

@@ -230,9 +230,9 @@ static void softmax(Maker *m)
         "col < N && row - col < 40 && row >= col", "col < N && (row + col) % 5 != 0");
     line(m, "        s = where(%s, s, -inf);", seen);
     line(m, "        let n = max(m, max(s, axis = 1));");
-    bool guarded =
-        chance(m, 50) || strstr(seen, "40"); /* a row that sees nothing in its first step is NaN without;
-                                                where the loop is divided it may be a number */
+    /* A row that is empty in its first step gives NaN without the guard. If the loop is divided, it may give
+     * a number. */
+    bool guarded = chance(m, 50) || strstr(seen, "40");
     if (guarded) line(m, "        let base = where(n == -inf, 0.0, n);");
     line(m, "        let p = exp(s - %s);", guarded ? "base" : "n");
     line(m, "        let c = exp(m - %s);", guarded ? "base" : "n");

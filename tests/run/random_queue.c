@@ -48,15 +48,15 @@ typedef struct Queue {
     int jobs, limit, seconds, draws;
     char folder[32]; /* of what the children say */
     Job job[MOST_JOBS];
-    Progress *progress; /* shared; the last for the kernel that is made small */
+    Progress *progress; /* shared; the last one is for the kernel that is reduced */
     uint64_t ran, failed, skipped;
-    uint64_t slips;   /* failed in the quick way and not in the thorough one (executor.h) */
-    uint64_t foreign; /* not run: the quick way cannot compile them, and there is no other */
+    uint64_t slips;   /* failed with the quick compiler and not with the thorough one (executor.h) */
+    uint64_t foreign; /* not run, because the quick compiler cannot compile them and there is no other */
     Oracle oracle;
     RandomKernel kernel;
     Coverage coverage;
     bool reduce, both;
-    /* a driver's state and threads do not survive a fork: each child opens the device */
+    /* The state and threads of a driver do not survive a fork, so each child opens the device. */
     bool fresh;
 } Queue;
 

@@ -121,7 +121,8 @@ void want_argmax_rows(Problem *p)
     WANT(INDEX);
     SIZE(M);
     SIZE(N);
-    ref_topk(X, Y, INDEX, M, N, 1); /* the same rules: NaN on top, the lowest position first */
+    /* The rules are the same: NaN comes first, and then the lowest position. */
+    ref_topk(X, Y, INDEX, M, N, 1);
 }
 
 void want_max_magnitude(Problem *p)

@@ -33,8 +33,8 @@ static void judge(
         (p->recipe->norm > 0 && ref_type_size(t->type) < 4 ? slack * p->recipe->norm : 0.7 * bound) *
         ref_epsilon(t->type);
     char where[96];
-    /* Every element within `bound` ulp keeps the norm of the error within bound * epsilon of the norm of the
-     * values. Less than that is asked for, as over many elements errors spread: rounding to nearest alone
+    /* If every element is within `bound` ulp, the norm of the error is within bound * epsilon of the norm of
+     * the values. The test asks for less, because errors spread over many elements: rounding to nearest alone
      * gives 0.2 to 0.29 epsilon. */
     bool norm_counts = t->count >= 64 && p->recipe->floor != FLOOR_ONE && bound > 0;
     if (e.misfits) {
@@ -125,7 +125,7 @@ Verdict problem_agree(const Problem *p, const double *a, const double *b)
     for (int i = 0; i < p->n_tensors && v.ok; i++) {
         const Tensor *t = &p->tensors[i];
         if (t->role != ROLE_OUT && t->role != ROLE_INOUT) continue;
-        judge(&v, p, t, a, b, 2); /* each may lie on its own side of the true value */
+        judge(&v, p, t, a, b, 2); /* Each may be on another side of the true value. */
         a += t->count;
         b += t->count;
     }

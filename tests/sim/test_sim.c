@@ -146,7 +146,8 @@ static void test_placement(void)
         CU_ASSERT_EQUAL(sim_replay(g.t, &tiny, g.remap, &o, &r), SIM_OK);
         CU_ASSERT_EQUAL(r.l2.accesses, 128 * 256 + 128);
         CU_ASSERT_EQUAL(r.l2.accesses - r.l2.hits, cases[k].fetched * 256 + 128);
-        CU_ASSERT_EQUAL(r.read_bytes, 8 * 32768); /* the last-level cache holds everything: each row once */
+        /* The last-level cache holds everything, so each row is read once. */
+        CU_ASSERT_EQUAL(r.read_bytes, 8 * 32768);
         CU_ASSERT_EQUAL(r.write_bytes, 128 * 128);
         CU_ASSERT_EQUAL(r.llc.accesses, cases[k].fetched * 256);
         int of[4] = { 0 };

@@ -142,7 +142,7 @@ int main(void)
     check_swap(64, TILE_LAUNCH_OK);
     check_swap(2, TILE_LAUNCH_OK);
     check_swap(63, TILE_LAUNCH_REMAP);
-    check_swap(64, TILE_LAUNCH_OK); /* verdicts are kept, each for its own grid */
+    check_swap(64, TILE_LAUNCH_OK); /* Results are kept, one for each grid. */
     check_swap(63, TILE_LAUNCH_REMAP);
     check_errors();
     if (!failures) puts("all launches as expected");

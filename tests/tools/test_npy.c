@@ -30,7 +30,8 @@ static const char *parse(const Bytes *b, Npy *npy)
     jmp_buf oom;
     arena_init(&a, allocator_libc, &oom);
     if (setjmp(oom)) abort();
-    char *exact = malloc(b->len ? b->len : 1); /* of exact size: a sanitizer sees a read behind it */
+    /* Allocated with the exact size, so that a sanitizer detects a read beyond it. */
+    char *exact = malloc(b->len ? b->len : 1);
     memcpy(exact, b->data, b->len);
     const char *reason = npy_parse(&a, exact, b->len, npy);
     snprintf(why, sizeof why, "%s", reason ? reason : "");

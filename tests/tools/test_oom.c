@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static char folder[64];
-static int terminal = -1, nowhere = -1; /* standard output, and what takes its place during a run */
+static int terminal = -1, nowhere = -1; /* standard output, and its replacement during a run */
 
 typedef struct Counter {
     atomic_long live, calls;
@@ -80,8 +80,8 @@ static bool one_failure(
     if (code != EXIT_OK) CU_ASSERT_EQUAL_FATAL(files(), before);
     free(said);
     if (code == EXIT_OK && *tidy && system(tidy)) exit(1);
-    return reached; /* with success too: an allocation that may fail, such as the compiler's for the cache's
-                       key */
+    /* After success too, because some allocations may fail, such as the compiler's for the cache key. */
+    return reached;
 }
 
 /* words: a command line; `tidy`: a shell command that takes its outputs away. Once with every allocation of

@@ -16,7 +16,7 @@ static double now(void)
 {
     struct timespec t;
     clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
-        &t); /* of this thread: others may use the machine */
+        &t); /* of this thread, because others may use the machine */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -80,7 +80,7 @@ static int time_it(
     one_thread = threads == 1;
     if (show && *show == 'p') puts(r.artifact.schedule);
     if (!ok || !cpu_run_bind(&p->s, p->func, p->args, &r)) return 1;
-    /* a launch of some microseconds is timed several times over, as asking for the time takes a few tenths */
+    /* A launch of some microseconds is timed several times, because reading the clock takes a few tenths. */
     double begun = now();
     launch(&r, threads);
     int together = 1 + (int)(2e-4 / (now() - begun + 1e-7));

@@ -14,11 +14,11 @@ typedef struct Kernel {
     void *data[OP_KERNEL_TENSORS], *copy[OP_KERNEL_TENSORS], *start[OP_KERNEL_TENSORS];
     size_t bytes[OP_KERNEL_TENSORS];
     int n;
-    double slack; /* relative difference allowed in float results */
+    double slack; /* the relative difference allowed in float results */
 } Kernel;
 
 extern int failures, checks;
-extern bool everywhere; /* every kernel for every processor, not in turn */
+extern bool everywhere; /* every kernel for every processor, and not in turn */
 
 void kernel_begin(Kernel *);
 void kernel_open_func(Kernel *);

@@ -35,7 +35,7 @@ static void damage(const char *object, size_t size)
         memcpy(copy, object, size);
         for (int k = 0; k < 1 + round % 3; k++) {
             seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-            /* half of the time in the headers, which stand at the start and the end */
+            /* half of the faults go to the headers, which are at the start and the end */
             size_t at = (seed >> 33) % size;
             if (seed >> 20 & 1) at = seed >> 21 & 1 ? at % 64 : size - 1 - at % 1024 % size;
             copy[at] = (char)(seed >> 50);

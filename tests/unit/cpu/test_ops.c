@@ -283,8 +283,8 @@ static void part_sort(void)
                 int64_t e[2] = { 3, variant == 1 ? 128 : 37 };
                 if (variant == 2) gentle((DType)d, values, N_VALUES);
                 else delicate((DType)d, 2, values);
-                /* zeros of both signs are equal: keep one, as the place of the other is not defined by sort
-                 */
+                /* Zeros of both signs are equal. Keep one, because sort does not define the place of the
+                 * other. */
                 for (int i = 0; i < N_VALUES; i++)
                     if (dtype_is_float((DType)d) && values[i].f == 0) values[i].f = 0;
                 Value *x = kernel_load_all(k, kernel_tensor(k, PARAM_IN, (DType)d, 2, e, values, N_VALUES));

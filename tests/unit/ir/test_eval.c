@@ -80,7 +80,7 @@ static void test_loops(void)
         "yield %w.1", false);
     CU_ASSERT_FALSE(eval_run(e, &env, out, 8));
     session_free(&s);
-    /* up to the last i32: the loop ends though the next value would wrap */
+    /* Up to the greatest i32: the loop ends although the next value would wrap. */
     e = code(&s,
         "%3 = const 2147483640 : i32 %4 = const 2147483647 : i32 %5 = const 5 : i32 %6 = const 0 : i32 %7 = "
         "const 1 : i32 "

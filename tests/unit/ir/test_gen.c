@@ -71,7 +71,7 @@ static void test_many(void)
     static const unsigned flags[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE | GEN_NO_FP8,
         GEN_NO_SORT | GEN_NO_ATOMICS | GEN_NO_WHILE };
     for (uint64_t seed = 0; seed < 300; seed++) one(seed, flags[seed % 5]);
-    /* together they use every operation of tile IR but those that end a kernel, talk, or call */
+    /* Together they use every operation of tile IR except those that end a kernel, print, or call. */
     for (int op = 0; op < OP_COUNT; op++) {
         bool left_out = (op_info[op].flags & OPF_KERNEL) || op == OP_CALL || op == OP_PRINT ||
                         op == OP_ASSERT || op == OP_STRIDE;

@@ -177,7 +177,7 @@ static void test_vectors(void)
     expect8(y, (float[]){ 0, 0, 3, -1, 4, 1, -5, 9 });
     run_vector("%5 = const -1 : index %r.800 = load %X.0[%5] {extents = [8], steps = [3]} : f32[8]", x, y);
     expect8(y, (float[]){ 0, 4, 9, 0, 0, 0, 0, 0 });
-    /* fibonacci: a loop that exchanges what it carries */
+    /* Fibonacci: a loop that exchanges its carried values. */
     run_vector("%5 = const 10 : index %6 = const 1 : index %7 = const 1.0 : f32 "
                "%8, %9 = for %i.10 = %zero.2 to %5 step %6 with (%a.11 = %f.4, %b.12 = %7) { %13 = add "
                "%a.11, %b.12 : f32 yield %b.12, %13 } "

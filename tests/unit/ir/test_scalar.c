@@ -130,12 +130,13 @@ static void test_casts(void)
     SAME(scalar_cast(DT_F16, DT_I32, I(65520)).f, INFINITY);
     SAME(scalar_cast(DT_F8E4M3, DT_I64, I(1000)).f, 448);
     SAME(scalar_cast(DT_F64, DT_U64, I(-1)).f, 0x1p64);
-    /* 2^60 + 2^36 + 1 lies just above the midpoint of two floats: one rounding goes up, by way of double it
-     * would go to even, down */
+    /* 2^60 + 2^36 + 1 is just above the midpoint of two floats. A single rounding goes up; through double it
+     * would be a tie and go down to even. */
     SAME(scalar_cast(DT_F32, DT_I64, I((1ll << 60) + (1ll << 36) + 1)).f, 0x1.000002p60);
     SAME(scalar_cast(DT_F32, DT_I64, I((1ll << 60) + (1ll << 36))).f, 0x1p60);
     SAME(scalar_cast(DT_BF16, DT_I64, I(-((1ll << 60) + (1ll << 52) + 1))).f, -0x1.02p60);
-    /* double to f16 in one step: 1 + 2^-11 + 2^-40 is above the midpoint, by way of float it would tie */
+    /* From double to f16 in one step: 1 + 2^-11 + 2^-40 is above the midpoint. Through float it would be a
+     * tie. */
     SAME(scalar_cast(DT_F16, DT_F64, F(1 + 0x1p-11 + 0x1p-40)).f, 1 + 0x1p-10);
     SAME(scalar_cast(DT_F8E5M2, DT_F32, F(INFINITY)).f, 57344);
     SAME(scalar_cast(DT_F8E5M2, DT_F8E5M2, F(INFINITY)).f, INFINITY);

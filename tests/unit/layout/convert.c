@@ -204,8 +204,8 @@ static void test_shuffles(void)
             const LayoutConvert *p = layout_convert_within(&arena, a, b, bytes);
             uint32_t shuffles = 0;
             for (uint32_t j = 0; j < p->nround; j += p->pack) shuffles += p->round[j].shuffle;
-            /* Never more than one a register, counting three repetitions as four (a skew may reach into the
-             * hole). */
+            /* Never more than one for each register, where three repetitions count as four (a skew may reach
+             * into the hole). */
             CU_ASSERT(
                 shuffles * p->pack <= layout_regs(b) / (uint32_t)reps * (reps == 3 ? 4 : (uint32_t)reps));
             fewest += shuffles * p->pack < layout_regs(b);
@@ -240,7 +240,8 @@ static void test_known(void)
     const Layout *p8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_A, 2, I(64, 128), I(1, 1));
     const Layout *c8 = layout_mma(&arena, LAYOUT_WGMMA_K32, LAYOUT_C, 2, I(64, 128), I(1, 1));
     CU_ASSERT_EQUAL(convert_within(c8, p8, 1), LAYOUT_CONVERT_SHUFFLE);
-    /* A register bit against a lane bit: one shuffle for a pair, the other round stays in the lane. */
+    /* A register bit is exchanged with a lane bit: a pair takes one shuffle, and the other round stays in the
+     * lane. */
     const Layout *a = blocked(I(8, 8), I(1, 2), I(8, 4), I(1, 1)),
                  *b = blocked(I(8, 8), I(2, 1), I(4, 8), I(1, 1));
     CU_ASSERT_EQUAL(convert_within(a, b, 4), LAYOUT_CONVERT_SHUFFLE);
@@ -284,7 +285,7 @@ static void test_known(void)
             CU_ASSERT(convert_within(x, y, bytes) != LAYOUT_CONVERT_SHARED);
         }
     }
-    /* Other warps' rows: shared memory, with 16-byte stores and loads and no conflicts. */
+    /* Rows of other warps go through shared memory, with 16-byte stores and loads and no conflicts. */
     a = blocked(I(128, 64), I(1, 8), I(4, 8), I(4, 1)), b = blocked(I(128, 64), I(1, 8), I(4, 8), I(1, 4));
     const Layout *rows = blocked(I(128, 64), I(1, 8), I(32, 1), I(4, 1));
     (void)b;

@@ -147,7 +147,7 @@ static void test_operands(void)
             CU_ASSERT_EQUAL(counted, reads + writes); /* lds.c's own count */
         }
     CU_ASSERT(wide[0][16] > 100 && wide[1][16] > 100 && wide[1][8] > 10);
-    /* and the count is no constant: rows of 128 bytes without a swizzle do conflict, in both widths */
+    /* The count is not a constant: rows of 128 bytes without a swizzle conflict in both widths. */
     int size;
     const Layout *reader = layout_mma(&arena, LAYOUT_MFMA_32x32x16_R, LAYOUT_A, 2, I(32, 16), I(1, 1)),
                  *narrow = layout_mma(&arena, LAYOUT_MFMA_32x32x8, LAYOUT_A, 2, I(32, 8), I(1, 1));

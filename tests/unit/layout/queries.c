@@ -181,7 +181,7 @@ static void test_derived(void)
                     bad += x[0] != c[1] || x[1] != c[0];
                     layout_element(e, r, t, w, 0, x);
                     bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
-                    /* Every holder of an element holds its row's statistic. */
+                    /* Every thread that holds an element holds the statistic of its row. */
                     bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
                     bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;
                     bad += b && layout_find_reg(b, I(c[0], 39), t, w, 0) < 0;
@@ -251,7 +251,8 @@ static void test_algebra(void)
         F2Map both = f2_product(&m, &m);
         CU_ASSERT_EQUAL(f2_apply(&both, 1ull << m.nin | 1), m.col[0] | m.col[0] << m.nout);
     }
-    /* A tile of fragments is the fragment times a layout of fragments, and dividing gives that back. */
+    /* A tile of fragments is the product of the fragment and a layout of fragments. Dividing gives that
+     * layout back. */
     const Layout *frag = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(16, 8), I(1, 1));
     const Layout *grid = layout_blocked(&arena, 2, I(8, 12), I(1, 1), I(1, 1), I(4, 1), I(1, 0));
     const Layout *tile = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(128, 96), I(4, 1));

@@ -157,7 +157,7 @@ static void test_wgmma(void)
     check_operand(96, 80, 2, true, 0);
     check_operand(128, 176, 2, true, 0);
     LayoutWgmma w;
-    /* rows that no wide panel divides are padded: K beyond the tile must be zero, MN beyond it nobody reads
+    /* Rows that no wide panel divides are padded. K beyond the tile must be zero; nobody reads MN beyond it.
      */
     for (int row = 40; row <= 200; row += 8) {
         check_operand(128, row, 2, false, 0);
@@ -307,8 +307,8 @@ static void run_matrix(const Layout *l, const LayoutShared *s, const LayoutMatri
             for (uint32_t t = 0; t < 32; t++)
                 for (uint32_t j = 0; j < m->count; j++)
                     for (int e = 0; e < 4 / es; e++) {
-                        /* Where the hardware takes the element from: row `row` of matrix j, element `at` of
-                         * its 16 bytes. */
+                        /* The address from which the hardware takes the element: row `row` of matrix j,
+                         * element `at` of its 16 bytes. */
                         uint32_t row = m->trans ? 2 * (t % 4) + (uint32_t)e : t / 4;
                         int at = m->trans ? (int)(t / 4) : (int)(t % 4) * (4 / es) + e;
                         int32_t from[LAYOUT_MAX_RANK], want[LAYOUT_MAX_RANK];
@@ -342,7 +342,7 @@ static void test_ldmatrix(void)
                 const int32_t order[2] = { fast, 1 - fast };
                 const LayoutShared *s =
                     layout_shared_rows(&arena, 2, t, order, 2, t[fast] * 2 % 128 ? 0 : 16);
-                /* A and C have their pairs along the columns, B along the rows: the other way round it is
+                /* A and C have their pairs along the columns, B along the rows. The other way round needs
                  * .trans. */
                 bool trans = (role == LAYOUT_B) != (fast == 0),
                      fits = t[fast] % 8 == 0 && (t[fast] * 2) % 16 == 0;

@@ -122,7 +122,8 @@ static void test_damaged(void)
     for (int i = 0; i < 40000; i++) {
         const char *seed = seeds[rnd(5)];
         size_t n = strlen(seed);
-        char *text = malloc(n + 8); /* exact size: a read past the end is seen by the sanitizer */
+        /* Allocated with the exact size, so that a sanitizer detects a read beyond the end. */
+        char *text = malloc(n + 8);
         memcpy(text, seed, n + 1);
         for (uint32_t k = 1 + rnd(3); k; k--) {
             size_t at = rnd((uint32_t)n);
