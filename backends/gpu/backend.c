@@ -24,7 +24,7 @@ static void name_scratch(Session *s, Diag *d, const ScratchUse *u, const char *w
             dtype_name(u->type->dtype), shape_text(s, u->type, 0), (long long)u->bytes, (long long)have);
 }
 
-/* Which tiles take the room, and how many slots of each would fit if it had to be less. */
+/* Reports which tiles take the most shared memory, and how many stages of each would fit. */
 static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
 {
     for (int k = 0; k < code->n_shared_map && k < 8; k++) {
@@ -38,8 +38,9 @@ static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
     name_scratch(s, d, &code->after, "when they are done with", have);
 }
 
-/* A tile beyond the registers of its threads is kept in their local memory, which is slow; one far beyond
- * them would be unrolled into more code than vendors' compilers take in reasonable time. */
+/* Warns about tiles that do not fit the registers of their threads. They are kept in local memory, which is
+ * slow. Much larger tiles are refused, because they would be unrolled into more code than the vendors'
+ * compilers accept in reasonable time. */
 enum { MOST_WORDS = 1024 };
 
 static bool registers_suffice(Session *s, const Func *f, const Target *t, const GpuCode *code)
@@ -73,8 +74,8 @@ static void forget_since(Session *s, Diag *last)
 
 typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
 
-/* Lowers and emits a copy, with fewer buffers where conversions need more shared memory than the first
- * attempt left. */
+/* Lowers and emits a copy of the module. Tries again with fewer buffers when conversions need more shared
+ * memory than the first attempt left. */
 static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
 {
     for (int n = 0;; n++) {

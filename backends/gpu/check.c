@@ -90,7 +90,7 @@ int emission_checker_version(const EmissionChecker *c)
     return major;
 }
 
-/* What NVRTC declares of itself, as far as emissions use it. */
+/* The declarations that NVRTC provides, as far as emitted code uses them. */
 static const char cuda_stub[] =
     "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define "
     "__shared__ __attribute__((shared))\n"
@@ -144,7 +144,7 @@ static const char cuda_stub[] =
     "fmodf(float, float); D double fmod(double, double); D int min(int, int); D int max(int, int);\n"
     "#undef D\n";
 
-/* hipRTC's; emissions call the compiler's builtins for the rest. */
+/* The declarations that hipRTC provides. For everything else, emitted code calls builtins of the compiler. */
 static const char hip_stub[] =
     "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define "
     "__shared__ __attribute__((shared))\n"
@@ -154,7 +154,8 @@ static const char hip_stub[] =
     "__attribute__((aligned(n)))\n"
     "extern \"C\" __device__ int printf(const char *, ...);\n";
 
-/* The source of that name and the place of a line in it; no location when it is none of the session's. */
+/* Finds the source of this name and the position of a line in it. Gives no location if the session does not
+ * have the source. */
 static Loc place(Session *s, const char *name, unsigned line)
 {
     for (uint32_t f = 1; diag_source(s, f); f++) {

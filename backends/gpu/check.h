@@ -7,15 +7,15 @@
 
 typedef struct EmissionChecker EmissionChecker;
 
-/* In the session's memory. `library` NULL: searched (libclang 15 or later). NULL with a reason in *why when
- * there is none. It is not unloaded: LLVM takes 30 ms to load, and more than one checker at a time is fine.
- */
+/* Makes a checker in the session's memory. A `library` of NULL means that libclang (15 or later) is searched.
+ * Returns NULL with a reason in *why when there is none. The library is never unloaded, because LLVM takes
+ * noticeable time to load. There may be several checkers at a time. */
 EmissionChecker *emission_checker(Session *, const char *library, const char **why);
-/* Major version of that libclang, 0 when it does not say. Those before EMISSION_VERSION do not know all
- * targets and builtins that emissions use: what they complain about need not be wrong. */
+/* The major version of that libclang, or 0 when it does not tell. Versions before EMISSION_VERSION do not
+ * know all targets and builtins of emitted code, so the code that they reject may be correct. */
 enum { EMISSION_VERSION = 22 };
 int emission_checker_version(const EmissionChecker *);
-/* True when the text has no fault; else each is an error at its line of the .tile file (where #line says so),
- * with the emitted line as a note. */
+/* Whether the text has no error. Otherwise each error is reported at its line of the .tile file (which #line
+ * gives), with the emitted line as a note. */
 bool emission_check(
     EmissionChecker *, Session *, const Target *, const char *text, size_t size, const char *name);

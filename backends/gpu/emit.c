@@ -62,8 +62,8 @@ static void emit_print(Emit *e, Instr *i)
     if (!i->n_operands) line(e, "if (tid == 0) printf(\"%s\\n\");", t.data);
 }
 
-/* The line of the spec that the next statements carry out, as a comment on a line of its own; "" where the
- * line says too little, or would end the comment. */
+/* The line of the program that the next statements implement, as a comment on its own line. "" if the line
+ * tells too little, or would end the comment. */
 static const char *quote(Emit *e, const Source *src, uint32_t at)
 {
     while (at > 0 && src->text[at - 1] != '\n') at--;
@@ -80,7 +80,8 @@ static const char *quote(Emit *e, const Source *src, uint32_t at)
     return str(e, "%*s/* %.*s */\n", 4 * e->indent, "", (int)(n > 120 ? 120 : n), src->text + at);
 }
 
-/* Where the next statements come from. The comment stands before #line, which counts lines from there on. */
+/* Adds the position of the next statements in the source. The comment comes before #line, which counts the
+ * lines after it. */
 static void source_line(Emit *e, const Instr *i)
 {
     const Source *src = diag_source(e->s, i->loc.file);
@@ -249,8 +250,8 @@ static bool is_no_buffer(void *user, Value *v)
     return v->type->kind != TYPE_SHARED;
 }
 
-/* The last instruction of the body that has to do with buffers, without roles (a producer keeps its own
- * time). */
+/* The last instruction of the body that uses buffers. It is for kernels without warp roles, because a
+ * producer warp runs at its own pace. */
 static const Instr *last_buffer(Emit *e)
 {
     const Instr *last = NULL;
@@ -263,10 +264,10 @@ static const Instr *last_buffer(Emit *e)
 
 /* --- the start --------------------------------------------------------------------------------------- */
 
-/* A grid that may start early: everything that reads or writes memory comes after the wait, of each thread of
- * each CTA, so that whoever waits for this grid waits for those before it too (a CTA that ended without would
- * let the next one pass). Those behind are let in afterwards: they take the room of CTAs that are done, never
- * that of one yet to start. */
+/* Emits the start of a grid that may start early. Every access to memory comes after the wait, which each
+ * thread of each CTA executes. Therefore a grid that waits for this one also waits for its predecessors; a
+ * CTA that ended without waiting would let its successor pass. Successors are admitted after that: they use
+ * the room of CTAs that have ended, never the room of one that has yet to start. */
 void emit_start(Emit *e)
 {
     if (!e->waits) return;
@@ -275,7 +276,8 @@ void emit_start(Emit *e)
     line(e, "%s();", use(e, "grid_release"));
 }
 
-/* Mbarriers can be made ready before, where nothing in front of the roles touches memory. */
+/* Whether mbarriers can be initialized before that, because no operation before the warp roles accesses
+ * memory. */
 static bool quiet_start(const Func *f)
 {
     for (const Instr *i = f->body->first; i; i = i->next) {
@@ -308,7 +310,7 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     }
 }
 
-/* Faults that would give a wrong kernel without notice are internal errors. */
+/* Checks for errors that would silently give a wrong kernel. They are internal errors. */
 static void check_kernel(Session *s, const Func *f, bool measure)
 {
     int operand;
@@ -326,11 +328,11 @@ static void check_kernel(Session *s, const Func *f, bool measure)
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
 }
 
-/* CTAs of a cluster: those of one program, or those that load together; 0 or 1: none. */
+/* The CTAs of a cluster, which share one program or load together; 0 or 1: none. */
 static int cluster_size(const Emit *e)
 { return e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast; }
 
-/* The functions that the frame itself calls. */
+/* Records the prelude functions that the frame itself calls. */
 static void use_frame_functions(Emit *e, bool shared)
 {
     static const char *const meeting[] = { "mbar_init", "fence_mbarrier_init", "warp_sync",
@@ -358,7 +360,7 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
     text_puts(t, ")\n{\n");
 }
 
-/* Shared memory, and the thread's place in the CTA and the cluster. */
+/* Declares shared memory, and the position of the thread in the CTA and the cluster. */
 static void print_places(Emit *e, int64_t shared, Text *t)
 {
     int wave = e->target->wave;
@@ -380,7 +382,8 @@ static void print_places(Emit *e, int64_t shared, Text *t)
                  "       /* this CTA has started: the others may send to its shared memory */\n");
 }
 
-/* The whole text: head comment, prelude, kernel. `body` is what the kernel does, behind `pre`. */
+/* Writes the whole text: head comment, prelude and kernel. `body` has the statements of the kernel, and comes
+ * after `pre`. */
 static Text print_kernel(
     Emit *e, Body *pre, const Body *body, int threads, int64_t scratch_at, int64_t shared)
 {
@@ -400,7 +403,7 @@ static Text print_kernel(
     return head;
 }
 
-/* What the code asks of a device, and what it assumes. */
+/* Fills in the resources that the code needs, and the facts that it assumes. */
 static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
 {
     const KernelPlan *plan = e->plan;
@@ -428,7 +431,7 @@ static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_shared_map = (int)e->shared_map.len;
 }
 
-/* `measure`: no text, but all else that code has. */
+/* Emits the kernel. With `measure`, it produces everything except the text. */
 static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
 {
     Body body = { 0 }, pre = { 0 };

@@ -25,7 +25,7 @@ static const char *reference(Emit *e, uint32_t node)
     return r;
 }
 
-/* The next reference in *text, which then points behind it; NULL when there is none. */
+/* Finds the next reference in *text and moves *text behind it. NULL: there is none. */
 static ValueNode *next_reference(Emit *e, const char **text)
 {
     const char *r = strchr(*text, REFERENCE);
@@ -145,7 +145,7 @@ static void leave_out_values(Emit *e)
     }
 }
 
-/* A position says nothing when the next statement is a position too. */
+/* Leaves out a position whose next statement is a position too. */
 static void leave_out_positions(Body *b)
 {
     Statement *before = NULL;

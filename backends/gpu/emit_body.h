@@ -48,7 +48,7 @@ void directive(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 void line_in(Emit *, Body *, int indent, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Adds a position, which is one or two lines of text without references. */
 void add_position(Emit *, const char *text);
-/* Adds all statements of `from` behind those of `to`. */
+/* Adds all statements of `from` after those of `to`. */
 void body_append(Body *to, const Body *from);
 
 /* Declares the scalar or view `v`, whose expression has no effects, and makes a reference to it v's storage.

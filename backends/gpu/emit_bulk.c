@@ -21,7 +21,7 @@ static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
     return (int)e->maps.len - 1;
 }
 
-/* The buffers of a store, the warp's own: name of their address. */
+/* The buffers of a store that belong to this warp: the name of their address. */
 static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buffers, DType d)
 {
     for (size_t k = 0; k < e->stages.len; k++)
@@ -40,7 +40,7 @@ static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buff
     return n;
 }
 
-/* What the swizzle exchanges in the row of a lane. */
+/* The bits that the swizzle changes in the row of a lane. */
 static const char *exchanged(Emit *e, const BulkBoxes *b, const char *row)
 {
     if (b->row_bytes == 128) return str(e, "((%s & 7) << 4)", row);
@@ -85,8 +85,8 @@ static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *
 
 /* --- conversions through a store's buffers ----------------------------------------------------------- */
 
-/* Vectors of `src` (registers first[n], eight elements each along the boxes' rows) sorted by box; false where
- * one is not, in all lanes and warps, a piece of one row of one box. */
+/* Sorts the vectors of `src` by box. A vector is the registers from first[n] on, eight elements along the
+ * rows of the boxes. False: some vector is not, in all lanes and warps, a piece of one row of one box. */
 static bool vectors_by_box(
     Emit *e, const Layout *src, const BulkBoxes *b, const LayoutVector *v, int32_t *first, int *each)
 {
@@ -112,12 +112,12 @@ static bool vectors_by_box(
     return true;
 }
 
-/* Rows of 128 bytes: which sixteen bytes of a row the swizzle exchanges for row r, by its lowest bit first or
- * last. ldmatrix meets no bank twice under either. */
+/* For rows of 128 bytes: the sixteen bytes that the swizzle selects for row r, with the lowest bit of the row
+ * first or last. ldmatrix has no bank conflicts with either. */
 static uint32_t turned(bool low_first, uint32_t r)
 { return (low_first ? (r & 1) << 2 | (r & 6) >> 1 : r & 7) << 4; }
 
-/* Is the write of vector `reg` in fewer passes with the row's lowest bit first? */
+/* Whether the write of vector `reg` takes fewer passes with the lowest bit of the row first. */
 static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint32_t reg)
 {
     uint32_t at[2][32];
@@ -131,7 +131,7 @@ static bool low_bit_first(const Layout *src, const BulkBoxes *b, int axis, uint3
     return layout_wavefronts(at[1], 32, 16) < layout_wavefronts(at[0], 32, 16);
 }
 
-/* A conversion through a store's buffers: a box is `each` vectors of a thread, the q-th of which begins at
+/* A conversion through the buffers of a store. A box is `each` vectors of a thread, and vector q begins at
  * register first[k * each + q]. */
 typedef struct Staged {
     const Layout *src;
@@ -143,7 +143,7 @@ typedef struct Staged {
     const char *from, *to, *stage, *box, *q, *at, *row;
 } Staged;
 
-/* Can a tile of src become one of dst so, next to `store`? */
+/* Whether a tile with layout src can be converted to dst through the buffers of `store`. */
 static bool staged(Emit *e, const Layout *src, const Layout *dst, const Instr *store, Staged *x)
 {
     x->src = src;
@@ -161,7 +161,7 @@ static bool staged(Emit *e, const Layout *src, const Layout *dst, const Instr *s
     return true;
 }
 
-/* The vectors of a box to its buffer. */
+/* Writes the vectors of a box to its buffer. */
 static void write_rows(Emit *e, const Staged *x, const char *buffer)
 {
     int all = x->b.n * x->b.pairs / 4;
@@ -183,7 +183,7 @@ static void write_rows(Emit *e, const Staged *x, const char *buffer)
     end_block(e);
 }
 
-/* The fragments of a box from its buffer. */
+/* Reads the fragments of a box from its buffer. */
 static void read_fragments(Emit *e, const Staged *x, const char *buffer)
 {
     int all = x->b.n * x->b.pairs / 4;
@@ -201,9 +201,9 @@ static void read_fragments(Emit *e, const Staged *x, const char *buffer)
     end_block(e);
 }
 
-/* A tile of 16 bits that was loaded by rows and is needed as accumulators are held, next to a store of such:
- * the warp writes its rows to the store's buffers and reads fragments back by ldmatrix, which is faster than
- * exchanging words between lanes (bench/NOTES.md, The emitter). */
+/* Converts a tile of 16-bit elements from a layout by rows to the layout of accumulators, when accumulators
+ * are stored in bulk next to it. The warp writes its rows to the store's buffers and reads fragments back by
+ * ldmatrix, which is faster than exchanging words between lanes (bench/NOTES.md, The emitter). */
 bool emit_staged_convert(Emit *e, Instr *i)
 {
     Value *v = ir_operand(i, 0), *r = ir_result(i);
@@ -238,7 +238,7 @@ bool emit_staged_convert(Emit *e, Instr *i)
     return true;
 }
 
-/* Coordinates of box k for TMA, each after a comma. */
+/* The coordinates of box k for TMA, with a comma before each. */
 static const char *box_coordinates(
     Emit *e, const Window *w, const TensorMapDesc *t, const BulkBoxes *b, const char *k, int bytes)
 {
@@ -263,8 +263,8 @@ static const char *box_coordinates(
     return c;
 }
 
-/* More boxes than these, each with a buffer, are all written before the first is stored: one fence serves
- * them (bench/NOTES.md, Convolution). */
+/* With more boxes than this, each with its own buffer, all boxes are written before the first is stored, so
+ * that one fence serves all of them (bench/NOTES.md, Convolution). */
 enum { FEW_BOXES = 4 };
 
 bool emit_bulk_store(Emit *e, Instr *store)

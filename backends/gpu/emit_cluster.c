@@ -33,9 +33,9 @@ void emit_cluster_meet(Emit *e)
     line(e, "%s();    /* all CTAs of the cluster are there, and their mbarriers */", use(e, "cluster_wait"));
 }
 
-/* The first ticket of a pair is its own number, as a CTA's is by itself. Of larger clusters some may have to
- * wait for others to end (multiprocessors come in groups that they need not divide): those draw the first one
- * too, so that what is left for the late ones is nothing. */
+/* The first ticket of a pair of CTAs is the pair's own number, as for a single CTA. Some larger clusters may
+ * have to wait until others end, because the size of a cluster need not divide the groups of multiprocessors.
+ * Therefore larger clusters draw their first ticket too, so that late clusters find no work left. */
 void emit_cluster_draw(Emit *e, const char *program)
 {
     int others = e->plan->multicast - 1;
@@ -66,7 +66,8 @@ void emit_cluster_draw(Emit *e, const char *program)
     line(e, "%sdraw_phase ^= 1;", first ? "" : "if (draw) ");
 }
 
-/* Behind the producer's loop. A slot that was never filled is empty: the phase before the first has ended. */
+/* Runs after the producer's loop. A stage that was never filled is empty, because the phase before the first
+ * has ended. */
 void emit_cluster_leave(Emit *e)
 {
     line(e, "/* nobody arrives here any more once all slots have been given back */");

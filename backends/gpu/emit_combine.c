@@ -12,8 +12,8 @@ static const char *combined(Emit *e, int rmw, DType d, const char *x, const char
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", rmw == RMW_MAX ? "max" : "min", dtype_name(d))), x, y);
 }
 
-/* An exchange being written. `n` registers of a thread go to each CTA and come from each, `width` bytes at a
- * time, `per` elements each. */
+/* An exchange that is being emitted. Each thread sends `n` registers to each CTA and receives as many from
+ * each, `width` bytes at a time, with `per` elements each. */
 typedef struct Exchange {
     DType d;
     int parts, rmw, n, width, per;
@@ -24,7 +24,8 @@ typedef struct Exchange {
     const char *place, *mbar, *v;
 } Exchange;
 
-/* Room for the parts of the other CTAs, and the mbarrier behind it. Returns the mbarrier's offset. */
+/* Reserves shared memory for the parts of the other CTAs and an mbarrier after it. Returns the offset of the
+ * mbarrier. */
 static int64_t reserve(Emit *e, const Instr *i, const Exchange *x, int64_t at)
 {
     int64_t all = x->bytes * (x->parts - 1), bar = at + all;
@@ -53,7 +54,7 @@ static void send_parts(Emit *e, const Exchange *x)
     }
 }
 
-/* Joins part q, which came to `slot`, with what the result has. */
+/* Combines part q, which arrived at `slot`, with the result so far. */
 static void join_part(Emit *e, const Exchange *x, int q, const char *load, const char *k, const char *y)
 {
     const char *slot = str(e, "%s + (%d - (%d > block)) * %lld + %s * %lld", x->place, q, q,

@@ -12,7 +12,7 @@
 #include "backends/gpu/emit.h"
 #include <stdlib.h>
 
-/* The operation being written. For each of its n values `part` is the array of partial results. */
+/* The operation that is being emitted. For each of its n values, `part` is the array of partial results. */
 typedef struct Combined {
     Instr *i;
     int n, axis;
@@ -35,7 +35,7 @@ static Position entry(Emit *e, const Combined *q, const char *const *arrays, con
     return p;
 }
 
-/* Code of the fn for positions a and, behind them, b: the names of what it gives. */
+/* Emits the function for positions a and b, where b comes after a. Gives the names of its results. */
 static Position apply(Emit *e, const Combined *q, const Position *a, const Position *b)
 {
     const Block *fn = q->i->blocks[0];
@@ -60,7 +60,7 @@ static Position apply(Emit *e, const Combined *q, const Position *a, const Posit
     return result;
 }
 
-/* to = value where the condition holds; "": always. */
+/* Emits to = value if the condition holds; "" means always. */
 static void assign(
     Emit *e, const Combined *q, const char *condition, const Position *to, const Position *value)
 {
@@ -69,8 +69,7 @@ static void assign(
             value->v[k]);
 }
 
-/* to = fn(to, next), or to where `next` is padding; the condition says that it is not, "" that it never is.
- */
+/* Emits to = fn(to, next). The condition says that `next` is no padding; "" means that it never is. */
 static void append(
     Emit *e, const Combined *q, const char *condition, const Position *to, const Position *next)
 {
@@ -83,7 +82,8 @@ static void declare_parts(Emit *e, const Combined *q, const char *stem, int n, c
     for (int k = 0; k < q->n; k++) line(e, "%s %s[%d];", ctype(type_of(q, k)), names[k] = tmp(e, stem), n);
 }
 
-/* The value of lane `from` (shuffle_from) or of the lane that differs in bits (shuffle_xor). */
+/* The value of lane `from` (shuffle_from), or of the lane whose number differs in the given bits
+ * (shuffle_xor). */
 static Position shuffled(
     Emit *e, const Combined *q, const char *function, const Position *own, const char *from)
 {
@@ -95,7 +95,7 @@ static Position shuffled(
     return y;
 }
 
-/* Room in shared memory for `cells` positions. */
+/* Reserves shared memory for `cells` positions. */
 static void shared_room(Emit *e, const Combined *q, int64_t cells, const char **names)
 {
     int64_t at = 0;
@@ -108,9 +108,9 @@ static void shared_room(Emit *e, const Combined *q, int64_t cells, const char **
 
 /* --- reductions -------------------------------------------------------------------------------------- */
 
-/* What a thread has of each row: `each` partials of every register of `keep`, of which entry k * each + j is
- * the j-th, at register coordinate at[j]. They are `step` positions long; `spread` when lower parts are of
- * lanes. */
+/* The partial results of a thread for each row. Every register of `keep` has `each` of them: entry k * each +
+ * j is number j, at register coordinate at[j]. Each covers `step` positions. `spread`: lower positions are in
+ * other lanes. */
 typedef struct Reduction {
     Combined q;
     int rows, each, step;
@@ -118,7 +118,8 @@ typedef struct Reduction {
     bool padded, spread;
 } Reduction;
 
-/* The first position of the partials that begin at the thread's part of the axis, rounded down to `step`. */
+/* The first position of the partial results that begin at the thread's part of the axis, rounded down to
+ * `step`. */
 static const char *first_of_thread(Emit *e, const Reduction *r, int step)
 {
     const char *t = thread_coord(e, r->q.l, r->q.axis);
@@ -158,7 +159,7 @@ static void take_registers(Emit *e, Reduction *r)
     end_block(e);
 }
 
-/* `size` neighbours of a thread become one. */
+/* Combines `size` neighbouring partial results of a thread. */
 static void join_registers(Emit *e, Reduction *r, int size)
 {
     Combined *q = &r->q;
@@ -183,7 +184,7 @@ static void join_registers(Emit *e, Reduction *r, int size)
     r->each = each;
 }
 
-/* Lanes of a lower and a higher half exchange what they have, and both have the two combined. */
+/* Lanes of a lower and of a higher half exchange their partial results, and both compute the combination. */
 static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
 {
     Combined *q = &r->q;
@@ -212,7 +213,8 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
     end_block(e);
 }
 
-/* The partials of all warps meet in shared memory, position by position, and each thread combines them. */
+/* Writes the partial results of all warps to shared memory by position. Each thread then combines all of
+ * them. */
 static void join_shared(Emit *e, Reduction *r)
 {
     Combined *q = &r->q;
@@ -287,8 +289,8 @@ static void emit_reduction(Emit *e, Reduction *r)
 
 /* --- scans ------------------------------------------------------------------------------------------- */
 
-/* `part` is what a thread's registers come to; `before`, for each run, what all positions before it come to,
- * if `has` holds: a scan from the end has its padding in front. */
+/* A scan. `part` is the combination of a thread's registers. `before` is, for each run, the combination of
+ * all positions before it, if `has` holds: a scan from the end has its padding in front. */
 typedef struct Scan {
     Combined q;
     Runs w;
@@ -296,7 +298,7 @@ typedef struct Scan {
     const char *before[IR_MAX_COMBINED], *total[IR_MAX_COMBINED], *has;
 } Scan;
 
-/* Condition that the run `runs` runs further along the axis begins inside of the tile. */
+/* The condition that the run which is `runs` runs further along the axis begins inside of the tile. */
 static const char *run_inside(Emit *e, const Scan *s, int runs)
 {
     return str(
@@ -329,7 +331,7 @@ static void scan_runs_of_threads(Emit *e, Scan *s)
     end_block(e);
 }
 
-/* total: of a run and those of lower (back: higher) lanes; before: of those lanes alone. */
+/* total: the combination of a run and those of lower (back: higher) lanes; before: of those lanes alone. */
 static void scan_lanes(Emit *e, Scan *s)
 {
     Combined *q = &s->q;
@@ -360,7 +362,7 @@ static void scan_lanes(Emit *e, Scan *s)
     end_block(e);
 }
 
-/* What the warps before this one come to goes in front of `before`. */
+/* Combines the results of the warps before this one with `before`. */
 static void scan_warps(Emit *e, Scan *s)
 {
     Combined *q = &s->q;

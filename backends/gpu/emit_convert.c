@@ -5,7 +5,7 @@
 #include "backends/gpu/emit_offset.h"
 #include <stdlib.h>
 
-/* Raw bits of element r of an array; r is a number. */
+/* The raw bits of element r of an array; r is a number. */
 static const char *raw_element(Emit *e, const char *array, DType d, int r)
 {
     int p = per_word(d), bits = 32 / p;
@@ -27,8 +27,8 @@ const char *array_of(Emit *e, const Value *x, const Layout *l)
 
 typedef const char *LaneFn(Emit *, int reg, const void *user);
 
-/* What `fn` says of the register that `table` gives for this lane; the table depends on the lane bits in
- * `mask` only. NULL: none. */
+/* An expression of `fn` for the register that `table` gives for this lane. The table depends only on the lane
+ * bits in `mask`. NULL: there is none. */
 static const char *by_lane(
     Emit *e, uint32_t mask, const int16_t *table, int lane, LaneFn *fn, const void *user)
 {
@@ -62,8 +62,8 @@ static const char *is_one(Emit *e, int yes, const void *user)
     return yes ? "true" : "false";
 }
 
-/* Which lanes take register reg in round r: those of its table. Lanes that got it before keep it; what the
- * others hold nobody wants. */
+/* The condition for lanes to take register reg in round r: those whose table says so. Lanes that already have
+ * it keep it, and the value in the remaining lanes does not matter. */
 static const char *takes(Emit *e, const LayoutRound *r, int reg, const bool *had, int lanes)
 {
     int16_t table[LAYOUT_MAX_LANES];
@@ -71,7 +71,7 @@ static const char *takes(Emit *e, const LayoutRound *r, int reg, const bool *had
     return by_lane(e, (uint32_t)lanes - 1, table, 0, is_one, NULL);
 }
 
-/* The lane that is read, as an expression: linear in the lane. */
+/* The lane that is read, as an expression that is linear in the lane. */
 static const char *source_lane(Emit *e, const LayoutRound *r, int lanes)
 {
     if (r->xor_ >= 0) return str(e, "lane ^ %d", r->xor_);
@@ -81,7 +81,7 @@ static const char *source_lane(Emit *e, const LayoutRound *r, int lanes)
     return x;
 }
 
-/* Do successive rounds k .. k+per-1 move whole words? */
+/* Whether successive rounds k .. k+per-1 move whole words. */
 static bool whole_words(const LayoutConvert *p, uint32_t k, int per)
 {
     const LayoutRound *r = &p->round[k];
@@ -156,7 +156,7 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
 
 /* --- shared tiles in vectors ------------------------------------------------------------------------- */
 
-/* Are the registers of each vector successive, and its words words of the array? */
+/* Whether the registers of each vector are successive and form whole words of the array. */
 static bool plain_vector(const LayoutVector *v, DType d)
 {
     if (d == DT_BOOL && v->n > 1) return false;
@@ -165,8 +165,8 @@ static bool plain_vector(const LayoutVector *v, DType d)
     return v->mask == v->n - 1 && v->bytes >= 4;
 }
 
-/* Element k of a vector goes to register r ^ v->reg[k]. Is every word of the array that the vector reaches
- * made of its elements alone? */
+/* Element k of a vector goes to register r ^ v->reg[k]. Whether every word of the array that the vector
+ * writes consists of its elements alone. */
 static bool whole_cells(const LayoutVector *v, DType d, int r)
 {
     int pw = per_word(d), n = (int)v->n;
@@ -180,7 +180,7 @@ static bool whole_cells(const LayoutVector *v, DType d, int r)
     return true;
 }
 
-/* A vector read at once, its words then put together where their elements belong. */
+/* Reads a vector at once and then composes the words of the array from its elements. */
 static void take_vector(
     Emit *e, const char *array, DType d, const LayoutVector *v, const char *fn, const char *at, int r)
 {
@@ -275,8 +275,8 @@ static void move_vector(Emit *e, bool put, const char *array, DType d, const Lay
     if (*in) end_block(e);
 }
 
-/* Bytes that lie two by two (fragments of 16-bit types, before they are widened): a word of the array is two
- * reads. */
+/* Reads fragments whose bytes are adjacent two by two (fragments of 16-bit types, before they are widened). A
+ * word of the array takes two reads. */
 static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l, const LayoutShared *s,
     const LayoutVector *v, const char *base)
 {
@@ -305,7 +305,7 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
     return true;
 }
 
-/* All registers of l (in `array`) to or from the shared tile at `base`. */
+/* Moves all registers of l (in `array`) to or from the shared tile at `base`. */
 static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
     const LayoutVector *v, const char *base)
 {

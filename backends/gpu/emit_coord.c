@@ -6,8 +6,8 @@
 
 const Layout *layout_of(Emit *e, const Value *v) { return layouts_get(&e->plan->layouts, v->type); }
 
-/* A table that is a sum over mixed-radix digits of its index: sizes and strides. Returns the number of
- * digits, -1 if it is not. */
+/* Expresses a table as a sum over mixed-radix digits of its index: sizes and strides. Returns the number of
+ * digits, or -1 if that is not possible. */
 static int digits_of(const int32_t *t, int n, int *size, int *stride)
 {
     int d = 1, k = 0;
@@ -132,8 +132,9 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
     return t;
 }
 
-/* AMD: a coordinate as each step of the loop around has it anew. What follows from it (addresses, masks,
- * index tiles) else is held in registers from step to step, more than there are. */
+/* AMD: a coordinate that each step of the enclosing loop computes again. Otherwise the values that depend on
+ * it (addresses, masks, index tiles) are held in registers from step to step, which needs more registers than
+ * there are. */
 const char *in_turn(Emit *e, const char *name)
 {
     for (size_t k = 0; k < e->turn->coords.len; k++)

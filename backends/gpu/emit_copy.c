@@ -8,8 +8,8 @@
  * for the next step behind all products (bench/NOTES.md, Behind the decisions). */
 #include "backends/gpu/emit_offset.h"
 
-/* v with the loop's counter at its first value; slope_in_loop has said that it is made of sums and products.
- */
+/* The value of v when the loop's counter has its first value. slope_in_loop has ensured that v consists of
+ * sums and products. */
 static const char *at_start(Emit *e, const Value *v, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
@@ -76,7 +76,7 @@ static void places_in(Emit *e, const Block *b, const Instr *loop)
     }
 }
 
-/* How many places there were before: for copies_moved. */
+/* Returns how many places there were before, for copies_moved. */
 size_t copies_placed(Emit *e, const Instr *loop)
 {
     size_t before = e->places.len;
@@ -155,7 +155,8 @@ static bool fits_shifted(
     return true;
 }
 
-/* A copy of rows that begin anywhere: pieces of 16 bytes, `wide` elements, of which a thread has `n`. */
+/* A copy of rows at arbitrary addresses, in pieces of 16 bytes (`wide` elements), of which a thread has `n`.
+ * */
 typedef struct ShiftedCopy {
     const Window *w;
     const Layout *l;
@@ -167,7 +168,7 @@ typedef struct ShiftedCopy {
     const char *off;        /* the offset of piece v in the stage; NULL: computed from coordinates */
 } ShiftedCopy;
 
-/* Coordinates of register r, and its element offset. */
+/* The coordinates of register r, and its element offset. */
 static const char *place_register(Emit *e, const ShiftedCopy *x, const char *r, const char **c)
 {
     const char *own[TILE_MAX_RANK];
@@ -181,7 +182,7 @@ static const char *place_register(Emit *e, const ShiftedCopy *x, const char *r, 
 static const char *piece_address(Emit *e, const ShiftedCopy *x, const char *const *c)
 { return str(e, "%s + %s", x->base, x->off ? x->off : shared_offset(e, x->s, c)); }
 
-/* All pieces by the aligned vectors around them, a few at once. */
+/* Copies all pieces from the aligned vectors around them, a few at a time. */
 static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint32_t *pieces, uint32_t seen)
 {
     bool read_only = e->f->params[x->w->param].kind == PARAM_IN;
@@ -210,7 +211,7 @@ static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint3
     end_block(e);
 }
 
-/* All pieces element by element. */
+/* Copies all pieces element by element. */
 static void copy_elements(Emit *e, const ShiftedCopy *x)
 {
     DType bits = bits_type(x->d);

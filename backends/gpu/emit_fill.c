@@ -28,7 +28,8 @@ static void begin(Emit *e, const Fill *f, Filler *x)
 const char *fill_scaled(Emit *e, const char *x, int64_t by)
 { return by == 1 ? x : str(e, "%s * %lld", x, (long long)by); }
 
-/* Coordinates of line `n`, an expression: those of all axes but that of the line, the last one fastest. */
+/* The coordinates of line `n`, an expression: those of all axes except the axis of the line, the last one
+ * fastest. */
 void fill_line_coords(const Filler *x, const char *n, const char **c)
 {
     Emit *e = x->e;
@@ -44,7 +45,7 @@ void fill_line_coords(const Filler *x, const char *n, const char **c)
     }
 }
 
-/* Where the element at these coordinates lies in the slot: declares a u32; its name. */
+/* Declares a u32 with the offset in the stage of the element at these coordinates, and returns its name. */
 const char *fill_slot_place(const Filler *x, const char *const *c)
 {
     const char *m[2] = { "0", "0" };
@@ -62,7 +63,7 @@ const char *fill_slot_place(const Filler *x, const char *const *c)
     return shared_offset(x->e, x->slot, m);
 }
 
-/* What the coordinates of a line add to its first byte, modulo 2^32. */
+/* The distance of the first byte of a line from the first byte of the window, modulo 2^32. */
 const char *fill_line_bytes(const Filler *x, const char *const *c)
 {
     Emit *e = x->e;
@@ -87,7 +88,7 @@ void fill_begin_some(Emit *e, const char *v, int n)
 const char *fill_straight_line(const Filler *x, const char *k, const char *j)
 { return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
 
-/* Unit `at` of the warp: declares n, the lane's line; says when there is one. */
+/* Unit `at` of the warp: declares n, the line of this lane, and gives the condition that it exists. */
 const char *fill_unit_line(const Filler *x, const char *at)
 {
     Emit *e = x->e;
@@ -112,7 +113,7 @@ const char *fill_unit_line(const Filler *x, const char *at)
     return guard;
 }
 
-/* Coordinates of the line of row `r` that is the `k`-th along the axis of blocks. */
+/* The coordinates of line number `k` of row `r` along the axis of blocks. */
 void fill_block_coords(const Filler *x, const char *r, const char *k, const char **c)
 {
     Emit *e = x->e;
@@ -260,7 +261,7 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
     vec_push(&e->s->arena, &e->fills, f);
 }
 
-/* What fillers keep from turn to turn. */
+/* Declares the variables that cp.async producers keep from iteration to iteration. */
 void emit_fill_state(Emit *e)
 {
     for (size_t k = 0; k < e->fills.len; k++) {

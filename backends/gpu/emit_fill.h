@@ -13,8 +13,8 @@ typedef struct Filler {
     bool aligned, heads; /* lines begin at multiples of 16 bytes; some may begin before their row */
 } Filler;
 
-/* All of them unrolled, what does not change from step to step would be kept for each: more registers than
- * fillers have. */
+/* The units that are unrolled together. If all were, the values that do not change from step to step would be
+ * kept for each unit, which needs more registers than cp.async producers have. */
 enum { FILL_AT_ONCE = 4 };
 
 const char *fill_scaled(Emit *e, const char *x, int64_t by);
@@ -27,14 +27,14 @@ const char *fill_unit_line(const Filler *x, const char *at);
 void fill_block_coords(const Filler *x, const char *r, const char *k, const char **c);
 void fill_open_rows(const Filler *x);
 
-/* Starts the copies of a window's lines to the stage; `low`: the name that gets the first line's lowest
- * address. */
+/* Starts the copies of the lines of a window to the staging area. `low` is the variable that receives the
+ * lowest address of the first line. */
 void fill_start_lines(const Filler *, const char *stage, const char *low);
-/* What the stage holds goes to the slot at `to`: as it lies, evenly or not; turned over in blocks of 8 x 8,
- * or element by element. */
+/* Writes the contents of the staging area to the stage of the ring at `to`: unchanged, with lines evenly
+ * apart or not; transposed in blocks of 8 x 8; or transposed element by element. */
 void fill_take_straight(const Filler *, const char *stage, const char *to);
 void fill_take_runs(const Filler *, const char *stage, const char *to);
 void fill_take_blocks(const Filler *, const char *stage, const char *to);
 void fill_take_across(const Filler *, const char *stage, const char *to);
-/* Which run of a line this lane takes, in part `part` of the line: an expression. */
+/* The run of a line that this lane takes, in part `part` of the line: an expression. */
 const char *fill_piece(const Filler *, int part);

@@ -2,15 +2,15 @@
  * them (cp.async). */
 #include "backends/gpu/emit_fill.h"
 
-/* What of a line is there, from its first element on; ends: does the window come near the tensor's end,
- * `end`? */
+/* The part of a line that is in range, from its first element on. ends: whether the window comes near the end
+ * of the tensor, `end`. */
 typedef struct Reach {
     const char *ptr, *limit, *ends, *end;
 } Reach;
 
-/* Copies so many bytes of a vector. The vector that holds the tensor's end is copied byte by byte, because
- * tools take a copy that reads less than it is wide for a read behind the end. This is slow, so no other
- * vector is copied like that, even if it is not read whole (bench/NOTES.md, Convolution). */
+/* Copies so many bytes of a vector. The vector that contains the end of the tensor is copied byte by byte,
+ * because tools report a copy that reads less than its width as a read beyond the end. This is slow, so no
+ * other vector is copied in this way, even if it is not read whole (bench/NOTES.md, Convolution). */
 static void copy_part(const Filler *x, const Reach *r, const char *to, const char *from, const char *size)
 {
     Emit *e = x->e;
@@ -20,8 +20,7 @@ static void copy_part(const Filler *x, const Reach *r, const char *to, const cha
     line(e, "else %s(%s, %s, %s);", use(e, "cp_async_part_b128"), to, from, size);
 }
 
-/* The vector `piece` of line n: declares where it lies and how much of it is there, and copies that much to
- * `to`. */
+/* Emits the copy of vector `piece` of line n to `to`: declares its address and how much of it is in range. */
 static void copy_piece(const Filler *x, const Reach *r, const char *piece, const char *to, const char *guard)
 {
     Emit *e = x->e;
@@ -104,7 +103,7 @@ static void open_if(Emit *e, const char *cond)
     e->indent++;
 }
 
-/* Lines that are turned over in the slot: a vector of a line for each lane. */
+/* Copies lines that are transposed in the ring: each lane copies one vector of a line. */
 static void copy_turned_lines(const Filler *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
@@ -121,7 +120,7 @@ static void copy_turned_lines(const Filler *x, const Reach *r, const char *stage
     end_block(e);
 }
 
-/* The `whole` vectors of a line, by the lanes that take its runs. */
+/* Copies the `whole` vectors of a line, by the lanes that take its runs. */
 static void copy_whole(const Filler *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
@@ -141,7 +140,7 @@ static void copy_whole(const Filler *x, const Reach *r, const char *stage, int w
     end_block(e);
 }
 
-/* The vector behind them, by a lane for each line. */
+/* Copies the vector after them, with one lane for each line. */
 static void copy_last(const Filler *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
@@ -177,7 +176,7 @@ static void copy_lines(const Filler *x, const Reach *r, const char *stage)
     }
 }
 
-/* The tensor's axis that is the tile's outermost axis of lines. */
+/* The axis of the tensor that corresponds to the outermost axis of lines. */
 static int outer_axis(const Filler *x)
 {
     int a = 0;
@@ -185,7 +184,7 @@ static int outer_axis(const Filler *x)
     return a;
 }
 
-/* The vectors behind the whole ones of class k's lines, by a lane for each line. */
+/* Copies the vectors after the whole ones of the lines of class k, with one lane for each line. */
 static void copy_last_straight(const Filler *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
@@ -200,8 +199,8 @@ static void copy_last_straight(const Filler *x, const Reach *r, const char *stag
     end_block(e);
 }
 
-/* Where all of the outermost axis is there, what a lane copies of each of a class's lines is the same: so
- * much, so many bytes further on. */
+/* When the outermost axis is in range completely, a lane copies the same part of each line of a class, at a
+ * constant distance. */
 static void copy_straight(const Filler *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
@@ -257,7 +256,7 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     end_block(e);
 }
 
-/* Declares whether vectors around the window's lines may reach behind the tensor's last element. */
+/* Declares whether vectors around the lines of the window may reach beyond the last element of the tensor. */
 static void ends_near(const Filler *x, Reach *r)
 {
     Emit *e = x->e;

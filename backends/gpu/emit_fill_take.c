@@ -2,7 +2,7 @@
  * turned over. */
 #include "backends/gpu/emit_fill.h"
 
-/* The words of a run from those around it. */
+/* Extracts the words of a run from the words around it. */
 static void funnel(const Filler *x, const char *w, const char *around, const char *begins)
 {
     Emit *e = x->e;
@@ -32,8 +32,9 @@ static void funnel(const Filler *x, const char *w, const char *around, const cha
     }
 }
 
-/* One run of each line of a class; `word`: in which its lines begin, -1: as `begins` says. Several are read
- * before the first is written: the compiler keeps the order of both. */
+/* Copies one run of each line of a class. `word` is the word in which its lines begin; -1: the variable
+ * `begins` tells. Several runs are read before the first is written, because the compiler keeps the order of
+ * both. */
 static void take_class(const Filler *x, const char *from, const char *place, int word)
 {
     Emit *e = x->e;
@@ -146,7 +147,7 @@ static bool open_if(Emit *e, const char *cond)
     return true;
 }
 
-/* Reads what lies around the runs v = u + k from the stage, where a lane has such a run (`has`). */
+/* Reads the words around the runs v = u + k from the staging area, if the lane has such a run (`has`). */
 static void read_around(const Filler *x, const char *place, const char *has)
 {
     Emit *e = x->e;
@@ -170,7 +171,7 @@ static void read_around(const Filler *x, const char *place, const char *has)
     end_block(e);
 }
 
-/* Puts the runs in place in the slot, whose address is `to`. */
+/* Writes the runs to the stage of the ring, whose address is `to`. */
 static void put_runs(const Filler *x, const char *piece, const char *has, const char *to)
 {
     Emit *e = x->e;
@@ -225,7 +226,8 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
     }
 }
 
-/* The slot runs across the lines: an element of each of so many as follow each other. */
+/* The stage of the ring is contiguous across the lines: a run is one element of each of several consecutive
+ * lines. */
 void fill_take_across(const Filler *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
@@ -262,8 +264,8 @@ void fill_take_across(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
-/* Where the eight elements of chunk `c` lie in the slot whose row has its first ones at `o`, `rows` rows
- * further on. */
+/* The offset of the eight elements of chunk `c` in the stage of the ring. The row has its first ones at `o`,
+ * and the chunk is `rows` rows further on. */
 static const char *chunk_at(const Filler *x, const char *o, const char *rows, const char *c)
 {
     Emit *e = x->e;
@@ -274,8 +276,8 @@ static const char *chunk_at(const Filler *x, const char *o, const char *rows, co
         e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
 }
 
-/* Declares the offset of the slot's row for element `at` of a row's window, the k-th time that the slot holds
- * it. */
+/* Declares the offset of the row of the ring's stage for element `at` of a row's window, in copy number k of
+ * the window. */
 static const char *block_place(const Filler *x, int k, const char *at)
 {
     Emit *e = x->e;
@@ -289,7 +291,7 @@ static const char *block_place(const Filler *x, int k, const char *at)
     return shared_offset(e, x->slot, m);
 }
 
-/* Elements from .. to of a row's window are never there. */
+/* The elements from .. to of a row's window are never in range. */
 static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int64_t end)
 {
     Emit *e = x->e;
@@ -303,7 +305,7 @@ static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int6
     end_block(e);
 }
 
-/* What stands before the line's first element becomes zero. */
+/* Sets the elements before the first one of the line to zero. */
 static void zero_heads(const Filler *x, int some, int fours)
 {
     Emit *e = x->e;
@@ -316,10 +318,10 @@ static void zero_heads(const Filler *x, int some, int fours)
     for (int k = 0; k < 4; k++) end_block(e);
 }
 
-/* Blocks of 8 lines by 8 elements, four at a time: ldmatrix takes them turned over, stmatrix puts an
- * element's eight neighbours side by side, in each of the windows that it is part of. Elements before the
- * line's first (of the vector in which it begins) and behind its last go to the lane's own bytes behind the
- * stage. */
+/* Transposes blocks of 8 lines by 8 elements, four at a time. ldmatrix reads them transposed, and stmatrix
+ * writes the eight neighbours of an element side by side, in each of the windows that contain it. Elements
+ * before the first one of the line (in the vector in which it begins) and after its last one go to bytes of
+ * the lane's own after the staging area. */
 void fill_take_blocks(const Filler *x, const char *stage, const char *to)
 {
     enum { MOST_TIMES = 16 };

@@ -14,8 +14,8 @@ typedef struct Operand {
     OffsetTable r, k; /* R for each vector along the registers, K for each along K */
 } Operand;
 
-/* Where element (own coordinate, 0) of every register of every thread lies, and what k changes of it by
- * exclusive or; false: not the same for all. */
+/* The offset of element (own coordinate, 0) for every register of every thread, and the bits by which k
+ * changes it. False: the change is not the same for all of them. */
 typedef struct Places {
     uint32_t *at, *k;
     int threads;
@@ -46,7 +46,7 @@ static bool places_of(Arena *a, const Operand *o, int depth, Places *p)
     return true;
 }
 
-/* Are n elements side by side, at a multiple of their bytes, wherever a vector of them begins? */
+/* Whether n elements are adjacent, at a multiple of their bytes, wherever a vector of them begins. */
 static bool side_by_side(const Operand *o, const Places *p, int n, bool along_k, int depth)
 {
     uint32_t bytes = (uint32_t)o->s->elem_bytes, whole = bytes * (uint32_t)n;
@@ -92,7 +92,7 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
     return true;
 }
 
-/* Tiles in registers go through shared memory. */
+/* Writes operands that are in registers to shared memory. */
 static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
 {
     int64_t bytes = 0;
@@ -122,8 +122,8 @@ static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
     barrier(e);
 }
 
-/* A step along K of one operand to `to`, where element (r, j) is [r * step + j], or [j * regs + r] where
- * vectors go along r. */
+/* Reads a step along K of one operand to the array `to`, where element (r, j) is at [r * step + j], or at [j
+ * * regs + r] if vectors go along r. */
 static void take_vectors(
     Emit *e, const Operand *o, DType d, const char *origin, const char *to, int step, int depth)
 {

@@ -2,8 +2,8 @@
 #include "backends/gpu/emit_mma.h"
 #include "backends/gpu/emit_offset.h"
 
-/* The address expression of ldmatrix rows: warps' part, address lane's part, register's part as a formula in
- * two loop counters. */
+/* The coordinate of an ldmatrix row as an expression: the part of the warp, the part of the address lane, and
+ * the part of the register as a formula in two loop counters. */
 static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, int axis, const char *reg_part)
 {
     int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
@@ -101,8 +101,8 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
            offset_tables(a, constants, seen, count, kt, of_t, of_k);
 }
 
-/* A tile whose lanes hold what an accumulator's lanes hold (a bias added to scores) is read by ldmatrix: four
- * 8 x 8 blocks of 16 bits at a time instead of a word. */
+/* Reads a tile in the layout of an accumulator (such as a bias that is added to scores) by ldmatrix: four 8 x
+ * 8 blocks of 16 bits at a time instead of a word. */
 bool emit_matrix_read(
     Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
 {
@@ -146,8 +146,8 @@ bool emit_matrix_read(
     return true;
 }
 
-/* Fragments of one operand being read from the shared tile `view`: of `tiles` tiles of a warp, `per_tile`
- * registers each. */
+/* The fragments of one operand that are being read from the shared tile `view`: `tiles` tiles of a warp, with
+ * `per_tile` registers each. */
 typedef struct Fragments {
     const Product *p;
     int side, tiles, per_tile;
@@ -158,11 +158,11 @@ typedef struct Fragments {
     const char *to, *k;
 } Fragments;
 
-/* Register of element r of tile t at step q. */
+/* The register of element r of tile t at step q. */
 static int fragment_register(const Fragments *f, int t, int q, int r)
 { return (f->side ? q * f->tiles + t : t * f->p->kt + q) * f->per_tile + r; }
 
-/* Reads `count` times by ldmatrix, where the offsets of all rows are linear; false: they are not. */
+/* Reads `count` times by ldmatrix. False: the offsets of the rows are not linear. */
 static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
 {
     int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
@@ -190,7 +190,7 @@ static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, cons
     return true;
 }
 
-/* The same with the coordinates of each row worked out. */
+/* The same for offsets that are not linear: computes the coordinates of each row. */
 static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const char *load, int count)
 {
     int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
@@ -222,7 +222,7 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
     end_block(e);
 }
 
-/* By ldmatrix; false: the layouts, or the target, do not allow it. */
+/* Reads fragments by ldmatrix. False: the layouts or the target do not allow it. */
 static bool read_matrices(Emit *e, const Fragments *f)
 {
     LayoutMatrix m;
@@ -304,7 +304,8 @@ int load_fragments(Emit *e, const Product *p, int side, const Value *view, const
     return reads;
 }
 
-/* A step's fragments in registers, ahead of their product (passes/kernel/pipeline/fragment_prefetch.c). */
+/* Reads the fragments of one step into registers, ahead of their product
+ * (passes/kernel/pipeline/fragment_prefetch.c). */
 void emit_fragments(Emit *e, Instr *i)
 {
     const Value *from = ir_operand(i, 0);

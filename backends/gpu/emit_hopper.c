@@ -69,7 +69,7 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
     return (int)e->maps.len - 1;
 }
 
-/* How what is put lies in a slot: as the ring's tiles do, or a part of a tile of its own. */
+/* The layout of the copied tile in a stage: that of the ring, or, for a part of a tile, its own. */
 static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
 {
     if (!parts) return layouts_shared(&e->plan->layouts, ir_operand(put, 0)->type);
@@ -81,8 +81,9 @@ static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
         &e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
 }
 
-/* `column`: of a tile in several slots, where this one's begins. Of a window in parts this one goes to its
- * own rows of the slot; the first one waits for it, the last one leaves it. */
+/* Copies a window to a stage of the ring. `column`: the column at which the part in this stage begins, for a
+ * tile in several stages. A window in parts is copied to its own rows of the stage; the first part waits for
+ * the stage, and the last one completes it. */
 static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
@@ -147,7 +148,7 @@ static void emit_put(Emit *e, Instr *i)
     for (int k = 0; k < (parts ? parts : 1); k++) put_slot(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
 }
 
-/* Part after part: wait, fragments by ldmatrix, back to the producer. */
+/* For each part: wait, read fragments by ldmatrix, release the stage. */
 static void emit_ring_read(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
@@ -174,9 +175,10 @@ static void emit_ring_read(Emit *e, Instr *i)
     }
 }
 
-/* Is the ring filled by threads? Then the reader hands their writes on to wgmma's proxy. A fence waits for
- * all that its thread has under way, so in a filler it would wait for the copies of the next step too. A
- * fence anywhere between write and read orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
+/* Whether threads fill the ring. Then the reader must make their writes visible to the asynchronous proxy of
+ * wgmma. A fence waits for all accesses that its thread has in flight. In a cp.async producer it would also
+ * wait for the copies of the next step, so it is in the reader. A fence anywhere between write and read
+ * orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
 static bool is_filled(const Emit *e, const RingInfo *r)
 {
     for (size_t k = 0; k < e->fills.len; k++)
@@ -194,14 +196,14 @@ static void emit_get(Emit *e, Instr *i)
     advance(e, r, slot, str(e, "%s_phase", r->name));
 }
 
-/* The address behind the last slot: one slot more, for all that is asked of it. */
+/* The address after the last stage: one more stage, for all accesses to it. */
 static void emit_none(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     declare(e, ir_result(i), str(e, "%s + %lld", r->name, (long long)(r->depth * r->bytes)));
 }
 
-/* Rows of a view: the swizzle goes by bits of the address, whatever row a product begins at (H100). */
+/* The rows of a view. The swizzle depends on bits of the address, whatever row a product begins at. */
 static void emit_slice(Emit *e, Instr *i)
 {
     const LayoutShared *s = layouts_shared(&e->plan->layouts, ir_result(i)->type);
@@ -211,8 +213,8 @@ static void emit_slice(Emit *e, Instr *i)
     declare(e, ir_result(i), str(e, "%s + %lld", name_of(e, ir_operand(i, 0)), (long long)bytes));
 }
 
-/* Is the ring read by threads, not only by wgmma? Then a warp's lanes must all have read before one of them
- * gives the slot back. */
+/* Whether threads read the ring, and not only wgmma. Then all lanes of a warp must have read before one of
+ * them releases the stage. */
 static bool read_by_threads(const Value *ring)
 {
     for (const Use *u = ring->uses; u; u = u->next) {
@@ -223,9 +225,9 @@ static bool read_by_threads(const Value *ring)
     return false;
 }
 
-/* Lane 0 gives the slot back for its warp: all lanes must have come past the wait for it. wgmma_wait brings
- * them together, and so did what an earlier release needed; a loop that may not run, between the wait and
- * here, does not. */
+/* Lane 0 releases the stage for its warp, so all lanes must have passed the wait for it. wgmma_wait brings
+ * them together, and so does the barrier of an earlier release. A loop between the wait and this place that
+ * may not run does not. */
 static bool lanes_together(const Instr *release)
 {
     for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
@@ -330,7 +332,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->coords.len = 0;
 }
 
-/* The maps of a block's copies are on their way while the barriers are set up. */
+/* Prefetches the tensor maps of a block's copies while the barriers are set up. */
 static void prefetch_maps(Emit *e, Block *b, bool *done)
 {
     for (Instr *i = b->first; i; i = i->next) {

@@ -4,7 +4,7 @@
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, const char *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }
 
-/* Is an index in range whatever the tensor's extent may be? */
+/* Whether an index is in range for every extent of the tensor. */
 static bool in_range(Emit *e, const MemParts *m, int axis)
 {
     if (!e->ranges) e->ranges = ranges_new(e->f);
@@ -12,7 +12,7 @@ static bool in_range(Emit *e, const MemParts *m, int axis)
     return at.lo >= 0 && at.hi < range_of_dim(e->f, e->f->params[m->param].dims[axis]).lo;
 }
 
-/* A gather, scatter or atomic being written. */
+/* A gather, scatter or atomic operation that is being emitted. */
 typedef struct Indexed {
     const Instr *instr;
     MemParts m;
@@ -28,7 +28,7 @@ typedef struct Indexed {
     const char *shared;
 } Indexed;
 
-/* The layout of all elements: that of whichever tile takes part. */
+/* The layout of all elements, which is that of any tile among the operands. */
 static const Layout *layout_of_all(Emit *e, const Instr *i, const MemParts *m)
 {
     const Value *shape = m->result ? m->result : m->values[0];
@@ -60,7 +60,7 @@ static void declare_old(Emit *e, Indexed *x)
     }
 }
 
-/* The access at pointer p; `old` takes what is there. */
+/* Emits the access at pointer p. `old` receives the previous value. */
 static void access(Emit *e, const Indexed *x, const char *old, const char *p, const char *r)
 {
     const MemParts *m = &x->m;
@@ -75,7 +75,7 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, co
             indexed_value(e, m->values[1], x->l, r));
 }
 
-/* The element at register r; the name of the old value. */
+/* Emits the access of register r and returns the name of the old value. */
 static const char *access_element(Emit *e, const Indexed *x, const char *base, const char *r)
 {
     const MemParts *m = &x->m;
@@ -135,7 +135,7 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
     if (loop) end_block(e);
 }
 
-/* Gives old values to the threads that did not do the atomic. */
+/* Passes old values to the threads that did not do the atomic operation. */
 static void share_old(Emit *e, const Indexed *x)
 {
     const Value *r = x->m.result;

@@ -2,7 +2,7 @@
  * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
 
-/* Is all of the window in the tensor? Its first element and its last say so. */
+/* The condition that all of the window is in range, which its first and its last element decide. */
 static const char *window_inside(Emit *e, const Window *w, const Layout *l)
 {
     const char *x = "";
@@ -14,7 +14,7 @@ static const char *window_inside(Emit *e, const Window *w, const Layout *l)
     return x;
 }
 
-/* The same in two parts: what a thread has of the coordinate, and what the register adds. */
+/* The same in two parts: the part of the thread, and the part of the register. */
 static void coords_in_parts(Emit *e, const Layout *l, const char **thread)
 {
     for (int a = 0; a < l->rank; a++) thread[a] = thread_coord(e, l, a);
@@ -31,7 +31,7 @@ static void coords_of_parts(
     }
 }
 
-/* Vectors whose registers lie apart: through a few words of their own. */
+/* Loads vectors whose registers are not adjacent through a few temporary words. */
 static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const LayoutVector *v,
     const char *ptr, const char *to, const Value *pad)
 {
@@ -60,7 +60,7 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     end_block(e);
 }
 
-/* Can all of this load go through a buffer resource, which needs no branch for what is masked? */
+/* Whether all of this load can use a buffer resource, which needs no branch for masked elements. */
 static bool through_buffer(Emit *e, const Instr *i)
 {
     MemParts m;
@@ -77,8 +77,9 @@ static bool through_buffer(Emit *e, const Instr *i)
     return true;
 }
 
-/* if (c) { tiles = loads } else { tiles = 0 }: without a branch, which would cut the block that clang
- * schedules: buffers of no bytes where c is false, from which 0 comes without going to memory. */
+/* Emits if (c) { tiles = loads } else { tiles = 0 } without a branch, which would divide the block that clang
+ * schedules. When c is false, the buffers have no bytes, and a load from them gives 0 without an access to
+ * memory. */
 bool emit_guarded_loads(Emit *e, Instr *i)
 {
     if (!is_hip(e) || e->guard || !i->n_results) return false;
@@ -110,7 +111,8 @@ bool emit_guarded_loads(Emit *e, Instr *i)
     return true;
 }
 
-/* Vectors of a load, one of which is being written: n elements at registers n * v .. , of `words` words. */
+/* The vectors of a load, one of which is being emitted: n elements from register n * v on, in `words` words.
+ * */
 typedef struct Vectors {
     const Window *w;
     const Layout *l;
@@ -122,7 +124,7 @@ typedef struct Vectors {
     const char *inside;           /* it is in the tile */
 } Vectors;
 
-/* What a vector gives that is not there, or an edge of whose elements some are there. */
+/* Emits the result of a vector that is out of range, or that is partly in range. */
 static void load_edge(Emit *e, const Vectors *x, bool whole)
 {
     DType d = x->d;
@@ -147,7 +149,7 @@ static void load_edge(Emit *e, const Vectors *x, bool whole)
     end_block(e);
 }
 
-/* The tile in accesses of n elements, whose registers follow each other. */
+/* Loads the tile in accesses of n elements, whose registers are adjacent. */
 static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout *l, DType d,
     const LayoutVector *v, int n, const char *ptr, const char *to)
 {
@@ -192,9 +194,9 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     end_block(e);
 }
 
-/* Should many masked accesses behind products share one branch? Most tiles lie inside of the tensor, and
- * products take all the power that the card has (bench/NOTES.md, The emitter). In loops the passes mask-peel
- * and mask-branch have split masks off before. */
+/* Whether many masked accesses after products should share one branch. Most tiles are inside the tensor, and
+ * products use all the power of the card (bench/NOTES.md, The emitter). In loops, the passes mask-peel and
+ * mask-branch have already separated the masked iterations. */
 static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Layout *l, int accesses)
 {
     enum { MANY = 8 };

@@ -7,7 +7,7 @@
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"
 
-/* Scalars and addresses of views: one C variable. */
+/* Declares one C variable for a scalar, or for the address of a view. */
 static bool by_word(const Value *v) { return v->type->kind == TYPE_SCALAR || v->type->kind == TYPE_SHARED; }
 static const char *word_type(const Value *v)
 { return v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype); }
@@ -54,7 +54,7 @@ static void assign(Emit *e, const Value *to, const Value *from)
     if (loop) end_block(e);
 }
 
-/* args[k] <- values[k], as if at once. */
+/* Assigns values[k] to args[k] for all k, as if at once. */
 static void assign_all(Emit *e, Value *const *args, Value *const *values, int n)
 {
     const char **saved = arena_array(&e->s->arena, const char *, (size_t)n);
@@ -147,9 +147,8 @@ static bool only_within(Block *b, const Value *v, const Instr *by)
     return true;
 }
 
-/* The next value of what a `while` carries, where it comes from a product, is made in the registers of this
- * one: the product writes there, or to what it adds to, if that alone still reads this one or nothing does.
- */
+/* The next value that a `while` carries is computed in the registers of the current one when a product gives
+ * it. The product writes there, or to its accumulator, if the current value has no other reader. */
 static void place_next(Emit *e, Block *b, int k)
 {
     Value *v = ir_operand(ir_terminator(b), k), *arg = b->args[k];
@@ -169,7 +168,7 @@ static void place_next(Emit *e, Block *b, int k)
     if (!arg->uses || (in_place && only_within(b, arg, v->def))) e->place[v->id] = e->storage[arg->id];
 }
 
-/* The result of a wait that only the loop takes up: its registers are the loop's. */
+/* The result of a wait that only the loop uses: its registers are those of the loop. */
 static bool begins_in_place(const Instr *loop, const Value *v)
 { return v->def && v->def->op == OP_WGMMA_WAIT && v->def->block == loop->block && ir_use_count(v) == 1; }
 

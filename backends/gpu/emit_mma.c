@@ -19,7 +19,8 @@ static const char *operand_fn(Emit *e, const Product *p)
                               same ? "" : dtype_name(b->dtype)));
 }
 
-/* Which instruction, and how many of it along K, compute a fragment: the target's row of ir/matrix.def. */
+/* Finds the instruction that computes a fragment, and how many of it cover K: the target's row of
+ * ir/matrix.def. */
 static void find_row(Emit *e, Product *p, LayoutMma kind)
 {
     bool tf32 = ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32;
@@ -36,7 +37,7 @@ void beyond_registers(Emit *e, const Instr *i, const Type *operand)
         e->largest = (RegisterUse){ i->loc, operand, words > INT32_MAX ? INT32_MAX : (int)words };
 }
 
-/* Elements beyond the tile's K become zero: they would meet others in the sum. */
+/* Sets elements beyond the tile's K to zero, because they would contribute to the sum. */
 static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, const char *k)
 {
     const Layout *l = p->frag[side];
@@ -70,8 +71,8 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
     end_block(e);
 }
 
-/* WMMA: a half of the wave holds one half of A's K (the layout pass) and takes the other from the lanes of
- * the other half. */
+/* WMMA: each half of the wave holds one half of A's K (the pass layout), and gets the other half from the
+ * lanes of the other half. */
 static void load_halves(Emit *e, const Product *p, const char *to, const char *from, const char *k)
 {
     int half = p->words[0] / 2;
@@ -93,8 +94,8 @@ static void round_tf32(Emit *e, const char *words, int n)
     end_block(e);
 }
 
-/* Does nobody else read the registers of v from here on? What a conversion or reshape that moves nothing
- * gives lies where its operand does. */
+/* Whether no other instruction reads the registers of v from here on. The result of a conversion or reshape
+ * that moves nothing has the registers of its operand. */
 static bool alone_in_registers(const Emit *e, const Value *v, const Block *here)
 {
     if (ir_use_count(v) != 1 || (v->def ? v->def->block : v->block) != here) return false;
@@ -107,7 +108,7 @@ static bool alone_in_registers(const Emit *e, const Value *v, const Block *here)
     return true;
 }
 
-/* The accumulator is updated in place when nobody else wants it. */
+/* Updates the accumulator in place when no other instruction reads it. */
 const char *product_accumulator(Emit *e, Instr *i)
 {
     Value *acc = ir_operand(i, 2), *r = ir_result(i);
@@ -124,8 +125,9 @@ const char *product_accumulator(Emit *e, Instr *i)
     return n;
 }
 
-/* The order of a product's reads from LDS and its instructions: 8 reads (32 registers) ahead, then both in
- * turn. Left to itself clang reads further ahead than registers last, or not far enough (docs/amd.md). */
+/* Emits the order of a product's reads from LDS and its instructions: 8 reads (32 registers) ahead, and then
+ * both in turn. Without this, clang reads further ahead than the registers allow, or not far enough
+ * (docs/amd.md). */
 static void interleave(Emit *e, int reads, int kt, int products)
 {
     int all = reads * kt, n = products * kt, ahead = 8;
@@ -148,8 +150,8 @@ static void interleave(Emit *e, int reads, int kt, int products)
     }
 }
 
-/* AMD: left to itself clang moves a product to where its result is needed, behind branches and other
- * products, and keeps the fragments read for it until then. */
+/* AMD: keeps a product where it is. Otherwise clang moves it to the use of its result, behind branches and
+ * other products, and holds its fragments until then. */
 static bool more_products(const Instr *i)
 {
     for (i = i->next; i; i = i->next)
@@ -158,7 +160,7 @@ static bool more_products(const Instr *i)
 }
 
 /* AMD: a tile that an earlier product of the block has read is read again, at an address that clang cannot
- * know to be the same: it would keep the whole tile in registers in between. */
+ * know to be the same. Otherwise clang would hold the whole tile in registers in between. */
 static void read_again(Emit *e, const Instr *i, const Value *view)
 {
     bool earlier = false;
@@ -172,7 +174,7 @@ static void read_again(Emit *e, const Instr *i, const Value *view)
     e->storage[view->id] = n;
 }
 
-/* How many fragments a warp has along each axis, read off the accumulator's layout. */
+/* The number of fragments of a warp along each axis, derived from the layout of the accumulator. */
 static void count_fragments(Emit *e, Product *p)
 {
     int32_t c[TILE_MAX_RANK], ext[2] = { 0, 0 };
@@ -211,8 +213,8 @@ static bool lay_fragments(Emit *e, Product *p, LayoutMma kind)
     return true;
 }
 
-/* Declares the fragments of operand `side` at step k of K, and fills them. Returns their name; *reads is how
- * many reads of LDS there are so far, -1 where they are not known. */
+/* Declares the fragments of operand `side` at step k of K, and fills them. Returns their name. *reads counts
+ * the reads of LDS so far; -1: the count is not known. */
 static const char *operand_fragments(Emit *e, const Product *p, int side, const char *k, int *reads)
 {
     Value *v = ir_operand(p->instr, side);
@@ -237,7 +239,7 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
     return to;
 }
 
-/* All products of a step of K. */
+/* Emits all products of one step of K. */
 static void multiply(Emit *e, const Product *p, const char *fn, const char *acc, const char *const *frag)
 {
     int per_c = p->info->m * p->info->n / p->info->lanes;
@@ -256,8 +258,8 @@ static void multiply(Emit *e, const Product *p, const char *fn, const char *acc,
     if (p->steps > 1) end_block(e);
 }
 
-/* The loop over steps of K; returns how many reads of LDS a step has, not above 0 where they are not known.
- */
+/* Emits the loop over the steps of K. Returns the number of LDS reads of a step, which is not above 0 when it
+ * is not known. */
 static int multiply_steps(Emit *e, const Product *p, const char *fn, const char *acc)
 {
     const Attr *only = ir_attr(p->instr, ATTR_PART);

@@ -17,9 +17,10 @@ typedef struct Product {
     int words[2]; /* the 32-bit words of one operand fragment (f64 counts two for each element) */
 } Product;
 
-/* Loads fragment words of operand `side` for k-step `k` (a loop counter's name) into the array `to`. AMD: how
- * many reads that takes, 0 where it is not in vectors. */
+/* Loads the fragment words of operand `side` for step `k` of K (the name of a loop counter) into the array
+ * `to`. Returns the number of reads on AMD, or 0 if they are not in vectors. */
 int load_fragments(Emit *, const Product *, int side, const Value *view, const char *to, const char *k);
-/* No layout holds the operand: it has more elements than a warp's registers can be counted for. The kernel is
- * refused for it after emission (backend.c), with what else does not fit; no text is needed. */
+/* Handles an operand that no layout can hold, because it has too many elements for the registers of a warp.
+ * The kernel is refused after emission (backend.c), together with everything else that does not fit, so no
+ * text is needed. */
 void beyond_registers(Emit *, const Instr *, const Type *operand);

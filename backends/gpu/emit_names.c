@@ -4,7 +4,7 @@
 #include "ir/text.h"
 #include <math.h>
 
-/* Is a string among the arguments missing? What has no name must not become text. */
+/* Whether a string among the arguments is NULL. A value without a name must not become text. */
 static bool lacks_name(const char *fmt, va_list ap)
 {
     for (const char *p = strchr(fmt, '%'); p; p = strchr(p + 1, '%')) {
@@ -91,7 +91,7 @@ const char *ctype(DType d)
     return names[d];
 }
 
-/* sizeof ctype(d): small floats are floats in registers, and in scratch that is a C array */
+/* The size of ctype(d). Small floats are floats in registers, and in scratch memory that is a C array. */
 int ctype_bytes(DType d) { return dtype_is_float(d) && d != DT_F64 ? 4 : d == DT_BOOL ? 1 : dtype_bytes(d); }
 
 int per_word(DType d) { return d == DT_BOOL ? 1 : dtype_bits(d) >= 32 ? 1 : 32 / dtype_bits(d); }
@@ -131,7 +131,7 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
                           : str(e, "%lldll", (long long)x);
 }
 
-/* Names that emitted code uses for something else. */
+/* Names that emitted code uses for other things. */
 static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "shared_base", "check",
     "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
     "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const",
@@ -142,7 +142,7 @@ static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "
     "throw", "exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "floor", "ceil", "rint", "fabs",
     "fma", "fmin", "fmax", "printf", "min", "max", "abs", "uniform", "philox", "ex2" };
 
-/* Would a parameter of this name hide what the emitted code calls so? */
+/* Whether a parameter of this name would hide a name of the emitted code. */
 static bool reserved(const char *n)
 {
     for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
@@ -178,8 +178,8 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     return "";
 }
 
-/* Values without a name in the spec are called after what makes them; those of loops after what they carry.
- */
+/* Values without a name in the program are named after the operation that makes them, and those of loops
+ * after the carried value. */
 static const char *stem_of(const Value *v)
 {
     const Instr *d = v->def;

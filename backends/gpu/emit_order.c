@@ -35,7 +35,7 @@ static const Value *uncast(const Value *v)
     return v;
 }
 
-/* a - b, if that is a constant. */
+/* Computes a - b, if that is a constant. */
 static bool difference(const Value *a, const Value *b, int depth, int64_t *k)
 {
     int64_t x, y;
@@ -134,7 +134,7 @@ static bool is_window(const Instr *i)
 { return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
 static const Value *moved(const MemParts *m) { return m->result ? m->result : m->values[0]; }
 
-/* Does thread and register of every element agree, and is each held once? */
+/* Whether the threads and registers of every element agree, and each element is held once. */
 static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
 {
     const Value *x = moved(&p->m), *y = moved(b);
@@ -201,7 +201,7 @@ static bool within(const Block *b, const Block *outer)
     return b != NULL;
 }
 
-/* What went before the turns of a loop, and, for an operation inside, its earlier turns. */
+/* Examines the operations before a loop, and, for an operation inside it, those of its earlier iterations. */
 static bool must_meet_loop(Pair *p, const Value *token)
 {
     const Block *body = token->block;
@@ -223,7 +223,7 @@ static bool must_meet_loop(Pair *p, const Value *token)
     return meet;
 }
 
-/* Must the threads meet before p->i because of what stands behind this token? */
+/* Whether the threads need a barrier before p->i because of the operations behind this token. */
 static bool must_meet(Pair *p, const Value *token)
 {
     const Instr *d = token->def;

@@ -38,7 +38,7 @@ static bool is_alias(const Value *v) { return v->def && v->def->op == OP_BROADCA
 static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
 static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 
-/* In an array as the run's values lie. */
+/* An element of an array in the layout of the run. */
 static bool stored_alike(const Paired *r, const Value *v)
 { return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l); }
 
@@ -81,7 +81,7 @@ static const char *slot(const Paired *r, int pw, int q)
     return r->p == pw ? "i" : q ? str(e, "%d * i + %d", r->p / pw, q) : str(e, "%d * i", r->p / pw);
 }
 
-/* A broadcast of what is stored: the tile, and the register that has element x of it. */
+/* A broadcast of a stored tile: the tile, and the register that has element x of it. */
 static const Value *broadcast_of(const Paired *r, const Value *v, int x, const char **at)
 {
     *at = place(r, x);
@@ -96,7 +96,7 @@ static const Value *broadcast_of(const Paired *r, const Value *v, int x, const c
     return v;
 }
 
-/* Does a word with two elements of v cost no conversion of its own? */
+/* Whether a word with two elements of v costs no conversion of its own. */
 static bool has_words(const Paired *r, const Value *v)
 {
     const char *a, *b;
@@ -154,7 +154,7 @@ static bool by_words(const Paired *r, const Instr *i)
     return i->op == OP_CAST && widens(r, i);
 }
 
-/* A comparison of which only choices by the word ask. */
+/* Whether only selections by the word use the comparison. */
 static bool is_mask(const Paired *r, const Instr *i)
 {
     if (op_family(i->op) != OPS_COMPARE) return false;
@@ -354,8 +354,8 @@ static void store_words(Paired *r, const Value *v)
     }
 }
 
-/* What was found for one group of elements is not the next group's; a value stored before its users stays in
- * its word. */
+/* Forgets the results of one group of elements before the next. A value that is stored before its users stays
+ * in its word. */
 static void emit_group(Paired *r)
 {
     memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);

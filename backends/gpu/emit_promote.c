@@ -30,7 +30,7 @@ static void declare_operands(Emit *e, Promoted *p)
     if (p->o.registers) pin_registers(e, p->o.at_a, p->blocks * p->o.b.ksteps * 4, false);
 }
 
-/* Steps from .. from + n of K, of one block of rows and one group of columns, into `part`. */
+/* Emits steps from .. from + n of K, for one block of rows and one group of columns, into `part`. */
 static void multiply(Emit *e, const Promoted *p, int from, int n, int block, int column)
 {
     const WgmmaOperands *o = &p->o;

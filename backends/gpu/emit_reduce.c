@@ -30,14 +30,14 @@ const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char
     ir_fail(e->s, i->loc, "%s combines nothing", op_info[i->op].name);
 }
 
-/* Sums of narrow floats are kept in f32 and rounded once. */
+/* The accumulator's type: sums of narrow floats are kept in f32 and rounded once. */
 static DType accumulator(const Instr *i)
 {
     DType d = ir_operand(i, 0)->type->dtype;
     return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
 }
 
-/* Lane bits and the warp digits along which the reduced axis is spread. */
+/* The lane bits and the warp digits over which the reduced axis is distributed. */
 static uint32_t lane_bits_along(const Layout *l, int axis)
 {
     uint32_t mask = 0;
@@ -98,8 +98,8 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     if (again) line(e, "%s++;", turn);
 }
 
-/* A reduction being written: `array` has `m` registers a thread, of which `keep` is the layout; `init` is
- * what a sum begins with. */
+/* A reduction that is being emitted. `array` has `m` registers in each thread with the layout `keep`. `init`
+ * is the initial value. */
 typedef struct Reduction {
     Instr *i;
     const Layout *l, *keep;
@@ -111,7 +111,7 @@ typedef struct Reduction {
 static const char *joined(Emit *e, const Reduction *q, const char *x, const char *y)
 { return combine_expr(e, q->i, q->acc, x, y); }
 
-/* Elements of one row by turns go to the chains, counted by their order in the register file. */
+/* Distributes the elements of a row over the chains in turn, in the order of the registers. */
 static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
 {
     int32_t *turn = arena_array(&e->s->arena, int32_t, (size_t)q->n), c[TILE_MAX_RANK], k[TILE_MAX_RANK];
@@ -132,7 +132,7 @@ static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
     return turn;
 }
 
-/* Several chains, so that additions overlap; joined in fixed order. */
+/* Uses several chains, so that additions overlap. They are combined in a fixed order. */
 static void join_registers(Emit *e, const Reduction *q)
 {
     const Value *x = ir_operand(q->i, 0);
@@ -167,7 +167,7 @@ static void join_registers(Emit *e, const Reduction *q)
     }
 }
 
-/* red[i] joined with that of lane ^ mask. */
+/* Combines red[i] with that of lane ^ mask. */
 static void join_lane(Emit *e, const Reduction *q, const char *mask)
 {
     begin_unrolled(e, "i", q->m);
@@ -178,8 +178,8 @@ static void join_lane(Emit *e, const Reduction *q, const char *mask)
     end_block(e);
 }
 
-/* One loop over the masks on NVIDIA's, whose shuffle takes any; AMD's exchanges are instructions of their own
- * for each. */
+/* On NVIDIA, one loop over the masks, because the shuffle takes any mask. On AMD, each mask has an
+ * instruction of its own. */
 static void join_lanes(Emit *e, const Reduction *q)
 {
     uint32_t lanes = lane_bits_along(q->l, q->axis), low = lanes & -lanes, high = low;
@@ -196,7 +196,7 @@ static void join_lanes(Emit *e, const Reduction *q)
         if (lanes & b) join_lane(e, q, str(e, "%u", b));
 }
 
-/* How many parts of the axis warps have; rank: the place of each warp's among them. */
+/* The number of parts of the axis that warps have; rank: the position of each warp's part. */
 static int parts_of_warps(Emit *e, const Reduction *q, int32_t *rank)
 {
     int32_t c[TILE_MAX_RANK];
@@ -214,7 +214,7 @@ static int parts_of_warps(Emit *e, const Reduction *q, int32_t *rank)
     return (int)seen.len;
 }
 
-/* Each warp's part goes to shared memory, all are joined in order of position. */
+/* Writes the part of each warp to shared memory, and combines all parts in the order of their positions. */
 static void join_warps(Emit *e, const Reduction *q)
 {
     int32_t *rank = arena_array(&e->s->arena, int32_t, layout_warps(q->l));
@@ -250,7 +250,7 @@ static void join_warps(Emit *e, const Reduction *q)
     end_block(e);
 }
 
-/* From the accumulator's type to the result's. */
+/* Converts from the accumulator's type to the result's. */
 static void store_result(Emit *e, const Reduction *q)
 {
     Value *r = ir_result(q->i);

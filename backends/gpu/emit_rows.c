@@ -13,7 +13,7 @@ static const char *and(Emit *e, const char *a, const char *b)
     return *b ? str(e, "%s && %s", a, b) : a;
 }
 
-/* Condition that register i lies in the tile; "" when all do. */
+/* The condition that register i is in the tile; "" when all are. */
 static const char *inside(Emit *e, const Layout *l, const char *i)
 {
     const char *x = "";
@@ -110,7 +110,7 @@ static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *
     line(e, "i32 %s[%d];", b->at, b->m);
 }
 
-/* last: the pair after which the best is looked for, or NULL. */
+/* last: the pair after which the best one is searched, or NULL. */
 static void best_in_thread(
     Emit *e, const Best *b, const Value *x, const char *last_value, const char *last_at)
 {
@@ -275,8 +275,8 @@ void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
     if (!ok) ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
-/* A scan being written: `run` is the array of all registers, `before` for each run what all runs before it
- * come to. */
+/* A scan that is being emitted. `run` is the array of all registers. `before` has, for each run, the
+ * combination of all runs before it. */
 typedef struct Scan {
     Instr *instr;
     const Layout *l;
@@ -308,7 +308,7 @@ static void scan_in_thread(Emit *e, const Scan *s)
     end_block(e);
 }
 
-/* What the runs of the lanes before this one come to. */
+/* Computes the combination of the runs of the lanes before this one. */
 static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const char *shuffle)
 {
     int lanes = s->w.lanes;
@@ -327,7 +327,7 @@ static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const c
     line(e, "if ((lane & %d) != %d) %s[g] = %s;", lanes - 1, s->back ? lanes - 1 : 0, s->before, y);
 }
 
-/* Adds what the warps before this one come to, through shared memory. */
+/* Adds the combination of the warps before this one, through shared memory. */
 static void scan_across_warps(Emit *e, const Scan *s)
 {
     int parts, groups = s->w.groups, lanes = s->w.lanes;
@@ -402,7 +402,7 @@ typedef struct Padded {
     int64_t pitch;
 } Padded;
 
-/* Row-major with rows `pitch` apart. */
+/* A row-major position, with rows `pitch` apart. */
 static const char *padded_position(Emit *e, const char *const *c, const void *user)
 {
     const Padded *p = user;

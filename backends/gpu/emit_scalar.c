@@ -46,8 +46,8 @@ const char *wrapped(Emit *e, DType d, const char *op, const char *a, const char 
     return str(e, "(%s)(%s %s %s)", ctype(d), a, op, b);
 }
 
-/* Both operands of a division are known to be of unsigned numbers, the divisor above 0: the type to divide
- * in. It is a third of the instructions, and of the vendor's compiler's time. */
+/* The type in which to divide, if both operands are known to be unsigned numbers and the divisor is above 0.
+ * Such a division has a third of the instructions, and takes a third of the vendor compiler's time. */
 static const char *unsigned_division(Emit *e, const Instr *i, DType d)
 {
     if (!dtype_is_signed(d) || dtype_bits(d) < 32) return NULL;
@@ -78,7 +78,7 @@ static bool sum_fits(Emit *e, const Value *v, int64_t c, DType d)
            range_fits((RangeInfo){ sum.hi, sum.hi, 1 }, d);
 }
 
-/* a op b of i32 where ranges prove that it does not wrap reads as it stands. */
+/* Whether ranges prove that `a op b` of i32 does not wrap, so that it can be written as it is. */
 static const char *integer(Emit *e, const Instr *i, DType d, const char *op, const char *a, const char *b)
 {
     if (d == DT_I32) {
@@ -97,8 +97,8 @@ static bool argument_reaches_sum(const Block *b, int k, int depth)
 static bool result_reaches_sum(const Instr *i, int k, int depth)
 { return k >= i->n_results || reaches_sum(&i->results[k], depth); }
 
-/* For the values that a yield or a condition hands its operand `u` on to: results of its branch or loop,
- * arguments of the loop's blocks. */
+/* Calls a function for the values to which a yield or a condition passes its operand `u`: results of its
+ * branch or loop, and arguments of the loop's blocks. */
 static bool yield_reaches_sum(const Use *u, int depth)
 {
     const Instr *parent = u->user->block->parent;
@@ -116,8 +116,8 @@ static bool yield_reaches_sum(const Use *u, int depth)
     return true;
 }
 
-/* Whether a sum or a difference takes the value, as it is or negated, moved, selected. Beyond some steps:
- * yes. */
+/* Whether a sum or a difference uses the value, directly or negated, moved or selected. After a number of
+ * steps, the answer is yes. */
 static bool reaches_sum(const Value *v, int depth)
 {
     enum { DEEP = 6 };
@@ -133,8 +133,8 @@ static bool reaches_sum(const Value *v, int depth)
     return false;
 }
 
-/* The vendors' compilers make one fma of a product and a sum. Which of them are rounded once is for the pass
- * `contract` to say: a product that still meets a sum is one that they must leave alone. */
+/* The compilers of the vendors combine a product and a sum into one fma. The pass `contract` decides which of
+ * them are rounded once. A product that is still an operand of a sum must not be combined. */
 static const char *product(Emit *e, const Instr *i, DType d, const char *const *x)
 {
     bool alone =

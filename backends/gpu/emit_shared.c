@@ -30,7 +30,7 @@ const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
     return name;
 }
 
-/* Straight to LDS: see passes/kernel/amd/dma.c. */
+/* Emits a copy that goes directly to LDS (passes/kernel/amd/dma.c). */
 static void emit_dma(Emit *e, Instr *i)
 {
     const Type *view = ir_operand(i, 0)->type;
@@ -85,7 +85,8 @@ static void emit_dma(Emit *e, Instr *i)
     end_block(e);
 }
 
-/* if (c) { copies }: without a branch, so that the number of loads in flight is the same in every step. */
+/* Emits if (c) { copies } without a branch, so that the number of loads in flight is the same in every step.
+ * */
 bool emit_guarded_copies(Emit *e, Instr *i)
 {
     if (!is_hip(e) || e->guard || i->n_results || i->blocks[1]->first != ir_terminator(i->blocks[1]))
@@ -108,8 +109,8 @@ bool emit_guarded_copies(Emit *e, Instr *i)
 const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
 { return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave); }
 
-/* Copies n elements from ptr + index, or zeros where the condition does not hold, to the shared address `to`:
- * by cp.async where the target has it, else through registers. */
+/* Copies n elements from ptr + index, or zeros if the condition does not hold, to the shared address `to`.
+ * Uses cp.async if the target has it, and registers otherwise. */
 static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to, const char *ptr,
     const char *index, const char *cond)
 {

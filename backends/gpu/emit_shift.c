@@ -56,7 +56,7 @@ void shift_find_limit(Shift *s)
     line(e, "const i32 %s = %s < %d ? (i32)%s : %d;", s->limit, left, tile, left, tile);
 }
 
-/* The run at register `r`, an expression. */
+/* The run at register `r`, which is an expression. */
 void shift_place(Shift *s, const char *r)
 {
     Emit *e = s->e;
@@ -72,7 +72,8 @@ void shift_place(Shift *s, const char *r)
     s->index = window_index(e, s->w, c);
 }
 
-/* From here on ptr is the warp's row (or the window's first, where that is not there and is read). */
+/* Makes ptr point to the row of the warp from here on, or to the first row of the window if the warp's row is
+ * out of range and is read. */
 void shift_go_to_row(Shift *s, bool reads)
 {
     Emit *e = s->e;
@@ -90,8 +91,9 @@ void shift_go_to_row(Shift *s, bool reads)
     s->ptr = row;
 }
 
-/* Do all threads' runs at vector v end before the limit (where: -1), lie wholly behind it (1), or may one
- * cross it or come so near that bytes of an aligned vector do (0)? near: elements that count as near. */
+/* Compares the runs of all threads at vector v with the limit. -1: all end before it. 1: all are wholly
+ * beyond it. 0: one may cross it, or come so near that the bytes of an aligned vector do. near: the distance
+ * in elements that counts as near. */
 int shift_against_limit(const Shift *s, int v, int near)
 {
     int32_t c[TILE_MAX_RANK];
@@ -108,8 +110,8 @@ int shift_against_limit(const Shift *s, int v, int near)
     return before ? -1 : behind ? 1 : 0;
 }
 
-/* First and last byte of the window and of the tensor apart by enough: then aligned vectors around runs lie
- * in the tensor. */
+/* The condition that the window is far enough from both ends of the tensor, so that the aligned vectors
+ * around its runs are inside the tensor. */
 static const char *far_from_ends(Shift *s)
 {
     Emit *e = s->e;
@@ -164,7 +166,7 @@ static const char *pad_bits(Emit *e, const Value *pad, DType d)
 /* the runs that are loaded before the first is put in place, because their vectors take registers */
 enum { AT_ONCE = 4 };
 
-/* An element offset that is there for every thread: the run's own, or the window's first. */
+/* An element offset that is in range for every thread: that of its run, or the window's first. */
 static const char *there(Shift *s, const char *cond)
 { return *cond ? str(s->e, "(%s ? %s : 0)", cond, s->index) : s->index; }
 
@@ -174,7 +176,7 @@ static const char *inside_limit(Shift *s, bool ragged)
 const char *shift_run_at(Shift *s, int first)
 { return first ? str(s->e, "%d * v + %d", s->n, first * s->n) : str(s->e, "%d * v", s->n); }
 
-/* Rows that are aligned: whole vectors, and pieces of that in which the row ends. */
+/* Accesses aligned rows: whole vectors, and the pieces of the vector in which the row ends. */
 static void load_aligned(Shift *s, const char *to, const Value *pad, int first, int count, bool ragged)
 {
     Emit *e = s->e;
@@ -224,14 +226,14 @@ void shift_begin_word(Shift *s, const char *shift, int word)
     s->e->indent++;
 }
 
-/* The shift, of which the words are known. */
+/* The shift within a word, when the whole words of the shift are known. */
 const char *shift_in_word(Shift *s, const char *shift, int word)
 {
     if (s->bytes == 4) return str(s->e, "%du", 4 * word);
     return word ? str(s->e, "%du + (%s & 3)", 4 * word, shift) : str(s->e, "(%s & 3)", shift);
 }
 
-/* Rows that are not: the vectors around each run, then what lies between. */
+/* Accesses rows that are not aligned: reads the vectors around each run and extracts the run. */
 static void load_around(Shift *s, const char *to, const char *shift, int first, int count, bool ragged)
 {
     Emit *e = s->e;
@@ -267,10 +269,11 @@ static void load_around(Shift *s, const char *to, const char *shift, int first, 
     }
 }
 
-/* Does the row end before the tile does, whatever the launch? Then some threads never find their elements. */
+/* Whether the row ends before the tile in every launch. Then some threads never have elements in range. */
 static bool ends_inside(const Shift *s) { return s->known >= 0 && s->known < s->l->tile[s->w->unit_tile]; }
 
-/* Does every thread find all of the tile there? "": always. Only where the row may be long enough. */
+/* The condition that all of the tile is in range for every thread; "": always. Asked only if the row may be
+ * long enough. */
 static const char *all_there(Shift *s)
 {
     Emit *e = s->e;
@@ -302,7 +305,7 @@ static void pad_runs(Shift *s, const char *to, const Value *pad)
     end_block(e);
 }
 
-/* The window begins in the tensor and has a whole run in its rows. */
+/* The condition that the window begins inside the tensor and has a whole run in its rows. */
 static const char *begins_inside(Shift *s)
 {
     Emit *e = s->e;

@@ -18,22 +18,25 @@ typedef struct Shift {
     bool at_row;              /* it does */
 } Shift;
 
-/* Can the window be accessed so? Then fills in what is known before anything is emitted. */
+/* Whether the window can be accessed by unaligned vectors. If so, fills in everything that is known before
+ * emission. */
 bool shift_begin(Emit *, const Window *, const Layout *, DType, Shift *);
 /* whether the window's offset along the unit axis is known to be at least 0 */
 bool shift_offset_known(Shift *);
 void shift_find_limit(Shift *);
-/* The run at register `r`, an expression: at, rows and index. */
+/* Places the run at register `r`, an expression: sets at, rows and index. */
 void shift_place(Shift *, const char *r);
-/* From here on ptr is the warp's row (or the window's first row, where that is not there and is read). */
+/* Makes ptr point to the row of the warp from here on, or to the first row of the window if the warp's row is
+ * out of range and is read. */
 void shift_go_to_row(Shift *, bool reads);
-/* Do all threads' runs at vector v end before the limit (-1), lie wholly behind it (1), or may one cross it
- * or come so near that bytes of an aligned vector do (0)? near: elements that count as near. */
+/* Compares the runs of all threads at vector v with the limit. -1: all end before it. 1: all are wholly
+ * beyond it. 0: one may cross it, or come so near that the bytes of an aligned vector do. near: the distance
+ * in elements that counts as near. */
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
 const char *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);
-/* Opens the branch for shifts of so many whole words. In it, the shift by known words. */
+/* Opens the branch for shifts of so many whole words. shift_in_word gives the remaining shift in it. */
 void shift_begin_word(Shift *, const char *shift, int word);
 const char *shift_in_word(Shift *, const char *shift, int word);

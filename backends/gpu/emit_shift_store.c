@@ -7,15 +7,15 @@
 #include "ir/text.h"
 #include <stdlib.h>
 
-/* Vectors: an array of all aligned vectors, each with what the run before has of it; rest: words that the
- * last lane of run v hands on. */
+/* Vectors: an array of all aligned vectors, each with its part of the run before. rest: the words that the
+ * last lane of run v passes on. */
 typedef struct Exchange {
     const char *vectors, *rest, *shift, *first, *holder;
     const ShiftChain *chain;
 } Exchange;
 
-/* For the vector in which run v (an expression) begins: `at`, the run's address, `s`, its shift, `k`, the
- * coordinate of the vector's first element. */
+/* Declares, for the vector in which run v (an expression) begins: `at`, the address of the run; `s`, its
+ * shift; `k`, the coordinate of the vector's first element. */
 static void begin_vector(Shift *s, const Exchange *x, const char *v)
 {
     Emit *e = s->e;
@@ -30,8 +30,8 @@ static void begin_vector(Shift *s, const Exchange *x, const char *v)
 static const char *any_of(Emit *e, const char *a, const char *b)
 { return !*a || !*b ? "" : str(e, "(%s || %s)", a, b); }
 
-/* Whole vectors. A chain's first is that if the row begins there. tails: instead the pieces before the limit,
- * wherever that is. */
+/* Stores whole vectors. The first vector of a chain is whole if the row begins there. tails: stores the
+ * pieces before the limit instead, wherever the limit is. */
 static void store_vectors(Shift *s, const Exchange *x, bool tails)
 {
     Emit *e = s->e;
@@ -62,7 +62,7 @@ static void begin_edge(Shift *s, const Exchange *x, int v)
     begin_vector(s, x, str(s->e, "%d", v));
 }
 
-/* The vector in which the row ends, if run v begins in it. */
+/* Stores the vector in which the row ends, if run v begins in it. */
 static void store_tail(Shift *s, const Exchange *x, int v)
 {
     Emit *e = s->e;
@@ -77,7 +77,7 @@ static void store_tail(Shift *s, const Exchange *x, int v)
     end_block(e);
 }
 
-/* The vector in which the chain begins, with run v: others have its first bytes. */
+/* Stores the vector in which the chain begins with run v. Other threads store its first bytes. */
 static void store_head(Shift *s, const Exchange *x, int v)
 {
     Emit *e = s->e;
@@ -104,7 +104,8 @@ static void store_head(Shift *s, const Exchange *x, int v)
     end_block(e);
 }
 
-/* Is there anything in the vector behind the last of the chain that ends with run v? */
+/* The condition that the vector after the last one of the chain that ends with run v has elements in range.
+ * */
 static bool has_rest(const Shift *s, const ShiftChain *chain, int v)
 {
     int32_t c[TILE_MAX_RANK];
@@ -120,7 +121,7 @@ static bool has_rest(const Shift *s, const ShiftChain *chain, int v)
     return false;
 }
 
-/* That vector: its first s bytes are the last lane's. */
+/* Stores that vector, whose first s bytes belong to the last lane. */
 static void store_rest(Shift *s, const Exchange *x, int v)
 {
     Emit *e = s->e;
@@ -134,8 +135,8 @@ static void store_rest(Shift *s, const Exchange *x, int v)
     end_block(e);
 }
 
-/* Runs rotated, what lanes lack exchanged: the aligned vectors. by: the shift; words: of it, or -1 where only
- * the thread knows. */
+/* Makes the aligned vectors: rotates the runs and exchanges the missing words between lanes. by: the shift;
+ * words: its whole words, or -1 if only the thread knows them. */
 static void exchange(Shift *s, const Exchange *x, const char *from, DType d, const char *by, int words)
 {
     Emit *e = s->e;
@@ -177,7 +178,7 @@ static void exchange(Shift *s, const Exchange *x, const char *from, DType d, con
     end_block(e);
 }
 
-/* Rows that are aligned: whole vectors, and pieces of that in which the row ends. */
+/* Stores aligned rows: whole vectors, and the pieces of the vector in which the row ends. */
 static void store_aligned(Shift *s, const char *from, const char *holder, DType d)
 {
     Emit *e = s->e;

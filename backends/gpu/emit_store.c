@@ -1,7 +1,8 @@
 /* emit_store.c: windows of tensors from registers. */
 #include "backends/gpu/emit.h"
 
-/* Address of the vector's words in order: the registers themselves, or a copy when they lie apart. */
+/* The address of the vector's words in order: the registers themselves, or a copy when they are not adjacent.
+ * */
 static const char *vector_words(
     Emit *e, const LayoutVector *v, const char *from, DType d, const char *base, bool follow)
 {
@@ -15,7 +16,7 @@ static const char *vector_words(
     return t;
 }
 
-/* A store being written: vectors of n elements from the array `from`. */
+/* A store that is being emitted: vectors of n elements from the array `from`. */
 typedef struct Store {
     const Window *w;
     const Layout *l;
@@ -37,7 +38,7 @@ static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, cons
         use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
 }
 
-/* The array that holds the tile: its own, or one that is filled here. */
+/* The array that holds the tile: the tile's own, or one that is filled here. */
 static const char *stored_array(Emit *e, const Value *x, const Layout *l, DType d)
 {
     if (e->storage[x->id]) return e->storage[x->id];
@@ -56,7 +57,8 @@ static const char *stored_array(Emit *e, const Value *x, const Layout *l, DType 
 static const char *vector_fn(Emit *e, const Store *s)
 { return use(e, str(e, "stg%s_b%d", window_hint(e, s->w, ACCESS_VECTOR), (int)s->v.bytes * 8)); }
 
-/* Ragged along the unit axis: whole vectors where they fit, single elements at the edge. */
+/* Stores a tile that is partly in range along the unit axis: whole vectors where they fit, single elements at
+ * the edge. */
 static void store_ragged(Emit *e, const Store *s)
 {
     const Window *w = s->w;

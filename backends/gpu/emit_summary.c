@@ -8,7 +8,7 @@ void note_shared(Emit *e, const Instr *alloc, int64_t offset, int64_t bytes)
         ((SharedUse){ v->name ? v->name : "buffer", v->type, offset, bytes, alloc->loc }));
 }
 
-/* Registers that the launch bounds leave a thread. */
+/* The registers that the launch bounds leave to a thread. */
 int registers_at_most(const KernelPlan *p, int threads)
 {
     int ctas = p->min_ctas > 0 ? p->min_ctas : 1,
@@ -16,7 +16,7 @@ int registers_at_most(const KernelPlan *p, int threads)
     return n > p->target->max_registers || n <= 0 ? p->target->max_registers : n;
 }
 
-/* "f16[128, 64]", without the axis that counts slots. */
+/* The type as "f16[128, 64]", without the axis that counts stages. */
 static void print_tile(const Type *t, Text *out)
 {
     text_printf(out, "%s[", dtype_name(t->dtype));
@@ -47,7 +47,7 @@ typedef struct Tiles {
     VEC(const char *) in, out; /* the descriptions of tiles that are read and written, each once */
 } Tiles;
 
-/* "K [128, 64]": the tensor and the window's extents, once each. */
+/* "K [128, 64]": the tensor and the extents of the window, each once. */
 static void note_tile(void *user, Instr *i)
 {
     Tiles *t = user;
@@ -99,7 +99,8 @@ static bool listed(Text *t, int *n, const char *name)
     return true;
 }
 
-/* What a launch must have checked before it takes this code (the runtime's key, a bundle's promises). */
+/* The facts that a launch must have checked before it uses this code (the runtime's key, a bundle's
+ * promises). */
 static void print_assumptions(const Emit *e, Text *t)
 {
     const Func *f = e->f;

@@ -23,8 +23,8 @@ static void give_ticket_back(Emit *e)
     next_ticket(e);
 }
 
-/* A ticket is taken whole where the loop's body begins: all who take tickets give each of them back, whatever
- * they use of it. */
+/* A ticket is read whole at the head of the loop's body. Every warp that takes tickets releases each of them,
+ * whichever of its fields it uses. */
 static void take_ticket(Emit *e, const Block *body)
 {
     for (const Instr *i = body->first; i; i = i->next) {
@@ -36,9 +36,9 @@ static void take_ticket(Emit *e, const Block *body)
     give_ticket_back(e);
 }
 
-/* The producer draws program numbers, works out the program's coordinates and hands them to the consumers
- * through a ring of two slots: a word that says whether there is a program, and its coordinates. The first
- * number is the CTA's own. The counter is zero again when the launch ends. */
+/* The producer draws program numbers, computes the coordinates of the program and passes them to the
+ * consumers through a ring of two stages: a word that says whether there is a program, and its coordinates.
+ * The first number is that of the CTA. The counter is zero again when the launch ends. */
 void emit_ticket_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
@@ -67,7 +67,7 @@ void emit_ticket_loop(Emit *e, Instr *loop)
     e->indent--;
 }
 
-/* The last coordinate goes to the others with the ticket (ir/roles.c: the producer's loop holds them all). */
+/* The last coordinate is passed with the ticket (ir/roles.c: the producer's loop holds them all). */
 bool emit_program_coord(Emit *e, Instr *i)
 {
     if (!e->tickets || e->role < 0) return false;

@@ -137,7 +137,7 @@ bool is_run_op(const Instr *i)
            ir_result(i)->type->layout;
 }
 
-/* Instructions that emit nothing and so do not end a run. */
+/* Whether the instruction emits nothing and so does not end a run. */
 static bool is_silent(const Instr *i)
 {
     return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE &&
@@ -160,8 +160,8 @@ static bool used_inside(const Value *v, uint32_t mark)
     return false;
 }
 
-/* Does i read a value of the run as a broadcast, from the array that the run fills only behind its last
- * instruction? */
+/* Whether i reads a value of the run as a broadcast, from the array that the run fills only after its last
+ * instruction. */
 static bool reads_back(const Instr *i, uint32_t mark)
 {
     for (int k = 0; k < i->n_operands; k++) {
@@ -173,8 +173,9 @@ static bool reads_back(const Instr *i, uint32_t mark)
     return false;
 }
 
-/* A run of element-wise operations from `first` to `last`, of one layout, in one loop over registers. `mark`
- * marks its instructions. A step computes `p` elements, which share a word of the narrowest result. */
+/* A run of element-wise operations from `first` to `last`, which have one layout and are emitted in one loop
+ * over registers. `mark` marks its instructions. A step computes `p` elements, which share a word of the
+ * narrowest result. */
 typedef struct Run {
     Instr *first, *last;
     uint32_t mark;
@@ -186,7 +187,7 @@ typedef struct Run {
 
 static bool in_run(const Run *q, const Instr *i) { return i->mark == q->mark && is_run_op(i); }
 
-/* The last instruction of the run that begins with `first`; its instructions get their mark. */
+/* Finds the last instruction of the run that begins with `first`, and marks its instructions. */
 static Instr *mark_run(Instr *first, uint32_t mark)
 {
     const Type *t0 = ir_result(first)->type;
@@ -228,7 +229,7 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
     }
 }
 
-/* Puts the `here` elements of step g into the arrays of the results that are read outside of the run. */
+/* Writes the `here` elements of step g to the arrays of the results that are read outside of the run. */
 static void keep_results(Emit *e, const Run *q, int g, int here)
 {
     int p = q->p;
@@ -305,7 +306,7 @@ void emit_materialize(Emit *e, Instr *i)
     fill_tile(e, e->storage[ir_result(i)->id], ir_operand(i, 0), layout_of(e, ir_result(i)));
 }
 
-/* The same registers; the compiler takes them for read and written here. */
+/* Keeps the same registers, but the compiler must assume that they are read and written here. */
 void emit_opaque_tile(Emit *e, const Instr *i)
 {
     const Value *v = ir_operand(i, 0);
@@ -326,7 +327,7 @@ static void element_to_shared(Emit *e, const char *addr, DType d, const char *x)
 static const char *element_from_shared(Emit *e, const char *addr, DType d)
 { return str(e, "%s(%s)", use(e, str(e, "lds_%s", dtype_name(d))), addr); }
 
-/* Tile v (layout l) to shared memory at row-major positions: position expression from coordinates. */
+/* Writes tile v (layout l) to shared memory at row-major positions, which are expressions of coordinates. */
 void spill_elements(
     Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
 {
@@ -411,7 +412,7 @@ static const char *placed(Emit *e, const char *const *c, const void *user)
     return row_major(e, d, p->type);
 }
 
-/* A reshape whose result lies in the same registers. */
+/* A reshape whose result has the same registers. */
 static bool same_registers(Emit *e, const Instr *i)
 {
     const Value *x = ir_operand(i, 0), *r = ir_result(i);

@@ -7,8 +7,8 @@
  * in different banks. Then each thread reads 16 bytes at a time of what its own layout asks for. */
 #include "backends/gpu/emit.h"
 
-/* Words of 16-bit pairs: lane l of word q has row[q] + l/4 + warp's, columns col[q] + 2 (l mod 4) and the
- * next. */
+/* Words of 16-bit pairs: lane l of word q has row row[q] + l/4 + the warp's, and columns col[q] + 2 (l mod 4)
+ * and the next. */
 static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int32_t *warp)
 {
     int regs = (int)layout_regs(l), warps = (int)layout_warps(l);

@@ -9,14 +9,14 @@ void pin_registers(Emit *e, const char *array, int words, bool is_float)
     end_block(e);
 }
 
-/* The address without the CTA's number, for a descriptor: in a cluster an address of shared memory says the
- * CTA's number in its upper byte, which a descriptor has other bits for. */
+/* The address without the number of the CTA, for a descriptor. In a cluster, the upper byte of a
+ * shared-memory address is the number of the CTA, but a descriptor uses these bits for other fields. */
 static const char *own_offset(Emit *e, const char *address)
 { return e->plan->cluster > 1 || e->plan->multicast > 1 ? str(e, "(%s & 0x3ffffu)", address) : address; }
 
-/* So many steps along k are one statement where there are products enough: NVRTC takes all operands of each
- * statement apart, a tenth of its time for attention with D 128. Shorter ones save little, and the
- * accumulators of a plain product are then copied once more. */
+/* The number of steps along K that one statement has when there are enough products. NVRTC processes all
+ * operands of each statement separately, which takes a tenth of its time for attention with D 128. Shorter
+ * products gain little, and the accumulators of a plain product would then be copied once more. */
 enum { STEPS_TOGETHER = 8, PRODUCTS_MANY = 3 };
 
 static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
@@ -69,8 +69,8 @@ const char *wgmma_function(Emit *e, const Instr *i, const WgmmaOperands *o, int 
         !o->registers && o->a.mn_major ? "_ta" : "", o->b.mn_major ? "_tb" : "");
 }
 
-/* A product being written: `sum` has `blocks` blocks of `per_block` registers; `words` is the array of a's
- * words where a lies in registers. */
+/* A product that is being emitted. `sum` has `blocks` blocks of `per_block` registers. `words` is the array
+ * of a's words when a is in registers. */
 typedef struct Product {
     WgmmaOperands o;
     const char *sum, *words, *function;
@@ -78,7 +78,7 @@ typedef struct Product {
     bool fresh; /* nothing to add to */
 } Product;
 
-/* The words of a in registers: floats are passed as words. */
+/* The words of a in registers. Floats are passed as words. */
 static const char *words_of(Emit *e, const Value *a, int n)
 {
     const char *words = registers_of(e, a);
@@ -94,7 +94,7 @@ static const char *words_of(Emit *e, const Value *a, int n)
     return words;
 }
 
-/* All steps of K in one statement. */
+/* Emits all steps of K in one statement. */
 static void multiply_together(Emit *e, const Product *p)
 {
     const WgmmaOperands *o = &p->o;
@@ -111,7 +111,7 @@ static void multiply_together(Emit *e, const Product *p)
     else line(e, "%s(%s, %s, 0x%xu, %s, 0x%xu, %d);", steps, p->sum, as, o->a.hi, bs, o->b.hi, !p->fresh);
 }
 
-/* A statement for each step of K and block of rows. */
+/* Emits a statement for each step of K and block of rows. */
 static void multiply_by_step(Emit *e, const Product *p)
 {
     const WgmmaOperands *o = &p->o;

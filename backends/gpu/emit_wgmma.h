@@ -3,7 +3,7 @@
 #pragma once
 #include "backends/gpu/emit.h"
 
-/* The operands of a product: b lies in shared memory, a there or in registers. */
+/* The operands of a product: b is in shared memory, a there or in registers. */
 typedef struct WgmmaOperands {
     LayoutWgmma a, b;        /* views of shared memory; `a` is used only when the operand is there */
     bool registers;          /* a is in registers */
@@ -12,9 +12,10 @@ typedef struct WgmmaOperands {
 
 /* The views of the operands of `i`, or an internal error. */
 WgmmaOperands wgmma_operands(Emit *, const Instr *i);
-/* Declares the descriptors under the names at_b and, where a lies in shared memory, at_a. */
+/* Declares the descriptors under the names at_b and, if a is in shared memory, at_a. */
 void wgmma_declare(Emit *, const Instr *i, const WgmmaOperands *);
-/* Steps from .. from + n of K: what each adds to a descriptor, at `row` (or column) of the operand. */
+/* For steps from .. from + n of K: the number that each step adds to a descriptor, at `row` (or column) of
+ * the operand. */
 const int32_t *wgmma_steps(Emit *, const LayoutWgmma *, int row, int from, int n);
 /* The name of the prelude function that multiplies with so many columns. */
 const char *wgmma_function(Emit *, const Instr *i, const WgmmaOperands *, int columns);

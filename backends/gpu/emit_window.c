@@ -141,7 +141,8 @@ const char *window_extent(Emit *e, int param, int axis)
     return slot_name(e, SLOT_EXTENT, 0, e->f->params[param].dims[axis], DT_INDEX);
 }
 
-/* Is coordinate k of axis a, from the window's start, in the tensor? "" where it is known. */
+/* The condition that coordinate k of axis a, counted from the start of the window, is in range. "" when that
+ * is known. */
 const char *axis_condition(Emit *e, const Window *w, int a, const char *k)
 {
     if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);

@@ -2,7 +2,7 @@
 #pragma once
 #include "passes/kernel/kernel.h"
 
-/* The largest room that one instruction takes in scratch memory: a tile on its way between threads. */
+/* The most scratch memory that one instruction takes, for a tile on its way between threads. */
 typedef struct ScratchUse {
     Loc loc;
     const Type *type;
@@ -50,13 +50,14 @@ typedef struct GpuCode {
     KernelPlan *plan; /* as it was lowered */
 } GpuCode;
 
-/* Kernel IR (after kernel_lower) to source text. The caller checks shared_bytes against the target. */
+/* Emits the source text of kernel IR (after kernel_lower). The caller checks shared_bytes against the target.
+ * */
 void gpu_emit(Session *, Func *, KernelPlan *, GpuCode *);
-/* The same without the text: what it would ask of a device. */
+/* The same without the text: computes the resources that the code needs. */
 void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
-/* Both in one: lowers a copy of the module, so that a kernel whose conversions need more shared memory than
- * its rings left can be lowered again with fewer buffers. *plan may be NULL. The lowered kernel is at
- * *lowered if that is not NULL. */
+/* Lowers and emits. It lowers a copy of the module, so that a kernel whose conversions need more shared
+ * memory than its rings left can be lowered again with fewer buffers. *plan may be NULL. The lowered kernel
+ * is at *lowered if that is not NULL. */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
 /* Writes typedefs and, in a fixed order, those of the functions `names` that `code` mentions, together with
  * all functions that they call. */
