@@ -23,7 +23,7 @@ static bool refused(const Lowering *); /* a pass or the schedule has reported an
 static bool may_specialize(KernelContext *);
 static void undo(Lowering *, const SavedBody *, const KernelPlan *);
 
-/* True: the kernel has producer and consumer warps. */
+/* Whether the kernel has producer and consumer warps. */
 static bool warp_specialization(Lowering *l)
 {
     SavedBody body = ir_body_save(l->c.f);
@@ -91,7 +91,8 @@ static bool call(void *user, PassRunner *r, PassId id)
     return pass_fn[id](&l->c);
 }
 
-/* A pass that decides what a schedule may ask for runs on every target and says itself why it cannot. */
+/* A pass that decides on something that a schedule may ask for runs on every target, and reports itself why
+ * it cannot do it. */
 static bool applies(const Lowering *l, PassId id)
 {
     const Target *t = l->c.p->target;
@@ -110,8 +111,8 @@ static bool run_pass(Lowering *l, PassId id)
 
 static bool refused(const Lowering *l) { return l->c.s->n_errors != l->errors; }
 
-/* Does the target have what producer and consumer warps take, and does nobody forbid them? Says so in the
- * schedule, and refuses one that asks for what is not there. */
+/* Whether the target supports producer and consumer warps, and no option forbids them. Records this in the
+ * schedule, and reports an error for a schedule that asks for warp specialization without it. */
 static bool may_specialize(KernelContext *c)
 {
     KernelPlan *p = c->p;
@@ -124,7 +125,7 @@ static bool may_specialize(KernelContext *c)
     return can && !off && products;
 }
 
-/* The attempt was refused: the body and the plan are again as they were before. */
+/* Restores the body and the plan after the attempt was refused. */
 static void undo(Lowering *l, const SavedBody *body, const KernelPlan *plan)
 {
     ir_body_restore(l->c.f, body);
@@ -139,7 +140,7 @@ Block *kernel_consumers(const Func *f)
     return NULL;
 }
 
-/* A hint of 0 leaves the pass out, another one asks for it wherever it can run. */
+/* A hint of 0 leaves out the pass. Any other number asks for the pass wherever it can run. */
 static void take_hint(KernelPlan *p, PassId id, int hint)
 {
     if (hint_off(hint)) pass_add(&p->options.skip, id);
@@ -186,7 +187,7 @@ static void find_layout(void *user, Instr *i)
         *found |= i->results[k].type->kind == TYPE_TILE && i->results[k].type->layout;
 }
 
-/* What the IR lacks of what the pass needs; NULL: nothing. */
+/* The property that the pass needs and the IR lacks; NULL: it lacks nothing. */
 static const char *ir_lacks(const Func *f, PassId id)
 {
     unsigned needs = pass_info[id].needs;
@@ -199,7 +200,7 @@ static const char *ir_lacks(const Func *f, PassId id)
     return needs & NEEDS_LAYOUTS && !layouts ? "layouts (layout)" : NULL;
 }
 
-/* The plan as the passes before would have left it, as far as the IR shows it. */
+/* Reconstructs the plan as the preceding passes would have left it, as far as the IR shows it. */
 static void adopt(Lowering *l, PassId id)
 {
     KernelContext *c = &l->c;

@@ -26,7 +26,8 @@ LdsTurn lds_turn(LdsChip chip, bool read, int bytes)
         read && bytes == 16 && chip == LDS_CDNA ? cdna : NULL };
 }
 
-/* Cycles beyond the fewest of one access: `addr` of each lane, -1 for one that does nothing. */
+/* The cycles of one access beyond the minimum. `addr` has the address of each lane; -1 for a lane that does
+ * nothing. */
 static int extra_cycles(LdsTurn t, const int64_t *addr, int lanes, int bytes)
 {
     int words = bytes >= 4 ? bytes / 4 : 1, extra = 0;
@@ -115,9 +116,9 @@ const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int 
     return best;
 }
 
-/* Blocks less than 16 bytes high: the lanes that write one 16-byte chunk together go first, else those served
- * in one cycle all write the same part of their chunks, half of the banks. NULL where the blocks do not fit
- * evenly, or are high enough. */
+/* For blocks less than 16 bytes high: the lanes that write one 16-byte chunk together come first. Otherwise
+ * the lanes of one cycle all write the same part of their chunks, which is half of the banks. NULL when the
+ * blocks do not fit evenly, or are high enough. */
 static const Layout *writes_whole_chunks(Arena *a, const int32_t *tile, const int32_t *per,
     const int32_t *lanes, const int32_t *warps, int unit, int bytes)
 {

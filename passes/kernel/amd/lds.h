@@ -11,19 +11,19 @@ static inline int layout_log2_u(uint32_t x)
     }
     return n;
 }
-/* Lanes of one cycle, in the order of `turn`: `group` of them, over so many banks. */
+/* The lanes of one cycle: `group` lanes in the order of `turn`, over so many banks. */
 typedef struct LdsTurn {
     int banks, group;
     const int8_t *order;
 } LdsTurn;
 LdsTurn lds_turn(LdsChip, bool read, int bytes);
 static inline int lds_lane(LdsTurn t, int turn) { return t.order ? (turn & 32) | t.order[turn & 31] : turn; }
-/* Cycles lost to bank conflicts when l is written to, or read from, s in its widest vectors. */
+/* The cycles that bank conflicts cost when l is written to s, or read from it, in its widest vectors. */
 int lds_conflicts(LdsChip, const Layout *l, const LayoutShared *s, bool read);
-/* A layout for a tile of which axis `inner` is contiguous, with the fewest conflicts of writer and reader (0
- * where it matters). */
+/* A layout for a tile that is contiguous along axis `inner`, with the fewest bank conflicts of writer and
+ * reader. */
 const LayoutShared *lds_layout(Arena *, LdsChip, const int32_t *tile, int inner, int bytes,
     const Layout *writer, const Layout *reader, int *conflicts);
-/* How the lanes take a tile from memory, contiguous along `unit`, for a shared tile contiguous along `inner`.
- */
+/* The layout in which lanes load a tile from memory, contiguous along `unit`, for a shared tile that is
+ * contiguous along `inner`. */
 const Layout *lds_writer(Arena *, const int32_t *tile, int unit, int inner, int bytes, int wave, int warps);

@@ -34,7 +34,7 @@ typedef struct Ctx {
     VEC(Extra) extra;
 } Ctx;
 
-/* Never stored: read where it comes from. */
+/* Whether the value is never held, because it is computed where it is read. */
 static bool is_alias(const Value *v)
 { return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
 
@@ -57,8 +57,8 @@ static bool in_run(const Instr *i)
                !ir_result(i)->type->layout); /* emits nothing in between */
 }
 
-/* Only read by the element-wise operations that follow it without a break: each element passes through, no
- * tile is kept. */
+/* Whether only the element-wise operations that directly follow read the value. Each element then passes
+ * through, and no tile is held. */
 static bool passes_through(const Value *v)
 {
     const Instr *d = v->def, *last = NULL;
@@ -73,8 +73,8 @@ static bool passes_through(const Value *v)
     return last != NULL;
 }
 
-/* An operand on its way through shared memory to one product is read by it fragment by fragment, as one that
- * lies there. */
+/* Whether the value is an operand that goes through shared memory to one product, which reads it fragment by
+ * fragment like an operand that is there. */
 static bool read_in_parts(const Value *v)
 {
     const Use *u = v->uses;
@@ -95,7 +95,7 @@ static void read(Ctx *c, const Value *v, int at)
     if (c->life[v->id].to < at) c->life[v->id].to = at;
 }
 
-/* What of an operand in shared memory is in registers at once. */
+/* The words of an operand in shared memory that are in registers at once. */
 static int fragments(Ctx *c, const Instr *i)
 {
     const char *name = ir_attr(i, ATTR_INSTR)->s;

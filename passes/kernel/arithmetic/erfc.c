@@ -31,7 +31,7 @@ static bool rounded(const Value *v, int factors)
 static Value *constant(Builder *b, double x, const Type *t)
 { return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
 
-/* The constant that v is another value's product with; 0: none. */
+/* The constant factor of v, when v is the product of a constant and another value; 0: it is not. */
 static double factor_of(Value *v, Value **of)
 {
     double c;
@@ -41,7 +41,8 @@ static double factor_of(Value *v, Value **of)
     return 0;
 }
 
-/* The power of two that every use multiplies the sum with, beside a value that it is then left out of. */
+/* The power of two by which every use multiplies the sum. The factor is then removed from the other operand.
+ * */
 static double common_factor(const Value *sum)
 {
     double all = 0;

@@ -27,7 +27,7 @@
 
 enum { MOST_SUMS = 4, MOST_EXPONENTS = 4, CHOSEN = 3 + MOST_SUMS + 3 * MOST_EXPONENTS };
 
-/* What a warp chooses between: its maxima stay, or are the rows' own. */
+/* The two choices of a warp: its maxima stay, or are replaced by those of the rows. */
 typedef struct Choice {
     Lazy *c;
     /* A carried value: as long as the new maximum of a row is below it, the old maximum is kept. */
@@ -48,7 +48,7 @@ static bool stands_before(const Value *v, const Instr *at)
     return false;
 }
 
-/* Constants and what is computed of them may stand behind the maximum, though they do not need it. */
+/* Moves constants, and values computed from them, before the maximum, which they do not need. */
 static bool movable(const Value *v, const Instr *at, int depth)
 {
     if (stands_before(v, at)) return true;
@@ -58,7 +58,8 @@ static bool movable(const Value *v, const Instr *at, int depth)
     return true;
 }
 
-/* v as it can be used at the choice; what is made again is noted in the map. */
+/* The value v in a form that is available at the choice. Operations that are copied for it are recorded in
+ * the map. */
 static Value *bring(Choice *h, Value *v)
 {
     if (!v || stands_before(v, h->c->max) || value_map_get(&h->map, v) != v)
@@ -70,7 +71,7 @@ static Value *bring(Choice *h, Value *v)
 static Value *f32_like(Builder *b, double x, const Type *t)
 { return ir_splat(b, ir_const_float(b, DT_F32, x), t->rank, t->shape); }
 
-/* What the guard and alpha are made of, beside the maxima. */
+/* The operations of which the guard and alpha consist, in addition to the maxima. */
 static bool plan_factor(Choice *h)
 {
     Lazy *c = h->c;
@@ -110,7 +111,7 @@ static void plan_choice(Choice *h)
     for (int k = 0; k < h->n_near; k++) kernel_near_types(&h->near[k], &h->types[3 + h->n_sums + 3 * k]);
 }
 
-/* The maximum, alpha and the bar; sums; exponents. */
+/* Selects the maximum, alpha and the bar; then the sums; then the exponents. */
 static void stay(Choice *h, Builder *b)
 {
     Value *out[CHOSEN] = { h->c->m, f32_like(b, 1, h->c->top->type), h->bar };
@@ -120,8 +121,8 @@ static void stay(Choice *h, Builder *b)
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 
-/* 8/c above the new maximum, in rows where one fma stands for the exponents; in others no maximum is below.
- */
+/* The bar is 8/c above the new maximum in rows for which one fma computes the exponents. In other rows, no
+ * maximum is below the bar. */
 static Value *new_bar(Choice *h, Builder *b, Value *top)
 {
     const Type *t = top->type;
@@ -162,7 +163,7 @@ static void take_new(Choice *h, Builder *b)
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 
-/* x alpha, which is in `scaled` now; x alpha + y. */
+/* The product x alpha, which is in `scaled` now; or x alpha + y. */
 static void take_sums(Lazy *c, const Value *x, Value *scaled)
 {
     for (Use *u = c->alpha->uses, *next; u; u = next) {
@@ -174,7 +175,7 @@ static void take_sums(Lazy *c, const Value *x, Value *scaled)
     }
 }
 
-/* Products with alpha on large tiles: skipped when alpha is 1 in the whole warp. */
+/* Skips products with alpha on large tiles when alpha is 1 in the whole warp. */
 static void skip_products(Lazy *c, Value *any)
 {
     for (Use *u = c->alpha->uses, *next; u; u = next) {

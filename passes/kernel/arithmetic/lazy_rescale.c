@@ -36,7 +36,7 @@ static bool only_exp2(const Value *v)
     return v->uses != NULL;
 }
 
-/* What a tile repeats: through splats and broadcasts. */
+/* The value that a tile repeats, found through splats and broadcasts. */
 static Value *repeated(Value *v)
 {
     while (v->def && (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST)) v = ir_operand(v->def, 0);
@@ -55,7 +55,8 @@ static bool is_constant(Value *v, double x)
     return ir_is_const_float(repeated(v), &y) && y == x;
 }
 
-/* One scalar: the same value, or equal constants, or products of one value with such. */
+/* Whether two values are the same scalar: one value, equal constants, or products of one value with such
+ * scalars. */
 static bool same_scalar(Value *a, Value *b)
 {
     double x, y;
@@ -67,7 +68,7 @@ static bool same_scalar(Value *a, Value *b)
            same_scalar(ir_operand(a->def, 1), ir_operand(b->def, 1));
 }
 
-/* where(x == -inf, constant, x), or the same turned round. */
+/* Recognizes where(x == -inf, constant, x), or the same with the branches exchanged. */
 static Value *guarded(Instr *i)
 {
     if (i->op != OP_WHERE || !ir_operand(i, 0)->def) return NULL;
@@ -82,7 +83,7 @@ static Value *guarded(Instr *i)
                : NULL;
 }
 
-/* Is this use one that only decides the guard? */
+/* Whether this use only decides the guard. */
 static bool feeds_guard(const Lazy *c, Instr *i)
 {
     if (i->op != OP_EQ && i->op != OP_NE) return false;
@@ -130,7 +131,7 @@ static bool exponents_of(Lazy *c, Value *base)
     return true;
 }
 
-/* What the exponents subtract is the maximum, or the one guard of it. */
+/* Checks that the exponents subtract the maximum, or its only guard. */
 static bool find_exponents(Lazy *c)
 {
     c->base = c->top;
@@ -170,8 +171,8 @@ Value *lazy_rescaled(const Lazy *c, const Instr *i)
 static bool is_float_cast(const Instr *i)
 { return i->op == OP_CAST && dtype_is_float(ir_result(i)->type->dtype); }
 
-/* Is the result of this instruction of the factor when its marked operands are, and nothing else about it
- * changed? */
+/* Whether the result of this instruction has the factor if its marked operands have it, and is otherwise the
+ * same. */
 static bool keeps_factor(const Lazy *c, const Instr *i)
 {
     bool f[3] = { false };
@@ -187,7 +188,7 @@ static bool keeps_factor(const Lazy *c, const Instr *i)
            (f[2] || is_constant(ir_operand(i, 2), 0));
 }
 
-/* The values of the loop that have the factor, from p and the carried ones on. */
+/* Finds the values of the loop that have the factor, beginning with p and the carried ones. */
 static bool follow_in_loop(Lazy *c)
 {
     Block *body = c->loop->blocks[0];
@@ -246,7 +247,8 @@ static int power(const Powers *p, const Value *v)
     return 0;
 }
 
-/* x == 0 ? constant : x has x's power: where all of its terms vanish they do so under any factor. */
+/* The value `x == 0 ? constant : x` has the power of x: if all of its terms vanish, they do so with every
+ * factor. */
 static Value *zero_guarded(Instr *i)
 {
     Instr *test = i->op == OP_WHERE ? ir_operand(i, 0)->def : NULL;
@@ -279,7 +281,7 @@ static bool power_of(const Powers *p, Instr *i, int *out)
     return *out = a[1], a[0] == 0 && a[1] == a[2];
 }
 
-/* Behind the loop, the factor cancels before anything else becomes of it. */
+/* Checks that the factor cancels after the loop before any other use. */
 static bool cancels(Lazy *c)
 {
     Powers p = { .s = c->s };
@@ -301,7 +303,8 @@ static bool cancels(Lazy *c)
     return true;
 }
 
-/* Is f = where(m == M, 1, exp2((m - M) c)), M the largest m of a cluster? And m and M nothing else? */
+/* Whether f = where(m == M, 1, exp2((m - M) c)), where M is the largest m of a cluster, and m and M have no
+ * other use. */
 static bool brings_together(const Lazy *c, const Value *m, const Value *f)
 {
     const Value *most = NULL, *same = NULL, *power = NULL;
@@ -334,8 +337,8 @@ static bool brings_together(const Lazy *c, const Value *m, const Value *f)
     return power && power == f;
 }
 
-/* Behind the loop m has no use, or one factor brings all that is under it to what a cluster has in common
- * before anything else becomes of it. */
+/* Checks that m has no use after the loop, or that one factor converts all values under it to the maximum
+ * that the cluster has in common before any other use. */
 static bool unused_or_common(const Lazy *c, int k)
 {
     const Value *m = &c->loop->results[k];
@@ -354,7 +357,7 @@ static bool unused_or_common(const Lazy *c, int k)
     return f && brings_together(c, m, f);
 }
 
-/* Is the loop's carried value k a maximum as above? */
+/* Whether the loop's carried value k is such a maximum. */
 static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
 {
     Block *body = loop->blocks[0];

@@ -19,8 +19,8 @@ typedef struct Lazy {
     ValueList grown; /* values with the factor; each once */
 } Lazy;
 
-/* A carried value that alpha brings to the new factor, if that is what this product does. */
+/* The carried value that this product rescales by alpha, or NULL. */
 Value *lazy_rescaled(const Lazy *, const Instr *product);
-/* The loop keeps its maximum while that is good enough; c->loop is the loop then. False: nothing was changed.
- */
+/* Changes the loop so that it keeps its maximum as long as that is good enough; c->loop is then the new loop.
+ * False: nothing was changed. */
 bool lazy_choose(Lazy *);

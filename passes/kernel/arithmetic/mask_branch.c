@@ -63,7 +63,7 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
     return true;
 }
 
-/* A scalar that is true only if every element of the bool tile is. NULL: cannot be said. */
+/* A scalar that is true only if every element of the bool tile is true. NULL: there is no such scalar. */
 static Value *everywhere(Builder *b, Value *v, int *steps)
 {
     if (v->type->kind == TYPE_SCALAR) return v;

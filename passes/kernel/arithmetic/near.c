@@ -60,7 +60,7 @@ bool kernel_near_find(Value *exponent, KernelNear *n)
     return !kernel_is_cheap(n->x) && !kernel_is_cheap(n->row);
 }
 
-/* The largest |row| for which rows are near: a finite one. */
+/* The largest |row| for which a row is near. It is finite. */
 static Value *limit(Builder *b, const KernelNear *n)
 {
     double c, scale = 1;
@@ -84,7 +84,7 @@ Value *kernel_near_is(Builder *b, const KernelNear *n, Value *row)
     return ir_bin(b, OP_LE, size, most);
 }
 
-/* The exponent's factor in one fma: scale * c. */
+/* The factor of the exponent in one fma: scale * c. */
 static Value *joint_factor(Builder *b, const KernelNear *n)
 {
     double c, scale;
@@ -167,8 +167,8 @@ static bool is_within(const Block *b, const Block *outer)
     return b == outer;
 }
 
-/* Makes the factor known at the place of the builder, behind the row: a constant moves there, and behind
- * another factor of the row's block the place moves. False: the factor belongs to a block within that one. */
+/* Makes the factor available at the builder's position, after the row: moves a constant there, or moves the
+ * position behind a factor of the row's block. False: the factor belongs to a nested block. */
 static bool bring(Builder *b, const Value *factor)
 {
     double c;

@@ -74,8 +74,8 @@ static bool allowed(const Instr *i)
            (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
 }
 
-/* Threads of different CTAs meet for nothing but reductions: what one of them stores, none may load or store
- * elsewhere. */
+/* Threads of different CTAs synchronize only at reductions. Therefore an element that one of them stores must
+ * not be loaded or stored by another. */
 typedef struct Others {
     const Instr *mem;
     int param;
@@ -98,7 +98,8 @@ static bool stored_besides(const Rows *r, const Instr *mem)
     return o.found;
 }
 
-/* A loop over rows: a reduction in each turn, so that the cluster meets between the stores of two turns. */
+/* Whether a loop over rows has a reduction in each iteration, so that the cluster synchronizes between the
+ * stores of two iterations. */
 static bool reduces(const Block *b, int64_t row)
 {
     for (const Instr *i = b->first; i; i = i->next)

@@ -52,7 +52,7 @@ static bool is_coordinate(const Ctx *c, const Value *v)
     return v->def && v->def->op == OP_PROGRAM_COORD && ir_attr_int(v->def, ATTR_AXIS, 0) == c->axis;
 }
 
-/* v where the axis' coordinate is x; false: it depends on something else. */
+/* The value of v when the coordinate of the axis is x. False: v depends on something else. */
 static bool evaluate(const Ctx *c, const Value *v, int64_t x, int depth, Scalar *out)
 {
     const Instr *d = v->def;
@@ -120,7 +120,7 @@ static bool equal(const Ctx *c, const Value *v, int depth)
     return all || equal_by_trial(c, v);
 }
 
-/* The same window, as often, in every CTA? NULL, or why not. */
+/* Whether every CTA loads the same window, equally often. Returns NULL, or the reason why not. */
 static const char *load_differs(const Ctx *c, const Instr *load)
 {
     MemParts m;
@@ -157,8 +157,8 @@ int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, in
 static const char *name_of(const Ctx *c, const RingLoad *l)
 { return c->f->params[ir_operand(l->load, 0)->index].name; }
 
-/* Marks the loads that a cluster along c->axis would share; the bytes that a program would not load, those of
- * loops foremost. A ring serves all loads of one tensor and view. */
+/* Marks the loads that a cluster along c->axis would share, and counts the bytes that a program would save,
+ * mainly those of loops. A ring serves all loads of one tensor and view. */
 static int64_t share(const Ctx *c, RingLoad *l, size_t n)
 {
     int64_t saved = 0;
@@ -208,7 +208,7 @@ static int64_t known_extent(Ctx *c, int axis)
 
 typedef VEC(Instr *) Instrs;
 
-/* What the programs' coordinates are worked out from asks for extents: these. */
+/* Finds the extents from which the coordinates of programs are computed. */
 static void extents_behind(Ctx *c, Value *v, bool *seen, Instrs *out, bool *whole)
 {
     Instr *d = v->def;
@@ -237,7 +237,7 @@ static void divide(Ctx *c, Instr *i)
     ir_erase(i);
 }
 
-/* The coordinate of this CTA's program, and whether there is such a program. */
+/* The coordinate of this CTA's program, and whether that program exists. */
 static Value *place_in_cluster(Ctx *c, Instr *coord)
 {
     Builder b = ir_before(coord);
@@ -305,7 +305,7 @@ static void refuse(Ctx *c, Loc loc, const char *why)
     say(c, arena_printf(&c->s->arena, "none, %s", why));
 }
 
-/* The tensors of the loads that are shared; or of the others, each with the reason. */
+/* Lists the tensors whose loads are shared; or the others, each with the reason. */
 static const char *lists(Ctx *c, const RingLoad *l, size_t n, bool shared)
 {
     Text t;
@@ -350,7 +350,7 @@ static int best_axis(Ctx *c, RingLoad *l, size_t n, int rank, int only)
     return best;
 }
 
-/* Says why no axis will do, by the loads of the first one. */
+/* Reports why no axis is suitable, for the loads of the first one. */
 static void refuse_axes(Ctx *c, RingLoad *l, size_t n, int rank, int only)
 {
     c->axis = only >= 0 && only < rank ? only : 0;
@@ -363,8 +363,8 @@ static void refuse_axes(Ctx *c, RingLoad *l, size_t n, int rank, int only)
             only >= 0 ? "" : ", and nothing along the others"));
 }
 
-/* The programs are counted in clusters: extents behind their coordinates are divided, coordinates get the
- * place in the cluster, and stores of a program beyond the grid are guarded. */
+/* Counts programs in clusters: divides the extents from which coordinates are computed, adds the place in the
+ * cluster to coordinates, and guards the stores of a program beyond the grid. */
 static void divide_programs(Ctx *c, const Instrs *coords, const Instrs *behind)
 {
     Value *within = NULL;

@@ -44,7 +44,7 @@
 
 /* --- slices ------------------------------------------------------------------------------------------ */
 
-/* Axis of a slice; -1: none. */
+/* The axis of a slice; -1: there is none. */
 static int slice_of(const Division *c, const Value *v)
 {
     for (size_t k = 0; k < c->sliced.len; k++)
@@ -62,7 +62,8 @@ static const Type *part_of(Division *c, const Type *t, int axis)
     return type_tile(c->s, t->dtype, t->rank, shape);
 }
 
-/* The axis of `to` that is axis `axis` of `from`, rank apart; -1: it is merged or divided. */
+/* The axis of `to` that corresponds to `axis` of `from`, whatever their ranks; -1: the axis is merged or
+ * divided. */
 static int same_axis(const Type *from, int axis, const Type *to)
 {
     int64_t inner = 1, seen = 1;
@@ -73,8 +74,8 @@ static int same_axis(const Type *from, int axis, const Type *to)
     return -1;
 }
 
-/* Where the rows of the result come from: the operand's axis behind `axis` of the result; and the other way
- * round. -1: nowhere as a whole. */
+/* The operand's axis that becomes `axis` of the result, and the other way round; -1: the axis does not
+ * correspond to a whole axis. */
 int kernel_axis_before(const Instr *i, int axis)
 {
     const Attr *o = ir_attr(i, ATTR_ORDER);
@@ -93,7 +94,7 @@ static int axis_after(const Instr *i, const Type *whole, int axis)
 
 static bool reduces(const Instr *i) { return op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE; }
 
-/* Tensor axis along which the window's tile has its axis `axis`. */
+/* The tensor axis of axis `axis` of the window's tile. */
 int kernel_tensor_axis(const Instr *mem, int axis)
 {
     const Attr *e = ir_attr(mem, ATTR_EXTENTS), *o = ir_attr(mem, ATTR_ORDER);
@@ -103,7 +104,7 @@ int kernel_tensor_axis(const Instr *mem, int axis)
     return -1;
 }
 
-/* The window of a load or store shrinks to this CTA's part of it. */
+/* Shrinks the window of a load or store to the part of this CTA. */
 static void narrow_window(Division *c, Instr *mem, int axis)
 {
     const Attr *e = ir_attr(mem, ATTR_EXTENTS), *steps = ir_attr(mem, ATTR_STEPS),
@@ -146,7 +147,8 @@ static void read_behind(Instr *part, Instr *whole)
     ir_set_operand(part, part->n_operands - 1, &whole->results[1]);
 }
 
-/* A load of the whole that nobody uses any more must not read what another CTA stores. */
+/* Removes a load of the whole tile that has no use any more from its chain of tokens, so that it does not
+ * read elements that another CTA stores. */
 static void leave_unread(Instr *load)
 {
     MemParts m;
@@ -154,8 +156,8 @@ static void leave_unread(Instr *load)
     ir_replace(m.token_out, m.token);
 }
 
-/* This CTA's slice of a tile that every CTA could have: NULL where it has none. When only asked (make unset),
- * the value itself. */
+/* This CTA's slice of a tile that every CTA could have; NULL: it has none. When `make` is not set, the value
+ * itself. */
 static Value *slice_anew(Division *c, Value *v, int axis, int depth)
 {
     Instr *i = v->def;
@@ -217,7 +219,7 @@ static bool take_slices(Division *c, Instr *i, int axis)
     return true;
 }
 
-/* One operation behind the loops: on slices, if on any. */
+/* Rewrites one operation after the loops to work on slices, if some operand has a slice. */
 static bool follow(Division *c, Instr *i)
 {
     int axis = -1, at = 0;
@@ -261,8 +263,8 @@ static bool follow(Division *c, Instr *i)
     return true;
 }
 
-/* Slices narrower than a fragment's 8 columns would leave lanes without work; and of a single axis only
- * powers of two divide among lanes. */
+/* Slices narrower than the 8 columns of a fragment would leave lanes without work. Slices of a single axis
+ * are divided among lanes only if they are powers of two. */
 static bool divides(const Division *c, const Type *t, int axis)
 {
     int64_t part = t->shape[axis] / c->parts;
@@ -271,7 +273,8 @@ static bool divides(const Division *c, const Type *t, int axis)
     return part % 8 == 0 || axis < t->rank - 1;
 }
 
-/* Does i, or what it holds, want more than a slice of what each CTA has a slice of? */
+/* Whether i, or an instruction that it holds, needs more than a slice of a value of which each CTA has a
+ * slice. */
 static bool wants_whole(const Division *c, const Instr *i)
 {
     for (size_t k = 0; k < c->sliced.len; k++)
@@ -307,7 +310,7 @@ static bool follow_all(Division *c, int axis)
 
 /* --- the change -------------------------------------------------------------------------------------- */
 
-/* n steps in parts that differ by one at most: the first n % parts have one more. */
+/* Divides n steps into parts that differ by at most one: the first n % parts have one more. */
 static void cut(Division *c, Instr *loop)
 {
     Builder b = ir_before(loop);
@@ -347,7 +350,7 @@ static void cut(Division *c, Instr *loop)
     }
 }
 
-/* All CTAs have the result, or each a slice. */
+/* Combines the partial sums: all CTAs get the result, or each gets a slice. */
 static Instr *combine(Division *c, Builder *b, Value *v, int rmw, int axis, bool whole)
 {
     int64_t bytes = type_elements(v->type) * dtype_bytes(v->type->dtype),
@@ -370,7 +373,7 @@ static void use_instead(Division *c, Value *v, const Instr *but, Value *by)
     }
 }
 
-/* Exponents subtract the maximum, but 0 while there is none. */
+/* The subtrahend of exponents: the maximum, or 0 as long as there is none. */
 static void guard(const Online *o)
 {
     Value *top = ir_operand(ir_terminator(o->loop->blocks[0]), o->max);
@@ -388,7 +391,7 @@ static void guard(const Online *o)
     }
 }
 
-/* What is under the loop's own maximum comes under that of all CTAs. */
+/* Rescales the values under the loop's own maximum to the maximum of all CTAs. */
 static void bring_together(Division *c, const Online *o)
 {
     Instr *loop = o->loop;

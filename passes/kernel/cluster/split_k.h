@@ -9,14 +9,15 @@ typedef struct Sum {
     int k;
     int rmw;
 } Sum;
-/* Of a loop, if it has such sums: the maximum, the scale of exponents, which values are under it. */
+/* For a loop with such sums: the maximum, the scale of exponents, and which values are under the maximum. */
 typedef struct Online {
     Instr *loop;
     int max;
     Value *scale;
     bool *under, guarded;
 } Online;
-/* A value of which each CTA has a slice along axis; made: of one that stays whole. */
+/* A value of which each CTA has a slice along `axis`. made: the slice is computed from a value that stays
+ * whole. */
 typedef struct Sliced {
     const Value *v;
     int axis;
@@ -39,17 +40,17 @@ typedef struct Division {
     Loc loc;
 } Division;
 
-/* Notes why not; false. The first reason counts, but for an axis that does not divide (split_no_parts),
- * where another does and fails for more. */
+/* Notes the reason why not, and returns false. The first reason counts. An exception is an axis that does not
+ * divide (split_no_parts), when another axis does and fails for another reason. */
 extern const char *const split_no_parts;
 bool split_refuse(Division *, Loc, const char *why);
-/* Loops that only add to what they carry, and those of their results that must be joined; false: there are
- * none. */
+/* Finds the loops that only add to their carried values, and their results that must be combined. False:
+ * there are none. */
 bool split_find_sums(Division *);
 const Online *split_online_of(const Division *, const Instr *loop);
-/* How the loop's carried value k comes from the turn before: RMW_ADD, RMW_MAX, RMW_MIN; -1: not so. */
+/* How the loop computes the next carried value k: RMW_ADD, RMW_MAX, RMW_MIN; -1: in another way. */
 int split_sum_kind(const Division *, const Instr *loop, int k);
-/* split_k_order.c: does no CTA touch what another one stores? */
+/* split_k_order.c: whether no CTA accesses elements that another one stores. */
 bool split_ordered(Division *);
 bool split_is_cut(const Division *, const Instr *); /* one of those loops */
 /* Whether the value is the initial value of a sum that such a loop carries. */

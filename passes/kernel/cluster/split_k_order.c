@@ -5,7 +5,7 @@
 static bool same_list(const Attr *a, const Attr *b)
 { return !a || !b ? !a && !b : a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v); }
 
-/* The same elements for each slice, or none in common. */
+/* Whether each slice accesses the same elements, or no two slices have an element in common. */
 static bool agree(const Instr *x, const MemParts *a, const Instr *y, const MemParts *b)
 {
     const Attr *ex = ir_attr(x, ATTR_EXTENTS), *ey = ir_attr(y, ATTR_EXTENTS);

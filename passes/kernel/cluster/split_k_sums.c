@@ -16,7 +16,7 @@ bool split_refuse(Division *c, Loc loc, const char *why)
 
 enum { NO_SUM = -1 };
 
-/* How the loop's carried value k comes from the turn before: RMW_ADD, RMW_MAX, RMW_MIN, NO_SUM. */
+/* How the loop computes the next carried value k: RMW_ADD, RMW_MAX, RMW_MIN, or NO_SUM. */
 static int kind_of(const Instr *loop, int k, int depth)
 {
     const Block *body = loop->blocks[0];
@@ -70,7 +70,7 @@ static void find_online(Division *c, Instr *loop)
 static bool wide_enough(const Type *t)
 { return t->kind == TYPE_TILE && t->dtype != DT_BOOL && dtype_bits(t->dtype) >= 32; }
 
-/* Does the loop do nothing but sums? */
+/* Whether the loop computes nothing except sums. */
 static bool only_sums(Division *c, Instr *loop)
 {
     if (!loop->n_results) return false;
@@ -89,11 +89,11 @@ bool split_is_cut(const Division *c, const Instr *i)
     return false;
 }
 
-/* The start of what a loop carries. */
+/* The initial value of a carried value. */
 bool split_starts(const Division *c, const Use *u)
 { return u->user->op == OP_FOR && split_is_cut(c, u->user) && u - u->user->operands >= 3; }
 
-/* A loop's sum that goes on in another such loop needs no joining in between: where both are sums of one
+/* Whether a sum that continues in another such loop needs no combination in between: both must be sums of one
  * kind, under the same maximum if under any. */
 bool split_goes_on(const Division *c, const Use *u)
 {

@@ -108,7 +108,7 @@ int64_t kernel_parts(const Instr *load, uint32_t *picked)
     return parts;
 }
 
-/* v, widened from v of 32 bits or more: the same numbers. */
+/* The value before v was widened from 32 bits or more, which is the same number. */
 static bool only_widens(const Instr *i)
 {
     const Type *from = i->op == OP_CAST ? ir_operand(i, 0)->type : NULL;

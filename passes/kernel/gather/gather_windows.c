@@ -28,8 +28,8 @@
  * tensors that are not written. Keeps: everything. */
 #include "passes/kernel/gather/gather_windows.h"
 
-/* On which of its axes a tile of integers depends; slope[a]: what a step along axis a adds, where `linear`.
- */
+/* The axes on which a tile of integers depends. slope[a]: the number that a step along axis a adds, if
+ * `linear`. */
 typedef struct Depends {
     uint32_t on;
     bool linear;
@@ -102,8 +102,8 @@ static bool depends(const Value *v, Depends *d, int depth)
     return true;
 }
 
-/* The window of a gather: along which tensor axes its first axis picks, which tensor axis each other axis
- * runs along. */
+/* The window of a gather: the tensor axes along which its first axis selects, and the tensor axis of each
+ * other axis. */
 typedef struct Picked {
     uint32_t picks;
     int along[TILE_MAX_RANK];
@@ -113,7 +113,7 @@ typedef struct Picked {
      * that the gather is no window row by row */
 } Picked;
 
-/* The same numbers, or fewer of them: without what repeats, moves or widens them. */
+/* The same numbers, or fewer of them: without the operations that repeat, move or widen them. */
 static const Value *bare(const Value *v)
 {
     for (const Instr *i = v->def; i; i = v->def) {
@@ -138,8 +138,8 @@ static bool is_extent(const Func *f, const Param *p, int axis, const Value *v)
 
 static bool same_numbers(const Value *a, const Value *b) { return bare(a) == bare(b); }
 
-/* May the mask go: in range is what a load looks at by itself, and the first axis can be cut by its
- * positions. */
+/* Whether the mask may be removed: a load tests by itself what is in range, and the positions of the first
+ * axis can be changed to be out of range. */
 static bool mask_goes(Session *s, const Func *f, const MemParts *m, Value *mask, Picked *w)
 {
     Instr *i = mask->def;
@@ -200,7 +200,7 @@ static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *
     return next == t->rank && (w->picks || t->shape[0] == 1) && (!m.mask || mask_goes(s, f, &m, m.mask, w));
 }
 
-/* What a product takes of the gather: as it is, merged to a matrix, turned over. */
+/* The form in which a product uses the gather: as it is, merged to a matrix, or transposed. */
 static Value *matrix_of(Value *v, bool *turned)
 {
     const Use *u = v->uses;
@@ -268,7 +268,7 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
     return v;
 }
 
-/* v and what only it was made from, up to the memory operation. */
+/* Erases v and all operations that only v used, up to the memory operation. */
 static void erase_chain(Value *v)
 {
     for (Instr *i = v->def; i && !ir_is_used(i);) {
@@ -298,8 +298,8 @@ static void windows_of_gathers(Session *s, Func *f, bool parts)
 
 /* --- row by row (the portable path) ------------------------------------------------------------------ */
 
-/* Along the last axis of the result one axis of the tensor, *unit, runs on by ones; the others (bits of
- * w->picks) do not depend on it. */
+/* Along the last axis of the result, one axis of the tensor, *unit, must grow by ones, and the others (bits
+ * of w->picks) must not depend on it. */
 static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w, int *unit)
 {
     MemParts m;
@@ -335,7 +335,7 @@ static bool rows_of_gather(Session *s, const Func *f, const Instr *g, Picked *w,
 
 static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
 
-/* Positions that are the same in every turn of a loop are worked out before it. */
+/* Moves the computation of positions that are the same in every iteration before the loop. */
 static Instr *first_place(Instr *g, const Value *v, const Picked *w)
 {
     Instr *at = g;
@@ -349,7 +349,8 @@ static Instr *first_place(Instr *g, const Value *v, const Picked *w)
     return at;
 }
 
-/* Of each row of the matrix where it lies along the axes of the gather's result, as tiles of shape `line`. */
+/* For each row of the matrix, its position along the axes of the gather's result, as tiles of shape `line`.
+ * */
 static void coordinates(Builder *b, const Type *t, const int64_t *line, Value **at)
 {
     Session *s = b->module->session;

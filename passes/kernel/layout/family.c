@@ -2,21 +2,22 @@
  * layout from it. */
 #include "passes/kernel/layout/groups.h"
 
-/* Rows that are not aligned go by aligned vectors where that spares an eighth of what elements cost. */
+/* Whether unaligned vectors save at least an eighth of the cost of accesses by element. */
 static bool shifts(const Group *g)
 { return g->odd && !g->unfit && !g->mma && 8 * g->shifted < 7 * g->by_element; }
 
-/* The axis along which an operand's elements lie side by side in shared memory: tiles in registers go there
- * by rows. */
+/* The axis along which an operand is contiguous in shared memory. Tiles in registers are written there by
+ * rows. */
 static int operand_unit(Layouter *c, const Instr *mma, int side)
 {
     const Value *v = ir_operand(mma, side);
     return v->type->kind == TYPE_SHARED ? layouts_shared(&c->p->layouts, v->type)->order[0] : 1;
 }
 
-/* Register blocks for a product without a matrix unit. Lanes stand 4 x 8 and repeat over the tile. Where an
- * operand lies along its own axis a lane takes 16 bytes of it at a time; where it lies along K, neighbouring
- * rows go to neighbouring lanes, whose vectors along K then meet different banks. */
+/* Register blocks for a product without a matrix unit. Lanes form a grid of 4 x 8, which repeats over the
+ * tile. If an operand is contiguous along its own axis, a lane takes 16 bytes of it at a time. If it is
+ * contiguous along K, neighbouring rows go to neighbouring lanes, whose vectors along K are then in different
+ * banks. */
 static const Layout *group_register_blocks(Layouter *c, const Instr *mma, const int32_t *tile)
 {
     int32_t per[2] = { 1, 1 }, lanes[2] = { c->p->target->wave / 8, 8 }, warps[2] = { 1, 1 };
@@ -86,7 +87,7 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
 }
 
-/* Fragments of the wave that has most. */
+/* The number of fragments of the wave that has most. */
 static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, int across)
 {
     int64_t m = (box[0] + info->m - 1) / info->m, n = (box[1] + info->n - 1) / info->n;
@@ -140,12 +141,13 @@ const Layout *kernel_copy_layout(Arena *a, const Type *view, const LayoutShared 
     return layout_coalesced(a, view->rank, tile, order, dtype_bytes(view->dtype), 16, wave, warps);
 }
 
-/* Nothing of the group's own says where its elements should lie, and something of the other one does. */
+/* Whether no operation of the group itself determines its layout, and some operation of the other group does.
+ * */
 static bool lies_where(const Group *g, const Group *other)
 { return !g->mma && !g->access_bytes && (other->mma || other->access_bytes); }
 
-/* A vector that gets an axis of extent 1 to stand beside a tile: read where the tile needs it, not moved
- * between threads afterwards. */
+/* Whether a vector gets an axis of extent 1 to be combined with a tile. It is read in the tile's layout then,
+ * instead of moved between threads afterwards. */
 static bool is_beside(const Value *own, const Value *other, const Group *from)
 {
     int64_t n = type_elements(own->type), box = 1;
@@ -158,9 +160,9 @@ static bool is_beside(const Value *own, const Value *other, const Group *from)
            box >= 2 * n;
 }
 
-/* The layout that a group takes over from another on the other side of a reshape, so that the reshape moves
- * nothing: a product's result that is reshaped; a tile that is loaded and reshaped; a vector that becomes a
- * row or a column beside a tile. NULL where that is no layout or nothing asks for it. */
+/* The layout that a group takes from another group on the other side of a reshape, so that the reshape moves
+ * nothing. Examples are a product's result that is reshaped, a tile that is loaded and reshaped, and a vector
+ * that becomes a row or a column beside a tile. NULL: there is no such layout, or no reason for it. */
 static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *tile)
 {
     for (int k = 0; k < 2 && !g->mma && !g->visiting; k++) {
@@ -185,8 +187,8 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
     return NULL;
 }
 
-/* Slices of a product's accumulator in its own fragments, where slices side by side are the whole: then
- * joining them moves nothing. */
+/* Gives slices of a product's accumulator its fragments, if adjacent slices form the whole. Then combining
+ * them moves nothing. */
 static const Layout *sliced(Layouter *c, const Group *g, int rank, const int32_t *tile)
 {
     const Instr *i = g->combine;
@@ -203,7 +205,7 @@ static const Layout *sliced(Layouter *c, const Group *g, int rank, const int32_t
                : NULL;
 }
 
-/* A layout in which no lane shares the axis with another, for slices of any extent. */
+/* A layout in which each lane has the whole axis, for slices of any extent. */
 const Layout *group_undivided(Layouter *c, const Type *t, int axis)
 {
     int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
@@ -236,9 +238,9 @@ const Layout *group_fragment(Layouter *c, const Instr *mma, int k, const int32_t
         tile, (int32_t[]){ g->warps[0], g->warps[1] });
 }
 
-/* What a product takes as left operand from registers lies there as fragments from the start, from where a
- * slot of a ring is read: nothing moves between threads, who would have to meet for it. Not where the group
- * loads or stores such a tile itself: fragments are pieces of sectors. */
+/* A left operand in registers that is read from a stage of a ring has the layout of fragments from the start.
+ * Then nothing moves between threads, which would need a barrier. This does not apply if the group loads or
+ * stores such a tile itself, because fragments are pieces of sectors. */
 static const Layout *left_operand(Layouter *c, const Group *g, int rank, const int32_t *tile)
 {
     enum { FEW = 8 };

@@ -98,12 +98,12 @@ static void note_shape(Layouter *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
-/* Not by vectors of 16 bytes: addresses are at no multiples of that, or rows of the tile no whole number of
- * vectors. */
+/* Whether vectors of 16 bytes are impossible, because addresses are not multiples of 16 or rows of the tile
+ * are no whole number of vectors. */
 bool group_is_odd(Layouter *c, const Instr *i, const Value *v, int axis)
 { return kernel_access_bytes(c->f, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
 
-/* What the access costs by element, and by aligned vectors around its rows (unaligned_vectors.c). */
+/* The cost of the access by element, and by unaligned vectors (unaligned_vectors.c). */
 static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, int axis)
 {
     int elem = dtype_bytes(v->type->dtype), by_element, n = 16 / elem;
@@ -123,7 +123,7 @@ static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, in
 const LayoutShared *group_copied(Layouter *c, const Instr *copy)
 { return layouts_shared(&c->p->layouts, ir_operand(copy, 0)->type); }
 
-/* A product decides the layout of its accumulator, and that its operands keep their rows together. */
+/* A product determines the layout of its accumulator, and that its operands keep their rows together. */
 static void note_product(Layouter *c, Instr *i, bool wgmma)
 {
     Group *g = group_of(c, ir_result(i));
@@ -144,7 +144,7 @@ static void note_product(Layouter *c, Instr *i, bool wgmma)
     }
 }
 
-/* The positions of a copy lie where the threads that copy have their rows. */
+/* The positions of a copy have the layout in which the threads that copy have their rows. */
 static void note_copy(Layouter *c, const Instr *i)
 {
     for (int k = 2; k < i->n_operands; k++) {
@@ -157,8 +157,9 @@ static void note_copy(Layouter *c, const Instr *i)
     }
 }
 
-/* A load or a store wants vectors along the axis that is contiguous in memory. Of several, the one that moves
- * the most bytes decides, and a load before a store of equal size, because a store can stage its value. */
+/* A load or a store needs vectors along the axis that is contiguous in memory. Among several, the access that
+ * moves the most bytes decides. A load has priority over a store of equal size, because a store can stage its
+ * value. */
 static void note_access(Layouter *c, Instr *i, const MemParts *m)
 {
     Value *v = m->result ? m->result : m->values[0];
@@ -209,8 +210,8 @@ static void note_anchors(void *user, Instr *i)
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);
 }
 
-/* Index tiles and values of gathers, scatters and atomics meet element by element: one layout for all of
- * them. */
+/* Index tiles and values of gathers, scatters and atomics are used element by element, so all of them have
+ * one layout. */
 static void link_indexed(void *user, Instr *i)
 {
     Layouter *c = user;

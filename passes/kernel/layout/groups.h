@@ -65,8 +65,8 @@ const Layout *group_fragment(Layouter *, const Instr *mma, int k,
 const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 
-/* layout.c: operand k of i in l; in any layout; result k of i lies in `natural`, its users see what was
- * assigned. */
+/* layout.c: converts operand k of i to layout l; to any layout that it has; and result k of i from the layout
+ * `natural` to the one that was assigned, which its users see. */
 void layouter_need(Layouter *, Instr *, int k, const Layout *l);
 void layouter_need_any(Layouter *, Instr *, int k);
 void layouter_result_in(Layouter *, Instr *, int k, const Layout *natural);

@@ -50,7 +50,7 @@ void layouter_need_any(Layouter *c, Instr *i, int k)
     layouter_need(c, i, k, group_blocked(c, &g, v->type->rank, v->type->shape));
 }
 
-/* The result of i as computed lies in `natural`; users see the assigned layout. */
+/* The result of i is computed in layout `natural`. Its users see the assigned layout. */
 void layouter_result_in(Layouter *c, Instr *i, int k, const Layout *natural)
 {
     Value *r = &i->results[k];
@@ -103,8 +103,8 @@ static void fix_combine(Layouter *c, Instr *i)
 
 static void fix(Layouter *c, Block *blk);
 
-/* All tiles of a gather, scatter or atomic in one layout; virtual ones stay virtual unless there is no other.
- */
+/* Gives all tiles of a gather, scatter or atomic operation one layout. Virtual tiles stay virtual unless all
+ * of them are. */
 static void fix_indexed(Layouter *c, Instr *i)
 {
     LayoutTable *lt = &c->p->layouts;
@@ -128,8 +128,8 @@ static void fix_indexed(Layouter *c, Instr *i)
             layouter_need(c, i, k, l);
 }
 
-/* Tiles that a fn combines lie alike, in a layout in which positions have an order: for a reduction any whose
- * registers, lanes and warps count them one after another. */
+/* Tiles that a function combines have one layout, in which positions have an order. For a reduction, this is
+ * any layout whose registers, lanes and warps count positions one after another. */
 static void fix_combined(Layouter *c, Instr *i)
 {
     Arena *a = &c->s->arena;
@@ -149,7 +149,7 @@ static void fix_combined(Layouter *c, Instr *i)
         if (i->results[k].type->kind == TYPE_TILE) layouter_result_in(c, i, k, l);
 }
 
-/* What blocks hand on lies as the arguments and results that it becomes. */
+/* Values that a block passes on have the layout of the arguments and results that they become. */
 static void fix_carried(Layouter *c, Instr *i)
 {
     Instr *p = i->block->parent;

@@ -71,7 +71,7 @@ const char *layouts_shared_text(LayoutTable *t, const LayoutShared *l)
 const Type *layouts_typed(LayoutTable *t, const Type *type, const Layout *l)
 { return type_with_layout(t->session, type, layouts_text(t, l)); }
 
-/* Reshape that only adds or drops axes of extent 1. */
+/* Whether the reshape only adds or drops axes of extent 1. */
 static bool unit_reshape(const Type *a, const Type *b)
 {
     int i = 0, j = 0, ra = a->kind == TYPE_SCALAR ? 0 : a->rank, rb = b->kind == TYPE_SCALAR ? 0 : b->rank;
@@ -83,7 +83,8 @@ static bool unit_reshape(const Type *a, const Type *b)
     }
 }
 
-/* Every user computes it again, and every use of a part in it: `left` bounds what that comes to. */
+/* Every user computes the value again, and so does every use of a part of it. `left` limits the total number
+ * of operations. */
 static bool is_cheap(const Value *v, int *left)
 {
     if (v->type->kind == TYPE_SCALAR) return true;

@@ -1,8 +1,8 @@
 /* sectors.c: of layout: chooses the layouts in which loads and stores move whole sectors of memory. */
 #include "passes/kernel/layout/groups.h"
 
-/* Bytes moved per byte of 32-byte sectors touched, in percent, when one warp stores its register vectors with
- * unit stride along `axis` and rows far apart. */
+/* The bytes moved per byte of the 32-byte sectors accessed, in percent, when one warp stores its register
+ * vectors with unit stride along `axis` and rows far apart. */
 static int sector_use(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
@@ -28,8 +28,8 @@ static int sector_use(const Layout *l, int axis, int bytes, int width)
     return use > 100 ? 100 : use;
 }
 
-/* An accumulator's rows are spread in pairs over the lanes: lanes exchange registers so that each stores 16
- * bytes at once. */
+/* The rows of an accumulator are distributed in pairs over the lanes. Lanes exchange registers, so that each
+ * stores 16 bytes at once. */
 void layouter_store_layout(Layouter *c, Instr *i)
 {
     MemParts m;
@@ -45,7 +45,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
         layouter_need(c, i, m.rank + 1, v);
 }
 
-/* Is the value in a layout from which the store goes by aligned vectors for less than by element? */
+/* Whether the value has a layout from which a store by unaligned vectors costs less than one by element. */
 static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis)
 {
     ShiftChain s;
@@ -62,8 +62,8 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
                        : 0); /* and the conversion to a layout in which stored elements are side by side */
 }
 
-/* The value in a layout from which it is stored in whole sectors, where its own gives poor ones: within the
- * warp if that suffices, else by way of shared memory. */
+/* Converts the value to a layout in which whole sectors are stored, if its own layout is poor for that: by
+ * shuffles within the warp if they suffice, otherwise through shared memory. */
 void layouter_fix_store(Layouter *c, Instr *i)
 {
     MemParts m;
@@ -110,8 +110,8 @@ void layouter_fix_store(Layouter *c, Instr *i)
         if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
 }
 
-/* A load in a layout from which lanes would read pieces of sectors: read in wide pieces, then exchanged
- * within warps. */
+/* A load in a layout in which lanes would read pieces of sectors is done in wide pieces, which are then
+ * exchanged within warps. */
 void layouter_fix_load(Layouter *c, Instr *i)
 {
     int axis, width = kernel_access_bytes(c->f, i);

@@ -36,9 +36,9 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
     return (mem->op == OP_STORE || q->kind == PARAM_IN) && t->shape[axis] * bytes >= 128;
 }
 
-/* Instructions, and half as much for each 128 bytes that pass L1: 16 bytes a lane are four of those, and
- * elements of 2 bytes half of one each. A load of a run is two; a store is one, four exchanges, and six at
- * each end of a chain. */
+/* Costs, in instructions and half as much for each 128 bytes that pass L1. A vector of 16 bytes a lane passes
+ * four times 128 bytes, and an element of 2 bytes half of that. The load of a run takes two instructions. A
+ * store takes one, four exchanges, and six at each end of a chain. */
 int kernel_shift_cost(const Func *f, const Instr *mem, int chain, int *by_element)
 {
     MemParts m;
@@ -90,8 +90,8 @@ bool kernel_shift_chain(Arena *a, const Layout *l, int axis, int elem_bytes, Shi
     return true;
 }
 
-/* A row of its own: each warp has a part of it without gaps, so that what a store must do at the ends of a
- * part is done once a warp. */
+/* A layout in which each warp has a contiguous part of one row, so that the extra work at the ends of a part
+ * is done once for each warp. */
 static const Layout *parts_of_row(Arena *a, int32_t tile, int n, int lanes, int warps)
 {
     enum { BITS = 16 };

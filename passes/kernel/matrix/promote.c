@@ -63,7 +63,7 @@ static int64_t positions(const Instr *product) { return ir_operand(product, 0)->
 static int after(const Ctx *c, const Instr *product)
 { return kernel_promote_after(c->p, product, ir_attr(product, ATTR_INSTR)->s); }
 
-/* The product of this block that alone takes this one's sum, and adds to it. */
+/* The product of this block that is the only user of this one's sum, and adds to it. */
 static Instr *next_of(const Instr *product)
 {
     const Use *u = ir_result(product)->uses;
@@ -71,8 +71,9 @@ static Instr *next_of(const Instr *product)
     return adds && u->user->block == product->block ? u->user : NULL;
 }
 
-/* first .. last add to `start`: they begin at zero instead, and their sum is added to it. `n`: of how many
- * positions; the last product records it for the estimate, which counts the registers of both sums. */
+/* The products first .. last add to `start`. They begin at zero instead, and their sum is added to `start`.
+ * `n`: their number of positions, which the last product records for the estimate, because the registers of
+ * both sums count. */
 static void add_apart(Session *s, Value *start, Instr *first, Instr *last, int n)
 {
     Builder b = ir_before(first);
@@ -87,7 +88,7 @@ static void add_apart(Session *s, Value *start, Instr *first, Instr *last, int n
     ir_set_operand(all->def, 1, sum);
 }
 
-/* A product of more than n positions: one for each n of them. */
+/* Divides a product of more than n positions into one product for each n of them. */
 static void cut(Ctx *c, Instr *product, int n)
 {
     Value *sum = ir_operand(product, 2);

@@ -56,7 +56,7 @@ static Value *clone_half(Halves *h, const Instr *i, Value *const *operands, int 
     return ir_result(made);
 }
 
-/* The window of the load: half of it along the tile's axis. */
+/* Halves the window of the load along the tile's axis. */
 static Value *half_window(Halves *h, Instr *load, int axis)
 {
     const Attr *e = ir_attr(load, ATTR_EXTENTS), *align = ir_attr(load, ATTR_ALIGN);

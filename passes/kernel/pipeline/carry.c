@@ -45,7 +45,8 @@ static bool lists(const ValueList *l, const Value *v)
     return false;
 }
 
-/* The head uses v: if the issue made it, it is carried there or computed again. */
+/* Makes v available at the head of the loop: if the issue computed it, it is carried there or computed again.
+ * */
 static bool need(void *user, Value *v)
 {
     Carry *c = user;
@@ -71,8 +72,8 @@ static bool needs(Carry *c, const InstrList *l)
 static bool made_in_front(void *user, Value *v) { return ((const Carry *)user)->front[v->id]; }
 static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
 
-/* The wait is for a sum that begins with a product of the issue: all of it is made in the registers that the
- * loop carries. */
+/* Whether the wait is for a sum that begins with a product of the issue. All of the sum is then computed in
+ * the registers that the loop carries. */
 static bool begins_anew(const Carry *c, const Instr *wait)
 {
     const Value *v = wait->n_operands == 1 ? ir_operand(wait, 0) : NULL;
@@ -83,8 +84,9 @@ static bool begins_anew(const Carry *c, const Instr *wait)
     return false;
 }
 
-/* The rest of the early part: what ends the issue first. False when a product of the issue is waited for
- * behind arithmetic: how many are in flight by then differs between the first turn and the others. */
+/* Sorts the rest of the early part: waits and releases that end the issue come first. False when arithmetic
+ * comes before the wait for a product of the issue: the number of products in flight would then differ
+ * between the first iteration and the others. */
 static bool split_rest(Carry *c)
 {
     Arena *a = &c->r->c->s->arena;
@@ -115,8 +117,8 @@ static bool only_within(const Block *body, const Value *v, const Instr *by)
     return true;
 }
 
-/* The product's sum goes on in the registers that the loop carries it in: from there, or from what is all
- * that reads them. */
+/* Whether the product's sum continues in the registers in which the loop carries it, from the carried value
+ * or from the only value that reads it. */
 static bool stays(const Block *body, const Instr *product, const Value *arg)
 {
     const Value *acc = ir_operand(product, 2);
@@ -127,7 +129,8 @@ static bool stays(const Block *body, const Instr *product, const Value *arg)
            only_within(body, arg, acc->def);
 }
 
-/* Late products: each carried from its issue to its wait, and the wait's result is the loop's next value. */
+/* Late products: each is carried from its issue to its wait, and the result of the wait is the loop's next
+ * value. */
 static bool late_waits(Carry *c)
 {
     Rotation *r = c->r;
@@ -155,7 +158,8 @@ static bool late_waits(Carry *c)
     return true;
 }
 
-/* All releases of a ring are of one kind: no other loop takes slots of the late part's rings. */
+/* Checks that all releases of a ring are of one kind: no other loop may take stages of the late part's rings.
+ * */
 static bool own_rings(const Carry *c)
 {
     for (int k = 0; k < c->n_gets; k++)
@@ -198,8 +202,8 @@ static bool plan_carry(Carry *c)
     return 1 + r->n + (int)c->fronts.len + (int)c->cross.len + c->n_gets <= IR_MAX_RESULTS;
 }
 
-/* Where the carried values stand: the step, the loop's own, those from the issue, those for the late part,
- * slots. */
+/* The order of the carried values: the step, the loop's own, those from the issue, those for the late part,
+ * and the stages. */
 static int front_at(const Carry *c) { return 1 + c->r->n; }
 static int cross_at(const Carry *c) { return front_at(c) + (int)c->fronts.len; }
 static int slot_at(const Carry *c) { return cross_at(c) + (int)c->cross.len; }
@@ -212,7 +216,8 @@ static Value *slot_for(const Carry *c, const Instr *release, Value *const *args)
     return NULL;
 }
 
-/* Slots of the late part are given back by name: those of its rings are got and given back out of step. */
+/* Releases of the late part name their stages, because the stages of its rings are taken and released out of
+ * step. */
 static void release_slot(Builder *b, const Instr *release, Value *slot)
 {
     Value *ops[] = { ir_operand(release, 0), slot };
@@ -223,7 +228,7 @@ static void release_slot(Builder *b, const Instr *release, Value *slot)
 
 static Value *yielded(const Carry *c, int k) { return ir_operand(c->r->yield, k); }
 
-/* The product that a late carried value waits for; NULL: it does not come from one. */
+/* The product for which a late carried value waits; NULL: no product gives it. */
 static Value *in_flight(const Carry *c, int k)
 {
     const Instr *w = yielded(c, k)->def;
@@ -264,7 +269,7 @@ static int products_behind(const InstrList *l, const Instr *product)
     return n;
 }
 
-/* The early products' waits at the loop's head: the late ones were issued after them. */
+/* Emits the waits for the early products at the loop's head. The late ones were issued after them. */
 static void wait_for_early(const Carry *c, Builder *b, ValueMap *early)
 {
     const Parts *p = &c->r->p;
@@ -277,8 +282,8 @@ static void wait_for_early(const Carry *c, Builder *b, ValueMap *early)
     }
 }
 
-/* The late products' waits at the loop's head: those issued after, in the turn before and here, stay in
- * flight. */
+/* Emits the waits for the late products at the loop's head. Products that were issued later, in the previous
+ * iteration and here, stay in flight. */
 static void wait_for_late(const Carry *c, Builder *b, ValueMap *late, Value *const *args)
 {
     const Rotation *r = c->r;
@@ -352,7 +357,7 @@ static void issue(const Carry *c, Instr *loop)
     ir_build(&b, OP_YIELD, out, all(c), NO_ATTRS, NULL, 0);
 }
 
-/* What the loop begins with in the place of a value that its head makes before anyone reads it. */
+/* The initial value of a carried value that the loop's head computes before it is read. */
 static Value *nothing(Builder *b, const Type *t)
 {
     Value *zero = dtype_is_float(t->dtype) ? ir_const_float(b, t->dtype, 0) : ir_const_int(b, t->dtype, 0);
@@ -398,7 +403,7 @@ static Instr *begin(const Carry *c, Builder *in)
     return loop;
 }
 
-/* The late part of the last step, and what the loop gives. */
+/* Emits the late part of the last step, and gives the results of the loop. */
 static void end(const Carry *c, Builder *in, Instr *loop)
 {
     const Rotation *r = c->r;

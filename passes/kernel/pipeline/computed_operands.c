@@ -32,7 +32,7 @@ static int number_of(const Chain *h, const Instr *product)
     return -1;
 }
 
-/* One chain, each product adding to the one before. */
+/* Whether the products form one chain, in which each adds to the one before. */
 static bool is_one_sum(Chain *h)
 {
     size_t n = h->products->len;
@@ -55,7 +55,7 @@ static bool is_computed(const Chain *h, const Instr *product)
     return a->type->kind == TYPE_TILE && !ir_defined_outside(a, h->body);
 }
 
-/* Left operands that are computed here, each of one product, behind the product before. */
+/* Checks that the left operands are computed here, each for one product, after the product before. */
 static bool operands_fit(const Chain *h)
 {
     bool any = false;
@@ -72,7 +72,7 @@ static bool operands_fit(const Chain *h)
     return any;
 }
 
-/* The last product that reads the slot or a part of it; -1: not only products read it. */
+/* The last product that reads the stage or a part of it; -1: an operation that is no product reads it too. */
 static int last_reader_of(const Chain *h, const Value *slot)
 {
     int last = -1;
@@ -88,8 +88,8 @@ static int last_reader_of(const Chain *h, const Value *slot)
 
 static int last_reader(const Chain *h, const Instr *get) { return last_reader_of(h, ir_result(get)); }
 
-/* Which product is the last to read each slot; whether rings have slots for what is held at a time. Slots are
- * given back in the order in which they were got. */
+/* Finds the product that is the last to read each stage, and whether rings have enough stages for those that
+ * are held at a time. Stages are released in the order in which they were taken. */
 static bool slots_fit(Chain *h)
 {
     int n = (int)h->products->len;
@@ -144,7 +144,7 @@ typedef struct Reads {
     ValueList *list;
 } Reads;
 
-/* Notes a tile in registers that was made in this step before the product `from`. */
+/* Records a tile in registers that was computed in this step before the product `from`. */
 static bool reads(void *user, Value *v)
 {
     Reads *x = user;
@@ -159,7 +159,8 @@ static bool reads(void *user, Value *v)
     return true;
 }
 
-/* What stands between two products sees tiles of before the first as made behind the wait that follows it. */
+/* Operations between two products see tiles from before the first product as computed after the wait that
+ * follows it. */
 static void hide(Chain *h, Instr *wait, Instr *from, Instr *to)
 {
     ValueList list = { 0 };

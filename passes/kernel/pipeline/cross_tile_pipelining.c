@@ -27,7 +27,8 @@
 #include "ir/range.h"
 #include "passes/kernel/pipeline/rotate.h"
 
-/* How a step gets a value that is computed before the inner loop: not from there; computed anew; carried. */
+/* How a step gets a value that is computed before the inner loop: it is not from there, it is computed again,
+ * or it is carried. */
 typedef enum Origin { UNKNOWN, ELSEWHERE, ANEW, CARRIED, LOST } Origin;
 
 typedef struct Across {
@@ -91,8 +92,8 @@ static bool need(void *user, Value *v)
 
 static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }
 
-/* Element-wise operations of the early part on tiles of its product's size, as many as a masked softmax has
- * and more. */
+/* The most element-wise operations of the early part on tiles of its product's size. A masked softmax has
+ * about as many. */
 enum { SOFTMAX_OPS = 3 };
 
 static int score_ops(const Instr *i, int64_t elements)
@@ -116,7 +117,7 @@ static bool pays_across(const Rotation *r)
     return kernel_forces(r->c->p, PASS_CROSS_TILE_PIPELINING) || n > SOFTMAX_OPS;
 }
 
-/* `asked`: a schedule says so; else where it pays. */
+/* `asked`: a schedule asks for it; otherwise only if it pays. */
 static bool plan_across(Across *x, Rotation *r, bool asked)
 {
     Overlap *c = r->c;
@@ -171,7 +172,8 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
     return x->axes > 0;
 }
 
-/* What stands before the inner loop, for the program of these coordinates: what the loop or a step needs. */
+/* Copies the operations before the inner loop for the program at these coordinates, as far as the loop or a
+ * step needs them. */
 typedef struct Wanted {
     const Block *home;
     bool *want;
@@ -218,14 +220,14 @@ static Instr *take_ticket(Across *x, Builder *b)
     return ir_build(b, OP_TICKET, NULL, 0, NO_ATTRS, types, 1 + x->axes);
 }
 
-/* Tiles and scalars that a step computes anew, from what it carries. */
+/* Copies the tiles and scalars that a step computes again from its carried values. */
 static void compute_anew(Across *x, Builder *b, ValueMap *map)
 {
     for (size_t k = 0; k < x->before.len; k++)
         if (any_of(x->needed, x->before.data[k])) ir_clone(b, x->before.data[k], map);
 }
 
-/* A list of values to hand on: to a block's end, and of what types. */
+/* A list of values that a block passes on at its end, and their types. */
 typedef struct Row {
     Value *v[IR_MAX_RESULTS];
     const Type *t[IR_MAX_RESULTS];
@@ -239,8 +241,8 @@ static void put(Row *row, Value *v)
 }
 static void yield(Builder *b, const Row *row) { ir_build(b, OP_YIELD, row->v, row->n, NO_ATTRS, NULL, 0); }
 
-/* The joined loop as it is built: of the values that its steps carry `own` are the program's, `j` is the
- * step, `carried` the inner loop's, `cross` those from early to late. */
+/* The joined loop while it is built. Of the carried values, `own` are the program's, `j` is the step,
+ * `carried` are the inner loop's, and `cross` those that go from early to late. */
 typedef struct Joined {
     Across *x;
     Rotation *r;
@@ -259,7 +261,7 @@ static Builder in_block(const Joined *q, Block *b)
     return in;
 }
 
-/* A program begins, of the ticket's coordinates: its values go to a map of their own. */
+/* Begins a program at the ticket's coordinates. Its values go to a map of their own. */
 static void start_values(Joined *q, Builder *in, const Instr *ticket, ValueMap *map)
 {
     value_map_init(map, &q->r->c->s->arena);
@@ -276,7 +278,7 @@ static void name_carried(const Joined *q, Value **args)
     for (int k = 0; k < q->nx; k++) ir_set_name(args[2 + q->nc + q->n + k], q->r->cross.data[k]->name);
 }
 
-/* The first program, if there is one, the early part of its first step, and the loop over steps. */
+/* Emits the first program, if there is one, the early part of its first step, and the loop over steps. */
 static void begin_steps(Joined *q)
 {
     Rotation *r = q->r;
@@ -330,8 +332,8 @@ static void begin_step(Joined *q)
     ir_set_name(q->last, "last");
 }
 
-/* The next step: of this program, or the first of the next. Gives go, the program's values, the step, and
- * what the early part carries. */
+/* Emits the choice of the next step: of this program, or the first step of the next one. Gives go, the
+ * program's values, the step, and the values that the early part carries. */
 static Instr *cross_border(Joined *q)
 {
     const Instr *loop = q->r->loop;
@@ -367,7 +369,8 @@ static Instr *cross_border(Joined *q)
     return border;
 }
 
-/* Early of the next step and late of this one, or late alone at the very end. */
+/* Emits the early part of the next step with the late part of this one, or the late part alone at the very
+ * end. */
 static Instr *do_step(Joined *q, const Instr *border)
 {
     Rotation *r = q->r;
@@ -402,7 +405,7 @@ static Instr *do_step(Joined *q, const Instr *border)
     return work;
 }
 
-/* What stood behind the inner loop, where a program ends; late values start anew. */
+/* Emits the operations after the inner loop when a program ends. Late values start again. */
 static Instr *end_program(Joined *q, const Instr *work)
 {
     const Instr *loop = q->r->loop;

@@ -75,7 +75,7 @@ static bool product_fits(Session *s, const KernelPlan *p, Loop *l)
     return need + OTHERS <= (limit < t->max_registers ? limit : t->max_registers);
 }
 
-/* Is this a loop as multistage.c leaves it, with one product of what it stages? */
+/* Whether this is a loop in the form that multistage leaves, with one product of the staged tiles. */
 static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
 {
     Block *body = loop->blocks[0];
@@ -118,7 +118,7 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
     return product_fits(s, p, l);
 }
 
-/* The scalar computation of v, as far as it stands behind `from`, to the builder's place. */
+/* Moves the scalar computation of v to the builder's position, as far as it comes after `from`. */
 static void bring(Builder *b, Value *v, const Instr *from)
 {
     Instr *d = v->def;
@@ -226,8 +226,7 @@ static bool has_product(const Instr *loop)
     return false;
 }
 
-/* Loops with products are numbered as the schedule names them; one that was rebuilt stands in its old place.
- */
+/* Loops with products have the numbers of the schedule. A loop that was rebuilt keeps its number. */
 static int visit(Session *s, KernelPlan *p, Block *b, int *number)
 {
     int n = 0;

@@ -40,7 +40,7 @@ typedef struct Early {
     uint32_t at; /* the number of the reduction after which values are computed again */
 } Early;
 
-/* Not held by anybody: its users read the operand. */
+/* Whether no register holds the value, because its users read the operand. */
 static bool silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
 
 static int words(Early *c, const Value *v)
@@ -50,8 +50,8 @@ static int words(Early *c, const Value *v)
     return v->type->dtype == DT_BOOL ? regs : (regs * dtype_bytes(v->type->dtype) + 3) / 4;
 }
 
-/* Place of the last instruction that reads v, be it through silent ones. Instructions are numbered by their
- * marks. */
+/* The position of the last instruction that reads v, also through values that are not held. The marks of
+ * instructions are their positions. */
 static uint32_t last_read(const Value *v)
 {
     uint32_t last = 0;
@@ -66,8 +66,8 @@ static bool crosses(const Value *v, uint32_t at) { return v->def && v->def->mark
 
 static bool cheap_again(const Instr *i) { return op_has(i->op, OPF_ELEM | OPF_CHEAP); }
 
-/* Does v follow by a few operations from one loaded tile of narrower elements, and otherwise from row values?
- * *leaf: that tile. */
+/* Whether v is computed by a few operations from one loaded tile of narrower elements, and otherwise from row
+ * values. *leaf: that tile. */
 static bool from_words(Early *c, Value *v, Value **leaf, int *steps)
 {
     const Instr *d = v->def;
@@ -91,7 +91,7 @@ static bool from_words(Early *c, Value *v, Value **leaf, int *steps)
     return true;
 }
 
-/* The loaded tile from which v is worked out again behind a reduction; NULL: v is held. */
+/* The loaded tile from which v is computed again after a reduction; NULL: v is held. */
 static Value *leaf_of(Early *c, Value *v)
 {
     Value *leaf = NULL;
@@ -103,8 +103,8 @@ static Value *leaf_of(Early *c, Value *v)
     return words(c, leaf) < words(c, v) ? leaf : NULL;
 }
 
-/* Words of what is held over a reduction, with `n` of the loads started before all of them; again: words as
- * loaded instead of what follows from them. */
+/* The words that are held across a reduction, if `n` of the loads start before all of them. again: loaded
+ * words are held, in place of the values computed from them. */
 static int held(Early *c, const Instr *reduction, size_t n, bool again)
 {
     int all = 0;
@@ -126,7 +126,8 @@ static int held(Early *c, const Instr *reduction, size_t n, bool again)
     return all;
 }
 
-/* Of a load under way: elements that come by accesses of less than a word take a register each. */
+/* The words of a load in flight. Elements that are loaded by accesses of less than a word take a register
+ * each. */
 static int under_way(Early *c, const Instr *load)
 {
     const Value *v = ir_result(load);
@@ -152,7 +153,7 @@ static bool fits(Early *c, size_t n, bool again)
     return true;
 }
 
-/* Is v there in front of `place`, or can what it follows from be moved there? */
+/* Whether v is available before `place`, or the operations that compute it can be moved there. */
 static bool can_precede(const Value *v, const Instr *place)
 {
     const Instr *d = v->def;
@@ -163,7 +164,8 @@ static bool can_precede(const Value *v, const Instr *place)
     return true;
 }
 
-/* Where early loads go: behind `last`, what was put there last, before everything marked `from` and later. */
+/* The position for early loads: after `last`, the last one that was moved, and before everything marked
+ * `from` and later. */
 typedef struct Place {
     Block *block;
     Instr *last;
@@ -183,7 +185,7 @@ static void move_to(Instr *i, Place *p)
     p->last = i;
 }
 
-/* v once more, from the words that the map has in place of those loaded; row values are there. */
+/* Computes v again, from the words that the map has in place of the loaded ones. Row values are available. */
 static Value *once_more(Early *c, Builder *b, Value *v, ValueMap *map)
 {
     Value *done = value_map_get(map, v);
@@ -207,7 +209,7 @@ static void use_instead(Value *old, Value *by, uint32_t behind)
     }
 }
 
-/* Behind the reduction: what follows from loaded words is worked out again. */
+/* Computes the values that depend on loaded words again after the reduction. */
 static void work_out_again(Early *c, Instr *reduction)
 {
     ValueMap map;
@@ -237,7 +239,7 @@ static void number(Block *b)
     for (Instr *i = b->first; i; i = i->next) i->mark = n += 2;
 }
 
-/* Loads behind the first reduction that could stand before it. */
+/* Finds the loads after the first reduction that could come before it. */
 static void find_loads(Early *c, const Instr *first, const Instr *place)
 {
     for (Instr *i = c->f->body->first; i; i = i->next) {
@@ -257,7 +259,7 @@ static void find_loads(Early *c, const Instr *first, const Instr *place)
     }
 }
 
-/* Does every thread hold elements of the tile only? */
+/* Whether every thread holds only elements of the tile. */
 static bool fills(Early *c, const Type *t)
 {
     const Layout *l = layouts_get(&c->p->layouts, t);
@@ -265,7 +267,7 @@ static bool fills(Early *c, const Type *t)
     return (int64_t)layout_regs(l) * c->p->target->wave * c->p->warps * ctas == type_elements(t);
 }
 
-/* Registers of a thread where a multiprocessor holds n of these CTAs. */
+/* The registers of a thread when a multiprocessor holds n of these CTAs. */
 static int registers_at(const KernelPlan *p, int n)
 {
     const Target *t = p->target;
@@ -309,7 +311,7 @@ static void make_room(Early *c, Instr *first)
     }
 }
 
-/* Returns whether a load moved, or something is worked out again. */
+/* Returns whether a load was moved, or a value is computed again. */
 static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
     Early c = { .s = s, .f = f, .p = p };

@@ -87,7 +87,8 @@ static void place_operands(Order *o, const Instr *i)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next) place_operands(o, x);
 }
 
-/* All that read a slot, or a part of it, are done, products waited for. */
+/* Whether all operations that read a stage, or a part of it, are complete, including products that were
+ * waited for. */
 static bool readers_done(const Order *o, const Value *slot)
 {
     for (const Use *u = slot->uses; u; u = u->next) {
@@ -158,7 +159,7 @@ static bool needs_wait(Order *o, const Instr *i)
     return !o->free[i->mark];
 }
 
-/* The rest as it stood, then the block in the new order. */
+/* Adds the remaining instructions in their order, and puts the block in the new order. */
 static void finish(Order *o)
 {
     for (size_t k = 0; k < o->all.len; k++) place(o, o->all.data[k]);
@@ -167,7 +168,7 @@ static void finish(Order *o)
     for (size_t k = 0; k < o->out.len; k++) ir_place(&b, o->out.data[k]);
 }
 
-/* Products still in flight behind each wait. */
+/* Computes the products that are still in flight after each wait. */
 static void set_depths(Order *o)
 {
     for (Instr *w = o->body->first; w; w = w->next) {
@@ -201,7 +202,7 @@ void kernel_join_sums(Block *body)
 
 static bool not_marked(void *body, Value *v) { return !v->def || v->def->block != body || !v->def->mark; }
 
-/* Products that need the result of another of the same step. */
+/* Finds the products that need the result of another product of the same step. */
 static int products_behind_waits(Block *body)
 {
     int n = 0;

@@ -26,7 +26,7 @@
  * multistage_copies.c and multistage_registers.c are the two ways there. */
 #include "passes/kernel/pipeline/multistage.h"
 
-/* Can the load run ahead of the loop that holds it? */
+/* Whether the load can run ahead of the loop that holds it. */
 bool stage_runs_ahead(const Instr *load)
 {
     const Instr *loop = load->block->parent;
@@ -39,7 +39,7 @@ bool stage_runs_ahead(const Instr *load)
     return true;
 }
 
-/* The slots that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
+/* The stages that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
 static const Decision *asked_slots(Staging *c, Instr *const *loads, int n)
 {
     const Decision *all = NULL;

@@ -3,13 +3,14 @@
 #include "passes/kernel/amd/lds.h"
 #include "passes/kernel/schedule/schedule.h"
 
-/* Buffers of the body itself live from there on; those inside an instruction of the body (a loop with all it
- * holds) share the space behind them with those of its siblings, which run before or after. */
+/* Buffers of the body itself exist from their position on. Buffers inside an instruction of the body (a loop
+ * with everything in it) use the memory after them, which they share with the buffers of its siblings,
+ * because those run before or after. */
 typedef struct Region {
     const Block *top;
     int64_t bytes;
 } Region; /* top: its first block, which is kept when a loop is rebuilt */
-/* A load staged by itself: who reads it last in its block. */
+/* A load that is staged by itself, and the last instruction of its block that reads it. */
 typedef struct Single {
     const Block *block;
     const Instr *last;
@@ -33,27 +34,28 @@ static inline Value *stage_view(Builder *b, Value *buf, Value *slot)
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
-/* shared.c: the load is staged where it stands. Does a schedule ask for that? */
+/* shared.c: whether a schedule asks for the load to be staged where it is. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);
-/* multistage.c: can the load run ahead of the loop that holds it? All loads of such a loop, from the one of
- * this number on, share one place in their rings; limit: bytes of shared memory. */
+/* multistage.c: whether the load can run ahead of the loop that holds it. All loads of such a loop, from the
+ * one of this number on, share one place in their rings. limit: bytes of shared memory. */
 bool stage_runs_ahead(const Instr *load);
 void stage_loop(Staging *, size_t from, int64_t limit);
-/* multistage_buffers.c: the type of a load's ring, bytes of a slot of it; what lies before the buffers of a
- * block; a ring for use in `home`; the buffer of a load that is staged by itself. */
+/* multistage_buffers.c: the type of a load's ring; the bytes of a stage of it; the buffers that come before
+ * those of a block; a ring for use in `home`; the buffer of a load that is staged by itself. */
 const Type *stage_buffer_type(Staging *, const Instr *load, int64_t slots);
 int64_t stage_slot_bytes(Staging *, const Type *);
 int64_t stage_bytes_before(Staging *, const Block *);
 Value *stage_allocate(Staging *, Builder *, const Block *home, const Type *);
 Value *stage_single_buffer(Staging *, Builder *, Instr *load);
 
-/* multistage_copies.c. Can v be computed from the counter of the loop and values from outside, by pure
- * operations? By a few, `steps`; each use of a value counts. */
+/* multistage_copies.c: whether v can be computed from the counter of the loop and values from outside, by at
+ * most `steps` pure operations. Each use of a value counts. */
 bool stage_from_counter(const Value *v, const Block *body, int *steps);
 Value *stage_clone(Builder *, Value *v, const Block *body, ValueMap *);
 void stage_copy(Staging *, Builder *, const Instr *load, Value *view, const Block *body, ValueMap *);
-/* Copies of all loads for counter value `at` into slot `slot`, unless at >= hi; then a commit either way. */
+/* Emits the copies of all loads for counter value `at` into stage `slot`, unless at >= hi; then a commit in
+ * either case. */
 void stage_issue(
     Staging *, Builder *, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *slot);
 void stage_by_copies(Staging *, Instr *loop, Instr **loads, int n, int stages);

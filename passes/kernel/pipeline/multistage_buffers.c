@@ -76,8 +76,8 @@ static bool comes_before(const Instr *a, const Instr *b)
     return false;
 }
 
-/* The buffer of a load of the same block that was read for the last time before this one starts, if there is
- * not space for both. */
+/* The buffer of a load of the same block whose last read comes before this load starts, if there is no room
+ * for both. */
 static Value *reuse(Staging *c, const Instr *load, const Type *t)
 {
     if (stage_bytes_before(c, load->block) + BUFFER_ALIGN + stage_slot_bytes(c, t) <= c->limit) return NULL;

@@ -2,8 +2,8 @@
  * without them where lanes can send them there. */
 #include "passes/kernel/pipeline/multistage.h"
 
-/* From memory to shared memory by registers: the axis that runs along K is contiguous there, so that lanes
- * read vectors. */
+/* Whether the tile goes from memory to shared memory through registers: the axis along K is contiguous there,
+ * so that lanes read vectors. */
 void stage_way(Staging *c, const Instr *load, Way *w)
 {
     const Type *t = ir_result(load)->type;
@@ -28,9 +28,10 @@ void stage_way(Staging *c, const Instr *load, Way *w)
     w->writer = lds_writer(a, w->tile, w->unit, w->inner, bytes, c->p->target->wave, c->p->warps);
 }
 
-/* Can it go from memory to LDS without registers? Instruction v of a wave puts what lane l fetches at (v *
- * threads + tid) * size: the tile must be whole such pieces, contiguous along the axis that memory runs
- * along, and the swizzle goes on the side of memory (kernel_dma_map). */
+/* Whether the tile can go from memory to LDS without registers. Instruction v of a wave writes the bytes that
+ * lane l fetches to (v * threads + tid) * size. Therefore the tile must consist of whole such pieces,
+ * contiguous along the axis that is contiguous in memory, and the swizzle is applied to the addresses in
+ * memory (kernel_dma_map). */
 static bool direct(Staging *c, const Instr *load)
 {
     const Target *t = c->p->target;
@@ -70,7 +71,8 @@ const Type *stage_tile_in_registers(Staging *c, const Instr *load)
     return layouts_typed(&c->p->layouts, type_with_layout(c->s, ir_result(load)->type, NULL), w.writer);
 }
 
-/* The tiles of all loads for counter value `at`, in registers; something where at >= hi. */
+/* Loads the tiles of all loads for counter value `at` into registers. If at >= hi, their contents do not
+ * matter. */
 static void fetch(Staging *c, Builder *b, Instr *loop, Instr **loads, const Type *const *types, int n,
     Value *at, Value **tiles)
 {
@@ -130,7 +132,7 @@ static int take_straight(Staging *c, const Block *body, Instr **loads, int n, in
     return straight;
 }
 
-/* Shared memory for the slots of a load, under the name of its tensor. */
+/* Allocates shared memory for the stages of a load, under the name of its tensor. */
 static Value *ring_for(Staging *c, Builder *b, Block *body, const Instr *load, const Type *type)
 {
     Value *ring = stage_allocate(c, b, body, type);
@@ -138,8 +140,8 @@ static Value *ring_for(Staging *c, Builder *b, Block *body, const Instr *load, c
     return ring;
 }
 
-/* Behind this step's own loads that feed its products: their wait would take in all that was issued before.
- */
+/* The position after this step's own loads that feed its products. Their wait would include every load that
+ * was issued before. */
 static Builder behind_own_loads(const Builder *first, const Block *body, Instr *const *loads, int n)
 {
     Instr *own = NULL, *pass = NULL;
@@ -207,8 +209,8 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     if (slots == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
 }
 
-/* AMD: all staged tiles of the loop go straight to LDS, and the loop has no loads of its own, whose waits
- * would count those too. */
+/* AMD: whether all staged tiles of the loop go directly to LDS and the loop has no loads of its own, whose
+ * waits would count those too. */
 bool stage_all_direct(Staging *c, const Instr *loop, Instr *const *loads, int n)
 {
     for (int k = 0; k < n; k++)

@@ -4,7 +4,7 @@
 
 /* Sets plan.turns. */
 void pingpong_choose(KernelPlan *);
-/* Builds turn_wait before products, turn_pass behind them, where there are turns. */
+/* Builds turn_wait before products and turn_pass after them, if there is pingpong. */
 void pingpong_turn(const KernelPlan *, Builder *, Op);
-/* Records in the schedule and in plan.turns whether turns are taken. */
+/* Records in the schedule and in plan.turns whether there is pingpong. */
 void pingpong_record(KernelPlan *, const Block *consumers);

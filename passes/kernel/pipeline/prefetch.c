@@ -19,8 +19,8 @@
  * what is known of the loop's range holds for the load too. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
-/* The instructions of the body that v follows from, in program order; false when something but the counter
- * varies. */
+/* Lists the instructions of the body from which v is computed, in program order. False when something else
+ * than the counter varies. */
 static bool slice_of(const Value *v, const Block *body, const Instr **list, int *n, int depth)
 {
     const Instr *d = v->def;
@@ -46,7 +46,7 @@ static Value *clone_slice(
     return ir_result(copy);
 }
 
-/* Returns the loop that took the place of `loop`. */
+/* Returns the loop that replaces `loop`. */
 static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *list, int n)
 {
     Block *body = loop->blocks[0];
@@ -72,7 +72,8 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
     return loop;
 }
 
-/* Is it such a load, whatever its hint says? The instructions that its offsets follow from go to the list. */
+/* Whether it is such a load, whatever its hint is. The instructions that compute its offsets are added to the
+ * list. */
 static bool can_run_ahead(const Func *f, const Instr *loop, const Instr *i, const Instr **list, int *n)
 {
     MemParts m;

@@ -44,7 +44,7 @@ static bool late_instr(const Split *s, const Instr *i)
 static bool is_early(void *user, Value *v) { return !((const Split *)user)->late[v->id]; }
 static bool uses_late(Split *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
 
-/* Everything that the late product's results reach, around the loop's carried values too. */
+/* Marks everything that depends on the results of the late product, through the loop's carried values too. */
 static void spread(Split *s)
 {
     for (int k = 0; k < s->product->n_results; k++) s->late[s->product->results[k].id] = true;
@@ -79,8 +79,7 @@ static bool only_crosses(const Split *s, const Value *v)
     return true;
 }
 
-/* Sorts the body's instructions into the order of the rotated step. False when something stands in the way.
- */
+/* Sorts the body's instructions into the order of the rotated step. False when an instruction prevents it. */
 static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
 {
     kernel_mark_dependents(s->body, ir_result(s->product));
@@ -164,7 +163,7 @@ typedef struct Crossing {
     ValueList *cross;
 } Crossing;
 
-/* Notes v, which the late part uses, if the early part made it. */
+/* Records v, which the late part uses, if the early part computes it. */
 static bool crosses(void *user, Value *v)
 {
     Crossing *x = user;
@@ -231,8 +230,8 @@ void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
     rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
-/* The loop of the rotated steps, behind the early part of the first one (`first`). It carries, behind the
- * loop's own values, those that cross from a step's early part to its late part. */
+/* Builds the loop of the rotated steps, after the early part of the first one (`first`). It carries the
+ * loop's own values and then those that go from a step's early part to its late part. */
 static Instr *rotated_loop(Rotation *r, Builder *in, ValueMap *first)
 {
     Arena *a = &r->c->s->arena;
@@ -254,7 +253,7 @@ static Instr *rotated_loop(Rotation *r, Builder *in, ValueMap *first)
     return main;
 }
 
-/* One turn of it: the late part of one step and the early part of the next. */
+/* Builds one iteration: the late part of one step and the early part of the next. */
 static void rotated_step(Rotation *r, Block *mb)
 {
     Arena *a = &r->c->s->arena;

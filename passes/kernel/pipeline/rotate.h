@@ -15,7 +15,7 @@ typedef struct Parts {
     InstrList early_issue, early_rest, early_casts, late_issue, late_wait;
 } Parts;
 
-/* A loop that can be rotated: its parts, the values that cross from early to late. */
+/* A loop that can be rotated: its parts, and the values that go from early to late. */
 typedef struct Rotation {
     Overlap *c;
     Split s;
@@ -28,15 +28,15 @@ typedef struct Rotation {
 static inline bool is_late(const Rotation *r, int k) { return r->s.late[r->s.body->args[k + 1]->id]; }
 
 void rotate_clone_early(Overlap *, Builder *, const Parts *, ValueMap *);
-/* Instructions behind an issue, one after the other: a wait leaves those products in flight that were issued
+/* Instructions after an issue, one after the other. A wait leaves the products in flight that were issued
  * after its own. */
 void rotate_clone_rest(Overlap *, Builder *, const InstrList *, ValueMap *);
 /* One step: early products of it, late products of the step before, arithmetic under them. */
 void rotate_clone_step(Rotation *, Builder *, ValueMap *early, ValueMap *late);
 void rotate_clone_late(Rotation *, Builder *, ValueMap *late);
-/* One body for all steps, late products carried in flight. False: nothing changed, they are not alone behind
- * the arithmetic. */
+/* Builds one body for all steps, with late products carried in flight. False: nothing changed, because not
+ * only late products come after the arithmetic. */
 bool rotate_carry(Rotation *);
-/* The loop over programs and the rotated one become one, where they can; `asked`: a schedule says so, else
- * where it pays too; `make`: false: only see. */
+/* Joins the loop over programs with the rotated one, if possible. `asked`: a schedule asks for it; otherwise
+ * only if it pays. If `make` is false, it only tests whether it can. */
 bool rotate_across(Rotation *, bool asked, bool make);

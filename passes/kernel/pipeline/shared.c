@@ -70,7 +70,7 @@ void stage_alone(Staging *c, Instr *load)
     single(c, load);
 }
 
-/* Is it read in loops only, once, as the left operand of a matrix instruction? */
+/* Whether it is read only in loops, and once, as the left operand of a matrix instruction. */
 static bool left_of_loops(const Instr *load)
 {
     const Value *v = ir_result(load);

@@ -48,8 +48,8 @@ bool kernel_adds_to_carried(const Instr *product, const Value *sum)
            ir_operand(sum->uses->user, acc->index - 1) == sum;
 }
 
-/* Product of a sum that the loop carries, or of several that follow each other. Registers of A must stay
- * until the wait, and the next step would write them before. */
+/* The product of a sum that the loop carries, or of several that follow each other. Registers of A must not
+ * change until the wait, but the next step would write them before. */
 static bool is_chain(Instr *loop, Instr *product)
 {
     Block *body = loop->blocks[0];
@@ -71,8 +71,8 @@ int kernel_gets_of(const Block *body, const Value *ring)
     return n;
 }
 
-/* A step's slots are given back after the next step's were got: rings of fewer slots than both take would
- * never fill. */
+/* The stages of a step are released after those of the next step were taken. Rings with fewer stages than
+ * both steps take would never fill. */
 static bool slots_for_two(Overlap *c, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
@@ -164,7 +164,7 @@ static int number_of(const InstrList *products, const Instr *late)
     return 0;
 }
 
-/* The order that a schedule asks for; false after an error. */
+/* Applies the order that a schedule asks for; false after an error. */
 static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Decision *d, bool chain)
 {
     KernelPlan *p = c->p;
@@ -231,8 +231,8 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
     schedule_take_loop(c->p, c->loop, form, number);
 }
 
-/* Products that a program has outside of inner loops: it stores what they give, so they stay in the program's
- * order. */
+/* Products that a program has outside of inner loops stay in the order of the program, because the program
+ * stores their results. */
 static void overlap_program(Overlap *c, Instr *loop, const Decision *d)
 {
     if (d && d->form != LOOP_PLAIN) {

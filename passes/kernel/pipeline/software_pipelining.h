@@ -12,27 +12,27 @@ typedef struct Overlap {
     int loop;
 } Overlap; /* loop: the number of the current loop */
 
-/* Loads of the loop's body that go to registers, one step ahead; returns the loop, rebuilt when something
- * changed. */
+/* Moves loads of the loop's body to registers one step ahead. Returns the loop, which is rebuilt when
+ * something changed. */
 Instr *kernel_prefetch(Overlap *, Instr *loop);
-/* A chain of two products or more a step, of left operands that are computed in registers
- * (computed_operands.c). False: nothing but their order changed. */
+/* Handles a chain of two or more products in a step whose left operands are computed in registers
+ * (computed_operands.c). False: at most their order changed. */
 bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);
-/* Releases of the rings that `releases` name, if the loop has run: a step (guarded: in its body, behind the
- * first) or any. */
+/* Adds releases of the rings that `releases` name: in each step after the first one (guarded, in the loop's
+ * body), or after the loop if it has run. */
 void kernel_release_before(Overlap *, Builder *, Instr *loop, const InstrList *releases, bool guarded);
-/* Rotates the loop around its late product, across the loop over programs where that can be and pays. False:
- * nothing changed. */
+/* Rotates the loop around its late product, and across the loop over programs if that is possible and pays.
+ * False: nothing changed. */
 bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked, bool *across);
-/* Does the product only add to an accumulator that its loop carries, the sum (its result, or that of the wait
- * for it) being the next one? */
+/* Whether the product only adds to an accumulator that its loop carries, and its sum (the result, or that of
+ * the wait for it) is the next carried value. */
 bool kernel_adds_to_carried(const Instr *product, const Value *sum);
-/* Slots of the ring that the block gets. */
+/* The number of stages of the ring that the block takes. */
 int kernel_gets_of(const Block *, const Value *ring);
-/* Marks the block's instructions that follow from `on`, by operations of the block. */
+/* Marks the block's instructions that depend on `on` through operations of the block. */
 void kernel_mark_dependents(Block *, const Value *on);
-/* Order of products within a body (issue_order.c). issue_first: products that need no other's result come
- * first; returns how many do. */
+/* The order of products within a body (issue_order.c). issue_first: puts the products first that need no
+ * result of another product, and returns their number. */
 void kernel_join_sums(Block *body);
 int kernel_issue_first(Overlap *, Block *body);
 bool kernel_interleave(Overlap *, Block *body);

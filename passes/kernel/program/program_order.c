@@ -36,7 +36,7 @@ typedef struct Ctx {
     int steps;
 } Ctx;
 
-/* Grid axes that each value depends on, as a bit set by id: operands come before their users. */
+/* The grid axes on which each value depends, as a set by value id. Operands come before their users. */
 static void note_axes(void *user, Instr *i)
 {
     Ctx *c = user;
@@ -47,7 +47,7 @@ static void note_axes(void *user, Instr *i)
 
 static bool follows(const Ctx *c, const Value *v, int axis) { return c->axes[v->id] >> axis & 1; }
 
-/* Does v never fall when program id `axis` grows? Conservative. */
+/* Whether v never decreases when program id `axis` grows. The answer is conservative. */
 static bool grows(Ctx *c, const Value *v, int axis)
 {
     if (!follows(c, v, axis)) return true;
@@ -109,8 +109,8 @@ static void visit(void *user, Instr *i)
 static Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
 static Value *opaque(Builder *b, Value *v) { return ir_emit(b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL); }
 
-/* Opaque, so that the group sizes below are worked out once a program, not kept in the producer's few
- * registers. */
+/* An opaque value, so that the group sizes below are computed once for each program instead of kept in the
+ * producer's few registers. */
 static Value *grid_extent(Builder *b, int axis)
 {
     return opaque(b, ir_emit(b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)),
@@ -123,8 +123,8 @@ static Value *named(Value *v, const char *name)
     return v;
 }
 
-/* What holds for every program and intervals do not show, as all programs are fewer than 2^31: divisions are
- * then of unsigned numbers, without cases for zero and below. */
+/* Adds facts that hold for every program and that intervals do not show, because there are fewer than 2^31
+ * programs. Divisions are then of unsigned numbers, without cases for zero and below. */
 static Value *at_least(Builder *b, int64_t least, Value *v)
 {
     Session *s = b->module->session;
@@ -135,7 +135,7 @@ static Value *at_least(Builder *b, int64_t least, Value *v)
     return v;
 }
 
-/* Bytes that one stream reads: the windowed axes of its loop's loads, whole. */
+/* The bytes that one stream reads: the whole windowed axes of its loop's loads. */
 static Value *stream_bytes(Ctx *c, Builder *b)
 {
     Value *sum = NULL;
@@ -227,7 +227,7 @@ static void grouped_rows(Builder *b, Value *p, int group, Value **coord)
     coord[0] = ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, col, h)));
 }
 
-/* The grid axis along which the largest store that splits sectors goes on in memory. */
+/* The grid axis along which the largest store that divides sectors continues in memory. */
 typedef struct Splits {
     const Ctx *c;
     int64_t bytes;
@@ -254,7 +254,8 @@ static void visit_store(void *user, Instr *i)
     for (s->axis = 0; axes >>= 1;) s->axis++;
 }
 
-/* Heavy first, or groups of rows, as the loops have it, or along what is stored; ORDER_IDS: none of them. */
+/* Chooses heavy programs first, or groups of rows, depending on the loops, or the order of the stored
+ * elements; ORDER_IDS: none of them. */
 static int derive(Ctx *c, int *n)
 {
     if (kernel_skips(c->p, PASS_PROGRAM_ORDER)) return ORDER_IDS;
@@ -274,7 +275,7 @@ static int derive(Ctx *c, int *n)
     return c->rank == 2 && c->axes_a == 1 && c->axes_b == 2 && *n > 1 ? ORDER_ROWS : ORDER_IDS;
 }
 
-/* Any of them visits every program once; the rest is what the texts need. */
+/* Each of the orders visits every program once. The rest of the description is for texts. */
 static bool legal(Ctx *c, const Decision *d)
 {
     if (d->form == ORDER_IDS) return true;
@@ -295,7 +296,7 @@ static bool legal(Ctx *c, const Decision *d)
     return true;
 }
 
-/* Grid axis `first` fastest, then the others in their order. */
+/* Grid axis `first` is the fastest, and the others follow in their order. */
 static void axis_first(Ctx *c, Builder *b, Value *p, int first, Value **coord)
 {
     int order[3] = { first }, n = 1;

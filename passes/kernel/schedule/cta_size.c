@@ -100,7 +100,7 @@ bool kernel_whole_rows(const KernelContext *c)
     return r.whole && r.products;
 }
 
-/* AMD: where rows are reduced or feed another product, waves lie along M: more of them than rows of fragments
+/* AMD: if rows are reduced or feed another product, waves are along M. More waves than rows of fragments
  * would repeat each other's work. */
 typedef struct Fragments {
     bool chain;
@@ -181,7 +181,7 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
     return !reduces || loops ? 0 : n < most ? n : most;
 }
 
-/* Warps and scratch as the schedule has them. */
+/* Takes the number of warps and the scratch memory from the schedule. */
 static void asked_sizes(KernelPlan *p)
 {
     const Decision *warps = schedule_asked(p, DECIDE_WARPS), *scratch = schedule_asked(p, DECIDE_SCRATCH);

@@ -2,10 +2,11 @@
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
-/* Warps and scratch as the schedule, the hints or the tiles have them. */
+/* Sets the number of warps and the scratch memory from the schedule, the hints or the tiles. */
 void cta_size_begin(Func *, KernelPlan *);
-/* AMD: fewer waves where products have no work for them, others where registers are short. */
+/* AMD: reduces the number of waves if products have no work for them, and changes it if registers are short.
+ * */
 void cta_size_cap_warps(Session *, Func *, KernelPlan *);
-/* CTAs of a multiprocessor for a kernel without warp specialization, all of whose warps do the same, and what
- * the schedule says of it. */
+/* Sets the number of CTAs of a multiprocessor for a kernel without warp specialization, in which all warps do
+ * the same, and records it in the schedule. */
 void cta_size_unspecialized(Func *, KernelPlan *);

@@ -41,7 +41,7 @@ typedef struct Reader {
 
 static bool plain(char c) { return irtext_name_char(c) || strchr(".:-", c); }
 
-/* The words of one line; *at moves behind it. */
+/* Reads the words of one line and moves *at behind it. */
 static bool read_line(Reader *r, size_t *at, Words *line)
 {
     Session *s = r->plan->decisions->session;
@@ -109,7 +109,7 @@ static bool number(const Word *w, int *out)
     return true;
 }
 
-/* Do the words from `from` on match one of the forms? Sets its place and its numbers. */
+/* Whether the words from `from` on match one of the forms. If so, sets its index and its numbers. */
 static bool match(const char *forms, const Words *line, size_t from, Decision *d)
 {
     for (d->form = 0;; d->form++) {
@@ -153,7 +153,7 @@ static bool same_subject(const Decision *a, const Decision *b)
            (a->tensor == b->tensor || (a->tensor && b->tensor && !strcmp(a->tensor, b->tensor)));
 }
 
-/* Words by their former names become those of today, with a warning. */
+/* Replaces former names of words by those of today, with a warning. */
 static void rename_former(Session *s, Word *w)
 {
     const char *now = w->quoted ? NULL : former_name(FORMER_SCHEDULE, w->text, strlen(w->text));
@@ -380,7 +380,7 @@ static void print_form(const Decision *d, Text *out)
     }
 }
 
-/* Loads and loops in the order of the kernel, whatever the order they were decided in. */
+/* Sorts loads and loops in the order of the kernel, whatever the order of their decisions was. */
 static int place(const Schedule *all, const Decision *d)
 {
     for (size_t k = 0; k < all->loads.len; k++)

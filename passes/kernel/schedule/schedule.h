@@ -13,7 +13,7 @@ typedef enum DecisionKind {
     DECIDE_COUNT
 } DecisionKind;
 
-/* The forms of each, by their place in schedule.def. */
+/* The forms of each decision, by their position in schedule.def. */
 enum { PROGRAMS_EACH, PROGRAMS_STRIDED, PROGRAMS_TICKETS };
 enum { ORDER_IDS, ORDER_HEAVY, ORDER_ROWS, ORDER_FIRST, ORDER_REMAP };
 enum { ROLES_NONE, ROLES_N };
@@ -34,7 +34,7 @@ typedef struct Decision {
     bool met; /* somebody asked for it */
 } Decision;
 
-/* Which access of its tensor an instruction is. */
+/* The number of an instruction among the accesses of its tensor. */
 typedef struct Access {
     const Instr *instr;
     const char *tensor;
@@ -48,27 +48,28 @@ struct Schedule {
     VEC(Access) loads;
 };
 
-/* Reads what was written for this kernel: options.schedule, or the hint. Errors go to the session. */
+/* Reads the schedule that was written for this kernel: options.schedule, or the hint. Errors go to the
+ * session. */
 void schedule_begin(Session *, Func *, KernelPlan *);
-/* Which access of its tensor each load is from here on: when no pass adds loads any more. */
+/* Numbers the loads among the accesses of their tensors. It runs when no later pass adds loads. */
 void schedule_number_loads(KernelPlan *, const Func *);
-/* Errors for what was written and nobody asked for. */
+/* Reports errors for written decisions that no pass asked for. */
 void schedule_end(KernelPlan *);
 
-/* What was written, or NULL. */
+/* The written decision, or NULL. */
 const Decision *schedule_asked(KernelPlan *, DecisionKind);
 const Decision *schedule_asked_load(KernelPlan *, const Instr *load);
 const Decision *schedule_asked_loop(KernelPlan *, int loop);
 const Decision *schedule_asked_store(KernelPlan *, const Func *, const Instr *store);
-/* Is it not legal here: an error at its place. Always false. */
+/* Reports that a written decision is not legal here, at its position. Always returns false. */
 bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Records what was taken; unused numbers are 0. */
+/* Records the decision that was taken; unused numbers are 0. */
 void schedule_take(KernelPlan *, DecisionKind, int form, int n0, int n1);
 void schedule_take_load(KernelPlan *, const Instr *load, int form, int slots);
 void schedule_take_loop(KernelPlan *, int loop, int form, int product);
 void schedule_take_store(KernelPlan *, const Func *, const Instr *store, int form, int buffers);
 
-/* The whole as text: a head, a line a decision, and `notes` as comments. */
+/* The whole schedule as text: a head, a line for each decision, and `notes` as comments. */
 const char *schedule_text(KernelPlan *, const Func *, const char *notes);

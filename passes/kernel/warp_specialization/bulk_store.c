@@ -20,7 +20,7 @@ enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 static int span_of(int64_t bytes)
 { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
 
-/* Row of the box in which the coordinates lie: the axes but `unit` in order, the last one fastest. */
+/* The row of the box in which the coordinates are: the axes except `unit`, in order, the last one fastest. */
 static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
 {
     int row = 0;
@@ -46,7 +46,7 @@ static bool shape_boxes(const Layout *l, int bytes, BulkBoxes *b)
     return rest == 1;
 }
 
-/* What a lane adds to the coordinates of lane 0: in all warps the same. */
+/* The difference of a lane's coordinates from those of lane 0, which must be the same in all warps. */
 static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK])
 {
     for (uint32_t w = 0; w < layout_warps(l); w++)
@@ -61,7 +61,7 @@ static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE
     return l->separable; /* All registers must add the same constant for all lanes. */
 }
 
-/* Lanes hold what lanes of a fragment do, of the box in which lane 0 has `base`. */
+/* Whether lanes hold the elements that lanes of a fragment hold, for the box in which lane 0 has `base`. */
 static bool fragment_like(
     const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
 {
@@ -148,7 +148,7 @@ typedef struct Uses {
     bool others;
 } Uses;
 
-/* Do the two stand in different branches of one `if`? A program does one of them. */
+/* Whether the two are in different branches of one `if`, of which a program executes only one. */
 static bool exclusive(const Instr *a, const Instr *b)
 {
     for (const Block *x = a->block; x->parent; x = x->parent->block)
@@ -168,7 +168,7 @@ static void find_others(void *user, Instr *i)
     }
 }
 
-/* Once a program at most, by the consumers. */
+/* Whether the consumers execute it at most once in each program. */
 static bool once(const Instr *store)
 {
     const Block *b = store->block;
@@ -184,8 +184,8 @@ static bool once(const Instr *store)
 
 int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }
 
-/* Buffers a warp for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few boxes
- * where fewer would leave a short round (of seven boxes four keep three in flight). */
+/* The buffers of a warp, for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few
+ * boxes if fewer would leave a short round (of seven boxes, four buffers keep three in flight). */
 static int best_buffers(int boxes, int room)
 {
     int best = 0, depth = 0;
@@ -196,7 +196,7 @@ static int best_buffers(int boxes, int room)
     return best;
 }
 
-/* Buffers a warp, `asked` or as many as memory has room for. 0: not by TMA. */
+/* The buffers of a warp: `asked`, or as many as memory has room for. 0: the store does not use TMA. */
 static int buffers_for(
     Session *s, Func *f, KernelPlan *p, const Instr *store, const MemParts *m, const Decision *asked)
 {

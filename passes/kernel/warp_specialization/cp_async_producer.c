@@ -22,7 +22,7 @@
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include "ir/range.h"
 
-/* Lines that lie a multiple of 16 bytes apart: all of them, or each 2nd, 4th, .. along the last axis of
+/* Lines that are a multiple of 16 bytes apart: all of them, or each 2nd, 4th and so on along the last axis of
  * lines. */
 static void classes_of(const Func *f, const Instr *mem, FillWay *w)
 {
@@ -48,7 +48,7 @@ static void classes_of(const Func *f, const Instr *mem, FillWay *w)
     if (w->uniform) w->classes = (int)(16 / by);
 }
 
-/* Where the first element of a run lies in the slot. */
+/* The offset of the first element of a run in the stage of the ring. */
 static int64_t place_of(const FillWay *w, const LayoutShared *slot, int64_t n, int64_t run)
 {
     int32_t m[2] = { 0, 0 };
@@ -81,7 +81,8 @@ static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
     return true;
 }
 
-/* The fewest classes, of those that begin alike, with which a warp's lines follow each other evenly. */
+/* The smallest number of classes of lines with the same begin for which a warp's lines follow each other
+ * evenly. */
 static void straighten(const KernelPlan *p, const LayoutShared *slot, FillWay *w)
 {
     enum { MOST_CLASSES = 64 };
@@ -128,8 +129,8 @@ bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
            (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * (st ? st->v[a] : 1) % 8 == 0;
 }
 
-/* What of a line can be there at all, where the window's place in its row is known; and how far around a line
- * its aligned vectors reach. */
+/* The part of a line that can be in range, if the window's position in its row is known, and the distance by
+ * which aligned vectors reach beyond a line. */
 static void live_part(const Func *f, const Instr *mem, FillWay *w)
 {
     const int at = kernel_copies(mem->op) ? 2 : 1;
@@ -199,7 +200,7 @@ int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int b
     return (int)((rows + at_once - 1) / at_once);
 }
 
-/* The tile as a matrix: its leading axes are the rows (`split` of them), the others the columns. A slot may
+/* The tile as a matrix: its leading axes are the rows (`split` of them), the others the columns. A stage may
  * have more rows than are loaded (few rows of a left operand). False: the axes give no such matrix. */
 static bool fill_matrix(const LayoutShared *slot, FillWay *w)
 {
@@ -269,7 +270,7 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
     return true;
 }
 
-/* Loads of which nothing but TMA's rules stands in the way. */
+/* Whether only the rules of TMA prevent the load. */
 bool roles_fill_window(Roles *c, const Instr *i)
 {
     MemParts m;

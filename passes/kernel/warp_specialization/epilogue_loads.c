@@ -48,7 +48,7 @@ static bool behind(const Instr *i, const Instr *loop)
     return false;
 }
 
-/* Does the load fit parts of the ring's slots? Their number; 0: no. */
+/* The number of stages of the ring that the load takes; 0: it does not fit them. */
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = ir_result(load)->type;

@@ -25,8 +25,8 @@
 #include "passes/affine.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* at, along: how far along the axis of rows, and along the contiguous one, from the first one of its group.
- */
+/* at, along: the distance from the first load of its group, along the axis of rows and along the contiguous
+ * one. */
 typedef struct Place {
     Instr *load;
     MemParts mem;
@@ -34,7 +34,7 @@ typedef struct Place {
 } Place;
 enum { MOST_SHIFTS = 8 };
 
-/* w - v, where that is a number whatever the values are. */
+/* Computes w - v, if that is a constant for all values. */
 static bool distance(Facts *facts, Value *v, Value *w, int64_t *d)
 {
     Affine from, to;
@@ -51,15 +51,15 @@ static bool same_ints(const Attr *a, const Attr *b)
     return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
 }
 
-/* Which axis of its matrix is not K: what a product makes rows of (A) or columns (B). */
+/* The axis of its matrix that is not K: of which a product makes rows (A) or columns (B). */
 static int rows_of(const Instr *load)
 {
     const Use *u = roles_product_of(roles_matrix_of(load));
     return u == &u->user->operands[0] ? 0 : 1;
 }
 
-/* The tensor's axis along which rows of a window lie one after the other: the outermost of those merged to
- * the matrix's rows that has more than one element; the contiguous one is none. */
+/* The tensor axis along which rows of a window follow each other: the outermost of the axes merged to the
+ * matrix's rows that has more than one element. The contiguous axis is never it. */
 static int outermost(const Func *f, const Instr *load)
 {
     const Attr *x = ir_attr(load, ATTR_EXTENTS);
@@ -80,8 +80,8 @@ static int outermost(const Func *f, const Instr *load)
     return -1;
 }
 
-/* Is the second window the first one moved by constants along `axis`, and along `columns` (-1: along no
- * other)? */
+/* Whether the second window is the first one moved by constants along `axis` and along `columns` (-1: along
+ * no other axis). */
 static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
 {
     int64_t by;
@@ -99,8 +99,8 @@ static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
     return true;
 }
 
-/* The contiguous axis, where fillers turn the tile over so that it is the innermost one of the slot's rows:
- * those of a right operand. -1: not so. */
+/* The contiguous axis, if cp.async producers transpose the tile so that this axis is the innermost one of the
+ * rows in the ring, as for a right operand. -1: they do not. */
 static int turned_axis(Roles *c, const Instr *load)
 {
     const Value *m = roles_matrix_of(load);
@@ -148,7 +148,7 @@ static void lengthen(Roles *c, Instr *load, int axis, int64_t extent)
     ir_result(load)->type = longer(c, ir_result(load)->type, in_tile, extent);
 }
 
-/* The window begins so much later along the axis, and is so long there. */
+/* Moves the begin of the window along the axis, and sets its length there. */
 static HaloAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
 {
     HaloAxis h = { axis, p->mem.idx[axis], ir_attr(p->load, ATTR_EXTENTS)->v[axis] };
@@ -160,7 +160,7 @@ static HaloAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
     return h;
 }
 
-/* The distances along the contiguous axis, ascending, from the lowest one. */
+/* Sorts the distances along the contiguous axis, counted from the lowest one. */
 static int shifts_of(const Place *p, size_t n, int64_t lowest, int64_t *shift)
 {
     int count = 0;
@@ -181,7 +181,7 @@ typedef struct Span {
 } Span;
 static Span with(Span s, int64_t x) { return (Span){ x < s.low ? x : s.low, x > s.high ? x : s.high }; }
 
-/* Puts one load in the place of n, the first of which it is. */
+/* Replaces n loads, of which this is the first, by one load. */
 static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_at, Span columns_at)
 {
     Halo h = { .load = p[0].load, .columns = { .axis = -1 } };
@@ -224,7 +224,7 @@ static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_
     vec_push(&c->s->arena, &c->halos, h);
 }
 
-/* Do they overlap, within what TMA takes and what a slot holds? */
+/* Whether they overlap, and the merged window fits TMA and a stage. */
 static bool overlaps(Span s, int64_t extent)
 { return s.high - s.low < extent && extent + s.high - s.low <= 256; }
 

@@ -2,8 +2,8 @@
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 #include <stdarg.h>
 
-/* Of fewer rows than a fragment of mma.sync has either instruction multiplies padding, and waits for memory:
- * an element that is loaded meets 15 others at most. */
+/* With fewer rows than a fragment of mma.sync has, either instruction multiplies padding and waits for
+ * memory: a loaded element is used in at most 15 products. */
 enum { FEW_ROWS = 15, MOST_STEP = 8 }; /* MOST_STEP: TMA's */
 
 bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
@@ -17,8 +17,8 @@ bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
     return false;
 }
 
-/* Does TMA put the tile of l as the reshape v has it? All axes but the contiguous one are merged: rows (or
- * columns) of a matrix that lie in several axes of the tensor. */
+/* Whether TMA writes the tile of l in the form that the reshape v gives it. All axes except the contiguous
+ * one are merged: rows (or columns) of a matrix that span several axes of the tensor. */
 static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
 {
     const Type *t = ir_result(l)->type;
@@ -32,7 +32,7 @@ static bool merged_by_tma(Roles *c, const Instr *l, const Value *v)
     return t->rank >= 2 && axis == kept && t->shape[kept] == v->type->shape[side];
 }
 
-/* The load whose tile v is, as it is or as a matrix. */
+/* The load that gives v, directly or reshaped to a matrix. */
 static Instr *load_behind(Roles *c, const Value *v)
 {
     if (v->def && v->def->op == OP_SLICE)
@@ -60,7 +60,7 @@ const Use *roles_product_of(const Value *matrix)
     return u && u->user->op == OP_MMA_SYNC ? u : NULL;
 }
 
-/* Parts that lie where positions say: a copy each, started by one thread. */
+/* For parts at given positions: one copy for each part, started by one thread. */
 enum { MOST_PARTS = 32, LEAST_ROWS = 4 };
 
 static bool picked_fits(Roles *c, const Instr *i, int64_t parts)
@@ -134,7 +134,7 @@ static bool tma_load(Roles *c, const Value *v)
     return true;
 }
 
-/* Of the matrix that the load stands for: which of its axes has the one that is contiguous in memory. */
+/* The axis of the load's matrix that is contiguous in memory. */
 static int memory_side(Roles *c, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
@@ -146,7 +146,7 @@ static int memory_side(Roles *c, const Instr *load)
     return axis < split ? 0 : 1;
 }
 
-/* The axis of it along which a slot runs, as an operand of 8 or 32 bits must: -1 where it may be either. */
+/* The axis along which a stage must be contiguous, for operands of 8 or 32 bits; -1: it may be either. */
 static int wanted_side(const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
@@ -155,8 +155,8 @@ static int wanted_side(const Instr *load)
     return u == &u->user->operands[0] ? 1 : 0;
 }
 
-/* Lines of several axes of which the one along K is by itself go to a slot that runs along K: blocks of 8 x 8
- * are turned over by ldmatrix and stmatrix, without a shift (cp_async_producer.c). */
+/* Lines of several axes, among which K is an axis of its own, go to a stage that is contiguous along K:
+ * ldmatrix and stmatrix transpose blocks of 8 x 8, without a shift (cp_async_producer.c). */
 static bool turned_in_blocks(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
@@ -178,7 +178,7 @@ int roles_unit_axis(Roles *c, const Instr *load)
     return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
 }
 
-/* A left operand of 32 bits that is contiguous in M goes by TMA and registers. */
+/* A left operand of 32 bits that is contiguous along M is loaded by TMA and read into registers. */
 static bool through_registers(const Instr *load)
 {
     const Value *v = ir_result(load);
@@ -213,8 +213,8 @@ bool roles_filled(Roles *c, const Instr *load)
 
 static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
 
-/* Is K, an axis of v, contiguous in the tensor and all of that axis? Then TMA pads what a slot holds beyond
- * it with zeros. */
+/* Whether K, an axis of v, is contiguous in the tensor and covers all of that axis. Then TMA pads a stage
+ * beyond it with zeros. */
 static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
 {
     const Instr *l = load_behind(c, v);
@@ -320,8 +320,8 @@ static bool from_scalars(Roles *c, const Value *v)
     return !d->n_blocks && (op_info[d->op].flags & OPF_WRITE) == 0;
 }
 
-/* Does v follow from scalars alone, never from a product or another tile? Each value is asked once; what a
- * loop carries may follow from itself. */
+/* Whether v is computed from scalars only, and never from a product or another tile. Each value is examined
+ * once, because carried values of a loop may depend on themselves. */
 static bool scalar_only(Roles *c, const Value *v)
 {
     enum { UNKNOWN, YES, NO };

@@ -9,7 +9,7 @@
  * Requires warp specialization. Each program starts from its own memory state. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* Clusters of programs: along their axis the last one may be partly empty. */
+/* For clusters of programs: the last cluster along their axis may be partly empty. */
 static Value *clusters(Roles *c, Builder *b)
 {
     const Type *i32 = type_scalar(c->s, DT_I32);
@@ -23,8 +23,8 @@ static Value *clusters(Roles *c, Builder *b)
     return all;
 }
 
-/* program -> loop over programs. Each starts from its own memory state: nothing orders programs among
- * themselves. */
+/* Turns a program into a loop over programs. Each program starts from its own memory state, so nothing orders
+ * programs among themselves. */
 void roles_make_persistent(Roles *c)
 {
     Func *f = c->f;

@@ -39,8 +39,8 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
-/* Coordinates are handed on with the ticket by whoever draws it, and taken by all others: the loop over
- * programs stays though nothing is put in it. */
+/* Coordinates are passed on with the ticket by the role that draws it, and read by all others. Therefore the
+ * loop over programs stays even if it contains no put. */
 static bool is_needed(const Live *l, const Instr *i)
 { return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
 
@@ -81,7 +81,8 @@ static void sweep(Live *l, Block *b)
 
 static bool outside(void *block, Value *v) { return ir_defined_outside(v, block); }
 
-/* Where the positions of a load are worked out: once, before the loops in which they stay the same. */
+/* The place where the positions of a load are computed: once, before the loops in which they do not change.
+ * */
 static Instr *first_place(Instr *load, uint32_t picked)
 {
     Instr *at = load;
@@ -96,7 +97,7 @@ static Instr *first_place(Instr *load, uint32_t picked)
     return at;
 }
 
-/* Does the position of a row come from a load that was proved in range, for the rows that the tile has? */
+/* Whether the position of a row comes from a load that is proven to be in range, for the rows of the tile. */
 static bool reads_unmasked(const Value *v)
 {
     const Instr *d = v->def;
@@ -107,23 +108,23 @@ static bool reads_unmasked(const Value *v)
     return false;
 }
 
-/* Passes of filler threads over the rows of a tile: `pieces` threads share a row, `rows` of them are the
- * tile's, `at_once` a pass's. */
+/* The passes of the cp.async producer threads over the rows of a tile: `pieces` threads share a row, `rows`
+ * is the number of rows of the tile, and `at_once` that of one pass. */
 typedef struct Passes {
     int pieces;
     int64_t rows, at_once;
 } Passes;
 
-/* The row whose position is read. The last pass may go beyond the tile's rows: a thread without a row copies
- * nothing, and reads the position of the last one. */
+/* The row whose position is read. The last pass may go beyond the rows of the tile. A thread without a row
+ * copies nothing, and reads the position of the last row. */
 static Value *row_to_read(Builder *b, const Passes *over, int pass, Value *row, const Value *position)
 {
     if (!over->rows || (pass + 1) * over->at_once <= over->rows || !reads_unmasked(position)) return row;
     return ir_bin(b, OP_MIN, row, ir_const_int(b, DT_I32, over->rows - 1));
 }
 
-/* A put for each part of a window that has positions of its own: they are read first, all of them, then the
- * copies are started. `over`: with rows, of fillers. */
+/* Emits a put for each part of a window that has positions: reads all positions first, and then starts the
+ * copies. `over`: for rows that cp.async producers copy. */
 static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n,
     int64_t parts, uint32_t picked)
 {

@@ -2,8 +2,8 @@
  * number. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* Do products read it where TMA puts it? A left operand of 32 bits that is contiguous in M goes by registers.
- */
+/* Whether products read the tile where TMA writes it. A left operand of 32 bits that is contiguous along M
+ * goes through registers. */
 bool roles_from_slot(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
@@ -12,8 +12,8 @@ bool roles_from_slot(Roles *c, const Instr *load)
     return u != &u->user->operands[0] || dtype_bytes(v->type->dtype) == 2 || roles_unit_axis(c, load) == 1;
 }
 
-/* Stored so that a wgmma descriptor can describe it: A [M, K] and B [K, N], contiguous along the tensor's
- * unit axis. */
+/* The layout that a wgmma descriptor can describe: A [M, K] and B [K, N], contiguous along the tensor's unit
+ * axis. */
 static const Type *view_type(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
@@ -54,8 +54,8 @@ Instr *roles_last_product(const Instr *load)
 static bool loads_of(const void *param, const Instr *i)
 { return i->op == OP_LOAD && ir_operand(i, 0)->index == *(const int *)param; }
 
-/* Is the slot held while a loop or a branch takes others of the tensor's? It could not be given back in the
- * order in which they are taken, as the slots of one ring are: the load has a ring of its own. */
+/* Whether the stage is held while a loop or a branch takes other stages for the same tensor. Stages of one
+ * ring must be released in the order in which they were taken, so the load then has a ring of its own. */
 static bool held_across(Roles *c, const Instr *load)
 {
     const int param = ir_operand(load, 0)->index;
@@ -109,7 +109,7 @@ static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int6
     *used += per * view_bytes(c, r->view);
 }
 
-/* The ring has the slots that the schedule says. */
+/* Gives the ring the number of stages that the schedule asks for. */
 static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
 {
     if (r->asked && r->asked->n[0] != d->n[0]) {
@@ -123,8 +123,8 @@ static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
     *used += view_bytes(c, r->view) * r->depth;
 }
 
-/* A load to registers beside the products: through a ring too, if it asks for buffers and the smallest rings
- * leave room, or a schedule says so. */
+/* A load to registers that feeds no product also gets a ring, if it asks for buffers and the smallest rings
+ * leave room, or if a schedule asks for it. */
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
@@ -164,7 +164,7 @@ static void add_register_loads(Roles *c, int64_t limit, int64_t *used)
     c->why = why;
 }
 
-/* Of a warp's 16 rows: two boxes of 128 bytes each. */
+/* For the 16 rows of a warp: two boxes with rows of 128 bytes each. */
 enum { STAGED_BYTES = 2 * 16 * 128 };
 
 static bool stores_a_tile(const void *user, const Instr *i)
@@ -190,7 +190,8 @@ static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
     return row % span || row / span <= 4 || row / span > 8 ? 0 : c->rows * row;
 }
 
-/* Room for results on their way out: two buffers a warp, or all of a row's, or as the schedule has it. */
+/* Reserves memory for bulk stores: two buffers for each warp, or those of a whole row, or the number in the
+ * schedule. */
 static int64_t staged_bytes(Roles *c)
 {
     InstrList stores = { 0 };
@@ -218,10 +219,10 @@ static const Decision *some_asked(const Roles *c)
     return NULL;
 }
 
-/* Gives the rings their slots: two for the inner loop's rings, two for the others, so that the next tile's
- * operands arrive under this one; then two buffers a warp for results on their way out, which are worth more
- * than a third slot (bench/NOTES.md: results staged and stored by TMA); then the inner rings in turn while
- * memory lasts. Returns the slots of the deepest inner ring. */
+/* Gives the rings their stages: two for the inner loop's rings, and two for the others, so that the operands
+ * of the next tile arrive during this one; then two buffers for each warp's bulk store, which are worth more
+ * than a third stage (bench/NOTES.md: results staged and stored by TMA); then one more for each inner ring in
+ * turn, as long as memory lasts. Returns the stages of the deepest inner ring. */
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     int64_t staged = staged_bytes(c);

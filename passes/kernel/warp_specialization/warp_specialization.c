@@ -31,8 +31,8 @@
 #include "passes/kernel/pipeline/software_pipelining.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* Where the slot is given back: slots are given back in the order in which they are taken, so that the
- * release stands behind those of the ring's slots that were taken before and are held for longer. */
+/* The place of the release. Stages are released in the order in which they are taken, so the release comes
+ * after those of stages that were taken before and are held longer. */
 static Instr *release_after(const Ring *r, Instr *last)
 {
     for (Instr *i = last->next; i; i = i->next)
@@ -40,8 +40,8 @@ static Instr *release_after(const Ring *r, Instr *last)
     return last;
 }
 
-/* The load becomes a read of its ring's slot. Returns the block in which the positions of a window with parts
- * are left over: they are the producer's business. */
+/* Replaces the load by a read of its ring's stage. Returns the block that still contains the positions of a
+ * window with parts, which only the producer needs. */
 static Block *consume(Roles *c, Instr *load)
 {
     Ring *r = roles_taken_ring(c, load);
@@ -62,8 +62,8 @@ static Block *consume(Roles *c, Instr *load)
     return positions;
 }
 
-/* Registers of a consumer's thread that products hold: those of its sums, of which some are added to by
- * several products. */
+/* The registers of a consumer's thread that products hold: those of its sums, to some of which several
+ * products add. */
 static int words_held(const Roles *c)
 {
     int64_t words = 0;
@@ -106,7 +106,7 @@ static void clear_mark(void *user, Instr *i)
     i->mark = 0;
 }
 
-/* Clones keep no marks: copy them by walking both blocks in step. */
+/* Copies the marks to a clone, which has none, by traversing both blocks in step. */
 static void copy_marks(const Block *from, Block *to)
 {
     const Instr *i = from->first;
@@ -117,7 +117,7 @@ static void copy_marks(const Block *from, Block *to)
     }
 }
 
-/* What the programs of a cluster have in common: whole rings of it. */
+/* Finds the rings that the programs of a cluster have in common. */
 static void share_loads(Roles *c)
 {
     size_t n = c->loads.len;
@@ -145,16 +145,16 @@ static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
     return true;
 }
 
-/* setmaxnreg hands registers over in eights, from 24 on (PTX ISA 9.7.20). A consumer that takes more than 240
- * leaves the others less than they need; one warpgroup alone that takes more than 232 waits for ever, since
- * the launch gave the CTA no more. */
+/* setmaxnreg moves registers in multiples of eight, from 24 on (PTX ISA 9.7.20). A consumer with more than
+ * 240 leaves the others fewer than they need. A single warpgroup that takes more than 232 waits for ever,
+ * because the launch gave the CTA no more. */
 enum { LEAST_HANDED = 24, MOST_HANDED = 240, HANDED_ALONE = 232 };
 
 static bool handed_over(int registers)
 { return registers % 8 == 0 && registers >= LEAST_HANDED && registers <= MOST_HANDED; }
 
-/* The rest of the producer's warpgroup, since ptxas wants room for the widest product in what the launch
- * gives each thread: of 384 that is 168, of 512 128. */
+/* Fills up the producer's warpgroup, because ptxas wants room for the widest product in the registers that
+ * the launch gives each thread: 168 with 384 threads, 128 with 512. */
 enum { FILLERS = 3, FILLER_REGISTERS = 88 };
 
 static const char *fillers_wrong(const Decision *d)
@@ -180,7 +180,7 @@ static void asked_fillers(KernelPlan *p)
     if (wrong) schedule_refuse(p, d, "%s", wrong);
 }
 
-/* What fillers and the producer leave of the launch's registers goes to the consumers. */
+/* Gives the consumers the registers of the launch that the producer and the cp.async producers leave. */
 static void registers_beside_fillers(KernelPlan *p, int each, int all)
 {
     if (p->filler_registers > each) p->filler_registers = each;
@@ -190,7 +190,7 @@ static void registers_beside_fillers(KernelPlan *p, int each, int all)
     p->consumer_registers = left < MOST_HANDED ? left : MOST_HANDED;
 }
 
-/* All threads together have what the launch gave them. */
+/* Checks that all threads together have the registers that the launch gave them. */
 static void choose_registers(KernelPlan *p, int consumers)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
@@ -278,7 +278,7 @@ static void find_loads(Roles *c)
     for (size_t k = 0; k < c->products.len; k++) roles_product_fits(c, c->products.data[k]);
 }
 
-/* Steps that the inner loop's rings would hold: 0: not even one. */
+/* The number of steps that the inner loop's rings would hold; 0: not even one. */
 static int steps_that_fit(Roles *c)
 {
     Roles trial = *c;
@@ -293,7 +293,7 @@ static int steps_that_fit(Roles *c)
     return least;
 }
 
-/* One load for several where two steps of it fit, or where nothing does otherwise. */
+/* Merges several loads into one if two steps of it fit, or if nothing fits otherwise. */
 static void join_windows(Roles *c)
 {
     if (kernel_skips(c->p, PASS_MERGE_LOADS)) return;
@@ -314,7 +314,7 @@ typedef struct Way {
     bool *seen;
 } Way;
 
-/* Comes from a product of the same turn. */
+/* Whether the value depends on a product of the same iteration. */
 static bool from_product(void *user, Value *v)
 {
     Way *w = user;
@@ -349,8 +349,8 @@ static bool four_have_room(Roles *c)
     return between && words <= ROOM;
 }
 
-/* How many consumer warpgroups there are, and the rings; 0: no roles here, and a note or an error says why.
- */
+/* Decides the number of consumer warpgroups and the rings; 0: no warp specialization, and a note or an error
+ * gives the reason. */
 static int plan(Roles *c)
 {
     KernelPlan *p = c->p;
@@ -403,8 +403,8 @@ static void copy_role(Roles *c, Block *from, Block *to)
     copy_marks(from, to);
 }
 
-/* All that follows the rings goes into the consumers' block, and a copy into the producer's, and one into the
- * fillers'. */
+/* Moves everything after the rings into the consumers' block, and copies of it into the blocks of the
+ * producer and the cp.async producers. */
 static Instr *make_roles(Roles *c)
 {
     Func *f = c->f;

@@ -3,8 +3,8 @@
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
-/* loads: that share it, each of which may hold a slot at a time; asked: what a schedule says of its slots, or
- * NULL; of: the load that made it, the only one of a ring of its own. */
+/* loads: the loads that share the ring, each of which may hold a stage at a time; asked: the number of stages
+ * in the schedule, or NULL; of: the load of a ring that serves one load. */
 typedef struct Ring {
     int param;
     const Type *view;
@@ -15,9 +15,9 @@ typedef struct Ring {
     const Instr *of;
 } Ring;
 
-/* A load that stands for several whose windows overlap (merge_loads.c): what it was before, along its
- * outermost axis of rows and along the contiguous one (-1: it is as it was), and matrix by matrix what its
- * parts replace. */
+/* A load that replaces several loads with overlapping windows (merge_loads.c): its former extents along its
+ * outermost axis of rows and along the contiguous one (-1: unchanged), and the matrices that its parts
+ * replace. */
 typedef struct HaloAxis {
     int axis;
     Value *index;
@@ -30,8 +30,8 @@ typedef struct Halo {
     ValueList was, parts;
 } Halo;
 
-/* A load that takes slots of an operand's ring, which it follows: which ring, how many slots; instr: of the
- * product. */
+/* A load that takes stages of an operand's ring after the operand's last load: the ring and the number of
+ * stages; instr: that of the product. */
 typedef struct Lent {
     Instr *load;
     size_t ring;
@@ -39,7 +39,7 @@ typedef struct Lent {
     const char *instr;
 } Lent;
 
-/* What becomes of a load in the program's code. */
+/* What a load becomes in the program's code. */
 typedef enum TakenBy { BY_PRODUCER, BY_FILLERS, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
 typedef struct TakenLoad {
     TakenBy by;
@@ -86,32 +86,33 @@ Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 /* Plans the stages of each ring, and those of loads that feed no product. */
 bool roles_plan_rings(Roles *);
 
-/* Loads of one step whose windows overlap become one, whose parts are slices of its matrix (merge_loads.c):
- * true if there are any; undone; kept for good, before roles are made; the consumers' side: slices of a view.
- */
+/* Merges loads of one step whose windows overlap into one load, whose parts are slices of its matrix
+ * (merge_loads.c). roles_join_windows returns whether there are any, roles_part_windows undoes it,
+ * roles_keep_windows makes it final before roles are made, and roles_take_parts replaces the parts by slices
+ * of a view on the consumers' side. */
 /* columns: also merge windows that overlap along the contiguous axis. */
 bool roles_join_windows(Roles *, bool columns);
 void roles_part_windows(Roles *);
 void roles_keep_windows(Roles *);
 void roles_take_parts(Roles *, Value *matrix, Value *view);
-/* The product that takes an operand's matrix, or the first part of it; NULL: none. */
+/* The product that uses an operand's matrix, or the first part of it; NULL: none. */
 const Use *roles_product_of(const Value *matrix);
 
-/* The body becomes the body of a loop over programs (persistent.c). */
+/* Makes the body the body of a loop over programs (persistent.c). */
 void roles_make_persistent(Roles *);
 
-/* Loads behind the loop that take slots of its rings (epilogue_loads.c); the consumers' side of one. */
+/* Loads after the loop that take stages of its rings (epilogue_loads.c), and the consumers' side of one. */
 void roles_lend_slots(Roles *);
 void roles_read_lent(Roles *, Instr *load, const Lent *);
 
-/* Notes who loads what, so that it is known of the copies of the loads in the blocks of all roles too: the
- * mark of an instruction is the number of its row in Roles.taken plus 1. */
+/* Records which role does which load, so that it is also known for the copies of the loads in the blocks of
+ * all roles: the mark of an instruction is its row in Roles.taken plus 1. */
 void roles_take(Roles *, Instr *load, TakenBy, size_t at);
 /* NULL: the load stays where it is. */
 const TakenLoad *roles_taken(const Roles *, const Instr *);
-/* The ring of a load that the producer or the fillers do. */
+/* The ring of a load that the producer or the cp.async producers do. */
 Ring *roles_taken_ring(Roles *, const Instr *load);
 
-/* The block, a copy of the consumers', becomes the producer's: loads that it takes become puts, and all that
- * they do not need goes. With OP_RING_FILL the fillers'. */
+/* Makes the block, a copy of the consumers', that of the producer: loads that it does become puts, and
+ * everything else that they do not need is erased. With OP_RING_FILL, that of the cp.async producers. */
 void roles_make_producer(Roles *, Block *, Op put);
