@@ -244,7 +244,7 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
         .turn = str(e, "%s_turn", n),
         .late = ir_fill_late_in(fill) };
     if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
-        ir_fail(e->s, fill->loc, "fillers have no way to this slot");
+        ir_fail(e->s, fill->loc, "the cp.async producers cannot copy to this stage");
     f.bytes = f.way.stage;
     int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * f.way.stage;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;

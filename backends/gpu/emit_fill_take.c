@@ -333,7 +333,7 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
     int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;
     const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
-    if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a slot holds its window too often");
+    if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a stage holds its window too many times");
     line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
     fill_open_rows(x);
     fill_block_coords(x, "row", "0", c);

@@ -11,7 +11,7 @@ has '^  exp +2 -> 0$'
 has '^  transposes +1 -> 0$'
 has '^schedule: .* of the producer'
 has '^producer: one iteration of the loop at line 19$'
-has 'copy K into a free slot of [0-9]+$'
+has 'copy K into a free stage of [0-9]+$'
 has '^consumers: one iteration of the loop at line 19$'
 # the second product is issued while the first is in flight, and arithmetic runs before it is waited for
 awk '/^consumers/ { on = 1 } on && /\|     acc .*issued/ { over = 1 } over && /exp2/ { math = 1 } math && /wait for product acc/ { found = 1 } END { exit !found }' out.txt ||

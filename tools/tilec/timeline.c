@@ -171,21 +171,21 @@ static const char *param_of(Draw *d, const Instr *i)
     return ir_mem_parts(i, &p) ? d->f->params[p.param].name : "";
 }
 
-/* A step on a ring's slot: filled, waited for, or given back. */
+/* A step on a stage of a ring: a copy to it, the wait for it, or its release. */
 static void ring_step(Draw *d, const Instr *i)
 {
     Arena *a = &d->s->arena;
     const char *name = ring_name(d, ir_operand(i, 0));
     if (i->op == OP_RING_GET)
         step(d, i, LANE_WAIT, arena_printf(a, "wait %s", name),
-            arena_printf(a, "wait for a full slot of %s", name));
+            arena_printf(a, "wait for a full stage of %s", name));
     else if (i->op == OP_RING_RELEASE)
         step(d, i, LANE_WAIT, arena_printf(a, "free %s", name),
-            arena_printf(a, "give the slot of %s back", name));
+            arena_printf(a, "release the stage of %s", name));
     else
         step(d, i, LANE_COPY, name,
             arena_printf(
-                a, "copy %s into a free slot of %lld", name, (long long)ir_operand(i, 0)->type->shape[0]));
+                a, "copy %s into a free stage of %lld", name, (long long)ir_operand(i, 0)->type->shape[0]));
 }
 
 static void walk(Draw *d, const Block *b);
@@ -230,7 +230,7 @@ static void visit(Draw *d, const Instr *i)
              i->op == OP_RING_RELEASE)
         ring_step(d, i);
     else if (i->op == OP_TURN_WAIT) step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit");
-    else if (i->op == OP_TURN_PASS) step(d, i, LANE_WAIT, "turn", "hand the turn on");
+    else if (i->op == OP_TURN_PASS) step(d, i, LANE_WAIT, "turn", "pass on the turn");
     else if (f == OPS_MEMORY)
         step(d, i, LANE_MEMORY, param_of(d, i),
             arena_printf(&d->s->arena, "%s %s", op_info[i->op].name, param_of(d, i)));
@@ -269,7 +269,7 @@ void timeline_build(Session *s, const Func *f, Timeline *out)
         return;
     }
     add_track(s, f, "producer", roles->blocks[0], out);
-    if (roles->op == OP_FILLED_ROLES) add_track(s, f, "fillers", roles->blocks[2], out);
+    if (roles->op == OP_FILLED_ROLES) add_track(s, f, "cp.async producers", roles->blocks[2], out);
     add_track(s, f, "consumers", roles->blocks[1], out);
 }
 

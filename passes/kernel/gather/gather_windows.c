@@ -426,7 +426,7 @@ void kernel_positions_note(Session *s, Func *f)
         int unit;
         if (!matrix_of(ir_result(all.data[k]), &turned)) continue;
         note_why(s, f, all.data[k],
-            rows_of_gather(s, f, all.data[k], &w, &unit) ? "it is no window of TMA's nor of filler warps'"
+            rows_of_gather(s, f, all.data[k], &w, &unit) ? "neither TMA nor cp.async producers can copy it"
                                                          : w.why);
     }
 }
