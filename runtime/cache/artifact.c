@@ -7,7 +7,8 @@
 enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* limits that no valid file exceeds */
 static const char magic[] = "TILEART4";              /* its first 8 bytes */
 
-/* A format that moves when anything it stores changes meaning: operations of evaluated code, slots, types. */
+/* The version of the format. It changes when the meaning of stored data changes: operations of evaluated
+ * code, slots, types. */
 static uint64_t format_id(void)
 {
     return (uint64_t)TILE_VERSION << 32 | (uint64_t)OP_COUNT << 16 | (uint64_t)DT_COUNT << 8 |
@@ -191,7 +192,7 @@ static const char *get_string(Reader *r)
     return p;
 }
 
-/* Copied: the file's bytes may lie anywhere, code wants 8-byte alignment. */
+/* Copied, because the bytes of the file may be at any address, and code needs an alignment of 8 bytes. */
 static const EvalCode *get_code(Reader *r, const Compiled *c)
 {
     size_t n;

@@ -157,7 +157,7 @@ void sha256_end(Sha256 *s, uint8_t out[32])
 enum { ENTRY_MAX = 256 << 20 };
 static const char suffix[] = ".tilec";
 
-/* mkdir -p; the folder is the user's own. */
+/* Makes the folder and its parents (mkdir -p). The folder belongs to the user. */
 static bool make_folders(char *path)
 {
     for (char *p = path + 1; *p; p++) {
@@ -223,7 +223,7 @@ static void say(const Cache *c, const char *name, const char *fmt, ...)
     c->debug(c->debug_user, text);
 }
 
-/* Whose it is, and who else may write it. */
+/* Checks the owner of a file, and who else may write it. */
 static bool is_ours(const Cache *c, const char *name, const struct stat *st)
 {
     if (st->st_uid != geteuid())
@@ -234,7 +234,8 @@ static bool is_ours(const Cache *c, const char *name, const struct stat *st)
     return false;
 }
 
-/* The folder, or -1. A link to a folder may stand in its place: what it leads to is looked at. */
+/* Opens the folder, or gives -1. A link to a folder may stand in its place; the folder that it points to is
+ * then checked. */
 static int open_folder(const Cache *c)
 {
     struct stat st;
@@ -248,7 +249,7 @@ static int open_folder(const Cache *c)
     return -1;
 }
 
-/* A regular file of ours, or -1. */
+/* Opens a regular file that this user owns, or gives -1. */
 static int open_file(const Cache *c, int folder, const char *name, struct stat *st)
 {
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -269,7 +270,7 @@ static int open_file(const Cache *c, int folder, const char *name, struct stat *
 
 /* --- entries ----------------------------------------------------------------------------------------- */
 
-/* What stands before the key; behind the key comes the content. */
+/* The header before the key. The content comes after the key. */
 typedef struct EntryHead {
     char magic[8];
     uint64_t key_bytes, bytes, checksum;
@@ -298,7 +299,7 @@ static bool same_key(int fd, const CacheKey *k)
     return true;
 }
 
-/* An entry up to its content, or -1. */
+/* Opens an entry and reads up to its content, or gives -1. */
 static int open_entry(const Cache *c, const CacheKey *k, EntryHead *head)
 {
     char name[80];
@@ -386,7 +387,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Entries, and what a killed writer left behind an hour ago. */
+/* Removes entries, and files that a killed writer left at least an hour ago. */
 static size_t list_entries(const Cache *c, DIR *d, Entry *list, size_t room, uint64_t *total)
 {
     size_t n = 0;
@@ -433,7 +434,7 @@ static void evict(const Cache *c, int folder)
     if (d) closedir(d);
 }
 
-/* A whole file of that name, or what was there before. */
+/* Writes a file as a whole: after a failure, the former file is still there. */
 static bool put_file(
     const Cache *c, int folder, const char *name, const EntryHead *head, const CacheKey *k, const void *bytes)
 {

@@ -34,12 +34,12 @@ CacheKey cache_key(const char *bytes, size_t n);
 CacheKey cache_note_key(const char *bytes, size_t n);
 static inline void cache_key_text(Text *t, const char *s) { text_write(t, s, strlen(s) + 1); }
 void cache_open(Cache *, Allocator, const char *directory, uint64_t limit);
-/* The entry's bytes in the arena, or false. Marks it as used. */
+/* Reads the bytes of the entry into the arena, or gives false. Marks the entry as used. */
 bool cache_read(const Cache *, const CacheKey *, Arena *, const void **bytes, size_t *size);
 /* The same for a short text, which ends with its terminator. */
 bool cache_read_text(const Cache *, const CacheKey *, char *out, size_t room);
-/* Writes an entry by rename and evicts the oldest ones over the limit. Failure is silent: a cache may be
- * missing. */
+/* Writes an entry by rename and evicts the oldest ones beyond the limit. A failure is silent, because a cache
+ * may be missing. */
 void cache_write(const Cache *, const CacheKey *, const void *bytes, size_t size);
-/* Takes an entry away whose content the caller cannot use. */
+/* Removes an entry whose content the caller cannot use. */
 void cache_drop(const Cache *, const CacheKey *);

@@ -69,7 +69,7 @@ typedef struct Ask {
 
 static Ast *parse(void *user, Session *s) { return module_parse(((Ask *)user)->k->module, s); }
 
-/* The context's last error is the launch's, not a search's: nothing here may fail with a text. */
+/* The context's last error belongs to the launch and not to a search, so nothing here may set it. */
 static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
 {
     const Ask *a = user;
@@ -91,7 +91,8 @@ static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, in
     return true;
 }
 
-/* What is bound: by the caller, extents that code is specialized on, and which optional tensors are given. */
+/* Lists the bindings: those of the caller, the extents on which code is specialized, and which optional
+ * tensors are given. */
 static int bound(const tile_kernel *k, const LaunchArgs *l, FrontBinding *b)
 {
     int n = k->n_bindings;
@@ -148,7 +149,7 @@ static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t
     return cache_key(t.data, t.len);
 }
 
-/* Lines NAME VALUE; anything else says nothing. */
+/* Reads lines of the form NAME VALUE, and ignores others. */
 static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *choice)
 {
     const void *bytes;
@@ -209,8 +210,8 @@ static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model
             search_text(s, r), r->tried, estimate);
 }
 
-/* Nothing was in the cache: the vendor's compiler will be asked for what is chosen, and can begin meanwhile.
- */
+/* The cache has no entry, so the vendor's compiler will compile the chosen code. Its initialization can begin
+ * meanwhile. */
 typedef struct Preparing {
     Driver *driver;
     pthread_t thread;
@@ -285,7 +286,8 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
 }
 
-/* A search, or what an earlier one found; no memory to choose with: what is declared. */
+/* Searches, or takes the result of an earlier search. Without memory for a choice, the declared defaults are
+ * used. */
 typedef struct Wanted {
     tile_kernel *k;
     const LaunchArgs *l;
@@ -316,7 +318,7 @@ static int search_or_read(
     return w.choice;
 }
 
-/* A choice for extents that are all within a twelfth of these, and the same promises; -1: none. */
+/* Finds a choice whose extents are all within a twelfth of these, with the same promises; -1: none. */
 static int nearby(const tile_kernel *k, const uint64_t *words)
 {
     for (const Chosen *m = k->chooser->memos; m; m = m->older) {

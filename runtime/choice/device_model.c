@@ -9,7 +9,7 @@ static const DeviceModel models[] = {
 const DeviceModel *device_model_at(size_t i)
 { return i < sizeof models / sizeof *models ? &models[i] : NULL; }
 
-/* Is `word` one of the words of `list`? */
+/* Whether `word` is one of the words of `list`. */
 static bool lists(const char *list, const char *word)
 {
     size_t n = strlen(word);
@@ -29,7 +29,7 @@ const Target *device_model_target(const DeviceModel *m)
     return NULL;
 }
 
-/* Does the driver call the model's card so? */
+/* Whether the driver's name of the card is that of the model. */
 static bool is_card(const DeviceModel *m, const char *name)
 { return !strncmp(name, m->card, strlen(m->card)); }
 

@@ -23,7 +23,7 @@ const DeviceModel *device_model_at(size_t i);
 const DeviceModel *device_model(const Target *);
 /* The model of this name ("h100"), or of the card that the driver calls so, or NULL. */
 const DeviceModel *device_model_find(const char *name);
-/* Does it estimate the target's code? The first target whose code it estimates. */
+/* Whether it estimates the target's code; and the first target whose code it estimates. */
 bool device_model_serves(const DeviceModel *, const Target *);
 const Target *device_model_target(const DeviceModel *);
 
@@ -35,11 +35,12 @@ typedef struct CostDevice {
     int64_t l2_bytes, shared_bytes; /* the L2 cache; the most shared memory of a CTA */
 } CostDevice;
 
-/* No particular card: the target's largest common part, for code that is compiled ahead of time. */
+/* The device for code that is compiled ahead of time: no particular card, but the target's largest common
+ * device. */
 CostDevice device_of_target(const Target *);
 /* The card that a model describes, with code for one of its targets. */
 CostDevice device_of_model(const DeviceModel *, const Target *);
-/* The card of a driver, by its name and what the driver says of it, each 0 where it does not say. Of the
- * models that serve the target the card's own is taken, or else the first. */
+/* The card of a driver, by its name and the facts that the driver gives, each 0 if it does not give it. Among
+ * the models for the target, the card's own is used, or else the first. */
 CostDevice device_of_card(
     const Target *, const char *name, int multiprocessors, int64_t l2_bytes, int64_t shared_bytes);

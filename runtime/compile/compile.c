@@ -34,8 +34,8 @@ const char *compile_title(Session *s, const char *kernel, const FrontBinding *b,
     return t.data;
 }
 
-/* What the launch promised, as facts of the IR. The launch makes the same promises by its key, so code may
- * rely on them. */
+/* Sets the facts that the launch promised in the IR. Code may rely on them, because the launch promises the
+ * same by its key. */
 static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
 {
     for (int i = 0; i < f->n_params && i < facts->n_params; i++) {
@@ -81,7 +81,7 @@ bool compile_backend(Session *s, Module *m, Func *f, const CompileOptions *o, Ar
     return ok;
 }
 
-/* The last error says for which specialization it came up. */
+/* Adds to the last error the specialization for which it occurred. */
 static void name_specialization(Session *s, const char *title)
 {
     Diag *last = NULL;
@@ -124,7 +124,7 @@ static const EvalCode *host_code(Session *s, Func *f, Block *block, const char *
     return code;
 }
 
-/* What a launch evaluates before any program runs. False after diagnostics. */
+/* Records the code that a launch evaluates before any program runs. False after diagnostics. */
 static bool host_blocks(Session *s, Func *f, Compiled *out)
 {
     out->grid = host_code(s, f, f->grid, "grid");
@@ -250,7 +250,7 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     return ok;
 }
 
-/* The vendor's log, a line a note. */
+/* Reports the vendor's log, with one note for each line. */
 static void log_notes(Session *s, Diag *to, const char *log)
 {
     for (int lines = 0; log && *log && lines < 40; lines++) {

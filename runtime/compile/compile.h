@@ -9,8 +9,8 @@
 #include "passes/passes.h"
 #include "runtime/drivers/driver.h"
 
-/* What a launch promises of one argument: only properties on which code may depend, so that launches share
- * variants. */
+/* The promises of a launch about one argument: only properties on which code may depend, so that launches
+ * share variants. */
 typedef struct ParamFacts {
     int align;            /* the alignment of the base address: 16, or 0 for that of the element */
     int unit_axis;        /* axis of stride 1, or -1 */
@@ -56,7 +56,7 @@ typedef struct CompiledDim {
      * computes */
 } CompiledDim;
 
-/* A compiled specialization: the artifact and what the host must know to launch it. Plain data. */
+/* A compiled specialization: the artifact, and the data that the host needs to launch it. Plain data. */
 typedef struct Compiled {
     Artifact artifact;
     const EvalCode *grid, *remap; /* remap NULL: there is no remap to check at launch */
@@ -76,28 +76,28 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
 /* The part before the backend: tile IR after the passes. NULL after diagnostics. *func is the kernel. */
 Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
     const LaunchFacts *facts, const CompileOptions *, PassReport *report, Func **func);
-/* Only what a launch asks before any program runs: *out has parameters, dimensions and grid. For bindings
- * under which the body may not compile. */
+/* Computes only what a launch needs before any program runs: *out has parameters, dimensions and grid. It
+ * also works for bindings under which the body does not compile. */
 bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
     const CompileOptions *, Compiled *out);
-/* GPU targets: down to kernel IR and its emission, for who wants to know what the code does (cost.h). *out
- * has the clauses, *lowered the kernel in kernel IR, *code what came of it, the shared memory taken also
- * where it is too much. False after diagnostics. */
+/* For GPU targets: compiles to kernel IR and emits it, for callers that examine the code (cost.h). *out has
+ * the clauses, *lowered the kernel in kernel IR, and *code the result, with the shared memory that it takes
+ * even if that is too much. False after diagnostics. */
 struct GpuCode;
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
     const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered, struct GpuCode *code);
-/* The derived extents into dims, the others of which env has. Returns the number of one that is something
- * else in dims already (at least 0), -1 where all are equal, or -2: an expression cannot be evaluated. */
+/* Computes the derived extents into dims; env has the others. Returns the number of one that already has
+ * another value in dims (at least 0), -1 if all are equal, or -2 if an expression cannot be evaluated. */
 int compiled_derive(const Compiled *, const EvalEnv *env, int64_t *dims);
-/* Text of a GPU artifact to binary by the driver's compiler, in place (memory of the session). False after
- * diagnostics. */
+/* Compiles the text of a GPU artifact to a binary by the driver's compiler, in place (memory of the session).
+ * False after diagnostics. */
 bool compile_to_binary(Session *, Driver *, const CompileOptions *, Compiled *);
-/* The same in another form, for drivers that refuse the binary; the reason in *e. `c` still holds the text.
- */
+/* The same in another form, for drivers that refuse the binary. The reason is in *e. `c` still holds the
+ * text. */
 tile_status compile_to_form(
     Session *, Driver *, const CompileOptions *, Compiled *c, DriverForm, DriverError *e);
-/* The backend alone, timed: what follows compile_to_ir. False after diagnostics. The build has a backend for
- * the target (driver_backend). */
+/* Runs and times the backend alone, after compile_to_ir. False after diagnostics. The build must have a
+ * backend for the target (driver_backend). */
 bool compile_backend(Session *, Module *, Func *, const CompileOptions *, Artifact *);
 /* A line of CompileOptions.times: a stage that began at `begin` (clock_ns) ends now. */
 void compile_time(const CompileOptions *, const char *stage, int64_t begin);

@@ -150,7 +150,7 @@ CompileOptions context_compile_options(tile_context *c)
     return o;
 }
 
-/* The linker's build id of the object that this code lies in: it moves with any change of the compiler. */
+/* The build id of the object that contains this code, which changes with any change of the compiler. */
 typedef struct BuildId {
     const char *self;
     char hex[80];
@@ -182,7 +182,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
     return 1;
 }
 
-/* What names the file of a library: where it lies, its size, when it was written. "" when there is none. */
+/* The identity of a library's file: its path, size and time of writing. "" when there is none. */
 static void file_identity(const char *path, char *out, size_t room)
 {
     struct stat st;
@@ -192,9 +192,9 @@ static void file_identity(const char *path, char *out, size_t room)
             (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }
 
-/* The version of the vendor's compiler. Loading it takes longer than all else on the way of a cached kernel,
- * so a note in the cache keeps what it was, for the same search path, as long as the file that was found then
- * is unchanged. */
+/* The version of the vendor's compiler. Loading the compiler takes longer than everything else for a cached
+ * kernel. Therefore the cache stores the version for the search path, as long as the file that was found is
+ * unchanged. */
 static void compiler_version(tile_context *c, char *out, size_t room)
 {
     static const char kind[] = "tile-compiler";
@@ -283,7 +283,7 @@ static void *ticket_memory(tile_context *c)
     return p;
 }
 
-/* A captured launch gets a counter for itself: its graph may later run beside other work of the stream. */
+/* A captured launch gets a counter of its own: its graph may later run beside other work of the stream. */
 void *context_ticket(tile_context *c, void *stream)
 {
     if (c->parent) return context_ticket(c->parent, stream);
@@ -355,7 +355,7 @@ static tile_status open_driver(
     return driver_ops(kind)->open(dd, out, e);
 }
 
-/* Code for `row` runs on the device? */
+/* Whether code for `row` runs on the device. */
 static bool runs_on(const Target *row, const Target *device)
 {
     if (row == device) return true;

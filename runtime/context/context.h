@@ -56,7 +56,7 @@ typedef struct SourceSet {
     VEC(SourceImport) imports;
 } SourceSet;
 
-/* A tuning table and the memory it lies in; shared by the module and its kernels. */
+/* A tuning table and its memory, shared by the module and its kernels. */
 typedef struct TuneTable {
     tile_context *context;
     atomic_int references;
@@ -83,7 +83,7 @@ enum { CONTEXT_MESSAGE = 2048 };
 tile_status context_fail(tile_context *, tile_status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 tile_status context_driver_fail(tile_context *, tile_status, const DriverError *, const char *doing);
-/* Notes a launch: `title` stays until context_forget. */
+/* Records a launch. `title` must stay valid until context_forget. */
 static inline void context_launched(tile_context *c, const char *title)
 {
     unsigned at = atomic_load_explicit(&c->launched_at, memory_order_relaxed);
@@ -93,27 +93,28 @@ static inline void context_launched(tile_context *c, const char *title)
 }
 void context_forget(tile_context *, const char *title);
 void context_release(tile_context *);
-/* A context of the same device and options whose last error is its own and which reports to nobody: for one
- * of many compilations at a time. NULL when out of memory. To be released. */
+/* Makes a context of the same device and options that has its own last error and reports to nobody, for one
+ * of many compilations at a time. NULL when out of memory. The caller releases it. */
 tile_context *context_share(tile_context *);
 void module_release(tile_module *);
 void *context_alloc(tile_context *, size_t); /* zeroed; NULL when out of memory */
 void context_free(tile_context *, void *, size_t);
-/* Hands what a session has to say to the callback; the first error becomes the context's last error. */
+/* Passes the diagnostics of a session to the callback. The first error becomes the context's last error. */
 void context_report(tile_context *, Session *, const char *kernel);
 void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);
 void context_debug(tile_context *, const char *text, const char *kernel);
-/* passes the dump of a pass to the diagnostics callback */
+/* Passes the dump of a pass to the diagnostics callback. */
 void context_dump(void *context, const char *pass, const char *text);
 bool context_debug_has(const tile_context *, const char *what); /* "time" */
-/* The cache key's part of the context, made at first use (it asks the vendor's compiler for its version). */
+/* The context's part of a cache key, made at the first use, because it asks the vendor's compiler for its
+ * version. */
 const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
 void *context_ticket(tile_context *, void *stream);
 
-/* The address of a tensor's first element, counted in integers: it may be NULL, lie on a device, and
- * byte_offset may be any number. */
+/* The address of a tensor's first element, computed with integers: the pointer may be NULL or on a device,
+ * and byte_offset may be any number. */
 static inline char *dl_address(const DLTensor *t)
 { return t->data ? (char *)((uintptr_t)t->data + t->byte_offset) : NULL; }
 
@@ -123,10 +124,10 @@ tile_dtype dtype_to_public(DType);
  * one of ours. */
 bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least);
 
-/* fn(p) on a stack that compilations fit (ir/stack.h). The status is that of the context's failure when there
- * is no memory for one, and fn was not called. */
+/* Calls fn(p) on a stack that is large enough for compilations (ir/stack.h). If there is no memory for a
+ * stack, fn is not called, and the status is that of the context's failure. */
 tile_status context_on_stack(tile_context *, void (*fn)(void *), void *p);
-/* What a jump to the session's recovery point means, as a status with its text. */
+/* The status, with its text, of a jump to the session's recovery point. */
 tile_status context_session_failed(tile_context *, Session *, int jumped, const char *kernel);
-/* A module's text in a fresh session, parsed and checked. NULL after diagnostics. */
+/* Parses and checks a module's text in a fresh session. NULL after diagnostics. */
 Ast *module_parse(tile_module *, Session *);

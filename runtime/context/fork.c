@@ -9,8 +9,8 @@ static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint forks;
 static atomic_bool several, lost; /* more than one: the process that is forking now has several threads */
 
-/* A folder has a link for itself, one in its parent, and one in each folder in it: here one a thread. Where
- * it cannot be read there may be several. */
+/* A folder has a link for itself, one in its parent, and one in each folder in it, which here is one for each
+ * thread. If it cannot be read, there may be several threads. */
 static void before(void)
 {
     struct stat st;

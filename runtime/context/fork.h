@@ -7,16 +7,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Forks between the first call and now, on the way from the process that made it to this one. Handlers are
- * installed by the first call. */
+/* The number of forks between the process that made the first call and this one. The first call installs
+ * handlers. */
 unsigned fork_count(void);
-/* Had an ancestor more than one thread when it forked? Then its pools of threads, such as OpenMP's, are not
- * to be used here: they would wait for ever. */
+/* Whether an ancestor had more than one thread when it forked. Then its pools of threads, such as OpenMP's,
+ * must not be used here, because they would wait for ever. */
 bool fork_lost_threads(void);
 
-/* A mutex and a condition that are new in a child: whoever held the lock does not exist there. What the lock
- * guards is as the parent left it, which is whole unless another thread of the parent was just changing it.
- */
+/* A mutex and a condition that are initialized again in a child process, where the thread that held the lock
+ * does not exist. The guarded data is as the parent left it, which is consistent unless another thread of the
+ * parent was changing it. */
 typedef struct Lock {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

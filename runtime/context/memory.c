@@ -2,7 +2,7 @@
 #include "runtime/context/context.h"
 #include <stdio.h>
 
-/* Opens the body of a helper: a context is needed, the driver's failure becomes the context's. */
+/* Opens the body of a helper function: checks the context, and makes the driver's failure the context's. */
 #define OPS(c) \
     if (!(c)) return TILE_ERROR_INVALID_ARGUMENT; \
     const DriverOps *ops = (c)->driver->ops; \
@@ -65,7 +65,7 @@ tile_status tile_fill(tile_context *c, void *dst, uint8_t value, size_t bytes, v
 
 /* --- tensors ----------------------------------------------------------------------------------------- */
 
-/* A DLTensor with its shape and strides behind it, and what is needed to free it. */
+/* A DLTensor with its shape and strides after it, and the data that is needed to free it. */
 typedef struct OwnTensor {
     DLTensor t;
     tile_memory kind;
@@ -135,8 +135,8 @@ void tile_tensor_destroy(tile_context *c, DLTensor *t)
     context_free(c, o, sizeof *o);
 }
 
-/* The shape of a copy after merging axes that both sides step through alike: innermost first, strides in
- * bytes. */
+/* The shape of a copy after merging axes that both sides traverse in the same way: innermost first, strides
+ * in bytes. */
 typedef struct Axes {
     int n;
     int64_t extent[TILE_MAX_RANK], dst[TILE_MAX_RANK], src[TILE_MAX_RANK];

@@ -137,7 +137,7 @@ void context_debug(tile_context *c, const char *text, const char *kernel)
                 .kernel = kernel ? kernel : "" });
 }
 
-/* Is the word in the debug list "dump:cse,time"? */
+/* Whether the word is in the debug list "dump:cse,time". */
 bool context_debug_has(const tile_context *c, const char *what)
 {
     size_t n = strlen(what);

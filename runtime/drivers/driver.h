@@ -10,7 +10,8 @@
 #include "ir/float_state.h"
 #include "tile/tile.h"
 
-/* Text of a failure: "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is invalid". */
+/* The text of a failure, such as "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE: device kernel image is
+ * invalid". */
 typedef struct DriverError {
     char text[480];
     bool refused;
@@ -40,8 +41,8 @@ typedef struct Driver {
     DriverInfo info;
 } Driver;
 
-/* One launch. GPU drivers read params (addresses of the arguments, one a slot), the CPU driver reads slots.
- */
+/* One launch. GPU drivers read params (the addresses of the arguments, one for each slot), the CPU driver
+ * reads slots. */
 typedef struct DriverLaunch {
     const uint64_t *slots;
     void **params;
@@ -56,7 +57,7 @@ typedef struct DriverLaunch {
     void *stream;
 } DriverLaunch;
 
-/* Result of the vendor's run-time compiler. Blobs are from the driver's allocator; free with
+/* The result of the vendor's run-time compiler. Blobs come from the driver's allocator and are freed by
  * driver_blob_free. */
 typedef struct DriverBlob {
     void *data;
@@ -83,7 +84,7 @@ typedef struct DriverTensorMap {
     const int64_t *extents, *strides; /* by tensor axis */
 } DriverTensorMap;
 
-/* Optional functions are NULL where a driver lacks them, and say so. */
+/* Optional functions are NULL if a driver does not have them; their comments say so. */
 struct DriverOps {
     const char *name; /* "cuda" */
     TargetKind kind;

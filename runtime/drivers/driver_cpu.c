@@ -18,8 +18,7 @@
 
 enum { SCRATCH_SLOTS = 64 };
 
-/* Scratch memory goes around: a thread takes a block that is free, or makes one. The blocks remember their
- * size. */
+/* Scratch memory is reused: a thread takes a free block, or makes one. Blocks record their size. */
 typedef struct Scratch {
     size_t bytes;
     char pad[56];
@@ -156,7 +155,7 @@ static void scratch_give(CpuDriver *c, Scratch *s)
     free(s);
 }
 
-/* What the threads of one launch share. */
+/* The data that the threads of one launch share. */
 typedef struct Run {
     CpuDriver *c;
     CpuKernelFn *fn;
@@ -167,7 +166,7 @@ typedef struct Run {
     bool alone;
 } Run;
 
-/* Milliseconds, of little cost and a resolution of a few. */
+/* Milliseconds from a cheap clock with a resolution of a few. */
 static int64_t coarse_ms(void)
 {
     struct timespec t;
@@ -185,9 +184,9 @@ static void count_done(Run *r, int64_t n)
     atomic_store_explicit(&r->c->done, done, memory_order_relaxed);
 }
 
-/* Programs [begin, end) in pieces that take a fraction of a second, so that the count of those done moves.
- * `piece`: programs of the next one; 1 at first, and more when a whole piece took no time. False: a check
- * failed. */
+/* Runs programs [begin, end) in pieces that take a fraction of a second, so that the count of finished
+ * programs advances. `piece`: the programs of the next piece; 1 at first, and more when a whole piece took no
+ * time. False: a check failed. */
 static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch)
 {
     enum { MOST = 4096 };
@@ -223,8 +222,8 @@ static void run_share(Run *r)
     if (s) scratch_give(r->c, s);
 }
 
-/* In a thread of OpenMP's pool, which may have any floating-point state; the launching thread entered the
- * default one. */
+/* For a thread of OpenMP's pool, which may have any floating-point state. The launching thread has entered
+ * the default state. */
 static void run_in_pool(Run *r)
 {
     FLOAT_STATE_DEFAULT();
@@ -237,8 +236,8 @@ static void *run_thread(void *r)
     return NULL;
 }
 
-/* Threads of this launch alone: where OpenMP's pool is not to be used. A thread that cannot be had leaves its
- * share to the others. */
+/* Starts threads for this launch alone, when OpenMP's pool must not be used. If a thread cannot be started,
+ * the others do its share. */
 static void run_threads(Run *r, int threads)
 {
     pthread_t id[threads];
@@ -260,7 +259,7 @@ static void run_team(Run *r, int threads)
     run_threads(r, threads);
 }
 
-/* A failed check is not a failed launch: the caller reads the check record. */
+/* A failed check is not a failed launch, because the caller reads the check record. */
 static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverLaunch *l, DriverError *e)
 {
     CpuDriver *c = (CpuDriver *)d;

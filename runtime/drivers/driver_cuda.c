@@ -31,8 +31,8 @@ typedef struct CudaCopy2D { /* CUDA_MEMCPY2D */
     size_t width, height;
 } CudaCopy2D;
 
-/* The row of targets.def that serves a device best: its own instructions where the row is for exactly this
- * architecture, else the newest row that is not newer. */
+/* The row of targets.def that suits a device best: one with the device's own instructions if it is for
+ * exactly this architecture, otherwise the newest row that is not newer than the device. */
 static const Target *best_target(int arch)
 {
     const Target *best = NULL;
@@ -160,8 +160,8 @@ static tile_status cuda_copy_2d(Driver *d, void *dst, size_t dst_pitch, const vo
     return gpudrv_result(g, r, "strided copy", e);
 }
 
-/* CUtensorMapDataType. Types the unit does not know travel as unsigned words of their size: only out-of-range
- * elements are interpreted, and their fill is all zero bits. */
+/* CUtensorMapDataType. Types that the unit does not know are copied as unsigned words of their size: it
+ * interprets only out-of-range elements, which it fills with zero bits. */
 int gpudrv_map_dtype(DType d)
 {
     switch (d) {

@@ -180,9 +180,9 @@ static Rtc *rtc_of(GpuDriver *g, DriverError *e, tile_status *st)
     return rtc;
 }
 
-/* Code for an older member of the family runs natively when it is compiled for the device itself (a cubin of
- * sm_80 does not load on sm_90). Text for a chip's own instructions only ever meets that chip: context.c sees
- * to it. */
+/* Code for an older member of the family runs natively only if it is compiled for the device itself (a cubin
+ * of sm_80 does not load on sm_90). Text with instructions of one chip is only used on that chip, which
+ * context.c ensures. */
 tile_status gpudrv_compile(Driver *d, DriverCompile *c, DriverError *e)
 {
     GpuDriver *g = (GpuDriver *)d;
@@ -284,7 +284,7 @@ static bool of_another_context(GpuDriver *g, void *stream)
     return g->stream_device && !g->stream_device(stream, &device) && device != g->device;
 }
 
-/* A launch that failed: what the driver's number leaves unsaid. */
+/* Explains a failed launch beyond the driver's error number. */
 static tile_status launch_failed(
     GpuDriver *g, int r, DriverFunction *f, const DriverLaunch *l, DriverError *e)
 {

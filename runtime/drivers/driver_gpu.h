@@ -34,17 +34,18 @@ GpuDriver *gpudrv_new(const DriverOps *, const DriverDesc *);
 void gpudrv_free(GpuDriver *);
 /* Status and text of a failed call `what`; TILE_OK for 0. */
 tile_status gpudrv_result(GpuDriver *, int result, const char *what, DriverError *);
-/* Makes the device current; gpudrv_leave puts back what was. */
+/* Makes the device current. gpudrv_leave restores the former device. */
 typedef struct GpuScope {
     void *context;
     int device;
 } GpuScope;
-/* Was the process forked since the driver was opened? Then no call of it works, and gpudrv_enter fails. */
+/* Whether the process was forked since the driver was opened. Then no call of the driver works, and
+ * gpudrv_enter fails. */
 bool gpudrv_forked(const GpuDriver *);
 int gpudrv_enter(GpuDriver *, GpuScope *);
 void gpudrv_leave(GpuDriver *, const GpuScope *);
 
-/* The operations that are alike, for the vendors' tables. */
+/* The operations that are the same for both vendors, for their tables. */
 #define GPU_OPS \
     .compile = gpudrv_compile, .compiler_version = gpudrv_compiler_version, \
     .compiler_prepare = gpudrv_compiler_prepare, .module_load = gpudrv_module_load, \

@@ -3,7 +3,7 @@
 #pragma once
 #include "runtime/drivers/driver.h"
 
-/* *image, NUL-terminated PTX, becomes a binary for `arch` ("sm_90a"). `beside`: the run-time compiler's file;
- * the linker of the same toolkit lies in its folder. UNSUPPORTED when there is no nvJitLink, COMPILE with its
- * words when it fails. */
+/* Links *image, NUL-terminated PTX, to a binary for `arch` ("sm_90a"). `beside`: the file of the run-time
+ * compiler; the linker of the same toolkit is in its folder. UNSUPPORTED when there is no nvJitLink, COMPILE
+ * with its message when it fails. */
 tile_status link_ptx(Allocator, const char *beside, const char *arch, DriverBlob *image, DriverError *);

@@ -165,8 +165,8 @@ static bool child_succeeds(pid_t pid)
     return false;
 }
 
-/* Can this hipRTC compile anything for the chip? HIP 5.2 ends the whole process for chips it does not know.
- */
+/* Whether this hipRTC can compile for the chip. HIP 5.2 ends the whole process for chips that it does not
+ * know. */
 static bool probe(Rtc *r, const char *arch)
 {
     pid_t pid = fork();
@@ -257,8 +257,8 @@ static void add_option(Options *o, const char *fmt, const char *arg)
     o->n++;
 }
 
-/* NVRTC names what it can make binaries for; for a later device it makes PTX of its newest, and the driver
- * finishes the work. */
+/* NVRTC lists the architectures for which it can make binaries. For a later device it makes PTX of its newest
+ * one, which the driver compiles. */
 static void choose_arch(Rtc *r, const char *arch, RtcForm form, Options *o)
 {
     int wanted = atoi(arch + 3), n = 0, list[64], best = 0;
@@ -320,7 +320,7 @@ void rtc_prepare(Rtc *r, const char *arch)
     r->destroy(&program);
 }
 
-/* The first line of a log that speaks of an error. */
+/* The first line of a log that contains an error. */
 static void first_error(const char *log, DriverError *e)
 {
     const char *p = log, *found = log;

@@ -6,15 +6,16 @@
 
 typedef struct Rtc Rtc;
 
-/* TARGET_CUDA or TARGET_HIP. `path` NULL: searched. UNSUPPORTED with the names tried when there is none. */
+/* Opens the compiler for TARGET_CUDA or TARGET_HIP. A `path` of NULL means that it is searched. UNSUPPORTED,
+ * with the names that were tried, when there is none. */
 tile_status rtc_open(TargetKind, const char *path, Allocator, Rtc **out, DriverError *);
 void rtc_close(Rtc *);
 const char *rtc_version(const Rtc *); /* "nvrtc 13.0" */
 /* The file from which it was loaded, "" if the loader does not tell. */
 void rtc_path(const Rtc *, char *out, size_t room);
 
-/* NVRTC: a kernel of one line, so that what is set up with the first compilation is there for the next one
- * (35 ms). */
+/* NVRTC: compiles a kernel of one line, so that the initialization of the first compilation is done before
+ * the next one. */
 void rtc_prepare(Rtc *, const char *arch);
 
 typedef enum RtcForm { RTC_BINARY, RTC_PTX } RtcForm;

@@ -123,7 +123,7 @@ static tile_status read_none(tile_kernel *k, int i, View *v, int64_t *strides)
     return TILE_OK;
 }
 
-/* The axes of one tensor, in one pass. */
+/* Reads the axes of one tensor in one pass. */
 typedef struct Axes {
     int64_t elements, longest;
     /* The distance of the lowest and the highest element from the first one, in elements. */
@@ -136,8 +136,8 @@ typedef struct Axes {
     int repeated; /* an axis of stride 0, or -1 */
 } Axes;
 
-/* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, which code relies on; sums and products
- * with an element's size do not overflow. */
+/* Extents, reach and number of elements are at most RANGE_MAX_EXTENT, on which code relies. Sums, and
+ * products with an element's size, do not overflow. */
 static inline tile_status read_axes(
     tile_kernel *k, int i, const RawTensor *t, View *v, int64_t *strides, Axes *out)
 {
@@ -177,7 +177,8 @@ static inline tile_status read_axes(
     return TILE_OK;
 }
 
-/* What code may rely on. Tensors without elements promise no alignment: their address may be NULL. */
+/* The facts on which code may rely. Tensors without elements promise no alignment, because their address may
+ * be NULL. */
 static inline uint32_t tensor_facts(const KernelParam *p, uintptr_t base, const Axes *x)
 {
     uint64_t size = (uint64_t)p->size, offs = x->offs | base;
@@ -332,7 +333,8 @@ tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, const La
 
 /* --- overlap ----------------------------------------------------------------------------------------- */
 
-/* Only what is certain: interleaved views of one buffer, such as alternate columns, may pass. */
+/* Reports only overlaps that are certain: interleaved views of one buffer, such as alternate columns, may
+ * pass. */
 static bool overlap(const View *a, const View *b)
 {
     uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;

@@ -27,7 +27,7 @@ static void *compile_thread(void *p)
     return NULL;
 }
 
-/* What the arguments say is read once, here; the caller's arrays may go when this returns. */
+/* Reads the arguments once, here, so that the caller's arrays may be freed when this returns. */
 static void copy_view(
     const tile_kernel *k, int i, const LaunchArgs *l, ArgCopy *copy, tile_arg *arg, const tile_arg *given)
 {
@@ -71,7 +71,7 @@ tile_status tile_kernel_compile_async(tile_kernel *k, const tile_arg *args, size
     return TILE_OK;
 }
 
-/* The thread is the parent process's: a child has none to wait for. */
+/* The thread belongs to the parent process; a child process has none to wait for. */
 static bool of_parent(const tile_compile *h) { return h->forks != fork_count(); }
 
 static tile_status left_behind(tile_compile *h)

@@ -25,7 +25,7 @@ static bool unnamed_zero(const tile_kernel *k, const LaunchArgs *l)
     return false;
 }
 
-/* Dimensions, grid and the checks of both, by the kernel's clauses alone. */
+/* Computes and checks dimensions and grid from the kernel's clauses alone. */
 static tile_status ask_clauses(
     tile_kernel *k, const LaunchArgs *l, const uint64_t *key, Session *s, bool *nothing)
 {

@@ -19,8 +19,8 @@ static bool shape_of(const tile_arg *a, int rank, const int64_t **shape)
     return *shape && (d ? d->ndim : t->rank < 0 ? rank : t->rank) == rank;
 }
 
-/* The dimensions that tensors name, and which optional tensors are given, as bindings; what a caller bound
- * stays. */
+/* Binds the dimensions that tensors name, and which optional tensors are given. Bindings of the caller stay.
+ * */
 static FrontBinding *known_dims(const Wanted *w, Arena *arena, size_t *n)
 {
     const tile_kernel *k = w->k;

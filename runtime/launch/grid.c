@@ -3,7 +3,8 @@
 #include "runtime/launch/launch.h"
 #include "ir/range.h"
 
-/* Extents by the variant's dimensions. Axes with a dimension's name were compared when they were bound. */
+/* Sorts the extents by the variant's dimensions. Axes with a dimension's name were compared when they were
+ * bound. */
 static tile_status bind_dims(
     tile_kernel *k, const Compiled *c, const View *views, const EvalEnv *env, int64_t *dims)
 {
@@ -76,8 +77,8 @@ static COLD tile_status check_remap(tile_kernel *k, Variant *v, EvalEnv *env, in
     return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 
-/* The verdict holds for one grid and one set of values that the remap may read: all of them go into its name.
- */
+/* The result holds for one grid and one set of values that the remap may read, so all of them are part of its
+ * name. */
 static tile_status verify_remap(
     tile_kernel *k, Variant *v, EvalEnv *env, int64_t programs, const LaunchArgs *l, const int64_t *dims)
 {
@@ -105,7 +106,7 @@ tile_status kernel_grid(
     return st ? st : eval_grid(k, c->grid, env, programs);
 }
 
-/* Everything between the key and the driver: dimensions, grid, remap. */
+/* Does everything between the key and the driver: dimensions, grid, remap. */
 tile_status launch_grid(
     tile_kernel *k, Variant *v, const LaunchArgs *l, int64_t *dims, EvalEnv *env, int64_t *programs)
 {

@@ -26,7 +26,7 @@ static bool is_const(const FrontParam *p)
 /* May a binding name it? */
 static bool takes_binding(const FrontParam *p) { return is_const(p) || (p && p->optional); }
 
-/* A number given for a const of another kind, where it loses nothing. */
+/* Converts a number that is given for a const of another kind, if that loses nothing. */
 static void adapt(const FrontParam *p, FrontValue *v)
 {
     FrontValueKind wanted = p ? p->default_value.kind : FRONT_NOTHING;
@@ -40,7 +40,7 @@ static void adapt(const FrontParam *p, FrontValue *v)
         *v = (FrontValue){ FRONT_FLOAT, { .f = (double)(uint64_t)v->i } };
 }
 
-/* Appends a name to a list of what there is, for an error. */
+/* Appends a name to a list of available names, for an error. */
 static void list_name(char *list, size_t room, const char *name)
 {
     size_t n = strlen(list);
@@ -110,7 +110,7 @@ static const FrontValue *bound_value(const tile_kernel *k, const char *name)
 
 /* --- parameters -------------------------------------------------------------------------------------- */
 
-/* The text of an extent with the kernel's integer consts as their values. */
+/* The text of an extent with the kernel's integer consts replaced by their values. */
 static const char *with_consts(tile_kernel *k, const char *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -202,7 +202,7 @@ static tile_status take_params(tile_kernel *k)
 
 /* --- tuning ------------------------------------------------------------------------------------------ */
 
-/* log2(v) in units of 1 / ONE, to a few units: distances between shapes need no more. */
+/* log2(v) in units of 1 / ONE, accurate to a few units, which suffices for distances between shapes. */
 static int64_t log2_fixed(int64_t v)
 {
     /* BEND: the coefficient of the parabola between powers of two, in the same units */
@@ -214,7 +214,7 @@ static int64_t log2_fixed(int64_t v)
     return ((int64_t)e << 16) + (int64_t)(x + (x * (ONE - x) >> 16) * BEND / ONE);
 }
 
-/* Does the entry speak of this kernel with these consts? Fills the row's dimensions. */
+/* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
     if (strcmp(e->kernel, k->name) || (*e->target && strcmp(e->target, k->context->target->name)))
@@ -280,7 +280,7 @@ static void take_rows(tile_kernel *k)
         if (fit_row(k, &k->tune->file.entries[i], &k->rows[k->n_rows])) k->n_rows++;
 }
 
-/* Factors of two, up to 16: code is specialized on what divides an extent. */
+/* The factors of two of an extent, up to 16, because code is specialized on what divides an extent. */
 static int64_t twos(int64_t v) { return v ? __builtin_ctzll((uint64_t)v | 16) : 4; }
 
 static bool gives_its_tensors(const tile_kernel *k, const TuneRow *row, const View *views)
@@ -293,8 +293,8 @@ static bool gives_its_tensors(const tile_kernel *k, const TuneRow *row, const Vi
     return true;
 }
 
-/* Where estimates can be had, an entry for launches of other extents by more than a factor of two in all (or
- * as far by other differences) does not speak for this one. */
+/* When estimates are available, an entry is not used for launches whose extents differ by more than a factor
+ * of two in total, or that are as far away by other differences. */
 int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l)
 {
     const int64_t *dims = l->dims;
@@ -354,7 +354,7 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
     return chooser_open(k);
 }
 
-/* An empty kernel that holds its context and module. NULL when out of memory. */
+/* Makes an empty kernel that holds references to its context and module. NULL when out of memory. */
 static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKernel *f)
 {
     tile_kernel *k = context_alloc(c, sizeof *k);
@@ -392,7 +392,7 @@ static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontB
     return take_params(k);
 }
 
-/* A kernel from bindings, or like another one with more of them. */
+/* Makes a kernel from bindings, or like another one with more bindings. */
 typedef struct Create {
     tile_kernel *k;
     const tile_binding *b;

@@ -26,7 +26,7 @@ typedef struct KernelParam {
     int bound;
 } KernelParam;
 
-/* A dimension's name, or behind all of these a derived extent as written. */
+/* A dimension's name, or, after all names, a derived extent as written. */
 typedef struct KernelDim {
     const char *name;
     bool key;         /* the code is specialized on its extent, which the launch gives */
@@ -46,9 +46,9 @@ typedef struct TuneRow {
     int n_config;
 } TuneRow;
 
-/* One argument as the launch sees it, made in one pass over its axes. Tensors: `word` is the number of
- * elements, lo and hi the bytes they lie between, `facts` what code may rely on (FACT_...). Scalars: `word`
- * holds the bits. */
+/* One argument in the form that a launch uses, made in one pass over its axes. Tensors: `word` is the number
+ * of elements, lo and hi are the bytes between which they are, and `facts` has the facts on which code may
+ * rely (FACT_...). Scalars: `word` holds the bits. */
 typedef struct View {
     char *data;
     uint64_t word;
@@ -173,20 +173,22 @@ struct tile_kernel {
 void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(
     const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
-/* Is the kernel's optional tensor `i` given to launches with this key? */
+/* Whether the kernel's optional tensor `i` is given to launches with this key. */
 bool kernel_key_gives(const tile_kernel *, const uint64_t *key, int i);
 /* Reads and checks arguments. */
 tile_status kernel_bind(tile_kernel *, const tile_arg *, size_t n, const LaunchArgs *);
-/* The variant for a key if it is ready, or NULL; then the same, compiled if need be. */
+/* The variant for a key if it is ready, or NULL. The second function compiles it if necessary. */
 Variant *kernel_ready(tile_kernel *, const uint64_t *key);
 tile_status kernel_variant(tile_kernel *, const uint64_t *key, Variant **out);
-/* grid.c: the extents by the dimensions of `compiled` into dims (room for all of them), and the grid. */
+/* grid.c: computes the extents by the dimensions of `compiled` into dims (room for all of them), and the
+ * grid. */
 tile_status kernel_grid(
     tile_kernel *, const Compiled *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
-/* empty.c: asked where no variant is ready. *nothing: an extent that would be specialized on is 0, and the
- * launch has nothing to compute. */
+/* empty.c: called when no variant is ready. *nothing: an extent on which code would be specialized is 0, and
+ * the launch has nothing to compute. */
 tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *key, bool *nothing);
-/* variant.c: what the kernel and the key bind, in the arena; whether optional tensors are given, too. */
+/* variant.c: the bindings of the kernel and the key, in the arena, including whether optional tensors are
+ * given. */
 const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
@@ -195,28 +197,29 @@ void variant_free(tile_kernel *, Variant *);
  * bindings' names must outlive it. */
 tile_status kernel_create_like(
     const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
-/* The table's row for these extents and tensors; -1: none speaks of them. */
+/* The table's row for these extents and tensors; -1: no row applies. */
 int kernel_tune_row(const tile_kernel *, const LaunchArgs *);
 
 /* --- choose.c: without a table ----------------------------------------------------------------------- */
 
 tile_status chooser_open(tile_kernel *);
 void chooser_close(tile_kernel *);
-/* For these extents and this key, whose choice is not in it yet: 0 the declared defaults, else a number for
- * kernel_choice_config. Neither allocates nor locks for what was seen before. */
+/* The choice for these extents and this key, which does not have it yet: 0 for the declared defaults,
+ * otherwise a number for kernel_choice_config. For launches that were seen before, it neither allocates
+ * memory nor takes a lock. */
 int kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key);
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 
-/* For memos: reads a scalar; are the views apart that must be (arguments.c); the driver's launch (launch.c).
- */
+/* For memos: reads a scalar; whether the views that must be apart are (arguments.c); the driver's launch
+ * (launch.c). */
 bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);
 bool launch_apart(tile_kernel *, const View *);
 tile_status launch_driver(tile_kernel *, const Variant *, const uint64_t *slots, void **params,
     int64_t programs, int64_t blocks, void *stream);
 
-/* memo.c: launches as one like it. False: there was none, and nothing was done. */
+/* memo.c: launches like an equal earlier launch. False: there was none, and nothing was done. */
 bool memo_launch(tile_kernel *, const tile_arg *, size_t n, const tile_launch_desc *, tile_status *);
-/* What a launch that went well was made of. */
+/* Records the data of a launch that succeeded. */
 typedef struct MemoMade {
     const uint64_t *slots;
     unsigned char (*maps)[128];
@@ -228,7 +231,7 @@ void memo_prepare(const tile_kernel *, Variant *);
 
 /* --- print.c ----------------------------------------------------------------------------------------- */
 
-/* Where the kernels of one launch print; lives as long as the launch. */
+/* The destination of the prints of one launch's kernels, which exists as long as the launch. */
 typedef struct Printer {
     PrintSink sink;
     tile_context *context;

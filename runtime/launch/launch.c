@@ -3,7 +3,7 @@
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/launch.h"
 
-/* The variant for the arguments; NULL, and success, where there is nothing to compute. */
+/* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
 {
     uint64_t key[k->key_words];

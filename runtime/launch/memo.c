@@ -14,9 +14,9 @@
 
 enum { MEMO_PROGRAMS, MEMO_BLOCKS, MEMO_WORKSPACE, MEMO_HEAD };
 
-/* Of a tensor: what was given (kind and dtype, device, shape, strides), its address, and behind it what was
- * made of it: reach below and above the address, facts, elements, strides. Of a scalar: kind, bits given,
- * facts, bits made. */
+/* For a tensor: what was given (kind and dtype, device, shape, strides), its address, and then the derived
+ * data: reach below and above the address, facts, elements, strides. For a scalar: its kind, the given bits,
+ * facts, the derived bits. */
 enum {
     TENSOR_KIND,
     TENSOR_DEVICE,
@@ -73,8 +73,8 @@ void memo_prepare(const tile_kernel *k, Variant *v)
     all->n = MEMOS;
 }
 
-/* Acquire and release on each word keep the words between the two looks at the number; on x86 and for the
- * compiler they are plain moves. */
+/* Acquire and release on each word keep the words between the two reads of the number. On x86 they are plain
+ * moves. */
 static inline uint64_t word(const _Atomic uint64_t *w)
 { return atomic_load_explicit(w, memory_order_acquire); }
 static inline void set(_Atomic uint64_t *w, uint64_t v) { atomic_store_explicit(w, v, memory_order_release); }
@@ -162,7 +162,7 @@ static bool write_arguments(
     return true;
 }
 
-/* Puts the memo among those that launches look at. */
+/* Adds the memo to those that launches examine. */
 static void publish(tile_kernel *k, Memo *m)
 {
     for (int i = 0; i < MEMOS; i++)
@@ -201,7 +201,7 @@ void memo_keep(tile_kernel *k, Variant *v, const tile_arg *args, const LaunchArg
 
 enum { SAME, MOVED, OTHER };
 
-/* Whether the tensor says what the memo's said. MOVED: at another address that promises as much. */
+/* Whether the tensor equals the memo's. MOVED: it has another address that promises as much. */
 static inline int compare_tensor(const _Atomic uint64_t *w, const tile_arg *arg, int rank, View *v)
 {
     Given g;
@@ -226,7 +226,7 @@ static inline int compare_scalar(tile_kernel *k, int i, const _Atomic uint64_t *
     return launch_scalar(k, i, a, v) && v->facts == word(w + SCALAR_FACTS) ? MOVED : OTHER;
 }
 
-/* The rest of the views, where an address moved: what overlap is asked about. */
+/* Computes the remaining data of the views when an address moved, for the test of overlap. */
 static void read_views(
     const tile_kernel *k, const _Atomic uint64_t *w, View *views, int64_t (*strides)[TILE_MAX_RANK])
 {
@@ -269,8 +269,8 @@ static inline int compare_all(
     return tensors;
 }
 
-/* Puts addresses and scalars of this launch into slots that were another's, and encodes the tensor maps of
- * what moved. */
+/* Writes addresses and scalars of this launch to slots that another launch used, and encodes the tensor maps
+ * of tensors that moved. */
 static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t (*strides)[TILE_MAX_RANK],
     const bool *moved, uint64_t *slots, unsigned char (*maps)[128])
 {
@@ -289,7 +289,7 @@ static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t 
     return true;
 }
 
-/* False: take the long way. */
+/* False: the launch cannot use a memo. */
 static inline bool recall(
     tile_kernel *k, Memo *m, const tile_arg *args, const tile_launch_desc *desc, tile_status *status)
 {

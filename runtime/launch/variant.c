@@ -4,7 +4,7 @@
 #include "runtime/launch/kernel.h"
 #include <stdio.h>
 
-/* What one making of a variant works with; lives in the session's arena. */
+/* The data for making one variant, in the session's arena. */
 typedef struct Making {
     tile_kernel *k;
     Variant *v;
@@ -75,7 +75,7 @@ static void make_cache_key(Making *m)
     m->cache_key = cache_key(t.data, t.len);
 }
 
-/* The artifact's bytes into the variant's own memory, and from there into the device. */
+/* Copies the artifact's bytes to the variant's own memory, and loads them to the device from there. */
 static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError *e)
 {
     Variant *v = m->v;
@@ -141,8 +141,8 @@ static bool from_cache(Making *m)
     return false;
 }
 
-/* The driver refused the binary: PTX for the driver's own compiler, then a binary that nvJitLink makes of it.
- * Each step's failure is in the text. */
+/* Handles a binary that the driver refused: tries PTX for the driver's own compiler, then a binary that
+ * nvJitLink makes of it. The text has the failure of each step. */
 static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const void **bytes, size_t *size)
 {
     static const char *const names[] = { [DRIVER_PTX] = "PTX", [DRIVER_LINKED] = "nvJitLink" };
@@ -214,7 +214,7 @@ static tile_status make(Making *m)
     return !shown && from_cache(m) ? TILE_OK : compile(m);
 }
 
-/* Another launch of the same variant says again what this one said. */
+/* Another launch of the same variant reports again what this one reported. */
 static void remember(tile_kernel *k, Variant *v)
 {
     size_t n = tile_context_error(k->context, NULL, 0) + 1;

@@ -60,8 +60,8 @@ static Variant *add(tile_kernel *k, const uint64_t *key, uint64_t hash)
     return v;
 }
 
-/* One thread compiles, the others that want the same variant wait for it. What failed for want of memory or
- * device is tried again by the next launch; what does not compile is remembered. */
+/* One thread compiles, and the others that need the same variant wait for it. After a failure for lack of
+ * memory or device, the next launch tries again; a variant that does not compile is remembered. */
 static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Variant **out)
 {
     lock_enter(&k->lock);

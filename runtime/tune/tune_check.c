@@ -7,8 +7,8 @@
 
 enum { SAMPLED_BYTES = 16 << 20, RUN = 64 }; /* larger results are first compared by runs of RUN elements */
 
-/* Most that two right results may differ, relative to the root mean square: rounding to the type, other
- * orders of summation. */
+/* The most by which two correct results may differ, relative to the root mean square, because of rounding to
+ * the type and other orders of summation. */
 static double tolerance_of(const tile_tune *t, DType d)
 {
     if (t->desc.tolerance > 0) return t->desc.tolerance;
@@ -118,7 +118,8 @@ static void walk_on(Walk *w)
 static Walk walk_of(const tile_tune *t, const TuneOutput *o)
 { return (Walk){ .v = o->view, .strides = o->strides, .rank = t->kernel->params[o->param].rank }; }
 
-/* NaN, or all bits set, in every element and nothing else: what lies between may be another tensor's. */
+/* Writes NaN, or all bits set, to every element and nothing else, because another tensor may be between them.
+ * */
 static tile_status poison_between(tile_tune *t, TuneOutput *o)
 {
     size_t size = (size_t)t->kernel->params[o->param].size;
@@ -171,8 +172,8 @@ static double rms_of(const tile_tune *t, const TuneOutput *o)
     return n ? sqrt(sum / (double)n) : 0;
 }
 
-/* Elements first .. first + n. One element may be off by more than the root of the mean square of all is: 16
- * times the tolerance, of itself and of the rest. */
+/* Compares elements first .. first + n. One element may differ by more than the root mean square of all does:
+ * by 16 times the tolerance, of itself and of the rest. */
 static void compare(
     const tile_tune *t, const TuneOutput *o, double tolerance, int64_t first, int64_t n, Difference *out)
 {

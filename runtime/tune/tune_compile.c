@@ -16,7 +16,7 @@ static void fingerprint(const Compiled *c, uint8_t out[32])
     sha256_end(&sha, out);
 }
 
-/* Called while the candidate is compiled: false if another one has this code. */
+/* Called while the candidate is compiled. False if another candidate has the same code. */
 static bool accept(void *user, const Compiled *compiled)
 {
     Candidate *c = user;
@@ -56,7 +56,7 @@ static void compile_one(tile_tune *t, Candidate *c)
     else c->state = TILE_TUNE_TIMED;
 }
 
-/* The first candidate, the declared defaults, is compiled however late it is. */
+/* The first candidate, the declared defaults, is compiled even when time has run out. */
 static void *worker(void *p)
 {
     tile_tune *t = p;

@@ -17,7 +17,7 @@ void tune_fail(Candidate *c, tile_tune_state state, const char *fmt, ...)
     c->state = state;
 }
 
-/* The first line of what the context says, without the kernel's name, which is the same for all. */
+/* The first line of the context's error, without the kernel's name, which is the same for all. */
 void tune_fail_status(Candidate *c, tile_status st)
 {
     char text[CONTEXT_MESSAGE] = "";
@@ -92,7 +92,7 @@ static FrontBinding presence(const tile_tune *t, int i)
     return (FrontBinding){ t->kernel->params[i].name, { FRONT_BOOL, { .b = !absent } } };
 }
 
-/* What holds for every configuration: the kernel's bindings, and which optional tensors are given. */
+/* Collects the bindings of every configuration: those of the kernel, and which optional tensors are given. */
 static FrontBinding *fixed_bindings(const tile_tune *t, Arena *a, int *n)
 {
     const tile_kernel *k = t->kernel;
@@ -140,7 +140,7 @@ static void add(tile_tune *t, const FrontBinding *b, int n, bool is_default)
         .state = TILE_TUNE_UNTRIED };
 }
 
-/* Of a name that the kernel binds, the first value stands for all. */
+/* For a name that the kernel binds, its first value represents all. */
 static bool is_open(const tile_tune *t, const FrontTune *f, int64_t number)
 {
     for (int d = f->n - 1; d >= 0; number /= f->domains[d].n, d--)
@@ -148,8 +148,8 @@ static bool is_open(const tile_tune *t, const FrontTune *f, int64_t number)
     return true;
 }
 
-/* What the kernel binds is not chosen, nor is an extent that the tensors give: of such domains one value is
- * left. False: not this configuration. */
+/* Names that the kernel binds are not chosen, nor are extents that the tensors give: one value of such
+ * domains is left. False: the configuration is skipped. */
 static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *config, int64_t number,
     FrontBinding *out, int *n)
 {
@@ -185,8 +185,8 @@ static void add_default(tile_tune *t, const FrontTune *f, FrontBinding *out)
     add(t, out, n, true);
 }
 
-/* What the table's entry says of the launch: extents, every const that is not chosen, and which optional
- * tensors are given, since these make other code. */
+/* Collects what the table's entry records of the launch: extents, every const that is not chosen, and which
+ * optional tensors are given, because they change the code. */
 static void add_key(tile_tune *t, const FrontTune *f)
 {
     tile_kernel *k = t->kernel;
@@ -215,9 +215,9 @@ static void add_key(tile_tune *t, const FrontTune *f)
         }
 }
 
-/* The declared defaults, then the block's in an order that soon has been everywhere, should the budget end:
- * steps of the golden ratio. A large block is sampled: TUNE_MAX_TRIES of its combinations are looked at, and
- * TUNE_MAX_CONFIGS of those that are allowed are taken. */
+/* Lists the declared defaults, then the block's configurations in an order that soon covers all regions, in
+ * case the budget ends: steps of the golden ratio. A large block is sampled: TUNE_MAX_TRIES of its
+ * combinations are examined, and TUNE_MAX_CONFIGS of the allowed ones are taken. */
 static tile_status enumerate(tile_tune *t)
 {
     tile_kernel *k = t->kernel;
@@ -306,7 +306,7 @@ static int by_rank(const void *a, const void *b)
     return x->ms != y->ms ? (x->ms > y->ms ? 1 : -1) : (x > y) - (x < y);
 }
 
-/* The best one's whole result is compared before it is called the best. */
+/* Compares the whole result of the best configuration before it is accepted. */
 static tile_status settle(tile_tune *t)
 {
     for (;;) {

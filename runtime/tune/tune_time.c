@@ -50,7 +50,7 @@ void tune_time_end(tile_tune *t)
     t->flush = t->workspace = NULL;
 }
 
-/* n launches handed over one after the other, so that the device has no gaps between them, as in use; then
+/* Queues n launches one after the other, so that the device has no gaps between them, as in use. Then reads
  * their times. */
 static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
 {
@@ -75,7 +75,7 @@ static int by_time(const void *a, const void *b)
     return x->ms != y->ms ? (x->ms > y->ms ? 1 : -1) : (x > y) - (x < y);
 }
 
-/* Median of n launches, after one that is not counted. */
+/* The median of n launches, after one that is not counted. */
 static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
 {
     double all[MAX_REPEAT + TUNE_BATCH];
@@ -90,7 +90,7 @@ static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
     return TILE_OK;
 }
 
-/* A launch that the device refuses is the candidate's own failure; a device that faulted is the end. */
+/* A launch that the device refuses is a failure of the candidate. A fault of the device ends the tuning. */
 static tile_status refused(tile_tune *t, Candidate *c, tile_status st)
 {
     tune_fail_status(c, st);
@@ -137,8 +137,8 @@ static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int 
     return TILE_OK;
 }
 
-/* Half of those that are left go, but none that is within a tenth of the best before the figures are good for
- * so much. */
+/* Removes half of the remaining candidates, but none that is within a tenth of the best before the
+ * measurements are accurate enough for that. */
 static int survivors(Candidate **left, int n, int round)
 {
     int keep = (n + 1) / 2;

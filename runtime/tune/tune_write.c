@@ -35,7 +35,7 @@ static const char *plain(Session *s, const char *text)
     return copy;
 }
 
-/* Infinities and NaNs are not to be written: an item with one is left out. */
+/* Infinities and NaNs cannot be written, so an item that contains one is left out. */
 static void write_items(Text *out, const TuneItem *items, int n)
 {
     bool first = true;

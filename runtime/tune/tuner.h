@@ -24,7 +24,8 @@ typedef struct Candidate {
     char reason[480];
 } Candidate;
 
-/* One output of the launch: where it lies, what it held, what the first good configuration made of it. */
+/* One output of the launch: its place, its former contents, and the result of the first good configuration.
+ * */
 typedef struct TuneOutput {
     int param;
     size_t bytes; /* from lo to hi */
@@ -70,7 +71,7 @@ double tune_now(void); /* seconds */
 void tune_report(tile_tune *, tile_tune_stage, int round, size_t done, size_t total, const Candidate *);
 void tune_describe(const Candidate *, tile_tune_entry *);
 void tune_fail(Candidate *, tile_tune_state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* The candidate's context has said why. */
+/* Records that the candidate failed. Its context has the reason. */
 void tune_fail_status(Candidate *, tile_status);
 void tune_drop(Candidate *); /* gives up its code */
 
@@ -78,11 +79,11 @@ void tune_drop(Candidate *); /* gives up its code */
 tile_status tune_compile(tile_tune *);
 
 tile_status tune_check_begin(tile_tune *);
-/* Inputs as the caller gave them; `poison`: what will be written holds NaNs, so that an element nobody writes
- * is seen. */
+/* Restores the inputs that the caller gave. `poison`: tensors that will be written hold NaNs, so that
+ * elements that are never written are detected. */
 tile_status tune_restore(tile_tune *, bool poison);
-/* Launches it once on such inputs and compares; the first one becomes the measure. A status only where going
- * on makes no sense. */
+/* Launches it once on such inputs and compares. The first result becomes the reference. It returns a failure
+ * only if continuing makes no sense. */
 tile_status tune_check(tile_tune *, Candidate *, bool full);
 void tune_check_end(tile_tune *);
 
