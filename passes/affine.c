@@ -32,7 +32,7 @@ RangeInfo value_range(Facts *k, Value *v) { return range_of(k->ranges, v); }
 
 /* --- forms ------------------------------------------------------------------------------------------- */
 
-/* One value for all that name the same thing of the launch, in whichever block it stands. */
+/* Uses one value for all values that denote the same property of the launch, in whichever block they are. */
 static Value *canonical(Facts *k, Value *v)
 {
     Leaf l = { OP_COUNT, 0, 0, v };

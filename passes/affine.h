@@ -59,5 +59,5 @@ Value *extent_expression(const Func *, const Instr *);
 /* The value among the derived extents that is computed as `v` is, from the same dimensions,
  * scalars and constants; v itself if there is none. */
 Value *extent_like(const Func *, Value *v);
-/* A value of the block of extents, computed again where the builder stands. */
+/* A value of the block of extents, computed again at the builder's position. */
 Value *extent_emit(Builder *, Value *v);

@@ -46,7 +46,7 @@ static bool swappable(const Instr *i) { return (op_info[i->op].flags & OPF_COMM)
 
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9E3779B97F4A7C15ull ^ h >> 29; }
 
-/* By the upper bits: of many hashes (of floating constants) the lower ones are alike. */
+/* Selects by the upper bits, because many hashes (of floating constants) have equal lower bits. */
 static uint32_t bucket_of(uint64_t h) { return (uint32_t)(h * 0x9E3779B97F4A7C15ull >> 32) % BUCKETS; }
 
 static uint64_t hash_attr(const Attr *a)

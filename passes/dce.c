@@ -37,8 +37,8 @@ static void mark_operands(Dce *d, Instr *i, int from, int to)
     for (int k = from; k < to; k++) mark(d, ir_operand(i, k));
 }
 
-/* What an instruction needs to run at all; the values it merely hands through are marked when they are used.
- */
+/* Marks the values that an instruction needs to run at all. Values that it only passes on are marked when
+ * they are used. */
 static void mark_instr(Dce *d, Instr *i)
 {
     if (i->mark == INSTR_LIVE) return;

@@ -192,7 +192,7 @@ static void scale_last(Exp2 *e, Value *v)
         v, ir_bin(&b, OP_MUL, u, ir_splat(&b, e->scale, is_tile(v) ? v->type->rank : 0, v->type->shape)));
 }
 
-/* The maxima that `v` is made of, without those of earlier turns. */
+/* The maxima from which `v` is computed, without those of earlier iterations. */
 static void find_maxima(Exp2 *e, Value *v, ValueList *found, int *budget)
 {
     int first;
@@ -232,8 +232,8 @@ static Value *movable(Exp2 *e, Instr *exp, Value *v)
     return e->scale;
 }
 
-/* Of exp(a - m): a factor that a has goes behind what chooses among its elements, and out of the maxima in m.
- */
+/* In exp(a - m), moves a factor of a behind the operations that choose among its elements, and out of the
+ * maxima in m. */
 static void move_factor(Exp2 *e, Instr *exp, const Instr *sub)
 {
     ValueList maxima = { 0 };
@@ -252,7 +252,7 @@ static void move_factor(Exp2 *e, Instr *exp, const Instr *sub)
     scale_last(e, ir_operand(sub, 0));
 }
 
-/* log2 e times the argument of exp, in as few operations as can be. */
+/* Computes log2 e times the argument of exp, in as few operations as possible. */
 static Value *exponent(Exp2 *e, Instr *exp)
 {
     Value *x = ir_operand(exp, 0), *y, *c;

@@ -4,8 +4,8 @@
 
 enum { EXTENT_DEPTH = 8 };
 
-/* Do two scalars of a launch follow by the same operations from the same dimensions, strides, parameters and
- * constants? They are equal then, whichever block each stands in. */
+/* Whether two scalars of a launch are computed by the same operations from the same dimensions, strides,
+ * parameters and constants. They are then equal, whichever block each is in. */
 static bool same_of_launch(const Func *f, const Value *a, const Value *b, int depth)
 {
     int64_t x, y;

@@ -104,7 +104,8 @@ static const Type *common_source(const Instr *i)
     return t;
 }
 
-/* Element-wise on tiles whose elements repeat: on the scalar, or on what was broadcast. */
+/* Computes element-wise operations on tiles with repeated elements on the scalar, or on the tile before the
+ * broadcast. */
 static Value *fold_repeated(Fold *f, Builder *b, Instr *i)
 {
     Value *ops[3];

@@ -72,8 +72,8 @@ static bool inline_call(PassContext *c, Func *caller, Instr *call, int *room)
     return true;
 }
 
-/* Inlines what stands in the block, one level at a time. Returns the number of calls seen, -1 after an error.
- */
+/* Inlines the calls in the block, one level at a time. Returns the number of calls that it met, -1 after an
+ * error. */
 static int inline_block(PassContext *c, Func *f, Block *b, int *room)
 {
     int n = 0;

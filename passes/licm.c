@@ -17,7 +17,8 @@
  * inside the loop. */
 #include "passes/pass.h"
 
-/* Tiles up to so many elements move even when cheap: a vector a program, a few registers a thread at most. */
+/* Tiles of up to so many elements are moved even when they are cheap: at most a vector of a program, which is
+ * a few registers of a thread. */
 enum { SMALL_TILE = 1024, MAX_SEARCH = 64 };
 
 typedef struct Licm {

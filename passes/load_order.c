@@ -35,7 +35,7 @@ static Order order_of(const Instr *i)
     return o;
 }
 
-/* The order of `outer` applied to what `inner` gave. */
+/* The order of `outer`, applied to the result of `inner`. */
 static Order compose(const Order *inner, const Order *outer)
 {
     Order o = { outer->n };

@@ -240,7 +240,8 @@ static bool emit_split(Peel *p, Builder *b, Split *s)
 
 /* --- the split --------------------------------------------------------------------------------------- */
 
-/* A copy of the loop over [from, to) that starts with what `before` left (NULL: the loop's own inits). */
+/* A copy of the loop over [from, to) that starts with the results of `before` (NULL: the loop's own initial
+ * values). */
 static Instr *copy_loop(Peel *p, Builder *b, Value *from, Value *to, Instr *before, ValueMap *map)
 {
     value_map_init(map, p->c->scratch);

@@ -90,7 +90,7 @@ static bool unknown(const Flag *f, const char *name, size_t len)
     return false;
 }
 
-/* What of a pass's needs the target lacks; NULL: nothing. */
+/* The property that the pass needs and the target lacks; NULL: it lacks nothing. */
 static const char *lacks(const Target *t, unsigned needs)
 {
     if (t->kind == TARGET_CPU)
@@ -107,7 +107,7 @@ static bool refuse(const Flag *f, PassId id, const char *why)
     return false;
 }
 
-/* The pass does not run for this target. */
+/* Reports that the pass does not run for this target. */
 static bool applies(const Flag *f, PassId id)
 {
     const Target *t = f->o->target;
@@ -115,7 +115,7 @@ static bool applies(const Flag *f, PassId id)
     return !why || refuse(f, id, arena_printf(&f->s->arena, "does not run for %s: %s", t->name, why));
 }
 
-/* The enclosing pass takes the step when and where it wants: there is no IR behind the step. */
+/* Reports that the name is a step, which the enclosing pass runs by itself. There is no IR after the step. */
 static bool runs_alone(const Flag *f, PassId id)
 {
     const char *within = pass_is_step(id) ? pass_info[pass_info[id].within].name : NULL;

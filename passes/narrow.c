@@ -44,7 +44,7 @@ static bool loop_fits(Narrow *x, const Instr *i)
     return step.hi > 0 && hi.hi <= INT32_MAX - (step.hi - 1);
 }
 
-/* Whether the operation can compute in 32 bits what it computes in index. */
+/* Whether an operation of index values can be computed in 32 bits. */
 static bool decide(Narrow *x, const Instr *i)
 {
     Value *in = i->n_operands ? ir_operand(i, 0) : NULL;

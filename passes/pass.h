@@ -34,7 +34,7 @@ void pass_runner_init(PassRunner *, Module *, const PassOptions *, PassReport *r
 bool pass_runner_skips(const PassRunner *, PassId);
 /* Runs one pass; returns its progress. Does nothing once the runner has stopped or failed. */
 bool pass_runner_call(PassRunner *, PassId, PassCall *, void *user);
-/* Errors for names in the options that no pass has, or that do not apply; true: there are none. */
+/* Reports names in the options that no pass has, or that do not apply. True: there are none. */
 bool pass_options_check(Session *, const PassOptions *);
 
 /* Adds to a statistic of the running pass. `what` must live as long as the session (a literal). */
@@ -58,5 +58,5 @@ Value *build_int(Builder *, const Type *t, int64_t v);
 Value *build_float(Builder *, const Type *t, double v);
 /* A read whose result depends on nothing but its operands: a load or gather from an `in` parameter. */
 bool is_constant_read(const Instr *);
-/* The last token that stands for a write (or the chain's start): reads hand tokens on. */
+/* The last token that a write gives (or the chain's start), because reads pass tokens on. */
 Value *last_write(Value *token);

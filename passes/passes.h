@@ -24,7 +24,7 @@ enum {
 #include "passes/passes.def"
 };
 
-/* What a pass of the kernel IR needs: of the target, and of the IR that it is given. */
+/* The properties that a pass of the kernel IR needs, of the target and of the IR. */
 typedef enum PassNeeds {
     NEEDS_NOTHING = 0,
     NEEDS_CUDA = 1,
@@ -121,9 +121,9 @@ typedef struct PassReport { /* allocated in the module's session */
 bool passes_run(Module *, const PassOptions *, PassReport *report);
 /* The pass of this name, or of this former name. */
 bool pass_find(const char *name, size_t len, PassId *);
-/* The passes that a list names; names that no pass has are left out, passes_run refuses them. */
+/* The passes that a list names. Names that no pass has are left out, because passes_run rejects them. */
 PassSet pass_set_of(const char *list);
-/* Does stop_after name a pass of the tile IR, so that there is nothing to lower? */
+/* Whether stop_after names a pass of the tile IR, so that there is nothing to lower. */
 bool passes_stop_in_tile_ir(const PassOptions *);
 /* Warns of passes of the kernel IR that dump_after names and that did not run for this kernel. */
 void passes_warn_unrun(Session *, const PassOptions *, const PassReport *, const char *kernel);
@@ -131,7 +131,7 @@ void passes_warn_unrun(Session *, const PassOptions *, const PassReport *, const
 void passes_print_times(const PassReport *, Text *);
 void passes_print_list(Text *);
 
-/* What the tests and `--perf` reports count in a module: static instruction counts, nested ones included. */
+/* The counts of a module for tests and `--perf` reports: static instruction counts, nested ones included. */
 typedef struct Census {
     int instrs, tile_instrs; /* all instructions; those with a tile as result */
     int exps, exp2s, permutes, ordered_loads;

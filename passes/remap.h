@@ -11,7 +11,8 @@ typedef struct RemapSpec {
 } RemapSpec; /* the number of programs of a chunk, or of heads that stay together */
 
 const char *remap_text(Arena *, RemapSpec);
-/* Chiplets that share the dispatch of one grid, and what one of them runs at a time. */
+/* The chiplets that share the dispatch of one grid, and the number of programs that one of them runs at a
+ * time. */
 int64_t remap_chiplets(const PassOptions *);
 int64_t remap_at_once(const PassOptions *, const Func *);
 /* The block that places programs: chiplets, then the function's own remap, then the raster. NULL when all of

@@ -64,8 +64,8 @@ static int row_axis(const Rows *r, const Instr *i, const MemParts *m)
     return axis;
 }
 
-/* Are the programs along the grid's first axis as many as the tensor's axis has rows? Else rows past the last
- * program's would be stored, that no program did. */
+/* Whether there are as many programs along the grid's first axis as the tensor's axis has rows. Otherwise
+ * rows after those of the last program would be stored, which no program stored before. */
 static bool grid_is_axis(const Rows *r, int param, int axis)
 {
     const Value *n = ir_operand(ir_terminator(r->f->grid), 0);
@@ -228,7 +228,7 @@ static void rewrite(Rows *r)
     ir_set_operand(grid, 0, ir_bin(&b, OP_CDIV, ir_operand(grid, 0), ir_index(&b, r->n)));
 }
 
-/* Would warps share rows, as tiles are laid out that are read in vectors? */
+/* Whether warps would share rows, in the layout of tiles that are read in vectors. */
 static bool shared_rows(const Rows *r, int warps)
 {
     int32_t tile[2] = { (int32_t)r->n, (int32_t)(r->bytes / r->elem_bytes) }, order[2] = { 1, 0 },

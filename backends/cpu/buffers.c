@@ -270,7 +270,7 @@ static void stretch(Plan *p, Steps *in)
     }
 }
 
-/* The buffer that operand k of a block's last step goes to. */
+/* The buffer to which operand k of a block's last step is copied. */
 static Buf *destination(const Step *parent, const Step *yield, int k)
 {
     if (parent->kind == STEP_WHILE)
@@ -278,7 +278,8 @@ static Buf *destination(const Step *parent, const Step *yield, int k)
     return parent->carried[k];
 }
 
-/* Passing values on is a parallel assignment: one that lies where another goes is copied aside first. */
+/* Passing values on is a parallel assignment: a value in a buffer that another value will overwrite is copied
+ * aside first. */
 static void set_aside(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {

@@ -37,7 +37,7 @@ static Position apply(Combined *c, Position a, Position b)
     return r;
 }
 
-/* Cells that hold a position from one turn of a loop to the next. */
+/* Memory cells that hold a position from one iteration of a loop to the next. */
 static Position cells(Combined *c, int lanes)
 {
     Position p;
@@ -134,7 +134,7 @@ static Position block(Combined *c, LLVMValueRef at, int lanes, int vectors)
     return p[0];
 }
 
-/* A row along the vectors' axis: whole blocks in a loop, what is left in ever narrower vectors. */
+/* Handles a row along the vectors' axis: whole blocks in a loop, and the rest in ever narrower vectors. */
 static void row(Combined *c)
 {
     Gen *g = c->g;
@@ -161,7 +161,7 @@ static void row(Combined *c)
     store(c, all, 1);
 }
 
-/* Lines across the vectors' axis: whole vectors in a loop, what is left in ever narrower ones. */
+/* Handles lines across the vectors' axis: whole vectors in a loop, and the rest in ever narrower ones. */
 static void lines(Combined *c)
 {
     Gen *g = c->g;

@@ -76,7 +76,8 @@ static LLVMValueRef f16_bits(Gen *g, LLVMValueRef x, LLVMValueRef none)
     return gen_intrinsic(g, "llvm.x86.avx512.mask.vcvtps2ph.512", NULL, 0, v, 4);
 }
 
-/* By the instruction itself: its result is integers, and only integers are stored past the caches. */
+/* Converts by the instruction itself. Its result is integers, and only integers can be stored past the
+ * caches. */
 static LLVMValueRef to_f16(Gen *g, LLVMValueRef v)
 {
     int n = gen_lanes(v);

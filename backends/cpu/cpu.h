@@ -28,7 +28,8 @@ typedef struct Steps Steps; /* the steps of one block */
 typedef struct Buf Buf;
 typedef struct Sink Sink;
 
-/* How the elements of a buffer lie. Dense row-major for tiles; matrix operands have their own forms. */
+/* The arrangement of the elements of a buffer: dense row-major for tiles; matrix operands have their own
+ * forms. */
 typedef enum BufForm {
     FORM_DENSE,
     FORM_ROWS,   /* mma A: row-major [rows][ld] */
@@ -59,7 +60,7 @@ struct Buf {
 
 typedef enum TileMode { TILE_NONE, TILE_SCALAR, TILE_VIRTUAL, TILE_BUFFER } TileMode;
 
-/* What is known of a value. */
+/* The facts that are known about a value. */
 typedef struct ValInfo {
     TileMode mode;
     Buf *buf;
@@ -70,7 +71,7 @@ typedef struct ValInfo {
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
 
-/* What is done with the elements of a nest: the name here and in the printed plan. */
+/* The use of the elements of a nest: the name here and in the printed plan. */
 #define SINK_KINDS(X) \
     X(BUFFER, "buffer") /* value -> buf (dense) */ \
     X(PACK, "pack")     /* value -> buf (a matrix operand) */ \
@@ -149,7 +150,7 @@ struct Steps {
     Step *last_memory;
 };
 
-/* What the processor can do. */
+/* The abilities of the processor. */
 typedef struct CpuTarget {
     const char *cpu, *features; /* for LLVM */
     int vector_bytes;           /* 64, 32, 16 */
@@ -181,9 +182,9 @@ typedef struct Plan {
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
-/* What is asked of an f32 result: all its bits; no more than what is left after rounding to 16 bits or fewer,
- * through operations that keep a relative error what it is; the same, and each use makes a NaN operand a NaN
- * again. */
+/* The required accuracy of an f32 result: all its bits; only the bits that remain after rounding to 16 bits
+ * or fewer, through operations that preserve a relative error; or the same, where each use turns a NaN
+ * operand into a NaN again. */
 typedef enum Need { NEED_ALL, NEED_16_BITS, NEED_16_BITS_NO_NAN } Need;
 Need plan_need(const Value *v);
 /* Of one operation, and of what computes one vector of `v` (of whose own operation it takes no notice if `v`
@@ -276,7 +277,8 @@ typedef struct Loop {
 } Loop;
 LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
 void gen_loop_end(Gen *, Loop *);
-/* if (cond) ... : gen_if opens, gen_else (optional) turns, gen_endif closes. */
+/* if (cond) ...: gen_if opens the branch, gen_else (optional) begins the other one, and gen_endif closes
+ * both. */
 typedef struct If {
     LLVMBasicBlockRef then, other, done;
     bool turned;
@@ -300,7 +302,7 @@ void gen_steps(Gen *, Steps *);
 void gen_scalar_instr(Gen *, Instr *);
 /* The block of reduce or scan applied to the values at a and at b. */
 void gen_combine(Gen *, Block *, const LLVMValueRef *a, const LLVMValueRef *b, int lanes, LLVMValueRef *out);
-/* The number of the program whose work program `program` does. */
+/* The number of the program whose work program number `program` does. */
 LLVMValueRef gen_remap(Gen *, LLVMValueRef program);
 /* Reports a failed check (`--check`) if `bad` holds. */
 void gen_check(Gen *, LLVMValueRef bad, Loc, const char *message);
@@ -330,8 +332,8 @@ typedef struct Memo {
 } Memo;
 typedef struct WindowRow WindowRow;
 
-/* Where evaluation happens. Chunk code goes to the builder's place; what is the same for the whole row goes
- * to the end of `row`, a block that has no terminator yet. */
+/* The places of evaluation. Code of a chunk goes to the builder's position. Code that is the same for the
+ * whole row goes to the end of `row`, a block without a terminator yet. */
 typedef struct Eval {
     Gen *g;
     int lanes;
@@ -407,7 +409,7 @@ void memory_store(Eval *, Window *, LLVMValueRef value, LLVMValueRef *coord, int
 LLVMValueRef memory_gather(Eval *, Instr *, LLVMValueRef *coord, int va);
 void memory_scatter(Eval *, Instr *, LLVMValueRef *coord, int va);
 LLVMValueRef memory_atomic(Eval *, Instr *, LLVMValueRef *coord, int va);
-/* Tile axis along which the tensor's elements are known to lie side by side, or -1. */
+/* The tile axis along which the tensor's elements are known to be contiguous, or -1. */
 int memory_unit_axis(const Func *, const Instr *);
 
 /* mma.c */
@@ -428,7 +430,7 @@ void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int
 
 /* --- target ------------------------------------------------------------------------------------------ */
 
-/* The target machine for `cpu` and `features` (NULL or "": the host) and what it can do. The machine is the
- * caller's. */
+/* The target machine for `cpu` and `features` (NULL or "": the host), and its abilities. The caller owns the
+ * machine. */
 LLVMTargetMachineRef cpu_target_machine(Session *, const BackendOptions *, CpuTarget *out);
 bool cpu_optimise(Session *, LLVMModuleRef, LLVMTargetMachineRef, const BackendOptions *);

@@ -120,8 +120,8 @@ static LLVMValueRef int_op(Gen *g, Op op, DType d, LLVMValueRef *v)
 
 static LLVMValueRef is_nan(Gen *g, LLVMValueRef x) { return fcmp(g, LLVMRealUNO, x, x); }
 
-/* x86's own min and max give the second operand when the two are unordered (or both zero); one select makes
- * the rest. */
+/* The min and max of x86 give the second operand when the two are unordered (or both zero). One select
+ * corrects the result. */
 static LLVMValueRef extreme(Gen *g, bool max, bool num, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef r = sel(g, fcmp(g, max ? LLVMRealOGT : LLVMRealOLT, a, b), a, b);

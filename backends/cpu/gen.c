@@ -78,8 +78,7 @@ static void fn_text(Gen *g, LLVMValueRef f, const char *k, const char *v)
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-/* What code in a file and code for a debugger needs: profilers and debuggers walk through it by its unwind
- * tables. */
+/* Sets the attributes that profilers and debuggers need: they walk through the code by its unwind tables. */
 static void fn_unwind(Gen *g, LLVMValueRef f)
 {
     enum { ASYNCHRONOUS = 2 };

@@ -92,7 +92,7 @@ static LLVMTypeRef bits_type(Gen *g, DType d)
 static LLVMValueRef as_bits(Gen *g, DType d, LLVMValueRef v)
 { return LLVMBuildBitCast(g->b, v, bits_type(g, d), ""); }
 
-/* Read, combine, compare and swap until nobody came between. */
+/* Reads, combines, compares and swaps until no other thread has changed the element in between. */
 static LLVMValueRef swap_loop(Gen *g, const Indexed *x, LLVMValueRef value, Op op, LLVMAtomicOrdering order)
 {
     LLVMBasicBlockRef before = gen_here(g), loop = gen_block(g, "swap"), done = gen_block(g, "swapped");

@@ -257,7 +257,7 @@ static LLVMValueRef log2_(Gen *g, LLVMValueRef x)
 
 /* --- sin, cos ---------------------------------------------------------------------------------------- */
 
-/* The bits of 2/pi after the point, 32 a word, behind a word of zeros. */
+/* The bits of 2/pi after the point, 32 in a word, after a word of zeros. */
 static LLVMValueRef two_over_pi(Gen *g)
 {
     static const uint32_t words[] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599,

@@ -49,7 +49,7 @@ static LLVMValueRef in_range(Gen *g, const WindowRow *r, LLVMValueRef c, int lan
     return ok;
 }
 
-/* Notes what the row's chunks take for granted of a window. */
+/* Records the facts about a window that the row's chunks assume. */
 static void assume_plain(Eval *e, const Window *w, const WindowRow *r, int va)
 {
     Gen *g = e->g;

@@ -119,7 +119,7 @@ static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
 
 enum { MAX_ACC = 64 };
 
-/* mr rows from row0, nv vectors of the panel at column; `columns` of them are real. */
+/* Computes mr rows from row0 and nv vectors of the panel at `column`, of which `columns` columns are real. */
 static void block(
     Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
 {
@@ -174,7 +174,7 @@ static void block(
         }
 }
 
-/* All row blocks of one panel: as equal as can be. */
+/* Computes all row blocks of one panel, which have sizes as equal as possible. */
 static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, LLVMValueRef column)
 {
     Gen *g = x->g;
@@ -207,8 +207,8 @@ static void product(Kernel *x)
             gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
 }
 
-/* A function for each shape: kernels repeat products (peeled loops), and code is what compile time goes to.
- */
+/* Makes a function for each shape, because kernels repeat products (peeled loops), and the amount of code
+ * determines compile time. */
 void mma_emit(Gen *g, Step *s)
 {
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;

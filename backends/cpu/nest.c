@@ -188,8 +188,8 @@ static void chunks(Nest *n, Eval *r, int lanes)
         }
 }
 
-/* Where windows may be cut off or strided, the row is there twice: chunks without a question asked, and
- * chunks that look. */
+/* If windows may be cut off or strided, the row is emitted twice: with chunks that test nothing, and with
+ * chunks that test. */
 static void row(Nest *n)
 {
     Gen *g = n->g;

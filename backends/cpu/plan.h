@@ -8,13 +8,13 @@ static inline bool is_tile(const Value *v) { return v->type->kind == TYPE_TILE; 
 static inline Block *plan_block_of(const Value *v) { return v->def ? v->def->block : v->block; }
 /* The same shape but for extents of 1. */
 bool plan_same_squeezed(const Type *, const Type *);
-/* Does the operation make a tile that can be computed where it is read? */
+/* Whether the operation makes a tile that can be computed where it is read. */
 bool plan_can_be_virtual(Op);
 bool plan_has_buffer(Plan *, Value *);
 /* About how many instructions it takes to read one vector of `v`. */
 int plan_cost_at(Plan *, Value *v);
-/* The axis along which a tile's elements are best computed, where memory lies contiguous; the last of more
- * than one element. */
+/* The axis along which a tile's elements are best computed, which is contiguous in memory; otherwise the last
+ * axis of more than one element. */
 int plan_natural_axis(Plan *, Value *);
 int plan_last_axis(const Type *);
 bool plan_is_zero(const Value *);

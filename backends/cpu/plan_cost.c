@@ -19,7 +19,7 @@ bool plan_same_squeezed(const Type *a, const Type *b)
     return n == squeeze(b, y) && !memcmp(x, y, (size_t)n * sizeof *x);
 }
 
-/* Does the operation make a tile that can be computed where it is read? */
+/* Whether the operation makes a tile that can be computed where it is read. */
 bool plan_can_be_virtual(Op op)
 {
     return op_is_elementwise(op) || (op_family(op) == OPS_SHAPE && op != OP_CONCAT) || op == OP_LOAD ||
@@ -71,8 +71,8 @@ static bool never_below_zero(const Value *v, int depth)
     return true;
 }
 
-/* Does the comparison only choose between a guess and the long way round (passes/speculate.c)? It may be
- * wrong by some ulp. */
+/* Whether the comparison only chooses between a speculation and the exact path (passes/speculate.c). It may
+ * then be wrong by some ulp. */
 static bool checks_guess(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)

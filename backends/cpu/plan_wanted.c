@@ -21,8 +21,8 @@ int plan_last_axis(const Type *t)
     return t->rank - 1;
 }
 
-/* The axis along which the elements of `v` are best computed: where memory lies contiguous. Looks at `left`
- * values at most. */
+/* The axis along which the elements of `v` are best computed, which is contiguous in memory. Examines at most
+ * `left` values. */
 static int find_axis(Plan *p, Value *v, int *left)
 {
     int last = plan_last_axis(v->type);
@@ -52,7 +52,7 @@ int plan_natural_axis(Plan *p, Value *v)
     return find_axis(p, v, &left);
 }
 
-/* All uses lead into matrix operands, through casts at most: packing turns the tile. */
+/* Whether all uses are matrix operands, through casts at most: packing then transposes the tile. */
 static bool only_packed(const Value *v, int depth)
 {
     if (!v->uses || depth > 4) return false;

@@ -24,7 +24,7 @@ void memory_prefetch(Gen *g, LLVMValueRef ptr, int locality)
     gen_intrinsic(g, "llvm.prefetch", (LLVMTypeRef[]){ g->ptr }, 1, v, 4);
 }
 
-/* Does the scalar change from program to program? */
+/* Whether the scalar changes from program to program. */
 static bool varies(const Value *v, int depth)
 {
     if (!v->def) return v->block->parent != NULL;
@@ -57,8 +57,8 @@ bool memory_walks(const Window *w, const Step *s)
            !memcmp(shape, s->shape, (size_t)s->rank * sizeof *shape);
 }
 
-/* About how long a nest takes for a vector: its operations, and for what it writes the time that memory
- * takes. */
+/* An estimate of the time of a nest for a vector: its operations, and the memory time of the elements that it
+ * writes. */
 int memory_work(Gen *g, const Step *s)
 {
     int work = 1;

@@ -237,7 +237,7 @@ static LLVMValueRef scalar_launch(Gen *g, const Instr *i)
     ir_fail(g->session, i->loc, "%s is no number of the launch", op_info[i->op].name);
 }
 
-/* What is loaded, or was there before; NULL: nothing. */
+/* The value that is loaded, or that was there before; NULL: none. */
 static LLVMValueRef scalar_memory(Gen *g, Instr *i)
 {
     Eval e;

@@ -36,7 +36,7 @@ static bool small_slice(const Instr *i)
            8 * type_elements(ir_result(i)->type) <= type_elements(ir_operand(i, 0)->type);
 }
 
-/* Notes that `v` is computed in `step`, and what it is computed from. */
+/* Records that `v` is computed in `step`, and the values from which it is computed. */
 static void mark_virtual(Marker *m, Value *v, bool same)
 {
     ValInfo *info = plan_info(m->p, v);

@@ -132,7 +132,8 @@ static bool resolve(Session *s, const BackendOptions *o, CpuTarget *t)
     return host;
 }
 
-/* LLVM would print of a name that it does not know, and end the process where that means 32 bits. */
+/* LLVM would print a message for a name that it does not know, and end the process if the name means 32 bits.
+ * */
 static bool check_name(Session *s, const char *cpu)
 {
     Text t;

@@ -86,7 +86,8 @@ static void box_of(Gen *g, LLVMValueRef off, bool nonneg, LLVMValueRef extent, i
     if (all) *lo = *hi = NULL;
 }
 
-/* Is the tensor so large that what is written should not displace the caches? Known once for the launch. */
+/* Whether the tensor is so large that its stores should not displace the caches. It is known once for the
+ * launch. */
 static LLVMValueRef large_tensor(Gen *g, int param)
 {
     const Param *p = &g->func->params[param];

@@ -161,7 +161,7 @@ static Scalar made_up(DType d, uint64_t key)
                                                                     : (1ull << (dtype_bits(d) - 1)) - 1)));
 }
 
-/* What a load read, as far as an address depends on it: always the same from the same place. */
+/* The value that a load reads, as far as an address depends on it: always the same from the same place. */
 static void load_data(SimProgram *p, const Node *n)
 {
     MemParts m;

@@ -38,8 +38,8 @@ bool sim_device_parse(Session *, uint32_t file, SimDevice *);
 
 /* --- accesses (trace.c) ------------------------------------------------------------------------------ */
 
-/* The launch that is traced. Tensors lie row-major, one after another, where the function knows no strides.
- */
+/* The launch that is traced. Tensors are row-major and follow each other in memory, if the function knows no
+ * strides. */
 typedef struct SimLaunch { /* the data that it points to lives as long as the trace */
     const int64_t *dims;   /* extent of each of the function's dimension symbols */
     const Scalar *scalars; /* by parameter; NULL: all 0 */
@@ -60,7 +60,7 @@ typedef struct SimSite {
         extent[TILE_MAX_RANK]; /* windows: which axis of the tensor, and the extent of a whole window */
 } SimSite;
 
-/* What one program touches at once: boxes of bytes. */
+/* The memory that one program accesses at once: boxes of bytes. */
 typedef struct SimAccess {
     int64_t at; /* first byte; windows only */
     int32_t site,
@@ -80,7 +80,7 @@ const SimSite *sim_trace_site(const SimTrace *, int);
 EvalEnv sim_trace_env(const SimTrace *);               /* for evaluating a remap */
 int64_t sim_trace_bytes(const SimTrace *);             /* all tensors */
 int64_t sim_trace_tensor(const SimTrace *, int param); /* where element [0, 0, ...] of a tensor lies */
-/* Bits: what about a trace is a guess, for a note to the reader. */
+/* Bits that say which parts of a trace are assumptions, for a note to the reader. */
 enum { SIM_GUESS_ADDRESS = 1, SIM_GUESS_CONDITION = 2, SIM_GUESS_TRIPS = 4, SIM_GUESS_MASK = 8 };
 unsigned sim_trace_guesses(const SimTrace *);
 enum { SIM_GUESSED_TRIPS = 16 };
@@ -101,7 +101,7 @@ typedef struct SimStep {
     const int64_t *elements;
     double flops_8, flops_16, flops_32;
 } SimStep;
-/* What program `linear` (first grid axis fastest) does, in order; valid until the next call. */
+/* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
 /* --- replay (replay.c) ------------------------------------------------------------------------------- */

@@ -123,7 +123,7 @@ static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 static bool before(const Axis *a, const Axis *b)
 { return a->dropped != b->dropped ? a->dropped : magnitude(a->by) < magnitude(b->by); }
 
-/* The axes of a window, by how far apart their elements lie; the dropped ones first. */
+/* Sorts the axes of a window by the distance of their elements; the dropped ones come first. */
 static void window_axes(
     Tracing *c, const Instr *i, const Tensor *x, const int32_t *slots, Node *n, SimSite *site)
 {

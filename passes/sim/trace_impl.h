@@ -3,8 +3,8 @@
 #pragma once
 #include "passes/sim/sim.h"
 
-/* What a node does, beside the operations of the IR. Values live in slots of Scalars, tiles in as many as
- * they have elements. */
+/* The actions of a node, in addition to the operations of the IR. Values are in slots of Scalars, tiles in as
+ * many as they have elements. */
 enum { N_MADE_UP = OP_COUNT, N_LOAD_DATA, N_WINDOW, N_INDEXED, N_FLOPS, N_COORD, N_LAUNCH };
 
 typedef struct Move {

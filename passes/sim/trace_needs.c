@@ -23,7 +23,7 @@ static void need_control(Tracing *c, const Instr *i)
     if (i->op == OP_WHILE) need(c, ir_operand(ir_terminator(i->blocks[0]), 0));
 }
 
-/* A value carried by a loop, or handed out of an if: what it is made of. */
+/* Marks the values from which a value is computed that a loop carries or an `if` gives. */
 static void need_carried(Tracing *c, const Instr *i, int k)
 {
     need_control(c, i);

@@ -21,11 +21,11 @@ static inline bool trace_is_control(const Instr *i)
 { return i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF; }
 static inline bool trace_is_tainted(const Tracing *c, const Value *v) { return c->tainted[v->id]; }
 
-/* trace_needs.c. Marks the values that addresses, masks and control flow are made of. */
+/* trace_needs.c. Marks the values from which addresses, masks and control flow are computed. */
 void trace_find_needs(Tracing *, const Block *);
 /* Marks those of them that come from data; to be called until nothing changes. */
 void trace_find_tainted(Tracing *, const Block *);
-/* Does a block access memory or multiply matrices? Conditions around such things matter. */
+/* Whether a block accesses memory or multiplies matrices. Conditions around such operations matter. */
 bool trace_does_something(const Block *);
 /* Is the result evaluated as the interpreter would? */
 bool trace_evaluated(const Instr *);
