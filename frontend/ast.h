@@ -11,8 +11,8 @@ typedef enum NodeKind {
     N_COUNT
 } NodeKind;
 
-/* The same kinds as enums of their own: a switch over one of them has a case for each of its nodes, and nodes
- * of the other kinds pass it by. */
+/* The same kinds as separate enums: a switch over one of them has a case for each of its nodes, and ignores
+ * nodes of the other kinds. */
 #define NODE(...)
 #define STATEMENT(...)
 #define EXPRESSION(ID, ...) EXPR_##ID = N_##ID,

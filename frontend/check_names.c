@@ -42,7 +42,7 @@ bool check_is_type(const char *name)
     return dtype_parse(name, strlen(name), &d);
 }
 
-/* Does an axis of a tensor have this name as its extent? */
+/* Whether an axis of a tensor has this name as its extent. */
 bool check_is_extent(const Node *kernel, const char *name)
 {
     for (uint32_t i = 0; kernel && i < kernel->kids[0]->n; i++) {

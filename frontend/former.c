@@ -29,7 +29,7 @@ static void rename_uses(Session *s, Node *n)
         if (n->kids[i]) rename_uses(s, n->kids[i]);
 }
 
-/* Does the kernel declare a const of this name, which then is no hint? */
+/* Whether the kernel declares a const of this name, which is then no hint. */
 static bool declares(const Node *kernel, const char *name)
 {
     const Node *params = kernel->kids[0];

@@ -59,8 +59,8 @@ typedef struct FrontValue {
     }; /* i: the value of FRONT_INT; for FRONT_UINT, the bits of an integer above 2^63 - 1 */
 } FrontValue;
 
-/* A name bound to a value: a const, a const type, a dimension, or an optional tensor (a bool: is it given?).
- * Values are checked against the declaration. */
+/* A name bound to a value: a const, a const type, a dimension, or an optional tensor (a bool that tells
+ * whether it is given). Values are checked against the declaration. */
 typedef struct FrontBinding {
     const char *name;
     FrontValue value;
@@ -130,11 +130,12 @@ typedef struct FrontInstance {
 int frontend_instance_count(const Ast *);
 const FrontInstance *frontend_instance(const Ast *, int);
 
-/* Is the name bound to false, that is: an optional tensor that is not given? The last binding holds. */
+/* Whether the name is bound to false, which means an optional tensor that is not given. The last binding
+ * counts. */
 bool frontend_absent(const FrontBinding *, size_t n, const char *name);
-/* Does the kernel's grid clause name it? */
+/* Whether the kernel's grid clause names it. */
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
-/* Is it a hint that a tune block or a binding may set (ir/hints.def)? */
+/* Whether it is a hint that a tune block or a binding may set (ir/hints.def). */
 bool frontend_hint_name(const char *);
 
 /* The `tune` block of a kernel. Domains name consts, dimensions or hints. */
@@ -151,8 +152,8 @@ const FrontTune *frontend_tune(const Ast *, const char *kernel); /* NULL: none *
  * such number, or the block's `require (...)` rejects it. */
 int64_t frontend_tune_count(const FrontTune *);
 bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBinding *out);
-/* The same where `fixed` binds some names already: domains of those names keep their value, and `require`
- * sees all of them. */
+/* The same when `fixed` already binds some names: domains of those names keep their value, and `require` sees
+ * all of them. */
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 
@@ -166,8 +167,8 @@ bool frontend_tune_config_with(
  * functions of it, called by OP_CALL, unless they touch memory or print: those are expanded where they are
  * called. */
 Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n, const char *target);
-/* The same with a body that does nothing: for what parameters, dimensions, extents, grid and remap say.
- * Dimensions that are keys need not be bound. */
+/* The same with an empty body, for the parameters, dimensions, extents, grid and remap. Dimensions that are
+ * keys need not be bound. */
 Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, size_t n);
 
 /* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel

@@ -119,7 +119,7 @@ static int dim_named(Lower *l, const char *name)
     return ir_dim_new(l->func, name, extent);
 }
 
-/* Are the dimensions that an extent names bound, and are there no scalars in it? Then it is a constant. */
+/* Whether the dimensions that an extent names are bound and it names no scalars. It is then a constant. */
 static bool extent_is_known(const Lower *l, const Node *kernel, const Node *n)
 {
     if (!n) return true;

@@ -6,7 +6,7 @@
 #include "frontend/call.h"
 #include "ir/scalar.h"
 
-/* What an expression stands for. */
+/* The value of an expression. */
 typedef enum VKind {
     V_ERROR, /* poison: already reported */
     V_VOID,  /* no value */
@@ -143,7 +143,7 @@ void lower_scope_pop(Lower *);
 Value *lower_dim(Lower *, int dim);
 const Node *lower_hint_argument(const Lower *, const Node *clause, const char *name);
 bool lower_param_type(Lower *, const Node *type, DType *out); /* the element type of a parameter */
-/* What `const TYPE name` holds, from an expression or a binding: `int` and `float` stay without a type. */
+/* The value of `const TYPE name`, from an expression or a binding: `int` and `float` stay without a type. */
 V lower_const_value(Lower *, const Node *type, V, Loc);
 const char *lower_binder(const Lower *); /* how a user binds a const or an extent */
 void lower_const(Lower *, const Node *); /* a local or global N_CONSTANT, or a N_PCONST with its default */

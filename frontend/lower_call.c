@@ -44,7 +44,8 @@ Value *lower_tile_operand(Lower *l, const Call *c, const Node *n)
 
 /* --- element-wise ------------------------------------------------------------------------------------ */
 
-/* Of integer constants without a type; false: it is one of floats, or is left to the launch. */
+/* Computes a function of integer constants without a type. False: it is a function of floats, or is left to
+ * the launch. */
 static bool fold_integers(Op op, const V *v, V *out)
 {
     __int128 a = v[0].big, b = op_info[op].n_operands > 1 ? v[1].big : 0;

@@ -37,7 +37,7 @@ static const Instr *straighten(Block *b)
     return NULL;
 }
 
-/* What is combined: the tiles of one shape, and the fn that `combine =` names. */
+/* The operands of a combination: the tiles of one shape, and the function that `combine =` names. */
 typedef struct Combined {
     const Call *call;
     const Node *name, *fn;
@@ -46,7 +46,7 @@ typedef struct Combined {
     Value *x[IR_MAX_COMBINED];
 } Combined;
 
-/* What the fn is given or must give, for messages. */
+/* The values that the function takes or must give, for messages. */
 static const char *position_text(Lower *l, const Combined *q)
 {
     Text t;
@@ -57,7 +57,7 @@ static const char *position_text(Lower *l, const Combined *q)
     return t.data;
 }
 
-/* What the fn gave, as a value for each component; NULL and no message after an error in it. */
+/* The result of the function, as a value for each component; NULL and no message after an error in it. */
 static bool results_of(Lower *l, const Combined *q, V result, Value **out)
 {
     if (result.kind == V_ERROR) return false;

@@ -100,7 +100,7 @@ static Op operator_op(Operator o)
     return OP_COUNT;
 }
 
-/* What may stand beside an operator, apart from both sides being of one type. */
+/* Checks the operands of an operator, except that both must have one type. */
 static bool operand_ok(Lower *l, Loc loc, Operator o, V v)
 {
     DType d = value_dtype(v);
@@ -223,7 +223,7 @@ static V lower_cond(Lower *l, const Node *n)
 
 /* --- names ------------------------------------------------------------------------------------------- */
 
-/* What an array of variables holds now, as a tuple. */
+/* The current values of an array of variables, as a tuple. */
 static V array_values(Lower *l, const Var *array)
 {
     V items[LIMIT_ARRAY];

@@ -33,7 +33,7 @@ const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
 
 static bool is_reduction(V v) { return v.kind == V_IR && v.value->def && ir_attr(v.value->def, ATTR_DROP); }
 
-/* Would `wide` have the rank of `narrow` without its axes of extent 1? */
+/* Whether `wide` would have the rank of `narrow` without its axes of extent 1. */
 static bool drops_to(V wide, V narrow)
 {
     int left = 0;
@@ -41,7 +41,7 @@ static bool drops_to(V wide, V narrow)
     return left <= value_rank(narrow);
 }
 
-/* Of a vector and a matrix: which axis is missing from the vector. */
+/* For a vector and a matrix: the axis that is missing from the vector. */
 static const char *axis_note(V vector, V matrix)
 {
     int64_t n = value_shape(vector)[0];

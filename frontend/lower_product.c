@@ -49,7 +49,7 @@ static V emit_batches(Lower *l, const Product *p)
         l, p->call->node->loc, "mma", OP_CONCAT, results, p->batches, ATTRS(a_int(ATTR_AXIS, 0)), NULL);
 }
 
-/* How many products there are, and the shape of the result; false after a message. */
+/* The number of products, and the shape of the result; false after a message. */
 static bool find_shape(Lower *l, Product *p)
 {
     const Type *a = p->x[0]->type, *b = p->x[1]->type;

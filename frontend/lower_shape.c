@@ -91,7 +91,7 @@ V lower_split(Lower *l, const Call *c)
     return value_tuple(l, (int)parts, items);
 }
 
-/* What comes in where shift moves elements away: a scalar of the tile's type. */
+/* The value that replaces elements which shift moves away: a scalar of the tile's type. */
 static Value *fill_of(Lower *l, const Node *n, DType d, Loc loc)
 {
     V v = n ? lower_expr(l, n) : d == DT_BOOL ? value_bool(false) : value_int(0);

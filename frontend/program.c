@@ -37,7 +37,7 @@ bool program_is_scalar(const Node *kernel, const char *name)
     return false;
 }
 
-/* Does the expression of an extent name a dimension or a scalar, which only a launch knows? */
+/* Whether the expression of an extent names a dimension or a scalar, which only a launch knows. */
 static bool from_launch(const Ast *ast, const Node *kernel, const Node *n)
 {
     if (!n) return false;

@@ -7,11 +7,12 @@ typedef struct Lower Lower;
 /* Fills ast->program; errors in domain values and defaults are reported. */
 void program_build(Ast *);
 const Node *program_kernel_node(const Ast *, const FrontKernel *);
-/* Is it the name of one of the kernel's scalar parameters? Then it is no dimension. */
+/* Whether it is the name of one of the kernel's scalar parameters. It is then no dimension. */
 bool program_is_scalar(const Node *kernel, const char *name);
-/* May a value be bound to the parameter's name before a launch: a const, or an optional tensor? */
+/* Whether a value may be bound to the parameter's name before a launch: it is a const, or an optional tensor.
+ * */
 bool program_takes_value(const Node *param);
-/* Where dimension `name` is first used as a tile extent, or NULL. */
+/* The place where dimension `name` is first used as a tile extent, or NULL. */
 Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
 
 /* Evaluation of constants apart from a lowering: globals, and with `kernel` its consts under the bindings. */

@@ -220,7 +220,7 @@ bool lower_join_shapes(Lower *l, Loc loc, const char *what, const V *v, int n, i
     return true;
 }
 
-/* Where a dimension is 0, further errors would come of it. */
+/* Further errors would result from a dimension of 0. */
 bool lower_no_elements(Lower *l, Loc loc, int64_t extent)
 {
     const char *name = NULL;

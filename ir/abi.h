@@ -32,8 +32,8 @@ typedef struct CheckRecord {
     uint32_t message, reserved;
 } CheckRecord;
 
-/* Where print goes: begin, the pieces of one line (as printf takes them, at most one value each), end. Called
- * by all threads of a launch. */
+/* The destination of print: begin, the pieces of one line (as printf takes them, at most one value each),
+ * end. All threads of a launch call it. */
 typedef struct PrintSink PrintSink;
 struct PrintSink {
     void (*begin)(PrintSink *);

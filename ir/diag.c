@@ -86,7 +86,7 @@ void diag_note(Session *s, Diag *to, Loc loc, const char *fmt, ...)
 
 bool diag_full(Session *s) { return s->n_errors >= s->error_limit; }
 
-/* Of UTF-8, a byte after the first. */
+/* Whether it is a byte of UTF-8 after the first one of a character. */
 static bool inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
 static void caret_line(const Source *src, Loc loc, Text *out)

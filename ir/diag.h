@@ -37,8 +37,8 @@ const Source *diag_source(Session *, uint32_t file);
 void diag_position(Session *, Loc, int *line, int *column);
 Loc loc_join(Loc a, Loc b);
 
-/* How many letters apart a name of n letters and another one are, up to 3, for "did you mean": two swapped
- * letters count once, and names longer than 32 letters are never near. */
+/* The number of letters by which a name of n letters and another one differ, up to 3, for "did you mean". Two
+ * swapped letters count once, and names longer than 32 letters are never near. */
 int diag_distance(const char *name, size_t n, const char *other);
 
 Diag *diag_error(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

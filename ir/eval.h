@@ -12,8 +12,8 @@
 typedef struct EvalCode EvalCode;
 enum { EVAL_MAX_RESULTS = 64 };
 
-/* What the launch knows. Arrays are indexed as in the Func that was compiled; those it does not use may be
- * NULL. */
+/* The values of a launch. Arrays are indexed as in the Func that was compiled. Those that it does not use may
+ * be NULL. */
 typedef struct EvalEnv {
     const int64_t *dims;                     /* extent of each dimension symbol */
     const Scalar *scalars;                   /* by parameter: scalar arguments */

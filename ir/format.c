@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where the text goes: a buffer of `size` bytes, or a file. */
+/* The destination of the text: a buffer of `size` bytes, or a file. */
 typedef struct Out {
     char *data;
     size_t size, len;

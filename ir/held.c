@@ -17,7 +17,8 @@ static bool is_zero(const Value *v)
     return (ir_is_const_float(v, &f) && f == 0 && !__builtin_signbit(f)) || (ir_is_const(v, &k) && k == 0);
 }
 
-/* What the operand of a block's end becomes: a result of the loop or if around; NULL: of something else. */
+/* The value that the operand of a block's end becomes: a result of the enclosing loop or if; NULL: of another
+ * operation. */
 static const Value *handed_to(const Instr *end, int k)
 {
     const Instr *i = end->block->parent;

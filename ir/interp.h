@@ -27,8 +27,8 @@ typedef struct InterpArg {
     Scalar scalar;
 } InterpArg;
 
-/* How far a run is, for other threads and signal handlers: programs, and steps up to the last program or turn
- * of a loop. */
+/* The progress of a run, for other threads and signal handlers: programs, and steps up to the last program or
+ * iteration of a loop. */
 typedef struct InterpProgress {
     _Atomic int64_t done, total, steps;
 } InterpProgress;

@@ -91,7 +91,7 @@ static Scalar apply(Op op, DType d, Scalar a, Scalar b)
     return out;
 }
 
-/* How far `a` is to be preferred before `b` as a maximum (minimum): NaN over all. */
+/* The degree to which `a` is preferred to `b` as a maximum (minimum). NaN is preferred to everything. */
 static bool better(DType d, bool max, Scalar a, Scalar b)
 {
     if (dtype_is_float(d)) {

@@ -139,7 +139,7 @@ typedef struct Hints {                           /* hints never change a result;
     /* The name of a placement (passes/remap.c), or NULL; Func.remap holds an expression. */
     const char *remap;
 } Hints;
-/* Of hints with a base of 1: was it given, and as 0? */
+/* For hints with a base of 1: whether the hint was given, and whether as 0. */
 static inline bool hint_off(int stored) { return stored == 1; }
 
 struct Func {
@@ -187,13 +187,14 @@ Value *ir_block_arg(Block *, const Type *, const char *name); /* appends an argu
 Value *ir_param_new(Func *, const char *name, ParamKind, const Type *, const int *dims);
 int ir_dim_new(Func *, const char *name, int64_t extent); /* returns the index */
 int ir_dim_derive(Func *, const char *text);              /* the same for a derived dimension */
-/* What Func.extents yields for a dimension; NULL: it is not derived. */
+/* The value that Func.extents yields for a dimension; NULL: it is not derived. */
 Value *ir_dim_value(const Func *, int dim);
 /* The launch promises that the extent is a multiple of `div`, a power of two. Of a known extent the number
  * itself says more. */
 void ir_dim_promise(Dim *, int64_t div);
 
-/* Where instructions go: before `before`, or at the end of `block` when that is NULL. */
+/* The position at which instructions are inserted: before `before`, or at the end of `block` when that is
+ * NULL. */
 typedef struct Builder {
     Module *module;
     Block *block;
@@ -243,7 +244,7 @@ Instr *ir_build_raw(
  * types), all on return. The front end reports the reason at the source location. */
 const char *ir_infer(
     Session *, Op, Value *const *operands, int n, Attrs, const Type **results, int *n_results);
-/* The same for an existing instruction (blocks included): what the verifier calls. */
+/* The same for an existing instruction (blocks included), which the verifier calls. */
 const char *ir_check(Session *, const Instr *);
 enum {
     IR_MAX_RESULTS = 64,
@@ -295,15 +296,15 @@ bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hard
 /* Whether the value, perhaps scaled, is the exponent of an exponential, so that its rounding matters. */
 bool ir_is_exponent(const Value *);
 void ir_collect(Arena *, const Block *, Op, InstrList *); /* appended in program order */
-/* Does the test hold for all operands of the instruction and of what it holds? */
+/* Whether the test holds for all operands of the instruction and of everything that it holds. */
 bool ir_all_operands(const Instr *, ValueTest *, void *user);
 /* The instruction of this block that is the given one or holds it; NULL: none. */
 Instr *ir_within(const Block *, Instr *);
 /* The first use of a product in flight, or of what may be one, before it is waited for (flight.c), and which
  * operand; NULL: there is none. */
 const Instr *ir_flight_fault(Session *, const Func *, int *operand);
-/* held.c: does the operation take this operand from registers that hold it whole? Is the tile held so? The
- * first operand of which one is true and not the other; NULL: there is none. */
+/* held.c: whether the operation reads this operand from registers that hold it whole; whether registers hold
+ * the tile whole; the first operand for which only one of these is true, or NULL. */
 bool ir_held_operand(const Instr *, int k);
 bool ir_is_held(const Value *);
 const Instr *ir_held_fault(const Func *, int *operand);

@@ -187,8 +187,8 @@ void layout_element(
     const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block, int32_t *coord);
 bool layout_in_tile(const Layout *l, const int32_t *coord);
 
-/* How a register lies over all threads: wholly inside the tile, wholly in the padding, or both (it needs a
- * mask). */
+/* The position of a register over all threads: wholly inside the tile, wholly in the padding, or both (it
+ * needs a mask). */
 typedef enum { LAYOUT_INSIDE, LAYOUT_OUTSIDE, LAYOUT_MIXED } LayoutCover;
 LayoutCover layout_reg_cover(const Layout *l, uint32_t reg);
 
@@ -233,7 +233,7 @@ typedef struct {
 } LayoutVector;
 void layout_vector(const Layout *l, int axis, uint32_t elem_bytes, uint32_t align_bytes, uint32_t max_bytes,
     LayoutVector *out);
-/* Is register r the first of its vector? */
+/* Whether register r is the first of its vector. */
 static inline bool layout_vector_base(const LayoutVector *v, uint32_t r) { return (r & v->mask) == 0; }
 
 bool layout_equal(const Layout *a, const Layout *b);
@@ -297,7 +297,7 @@ const LayoutShared *layout_shared_rows(
  * span does not divide the rows. */
 const LayoutShared *layout_shared_swizzled(
     Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span);
-/* The same where span need not divide the rows: the last panel is padded. */
+/* The same when span need not divide the rows: the last panel is padded. */
 const LayoutShared *layout_shared_panels(
     Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes, int span);
 /* Any: panel in elements, pitch in bytes, swizzle masks. NULL if the masks would not give a permutation of

@@ -36,7 +36,7 @@ static bool plan_registers(const LayoutRelation *r, LayoutConvert *c)
     return true;
 }
 
-/* The same question asked of every element, for layouts that have no linear view. */
+/* The same test for every element, for layouts that have no linear view. */
 static bool plan_registers_slowly(LayoutConvert *c)
 {
     const Layout *src = c->src, *dst = c->dst;
@@ -61,8 +61,8 @@ static bool plan_registers_slowly(LayoutConvert *c)
     return true;
 }
 
-/* Do no two warps hold the same element? Those that do write it to the same place of shared memory, and a
- * warp barrier orders none of the other's writes. */
+/* Whether no two warps hold the same element. Warps that do write it to the same address of shared memory,
+ * and a warp barrier does not order the writes of another warp. */
 static bool warps_hold_apart(const Layout *l)
 {
     for (uint32_t w = 0; w < layout_warps(l); w++)

@@ -317,7 +317,7 @@ static bool reshape_run(LayoutBuild *b, LayoutInput in, const int64_t *stride, i
     return true;
 }
 
-/* Does exactly one basis vector of the layout touch the coordinate bits of `word`? */
+/* Whether exactly one basis vector of the layout changes the coordinate bits of `word`. */
 static bool touched_once(const Layout *l, uint64_t word)
 {
     int n = 0;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Does only input bit (in, k) touch the coordinate bits of `word`, and is it exactly that word? */
+/* Whether only input bit (in, k) changes the coordinate bits of `word`, and is exactly that word. */
 static bool only_bit(const Layout *l, LayoutInput in, int k, uint64_t word)
 {
     for (int i = 0; i < LAYOUT_INPUTS; i++) {

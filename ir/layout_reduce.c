@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Does no basis vector move along `axis` and another axis at once? All instruction fragments and blocked
- * layouts are so. */
+/* Whether no basis vector moves along `axis` and another axis at once. All instruction fragments and blocked
+ * layouts have this property. */
 static bool axis_is_pure(const Layout *l, int axis)
 {
     uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];

@@ -49,7 +49,7 @@ int relation_real_value(const LayoutLinear *v, LayoutInput in, uint32_t bits)
     return (int)value;
 }
 
-/* How well x suits as the source of input bit i of `in`: 0 best. */
+/* The suitability of x as the source of input bit i of `in`: 0 is best. */
 static int misfit(const LayoutRelation *r, LayoutInput in, int i, uint64_t x)
 {
     int moved = 0;

@@ -34,11 +34,11 @@ int relation_real_value(const LayoutLinear *, LayoutInput, uint32_t bits);
 bool layout_relate(const Layout *src, const Layout *dst, LayoutRelation *);
 /* The packed source of a value of one input of the destination. */
 uint64_t relation_apply(const LayoutRelation *, LayoutInput, uint32_t bits);
-/* Is Q the identity on this input and those behind it? */
+/* Whether Q is the identity on this input and those after it. */
 bool relation_same_threads(const LayoutRelation *, LayoutInput from);
-/* Does this input of the destination come from inputs below `limit` alone? */
+/* Whether this input of the destination depends on inputs below `limit` alone. */
 bool relation_stays_in(const LayoutRelation *, LayoutInput, LayoutInput limit);
-/* Does each warp have all it needs? */
+/* Whether each warp has all elements that it needs. */
 bool relation_within_warps(const LayoutRelation *);
 
 /* layout_shuffle.c: plans the move by shuffles within warps; false where none does. */

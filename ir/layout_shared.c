@@ -225,8 +225,8 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
 
 /* --- search ------------------------------------------------------------------------------------------ */
 
-/* Is the offset linear over F2 in (register, lane, warp)? Then all accesses conflict alike: XOR with a
- * constant permutes banks. */
+/* Whether the offset is linear over F2 in (register, lane, warp). All accesses then have the same conflicts,
+ * because an exclusive or with a constant permutes banks. */
 static bool offsets_linear(const Layout *l, const LayoutShared *s)
 {
     if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||

@@ -149,7 +149,7 @@ static void complete_send(LayoutRound *out, int nlane)
     }
 }
 
-/* Is the completed table a function of the masked bits alone? (Readers may leave gaps that hide a
+/* Whether the completed table is a function of the masked bits alone. (Readers may leave gaps that hide a
  * dependence.) */
 static bool send_is_function(const LayoutRound *out, int nlane)
 {

@@ -17,7 +17,7 @@ typedef struct MatrixInstr {
 const MatrixInstr *matrix_instr(const Target *, DType, bool tf32, int64_t m, int64_t n, int64_t k);
 /* The row by which the target computes this fragment of this type; NULL: it has none. */
 const MatrixInstr *matrix_instr_of(const Target *, LayoutMma fragment, DType, bool tf32);
-/* Has the target any matrix instruction for this type? */
+/* Whether the target has any matrix instruction for this type. */
 bool matrix_has(const Target *, DType);
-/* Is the row one for f32 that is rounded to tf32, and for nothing else? */
+/* Whether the row is for f32 that is rounded to tf32, and for nothing else. */
 bool matrix_is_tf32(const MatrixInstr *);

@@ -38,7 +38,7 @@ enum { OP_FLAGS(X) OPF_BITS };
 enum { OP_FLAGS(X) };
 #undef X
 
-/* What kind of operation it is. */
+/* The kind of an operation. */
 typedef enum OpFamily {
     OPS_CONSTANT,
     OPS_LAUNCH, /* a number that the launch gives */
@@ -72,7 +72,7 @@ typedef enum OpFamily {
     OPS_COLLECTIVE, /* of the threads of a warpgroup or the CTAs of a cluster */
 } OpFamily;
 
-/* What an operation asks of the layouts of its operands (passes/kernel/layout/layout.c). */
+/* The requirements of an operation on the layouts of its operands (passes/kernel/layout/layout.c). */
 typedef enum LayoutRule {
     LAYOUT_RULE_ANY,   /* each operand may have any layout */
     LAYOUT_RULE_SAME,  /* operands have the layout of the result */

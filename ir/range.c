@@ -101,7 +101,7 @@ static RangeInfo of_tested(Ranges *r, const Value *v, const Counted *c, bool bod
     return (RangeInfo){ lo.lo, (int64_t)last, div };
 }
 
-/* What a counting `while` counts: lo, or below hi, unless the last step could wrap. */
+/* The range of the counter of a counting `while`: from lo to below hi, unless the last step could wrap. */
 static RangeInfo of_counter(Ranges *r, const Instr *loop, const Value *v, int depth)
 {
     Counted c;
@@ -201,7 +201,8 @@ static RangeInfo of_launch(Ranges *r, const Instr *i, int depth)
     return all;
 }
 
-/* Of a position along the axis, or of a sum along it, where a is the range of the operand's elements. */
+/* The range of a position along the axis, or of a sum along it, where a is the range of the operand's
+ * elements. */
 static RangeInfo of_axis(const Instr *i, const Value *v, int64_t axis, RangeInfo a)
 {
     const Type *t = ir_operand(i, 0)->type;
@@ -220,7 +221,7 @@ static RangeInfo of_cast(const Instr *i, const Value *v, RangeInfo a)
     return range_op(OP_CAST, to, &a);
 }
 
-/* Of a result of `for` or `if`: all that it may begin with and that blocks hand on. */
+/* The range of a result of `for` or `if`: of its initial value and of all values that blocks pass on. */
 static RangeInfo of_control(Ranges *r, const Instr *i, const Value *v, int depth)
 {
     if (i->op == OP_FOR && v->index + 3 < i->n_operands && i->n_blocks) {

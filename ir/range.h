@@ -20,7 +20,7 @@ typedef struct RangeInfo {
 } RangeInfo;
 typedef struct Ranges Ranges;
 
-/* What the launch guarantees of every grid and tensor: it rejects more. */
+/* The guarantees of a launch about every grid and tensor. It rejects larger ones. */
 #define RANGE_MAX_EXTENT ((1ll << 48) - 1)
 #define RANGE_MAX_PROGRAMS INT32_MAX
 
@@ -32,6 +32,6 @@ bool range_fits(RangeInfo, DType); /* whether every value of the range is one of
 /* The greatest common divisor, where 0 is a multiple of everything. It is never negative, and 1 for
  * INT64_MIN. */
 int64_t range_gcd(int64_t, int64_t);
-/* Of results of an operation on operands of these ranges, before `range` attributes; ops.def's integer
- * arithmetic, comparisons and casts. */
+/* The ranges of the results of an operation on operands of these ranges, before `range` attributes: for
+ * ops.def's integer arithmetic, comparisons and casts. */
 RangeInfo range_op(Op, DType, const RangeInfo *operands);

@@ -41,7 +41,7 @@ typedef enum MatrixUnit {
     MATRIX_RDNA3 = 128,
 } MatrixUnit;
 
-/* How a chip's LDS serves an access: passes/kernel/amd/lds.c. */
+/* How a chip's LDS serves an access (passes/kernel/amd/lds.c). */
 typedef enum LdsChip { LDS_NONE, LDS_CDNA, LDS_CDNA4, LDS_RDNA3 } LdsChip;
 
 typedef struct Target {

@@ -145,7 +145,7 @@ static bool put(Actor *a, const Instr *i)
     return true;
 }
 
-/* Is a window of this fill on its way? Of rows one for the whole ring. */
+/* Whether a window of this fill is in flight. For rows, there is one for the whole ring. */
 static Late *late_of(Actor *a, const Instr *fill)
 {
     bool rows = ir_attr_int(fill, ATTR_PARTS, 0) > 0;

@@ -21,7 +21,7 @@ typedef struct Image {
     size_t size;
 } Image;
 
-/* What cuTensorMapEncodeTiled wants besides the tensor. */
+/* The arguments of cuTensorMapEncodeTiled in addition to the tensor. */
 typedef struct Map {
     int param, rank, type, element_bytes, swizzle, axes[5];
     int64_t split[5];

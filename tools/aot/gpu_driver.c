@@ -122,8 +122,8 @@ static int api_of(int device, Api **out)
 /* The counters of persistent kernels: one for each stream and for each captured launch. */
 enum { TICKETS = 4096 };
 
-/* What is loaded into a context (CUDA) or a device (HIP). Never freed: an address that comes again has
- * another id. */
+/* The data that is loaded into a context (CUDA) or a device (HIP). It is never freed: if an address occurs
+ * again, it has another id. */
 typedef struct Home {
     struct Home *next;
     int device, arch, multiprocessors, shared_bytes; /* shared memory of a block, 0: not known */

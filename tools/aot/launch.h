@@ -29,7 +29,7 @@ typedef union tile_launch_arg {
     uint64_t word;
 } tile_launch_arg; /* used by the launchers below */
 
-/* What launchers return: the numbers of tile_status in tile/tile.h. */
+/* The return values of launchers: the numbers of tile_status in tile/tile.h. */
 enum {
     TILE_LAUNCH_OK = 0,
     TILE_LAUNCH_INVALID = 1, /* the pointer of a tensor with elements is null */

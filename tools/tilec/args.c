@@ -156,7 +156,7 @@ static int unknown_flag(Tool *t, CommandId command, const char *word)
         t, "unknown option `%s` (`tilec %s --help` lists them)", name, command_info[command].name);
 }
 
-/* Does `word` spell flag f? *value: what is joined to it, or NULL. */
+/* Whether `word` is flag f. *value: the text that is joined to it, or NULL. */
 static bool spells(const FlagInfo *f, const char *word, const char **value)
 {
     size_t n = strlen(f->spelling);
@@ -208,7 +208,8 @@ static bool adds_up(FlagId f, CommandId command)
            ((f == FLAG_TARGET || f == FLAG_KERNEL) && command == CMD_COMPILE);
 }
 
-/* Of the rest one value stays, for NAME=... one a name; which of two was meant nobody can tell. */
+/* For other flags, one value is kept, and for NAME=... one for each name. Two different values are an error,
+ * because it is unknown which was meant. */
 static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
 {
     const FlagInfo *info = &flag_info[f];

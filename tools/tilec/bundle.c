@@ -76,8 +76,8 @@ static void close_rtc(void *p)
     if (*(Rtc **)p) rtc_close(*(Rtc **)p);
 }
 
-/* Is there a compiler for binaries of this vendor? NVRTC; for HIP clang, else hipRTC. It is kept for later.
- */
+/* Whether there is a compiler for binaries of this vendor: NVRTC; for HIP clang, or else hipRTC. It is kept
+ * for later. */
 static bool have_compiler(Input *in, TargetKind kind, Rtc **out, DriverError *e)
 {
     char path[1024];

@@ -88,7 +88,7 @@ static int download(Run *r, Outputs *outputs)
 static int compare(const void *a, const void *b)
 { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
-/* What inout tensors hold now, on the device, so that every timed launch begins with the same. */
+/* Saves the contents of inout tensors on the device, so that every timed launch begins with the same. */
 static int keep_originals(Run *r)
 {
     for (size_t i = 0; i < r->n_params; i++) {

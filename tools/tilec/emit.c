@@ -125,7 +125,7 @@ static void close_rtc(void *p)
     if (*(Rtc **)p) rtc_close(*(Rtc **)p);
 }
 
-/* What the vendor's compiler made, until the session ends. */
+/* The output of the vendor's compiler, which is kept until the session ends. */
 typedef struct Made {
     Tool *tool;
     DriverCompile d;

@@ -26,5 +26,5 @@ bool emit_binary(
     Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
 /* "attention_D64_CAUSALtrue": a C identifier. */
 const char *variant_symbol(Arena *, const Variant *);
-/* What --assume promises of the launches. */
+/* The promises of --assume about launches. */
 const LaunchFacts *emit_assumed(Input *, const Variant *);

@@ -3,7 +3,7 @@
 #include "tools/tilec/embed.h"
 #include "tools/tilec/object.h"
 
-/* What C calls a scalar argument. Narrow floats are passed as their bits. */
+/* The C type of a scalar argument. Narrow floats are passed as their bits. */
 static const char *c_type(DType d)
 {
     switch (d) {

@@ -232,7 +232,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     return read_schedule(in, o);
 }
 
-/* Of scalars whose type a launcher knows how to look at. */
+/* Whether a launcher can examine scalars of this type. */
 static bool has_sign(const FrontParam *p)
 { return p->kind == FRONT_SCALAR && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64); }
 

@@ -51,9 +51,9 @@ bool input_options(Input *, const Target *, CompileOptions *);
  * --check-emission only. False after a message: it was asked for, and there is none. */
 bool input_checker(Input *, bool output, CompileOptions *);
 
-/* What a launch promises of a kernel's arguments: bits. ALIGNED: addresses and strides are multiples of 16
- * bytes, the last axis has stride 1, extents and offsets fit into 32 bits. DIVISIBLE: the extents of last
- * axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. */
+/* The promises of a launch about a kernel's arguments, as bits. ALIGNED: addresses and strides are multiples
+ * of 16 bytes, the last axis has stride 1, extents and offsets fit into 32 bits. DIVISIBLE: the extents of
+ * last axes are multiples of 16 too. POSITIVE: scalars of f32 and f64 are above 0 and finite. */
 typedef enum Assume { ASSUME_ANY, ASSUME_ALIGNED = 1, ASSUME_DIVISIBLE = 2, ASSUME_POSITIVE = 4 } Assume;
 const LaunchFacts *input_facts(Input *, const Variant *, unsigned assume);
 /* "any", "aligned_positive". */

@@ -2,7 +2,8 @@
 #include "tools/tilec/interpret.h"
 #include "tools/tilec/input.h"
 
-/* What --set binds, and the extents that specialize the kernel, as a launch takes them from its tensors. */
+/* The bindings of --set, and the extents that specialize the kernel, as a launch takes them from its tensors.
+ * */
 static bool bind(Input *in, const InterpretJob *job, const FrontKernel *k, FrontBinding *out, size_t *n)
 {
     Session *s = &in->session;

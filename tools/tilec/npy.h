@@ -14,8 +14,8 @@ typedef struct Npy {
 
 /* NULL and *out filled, or what is wrong with the file (in the arena). The elements lie within [0, len). */
 const char *npy_parse(Arena *, const char *data, size_t len, Npy *out);
-/* Can an array of this kind hold elements of that type? bf16 and fp8, which NumPy has not, travel as unsigned
- * or raw bytes. */
+/* Whether an array of this kind can hold elements of that type. bf16 and fp8, which NumPy does not have, are
+ * stored as unsigned or raw bytes. */
 bool npy_holds(const Npy *, DType);
 /* "f4", "u2": for messages. */
 const char *npy_type_name(Arena *, const Npy *);

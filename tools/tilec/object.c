@@ -67,7 +67,7 @@ static const char *types_suffix(Input *in, const Variant *v)
     return t.data ? t.data : "";
 }
 
-/* Do the variants of this kernel differ in types? */
+/* Whether the variants of this kernel differ in types. */
 static bool typed(Input *in, const Variants *list, const FrontKernel *k)
 {
     const char *first = NULL;

@@ -246,7 +246,7 @@ int64_t plan_value(FrontValue v)
     return bits;
 }
 
-/* What a variant binds a parameter to; the default where it binds nothing. */
+/* The value to which a variant binds a parameter; the default if it binds none. */
 static int64_t value_in(const Variant *v, const FrontParam *p)
 {
     FrontValue value = p->default_value;

@@ -35,7 +35,7 @@ typedef struct ProblemView {
     const int64_t (*strides)[TILE_MAX_RANK];
 } ProblemView;
 
-/* What is known of one configuration. */
+/* The known facts about one configuration. */
 typedef struct ProblemCount {
     bool ok; /* whether it compiles and its grid is known */
     Cost cost;
@@ -56,5 +56,5 @@ int problem_read_config(const ProblemView *, Session *, const char *text, FrontB
 /* "TM=128, TN=256" */
 const char *problem_config_text(Session *, const FrontBinding *, int n);
 void problem_count(const ProblemView *, Session *, const FrontBinding *config, int n, ProblemCount *out);
-/* What the library would choose. False: the kernel has nothing to choose. */
+/* The configuration that the library would choose. False: the kernel has nothing to choose. */
 bool problem_choose(const ProblemView *, Session *, SearchResult *);

@@ -23,7 +23,7 @@ static const SimResult *reference(const SimReport *r)
     return &r->cases[0].result;
 }
 
-/* How many times as fast as `none`: with everything overlapped, with nothing. */
+/* The speed relative to `none`, with everything overlapped and with nothing overlapped. */
 static double ratio(double none, double mine) { return mine > 0 ? none / mine : 1; }
 
 /* --- table ------------------------------------------------------------------------------------------- */

@@ -21,8 +21,8 @@ static bool is_dim(const FrontKernel *k, const char *name)
     return false;
 }
 
-/* How far the entry is from the variant in the extents that both know, in powers of two; below 0: it speaks
- * of another one, or chooses otherwise than was bound. */
+/* The distance of the entry from the variant in the extents that both know, in powers of two; below 0: the
+ * entry is for another variant, or chooses another value than was bound. */
 static double distance(const TuneEntry *e, const FrontKernel *k, const FrontBinding *b, size_t n)
 {
     double sum = 0;

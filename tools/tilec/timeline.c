@@ -137,7 +137,7 @@ static void issue(Draw *d, const Instr *i)
     vec_push(&d->s->arena, &d->flying, ((__typeof__(*d->flying.data)){ r, d->track->spans.len - 1 }));
 }
 
-/* What a `while` carries to its head in flight was issued at its end. */
+/* Values that a `while` carries in flight to its head were issued at its end. */
 static const Value *issued_before(const Value *v)
 {
     const Instr *loop = v->def ? NULL : v->block->parent;
@@ -348,8 +348,8 @@ static void escape(Text *t, const char *s, size_t most)
         }
 }
 
-/* Where step `n` begins: arithmetic is as wide as it has operations, up to six times the rest. Every step has
- * one span. */
+/* The column at which step `n` begins: arithmetic is as wide as its number of operations, up to six times the
+ * rest. Every step has one span. */
 static int x_of(const Track *k, int n)
 {
     int x = LEFT;

@@ -14,7 +14,7 @@ typedef struct Span {
     int line;                /* the line of the .tile file; 0: unknown */
 } Span;
 
-/* What one role (or the whole program) does. */
+/* The steps of one role, or of the whole program. */
 typedef struct Track {
     const char *title;
     int line; /* the line of the loop; 0: the program has no loop */
@@ -23,7 +23,7 @@ typedef struct Track {
 } Track;
 typedef VEC(Track) Timeline;
 
-/* Of tile IR after the passes, or of kernel IR. */
+/* Builds the timeline of tile IR after the passes, or of kernel IR. */
 void timeline_build(Session *, const Func *, Timeline *);
 void timeline_text(const Timeline *, Text *);
 void timeline_svg(const char *title, const Timeline *, Text *);

@@ -4,7 +4,7 @@
 #include "ir/type.h"
 #include <stdio.h>
 
-/* What must be undone when the run ends, also when it ends because memory ran out. */
+/* The actions at the end of a run, also when it ends because memory ran out. */
 typedef struct ToolCleanup {
     void (*fn)(void *);
     void *ptr;

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What is done, of how much, and the steps of an interpreter; 0 where it is not known. Called from a thread
- * and from a signal handler: no locks. */
+/* The finished part, the whole, and the steps of an interpreter; 0 if it is not known. Called from a thread
+ * and from a signal handler, so it takes no locks. */
 typedef struct WatchCount {
     int64_t done, total, steps;
 } WatchCount;
@@ -29,6 +29,6 @@ typedef struct Watch {
 /* One at a time in a process. The Watch must lie in the tool's arena; it ends with the run if watch_end is
  * not reached. */
 void watch_begin(Watch *, Tool *, WatchFn *, void *user);
-/* What goes on from now on, for both messages: "compiling", or "running" with the unit "programs". */
+/* The current activity, for both messages: "compiling", or "running" with the unit "programs". */
 void watch_doing(Watch *, const char *doing, const char *unit);
 void watch_end(Watch *);
