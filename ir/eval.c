@@ -1,18 +1,34 @@
 /* eval.c: see eval.h. Values live in numbered registers; structured control flow becomes jumps. */
 #include "ir/eval.h"
-#include "ir/range.h"
 
-/* Instructions beside the operations of the IR. */
-enum { EV_MOVE = OP_COUNT, EV_JUMP, EV_JUMP_IF_NOT, EV_LINEAR, EV_SCALAR, EV_LOOP, EV_CHECK_STEP, EV_COUNT };
+/* What an instruction does. */
+typedef enum EvalKind {
+    EV_OP, /* an operation of the IR */
+    EV_MOVE,
+    EV_JUMP,
+    EV_JUMP_IF_NOT,
+    EV_LINEAR,
+    EV_SCALAR,
+    EV_LOOP,
+    EV_CHECK_STEP,
+    EV_KINDS
+} EvalKind;
 enum { MAX_REGS = 1024, MAX_CODE = 8192, MAX_ROUNDS = 1 << 20, MAX_RESULTS = EVAL_MAX_RESULTS };
 
+/* It is stored as it is, so it has no padding. */
 typedef struct EvalInstr {
-    uint16_t op, dst, a, b, c;
+    uint8_t kind, op; /* EvalKind, and the Op of an EV_OP: eval_kind and eval_op */
+    uint16_t dst, a, b, c;
     uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
     uint32_t target;     /* jumps */
     int64_t imm;         /* constant; dimension, parameter, axis */
     int64_t imm2;
 } EvalInstr;
+
+_Static_assert(OP_COUNT <= UINT8_MAX + 1, "an operation's number fits EvalInstr.op");
+
+static inline EvalKind eval_kind(const EvalInstr *i) { return (EvalKind)i->kind; }
+static inline Op eval_op(const EvalInstr *i) { return (Op)i->op; }
 
 struct EvalCode {
     uint32_t magic, bytes;
@@ -20,7 +36,7 @@ struct EvalCode {
     uint16_t results[MAX_RESULTS];
     EvalInstr code[];
 };
-enum { MAGIC = 0x65766132 };
+enum { MAGIC = 0x65766133 };
 
 /* --- compile ----------------------------------------------------------------------------------------- */
 
@@ -70,7 +86,7 @@ static uint16_t reg_of(Compiler *c, const Value *v)
 
 static void move(Compiler *c, uint16_t to, uint16_t from)
 {
-    if (to != from) put(c, (EvalInstr){ .op = EV_MOVE, .dst = to, .a = from });
+    if (to != from) put(c, (EvalInstr){ .kind = EV_MOVE, .dst = to, .a = from });
 }
 
 /* to[k] = from[k] at once, through fresh registers when there are several. */
@@ -100,10 +116,10 @@ static void results_from(Compiler *c, const Instr *i, const Use *from)
 
 static void compile_if(Compiler *c, const Instr *i)
 {
-    size_t skip = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(i, 0)) });
+    size_t skip = put(c, (EvalInstr){ .kind = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(i, 0)) });
     compile_block(c, i->blocks[0]);
     results_from(c, i, i->blocks[0]->last->operands);
-    size_t end = put(c, (EvalInstr){ .op = EV_JUMP });
+    size_t end = put(c, (EvalInstr){ .kind = EV_JUMP });
     if (c->why) return;
     c->code.data[skip].target = (uint32_t)c->code.len;
     compile_block(c, i->blocks[1]);
@@ -118,19 +134,19 @@ static void compile_for(Compiler *c, const Instr *i)
     uint16_t iv = reg_of(c, b->args[0]), hi = reg_of(c, ir_operand(i, 1)), step = reg_of(c, ir_operand(i, 2)),
              test = fresh(c, NULL);
     uint16_t left = fresh(c, NULL);
-    put(c, (EvalInstr){ .op = EV_CHECK_STEP, .a = step, .dtype = d });
+    put(c, (EvalInstr){ .kind = EV_CHECK_STEP, .a = step, .dtype = d });
     move(c, iv, reg_of(c, ir_operand(i, 0)));
     move_all(c, b->args + 1, i->operands + 3, i->n_results);
     size_t top = put(c, (EvalInstr){ .op = OP_LT, .dst = test, .a = iv, .b = hi, .dtype = d });
-    size_t out = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = test });
+    size_t out = put(c, (EvalInstr){ .kind = EV_JUMP_IF_NOT, .a = test });
     compile_block(c, b);
     move_all(c, b->args + 1, b->last->operands, i->n_results);
     /* The range may end at the greatest value of the dtype: stop when no whole step is left before hi. */
     put(c, (EvalInstr){ .op = OP_SUB, .dst = left, .a = hi, .b = iv, .dtype = DT_U64 });
     put(c, (EvalInstr){ .op = OP_LT, .dst = test, .a = step, .b = left, .dtype = DT_U64 });
     put(c, (EvalInstr){ .op = OP_ADD, .dst = iv, .a = iv, .b = step, .dtype = d });
-    size_t last = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = test });
-    put(c, (EvalInstr){ .op = EV_LOOP, .target = (uint32_t)top });
+    size_t last = put(c, (EvalInstr){ .kind = EV_JUMP_IF_NOT, .a = test });
+    put(c, (EvalInstr){ .kind = EV_LOOP, .target = (uint32_t)top });
     if (c->why) return;
     c->code.data[out].target = c->code.data[last].target = (uint32_t)c->code.len;
     for (int k = 0; k < i->n_results; k++) move(c, reg_of(c, &i->results[k]), reg_of(c, b->args[k + 1]));
@@ -142,11 +158,11 @@ static void compile_while(Compiler *c, const Instr *i)
     move_all(c, test->args, i->operands, i->n_results);
     size_t top = c->code.len;
     compile_block(c, test);
-    size_t out = put(c, (EvalInstr){ .op = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(test->last, 0)) });
+    size_t out = put(c, (EvalInstr){ .kind = EV_JUMP_IF_NOT, .a = reg_of(c, ir_operand(test->last, 0)) });
     move_all(c, body->args, test->last->operands + 1, i->n_results);
     compile_block(c, body);
     move_all(c, test->args, body->last->operands, i->n_results);
-    put(c, (EvalInstr){ .op = EV_LOOP, .target = (uint32_t)top });
+    put(c, (EvalInstr){ .kind = EV_LOOP, .target = (uint32_t)top });
     if (c->why) return;
     c->code.data[out].target = (uint32_t)c->code.len;
     results_from(c, i, test->last->operands + 1);
@@ -191,7 +207,7 @@ static void compile_instr(Compiler *c, const Instr *i)
         refuse(c, "the block computes more than scalars");
         return;
     }
-    EvalInstr e = { .op = (uint16_t)i->op, .dtype = (uint8_t)i->results[0].type->dtype };
+    EvalInstr e = { .op = (uint8_t)i->op, .dtype = (uint8_t)i->results[0].type->dtype };
     bool leaf = compile_leaf(c, i, &e);
     if (!leaf && i->op != OP_RESHAPE && !(op_info[i->op].flags & OPF_ELEM)) {
         refuse(c, "the block does more than scalar arithmetic");
@@ -204,7 +220,7 @@ static void compile_instr(Compiler *c, const Instr *i)
     e.c = v[2];
     if (i->n_operands) e.from = (uint8_t)ir_operand(i, 0)->type->dtype;
     if (!leaf && i->op != OP_CAST && i->op != OP_BITCAST && i->op != OP_WHERE) e.dtype = e.from;
-    if (i->op == OP_RESHAPE) e.op = EV_MOVE;
+    if (i->op == OP_RESHAPE) e.kind = EV_MOVE;
     e.dst = reg_of(c, &i->results[0]);
     put(c, e);
 }
@@ -223,8 +239,8 @@ static void compile_args(Compiler *c)
     for (int k = 0; k < c->root->n_args; k++) {
         const Value *v = c->root->args[k];
         if (!v->uses || v->type->kind != TYPE_SCALAR) continue;
-        if (own && k == 0) put(c, (EvalInstr){ .op = EV_LINEAR, .dst = reg_of(c, v) });
-        else put(c, (EvalInstr){ .op = EV_SCALAR, .dst = reg_of(c, v), .imm = k - own });
+        if (own && k == 0) put(c, (EvalInstr){ .kind = EV_LINEAR, .dst = reg_of(c, v) });
+        else put(c, (EvalInstr){ .kind = EV_SCALAR, .dst = reg_of(c, v), .imm = k - own });
     }
 }
 
@@ -260,7 +276,7 @@ int eval_results(const EvalCode *e) { return (int)e->n_results; }
 bool eval_reads_scalars(const EvalCode *e)
 {
     for (uint32_t k = 0; k < e->n_code; k++)
-        if (e->code[k].op == EV_SCALAR) return true;
+        if (eval_kind(&e->code[k]) == EV_SCALAR) return true;
     return false;
 }
 size_t eval_size(const EvalCode *e) { return e->bytes; }
@@ -271,51 +287,85 @@ static inline bool is_signed(uint8_t d) { return d == DT_INDEX || d == DT_I64 ||
 static inline int64_t wrap(uint8_t d, uint64_t v) { return d == DT_I32 ? (int32_t)v : (int64_t)v; }
 
 /* The commonest operations on 32 and 64-bit integers, without a detour. */
-static inline bool run_quick(const EvalInstr *i, Scalar *r)
+static inline bool quick_arithmetic(const EvalInstr *i, Scalar *r, int64_t a, int64_t b)
 {
-    int64_t a = r[i->a].i, b = r[i->b].i;
-    switch (i->op) {
-    case OP_ADD: r[i->dst].i = wrap(i->dtype, (uint64_t)a + (uint64_t)b); return true;
-    case OP_SUB: r[i->dst].i = wrap(i->dtype, (uint64_t)a - (uint64_t)b); return true;
-    case OP_MUL: r[i->dst].i = wrap(i->dtype, (uint64_t)a * (uint64_t)b); return true;
-    case OP_DIV:
+    switch (op_as_arithmetic(eval_op(i))) {
+    case ARITHMETIC_ADD: r[i->dst].i = wrap(i->dtype, (uint64_t)a + (uint64_t)b); return true;
+    case ARITHMETIC_SUB: r[i->dst].i = wrap(i->dtype, (uint64_t)a - (uint64_t)b); return true;
+    case ARITHMETIC_MUL: r[i->dst].i = wrap(i->dtype, (uint64_t)a * (uint64_t)b); return true;
+    case ARITHMETIC_DIV:
         if (b <= 0) return false;
         r[i->dst].i = a / b;
         return true;
-    case OP_REM:
+    case ARITHMETIC_REM:
         if (b <= 0) return false;
         r[i->dst].i = a % b;
         return true;
-    case OP_CDIV:
+    case ARITHMETIC_CDIV:
         if (b <= 0 || a < 0) return false;
         r[i->dst].i = a / b + (a % b != 0);
         return true;
-    case OP_MIN: r[i->dst].i = a < b ? a : b; return true;
-    case OP_MAX: r[i->dst].i = a > b ? a : b; return true;
-    case OP_LT: r[i->dst].i = a < b; return true;
-    case OP_LE: r[i->dst].i = a <= b; return true;
-    case OP_EQ: r[i->dst].i = a == b; return true;
-    case OP_WHERE: r[i->dst] = r[a ? i->b : i->c]; return true;
-    case OP_CAST:
-        if (!is_signed(i->from)) return false;
-        r[i->dst].i = wrap(i->dtype, (uint64_t)a);
-        return true;
-    default: return false;
+    case ARITHMETIC_MIN: r[i->dst].i = a < b ? a : b; return true;
+    case ARITHMETIC_MAX: r[i->dst].i = a > b ? a : b; return true;
+    case ARITHMETIC_NEG:
+    case ARITHMETIC_ABS:
+    case ARITHMETIC_FMA:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM:
+    case ARITHMETIC_CLAMP: return false;
     }
+    return false;
 }
 
-static bool run_other(const EvalInstr *i, Scalar *r)
+static inline bool quick_compare(const EvalInstr *i, Scalar *r, int64_t a, int64_t b)
 {
-    if (i->op == OP_CAST) {
-        r[i->dst] = scalar_cast((DType)i->dtype, (DType)i->from, r[i->a]);
+    switch (op_as_compare(eval_op(i))) {
+    case COMPARE_LT: r[i->dst].i = a < b; return true;
+    case COMPARE_LE: r[i->dst].i = a <= b; return true;
+    case COMPARE_EQ: r[i->dst].i = a == b; return true;
+    case COMPARE_NE:
+    case COMPARE_GT:
+    case COMPARE_GE: return false;
+    }
+    return false;
+}
+
+static inline bool run_quick(const EvalInstr *i, Scalar *r)
+{
+    int64_t a = r[i->a].i, b = r[i->b].i;
+    Op op = eval_op(i);
+    if (!is_signed(i->dtype)) return false;
+    if (quick_arithmetic(i, r, a, b) || quick_compare(i, r, a, b)) return true;
+    if (op == OP_WHERE) r[i->dst] = r[a ? i->b : i->c];
+    else if (op == OP_CAST && is_signed(i->from)) r[i->dst].i = wrap(i->dtype, (uint64_t)a);
+    else return false;
+    return true;
+}
+
+static bool run_launch(const EvalInstr *i, const EvalEnv *env, Scalar *out)
+{
+    switch (op_as_launch(eval_op(i))) {
+    case LAUNCH_DIM: out->i = env->dims[i->imm]; return true;
+    case LAUNCH_STRIDE: out->i = env->strides[i->imm][i->imm2]; return true;
+    case LAUNCH_PROGRAM_ID: out->i = env->coord[i->imm]; return true;
+    case LAUNCH_NUM_PROGRAMS:
+        out->i = i->imm < 0 ? env->grid[0] * env->grid[1] * env->grid[2] : env->grid[i->imm];
         return true;
     }
-    if (i->op == OP_BITCAST) {
-        r[i->dst] = scalar_bitcast((DType)i->dtype, (DType)i->from, r[i->a]);
-        return true;
-    }
-    Scalar v[3] = { r[i->a], r[i->b], r[i->c] };
-    return scalar_op((Op)i->op, (DType)i->dtype, v, &r[i->dst]);
+    return false;
+}
+
+static bool run_op(const EvalInstr *i, const EvalEnv *env, Scalar *r)
+{
+    Op op = eval_op(i);
+    DType d = (DType)i->dtype, from = (DType)i->from;
+    if (run_quick(i, r)) return true;
+    Scalar *out = &r[i->dst], v[3] = { r[i->a], r[i->b], r[i->c] };
+    if (op == OP_CONST) out->i = i->imm;
+    else if (op == OP_CAST) *out = scalar_cast(d, from, v[0]);
+    else if (op == OP_BITCAST) *out = scalar_bitcast(d, from, v[0]);
+    else return run_launch(i, env, out) || scalar_op(op, d, v, out);
+    return true;
 }
 
 bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
@@ -326,14 +376,9 @@ bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
     memset(r, 0, e->n_regs * sizeof *r);
     for (uint32_t pc = 0; pc < e->n_code; pc++) {
         const EvalInstr *i = &e->code[pc];
-        if (is_signed(i->dtype) && run_quick(i, r)) continue;
-        switch (i->op) {
-        case OP_CONST: r[i->dst].i = i->imm; break;
-        case OP_DIM: r[i->dst].i = env->dims[i->imm]; break;
-        case OP_STRIDE: r[i->dst].i = env->strides[i->imm][i->imm2]; break;
-        case OP_PROGRAM_ID: r[i->dst].i = env->coord[i->imm]; break;
-        case OP_NUM_PROGRAMS:
-            r[i->dst].i = i->imm < 0 ? env->grid[0] * env->grid[1] * env->grid[2] : env->grid[i->imm];
+        switch (eval_kind(i)) {
+        case EV_OP:
+            if (!run_op(i, env, r)) return false;
             break;
         case EV_LINEAR: r[i->dst].i = env->linear; break;
         case EV_SCALAR: r[i->dst] = env->scalars[i->imm]; break;
@@ -349,8 +394,7 @@ bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
         case EV_CHECK_STEP:
             if (r[i->a].i == 0 || (r[i->a].i < 0 && dtype_is_signed((DType)i->dtype))) return false;
             break;
-        default:
-            if (!run_other(i, r)) return false;
+        case EV_KINDS: return false;
         }
     }
     for (uint32_t k = 0; k < e->n_results; k++) out[k] = r[e->results[k]].i;
@@ -366,21 +410,34 @@ bool ir_eval_block(const Func *f, const Block *b, const EvalEnv *env, int64_t *o
 
 /* --- what came from a file --------------------------------------------------------------------------- */
 
+static bool op_valid(const EvalInstr *i, int n_dims, int n_params)
+{
+    if (eval_op(i) >= OP_COUNT) return false;
+    switch (op_as_launch(eval_op(i))) {
+    case LAUNCH_DIM: return i->imm >= 0 && i->imm < n_dims;
+    case LAUNCH_STRIDE: return i->imm >= 0 && i->imm < n_params && i->imm2 >= 0 && i->imm2 < TILE_MAX_RANK;
+    case LAUNCH_PROGRAM_ID: return i->imm >= 0 && i->imm < 3;
+    case LAUNCH_NUM_PROGRAMS: return i->imm >= -1 && i->imm < 3;
+    }
+    return true;
+}
+
 static bool instr_valid(const EvalCode *e, const EvalInstr *i, uint32_t pc, int n_dims, int n_params)
 {
-    if (i->op >= EV_COUNT || i->dtype >= DT_COUNT || i->from >= DT_COUNT) return false;
+    if (i->dtype >= DT_COUNT || i->from >= DT_COUNT) return false;
     if (i->dst >= e->n_regs || i->a >= e->n_regs || i->b >= e->n_regs || i->c >= e->n_regs) return false;
-    switch (i->op) {
-    case OP_DIM: return i->imm >= 0 && i->imm < n_dims;
-    case OP_STRIDE: return i->imm >= 0 && i->imm < n_params && i->imm2 >= 0 && i->imm2 < TILE_MAX_RANK;
+    switch (eval_kind(i)) {
+    case EV_OP: return op_valid(i, n_dims, n_params);
     case EV_SCALAR: return i->imm >= 0 && i->imm < n_params;
-    case OP_PROGRAM_ID: return i->imm >= 0 && i->imm < 3;
-    case OP_NUM_PROGRAMS: return i->imm >= -1 && i->imm < 3;
     case EV_JUMP:
     case EV_JUMP_IF_NOT: return i->target > pc && i->target <= e->n_code;
     case EV_LOOP: return i->target <= pc;
-    default: return true;
+    case EV_MOVE:
+    case EV_LINEAR:
+    case EV_CHECK_STEP: return true;
+    case EV_KINDS: break;
     }
+    return false;
 }
 
 bool eval_valid(const void *p, size_t bytes, int n_dims, int n_params)
@@ -394,73 +451,4 @@ bool eval_valid(const void *p, size_t bytes, int n_dims, int n_params)
     for (uint32_t k = 0; k < e->n_code; k++)
         if (!instr_valid(e, &e->code[k], k, n_dims, n_params)) return false;
     return true;
-}
-
-/* --- remap ------------------------------------------------------------------------------------------- */
-
-static EvalVerdict check_all(const EvalCode *e, EvalEnv *env, int64_t n, uint64_t *seen, EvalClash *clash)
-{
-    for (int64_t w = 0; w < n; w++) {
-        int64_t to[MAX_RESULTS];
-        *clash = (EvalClash){ .a = w };
-        env->linear = w;
-        if (!eval_run(e, env, to, MAX_RESULTS)) return EVAL_FAILED;
-        clash->to = to[0];
-        if (to[0] < 0 || to[0] >= n) return EVAL_OUT_OF_RANGE;
-        if (!(seen[to[0] / 64] >> (to[0] % 64) & 1)) {
-            seen[to[0] / 64] |= 1ull << (to[0] % 64);
-            continue;
-        }
-        clash->b = w;
-        for (clash->a = 0; clash->a < w; clash->a++) {
-            int64_t first[MAX_RESULTS];
-            env->linear = clash->a;
-            if (eval_run(e, env, first, MAX_RESULTS) && first[0] == to[0]) break;
-        }
-        return EVAL_COLLISION;
-    }
-    return EVAL_BIJECTION;
-}
-
-bool eval_grid_size(const int64_t *extent, int n, int64_t *programs)
-{
-    *programs = 1;
-    for (int i = 0; i < n; i++)
-        if (extent[i] <= 0) {
-            *programs = 0;
-            return true;
-        }
-    for (int i = 0; i < n; i++)
-        if (__builtin_mul_overflow(*programs, extent[i], programs) || *programs > RANGE_MAX_PROGRAMS)
-            return false;
-    return true;
-}
-
-const char *eval_grid_text(const int64_t *extent, int n, char out[EVAL_GRID_TEXT])
-{
-    int64_t product = 1;
-    bool beyond = false;
-    size_t at = 0;
-    for (int i = 0; i < n; i++) {
-        beyond |= __builtin_mul_overflow(product, extent[i], &product);
-        at += (size_t)format_text(
-            out + at, EVAL_GRID_TEXT - at, "%s%lld", i ? " x " : "", (long long)extent[i]);
-    }
-    if (n == 1 || beyond) format_text(out + at, EVAL_GRID_TEXT - at, " programs");
-    else format_text(out + at, EVAL_GRID_TEXT - at, " (%lld programs)", (long long)product);
-    return out;
-}
-
-EvalVerdict eval_check_remap(const EvalCode *e, EvalEnv *env, int64_t n, Allocator alloc, EvalClash *clash)
-{
-    *clash = (EvalClash){ 0 };
-    if (n > EVAL_MAX_CHECKED) return EVAL_NOT_CHECKED;
-    if (e->n_results < 1) return EVAL_FAILED;
-    size_t bytes = ((size_t)(n > 0 ? n : 1) + 63) / 64 * 8;
-    uint64_t *seen = alloc.realloc(alloc.user, NULL, 0, bytes);
-    if (!seen) return EVAL_NO_MEMORY;
-    memset(seen, 0, bytes);
-    EvalVerdict v = check_all(e, env, n, seen, clash);
-    alloc.realloc(alloc.user, seen, bytes, 0);
-    return v;
 }

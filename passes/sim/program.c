@@ -199,7 +199,7 @@ static bool element(const Node *n, Scalar a, Scalar b, Scalar c, Scalar *out)
         return true;
     }
     Scalar x[3] = { a, b, c };
-    return scalar_op((Op)n->op, (DType)n->dtype, x, out);
+    return scalar_op(n->op, (DType)n->dtype, x, out);
 }
 
 static inline int64_t wrap(uint8_t d, int64_t v) { return d == DT_I32 ? (int32_t)v : v; }
@@ -209,27 +209,36 @@ static inline bool quick(const Node *n, const Scalar *pa, const Scalar *pb, Scal
 {
     if (n->dtype != DT_I32 && n->dtype != DT_INDEX && n->dtype != DT_I64) return false;
     int64_t a = pa->i, b = pb->i;
-    switch (n->op) {
-    case OP_ADD: out->i = wrap(n->dtype, (int64_t)((uint64_t)a + (uint64_t)b)); return true;
-    case OP_SUB: out->i = wrap(n->dtype, (int64_t)((uint64_t)a - (uint64_t)b)); return true;
-    case OP_MUL: out->i = wrap(n->dtype, (int64_t)((uint64_t)a * (uint64_t)b)); return true;
-    case OP_DIV:
+    if (n->op == OP_LT) {
+        out->i = a < b;
+        return true;
+    }
+    switch (op_as_arithmetic(n->op)) {
+    case ARITHMETIC_ADD: out->i = wrap(n->dtype, (int64_t)((uint64_t)a + (uint64_t)b)); return true;
+    case ARITHMETIC_SUB: out->i = wrap(n->dtype, (int64_t)((uint64_t)a - (uint64_t)b)); return true;
+    case ARITHMETIC_MUL: out->i = wrap(n->dtype, (int64_t)((uint64_t)a * (uint64_t)b)); return true;
+    case ARITHMETIC_DIV:
         if (b <= 0) return false;
         out->i = a / b;
         return true;
-    case OP_REM:
+    case ARITHMETIC_REM:
         if (b <= 0) return false;
         out->i = a % b;
         return true;
-    case OP_CDIV:
+    case ARITHMETIC_CDIV:
         if (b <= 0 || a < 0) return false;
         out->i = a / b + (a % b != 0);
         return true;
-    case OP_MIN: out->i = a < b ? a : b; return true;
-    case OP_MAX: out->i = a > b ? a : b; return true;
-    case OP_LT: out->i = a < b; return true;
-    default: return false;
+    case ARITHMETIC_MIN: out->i = a < b ? a : b; return true;
+    case ARITHMETIC_MAX: out->i = a > b ? a : b; return true;
+    case ARITHMETIC_NEG:
+    case ARITHMETIC_ABS:
+    case ARITHMETIC_FMA:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM:
+    case ARITHMETIC_CLAMP: return false;
     }
+    return false;
 }
 
 /* Position of element c of the result in the operand, or which operand: shapes, from their types. */
@@ -258,34 +267,31 @@ static void reshape_tile(SimProgram *p, const Node *n)
     }
 }
 
-static bool value(SimProgram *p, const Node *n)
+/* False: the operation does not only arrange elements. */
+static bool shape(SimProgram *p, const Node *n, Scalar *out)
 {
-    Scalar *out = p->v + n->dst;
-    if (n->n == 1 && quick(n, p->v + n->a, p->v + n->b, out)) return true;
-    switch (n->op) {
-    case N_COORD: out->i = p->coord[n->imm]; return true;
-    case N_LOAD_DATA: load_data(p, n); return true;
-    case N_MADE_UP:
-        p->made_up++;
-        for (int64_t k = 0; k < n->n; k++)
-            out[k] = made_up(
-                (DType)n->dtype, (uint64_t)(p->program * 1000003 + p->made_up * 8191 + n->imm * 127 + k));
-        return true;
-    case OP_SPLAT:
+    int64_t start = ir_attr_int(n->instr, ATTR_START, 0);
+    switch (op_as_shape(n->op)) {
+    case SHAPE_SPLAT:
         for (int64_t k = 0; k < n->n; k++) out[k] = p->v[n->a];
         return true;
-    case OP_ARANGE: {
-        int64_t start = ir_attr_int(n->instr, ATTR_START, 0);
+    case SHAPE_ARANGE:
         for (int64_t k = 0; k < n->n; k++) out[k].i = scalar_wrap((DType)n->dtype, start + k);
         return true;
+    case SHAPE_RESHAPE: memcpy(out, p->v + n->a, (size_t)n->n * sizeof *out); return true;
+    case SHAPE_BROADCAST:
+    case SHAPE_PERMUTE:
+    case SHAPE_CONCAT:
+    case SHAPE_SLICE: reshape_tile(p, n); return true;
     }
-    case OP_RESHAPE: memcpy(out, p->v + n->a, (size_t)n->n * sizeof *out); return true;
-    case OP_BROADCAST:
-    case OP_PERMUTE:
-    case OP_CONCAT:
-    case OP_SLICE: reshape_tile(p, n); return true;
-    default: break;
-    }
+    return false;
+}
+
+static void value(SimProgram *p, const Node *n)
+{
+    Scalar *out = p->v + n->dst;
+    if (n->n == 1 && quick(n, p->v + n->a, p->v + n->b, out)) return;
+    if (shape(p, n, out)) return;
     const Scalar *a = p->v + n->a, *b = p->v + n->b, *c = p->v + n->c;
     int operands = n->instr->n_operands;
     for (int64_t k = 0; k < n->n; k++) {
@@ -293,7 +299,14 @@ static bool value(SimProgram *p, const Node *n)
         if (operands == 2 && quick(n, a + k, y, out + k)) continue;
         if (!element(n, a[k], *y, *z, out + k)) out[k] = made_up((DType)n->dtype, (uint64_t)k);
     }
-    return true;
+}
+
+static void made_up_value(SimProgram *p, const Node *n)
+{
+    p->made_up++;
+    for (int64_t k = 0; k < n->n; k++)
+        p->v[n->dst + k] =
+            made_up((DType)n->dtype, (uint64_t)(p->program * 1000003 + p->made_up * 8191 + n->imm * 127 + k));
 }
 
 /* --- control ----------------------------------------------------------------------------------------- */
@@ -340,26 +353,44 @@ static bool run_while(SimProgram *p, const Node *n)
     }
 }
 
+static bool run_if(SimProgram *p, const Node *n)
+{
+    int b = n->guess ? n->other : !p->v[n->a].i;
+    bool ok = run(p, &n->blocks[b]);
+    move(p, b ? &n->again : &n->enter);
+    return ok;
+}
+
+static bool operation(SimProgram *p, const Node *n)
+{
+    switch (op_as_control(n->op)) {
+    case CONTROL_FOR: return run_for(p, n);
+    case CONTROL_WHILE: return run_while(p, n);
+    case CONTROL_IF: return run_if(p, n);
+    }
+    value(p, n);
+    return true;
+}
+
+static bool run_node(SimProgram *p, const Node *n)
+{
+    switch (n->kind) {
+    case NODE_OP: return operation(p, n);
+    case NODE_WINDOW: return window(p, n);
+    case NODE_INDEXED: return indexed(p, n);
+    case NODE_FLOPS: p->flops[n->imm] += n->flops; return true;
+    case NODE_COORD: p->v[n->dst].i = p->coord[n->imm]; return true;
+    case NODE_LOAD_DATA: load_data(p, n); return true;
+    case NODE_MADE_UP: made_up_value(p, n); return true;
+    }
+    return false;
+}
+
 static bool run(SimProgram *p, const NodeList *l)
 {
     if ((p->steps += l->n + 1) > MAX_STEPS) return false;
     for (const Node *n = l->v, *end = n + l->n; n < end; n++) {
-        bool ok = true;
-        switch (n->op) {
-        case N_WINDOW: ok = window(p, n); break;
-        case N_INDEXED: ok = indexed(p, n); break;
-        case N_FLOPS: p->flops[n->imm] += n->flops; break;
-        case OP_FOR: ok = run_for(p, n); break;
-        case OP_WHILE: ok = run_while(p, n); break;
-        case OP_IF: {
-            int b = n->guess ? n->other : !p->v[n->a].i;
-            ok = run(p, &n->blocks[b]);
-            move(p, b ? &n->again : &n->enter);
-            break;
-        }
-        default: ok = value(p, n); break;
-        }
-        if (!ok) return false;
+        if (!run_node(p, n)) return false;
         if (p->limit && p->n >= p->limit) {
             p->full = true;
             return false;

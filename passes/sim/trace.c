@@ -175,7 +175,7 @@ static void access_node(Tracing *c, const Instr *i, const MemParts *m, Node *n)
     site.cut = m->mask && trace_is_tainted(c, m->mask);
     if (site.cut) c->t->guesses |= SIM_GUESS_MASK;
     if (window) window_axes(c, i, x, slots, n, &site);
-    n->op = window ? N_WINDOW : N_INDEXED;
+    n->kind = window ? NODE_WINDOW : NODE_INDEXED;
     n->slots = slots;
     n->site = (int32_t)c->t->sites.len;
     n->n = window ? 0 : type_elements(m->idx[0]->type);
@@ -186,7 +186,7 @@ static void flops_node(const Instr *i, Node *n)
 {
     const Type *a = ir_operand(i, 0)->type, *r = i->results[0].type;
     int bits = dtype_bits(a->dtype);
-    n->op = N_FLOPS;
+    n->kind = NODE_FLOPS;
     n->flops = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
     if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 has half the rate of 16-bit types. */
@@ -227,16 +227,16 @@ static void set_start(Tracing *c, int32_t slot, Scalar v) { c->t->start[slot] = 
 static void value_node(Tracing *c, const Instr *i, Node *n)
 {
     const Type *r = i->results[0].type;
-    n->op = (uint16_t)i->op;
+    n->op = i->op;
     n->n = type_elements(r);
     n->dst = slot_of(c, &i->results[0]);
     n->dtype = (uint8_t)r->dtype;
     if (!trace_evaluated(i)) {
-        n->op = i->op == OP_LOAD ? N_LOAD_DATA : N_MADE_UP;
+        n->kind = i->op == OP_LOAD ? NODE_LOAD_DATA : NODE_MADE_UP;
         n->imm = i->results[0].id;
     }
     if (i->op == OP_PROGRAM_ID) {
-        n->op = N_COORD;
+        n->kind = NODE_COORD;
         n->imm = ir_attr_int(i, ATTR_AXIS, 0);
     }
     if (i->op == OP_LOAD) {
@@ -263,7 +263,7 @@ static NodeList block_nodes(Tracing *c, const Block *b)
     Nodes nodes = { 0 };
     Arena *a = &c->s->arena;
     for (const Instr *i = b->first; i && !c->why; i = i->next) {
-        Node n = { .instr = i, .op = (uint16_t)i->op };
+        Node n = { .instr = i, .op = i->op };
         MemParts m;
         bool active = any_needed(c, i), access = ir_mem_parts(i, &m);
         Scalar v;

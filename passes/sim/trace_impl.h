@@ -3,9 +3,16 @@
 #pragma once
 #include "passes/sim/sim.h"
 
-/* The actions of a node, in addition to the operations of the IR. Values are in slots of Scalars, tiles in as
- * many as they have elements. */
-enum { N_MADE_UP = OP_COUNT, N_LOAD_DATA, N_WINDOW, N_INDEXED, N_FLOPS, N_COORD, N_LAUNCH };
+/* The action of a node. Values are in slots of Scalars, tiles in as many as they have elements. */
+typedef enum NodeKind {
+    NODE_OP, /* the operation `op` of the IR, which is control or computes a value */
+    NODE_MADE_UP,
+    NODE_LOAD_DATA,
+    NODE_WINDOW,
+    NODE_INDEXED,
+    NODE_FLOPS,
+    NODE_COORD
+} NodeKind;
 
 typedef struct Move {
     int32_t to, from, n;
@@ -27,7 +34,8 @@ typedef struct NodeList {
 } NodeList;
 
 struct Node {
-    uint16_t op;
+    NodeKind kind;
+    Op op;
     uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
     bool guess;          /* control: the condition, the bounds or the offsets depend on data */
     bool other; /* if: the second block has more accesses and is taken when data decides the condition */

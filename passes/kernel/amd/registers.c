@@ -24,7 +24,7 @@ typedef struct Life {
 typedef struct Extra {
     int at, words;
 } Extra;
-typedef struct Ctx {
+typedef struct RegisterCount {
     int products;
     Session *s;
     KernelPlan *p;
@@ -32,13 +32,13 @@ typedef struct Ctx {
     uint32_t n;
     int at;
     VEC(Extra) extra;
-} Ctx;
+} RegisterCount;
 
 /* Whether the value is never held, because it is computed where it is read. */
 static bool is_alias(const Value *v)
 { return v->def && (v->def->op == OP_BROADCAST || v->def->op == OP_SPLAT); }
 
-static int words_of(Ctx *c, const Value *v)
+static int words_of(RegisterCount *c, const Value *v)
 {
     if (v->type->kind == TYPE_SCALAR) return 0;
     if (v->type->kind != TYPE_TILE || !v->type->layout || is_alias(v)) return 0;
@@ -82,21 +82,21 @@ static bool read_in_parts(const Value *v)
            u != &u->user->operands[2] && u->user->block == v->def->block;
 }
 
-static void born(Ctx *c, const Value *v)
+static void born(RegisterCount *c, const Value *v)
 {
     int words = passes_through(v) ? 0 : words_of(c, v);
     if (words > 2 * READ_AHEAD && read_in_parts(v)) words = 2 * READ_AHEAD;
     c->life[v->id] = (Life){ c->at, c->at, words };
 }
 
-static void read(Ctx *c, const Value *v, int at)
+static void read(RegisterCount *c, const Value *v, int at)
 {
     while (is_alias(v)) v = ir_operand(v->def, 0);
     if (c->life[v->id].to < at) c->life[v->id].to = at;
 }
 
 /* The words of an operand in shared memory that are in registers at once. */
-static int fragments(Ctx *c, const Instr *i)
+static int fragments(RegisterCount *c, const Instr *i)
 {
     const char *name = ir_attr(i, ATTR_INSTR)->s;
     if (!strcmp(name, "fma")) return READ_AHEAD;
@@ -121,9 +121,9 @@ static int fragments(Ctx *c, const Instr *i)
     return words < 2 * READ_AHEAD ? words : 2 * READ_AHEAD;
 }
 
-static void walk(Ctx *c, const Block *b);
+static void walk(RegisterCount *c, const Block *b);
 
-static void walk_instr(Ctx *c, const Instr *i)
+static void walk_instr(RegisterCount *c, const Instr *i)
 {
     c->at++;
     for (int k = 0; k < i->n_operands; k++) read(c, ir_operand(i, k), c->at);
@@ -144,7 +144,7 @@ static void walk_instr(Ctx *c, const Instr *i)
     for (int k = 0; k < i->n_results; k++) born(c, &i->results[k]);
 }
 
-static void walk(Ctx *c, const Block *b)
+static void walk(RegisterCount *c, const Block *b)
 {
     c->at++;
     for (int k = 0; k < b->n_args; k++) born(c, b->args[k]);
@@ -160,7 +160,7 @@ static void walk(Ctx *c, const Block *b)
 
 static int count_registers(Session *s, const Func *f, KernelPlan *p)
 {
-    Ctx c = { .s = s, .p = p, .n = f->module->next_id + 1 };
+    RegisterCount c = { .s = s, .p = p, .n = f->module->next_id + 1 };
     int most = 0;
     c.life = arena_array(&s->arena, Life, c.n);
     walk(&c, f->body);

@@ -93,14 +93,14 @@ static bool holds_product(const Block *b)
     return false;
 }
 
-typedef struct Ctx {
+typedef struct MaskBranches {
     Session *s;
     InstrList selects;
-} Ctx;
+} MaskBranches;
 
 static void find(void *user, Instr *i)
 {
-    Ctx *c = user;
+    MaskBranches *c = user;
     const Instr *loop = i->block->parent;
     if (i->op == OP_WHERE && ir_result(i)->type->kind == TYPE_TILE && loop && loop->op == OP_FOR &&
         holds_product(i->block) && kernel_is_cheap(ir_operand(i, 0)) && !kernel_is_cheap(ir_result(i)))
@@ -109,7 +109,7 @@ static void find(void *user, Instr *i)
 
 static void branch_around_masks(Session *s, Func *f)
 {
-    Ctx c = { .s = s };
+    MaskBranches c = { .s = s };
     ir_walk(f->body, find, &c);
     for (size_t k = 0; k < c.selects.len; k++) {
         Instr *w = c.selects.data[k];

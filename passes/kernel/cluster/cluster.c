@@ -28,15 +28,15 @@ enum {
     THREADS = 1024,
 };
 
-typedef struct Rows {
+typedef struct ClusterRows {
     const Func *f;
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
     const char *why; /* not over a cluster: why */
     Loc loc;
-} Rows;
+} ClusterRows;
 
-static void refuse(Rows *r, const Instr *i, const char *why)
+static void refuse(ClusterRows *r, const Instr *i, const char *why)
 {
     if (r->why) return;
     r->why = why;
@@ -45,7 +45,7 @@ static void refuse(Rows *r, const Instr *i, const char *why)
 
 static void longest(void *user, Instr *i)
 {
-    Rows *r = user;
+    ClusterRows *r = user;
     for (int k = 0; k < i->n_results; k++) {
         const Type *t = i->results[k].type;
         if (t->kind != TYPE_TILE || kernel_is_cheap(&i->results[k])) continue;
@@ -55,7 +55,7 @@ static void longest(void *user, Instr *i)
 
 static void product(void *user, Instr *i) { *(bool *)user |= i->op == OP_MMA; }
 
-static bool one_row(const Rows *r, const Type *t)
+static bool one_row(const ClusterRows *r, const Type *t)
 {
     int wide = 0;
     if (t->kind != TYPE_TILE) return true;
@@ -89,7 +89,7 @@ static void stores_too(void *user, Instr *i)
     o->found |= i != o->mem && i->op == OP_STORE && ir_mem_parts(i, &m) && m.param == o->param;
 }
 
-static bool stored_besides(const Rows *r, const Instr *mem)
+static bool stored_besides(const ClusterRows *r, const Instr *mem)
 {
     MemParts m;
     ir_mem_parts(mem, &m);
@@ -109,7 +109,7 @@ static bool reduces(const Block *b, int64_t row)
     return false;
 }
 
-static void inspect(Rows *r, const Instr *i)
+static void inspect(ClusterRows *r, const Instr *i)
 {
     MemParts m;
     if (i->op == OP_FOR && i->block == r->f->body && reduces(i->blocks[0], r->row)) {
@@ -143,7 +143,7 @@ static void inspect(Rows *r, const Instr *i)
 
 static void spread_rows(Session *s, Func *f, KernelPlan *p)
 {
-    Rows r = { .f = f };
+    ClusterRows r = { .f = f };
     const Decision *d = schedule_asked(p, DECIDE_CLUSTER);
     int ctas = d ? d->n[0] : f->hints.cluster;
     int most = p->target->cluster_ctas;

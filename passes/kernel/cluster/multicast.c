@@ -33,18 +33,18 @@ enum {
     PATTERN = 1024
 }; /* the number of bytes after which the widest swizzle repeats */
 
-typedef struct Ctx {
+typedef struct Multicast {
     Session *s;
     Func *f;
     KernelPlan *p;
     int axis, ctas;
     int64_t extent;
     const Decision *asked;
-} Ctx; /* extent: the extent of the axis, or -1 when it is not known */
+} Multicast; /* extent: the extent of the axis, or -1 when it is not known */
 
 /* --- what is equal in a cluster ---------------------------------------------------------------------- */
 
-static bool is_coordinate(const Ctx *c, const Value *v)
+static bool is_coordinate(const Multicast *c, const Value *v)
 {
     while (
         v->def && v->def->op == OP_CAST && dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) >= 32)
@@ -53,7 +53,7 @@ static bool is_coordinate(const Ctx *c, const Value *v)
 }
 
 /* The value of v when the coordinate of the axis is x. False: v depends on something else. */
-static bool evaluate(const Ctx *c, const Value *v, int64_t x, int depth, Scalar *out)
+static bool evaluate(const Multicast *c, const Value *v, int64_t x, int depth, Scalar *out)
 {
     const Instr *d = v->def;
     Scalar in[4];
@@ -81,7 +81,7 @@ static bool evaluate(const Ctx *c, const Value *v, int64_t x, int depth, Scalar 
     return scalar_op(d->op, t->dtype, in, out) && !dtype_is_float(v->type->dtype);
 }
 
-static bool equal_by_trial(const Ctx *c, const Value *v)
+static bool equal_by_trial(const Multicast *c, const Value *v)
 {
     if (c->extent < 1 || c->extent > MOST_TRIED) return false;
     for (int64_t x = 0; x < c->extent; x++) {
@@ -93,7 +93,7 @@ static bool equal_by_trial(const Ctx *c, const Value *v)
     return true;
 }
 
-static bool equal(const Ctx *c, const Value *v, int depth)
+static bool equal(const Multicast *c, const Value *v, int depth)
 {
     const Instr *d = v->def;
     int64_t k;
@@ -121,7 +121,7 @@ static bool equal(const Ctx *c, const Value *v, int depth)
 }
 
 /* Whether every CTA loads the same window, equally often. Returns NULL, or the reason why not. */
-static const char *load_differs(const Ctx *c, const Instr *load)
+static const char *load_differs(const Multicast *c, const Instr *load)
 {
     MemParts m;
     ir_mem_parts(load, &m);
@@ -154,12 +154,12 @@ int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, in
 
 /* --- which axis -------------------------------------------------------------------------------------- */
 
-static const char *name_of(const Ctx *c, const RingLoad *l)
+static const char *name_of(const Multicast *c, const RingLoad *l)
 { return c->f->params[ir_operand(l->load, 0)->index].name; }
 
 /* Marks the loads that a cluster along c->axis would share, and counts the bytes that a program would save,
  * mainly those of loops. A ring serves all loads of one tensor and view. */
-static int64_t share(const Ctx *c, RingLoad *l, size_t n)
+static int64_t share(const Multicast *c, RingLoad *l, size_t n)
 {
     int64_t saved = 0;
     for (size_t k = 0; k < n; k++) {
@@ -195,11 +195,11 @@ static void other_effect(void *user, Instr *i)
     }
 }
 
-static int64_t known_extent(Ctx *c, int axis)
+static int64_t known_extent(Multicast *c, int axis)
 {
     Scalar x;
     const Instr *y = c->f->grid ? ir_terminator(c->f->grid) : NULL;
-    Ctx none = *c;
+    Multicast none = *c;
     none.axis = -2;
     return y && axis < y->n_operands && evaluate(&none, ir_operand(y, axis), 0, 0, &x) ? x.i : -1;
 }
@@ -209,7 +209,7 @@ static int64_t known_extent(Ctx *c, int axis)
 typedef VEC(Instr *) Instrs;
 
 /* Finds the extents from which the coordinates of programs are computed. */
-static void extents_behind(Ctx *c, Value *v, bool *seen, Instrs *out, bool *whole)
+static void extents_behind(Multicast *c, Value *v, bool *seen, Instrs *out, bool *whole)
 {
     Instr *d = v->def;
     if (!d || seen[v->id]) return;
@@ -228,7 +228,7 @@ static Value *extent(Builder *b, int axis, DType t)
         b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), type_scalar(b->module->session, t));
 }
 
-static void divide(Ctx *c, Instr *i)
+static void divide(Multicast *c, Instr *i)
 {
     Builder b = ir_before(i);
     DType t = ir_result(i)->type->dtype;
@@ -238,7 +238,7 @@ static void divide(Ctx *c, Instr *i)
 }
 
 /* The coordinate of this CTA's program, and whether that program exists. */
-static Value *place_in_cluster(Ctx *c, Instr *coord)
+static Value *place_in_cluster(Multicast *c, Instr *coord)
 {
     Builder b = ir_before(coord);
     DType t = ir_result(coord)->type->dtype;
@@ -271,7 +271,7 @@ static void collect_stores(void *user, Instr *i)
 }
 
 /* store  ->  if (within) store */
-static void guard(Ctx *c, Instr *store, Value *within)
+static void guard(Multicast *c, Instr *store, Value *within)
 {
     MemParts m;
     ir_mem_parts(store, &m);
@@ -289,13 +289,13 @@ static void guard(Ctx *c, Instr *store, Value *within)
     (void)c;
 }
 
-static void say(Ctx *c, const char *text)
+static void say(Multicast *c, const char *text)
 {
     c->p->schedule =
         arena_printf(&c->s->arena, "%s  multicast: %s\n", c->p->schedule ? c->p->schedule : "", text);
 }
 
-static void refuse(Ctx *c, Loc loc, const char *why)
+static void refuse(Multicast *c, Loc loc, const char *why)
 {
     if (c->asked) {
         schedule_refuse(c->p, c->asked, "programs do not load together: %s", why);
@@ -306,7 +306,7 @@ static void refuse(Ctx *c, Loc loc, const char *why)
 }
 
 /* Lists the tensors whose loads are shared; or the others, each with the reason. */
-static const char *lists(Ctx *c, const RingLoad *l, size_t n, bool shared)
+static const char *lists(Multicast *c, const RingLoad *l, size_t n, bool shared)
 {
     Text t;
     text_init(&t, &c->s->arena);
@@ -322,7 +322,7 @@ static const char *lists(Ctx *c, const RingLoad *l, size_t n, bool shared)
 }
 
 /* Why the programs of this kernel form no clusters that load together, or NULL. */
-static const char *unsuited(const Ctx *c)
+static const char *unsuited(const Multicast *c)
 {
     if (c->ctas > MOST_CTAS) return "a cluster has at most 8 CTAs";
     if (c->p->cluster > 1) return "a program is spread over a cluster";
@@ -334,7 +334,7 @@ static const char *unsuited(const Ctx *c)
 
 /* The grid axis along which the programs of a cluster share the most bytes, or -1. `only`: the one axis to
  * try, or -1. */
-static int best_axis(Ctx *c, RingLoad *l, size_t n, int rank, int only)
+static int best_axis(Multicast *c, RingLoad *l, size_t n, int rank, int only)
 {
     int best = -1;
     int64_t most = 0;
@@ -351,7 +351,7 @@ static int best_axis(Ctx *c, RingLoad *l, size_t n, int rank, int only)
 }
 
 /* Reports why no axis is suitable, for the loads of the first one. */
-static void refuse_axes(Ctx *c, RingLoad *l, size_t n, int rank, int only)
+static void refuse_axes(Multicast *c, RingLoad *l, size_t n, int rank, int only)
 {
     c->axis = only >= 0 && only < rank ? only : 0;
     c->extent = known_extent(c, c->axis);
@@ -365,7 +365,7 @@ static void refuse_axes(Ctx *c, RingLoad *l, size_t n, int rank, int only)
 
 /* Counts programs in clusters: divides the extents from which coordinates are computed, adds the place in the
  * cluster to coordinates, and guards the stores of a program beyond the grid. */
-static void divide_programs(Ctx *c, const Instrs *coords, const Instrs *behind)
+static void divide_programs(Multicast *c, const Instrs *coords, const Instrs *behind)
 {
     Value *within = NULL;
     for (size_t k = 0; k < behind->len; k++) divide(c, behind->data[k]);
@@ -380,7 +380,7 @@ static void divide_programs(Ctx *c, const Instrs *coords, const Instrs *behind)
 void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
 {
     const Decision *d = schedule_asked(p, DECIDE_MULTICAST);
-    Ctx c = { .s = s, .f = f, .p = p, .ctas = f->hints.cluster, .asked = d };
+    Multicast c = { .s = s, .f = f, .p = p, .ctas = f->hints.cluster, .asked = d };
     int rank = f->grid ? ir_terminator(f->grid)->n_operands : 1, only = (int)f->hints.cluster_axis - 1;
     if (d) {
         c.ctas = d->form == MULTICAST_N ? d->n[0] : 1;

@@ -13,11 +13,11 @@
 #include "ir/matrix.h"
 #include "passes/kernel/kernel.h"
 
-typedef struct Ctx {
+typedef struct MmaSelection {
     Session *s;
     Func *f;
     KernelPlan *p;
-} Ctx;
+} MmaSelection;
 
 static bool feeds_products(const Value *v)
 {
@@ -30,7 +30,7 @@ static bool feeds_products(const Value *v)
     return true;
 }
 
-static Value *fold_permute(Ctx *c, Value *v)
+static Value *fold_permute(MmaSelection *c, Value *v)
 {
     Instr *perm = v->def;
     if (!perm || perm->op != OP_PERMUTE) return v;
@@ -66,7 +66,7 @@ static const char *pick(const Target *t, DType d, bool tf32, int64_t m, int64_t 
 
 static void visit(void *user, Instr *i)
 {
-    Ctx *c = user;
+    MmaSelection *c = user;
     if (i->op != OP_MMA) return;
     Value *v[3] = { fold_permute(c, ir_operand(i, 0)), fold_permute(c, ir_operand(i, 1)), ir_operand(i, 2) };
     const Target *t = c->p->target;
@@ -95,7 +95,7 @@ static void visit(void *user, Instr *i)
 
 bool kernel_pass_mma_select(KernelContext *k)
 {
-    Ctx c = { k->s, k->f, k->p };
+    MmaSelection c = { k->s, k->f, k->p };
     uint32_t before = kernel_values(k);
     ir_walk(k->f->body, visit, &c);
     return kernel_grew(k, before);

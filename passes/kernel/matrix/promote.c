@@ -49,18 +49,18 @@ int kernel_promote_columns(const KernelPlan *p, int columns, int held)
 
 /* --- mma.sync ---------------------------------------------------------------------------------------- */
 
-typedef struct Ctx {
+typedef struct Promotion {
     Session *s;
     KernelPlan *p;
     InstrList products;
-} Ctx;
+} Promotion;
 
 static Value *zeros(Builder *b, const Type *t)
 { return ir_splat(b, ir_const_float(b, t->dtype, 0), t->rank, t->shape); }
 
 static int64_t positions(const Instr *product) { return ir_operand(product, 0)->type->shape[1]; }
 
-static int after(const Ctx *c, const Instr *product)
+static int after(const Promotion *c, const Instr *product)
 { return kernel_promote_after(c->p, product, ir_attr(product, ATTR_INSTR)->s); }
 
 /* The product of this block that is the only user of this one's sum, and adds to it. */
@@ -89,7 +89,7 @@ static void add_apart(Session *s, Value *start, Instr *first, Instr *last, int n
 }
 
 /* Divides a product of more than n positions into one product for each n of them. */
-static void cut(Ctx *c, Instr *product, int n)
+static void cut(Promotion *c, Instr *product, int n)
 {
     Value *sum = ir_operand(product, 2);
     for (int64_t at = 0; at < positions(product); at += n) {
@@ -108,7 +108,7 @@ static void cut(Ctx *c, Instr *product, int n)
     ir_erase(product);
 }
 
-static void promote_from(Ctx *c, size_t at, bool *done)
+static void promote_from(Promotion *c, size_t at, bool *done)
 {
     Instr *first = c->products.data[at], *last = first, *next;
     int n = after(c, first);
@@ -129,7 +129,7 @@ static void promote_from(Ctx *c, size_t at, bool *done)
 
 bool kernel_pass_promote(KernelContext *k)
 {
-    Ctx c = { .s = k->s, .p = k->p };
+    Promotion c = { .s = k->s, .p = k->p };
     uint32_t before = kernel_values(k);
     ir_collect(&k->s->arena, k->f->body, OP_MMA_SYNC, &c.products);
     bool *done = arena_array(&k->s->arena, bool, c.products.len + 1);

@@ -61,12 +61,12 @@ void stage_issue(
 void stage_by_copies(Staging *, Instr *loop, Instr **loads, int n, int stages);
 
 /* multistage_registers.c: how a tile goes from memory to LDS. */
-typedef struct Way {
+typedef struct StageWay {
     int32_t tile[2];
     int unit, inner;
     const Layout *writer, *reader;
-} Way;
-void stage_way(Staging *, const Instr *load, Way *);
+} StageWay;
+void stage_way(Staging *, const Instr *load, StageWay *);
 const Type *stage_dma_type(Staging *, const Instr *load, int64_t slots);
 int stage_dma_count(Staging *, const Instr *load);
 const Type *stage_tile_in_registers(Staging *, const Instr *load);

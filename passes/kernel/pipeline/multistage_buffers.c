@@ -7,7 +7,7 @@ const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)
     const Type *t = ir_result(load)->type;
     int axis;
     if (stage_amd(c)) {
-        Way w;
+        StageWay w;
         stage_way(c, load, &w);
         const LayoutShared *s = lds_layout(&c->s->arena, c->p->target->lds, w.tile, w.inner,
             dtype_bytes(t->dtype), w.writer, w.reader, NULL);

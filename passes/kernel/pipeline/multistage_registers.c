@@ -4,7 +4,7 @@
 
 /* Whether the tile goes from memory to shared memory through registers: the axis along K is contiguous there,
  * so that lanes read vectors. */
-void stage_way(Staging *c, const Instr *load, Way *w)
+void stage_way(Staging *c, const Instr *load, StageWay *w)
 {
     const Type *t = ir_result(load)->type;
     const Use *u = ir_result(load)->uses;
@@ -12,7 +12,7 @@ void stage_way(Staging *c, const Instr *load, Way *w)
     int role = u == &u->user->operands[1], along = role ? 0 : 1, bytes = dtype_bytes(t->dtype);
     int32_t part[2];
     Arena *a = &c->s->arena;
-    *w = (Way){ .tile = { (int32_t)t->shape[0], (int32_t)t->shape[1] } };
+    *w = (StageWay){ .tile = { (int32_t)t->shape[0], (int32_t)t->shape[1] } };
     kernel_unit_axis(c->f, load, &w->unit);
     if (w->unit < 0) w->unit = 1;
     w->inner = w->unit;
@@ -37,7 +37,7 @@ static bool direct(Staging *c, const Instr *load)
     const Target *t = c->p->target;
     const Type *tile = ir_result(load)->type;
     DmaMap map;
-    Way w;
+    StageWay w;
     if (!target_has(t, TF_LDS_DMA) || kernel_skips(c->p, PASS_MULTISTAGE) || !c->f->fits32) return false;
     stage_way(c, load, &w);
     if (w.unit != w.inner || kernel_access_bytes(c->f, load) < kernel_dma_bytes(t)) return false;
@@ -49,7 +49,7 @@ static bool direct(Staging *c, const Instr *load)
 const Type *stage_dma_type(Staging *c, const Instr *load, int64_t slots)
 {
     const Type *t = ir_result(load)->type;
-    Way w;
+    StageWay w;
     stage_way(c, load, &w);
     const LayoutShared *s = lds_layout(
         &c->s->arena, c->p->target->lds, w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
@@ -66,7 +66,7 @@ int stage_dma_count(Staging *c, const Instr *load)
 
 const Type *stage_tile_in_registers(Staging *c, const Instr *load)
 {
-    Way w;
+    StageWay w;
     stage_way(c, load, &w);
     return layouts_typed(&c->p->layouts, type_with_layout(c->s, ir_result(load)->type, NULL), w.writer);
 }

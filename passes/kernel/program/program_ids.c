@@ -14,17 +14,17 @@ bool kernel_over_programs(const Instr *loop)
     return ir_attr_int(loop, ATTR_TICKETS, 0) || (first->def && first->def->op == OP_CTA_ID);
 }
 
-typedef struct Ctx {
+typedef struct ProgramIds {
     Session *s;
     Func *f;
     Value *linear;
     Value *coord[3];
     int rank;
-} Ctx;
+} ProgramIds;
 
 static void visit(void *user, Instr *i)
 {
-    Ctx *c = user;
+    ProgramIds *c = user;
     if (i->op != OP_PROGRAM_ID) return;
     int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
     Value *v = c->coord[axis];
@@ -38,7 +38,7 @@ bool kernel_pass_program_ids(KernelContext *k)
     Session *s = k->s;
     Func *f = k->f;
     KernelPlan *p = k->p;
-    Ctx c = { .s = s, .f = f };
+    ProgramIds c = { .s = s, .f = f };
     c.rank = f->grid ? ir_terminator(f->grid)->n_operands : 1;
     Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
     const Type *i32 = type_scalar(s, DT_I32);

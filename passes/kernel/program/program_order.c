@@ -25,7 +25,7 @@
 
 enum { UNKNOWN = -1 };
 
-typedef struct Ctx {
+typedef struct ProgramOrder {
     Session *s;
     Func *f;
     KernelPlan *p;
@@ -34,21 +34,21 @@ typedef struct Ctx {
     VEC(Instr *) streams;
     unsigned axes_a, axes_b, *axes;
     int steps;
-} Ctx;
+} ProgramOrder;
 
 /* The grid axes on which each value depends, as a set by value id. Operands come before their users. */
 static void note_axes(void *user, Instr *i)
 {
-    Ctx *c = user;
+    ProgramOrder *c = user;
     unsigned set = i->op == OP_PROGRAM_ID ? 1u << ir_attr_int(i, ATTR_AXIS, 0) : 0;
     for (int k = 0; k < i->n_operands; k++) set |= c->axes[ir_operand(i, k)->id];
     for (int k = 0; k < i->n_results; k++) c->axes[i->results[k].id] = set;
 }
 
-static bool follows(const Ctx *c, const Value *v, int axis) { return c->axes[v->id] >> axis & 1; }
+static bool follows(const ProgramOrder *c, const Value *v, int axis) { return c->axes[v->id] >> axis & 1; }
 
 /* Whether v never decreases when program id `axis` grows. The answer is conservative. */
-static bool grows(Ctx *c, const Value *v, int axis)
+static bool grows(ProgramOrder *c, const Value *v, int axis)
 {
     if (!follows(c, v, axis)) return true;
     if (!v->def || --c->steps < 0) return false;
@@ -66,7 +66,7 @@ static bool grows(Ctx *c, const Value *v, int axis)
            grows(c, ir_operand(d, 2), axis);
 }
 
-static unsigned load_axes(const Ctx *c, const Instr *load)
+static unsigned load_axes(const ProgramOrder *c, const Instr *load)
 {
     MemParts m;
     unsigned set = 0;
@@ -83,7 +83,7 @@ static const Instr *load_behind(const Value *v)
 
 static void visit(void *user, Instr *i)
 {
-    Ctx *c = user;
+    ProgramOrder *c = user;
     if (i->op != OP_MMA) return;
     const Instr *loop = i->block->parent;
     if (!loop || loop->op != OP_FOR) return;
@@ -136,7 +136,7 @@ static Value *at_least(Builder *b, int64_t least, Value *v)
 }
 
 /* The bytes that one stream reads: the whole windowed axes of its loop's loads. */
-static Value *stream_bytes(Ctx *c, Builder *b)
+static Value *stream_bytes(ProgramOrder *c, Builder *b)
 {
     Value *sum = NULL;
     for (size_t k = 0; k < c->streams.len; k++) {
@@ -163,7 +163,7 @@ static Value *stream_bytes(Ctx *c, Builder *b)
 }
 
 /* p -> coordinates, work axis first */
-static void heavy_first(Ctx *c, Builder *b, Value *p, Value **coord)
+static void heavy_first(ProgramOrder *c, Builder *b, Value *p, Value **coord)
 {
     Value *n = named(at_least(b, 1, grid_extent(b, c->work_axis)), "rows"), *streams = NULL, *one = i32(b, 1);
     for (int a = 0; a < c->rank; a++) {
@@ -229,7 +229,7 @@ static void grouped_rows(Builder *b, Value *p, int group, Value **coord)
 
 /* The grid axis along which the largest store that divides sectors continues in memory. */
 typedef struct Splits {
-    const Ctx *c;
+    const ProgramOrder *c;
     int64_t bytes;
     int axis;
     bool products;
@@ -256,7 +256,7 @@ static void visit_store(void *user, Instr *i)
 
 /* Chooses heavy programs first, or groups of rows, depending on the loops, or the order of the stored
  * elements; ORDER_IDS: none of them. */
-static int derive(Ctx *c, int *n)
+static int derive(ProgramOrder *c, int *n)
 {
     if (kernel_skips(c->p, PASS_PROGRAM_ORDER)) return ORDER_IDS;
     if (!c->streams.len) {
@@ -276,7 +276,7 @@ static int derive(Ctx *c, int *n)
 }
 
 /* Each of the orders visits every program once. The rest of the description is for texts. */
-static bool legal(Ctx *c, const Decision *d)
+static bool legal(ProgramOrder *c, const Decision *d)
 {
     if (d->form == ORDER_IDS) return true;
     if (d->form == ORDER_REMAP)
@@ -297,7 +297,7 @@ static bool legal(Ctx *c, const Decision *d)
 }
 
 /* Grid axis `first` is the fastest, and the others follow in their order. */
-static void axis_first(Ctx *c, Builder *b, Value *p, int first, Value **coord)
+static void axis_first(ProgramOrder *c, Builder *b, Value *p, int first, Value **coord)
 {
     int order[3] = { first }, n = 1;
     for (int a = 0; a < c->rank; a++)
@@ -322,7 +322,7 @@ bool kernel_order_replaces_remap(KernelPlan *p)
 
 bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear, int rank, Value **coord)
 {
-    Ctx c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
+    ProgramOrder c = { .s = s, .f = f, .p = p, .rank = rank, .work_axis = UNKNOWN };
     const Decision *d = schedule_asked(p, DECIDE_ORDER);
     int n = 0;
     if (f->remap && !d) schedule_take(p, DECIDE_ORDER, ORDER_REMAP, 0, 0);

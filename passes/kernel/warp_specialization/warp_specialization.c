@@ -310,14 +310,14 @@ static void join_windows(Roles *c)
     c->why = NULL;
 }
 
-typedef struct Way {
+typedef struct ProductSearch {
     bool *seen;
-} Way;
+} ProductSearch;
 
 /* Whether the value depends on a product of the same iteration. */
 static bool from_product(void *user, Value *v)
 {
-    Way *w = user;
+    ProductSearch *w = user;
     Instr *d = v->def;
     if (!d || w->seen[v->id]) return true; /* true: go on looking */
     w->seen[v->id] = true;
@@ -335,7 +335,7 @@ static bool four_have_room(Roles *c)
     for (size_t k = 0; k < c->products.len; k++) {
         const Instr *i = c->products.data[k], *sum = ir_operand(i, 2)->def;
         const Type *a = ir_operand(i, 0)->type, *r = ir_result(i)->type;
-        Way w = { arena_array(&c->s->arena, bool, c->f->module->next_id) };
+        ProductSearch w = { arena_array(&c->s->arena, bool, c->f->module->next_id) };
         bool computed = !from_product(&w, ir_operand(i, 0));
         if (!sum || sum->op != i->op || sum->block != i->block) words += r->shape[1] / 2;
         if (computed) words += a->shape[1] * dtype_bytes(a->dtype) / 8;
