@@ -175,11 +175,11 @@ bool ir_tested(const Instr *loop, int at, Counted *c)
     return ir_defined_outside(hi, test) && ir_defined_outside(c->step, body);
 }
 
-bool ir_is_rare(const Instr *i)
-{
-    const Attr *note = i->op == OP_IF ? ir_attr(i, ATTR_NOTE) : NULL;
-    return note && !strcmp(note->s, "rare");
-}
+bool ir_is_rare(const Instr *i) { return i->op == OP_IF && ir_attr_int(i, ATTR_RARE, 0); }
+
+bool ir_loop_is(const Instr *i, int kind) { return ir_attr_int(i, ATTR_LOOP, LOOP_STEPS) == kind; }
+
+bool ir_over_programs(const Instr *i) { return ir_loop_is(i, LOOP_STRIDED) || ir_loop_is(i, LOOP_TICKETS); }
 
 /* --- exponents --------------------------------------------------------------------------------------- */
 

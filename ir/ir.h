@@ -293,6 +293,11 @@ void ir_drop_unused(Block *);
 void ir_sweep(Block *); /* erases instructions without uses and effects, from the end of the block */
 bool ir_reads_memory(const Instr *);
 bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hardly ever runs */
+/* Whether a pass recorded this kind of the loop: LOOP_EDGE, LOOP_CARRIED and so on. */
+bool ir_loop_is(const Instr *, int kind);
+/* Whether this is the loop over the programs of a persistent CTA. Its iterations are no steps of a program.
+ * No pass may move work from one iteration to another. */
+bool ir_over_programs(const Instr *);
 /* Whether the value, perhaps scaled, is the exponent of an exponential, so that its rounding matters. */
 bool ir_is_exponent(const Value *);
 void ir_collect(Arena *, const Block *, Op, InstrList *); /* appended in program order */

@@ -26,7 +26,7 @@ static bool fault(Checked *c, const Instr *at, const char *why)
 static bool is_ticket_loop(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_FOR && ir_attr_int(i, ATTR_TICKETS, 0);
+    return i->op == OP_FOR && ir_loop_is(i, LOOP_TICKETS);
 }
 
 static const Instr *ticket_loop(const Block *role)
@@ -160,7 +160,7 @@ static bool slots_for_late(const Instr *fill)
 const Instr *ir_fill_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
-    if (!loop || loop->op != OP_FOR || ir_attr_int(loop, ATTR_TICKETS, 0)) return NULL;
+    if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_TICKETS)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
         if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
     return loop;

@@ -12,7 +12,7 @@
  * with j, it bounds the main loop above; if F rises, below. If F does not contain j, it is tested once
  * before the loop, and the main loop is empty when it fails. (With a ragged M in a loop over K, full tiles
  * of rows take the main loop, and the last tile of rows the masked one.) What is proven outright costs
- * nothing. The loop becomes up to three: edge, main, edge. Edge loops carry note = "edge".
+ * nothing. The loop becomes up to three: edge, main, edge. Edge loops carry loop = edge.
  *
  * Requires: fold and licm before (steps of 1, invariant bounds outside). Keeps: everything, and the order
  * of iterations. Does not handle: outer loops; loops whose first iteration may be below 0; steps other
@@ -269,7 +269,7 @@ static void remove_masks(Peel *p, const ValueMap *map)
     }
 }
 
-static void mark_edge(Peel *p, Instr *loop) { ir_set_attr(p->c->session, loop, a_str(ATTR_NOTE, "edge")); }
+static void mark_edge(Peel *p, Instr *loop) { ir_set_attr(p->c->session, loop, a_int(ATTR_LOOP, LOOP_EDGE)); }
 
 static bool split(Peel *p)
 {
@@ -305,7 +305,7 @@ static bool innermost(const Block *b)
 static bool suitable(const Instr *i)
 {
     int64_t step;
-    if (i->op != OP_FOR || !innermost(i->blocks[0]) || ir_attr(i, ATTR_NOTE)) return false;
+    if (i->op != OP_FOR || !innermost(i->blocks[0]) || ir_loop_is(i, LOOP_EDGE)) return false;
     return ir_is_const(ir_operand(i, 2), &step) && step == 1;
 }
 

@@ -126,7 +126,7 @@ static void census_block(Census *n, const Block *b, bool innermost, bool loop)
         n->in_loops += loop;
         n->buffers += i->op == OP_LOAD ? (int)ir_attr_int(i, ATTR_LATENCY, 0) : 0;
         for (int k = 0; k < i->n_blocks; k++) {
-            bool in = is_loop(i) ? !has_loop(i->blocks[k]) && !ir_attr(i, ATTR_NOTE) : innermost;
+            bool in = is_loop(i) ? !has_loop(i->blocks[k]) && !ir_loop_is(i, LOOP_EDGE) : innermost;
             census_block(n, i->blocks[k], in, loop || is_loop(i));
         }
     }

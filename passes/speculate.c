@@ -183,7 +183,7 @@ static Value *all_of(Builder *b, Value *v)
 
 static Instr *rare_if(Builder *b, Value *cond, Value *const *then, const Type *const *types, int n)
 {
-    Instr *r = ir_build(b, OP_IF, &cond, 1, ATTRS(a_str(ATTR_NOTE, "rare")), types, n);
+    Instr *r = ir_build(b, OP_IF, &cond, 1, ATTRS(a_int(ATTR_RARE, 1)), types, n);
     Builder first = ir_at_end(r->blocks[0]);
     ir_build(&first, OP_YIELD, then, n, NO_ATTRS, NULL, 0);
     return r;

@@ -256,7 +256,7 @@ static void emit_release(Emit *e, Instr *i)
 static bool takes_tickets(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_TICKET || ir_attr_int(i, ATTR_TICKETS, 0);
+    return i->op == OP_TICKET || ir_loop_is(i, LOOP_TICKETS);
 }
 
 static bool has_tickets(const Block *b) { return ir_any_in(b, takes_tickets, NULL); }

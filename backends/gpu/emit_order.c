@@ -210,7 +210,7 @@ static bool must_meet_loop(Pair *p, const Value *token)
     const Value *init = ir_operand(loop, token->index + 2),
                 *next = ir_operand(ir_terminator(body), token->index - 1);
     if (must_meet(p, init)) return true;
-    if (next == token || kernel_over_programs(loop)) return false;
+    if (next == token || ir_over_programs(loop)) return false;
     for (int k = 0; k < p->n_seen; k++)
         if (p->seen[k] == body) return false;
     if (p->n_seen == 8) return true;

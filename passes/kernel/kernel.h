@@ -276,10 +276,6 @@ Block *kernel_consumers(const Func *);
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */
 static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
-/* Whether this is the loop over the programs of a persistent CTA, by tickets or by stride from the CTA's
- * number. Its iterations are no steps of a program, and those by tickets are not known ahead of time. No pass
- * may move work from one iteration to another. */
-bool kernel_over_programs(const Instr *loop);
 /* Whether the value is a function of coordinates and scalars, which is virtual until an operation needs it in
  * registers. */
 bool kernel_is_cheap(const Value *);

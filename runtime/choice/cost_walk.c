@@ -137,10 +137,9 @@ static void walk(CostWalk *w, const Block *b, double times);
 static void loop(CostWalk *w, const Instr *i, double times)
 {
     int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
-    const Value *by = ir_operand(i, 2);
-    bool programs = by->def && by->def->op == OP_NUM_CTAS, known = cost_as_int(w, ir_operand(i, 0), &lo) &
-                                                                   cost_as_int(w, ir_operand(i, 1), &hi) &
-                                                                   cost_as_int(w, by, &step);
+    bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
+                                                 cost_as_int(w, ir_operand(i, 1), &hi) &
+                                                 cost_as_int(w, ir_operand(i, 2), &step);
     if (programs) turns = 1;
     else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
     if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
@@ -169,54 +168,45 @@ static void loop(CostWalk *w, const Instr *i, double times)
 
 static void one(CostWalk *w, const Instr *i, double times);
 
-/* Of a loop over the steps of all programs (passes/kernel/pipeline/cross_tile_pipelining.c), where one
- * program ends and the next begins; NULL: it is no such loop. */
-static const Instr *border_of(const Instr *loop)
+/* The loop over the steps of all programs in this block, which cross-tile-pipelining joined; NULL: none. */
+static const Instr *joined_in(const Block *b)
 {
-    for (const Instr *i = loop->blocks[1]->first; i; i = i->next)
-        if (ir_attr_int(i, ATTR_BORDER, 0)) return i;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (ir_loop_is(i, LOOP_JOINED)) return i;
     return NULL;
 }
 
-/* The loop over the steps of all programs in this block, or NULL. */
-static const Instr *steps_in(const Block *b)
+/* One program ends and the next begins, which the second block of the if leaves out. */
+static void change(CostWalk *w, const Instr *border, double times)
 {
-    for (const Instr *i = b->first; i; i = i->next)
-        if (i->op == OP_WHILE && border_of(i)) return i;
-    return NULL;
+    const Instr *stays = border->blocks[1]->last;
+    for (int k = 0; k < stays->n_operands; k++)
+        if (cost_get(w, ir_operand(stays, k)).is)
+            cost_put(w, &border->results[k], cost_get(w, ir_operand(stays, k)).v);
+    w->loops--;
+    walk(w, border->blocks[0], times);
+    w->loops++;
+    w->counted = false;
 }
 
 /* The steps of one program, as many as the producer's, the one in the middle standing for all; what is done
  * where it ends, once. */
-static void steps(CostWalk *w, const Instr *i, const Instr *border, double times)
+static void joined(CostWalk *w, const Instr *i, double times)
 {
-    const Value *last = ir_operand(border, 0);
-    const Instr *following = last->def && last->def->n_operands ? ir_operand(last->def, 0)->def : NULL;
+    const Attr *counter = ir_attr(i, ATTR_COUNTER);
     double n = w->rounds;
     for (int k = 0; k < i->n_operands; k++) {
         CostKnown x = cost_get(w, ir_operand(i, k));
-        Value *arg = i->blocks[1]->args[k];
-        int64_t by;
         if (!x.is) continue;
-        if (following && following->op == OP_ADD && ir_operand(following, 0) == arg &&
-            ir_is_const(ir_operand(following, 1), &by))
-            x.v.i += by * (int64_t)(n / 2);
-        cost_put(w, arg, x.v);
+        if (counter && counter->v[0] == k) x.v.i += counter->v[1] * (int64_t)(n / 2);
+        cost_put(w, i->blocks[1]->args[k], x.v);
     }
     w->loops++;
     for (const Instr *x = i->blocks[1]->first; x; x = x->next) {
-        bool choice = x->op == OP_IF;
-        if (x == border) {
-            const Instr *stays = border->blocks[1]->last;
-            for (int k = 0; k < stays->n_operands; k++)
-                if (cost_get(w, ir_operand(stays, k)).is)
-                    cost_put(w, &border->results[k], cost_get(w, ir_operand(stays, k)).v);
-            w->loops--;
-            walk(w, border->blocks[0], times);
-            w->loops++;
-            w->counted = false;
-        } else if (choice && ir_operand(x, 0) == last) walk(w, x->blocks[0], times);
-        else if (choice && ir_operand(x, 0) == &border->results[0]) walk(w, x->blocks[0], times * n);
+        int64_t part = ir_attr_int(x, ATTR_BORDER, BORDER_NONE);
+        if (part == BORDER_CHANGE) change(w, x, times);
+        else if (part == BORDER_END) walk(w, x->blocks[0], times);
+        else if (part == BORDER_WORK) walk(w, x->blocks[0], times * n);
         else one(w, x, times * n);
     }
     w->loops--;
@@ -224,12 +214,12 @@ static void steps(CostWalk *w, const Instr *i, const Instr *border, double times
 
 /* A loop whose late products are carried in flight (passes/kernel/pipeline/carry.c) counts as it would with
  * its first step peeled: that one with the first value, the others with the one in the middle. */
-static bool counted(CostWalk *w, const Instr *i, double times)
+static void carried(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
     int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
-    if (!ir_counted(i, &c)) return false;
-    bool known = cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) & cost_as_int(w, c.step, &step);
+    bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
+                                                           cost_as_int(w, c.step, &step);
     if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
@@ -243,26 +233,23 @@ static bool counted(CostWalk *w, const Instr *i, double times)
     if (turns > 0) walk(w, head, times * (double)turns);
     w->loops--;
     w->counted = met;
-    return true;
 }
 
-/* A while whose trip count no walk decides. */
 static void open_while(CostWalk *w, const Instr *i, double times)
 {
-    const Instr *border = border_of(i);
-    if (counted(w, i, times)) return;
-    if (border) {
-        steps(w, i, border, times);
-        return;
+    if (ir_loop_is(i, LOOP_CARRIED)) carried(w, i, times);
+    else if (ir_loop_is(i, LOOP_JOINED)) joined(w, i, times);
+    else { /* the kernel's own, whose trip count no walk decides */
+        w->c.uncertain |= w->roles && !w->producer;
+        for (int k = 0; k < i->n_blocks; k++)
+            walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
     }
-    w->c.uncertain |= w->roles && !w->producer; /* another kind of loop */
-    for (int k = 0; k < i->n_blocks; k++) walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
 }
 
 static void choice(CostWalk *w, const Instr *i, double times)
 {
     int64_t c;
-    const Instr *inner = steps_in(i->blocks[0]);
+    const Instr *inner = joined_in(i->blocks[0]);
     if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
     } else if (ir_is_rare(i)) walk(w, i->blocks[0], times);

@@ -30,7 +30,7 @@ static void main_loop(const Block *b, int64_t weight, const Instr **best, int64_
         int64_t n =
             is_loop(i)
                 ? (work_of(i->blocks[i->n_blocks - 1]) + (i->n_blocks > 1 ? work_of(i->blocks[0]) : 0)) *
-                      inside / (ir_attr(i, ATTR_NOTE) ? 8 : 1)
+                      inside / (ir_loop_is(i, LOOP_EDGE) ? 8 : 1)
                 : 0;
         if (n > *most) {
             *most = n;

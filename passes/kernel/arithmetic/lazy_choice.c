@@ -235,7 +235,7 @@ bool lazy_choose(Lazy *c)
     Value *any = ir_emit(&b, OP_WARPGROUP_ANY, &grew, 1, NO_ATTRS, NULL), *none = ir_un(&b, OP_NOT, any);
     ir_set_name(any, "grew");
     Instr *choice =
-        ir_build(&b, OP_IF, &none, 1, ATTRS(a_str(ATTR_NOTE, "rare")), h.types, 3 + h.n_sums + 3 * h.n_near);
+        ir_build(&b, OP_IF, &none, 1, ATTRS(a_int(ATTR_RARE, 1)), h.types, 3 + h.n_sums + 3 * h.n_near);
     for (int arm = 0; arm < 2; arm++) {
         Builder in = ir_at_end(choice->blocks[arm]);
         in.loc = b.loc;

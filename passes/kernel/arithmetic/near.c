@@ -134,7 +134,7 @@ static void choose(const KernelNear *n, Value *far)
     const Type *types[3];
     Value *out[3], *near = ir_un(&b, OP_NOT, far);
     kernel_near_types(n, types);
-    Instr *choice = ir_build(&b, OP_IF, &near, 1, ATTRS(a_str(ATTR_NOTE, "rare")), types, 3);
+    Instr *choice = ir_build(&b, OP_IF, &near, 1, ATTRS(a_int(ATTR_RARE, 1)), types, 3);
     for (int k = 0; k < 2; k++) {
         Builder in = ir_at_end(choice->blocks[k]);
         in.loc = n->times->loc;

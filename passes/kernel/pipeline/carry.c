@@ -390,7 +390,7 @@ static Instr *begin(const Carry *c, Builder *in)
         init[cross_at(c) + (int)k] = nothing(in, c->cross.data[k]->type);
     for (int k = 0; k < c->n_gets; k++)
         init[slot_at(c) + k] = ir_op(in, OP_RING_NONE, NULL, NO_ATTRS, ir_operand(c->gets[k], 0));
-    Instr *loop = ir_build(in, OP_WHILE, init, all(c), NO_ATTRS, NULL, 0);
+    Instr *loop = ir_build(in, OP_WHILE, init, all(c), ATTRS(a_int(ATTR_LOOP, LOOP_CARRIED)), NULL, 0);
     for (int k = 0; k < 2; k++) {
         Value **args = loop->blocks[k]->args;
         for (int j = 0; j <= r->n; j++) ir_set_name(args[j], body->args[j]->name);

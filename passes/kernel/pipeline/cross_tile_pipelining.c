@@ -124,7 +124,7 @@ static bool plan_across(Across *x, Rotation *r, bool asked)
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
     if ((!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_across(r))) || !outer ||
-        outer->op != OP_FOR || !ir_attr_int(outer, ATTR_TICKETS, 0) || outer->n_results)
+        outer->op != OP_FOR || !ir_loop_is(outer, LOOP_TICKETS) || outer->n_results)
         return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
@@ -305,7 +305,13 @@ static void begin_steps(Joined *q)
         put(&init, is_late(r, k) ? value_map_get(&first, ir_operand(loop, k + 3))
                                  : value_map_get(&first, ir_operand(r->yield, k)));
     for (int k = 0; k < q->nx; k++) put(&init, value_map_get(&first, r->cross.data[k]));
-    q->steps = ir_build(&in, OP_WHILE, init.v, init.n, NO_ATTRS, NULL, 0);
+    int64_t by = 0;
+    int64_t *counter = arena_array(&r->c->s->arena, int64_t, 2);
+    ir_is_const(ir_operand(loop, 2), &by);
+    counter[0] = 1 + q->nc;
+    counter[1] = by;
+    q->steps = ir_build(&in, OP_WHILE, init.v, init.n,
+        ATTRS(a_int(ATTR_LOOP, LOOP_JOINED), a_ints(ATTR_COUNTER, counter, 2)), NULL, 0);
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     for (int blk = 0; blk < 2; blk++) name_carried(q, q->steps->blocks[blk]->args);
     put(&cond, q->steps->blocks[0]->args[0]);
@@ -344,7 +350,8 @@ static Instr *cross_border(Joined *q)
         if (!is_late(q->r, k)) put(&stay, q->carried[k]);
     put(&going, q->go);
     for (int k = 0; k < stay.n; k++) put(&going, stay.v[k]);
-    Instr *border = ir_build(&q->at, OP_IF, &q->last, 1, ATTRS(a_int(ATTR_BORDER, 1)), going.t, going.n);
+    Instr *border =
+        ir_build(&q->at, OP_IF, &q->last, 1, ATTRS(a_int(ATTR_BORDER, BORDER_CHANGE)), going.t, going.n);
     Builder in = ir_at_end(border->blocks[1]);
     yield(&in, &going);
     in = in_block(q, border->blocks[0]);
@@ -379,7 +386,7 @@ static Instr *do_step(Joined *q, const Instr *border)
     Row out = { 0 }, alone = { 0 };
     for (int k = 0; k < q->n; k++) put(&out, q->carried[k]);
     for (int k = 0; k < q->nx; k++) put(&out, q->cross[k]);
-    Instr *work = ir_build(&q->at, OP_IF, &go, 1, NO_ATTRS, out.t, out.n);
+    Instr *work = ir_build(&q->at, OP_IF, &go, 1, ATTRS(a_int(ATTR_BORDER, BORDER_WORK)), out.t, out.n);
     Builder in = in_block(q, work->blocks[0]);
     ValueMap early;
     value_map_init(&early, &r->c->s->arena);
@@ -416,7 +423,8 @@ static Instr *end_program(Joined *q, const Instr *work)
         put(&kept, &work->results[k]);
         put(&anew, value_map_get(&q->now, ir_operand(loop, k + 3)));
     }
-    Instr *close = ir_build(&q->at, OP_IF, &q->last, 1, NO_ATTRS, kept.t, kept.n);
+    Instr *close =
+        ir_build(&q->at, OP_IF, &q->last, 1, ATTRS(a_int(ATTR_BORDER, BORDER_END)), kept.t, kept.n);
     Builder in = ir_at_end(close->blocks[1]);
     yield(&in, &kept);
     in = ir_at_end(close->blocks[0]);

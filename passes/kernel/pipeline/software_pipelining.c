@@ -250,7 +250,7 @@ static void overlap_loop(Overlap *c, Instr *loop)
     InstrList products = { 0 };
     products_in(c, loop->blocks[0], &products);
     if (!products.len) return;
-    if (kernel_over_programs(loop)) {
+    if (ir_over_programs(loop)) {
         overlap_program(c, loop, schedule_asked_loop(c->p, ++c->loop));
         return;
     }

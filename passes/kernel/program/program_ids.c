@@ -6,14 +6,6 @@
  * inlined once. Requires: nothing. Keeps: everything. */
 #include "passes/kernel/kernel.h"
 
-bool kernel_over_programs(const Instr *loop)
-{
-    if (loop->op != OP_FOR) return false;
-    const Value *first = ir_operand(loop, 0);
-    while (first->def && first->def->op == OP_CAST) first = ir_operand(first->def, 0);
-    return ir_attr_int(loop, ATTR_TICKETS, 0) || (first->def && first->def->op == OP_CTA_ID);
-}
-
 typedef struct ProgramIds {
     Session *s;
     Func *f;

@@ -3,9 +3,9 @@
  *
  *   %p = program; BODY(%p)
  * becomes
- *   for %p = cta_id to num_programs step num_ctas { BODY(%p) }
+ *   for %p = cta_id to num_programs step num_ctas {loop = strided} { BODY(%p) }
  *
- * With program/tile_scheduler.c the loop has `tickets`: the CTA takes its next program from a counter.
+ * With program/tile_scheduler.c the loop is of kind `tickets`: the CTA takes its next program from a counter.
  * Requires warp specialization. Each program starts from its own memory state. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
@@ -37,7 +37,8 @@ void roles_make_persistent(Roles *c)
     bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
     Instr *stop = bounds[0]->def,
           *loop = ir_build(&b, OP_FOR, bounds, 3,
-              kernel_skips(c->p, PASS_TILE_SCHEDULER) ? NO_ATTRS : ATTRS(a_int(ATTR_TICKETS, 1)), NULL, 0);
+              ATTRS(a_int(ATTR_LOOP, kernel_skips(c->p, PASS_TILE_SCHEDULER) ? LOOP_STRIDED : LOOP_TICKETS)),
+              NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
     ir_set_name(loop->blocks[0]->args[0], "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {

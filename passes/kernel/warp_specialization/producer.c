@@ -88,7 +88,7 @@ static Instr *first_place(Instr *load, uint32_t picked)
     Instr *at = load;
     MemParts m;
     ir_mem_parts(load, &m);
-    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_attr_int(loop, ATTR_TICKETS, 0);
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_TICKETS);
         loop = loop->block->parent) {
         for (int a = 0; a < m.rank; a++)
             if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
