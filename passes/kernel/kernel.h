@@ -347,8 +347,9 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 /* The cost of 16 bytes of a lane, in half instructions. `chain` is the number of consecutive vectors of a
  * lane. *by_element receives the cost of access element by element. */
 int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);
-/* Adds to the plan's notes which accesses use aligned vectors. It must run after the pass layout. */
-void kernel_shift_note(Session *, const Func *, KernelPlan *);
+/* Records how each access is done (ATTR_VECTOR, ATTR_SHIFTED), and adds to the plan's notes which rows use
+ * shifted vectors. The layout pass calls it at its end. */
+void kernel_record_accesses(Session *, const Func *, KernelPlan *);
 /* The vectors of a layout that allows such stores: runs of 16 bytes are in consecutive registers, and the run
  * before each run is in the lane before, or in the preceding register of the last lane. Runs of one warp that
  * follow each other in this way form a chain. */

@@ -41,7 +41,6 @@ static void add(Cost *to, const Cost *c)
     if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots;
     to->ring = c->ring;
     to->ahead = c->ahead;
-    to->consumers = c->consumers;
     to->persistent |= c->persistent;
     to->bulk |= c->bulk;
     to->shifted |= c->shifted;
@@ -161,11 +160,10 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     bool loops = ir_holds(f->body, OP_FOR) || ir_holds(f->body, OP_WHILE);
     out->shifted &= !loops; /* passes/kernel/lower.c, rows_at_once */
     out->unique = out->memory = bytes_touched(f, env);
-    out->loading = code->cluster > 1 && code->persistent ? code->cluster : 1;
+    out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
     if (out->ring > 0 && programs > d->units) {
-        int parts =
-            out->joins > 0 && code->cluster > 1 ? code->cluster : 1; /* of a program, whose first is walked */
+        int parts = code->plan->split > 1 ? code->plan->split : 1; /* of a program, whose first is walked */
         w.walk = SAMPLES;
         w.programs = out->groups * out->loading;
         out->memory =
@@ -176,9 +174,9 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->registers = code->registers;
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
     out->words = code->largest.words;
-    out->cluster = code->cluster > 1 && !code->persistent ? code->cluster : 1;
+    out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->by_turns = code->plan->turns;
-    out->consumers = out->consumers ? code->threads / 128 - 1 : 0;
+    out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;
 }

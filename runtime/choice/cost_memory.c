@@ -79,6 +79,14 @@ int64_t cost_row_bytes(const CostWalk *w, const Instr *put)
     return (unit >= 0 && unit < e->n ? e->v[unit] : 1) * dtype_bytes(ir_operand(put, 0)->type->dtype);
 }
 
+/* That one access of a thread moves, as the layout pass recorded it. */
+static double access_bytes(const CostWalk *w, const Instr *i)
+{
+    MemParts m;
+    int param = kernel_copies(i->op) ? ir_operand(i, 1)->index : ir_mem_parts(i, &m) ? m.param : 0;
+    return (double)ir_attr_int(i, ATTR_VECTOR, 1) * dtype_bytes(w->f->params[param].type->dtype);
+}
+
 /* Bytes beyond one that is asked for: a request fetches up to 128 of a row. */
 double cost_narrow(const CostWalk *w, const Instr *put)
 {
@@ -95,8 +103,7 @@ double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
     int unit = kernel_unit_axis(w->f, fill, NULL);
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
-    return (kernel_access_bytes(w->f, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) *
-           (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
+    return (access_bytes(w, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
@@ -147,7 +154,7 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     if (w->traffic) return;
-    double width = kernel_access_bytes(w->f, i);
+    double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
     w->c.alu += whole / (width < 4 ? 16 : width) *
@@ -174,25 +181,16 @@ void cost_slots(CostWalk *w, const Value *buffer)
     if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
 }
 
-/* Lane operations of an access by aligned vectors that are shifted in registers, with as many again for
- * shifting as for moving; 0: it does not go so. */
+/* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
 static double shifted(const CostWalk *w, const Instr *i)
 {
     MemParts m;
-    ShiftChain chain;
-    int axis, heads = 0, by_element;
-    if (!w->plan || !kernel_may_shift(w->f, w->plan, i) || ir_attr_int(i, ATTR_BULK, 0) ||
-        !ir_mem_parts(i, &m))
-        return 0;
+    int64_t cost = ir_attr_int(i, ATTR_SHIFTED, 0);
+    if (!cost || !ir_mem_parts(i, &m)) return 0;
     const Type *t = (m.result ? m.result : m.values[0])->type;
-    kernel_unit_axis(w->f, i, &axis);
-    if (kernel_access_bytes(w->f, i) >= 16 && t->shape[axis] * dtype_bytes(t->dtype) % 16 == 0) return 0;
-    if (!t->layout || !kernel_shift_chain(&w->s->arena, layouts_get(&w->plan->layouts, t), axis,
-                          dtype_bytes(t->dtype), &chain))
-        return 0;
-    for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
-    return (double)w->threads * chain.vectors *
-           kernel_shift_cost(w->f, i, chain.vectors / heads, &by_element);
+    uint32_t vectors =
+        layout_regs(layouts_get(&w->plan->layouts, t)) / (16 / (uint32_t)dtype_bytes(t->dtype));
+    return (double)w->threads * vectors * (double)cost;
 }
 
 void cost_memory(CostWalk *w, const Instr *i, double times)
@@ -201,7 +199,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
     if (!ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
-        double moved = sectors(w, i, bytes), width = kernel_access_bytes(w->f, i), shift = shifted(w, i);
+        double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
         if (i->op == OP_LOAD) {
             cost_reads(w, i, m.param, bytes * times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);

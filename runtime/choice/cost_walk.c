@@ -266,9 +266,8 @@ static void roles(CostWalk *w, const Instr *i, double times)
     if (i->n_blocks > 2) walk(w, i->blocks[2], times);
     w->producer = false;
     if (w->traffic) return;
-    w->threads -= 128;
+    w->threads = 32 * w->plan->warps;
     walk(w, i->blocks[1], times);
-    w->c.consumers = 1;
 }
 
 static void ticket(CostWalk *w, const Instr *i)

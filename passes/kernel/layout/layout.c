@@ -336,6 +336,6 @@ bool kernel_pass_layout(KernelContext *k)
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
     kernel_bulk_loads(s, f, p);
-    kernel_shift_note(s, f, p);
+    kernel_record_accesses(s, f, p);
     return true;
 }

@@ -152,40 +152,62 @@ const Layout *kernel_shift_runs(Arena *a, const Layout *l, int axis)
     return layout_from_basis(a, l->rank, l->tile, nbit, in, l->ndigit, l->digit);
 }
 
-typedef struct Note {
+typedef struct AccessRecorder {
     Session *s;
     const Func *f;
     KernelPlan *p;
-    uint64_t named;
-    Text text;
-} Note;
+    uint64_t named; /* parameters that the note has named */
+    Text note;
+} AccessRecorder;
 
-static void note_access(void *user, Instr *i)
+/* Halves of an instruction for 16 bytes of a lane; 0: the access is not shifted. */
+static int shifted_cost(const AccessRecorder *r, const Instr *i, int bytes)
 {
-    Note *n = user;
     MemParts m;
     ShiftChain chain;
-    int axis;
-    if (!kernel_may_shift(n->f, n->p, i)) return;
-    ir_mem_parts(i, &m);
-    kernel_unit_axis(n->f, i, &axis);
+    int axis, heads = 0, by_element;
+    if (!kernel_may_shift(r->f, r->p, i) || ir_attr_int(i, ATTR_BULK, 0) || !ir_mem_parts(i, &m)) return 0;
     const Type *t = (m.result ? m.result : m.values[0])->type;
-    int bytes = dtype_bytes(t->dtype);
-    bool whole = kernel_access_bytes(n->f, i) >= 16 && t->shape[axis] * bytes % 16 == 0;
-    if (whole || !t->layout || ir_attr_int(i, ATTR_BULK, 0) || n->named >> m.param & 1 ||
-        !kernel_shift_chain(&n->s->arena, layouts_get(&n->p->layouts, t), axis, bytes, &chain))
-        return;
-    text_printf(&n->text, "%s%s", n->named ? ", " : "", n->f->params[m.param].name);
-    n->named |= 1ull << m.param;
+    int elem = dtype_bytes(t->dtype);
+    kernel_unit_axis(r->f, i, &axis);
+    if ((bytes >= 16 && t->shape[axis] * elem % 16 == 0) || !t->layout ||
+        !kernel_shift_chain(&r->s->arena, layouts_get(&r->p->layouts, t), axis, elem, &chain))
+        return 0;
+    for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
+    return kernel_shift_cost(r->f, i, chain.vectors / heads, &by_element);
 }
 
-void kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
+static void name_in_note(AccessRecorder *r, int param)
 {
-    Note n = { .s = s, .f = f, .p = p };
-    text_init(&n.text, &s->arena);
-    if (f->n_params <= 64) ir_walk(f->body, note_access, &n);
-    if (n.named)
+    if (r->f->n_params > 64 || r->named >> param & 1) return;
+    text_printf(&r->note, "%s%s", r->named ? ", " : "", r->f->params[param].name);
+    r->named |= 1ull << param;
+}
+
+static void record_access(void *user, Instr *i)
+{
+    AccessRecorder *r = user;
+    MemParts m;
+    bool access = i->op == OP_LOAD || i->op == OP_STORE, copies = kernel_copies(i->op);
+    int bytes = access || copies ? kernel_access_bytes(r->f, i) : 0;
+    if (!bytes) return;
+    int param = copies                ? ir_operand(i, 1)->index
+                : ir_mem_parts(i, &m) ? m.param
+                                      : 0,
+        cost = access ? shifted_cost(r, i, bytes) : 0;
+    ir_set_attr(r->s, i, a_int(ATTR_VECTOR, bytes / dtype_bytes(r->f->params[param].type->dtype)));
+    if (!cost) return;
+    ir_set_attr(r->s, i, a_int(ATTR_SHIFTED, cost));
+    name_in_note(r, param);
+}
+
+void kernel_record_accesses(Session *s, const Func *f, KernelPlan *p)
+{
+    AccessRecorder r = { .s = s, .f = f, .p = p };
+    text_init(&r.note, &s->arena);
+    ir_walk(f->body, record_access, &r);
+    if (r.named)
         p->schedule = arena_printf(&s->arena,
             "%s  shift: rows of %s by vectors of 16 bytes, shifted in registers where they begin anywhere\n",
-            p->schedule ? p->schedule : "", n.text.data);
+            p->schedule ? p->schedule : "", r.note.data);
 }
