@@ -41,13 +41,9 @@ static Product product_of(CostWalk *w, const Instr *i, double times)
 static void hold(CostWalk *w, const Instr *i, const Product *p)
 {
     const Type *c = i->results[0].type;
-    if (w->products != i->block) {
-        w->held = 0;
-        w->slots_only = true;
-    }
-    w->c.chained |= w->products == i->block && w->slots_only && p->a->kind == TYPE_TILE;
-    w->slots_only &= p->a->kind == TYPE_SHARED;
+    if (w->products != i->block) w->held = 0;
     w->products = i->block;
+    w->c.chained |= ir_attr_int(i, ATTR_CHAINED, 0) != 0;
     const Instr *from = ir_operand(i, 2)->def;
     if (!from || from->block != i->block || from->op != i->op) {
         w->held += (double)type_elements(c) * dtype_bytes(c->dtype);

@@ -38,7 +38,6 @@ typedef struct CostWalk {
     double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
     const Block *products;    /* where products were counted last, and the bytes that they hold there */
     double held;
-    bool slots_only; /* so far both operands of each lie in slots */
 } CostWalk;
 
 /* Windows that programs under way together load, each once. */

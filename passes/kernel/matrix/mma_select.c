@@ -93,10 +93,34 @@ static void visit(void *user, Instr *i)
     ir_erase(i);
 }
 
+typedef struct ProductSearch {
+    const Block *step;
+    bool *seen;
+} ProductSearch;
+
+/* True: v needs no product of the step. */
+static bool needs_no_product(void *user, Value *v)
+{
+    ProductSearch *p = user;
+    const Instr *d = v->def;
+    if (!d || p->seen[v->id]) return true;
+    p->seen[v->id] = true;
+    return !(d->op == OP_MMA_SYNC && d->block == p->step) && ir_all_operands(d, needs_no_product, p);
+}
+
+static void record_chained(void *user, Instr *i)
+{
+    MmaSelection *c = user;
+    if (i->op != OP_MMA_SYNC) return;
+    ProductSearch p = { i->block, arena_array(&c->s->arena, bool, c->f->module->next_id) };
+    if (!needs_no_product(&p, ir_operand(i, 0))) ir_set_attr(c->s, i, a_int(ATTR_CHAINED, 1));
+}
+
 bool kernel_pass_mma_select(KernelContext *k)
 {
     MmaSelection c = { k->s, k->f, k->p };
     uint32_t before = kernel_values(k);
     ir_walk(k->f->body, visit, &c);
+    ir_walk(k->f->body, record_chained, &c);
     return kernel_grew(k, before);
 }

@@ -77,6 +77,15 @@ static int words_held(const Roles *c)
     return (int)(words / (32 * c->p->warps));
 }
 
+/* `to` stands in place of `from`. */
+static void put_in_place(Session *s, Instr *from, Value *to, Value *result)
+{
+    if (ir_attr_int(from, ATTR_CHAINED, 0)) ir_set_attr(s, to->def, a_int(ATTR_CHAINED, 1));
+    to->name = ir_result(from)->name;
+    ir_replace(ir_result(from), result);
+    ir_erase(from);
+}
+
 static void to_wgmma(Roles *c, Instr *i, int held)
 {
     Builder b = ir_before(i);
@@ -88,16 +97,12 @@ static void to_wgmma(Roles *c, Instr *i, int held)
     if (after) {
         Value *w = ir_emit(&b, OP_WGMMA_PROMOTED, v, 3,
             ATTRS(a_str(ATTR_INSTR, instr), a_int(ATTR_PROMOTE, after), a_int(ATTR_COUNT, columns)), NULL);
-        w->name = ir_result(i)->name;
-        ir_replace(ir_result(i), w);
-        ir_erase(i);
+        put_in_place(c->s, i, w, w);
         return;
     }
     Value *w = ir_emit(&b, OP_WGMMA, v, 3, ATTRS(a_str(ATTR_INSTR, instr)), NULL);
-    w->name = ir_result(i)->name;
     Instr *wait = ir_build(&b, OP_WGMMA_WAIT, &w, 1, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
-    ir_replace(ir_result(i), ir_result(wait));
-    ir_erase(i);
+    put_in_place(c->s, i, w, ir_result(wait));
 }
 
 static void clear_mark(void *user, Instr *i)
