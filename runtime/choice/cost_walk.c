@@ -76,7 +76,7 @@ static void product_mma(CostWalk *w, const Instr *i, const Product *p)
     double work = matrix_work(p), along_n = (double)ir_attr_int(i, ATTR_COUNT, 1), warps = w->threads / 32.0;
     double along_m = along_n > 0 && warps > along_n ? warps / along_n : 1, rows = 0;
     if (p->a->dtype == DT_F64) {
-        bool deep = !strcmp(ir_attr(i, ATTR_INSTR)->s, "m16n8k16_f64");
+        bool deep = layout_mma_info(kernel_mma_kind(w->s, ir_attr(i, ATTR_INSTR)->s))->k == 16;
         work = p->m * p->n * p->k * p->times * (deep ? w->model->mma_f64_k16_cost : w->model->mma_f64_cost);
     }
     if (p->a->kind == TYPE_SHARED) rows += p->m * along_n;
