@@ -94,7 +94,7 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
             all += size;
             continue;
         }
-        all += loaded < size ? loaded : size < 0.4 * (double)l2_bytes ? size : loaded;
+        all += loaded < size ? loaded : size < w->model->l2_keeps_tensor * (double)l2_bytes ? size : loaded;
     }
     return all;
 }

@@ -103,7 +103,9 @@ double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
     int unit = kernel_unit_axis(w->f, fill, NULL);
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
-    return (access_bytes(w, fill) < 4 ? 1.5 : 1) * (even ? 1 : 3) * (cost_row_bytes(w, fill) < 128 ? 1.6 : 1);
+    const DeviceModel *m = w->model;
+    return (access_bytes(w, fill) < 4 ? m->fill_odd : 1) * (even ? 1 : m->fill_uneven) *
+           (cost_row_bytes(w, fill) < 128 ? m->fill_narrow : 1);
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
@@ -145,10 +147,9 @@ static double over_the_end(const CostWalk *w, const Instr *i)
     return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
 }
 
-/* Elements whose rows are at no multiples of four bytes go through registers: 41 operations for 16 bytes, and
- * four of those on their way at once; vectors over a row's end one after the other, by elements
- * (backends/gpu/emit_copy.c). An asynchronous copy is 16 operations, 13 of them for its address and whether
- * it is inside. */
+/* Elements whose rows are at no multiples of four bytes go through registers, with four accesses of 16 bytes
+ * under way at once; vectors over a row's end go one after the other, by elements
+ * (backends/gpu/emit_copy.c). */
 void cost_copy(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
@@ -157,11 +158,9 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
-    w->c.alu += whole / (width < 4 ? 16 : width) *
-                (width < 4                           ? 41
-                    : ir_attr_int(i, ATTR_MASKED, 1) ? 16
-                                                     : 4) *
-                times;
+    const DeviceModel *m = w->model;
+    double own = ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked : m->copy;
+    w->c.alu += (width < 4 ? whole / 16 * m->copy_unaligned : whole / width * own) * times;
     if (width < 4)
         w->c.stalls +=
             (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) *
@@ -211,7 +210,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         } else w->c.out += bytes * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
-        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * 4) * times;
+        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * w->model->access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }
@@ -226,5 +225,5 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.ahead += n * size;
         cost_wait_for_data(w, times);
     } else w->c.out += n * size * times;
-    w->c.alu += n * 8 * times;
+    w->c.alu += n * w->model->indexed_access * times;
 }

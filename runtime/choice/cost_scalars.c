@@ -3,9 +3,6 @@
  * that it walks. */
 #include "runtime/choice/cost_walk.h"
 
-/* Lane operations that a division by an unknown and by a known number count as. */
-static const double DIVISION = 8, DIVISION_BY_CONSTANT = 3;
-
 bool cost_as_int(const CostWalk *w, const Value *v, int64_t *out)
 {
     CostKnown k = cost_get(w, v);
@@ -15,12 +12,12 @@ bool cost_as_int(const CostWalk *w, const Value *v, int64_t *out)
 }
 
 /* Lane operations of a scalar operation. */
-static double operations(const Instr *i)
+static double operations(const CostWalk *w, const Instr *i)
 {
     int64_t by;
     if (i->op != OP_DIV && i->op != OP_REM && i->op != OP_CDIV) return 1;
-    if (!ir_is_const(ir_operand(i, 1), &by)) return DIVISION;
-    return by > 0 && !(by & (by - 1)) ? 1 : DIVISION_BY_CONSTANT;
+    if (!ir_is_const(ir_operand(i, 1), &by)) return w->model->division;
+    return by > 0 && !(by & (by - 1)) ? 1 : w->model->division_constant;
 }
 
 static void put_const(CostWalk *w, const Instr *i)
@@ -87,7 +84,7 @@ void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
     const Value *r = &i->results[0];
     if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
     if (i->op != OP_CONST && (w->producer || !w->roles)) {
-        double n = operations(i);
+        double n = operations(w, i);
         if (w->producer && w->loops) w->c.steps += n * around;
         w->c.scalar += times * n;
     }

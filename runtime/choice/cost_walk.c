@@ -107,10 +107,9 @@ static double lanes_of(const CostWalk *w, const Type *t)
  * thread gets the other one's and combines the two. */
 static double exchange(const CostWalk *w, const Type *t)
 {
-    static const double STEP = 2;
     if (t->kind != TYPE_TILE || !t->layout) return 0;
     double all = lanes_of(w, t), holders = all / (double)type_elements(t);
-    return holders > 1 ? STEP * all * log2(holders) : 0;
+    return holders > 1 ? w->model->exchange_step * all * log2(holders) : 0;
 }
 
 static void arithmetic(CostWalk *w, const Instr *i, double times)
@@ -121,11 +120,11 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
     double n = lanes_of(w, t) * times;
     if (special) {
         w->c.special += n * special;
-        w->c.alu += n * (i->op == OP_TANH ? 12 : special > 1 ? 6 : 1);
-    } else if (i->op == OP_CAST)
-        w->c.alu +=
-            n * (dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1 ? 2 : 0.5);
-    else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
+        w->c.alu += n * (i->op == OP_TANH ? w->model->tanh_alu : special > 1 ? w->model->special_alu : 1);
+    } else if (i->op == OP_CAST) {
+        bool byte = dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1;
+        w->c.alu += n * (byte ? w->model->cast_byte : w->model->cast);
+    } else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
 }
 
 static void walk(CostWalk *w, const Block *b, double times);
@@ -276,13 +275,12 @@ static void ticket(CostWalk *w, const Instr *i)
  * instructions. */
 static void ring_fill(CostWalk *w, const Instr *i, double times)
 {
-    static const double UNEQUAL = 0.8;
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.shared += 2 * whole * times; /* from the stage, to the slot */
     double slower = cost_slower_to_fill(w, i), unequal = 0;
-    if (w->filled && w->filled != whole) unequal = UNEQUAL * (whole * slower + w->filled);
+    if (w->filled && w->filled != whole) unequal = w->model->fill_unequal * (whole * slower + w->filled);
     w->c.filled += (whole * slower + unequal) * times;
     w->filled = whole;
 }
@@ -306,10 +304,9 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
 /* The CTAs of a cluster join the parts of a tile; without an axis they only take the largest of a row. */
 static void cluster_combine(CostWalk *w, const Instr *i, double times)
 {
-    static const double ROWS_ONLY = 0.3, BYTES = 50000; /* of a join; tiles of so many bytes count twice */
     w->c.shared += 2.0 * bytes_of(i->results[0].type) * times;
-    w->c.joins +=
-        times * (ir_attr(i, ATTR_AXIS) ? 1 : ROWS_ONLY) * (1 + bytes_of(ir_operand(i, 0)->type) / BYTES);
+    w->c.joins += times * (ir_attr(i, ATTR_AXIS) ? 1 : w->model->join_rows) *
+                  (1 + bytes_of(ir_operand(i, 0)->type) / w->model->join_bytes);
 }
 
 static void convert(CostWalk *w, const Instr *i, double times)
@@ -321,11 +318,11 @@ static void convert(CostWalk *w, const Instr *i, double times)
 /* Everything else: reductions, scans and elementwise operations. */
 static void compute(CostWalk *w, const Instr *i, double times)
 {
-    static const double SCAN = 4; /* operations of an element */
     OpFamily f = op_family(i->op);
     bool scans = f == OPS_SCAN || f == OPS_SORT || i->op == OP_SCAN;
     if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
-        w->c.alu += (double)type_elements(ir_operand(i, 0)->type) * times * (scans ? SCAN : 1);
+        w->c.alu +=
+            (double)type_elements(ir_operand(i, 0)->type) * times * (scans ? w->model->scan_element : 1);
         w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
         return;
