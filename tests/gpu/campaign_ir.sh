@@ -1,7 +1,9 @@
 #!/bin/bash
-# programs.sh SECONDS FIRST [MACHINE...]: random programs of the tile IR on all processors, in the folder that campaign_pack.sh made: on the CPU for two thirds of the time,
-# and on the emulator of each machine. FIRST: the first seed, at least 1000000000 for extreme values. Prints a line for each machine, which also go to $OUT/PROGRAMS.txt;
-# programs that failed go to $OUT/fails, what was said to $OUT/programs_MACHINE.txt. $JOBS: processes, else as many as processors.
+# programs.sh SECONDS FIRST [MACHINE...]: random programs of the tile IR on all processors, in the folder
+# that campaign_pack.sh made: on the CPU for two thirds of the time, and on the emulator of each machine.
+# FIRST: the first seed, at least 1000000000 for extreme values. Prints a line for each machine, which also
+# go to $OUT/PROGRAMS.txt; programs that failed go to $OUT/fails, what was said to
+# $OUT/programs_MACHINE.txt. $JOBS: processes, else as many as processors.
 here=$(cd "$(dirname "$0")" && pwd) seconds=${1:?seconds} first=${2:?first seed}
 out=${OUT:-$here/out} jobs=${JOBS:-$(nproc)}
 shift 2

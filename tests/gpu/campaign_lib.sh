@@ -1,4 +1,5 @@
-# campaign_lib.sh: what the scripts of a campaign's pack (campaign_pack.sh) have in common; sourced with $here, the pack's folder, and $work, an empty one.
+# campaign_lib.sh: what the scripts of a campaign's pack (campaign_pack.sh) have in common; sourced with
+# $here, the pack's folder, and $work, an empty one.
 export TILE_EMU_SOURCE=$here/src TILE_EMU_FOLDER=$work TILE_EMU_PRELUDES=$here/preludes OMP_NUM_THREADS=1
 export LD_LIBRARY_PATH=$here:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
