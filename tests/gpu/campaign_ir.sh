@@ -20,11 +20,13 @@ weight() { # MACHINE...: of all these
 }
 # A machine whose C library is too old gets the one of the pack.
 start=
-"$here/random_cpu" --first=0 --count=1 >"$work/try.txt" 2>&1 || start="$here/libc/ld-linux-x86-64.so.2 --library-path $here/libc:$here"
+"$here/random_cpu" --first=0 --count=1 >"$work/try.txt" 2>&1 ||
+    start="$here/libc/ld-linux-x86-64.so.2 --library-path $here/libc:$here"
 run() { # MACHINE SECONDS
     local program="random_emu --device=tcc_$1"
     [ "$1" = cpu ] && program=random_cpu
-    $start "$here"/$program --first="$first" --count=1000000000 --jobs="$jobs" --seconds="$2" --limit=120 --save="$out/fails" >"$out/programs_$1.txt" 2>&1
+    $start "$here"/$program --first="$first" --count=1000000000 --jobs="$jobs" --seconds="$2" --limit=120 \
+        --save="$out/fails" >"$out/programs_$1.txt" 2>&1
 }
 set -- $machines
 for m; do
@@ -36,9 +38,12 @@ done
 {
     echo "campaign of $seconds s from seed $first on $jobs processors; compiler: $compiler"
     for m in $machines; do
-        grep -h " programs on " "$out/programs_$m.txt" 2>/dev/null || echo "$m: no end: $(tail -1 "$out/programs_$m.txt" 2>/dev/null)"
+        grep -h " programs on " "$out/programs_$m.txt" 2>/dev/null ||
+            echo "$m: no end: $(tail -1 "$out/programs_$m.txt" 2>/dev/null)"
     done
-    for m in $machines; do grep -h "^FAIL\|^SLIP" "$out/programs_$m.txt" 2>/dev/null | cut -c1-300 | head -30; done
+    for m in $machines; do
+        grep -h "^FAIL\|^SLIP" "$out/programs_$m.txt" 2>/dev/null | cut -c1-300 | head -30
+    done
 } >"$out/PROGRAMS.txt"
 rm -rf "$work"
 cat "$out/PROGRAMS.txt"

@@ -5,7 +5,8 @@ export LD_LIBRARY_PATH=$here:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRAR
 
 # Failures are confirmed by g++ where it takes the emulators' headers; elsewhere TinyCC compiles alone.
 echo '#include "device.h"' >"$work/try.cpp"
-if g++ -std=gnu++17 -w -ftrivial-auto-var-init=pattern -O0 -I"$here/src" -I"$here/src/tests/emu" -c "$work/try.cpp" -o "$work/try.o" 2>"$work/try.txt"; then
+if g++ -std=gnu++17 -w -ftrivial-auto-var-init=pattern -O0 -I"$here/src" -I"$here/src/tests/emu" \
+    -c "$work/try.cpp" -o "$work/try.o" 2>"$work/try.txt"; then
     compiler="g++ $(g++ -dumpfullversion)"
 else
     compiler="none that takes device.h: $(grep -m1 'error\|not found' "$work/try.txt")"

@@ -17,8 +17,9 @@ link() { # PROGRAM: its link command, with other libraries
     local command archives to=$out/$(basename "$1")
     command=$(ninja -C "$build" -t commands "$1" | tail -1 | sed "s# -o $1 # -o $to #")
     if grep -q "libLLVM[^ ]*\.so" <<<"$command"; then
-        archives="-L$("$config" --libdir) $("$config" --link-static --libs x86codegen x86desc x86info passes target core analysis support | tr '\n' ' ')"
-        archives="$archives -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic -l:libzstd.so.1 -Wl,--no-as-needed -lgcc_s -Wl,--as-needed -Wl,--gc-sections"
+        archives="$("$config" --link-static --libs x86codegen x86desc x86info passes target core analysis support)"
+        archives="-L$("$config" --libdir) $(tr '\n' ' ' <<<"$archives") -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic"
+        archives="$archives -l:libzstd.so.1 -Wl,--no-as-needed -lgcc_s -Wl,--as-needed -Wl,--gc-sections"
         command=$(sed "s# [^ ]*libLLVM[^ ]*\.so[^ ]*# $archives#" <<<"$command")
     fi
     (cd "$build" && eval "$command")
@@ -27,9 +28,10 @@ link() { # PROGRAM: its link command, with other libraries
 programs="tests/emu/random_emu tests/fuzz/random_cpu"
 [ "${3:-all}" = programs ] || programs="$programs tests/emu/tile_random_queue_emu tests/run/tile_random_queue"
 for p in $programs; do link "$p"; done
-ldd $(for p in $programs; do echo "$out/$(basename "$p")"; done) | grep -o '/[^ ]*lib\(zstd\|omp\|gomp\|tcc\|gcc_s\)\.[^ ]*' | sort -u | while read -r lib; do cp -L "$lib" "$out"; done
+needed() { ldd "$out/random_cpu" "$out/random_emu" | grep -o "/[^ ]*\($1\)[^ ]*" | sort -u; }
+for lib in $(needed 'lib\(zstd\|omp\|gomp\|tcc\|gcc_s\)\.'); do cp -L "$lib" "$out"; done
 mkdir -p "$out/libc"
-ldd "$out/random_cpu" | grep -o '/[^ ]*\(libc\.so\|libm\.so\|ld-linux\)[^ ]*' | while read -r lib; do cp -L "$lib" "$out/libc"; done
+for lib in $(needed 'libc\.so\|libm\.so\|ld-linux'); do cp -L "$lib" "$out/libc"; done
 cp "$source"/tests/emu/*.h "$out/src/tests/emu/"        # those that kernels include, and theirs
 [ "${3:-all}" = programs ] || cp "$source/tests/gpu/campaign.sh" "$out/go.sh"
 cp "$source/tests/gpu/campaign_ir.sh" "$out/programs.sh"
