@@ -2,12 +2,15 @@
  * passes or none, executed on the host, against the interpreter.
  *
  *     random_emu [--device=one_gfx942] [--first=SEED] [--count=N] [--emit] [--cut] [FILE.ir...]
+ *     random_emu --device=tcc_sm_90a --jobs=16 --seconds=500 --first=SEED [--save=DIR]
  *     random_emu --show=SEED                              the program, and what is emitted for it
  *
+ * With --jobs a campaign runs (ir_campaign.h). A device tcc_.. compiles with TinyCC (quick.h), and what fails
+ * there is repeated with the host's compiler.
  * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in
  * which it can be kept as a file and run again (minutes). */
 #include "tests/emu/exec_emu.h"
-#include "tests/fuzz/random_ir.h"
+#include "tests/fuzz/ir_campaign.h"
 #include "ir/eval.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,30 +115,42 @@ static bool run(void *user, Session *s, GenKernel *k, const RandomCase *c, char 
     GpuCode code;
     Env v = { 0 };
     KernelOptions options = { .skip = PASS_SET(PASS_WARP_SPECIALIZATION) };
-    if (!bind(k->func, k->args, &v) || !gpu_compile(s, k->func, target_of(device), &options, &code, NULL))
+    if (!bind(k->func, k->args, &v)) return false;
+    if (!gpu_compile(s, k->func, target_of(device), &options, &code, NULL)) {
+        if (s->last_diag && executor_too_large(s->last_diag->message))
+            snprintf(why, why_size, "SKIP: %s", s->last_diag->message);
         return false;
+    }
     if (e->show) print(s, k->module, code.text);
     const char *err = e->emu ? launch(e->emu, c, k, &code, &v, why, why_size) : NULL;
     if (err && err != why) snprintf(why, why_size, "%s", err);
     return !err;
 }
 
+static bool thorough(void *user) { return exec_emu_thorough(((Emulator *)user)->emu, true); }
+
+static void *open_emulator(char *why, size_t why_size)
+{
+    const bool quick = !strncmp(device, "tcc_", 4);
+    return (quick ? exec_emu_open_quick : exec_emu_open_once)(device, why, why_size);
+}
+
 int main(int argc, char **argv)
 {
-    unsigned long long first = 0, count = 1, show = 0;
+    IrCampaign campaign = { .count = 1, .limit = 120 };
+    unsigned long long show = 0;
     bool emit_only = false, shown = false, explained = true;
     char why[200];
     int bad = 0, files = 0;
     for (int i = 1; i < argc; i++) {
-        if (sscanf(argv[i], "--first=%llu", &first) == 1 || sscanf(argv[i], "--count=%llu", &count) == 1)
-            continue;
+        if (ir_campaign_option(&campaign, argv[i])) continue;
         if (!strncmp(argv[i], "--device=", 9)) device = argv[i] + 9;
         else if (sscanf(argv[i], "--show=%llu", &show) == 1) shown = true;
         else if (!strcmp(argv[i], "--emit")) emit_only = true;
         else if (!strcmp(argv[i], "--cut")) explained = false;
         else if (*argv[i] == '-')
             return fputs("usage: random_emu [--device=NAME] [--first=SEED] [--count=N] [--emit] [--cut] "
-                         "[--show=SEED] [FILE...]\n",
+                         "[--show=SEED] [--jobs=N [--seconds=N] [--limit=N] [--save=DIR]] [FILE...]\n",
                        stderr),
                    2;
         else files++;
@@ -148,19 +163,30 @@ int main(int argc, char **argv)
             printf("// %s\n", random_ir_try(&way, &(RandomCase){ .seed = show, .passes = passes }, NULL).why);
         return 0;
     }
-    void *emu = emit_only ? NULL : exec_emu_open_once(device, why, sizeof why);
+    void *emu = emit_only ? NULL : open_emulator(why, sizeof why);
     if (!emu && !emit_only) {
         printf("SKIP: %s\n", why);
         return 77;
     }
-    const RandomWay way = {
-        .target = target_of(device), .run = run, .user = &(Emulator){ .emu = emu }, .emit_only = !emu
-    };
+    const RandomWay way = { .target = target_of(device),
+        .run = run,
+        .user = &(Emulator){ .emu = emu },
+        .emit_only = !emu,
+        .thorough = thorough };
+    campaign.way = &way;
+    campaign.device = device + 4;
+    if (emu && campaign.jobs) {
+        bad = ir_campaign(&campaign);
+        exec_emu_close(emu);
+        return bad;
+    }
+    const uint64_t first = campaign.first, count = campaign.count;
     for (int i = 1; i < argc; i++)
         if (*argv[i] != '-') bad += random_ir_file(&way, argv[i]);
     for (uint64_t seed = first; !files && seed < first + count && bad < 40; seed++)
         bad += random_ir_both(&way, seed, NULL, "", &explained);
     if (emu) exec_emu_close(emu);
-    printf("%llu random programs, %d runs differ\n", files ? (unsigned long long)files : count, bad);
+    printf(
+        "%llu random programs, %d runs differ\n", (unsigned long long)(files ? (uint64_t)files : count), bad);
     return bad != 0;
 }

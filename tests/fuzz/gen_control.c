@@ -19,6 +19,7 @@ static Value *operand(Gen *g, Value *const *ops, const int64_t *extents, bool tu
 /* A product of two windows (of A, cast), summed over a loop or alone. */
 static void step_mma(Gen *g)
 {
+    if (g->huge && dtype_is_float(g->mma_type[0])) return;
     int64_t shape[2] = { g->tm, g->tn };
     DType d = g->mma_type[0], acc_type = d == DT_F64 ? DT_F64 : dtype_is_int(d) ? DT_I32 : DT_F32;
     Value *acc =

@@ -16,8 +16,9 @@
 #include "ir/interp.h"
 
 /* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends
- * of integers; every ninth denormals as well, beside which sums are compared with a tolerance. Numbers near
- * the largest are not among them: whether a sum of them overflows hangs on its order and on contraction. */
+ * of integers; every ninth denormals as well, beside which sums are compared with a tolerance, and every
+ * ninth numbers near the largest. Whether a sum of those overflows hangs on its order and on contraction, so
+ * these programs have no sums and products of floats. */
 #define GEN_EXTREMES 1000000000u
 
 enum { GEN_MAX_PARAMS = 16 };
@@ -30,6 +31,7 @@ enum {
     GEN_NO_WHILE = 32,
     GEN_ONLY_EXACT = 64, /* use only operations with exact results, so that outputs agree bit for bit */
     GEN_BIG_TILES = 128, /* extents up to 64 rather than 16 */
+    GEN_SHORT = 256,     /* at most 16 steps rather than 90, and one output written */
 };
 
 typedef struct GenKernel {

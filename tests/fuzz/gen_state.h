@@ -23,6 +23,7 @@ typedef struct Gen {
     int64_t tm, tn, tk;
     DType mma_type[2], j_type, w_type, out_type[N_OUT];
     int rmw;
+    bool huge;        /* inputs near the largest float: no sums and products of floats */
     Value *row, *col; /* first row and column of this program's tile */
     Value *tok_w, *tok_h;
 } Gen;
@@ -94,5 +95,7 @@ void step_acquire(Gen *);
 /* gen_control.c: random steps of every kind, products, loops and branches among them */
 void irgen_steps(Gen *, int n);
 
-/* gen_tensors.c: the tensors that a kernel of these parameters is run on */
+/* gen_tensors.c: whether the seed's inputs have numbers near the largest; the tensors that a kernel of these
+ * parameters is run on */
+bool irgen_huge(uint64_t seed);
 void irgen_args(Gen *, GenKernel *);

@@ -33,7 +33,7 @@ void step_binary(Gen *g)
     int taint = x.taint + y.taint;
     if (taint >= MAX_TAINT) return;
     if (taint) taint++;
-    switch (irgen_below(g, 5)) {
+    switch (g->huge ? 2 + irgen_below(g, 2) : irgen_below(g, 5)) {
     case 0: irgen_keep_settled(g, ir_bin(&g->b, OP_ADD, x.v, y.v), taint, x.mag + y.mag); break;
     case 1: irgen_keep_settled(g, ir_bin(&g->b, OP_SUB, x.v, y.v), taint, x.mag + y.mag); break;
     case 2:
@@ -66,7 +66,7 @@ void step_ternary(Gen *g)
     } else if (is_integer(&x)) {
         irgen_keep(g, ir_op(&g->b, irgen_chance(g, 50) ? OP_FMA : OP_CLAMP, NULL, NO_ATTRS, x.v, y.v, z.v), 0,
             INFINITY);
-    } else if (x.mag * y.mag + z.mag <= irgen_exact_limit(t->dtype)) {
+    } else if (!g->huge && x.mag * y.mag + z.mag <= irgen_exact_limit(t->dtype)) {
         irgen_keep_settled(g, ir_op(&g->b, OP_FMA, NULL, NO_ATTRS, x.v, y.v, z.v), 0, x.mag * y.mag + z.mag);
     }
 }
@@ -105,6 +105,7 @@ void step_function(Gen *g)
         irgen_keep(g, ir_un(&g->b, op, x.v), 0, x.mag);
         return;
     }
+    if (g->huge && (op == OP_SIN || op == OP_COS)) return;
     Value *v = x.mag > 4 ? irgen_clamped(g, x.v, -4, 4) : x.v;
     if (op == OP_LOG || op == OP_LOG2 || op == OP_RSQRT || op == OP_SQRT || op == OP_DIV)
         v = ir_bin(&g->b, OP_ADD, ir_un(&g->b, OP_ABS, v), irgen_splat(g, t, irgen_constant(g, t->dtype, 1)));
@@ -148,7 +149,7 @@ void step_reduce(Gen *g)
     }
     if (x.taint) {
         if (x.taint >= MAX_TAINT) return;
-        bool sum = irgen_chance(g, 50) && x.mag * (double)t->shape[axis] < 1000;
+        bool sum = irgen_chance(g, 50) && !g->huge && x.mag * (double)t->shape[axis] < 1000;
         irgen_keep_settled(g,
             ir_emit(&g->b,
                 sum                   ? OP_REDUCE_SUM
@@ -162,7 +163,8 @@ void step_reduce(Gen *g)
         g, OP_REDUCE_SUM, OP_REDUCE_SUM, OP_REDUCE_MAX, OP_REDUCE_MIN, OP_ARGMAX, OP_ARGMIN, OP_REDUCE_PROD);
     double n = (double)t->shape[axis];
     if (op == OP_REDUCE_PROD && !is_integer(&x)) op = OP_REDUCE_MAX;
-    if (op == OP_REDUCE_SUM && !is_integer(&x) && x.mag * n > irgen_exact_limit(t->dtype)) op = OP_REDUCE_MIN;
+    const bool exact = is_integer(&x) || (!g->huge && x.mag * n <= irgen_exact_limit(t->dtype));
+    if (op == OP_REDUCE_SUM && !exact) op = OP_REDUCE_MIN;
     double mag = op == OP_ARGMAX || op == OP_ARGMIN ? n
                  : is_integer(&x)      ? (op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ? x.mag : INFINITY)
                  : op == OP_REDUCE_SUM ? x.mag * n
@@ -225,8 +227,8 @@ void step_scan(Gen *g)
     double n = (double)x.v->type->shape[axis];
     Op op = (Op)ONE_OF(g, OP_SCAN_SUM, OP_SCAN_MAX, OP_SCAN_PROD);
     if (op == OP_SCAN_PROD && !is_integer(&x)) op = OP_SCAN_MAX;
-    if (op == OP_SCAN_SUM && !is_integer(&x) && x.mag * n > irgen_exact_limit(x.v->type->dtype))
-        op = OP_SCAN_MAX;
+    const bool exact = is_integer(&x) || (!g->huge && x.mag * n <= irgen_exact_limit(x.v->type->dtype));
+    if (op == OP_SCAN_SUM && !exact) op = OP_SCAN_MAX;
     irgen_keep_settled(g,
         ir_emit(&g->b, op, &x.v, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, irgen_chance(g, 30))),
             NULL),

@@ -54,13 +54,21 @@ void irgen_args(Gen *g, GenKernel *k)
 }
 
 static bool extremes(uint64_t seed) { return seed >= GEN_EXTREMES && seed % 3 == 0; }
+bool irgen_huge(uint64_t seed) { return seed >= GEN_EXTREMES && seed % 9 == 6; }
 static bool denormals(uint64_t seed) { return seed >= GEN_EXTREMES && seed % 9 == 0; }
 
 /* One element in 16. */
-static double extreme_float(uint64_t r, bool small)
+static double extreme_float(DType d, uint64_t r, bool small, bool huge)
 {
     static const double usual[] = { NAN, INFINITY, -INFINITY, -0.0 },
-                        least[] = { 1e-40, -1e-45, 1.1754942e-38, 6e-8 };
+                        least[] = { 1e-40, -1e-45, 1.1754942e-38, 6e-8 },
+                        largest[DT_COUNT] = { [DT_F8E4M3] = 448,
+                            [DT_F8E5M2] = 57344,
+                            [DT_F16] = 65504,
+                            [DT_BF16] = 3e38,
+                            [DT_F32] = 3e38,
+                            [DT_F64] = 1.7e308 };
+    if (huge) return r % 2 ? largest[d] : -largest[d];
     return small ? least[r % 4] : usual[r % 4];
 }
 
@@ -74,7 +82,7 @@ static int64_t extreme_int(DType d, uint64_t r)
 
 void gen_fill(GenKernel *k)
 {
-    const bool odd = extremes(k->seed), tiny = denormals(k->seed);
+    const bool odd = extremes(k->seed), tiny = denormals(k->seed), big = irgen_huge(k->seed);
     for (int p = 0; p < k->n; p++) {
         const Type *t = k->func->params[p].type;
         if (t->kind != TYPE_TENSOR) continue;
@@ -85,8 +93,9 @@ void gen_fill(GenKernel *k)
             bool small = dtype_is_float(t->dtype) || p == P_I || r >> 60 < 8;
             int64_t v = small ? (int64_t)(r % 9) - 4 : (int64_t)r;
             bool rare = odd && p != P_I && t->dtype != DT_BOOL && r >> 40 & 1 && (r >> 41 & 7) == 0;
-            double x =
-                rare && dtype_is_float(t->dtype) ? extreme_float(r >> 44, tiny && r >> 50 & 1) : (double)v;
+            double x = rare && dtype_is_float(t->dtype)
+                           ? extreme_float(t->dtype, r >> 44, tiny && r >> 50 & 1, big && r >> 50 & 1)
+                           : (double)v;
             if (rare && !dtype_is_float(t->dtype)) v = extreme_int(t->dtype, r >> 44);
             scalar_store(t->dtype,
                 dtype_is_float(t->dtype) ? scalar_float(x) : scalar_int(scalar_wrap(t->dtype, v)),

@@ -1,12 +1,19 @@
 /* random_ir.c: see random_ir.h. */
 #include "random_ir.h"
 #include "reduce_ir.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 static const unsigned flag_sets[] = { 0, GEN_POW2, GEN_ONLY_EXACT, GEN_NO_WIDE,
     GEN_BIG_TILES | GEN_ONLY_EXACT };
-static unsigned flags_of(uint64_t seed) { return flag_sets[seed % (sizeof flag_sets / sizeof *flag_sets)]; }
+static unsigned flags_of(const RandomCase *c)
+{ return flag_sets[c->seed % (sizeof flag_sets / sizeof *flag_sets)] | (c->brief ? GEN_SHORT : 0u); }
+
+uint64_t random_ir_draw(uint64_t seed, int which)
+{
+    uint64_t z = (seed + 1) * 0x9E3779B97F4A7C15ull + (uint64_t)which * 0xD1342543DE82EF95ull;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9ull;
+    return z ^ z >> 31;
+}
 
 RandomOutcome random_ir_try(const RandomWay *way, const RandomCase *c, const char *text)
 {
@@ -20,8 +27,8 @@ RandomOutcome random_ir_try(const RandomWay *way, const RandomCase *c, const cha
         return o;
     }
     Module *m = text ? ir_parse(&s, diag_add_source(&s, "reduced", NULL, text, strlen(text))) : NULL;
-    if (m) gen_replay(&s, m, c->seed, flags_of(c->seed), &k);
-    else if (!text) gen_kernel(&s, c->seed, flags_of(c->seed), &k);
+    if (m) gen_replay(&s, m, c->seed, flags_of(c), &k);
+    else if (!text) gen_kernel(&s, c->seed, flags_of(c), &k);
     bool ok = (m || !text) && ir_verify(k.module) && interp_run(&s, k.func, k.args, k.n);
     void *want = ok ? gen_save(&s, &k) : NULL;
     PassOptions opt = pass_options_default(way->target);
@@ -36,6 +43,21 @@ RandomOutcome random_ir_try(const RandomWay *way, const RandomCase *c, const cha
     if (ok) o.same = way->emit_only || gen_same(&k, want, gen_save(&s, &k), o.why, sizeof o.why);
     session_free(&s);
     return o;
+}
+
+void random_ir_write(FILE *to, const RandomCase *c)
+{
+    Session s;
+    GenKernel k;
+    Text t;
+    session_init(&s, allocator_libc);
+    if (!setjmp(s.oom)) {
+        gen_kernel(&s, c->seed, flags_of(c), &k);
+        text_init(&t, &s.arena);
+        ir_print(k.module, &t);
+        fputs(t.data, to);
+    }
+    session_free(&s);
 }
 
 typedef struct Failure {
@@ -58,7 +80,7 @@ static void explain(Failure f)
     Text t;
     session_init(&s, allocator_libc);
     if (setjmp(s.oom)) return;
-    gen_kernel(&s, f.c.seed, flags_of(f.c.seed), &k);
+    gen_kernel(&s, f.c.seed, flags_of(&f.c), &k);
     text_init(&t, &s.arena);
     ir_print(k.module, &t);
     char *small = reduce_ir(t.data, still_fails, &f);

@@ -6,19 +6,10 @@ here=$(cd "$(dirname "$0")" && pwd) seconds=${1:-480} first=${2:-1000000} cores=
 out=${OUT:-$here/out}
 mkdir -p "$out/fails"
 work=$(mktemp -d)
-export TILE_EMU_SOURCE=$here/src TILE_EMU_FOLDER=$work TILE_EMU_PRELUDES=$here/preludes OMP_NUM_THREADS=1
-export LD_LIBRARY_PATH=$here:/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+. "$here/campaign_lib.sh"
 chmod +x "$here"/tile_random_queue* 2>/dev/null
 end=$(($(date +%s) + seconds))
 
-# Failures are confirmed by g++ where it takes the emulators' headers; elsewhere TinyCC compiles alone.
-echo '#include "device.h"' >"$work/try.cpp"
-if g++ -std=gnu++17 -w -ftrivial-auto-var-init=pattern -O0 -I"$here/src" -I"$here/src/tests/emu" -c "$work/try.cpp" -o "$work/try.o" 2>"$work/try.txt"; then
-    compiler="g++ $(g++ -dumpfullversion)"
-else
-    compiler="none that takes device.h: $(grep -m1 error "$work/try.txt")"
-    export TILE_EMU_QUICK_ONLY=1
-fi
 gpu_jobs=${3:-$((cores * 9 / 16))}
 nvidia-smi -L >"$work/gpu.txt" 2>&1 || gpu_jobs=0
 emu_jobs=$((cores - gpu_jobs))

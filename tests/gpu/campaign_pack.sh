@@ -1,16 +1,44 @@
 #!/bin/bash
-# campaign_pack.sh BUILD OUT: a folder OUT to carry to a machine with many processors, with or without a GPU: the programs of a campaign of random kernels, and go.sh
-# (campaign.sh), which runs it. BUILD: a build folder, best without the CPU backend (-DTILE_ENABLE_CPU=OFF: a tenth of the size), of a machine with TinyCC.
+# campaign_pack.sh BUILD OUT [programs]: a folder OUT to carry to a machine with many processors, with or
+# without a GPU: the programs of campaigns with random kernels, and the scripts that run them: go.sh
+# (campaign.sh) for kernels of products in every arrangement, programs.sh (campaign_ir.sh) for programs of
+# the tile IR. BUILD: a build folder of a machine with TinyCC. With `programs` only the latter. Where it has
+# the CPU backend, the programs are linked again with the archives of LLVM for x86, so that nothing of LLVM
+# has to be there.
 set -eu
-build=$1 out=$2 source=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd) source=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "$2/preludes" "$2/src/tests/emu"
+out=$(cd "$2" && pwd)
 machines="sm_80 sm_90a sm_100a sm_120 gfx942 gfx950 gfx1100 gfx90a"
-mkdir -p "$out/preludes" "$out/src/tests/emu"
-for p in tests/emu/tile_random_queue_emu tests/run/tile_random_queue; do strip -o "$out/$(basename $p)" "$build/$p"; done
+config=$(command -v llvm-config-22 || echo /usr/lib/llvm-22/bin/llvm-config)
+
+# Kernels call libgcc_s.
+link() { # PROGRAM: its link command, with other libraries
+    local command archives to=$out/$(basename "$1")
+    command=$(ninja -C "$build" -t commands "$1" | tail -1 | sed "s# -o $1 # -o $to #")
+    if grep -q "libLLVM[^ ]*\.so" <<<"$command"; then
+        archives="$("$config" --link-static --libs x86codegen x86desc x86info passes target core analysis support)"
+        archives="-L$("$config" --libdir) $(tr '\n' ' ' <<<"$archives") -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic"
+        archives="$archives -l:libzstd.so.1 -Wl,--no-as-needed -lgcc_s -Wl,--as-needed -Wl,--gc-sections"
+        command=$(sed "s# [^ ]*libLLVM[^ ]*\.so[^ ]*# $archives#" <<<"$command")
+    fi
+    (cd "$build" && eval "$command")
+    strip "$to"
+}
+programs="tests/emu/random_emu tests/fuzz/random_cpu"
+[ "${3:-all}" = programs ] || programs="$programs tests/emu/tile_random_queue_emu tests/run/tile_random_queue"
+for p in $programs; do link "$p"; done
+needed() { ldd "$out/random_cpu" "$out/random_emu" | grep -o "/[^ ]*\($1\)[^ ]*" | sort -u; }
+for lib in $(needed 'lib\(zstd\|omp\|gomp\|tcc\|gcc_s\)\.'); do cp -L "$lib" "$out"; done
+mkdir -p "$out/libc"
+for lib in $(needed 'libc\.so\|libm\.so\|ld-linux'); do cp -L "$lib" "$out/libc"; done
 cp "$source"/tests/emu/*.h "$out/src/tests/emu/"        # those that kernels include, and theirs
-cp "$source/tests/gpu/campaign.sh" "$out/go.sh"
+[ "${3:-all}" = programs ] || cp "$source/tests/gpu/campaign.sh" "$out/go.sh"
+cp "$source/tests/gpu/campaign_ir.sh" "$out/programs.sh"
+cp "$source/tests/gpu/campaign_lib.sh" "$out"
 # The libraries of the preludes are made by the first run.
 rm -f "$out"/preludes/*
 for m in $machines; do
-    TILE_EMU_PRELUDES=$out/preludes "$out/tile_random_queue_emu" --device=tcc_$m --kind=small --first=1 --count=1 | tail -1
+    TILE_EMU_PRELUDES=$out/preludes "$out/random_emu" --device=tcc_$m --first=1 --count=1 | tail -1
     strip "$out/preludes/prelude_$m.so"
 done
