@@ -190,9 +190,6 @@ const PreludeEntry cuda_prelude[] = {
         "/* the aligned vectors that hold the 16 bytes at p, for funnel_b128 */\n" FN
         "void ldg_nc_around_b128(u32 *w, const void *p) { const u64 low = (u64)p & 15; const u8 *const q = "
         "(const u8 *)p - low; ldg_nc_b128(w, q); ldg_nc_b128(w + 4, low ? q + 16 : q); }" },
-    { "ldg_around_b128", NULL, "ldg_b128",
-        FN "void ldg_around_b128(u32 *w, const void *p) { const u64 low = (u64)p & 15; const u8 *const q = "
-           "(const u8 *)p - low; ldg_b128(w, q); ldg_b128(w + 4, low ? q + 16 : q); }" },
     { "stg_b32", NULL, "",
         FN "void stg_b32(void *p, const void *s) { const u32 *w = (const u32 *)s; asm "
            "volatile(\"st.global.b32 [%0], %1;\" :: \"l\"(p), \"r\"(w[0]) : \"memory\"); }" },

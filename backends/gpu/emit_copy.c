@@ -185,11 +185,9 @@ static const char *piece_address(Emit *e, const ShiftedCopy *x, const char *cons
 /* Copies all pieces from the aligned vectors around them, a few at a time. */
 static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint32_t *pieces, uint32_t seen)
 {
-    bool read_only = e->f->params[x->w->param].kind == PARAM_IN;
     int some = x->n % 4 == 0 ? 4 : x->n % 2 == 0 ? 2 : 1;
     const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *c[TILE_MAX_RANK],
-               *around = use(e, read_only ? "ldg_nc_around_b128" : "ldg_around_b128"),
-               *put = use(e, "sts_b128");
+               *around = use(e, "ldg_nc_around_b128"), *put = use(e, "sts_b128");
     directive(e, "#pragma unroll 1");
     line(e, "for (int g = 0; g < %d; g += %d) {", x->n, some);
     e->indent++;

@@ -31,7 +31,6 @@
 /* exponentials */
 #define FLOAT_EXP \
     { "exp2_f32", NULL, "ex2", FN "float exp2_f32(float x) { return ex2(x); }" }, \
-        { "exp2_f32_approx", NULL, "ex2", FN "float exp2_f32_approx(float x) { return ex2(x); }" }, \
         { "exp_f32", NULL, "", FN "float exp_f32(float x) { return " MATH "expf(x); }" }, \
         { "exp_f32_approx", NULL, "ex2", \
             FN "float exp_f32_approx(float x) { return ex2(x * 1.44269504f); }" }

@@ -3,12 +3,13 @@
 #
 #     all.sh PROGRAMS SOURCE [SECONDS [PATTERN]]      PROGRAMS: a build folder, or one that pack.sh made; PATTERN: only items whose names match
 #
+# With TILE_TEST_USED=FOLDER its programs say there what kernels used (tests/run/used.h), for tile_used_names.
 # Prints a line an item and what failed, last how many ran. Exit status 0, 1, 77 without a device. What the bound kept from running counts as failed.
 set -u
 programs=$(cd "$1" && pwd) source=$(cd "$2" && pwd) seconds=${3:-600} pattern=${4:-.}
 find_program() { for d in . tests/run tests/api tests/gpu tools; do [ -x "$programs/$d/$1" ] && { echo "$programs/$d/$1"; return; }; done; echo "$programs/$1"; }
 run=$(find_program tile_run_test) ops=$(find_program tile_ops_test) random=$(find_program tile_random_test) far=$(find_program test_far) api=$(find_program test_api_gpu)
-tilec=$(find_program tilec) timing=$(find_program tile_gpu_timing)
+tilec=$(find_program tilec) timing=$(find_program tile_gpu_timing) functions=$(find_program tile_functions_test)
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
 export TILE_TEST_KERNELS=$source/examples/kernels TILE_CACHE_DIR=$work/cache LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -16,6 +17,9 @@ items() {       # the longest first
     for tool in memcheck racecheck synccheck; do for target in cuda cuda:sm_80; do echo "sanitize.$tool.$target bash $source/tests/gpu/sanitize.sh $tilec $source cc cuda $target $tool"; done; done
     echo "api $api"
     for i in $(seq 0 3); do echo "random.$i $random --device=cuda --count=50 --first=$((1 + 50 * i))"; done
+    for i in $(seq 0 7); do echo "functions.$i $functions --device=cuda --share=$i/8"; done
+    for mode in checked early; do echo "functions.$mode $functions --device=cuda,$mode --name=bits_f16"; done
+    for folder in finds kernels; do ls "$source/tests/run/$folder"/*.tile 2>/dev/null | xargs -n 8 | awk -v c="$random --device=cuda --draws=1" -v f=$folder '{ print f "." NR, c, $0 }'; done
     for i in $(seq 0 47); do echo "ops.$i $ops --device=cuda --share=$i/48"; done
     "$run" --list | awk '{ n[$2]++ } END { for (e in n) print n[e], e }' | sort -rn | while read -r cases e; do      # a dozen cases an item
         n=$(((cases + 11) / 12))

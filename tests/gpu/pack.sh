@@ -7,12 +7,13 @@ mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/src/tests" "$work/src/examples"
-for p in tests/run/tile_run_test tests/run/tile_ops_test tests/run/tile_random_test tests/run/tile_random_queue tests/run/test_far tests/api/test_api_gpu tests/gpu/tile_gpu_timing tools/tilec; do
+for p in tests/run/tile_run_test tests/run/tile_ops_test tests/run/tile_random_test tests/run/tile_random_queue tests/run/tile_functions_test tests/run/tile_used_names tests/run/test_far tests/api/test_api_gpu tests/gpu/tile_gpu_timing tools/tilec; do
     strip -o "$work/bin/$(basename $p)" "$build/$p"
 done
 ldd "$build/tests/api/test_api_gpu" | awk '/libcunit/ { print $3 }' | xargs -I{} cp {} "$work/bin/"
 cp -r "$source/examples/kernels" "$source/examples/bundle" "$work/src/examples/"
 cp -r "$source/tests/gpu" "$work/src/tests/"
+mkdir -p "$work/src/tests/run" && cp -r "$source/tests/run/finds" "$source/tests/run/kernels" "$work/src/tests/run/"
 tar -C "$work" -cJf "$out/all.tar.xz" bin src
 cat > "$out/go.sh" <<'GO'
 # seconds: 95

@@ -325,13 +325,17 @@ static void hints(Arranger *a, char *out, size_t size)
         "cp_async_producer = 0", "stages = 2", "stages = 3", "persistent = 0", "warp_specialize = 0",
         "warps = 8", "warps = 4", "warps = 2", "pingpong = 1", "pingpong = 0",
         "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2", "occupancy = 2", "cluster = 4",
-        "persistent = 0, warp_specialize = 0", "cluster = 1", "occupancy = 1, warps = 12");
-    snprintf(out, size, " hint (%s)", which);
+        "persistent = 0, warp_specialize = 0", "cluster = 1", "occupancy = 1, warps = 12", "", "");
+    /* decisions that every kernel has to take */
+    const char *decided = CHOOSE(a, "order ids", "warp_specialization none", "programs each",
+        "rescale always", "split_k 1", "warp_specialization none; occupancy 1");
+    if (*which) snprintf(out, size, " hint (%s)", which);
+    else snprintf(out, size, " hint (schedule = \"schedule for cuda:sm_90a; %s\")", decided);
 }
 
 static void head(Arranger *a)
 {
-    char h[80];
+    char h[120];
     const char *order = "";
     hints(a, h, sizeof h);
     if (chance(a, 25))

@@ -76,6 +76,7 @@ void base_of(Arranger *, Along, int extent, char *out, size_t size);
 void load_tile(Arranger *, Elem, int rows, int cols, Along r, Along c, bool turned, char *out, size_t size);
 void load_vector(Arranger *, Elem, int extent, Along, char *out, size_t size);
 void load_count(Arranger *, char *out, size_t size);
+const char *cache_mode(Arranger *); /* an option of an access, or "" */
 void gather_rows(Arranger *, Elem, int rows, int cols, Along c, char *out, size_t size);
 
 /* arrange_values.c */

@@ -88,10 +88,15 @@ static void store_rows(Arranger *a, const Tile *t, const char *value, Elem to)
     number(t->rows, rows), number(t->cols, cols);
     bool over = chance(a, 20);
     int r = over ? t->cols : t->rows, c = over ? t->rows : t->cols;
-    const char *cache =
-        chance(a, 15) ? CHOOSE(a, ", cache = stream", ", cache = keep", ", cache = bypass") : "";
+    const char *cache = cache_mode(a);
     snprintf(v, sizeof v, over ? "transpose(%s)" : "%s", value);
-    if (a->axes > 1) {
+    if (chance(a, 7)) {
+        const char *y = tensor_out(a, to, 2, (const char *[]){ "M", a->axes > 1 ? "N" : over ? rows : cols });
+        if (y)
+            arrange_line(a,
+                "scatter(%s[(i*%d + %d - arange(%d))[:, None], (%s*%d + arange(%d))[None, :]], %s%s);", y, r,
+                r - 1, r, a->axes > 1 ? "j" : "0", c, c, v, cache);
+    } else if (a->axes > 1) {
         const char *y = tensor_out(a, to, 2, (const char *[]){ "M", chance(a, 70) ? "N" : "L" });
         if (y) arrange_line(a, "store(%s[i*%d +: %d, j*%d +: %d], %s%s);", y, r, r, c, c, v, cache);
     } else if (chance(a, 60)) {

@@ -100,12 +100,14 @@ static void subscript(Arranger *a, Along along, int extent, char *out, size_t si
     else snprintf(out, size, "%s +: %d", base, extent);
 }
 
+const char *cache_mode(Arranger *a)
+{ return chance(a, 20) ? CHOOSE(a, ", cache = keep", ", cache = stream", ", cache = bypass") : ""; }
+
 static void options(Arranger *a, Elem type, char *out, size_t size)
 {
     snprintf(out, size, "%s%s%s",
         chance(a, 50) ? CHOOSE(a, ", latency = 2", ", latency = 3", ", latency = 4", ", latency = 1") : "",
-        chance(a, 20) ? CHOOSE(a, ", cache = keep", ", cache = stream", ", cache = bypass") : "",
-        chance(a, a->tidy ? 1 : 5) ? elem_whole(type) ? ", pad = 1" : ", pad = 1.0" : "");
+        cache_mode(a), chance(a, a->tidy ? 1 : 5) ? elem_whole(type) ? ", pad = 1" : ", pad = 1.0" : "");
 }
 
 /* turned: the window is [cols, rows], the tile [rows, cols] by transpose or order. */
@@ -156,6 +158,7 @@ void gather_rows(Arranger *a, Elem type, int rows, int cols, Along c, char *out,
     const char *ids = tensor_in(a, I32, 1, along, "index:70"),
                *table = ids ? tensor_in(a, type, 2, along, NULL) : NULL;
     char base[40], at[40], id[12], mask[64] = "";
+    const char *cache = cache_mode(a);
     if (!table) {
         load_tile(a, type, rows, cols, ROWS, c, false, out, size);
         return;
@@ -166,5 +169,6 @@ void gather_rows(Arranger *a, Elem type, int rows, int cols, Along c, char *out,
     arrange_line(
         a, "let %s = load(%s[%s +: %d], pad = %s);", id, ids, base, rows, CHOOSE(a, "-1", "1000", "0"));
     if (chance(a, 40)) snprintf(mask, sizeof mask, ", mask = (%s %% 3 != 1)[:, None]", id);
-    snprintf(out, size, "gather(%s[%s[:, None], (%s + arange(%d))[None, :]]%s)", table, id, at, cols, mask);
+    snprintf(out, size, "gather(%s[%s[:, None], (%s + arange(%d))[None, :]]%s%s)", table, id, at, cols, mask,
+        cache);
 }

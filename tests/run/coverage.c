@@ -40,10 +40,10 @@ static Covered *add(Coverage *c, const char *kind, const char *name, size_t n)
     return x;
 }
 
-/* A row that is one function, named so; others hold types and constants. */
+/* A row that is one function, named so; others hold types, constants and macros of functions. */
 static void add_function(void *user, const char *name, const PreludeEntry *e)
 {
-    if (!strchr(e->text, '(') || !strcmp(name, "")) return;
+    if (!strchr(e->text, '(') || (!e->dtypes && !strstr(e->text, name))) return;
     add(user, function_kind, name, strlen(name))->instruction =
         strstr(e->text, "asm") || strstr(e->text, "__");
 }
@@ -122,15 +122,20 @@ void coverage_write(Coverage *c, FILE *f, const char *source, const char *emitte
     }
 }
 
+uint64_t coverage_count(Coverage *c, const char *name)
+{
+    const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind
+                       : !strncmp(name, "hint ", 5) ? hint_kind
+                                                    : cache_kind;
+    return ++add(c, kind, name, strlen(name))->times;
+}
+
 void coverage_read(Coverage *c, FILE *f)
 {
     char name[128];
     while (fgets(name, sizeof name, f)) {
-        size_t n = strcspn(name, "\n");
-        const char *kind = !strncmp(name, "wgmma_m", 7) ? product_kind
-                           : !strncmp(name, "hint ", 5) ? hint_kind
-                                                        : cache_kind;
-        if (n) add(c, kind, name, n)->times++;
+        name[strcspn(name, "\n")] = 0;
+        if (*name) coverage_count(c, name);
     }
 }
 

@@ -23,5 +23,6 @@ void coverage_close(Coverage *);
  * counts such lines. */
 void coverage_write(Coverage *, FILE *, const char *source, const char *emitted);
 void coverage_read(Coverage *, FILE *);
+uint64_t coverage_count(Coverage *, const char *name); /* once more; how often that is */
 /* What was never used, then how often what was. */
 void coverage_print(const Coverage *, FILE *);

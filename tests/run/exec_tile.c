@@ -1,6 +1,7 @@
 /* exec_tile.c: problems through libtile's public API, on the CPU or a GPU. */
 #include "exec_tile.h"
 #include "runtime/include/tile/tile.h"
+#include "used.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +40,21 @@ static void collect(void *user, const tile_diagnostic *d)
     size_t n = strlen(s->messages);
     if (d->severity == TILE_SEVERITY_DEBUG) {
         free(s->text);
-        s->text = strdup(d->rendered);
+        s->text = strdup(d->message); /* the rendered form is cut off */
     }
     if (d->severity == TILE_SEVERITY_ERROR)
         snprintf(s->messages + n, sizeof s->messages - n, "%s ", d->rendered);
 }
 
-static bool open_device(State *s, Device *d, const char *target, bool passes, char *why, size_t why_size)
+static bool open_device(State *s, Device *d, const char *name, bool passes, char *why, size_t why_size)
 {
+    char target[64];
+    snprintf(target, sizeof target, "%.*s", (int)strcspn(name, ","), name);
     tile_context_desc desc = {
         .struct_size = sizeof desc,
         .target = target,
-        .flags = TILE_CONTEXT_NO_CACHE,
+        .flags = TILE_CONTEXT_NO_CACHE | (strstr(name, ",checked") ? TILE_CONTEXT_CHECKED : 0) |
+                 (strstr(name, ",early") ? TILE_CONTEXT_EARLY_START : 0),
         .on_diagnostic = collect,
         .on_diagnostic_user = s,
         .debug = "text",
@@ -213,7 +217,9 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     if (status == TILE_OK) status = tile_launch(kernel, args, (size_t)l->n_args, &desc);
     if (status == TILE_OK) status = tile_context_synchronize(d->context);
     tile_memory_free(d->context, TILE_MEMORY_DEVICE, workspace);
-    return status == TILE_OK || complain(s, d, l->kernel, status, why, why_size);
+    if (status != TILE_OK) return complain(s, d, l->kernel, status, why, why_size);
+    used_note(run->path, s->text);
+    return true;
 }
 
 static tile_status upload(Device *d, const Problem *p, unsigned char **copies)

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* An executor's name may have an architecture and modes behind it. */
 static const Executor *find(const char *name)
 {
+    size_t n = strcspn(name, ":,");
     for (const Executor *e = executors; e->name; e++)
-        if (!strcmp(e->name, name)) return e;
+        if (!strncmp(e->name, name, n) && !e->name[n]) return e;
     return NULL;
 }
 
