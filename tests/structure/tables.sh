@@ -16,6 +16,9 @@ for hint in $(sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def); do
     section 'instantiate and tune' | grep -qE "\`$hint\`" || fail "docs/language.md does not say that a tune block may list $hint"
 done
 counted $n 11 ir/hints.def
+for hint in $(sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def); do
+    git grep -qE "hints(\.|->)$hint\b|\bh(\.|->)$hint\b" -- passes backends || fail "no pass reads the hint $hint (ir/hints.def)"
+done
 for hint in $(section Hints | sed -nE 's/^\| `([a-z_]+) = [a-z0-9]+` \| `hint \(\.\.\.\)`.*/\1/p'); do
     grep -qE "^HINT\($hint," ir/hints.def || fail "docs/language.md has a hint $hint, but ir/hints.def has not"
 done
@@ -36,6 +39,9 @@ make_page() { awk -f runtime/choice/device_fields.awk runtime/choice/models/h100
 if [ -n "${UPDATE:-}" ]; then make_page >$page; fi
 make_page | diff $page - || fail "$page is not what runtime/choice/device_model.def says: UPDATE=1 bash tests/structure/tables.sh ."
 counted "$(grep -cE '^(FIELD|CARD)\(' runtime/choice/device_model.def)" 90 runtime/choice/device_model.def
+for field in $(sed -nE 's/^(FIELD|CARD)\(([a-z0-9_]+),.*/\2/p' runtime/choice/device_model.def); do
+    git grep -qE "(\.|->)$field\b" -- 'runtime/choice/*.c' || fail "nothing in runtime/choice reads the field $field (device_model.def)"
+done
 while read -r found; do
     case $found in together | 'data sheet' | chosen) continue ;; esac
     awk '/^## / { inside = /^## The model of the choice/ } inside' bench/NOTES.md | grep -qE "^- $found" ||
