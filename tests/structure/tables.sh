@@ -3,6 +3,7 @@
 # need of it. UPDATE=1 writes the table of docs/device-model.md again.
 set -u
 cd "$1" || exit 2
+git rev-parse --git-dir >/dev/null 2>&1 || { echo "SKIP: no git checkout"; exit 77; }
 failures=0
 fail() { echo "FAIL $1"; failures=$((failures + 1)); }
 counted() { [ "$1" -ge "$2" ] || fail "only $1 rows of $3 found"; }         # the tables still read as this script reads them
