@@ -329,6 +329,7 @@ static FrontValue front_value(V v)
     case V_IR:
     case V_TUPLE:
     case V_TENSOR:
+    case V_ABSENT:
     case V_NONE:
     case V_STRING:
     case V_TABLE: break;

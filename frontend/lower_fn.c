@@ -170,6 +170,7 @@ static const char *call_key(Lower *l, const Node *fn, const V *args)
         case V_VOID:
         case V_TUPLE:
         case V_TENSOR:
+        case V_ABSENT:
         case V_NONE:
         case V_STRING:
         case V_TABLE: return NULL;

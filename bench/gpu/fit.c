@@ -52,7 +52,7 @@ typedef struct Field {
 } Field;
 
 static const Field fields[] = {
-#define FIELD(name, unit, meaning) { #name, offsetof(DeviceModel, name), false },
+#define FIELD(name, fitted, unit, meaning) { #name, offsetof(DeviceModel, name), false },
 #include "runtime/choice/device_model.def"
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };

@@ -29,9 +29,13 @@ const Target *device_model_target(const DeviceModel *m)
     return NULL;
 }
 
-/* Whether the driver's name of the card is that of the model. */
+/* Whether the driver's name of the card is that of the model. The name of the card ends where a word does: an
+ * A100 is no A10. */
 static bool is_card(const DeviceModel *m, const char *name)
-{ return !strncmp(name, m->card, strlen(m->card)); }
+{
+    size_t n = strlen(m->card);
+    return !strncmp(name, m->card, n) && (!name[n] || name[n] == ' ' || name[n] == '-');
+}
 
 const DeviceModel *device_model(const Target *t)
 {

@@ -12,8 +12,8 @@ typedef struct DeviceModel {
     const char *targets; /* the rows of ir/targets.def whose code it estimates, separated by spaces */
     /* The figures were fitted on measurements of this card; otherwise they were scaled by public figures. */
     bool measured;
-#define CARD(name, unit, meaning) double name;
-#define FIELD(name, unit, meaning) double name;
+#define CARD(name, fitted, unit, meaning) double name;
+#define FIELD(name, fitted, unit, meaning) double name;
 #include "runtime/choice/device_model.def"
 } DeviceModel;
 

@@ -151,11 +151,13 @@ static void compiled_in(void)
         CU_ASSERT_PTR_NOT_NULL_FATAL(device_model_target(m));
         CU_ASSERT(device_model_serves(m, device_model_target(m)));
         CU_ASSERT(m->shared_bytes <= (double)device_model_target(m)->shared_bytes);
-#define CARD(name, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name > 0);
-#define FIELD(name, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name >= 0);
+#define CARD(name, fitted, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name > 0);
+#define FIELD(name, fitted, unit, meaning) CU_ASSERT(isfinite(m->name) && m->name >= 0);
 #include "runtime/choice/device_model.def"
     }
     CU_ASSERT_PTR_NULL(device_model_find("made_up"));
+    CU_ASSERT_STRING_EQUAL(device_model_find("NVIDIA A100-SXM4-80GB")->name, "a100");
+    CU_ASSERT_PTR_NULL(device_model_find("NVIDIA A1000")); /* another card */
     CU_ASSERT_PTR_NULL(device_model(target_find("cpu")));
     CU_ASSERT_STRING_EQUAL(device_model(target_find("cuda:sm_90a"))->name, "h100");
     CU_ASSERT_STRING_EQUAL(device_model(target_find("cuda:sm_90"))->name, "h100_portable");

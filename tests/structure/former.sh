@@ -34,7 +34,7 @@ places "\\-\\-(skip-pass|passes|dump-after|stop-after)[= ]\"?([a-z0-9,-]*,)?($pa
 places "\`($hints)\`" 'docs/*.md' '*README.md' 'docs/*.1' | grep -vE '^docs/(ir|kernel-ir|glossary)\.md:.*`roles`|shift\(x'
 places "^(\| |## |### )\`?($passes)\`?( |\$)" 'docs/passes.md'
 
-# Schedules: the rows of docs/schedule.md, and schedules in hints of kernels.
-places "^\| *([^|]*[\` ])?($words)[\` ]" 'docs/schedule.md'
+# Schedules: the entries of docs/schedule.md, and schedules in hints of kernels.
+places "\`(load [A-Z] |loop 1 |store [A-Z] |programs )?($words)[\` ]" 'docs/schedule.md'
 places "schedule = \"(.*[^a-z_])?($words)[ ;\"]" '*.tile' '*.ir' '*.md'
 exit 0

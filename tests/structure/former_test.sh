@@ -6,7 +6,7 @@ here=$(cd "$1" && pwd)/tests/structure
 git --version >/dev/null 2>&1 || { echo "SKIP: no git"; exit 77; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cd "$work" && git init -q . && mkdir -p ir passes runtime/choice frontend docs tests tools || exit 1
-cp "$1/ir/former_names.def" ir/
+cp "$here/../../ir/former_names.def" ir/
 failures=0
 
 # planted FILE TEXT: one line that must be found; innocent FILE TEXT: one that must not
@@ -33,7 +33,9 @@ planted tests/a.c '    tile_binding b = { "roles", TILE_BIND_INT, { .i = 0 } };'
 planted docs/tuning.md 'The hints `warps` and `turns` are tried last.'
 planted docs/passes.md '| fill-slots | cp_async_producer.c |'
 planted docs/passes.md '## halo'
-planted docs/schedule.md '| `programs each`, `tickets` | a CTA runs one program |'
+planted docs/schedule.md '- `programs tickets`: a CTA draws its programs from a counter.'
+planted docs/schedule.md '- `load K ring`: through a ring of stages.'
+planted docs/schedule.md '- `turns off`: consumer warpgroups issue products as they come.'
 
 innocent frontend/lower_call.c '    return lower_emit(l, loc, "split", OP_SLICE, &x, 1, attrs, t);'
 innocent frontend/program.c '        { "shift", 1, "count" },'
@@ -41,6 +43,7 @@ innocent runtime/choice/search.c '    fill(rows, split);'
 innocent tests/a.tile '    let y = shift(x, 1, axis = 0, fill = 9);'
 innocent docs/language.md '| `shift(x, n, axis = k, fill = 0)` | any | and `fill` where there is none; shift(x, 0) is x |'
 innocent docs/passes.md '| merge-loads | merge_loads.c | overlapping loads, a halo | merged |'
-innocent docs/schedule.md '| `split_k N` | CTAs that share a loop | the ring has a slot |'
+innocent docs/schedule.md '- `split_k N`: CTAs share a loop; the ring has a slot.'
+innocent docs/schedule.md '- `load K stages N`: through a ring of N stages, ahead of the loop.'
 [ $failures = 0 ] && echo "every planted name was found"
 exit $((failures > 0))

@@ -103,19 +103,32 @@ sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read 
     [ -f "passes/$file.c" ] || echo "$pass: no file passes/$file.c"
     [ -f "tests/passes/$file.ir" ] || echo "$pass: no test tests/passes/$file.ir"
     grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
+    id=${file^^}
+    grep -qE "^ *PASS_$id,$" passes/pipeline.c || echo "$pass: no PASS_$id in the pipeline of passes/pipeline.c"
 done | rule tile-passes "tile passes whose file, test or row has another name"
 
-# The passes of the kernel IR and their steps, likewise.
-sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\2/p' passes/passes.def | while read -r pass; do
+# The passes of the kernel IR and their steps, likewise. lower.c runs a pass, and the enclosing pass asks for a step.
+sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\1 \2/p' passes/passes.def | while read -r kind pass; do
     file=${pass//-/_}
     [ -n "$(git ls-files "passes/kernel/$file.c" "passes/kernel/*/$file.c")" ] || echo "$pass: no file $file.c below passes/kernel"
     [ -f "tests/passes/kernel/$file.ir" ] || echo "$pass: no test tests/passes/kernel/$file.ir"
     grep -qE "^(\| |## |### )\`?$pass\`?( |\$)" docs/passes.md || echo "$pass: no row or heading in docs/passes.md"
+    id=${file^^}
+    if [ "$kind" = PASS ]; then
+        grep -qE "\bRUN\($id\)" passes/kernel/lower.c || echo "$pass: no RUN($id) in passes/kernel/lower.c"
+    else
+        git grep -qw "PASS_$id" -- 'passes/kernel/*.c' 'backends/*.c' || echo "$pass: nothing asks for PASS_$id"
+    fi
 done | rule kernel-passes "kernel passes whose file, test or heading has another name"
 
 # Decisions are enums and fields, not text that code compares.
-compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE '!?strcmp\([^)]*"(fill|cluster|cluster_axis|split|turns|occupancy|warps|stages|persistent|roles)"' |
+hints=$({ sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def; sed -nE 's/^FORMER\(HINT, *"([^"]+)".*/\1/p' ir/former_names.def; } | paste -sd'|')
+compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE "strcmp\([^)]*\"($hints)\"" |
     rule compared-hints "hints that are known by their text"
+
+# The choice asks the card (CostDevice, device_model.h), not the row of the target, which describes the largest common part.
+c_files | grep '^runtime/choice/' | grep -v '/device_model\.' | xargs grep -nE 'device_of_target|\b(t|target)->(n_sms|l2_bytes|shared_bytes)\b' |
+    rule target-figures "figures of a target's row in the choice, where those of the card are meant"
 
 bash tests/structure/former.sh . | rule former-names "former names of hints, passes or words of schedules"
 

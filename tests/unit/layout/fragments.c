@@ -86,6 +86,8 @@ static void test_mma(void)
         { LAYOUT_M8N8K4_F64, 1, 1, 2 },
         { LAYOUT_M16N8K16_F64, 8, 4, 4 },
     };
+    CU_ASSERT_EQUAL(
+        (int)(sizeof rows / sizeof rows[0]), (int)LAYOUT_WGMMA_K16); /* a new kind belongs above */
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         check(rows[r].k, LAYOUT_A, 1, rows[r].a, ptx_a);
         check(rows[r].k, LAYOUT_B, 1, rows[r].b, ptx_b);
@@ -117,6 +119,7 @@ static void test_wgmma(void)
     check(LAYOUT_WGMMA_K8, LAYOUT_A, 4, 4, wgmma_a);
     check(LAYOUT_WGMMA_K32, LAYOUT_A, 4, 16, wgmma_a);
     check(LAYOUT_WGMMA_K16, LAYOUT_C, 4, 4, wgmma_d);
+    CU_ASSERT_EQUAL((int)LAYOUT_MFMA_32x32x8, (int)LAYOUT_WGMMA_K32 + 1); /* a new kind belongs above */
     CU_ASSERT_PTR_NULL(layout_mma(&arena, LAYOUT_WGMMA_K16, LAYOUT_B, 2, I(16, 8), I(1, 1)));
     /* Every N of the instruction, several warpgroups stacked in M or side by side in N. */
     for (int n = 8; n <= 256; n += 8)
