@@ -4,45 +4,27 @@
  *
  * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up
  * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
- * shapes takes, after some, what was chosen for one close by. */
+ * shapes takes, after some, what was chosen for one close by, unless the context is pinned: then a choice
+ * depends on the launch alone. */
 #define _GNU_SOURCE
-#include "runtime/launch/kernel.h"
+#include "runtime/choice/chooser.h"
 #include "runtime/choice/search.h"
 #include "ir/stack.h"
 #include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
 
-enum { MAX_CHOICES = 128, MEMO_SLOTS = 64, MEMO_MOST = 4096, EXACT = 24 };
-
-typedef struct Choice {
-    const FrontBinding *config;
-    int n;
-} Choice;
-typedef struct Chosen {
-    struct Chosen *older, *next;
-    size_t bytes;
-    uint64_t hash;
-    int choice;
-    uint64_t words[];
-} Chosen; /* the key without its choice, then the extents. `next`: the next entry of the same slot */
-
-struct Chooser {
-    Session session; /* configurations */
-    Choice all[MAX_CHOICES];
-    int n; /* [0]: the declared defaults; the array never moves, because launches read it without the lock */
-    _Atomic(Chosen *) slot[MEMO_SLOTS];
-    Chosen *memos;
-    int n_memos, searched;
-};
+enum { MEMO_MOST = 4096, EXACT = 24 };
 
 tile_status chooser_open(tile_kernel *k)
 {
     if (k->context->driver->ops->kind == TARGET_CPU || !frontend_tune(k->module->ast, k->name))
         return TILE_OK;
+    Choice *first = arena_array(&k->session.arena, Choice, FIRST_PART);
     struct Chooser *c = context_alloc(k->context, sizeof *c);
     if (!c) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     session_init(&c->session, k->context->alloc);
+    c->part[0] = first;
     c->n = 1;
     k->chooser = c;
     return TILE_OK;
@@ -107,23 +89,35 @@ static int bound(const tile_kernel *k, const LaunchArgs *l, FrontBinding *b)
     return n;
 }
 
-static int add_choice(struct Chooser *c, const FrontBinding *config, int n)
+/* Memory for choice number c->n; false: a kernel that is not pinned takes no more of them. */
+static bool room_for_choice(struct Chooser *c, bool pinned)
 {
+    if (c->n < FIRST_PART) return true;
+    if (!pinned || c->n == FIRST_PART * ((1 << MOST_PARTS) - 1)) return false;
+    int part = choice_part(c->n);
+    if (!c->part[part]) c->part[part] = arena_array(&c->session.arena, Choice, (size_t)FIRST_PART << part);
+    return true;
+}
+
+static int add_choice(tile_kernel *k, const FrontBinding *config, int n)
+{
+    struct Chooser *c = k->chooser;
     Session *s = &c->session;
     for (int i = 0; i < c->n; i++) {
-        bool same = c->all[i].n == n;
+        const Choice *old = choice_at(c, i);
+        bool same = old->n == n;
         for (int j = 0; same && j < n; j++)
-            same = !strcmp(c->all[i].config[j].name, config[j].name) &&
-                   c->all[i].config[j].value.kind == config[j].value.kind &&
-                   c->all[i].config[j].value.i == config[j].value.i;
+            same = !strcmp(old->config[j].name, config[j].name) &&
+                   old->config[j].value.kind == config[j].value.kind &&
+                   old->config[j].value.i == config[j].value.i;
         if (same) return i;
     }
-    if (c->n == MAX_CHOICES) return 0;
+    if (!room_for_choice(c, k->context->flags & TILE_CONTEXT_PINNED)) return 0;
     FrontBinding *copy = arena_array(&s->arena, FrontBinding, (size_t)n + 1);
     for (int j = 0; j < n; j++)
         copy[j] =
             (FrontBinding){ session_intern(s, config[j].name, strlen(config[j].name)), config[j].value };
-    c->all[c->n] = (Choice){ copy, n };
+    *choice_at(c, c->n) = (Choice){ copy, n };
     return c->n++;
 }
 
@@ -174,7 +168,7 @@ static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *ch
                                             : (FrontValue){ FRONT_BOOL, { .b = v != 0 } };
         at = end + 1;
     }
-    *choice = n ? add_choice(k->chooser, config, n) : 0;
+    *choice = n ? add_choice(k, config, n) : 0;
     return true;
 }
 
@@ -283,11 +277,11 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     if (!p.only_if_needed || r.n) say(k, s, &r, p.device.model != NULL);
     context_report(k->context, s, k->title);
     write_choice(k, s, name, &r);
-    return r.n ? add_choice(k->chooser, r.config, r.n) : 0;
+    return r.n ? add_choice(k, r.config, r.n) : 0;
 }
 
-/* Searches, or takes the result of an earlier search. Without memory for a choice, the declared defaults are
- * used. */
+/* Searches, or takes the result of an earlier search. Without memory for a choice, `choice` keeps its value.
+ */
 typedef struct Wanted {
     tile_kernel *k;
     const LaunchArgs *l;
@@ -308,14 +302,6 @@ static void search_guarded(void *p)
         w->choice = got;
     }
     session_free(&s);
-}
-
-static int search_or_read(
-    tile_kernel *k, const LaunchArgs *l, const uint64_t *key, const uint64_t *words, size_t n)
-{
-    Wanted w = { k, l, key, words, n, 0 };
-    context_on_stack(k->context, search_guarded, &w);
-    return w.choice;
 }
 
 /* Finds a choice whose extents are all within a twelfth of these, with the same promises; -1: none. */
@@ -347,7 +333,8 @@ static void remember(tile_kernel *k, const uint64_t *words, size_t n, uint64_t h
 {
     struct Chooser *c = k->chooser;
     size_t bytes = sizeof(Chosen) + n * sizeof *words;
-    Chosen *m = c->n_memos < MEMO_MOST ? context_alloc(k->context, bytes) : NULL;
+    bool pinned = k->context->flags & TILE_CONTEXT_PINNED;
+    Chosen *m = c->n_memos < MEMO_MOST || pinned ? context_alloc(k->context, bytes) : NULL;
     if (!m) return;
     m->bytes = bytes;
     m->hash = hash;
@@ -367,35 +354,54 @@ static const Chosen *recall(const struct Chooser *c, const uint64_t *words, size
     return m;
 }
 
-int kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
+/* Under the lock, for extents that nothing was chosen for. In a pinned context the launch alone decides, and
+ * it fails if there is no memory to search with. */
+static tile_status choose(tile_kernel *k, Wanted *w)
+{
+    bool pinned = k->context->flags & TILE_CONTEXT_PINNED, sealed = context_sealed(k->context);
+    if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words);
+    if (w->choice >= 0) return TILE_OK;
+    if (sealed) return kernel_refuse(k, w->key, w->l->dims);
+    if (!pinned) w->choice = 0;
+    k->chooser->searched++;
+    tile_status st = context_on_stack(k->context, search_guarded, w);
+    if (!pinned) return TILE_OK;
+    if (!st && w->choice < 0)
+        st = context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "%s: out of memory", k->title);
+    return st;
+}
+
+tile_status kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, int *choice)
 {
     struct Chooser *c = k->chooser;
     size_t n = (size_t)(k->key_words + k->n_dims);
     uint64_t words[n];
+    *choice = 0;
     memcpy(words, key, (size_t)k->key_words * sizeof *words);
     for (int d = 0; d < k->n_dims; d++) {
-        if (!l->dims[d]) return 0; /* nothing to compute */
+        if (!l->dims[d]) return TILE_OK; /* nothing to compute */
         words[k->key_words + d] = (uint64_t)l->dims[d];
     }
     uint64_t hash = hash_words(words, n);
+    tile_status st = TILE_OK;
     const Chosen *m = recall(c, words, n, hash);
-    if (m) return m->choice;
-    lock_enter(&k->lock);
-    m = recall(c, words, n, hash);
-    int choice = m ? m->choice : -1;
-    bool known = m;
-    if (choice < 0 && c->searched >= EXACT) choice = nearby(k, words);
-    if (choice < 0) {
-        choice = search_or_read(k, l, key, words, n);
-        c->searched++;
+    if (!m) {
+        lock_enter(&k->lock);
+        m = recall(c, words, n, hash);
+        Wanted w = { k, l, key, words, n, -1 };
+        if (!m && !(st = choose(k, &w))) {
+            remember(k, words, n, hash, w.choice);
+            *choice = w.choice;
+        }
+        lock_leave(&k->lock);
     }
-    if (!known) remember(k, words, n, hash, choice);
-    lock_leave(&k->lock);
-    return choice;
+    if (m) *choice = m->choice;
+    return st;
 }
 
 const FrontBinding *kernel_choice_config(const tile_kernel *k, int choice, int *n)
 {
-    *n = k->chooser->all[choice].n;
-    return k->chooser->all[choice].config;
+    const Choice *c = choice_at(k->chooser, choice);
+    *n = c->n;
+    return c->config;
 }

@@ -38,6 +38,7 @@ const char *tile_status_name(tile_status st)
         NAME(TILE_ERROR_CHECK)
         NAME(TILE_PENDING)
         NAME(TILE_ERROR_INTERNAL)
+        NAME(TILE_ERROR_SEALED)
 #undef NAME
     }
     return "unknown status";
@@ -374,6 +375,7 @@ static void free_context(tile_context *c)
     }
     lock_destroy(&c->lock);
     lock_destroy(&c->report_lock);
+    context_free(c, c->missing, c->missing_bytes);
     context_free(c, c, sizeof *c);
 }
 
@@ -476,25 +478,4 @@ tile_context *context_share(tile_context *of)
 void tile_context_destroy(tile_context *c)
 {
     if (c) context_release(c);
-}
-
-tile_status tile_context_device(tile_context *c, tile_device_info *info)
-{
-    if (!c) return TILE_ERROR_INVALID_ARGUMENT;
-    if (!info || info->struct_size < sizeof(size_t))
-        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_context_device: struct_size is not set");
-    const DriverInfo *i = &c->driver->info;
-    tile_device_info d = { .struct_size = info->struct_size,
-        .device = i->dl,
-        .multiprocessors = i->multiprocessors,
-        .warp_size = i->warp,
-        .memory_bytes = (uint64_t)i->memory_bytes,
-        .l2_bytes = (uint64_t)i->l2_bytes,
-        .shared_bytes = (uint64_t)i->shared_bytes,
-        .clock_khz = i->clock_khz,
-        .driver_version = i->version };
-    memcpy(d.name, i->name, sizeof d.name);
-    format_text(d.target, sizeof d.target, "%s", c->target->name);
-    memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
-    return TILE_OK;
 }

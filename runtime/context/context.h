@@ -29,6 +29,10 @@ struct tile_context {
     Lock lock;             /* guards error, key and the creation of the ticket pool */
     Lock report_lock;      /* one call of on_diagnostic at a time */
     char error[2048];
+    atomic_int sealed;
+    char *missing; /* sealed.c: the list of refused variants, under the lock; NULL: none */
+    size_t missing_bytes, missing_length;
+    int n_missing;
     bool key_made;
     /* The titles of the variants that were launched last, for errors that are reported later. A kernel that
      * is freed removes its own titles, under the lock. */
@@ -99,6 +103,8 @@ tile_context *context_share(tile_context *);
 void module_release(tile_module *);
 void *context_alloc(tile_context *, size_t); /* zeroed; NULL when out of memory */
 void context_free(tile_context *, void *, size_t);
+static inline bool context_sealed(const tile_context *c)
+{ return atomic_load_explicit(&c->sealed, memory_order_relaxed) != 0; }
 /* Passes the diagnostics of a session to the callback. The first error becomes the context's last error. */
 void context_report(tile_context *, Session *, const char *kernel);
 void context_print(tile_context *, const char *line, const char *with_newline, const char *kernel);

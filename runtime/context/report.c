@@ -1,5 +1,5 @@
 /* report.c: what a context says: its last error, diagnostics of compilations, what kernels print, debugging
- * output. */
+ * output, its device. */
 #define _GNU_SOURCE
 #include "runtime/context/context.h"
 #include "ir/stack.h"
@@ -155,4 +155,25 @@ void context_dump(void *user, const char *pass, const char *text)
                 .message = pass,
                 .rendered = text,
                 .kernel = "" });
+}
+
+tile_status tile_context_device(tile_context *c, tile_device_info *info)
+{
+    if (!c) return TILE_ERROR_INVALID_ARGUMENT;
+    if (!info || info->struct_size < sizeof(size_t))
+        return context_fail(c, TILE_ERROR_INVALID_ARGUMENT, "tile_context_device: struct_size is not set");
+    const DriverInfo *i = &c->driver->info;
+    tile_device_info d = { .struct_size = info->struct_size,
+        .device = i->dl,
+        .multiprocessors = i->multiprocessors,
+        .warp_size = i->warp,
+        .memory_bytes = (uint64_t)i->memory_bytes,
+        .l2_bytes = (uint64_t)i->l2_bytes,
+        .shared_bytes = (uint64_t)i->shared_bytes,
+        .clock_khz = i->clock_khz,
+        .driver_version = i->version };
+    memcpy(d.name, i->name, sizeof d.name);
+    format_text(d.target, sizeof d.target, "%s", c->target->name);
+    memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
+    return TILE_OK;
 }

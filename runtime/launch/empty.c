@@ -1,6 +1,7 @@
 /* empty.c: launches on tensors without elements. A tile has at least one element, so where an extent is 0 on
  * which code is specialized there may be no variant to compile, and need not be: nothing is computed where no
- * output has an element, or the grid no program. */
+ * output has an element, or the grid no program. A sealed context, in which no variant can be compiled,
+ * answers by the outputs alone. */
 #define _GNU_SOURCE
 #include "runtime/launch/kernel.h"
 
@@ -72,7 +73,7 @@ tile_status kernel_nothing(tile_kernel *k, const LaunchArgs *l, const uint64_t *
 {
     bool zero = false, unnamed = unnamed_zero(k, l);
     for (int d = 0; d < k->n_dims; d++) zero |= k->dims[d].specialized && l->dims[d] == 0;
-    *nothing = zero && !k->anonymous && no_output_has_elements(k, l);
+    *nothing = ((zero && !k->anonymous) || context_sealed(k->context)) && no_output_has_elements(k, l);
     if (*nothing || (!zero && !unnamed)) return TILE_OK;
     Ask ask = { k, l, key, nothing, TILE_OK };
     tile_status st = context_on_stack(k->context, ask_guarded, &ask);

@@ -3,6 +3,7 @@
 #include "runtime/choice/cost.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* --- bindings ---------------------------------------------------------------------------------------- */
 
@@ -214,6 +215,20 @@ static int64_t log2_fixed(int64_t v)
     return ((int64_t)e << 16) + (int64_t)(x + (x * (ONE - x) >> 16) * BEND / ONE);
 }
 
+/* Reads the words of a key that tile_kernel_write_choices wrote; false: another version of the library did.
+ */
+static bool read_promises(tile_kernel *k, const char *text, TuneRow *row)
+{
+    uint64_t *words = arena_array(&k->session.arena, uint64_t, (size_t)k->key_words + 1);
+    int n = 0;
+    for (char *end; *text && n < k->key_words; text = end + (*end == '.'), n++) {
+        words[n] = strtoull(text, &end, 16);
+        if (end == text || (*end && *end != '.')) return false;
+    }
+    row->promises = words;
+    return n == k->key_words && !*text;
+}
+
 /* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
@@ -269,7 +284,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
         if (!given) config[row->n_config++] = (FrontBinding){ e->config[i].name, value };
     }
     row->config = config;
-    return true;
+    return !*e->promises || (!row->apart && read_promises(k, e->promises, row));
 }
 
 static void take_rows(tile_kernel *k)
@@ -293,14 +308,27 @@ static bool gives_its_tensors(const tile_kernel *k, const TuneRow *row, const Vi
     return true;
 }
 
+/* Whether a row that is for one launch alone is for this one. */
+static bool is_its_launch(const tile_kernel *k, const TuneRow *row, const int64_t *dims, const uint64_t *key)
+{
+    if (memcmp(row->promises, key, (size_t)k->key_words * sizeof *key)) return false;
+    for (int j = 0; j < row->n; j++)
+        if (dims[row->dims[j]] != row->values[j]) return false;
+    return true;
+}
+
 /* When estimates are available, an entry is not used for launches whose extents differ by more than a factor
  * of two in total, or that are as far away by other differences. */
-int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l)
+int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
 {
     const int64_t *dims = l->dims;
     int best = -1;
     int64_t least = k->chooser && device_model(k->context->target) ? (1 << 16) + 1 : INT64_MAX;
     for (int i = 0; i < k->n_rows; i++) {
+        if (k->rows[i].promises) {
+            if (is_its_launch(k, &k->rows[i], dims, key)) return i;
+            continue;
+        }
         if (!gives_its_tensors(k, &k->rows[i], l->views)) continue;
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
@@ -460,29 +488,4 @@ tile_status kernel_create_like(
 void tile_kernel_destroy(tile_kernel *k)
 {
     if (k && atomic_fetch_sub_explicit(&k->references, 1, memory_order_acq_rel) == 1) kernel_free(k);
-}
-
-size_t tile_kernel_param_count(const tile_kernel *k) { return k ? (size_t)k->n_params : 0; }
-
-tile_status tile_kernel_param(const tile_kernel *k, size_t i, tile_param_info *info)
-{
-    if (!k || !info || info->struct_size < sizeof(size_t)) return TILE_ERROR_INVALID_ARGUMENT;
-    if (i >= (size_t)k->n_params) return TILE_ERROR_NOT_FOUND;
-    const KernelParam *p = &k->params[i];
-    static const tile_param_kind kinds[] = { TILE_PARAM_IN, TILE_PARAM_OUT, TILE_PARAM_INOUT,
-        TILE_PARAM_SCALAR };
-    tile_param_info d = { info->struct_size, p->name, kinds[p->kind], dtype_to_public(p->dtype), p->rank,
-        { NULL } };
-    for (int a = 0; a < p->rank; a++) d.dims[a] = p->text[a];
-    d.has_default = p->otherwise.kind != FRONT_NOTHING;
-    if (p->otherwise.kind == FRONT_INT)
-        d.default_value = (tile_scalar){ p->otherwise.i, (double)p->otherwise.i };
-    else if (p->otherwise.kind == FRONT_UINT)
-        d.default_value = (tile_scalar){ p->otherwise.i, (double)(uint64_t)p->otherwise.i };
-    else if (p->otherwise.kind == FRONT_BOOL)
-        d.default_value = (tile_scalar){ p->otherwise.b, p->otherwise.b };
-    else if (p->otherwise.kind == FRONT_FLOAT) d.default_value.f = p->otherwise.f;
-    d.optional = p->optional;
-    memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
-    return TILE_OK;
 }

@@ -42,6 +42,8 @@ typedef struct TuneRow {
     const FrontBinding *tensors; /* the optional tensors, and whether the launch must give them */
     int n_tensors;
     int64_t apart;
+    const uint64_t
+        *promises; /* NULL, or the key of the only launch, of exactly these extents, it speaks for */
     const FrontBinding *config;
     int n_config;
 } TuneRow;
@@ -169,8 +171,8 @@ struct tile_kernel {
 
 /* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and from bit 8 the tuning row + 1, or the number of
  * rows + the choice, or 0; then a bit a dimension for multiples of 16, the extents of key dimensions, and 16
- * bits of facts a parameter. */
-void kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
+ * bits of facts a parameter. Fails only where a configuration must be chosen and cannot be. */
+tile_status kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(
     const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
 /* Whether the kernel's optional tensor `i` is given to launches with this key. */
@@ -197,17 +199,18 @@ void variant_free(tile_kernel *, Variant *);
  * bindings' names must outlive it. */
 tile_status kernel_create_like(
     const tile_kernel *k, tile_context *c, const FrontBinding *more, int n, tile_kernel **out);
-/* The table's row for these extents and tensors; -1: no row applies. */
-int kernel_tune_row(const tile_kernel *, const LaunchArgs *);
+/* The table's row for these extents, tensors and this key, which does not have the row yet; -1: no row
+ * applies. */
+int kernel_tune_row(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
 
 /* --- choose.c: without a table ----------------------------------------------------------------------- */
 
 tile_status chooser_open(tile_kernel *);
 void chooser_close(tile_kernel *);
 /* The choice for these extents and this key, which does not have it yet: 0 for the declared defaults,
- * otherwise a number for kernel_choice_config. For launches that were seen before, it neither allocates
- * memory nor takes a lock. */
-int kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key);
+ * otherwise a number for kernel_choice_config. For launches that were seen before, it does not fail,
+ * allocates no memory and takes no lock. */
+tile_status kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key, int *choice);
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 
 /* For memos: reads a scalar; whether the views that must be apart are (arguments.c); the driver's launch
@@ -228,6 +231,15 @@ typedef struct MemoMade {
 } MemoMade;
 void memo_keep(tile_kernel *, Variant *, const tile_arg *, const LaunchArgs *, const MemoMade *);
 void memo_prepare(const tile_kernel *, Variant *);
+
+/* --- sealed.c ---------------------------------------------------------------------------------------- */
+
+/* Puts the variant on the context's list of those that are missing and returns TILE_ERROR_SEALED with its
+ * description. `dims`: all extents, where no configuration was chosen for them; NULL: the variant of the key.
+ */
+tile_status kernel_refuse(tile_kernel *, const uint64_t *key, const int64_t *dims);
+/* questions.c: "; X: aligned 16, unit stride on axis 1", what the key promises; returns the length. */
+size_t launch_promises(const tile_kernel *, const uint64_t *key, char *out, size_t room);
 
 /* --- print.c ----------------------------------------------------------------------------------------- */
 

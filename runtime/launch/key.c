@@ -2,7 +2,7 @@
  * the facts that the compiler is told. */
 #include "runtime/launch/kernel.h"
 
-void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     int masks = (k->n_dims + 63) / 64;
     uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims, far = 0;
@@ -18,9 +18,11 @@ void kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
     key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1;
-    int row = k->n_rows ? kernel_tune_row(k, l) + 1 : 0;
-    if (!row && k->chooser && (row = kernel_choice(k, l, key))) row += k->n_rows;
+    int row = k->n_rows ? kernel_tune_row(k, l, key) + 1 : 0, choice = 0;
+    tile_status st = !row && k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
+    if (choice) row = k->n_rows + choice;
     key[0] |= (uint64_t)row << 8;
+    return st;
 }
 
 static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)

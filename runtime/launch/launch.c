@@ -8,9 +8,9 @@ tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
 {
     uint64_t key[k->key_words];
     bool nothing;
-    kernel_key(k, l, key);
-    if ((*out = kernel_ready(k, key))) return TILE_OK;
-    tile_status st = kernel_nothing(k, l, key, &nothing);
+    tile_status st = kernel_key(k, l, key);
+    if (st || (*out = kernel_ready(k, key))) return st;
+    st = kernel_nothing(k, l, key, &nothing);
     return st || nothing ? st : kernel_variant(k, key, out);
 }
 

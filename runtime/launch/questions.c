@@ -42,30 +42,40 @@ tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n
     return st;
 }
 
-/* "D=64; Q: 16-byte aligned, axis 3 contiguous; ..." */
-static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
+size_t launch_promises(const tile_kernel *k, const uint64_t *key, char *out, size_t room)
 {
     ParamFacts facts[k->n_params + 1];
     bool dim16[k->n_dims + 1];
     LaunchFacts all;
-    kernel_facts(k, v->key, facts, dim16, &all);
-    size_t n = (size_t)format_text(out, room, "%s", v->compiled.spec);
+    size_t n = 0;
+    kernel_facts(k, key, facts, dim16, &all);
+    if (room) *out = 0;
 #define ADD(...) \
     do { \
         if (n < room) n += (size_t)format_text(out + n, room - n, __VA_ARGS__); \
     } while (0)
     for (int d = 0; d < k->n_dims; d++)
-        if (dim16[d]) ADD("%s%s%%16=0", n ? "; " : "", k->dims[d].name);
+        if (dim16[d]) ADD("; %s%%16=0", k->dims[d].name);
     for (int i = 0; i < k->n_params; i++) {
-        bool left_out = k->params[i].optional && !kernel_key_gives(k, v->key, i);
+        bool left_out = k->params[i].optional && !kernel_key_gives(k, key, i);
         if (k->params[i].kind == PARAM_SCALAR || left_out) continue;
-        ADD("%s%s:%s", n ? "; " : "", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
+        ADD("; %s:%s", k->params[i].name, facts[i].align ? " aligned 16" : " unaligned");
         if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
     }
-    if (!all.fits32) ADD("%s64-bit offsets", n ? "; " : "");
+    if (!all.fits32) ADD("; 64-bit offsets");
     if (!all.extents31) ADD("; extents of 2^31 and more");
 #undef ADD
+    return n;
+}
+
+/* "D=64; Q: aligned 16, unit stride on axis 3; ..." */
+static void describe(tile_kernel *k, const Variant *v, char *out, size_t room)
+{
+    size_t n = (size_t)format_text(out, room, "%s", v->compiled.spec);
+    char promises[512];
+    launch_promises(k, v->key, promises, sizeof promises);
+    if (n < room) format_text(out + n, room - n, "%s", n || !*promises ? promises : promises + 2);
 }
 
 tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_args, tile_variant_info *info)

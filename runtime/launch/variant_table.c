@@ -64,6 +64,7 @@ static Variant *add(tile_kernel *k, const uint64_t *key, uint64_t hash)
  * memory or device, the next launch tries again; a variant that does not compile is remembered. */
 static tile_status miss(tile_kernel *k, const uint64_t *key, uint64_t hash, Variant **out)
 {
+    if (context_sealed(k->context)) return kernel_refuse(k, key, NULL);
     lock_enter(&k->lock);
     Variant *v = find(atomic_load_explicit(&k->table, memory_order_relaxed), key, k->key_words, hash);
     if (!v && !(v = add(k, key, hash))) {

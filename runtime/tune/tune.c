@@ -120,7 +120,7 @@ static int items(Json *j, const TuneItem **out)
 
 static TuneEntry entry(Json *j)
 {
-    TuneEntry e = { .kernel = "", .target = "", .device = "", .note = "" };
+    TuneEntry e = { .kernel = "", .target = "", .device = "", .note = "", .promises = "" };
     bool first = true;
     expect(j, '{', "an entry '{' was expected");
     while (!j->bad && peek(j) != '}') {
@@ -133,6 +133,7 @@ static TuneEntry entry(Json *j)
         else if (!strcmp(name, "target")) e.target = string(j);
         else if (!strcmp(name, "device")) e.device = string(j);
         else if (!strcmp(name, "note")) e.note = string(j);
+        else if (!strcmp(name, "promises")) e.promises = string(j);
         else if (!strcmp(name, "ms")) {
             FrontValue v = value(j);
             e.ms = v.kind == FRONT_FLOAT ? v.f : v.kind == FRONT_INT ? (double)v.i : 0;

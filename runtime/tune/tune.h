@@ -11,7 +11,8 @@
  * quarter further off if another), the nearest wins: least sum over the numbers of the key of |log2(ours /
  * the entry's)|, and an eighth for each factor of two up to 16 that one of them has and the other lacks,
  * since code depends on what divides an extent; an entry of another device counts as a half further off.
- * Without one the defaults of choose.c hold. */
+ * Without one the defaults of choose.c hold. An entry with "promises" was chosen and not measured: it speaks
+ * for one launch alone, and before the others. */
 #pragma once
 #include "frontend/frontend.h"
 
@@ -25,7 +26,8 @@ typedef struct TuneEntry {
     const char *device, *note;
     const TuneItem *key, *config;
     int n_key, n_config;
-    double ms; /* 0: not told */
+    double ms;            /* 0: not told */
+    const char *promises; /* "", or the key of the only launch that it speaks for (write_choices.c) */
 } TuneEntry;
 typedef struct TuneFile {
     const TuneEntry *entries;

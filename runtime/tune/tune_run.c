@@ -185,6 +185,23 @@ static void add_default(tile_tune *t, const FrontTune *f, FrontBinding *out)
     add(t, out, n, true);
 }
 
+int tune_const_key(const tile_kernel *k, const FrontTune *f, Session *s, TuneItem *out)
+{
+    int n = 0;
+    for (int i = 0; i < k->front->n_params; i++) {
+        const FrontParam *p = &k->front->params[i];
+        FrontValue v = p->default_value;
+        bool chosen_here = p->kind < FRONT_CONST;
+        for (int d = 0; d < f->n; d++)
+            chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
+        for (int b = 0; b < k->n_bindings; b++)
+            if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
+        if (!chosen_here && v.kind != FRONT_NOTHING)
+            out[n++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
+    }
+    return n;
+}
+
 /* Collects what the table's entry records of the launch: extents, every const that is not chosen, and which
  * optional tensors are given, because they change the code. */
 static void add_key(tile_tune *t, const FrontTune *f)
@@ -197,17 +214,7 @@ static void add_key(tile_tune *t, const FrontTune *f)
         if (d >= 0 && t->bound.dims[d] >= 0)
             t->key[t->n_key++] = (TuneItem){ f->keys[i], { FRONT_INT, { .i = t->bound.dims[d] } } };
     }
-    for (int i = 0; i < k->front->n_params; i++) {
-        const FrontParam *p = &k->front->params[i];
-        FrontValue v = p->default_value;
-        bool chosen_here = p->kind < FRONT_CONST;
-        for (int d = 0; d < f->n; d++)
-            chosen_here |= !strcmp(f->domains[d].name, p->name) && !is_bound(k, p->name);
-        for (int b = 0; b < k->n_bindings; b++)
-            if (!strcmp(k->bindings[b].name, p->name)) v = k->bindings[b].value;
-        if (!chosen_here && v.kind != FRONT_NOTHING)
-            t->key[t->n_key++] = (TuneItem){ session_intern(s, p->name, strlen(p->name)), v };
-    }
+    t->n_key += tune_const_key(k, f, s, t->key + t->n_key);
     for (int i = 0; i < k->n_params; i++)
         if (k->params[i].optional) {
             FrontBinding b = presence(t, i);
@@ -369,6 +376,9 @@ tile_status tile_kernel_tune(tile_kernel *k, const tile_arg *args, size_t n_args
     LAUNCH_ARGS(a, k);
     tile_status st = kernel_bind(k, args, n_args, &a);
     if (st) return st;
+    if (context_sealed(c))
+        return context_fail(
+            c, TILE_ERROR_SEALED, "%s: the context is sealed, so nothing can be tuned", k->title);
     tile_tune *t = context_alloc(c, sizeof *t);
     if (!t) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     t->context = c;

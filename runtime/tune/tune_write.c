@@ -1,5 +1,6 @@
-/* tune_write.c: a tuning's best configuration into a table. The file is read, the entry put in, and the whole
- * appears by rename; two tuners at a time lose one entry at worst, never the file. */
+/* tune_write.c: entries into a table: a tuning's best configuration, or what write_choices.c has. The file is
+ * read, the entries put in, and the whole appears by rename; two writers at a time lose entries at worst,
+ * never the file. */
 #define _GNU_SOURCE
 #include "runtime/tune/tuner.h"
 #include <errno.h>
@@ -23,11 +24,11 @@ static bool same_items(const TuneItem *a, int n, const TuneItem *b, int m)
 static bool same_place(const TuneEntry *a, const TuneEntry *b)
 {
     return !strcmp(a->kernel, b->kernel) && !strcmp(a->target, b->target) && !strcmp(a->device, b->device) &&
-           same_items(a->key, a->n_key, b->key, b->n_key);
+           !strcmp(a->promises, b->promises) && same_items(a->key, a->n_key, b->key, b->n_key);
 }
 
 /* Texts of a table have no escapes. */
-static const char *plain(Session *s, const char *text)
+const char *tune_plain(Session *s, const char *text)
 {
     char *copy = arena_strdup(&s->arena, text ? text : "");
     for (char *p = copy; *p; p++)
@@ -61,23 +62,32 @@ static void write_entry(Text *out, const TuneEntry *e, bool last)
     text_puts(out, ",\n      \"config\": ");
     write_items(out, e->config, e->n_config);
     if (e->ms > 0) text_printf(out, ", \"ms\": %.6g", e->ms);
+    if (*e->promises) text_printf(out, ", \"promises\": \"%s\"", e->promises);
     if (*e->note) text_printf(out, ", \"note\": \"%s\"", e->note);
     text_printf(out, " }%s\n", last ? "" : ",");
 }
 
-static void write_table(Text *out, const TuneFile *old, const TuneEntry *mine)
+static void write_table(Text *out, const TuneEntry *entries, int n)
 {
-    bool replaced = false;
     text_puts(out, "{ \"format\": \"tile-tune-1\",\n  \"entries\": [\n");
-    for (int i = 0; i < old->n; i++) {
-        bool here = same_place(&old->entries[i], mine);
-        if (here && replaced) continue;
-        bool last = i == old->n - 1 && (replaced || here);
-        write_entry(out, here ? mine : &old->entries[i], last);
-        replaced |= here;
-    }
-    if (!replaced) write_entry(out, mine, true);
+    for (int i = 0; i < n; i++) write_entry(out, &entries[i], i == n - 1);
     text_puts(out, "  ] }\n");
+}
+
+/* The old entries with the new ones, each in the place of the one that it replaces or behind all of them. */
+static int merge(Session *s, const TuneFile *old, const TuneEntry *mine, int n, const TuneEntry **out)
+{
+    TuneEntry *all = arena_array(&s->arena, TuneEntry, (size_t)(old->n + n) + 1);
+    int total = 0;
+    *out = all;
+    for (int i = 0; i < old->n + n; i++) {
+        const TuneEntry *e = i < old->n ? &old->entries[i] : &mine[i - old->n];
+        int at = 0;
+        while (at < total && !same_place(&all[at], e)) at++;
+        all[at] = *e;
+        total += at == total;
+    }
+    return total;
 }
 
 static tile_status read_old(tile_context *c, Session *s, const char *path, TuneFile *old)
@@ -122,6 +132,19 @@ static tile_status put_file(tile_context *c, Session *s, const char *path, const
     return st;
 }
 
+tile_status tune_put_entries(tile_context *c, Session *s, const char *path, const TuneEntry *mine, int n)
+{
+    TuneFile old;
+    const TuneEntry *all;
+    Text out;
+    tile_status st = read_old(c, s, path, &old);
+    if (st) return st;
+    text_init(&out, &s->arena);
+    int total = merge(s, &old, mine, n, &all);
+    write_table(&out, all, total);
+    return put_file(c, s, path, &out);
+}
+
 static tile_status write_best(const tile_tune *t, Session *s, const char *path, const char *note)
 {
     const Candidate *best = t->sorted[0];
@@ -130,20 +153,15 @@ static tile_status write_best(const tile_tune *t, Session *s, const char *path, 
         config[i] = (TuneItem){ best->config[i].name, best->config[i].value };
     TuneEntry mine = { .kernel = t->kernel->name,
         .target = t->context->target->name,
-        .device = plain(s, t->context->driver->info.name),
-        .note = plain(s, note),
+        .device = tune_plain(s, t->context->driver->info.name),
+        .note = tune_plain(s, note),
         .key = t->key,
         .n_key = t->n_key,
         .config = config,
         .n_config = best->n_config,
-        .ms = best->ms };
-    TuneFile old;
-    tile_status st = read_old(t->context, s, path, &old);
-    if (st) return st;
-    Text out;
-    text_init(&out, &s->arena);
-    write_table(&out, &old, &mine);
-    return put_file(t->context, s, path, &out);
+        .ms = best->ms,
+        .promises = "" };
+    return tune_put_entries(t->context, s, path, &mine, 1);
 }
 
 tile_status tile_tune_write(const tile_tune *t, const char *path, const char *note)

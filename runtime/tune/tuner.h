@@ -92,3 +92,11 @@ tile_status tune_time_begin(tile_tune *);
 /* From the first launch to the last four: medians in ms. */
 tile_status tune_time(tile_tune *);
 void tune_time_end(tile_tune *);
+
+/* Every const of the kernel that its `tune` block does not choose, as items of an entry's key; returns how
+ * many. `out` has room for all parameters of the kernel. */
+int tune_const_key(const tile_kernel *, const FrontTune *, Session *, TuneItem *out);
+/* tune_write.c: puts `n` entries into the table at `path`. */
+tile_status tune_put_entries(tile_context *, Session *, const char *path, const TuneEntry *, int n);
+/* A text without what tables cannot hold, in the session; NULL gives "". */
+const char *tune_plain(Session *, const char *text);

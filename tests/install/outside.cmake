@@ -20,6 +20,12 @@ run(${CMAKE_COMMAND} -S user/embed -B out -G ${GENERATOR} -DCMAKE_C_COMPILER=${C
 run(${CMAKE_COMMAND} --build out)
 run(out/softmax user/kernels/softmax.tile cpu)
 message(STATUS "softmax: ${out}")
+run(out/serve user/kernels/softmax.tile cpu)
+file(READ ${SOURCE}/docs/embedding.md page)
+string(FIND "${page}" "```text\n${out}```" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "docs/embedding.md does not show what serve prints:\n${out}")
+endif()
 run(out/ahead)
 message(STATUS "ahead: ${out}")
 

@@ -120,6 +120,7 @@ typedef enum tile_status {
     TILE_ERROR_CHECK = 19,    /* a check of a checked kernel failed: assert, gather range, NaN store */
     TILE_PENDING = 20,        /* not an error: asynchronous work is not done yet */
     TILE_ERROR_INTERNAL = 21, /* an error of this library: please report it */
+    TILE_ERROR_SEALED = 22,   /* the context is sealed, and the call would have to compile or to search */
 } tile_status;
 
 typedef enum tile_dtype {
@@ -202,6 +203,11 @@ enum {
                runs (programmatic stream serialization); it sets itself up and waits for all of that before it
                touches memory, so results are the same whatever comes before or after. For chains of short
                kernels. Legal under graph capture; without effect elsewhere */
+    TILE_CONTEXT_PINNED =
+        64, /* a launch for which no table speaks takes a configuration that depends on the launch alone: its
+               extents, its bindings and what its arguments promise. Without this flag, a kernel that has
+               searched for 24 launches takes for a further one what it chose for extents within a twelfth of
+               these. With it, each launch of new extents is searched for (GPUs; docs/tuning.md) */
 };
 
 typedef struct tile_context_desc {
@@ -264,6 +270,21 @@ TILE_API tile_status tile_context_synchronize(tile_context *);
  * them. 0 and 0 when none runs, and on GPUs, which do not tell. Of several launches at a time: the one that
  * began last. Takes no lock and may be called from a signal handler. */
 TILE_API tile_status tile_context_progress(tile_context *, int64_t *done, int64_t *total);
+
+/* Seals the context (`sealed` not 0) or opens it again (0). In a sealed context nothing is compiled, nothing
+ * is searched for and the disk cache is not read: a call that needs one of these returns TILE_ERROR_SEALED at
+ * once, and tile_context_missing lists the variant. That holds for launches, and for tile_kernel_compile,
+ * _compile_async, _prepare, _workspace, _variant and tile_kernel_tune. A call that compiles already goes on.
+ * Without TILE_CONTEXT_PINNED a launch of a sealed context for whose extents nothing was chosen takes what
+ * was chosen for extents within a twelfth of these, if there is such a choice. Opening the context again
+ * empties the list. Does not block. TILE_ERROR_INVALID_ARGUMENT: the context is NULL. */
+TILE_API tile_status tile_context_seal(tile_context *, int sealed);
+/* Copies the list of variants that the sealed context refused into buf, cut to size - 1 characters: a line
+ * for each, in the order in which they were asked for, each once, such as
+ *     softmax<T=f32, N=777>; X: aligned 16, unit stride on axis 1; Y: aligned 16, unit stride on axis 1
+ * and "..." as a last line where there were more than 256. "" if none was refused. Returns the length of the
+ * whole text. buf may be NULL with size 0. */
+TILE_API size_t tile_context_missing(tile_context *, char *buf, size_t size);
 
 /* --- module ------------------------------------------------------------------------------------------ */
 
@@ -466,6 +487,33 @@ TILE_API tile_status tile_compile_wait(tile_compile *);
 /* Waits and frees the handle. NULL is ignored. May block. */
 TILE_API void tile_compile_destroy(tile_compile *);
 
+/* The extents of one dimension: `first`, and from there in steps of `step` up to `last`; with step 0 the
+ * doubles of `first` up to `last`. One extent: first = last. */
+typedef struct tile_dim_range {
+    const char *name;
+    int64_t first, last, step;
+} tile_dim_range;
+typedef struct tile_prepare_desc {
+    size_t struct_size;
+    const tile_dim_range *dims; /* each dimension that the kernel's tensors name and that is not bound */
+    size_t n_dims;
+    const tile_arg *args; /* NULL, or as many as the kernel has: the scalars, and TILE_ARG_NONE for an
+                             optional tensor that launches will leave out. Other tensors are not read. NULL:
+                             scalars have their defaults, or are 1; all optional tensors are given */
+    size_t n_args;
+    int threads; /* compilations at a time; 0: as many as the process has processors */
+} tile_prepare_desc;
+
+/* Compiles all variants that launches of these extents take, so that none of them compiles later. The
+ * launches are those of row-major tensors without gaps whose addresses are multiples of 16; for others see
+ * tile_kernel_compile. Every combination of extents is looked at, at most 2^20 of them, but only different
+ * variants are compiled. On a GPU, each combination for which no table speaks is also searched for, as its
+ * launch would: 40 to 110 ms each, so choose the steps accordingly. *variants (may be NULL) receives the
+ * number of different variants. The first failure ends the call; what was compiled until then stays. May
+ * block. TILE_ERROR_INVALID_ARGUMENT: an empty or unknown range, too many combinations. TILE_ERROR_SHAPE: a
+ * dimension is missing, or an extent would be negative. Else as tile_kernel_compile. */
+TILE_API tile_status tile_kernel_prepare(tile_kernel *, const tile_prepare_desc *, size_t *variants);
+
 /* What a specialization turned out to be. */
 typedef struct tile_variant_info {
     size_t struct_size;       /* set by the caller */
@@ -563,6 +611,16 @@ TILE_API tile_status tile_tune_result(const tile_tune *, size_t i, tile_tune_ent
 TILE_API tile_status tile_tune_write(const tile_tune *, const char *path, const char *note);
 /* NULL is ignored. */
 TILE_API void tile_tune_destroy(tile_tune *);
+
+/* Puts the configurations that were chosen without measuring, for the launches of this kernel so far, into a
+ * table: an entry for each combination of extents and promises. Such an entry speaks only for the very same
+ * launch on a device of the same name, before every other entry; so a program that loads the table takes the
+ * same configurations without a search. An entry of the same launch is replaced, others stay; the file
+ * appears whole (by rename). `note` is kept with each entry, NULL: none. May block (files).
+ * TILE_ERROR_NOT_FOUND: nothing was chosen: there was no launch or preparation, the kernel has no `tune`
+ * block, or it runs on the CPU, where the declared defaults hold. TILE_ERROR_IO; TILE_ERROR_COMPILE: the file
+ * that lies there is no table; TILE_ERROR_OUT_OF_MEMORY. */
+TILE_API tile_status tile_kernel_write_choices(tile_kernel *, const char *path, const char *note);
 
 /* --- memory, streams, events: the same calls on every device ----------------------------------------- */
 
