@@ -133,6 +133,10 @@ const FrontInstance *frontend_instance(const Ast *, int);
 /* Whether the name is bound to false, which means an optional tensor that is not given. The last binding
  * counts. */
 bool frontend_absent(const FrontBinding *, size_t n, const char *name);
+/* The text of an extent, with the kernel's integer consts as the values that the bindings give them, or by
+ * default. */
+const char *frontend_extent_text(
+    Session *, const FrontKernel *, const FrontBinding *, size_t n, const char *text);
 /* Whether the kernel's grid clause names it. */
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
 /* Whether it is a hint that a tune block or a binding may set (ir/hints.def). */

@@ -96,9 +96,6 @@ static tile_status read_raw(tile_kernel *k, int i, const tile_tensor *t, RawTens
 static COLD tile_status bad_extent(tile_kernel *k, int i, int d, int64_t n, int64_t stride)
 {
     if (n < 0) return launch_bad(k, TILE_ERROR_SHAPE, i, "axis %d has %lld elements", d, (long long)n);
-    if (stride == 0)
-        return launch_bad(
-            k, TILE_ERROR_OVERLAP, i, "is written to, but axis %d repeats its elements (stride 0)", d);
     return launch_bad(k, TILE_ERROR_SHAPE, i,
         "axis %d, %lld elements with a stride of %lld, reaches beyond memory", d, (long long)n,
         (long long)stride);
@@ -162,7 +159,7 @@ static inline tile_status read_axes(
             if (step < 0) below += step;
             else above += step;
             bad_reach |= step > most || step < -most || dense > most || above - below > most;
-            if (bad_reach) return bad_extent(k, i, d, n, stride | 1);
+            if (bad_reach) return bad_extent(k, i, d, n, stride);
             if (stride == 0) repeated = d;
             elements *= n;
             longest = n > longest ? n : longest;
@@ -210,10 +207,11 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
         return launch_bad(k, TILE_ERROR_SHAPE, i, "has %d axes, the kernel takes %d%s", t.rank, p->rank,
             !t.rank && a->kind == TILE_ARG_TENSOR ? " (a rank of -1 stands for the kernel's)" : "");
     if (p->rank && !t.shape) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, i, "the shape is NULL");
-    Axes x;
+    Axes x = { 0 };
     if ((st = read_axes(k, i, &t, v, strides, &x))) return st;
     if (x.repeated >= 0 && x.elements && p->kind != PARAM_IN)
-        return bad_extent(k, i, x.repeated, v->extent[x.repeated], 0);
+        return launch_bad(k, TILE_ERROR_OVERLAP, i,
+            "is written to, but axis %d repeats its elements (stride 0)", x.repeated);
     uintptr_t base = (uintptr_t)t.data;
     v->data = t.data;
     v->word = (uint64_t)x.elements;
@@ -296,10 +294,11 @@ bool launch_scalar(tile_kernel *k, int i, const tile_arg *a, View *v)
     return read_scalar(k, i, a, v, &ignored) == TILE_OK;
 }
 
-static COLD tile_status disagree(tile_kernel *k, int d, int64_t have, int i, int axis, int64_t seen)
+static COLD tile_status disagree(
+    tile_kernel *k, const View *views, int d, int64_t have, int i, int axis, int64_t seen)
 {
-    for (int p = 0; p < k->n_params; p++)
-        for (int a = 0; a < k->params[p].rank; a++)
+    for (int p = 0; p <= i; p++)
+        for (int a = 0; a < k->params[p].rank && !(views[p].facts & FACT_ABSENT); a++)
             if (k->params[p].dim[a] == d && (p != i || a != axis) && k->dims[d].bound < 0)
                 return launch_bad(k, TILE_ERROR_SHAPE, -1,
                     "dimension %s is %lld in %s (axis %d) but %lld in %s (axis %d)", k->dims[d].name,
@@ -325,7 +324,8 @@ tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, const La
             int d = p->dim[a];
             if (d < 0) continue;
             if (l->dims[d] < 0) l->dims[d] = v->extent[a];
-            else if (l->dims[d] != v->extent[a]) return disagree(k, d, l->dims[d], i, a, v->extent[a]);
+            else if (l->dims[d] != v->extent[a])
+                return disagree(k, l->views, d, l->dims[d], i, a, v->extent[a]);
         }
     }
     return TILE_OK;

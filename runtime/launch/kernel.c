@@ -113,25 +113,7 @@ static const FrontValue *bound_value(const tile_kernel *k, const char *name)
 
 /* The text of an extent with the kernel's integer consts replaced by their values. */
 static const char *with_consts(tile_kernel *k, const char *text)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    Text out;
-    text_init(&out, &k->session.arena);
-    for (size_t n; *text; text += n) {
-        n = strspn(text, letters);
-        if (!n) {
-            text_putc(&out, *text);
-            n = 1;
-            continue;
-        }
-        char name[256] = ""; /* LIMIT_NAME */
-        if (n < sizeof name) memcpy(name, text, n);
-        const FrontValue *v = is_const(front_param(k->front, name)) ? bound_value(k, name) : NULL;
-        if (v && v->kind == FRONT_INT) text_printf(&out, "%lld", (long long)v->i);
-        else text_write(&out, text, n);
-    }
-    return out.data ? out.data : "";
-}
+{ return frontend_extent_text(&k->session, k->front, k->bindings, (size_t)k->n_bindings, text); }
 
 static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *p)
 {

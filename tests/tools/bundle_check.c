@@ -185,18 +185,23 @@ static void bad_arguments(void)
     tile_queue q = fresh(90, 0), other = q;
     static _Alignas(16) float x[64 * 64], y[64 * 64];
     int64_t shape[] = { 64, 64 }, less[] = { 64, 63 }, huge[] = { (int64_t)1 << 31, 64 }, none[] = { 0, 64 },
-            zero[] = { 0, 0 }, apart[] = { 64, 1 };
+            zero[] = { 0, 0 };
     tile_view X = { x, shape, NULL }, Y = { y, shape, NULL };
     EXPECT("null", axpy_f32((tile_view){ NULL, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_INVALID);
-    SAYS("axpy_f32: argument 1 (X): the address is NULL");
+    SAYS("axpy<T=f32>: argument 1 (X): the data pointer is NULL");
     EXPECT("an odd address", axpy_f32(X, (tile_view){ (char *)y + 2, shape, NULL }, 1, 1, &q),
         TILE_LAUNCH_ALIGNMENT);
     SAYS("argument 2 (Y)");
     EXPECT("other extents", axpy_f32(X, (tile_view){ y, less, NULL }, 1, 1, &q), TILE_LAUNCH_SHAPE);
+    SAYS("axpy<T=f32>: dimension N is 64 in X (axis 1) but 63 in Y (axis 1)");
     EXPECT("overlap", axpy_f32((tile_view){ y + 4, shape, NULL }, Y, 1, 1, &q), TILE_LAUNCH_OVERLAP);
-    EXPECT("too many programs",
-        axpy_f32((tile_view){ x, huge, zero }, (tile_view){ y, huge, apart }, 1, 1, &q), TILE_LAUNCH_GRID);
-    SAYS("the grid of 2147483648 programs is too large; at most 2147483647 programs run in one launch");
+    static _Alignas(16) float z[64]; /* of many rows that lie on each other, below or above the others */
+    bool below = &z[0] < &y[0];
+    int64_t up[] = { below ? 64 : -64, 1 };
+    EXPECT("too many programs", axpy_f32((tile_view){ z, huge, zero }, (tile_view){ y, huge, up }, 1, 1, &q),
+        TILE_LAUNCH_GRID);
+    SAYS("the grid of 2147483648 x 1 (2147483648 programs) is too large for cuda:sm_90; at most 2147483647 "
+         "programs run in one launch");
     EXPECT("rows on each other", axpy_f32(X, (tile_view){ y, shape, zero }, 1, 1, &q), TILE_LAUNCH_OVERLAP);
     EXPECT("no rows", axpy_f32((tile_view){ NULL, none, NULL }, (tile_view){ NULL, none, NULL }, 1, 1, &q),
         TILE_LAUNCH_OK);

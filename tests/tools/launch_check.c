@@ -87,7 +87,7 @@ static void check_errors(void)
     EXPECT("negative extent",
         axpy_f32((tile_view){ x, negative, NULL }, (tile_view){ y, negative, NULL }, 1, 1, NULL),
         TILE_LAUNCH_SHAPE);
-    EXPECT("no extents", axpy_f32((tile_view){ x, NULL, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_SHAPE);
+    EXPECT("no extents", axpy_f32((tile_view){ x, NULL, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_INVALID);
     EXPECT("an odd address", axpy_f32((tile_view){ (char *)x + 1, shape, NULL }, Y, 1, 1, NULL),
         TILE_LAUNCH_ALIGNMENT);
     EXPECT("overlap", axpy_f32((tile_view){ y + 1, shape, NULL }, Y, 1, 1, NULL), TILE_LAUNCH_OVERLAP);
@@ -103,7 +103,7 @@ static void check_errors(void)
 /* Every status of a launcher has a text of its own. */
 static void check_names(void)
 {
-    static const int all[] = { 0, 1, 2, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
+    static const int all[] = { 0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19 };
     enum { N_STATUSES = sizeof all / sizeof *all };
     for (int i = 0; i < N_STATUSES; i++)
         for (int k = 0; k < i; k++)

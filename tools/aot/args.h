@@ -1,9 +1,8 @@
-/* args.h: the part of a launch that is the same on every device: reading the arguments, the promises they
- * keep, dimensions, grid, remap, slots. launch.c compiles it into objects for the CPU; tilec copies the text
- * between the marks into every bundle, before gpu.c. Everything is static. */
+/* args.h: the part of a launch that is the same on every device, once its arguments have been read
+ * (check.h): dimensions, grid, remap, slots. launch.c compiles it into objects for the CPU; tilec copies the
+ * text between the marks into every bundle, before gpu.c. Everything is static. */
 #pragma once
-#include "tools/aot/launch.h"
-#include "tools/aot/plan.h"
+#include "tools/aot/check.h"
 #include <stdlib.h>
 /* begin */
 /* --- programs of the plan ---------------------------------------------------------------------------- */
@@ -87,22 +86,6 @@ static int64_t step(const int64_t *s, int64_t a, int64_t b, int64_t c)
 
 /* --- a launch ---------------------------------------------------------------------------------------- */
 
-typedef struct Param {
-    int64_t kind, type, bytes, rank, sign, optional, given;
-    const int64_t *shape;
-    int64_t strides[PLAN_MAX_RANK];
-    bool dense;
-} Param;
-
-typedef struct Launch {
-    const tile_launch_arg *args;
-    Param params[PLAN_MAX_PARAMS];
-    int n_params, level, assume, failed;
-    int64_t dims[PLAN_MAX_DIMS], grid[3], programs;
-    const int64_t *plan_dims; /* of the variant that matched last */
-    int64_t axis, wanted;     /* the axis of argument `failed` that does not have the derived extent */
-} Launch;
-
 static int64_t input(const Launch *l, const int64_t *in, int64_t linear)
 {
     switch (in[0]) {
@@ -125,154 +108,67 @@ static const int64_t *evaluate(const Launch *l, const int64_t *p, int64_t linear
     return p;
 }
 
-static uintptr_t address(const Launch *l, int i) { return (uintptr_t)l->args[i].view.data; }
-
-/* Bytes [*lo, *hi) that a tensor touches. False: none, or none that is known. */
-static bool span(const Launch *l, int i, uintptr_t *lo, uintptr_t *hi)
+/* Was the variant compiled for another extent of this dim, which launches may choose? */
+static bool is_other(const Launch *l, const int64_t *dim, int64_t have)
 {
-    const Param *p = &l->params[i];
-    *lo = *hi = address(l, i);
-    for (int64_t a = 0; a < p->rank; a++) {
-        if (p->shape[a] == 0) return false;
-        int64_t far;
-        if (__builtin_mul_overflow((p->shape[a] - 1) * p->bytes, p->strides[a], &far)) return false;
-        if (far < 0) *lo += (uintptr_t)far;
-        else *hi += (uintptr_t)far;
-    }
-    *hi += (uintptr_t)p->bytes;
-    return true;
+    int64_t shared = dim[1] >= 0 ? l->params[dim[1]].dims[dim[2]] : -1;
+    return dim[0] >= 0 && have != dim[0] && shared >= 0 && plan_bounds(l->plan)[shared] != -2;
 }
 
-/* Tensors without gaps overlap when their bytes do; of others that is not known. */
-static bool overlap(const Launch *l)
-{
-    for (int i = 0; i < l->n_params; i++) {
-        uintptr_t lo, hi, lo2, hi2;
-        if (l->params[i].kind != PLAN_OUT && l->params[i].kind != PLAN_INOUT) continue;
-        if (!l->params[i].dense || !span(l, i, &lo, &hi)) continue;
-        for (int k = 0; k < l->n_params; k++)
-            if (k != i && l->params[k].kind != PLAN_SCALAR && l->params[k].dense && span(l, k, &lo2, &hi2) &&
-                lo < hi2 && lo2 < hi)
-                return true;
-    }
-    return false;
-}
-
-/* Strides (row-major where not given), whether there are gaps, whether the argument is aligned and small, and
- * its rows of 16s. */
-static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
-{
-    Param *p = &l->params[i];
-    const tile_view *v = &l->args[i].view;
-    int64_t step = 1, extent = 0;
-    bool empty = false, repeats = false;
-    p->shape = v->shape;
-    if (!v->shape && p->rank) return TILE_LAUNCH_SHAPE;
-    for (int64_t a = p->rank; a-- > 0;) {
-        if (v->shape[a] < 0) return TILE_LAUNCH_SHAPE;
-        empty |= v->shape[a] == 0;
-        p->strides[a] = v->strides ? v->strides[a] : step;
-        if (v->shape[a] == 1)
-            p->strides[a] = a + 1 == p->rank ? 1
-                            : p->bytes < 16  ? 16 / p->bytes
-                                             : 1; /* It is only ever multiplied by 0, so any value will do. */
-        repeats |= v->shape[a] > 1 && p->strides[a] == 0 && (p->kind == PLAN_OUT || p->kind == PLAN_INOUT);
-        if (v->shape[a] != 1 && p->strides[a] != step) p->dense = false;
-        if (v->shape[a] && __builtin_mul_overflow(step, v->shape[a], &step)) return TILE_LAUNCH_SHAPE;
-        int64_t far = 0;
-        bool big = v->shape[a] < 1 || v->shape[a] >= PLAN_SMALL || (p->strides[a] < 0 && v->shape[a] > 1) ||
-                   __builtin_mul_overflow(p->strides[a], v->shape[a] * p->bytes, &far);
-        if (big || __builtin_add_overflow(extent, far < 0 ? -far : far, &extent) || extent > INT32_MAX) {
-            *aligned = false;
-            extent = 0;
-        }
-        *aligned &=
-            a + 1 == p->rank ? p->strides[a] == 1 : p->strides[a] * p->bytes % 16 == 0 && p->strides[a] >= 0;
-    }
-    *aligned &= address(l, i) % 16 == 0;
-    *divisible &= !p->rank || v->shape[p->rank - 1] % 16 == 0;
-    if (!v->data && !empty) return TILE_LAUNCH_INVALID;
-    if (repeats && !empty) return TILE_LAUNCH_OVERLAP;
-    return address(l, i) % (uintptr_t)p->bytes ? TILE_LAUNCH_ALIGNMENT : TILE_LAUNCH_OK;
-}
-
-static bool is_positive(const Param *p, uint64_t word)
-{
-    float f;
-    double d;
-    uint32_t low = (uint32_t)word;
-    memcpy(&f, &low, sizeof f);
-    memcpy(&d, &word, sizeof d);
-    return p->type == WORD_F64 ? d > 0 && d - d == 0 : f > 0 && f - f == 0;
-}
-
-/* An optional tensor without an address is not given: it has no elements and promises nothing. */
-static Param start_param(const int64_t *p, const tile_launch_arg *a)
-{
-    static const int64_t none[PLAN_MAX_RANK];
-    Param q = { .kind = p[0],
-        .type = p[1],
-        .bytes = p[2],
-        .rank = p[3],
-        .sign = p[4],
-        .optional = p[5],
-        .given = !p[5] || a->view.data,
-        .shape = none };
-    q.dense = q.given;
-    return q;
-}
-
-/* `failed` is the parameter at fault. */
-static int read_params(Launch *l, const int64_t *p)
-{
-    bool aligned = true, divisible = true, positive = true;
-    for (int i = 0; i < l->n_params; i++, p += PLAN_PARAM_WORDS) {
-        l->params[i] = start_param(p, &l->args[i]);
-        bool tensor = p[0] != PLAN_SCALAR && l->params[i].given;
-        int status = tensor ? read_tensor(l, i, &aligned, &divisible) : TILE_LAUNCH_OK;
-        if (status) {
-            l->failed = i;
-            return status;
-        }
-        if (p[4] && !is_positive(&l->params[i], l->args[i].word)) positive = false;
-    }
-    l->assume = (aligned ? PLAN_ALIGNED : 0) | (aligned && divisible ? PLAN_DIVISIBLE : 0) |
-                (positive ? PLAN_POSITIVE : 0);
-    l->failed = -1;
-    return overlap(l) ? TILE_LAUNCH_OVERLAP : TILE_LAUNCH_OK;
-}
-
-/* Binds the dims of a variant; TILE_LAUNCH_NO_VARIANT when one has another extent than it was compiled for.
- * *p moves behind them. */
+/* Binds the dims of a variant, and moves *p behind them. TILE_LAUNCH_NO_VARIANT: one has another extent. */
 static int bind_dims(Launch *l, const int64_t **p)
 {
-    const int64_t *dims = *p + 1, n = **p, *axis = dims + 3 * n;
+    const int64_t *dims = *p + 1, n = **p;
     int status = TILE_LAUNCH_OK;
     l->plan_dims = *p;
-    for (int64_t d = 0; d < n; d++)
-        l->dims[d] = dims[3 * d + 1] >= 0 ? l->params[dims[3 * d + 1]].shape[dims[3 * d + 2]] : dims[3 * d];
-    for (int i = 0; i < l->n_params; i++)
-        for (int64_t a = 0; a < l->params[i].rank; a++, axis++) {
-            int64_t want = dims[3 * *axis], have = l->params[i].shape[a];
-            if (have != l->dims[*axis]) return TILE_LAUNCH_SHAPE;
-            if (want >= 0 && have != want) status = TILE_LAUNCH_NO_VARIANT;
-        }
-    *p = axis;
+    *p = dims + 3 * n;
+    for (int i = 0; i < l->n_params; i++) *p += l->params[i].rank;
+    for (int64_t d = 0; d < n; d++, dims += 3) {
+        int64_t have = dims[1] >= 0 ? l->params[dims[1]].shape[dims[2]] : dims[0];
+        if (is_other(l, dims, have)) status = TILE_LAUNCH_NO_VARIANT;
+        l->dims[d] = dims[0] >= 0 ? dims[0] : have;
+    }
     return status;
 }
 
-static bool is_permutation(const Launch *l, const int64_t *remap, bool *memory)
+/* Compares the tensors' extents with those of the variant, the derived ones among them. */
+static int check_axes(Launch *l, const int64_t *derived)
 {
+    const int64_t *dims = l->plan_dims + 1, n = l->plan_dims[0], *axis = dims + 3 * n;
+    for (int64_t d = 0; d < n; d++)
+        if (dims[3 * d] == -2) l->dims[d] = *derived++;
+    for (int i = 0; i < l->n_params; i++)
+        for (int a = 0; a < l->params[i].rank; a++, axis++)
+            if (l->params[i].shape[a] != l->dims[*axis])
+                return breach(l->plan, TILE_LAUNCH_SHAPE, i, "axis %d (%s) has %lld elements, not %lld", a,
+                    axis_text(l->plan, i, a), (long long)l->params[i].shape[a], (long long)l->dims[*axis]);
+    return TILE_LAUNCH_OK;
+}
+
+/* Walks the programs; the first whose place is outside of them or taken is explained. */
+static int check_remap(const Launch *l, const int64_t *remap)
+{
+    const char *say = "a grid of %lld programs is too large to check its remap (at most %d)";
+    if (l->programs > PLAN_MAX_CHECKED)
+        return breach(l->plan, TILE_LAUNCH_REMAP, -1, say, (long long)l->programs, PLAN_MAX_CHECKED);
     unsigned char *seen = calloc((size_t)l->programs / 8 + 1, 1);
-    bool ok = seen != NULL;
-    *memory = ok;
-    for (int64_t i = 0, to; ok && i < l->programs; i++) {
+    if (!seen) return fail(TILE_LAUNCH_OUT_OF_MEMORY, "out of memory");
+    int64_t i = 0, earlier = 0, to = 0, same = -1;
+    for (; i < l->programs; i++) {
         evaluate(l, remap, i, &to);
-        ok = to >= 0 && to < l->programs && !(seen[to / 8] >> to % 8 & 1);
-        if (ok) seen[to / 8] |= (unsigned char)(1u << to % 8);
+        if (to < 0 || to >= l->programs || seen[to / 8] >> to % 8 & 1) break;
+        seen[to / 8] |= (unsigned char)(1u << to % 8);
     }
     free(seen);
-    return ok;
+    if (i == l->programs) return TILE_LAUNCH_OK;
+    if (to < 0 || to >= l->programs)
+        return breach(l->plan, TILE_LAUNCH_REMAP, -1,
+            "the remap sends program %lld to %lld, outside of the %lld programs", (long long)i, (long long)to,
+            (long long)l->programs);
+    for (; same != to; earlier++) evaluate(l, remap, earlier, &same);
+    return breach(l->plan, TILE_LAUNCH_REMAP, -1,
+        "the remap is no permutation of the %lld programs: programs %lld and %lld both become %lld",
+        (long long)l->programs, (long long)earlier - 1, (long long)i, (long long)to);
 }
 
 static uint64_t mix(uint64_t h, int64_t w)
@@ -283,7 +179,7 @@ static uint64_t mix(uint64_t h, int64_t w)
 
 /* A remap that was found to be a permutation is not walked again for the same grid and the same of all that
  * it may read. */
-static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *memory)
+static int check_remap_once(const Launch *l, const int64_t *remap)
 {
     static uint64_t good[16];
     uint64_t h = mix((uint64_t)(uintptr_t)remap, l->programs);
@@ -295,34 +191,36 @@ static bool is_known_permutation(const Launch *l, const int64_t *remap, bool *me
             h = mix(mix(h, p->shape[a]), p->strides[a]);
     }
     h |= 1; /* 0 marks a free place */
-    *memory = true;
     for (int i = 0; i < 16; i++)
-        if (__atomic_load_n(&good[i], __ATOMIC_RELAXED) == h) return true;
-    if (!is_permutation(l, remap, memory)) return false;
-    __atomic_store_n(&good[h >> 1 & 15], h, __ATOMIC_RELAXED);
-    return true;
+        if (__atomic_load_n(&good[i], __ATOMIC_RELAXED) == h) return TILE_LAUNCH_OK;
+    int status = check_remap(l, remap);
+    if (!status) __atomic_store_n(&good[h >> 1 & 15], h, __ATOMIC_RELAXED);
+    return status;
 }
 
-/* Compares the derived extents with what their program gives. */
-static int check_derived(Launch *l, const int64_t *results)
+static int grid_too_large(const Launch *l, int64_t n, const char *target)
 {
-    const int64_t *d = l->plan_dims + 1;
-    for (int64_t i = 0, n = 0; i < l->plan_dims[0]; i++, d += 3) {
-        if (d[0] != -2 || l->dims[i] == results[n++]) continue;
-        l->failed = (int)d[1];
-        l->axis = d[2];
-        l->wanted = results[n - 1];
-        return TILE_LAUNCH_SHAPE;
+    char text[120];
+    const int64_t *g = l->grid;
+    int64_t all = 1;
+    bool beyond = false;
+    int at = 0;
+    for (int64_t i = 0; i < n && i < 3; i++) {
+        beyond |= __builtin_mul_overflow(all, g[i], &all);
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%lld", i ? " x " : "", (long long)g[i]);
     }
-    return TILE_LAUNCH_OK;
+    if (n == 1 || beyond) snprintf(text + at, sizeof text - (size_t)at, " programs");
+    else snprintf(text + at, sizeof text - (size_t)at, " (%lld programs)", (long long)all);
+    return breach(l->plan, TILE_LAUNCH_GRID, -1,
+        "the grid of %s is too large for %s; at most %d programs run in one launch", text, target, INT32_MAX);
 }
 
 /* Derived extents, grid and remap of a variant; `p` stands behind its dims. No programs: l->programs is 0. */
-static int find_programs(Launch *l, const int64_t *p)
+static int find_programs(Launch *l, const int64_t *p, const char *target)
 {
     int64_t derived[PLAN_MAX_DERIVED];
     const int64_t *grid = evaluate(l, p + 1 + 3 * p[0] + 3, 0, derived);
-    int status = check_derived(l, derived);
+    int status = check_axes(l, derived);
     if (status) return status;
     for (int i = 0; i < 3; i++) l->grid[i] = 1;
     l->programs = 1;
@@ -331,11 +229,8 @@ static int find_programs(Launch *l, const int64_t *p)
         if (l->grid[i] <= 0) l->programs = 0;
     for (int i = 0; i < 3 && l->programs; i++)
         if (__builtin_mul_overflow(l->programs, l->grid[i], &l->programs) || l->programs > INT32_MAX)
-            return TILE_LAUNCH_GRID; /* The code counts programs in 32 bits. */
-    bool memory = true;
-    if (!l->programs || !remap[2]) return TILE_LAUNCH_OK;
-    if (l->programs <= 1 << 24 && is_known_permutation(l, remap, &memory)) return TILE_LAUNCH_OK;
-    return memory ? TILE_LAUNCH_REMAP : TILE_LAUNCH_OUT_OF_MEMORY;
+            return grid_too_large(l, grid[2], target); /* The code counts programs in 32 bits. */
+    return l->programs && remap[2] ? check_remap_once(l, remap) : TILE_LAUNCH_OK;
 }
 
 /* The variant `v` of a plan against arguments, the optional ones among them, and consts: *p is set behind its
@@ -343,7 +238,7 @@ static int find_programs(Launch *l, const int64_t *p)
 static int match_variant(
     Launch *l, const int64_t *v, const int64_t *consts, int64_t n_consts, const int64_t **p)
 {
-    *p = v + 4;
+    *p = v + PLAN_VARIANT_HEAD;
     if (v[2] & ~(int64_t)l->assume) return TILE_LAUNCH_NO_VARIANT;
     for (int64_t c = 0; c < n_consts; c++)
         if ((*p)[c] != consts[c]) return TILE_LAUNCH_NO_VARIANT;
@@ -351,6 +246,12 @@ static int match_variant(
     for (int i = 0; i < l->n_params; i++)
         if (l->params[i].optional && *(*p)++ != l->params[i].given) return TILE_LAUNCH_NO_VARIANT;
     return bind_dims(l, p);
+}
+
+static int no_variant(const int64_t *plan)
+{
+    return breach(plan, TILE_LAUNCH_NO_VARIANT, -1,
+        "nothing was compiled for these extents, consts and optional tensors");
 }
 
 static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own, const void *sink)

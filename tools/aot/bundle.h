@@ -44,8 +44,8 @@ typedef struct Kernel {
     const char *name;
     /* see plan.h; its entries are indices into the table of this bundle */
     const int64_t *plan;
-    const char *const *arguments, *const *shapes; /* names; axes as written: "[M, 2*N]" */
     CpuLaunch *cpu;
+    const char *(*cpu_error)(void);
     const int64_t *cpu_plan;
     int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *); /* NULL: no code for the CPU */
 } Kernel;

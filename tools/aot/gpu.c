@@ -245,8 +245,9 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     int64_t workspace = sizes[1] + sizes[2] * blocks;
     if (workspace &&
         (!q->workspace || q->workspace_bytes < (size_t)workspace || (uintptr_t)q->workspace % 256))
-        return fail(TILE_LAUNCH_WORKSPACE, "%s: needs a workspace of %lld bytes at a multiple of 256",
-            k->name, (long long)workspace);
+        return breach(k->plan, TILE_LAUNCH_WORKSPACE, -1,
+            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", (size_t)workspace,
+            q->workspace_bytes, q->workspace ? "were" : "and no address were");
     for (int64_t i = 0; i < n && !status; i++, s += 3) {
         pointers[i] = &words[i];
         if (s[0] == PLAN_TENSOR_MAP) {
@@ -263,49 +264,16 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     return result ? driver_failed(a, result, k->name, "launch") : TILE_LAUNCH_OK;
 }
 
-static int bad_arguments(const Kernel *k, int status, int argument)
-{
-    const char *what = status == TILE_LAUNCH_INVALID     ? "the address is NULL"
-                       : status == TILE_LAUNCH_ALIGNMENT ? "the address is no multiple of its element's size"
-                       : status == TILE_LAUNCH_OVERLAP
-                           ? "an out or inout tensor overlaps another argument or, with a stride of 0, itself"
-                           : "the extents are missing, negative or too large";
-    return argument < 0 ? fail(status, "%s: %s", k->name, what)
-                        : fail(status, "%s: argument %d (%s): %s", k->name, argument + 1,
-                              k->arguments[argument], what);
-}
-
-static int fail_programs(int status, const Launch *l, const Kernel *k)
-{
-    const int64_t *g = l->grid;
-    const char *name = k->name;
-    if (status == TILE_LAUNCH_SHAPE)
-        return fail(status, "%s: argument %d (%s%s): axis %d has %lld elements, not %lld", name,
-            l->failed + 1, k->arguments[l->failed], k->shapes[l->failed], (int)l->axis,
-            (long long)l->params[l->failed].shape[l->axis], (long long)l->wanted);
-    if (status == TILE_LAUNCH_REMAP)
-        return fail(status, "%s: the remap is no permutation of this grid", name);
-    if (status != TILE_LAUNCH_GRID) return fail(status, "%s: out of memory", name);
-    if (g[1] == 1 && g[2] == 1)
-        return fail(status,
-            "%s: the grid of %lld programs is too large; at most %d programs run in one launch", name,
-            (long long)g[0], INT32_MAX);
-    return fail(status,
-        "%s: the grid of %lld x %lld x %lld programs is too large; at most %d programs run in one launch",
-        name, (long long)g[0], (long long)g[1], (long long)g[2], INT32_MAX);
-}
-
 static int launch_on(
     const Api *a, Home *h, const Kernel *k, Launch *l, const int64_t *consts, const tile_queue *q)
 {
-    const int64_t *p, *v = k->plan + 4 + PLAN_PARAM_WORDS * k->plan[1];
+    const int64_t *p, *v = plan_variants(k->plan);
     int status = TILE_LAUNCH_NO_VARIANT;
     bool fitting = false, refused = false;
     int64_t too_large = 0;
     for (int64_t i = 0; i < k->plan[3]; i++, v += v[0]) {
-        int number = (int)v[3], match = match_variant(l, v, consts, k->plan[2], &p);
-        if (match == TILE_LAUNCH_NO_VARIANT) continue;
-        if (match) return fail(match, "%s: extents disagree among the arguments", k->name);
+        int number = (int)v[3];
+        if (match_variant(l, v, consts, k->plan[2], &p)) continue;
         fitting = true;
         if (!image_fits(&images[entries[number].image], h)) continue;
         if (h->shared_bytes && entries[number].shared_bytes > h->shared_bytes) {
@@ -326,7 +294,7 @@ static int launch_on(
         }
         if (!function && status) return status;
         if (!function) function = __atomic_load_n(&h->function[number], __ATOMIC_ACQUIRE);
-        if ((status = find_programs(l, p))) return fail_programs(status, l, k);
+        if ((status = find_programs(l, p, h->target))) return status;
         if (!l->programs) return TILE_LAUNCH_OK;
         Scope scope;
         int result = enter(a, h, &scope);
@@ -340,8 +308,7 @@ static int launch_on(
         return fail(TILE_LAUNCH_RESOURCES, "%s: needs %lld bytes of shared memory; %s has %d", k->name,
             (long long)too_large, h->target, h->shared_bytes);
     return fitting ? fail(TILE_LAUNCH_UNSUPPORTED, "%s: nothing was compiled for %s", k->name, h->target)
-                   : fail(TILE_LAUNCH_NO_VARIANT,
-                         "%s: nothing was compiled for these extents, consts and optional tensors", k->name);
+                   : no_variant(k->plan);
 }
 
 static int bundle_launch(
@@ -353,13 +320,13 @@ static int bundle_launch(
     if (!q || q->kind == TILE_ON_CPU) {
         if (!k->cpu) return fail(TILE_LAUNCH_UNSUPPORTED, "%s: this bundle has no code for the CPU", k->name);
         int status = k->cpu(k->cpu_plan, k->cpu_entries, args, consts, q ? q->threads : NULL);
-        return status ? fail(status, "%s: status %d of the launcher for the CPU", k->name, status) : status;
+        return status ? fail(status, "%s", k->cpu_error()) : status;
     }
     if (q->kind != TILE_ON_CUDA && q->kind != TILE_ON_HIP)
         return fail(TILE_LAUNCH_INVALID, "%s: there is no queue of kind %d", k->name, q->kind);
-    Launch l = { .args = args, .n_params = (int)k->plan[1] };
-    int status = read_params(&l, k->plan + 4);
-    if (status) return bad_arguments(k, status, l.failed);
+    Launch l = { .args = args };
+    int status = read_params(&l, k->plan);
+    if (status) return status;
     if ((status = api_of(q->kind, &a)) || (status = home_of(a, q, k->name, &h))) return status;
     return launch_on(a, h, k, &l, consts, q);
 }

@@ -6,19 +6,6 @@
 #include "runtime/drivers/gpu_facts.h"
 /* begin */
 
-/* --- the last error ---------------------------------------------------------------------------------- */
-
-static _Thread_local char error_text[600];
-
-static int fail(int status, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(error_text, sizeof error_text, format, list);
-    va_end(list);
-    return status;
-}
-
 /* --- the driver -------------------------------------------------------------------------------------- */
 
 typedef struct Api {

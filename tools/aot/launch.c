@@ -1,11 +1,12 @@
 /* launch.c: the launcher inside every object for the CPU that tilec writes. It is compiled when tilec is
  * built; tilec merges its code with the kernels'. It needs the C library and nothing else, and keeps nothing
- * but verdicts on remaps.
+ * but verdicts on remaps and, for each thread, the text of its last error.
  *
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the
  * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
 #include "ir/float_state.h"
+#include <dlfcn.h>
 #include <locale.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -20,6 +21,31 @@ typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scra
 
 int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args,
     const int64_t *consts, const tile_threads *threads);
+const char *tile_aot_error(void);
+
+/* Weak: objects do not ask for the library of the dynamic linker where that is a library of its own. */
+extern __typeof(dlopen) dlopen __attribute__((weak));
+extern __typeof(dlsym) dlsym __attribute__((weak));
+extern __typeof(dlclose) dlclose __attribute__((weak));
+static void *find_loaded(const char *name)
+{
+    void *library = dlopen && dlsym ? dlopen("libtvm_ffi.so", RTLD_NOW | RTLD_NOLOAD) : NULL,
+         *found = library ? dlsym(library, name) : NULL;
+    if (library && dlclose) dlclose(library); /* whoever opened it keeps it */
+    return found;
+}
+#include "tools/aot/ffi.h"
+
+/* What a function of tvm-ffi's ABI calls (ffi_entry.c): the launchers of one kernel, one for each choice of
+ * types. */
+typedef struct FfiKernel {
+    int64_t n;
+    struct {
+        const int64_t *plan;
+        Kernel *const *entries;
+    } of[];
+} FfiKernel;
+int tile_aot_call(const FfiKernel *, const FfiAny *args, int32_t n);
 
 /* --- the processor ----------------------------------------------------------------------------------- */
 
@@ -131,20 +157,38 @@ static int count_threads(const tile_threads *t, int64_t programs)
     return (int)(n > programs ? programs : n < 1 ? 1 : n);
 }
 
-/* `p` stands behind the variant's dims. */
-static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const tile_threads *t)
+/* What a kernel that was compiled with --check writes when a check fails: CheckRecord of ir/abi.h. */
+typedef struct Record {
+    uint32_t failed, line;
+    int64_t program;
+    uint32_t message, reserved;
+} Record;
+
+/* `first`: the number of the variant's first message among those of the plan. */
+static int check_failed(const Launch *l, const int64_t *own, int64_t first)
+{
+    const int64_t *plan = l->plan, file = param_number(plan, plan[1]) + plan[4] + plan[2];
+    Record r;
+    memcpy(&r, own, sizeof r);
+    return fail(TILE_LAUNCH_CHECK, "%s:%u: %s: %s (program %lld)", name_at(plan, file), r.line,
+        name_at(plan, 0), name_at(plan, file + 1 + first + r.message), (long long)r.program);
+}
+
+/* `v` is a variant, and `p` stands behind its dims. */
+static int launch_variant(
+    Launch *l, Kernel *kernel, const int64_t *v, const int64_t *p, const tile_threads *t)
 {
     uint64_t slots[PLAN_MAX_SLOTS];
     int64_t own[8] = { 0 }; /* a check record, or a counter */
     Sink sink = { print_begin, print_put, print_end, (locale_t)0, (locale_t)0 };
     const int64_t *s = p + 1, n_slots = *p, *sizes = s + 3 * n_slots;
-    int status = find_programs(l, p);
+    int status = find_programs(l, p, "cpu");
     if (status || !l->programs) return status;
     int n = count_threads(t, l->programs);
     int64_t scratch = (sizes[0] + 63) / 64 * 64, workspace = (sizes[1] + n * sizes[2] + 63) / 64 * 64,
             bytes = scratch * n + workspace;
     char *block = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
-    if (bytes && !block) return TILE_LAUNCH_OUT_OF_MEMORY;
+    if (bytes && !block) return fail(TILE_LAUNCH_OUT_OF_MEMORY, "out of memory");
     for (int64_t i = 0; i < n_slots; i++)
         slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n)
                                               : slot(l, s + 3 * i, own, &sink);
@@ -159,23 +203,40 @@ static int launch_variant(Launch *l, Kernel *kernel, const int64_t *p, const til
     else run_threads(&job, n);
     free(block);
     if (sink.plain) freelocale(sink.plain);
-    return job.failed ? TILE_LAUNCH_CHECK : TILE_LAUNCH_OK;
+    return job.failed ? check_failed(l, own, v[4]) : TILE_LAUNCH_OK;
 }
 
 int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args,
     const int64_t *consts, const tile_threads *threads)
 {
     FLOAT_STATE_DEFAULT();
-    Launch l = { .args = args, .n_params = (int)plan[1], .level = processor_level() };
-    const int64_t *p, *v = plan + 4 + PLAN_PARAM_WORDS * plan[1];
-    int status = read_params(&l, plan + 4), last = TILE_LAUNCH_NO_VARIANT;
-    if (status) return status;
-    for (int64_t i = 0; i < plan[3]; i++, v += v[0]) {
-        status = match_variant(&l, v, consts, plan[2], &p);
-        if (status == TILE_LAUNCH_NO_VARIANT) continue;
-        if (status) return status;
-        if (v[1] <= l.level) return launch_variant(&l, entries[v[3]], p, threads);
-        last = TILE_LAUNCH_UNSUPPORTED;
+    Launch l = { .args = args, .level = processor_level() };
+    const int64_t *p, *v = plan_variants(plan);
+    bool fits = false;
+    if (error_text[0]) error_text[0] = 0;
+    int status = read_params(&l, plan);
+    for (int64_t i = 0; i < plan[3] && !status; i++, v += v[0]) {
+        if (match_variant(&l, v, consts, plan[2], &p)) continue;
+        if (v[1] <= l.level) return launch_variant(&l, entries[v[3]], v, p, threads);
+        fits = true;
     }
-    return last;
+    if (status) return status;
+    return fits ? breach(plan, TILE_LAUNCH_UNSUPPORTED, -1, "nothing was compiled for this processor")
+                : no_variant(plan);
+}
+
+/* The text of the last launch of this object's kernels by this thread. */
+const char *tile_aot_error(void) { return error_text; }
+
+/* On all processors. Of the launchers, the first whose element types are the tensors'. */
+int tile_aot_call(const FfiKernel *k, const FfiAny *args, int32_t n)
+{
+    static const tile_threads all = { 0, NULL, NULL };
+    tile_launch_arg out[PLAN_MAX_PARAMS];
+    int64_t consts[PLAN_MAX_CONSTS] = { 0 }, of = 0;
+    for (int64_t i = k->n; i-- > 0;)
+        if (ffi_types_fit(k->of[i].plan, args, n)) of = i;
+    int status = ffi_read(k->of[of].plan, args, n, (FfiPlace){ FFI_CPU, 0 }, out, consts);
+    if (!status) status = tile_aot_launch(k->of[of].plan, k->of[of].entries, out, consts, &all);
+    return status ? ffi_raise(status) : 0;
 }

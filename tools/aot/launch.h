@@ -37,6 +37,8 @@ enum {
     TILE_LAUNCH_NO_VARIANT = 5,  /* nothing was compiled for these extents, consts and optional tensors */
     TILE_LAUNCH_UNSUPPORTED = 6, /* not on this processor */
     TILE_LAUNCH_SHAPE = 8,       /* extents disagree among arguments, or are negative */
+    TILE_LAUNCH_DTYPE = 9,       /* an element type or scalar kind does not fit the kernel (tvm-ffi) */
+    TILE_LAUNCH_DEVICE = 10,     /* a tensor lies on another device (tvm-ffi) */
     TILE_LAUNCH_ALIGNMENT = 11,  /* an address is not a multiple of the element size */
     TILE_LAUNCH_OVERLAP = 12,    /* an out or inout tensor overlaps another argument, or has a stride of 0 */
     TILE_LAUNCH_GRID = 13,       /* too many programs */
@@ -44,7 +46,7 @@ enum {
     TILE_LAUNCH_CHECK = 19       /* a check compiled in with --check failed */
 };
 
-/* A status in words, for messages; those of bundles too. */
+/* A status in words; those of bundles too. The text of an error says more: NAME_error() below. */
 static inline const char *tile_launch_status_name(int status)
 {
     switch (status) {
@@ -55,6 +57,8 @@ static inline const char *tile_launch_status_name(int status)
     case 6: return "unsupported by this processor or device";
     case 7: return "no device: no driver, or no such device";
     case 8: return "shape: extents disagree among arguments, or are negative";
+    case 9: return "dtype: an element type or scalar kind does not fit the kernel";
+    case 10: return "device: a tensor lies on another device";
     case 11: return "alignment: an address is no multiple of its element's size";
     case 12: return "overlap: an out or inout tensor overlaps another argument, or has a stride of 0";
     case 13: return "grid: too many programs";

@@ -2,10 +2,15 @@
  * (tools/tilec/plan.c), read by launch.c, which is compiled once, when tilec is built, and put into every
  * object that tilec writes.
  *
- *   plan     = PLAN_VERSION, parameters, consts, variants; then that many of each
- *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for, 1 if it is optional
- *   variant  = words of it, level, assume, entry, a value for each const, 1 or 0 for each optional parameter:
- *              is it given;
+ *   plan     = PLAN_VERSION, parameters, consts, variants, dims, names; then that many of each but the last
+ *   param    = PlanKind, element type, its bytes, axes, 1 if a sign is asked for, 1 if it is optional, the
+ *              DLPack code of the element type, and of each of PLAN_MAX_RANK axes the dim that tensors share;
+ *              -1: an extent of its own
+ *   dim      = its extent if all variants were compiled for the same one by its name, else -1; -2: its
+ *              name is an expression
+ *   const    = ChoiceKind
+ *   variant  = words of it, level, assume, entry, first message, a value for each const, 1 or 0 for each
+ *              optional parameter: is it given;
  *              dims, then each: extent, -1 or -2, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
  *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap
@@ -14,24 +19,35 @@
  * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the
  * code that comes with the plan. An extent of -2 is derived: it is what the program of extents gives for it,
  * a result for each such dim in their order. The words of a program: its inputs, then what its steps compute.
- * The first variant that fits is taken. */
+ * The first variant that fits is taken.
+ *
+ * names: the word at which the names begin, as characters in the order of a little-endian machine. Each ends
+ * with a 0, and they are in this order: the kernel with its bindings, as in libtile's messages; for each
+ * parameter its name, its element type and its axes as written; the dims; the consts; the .tile file; the
+ * messages of checks, in which a variant's begin at its first message. */
 /* begin */
 #ifndef TILE_PLAN_H
 #define TILE_PLAN_H
 
 enum {
-    PLAN_VERSION = 3,
-    PLAN_PARAM_WORDS = 6,
+    PLAN_VERSION = 4,
+    PLAN_HEAD = 6,
+    PLAN_PARAM_WORDS = 15,
+    PLAN_VARIANT_HEAD = 5,
     PLAN_MAX_RANK = 8,
     PLAN_MAX_WORDS = 128,
     PLAN_MAX_PARAMS = 256,
     PLAN_MAX_SLOTS = 2048,
     PLAN_MAX_DIMS = 512,
     PLAN_MAX_DERIVED = 64,
-    PLAN_SMALL = 1 << 28
-}; /* SMALL: extents of 32-bit code are below this */
+    PLAN_MAX_CONSTS = 64,
+    PLAN_MAX_CHECKED = 1 << 24, /* programs of a grid with a remap */
+    PLAN_SMALL = 1 << 28        /* extents of 32-bit code stay below */
+};
+#define PLAN_MAX_EXTENT (((int64_t)1 << 48) - 1)
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
-enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 }; /* x86-64 micro-architecture levels */
+enum { CHOICE_INT, CHOICE_BOOL, CHOICE_FLOAT }; /* a double's bits */
+enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };         /* x86-64 micro-architecture levels */
 enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */
 enum {
     PLAN_DATA,

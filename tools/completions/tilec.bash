@@ -60,7 +60,7 @@ _tilec() {
     case $cur in
     -*)
         case $command in
-        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur")) ;;
+        compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --shared --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --wperf --help --help=passes' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --work= --wperf --help --help=passes' -- "$cur")) ;;
         tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help --help=passes' -- "$cur")) ;;

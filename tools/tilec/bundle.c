@@ -335,18 +335,17 @@ static bool add_cpu(Bundle *b, const Variants *list, Outputs *outputs, const cha
     Launchers launchers = { 0 };
     size_t size = 0;
     if (!input_options(b->in, target_find("cpu"), &o)) return false;
-    const void *bytes = object_bytes(b->in, list, &o, &launchers, &size);
+    const void *bytes = object_bytes(b->in, list, &o, false, &launchers, &size);
     if (bytes)
         outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);
     return bytes != NULL;
 }
 
-int bundle_compile(Input *in, const Variants *list, const Strings *targets, Outputs *outputs)
+int bundle_compile(Input *in, const Variants *list, const Strings *targets, const char *path,
+    const char *header, Outputs *outputs)
 {
     Session *s = &in->session;
     Arena *kept = &in->tool->arena;
-    const char *path = args_last(in->args, FLAG_OUTPUT, NULL),
-               *header = args_last(in->args, FLAG_HEADER, NULL);
     Bundle b = { .in = in, .stem = identifier(&s->arena, path) };
     Rtc **rtc = arena_array(&s->arena, Rtc *, TARGET_HIP + 1); /* the session closes them */
     if (!choose_aims(&b, targets, rtc)) return EXIT_INPUT;

@@ -3,5 +3,7 @@
 #pragma once
 #include "tools/tilec/object.h"
 
-/* `targets`: GPU targets in any order; cpu: an object for the CPU too. Exit code. */
-int bundle_compile(Input *, const Variants *, const Strings *targets, Outputs *);
+/* `targets`: GPU targets in any order; cpu: an object for the CPU too. `path` and `header`: k.c and k.h. Exit
+ * code. */
+int bundle_compile(
+    Input *, const Variants *, const Strings *targets, const char *path, const char *header, Outputs *);

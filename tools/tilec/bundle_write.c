@@ -91,19 +91,6 @@ static void write_calls(Arena *a, Text *t)
     text_puts(t, "\n");
 }
 
-/* The axes of a launch argument as written, for messages. */
-static void write_shape(Session *s, const FrontParam *p, Text *t)
-{
-    Text shape;
-    if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) return;
-    text_init(&shape, &s->arena);
-    text_puts(&shape, p->rank ? "[" : "");
-    for (int a = 0; a < p->rank; a++) text_printf(&shape, "%s%s", a ? ", " : "", p->dims[a].text);
-    text_puts(&shape, p->rank ? "]" : "");
-    json_string(t, shape.data);
-    text_puts(t, ", ");
-}
-
 static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
 {
     Session *s = &b->in->session;
@@ -116,19 +103,44 @@ static bool write_kernel(Bundle *b, const Launcher *l, Text *t)
         if (w == INT64_MIN) text_puts(t, "INT64_MIN,");
         else text_printf(t, "%lld,", (long long)w);
     }
-    text_printf(t, "\n};\nstatic const char *const %s_arguments[] = { ", l->name);
-    for (int i = 0; i < l->kernel->n_params; i++)
-        if (l->kernel->params[i].kind != FRONT_CONST && l->kernel->params[i].kind != FRONT_CONST_TYPE)
-            text_printf(t, "\"%s\", ", l->kernel->params[i].name);
-    text_printf(t, "NULL };\nstatic const char *const %s_shapes[] = { ", l->name);
-    for (int i = 0; i < l->kernel->n_params; i++) write_shape(s, &l->kernel->params[i], t);
-    text_puts(t, "NULL };\n");
+    text_puts(t, "\n};\n");
     if (b->cpu) header_cpu_symbols(l, t);
-    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, %s_arguments, %s_shapes, ", l->name,
-        l->name, l->name, l->name, l->name);
-    if (b->cpu) text_printf(t, "%s__launch, %s__plan, %s__entries };\n", l->name, l->name, l->name);
-    else text_puts(t, "NULL, NULL, NULL };\n");
+    text_printf(t, "static const Kernel %s_kernel = { \"%s\", %s_plan, ", l->name, l->name, l->name);
+    if (b->cpu)
+        text_printf(
+            t, "%s__launch, %s__error, %s__plan, %s__entries };\n", l->name, l->name, l->name, l->name);
+    else text_puts(t, "NULL, NULL, NULL, NULL };\n");
     return true;
+}
+
+/* __tvm_ffi_NAME of a kernel, for the launchers of `only` or of all its types. */
+static void write_ffi_function(
+    const Bundle *b, const char *name, const FrontKernel *k, const Launcher *only, Text *t)
+{
+    int n = 0;
+    text_printf(t, "\nstatic const Kernel *const %s_ffi[] = { ", name);
+    for (size_t i = 0; i < b->launchers.len; i++) {
+        const Launcher *l = &b->launchers.data[i];
+        if (l->kernel != k || (only && only != l)) continue;
+        text_printf(t, "%s&%s_kernel", n++ ? ", " : "", l->name);
+    }
+    text_printf(t,
+        " };\n__attribute__((visibility(\"default\"))) int __tvm_ffi_%s(void *, const FfiAny *, int32_t, "
+        "FfiAny *);\n"
+        "int __tvm_ffi_%s(void *handle, const FfiAny *args, int32_t n, FfiAny *result)\n{\n"
+        "    (void)handle;\n    (void)result;\n    return ffi_call(%s_ffi, %d, args, n);\n}\n",
+        name, name, name, n);
+}
+
+static void write_ffi(const Bundle *b, Text *t)
+{
+    for (size_t i = 0; i < b->launchers.len; i++) {
+        const Launcher *l = &b->launchers.data[i];
+        bool first = true;
+        for (size_t k = 0; k < i; k++) first &= b->launchers.data[k].kernel != l->kernel;
+        if (first) write_ffi_function(b, l->kernel->name, l->kernel, NULL, t);
+        if (strcmp(l->name, l->kernel->name)) write_ffi_function(b, l->name, l->kernel, l, t);
+    }
 }
 
 bool bundle_write_c(Bundle *b, const char *header, Text *t)
@@ -153,10 +165,14 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     write_entries(b, t);
     write_calls(a, t);
     header_copy(a, bundle_facts, bundle_facts_end, "", t);
+    header_copy(a, launch_check, launch_check_end, "", t);
     header_copy(a, launch_args, launch_args_end, "", t);
     header_copy(a, bundle_driver, bundle_driver_end, "", t);
     header_copy(a, bundle_gpu, bundle_gpu_end, "", t);
     header_copy(a, bundle_devices, bundle_devices_end, "", t);
+    header_copy(a, bundle_ffi, bundle_ffi_end, "", t);
+    header_copy(a, launch_ffi, launch_ffi_end, "", t);
+    header_copy(a, bundle_ffi, bundle_ffi_end, "call", t);
     text_puts(t, "\n/* --- the kernels "
                  "-------------------------------------------------------------------------------------------"
                  "--------------- */\n");
@@ -168,6 +184,7 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
         "const char *%s_error(void) { return error_text; }\n",
         b->stem, b->cpu ? "true" : "false", b->stem);
     for (size_t i = 0; i < b->launchers.len; i++) header_bundle_function(&b->launchers.data[i], t);
+    write_ffi(b, t);
     return true;
 }
 

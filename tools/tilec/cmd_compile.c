@@ -2,6 +2,7 @@
 #include "tools/tilec/bundle.h"
 #include "tools/tilec/emit.h"
 #include "tools/tilec/object.h"
+#include "tools/tilec/shared.h"
 #include "tile/tile.h"
 #include <unistd.h>
 
@@ -103,31 +104,59 @@ static int compile_file(Input *in, Outputs *outputs)
     if (stage) return print_stage(in, outputs, find_stage(stage), target);
     CompileOptions o;
     Variants list = { 0 };
+    const char *path = args_last(a, FLAG_OUTPUT, NULL), *header = args_last(a, FLAG_HEADER, NULL);
     if (args_has(a, FLAG_BUNDLE)) {
         Strings targets = args_list(in->tool, a, FLAG_TARGET);
-        return input_variants(in, &list) ? bundle_compile(in, &list, &targets, outputs) : EXIT_INPUT;
+        if (!input_variants(in, &list)) return EXIT_INPUT;
+        return bundle_compile(in, &list, &targets, path, header, outputs);
+    }
+    if (args_has(a, FLAG_SHARED)) {
+        Strings targets = args_list(in->tool, a, FLAG_TARGET);
+        return input_variants(in, &list) ? shared_compile(in, &list, &targets, outputs) : EXIT_INPUT;
     }
     if (!input_options(in, target, &o) || !input_checker(in, true, &o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
-    if (target->kind == TARGET_CPU) return object_compile(in, &list, &o, outputs);
+    if (target->kind == TARGET_CPU) return object_compile(in, &list, &o, path, header, outputs);
     Text text;
     text_init(&text, &in->session.arena);
     int code = emit_source(in, &list, &o, &text);
-    if (!code) add_text(in, outputs, args_last(a, FLAG_OUTPUT, NULL), &text);
+    if (!code) add_text(in, outputs, path, &text);
     return code;
 }
 
-static int check_bundle(Tool *t, const Args *a)
+/* Targets of --bundle and --shared. *gpu: is there a GPU among them? */
+static int check_targets(Tool *t, const Args *a, bool *gpu)
 {
     Strings targets = args_list(t, a, FLAG_TARGET);
-    const char *out = args_last(a, FLAG_OUTPUT, "");
-    bool gpu = false;
+    *gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
         if (!target)
             return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
-        gpu |= target->kind != TARGET_CPU;
+        *gpu |= target->kind != TARGET_CPU;
     }
+    return EXIT_OK;
+}
+
+static int check_shared(Tool *t, const Args *a)
+{
+    bool gpu;
+    int code = check_targets(t, a, &gpu);
+    if (code) return code;
+    if (args_has(a, FLAG_BUNDLE))
+        return tool_usage(t, "--shared makes a bundle of several targets by itself");
+    if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--shared does not go with --emit");
+    if (args_has(a, FLAG_BUNDLE_SOURCE) && !gpu)
+        return tool_usage(t, "--bundle-source goes with a GPU among the targets");
+    return args_has(a, FLAG_OUTPUT) || args_has(a, FLAG_DEPS) ? EXIT_OK : tool_usage(t, "-o FILE is missing");
+}
+
+static int check_bundle(Tool *t, const Args *a)
+{
+    const char *out = args_last(a, FLAG_OUTPUT, "");
+    bool gpu;
+    int code = check_targets(t, a, &gpu);
+    if (code) return code;
     if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--bundle does not go with --emit");
     if (args_has(a, FLAG_DEPS)) return EXIT_OK;
     if (!gpu) return tool_usage(t, "a bundle wants a GPU among its targets: --target=cuda:sm_80,cpu");
@@ -139,14 +168,15 @@ static int check_bundle(Tool *t, const Args *a)
 static int check_usage(Tool *t, const Args *a)
 {
     const char *name = args_last(a, FLAG_TARGET, "cpu"), *stage = stage_of(a);
-    const Target *target = target_find(args_has(a, FLAG_BUNDLE) ? "cpu" : name);
+    bool several = args_has(a, FLAG_BUNDLE) || args_has(a, FLAG_SHARED);
+    const Target *target = target_find(several ? "cpu" : name);
     if (a->inputs.len != 1)
         return tool_usage(t,
             a->inputs.len ? "one .tile file at a time, not %zu"
                           : "no .tile file given (`tilec --help` shows how)",
             a->inputs.len);
-    if (!args_has(a, FLAG_BUNDLE) && args_list(t, a, FLAG_TARGET).len > 1)
-        return tool_usage(t, "several targets want --bundle");
+    if (!several && args_list(t, a, FLAG_TARGET).len > 1)
+        return tool_usage(t, "several targets want --bundle or --shared");
     if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
     if (stage && find_stage(stage) == STAGE_COUNT)
         return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
@@ -156,13 +186,15 @@ static int check_usage(Tool *t, const Args *a)
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);
     }
-    if (args_has(a, FLAG_BUNDLE) && args_has(a, FLAG_STOP_AFTER))
-        return tool_usage(t, "--bundle does not go with --stop-after");
+    if (several && args_has(a, FLAG_STOP_AFTER))
+        return tool_usage(
+            t, "%s does not go with --stop-after", args_has(a, FLAG_BUNDLE) ? "--bundle" : "--shared");
     if (args_has(a, FLAG_STOP_AFTER) && find_stage(stage) != STAGE_IR && find_stage(stage) != STAGE_KERNEL_IR)
         return tool_usage(t,
             "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, not with --emit=%s", stage);
     if (args_has(a, FLAG_CHECK_EMISSION) && args_has(a, FLAG_NO_CHECK_EMISSION))
         return tool_usage(t, "--check-emission and --no-check-emission contradict each other");
+    if (args_has(a, FLAG_SHARED)) return check_shared(t, a);
     if (args_has(a, FLAG_BUNDLE)) return check_bundle(t, a);
     if (args_has(a, FLAG_BUNDLE_SOURCE)) return tool_usage(t, "--bundle-source goes with --bundle");
     if (stage && args_has(a, FLAG_HEADER)) return tool_usage(t, "-h goes with an object, not with --emit");

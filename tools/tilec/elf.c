@@ -43,6 +43,7 @@ typedef struct In {
     int *section; /* old index -> new index; 0: the symbol is left out */
     uint32_t *symbol;
     const char *const *local;
+    const ElfName *names;
 } In;
 
 static bool inside(const In *in, uint64_t offset, uint64_t n)
@@ -157,12 +158,19 @@ static bool listed(const char *const *list, const char *name)
     return false;
 }
 
+static const char *renamed(const ElfName *names, const char *name)
+{
+    for (; names && names->from; names++)
+        if (!strcmp(names->from, name)) return names->to;
+    return name;
+}
+
 static const char *read_symbol(In *in, const Elf64_Shdr *table, const Elf64_Sym *y, uint32_t *index)
 {
     Elf *e = in->e;
     const char *name = text_at(in, table->sh_link, y->st_name);
     if (!name) return "a symbol has no name";
-    Symbol s = { arena_strdup(e->arena, name), *y };
+    Symbol s = { arena_strdup(e->arena, renamed(in->names, name)), *y };
     if (ELF64_ST_TYPE(y->st_info) == STT_FILE) return NULL;
     if (y->st_shndx != SHN_UNDEF && y->st_shndx < SHN_LORESERVE) {
         if (y->st_shndx >= in->h.e_shnum) return "a symbol lies outside of the sections";
@@ -209,8 +217,12 @@ static const char *renumber(In *in, size_t n_symbols)
 }
 
 const char *elf_add_object(Elf *e, const void *bytes, size_t size, const char *const *local)
+{ return elf_add_renamed(e, bytes, size, local, NULL); }
+
+const char *elf_add_renamed(
+    Elf *e, const void *bytes, size_t size, const char *const *local, const ElfName *names)
 {
-    In in = { .e = e, .bytes = bytes, .size = size, .local = local };
+    In in = { .e = e, .bytes = bytes, .size = size, .local = local, .names = names };
     const char *why = read_headers(&in);
     if (why || (why = read_sections(&in))) return why;
     for (int i = 1; i < in.h.e_shnum; i++) {
@@ -266,6 +278,7 @@ const char *elf_add_alias(Elf *e, const char *name, const char *symbol)
         uint32_t index;
         s.name = arena_strdup(e->arena, name);
         s.s.st_info = ELF64_ST_INFO(STB_GLOBAL, ELF64_ST_TYPE(s.s.st_info));
+        s.s.st_other = STV_DEFAULT;
         return add_global(e, s, &index);
     }
     return arena_printf(e->arena, "there is no symbol `%s`", symbol);

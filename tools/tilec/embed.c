@@ -7,8 +7,10 @@
             "_end:\n.byte 0\n.popsection\n")
 
 EMBED(launch_object, LAUNCH_OBJECT);
+EMBED(ffi_entry_object, FFI_ENTRY_OBJECT);
 EMBED(launch_header, LAUNCH_HEADER);
 EMBED(launch_plan, LAUNCH_PLAN);
+EMBED(launch_check, LAUNCH_CHECK_TEXT);
 EMBED(launch_args, LAUNCH_ARGS_TEXT);
 EMBED(bundle_tables, BUNDLE_TABLES);
 EMBED(bundle_calls, BUNDLE_CALLS);
@@ -16,3 +18,5 @@ EMBED(bundle_facts, BUNDLE_FACTS);
 EMBED(bundle_driver, BUNDLE_DRIVER);
 EMBED(bundle_gpu, BUNDLE_GPU);
 EMBED(bundle_devices, BUNDLE_DEVICES);
+EMBED(launch_ffi, LAUNCH_FFI_TEXT);
+EMBED(bundle_ffi, BUNDLE_FFI);

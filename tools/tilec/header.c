@@ -147,8 +147,8 @@ void header_cpu_symbols(const Launcher *l, Text *t)
     text_printf(t,
         "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const "
         "tile_launch_arg *, const int64_t *,\n"
-        "    const tile_threads *);\n",
-        name);
+        "    const tile_threads *);\nconst char *%s__error(void);\n",
+        name, name);
 }
 
 static void write_launcher(const Launcher *l, Text *t)
@@ -162,6 +162,10 @@ static void write_launcher(const Launcher *l, Text *t)
     text_printf(t,
         "    return %s__launch(%s__plan, %s__entries, tile_args_, tile_consts_, tile_threads_);\n}\n",
         l->name, l->name, l->name);
+    text_printf(t,
+        "/* What was wrong with this thread's last launch of a kernel of the object: \"\" after success. */\n"
+        "static inline const char *%s_error(void) { return %s__error(); }\n",
+        l->name, l->name);
 }
 
 void header_bundle_function(const Launcher *l, Text *t)

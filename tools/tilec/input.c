@@ -224,7 +224,7 @@ bool input_options(Input *in, const Target *target, CompileOptions *o)
     o->passes.with = joined(in, FLAG_WITH_PASS);
     o->passes.dump_after = joined(in, FLAG_DUMP_AFTER);
     o->passes.stop_after = args_last(in->args, FLAG_STOP_AFTER, NULL);
-    o->passes.any_target = args_has(in->args, FLAG_BUNDLE);
+    o->passes.any_target = args_has(in->args, FLAG_BUNDLE) || args_has(in->args, FLAG_SHARED);
     o->passes.on_dump = dump;
     o->passes.dump_user = in;
     o->passes.time_passes = args_has(in->args, FLAG_TIME_PASSES);

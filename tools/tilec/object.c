@@ -108,13 +108,14 @@ static const char *add_launcher(Input *in, Elf *elf, Launcher *l)
     if (!why)
         why = elf_add_data(elf, arena_printf(&s->arena, "%s__entries", l->name),
             arena_alloc(&s->arena, 8 * n), 8 * n, relocs, n);
-    return why ? why : elf_add_alias(elf, arena_printf(&s->arena, "%s__launch", l->name), "tile_aot_launch");
+    if (!why) why = elf_add_alias(elf, arena_printf(&s->arena, "%s__launch", l->name), "tile_aot_launch");
+    return why ? why : elf_add_alias(elf, arena_printf(&s->arena, "%s__error", l->name), "tile_aot_error");
 }
 
 const void *object_bytes(
-    Input *in, const Variants *list, const CompileOptions *o, Launchers *launchers, size_t *size)
+    Input *in, const Variants *list, const CompileOptions *o, bool ffi, Launchers *launchers, size_t *size)
 {
-    static const char *const local[] = { "tile_aot_launch", NULL };
+    static const char *const local[] = { "tile_aot_launch", "tile_aot_error", "tile_aot_call", NULL };
     Session *s = &in->session;
     Elf *elf = elf_new(&s->arena);
     for (size_t i = 0; i < list->len; i++) {
@@ -128,21 +129,22 @@ const void *object_bytes(
     }
     const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
     for (size_t i = 0; i < launchers->len && !why; i++) why = add_launcher(in, elf, &launchers->data[i]);
+    if (!why && ffi) why = object_add_ffi(s, elf, launchers);
     const void *bytes = why ? NULL : elf_write(elf, size);
     if (!bytes && (!why || *why))
         diag_error(s, (Loc){ 0 }, "the object cannot be written: %s", why ? why : "too many sections");
     return bytes;
 }
 
-int object_compile(Input *in, const Variants *list, const CompileOptions *o, Outputs *outputs)
+int object_compile(Input *in, const Variants *list, const CompileOptions *o, const char *path,
+    const char *header, Outputs *outputs)
 {
     Session *s = &in->session;
     Launchers launchers = { 0 };
     size_t size = 0;
-    const void *bytes = object_bytes(in, list, o, &launchers, &size);
-    const char *header = args_last(in->args, FLAG_HEADER, NULL);
+    const void *bytes = object_bytes(in, list, o, true, &launchers, &size);
     if (!bytes) return EXIT_INPUT;
-    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, NULL), bytes, size);
+    outputs_add(in->tool, outputs, path, bytes, size);
     if (!header) return EXIT_OK;
     Text text;
     text_init(&text, &s->arena);

@@ -22,8 +22,14 @@ void header_write_bundle(Input *, const Launchers *, const char *path, const cha
 /* The text between the marks "begin MARK" and "end MARK". */
 void header_copy(Arena *, const char *text, const char *end, const char *mark, Text *);
 
-int object_compile(Input *, const Variants *, const CompileOptions *, Outputs *);
-/* The object's bytes alone. NULL after diagnostics. */
-const void *object_bytes(Input *, const Variants *, const CompileOptions *, Launchers *, size_t *size);
+/* header: NULL for none. */
+int object_compile(
+    Input *, const Variants *, const CompileOptions *, const char *path, const char *header, Outputs *);
+/* The object's bytes alone; ffi: with the functions of tvm-ffi's ABI. NULL after diagnostics. */
+const void *object_bytes(
+    Input *, const Variants *, const CompileOptions *, bool ffi, Launchers *, size_t *size);
+/* Adds those functions. NULL, or what is wrong. */
+struct Elf;
+const char *object_add_ffi(Session *, struct Elf *, const Launchers *);
 /* The launcher that a variant belongs to, made if need be. */
 Launcher *object_launcher(Input *, Launchers *, const Variants *all, const Variant *);

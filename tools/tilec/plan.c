@@ -291,13 +291,15 @@ static void write_dims(Session *s, const Func *f, Words *w)
             push(s, w, f->params[p].dims[a]);
 }
 
-static bool write_variant(Session *s, const FrontKernel *k, const Built *b, const Choices *choices, Words *w)
+static bool write_variant(Session *s, const FrontKernel *k, const Built *b, const Choices *choices,
+    int64_t *first_message, Words *w)
 {
     const Func *f = b->func;
     const Artifact *a = b->artifact;
     size_t begin = w->len;
-    const int64_t head[4] = { 0, b->level, b->assume, b->entry };
-    for (int i = 0; i < 4; i++) push(s, w, head[i]);
+    const int64_t head[PLAN_VARIANT_HEAD] = { 0, b->level, b->assume, b->entry, *first_message };
+    for (int i = 0; i < PLAN_VARIANT_HEAD; i++) push(s, w, head[i]);
+    *first_message += a->n_messages;
     for (size_t i = 0; i < choices->len; i++) push(s, w, value_in(b->variant, choices->data[i].param));
     for (int i = 0; i < k->n_params; i++)
         if (k->params[i].optional)
@@ -324,27 +326,84 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     return !why;
 }
 
+/* As DLPack counts element types. */
+static int dlpack_code(DType d)
+{
+    switch (d) {
+    case DT_BOOL: return 6;
+    case DT_BF16: return 4;
+    case DT_F8E4M3: return 10;
+    case DT_F8E5M2: return 12;
+    case DT_F16:
+    case DT_F32:
+    case DT_F64: return 2;
+    case DT_I8:
+    case DT_I16:
+    case DT_I32:
+    case DT_I64:
+    case DT_INDEX: return 0;
+    case DT_U8:
+    case DT_U16:
+    case DT_U32:
+    case DT_U64:
+    case DT_COUNT: return 1;
+    }
+    return 1;
+}
+
+static int dim_of(const FrontKernel *k, const FrontDim *d)
+{
+    for (int i = 0; d->name && i < k->n_dims; i++)
+        if (!strcmp(k->dims[i], d->name)) return i;
+    return d->derived >= 0 ? k->n_dims + d->derived : -1;
+}
+
+static void write_param(Session *s, const FrontKernel *k, const FrontParam *p, const Param *q, Words *w)
+{
+    bool scalar = q->kind == PARAM_SCALAR,
+         real = scalar && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64);
+    DType d = q->type->dtype;
+    const int64_t head[] = { q->kind, word_type(d), dtype_bytes(d), scalar ? 0 : q->type->rank, real,
+        p->optional, dlpack_code(d) };
+    _Static_assert(sizeof head / sizeof *head + PLAN_MAX_RANK == PLAN_PARAM_WORDS, "words of a parameter");
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++) push(s, w, head[i]);
+    for (int a = 0; a < PLAN_MAX_RANK; a++) push(s, w, a < p->rank ? dim_of(k, &p->dims[a]) : -1);
+}
+
+static void write_choice(Session *s, const FrontParam *p, Words *w)
+{
+    push(s, w,
+        p->type_known && dtype_is_float(p->dtype) ? CHOICE_FLOAT
+        : p->type_known && p->dtype == DT_BOOL    ? CHOICE_BOOL
+                                                  : CHOICE_INT);
+}
+
+static bool too_many(Session *s, const FrontKernel *k, int most, const char *what)
+{
+    diag_error(s, k->loc, "kernel `%s` has more than %d %s", k->name, most, what);
+    return false;
+}
+
 bool plan_write(Session *s, const FrontKernel *k, const Builts *b, const Choices *choices, Words *w)
 {
     const Func *f = b->data[0].func;
-    if (f->n_params > PLAN_MAX_PARAMS) {
-        diag_error(s, k->loc, "kernel `%s` has more than %d arguments", k->name, PLAN_MAX_PARAMS);
-        return false;
-    }
-    const int64_t head[4] = { PLAN_VERSION, f->n_params, (int64_t)choices->len, (int64_t)b->len };
-    for (int i = 0; i < 4; i++) push(s, w, head[i]);
-    int n = 0;
-    for (int i = 0; i < k->n_params; i++) {
-        const FrontParam *p = &k->params[i];
-        if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-        const Param *q = &f->params[n++];
-        bool scalar = q->kind == PARAM_SCALAR,
-             real = scalar && p->type_known && (p->dtype == DT_F32 || p->dtype == DT_F64);
-        const int64_t param[PLAN_PARAM_WORDS] = { q->kind, word_type(q->type->dtype),
-            dtype_bytes(q->type->dtype), scalar ? 0 : q->type->rank, real, p->optional };
-        for (int j = 0; j < PLAN_PARAM_WORDS; j++) push(s, w, param[j]);
-    }
+    int64_t messages = 0;
+    size_t n_dims = (size_t)(k->n_dims + k->n_derived);
+    if (f->n_params > PLAN_MAX_PARAMS) return too_many(s, k, PLAN_MAX_PARAMS, "arguments");
+    if (n_dims > PLAN_MAX_DIMS) return too_many(s, k, PLAN_MAX_DIMS, "dimensions");
+    if (choices->len > PLAN_MAX_CONSTS) return too_many(s, k, PLAN_MAX_CONSTS, "consts to choose by");
+    const int64_t head[PLAN_HEAD] = { PLAN_VERSION, f->n_params, (int64_t)choices->len, (int64_t)b->len,
+        (int64_t)n_dims, 0 };
+    for (int i = 0; i < PLAN_HEAD; i++) push(s, w, head[i]);
+    for (int i = 0, n = 0; i < k->n_params; i++)
+        if (k->params[i].kind != FRONT_CONST && k->params[i].kind != FRONT_CONST_TYPE)
+            write_param(s, k, &k->params[i], &f->params[n++], w);
+    for (int d = 0; d < k->n_dims; d++) push(s, w, plan_common_extent(b, k->dims[d]));
+    for (int d = 0; d < k->n_derived; d++) push(s, w, -2);
+    for (size_t i = 0; i < choices->len; i++) write_choice(s, choices->data[i].param, w);
     for (size_t i = 0; i < b->len; i++)
-        if (!write_variant(s, k, &b->data[i], choices, w)) return false;
+        if (!write_variant(s, k, &b->data[i], choices, &messages, w)) return false;
+    w->data[5] = (int64_t)w->len;
+    plan_write_names(s, k, b, choices, w);
     return true;
 }

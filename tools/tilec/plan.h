@@ -26,5 +26,9 @@ typedef VEC(Built) Builts;
 Choices plan_choices(Session *, const FrontKernel *, const Builts *);
 /* A value as launchers take it: integers and bools, a double's bits, a type's number in tile/tile.h. */
 int64_t plan_value(FrontValue);
+/* The extent of a dimension that all variants were compiled for by its name; -1: there is none. */
+int64_t plan_common_extent(const Builts *, const char *dim);
+/* The names at the end of a plan. */
+void plan_write_names(Session *, const FrontKernel *, const Builts *, const Choices *, Words *);
 /* False after diagnostics: the grid holds what a launcher cannot evaluate, or a limit is passed. */
 bool plan_write(Session *, const FrontKernel *, const Builts *, const Choices *, Words *);
