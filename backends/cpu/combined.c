@@ -161,31 +161,19 @@ static void row(Combined *c)
     store(c, all, 1);
 }
 
-/* Handles lines across the vectors' axis: whole vectors in a loop, and the rest in ever narrower ones. */
-static void lines(Combined *c)
+/* Handles a line across the vectors' axis. */
+static void line_at(void *user, LLVMValueRef at, int lanes)
 {
-    Gen *g = c->g;
-    int64_t n = c->from[0]->shape[c->va], done = 0;
-    int lanes = plan_lanes(g->target);
-    if (n >= 2 * lanes) {
-        Loop l;
-        done = n / lanes * lanes;
-        c->coord[c->va] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes);
-        line(c, lanes);
-        gen_loop_end(g, &l);
-    }
-    for (int w = lanes; w; w /= 2)
-        for (; n - done >= w; done += w) {
-            c->coord[c->va] = gen_int(g, done);
-            line(c, w);
-        }
+    Combined *c = user;
+    c->coord[c->va] = at;
+    line(c, lanes);
 }
 
 static void over_axes(Combined *c, int axis)
 {
     Loop l;
     if (axis == c->from[0]->rank) {
-        if (c->va != c->axis) lines(c);
+        if (c->va != c->axis) gen_lines(c->g, c->from[0]->shape[c->va], line_at, c);
         else if (c->i->op == OP_SCAN) line(c, 1);
         else row(c);
         return;

@@ -277,6 +277,10 @@ typedef struct Loop {
 } Loop;
 LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
 void gen_loop_end(Gen *, Loop *);
+/* Calls `line` for all of n positions along an axis: whole vectors in a loop, and the rest in ever narrower
+ * vectors. `at` is the first position of the vector. */
+typedef void LineFn(void *user, LLVMValueRef at, int lanes);
+void gen_lines(Gen *, int64_t n, LineFn *line, void *user);
 /* if (cond) ...: gen_if opens the branch, gen_else (optional) begins the other one, and gen_endif closes
  * both. */
 typedef struct If {

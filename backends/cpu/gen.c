@@ -36,6 +36,20 @@ void gen_loop_end(Gen *g, Loop *l)
     gen_at(g, done);
 }
 
+void gen_lines(Gen *g, int64_t n, LineFn *line, void *user)
+{
+    int lanes = plan_lanes(g->target);
+    int64_t done = 0;
+    if (n >= 2 * lanes) {
+        Loop l;
+        done = n / lanes * lanes;
+        line(user, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes), lanes);
+        gen_loop_end(g, &l);
+    }
+    for (int w = lanes; w; w /= 2)
+        for (; n - done >= w; done += w) line(user, gen_int(g, done), w);
+}
+
 void gen_if(Gen *g, If *f, LLVMValueRef cond)
 {
     f->then = gen_block(g, "then");

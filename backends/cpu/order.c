@@ -46,6 +46,13 @@ static void line(Scan *s, int lanes)
     }
 }
 
+static void line_at(void *user, LLVMValueRef at, int lanes)
+{
+    Scan *s = user;
+    s->coord[s->va] = at;
+    line(s, lanes);
+}
+
 static void scan_axes(Scan *s, int axis)
 {
     Gen *g = s->g;
@@ -54,20 +61,7 @@ static void scan_axes(Scan *s, int axis)
             line(s, 1);
             return;
         }
-        int64_t n = s->from->shape[s->va], done = 0;
-        int lanes = plan_lanes(g->target);
-        if (n >= 2 * lanes) {
-            Loop l;
-            done = n / lanes * lanes;
-            s->coord[s->va] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes);
-            line(s, lanes);
-            gen_loop_end(g, &l);
-        }
-        for (int w = lanes; w; w /= 2)
-            for (; n - done >= w; done += w) {
-                s->coord[s->va] = gen_int(g, done);
-                line(s, w);
-            }
+        gen_lines(g, s->from->shape[s->va], line_at, s);
         return;
     }
     if (axis == s->axis || axis == s->va) {

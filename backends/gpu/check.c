@@ -90,14 +90,17 @@ int emission_checker_version(const EmissionChecker *c)
     return major;
 }
 
-/* The declarations that NVRTC provides, as far as emitted code uses them. */
-static const char cuda_stub[] =
-    "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define "
-    "__shared__ __attribute__((shared))\n"
-    "#define __constant__ __attribute__((constant))\n#define __forceinline__ inline "
-    "__attribute__((always_inline))\n"
-    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n#define __align__(n) "
+/* The names that both compilers give to attributes. */
+#define ATTRIBUTES \
+    "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define " \
+    "__shared__ __attribute__((shared))\n" \
+    "#define __constant__ __attribute__((constant))\n#define __forceinline__ inline " \
+    "__attribute__((always_inline))\n" \
+    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n#define __align__(n) " \
     "__attribute__((aligned(n)))\n"
+
+/* The declarations that NVRTC provides, as far as emitted code uses them. */
+static const char cuda_stub[] = ATTRIBUTES
     "#define __grid_constant__ __attribute__((grid_constant))\n#define __cluster_dims__(...)\n"
     "struct tile_index { unsigned x, y, z; };\nextern __device__ const tile_index threadIdx, blockIdx, "
     "blockDim, gridDim;\n"
@@ -145,14 +148,7 @@ static const char cuda_stub[] =
     "#undef D\n";
 
 /* The declarations that hipRTC provides. For everything else, emitted code calls builtins of the compiler. */
-static const char hip_stub[] =
-    "#define __device__ __attribute__((device))\n#define __global__ __attribute__((global))\n#define "
-    "__shared__ __attribute__((shared))\n"
-    "#define __constant__ __attribute__((constant))\n#define __forceinline__ inline "
-    "__attribute__((always_inline))\n"
-    "#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))\n#define __align__(n) "
-    "__attribute__((aligned(n)))\n"
-    "extern \"C\" __device__ int printf(const char *, ...);\n";
+static const char hip_stub[] = ATTRIBUTES "extern \"C\" __device__ int printf(const char *, ...);\n";
 
 /* Finds the source of this name and the position of a line in it. Gives no location if the session does not
  * have the source. */

@@ -301,6 +301,9 @@ void emit_combined(Emit *, Instr *);                 /* reductions and scans by 
 const char *row_number(Emit *, const Layout *keep, int axis, const char *i, int64_t *rows);
 /* The place of this warp among the warps that share a row, as an expression. *count receives their number. */
 const char *warp_rank(Emit *, const Layout *, int axis, int *count);
+/* Fills the words of the array `to` from n elements: `element` gives the expression of register i. */
+typedef const char *RegisterFn(Emit *, const void *user, const char *i);
+void fill_words(Emit *, DType, int n, const char *to, RegisterFn *element, const void *user);
 /* Makes the tile r from the array `from`, whose elements have the dtype `acc`. */
 void pack_registers(Emit *, const Value *r, const char *from, DType acc);
 /* The registers on which a scan works: `groups` runs of `per` registers. `lanes` low bits of the lane number

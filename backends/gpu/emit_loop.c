@@ -21,6 +21,17 @@ static const char *declare_value(Emit *e, const Value *v)
     return n;
 }
 
+typedef struct Assigned {
+    const Value *from;
+    const Layout *l;
+} Assigned;
+
+static const char *assigned_element(Emit *e, const void *user, const char *i)
+{
+    const Assigned *a = user;
+    return element(e, a->from, a->l, i);
+}
+
 static void assign(Emit *e, const Value *to, const Value *from)
 {
     const char *dst = e->storage[to->id];
@@ -40,18 +51,7 @@ static void assign(Emit *e, const Value *to, const Value *from)
         end_block(e);
         return;
     }
-    int n = (int)layout_regs(l), p = per_word(to->type->dtype);
-    bool loop = n % p == 0 && words > 1;
-    if (loop) begin_unrolled(e, "i", words);
-    for (int w = 0; w < (loop ? 1 : words); w++) {
-        const char *x[4];
-        int here = n - w * p < p ? n - w * p : p;
-        for (int k = 0; k < here; k++)
-            x[k] = element(
-                e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
-        line(e, "%s[%s] = %s;", dst, loop ? "i" : str(e, "%d", w), pack_expr(e, to->type->dtype, x, here));
-    }
-    if (loop) end_block(e);
+    fill_words(e, to->type->dtype, (int)layout_regs(l), dst, assigned_element, &(Assigned){ from, l });
 }
 
 /* Assigns values[k] to args[k] for all k, as if at once. */

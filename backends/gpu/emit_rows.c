@@ -64,23 +64,39 @@ const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
 
 static DType wide(DType d) { return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d; }
 
-void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
+void fill_words(Emit *e, DType d, int n, const char *to, RegisterFn *element, const void *user)
 {
-    DType d = r->type->dtype;
-    int n = (int)layout_regs(layout_of(e, r)), p = per_word(d), words = array_len(d, n);
-    declare_tile(e, r);
+    int p = per_word(d), words = array_len(d, n);
     bool loop = n % p == 0 && words > 1;
     if (loop) begin_unrolled(e, "i", words);
     for (int w = 0; w < (loop ? 1 : words); w++) {
         const char *x[4];
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
-            x[k] = cast_expr(e, acc, d,
-                str(e, "%s[%s]", from,
-                    loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k)));
-        line(e, "%s[%s] = %s;", e->storage[r->id], loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
+            x[k] = element(
+                e, user, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+        line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
     }
     if (loop) end_block(e);
+}
+
+typedef struct Packed {
+    const char *from;
+    DType acc, d;
+} Packed;
+
+static const char *packed_element(Emit *e, const void *user, const char *i)
+{
+    const Packed *p = user;
+    return cast_expr(e, p->acc, p->d, str(e, "%s[%s]", p->from, i));
+}
+
+void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
+{
+    DType d = r->type->dtype;
+    declare_tile(e, r);
+    fill_words(e, d, (int)layout_regs(layout_of(e, r)), e->storage[r->id], packed_element,
+        &(Packed){ from, acc, d });
 }
 
 /* --- the best (value, position) of every row --------------------------------------------------------- */
