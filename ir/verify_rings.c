@@ -185,7 +185,7 @@ static bool next_head(RingWalk *w, Heads *h, States *one)
     return false;
 }
 
-static bool is_by_tickets(const Instr *loop) { return ir_attr_int(loop, ATTR_TICKETS, 0) != 0; }
+static bool is_by_tickets(const Instr *loop) { return ir_loop_is(loop, LOOP_TICKETS); }
 
 /* One turn from each state of `set`, in which what the loop carries is bound: the states behind it go to the
  * head of the next turn, and out of the loop. */

@@ -26,7 +26,7 @@ static Value *clusters(Roles *c, Builder *b)
 
 /* Turns a program into a loop over programs. Each program starts from its own memory state, so nothing orders
  * programs among themselves. */
-bool roles_make_persistent(void *roles)
+static bool make_persistent(void *roles)
 {
     Roles *c = roles;
     Func *f = c->f;
@@ -55,7 +55,7 @@ bool roles_make_persistent(void *roles)
     return true;
 }
 
-bool roles_take_tickets(void *roles)
+static bool take_tickets(void *roles)
 {
     Roles *c = roles;
     Instr *loop = c->f->body->first;
@@ -63,4 +63,11 @@ bool roles_take_tickets(void *roles)
     while (!ir_over_programs(loop)) loop = loop->next;
     ir_set_attr(c->s, loop, a_int(ATTR_LOOP, LOOP_TICKETS));
     return true;
+}
+
+bool roles_over_programs(Roles *c)
+{
+    if (!c->p->persistent) return true;
+    return kernel_step(c->p, PASS_PERSISTENT, make_persistent, c) &&
+           kernel_step(c->p, PASS_TILE_SCHEDULER, take_tickets, c);
 }

@@ -445,14 +445,6 @@ static bool make_fillers(void *user)
     return true;
 }
 
-/* False: the runner has ended. */
-static bool over_programs(Roles *c)
-{
-    if (!c->p->persistent) return true;
-    return kernel_step(c->p, PASS_PERSISTENT, roles_make_persistent, c) &&
-           kernel_step(c->p, PASS_TILE_SCHEDULER, roles_take_tickets, c);
-}
-
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
@@ -469,7 +461,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     take_roles(&c, consumers);
     if (!kernel_step(p, PASS_MULTICAST, share_loads, &c)) return true;
     kernel_part(p, PASS_EPILOGUE_LOADS, roles_lend_slots, &c);
-    if (!over_programs(&c)) return true;
+    if (!roles_over_programs(&c)) return true;
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
