@@ -97,12 +97,16 @@ sed -n 's/^- //p' tests/structure/device_literals.txt >"$work/other.c"
 code $(compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$|^tools/tilec/') | device_literals |
     rule device-literals "numbers of a device outside of its table"
 
-# The passes of the tile IR: file = name = test = row of docs/passes.md.
+# one_heading PASS: docs/passes.md has exactly one heading of its name
+one_heading() { [ "$(grep -cE "^##+ $1\$" docs/passes.md)" = 1 ] || echo "$1: not exactly one heading in docs/passes.md"; }
+
+# The passes of the tile IR: file = name = test = heading and row of docs/passes.md.
 sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
     file=${pass//-/_}
     [ -f "passes/$file.c" ] || echo "$pass: no file passes/$file.c"
     [ -f "tests/passes/$file.ir" ] || echo "$pass: no test tests/passes/$file.ir"
     grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
+    one_heading "$pass"
 done | rule tile-passes "tile passes whose file, test or row has another name"
 
 # The passes of the kernel IR and their steps, likewise.
@@ -110,7 +114,7 @@ sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\2/p' passes/passes.def
     file=${pass//-/_}
     [ -n "$(git ls-files "passes/kernel/$file.c" "passes/kernel/*/$file.c")" ] || echo "$pass: no file $file.c below passes/kernel"
     [ -f "tests/passes/kernel/$file.ir" ] || echo "$pass: no test tests/passes/kernel/$file.ir"
-    grep -qE "^(\| |## |### )\`?$pass\`?( |\$)" docs/passes.md || echo "$pass: no row or heading in docs/passes.md"
+    one_heading "$pass"
 done | rule kernel-passes "kernel passes whose file, test or heading has another name"
 
 # Decisions are enums and fields, not text that code compares.

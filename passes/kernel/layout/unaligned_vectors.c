@@ -179,7 +179,7 @@ static void note_access(void *user, Instr *i)
     n->named |= 1ull << m.param;
 }
 
-void kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
+bool kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
 {
     Note n = { .s = s, .f = f, .p = p };
     text_init(&n.text, &s->arena);
@@ -188,4 +188,5 @@ void kernel_shift_note(Session *s, const Func *f, KernelPlan *p)
         p->schedule = arena_printf(&s->arena,
             "%s  shift: rows of %s by vectors of 16 bytes, shifted in registers where they begin anywhere\n",
             p->schedule ? p->schedule : "", n.text.data);
+    return n.named;
 }
