@@ -1,5 +1,6 @@
 /* verify.h: what the parts of the verifier share: verify.c checks functions, blocks, values and instructions,
- * verify_tokens.c memory and its tokens, verify_barriers.c the barriers of kernel IR. */
+ * verify_tokens.c memory and its tokens, verify_barriers.c the barriers and verify_rings.c the rings of
+ * kernel IR. */
 #pragma once
 #include "ir/ir.h"
 
@@ -34,6 +35,10 @@ __attribute__((format(printf, 3, 4))) void verify_breach(Verifier *, const Instr
  * it uses. */
 void verify_token(Verifier *, const Value *token);
 void verify_memory(Verifier *, const Instr *);
+
+/* verify_rings.c: on every path each role gives back once each slot of a ring that it takes, and fills its
+ * parts in order. */
+void verify_rings(Verifier *);
 
 /* verify_barriers.c: barriers stand only under control flow that is uniform. */
 void verify_barriers(Verifier *);

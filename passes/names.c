@@ -115,13 +115,6 @@ static bool applies(const Flag *f, PassId id)
     return !why || refuse(f, id, arena_printf(&f->s->arena, "does not run for %s: %s", t->name, why));
 }
 
-/* Reports that the name is a step, which the enclosing pass runs by itself. There is no IR after the step. */
-static bool runs_alone(const Flag *f, PassId id)
-{
-    const char *within = pass_is_step(id) ? pass_info[pass_info[id].within].name : NULL;
-    return !within || refuse(f, id, arena_printf(&f->s->arena, "is a step of '%s': name that pass", within));
-}
-
 static bool may_run_alone(const Flag *f, PassId id)
 {
     return !pass_is_kernel(id) ||
@@ -133,15 +126,13 @@ static bool may_run_alone(const Flag *f, PassId id)
 static bool may_be_left_out(const Flag *f, PassId id)
 { return pass_info[id].presence != REQUIRED ? applies(f, id) : refuse(f, id, "cannot be left out"); }
 
-static bool has_a_result(const Flag *f, PassId id) { return runs_alone(f, id) && applies(f, id); }
-
 static bool is_in_pipeline(const Flag *f, PassId id)
 {
     const PassOptions *o = f->o;
     PassSet skip = pass_set_of(o->skip), with = pass_set_of(o->with), only = pass_set_of(o->passes);
     const char *a_level = arena_printf(&f->s->arena, "does not run at -O%d", o->opt_level);
     bool asked = pass_in(&with, id) || (id == PASS_APPROX && (o->approx || o->ftz));
-    if (!has_a_result(f, id)) return false;
+    if (!applies(f, id)) return false;
     if (pass_in(&skip, id) && pass_info[id].presence == OPTIONAL)
         return refuse(f, id, "is left out by --skip-pass");
     if (o->passes && !pass_is_kernel(id))

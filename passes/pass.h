@@ -24,16 +24,29 @@ typedef struct PassRunner {
     bool stopped; /* the pass after which nothing runs */
     bool failed;  /* after diagnostics */
     bool verify;
-    bool laid_out; /* kernel IR: tiles of registers have layouts */
-    bool carry_on; /* run the remaining passes after a pass that reported an error */
+    bool laid_out;    /* kernel IR: tiles of registers have layouts */
+    bool carry_on;    /* run the remaining passes after a pass that reported an error */
+    int64_t inner_ns; /* of the steps of the pass that runs */
+    PassSet parts;    /* steps that it has taken by parts: they end with it */
+    struct PassPart {
+        bool progress;
+        int64_t ns;
+    } part[PASS_COUNT];
 } PassRunner;
 typedef bool PassCall(void *user, PassRunner *, PassId); /* returns whether it changed something */
 
 void pass_runner_init(PassRunner *, Module *, const PassOptions *, PassReport *report);
 /* Is the pass left out, for it is off or named in options.skip? */
 bool pass_runner_skips(const PassRunner *, PassId);
-/* Runs one pass; returns its progress. Does nothing once the runner has stopped or failed. */
+/* Runs one pass; returns its progress. Does nothing once the runner has stopped or failed. A pass may call it
+ * for a step of its own, where its IR is whole before and behind the step: then the step is timed, verified
+ * and dumped by itself. The pass asks pass_runner_ended behind it, and if so leaves the IR as it is. */
 bool pass_runner_call(PassRunner *, PassId, PassCall *, void *user);
+static inline bool pass_runner_ended(const PassRunner *r) { return r->stopped || r->failed; }
+/* Runs a part of a step whose IR is whole only when the pass around it has ended, and returns its progress.
+ * Its parts are timed together. The runner dumps the IR for the step, and stops behind it, as the pass ends.
+ */
+bool pass_runner_part(PassRunner *, PassId, PassCall *, void *user);
 /* Reports names in the options that no pass has, or that do not apply. True: there are none. */
 bool pass_options_check(Session *, const PassOptions *);
 

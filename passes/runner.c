@@ -71,21 +71,61 @@ static bool verify(const PassRunner *r, PassId id)
     return ok;
 }
 
+/* Calls the pass. *ns: its time without that of its steps, which is added to that of the pass around it. */
+static bool timed(PassRunner *r, PassId id, PassCall *call, void *user, int64_t *ns)
+{
+    int64_t around = r->inner_ns, begin = r->options->time_passes ? clock_ns() : 0;
+    r->inner_ns = 0;
+    bool progress = call(user, r, id);
+    int64_t all = r->options->time_passes ? clock_ns() - begin : 0;
+    *ns = all - r->inner_ns;
+    r->inner_ns = around + all;
+    return progress;
+}
+
+/* The pass has run, to its end. */
+static void end(PassRunner *r, PassId id, bool progress, int64_t ns)
+{
+    vec_push(&r->module->session->arena, &r->report->runs, ((PassRecord){ id, progress, ns }));
+    pass_add(&r->report->ran, id);
+    dump(r, id);
+    r->stopped |= (int)id == r->stop;
+}
+
+static void end_parts(PassRunner *r, PassId around)
+{
+    for (int id = TILE_PASS_COUNT; id < PASS_COUNT; id++) {
+        if (pass_info[id].within != (int)around || !pass_in(&r->parts, (PassId)id)) continue;
+        pass_change(&r->parts, (PassId)id, false);
+        if (!r->stopped) end(r, (PassId)id, r->part[id].progress, r->part[id].ns);
+        r->part[id] = (struct PassPart){ 0 };
+    }
+}
+
 bool pass_runner_call(PassRunner *r, PassId id, PassCall *call, void *user)
 {
     Session *s = r->module->session;
-    if (r->stopped || r->failed) return false;
+    if (pass_runner_ended(r)) return false;
     int errors = s->n_errors;
-    int64_t begin = r->options->time_passes ? clock_ns() : 0;
-    bool progress = call(user, r, id);
-    int64_t ns = r->options->time_passes ? clock_ns() - begin : 0;
-    vec_push(&s->arena, &r->report->runs, ((PassRecord){ id, progress, ns }));
-    pass_add(&r->report->ran, id);
+    int64_t ns;
+    bool progress = timed(r, id, call, user, &ns);
+    if (pass_runner_ended(r)) return progress; /* within one of its steps */
     bool ok = s->n_errors == errors;
     r->failed = (!ok && !r->carry_on) || (ok && progress && r->verify && !verify(r, id));
-    dump(r, id);
+    end_parts(r, id);
+    if (!r->stopped) end(r, id, progress, ns);
     arena_free(r->scratch);
-    r->stopped = (int)id == r->stop;
+    return progress;
+}
+
+bool pass_runner_part(PassRunner *r, PassId id, PassCall *call, void *user)
+{
+    int64_t ns;
+    if (pass_runner_ended(r)) return false;
+    bool progress = timed(r, id, call, user, &ns);
+    pass_add(&r->parts, id);
+    r->part[id].progress |= progress;
+    r->part[id].ns += ns;
     return progress;
 }
 

@@ -372,11 +372,7 @@ void emit_convert(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     DType d = x->type->dtype;
-    /* In a kernel with rings, shared memory is worth more as a stage, and a barrier would make warpgroups
-     * wait for each other. Therefore a conversion that the lanes of a warp can do by shuffles is done by
-     * shuffles (bench/NOTES.md, Behind the decisions). */
-    const LayoutConvert *plan = kernel_conversion(
-        &e->s->arena, e->plan, layout_of(e, x), layout_of(e, r), dtype_bytes(d), e->role >= 0);
+    const LayoutConvert *plan = kernel_conversion(&e->s->arena, e->plan, i);
     if (!plan)
         ir_fail(e->s, i->loc, "no way from %s to %s", type_string(e->s, x->type), type_string(e->s, r->type));
     if (plan->kind == LAYOUT_CONVERT_NONE && e->storage[x->id]) {

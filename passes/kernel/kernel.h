@@ -53,6 +53,7 @@ typedef struct Schedule Schedule;
 
 /* Everything that the emitter and the launch need in addition to the IR. */
 typedef struct KernelPlan {
+    struct PassRunner *runner; /* while passes run */
     const Target *target;
     KernelOptions options;
     LayoutTable layouts;
@@ -141,6 +142,14 @@ typedef struct KernelContext {
 /* A pass returns whether it changed something. */
 #define KERNEL_PASS(ID, name, function, needs, presence, on, keeps, doc) bool function(KernelContext *);
 #include "passes/passes.def"
+
+/* A step of the pass that runs (KERNEL_STEP in passes.def) goes through the runner, which times and verifies
+ * it, dumps the IR behind it and may stop there. The step returns whether it changed something.
+ * kernel_step: the IR is whole before and behind the step. False: the runner has ended with it, and the pass
+ * returns with the IR as it is. kernel_part: the IR is whole again when the pass has ended. */
+typedef bool KernelStepFn(void *user);
+bool kernel_step(KernelPlan *, PassId, KernelStepFn *, void *user);
+void kernel_part(KernelPlan *, PassId, KernelStepFn *, void *user);
 
 /* Whether every extent of the tensor is known to be below 2^31. TMA requires it, because its coordinates are
  * signed 32-bit numbers. */
@@ -257,10 +266,8 @@ const WgmmaType *kernel_wgmma_named(const char *name, size_t len);
 bool kernel_wgmma_columns(DType, int64_t n); /* whether N may be n for operands of this type */
 bool kernel_wgmma_has(DType a, DType b, int64_t columns);
 
-/* How elements of so many bytes move from one layout to another (swizzle.c); NULL: it is not possible.
- * lanes_first: prefer exchanges between the lanes of a warp to shared memory. */
-const LayoutConvert *kernel_conversion(
-    Arena *, const KernelPlan *, const Layout *src, const Layout *dst, int bytes, bool lanes_first);
+/* The way of a conversion from one layout to the other (swizzle.c), NULL: there is none. */
+const LayoutConvert *kernel_conversion(Arena *, KernelPlan *, const Instr *convert);
 
 /* Shared by the passes. */
 static inline uint32_t kernel_values(const KernelContext *c) { return c->f->module->next_id; }
@@ -276,6 +283,11 @@ Block *kernel_consumers(const Func *);
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */
 static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }
 static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
+static inline bool kernel_in_role(const Instr *i)
+{
+    while (i && !kernel_is_roles(i->op)) i = i->block->parent;
+    return i != NULL;
+}
 /* Whether the value is a function of coordinates and scalars, which is virtual until an operation needs it in
  * registers. */
 bool kernel_is_cheap(const Value *);
@@ -348,8 +360,8 @@ bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
  * lane. *by_element receives the cost of access element by element. */
 int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);
 /* Records how each access is done (ATTR_VECTOR, ATTR_SHIFTED), and adds to the plan's notes which rows use
- * shifted vectors. The layout pass calls it at its end. */
-void kernel_record_accesses(Session *, const Func *, KernelPlan *);
+ * shifted vectors; returns whether any does. The layout pass calls it at its end. */
+bool kernel_record_accesses(Session *, const Func *, KernelPlan *);
 /* The vectors of a layout that allows such stores: runs of 16 bytes are in consecutive registers, and the run
  * before each run is in the lane before, or in the preceding register of the last lane. Runs of one warp that
  * follow each other in this way form a chain. */

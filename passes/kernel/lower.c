@@ -5,7 +5,10 @@
  *   warp specialization              an attempt: where it is refused, the body is as it was before
  *   gather-windows .. shared         the same loads and products without it
  *   layout                           when every tile that registers hold exists
- *   fragment-prefetch, hoist-loads   need to know the registers of a tile */
+ *   fragment-prefetch, hoist-loads   need to know the registers of a tile
+ *   swizzle                          when there is every conversion
+ *
+ * A step of a pass (KERNEL_STEP in passes.def) runs within it, by kernel_step or kernel_part. */
 #include "passes/kernel/schedule/cta_size.h"
 #include "passes/pass.h"
 
@@ -36,7 +39,7 @@ static bool warp_specialization(Lowering *l)
         RUN(LAZY_RESCALE);
         RUN(NEAR);
         RUN(SOFTWARE_PIPELINING);
-    } else if (!l->run.stopped) undo(l, &body, &plan);
+    } else if (!pass_runner_ended(&l->run)) undo(l, &body, &plan);
     return l->c.specialized;
 }
 
@@ -71,7 +74,8 @@ static void pipeline(Lowering *l)
     RUN(LAYOUT);
     RUN(FRAGMENT_PREFETCH);
     RUN(HOIST_LOADS);
-    if (!l->run.stopped) schedule_end(l->c.p);
+    RUN(SWIZZLE);
+    if (!pass_runner_ended(&l->run)) schedule_end(l->c.p);
     if (!refused(l)) RUN(REGISTERS);
 }
 
@@ -91,21 +95,47 @@ static bool call(void *user, PassRunner *r, PassId id)
     return pass_fn[id](&l->c);
 }
 
+static bool suits(const Target *t, PassId id)
+{
+    unsigned needs = pass_info[id].needs;
+    if (needs & NEEDS_CUDA && t->kind != TARGET_CUDA) return false;
+    if (needs & NEEDS_HIP && t->kind != TARGET_HIP) return false;
+    return !(needs & NEEDS_TMA) || target_has(t, TF_TMA | TF_WGMMA);
+}
+
 /* A pass that decides on something that a schedule may ask for runs on every target, and reports itself why
  * it cannot do it. */
 static bool applies(const Lowering *l, PassId id)
 {
-    const Target *t = l->c.p->target;
-    unsigned needs = pass_info[id].needs;
     if (pass_info[id].presence == DECIDES) return true;
-    if (needs & NEEDS_CUDA && t->kind != TARGET_CUDA) return false;
-    if (needs & NEEDS_HIP && t->kind != TARGET_HIP) return false;
-    if (needs & NEEDS_TMA && !target_has(t, TF_TMA | TF_WGMMA)) return false;
-    return pass_info[id].presence == REQUIRED || !pass_runner_skips(&l->run, id);
+    return suits(l->c.p->target, id) &&
+           (pass_info[id].presence == REQUIRED || !pass_runner_skips(&l->run, id));
 }
 
 static bool run_pass(Lowering *l, PassId id)
 { return applies(l, id) && pass_runner_call(&l->run, id, call, l); }
+
+typedef struct Step {
+    KernelStepFn *fn;
+    void *user;
+} Step;
+
+static bool call_step(void *user, PassRunner *r, PassId id)
+{
+    Step *s = user;
+    (void)r, (void)id;
+    return s->fn(s->user);
+}
+
+bool kernel_step(KernelPlan *p, PassId id, KernelStepFn *fn, void *user)
+{
+    if (!suits(p->target, id)) fn(user);
+    else pass_runner_call(p->runner, id, call_step, &(Step){ fn, user });
+    return !pass_runner_ended(p->runner);
+}
+
+void kernel_part(KernelPlan *p, PassId id, KernelStepFn *fn, void *user)
+{ pass_runner_part(p->runner, id, call_step, &(Step){ fn, user }); }
 
 /* --- what stands around the passes ------------------------------------------------------------------- */
 
@@ -150,7 +180,7 @@ static void take_hint(KernelPlan *p, PassId id, int hint)
 static void begin(Lowering *l, Session *s, Func *f, const Target *t, const KernelOptions *o, KernelPlan *p)
 {
     static const PassOptions nothing = { 0 };
-    *p = (KernelPlan){ .target = t, .layouts = { .session = s } };
+    *p = (KernelPlan){ .runner = &l->run, .target = t, .layouts = { .session = s } };
     if (o) p->options = *o;
     take_hint(p, PASS_PERSISTENT, f->hints.persistent);
     take_hint(p, PASS_WARP_SPECIALIZATION, f->hints.warp_specialize);
@@ -175,6 +205,7 @@ bool kernel_lower(Session *s, Func *f, const Target *t, const KernelOptions *o, 
     Lowering l;
     begin(&l, s, f, t, o, p);
     pipeline(&l);
+    p->runner = NULL;
     return !refused(&l);
 }
 
@@ -215,11 +246,14 @@ static void adopt(Lowering *l, PassId id)
 static bool run_alone(Lowering *l, const char *name, size_t len)
 {
     PassId id;
-    bool found = pass_find(name, len, &id) && pass_is_kernel(id) && !pass_is_step(id);
+    bool found = pass_find(name, len, &id) && pass_is_kernel(id), step = found && pass_is_step(id);
     const char *lacks = found ? ir_lacks(l->c.f, id) : NULL;
     if (!found) diag_error(l->c.s, (Loc){ 0 }, "no pass of the kernel IR is called '%.*s'", (int)len, name);
+    else if (step)
+        diag_error(l->c.s, (Loc){ 0 }, "'%s' is a step of '%s': run that pass", pass_info[id].name,
+            pass_info[pass_info[id].within].name);
     else if (lacks) diag_error(l->c.s, l->c.f->loc, "the pass '%s' needs %s", pass_info[id].name, lacks);
-    if (!found || lacks) return false;
+    if (!found || step || lacks) return false;
     adopt(l, id);
     run_pass(l, id);
     return !refused(l);
@@ -232,7 +266,9 @@ bool kernel_run_list(
     begin(&l, s, f, t, o, p);
     cta_size_begin(f, p);
     schedule_number_loads(p, f);
-    for (size_t len; *list; list += len + (list[len] != 0))
-        if ((len = strcspn(list, ",")) && !run_alone(&l, list, len)) return false;
-    return true;
+    bool ok = true;
+    for (size_t len; ok && *list; list += len + (list[len] != 0))
+        if ((len = strcspn(list, ","))) ok = run_alone(&l, list, len);
+    p->runner = NULL;
+    return ok;
 }

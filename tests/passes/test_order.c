@@ -41,7 +41,7 @@ static bool is_program(const Value *v)
 {
     if (v->def) return v->def->op == OP_PROGRAM;
     const Instr *loop = v->block->parent; /* a persistent grid: the ticket */
-    return loop && loop->op == OP_FOR && v->index == 0 && ir_attr(loop, ATTR_TICKETS);
+    return loop && loop->op == OP_FOR && v->index == 0 && ir_loop_is(loop, LOOP_TICKETS);
 }
 
 static Scalar value_of(Machine *m, const Value *v)
@@ -153,8 +153,7 @@ static Func *lower(Session *s, const Expect *e)
     return f && passes_run(m, &o, NULL) && kernel_lower(s, f, target, &options, &plan) ? f : NULL;
 }
 
-static void tickets(void *user, Instr *i)
-{ *(int *)user += i->op == OP_FOR && ir_attr(i, ATTR_TICKETS) != NULL; }
+static void tickets(void *user, Instr *i) { *(int *)user += i->op == OP_FOR && ir_loop_is(i, LOOP_TICKETS); }
 
 /* Whether every role covers every grid. */
 static bool covered(const Expect *e)

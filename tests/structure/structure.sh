@@ -97,12 +97,16 @@ sed -n 's/^- //p' tests/structure/device_literals.txt >"$work/other.c"
 code $(compiler_files | grep -vE '^ir/target\.[ch]$|^runtime/drivers/gpu_facts\.h$|^tools/tilec/') | device_literals |
     rule device-literals "numbers of a device outside of its table"
 
-# The passes of the tile IR: file = name = test = row of docs/passes.md.
+# one_heading PASS: docs/passes.md has exactly one heading of its name
+one_heading() { [ "$(grep -cE "^##+ $1\$" docs/passes.md)" = 1 ] || echo "$1: not exactly one heading in docs/passes.md"; }
+
+# The passes of the tile IR: file = name = test = heading and row of docs/passes.md.
 sed -nE 's/^PASS\([A-Z0-9_]+, *"([^"]+)".*/\1/p' passes/passes.def | while read -r pass; do
     file=${pass//-/_}
     [ -f "passes/$file.c" ] || echo "$pass: no file passes/$file.c"
     [ -f "tests/passes/$file.ir" ] || echo "$pass: no test tests/passes/$file.ir"
     grep -q "^| $pass |" docs/passes.md || echo "$pass: no row in docs/passes.md"
+    one_heading "$pass"
     id=${file^^}
     grep -qE "^ *PASS_$id,$" passes/pipeline.c || echo "$pass: no PASS_$id in the pipeline of passes/pipeline.c"
 done | rule tile-passes "tile passes whose file, test or row has another name"
@@ -112,7 +116,7 @@ sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\1 \2/p' passes/passes.
     file=${pass//-/_}
     [ -n "$(git ls-files "passes/kernel/$file.c" "passes/kernel/*/$file.c")" ] || echo "$pass: no file $file.c below passes/kernel"
     [ -f "tests/passes/kernel/$file.ir" ] || echo "$pass: no test tests/passes/kernel/$file.ir"
-    grep -qE "^(\| |## |### )\`?$pass\`?( |\$)" docs/passes.md || echo "$pass: no row or heading in docs/passes.md"
+    one_heading "$pass"
     id=${file^^}
     if [ "$kind" = PASS ]; then
         grep -qE "\bRUN\($id\)" passes/kernel/lower.c || echo "$pass: no RUN($id) in passes/kernel/lower.c"

@@ -206,10 +206,24 @@ static void fix_same(Layouter *c, Instr *i)
             layouter_need(c, i, k, layouts_get(&c->p->layouts, ir_result(i)->type));
 }
 
+typedef struct Stored {
+    Layouter *c;
+    Instr *store;
+    bool bulk;
+} Stored;
+
+static bool store_in_bulk(void *user)
+{
+    Stored *s = user;
+    return s->bulk = kernel_bulk_store(s->c->s, s->c->f, s->c->p, s->store);
+}
+
 static void fix_stored(Layouter *c, Instr *i)
 {
+    Stored s = { .c = c, .store = i };
     fix_any(c, i);
-    if (kernel_bulk_store(c->s, c->f, c->p, i)) return;
+    if (c->p->producer_warps) kernel_part(c->p, PASS_BULK_STORE, store_in_bulk, &s);
+    if (s.bulk) return;
     layouter_store_layout(c, i);
     layouter_fix_store(c, i);
 }
@@ -324,6 +338,18 @@ static void hold(void *user, Instr *i)
     }
 }
 
+static bool load_in_bulk(void *user)
+{
+    Layouter *c = user;
+    return kernel_bulk_loads(c->s, c->f, c->p);
+}
+
+static bool note_shifts(void *user)
+{
+    Layouter *c = user;
+    return kernel_record_accesses(c->s, c->f, c->p);
+}
+
 bool kernel_pass_layout(KernelContext *k)
 {
     Session *s = k->s;
@@ -335,7 +361,7 @@ bool kernel_pass_layout(KernelContext *k)
     ir_walk(f->body, assign_all, &c);
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
-    kernel_bulk_loads(s, f, p);
-    kernel_record_accesses(s, f, p);
+    if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, load_in_bulk, &c);
+    kernel_step(p, PASS_UNALIGNED_VECTORS, note_shifts, &c);
     return true;
 }

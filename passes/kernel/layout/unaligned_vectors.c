@@ -201,7 +201,7 @@ static void record_access(void *user, Instr *i)
     name_in_note(r, param);
 }
 
-void kernel_record_accesses(Session *s, const Func *f, KernelPlan *p)
+bool kernel_record_accesses(Session *s, const Func *f, KernelPlan *p)
 {
     AccessRecorder r = { .s = s, .f = f, .p = p };
     text_init(&r.note, &s->arena);
@@ -210,4 +210,5 @@ void kernel_record_accesses(Session *s, const Func *f, KernelPlan *p)
         p->schedule = arena_printf(&s->arena,
             "%s  shift: rows of %s by vectors of 16 bytes, shifted in registers where they begin anywhere\n",
             p->schedule ? p->schedule : "", r.note.data);
+    return r.named;
 }

@@ -26,12 +26,23 @@ void pingpong_turn(const KernelPlan *p, Builder *b, Op op)
     if (p->turns) ir_build(b, op, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
-void pingpong_record(KernelPlan *p, const Block *consumers)
+typedef struct Turns {
+    KernelPlan *p;
+    const Block *consumers;
+} Turns;
+
+static bool take_turns(void *user)
 {
+    Turns *t = user;
+    KernelPlan *p = t->p;
     const Decision *d = schedule_asked(p, DECIDE_TURNS);
-    bool take_turns = ir_holds(consumers, OP_TURN_WAIT);
-    if (take_turns) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
+    bool taken = ir_holds(t->consumers, OP_TURN_WAIT);
+    if (taken) schedule_take(p, DECIDE_TURNS, TURNS_ON, 0, 0);
     else if (p->turns && d)
         schedule_refuse(p, d, "pingpong needs a product that runs a step behind another one");
-    p->turns = take_turns;
+    p->turns = taken;
+    return taken;
 }
+
+void pingpong_record(KernelPlan *p, const Block *consumers)
+{ kernel_part(p, PASS_PINGPONG, take_turns, &(Turns){ p, consumers }); }

@@ -315,12 +315,25 @@ static void rotate_within(Rotation *r)
     text_printf(&c->note, "  rotation: the early product runs one step ahead; %d values cross\n", nx);
 }
 
+typedef struct AcrossStep {
+    Rotation *r;
+    bool asked, make, made;
+} AcrossStep;
+
+static bool across_programs(void *user)
+{
+    AcrossStep *s = user;
+    return s->made = rotate_across(s->r, s->asked, s->make);
+}
+
 bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *across)
 {
     Rotation r;
     bool wanted = asked && asked->form == LOOP_ACROSS;
     if (!plan_rotation(&r, c, loop, product)) return false;
-    *across = rotate_across(&r, wanted, !asked || wanted);
+    AcrossStep step = { .r = &r, .asked = wanted, .make = !asked || wanted };
+    kernel_part(c->p, PASS_CROSS_TILE_PIPELINING, across_programs, &step);
+    *across = step.made;
     if (wanted && !*across)
         schedule_refuse(c->p, asked,
             "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at "

@@ -79,6 +79,20 @@ static bool left_of_loops(const Instr *load)
            strcmp(ir_attr(u->user, ATTR_INSTR)->s, "fma");
 }
 
+/* A loop's loads through multistage, from number `from` on. */
+typedef struct Staged {
+    Staging *c;
+    size_t from;
+    int64_t limit;
+} Staged;
+
+static bool stage_ahead(void *user)
+{
+    Staged *s = user;
+    stage_loop(s->c, s->from, s->limit);
+    return true;
+}
+
 static void stage_loads(Session *s, Func *f, KernelPlan *p)
 {
     Staging c = { .s = s, .f = f, .p = p };
@@ -105,8 +119,9 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     }
     for (size_t i = 0; i < c.loads.len; i++) {
         Instr *l = c.loads.data[i];
-        if (l && stage_runs_ahead(l) && !stage_in_place(&c, l)) stage_loop(&c, i, limit);
-        else if (l) stage_alone(&c, l);
+        bool ahead = l && stage_runs_ahead(l) && !stage_in_place(&c, l);
+        if (l && !ahead) stage_alone(&c, l);
+        if (ahead && !kernel_step(p, PASS_MULTISTAGE, stage_ahead, &(Staged){ &c, i, limit })) return;
     }
 }
 

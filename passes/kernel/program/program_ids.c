@@ -9,9 +9,12 @@
 typedef struct ProgramIds {
     Session *s;
     Func *f;
+    KernelPlan *p;
+    Builder *b;
     Value *linear;
     Value *coord[3];
     int rank;
+    bool ordered; /* program-order has made the coordinates */
 } ProgramIds;
 
 static void visit(void *user, Instr *i)
@@ -25,12 +28,18 @@ static void visit(void *user, Instr *i)
     ir_erase(i);
 }
 
+static bool order(void *user)
+{
+    ProgramIds *c = user;
+    return c->ordered = kernel_order(c->s, c->f, c->p, c->b, c->linear, c->rank, c->coord);
+}
+
 bool kernel_pass_program_ids(KernelContext *k)
 {
     Session *s = k->s;
     Func *f = k->f;
     KernelPlan *p = k->p;
-    ProgramIds c = { .s = s, .f = f };
+    ProgramIds c = { .s = s, .f = f, .p = p };
     c.rank = f->grid ? ir_terminator(f->grid)->n_operands : 1;
     Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
     const Type *i32 = type_scalar(s, DT_I32);
@@ -46,8 +55,10 @@ bool kernel_pass_program_ids(KernelContext *k)
         ir_clone_block_into(&b, f->remap, &map, false);
         w = ir_cast(&b, value_map_get(&map, ir_operand(ir_terminator(f->remap), 0)), DT_I32);
     }
-    bool ordered = kernel_order(s, f, p, &b, w, c.rank, c.coord);
-    for (int a = 0; a < c.rank && !ordered; a++) {
+    c.b = &b;
+    c.linear = w;
+    if (!kernel_step(p, PASS_PROGRAM_ORDER, order, &c)) return true;
+    for (int a = 0; a < c.rank && !c.ordered; a++) {
         if (a == c.rank - 1) {
             c.coord[a] = w;
             break;

@@ -299,6 +299,7 @@ typedef struct Loads {
     Session *s;
     Func *f;
     KernelPlan *p;
+    bool changed;
 } Loads;
 
 static void load_by_rows(void *user, Instr *i)
@@ -318,10 +319,14 @@ static void load_by_rows(void *user, Instr *i)
     const Layout *acc = layouts_get(&c->p->layouts, to);
     if (axis != load_axis || !kernel_bulk_boxes(&c->s->arena, acc, axis, 2, &b)) return;
     const Layout *rows = kernel_bulk_rows(&c->s->arena, acc, &b);
-    if (rows) x->type = layouts_typed(&c->p->layouts, x->type, rows);
+    if (!rows) return;
+    x->type = layouts_typed(&c->p->layouts, x->type, rows);
+    c->changed = true;
 }
 
-void kernel_bulk_loads(Session *s, Func *f, KernelPlan *p)
+bool kernel_bulk_loads(Session *s, Func *f, KernelPlan *p)
 {
-    if (p->producer_warps) ir_walk(f->body, load_by_rows, &(Loads){ s, f, p });
+    Loads c = { .s = s, .f = f, .p = p };
+    ir_walk(f->body, load_by_rows, &c);
+    return c.changed;
 }

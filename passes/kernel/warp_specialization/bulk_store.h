@@ -29,5 +29,6 @@ Instr *kernel_bulk_store_like(Block *, const Type *);
  * other, with whole box rows side by side in 16-byte pieces. NULL when boxes or warps are no powers of two.
  * */
 const Layout *kernel_bulk_rows(Arena *, const Layout *accumulators, const BulkBoxes *);
-/* Gives that layout to loads that are converted to accumulators which such a store stores. */
-void kernel_bulk_loads(Session *, Func *, KernelPlan *);
+/* Gives that layout to loads that are converted to accumulators which such a store stores, and returns
+ * whether there are any. Requires producer warps. */
+bool kernel_bulk_loads(Session *, Func *, KernelPlan *);

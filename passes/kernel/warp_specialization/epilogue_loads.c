@@ -77,11 +77,12 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
     return axis == 1;
 }
 
-void roles_lend_slots(Roles *c)
+bool roles_lend_slots(void *roles)
 {
-    if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return;
+    Roles *c = roles;
+    if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return false;
     const Instr *product = c->products.data[0], *loop = product->block->parent;
-    if (!loop || loop->op != OP_FOR) return;
+    if (!loop || loop->op != OP_FOR) return false;
     const char *why = c->why;
     for (Instr *i = loop->next; i; i = i->next) {
         if (i->op != OP_LOAD || !behind(i, loop)) continue;
@@ -110,6 +111,7 @@ void roles_lend_slots(Roles *c)
         vec_push(&c->s->arena, &c->lent, lent);
     }
     c->why = why;
+    return c->lent.len > 0;
 }
 
 void roles_read_lent(Roles *c, Instr *load, const Lent *l)

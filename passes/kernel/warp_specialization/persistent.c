@@ -5,7 +5,8 @@
  * becomes
  *   for %p = cta_id to num_programs step num_ctas {loop = strided} { BODY(%p) }
  *
- * With program/tile_scheduler.c the loop is of kind `tickets`: the CTA takes its next program from a counter.
+ * tile-scheduler, the step behind it, makes the loop one of kind `tickets`: the CTA takes its next program
+ * from a counter (program/tile_scheduler.c decides).
  * Requires warp specialization. Each program starts from its own memory state. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
@@ -25,8 +26,9 @@ static Value *clusters(Roles *c, Builder *b)
 
 /* Turns a program into a loop over programs. Each program starts from its own memory state, so nothing orders
  * programs among themselves. */
-void roles_make_persistent(Roles *c)
+bool roles_make_persistent(void *roles)
 {
+    Roles *c = roles;
     Func *f = c->f;
     const Type *i32 = type_scalar(c->s, DT_I32);
     Instr *ret = ir_terminator(f->body), *first = f->body->first;
@@ -36,9 +38,7 @@ void roles_make_persistent(Roles *c)
                                 : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
     bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
     Instr *stop = bounds[0]->def,
-          *loop = ir_build(&b, OP_FOR, bounds, 3,
-              ATTRS(a_int(ATTR_LOOP, kernel_skips(c->p, PASS_TILE_SCHEDULER) ? LOOP_STRIDED : LOOP_TICKETS)),
-              NULL, 0);
+          *loop = ir_build(&b, OP_FOR, bounds, 3, ATTRS(a_int(ATTR_LOOP, LOOP_STRIDED)), NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
     ir_set_name(loop->blocks[0]->args[0], "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {
@@ -52,4 +52,15 @@ void roles_make_persistent(Roles *c)
     }
     in = ir_at_end(loop->blocks[0]);
     ir_build(&in, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    return true;
+}
+
+bool roles_take_tickets(void *roles)
+{
+    Roles *c = roles;
+    Instr *loop = c->f->body->first;
+    if (kernel_skips(c->p, PASS_TILE_SCHEDULER)) return false;
+    while (!ir_over_programs(loop)) loop = loop->next;
+    ir_set_attr(c->s, loop, a_int(ATTR_LOOP, LOOP_TICKETS));
+    return true;
 }

@@ -122,18 +122,20 @@ static void copy_marks(const Block *from, Block *to)
     }
 }
 
-/* Finds the rings that the programs of a cluster have in common. */
-static void share_loads(Roles *c)
+/* multicast: finds the rings that the programs of a cluster have in common. */
+static bool share_loads(void *user)
 {
+    Roles *c = user;
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
-    if (c->p->filler_warps) return; /* cp.async producers fill the rings of their own CTA only. */
+    if (c->p->filler_warps) return false; /* cp.async producers fill the rings of their own CTA only. */
     for (size_t k = 0; k < n; k++)
         l[k] = (RingLoad){ c->loads.data[k],
             layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view),
             roles_ring(c, c->loads.data[k])->inner, false, NULL };
     kernel_multicast(c->s, c->f, c->p, l, n);
     for (size_t k = 0; k < n && c->p->multicast; k++) roles_ring(c, l[k].load)->shared = l[k].shared;
+    return c->p->multicast > 1;
 }
 
 /* Of a producer's thread. */
@@ -253,29 +255,6 @@ static void take_roles(Roles *c, int consumers)
     if (p->filler_warps) schedule_take(p, DECIDE_FILLERS, 0, p->filler_warps, p->filler_registers);
 }
 
-static int rings_filled(const Roles *c)
-{
-    int n = 0;
-    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
-    return n;
-}
-
-/* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
- * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
- * word by word (bench/NOTES.md, Behind the decisions). */
-static bool fillers_gain(Roles *c)
-{
-    bool gain = rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
-    for (size_t k = 0; k < c->loads.len && !gain; k++) {
-        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
-        gain = (d && d->form == LOAD_RING_REGISTERS) ||
-               (roles_ring(c, c->loads.data[k])->filled && kernel_access_bytes(c->f, c->loads.data[k]) < 4);
-    }
-    return gain || roles_refuse(c, c->f->loc,
-                       "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
-                       "faster than cp.async producer warps for both");
-}
-
 static void find_loads(Roles *c)
 {
     c->loads.len = 0;
@@ -298,21 +277,24 @@ static int steps_that_fit(Roles *c)
     return least;
 }
 
-/* Merges several loads into one if two steps of it fit, or if nothing fits otherwise. */
-static void join_windows(Roles *c)
+/* merge-loads: merges several loads into one if two steps of it fit, or if nothing fits otherwise. */
+static bool join_windows(void *user)
 {
-    if (kernel_skips(c->p, PASS_MERGE_LOADS)) return;
+    Roles *c = user;
+    if (kernel_skips(c->p, PASS_MERGE_LOADS)) return false;
     int steps[2] = { 0, 0 };
     bool kept = false;
     for (int columns = 1; columns >= 0 && !kept; columns--) {
-        if (!roles_join_windows(c, columns)) return;
+        if (!roles_join_windows(c, columns)) return false;
         steps[columns] = steps_that_fit(c);
         kept = steps[columns] >= 2;
         if (!kept) roles_part_windows(c);
     }
     if (!kept && (steps[1] || steps[0]) && !steps_that_fit(c)) roles_join_windows(c, steps[1] > 0);
+    roles_keep_windows(c);
     find_loads(c);
     c->why = NULL;
+    return true;
 }
 
 typedef struct ProductSearch {
@@ -366,14 +348,14 @@ static int plan(Roles *c)
     asked_fillers(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
-    if (ok) join_windows(c);
+    if (ok && !kernel_step(p, PASS_MERGE_LOADS, join_windows, c)) return 0;
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4 && !four_have_room(c))
         consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
-    if (ok && roles_plan_rings(c) && fillers_gain(c)) {
-        if (!rings_filled(c)) p->filler_warps = 0;
+    if (ok && roles_plan_rings(c) && roles_fillers_gain(c)) {
+        if (!roles_rings_filled(c)) p->filler_warps = 0;
         return consumers;
     }
     p->filler_warps = 0;
@@ -432,6 +414,22 @@ static Instr *make_roles(Roles *c)
     return roles;
 }
 
+/* cp-async-producer: what is a copy of the consumers' block so far. */
+static bool make_fillers(void *user)
+{
+    Roles *c = user;
+    roles_make_producer(c, c->fillers, OP_RING_FILL);
+    return true;
+}
+
+/* False: the runner has ended. */
+static bool over_programs(Roles *c)
+{
+    if (!c->p->persistent) return true;
+    return kernel_step(c->p, PASS_PERSISTENT, roles_make_persistent, c) &&
+           kernel_step(c->p, PASS_TILE_SCHEDULER, roles_take_tickets, c);
+}
+
 static bool specialize(Session *s, Func *f, KernelPlan *p)
 {
     Roles c = { .s = s, .f = f, .p = p };
@@ -445,11 +443,10 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     p->producer_warps = p->filler_warps ? 1 : 4;
     choose_registers(p, consumers);
     p->min_ctas = 1;
-    roles_keep_windows(&c);
     take_roles(&c, consumers);
-    share_loads(&c);
-    roles_lend_slots(&c);
-    if (p->persistent) roles_make_persistent(&c);
+    if (!kernel_step(p, PASS_MULTICAST, share_loads, &c)) return true;
+    kernel_part(p, PASS_EPILOGUE_LOADS, roles_lend_slots, &c);
+    if (!over_programs(&c)) return true;
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
@@ -460,7 +457,8 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
-    if (p->filler_warps) roles_make_producer(&c, roles->blocks[2], OP_RING_FILL);
+    c.fillers = roles->blocks[2 * (p->filler_warps > 0)];
+    if (p->filler_warps) kernel_part(p, PASS_CP_ASYNC_PRODUCER, make_fillers, &c);
 
     VEC(Block *) swept = { 0 };
     c.loads.len = c.products.len = 0;

@@ -59,6 +59,7 @@ typedef struct Roles {
     const char *why;
     Loc why_loc;
     unsigned char *scalar; /* by value: scalar_only */
+    Block *fillers;        /* block of the fillers; NULL: not made yet */
 } Roles;
 
 /* Notes why not; false. */
@@ -75,6 +76,8 @@ bool roles_fill_window(Roles *, const Instr *load);
 bool roles_filled(Roles *, const Instr *load);
 /* The number of cp.async producer warps, where some are needed. A schedule may give it. */
 int roles_fillers(KernelPlan *);
+int roles_rings_filled(const Roles *); /* how many rings cp.async producers fill */
+bool roles_fillers_gain(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
@@ -98,11 +101,14 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 /* The product that uses an operand's matrix, or the first part of it; NULL: none. */
 const Use *roles_product_of(const Value *matrix);
 
-/* Makes the body the body of a loop over programs (persistent.c). */
-void roles_make_persistent(Roles *);
+/* The steps persistent and tile-scheduler: the first makes the body the body of a loop over programs, the
+ * second makes that loop take its programs by tickets (persistent.c). Both get the Roles. */
+bool roles_make_persistent(void *roles);
+bool roles_take_tickets(void *roles);
 
-/* Loads after the loop that take stages of its rings (epilogue_loads.c), and the consumers' side of one. */
-void roles_lend_slots(Roles *);
+/* The step epilogue-loads: finds loads after the loop that take stages of its rings (epilogue_loads.c). It
+ * gets the Roles. Then the consumers' side of one. */
+bool roles_lend_slots(void *roles);
 void roles_read_lent(Roles *, Instr *load, const Lent *);
 
 /* Records which role does which load, so that it is also known for the copies of the loads in the blocks of
