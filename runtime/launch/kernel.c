@@ -118,6 +118,7 @@ static const char *with_consts(tile_kernel *k, const char *text)
 static tile_status take_param(tile_kernel *k, const FrontParam *f, KernelParam *p)
 {
     p->name = f->name;
+    p->type_name = f->type_name ? f->type_name : "";
     p->kind = f->kind == FRONT_IN      ? PARAM_IN
               : f->kind == FRONT_OUT   ? PARAM_OUT
               : f->kind == FRONT_INOUT ? PARAM_INOUT

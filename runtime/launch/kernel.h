@@ -10,7 +10,7 @@
 enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
 
 typedef struct KernelParam {
-    const char *name;
+    const char *name, *type_name; /* the type as written: "T" */
     ParamKind kind;
     DType dtype;
     int size, rank;         /* bytes of an element; axes */

@@ -1,4 +1,4 @@
-# docs/embedding.md shows examples/embed/softmax.c and serve.c as they are, the first with 40 lines of code at the most, names every status, and no
+# docs/embedding.md shows examples/embed/softmax.c, softmax.cc and serve.c as they are, the first with 40 lines of code at the most, names every status, and no
 # function that neither tile.h nor a generated header has.
 file(READ ${SOURCE}/docs/embedding.md doc)
 file(READ ${SOURCE}/examples/embed/softmax.c program)
@@ -7,6 +7,11 @@ file(READ ${SOURCE}/tools/aot/launch.h generated)
 string(FIND "${doc}" "```c\n${program}```" at)
 if(at EQUAL -1)
   message(FATAL_ERROR "docs/embedding.md does not show examples/embed/softmax.c as it is")
+endif()
+file(READ ${SOURCE}/examples/embed/softmax.cc cpp)
+string(FIND "${doc}" "```cpp\n${cpp}```" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "docs/embedding.md does not show examples/embed/softmax.cc as it is")
 endif()
 file(READ ${SOURCE}/examples/embed/serve.c serve)
 string(FIND "${doc}" "```c\n${serve}```" at)

@@ -296,3 +296,26 @@ bool roles_fill_window(Roles *c, const Instr *i)
            p->align % 16 == 0 && p->kind == PARAM_IN && dtype_bytes(p->type->dtype) <= 4 &&
            p->type->dtype != DT_BOOL;
 }
+
+int roles_rings_filled(const Roles *c)
+{
+    int n = 0;
+    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
+    return n;
+}
+
+/* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
+ * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
+ * word by word (bench/NOTES.md, Behind the decisions). */
+bool roles_fillers_gain(Roles *c)
+{
+    bool gain = roles_rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
+    for (size_t k = 0; k < c->loads.len && !gain; k++) {
+        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
+        gain = (d && d->form == LOAD_RING_REGISTERS) ||
+               (roles_ring(c, c->loads.data[k])->filled && kernel_access_bytes(c->f, c->loads.data[k]) < 4);
+    }
+    return gain || roles_refuse(c, c->f->loc,
+                       "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
+                       "faster than cp.async producer warps for both");
+}

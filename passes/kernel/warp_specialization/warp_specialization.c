@@ -255,29 +255,6 @@ static void take_roles(Roles *c, int consumers)
     if (p->filler_warps) schedule_take(p, DECIDE_FILLERS, 0, p->filler_warps, p->filler_registers);
 }
 
-static int rings_filled(const Roles *c)
-{
-    int n = 0;
-    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
-    return n;
-}
-
-/* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
- * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
- * word by word (bench/NOTES.md, Behind the decisions). */
-static bool fillers_gain(Roles *c)
-{
-    bool gain = rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
-    for (size_t k = 0; k < c->loads.len && !gain; k++) {
-        const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
-        gain = (d && d->form == LOAD_RING_REGISTERS) ||
-               (roles_ring(c, c->loads.data[k])->filled && kernel_access_bytes(c->f, c->loads.data[k]) < 4);
-    }
-    return gain || roles_refuse(c, c->f->loc,
-                       "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
-                       "faster than cp.async producer warps for both");
-}
-
 static void find_loads(Roles *c)
 {
     c->loads.len = 0;
@@ -377,8 +354,8 @@ static int plan(Roles *c)
     if (ok && consumers == 4 && !four_have_room(c))
         consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
-    if (ok && roles_plan_rings(c) && fillers_gain(c)) {
-        if (!rings_filled(c)) p->filler_warps = 0;
+    if (ok && roles_plan_rings(c) && roles_fillers_gain(c)) {
+        if (!roles_rings_filled(c)) p->filler_warps = 0;
         return consumers;
     }
     p->filler_warps = 0;

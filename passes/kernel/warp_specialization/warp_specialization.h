@@ -76,6 +76,8 @@ bool roles_fill_window(Roles *, const Instr *load);
 bool roles_filled(Roles *, const Instr *load);
 /* The number of cp.async producer warps, where some are needed. A schedule may give it. */
 int roles_fillers(KernelPlan *);
+int roles_rings_filled(const Roles *); /* how many rings cp.async producers fill */
+bool roles_fillers_gain(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);

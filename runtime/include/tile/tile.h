@@ -315,6 +315,36 @@ TILE_API tile_status tile_module_load_tune(tile_module *, const char *path);
 TILE_API size_t tile_module_kernel_count(const tile_module *);
 TILE_API const char *tile_module_kernel_name(const tile_module *, size_t i);
 
+typedef enum tile_param_kind {
+    TILE_PARAM_IN = 0,
+    TILE_PARAM_OUT = 1,
+    TILE_PARAM_INOUT = 2,
+    TILE_PARAM_SCALAR = 3,
+    TILE_PARAM_CONST = 4, /* of tile_module_param only, as the next one */
+    TILE_PARAM_TYPE = 5   /* a const type */
+} tile_param_kind;
+typedef struct tile_scalar {
+    int64_t i;
+    double f;
+} tile_scalar;
+typedef struct tile_param_info {
+    size_t struct_size; /* set by the caller */
+    const char *name;   /* lives as long as the kernel or module, as do the names below */
+    tile_param_kind kind;
+    tile_dtype dtype;
+    int rank;                  /* 0 for a scalar */
+    const char *dims[8];       /* dimensions as written, constants by their values: "M", "2*D", "3" */
+    int has_default;           /* a scalar with a value in the source, for callers that leave it out ... */
+    tile_scalar default_value; /* ... by passing this: `i` for integers and bool, `f` for floating types */
+    int optional;              /* 1: a tensor that a launch may leave out, by passing tile_arg_none() */
+    const char *type_name; /* the type as written: "f32", or the name of a const type; "" for a const type */
+} tile_param_info;
+/* Parameter i of a kernel as its source declares it, consts and const types among them, before anything is
+ * bound: `dims` as written; `dtype` is TILE_NONE if it depends on a const type or is `int`, and of a const
+ * type it is the default. The names live as long as the module. TILE_ERROR_NOT_FOUND past the end, or no such
+ * kernel. */
+TILE_API tile_status tile_module_param(const tile_module *, const char *kernel, size_t i, tile_param_info *);
+
 /* --- kernel ------------------------------------------------------------------------------------------ */
 
 typedef enum tile_binding_kind {
@@ -349,27 +379,6 @@ TILE_API tile_status tile_kernel_create(
  * finished. NULL is ignored. */
 TILE_API void tile_kernel_destroy(tile_kernel *);
 
-typedef enum tile_param_kind {
-    TILE_PARAM_IN = 0,
-    TILE_PARAM_OUT = 1,
-    TILE_PARAM_INOUT = 2,
-    TILE_PARAM_SCALAR = 3
-} tile_param_kind;
-typedef struct tile_scalar {
-    int64_t i;
-    double f;
-} tile_scalar;
-typedef struct tile_param_info {
-    size_t struct_size; /* set by the caller */
-    const char *name;   /* lives as long as the kernel, as do the names below */
-    tile_param_kind kind;
-    tile_dtype dtype;
-    int rank;                  /* 0 for a scalar */
-    const char *dims[8];       /* dimensions as written, constants by their values: "M", "2*D", "3" */
-    int has_default;           /* a scalar with a value in the source, for callers that leave it out ... */
-    tile_scalar default_value; /* ... by passing this: `i` for integers and bool, `f` for floating types */
-    int optional;              /* 1: a tensor that a launch may leave out, by passing tile_arg_none() */
-} tile_param_info;
 /* Number of launch arguments (consts do not count), and what each is. TILE_ERROR_NOT_FOUND past the end. */
 TILE_API size_t tile_kernel_param_count(const tile_kernel *);
 TILE_API tile_status tile_kernel_param(const tile_kernel *, size_t i, tile_param_info *);
