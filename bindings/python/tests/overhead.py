@@ -2,6 +2,7 @@
 many repetitions: the machine may be busy."""
 
 import ctypes
+import importlib.util
 import subprocess
 import sys
 import timeit
@@ -56,6 +57,12 @@ def main():
     print(f"k(x, out=y)               {least(lambda: k(x, out=y)):6.2f} us")
     print(f"k(x)                      {least(lambda: k(x)):6.2f} us")
     print(f"ctypes by hand            {least(by_hand(k, x, y)):6.2f} us")
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        t = torch.ones(1)
+        k(t)
+        print(f"k(t), PyTorch             {least(lambda: k(t)):6.2f} us")
     print(f"empty call of a lambda    {least(lambda: None):6.2f} us")
 
 

@@ -92,6 +92,14 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(tile.ArgumentError, "1 outputs, found 2"):
                 self.softmax(x, out=(y, y))
 
+    def test_first_call_with_a_transposed_output(self):
+        """What is allocated later does not lie as the caller's output did."""
+        softmax = tile.load(os.path.join(KERNELS, "softmax.tile"))["softmax"]
+        x, z = np.random.rand(6, 40).astype(np.float32), np.empty((40, 6), np.float32).T
+        softmax(x, out=z)
+        for _ in range(3):
+            np.testing.assert_array_equal(softmax(x), z)
+
     def test_all_kinds_of_parameters(self):
         rng = np.random.default_rng(2)
         x, b = rng.random((6, 50)).astype(np.float32), rng.random(50).astype(np.float32)

@@ -3,6 +3,7 @@
 import os
 import unittest
 
+import numpy as np
 import torch
 
 import tile
@@ -49,6 +50,30 @@ class Cpu(unittest.TestCase):
                 )
         out = torch.empty_like(x)
         self.assertIs(self.softmax(x, out=out), out)
+
+    def test_short_way(self):
+        """Calls after the first one, with NumPy arrays between them."""
+        softmax = tile.load(os.path.join(KERNELS, "softmax.tile"))["softmax"]
+        for _ in range(3):
+            for shape in ((9, 100), (4, 7)):
+                x = self.rand(*shape)
+                want = torch.softmax(x, 1)
+                torch.testing.assert_close(softmax(x), want)
+                torch.testing.assert_close(softmax(x.t().contiguous().t()), want)
+                out, back = torch.empty_like(x), torch.empty(*reversed(shape), device=self.device).t()
+                self.assertIs(softmax(x, out=out), out)
+                self.assertIs(softmax(x, out=back), back)
+                torch.testing.assert_close(out, want)
+                torch.testing.assert_close(back, want)
+                got = softmax(x.cpu().numpy())
+                self.assertIsInstance(got, np.ndarray)
+                torch.testing.assert_close(torch.from_numpy(got), want.cpu())
+            with self.assertRaisesRegex(tile.ArgumentError, "requires a gradient"):
+                softmax(x.requires_grad_())
+            with self.assertRaisesRegex(tile.ArgumentError, "no element type"):
+                softmax(x.detach().to_sparse())
+            with self.assertRaisesRegex(tile.ArgumentError, "overlaps"):
+                softmax(x.detach(), out=x.detach())
 
     def test_inout(self):
         x, b = self.rand(5, 40), self.rand(40)

@@ -9,7 +9,7 @@ import sys
 import threading
 
 from . import _lib
-from ._errors import TYPE_CHECKING, Diagnostic, Warning, error_of
+from ._errors import TYPE_CHECKING, Diagnostic, Error, Warning, error_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -149,3 +149,13 @@ def context(target: str = "cpu", device: int = 0) -> Context:
         if found is None:
             found = _contexts[target, device] = Context(target, device)
         return found
+
+
+def first_context() -> Context:
+    """The CPU's context; where libtile has no backend for it, that of the first device that answers."""
+    try:
+        return context("cpu")
+    except Error:
+        with _lock:
+            ctx = Context()
+            return _contexts.setdefault((_TARGETS[ctx._device[0]], ctx._device[1]), ctx)

@@ -1,10 +1,10 @@
-"""The short way of a call with NumPy arrays.
+"""The short way of a call with NumPy arrays or PyTorch tensors.
 
 The first call of a kernel with arrays of some shapes, strides and types goes the long way (_call._Call). It
 leaves a *plan* behind: the arguments as libtile takes them, in one buffer, in which only addresses and
-scalars change. Later calls run a function that is generated for the kernel: it looks the plan up, allocates
-the outputs, writes the addresses into the buffer and launches. Each plan is used by one thread at a time; a
-second thread that calls meanwhile makes a plan of its own.
+scalars change. Later calls run a function that is generated for the kernel and the library of the arrays: it
+looks the plan up, allocates the outputs, writes the addresses into the buffer and launches. Each plan is used
+by one thread at a time; a second thread that calls meanwhile makes a plan of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,67 @@ def _memory_of_arrays() -> Any:
     return _memory
 
 
-def _key(kernel: Any, values: Mapping[str, Any]) -> tuple:
+class _Family:
+    """What the generated function says of arrays of one library; {0} stands for an array, {n} for the number
+    of an output. `names` are the names that it uses."""
+
+    def __init__(self, kernel: Any, call: Any):
+        self.names = {
+            "M": _MISSING,
+            "D": [p.default for p in kernel._given],
+            "P": {},
+            "L": call.handle.context._lib.tile_launch,
+            "N": ctypes.c_size_t(call.n),
+            "S": _slow,
+        }
+
+
+class _NumPy(_Family):
+    key = ("{0}.shape", "{0}.strides", "{0}.dtype")
+    test = "type({0}) is A"
+    make = "E(s{n}, t{n})"
+    same = "out.shape == s0 and out.strides == q0 and out.dtype == t0"
+
+    def __init__(self, kernel: Any, call: Any):
+        super().__init__(kernel, call)
+        numpy, memory = sys.modules["numpy"], _memory_of_arrays()
+        self.names.update(A=numpy.ndarray, E=numpy.empty, m=memory.words if memory else None)
+        self.address = f"m[(id({{0}}) >> 3) + {memory.head}]" if memory else "{0}.ctypes.data"
+        self.writable = f"m[(id({{0}}) >> 3) + {memory.flags}] & 0x400" if memory else "{0}.flags.writeable"
+
+    def facts(self, a: Any) -> tuple:
+        return (a.shape, a.strides, a.dtype)
+
+    def made_like(self, a: Any) -> Any:
+        return self.names["E"](a.shape, a.dtype)
+
+
+class _Torch(_Family):
+    key = ("{0}.shape", "{0}.stride()", "{0}.dtype", "{0}.device")
+    test = "type({0}) is A and {0}.layout is Z and not ({0}.requires_grad and G())"
+    make = "E(s{n}, dtype=t{n}, device=v)"
+    same = "out.shape == s0 and out.stride() == q0 and out.dtype == t0 and out.device == v"
+    address, writable = "{0}.data_ptr()", "True"
+
+    def __init__(self, kernel: Any, call: Any):
+        super().__init__(kernel, call)
+        torch = sys.modules["torch"]
+        self.names.update(
+            A=torch.Tensor,
+            E=torch.empty,
+            Z=torch.strided,
+            G=torch.is_grad_enabled,
+            C=torch.cuda.current_stream,
+        )
+
+    def facts(self, a: Any) -> tuple:
+        return (a.shape, a.stride(), a.dtype, a.device)
+
+    def made_like(self, a: Any) -> Any:
+        return self.names["E"](a.shape, dtype=a.dtype, device=a.device)
+
+
+def _key(kernel: Any, family: _Family, values: Mapping[str, Any]) -> tuple:
     """As the generated function makes it."""
     key: list = []
     for p in kernel._given:
@@ -60,79 +120,77 @@ def _key(kernel: Any, values: Mapping[str, Any]) -> tuple:
             if p.name in kernel._derived:
                 key.append(p.default if a is None else a)
         elif p.optional:
-            key.append(None if a is None else (a.shape, a.strides, a.dtype))
+            key.append(None if a is None else family.facts(a))
         else:
-            key += (a.shape, a.strides, a.dtype)
+            key += family.facts(a)
     return tuple(key)
 
 
-def _generate(kernel: Any) -> str:
-    """The text of __call__ for the kernel. Its names: _0, _1, .. the arguments; w, i, f the buffer as
-    unsigned and signed integers and floats; o0, o1, .. outputs with shape s, strides q and type t."""
-    memory = _memory_of_arrays()
-    address = f"m[(id({{0}}) >> 3) + {memory.head}]" if memory else "{0}.ctypes.data"
-    writable = f"m[(id({{0}}) >> 3) + {memory.flags}] & 0x400" if memory else "{0}.flags.writeable"
+def _arguments(kernel: Any, family: _Family) -> tuple:
+    """The texts of the parameters, of the tests that they must pass, of the key and of what is written."""
     at = {p.name: i for i, p in enumerate(kernel._launched)}
-    n, outs = len(kernel._launched), kernel._outs
-    heads, tests, key, writes = [], [], [], []
+    n, heads, tests, key, writes = len(kernel._launched), [], [], [], []
     for j, p in enumerate(kernel._given):
         a, slot = f"_{j}", 2 * n + 4 * at[p.name]
-        optional = p.optional or p.has_default
-        heads.append(f"{a}={f'D[{j}]' if optional else 'M'}")
+        heads.append(f"{a}={f'D[{j}]' if p.optional or p.has_default else 'M'}, ")
         if p.kind == "scalar":
-            view = "f" if kernel._floats[at[p.name]] else "i"
-            tests.append(
-                f"(type({a}) is float or type({a}) is int)"
-                if view == "f"
-                else f"type({a}) is int and {-1 << 63} <= {a} < {1 << 63}"
-            )
-            writes.append(f"{view}[{2 * at[p.name] + 1}] = {a}")
+            real = kernel._floats[at[p.name]]
+            whole = f"type({a}) is int and {-1 << 63} <= {a} < {1 << 63}"
+            tests.append(f"(type({a}) is float or type({a}) is int)" if real else whole)
+            writes.append(f"{'f' if real else 'i'}[{2 * at[p.name] + 1}] = {a}")
             if p.name in kernel._derived:
                 key.append(a)
             continue
-        if p.optional:
-            tests.append(f"({a} is None or type({a}) is A)")
-            key.append(f"None if {a} is None else ({a}.shape, {a}.strides, {a}.dtype)")
-            writes.append(f"if {a} is not None: w[{slot}] = {address.format(a)}")
-        else:
-            tests.append(f"type({a}) is A")
-            key += (f"{a}.shape", f"{a}.strides", f"{a}.dtype")
-            writes.append(f"w[{slot}] = {address.format(a)}")
+        test, write = family.test.format(a), f"w[{slot}] = {family.address.format(a)}"
         if p.kind == "inout":
-            tests.append(f"({a} is None or {writable.format(a)})")
+            test += f" and {family.writable.format(a)}"
+        facts = [part.format(a) for part in family.key]
+        if p.optional:
+            test, write = f"({a} is None or {test})", f"if {a} is not None: {write}"
+            facts = [f"None if {a} is None else ({', '.join(facts)})"]
+        tests.append(test)
+        writes.append(write)
+        key += facts
+    for j, p in enumerate(kernel._outs):
+        writes.append(f"w[{2 * n + 4 * at[p.name]}] = {family.address.format(f'o{j}')}")
+    return heads, tests, key, writes
+
+
+def _generate(kernel: Any, family: _Family) -> str:
+    """The text of __call__ for the kernel. Its names: _0, _1, .. the arguments; w, i, f the buffer as
+    unsigned and signed integers and floats; o0, o1, .. outputs with shape s, strides q and type t; c the
+    context; v the device; z the descriptor of the launch on a GPU, and d its address."""
+    heads, tests, key, writes = _arguments(kernel, family)
+    outs = range(len(kernel._outs))
     single = len(outs) == 1
-    made = [f"o{j} = E(s{j}, t{j})" for j in range(len(outs))]
-    for j, p in enumerate(outs):
-        writes.append(f"w[{2 * n + 4 * at[p.name]}] = {address.format(f'o{j}')}")
-    results = ", ".join(f"o{j}" for j in range(len(outs)))
+    made = [f"o{n} = {family.make.format(n=n)}" for n in outs]
+    results = ", ".join(f"o{n}" for n in outs)
     slow = f"S(self, ({''.join(f'_{j}, ' for j in range(len(heads)))})"
     lines = [
-        f"def __call__(self, {''.join(h + ', ' for h in heads)}{'/, ' if heads else ''}*more, out=None, "
-        "stream=None, **named):",
+        f"def __call__(self, {''.join(heads)}{'/, ' if heads else ''}*more, out=None, stream=None, **named):",
         f"    if not (more or named) and stream is None{''.join(' and ' + t for t in tests)}"
         f"{'' if single else ' and out is None'}:",
         f"        pool = P.get(({', '.join(key)}{',' if key else ''}))",
         "        if pool is not None:",
         "            try: plan = pool.pop()",
         "            except IndexError: plan = pool.make()",
-        f"            w, i, f, h, a{''.join(f', s{j}, q{j}, t{j}' for j in range(len(outs)))} = plan",
+        f"            w, i, f, h, a, c, v, z, d{''.join(f', s{n}, q{n}, t{n}' for n in outs)} = plan",
     ]
     if single:
+        same = f"{family.test.format('out')} and {family.same} and {family.writable.format('out')}"
         lines += [
-            "            if out is None: " + made[0],
-            "            elif (type(out) is A and out.shape == s0 and out.strides == q0 "
-            "and out.dtype == t0 and "
-            f"{writable.format('out')}): o0 = out",
-            "            else:",
-            f"                return {slow}, (), out, None, named)",
+            f"            if out is None: {made[0]}",
+            f"            elif {same}: o0 = out",
+            f"            else: return {slow}, (), out, None, named)",
         ]
     else:
         lines += ["            " + m for m in made]
     lines += ["            " + text for text in writes]
     lines += [
-        "            status = L(h, a, N, None)",
+        "            if z is not None: z[1] = C(v).cuda_stream",
+        "            status = L(h, a, N, d)",
         "            pool.append(plan)",
-        "            if status: F(self, status)",
+        "            if status: c._check(status)",
         f"            return {results if len(outs) else 'None'}",
         f"    return {slow}, more, out, stream, named)",
     ]
@@ -153,47 +211,39 @@ def _slow(self: Any, args: tuple, more: tuple, out: Any, stream: Any, named: Map
     return self._slow_call((), out, stream, values)
 
 
-def _failed(self: Any, status: int) -> None:
-    self._fast_context._check(status)
+def _install(kernel: Any, call: Any) -> _Family:
+    """Generates the function for the library of the call's arrays. Calls that are not NumPy's go on to that
+    for PyTorch, if there is one."""
+    family = (_NumPy if call.like.family == "numpy" else _Torch)(kernel, call)
+    exec(compile(_generate(kernel, family), f"<tile {kernel.name}>", "exec"), family.names)
+    kernel._families[call.like.family] = family
+    first, second = kernel._families.get("numpy"), kernel._families.get("torch")
+    if first and second:
+        torch_call = second.names["__call__"]
+
+        def onward(self: Any, args: tuple, more: tuple, out: Any, stream: Any, named: Any) -> Any:
+            return torch_call(self, *args, *more, out=out, stream=stream, **named)
+
+        first.names["S"] = onward
+    type(kernel).__call__ = (first or second).names["__call__"]
+    return family
 
 
-def _install(kernel: Any, call: Any) -> None:
-    numpy = sys.modules["numpy"]
-    kernel._floats = [dtype in _lib.FLOATS for dtype in call.handle.dtypes]
-    kernel._fast_context = call.handle.context
-    kernel._plans = {}
-    memory = _memory_of_arrays()
-    names = {
-        "M": _MISSING,
-        "D": [p.default for p in kernel._given],
-        "A": numpy.ndarray,
-        "P": kernel._plans,
-        "E": numpy.empty,
-        "L": call.handle.context._lib.tile_launch,
-        "N": ctypes.c_size_t(call.n),
-        "S": _slow,
-        "F": _failed,
-        "m": memory.words if memory else None,
-    }
-    exec(compile(_generate(kernel), f"<tile {kernel.name}>", "exec"), names)
-    type(kernel).__call__ = names["__call__"]
-
-
-def _maker(call: Any) -> Callable[[], tuple]:
+def _maker(call: Any, family: _Family) -> Callable[[], tuple]:
     """Makes plans like the call's. They hold no array of the caller's."""
     n, launched, handle = call.n, call.kernel._launched, call.handle
-    floats = call.kernel._floats
     scalars, tensors, rest = {}, {}, []
     for k, p in enumerate(launched):
         if p.kind == "scalar":
-            scalars[k] = _lib.ARG_FLOAT if floats[k] else _lib.ARG_INT
+            scalars[k] = _lib.ARG_FLOAT if call.kernel._floats[k] else _lib.ARG_INT
         elif p.name in call.views:
             v = call.views[p.name]
             tensors[k] = (v.shape, v.strides, len(v.shape) | _lib.DTYPE[v.dtype] << 32)
     for p in call.kernel._outs:
-        a = call.values[p.name]
-        rest += (a.shape, a.strides, a.dtype)
+        rest += family.facts(call.values[p.name])[:3]
     size = 6 * n + sum(2 * len(shape) for shape, _, _ in tensors.values())
+    on_gpu = call.like.device != _arrays.CPU
+    device = getattr(call.like.keep, "device", None)
 
     def make() -> tuple:
         words = (ctypes.c_uint64 * max(size, 1))()
@@ -208,28 +258,37 @@ def _maker(call: Any) -> Callable[[], tuple]:
             words[t + 1], words[t + 2], words[t + 3] = base + 8 * at, base + 8 * (at + rank), rank_and_dtype
             signed[at : at + rank], signed[at + rank : at + 2 * rank] = shape, strides
             at += 2 * rank
-        return (words, signed, real, handle.pointer, ctypes.c_void_p(base), *rest)
+        z = (ctypes.c_uint64 * 4)(ctypes.sizeof(_lib.LaunchDesc)) if on_gpu else None
+        d = ctypes.c_void_p(ctypes.addressof(z)) if on_gpu else None
+        a = ctypes.c_void_p(base)
+        return (words, signed, real, handle.pointer, a, handle.context, device, z, d, *rest)
 
     return make
 
 
 def _remember(call: Any, stream: Any) -> None:
-    """Leaves a plan for calls like this one, if it was one with plain NumPy arrays."""
-    kernel, numpy = call.kernel, sys.modules.get("numpy")
-    if stream is not None or numpy is None or call.handle.context._device != _arrays.CPU:
+    """Leaves a plan for calls like this one, if all of its arrays are NumPy's own or PyTorch's own."""
+    kernel, like = call.kernel, call.like
+    if stream is not None or like is None or like.family not in ("numpy", "torch"):
         return
-    if not call.views or any(type(call.values[name]) is not numpy.ndarray for name in call.views):
+    own = sys.modules["numpy"].ndarray if like.family == "numpy" else sys.modules["torch"].Tensor
+    if any(type(call.values[name]) is not own for name in call.views):
         return
     with _lock:
-        if not hasattr(kernel, "_plans"):
-            _install(kernel, call)
         floats = [dtype in _lib.FLOATS for dtype in call.handle.dtypes]
-        if kernel._fast_context is not call.handle.context or kernel._floats != floats:
-            return
-        if len(kernel._plans) >= _MOST_PLANS:
-            kernel._plans.clear()
-        key = _key(kernel, call.values)
-        if key not in kernel._plans:
+        if not kernel._families:
+            kernel._floats = floats
+        family = kernel._families.get(like.family) or _install(kernel, call)
+        outs = [call.values[p.name] for p in kernel._outs]
+        if kernel._floats != floats or any(
+            family.facts(a)[1] != family.facts(family.made_like(a))[1] for a in outs
+        ):
+            return  # other scalars, or outputs of the caller's that are not as those that are allocated
+        plans = family.names["P"]
+        if len(plans) >= _MOST_PLANS:
+            plans.clear()
+        key = _key(kernel, family, call.values)
+        if key not in plans:
             pool = _Pool()
-            pool.make = _maker(call)
-            kernel._plans[key] = pool
+            pool.make = _maker(call, family)
+            plans[key] = pool

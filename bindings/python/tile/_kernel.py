@@ -105,6 +105,7 @@ class Kernel:
         import re
 
         self._derived = set(re.findall(r"\w+", " ".join(d for p in self._outs for d in p.dims)))
+        self._families: dict = {}  # of _fast: the short ways of a call
         self._handles: dict[tuple, _Handle] = {}
         self._shapes: dict[tuple, list] = {}
         self._specialized: dict[tuple, Kernel] = {}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from . import _lib
-from ._context import _TARGETS, Context, _lock, _text, context
+from ._context import _TARGETS, Context, _lock, _text, context, first_context
 from ._errors import TYPE_CHECKING, Record
 from ._fast import _make_kernel
 
@@ -63,7 +63,7 @@ class Module(Mapping):  # of names and kernels
         self._path, self._imports, self._tune = path, tuple(imports), tune
         self._fixed = ctx
         self._loaded: dict[Context, ctypes.c_void_p] = {}
-        first = ctx or context("cpu")
+        first = ctx or first_context()
         lib, module = first._lib, self._module(first)
         count = lib.tile_module_kernel_count(module)
         self._kernels: dict[str, Kernel | None] = {
