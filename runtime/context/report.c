@@ -127,14 +127,17 @@ void context_print(tile_context *c, const char *line, const char *rendered, cons
 
 void context_debug(tile_context *c, const char *text, const char *kernel)
 {
-    char rendered[CONTEXT_MESSAGE];
-    format_text(rendered, sizeof rendered, "%s%s%s\n", kernel ? kernel : "", kernel ? ": " : "", text);
+    size_t title = kernel ? strlen(kernel) : 0,
+           n = title + strlen(text) + 4; /* emitted text has any length */
+    char *rendered = context_alloc(c, n);
+    if (rendered) format_text(rendered, n, "%s%s%s\n", kernel ? kernel : "", kernel ? ": " : "", text);
     give(c, &(tile_diagnostic){ .struct_size = sizeof(tile_diagnostic),
                 .severity = TILE_SEVERITY_DEBUG,
                 .file = "",
                 .message = text,
-                .rendered = rendered,
+                .rendered = rendered ? rendered : text,
                 .kernel = kernel ? kernel : "" });
+    if (rendered) context_free(c, rendered, n);
 }
 
 /* Whether the word is in the debug list "dump:cse,time". */

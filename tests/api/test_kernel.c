@@ -10,7 +10,7 @@ static tile_context *ctx;
 static char dir[64];
 
 typedef struct Seen {
-    int errors, warnings, notes, debug;
+    int errors, warnings, notes, debug, whole; /* whole: long messages that are rendered to their end */
     char first[600], last[600], kernel[200], file[200];
     int line, column, end_column;
 } Seen;
@@ -29,6 +29,8 @@ static void see(void *user, const tile_diagnostic *d)
     s->warnings += d->severity == TILE_SEVERITY_WARNING;
     s->notes += d->severity == TILE_SEVERITY_NOTE;
     s->debug += d->severity == TILE_SEVERITY_DEBUG;
+    size_t n = strlen(d->message), all = strlen(d->rendered);
+    s->whole += n > 2048 && all > n && !strncmp(d->rendered + all - n - 1, d->message, n);
     snprintf(s->last, sizeof s->last, "%s", d->rendered);
     snprintf(s->kernel, sizeof s->kernel, "%s", d->kernel);
 }
@@ -321,10 +323,11 @@ static void test_debug(void)
     tile_tensor t[3] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE },
         { z, &n, NULL, -1, TILE_NONE } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
-    open_context(&seen, "dump:cse,time");
+    open_context(&seen, "dump:cse,text,time");
     OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k));
     OK(ctx, tile_launch(k, a, 3, NULL));
-    CU_ASSERT(seen.debug >= 2);
+    CU_ASSERT(seen.debug >= 3);
+    CU_ASSERT(seen.whole >= 1); /* the emitted text */
     CHECK_TEXT(seen.last, "compiled in ");
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);

@@ -61,9 +61,11 @@ static void *open_with(const char *name, const char *optimize, bool header, char
     char target[64];
     State *s = calloc(1, sizeof *s);
     bool hip = !strncmp(name + 4, "gfx", 3);
-    snprintf(target, sizeof target, "%s:%s", hip ? "hip" : "cuda", name + 4);
+    snprintf(target, sizeof target, "%s:%.*s", hip ? "hip" : "cuda", (int)strcspn(name + 4, ","), name + 4);
     s->order = s->late = -1;
     s->target = target_find(target);
+    if (s->target && strstr(name, ",short")) /* what the matrix unit keeps of a sum of fp8 (ir/sums.def) */
+        emu_sums = target_unit_sum(s->target, "wgmma_k32") ? EMU_SUMS_SM_90A : EMU_SUMS_SM_89;
     s->optimize = optimize;
     s->header = hip ? "hip_device.h" : "device.h";
     if (hip && s->target)

@@ -140,6 +140,7 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     case 's':
         for (int a = 0; a < t->rank; a++) start[a] = 1, room[a] += a == last ? 3 : 2;
         break;
+    case 'w': room[last] = (room[last] + 31) / 16 * 16; break;
     case 'x': room[last] *= 2, step[last] = 2; break;
     case 'r': start[last] = t->shape[last] > 0 ? t->shape[last] - 1 : 0, step[last] = -1; break;
     case 'b': start[0] = t->shape[0] > 0 ? t->shape[0] - 1 : 0, step[0] = -1; break;
