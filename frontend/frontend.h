@@ -103,6 +103,7 @@ typedef struct FrontKernel {
     /* The dimensions that are extents of tiles, which must be bound before the kernel is lowered. */
     const char *const *keys;
     int grid_rank;
+    const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */
     Loc loc;
 } FrontKernel;
 

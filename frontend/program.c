@@ -173,6 +173,13 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
             out[i].default_value = lower_eval_param(eval, params->kids[i]);
 }
 
+static void describe_grid(Session *s, const Ast *ast, KernelInfo *info, Lower *eval, const Node *extents)
+{
+    info->k.grid_rank = (int)extents->n;
+    for (uint32_t i = 0; i < extents->n && i < 3; i++)
+        info->k.grid[i] = dim_as_written(s, ast, info->node, eval, extents->kids[i]);
+}
+
 static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node *n)
 {
     KernelInfo *info = arena_new(&s->arena, KernelInfo);
@@ -184,7 +191,7 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     describe_params(s, ast, info, eval);
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid"))
-            info->k.grid_rank = (int)n->kids[1]->kids[i]->kids[0]->n;
+            describe_grid(s, ast, info, eval, n->kids[1]->kids[i]->kids[0]);
     program_find_keys(s, ast, info);
     return info;
 }
@@ -400,37 +407,6 @@ bool frontend_absent(const FrontBinding *b, size_t n, const char *name)
     while (n--)
         if (!strcmp(b[n].name, name)) return b[n].value.kind == FRONT_BOOL && !b[n].value.b;
     return false;
-}
-
-/* The integer that a const is bound to, or has by default; NULL: no such const. */
-static const FrontValue *const_value(
-    const FrontKernel *k, const FrontBinding *b, size_t n, const char *name, size_t length)
-{
-    const FrontParam *p = NULL;
-    for (int i = 0; i < k->n_params && !p; i++)
-        if (k->params[i].kind == FRONT_CONST && strlen(k->params[i].name) == length &&
-            !memcmp(k->params[i].name, name, length))
-            p = &k->params[i];
-    const FrontValue *v = p ? &p->default_value : NULL;
-    for (size_t i = 0; p && i < n; i++)
-        if (!strcmp(b[i].name, p->name)) v = &b[i].value;
-    return v && v->kind == FRONT_INT ? v : NULL;
-}
-
-const char *frontend_extent_text(
-    Session *s, const FrontKernel *k, const FrontBinding *b, size_t n_bindings, const char *text)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    Text out;
-    text_init(&out, &s->arena);
-    for (size_t n; *text; text += n) {
-        n = strspn(text, letters);
-        const FrontValue *v = n ? const_value(k, b, n_bindings, text, n) : NULL;
-        n = n ? n : 1;
-        if (v) text_printf(&out, "%lld", (long long)v->i);
-        else text_write(&out, text, n);
-    }
-    return out.data ? out.data : "";
 }
 
 bool frontend_parse_value(

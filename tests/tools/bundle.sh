@@ -10,6 +10,12 @@ expect 0 "" $bundle -o k.c -h k.h
 cp k.c first.c
 expect 0 "" $bundle -o k.c -h k.h; same k.c first.c
 expect 0 "" "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -c k.c -o k.o
+# each image is stored once, compressed where that saves an eighth; the compiler in memory gives one PTX for all kernels
+awk '/^static const uint64_t image_/ { text = ""; next } /^};/ { if (text != "") print text; text = ""; } { text = text $0 }' k.c | grep ' 0x' | sort | uniq -d | grep -q . && fail "an image is stored twice"
+rows=$(grep -E '^    \{ TILE_ON_[A-Z]+, IMAGE_' k.c)
+[ "$(grep IMAGE_PTX <<<"$rows" | wc -l)" = 2 ] && [ "$(grep IMAGE_PTX <<<"$rows" | grep -o 'image_[0-9]*' | sort -u | wc -l)" = 1 ] || fail "images: $rows"
+grep IMAGE_BINARY <<<"$rows" | grep -q ', 0 },' && fail "a binary that is not compressed: $rows"
+grep IMAGE_PTX <<<"$rows" | grep -qv ', 12, 0 },' && fail "12 bytes are compressed: $rows"
 expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -O1 -I. -I"$root/tests/api" "$here/bundle_check.c" k.o k.cpu.o -o check -ldl -lpthread
 expect 0 "all launches as expected" ./check cpu
 mkdir drivers && cp "$fake" drivers/libcuda.so.1
@@ -70,6 +76,11 @@ for word in '"format": "tile-bundle-1"' '"name": "times", "kind": "scalar", "typ
             '"shape": ["M", "K"]' '"choices": ["NEGATE"]' '"form": "ptx"'; do
     grep -qF -- "$word" k.json || fail "the manifest has no $word"
 done
+for word in '"name": "a", "kind": "scalar", "type": "f32", "default": 1.5' '"grid": ["M", "cdiv(N, 64)"]' '"grid": ["cdiv(M, 128)", "cdiv(N, 128)"]' \
+            '"target": "cpu", "cpu": "x86-64-v4" }' '"registers": 40, "spill_bytes": 12' '"stored_bytes": 12'; do
+    grep -qF -- "$word" k.json || fail "the manifest has no $word"
+done
+expect 0 "dot<D=16, NEGATE=true> for cuda:sm_80 spills 12 bytes of registers a thread" $bundle --wperf -o k.c -h k.h
 command -v python3 >/dev/null && { python3 -m json.tool k.json >/dev/null || fail "the manifest is no JSON"; }
 
 # any number of arguments
@@ -104,6 +115,7 @@ expect 0 "launched" env LD_LIBRARY_PATH="$work/drivers" TILE_NVRTC="$fake" ./sou
 # code objects for AMD's, where clang is found
 if "$tilec" "$root/examples/kernels/silu.tile" -D T=f16 --target=hip:gfx942 --emit=hsaco -o silu.hsaco 2>/dev/null; then
     expect 0 "" "$tilec" "$here/bundle.tile" --bundle --kernel=dot -D D=16 -D NEGATE=false --target=hip:gfx942,hip:gfx90a -o h.c -h h.h
+    grep -qE '"target": "hip:gfx942".*"registers": [1-9][0-9]*, "spill_bytes": 0' h.json || fail "clang's registers are not in the manifest: $(cat h.json)"
     expect 0 "" "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -I"$root/tests/api" h.c "$here/bundle_hip.c" -o hip -ldl -lpthread
     cp "$(dirname "$fake")/libfakehip.so" drivers/libamdhip64.so
     rm drivers/libcuda.so.1

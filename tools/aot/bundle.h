@@ -16,9 +16,9 @@ typedef struct Image {
     /* for this architecture only ("sm_90a", "gfx942"); otherwise for later ones too, a binary within its
      * generation */
     bool exact;
-    const char *target; /* "cuda:sm_90a" */
-    const uint64_t *bytes;
-    size_t size;
+    const char *target;    /* "cuda:sm_90a" */
+    const uint64_t *bytes; /* images that are equal share them */
+    size_t size, packed;   /* packed: the size of the LZ4 block that the bytes are; 0: they are the image */
 } Image;
 
 /* The arguments of cuTensorMapEncodeTiled in addition to the tensor. */

@@ -7,6 +7,7 @@
  * arguments and what they promise, loads its image once a context, and hands over. Loaded functions are found
  * without a lock. */
 #include "tools/aot/gpu_driver.c"
+#include "tools/aot/unpack.h"
 /* begin */
 /* --- images ------------------------------------------------------------------------------------------ */
 
@@ -61,7 +62,8 @@ static void *open_compiler(int device, Compiler *c)
 }
 
 /* Compiles for the device itself. *binary is malloc'd. */
-static int compile_text(const Image *image, const Home *h, const char *kernel, void **binary)
+static int compile_text(
+    const Image *image, const char *text, const Home *h, const char *kernel, void **binary)
 {
     Compiler c;
     void *program = NULL, *library = open_compiler(image->device, &c);
@@ -78,7 +80,7 @@ static int compile_text(const Image *image, const Home *h, const char *kernel, v
     snprintf(option, sizeof option,
         image->device == TILE_ON_CUDA ? "--gpu-architecture=%s" : "--offload-arch=%s",
         image->exact ? strchr(image->target, ':') + 1 : arch);
-    int result = c.create(&program, (const char *)image->bytes, kernel, 0, NULL, NULL);
+    int result = c.create(&program, text, kernel, 0, NULL, NULL);
     if (!result && (result = c.compile(program, 2, options)) && !c.log_size(program, &size) && size) {
         char *text = malloc(size);
         if (text && !c.log(program, text)) snprintf(log, sizeof log, "%s", text);
@@ -99,22 +101,36 @@ static int compile_text(const Image *image, const Home *h, const char *kernel, v
 
 /* --- loading ----------------------------------------------------------------------------------------- */
 
+/* The image itself; *plain is malloc'd where it is stored compressed. */
+static int plain_image(const Image *image, const char *kernel, const void **bytes, void **plain)
+{
+    *bytes = image->bytes;
+    if (!image->packed) return TILE_LAUNCH_OK;
+    if (!(*bytes = *plain = malloc(image->size + 1)))
+        return fail(TILE_LAUNCH_OUT_OF_MEMORY, "%s: out of memory", kernel);
+    return unpack(image->bytes, image->packed, *plain, image->size)
+               ? TILE_LAUNCH_OK
+               : fail(TILE_LAUNCH_INVALID, "%s: the image for %s is damaged", kernel, image->target);
+}
+
 /* Under the lock and in the home's context. TILE_LAUNCH_UNSUPPORTED: another image may do. */
 static int load_image(const Api *a, Home *h, int number, const char *kernel)
 {
     static const char *const kinds[] = { "the binary", "the PTX", "the compiled text" };
     const Image *image = &images[number];
-    const void *bytes = image->bytes;
-    void *binary = NULL;
+    const void *bytes;
+    void *plain = NULL, *binary = NULL;
     if (h->module[number]) return TILE_LAUNCH_OK;
     if (h->refused[number]) return TILE_LAUNCH_UNSUPPORTED;
-    int status = image->kind == IMAGE_TEXT ? compile_text(image, h, kernel, &binary) : TILE_LAUNCH_OK;
+    int status = plain_image(image, kernel, &bytes, &plain), result = 0;
+    if (!status && image->kind == IMAGE_TEXT) status = compile_text(image, bytes, h, kernel, &binary);
+    if (!status) result = a->module_load(&h->module[number], binary ? binary : bytes);
+    free(plain);
+    free(binary);
     if (status) {
         h->refused[number] = status == TILE_LAUNCH_UNSUPPORTED;
         return status;
     }
-    int result = a->module_load(&h->module[number], binary ? binary : bytes);
-    free(binary);
     if (!result) return TILE_LAUNCH_OK;
     char what[80];
     snprintf(what, sizeof what, "loading %s for %s", kinds[image->kind], image->target);

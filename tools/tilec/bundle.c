@@ -123,6 +123,7 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
 typedef struct Lowered {
     const Func *func;
     const Artifact *artifact;
+    const Variant *smaller;
 } Lowered;
 
 static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t, Lowered *out)
@@ -164,7 +165,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
                 "--check is not for bundles: run the kernel with `tilec run --check` or through libtile");
             return false;
         }
-    *out = (Lowered){ f, a };
+    *out = (Lowered){ f, a, smaller };
     return true;
 }
 
@@ -207,7 +208,8 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
             const Artifact *code = lowered[i].artifact;
             vec_push(a, &b->entries, ((MadeEntry){ find_image(b, b->aims.data[i], code, v->title), code }));
             vec_push(a, &l->variants,
-                ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code }));
+                ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code,
+                    lowered[i].smaller }));
         }
     return true;
 }
@@ -292,9 +294,14 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
         if (m->size) continue;
         if (m->aim.target->kind == TARGET_HIP && !rtc[TARGET_HIP]) {
             char why[400];
-            if (hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false,
-                    args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, why, sizeof why))
+            HipUse use;
+            bool made = hip_compile(&b->in->session, m->aim.target, m->source, strlen(m->source), false,
+                args_has(b->in->args, FLAG_DEBUG), &m->bytes, &m->size, &use, why, sizeof why);
+            if (made) {
+                m->registers = use.registers;
+                m->spill_bytes = use.spill_bytes;
                 continue;
+            }
             diag_error(&b->in->session, (Loc){ 0 }, "%s for %s: %s", m->title, m->aim.target->name, why);
             return false;
         }
@@ -308,6 +315,35 @@ static bool make_images(Bundle *b, Rtc *rtc[TARGET_HIP + 1])
     run_tasks(w);
     for (int i = 0; i < w->n; i++) ok &= finish(b, &w->tasks[i]);
     return ok;
+}
+
+/* Names the code that spills registers, as far as the compilers tell. */
+static void report_spills(Bundle *b)
+{
+    for (size_t i = 0; i < b->images.len; i++) {
+        const MadeImage *m = &b->images.data[i];
+        if (m->spill_bytes > 0)
+            diag_perf(&b->in->session, (Loc){ 0 }, "%s for %s%s spills %d bytes of registers a thread",
+                m->title, m->aim.target->name, m->aim.kind == IMAGE_PTX ? " (PTX)" : "", m->spill_bytes);
+    }
+}
+
+/* Images for one target that came out equal, though their sources differ, become one. */
+static void merge_images(Bundle *b)
+{
+    MadeImage *m = b->images.data;
+    int *moved = arena_array(&b->in->session.arena, int, b->images.len + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < b->images.len; i++) {
+        size_t k = 0;
+        while (k < n && (m[k].aim.target != m[i].aim.target || m[k].aim.kind != m[i].aim.kind ||
+                            m[k].size != m[i].size || memcmp(m[k].bytes, m[i].bytes, m[i].size)))
+            k++;
+        if (k == n) m[n++] = m[i];
+        moved[i] = (int)k;
+    }
+    b->images.len = n;
+    for (size_t e = 0; e < b->entries.len; e++) b->entries.data[e].image = moved[b->entries.data[e].image];
 }
 
 /* --- the command ------------------------------------------------------------------------------------- */
@@ -332,10 +368,9 @@ static const char *identifier(Arena *a, const char *path)
 static bool add_cpu(Bundle *b, const Variants *list, Outputs *outputs, const char *path)
 {
     CompileOptions o;
-    Launchers launchers = { 0 };
     size_t size = 0;
     if (!input_options(b->in, target_find("cpu"), &o)) return false;
-    const void *bytes = object_bytes(b->in, list, &o, false, &launchers, &size);
+    const void *bytes = object_bytes(b->in, list, &o, false, &b->cpu_launchers, &size);
     if (bytes)
         outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);
     return bytes != NULL;
@@ -352,6 +387,8 @@ int bundle_compile(Input *in, const Variants *list, const Strings *targets, cons
     for (size_t i = 0; i < list->len; i++)
         if (!add_variant(&b, list, &list->data[i])) return EXIT_INPUT;
     if (!make_images(&b, rtc) || (b.cpu && !add_cpu(&b, list, outputs, path))) return EXIT_INPUT;
+    merge_images(&b);
+    report_spills(&b);
     for (size_t i = 0; i < b.launchers.len; i++)
         b.launchers.data[i].choices =
             plan_choices(s, b.launchers.data[i].kernel, &b.launchers.data[i].variants);

@@ -15,6 +15,8 @@ typedef struct MadeImage {
     const char *entry;
     const void *bytes;
     size_t size;                /* the image; 0: it must still be made from the source */
+    size_t packed;              /* the size of its compressed form, or 0: it is stored as it is */
+    int stored;                 /* the image whose bytes it shares; itself for the first of equal ones */
     int registers, spill_bytes; /* -1: not known */
 } MadeImage;
 
@@ -29,7 +31,8 @@ typedef struct Bundle {
     VEC(Aim) aims; /* best first */
     VEC(MadeImage) images;
     VEC(MadeEntry) entries;
-    Launchers launchers; /* variants: those of the GPUs */
+    Launchers launchers;     /* variants: those of the GPUs */
+    Launchers cpu_launchers; /* those of the object for the CPU */
     bool cpu;
     const char *stem; /* "k" of k.c, as an identifier */
 } Bundle;

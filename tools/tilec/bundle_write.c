@@ -2,6 +2,7 @@
 #include "tools/tilec/json.h"
 #include "tools/tilec/bundle_parts.h"
 #include "tools/tilec/embed.h"
+#include "tools/tilec/pack.h"
 #include "runtime/drivers/driver_gpu.h"
 
 static const char *on(TargetKind k) { return k == TARGET_CUDA ? "TILE_ON_CUDA" : "TILE_ON_HIP"; }
@@ -20,22 +21,47 @@ static void write_words(const void *bytes, size_t size, Text *t)
     }
 }
 
-static void write_images(const Bundle *b, Text *t)
+/* The first image with the same bytes, which is the one that stores them. */
+static size_t stored_as(const Bundle *b, size_t i)
 {
+    const MadeImage *m = b->images.data;
+    for (size_t k = 0; k < i; k++)
+        if (m[k].size == m[i].size && !memcmp(m[k].bytes, m[i].bytes, m[i].size)) return k;
+    return i;
+}
+
+/* The stored form: compressed if that saves an eighth. *packed: its size then, else 0. */
+static const void *stored_bytes(Arena *a, const MadeImage *m, size_t *packed)
+{
+    const void *block = pack_lz4(a, m->bytes, m->size, packed);
+    if (*packed <= m->size - m->size / 8 && m->size > 64) return block;
+    *packed = 0;
+    return m->bytes;
+}
+
+static void write_images(Bundle *b, Text *t)
+{
+    Arena *a = &b->in->session.arena;
     for (size_t i = 0; i < b->images.len; i++) {
-        const MadeImage *m = &b->images.data[i];
+        MadeImage *m = &b->images.data[i];
+        m->stored = (int)stored_as(b, i);
+        if (m->stored < (int)i) {
+            m->packed = b->images.data[m->stored].packed;
+            continue;
+        }
+        const void *bytes = stored_bytes(a, m, &m->packed);
         text_printf(
             t, "\n/* %s, %s */\nstatic const uint64_t image_%zu[] = {", m->title, m->aim.target->name, i);
-        write_words(m->bytes, m->size, t);
+        write_words(bytes, m->packed ? m->packed : m->size, t);
         text_puts(t, "\n};\n");
     }
     text_printf(t, "\nenum { N_IMAGES = %zu, N_ENTRIES = %zu };\nstatic const Image images[N_IMAGES] = {\n",
         b->images.len, b->entries.len);
     for (size_t i = 0; i < b->images.len; i++) {
         const MadeImage *m = &b->images.data[i];
-        text_printf(t, "    { %s, %s, %d, %s, \"%s\", image_%zu, %zu },\n", on(m->aim.target->kind),
+        text_printf(t, "    { %s, %s, %d, %s, \"%s\", image_%d, %zu, %zu },\n", on(m->aim.target->kind),
             kind_name(m->aim.kind), m->aim.target->arch, is_exact(m->aim.target) ? "true" : "false",
-            m->aim.target->name, i, m->size);
+            m->aim.target->name, m->stored, m->size, m->packed);
     }
     text_puts(t, "};\n");
 }
@@ -168,6 +194,7 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     header_copy(a, launch_check, launch_check_end, "", t);
     header_copy(a, launch_args, launch_args_end, "", t);
     header_copy(a, bundle_driver, bundle_driver_end, "", t);
+    header_copy(a, bundle_unpack, bundle_unpack_end, "", t);
     header_copy(a, bundle_gpu, bundle_gpu_end, "", t);
     header_copy(a, bundle_devices, bundle_devices_end, "", t);
     header_copy(a, bundle_ffi, bundle_ffi_end, "", t);
@@ -186,84 +213,4 @@ bool bundle_write_c(Bundle *b, const char *header, Text *t)
     for (size_t i = 0; i < b->launchers.len; i++) header_bundle_function(&b->launchers.data[i], t);
     write_ffi(b, t);
     return true;
-}
-
-/* --- the manifest ------------------------------------------------------------------------------------ */
-
-static void write_parameter(const FrontParam *p, const Param *q, bool first, Text *t)
-{
-    static const char *const kinds[] = {
-        [FRONT_IN] = "in", [FRONT_OUT] = "out", [FRONT_INOUT] = "inout", [FRONT_SCALAR] = "scalar"
-    };
-    text_printf(t, "%s\n        { \"name\": \"%s\", \"kind\": \"%s\", \"type\": \"%s\"", first ? "" : ",",
-        p->name, kinds[p->kind], dtype_name(q->type->dtype));
-    if (p->kind != FRONT_SCALAR) {
-        text_puts(t, ", \"shape\": [");
-        for (int a = 0; a < p->rank; a++) {
-            if (a) text_puts(t, ", ");
-            json_string(t, p->dims[a].name ? p->dims[a].name : p->dims[a].text ? p->dims[a].text : "?");
-        }
-        text_puts(t, "]");
-    }
-    text_puts(t, p->optional ? ", \"optional\": true }" : " }");
-}
-
-static void write_variant(const Bundle *b, const Built *v, bool first, Text *t)
-{
-    const MadeEntry *e = &b->entries.data[v->entry];
-    const MadeImage *m = &b->images.data[e->image];
-    static const char *const kinds[] = { "binary", "ptx", "source" };
-    text_printf(t, "%s\n        { \"title\": ", first ? "" : ",");
-    json_string(t, v->variant->title);
-    text_puts(t, ", \"bindings\": { ");
-    for (size_t i = 0; i < v->variant->n; i++) {
-        text_printf(t, "%s\"%s\": ", i ? ", " : "", v->variant->bindings[i].name);
-        Text value;
-        text_init(&value, &b->in->session.arena);
-        frontend_print_value(v->variant->bindings[i].value, &value);
-        if (v->variant->bindings[i].value.kind == FRONT_TYPE) json_string(t, value.data ? value.data : "");
-        else text_puts(t, value.data ? value.data : "null");
-    }
-    text_puts(t, " }, \"requires\": [");
-    static const char *const names[] = { "aligned", "divisible", "positive" };
-    for (int i = 0, n = 0; i < 3; i++)
-        if (v->assume >> i & 1) text_printf(t, "%s\"%s\"", n++ ? ", " : "", names[i]);
-    text_printf(t,
-        "],\n          \"target\": \"%s\", \"form\": \"%s\", \"image\": %d, \"bytes\": %zu, \"threads\": %d, "
-        "\"shared_bytes\": %lld, \"cluster\": %d, \"persistent\": %d",
-        m->aim.target->name, kinds[m->aim.kind], e->image, m->size, e->artifact->shape.threads,
-        (long long)e->artifact->shape.shared_bytes,
-        e->artifact->shape.cluster < 1 ? 1 : e->artifact->shape.cluster, e->artifact->shape.persistent);
-    if (e->artifact->shape.early_start) text_puts(t, ", \"early_start\": true");
-    if (m->registers >= 0)
-        text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers,
-            m->spill_bytes < 0 ? 0 : m->spill_bytes);
-    text_puts(t, " }");
-}
-
-void bundle_write_manifest(Bundle *b, Text *t)
-{
-    const char *file = strrchr(b->in->path, '/');
-    text_puts(t, "{ \"format\": \"tile-bundle-1\", \"source\": ");
-    json_string(t, file ? file + 1 : b->in->path);
-    text_printf(t, ", \"cpu\": %s,\n  \"kernels\": [", b->cpu ? "true" : "false");
-    for (size_t i = 0; i < b->launchers.len; i++) {
-        const Launcher *l = &b->launchers.data[i];
-        const Func *f = l->variants.data[0].func;
-        text_printf(t, "%s\n    { \"kernel\": \"%s\", \"function\": \"%s\",\n      \"parameters\": [",
-            i ? "," : "", l->kernel->name, l->name);
-        for (int k = 0, n = 0; k < l->kernel->n_params; k++) {
-            const FrontParam *p = &l->kernel->params[k];
-            if (p->kind == FRONT_CONST || p->kind == FRONT_CONST_TYPE) continue;
-            write_parameter(p, &f->params[n], n == 0, t);
-            n++;
-        }
-        text_puts(t, " ],\n      \"choices\": [");
-        for (size_t k = 0; k < l->choices.len; k++)
-            text_printf(t, "%s\"%s\"", k ? ", " : "", l->choices.data[k].name);
-        text_puts(t, "],\n      \"variants\": [");
-        for (size_t k = 0; k < l->variants.len; k++) write_variant(b, &l->variants.data[k], k == 0, t);
-        text_puts(t, " ] }");
-    }
-    text_puts(t, " ] }\n");
 }

@@ -16,6 +16,7 @@ EMBED(bundle_tables, BUNDLE_TABLES);
 EMBED(bundle_calls, BUNDLE_CALLS);
 EMBED(bundle_facts, BUNDLE_FACTS);
 EMBED(bundle_driver, BUNDLE_DRIVER);
+EMBED(bundle_unpack, BUNDLE_UNPACK);
 EMBED(bundle_gpu, BUNDLE_GPU);
 EMBED(bundle_devices, BUNDLE_DEVICES);
 EMBED(launch_ffi, LAUNCH_FFI_TEXT);

@@ -11,4 +11,5 @@ extern const char launch_header[], launch_header_end[];       /* launch.h */
 extern const char launch_plan[], launch_plan_end[], launch_check[], launch_check_end[], launch_args[],
     launch_args_end[], bundle_tables[], bundle_tables_end[], bundle_calls[], bundle_calls_end[],
     bundle_facts[], bundle_facts_end[], bundle_driver[], bundle_driver_end[], bundle_gpu[], bundle_gpu_end[],
-    bundle_devices[], bundle_devices_end[], launch_ffi[], launch_ffi_end[], bundle_ffi[], bundle_ffi_end[];
+    bundle_devices[], bundle_devices_end[], launch_ffi[], launch_ffi_end[], bundle_ffi[], bundle_ffi_end[],
+    bundle_unpack[], bundle_unpack_end[];

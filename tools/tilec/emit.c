@@ -105,7 +105,7 @@ static bool emit_text(
         char why[400];
         int64_t begin = clock_ns();
         bool made = hip_compile(&in->session, o->target, c.artifact.data, c.artifact.size, stage == STAGE_ASM,
-            o->backend.debug_info, &data, &size, why, sizeof why);
+            o->backend.debug_info, &data, &size, NULL, why, sizeof why);
         compile_time(o, "clang", begin);
         if (!made) {
             diag_error(&in->session, v->kernel->loc, "%s for %s: %s", v->title, o->target->name, why);

@@ -32,9 +32,10 @@ static void run_child(const char *clang, const char *arch, const char *in, const
     }
     if (null >= 0) dup2(null, 0);
     format_text(option, sizeof option, "--offload-arch=%s", arch);
-    const char *argv[20] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib",
-        "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-o", out, in };
-    int n = 14;
+    const char *argv[24] = { clang, "-x", "hip", "--cuda-device-only", option, "-nogpuinc", "-nogpulib",
+        "--no-gpu-bundle-output", "-std=c++17", "-O3", "-w", "-Rpass-analysis=kernel-resource-usage", "-o",
+        out, in };
+    int n = 15;
     if (assembly) argv[n++] = "-S";
     if (debug_info) argv[n++] = "-gline-tables-only";
     execv(clang, (char **)argv);
@@ -63,8 +64,22 @@ static bool read_file(Arena *a, const char *path, char **data, size_t *size)
     return ok && t.len;
 }
 
+/* The number behind a word of clang's remarks, or -1. */
+static int number_behind(const char *log, const char *word)
+{
+    const char *p = strstr(log, word);
+    return p ? atoi(p + strlen(word)) : -1;
+}
+
+/* Reads the remarks of -Rpass-analysis=kernel-resource-usage. */
+static HipUse read_use(const char *log)
+{
+    int spilled = number_behind(log, " VGPRs Spill: ");
+    return (HipUse){ number_behind(log, " VGPRs: "), spilled < 0 ? -1 : 4 * spilled };
+}
+
 bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size, bool assembly,
-    bool debug_info, const void **data, size_t *size, char *why, size_t why_room)
+    bool debug_info, const void **data, size_t *size, HipUse *use, char *why, size_t why_room)
 {
     char path[1024], *log_text, *bytes = NULL;
     const char *clang = hip_compiler(path, sizeof path), *temporary = getenv("TMPDIR");
@@ -90,6 +105,8 @@ bool hip_compile(Session *s, const Target *t, const char *text, size_t text_size
     if (!ok)
         format_text(why, why_room, "clang failed: %.300s",
             read_file(&s->arena, log, &log_text, &log_size) ? log_text : "no output");
+    if (ok && use)
+        *use = read_file(&s->arena, log, &log_text, &log_size) ? read_use(log_text) : (HipUse){ -1, -1 };
     *data = bytes;
     unlink(in);
     unlink(out);

@@ -18,6 +18,14 @@ static const struct {
 #endif
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
+
+const char *object_cpu(int level)
+{
+    int i = 0;
+    while (levels[i].level != level) i++;
+    return levels[i].cpu;
+}
+
 static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
     const CompileOptions *options, Elf *elf, Builts *out)
 {
@@ -46,7 +54,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
         return false;
     }
     a->entry = a->entry ? a->entry : symbol;
-    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a }));
+    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a, NULL }));
     return true;
 }
 
