@@ -181,6 +181,9 @@ const char *registers_of(Emit *, const Value *);
 const char *combine_expr(Emit *, Instr *, DType acc, const char *x, const char *y);
 /* The neutral element of that combination. */
 const char *combine_identity(Emit *, const Instr *, DType acc);
+/* The type of what a reduction or scan has combined in `acc`. A minimum or maximum is one of the operand's
+ * elements and is not rounded, which would make the largest number of an infinity of f8e5m2. */
+DType combined_type(const Instr *, DType acc);
 /* The expression `a op b` of integers, with overflow that wraps. */
 const char *wrapped(Emit *, DType, const char *op, const char *a, const char *b);
 

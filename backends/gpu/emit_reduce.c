@@ -30,6 +30,9 @@ const char *combine_expr(Emit *e, Instr *i, DType acc, const char *x, const char
     ir_fail(e->s, i->loc, "%s combines nothing", op_info[i->op].name);
 }
 
+DType combined_type(const Instr *i, DType acc)
+{ return op_has(i->op, OPF_PICKS) ? ir_operand(i, 0)->type->dtype : acc; }
+
 /* The accumulator's type: sums of narrow floats are kept in f32 and rounded once. */
 static DType accumulator(const Instr *i)
 {
@@ -254,12 +257,11 @@ static void join_warps(Emit *e, const Reduction *q)
 static void store_result(Emit *e, const Reduction *q)
 {
     Value *r = ir_result(q->i);
-    DType d = ir_operand(q->i, 0)->type->dtype;
+    DType d = ir_operand(q->i, 0)->type->dtype, from = combined_type(q->i, q->acc);
     const char *a = q->array;
     if (r->type->kind == TYPE_SCALAR) {
         const char *out = name_of(e, r);
-        line(e, "const %s %s = %s;", ctype(d), out,
-            d == q->acc ? str(e, "%s[0]", a) : cast_expr(e, q->acc, d, str(e, "%s[0]", a)));
+        line(e, "const %s %s = %s;", ctype(d), out, cast_expr(e, from, d, str(e, "%s[0]", a)));
         e->storage[r->id] = out;
         return;
     }
@@ -272,9 +274,7 @@ static void store_result(Emit *e, const Reduction *q)
     for (int w = 0; w < words; w++) {
         const char *xs[4];
         int here = q->m - w * pw < pw ? q->m - w * pw : pw;
-        for (int k = 0; k < here; k++)
-            xs[k] = d == q->acc ? str(e, "%s[%d]", a, w * pw + k)
-                                : cast_expr(e, q->acc, d, str(e, "%s[%d]", a, w * pw + k));
+        for (int k = 0; k < here; k++) xs[k] = cast_expr(e, from, d, str(e, "%s[%d]", a, w * pw + k));
         line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
     }
 }

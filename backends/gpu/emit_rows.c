@@ -408,7 +408,7 @@ static void emit_scan(Emit *e, Instr *i)
     const char *before = str(e, "%s[i / %d]", s.before, s.w.per);
     line(e, "%s[i] = %s;", s.run, joined(e, &s, before, str(e, "%s[i]", s.run)));
     end_block(e);
-    pack_registers(e, ir_result(i), s.run, s.acc);
+    pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
 }
 
 /* --- sort -------------------------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ static void step_mma(Gen *g)
         ATTRS(a_int(ATTR_PRECISION, tf32 ? PRECISION_TF32 : PRECISION_FULL)), a, b, loop->blocks[0]->args[1]);
     ir_build(&g->b, OP_YIELD, &next, 1, NO_ATTRS, NULL, 0);
     g->b = outer;
-    irgen_keep_settled(g, ir_result(loop), 0, acc_type == DT_I32 ? INFINITY : 3 + 3 * 16 * (double)g->tk);
+    const Val sum = { ir_result(loop), 0, acc_type == DT_I32 ? INFINITY : 3 + 3 * 16 * (double)g->tk };
+    irgen_keep_settled(g, sum.v, irgen_sum_taint(g, &sum, 0), sum.mag);
 }
 
 /* Values to carry: exact, floats within what every round can promise. */

@@ -150,6 +150,7 @@ static Gen *begin(Session *s, uint64_t seed, unsigned flags, GenKernel *k)
     Gen *g = arena_new(&s->arena, Gen);
     *k = (GenKernel){ .seed = seed };
     *g = (Gen){ .huge = irgen_huge(seed),
+        .tiny = irgen_tiny(seed),
         .s = s,
         .rng = seed * 2654435761u + 12345,
         .flags = flags,

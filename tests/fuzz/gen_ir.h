@@ -18,7 +18,8 @@
 /* From this seed on every third program has extreme values among its inputs: NaN, infinities, -0 and the ends
  * of integers; every ninth denormals as well, beside which sums are compared with a tolerance, and every
  * ninth numbers near the largest. Whether a sum of those overflows hangs on its order and on contraction, so
- * these programs have no sums and products of floats. */
+ * these programs have no sums and products of floats. Those with denormals have no infinities, and their sums
+ * and products of floats are marked as inexact. */
 #define GEN_EXTREMES 1000000000u
 
 enum { GEN_MAX_PARAMS = 16 };

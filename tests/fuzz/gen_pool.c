@@ -25,6 +25,9 @@ double irgen_exact_limit(DType d)
     return limits[d] > 0 ? limits[d] : 1 << 24;
 }
 
+int irgen_sum_taint(const Gen *g, const Val *x, int taint)
+{ return g->tiny && !taint && dtype_is_float(x->v->type->dtype) ? 1 : taint; }
+
 Value *irgen_constant(Gen *g, DType d, int v)
 { return dtype_is_float(d) ? ir_const_float(&g->b, d, v) : ir_const_int(&g->b, d, v); }
 

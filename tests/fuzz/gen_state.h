@@ -23,7 +23,8 @@ typedef struct Gen {
     int64_t tm, tn, tk;
     DType mma_type[2], j_type, w_type, out_type[N_OUT];
     int rmw;
-    bool huge;        /* inputs near the largest float: no sums and products of floats */
+    bool huge; /* inputs near the largest float: no sums and products of floats */
+    bool tiny; /* denormals among the inputs: sums and products of floats are inexact (irgen_sum_taint) */
     Value *row, *col; /* first row and column of this program's tile */
     Value *tok_w, *tok_h;
 } Gen;
@@ -41,6 +42,11 @@ static inline bool irgen_chance(Gen *g, int percent) { return irgen_below(g, 100
 Val irgen_keep(Gen *, Value *, int taint, double mag);
 Val irgen_keep_settled(Gen *, Value *, int taint, double mag);
 double irgen_exact_limit(DType); /* integers of this magnitude and below are exact in the dtype */
+/* What a sum or product of numbers of this taint is marked with. Of small whole numbers it is exact. One of
+ * 6e-8 or a denormal beside them is lost or not by the order of the additions and by contraction, and some
+ * units take a denormal operand for zero: 2 - 6e-8 is 2 in one order and just below 2 in another, and
+ * differs by a whole number once it is rounded down or converted to an integer. */
+int irgen_sum_taint(const Gen *, const Val *, int taint);
 Value *irgen_constant(Gen *, DType, int v);
 Value *irgen_splat(Gen *, const Type *, Value *scalar); /* the scalar as a value of this type */
 Value *irgen_clamped(Gen *, Value *, int lo, int hi);
@@ -95,7 +101,8 @@ void step_acquire(Gen *);
 /* gen_control.c: random steps of every kind, products, loops and branches among them */
 void irgen_steps(Gen *, int n);
 
-/* gen_tensors.c: whether the seed's inputs have numbers near the largest; the tensors that a kernel of these
- * parameters is run on */
+/* gen_tensors.c: whether the seed's inputs have numbers near the largest, or denormals; the tensors that a
+ * kernel of these parameters is run on */
 bool irgen_huge(uint64_t seed);
+bool irgen_tiny(uint64_t seed);
 void irgen_args(Gen *, GenKernel *);

@@ -33,9 +33,10 @@ void step_binary(Gen *g)
     int taint = x.taint + y.taint;
     if (taint >= MAX_TAINT) return;
     if (taint) taint++;
+    const int sum = irgen_sum_taint(g, &x, taint);
     switch (g->huge ? 2 + irgen_below(g, 2) : irgen_below(g, 5)) {
-    case 0: irgen_keep_settled(g, ir_bin(&g->b, OP_ADD, x.v, y.v), taint, x.mag + y.mag); break;
-    case 1: irgen_keep_settled(g, ir_bin(&g->b, OP_SUB, x.v, y.v), taint, x.mag + y.mag); break;
+    case 0: irgen_keep_settled(g, ir_bin(&g->b, OP_ADD, x.v, y.v), sum, x.mag + y.mag); break;
+    case 1: irgen_keep_settled(g, ir_bin(&g->b, OP_SUB, x.v, y.v), sum, x.mag + y.mag); break;
     case 2:
         irgen_keep(g, ir_bin(&g->b, (Op)ONE_OF(g, OP_MIN, OP_MINNUM), x.v, y.v), taint, fmax(x.mag, y.mag));
         break;
@@ -49,7 +50,7 @@ void step_binary(Gen *g)
             x.mag = 2;
             y.mag = 3;
         }
-        irgen_keep_settled(g, ir_bin(&g->b, OP_MUL, x.v, y.v), taint, x.mag * y.mag);
+        irgen_keep_settled(g, ir_bin(&g->b, OP_MUL, x.v, y.v), sum, x.mag * y.mag);
     }
 }
 
@@ -67,7 +68,8 @@ void step_ternary(Gen *g)
         irgen_keep(g, ir_op(&g->b, irgen_chance(g, 50) ? OP_FMA : OP_CLAMP, NULL, NO_ATTRS, x.v, y.v, z.v), 0,
             INFINITY);
     } else if (!g->huge && x.mag * y.mag + z.mag <= irgen_exact_limit(t->dtype)) {
-        irgen_keep_settled(g, ir_op(&g->b, OP_FMA, NULL, NO_ATTRS, x.v, y.v, z.v), 0, x.mag * y.mag + z.mag);
+        irgen_keep_settled(g, ir_op(&g->b, OP_FMA, NULL, NO_ATTRS, x.v, y.v, z.v), irgen_sum_taint(g, &x, 0),
+            x.mag * y.mag + z.mag);
     }
 }
 
@@ -169,7 +171,8 @@ void step_reduce(Gen *g)
                  : is_integer(&x)      ? (op == OP_REDUCE_MAX || op == OP_REDUCE_MIN ? x.mag : INFINITY)
                  : op == OP_REDUCE_SUM ? x.mag * n
                                        : x.mag;
-    irgen_keep_settled(g, ir_emit(&g->b, op, &x.v, 1, at, NULL), 0, mag);
+    irgen_keep_settled(
+        g, ir_emit(&g->b, op, &x.v, 1, at, NULL), op == OP_REDUCE_SUM ? irgen_sum_taint(g, &x, 0) : 0, mag);
 }
 
 /* The positions along an axis of a tile of t's shape. */
@@ -232,7 +235,7 @@ void step_scan(Gen *g)
     irgen_keep_settled(g,
         ir_emit(&g->b, op, &x.v, 1, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_REVERSE, irgen_chance(g, 30))),
             NULL),
-        0,
+        op == OP_SCAN_SUM ? irgen_sum_taint(g, &x, 0) : 0,
         is_integer(&x)      ? INFINITY
         : op == OP_SCAN_SUM ? x.mag * n
                             : x.mag);
