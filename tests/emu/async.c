@@ -351,6 +351,10 @@ static void store_land(Cta *c, Copy *o)
             int64_t x = (int64_t)o->place[0] + p / m.element;
             if (x >= 0 && x <= m.extents[0])
                 memcpy(to + x * m.element, c->memory + swizzled(o->at + r * row + p, m.swizzle), m.element);
+            /* Memory is written in pieces of 16 bytes: what is behind the edge in the last one becomes zero.
+             */
+            else if (x > 0 && x * m.element / 16 == m.extents[0] * m.element / 16)
+                memset(to + x * m.element, 0, m.element);
         }
     }
     o->done = true;

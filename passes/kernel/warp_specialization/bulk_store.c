@@ -10,8 +10,8 @@
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
  * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
- * base and strides that TMA needs, by launch fact; buffers beside the rings, in the space that the rings
- * leave. Keeps: everything. */
+ * base, strides and row ends that TMA needs, by launch fact; buffers beside the rings, in the space that the
+ * rings leave. Keeps: everything. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
 
@@ -126,6 +126,15 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
     return true;
 }
 
+/* Whether rows end at a multiple of 16 bytes. TMA writes memory in pieces of 16 bytes, the last one of a row
+ * whole: behind the tensor's edge it writes zeros, over what belongs to somebody else where the row is a part
+ * of a wider one (measured on an H200; bench/NOTES.md, Stores by TMA). */
+static bool ends_with_piece(const Func *f, const Param *p, int unit)
+{
+    const Dim *d = &f->dims[p->dims[unit]];
+    return (d->extent >= 0 ? d->extent : d->div) * dtype_bytes(p->type->dtype) % 16 == 0;
+}
+
 static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
 {
     const Param *p = &f->params[m->param];
@@ -139,7 +148,7 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
         int64_t s = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
         if (a != unit && (s < 0 || s * bytes % 16)) return false;
     }
-    return unit >= 0 && kernel_tma_begins(f, store, unit);
+    return unit >= 0 && ends_with_piece(f, p, unit) && kernel_tma_begins(f, store, unit);
 }
 
 typedef struct Uses {
