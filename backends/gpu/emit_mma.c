@@ -213,6 +213,24 @@ static bool lay_fragments(Emit *e, Product *p, LayoutMma kind)
     return true;
 }
 
+/* For mma.sync of fp8 on sm_90 and sm_100, ptxas (CUDA 13.0) converts each half of an operand's word to f16.
+ * Of a word that it finds to be constant only after it has divided the product, it takes a wrong upper half:
+ * 0x10 for the zeros beyond K, for example. So no word may become a constant: each one gets the bits of a
+ * zero that ptxas does not know. Words read from shared memory are no constants. */
+static void hide_constants(Emit *e, const Product *p, int side, const char *frag)
+{
+    const Value *v = ir_operand(p->instr, side);
+    const Layout *l = p->frag[side];
+    int axis = side ? 0 : 1;
+    bool read = v->type->kind == TYPE_SHARED || (v->def && v->def->op == OP_SHARED_READ);
+    if (!(e->target->matrix & (MATRIX_HOPPER | MATRIX_BLACKWELL)) || !dtype_is_float(v->type->dtype) ||
+        dtype_bytes(v->type->dtype) != 1 || (read && l->cover[axis] == l->tile[axis]))
+        return;
+    begin_unrolled(e, "t", (side ? p->nt : p->mt) * p->words[side]);
+    line(e, "%s[t] |= %s();", frag, use(e, "hidden_zero"));
+    end_block(e);
+}
+
 /* Declares the fragments of operand `side` at step k of K, and fills them. Returns their name. *reads counts
  * the reads of LDS so far; -1: the count is not known. */
 static const char *operand_fragments(Emit *e, const Product *p, int side, const char *k, int *reads)
@@ -235,6 +253,7 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
         end_block(e);
     }
     zero_beyond(e, p, side, to, k);
+    hide_constants(e, p, side, to);
     if (ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32) round_tf32(e, to, tiles * words);
     return to;
 }
