@@ -19,9 +19,9 @@
  * more than the last, it comes to hold the whole ring. That ends, since a state holds at most all slots. Of a
  * `for` it is known that its counter is its lower bound in the first turn, and above it in the others.
  *
- * slots.c plays the roles against each other in made-up launches, for what one role's walk cannot see. A
- * kernel that has more than MOST_STATES states at one place, or that takes more than MOST_STEPS steps, is
- * left to it. */
+ * slots.c plays the roles against each other in made-up launches, for what one role's walk cannot see. A role
+ * that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back a view
+ * of a slot that is not known, is left to it; so are parts of a slot that no constant numbers. */
 #include "ir/ring_state.h"
 #include "ir/verify.h"
 

@@ -113,6 +113,7 @@ bool pass_runner_call(PassRunner *r, PassId id, PassCall *call, void *user)
     bool ok = s->n_errors == errors;
     r->failed = (!ok && !r->carry_on) || (ok && progress && r->verify && !verify(r, id));
     end_parts(r, id);
+    if ((int)id == r->stop && pass_is_step(id)) end_parts(r, (PassId)pass_info[id].within);
     if (!r->stopped) end(r, id, progress, ns);
     arena_free(r->scratch);
     return progress;

@@ -33,7 +33,7 @@
  * sums round: the result is at most five times as far off as the sum as written may be.
  *
  * Requires: exp2 and contract before, whose forms it knows. Keeps: everything but these roundings. It
- * marks the `if` with note = "rare", because its second block hardly ever runs. Does not handle: rows in
+ * marks the `if` with rare = 1, because its second block hardly ever runs. Does not handle: rows in
  * loops; short rows. */
 #include "passes/pass.h"
 #include <math.h>

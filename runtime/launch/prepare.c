@@ -137,7 +137,7 @@ static tile_status check_range(const tile_kernel *k, const tile_dim_range *r, in
             "%s: tile_kernel_prepare: the range of %s has no extents: %lld to %lld in steps of %lld",
             k->title, r->name ? r->name : "a dimension without a name", (long long)r->first,
             (long long)r->last, (long long)r->step);
-    if (r->step) *n = (r->last - r->first) / r->step + 1;
+    if (r->step) *n = (r->last - r->first) / r->step, *n += *n < INT64_MAX;
     else
         for (int64_t e = r->first; ++*n, e && e <= r->last / 2;) e *= 2;
     return TILE_OK;

@@ -214,6 +214,7 @@ static void test_prepare_bad(void)
     CHECK_STATUS(ctx, prepare(k, "N", 1, 100, -1, &n), TILE_ERROR_INVALID_ARGUMENT);
     CHECK_TEXT(error_of(ctx), "1 to 100 in steps of -1");
     CHECK_STATUS(ctx, prepare(k, "N", 0, INT64_MAX - 1, 1, &n), TILE_ERROR_INVALID_ARGUMENT);
+    CHECK_STATUS(ctx, prepare(k, "N", 0, INT64_MAX, 1, &n), TILE_ERROR_INVALID_ARGUMENT);
     CHECK_TEXT(error_of(ctx), "more than 1048576 combinations");
     tile_dim_range twice[2] = { { "N", 1, 2, 1 }, { "N", 3, 4, 1 } };
     tile_prepare_desc d = { .struct_size = sizeof d, .dims = twice, .n_dims = 2 };

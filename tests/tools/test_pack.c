@@ -69,7 +69,10 @@ static void test_damage(void)
             memcpy(copy, block, packed);
             copy[at] = (unsigned char)v;
             unpack(copy, packed, out, sizeof bytes);
-            unpack(copy, at, out, sizeof bytes);
+            unsigned char *cut = malloc(at + 1); /* what is behind the end is behind the allocation */
+            memcpy(cut + 1, copy, at);
+            unpack(cut + 1, at, out, sizeof bytes);
+            free(cut);
             free(copy);
             free(out);
         }

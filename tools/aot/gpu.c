@@ -121,7 +121,9 @@ static int load_image(const Api *a, Home *h, int number, const char *kernel)
     const void *bytes;
     void *plain = NULL, *binary = NULL;
     if (h->module[number]) return TILE_LAUNCH_OK;
-    if (h->refused[number]) return TILE_LAUNCH_UNSUPPORTED;
+    if (h->refused[number])
+        return fail(TILE_LAUNCH_UNSUPPORTED, "%s: %s for %s was refused at an earlier launch", kernel,
+            kinds[image->kind], image->target);
     int status = plain_image(image, kernel, &bytes, &plain), result = 0;
     if (!status && image->kind == IMAGE_TEXT) status = compile_text(image, bytes, h, kernel, &binary);
     if (!status) result = a->module_load(&h->module[number], binary ? binary : bytes);

@@ -26,11 +26,13 @@ static void remove_folder(void *p)
     rmdir(f->path);
 }
 
-/* Runs `cc` with the sources and objects of the folder. 127: there is no such program; -1: no process. */
+/* Runs `cc` with the sources and objects of the folder. -Bsymbolic: a library calls its own kernels, whatever
+ * other libraries of the process call theirs. 127: there is no such program; -1: no process. */
 static int run_compiler(const Folder *f, const char *cc)
 {
-    const char *argv[16 + 8] = { cc, "-shared", "-fPIC", "-O2", "-w", "-o", inside(f, "k.so") };
-    int n = 7, status = 0, devnull;
+    const char *argv[16 + 8] = { cc, "-shared", "-fPIC", "-Wl,-Bsymbolic", "-O2", "-w", "-o",
+        inside(f, "k.so") };
+    int n = 8, status = 0, devnull;
     const char *log = inside(f, "log");
     for (size_t i = 0; i < f->files.list.len && n < 16; i++) {
         const char *path = f->files.list.data[i].path, *dot = strrchr(path, '.');

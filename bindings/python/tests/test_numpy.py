@@ -311,6 +311,24 @@ class Modules(unittest.TestCase):
         with self.assertRaisesRegex(tile.ArgumentError, "N has no range"):
             softmax.prepare(M=3, types={"T": "f32"})
 
+    def test_prepare_takes_the_types_as_declared(self):
+        ctx = tile.Context("cpu", cache=False)
+        softmax = tile.load(os.path.join(KERNELS, "softmax.tile"), context=ctx)["softmax"]
+        softmax.prepare(M=4, N=100)
+        softmax.prepare(M=4, N=100, types={"T": np.float32})
+        ctx.seal()
+        softmax(np.ones((4, 100), np.float16))
+        softmax(np.ones((4, 100), np.float32))
+        self.assertEqual(ctx.missing(), [])
+
+    def test_large_unsigned_scalar(self):
+        text = "kernel put(u64 seed, out u64 Y[1]) grid (1) { store(Y[0], seed); }"
+        put = tile.loads(text)["put"]
+        y = np.zeros(1, np.uint64)
+        for seed in (2**63 + 5, 2**64 - 1, 7, 2**63 + 5):
+            put(seed, out=y)
+            self.assertEqual(int(y[0]), seed)
+
     def test_tune(self):
         text = (
             "kernel copy(in f32 X[N], out f32 Y[N], const int B = 64) grid (cdiv(N, B)) { "

@@ -99,6 +99,8 @@ def _torch_view(t: Any, what: str) -> View:
         raise ArgumentError(
             f"{what}: tilec has no element type for {t.dtype}, {t.layout}", "TILE_ERROR_DTYPE"
         )
+    if t.is_neg():
+        raise ArgumentError(f"{what}: its negative bit is set, which a kernel does not see: give resolve_neg()")
     if t.requires_grad and torch.is_grad_enabled():
         raise ArgumentError(
             f"{what} requires a gradient, which a kernel does not record: detach it, call under "
@@ -195,6 +197,25 @@ def stream_of(stream: Any, like: View | None) -> int:
         if hasattr(stream, name):
             return int(getattr(stream, name))
     return int(stream)
+
+
+class _Anywhere:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+
+def allocating_on(stream: Any, arrays: Any) -> Any:
+    """PyTorch allocates outputs and workspaces for the stream of the launch, where the caller names one."""
+    torch = sys.modules.get("torch")
+    if stream is None or torch is None:
+        return _Anywhere()
+    devices = [a.device for a in arrays if isinstance(a, torch.Tensor) and a.is_cuda]
+    if not devices:
+        return _Anywhere()
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream_of(stream, None), device=devices[0]))
 
 
 class Memory:

@@ -37,6 +37,11 @@ class _Call:
                     f"{name} lies on another device than {next(iter(views))}", "TILE_ERROR_DEVICE"
                 )
         ctx = kernel.module._context_of(device)
+        if ctx._device != device:
+            raise ArgumentError(
+                f"{kernel.name}: the arrays lie on DLPack device {device}, the context's device is {ctx._device}",
+                "TILE_ERROR_DEVICE",
+            )
         types = tuple(
             next((views[p.name].dtype for p in kernel._launched if p.dtype == t and p.name in views), None)
             for t in kernel._types
@@ -66,9 +71,9 @@ class _Call:
         try:
             if hasattr(value, "__index__"):
                 n = value.__index__()
-                if not -1 << 63 <= n < 1 << 63:
+                if not -1 << 63 <= n < 1 << (64 if p.dtype == "u64" else 63):
                     raise ArgumentError(f"{p.name}: {n} does not fit 64 bits", "TILE_ERROR_DTYPE")
-                a.kind, a.value.i = _lib.ARG_INT, n
+                a.kind, a.value.i = _lib.ARG_INT, n - (1 << 64) if n >= 1 << 63 else n
             else:
                 a.kind, a.value.f = _lib.ARG_FLOAT, float(value)
         except (TypeError, ValueError) as error:
@@ -153,7 +158,7 @@ class _Call:
                 self.handle.pointer, self.arguments, ctypes.c_size_t(self.n), ctypes.byref(desc)
             )
         ctx._check(status)
-        if not status and not workspace:
+        if not status and workspace is None:
             _remember(self, stream)
 
     def _workspace(self, desc: Any) -> Any:

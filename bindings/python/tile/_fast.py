@@ -88,7 +88,7 @@ class _NumPy(_Family):
 
 class _Torch(_Family):
     key = ("{0}.shape", "{0}.stride()", "{0}.dtype", "{0}.device")
-    test = "type({0}) is A and {0}.layout is Z and not ({0}.requires_grad and G())"
+    test = "type({0}) is A and {0}.layout is Z and not {0}.is_neg() and not ({0}.requires_grad and G())"
     make = "E(s{n}, dtype=t{n}, device=v)"
     same = "out.shape == s0 and out.stride() == q0 and out.dtype == t0 and out.device == v"
     address, writable = "{0}.data_ptr()", "True"
@@ -136,7 +136,7 @@ def _arguments(kernel: Any, family: _Family) -> tuple:
         if p.kind == "scalar":
             real = kernel._floats[at[p.name]]
             whole = f"type({a}) is int and {-1 << 63} <= {a} < {1 << 63}"
-            tests.append(f"(type({a}) is float or type({a}) is int)" if real else whole)
+            tests.append(f"(type({a}) is float or {whole})" if real else whole)
             writes.append(f"{'f' if real else 'i'}[{2 * at[p.name] + 1}] = {a}")
             if p.name in kernel._derived:
                 key.append(a)
@@ -190,6 +190,8 @@ def _generate(kernel: Any, family: _Family) -> str:
         "            if z is not None: z[1] = C(v).cuda_stream",
         "            status = L(h, a, N, d)",
         "            pool.append(plan)",
+        # A launch of the same key may need a workspace, for an address of another alignment: it has done nothing.
+        f"            if status == {_lib.ERROR_WORKSPACE}: return {slow}, (), {'out' if single else 'None'}, None, named)",
         "            if status: c._check(status)",
         f"            return {results if len(outs) else 'None'}",
         f"    return {slow}, more, out, stream, named)",

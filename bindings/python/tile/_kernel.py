@@ -102,6 +102,7 @@ class Kernel:
         self._outs = [p for p in self._launched if p.kind == "out"]
         self._names = {p.name for p in self._launched}
         self._types = [p.name for p in parameters if p.kind == "type" and p.name not in bound]
+        self._type_defaults = {p.name: p.default for p in parameters if p.kind == "type"}
         import re
 
         self._derived = set(re.findall(r"\w+", " ".join(d for p in self._outs for d in p.dims)))
@@ -168,6 +169,10 @@ class Kernel:
             return kernel
 
     def _handle(self, ctx: Context, types: tuple) -> "_Handle":
+        types = tuple(
+            self._type_defaults.get(n) if t is None else _arrays.dtype_name(t) or t
+            for n, t in zip(self._types, types)
+        )
         key = (ctx, types)
         found = self._handles.get(key)
         if found is None:
@@ -213,8 +218,9 @@ class Kernel:
         values, bound = self._match(args, named, out)
         if bound:
             return self.bind(**bound)._slow_call((), None, stream, values)
-        call = _Call(self, values)
-        call.launch(stream)
+        with _arrays.allocating_on(stream, values.values()):
+            call = _Call(self, values)
+            call.launch(stream)
         return call.result()
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:

@@ -23,6 +23,7 @@ from ctypes import (
 
 OK = 0
 IN, OUT, INOUT, SCALAR, CONST, TYPE = range(6)
+ERROR_WORKSPACE = 15  # TILE_ERROR_WORKSPACE
 ARG_NONE, ARG_DLTENSOR, ARG_TENSOR, ARG_INT, ARG_FLOAT = range(5)
 BIND_INT, BIND_FLOAT, BIND_BOOL, BIND_DTYPE, BIND_TEXT = range(5)
 SEVERITIES = ("error", "warning", "performance", "note", "debug", "print")

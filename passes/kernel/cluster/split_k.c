@@ -147,15 +147,6 @@ static void read_behind(Instr *part, Instr *whole)
     ir_set_operand(part, part->n_operands - 1, &whole->results[1]);
 }
 
-/* Removes a load of the whole tile that has no use any more from its chain of tokens, so that it does not
- * read elements that another CTA stores. */
-static void leave_unread(Instr *load)
-{
-    MemParts m;
-    if (!load || load->op != OP_LOAD || !ir_mem_parts(load, &m) || !m.token || m.result->uses) return;
-    ir_replace(m.token_out, m.token);
-}
-
 /* This CTA's slice of a tile that every CTA could have; NULL: it has none. When `make` is not set, the value
  * itself. */
 static Value *slice_anew(Division *c, Value *v, int axis, int depth)
@@ -481,7 +472,8 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
         next = i->next;
         if (!split_is_cut(&c, i) && i->op != OP_CLUSTER_COMBINE && i->op != OP_CLUSTER_RANK) follow(&c, i);
     }
-    for (size_t k = 0; k < c.sliced.len; k++) leave_unread(c.sliced.data[k].v->def);
+    for (size_t k = c.sliced.len; k-- > 0;) /* users are behind what they use */
+        if (c.sliced.data[k].made) split_leave_unread(c.sliced.data[k].v->def);
     ir_sweep(f->body);
     p->cluster = p->split = c.parts;
     schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);

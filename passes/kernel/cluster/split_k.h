@@ -52,6 +52,7 @@ const Online *split_online_of(const Division *, const Instr *loop);
 int split_sum_kind(const Division *, const Instr *loop, int k);
 /* split_k_order.c: whether no CTA accesses elements that another one stores. */
 bool split_ordered(Division *);
+void split_leave_unread(Instr *whole);
 bool split_is_cut(const Division *, const Instr *); /* one of those loops */
 /* Whether the value is the initial value of a sum that such a loop carries. */
 bool split_starts(const Division *, const Use *);

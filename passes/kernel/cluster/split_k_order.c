@@ -58,3 +58,13 @@ bool split_ordered(Division *c)
     }
     return true;
 }
+
+/* Removes a load of the whole tile that has no use any more from its chain of tokens, so that it does not
+ * read elements that another CTA stores. What was computed of the whole tile goes first. */
+void split_leave_unread(Instr *i)
+{
+    MemParts m;
+    bool dead = i && i->block && !i->results[0].uses;
+    if (dead && i->op == OP_LOAD && ir_mem_parts(i, &m) && m.token) ir_replace(m.token_out, m.token);
+    else if (dead && (op_info[i->op].flags & OPF_PURE) && !i->n_blocks) ir_erase(i);
+}

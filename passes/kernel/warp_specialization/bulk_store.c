@@ -221,7 +221,7 @@ static int buffers_for(
         if (asked)
             schedule_refuse(p, asked,
                 "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a "
-                "tensor that nothing else touches");
+                "tensor that nothing else touches, whose rows begin and end at multiples of 16 bytes");
         return 0;
     }
     int64_t all = (int64_t)b.bytes * p->warps;

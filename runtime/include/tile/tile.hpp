@@ -78,8 +78,8 @@ class context
     explicit context(const tile_context_desc &desc) { open(desc); }
 
     tile_context *get() const noexcept { return context_.get(); }
-    module load(const char *path, const tile_module_desc *desc = nullptr) const;
-    module load_text(const char *name, const std::string &text, const tile_module_desc *desc = nullptr) const;
+    class module load(const char *path, const tile_module_desc *desc = nullptr) const;
+    class module load_text(const char *name, const std::string &text, const tile_module_desc *desc = nullptr) const;
     void synchronize() const { detail::check(get(), tile_context_synchronize(get())); }
     void seal(bool sealed = true) const { detail::check(get(), tile_context_seal(get(), sealed)); }
     /* The variants that the sealed context refused, a line each. */
