@@ -173,6 +173,7 @@ static void old_drivers(void)
     SAYS("words of the driver");
     gpu->refuse_binary = gpu->refuse_ptx = 0;
     EXPECT("it is not asked again", launch_gemm(&q, 128, 0), TILE_LAUNCH_UNSUPPORTED);
+    SAYS("was refused at an earlier launch");
     q = fresh(90, 0);
     gpu->refuse_binary = 2;
     EXPECT("no memory", launch_gemm(&q, 128, 0), TILE_LAUNCH_OUT_OF_MEMORY);

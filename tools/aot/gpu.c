@@ -121,9 +121,7 @@ static int load_image(const Api *a, Home *h, int number, const char *kernel)
     const void *bytes;
     void *plain = NULL, *binary = NULL;
     if (h->module[number]) return TILE_LAUNCH_OK;
-    if (h->refused[number])
-        return fail(TILE_LAUNCH_UNSUPPORTED, "%s: %s for %s was refused at an earlier launch", kernel,
-            kinds[image->kind], image->target);
+    if (h->refused[number]) return TILE_LAUNCH_UNSUPPORTED;
     int status = plain_image(image, kernel, &bytes, &plain), result = 0;
     if (!status && image->kind == IMAGE_TEXT) status = compile_text(image, bytes, h, kernel, &binary);
     if (!status) result = a->module_load(&h->module[number], binary ? binary : bytes);
@@ -321,7 +319,10 @@ static int launch_on(
         leave(a, h, &scope);
         return status;
     }
-    if (refused) return TILE_LAUNCH_UNSUPPORTED; /* why has been said */
+    if (refused && error_text[0]) return TILE_LAUNCH_UNSUPPORTED; /* Why has been said. */
+    if (refused)
+        return fail(TILE_LAUNCH_UNSUPPORTED, "%s: what was compiled for %s was refused at an earlier launch",
+            k->name, h->target);
     if (too_large)
         return fail(TILE_LAUNCH_RESOURCES, "%s: needs %lld bytes of shared memory; %s has %d", k->name,
             (long long)too_large, h->target, h->shared_bytes);
