@@ -348,7 +348,8 @@ static int plan(Roles *c)
     asked_fillers(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
-    if (ok && !kernel_step(p, PASS_MERGE_LOADS, join_windows, c)) return 0;
+    /* Until operands are read, the tile of a row that lies in the slot once for each tap has fewer elements. */
+    if (ok) kernel_part(p, PASS_MERGE_LOADS, join_windows, c);
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
     if (ok && consumers == 4 && !four_have_room(c))
