@@ -65,9 +65,9 @@ static bool take_tickets(void *roles)
     return true;
 }
 
-bool roles_over_programs(Roles *c)
+void roles_over_programs(Roles *c)
 {
-    if (!c->p->persistent) return true;
-    return kernel_step(c->p, PASS_PERSISTENT, make_persistent, c) &&
-           kernel_step(c->p, PASS_TILE_SCHEDULER, take_tickets, c);
+    if (!c->p->persistent) return;
+    kernel_part(c->p, PASS_PERSISTENT, make_persistent, c);
+    kernel_part(c->p, PASS_TILE_SCHEDULER, take_tickets, c);
 }

@@ -348,7 +348,7 @@ static int plan(Roles *c)
     asked_fillers(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
-    /* Until operands are read, the tile of a row that lies in the slot once for each tap has fewer elements. */
+    /* A tile of rows that lie in the slot once for each tap is not whole before its operands are read. */
     if (ok) kernel_part(p, PASS_MERGE_LOADS, join_windows, c);
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
@@ -437,9 +437,9 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     choose_registers(p, consumers);
     p->min_ctas = 1;
     take_roles(&c, consumers);
-    if (!kernel_step(p, PASS_MULTICAST, share_loads, &c)) return true;
+    kernel_part(p, PASS_MULTICAST, share_loads, &c);
     kernel_part(p, PASS_EPILOGUE_LOADS, roles_lend_slots, &c);
-    if (!roles_over_programs(&c)) return true;
+    roles_over_programs(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
