@@ -21,12 +21,12 @@ typedef struct CopyPlace {
 
 /* The loop whose body is being written, on AMD. Statements for the head of the body are collected in `pre`,
  * because they become known only while the body is written. */
-typedef struct Turn {
+typedef struct Iteration {
     Body pre;
     VEC(ThreadCoord) coords;
     const char *counter;
     int indent;
-} Turn;
+} Iteration;
 
 /* A ring in shared memory: `depth` stages of `bytes` each at `name`. Its full and empty mbarriers are at
  * name_full and name_empty. */
@@ -112,9 +112,9 @@ struct Emit {
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
     int next_tmp;
-    Ranges *ranges;    /* computed at the first query */
-    const char *guard; /* AMD: a condition; where it is false, loads give 0. NULL: none */
-    struct Turn *turn; /* AMD: the enclosing loop, or NULL */
+    Ranges *ranges;              /* computed at the first query */
+    const char *guard;           /* AMD: a condition; where it is false, loads give 0. NULL: none */
+    struct Iteration *iteration; /* AMD: the enclosing loop, or NULL */
     int line;
     uint32_t file; /* `line` and `file`: of the last #line directive */
 };
@@ -148,7 +148,7 @@ bool linear_index(const char *, int *scale, const char **name, int *add);
 /* The part of a coordinate that depends on the thread, and not on the register. */
 const char *thread_coord(Emit *, const Layout *, int axis);
 /* A copy of the variable `name` that is assigned anew at the head of each iteration of the enclosing loop. */
-const char *in_turn(Emit *, const char *name);
+const char *in_iteration(Emit *, const char *name);
 /* The coordinate along `axis` of register `i` of this thread. */
 const char *coord(Emit *, const Layout *, int axis, const char *i);
 /* The part of that coordinate that depends on the register. */
@@ -253,10 +253,10 @@ bool emit_guarded_loads(Emit *, Instr *cond);
 void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
-bool emit_bulk_store(Emit *, Instr *);    /* a store by TMA; false: the store is not marked as one */
-void emit_indexed(Emit *, Instr *);       /* gather, scatter, atomics */
-void emit_shared(Emit *, Instr *);        /* shared_*, copy* */
-bool emit_turned(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
+bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
+void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
+bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */
 /* The array to which a product adds: the accumulator itself if nobody else reads it, otherwise a copy. */

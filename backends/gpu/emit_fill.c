@@ -7,8 +7,9 @@
  *                             into place
  *
  * In a loop the window of the step before is taken from the stage while this step's is on its way: what that
- * needs to know of it (where its first line began, whether one is there at all) is kept from turn to turn,
- * and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4 (fence.proxy.async). */
+ * needs to know of it (where its first line began, whether one is there at all) is kept from iteration to
+ * iteration, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4
+ * (fence.proxy.async). */
 #include "backends/gpu/emit_fill.h"
 
 static void begin(Emit *e, const Fill *f, Filler *x)
@@ -175,8 +176,8 @@ static int late_beside(const Instr *fill)
 /* --- rows that lie anywhere
  * ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot
- * is full when its copies have arrived, which fillers see a turn later: until then they hold it (`head` is
- * the slot that is being filled), and start the next one's. */
+ * is full when its copies have arrived, which the cp.async producers see an iteration later: until then they
+ * hold it (`head` is the slot that is being filled), and start the next one's. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {

@@ -113,12 +113,12 @@ void emit_for(Emit *e, Instr *i)
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
         line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
     }
-    Turn turn = { .counter = iv }, *around = e->turn;
+    Iteration iteration = { .counter = iv }, *around = e->iteration;
     Body body = { 0 }, *out = e->out;
     e->indent++;
     if (is_hip(e)) {
-        turn.indent = e->indent;
-        e->turn = &turn;
+        iteration.indent = e->indent;
+        e->iteration = &iteration;
         e->out = &body;
     }
     emit_block(e, b);
@@ -126,9 +126,9 @@ void emit_for(Emit *e, Instr *i)
     assign_all(e, b->args + 1, vals, i->n_results);
     copies_moved(e, places);
     if (is_hip(e)) {
-        e->turn = around;
+        e->iteration = around;
         e->out = out;
-        body_append(out, &turn.pre);
+        body_append(out, &iteration.pre);
         body_append(out, &body);
     }
     end_block(e);

@@ -49,7 +49,7 @@ static void emit_dma(Emit *e, Instr *i)
     uint32_t mask[28];
     int n = layout_shared_terms(s, shift, mask);
     const char *swizzled = o;
-    line(e, "const u32 %s = (u32)%s * %d;", o, e->turn ? in_turn(e, "tid") : "tid", size);
+    line(e, "const u32 %s = (u32)%s * %d;", o, e->iteration ? in_iteration(e, "tid") : "tid", size);
     for (int k = 0; k < n; k++) swizzled = str(e, "%s ^ (%s >> %d & %uu)", swizzled, o, shift[k], mask[k]);
     line(e, "const u32 %s = %s;", x, swizzled);
     bool panels = s->panel < s->tile[fast];
