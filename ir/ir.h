@@ -322,8 +322,8 @@ const Instr *ir_fill_late_in(const Instr *ring_fill);
 /* An operation by which a ring's slots are not filled, taken and given back once each, or by which roles wait
  * for each other for ever (slots.c), and why; NULL: there is none. */
 const Instr *ir_slots_fault(Session *, const Func *, const char **why);
-/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn
- * of block 0 at least, and one less of block 1). */
+/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one
+ * iteration of block 0 at least, and one less of block 1). */
 typedef struct Counted {
     int at;
     Value *lo, *hi, *step;

@@ -3,7 +3,7 @@
  *
  * Loops are rewritten by several passes (peeled, rotated, joined), each role's on its own, so that what they
  * do with a ring no longer matches operation by operation. The roles are therefore run (traces.c) in a few
- * made-up launches, small and large, whose loops turn no time, once and often, and what they did is played
+ * made-up launches, small and large, whose loops run no time, once and often, and what they did is played
  * against the rings: a role goes on until it waits for a slot that is not yet empty, or not yet full. Since
  * no role asks what another has done by then, the order in which they run does not matter: if they end in one
  * order, they do in all. A launch that takes more steps than MOST_STEPS of traces.c says nothing. */

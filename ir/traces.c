@@ -1,9 +1,9 @@
 /* traces.c: runs a role of a kernel on made-up scalars, and writes down what it does with rings.
  *
  * Scalars are computed; tiles are not: what follows from a tile is unknown. A condition that is unknown is
- * drawn anew each time, since no other role knows it either, and a loop whose number of turns is unknown may
- * do nothing with rings. Elements of tensors that the kernel does not write are drawn by their place, so that
- * all roles read the same. Views are followed from the slot that they are of, through loops and ifs, and
+ * drawn anew each time, since no other role knows it either, and a loop whose number of iterations is unknown
+ * may do nothing with rings. Elements of tensors that the kernel does not write are drawn by their place, so
+ * that all roles read the same. Views are followed from the slot that they are of, through loops and ifs, and
  * products in flight with the slots that they read. So a role's own breaches show here:
  * - a slot is given back that the role does not hold: twice, or never taken;
  * - a slot is read that is none, or that has been given back;
@@ -15,7 +15,7 @@
 
 enum { PRODUCER, CONSUMER, FILLER };
 /* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
-enum { MOST_STEPS = 20000, MOST_TURNS = 3 };
+enum { MOST_STEPS = 20000, MOST_ITERATIONS = 3 };
 
 typedef struct Flying {
     Cell a, b;
@@ -164,7 +164,7 @@ static void end_late(Actor *a, const Instr *fill)
     else fill_slot(a, fill, ring);
 }
 
-/* As a put, but where the fill's loop takes the window from the stage, a turn later. */
+/* As a put, but where the fill's loop takes the window from the stage, an iteration later. */
 static bool fill(Actor *a, const Instr *i)
 {
     const Instr *loop = ir_fill_late_in(i);
@@ -286,7 +286,7 @@ static void give_results(Actor *a, const Instr *i, const Cell *from)
     for (int k = 0; k < i->n_results; k++) *cell(a, &i->results[k]) = from[k];
 }
 
-static bool turn(Actor *a, const Instr *loop, Cell at, Cell *carried)
+static bool iterate(Actor *a, const Instr *loop, Cell at, Cell *carried)
 {
     const Block *b = loop->blocks[0];
     *cell(a, b->args[0]) = at;
@@ -303,14 +303,14 @@ static bool run_for(Actor *a, const Instr *i)
     for (int k = 0; k < 3; k++) bound[k] = *cell(a, ir_operand(i, k)), known &= bound[k].kind == NUMBER;
     gather_cells(a, i, 3, carried, i->n_results);
     if (!known && ir_any_in(i->blocks[0], uses_ring, NULL))
-        return wrong(a, i, "how often the loop turns follows from what the other roles do not know");
+        return wrong(a, i, "how often the loop runs follows from what the other roles do not know");
     int64_t at = bound[0].n.i, hi = bound[1].n.i, by = bound[2].n.i,
-            turns = known ? 0 : (int64_t)(draw(a) % MOST_TURNS);
+            times = known ? 0 : (int64_t)(draw(a) % MOST_ITERATIONS);
     if (known && by <= 0) return wrong(a, i, "the step of the loop is not above zero");
-    for (; !known && turns > 0; turns--)
-        if (!turn(a, i, unknown, carried)) return false;
+    for (; !known && times > 0; times--)
+        if (!iterate(a, i, unknown, carried)) return false;
     while (known && at < hi) {
-        if (!turn(a, i, cell_number(at), carried)) return false;
+        if (!iterate(a, i, cell_number(at), carried)) return false;
         if ((uint64_t)hi - (uint64_t)at <= (uint64_t)by) break;
         at += by;
     }

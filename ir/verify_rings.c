@@ -14,10 +14,11 @@
  * later condition, of which the same is known, makes good for it: the last step of a rotated loop behind `if
  * lo < hi`. States that differ in conditions alone become one.
  *
- * A loop is walked from the state before it, and again from each state that it ends a turn in, until there is
- * no new one. A turn may hold what the turn before has taken, as software pipelining does; if each turn holds
- * more than the last, it comes to hold the whole ring. That ends, since a state holds at most all slots. Of a
- * `for` it is known that its counter is its lower bound in the first turn, and above it in the others.
+ * A loop is walked from the state before it, and again from each state that it ends an iteration in, until
+ * there is no new one. An iteration may hold what the one before has taken, as software pipelining does; if
+ * each iteration holds more than the last, it comes to hold the whole ring. That ends, since a state holds at
+ * most all slots. Of a `for` it is known that its counter is its lower bound in the first iteration, and
+ * above it in the others.
  *
  * slots.c plays the roles against each other in made-up launches, for what one role's walk cannot see. A role
  * that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back a view
@@ -187,9 +188,9 @@ static bool next_head(RingWalk *w, Heads *h, States *one)
 
 static bool is_by_tickets(const Instr *loop) { return ir_loop_is(loop, LOOP_TICKETS); }
 
-/* One turn from each state of `set`, in which what the loop carries is bound: the states behind it go to the
- * head of the next turn, and out of the loop. */
-static void turn(RingWalk *w, const Instr *loop, bool first, States *set, Heads *heads, States *out)
+/* One iteration from each state of `set`, in which what the loop carries is bound: the states behind it go to
+ * the head of the next iteration, and out of the loop. */
+static void iterate(RingWalk *w, const Instr *loop, bool first, States *set, Heads *heads, States *out)
 {
     const Block *b = loop->blocks[0];
     for (size_t k = 0; k < set->len && !is_by_tickets(loop); k++) {
@@ -227,8 +228,8 @@ static void walk_for(RingWalk *w, const Instr *i, States *set)
         if (runs != YES) ring_state_add(&w->states, &out, none);
         if (runs != NO) ring_state_add(&w->states, &first, some);
     }
-    turn(w, i, true, &first, &heads, &out);
-    while (next_head(w, &heads, &one)) turn(w, i, false, &one, &heads, &out);
+    iterate(w, i, true, &first, &heads, &out);
+    while (next_head(w, &heads, &one)) iterate(w, i, false, &one, &heads, &out);
     *set = out;
 }
 

@@ -95,11 +95,11 @@ struct Sink {
 };
 
 #define STEP_KINDS(X) \
-    X(SCALAR, "scalar") /* instr computes scalars */ \
-    X(WINDOW, "window") /* addresses of a load's window */ \
-    X(NEST, "nest")     /* loops over `shape` with sinks */ \
-    X(TURN, \
-        "turn") /* value's operand -> buf, with the last axis transposed (permute, transposed operand) */ \
+    X(SCALAR, "scalar")       /* instr computes scalars */ \
+    X(WINDOW, "window")       /* addresses of a load's window */ \
+    X(NEST, "nest")           /* loops over `shape` with sinks */ \
+    X(TRANSPOSE, "transpose") /* value's operand -> buf, with the last axis transposed (permute, transposed \
+                                 operand) */ \
     X(MMA, "mma") \
     X(SCAN, "scan") \
     X(COMBINED, "combined") /* reduce and scan by a fn */ \
@@ -125,7 +125,7 @@ struct Step {
     int64_t shape[TILE_MAX_RANK]; /* extents other than 1 */
     Sink *sinks, **sinks_end;
     bool scalar_lanes; /* one element at a time */
-    /* STEP_TURN */
+    /* STEP_TRANSPOSE */
     Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
     Buf *buf, *aux;
@@ -285,7 +285,7 @@ void gen_lines(Gen *, int64_t n, LineFn *line, void *user);
  * both. */
 typedef struct If {
     LLVMBasicBlockRef then, other, done;
-    bool turned;
+    bool has_else;
 } If;
 void gen_if(Gen *, If *, LLVMValueRef cond);
 void gen_else(Gen *, If *);
@@ -423,7 +423,7 @@ void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, 
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
-void turn_emit(Gen *, Step *);
+void transpose_emit(Gen *, Step *);
 /* order.c */
 void combined_emit(Gen *, Step *); /* combined.c */
 void scan_emit(Gen *, Step *);

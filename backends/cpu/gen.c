@@ -55,7 +55,7 @@ void gen_if(Gen *g, If *f, LLVMValueRef cond)
     f->then = gen_block(g, "then");
     f->other = gen_block(g, "else");
     f->done = gen_block(g, "endif");
-    f->turned = false;
+    f->has_else = false;
     LLVMBuildCondBr(g->b, cond, f->then, f->other);
     gen_at(g, f->then);
 }
@@ -63,14 +63,14 @@ void gen_if(Gen *g, If *f, LLVMValueRef cond)
 void gen_else(Gen *g, If *f)
 {
     LLVMBuildBr(g->b, f->done);
-    f->turned = true;
+    f->has_else = true;
     gen_at(g, f->other);
 }
 
 void gen_endif(Gen *g, If *f)
 {
     LLVMBuildBr(g->b, f->done);
-    if (!f->turned) {
+    if (!f->has_else) {
         gen_at(g, f->other);
         LLVMBuildBr(g->b, f->done);
     }
@@ -291,7 +291,7 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_SCALAR: gen_scalar_instr(g, s->instr); break;
         case STEP_WINDOW: memory_window(g, s->instr); break;
         case STEP_NEST: nest_emit(g, s); break;
-        case STEP_TURN: turn_emit(g, s); break;
+        case STEP_TRANSPOSE: transpose_emit(g, s); break;
         case STEP_MMA: mma_emit(g, s); break;
         case STEP_SCAN: scan_emit(g, s); break;
         case STEP_COMBINED: combined_emit(g, s); break;

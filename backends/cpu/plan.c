@@ -173,7 +173,7 @@ static void fill(Plan *p, Steps *in, Value *v)
     }
     int last = plan_last_axis(v->type);
     if (axis >= 0 && axis != last && v->type->shape[axis] >= 4 && v->type->shape[last] >= 4) {
-        Step *s = plan_step(p, in, STEP_TURN, i);
+        Step *s = plan_step(p, in, STEP_TRANSPOSE, i);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = last;
@@ -215,7 +215,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     }
     int axis = plan_natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
-        Step *s = plan_step(p, home, STEP_TURN, mma);
+        Step *s = plan_step(p, home, STEP_TRANSPOSE, mma);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = 1;

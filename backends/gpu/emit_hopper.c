@@ -320,7 +320,7 @@ static void open_role(Emit *e, Block *b, int role)
     }
     if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
     if (role == ROLE_FILLER) emit_fill_state(e);
-    if (consumer && ir_holds(b, OP_TURN_WAIT))
+    if (consumer && ir_holds(b, OP_PINGPONG_WAIT))
         line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
             use(e, "bar_arrive"));
     body_append(e->out, &decl);
@@ -456,8 +456,8 @@ void emit_hopper(Emit *e, Instr *i)
     else if (i->op == OP_WGMMA_WAIT) emit_wgmma_wait(e, i);
     else if (kernel_is_roles(i->op)) emit_roles(e, i);
     else if (i->op == OP_WARPGROUP_ANY) emit_vote(e, i);
-    else if (i->op == OP_TURN_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));
-    else if (i->op == OP_TURN_PASS)
+    else if (i->op == OP_PINGPONG_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));
+    else if (i->op == OP_PINGPONG_PASS)
         line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups);
     else ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
 }

@@ -72,7 +72,7 @@ typedef struct KernelPlan {
     int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;   /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
-    bool turns;          /* pingpong: consumer warpgroups take turns at issuing products */
+    bool pingpong;       /* consumer warpgroups take turns at issuing products */
     const char *schedule; /* notes on derived decisions, or NULL */
 } KernelPlan;
 

@@ -169,7 +169,7 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
 
 void cost_wait_for_data(CostWalk *w, double times)
 {
-    if (!w->counted) w->c.turns += times;
+    if (!w->counted) w->c.iterations += times;
     w->counted = true;
 }
 

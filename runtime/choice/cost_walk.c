@@ -2,7 +2,7 @@
 #include "runtime/choice/cost_walk.h"
 #include <math.h>
 
-enum { MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
+enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
 
 static double bytes_of(const Type *t) { return (double)type_elements(t) * dtype_bytes(t->dtype); }
 
@@ -131,32 +131,33 @@ static void walk(CostWalk *w, const Block *b, double times);
 
 static void loop(CostWalk *w, const Instr *i, double times)
 {
-    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
     bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
-    if (programs) turns = 1;
-    else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (programs) iterations = 1;
+    else if (known && step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
     if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
     else if (known)
         cost_put(w, i->blocks[0]->args[0],
-            scalar_int(lo + (w->traffic ? 0 : step * (turns / 2)))); /* the first turn names a window, the one
-                                                                        in the middle stands for all */
+            scalar_int(
+                lo + (w->traffic ? 0 : step * (iterations / 2)))); /* the first iteration names a window, the
+                                                                 one in the middle stands for all */
     w->c.persistent |= programs;
     bool counted = w->counted;
     w->counted = false;
-    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)turns);
+    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)iterations);
     w->loops += !programs;
     int64_t from;
-    if (w->traffic && !programs && known && turns > 1 && turns <= MOST_TURNS_NAMED &&
+    if (w->traffic && !programs && known && iterations > 1 && iterations <= MOST_ITERATIONS_NAMED &&
         !ir_is_const(ir_operand(i, 0), &from)) {
-        /* loops that begin elsewhere in each program (a sliding window) share some turns' windows with other
-         * programs and not others: each is named */
-        for (int64_t t = 0; t < turns; t++) {
+        /* loops that begin elsewhere in each program (a sliding window) share some iterations' windows with
+         * other programs and not others: each is named */
+        for (int64_t t = 0; t < iterations; t++) {
             cost_put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
             walk(w, i->blocks[0], times);
         }
-    } else if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
+    } else if (iterations > 0) walk(w, i->blocks[0], times * (double)iterations);
     w->loops -= !programs;
     w->counted = counted;
 }
@@ -212,10 +213,10 @@ static void joined(CostWalk *w, const Instr *i, double times)
 static void carried(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
-    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
     bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
                                                            cost_as_int(w, c.step, &step);
-    if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
+    if (known && step > 0) iterations = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
     walk(w, head, times);
@@ -223,9 +224,10 @@ static void carried(CostWalk *w, const Instr *i, double times)
     w->counted = false;
     w->loops++;
     for (int k = 0; k < 2 && known; k++)
-        cost_put(w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (turns / 2))));
-    if (turns > 0) walk(w, issue, times * (double)turns);
-    if (turns > 0) walk(w, head, times * (double)turns);
+        cost_put(
+            w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (iterations / 2))));
+    if (iterations > 0) walk(w, issue, times * (double)iterations);
+    if (iterations > 0) walk(w, head, times * (double)iterations);
     w->loops--;
     w->counted = met;
 }
@@ -237,7 +239,7 @@ static void open_while(CostWalk *w, const Instr *i, double times)
     else { /* the kernel's own, whose trip count no walk decides */
         w->c.uncertain |= w->roles && !w->producer;
         for (int k = 0; k < i->n_blocks; k++)
-            walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
+            walk(w, i->blocks[k], times * (w->roles ? 1 : UNKNOWN_ITERATIONS));
     }
 }
 

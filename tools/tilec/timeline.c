@@ -229,8 +229,9 @@ static void visit(Draw *d, const Instr *i)
     else if (i->op == OP_RING_FILL || i->op == OP_RING_PUT || i->op == OP_RING_GET ||
              i->op == OP_RING_RELEASE)
         ring_step(d, i);
-    else if (i->op == OP_TURN_WAIT) step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit");
-    else if (i->op == OP_TURN_PASS) step(d, i, LANE_WAIT, "turn", "pass on the turn");
+    else if (i->op == OP_PINGPONG_WAIT)
+        step(d, i, LANE_WAIT, "turn", "wait for the turn to use the matrix unit");
+    else if (i->op == OP_PINGPONG_PASS) step(d, i, LANE_WAIT, "turn", "pass on the turn");
     else if (f == OPS_MEMORY)
         step(d, i, LANE_MEMORY, param_of(d, i),
             arena_printf(&d->s->arena, "%s %s", op_info[i->op].name, param_of(d, i)));

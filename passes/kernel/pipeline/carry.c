@@ -180,7 +180,7 @@ static bool hides_branch(const Carry *c)
     for (size_t k = 0; k < c->r->p.late_wait.len; k++)
         if (c->r->p.late_wait.data[k]->op == OP_WGMMA_WAIT)
             late += type_elements(ir_result(c->r->p.late_wait.data[k])->type);
-    return !c->r->c->p->turns && early >= late;
+    return !c->r->c->p->pingpong && early >= late;
 }
 
 static bool plan_carry(Carry *c)
@@ -343,10 +343,10 @@ static void issue(const Carry *c, Instr *loop)
     ValueMap early, late;
     for_early(c, &early, args);
     for_late(c, &late, args);
-    pingpong_turn(r->c->p, &b, OP_TURN_WAIT);
+    pingpong_build(r->c->p, &b, OP_PINGPONG_WAIT);
     clone_all(&b, &r->p.early_issue, &early);
     clone_all(&b, &r->p.late_issue, &late);
-    pingpong_turn(r->c->p, &b, OP_TURN_PASS);
+    pingpong_build(r->c->p, &b, OP_PINGPONG_PASS);
     memcpy(out, args, (size_t)all(c) * sizeof *out);
     for (int k = 0; k < r->n; k++)
         if (is_late(r, k))
@@ -373,9 +373,9 @@ static Instr *begin(const Carry *c, Builder *in)
     value_map_init(&first, &r->c->s->arena);
     value_map_set(&first, body->args[0], ir_operand(r->loop, 0));
     for (int k = 0; k < r->n; k++) value_map_set(&first, body->args[k + 1], ir_operand(r->loop, k + 3));
-    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
+    pingpong_build(r->c->p, in, OP_PINGPONG_WAIT);
     clone_all(in, &r->p.early_issue, &first);
-    pingpong_turn(r->c->p, in, OP_TURN_PASS);
+    pingpong_build(r->c->p, in, OP_PINGPONG_PASS);
     for (size_t k = 0; k < c->waits.len; k++) {
         Instr *w = c->waits.data[k];
         if (w->op != OP_WGMMA_WAIT) continue;
@@ -411,9 +411,9 @@ static void end(const Carry *c, Builder *in, Instr *loop)
     ValueMap last;
     for (int k = 0; k < all(c); k++) args[k] = &loop->results[k];
     for_late(c, &last, args);
-    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
+    pingpong_build(r->c->p, in, OP_PINGPONG_WAIT);
     clone_all(in, &r->p.late_issue, &last);
-    pingpong_turn(r->c->p, in, OP_TURN_PASS);
+    pingpong_build(r->c->p, in, OP_PINGPONG_PASS);
     for (int k = 0; k < c->n_gets; k++) args[slot_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
     for (size_t k = 0; k < r->p.late_wait.len; k++) {
         Instr *i = r->p.late_wait.data[k];
@@ -439,10 +439,10 @@ bool rotate_carry(Rotation *r)
     Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, r->n);
     Builder in = ir_at_end(cond->blocks[0]);
     in.loc = loop->loc;
-    Instr *turns = begin(&c, &in);
-    head(&c, turns, ir_operand(loop, 2), ir_operand(loop, 1));
-    issue(&c, turns);
-    end(&c, &in, turns);
+    Instr *steps = begin(&c, &in);
+    head(&c, steps, ir_operand(loop, 2), ir_operand(loop, 1));
+    issue(&c, steps);
+    end(&c, &in, steps);
     in = ir_at_end(cond->blocks[1]);
     for (int k = 0; k < r->n; k++) same[k] = ir_operand(loop, k + 3);
     ir_build(&in, OP_YIELD, same, r->n, NO_ATTRS, NULL, 0);

@@ -149,9 +149,9 @@ void rotate_clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *
 
 void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 {
-    pingpong_turn(c->p, b, OP_TURN_WAIT);
+    pingpong_build(c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &p->early_issue, map);
-    pingpong_turn(c->p, b, OP_TURN_PASS);
+    pingpong_build(c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(c, b, &p->early_rest, map);
     clone_list(b, &p->early_casts, map);
 }
@@ -213,10 +213,10 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 {
     Overlap *c = r->c;
-    pingpong_turn(c->p, b, OP_TURN_WAIT);
+    pingpong_build(c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &r->p.early_issue, early);
     clone_list(b, &r->p.late_issue, late);
-    pingpong_turn(c->p, b, OP_TURN_PASS);
+    pingpong_build(c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(c, b, &r->p.early_rest, early);
     rotate_clone_rest(c, b, &r->p.late_wait, late);
     clone_list(b, &r->p.early_casts, early);
@@ -224,9 +224,9 @@ void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 
 void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
 {
-    pingpong_turn(r->c->p, b, OP_TURN_WAIT);
+    pingpong_build(r->c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &r->p.late_issue, late);
-    pingpong_turn(r->c->p, b, OP_TURN_PASS);
+    pingpong_build(r->c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
