@@ -10,7 +10,7 @@
  * A ring is filled by one role, in a block of its own, and emptied by the consumers. */
 #include "ir/ir.h"
 
-enum { PRODUCER, CONSUMER, FILLER };
+enum { PRODUCER, CONSUMER, CP_ASYNC };
 
 typedef struct Checked {
     const char *why;
@@ -100,7 +100,7 @@ static int role_of(Op op)
 {
     if (op_has(op, OPF_PRODUCER)) return PRODUCER;
     if (op_has(op, OPF_CONSUMER)) return CONSUMER;
-    return op_has(op, OPF_FILLER) ? FILLER : -1;
+    return op_has(op, OPF_CP_ASYNC) ? CP_ASYNC : -1;
 }
 
 static bool check_places(Checked *c, const Block *b, int role)
@@ -116,12 +116,12 @@ static bool check_places(Checked *c, const Block *b, int role)
 
 static bool check_ring(Checked *c, const Value *ring)
 {
-    bool filled[FILLER + 1] = { false };
+    bool filled[CP_ASYNC + 1] = { false };
     for (const Use *u = ring->uses; u; u = u->next)
         if (role_of(u->user->op) >= 0) filled[role_of(u->user->op)] = true;
-    if (filled[PRODUCER] && filled[FILLER])
+    if (filled[PRODUCER] && filled[CP_ASYNC])
         return fault(c, ring->def, "two roles fill the ring, and nothing orders them");
-    if (filled[CONSUMER] != (filled[PRODUCER] || filled[FILLER]))
+    if (filled[CONSUMER] != (filled[PRODUCER] || filled[CP_ASYNC]))
         return fault(c, ring->def,
             filled[CONSUMER] ? "nobody fills the ring that is emptied"
                              : "nobody empties the ring that is filled");
@@ -131,10 +131,10 @@ static bool check_ring(Checked *c, const Value *ring)
 const Instr *ir_roles_fault(const Func *f, const char **why)
 {
     Checked c = { NULL, NULL };
-    bool roles = ir_holds(f->body, OP_ROLES) || ir_holds(f->body, OP_FILLED_ROLES);
+    bool roles = ir_holds(f->body, OP_ROLES) || ir_holds(f->body, OP_CP_ASYNC_ROLES);
     for (const Instr *i = f->body->first; roles && i && !c.why; i = i->next) {
         if (i->op == OP_RING) check_ring(&c, &i->results[0]);
-        if (i->op != OP_ROLES && i->op != OP_FILLED_ROLES) continue;
+        if (i->op != OP_ROLES && i->op != OP_CP_ASYNC_ROLES) continue;
         check_tickets(&c, i);
         for (int r = 0; r < i->n_blocks && !c.why; r++) check_places(&c, i->blocks[r], r);
     }
@@ -147,8 +147,8 @@ static int slots_a_step(const Instr *fill)
 {
     int n = 0;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        n +=
-            i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
+        n += i->op == OP_RING_CP_ASYNC && !ir_attr_int(i, ATTR_SLOT, 0) &&
+             ir_operand(i, 0) == ir_operand(fill, 0);
     return n;
 }
 
@@ -157,11 +157,11 @@ static int slots_a_step(const Instr *fill)
 static bool slots_for_late(const Instr *fill)
 { return !ir_attr_int(fill, ATTR_PARTS, 0) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
 
-const Instr *ir_fill_late_in(const Instr *fill)
+const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_TICKETS)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
+        if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !slots_for_late(i))) return NULL;
     return loop;
 }

@@ -196,7 +196,7 @@ const Instr *ir_slots_fault(Session *s, const Func *f, const char **why)
     int rings = 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
         rings += i->op == OP_RING;
-        if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles = i;
+        if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles = i;
     }
     if (!roles) return NULL;
     *why = "slots of this ring are given back both in order and by name";

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { PRODUCER, CONSUMER, FILLER };
+enum { PRODUCER, CONSUMER, CP_ASYNC };
 /* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
 enum { MOST_STEPS = 20000, MOST_ITERATIONS = 3 };
 
@@ -75,8 +75,9 @@ int trace_ring(const Func *f, const Value *ring)
 static bool uses_ring(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_RING_PUT || i->op == OP_RING_FILL || i->op == OP_RING_GET || i->op == OP_RING_READ ||
-           i->op == OP_RING_RELEASE || i->op == OP_TICKET || i->op == OP_PROGRAM_COORD;
+    return i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC || i->op == OP_RING_GET ||
+           i->op == OP_RING_READ || i->op == OP_RING_RELEASE || i->op == OP_TICKET ||
+           i->op == OP_PROGRAM_COORD;
 }
 
 static void step(Actor *a, const Instr *at, TraceKind kind, int ring, int64_t slot)
@@ -123,7 +124,7 @@ static void fill_slot(Actor *a, const Instr *i, int ring)
 static int64_t part_of(Actor *a, const Instr *i)
 {
     if (!ir_attr_int(i, ATTR_PARTS, 0)) return 0;
-    if (i->op == OP_RING_FILL) return ir_attr_int(i, ATTR_SLOT, 0);
+    if (i->op == OP_RING_CP_ASYNC) return ir_attr_int(i, ATTR_SLOT, 0);
     const Cell *c = cell(a, ir_operand(i, i->n_operands - 1));
     return c->kind == NUMBER ? c->n.i : -1;
 }
@@ -167,7 +168,7 @@ static void end_late(Actor *a, const Instr *fill)
 /* As a put, but where the fill's loop takes the window from the stage, an iteration later. */
 static bool fill(Actor *a, const Instr *i)
 {
-    const Instr *loop = ir_fill_late_in(i);
+    const Instr *loop = ir_cp_async_late_in(i);
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i);
     int ring;
     RingUse *r = ring_of(a, i, &ring);
@@ -181,7 +182,7 @@ static bool fill(Actor *a, const Instr *i)
     return true;
 }
 
-static void end_late_fills(Actor *a, const Instr *loop)
+static void end_late_copies(Actor *a, const Instr *loop)
 {
     size_t kept = 0;
     for (size_t k = 0; k < a->late.len; k++) {
@@ -314,7 +315,7 @@ static bool run_for(Actor *a, const Instr *i)
         if ((uint64_t)hi - (uint64_t)at <= (uint64_t)by) break;
         at += by;
     }
-    end_late_fills(a, i);
+    end_late_copies(a, i);
     give_results(a, i, carried);
     return true;
 }
@@ -384,7 +385,7 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_WHILE] = run_while,
     [OP_IF] = run_if,
     [OP_RING_PUT] = put,
-    [OP_RING_FILL] = fill,
+    [OP_RING_CP_ASYNC] = fill,
     [OP_RING_GET] = get,
     [OP_RING_READ] = read_slots,
     [OP_RING_RELEASE] = release,

@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/scalar.h"
 
-/* producer, consumers, cp.async producers: the blocks of `roles` and `filled_roles` */
+/* producer, consumers, cp.async producers: the blocks of `roles` and `cp_async_roles` */
 enum { ROLE_COUNT = 3 };
 
 /* A launch that need not exist: all that scalars are computed from. `seed` stands for tensors' elements. */

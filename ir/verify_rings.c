@@ -142,7 +142,7 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
         ring_state_to_results(&w->states, s, &f, i);
     }
     if (ring < 0) return;
-    if (i->op == OP_RING_PUT || i->op == OP_RING_FILL) fill(w, s, i, ring);
+    if (i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC) fill(w, s, i, ring);
     if (i->op == OP_RING_RELEASE) release(w, s, i, ring);
     if (i->op == OP_RING_GET || i->op == OP_RING_NONE) {
         int age = i->op == OP_RING_GET ? (int)s->rings[ring].got.len : NO_SLOT;
@@ -340,7 +340,7 @@ void verify_rings(Verifier *v)
     VEC(const Instr *) rings = { 0 };
     for (const Instr *i = v->func->body->first; i; i = i->next) {
         if (i->op == OP_RING) vec_push(w.states.arena, &rings, i);
-        if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles = i;
+        if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles = i;
     }
     w.ring = rings.data;
     w.states.n_rings = (int)rings.len;

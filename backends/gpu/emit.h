@@ -47,7 +47,7 @@ typedef struct SharedUse {
     Loc loc;
 } SharedUse;
 
-/* The state of one ring_fill in the cp.async producers. */
+/* The state of one ring_cp_async in the cp.async producers. */
 typedef struct Fill {
     const Instr *instr;
     const Instr *late; /* the loop in which a window leaves the staging area one step later; NULL: at once */
@@ -55,7 +55,7 @@ typedef struct Fill {
     const char *stage, *low, *first, *turn; /* names of the variables that the producers keep for it */
     int64_t at;                             /* offset of its staging area in shared memory */
     int bytes;                              /* of the staging area, for each warp */
-    FillWay way;
+    CpAsyncWay way;
 } Fill;
 
 /* The buffer of shared memory through which a bulk store goes. */
@@ -64,8 +64,9 @@ typedef struct Stage {
     const char *name;
 } Stage;
 
-/* The warp roles, in the order of the blocks of the operation `roles`. A filler is a cp.async producer. */
-enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_FILLER };
+/* The warp roles, in the order of the blocks of the operation `roles`. ROLE_CP_ASYNC: the cp.async producers.
+ */
+enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_CP_ASYNC };
 
 struct Emit {
     Session *s;
@@ -286,11 +287,11 @@ void pin_registers(Emit *, const char *array, int words, bool is_float);
 void emit_wgmma(Emit *, Instr *);
 void emit_wgmma_wait(Emit *, Instr *);
 void emit_hopper(Emit *, Instr *); /* rings, wgmma, pingpong, votes */
-/* cp.async producers (emit_fill.c) */
-void emit_fill_stage(Emit *, Instr *fill, const RingInfo *); /* reserves the staging area of a ring */
-void emit_fill_state(Emit *);                                /* declares what lives across iterations */
-void emit_fill(Emit *, Instr *);                             /* copies the window of one step */
-void emit_fills_left(Emit *, const Instr *loop);             /* after the loop: its last window */
+/* cp.async producers (emit_cp_async.c) */
+void emit_cp_async_stage(Emit *, Instr *fill, const RingInfo *); /* reserves the staging area of a ring */
+void emit_cp_async_state(Emit *);                                /* declares what lives across iterations */
+void emit_cp_async(Emit *, Instr *);                             /* copies the window of one step */
+void emit_cp_async_left(Emit *, const Instr *loop);              /* after the loop: its last window */
 /* Programs that load together (passes/kernel/cluster/multicast.c) */
 void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its ticket */
 void emit_cluster_barriers(Emit *); /* initializes the mbarriers of the ticket */

@@ -132,7 +132,7 @@ void emit_for(Emit *e, Instr *i)
         body_append(out, &body);
     }
     end_block(e);
-    emit_fills_left(e, i);
+    emit_cp_async_left(e, i);
     if (ir_loop_is(i, LOOP_TICKETS) && e->role == 0)
         line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];

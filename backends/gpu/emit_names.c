@@ -226,7 +226,7 @@ static const char *place_name(Emit *e, const Instr *d, const char *type)
     switch (op_as_place(d->op)) {
     case PLACE_FILL_ROW:
         return str(e, "(tid / %lld + %lld)", (long long)pieces,
-            (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
+            (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->cp_async_warps * 32 / pieces));
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: return str(e, "(%s)%s", type, cta_id(e));
     case PLACE_CLUSTER_RANK: return str(e, "(%s)block", type);

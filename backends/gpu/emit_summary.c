@@ -158,11 +158,11 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
             "together\n",
             p->multicast, p->multicast_axis);
     text_printf(t, " * threads: %d", threads);
-    if (p->filler_warps)
+    if (p->cp_async_warps)
         text_printf(t,
             ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d "
             "registers)\n",
-            p->producer_warps * wave, p->filler_warps * wave, p->filler_registers, p->warps * wave,
+            p->producer_warps * wave, p->cp_async_warps * wave, p->cp_async_registers, p->warps * wave,
             p->consumer_registers);
     else if (p->producer_warps)
         text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n",

@@ -239,8 +239,8 @@ static void adopt(Lowering *l, PassId id)
     bool attempt = id == PASS_GATHER_WINDOWS || id == PASS_SPLIT_STEPS || id == PASS_WARP_SPECIALIZATION;
     c->specialized = consumers || (attempt && may_specialize(c));
     if (!consumers || c->p->producer_warps) return;
-    c->p->filler_warps = consumers->parent->op == OP_FILLED_ROLES ? 3 : 0;
-    c->p->producer_warps = c->p->filler_warps ? 1 : 4;
+    c->p->cp_async_warps = consumers->parent->op == OP_CP_ASYNC_ROLES ? 3 : 0;
+    c->p->producer_warps = c->p->cp_async_warps ? 1 : 4;
 }
 
 static bool run_alone(Lowering *l, const char *name, size_t len)

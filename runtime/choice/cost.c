@@ -18,7 +18,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(out) \
     F(wasted) \
     F(given) \
-    F(filled) \
+    F(cp_async) \
     F(torn) \
     F(scalar) \
     F(again) \

@@ -16,7 +16,7 @@ typedef struct Cost {
     double wasted;       /* bytes of sectors that are moved beyond those */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
-    double filled;       /* bytes that filler warps bring to slots
+    double cp_async;     /* bytes that cp.async producers bring to stages
                             (passes/kernel/warp_specialization/cp_async_producer.c) */
     double again;        /* bytes of `in` that the program has read before, about */
     double scalar;       /* scalar operations before the first load, about: divisions count as eight */

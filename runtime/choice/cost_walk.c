@@ -275,16 +275,17 @@ static void ticket(CostWalk *w, const Instr *i)
 
 /* Two windows of different sizes that are filled in turn take longer: their loops share one warp's
  * instructions. */
-static void ring_fill(CostWalk *w, const Instr *i, double times)
+static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.shared += 2 * whole * times; /* from the stage, to the slot */
-    double slower = cost_slower_to_fill(w, i), unequal = 0;
-    if (w->filled && w->filled != whole) unequal = w->model->fill_unequal * (whole * slower + w->filled);
-    w->c.filled += (whole * slower + unequal) * times;
-    w->filled = whole;
+    double slower = cost_slower_by_cp_async(w, i), unequal = 0;
+    if (w->cp_async && w->cp_async != whole)
+        unequal = w->model->cp_async_unequal * (whole * slower + w->cp_async);
+    w->c.cp_async += (whole * slower + unequal) * times;
+    w->cp_async = whole;
 }
 
 static void ring_put(CostWalk *w, const Instr *i, double times)
@@ -366,7 +367,7 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
         w->c.shared += bytes_of(i->results[0].type) * times;
         return;
     case KERNEL_RING_PUT: /* see `one` */
-    case KERNEL_RING_FILL:
+    case KERNEL_RING_CP_ASYNC:
     case KERNEL_RING_NONE:
     case KERNEL_RING_RELEASE: return;
     }
@@ -392,9 +393,9 @@ static void one(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_FOR) loop(w, i, times);
     else if (i->op == OP_WHILE) open_while(w, i, times);
     else if (i->op == OP_IF) choice(w, i, times);
-    else if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles(w, i, times);
+    else if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles(w, i, times);
     else if (i->op == OP_TICKET) ticket(w, i);
-    else if (i->op == OP_RING_FILL) ring_fill(w, i, times);
+    else if (i->op == OP_RING_CP_ASYNC) ring_cp_async(w, i, times);
     else if (i->op == OP_RING_PUT) ring_put(w, i, times);
     else if (i->op == OP_COPY) cost_copy(w, i, times);
     else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);

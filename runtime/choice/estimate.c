@@ -12,7 +12,7 @@
 typedef struct Iteration {
     double matrix, feed; /* the matrix unit; shared memory */
     double arithmetic;   /* beside products, all of it */
-    double l2, filled;   /* bytes from L2; bytes that producer warps copy with cp.async */
+    double l2, cp_async; /* bytes from L2; bytes that producer warps copy with cp.async */
     double producer;     /* instructions of the producer warp */
     double products;     /* matrix unit and shared memory together */
     double wait;         /* for data that come too late */
@@ -122,7 +122,7 @@ static double l2_time(const Estimate *e)
     return e->plain ? time * e->m->plain_l2 : time;
 }
 
-static double filled_time(const Estimate *e) { return e->c->filled / e->m->filler / e->iterations; }
+static double cp_async_time(const Estimate *e) { return e->c->cp_async / e->m->cp_async / e->iterations; }
 
 static double producer_time(const Estimate *e)
 {
@@ -203,7 +203,7 @@ static void estimate_iteration(Estimate *e)
     t->feed = shared_memory_time(e);
     t->arithmetic = arithmetic_time(e);
     t->l2 = l2_time(e);
-    t->filled = filled_time(e);
+    t->cp_async = cp_async_time(e);
     t->producer = producer_time(e);
     t->products = products_time(e, t->matrix, t->feed);
     t->wait = data_wait(e, t->l2);
@@ -212,9 +212,9 @@ static void estimate_iteration(Estimate *e)
     double shared = t->products + unhidden(e, e->groups * together) * t->arithmetic;
     double alone = t->products + unhidden(e, e->groups) * t->arithmetic;
     double slower = slowdown(e);
-    t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->filled) * slower;
-    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->filled) + m->iteration +
-               meeting_time(e);
+    t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
+    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
+               m->iteration + meeting_time(e);
     t->alone += m->stall_part * m->latency * e->c->stalls / e->iterations;
     t->alone *= slower;
 }

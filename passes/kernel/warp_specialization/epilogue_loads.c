@@ -52,7 +52,7 @@ static bool behind(const Instr *i, const Instr *loop)
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
-    if (r->view->dtype != t->dtype || r->shared || r->filled) return 0;
+    if (r->view->dtype != t->dtype || r->shared || r->by_cp_async) return 0;
     int64_t slot = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
     for (int n = 1; n <= r->depth; n *= 2) {
         const LayoutShared *s =

@@ -105,7 +105,7 @@ static int turned_axis(Roles *c, const Instr *load)
 {
     const Value *m = roles_matrix_of(load);
     int axis, unit = kernel_unit_axis(c->f, load, &axis);
-    return roles_filled(c, load) && m != ir_result(load) && rows_of(load) == 1 &&
+    return roles_by_cp_async(c, load) && m != ir_result(load) && rows_of(load) == 1 &&
                    axis == ir_result(load)->type->rank - 1 && roles_unit_axis(c, load) == 0
                ? unit
                : -1;

@@ -9,7 +9,7 @@ typedef struct Ring {
     int param;
     const Type *view;
     int depth, loads;
-    bool inner, shared, filled, own;
+    bool inner, shared, by_cp_async, own;
     Value *value;
     const Decision *asked;
     const Instr *of;
@@ -40,7 +40,7 @@ typedef struct Lent {
 } Lent;
 
 /* What a load becomes in the program's code. */
-typedef enum TakenBy { BY_PRODUCER, BY_FILLERS, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
+typedef enum TakenBy { BY_PRODUCER, BY_CP_ASYNC, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
 typedef struct TakenLoad {
     TakenBy by;
     size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.lent */
@@ -59,7 +59,7 @@ typedef struct Roles {
     const char *why;
     Loc why_loc;
     unsigned char *scalar; /* by value: scalar_only */
-    Block *fillers;        /* block of the fillers; NULL: not made yet */
+    Block *cp_async;       /* block of the cp.async producers; NULL: not made yet */
 } Roles;
 
 /* Notes why not; false. */
@@ -71,13 +71,13 @@ int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
 /* Whether cp.async producers could load it (cp_async_producer.c). */
-bool roles_fill_window(Roles *, const Instr *load);
+bool roles_cp_async_window(Roles *, const Instr *load);
 /* Whether they do, because TMA cannot or because a schedule asks for it. */
-bool roles_filled(Roles *, const Instr *load);
+bool roles_by_cp_async(Roles *, const Instr *load);
 /* The number of cp.async producer warps, where some are needed. A schedule may give it. */
-int roles_fillers(KernelPlan *);
-int roles_rings_filled(const Roles *); /* how many rings cp.async producers fill */
-bool roles_fillers_gain(Roles *);
+int roles_cp_async_warps(KernelPlan *);
+int roles_cp_async_rings(const Roles *); /* how many rings cp.async producers fill */
+bool roles_cp_async_gains(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
@@ -119,5 +119,5 @@ const TakenLoad *roles_taken(const Roles *, const Instr *);
 Ring *roles_taken_ring(Roles *, const Instr *load);
 
 /* Makes the block, a copy of the consumers', that of the producer: loads that it does become puts, and
- * everything else that they do not need is erased. With OP_RING_FILL, that of the cp.async producers. */
+ * everything else that they do not need is erased. With OP_RING_CP_ASYNC, that of the cp.async producers. */
 void roles_make_producer(Roles *, Block *, Op put);
