@@ -165,13 +165,13 @@ static bool try_launch(
     Session *s, const Func *f, const Instr *roles, const TraceLaunch *l, int n_rings, TraceFault *fault)
 {
     Replay p = { .s = s, .f = f, .n_rings = n_rings };
-    TraceTickets tickets = { 0 };
+    TracePrograms programs = { 0 };
     int n = 0;
     p.rings = arena_array(&s->arena, RingCount, (size_t)n_rings + 1);
     for (const Instr *i = f->body->first; i; i = i->next)
         if (i->op == OP_RING) p.rings[n++] = (RingCount){ .ring = i, .depth = i->results[0].type->shape[0] };
     for (int r = 0; r < roles->n_blocks; r++)
-        if (!trace_role(s, f, roles, r, l, &tickets, &p.trace[r], fault)) return !fault->why;
+        if (!trace_role(s, f, roles, r, l, &programs, &p.trace[r], fault)) return !fault->why;
     return plays_out(&p, fault);
 }
 

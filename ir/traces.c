@@ -37,7 +37,7 @@ typedef struct Actor {
     Session *s;
     const Func *f;
     const TraceLaunch *launch;
-    TraceTickets *tickets;
+    TracePrograms *programs;
     Trace *trace;
     TraceFault *fault;
     int role;
@@ -45,7 +45,7 @@ typedef struct Actor {
     RingUse *rings;
     VEC(Flying) flying;
     VEC(Late) late;
-    size_t next_ticket;
+    size_t next_program;
     int steps;
     uint64_t draws;
 } Actor;
@@ -76,22 +76,22 @@ static bool uses_ring(const void *user, const Instr *i)
 {
     (void)user;
     return i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC || i->op == OP_RING_GET ||
-           i->op == OP_RING_READ || i->op == OP_RING_RELEASE || i->op == OP_TICKET ||
+           i->op == OP_RING_READ || i->op == OP_RING_RELEASE || i->op == OP_NEXT_PROGRAM ||
            i->op == OP_PROGRAM_COORD;
 }
 
 static void step(Actor *a, const Instr *at, TraceKind kind, int ring, int64_t slot)
 { vec_push(&a->s->arena, a->trace, ((TraceStep){ at, kind, ring, slot })); }
 
-/* --- tickets ----------------------------------------------------------------------------------------- */
+/* --- programs ----------------------------------------------------------------------------------------- */
 
-static bool take_ticket(Actor *a, const Instr *i)
+static bool take_next_program(Actor *a, const Instr *i)
 {
-    bool there = a->next_ticket < a->tickets->len;
+    bool there = a->next_program < a->programs->len;
     *cell(a, &i->results[0]) = cell_number(there);
     for (int k = 1; k < i->n_results && k <= 3; k++)
-        *cell(a, &i->results[k]) = cell_number(there ? a->tickets->data[a->next_ticket].coord[k - 1] : 0);
-    a->next_ticket += there;
+        *cell(a, &i->results[k]) = cell_number(there ? a->programs->data[a->next_program].coord[k - 1] : 0);
+    a->next_program += there;
     return true;
 }
 
@@ -101,8 +101,8 @@ static void hand_on(Actor *a, const Instr *i)
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     const Cell *c = cell(a, &i->results[0]);
     if (a->role != PRODUCER || c->kind != NUMBER) return;
-    if (axis == 0) vec_push(&a->s->arena, a->tickets, ((TraceTicket){ { 0 } }));
-    if (a->tickets->len && axis < 3) a->tickets->data[a->tickets->len - 1].coord[axis] = c->n.i;
+    if (axis == 0) vec_push(&a->s->arena, a->programs, ((TraceProgram){ { 0 } }));
+    if (a->programs->len && axis < 3) a->programs->data[a->programs->len - 1].coord[axis] = c->n.i;
 }
 
 /* --- slots ------------------------------------------------------------------------------------------- */
@@ -392,7 +392,7 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_RING_NONE] = run_none,
     [OP_SHARED_SLICE] = run_slice,
     [OP_WGMMA_WAIT] = wait_for,
-    [OP_TICKET] = take_ticket };
+    [OP_NEXT_PROGRAM] = take_next_program };
 
 static bool run_instr(Actor *a, const Instr *i)
 { return run_op[i->op] ? run_op[i->op](a, i) : run_plain(a, i); }
@@ -405,11 +405,11 @@ static bool run_block(Actor *a, const Block *b)
 }
 
 bool trace_role(Session *s, const Func *f, const Instr *roles, int role, const TraceLaunch *l,
-    TraceTickets *tickets, Trace *trace, TraceFault *fault)
+    TracePrograms *programs, Trace *trace, TraceFault *fault)
 {
     int rings = 0;
     Actor a = {
-        .s = s, .f = f, .launch = l, .tickets = tickets, .trace = trace, .fault = fault, .role = role
+        .s = s, .f = f, .launch = l, .programs = programs, .trace = trace, .fault = fault, .role = role
     };
     for (const Instr *i = f->body->first; i; i = i->next) rings += i->op == OP_RING;
     a.cells = arena_array(&s->arena, Cell, f->module->next_id + 1);

@@ -186,14 +186,14 @@ static bool next_head(RingWalk *w, Heads *h, States *one)
     return false;
 }
 
-static bool is_by_tickets(const Instr *loop) { return ir_loop_is(loop, LOOP_TICKETS); }
+static bool is_dynamic(const Instr *loop) { return ir_loop_is(loop, LOOP_DYNAMIC); }
 
 /* One iteration from each state of `set`, in which what the loop carries is bound: the states behind it go to
  * the head of the next iteration, and out of the loop. */
 static void iterate(RingWalk *w, const Instr *loop, bool first, States *set, Heads *heads, States *out)
 {
     const Block *b = loop->blocks[0];
-    for (size_t k = 0; k < set->len && !is_by_tickets(loop); k++) {
+    for (size_t k = 0; k < set->len && !is_dynamic(loop); k++) {
         ring_state_assume_less(&w->states, &set->data[k], ir_operand(loop, 0), b->args[0], !first);
         ring_state_assume_less(&w->states, &set->data[k], b->args[0], ir_operand(loop, 1), true);
     }
@@ -219,8 +219,8 @@ static void walk_for(RingWalk *w, const Instr *i, States *set)
         RingState *s = &set->data[k], none = ring_state_copy(&w->states, s),
                   some = ring_state_copy(&w->states, s);
         HandedFacts carried = ring_state_gather(&w->states, s, i, 3, i->n_results);
-        Known runs = is_by_tickets(i) ? UNKNOWN : ring_state_less(s, lo, hi);
-        if (!is_by_tickets(i))
+        Known runs = is_dynamic(i) ? UNKNOWN : ring_state_less(s, lo, hi);
+        if (!is_dynamic(i))
             ring_state_assume_less(&w->states, &none, lo, hi, false),
                 ring_state_assume_less(&w->states, &some, lo, hi, true);
         ring_state_to_results(&w->states, &none, &carried, i);

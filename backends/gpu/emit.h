@@ -107,7 +107,7 @@ struct Emit {
     VEC(SharedUse) shared_map;
     VEC(Stage) stages; /* buffers of bulk stores */
     bool bulk;         /* the running role stores by TMA */
-    bool tickets;      /* the running role takes its programs from the dynamic tile scheduler */
+    bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
@@ -277,9 +277,9 @@ void emit_fragments(Emit *, Instr *); /* a shared_read of the fragments of one s
  * place, and nothing was emitted. */
 bool emit_program_coord(Emit *, Instr *);
 /* Opens the loop over programs of one role, under the dynamic tile scheduler. */
-void emit_ticket_loop(Emit *, Instr *loop);
-void emit_ticket(Emit *, Instr *);
-enum { TICKET_BYTES = 16 };          /* of a ticket: whether there is a program, and its coordinates */
+void emit_scheduler_loop(Emit *, Instr *loop);
+void emit_next_program(Emit *, Instr *);
+enum { SCHEDULED_BYTES = 16 }; /* of a program that is handed on: whether there is one, and its coordinates */
 void emit_promoted(Emit *, Instr *); /* wgmma_promoted */
 /* Emits an empty assembly statement that reads and writes the registers, so that the compiler moves no access
  * to them across it. */
@@ -293,10 +293,10 @@ void emit_cp_async_state(Emit *);                                /* declares wha
 void emit_cp_async(Emit *, Instr *);                             /* copies the window of one step */
 void emit_cp_async_left(Emit *, const Instr *loop);              /* after the loop: its last window */
 /* Programs that load together (passes/kernel/cluster/multicast.c) */
-void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its ticket */
-void emit_cluster_barriers(Emit *); /* initializes the mbarriers of the ticket */
+void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its program */
+void emit_cluster_barriers(Emit *); /* initializes the mbarriers of that */
 void emit_cluster_meet(Emit *);     /* waits until all CTAs of the cluster have started */
-void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over tickets */
+void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over dynamic */
 void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
 void emit_rows(Emit *, Instr *);                     /* scans, sort, topk, argmax */
 void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */

@@ -253,13 +253,13 @@ static void emit_release(Emit *e, Instr *i)
     if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
-static bool takes_tickets(const void *user, const Instr *i)
+static bool asks_scheduler(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_TICKET || ir_loop_is(i, LOOP_TICKETS);
+    return i->op == OP_NEXT_PROGRAM || ir_loop_is(i, LOOP_DYNAMIC);
 }
 
-static bool has_tickets(const Block *b) { return ir_any_in(b, takes_tickets, NULL); }
+static bool has_scheduler(const Block *b) { return ir_any_in(b, asks_scheduler, NULL); }
 
 typedef struct RingUse {
     const Value *ring;
@@ -291,7 +291,7 @@ static void open_role(Emit *e, Block *b, int role)
         e->barrier_id = 1;
     }
     e->line = 0;
-    e->tickets = e->bulk = false;
+    e->dynamic = e->bulk = false;
     emit_block(e, b);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     if (producer && p->multicast) emit_cluster_leave(e);
@@ -318,7 +318,7 @@ static void open_role(Emit *e, Block *b, int role)
             r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "",
             consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
-    if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
+    if (has_scheduler(b)) line(e, "%su32 scheduled_phase = 0, scheduled_stage = 0;", producer ? "    " : "");
     if (role == ROLE_CP_ASYNC) emit_cp_async_state(e);
     if (consumer && ir_holds(b, OP_PINGPONG_WAIT))
         line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
@@ -371,19 +371,21 @@ static void emit_roles(Emit *e, Instr *i)
     }
     e->shared_bytes += bars;
     if (i->op == OP_CP_ASYNC_ROLES) place_stages(e, i->blocks[2]);
-    if (has_tickets(i->blocks[1])) {
+    if (has_scheduler(i->blocks[1])) {
         line(e,
-            "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = "
-            "ticket_full + 32;",
+            "const u32 scheduled_full = shared_base + %lld, scheduled_empty = scheduled_full + 16, "
+            "scheduled_word = "
+            "scheduled_full + 32;",
             (long long)e->shared_bytes);
-        e->shared_bytes += 32 + 2 * TICKET_BYTES;
+        e->shared_bytes += 32 + 2 * SCHEDULED_BYTES;
         if (p->multicast) emit_cluster_places(e);
     }
     line(e, "if (tid == 0) {");
     e->indent++;
     prefetch_maps(e, i->blocks[0], done);
-    if (has_tickets(i->blocks[1]))
-        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }",
+    if (has_scheduler(i->blocks[1]))
+        line(e,
+            "for (int i = 0; i < 2; i++) { %s(scheduled_full + 8 * i, 1); %s(scheduled_empty + 8 * i, %d); }",
             use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->cp_async_warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
@@ -394,7 +396,7 @@ static void emit_roles(Emit *e, Instr *i)
             line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"),
                 r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
-    if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
+    if (p->multicast && has_scheduler(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
     end_block(e);
     emit_start(e);
@@ -449,7 +451,7 @@ void emit_hopper(Emit *e, Instr *i)
 {
     int groups = e->plan->warps / 4;
     if (op_family(i->op) == OPS_RING) emit_ring_op(e, i);
-    else if (i->op == OP_TICKET) emit_ticket(e, i);
+    else if (i->op == OP_NEXT_PROGRAM) emit_next_program(e, i);
     else if (i->op == OP_SHARED_SLICE) emit_slice(e, i);
     else if (i->op == OP_WGMMA) emit_wgmma(e, i);
     else if (i->op == OP_WGMMA_PROMOTED) emit_promoted(e, i);

@@ -108,7 +108,7 @@ void emit_for(Emit *e, Instr *i)
                           : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i);
     directive(e, "#pragma unroll 1");
-    if (ir_loop_is(i, LOOP_TICKETS) && e->role >= 0) emit_ticket_loop(e, i);
+    if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else {
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
         line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
@@ -133,8 +133,8 @@ void emit_for(Emit *e, Instr *i)
     }
     end_block(e);
     emit_cp_async_left(e, i);
-    if (ir_loop_is(i, LOOP_TICKETS) && e->role == 0)
-        line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+    if (ir_loop_is(i, LOOP_DYNAMIC) && e->role == 0)
+        line(e, "%s(%s, gridDim.x);", use(e, "scheduler_done"), slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
 

@@ -133,7 +133,7 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
 
 /* Names that emitted code uses for other things. */
 static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "shared_base", "check",
-    "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+    "scheduler", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
     "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const",
     "volatile", "static", "extern", "inline", "return", "if", "else", "for", "while", "do", "switch", "case",
     "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false",
@@ -171,7 +171,7 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     case SLOT_GRID: return str(e, "grid%d", index);
     case SLOT_TENSOR_MAP: return str(e, "%s_map%d", p->name, index);
     case SLOT_CHECK: return "check";
-    case SLOT_TICKETS: return "tickets";
+    case SLOT_SCHEDULER: return "scheduler";
     case SLOT_WORKSPACE: return "workspace";
     case SLOT_PRINT: break; /* the CPU only */
     }
@@ -275,7 +275,7 @@ const char *shared_pointer(Emit *e, const char *type, int64_t at)
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
 const char *cta_id(Emit *e)
 {
-    /* The CTAs of a cluster that take one program, or one ticket, together. */
+    /* The CTAs of a cluster that take one program, or draw one, together. */
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";

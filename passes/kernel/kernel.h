@@ -276,7 +276,8 @@ static inline bool kernel_grew(const KernelContext *c, uint32_t before) { return
 /* Whether each warp holds whole rows of all products, so that its lanes can make decisions about a row
  * without other warps (cta_size.c). */
 bool kernel_whole_rows(const KernelContext *);
-/* Decides whether a CTA runs several programs, and whether tickets say which (tile_scheduler.c). */
+/* Decides whether a CTA runs several programs, and whether the dynamic tile scheduler says which
+ * (tile_scheduler.c). */
 void kernel_choose_programs(KernelPlan *);
 /* The block of the consumers; NULL: the kernel has no warp specialization. */
 Block *kernel_consumers(const Func *);

@@ -288,7 +288,7 @@ static bool input_fits(const Compiled *c, SlotKind kind, int param, int index)
     case SLOT_GRID: return index >= -1 && index < 3;
     case SLOT_TENSOR_MAP: return index >= 0 && index < c->artifact.n_maps;
     case SLOT_CHECK:
-    case SLOT_TICKETS:
+    case SLOT_SCHEDULER:
     case SLOT_WORKSPACE:
     case SLOT_PRINT: return true;
     }

@@ -267,7 +267,7 @@ static void roles(CostWalk *w, const Instr *i, double times)
     walk(w, i->blocks[1], times);
 }
 
-static void ticket(CostWalk *w, const Instr *i)
+static void next_program(CostWalk *w, const Instr *i)
 {
     w->c.persistent = true;
     for (int k = 0; k < i->n_results; k++) cost_put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
@@ -394,7 +394,7 @@ static void one(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_WHILE) open_while(w, i, times);
     else if (i->op == OP_IF) choice(w, i, times);
     else if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles(w, i, times);
-    else if (i->op == OP_TICKET) ticket(w, i);
+    else if (i->op == OP_NEXT_PROGRAM) next_program(w, i);
     else if (i->op == OP_RING_CP_ASYNC) ring_cp_async(w, i, times);
     else if (i->op == OP_RING_PUT) ring_put(w, i, times);
     else if (i->op == OP_COPY) cost_copy(w, i, times);

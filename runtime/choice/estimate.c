@@ -252,7 +252,7 @@ static double programs_time(const Estimate *e)
     double mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
     if (c->persistent) {
         double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
-        return begin + m->ticket + mine * fmax(steady, e->iterations * t->alone + end);
+        return begin + m->scheduler + mine * fmax(steady, e->iterations * t->alone + end);
     }
     double busy = mine * (e->iterations * t->pace + store);
     if (e->many_rows) return busy;

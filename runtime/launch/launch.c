@@ -74,8 +74,8 @@ static tile_status fill_slots(
             break;
         }
         case SLOT_CHECK: slots[i] = (uint64_t)(uintptr_t)l->check; break;
-        case SLOT_TICKETS: {
-            void *t = context_ticket(l->k->context, l->desc->stream);
+        case SLOT_SCHEDULER: {
+            void *t = context_counter(l->k->context, l->desc->stream);
             if (!t) return TILE_ERROR_RESOURCES;
             slots[i] = (uint64_t)(uintptr_t)t;
             break;

@@ -260,7 +260,7 @@ static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own, cons
     case PLAN_DATA: return (uint64_t)address(l, (int)s[1]);
     case PLAN_WORD: return l->args[s[1]].word;
     case PLAN_CHECK:
-    case PLAN_TICKETS: return (uint64_t)(uintptr_t)own;
+    case PLAN_SCHEDULER: return (uint64_t)(uintptr_t)own;
     case PLAN_PRINT: return (uint64_t)(uintptr_t)sink;
     case PLAN_EXTENT:
     case PLAN_STRIDE:

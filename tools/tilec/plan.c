@@ -5,7 +5,7 @@
 _Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT &&
                    PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
                    PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK &&
-                   PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS &&
+                   PLAN_SMALL == (int)FITS32_EXTENT && PLAN_SCHEDULER == (int)SLOT_SCHEDULER &&
                    PLAN_MAX_DERIVED == (int)EVAL_MAX_RESULTS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE &&
                    PLAN_PRINT == (int)SLOT_PRINT,
     "slots");

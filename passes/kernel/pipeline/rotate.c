@@ -336,7 +336,8 @@ bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *aske
     *across = step.made;
     if (wanted && !*across)
         schedule_refuse(c->p, asked,
-            "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at "
+            "the rotation cannot cross programs: they must be taken from the dynamic tile scheduler, the "
+            "loop known to run at "
             "least once, and what stands around it be free of other products and writes");
     else if (!*across && !rotate_carry(&r)) rotate_within(&r);
     return true;

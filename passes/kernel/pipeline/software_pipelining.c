@@ -16,7 +16,7 @@
  * the order within the step (issue_order.c).
  *
  * Requires: `wgmma` in warp roles. Keeps: everything. Does not handle: products that are directly in the
- * loop over programs and have no steps around them. The next program is known only when its ticket has
+ * loop over programs and have no steps around them. The next program is known only when it has
  * been taken, so they keep their order. The pass also decides pingpong (pingpong.c). */
 #include "passes/kernel/pipeline/software_pipelining.h"
 

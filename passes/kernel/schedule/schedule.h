@@ -14,7 +14,7 @@ typedef enum DecisionKind {
 } DecisionKind;
 
 /* The forms of each decision, by their position in schedule.def. */
-enum { PROGRAMS_EACH, PROGRAMS_STRIDED, PROGRAMS_TICKETS };
+enum { PROGRAMS_EACH, PROGRAMS_STATIC, PROGRAMS_DYNAMIC };
 enum { ORDER_IDS, ORDER_HEAVY, ORDER_ROWS, ORDER_FIRST, ORDER_REMAP };
 enum { ROLES_NONE, ROLES_N };
 enum { MULTICAST_NONE, MULTICAST_N };

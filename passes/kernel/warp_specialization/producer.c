@@ -39,7 +39,7 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
-/* Coordinates are passed on with the ticket by the role that draws it, and read by all others. Therefore the
+/* Coordinates are passed on with the program by the role that draws it, and read by all others. Therefore the
  * loop over programs stays even if it contains no put. */
 static bool is_needed(const Live *l, const Instr *i)
 { return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
@@ -88,7 +88,7 @@ static Instr *first_place(Instr *load, uint32_t picked)
     Instr *at = load;
     MemParts m;
     ir_mem_parts(load, &m);
-    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_TICKETS);
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_DYNAMIC);
         loop = loop->block->parent) {
         for (int a = 0; a < m.rank; a++)
             if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;

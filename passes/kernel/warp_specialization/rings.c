@@ -290,7 +290,7 @@ bool roles_plan_rings(Roles *c)
             c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
-    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and tickets. */
+    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
     if (fit < asked && fit < most)
         diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;

@@ -245,8 +245,8 @@ static void take_roles(Roles *c, int consumers)
     schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,
         !p->persistent                         ? PROGRAMS_EACH
-        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STRIDED
-                                               : PROGRAMS_TICKETS,
+        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STATIC
+                                               : PROGRAMS_DYNAMIC,
         0, 0);
     for (size_t k = 0; k < c->loads.len; k++) {
         const Ring *r = roles_ring(c, c->loads.data[k]);

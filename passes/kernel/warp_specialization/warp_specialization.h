@@ -102,7 +102,7 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 const Use *roles_product_of(const Value *matrix);
 
 /* The steps persistent and tile-scheduler: the first makes the body the body of a loop over programs, the
- * second makes that loop take its programs by tickets (persistent.c). */
+ * second makes that loop take its programs from the tile scheduler (persistent.c). */
 void roles_over_programs(Roles *);
 
 /* The step epilogue-loads: finds loads after the loop that take stages of its rings (epilogue_loads.c). It
