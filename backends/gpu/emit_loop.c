@@ -1,8 +1,8 @@
 /* emit_loop.c: for, while and if: values that blocks carry are variables of C, assigned where a block ends.
  *
  * Arrays are copied then, unless both are one: what a `while` carries of a product in flight
- * (passes/kernel/pipeline/carry.c) must not be moved before it is waited for, so its next value is made in
- * its place.
+ * (passes/kernel/pipeline/rotate_carried.c) must not be moved before it is waited for, so its next value is
+ * made in its place.
  */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"

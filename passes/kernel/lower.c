@@ -146,12 +146,12 @@ static bool refused(const Lowering *l) { return l->c.s->n_errors != l->errors; }
 static bool may_specialize(KernelContext *c)
 {
     KernelPlan *p = c->p;
-    const Decision *d = schedule_asked(p, DECIDE_ROLES);
+    const Decision *d = schedule_asked(p, DECIDE_WARP_SPECIALIZATION);
     bool can = target_has(p->target, TF_TMA | TF_WGMMA), products = ir_holds(c->f->body, OP_MMA_SYNC),
-         off = d ? d->form == ROLES_NONE : kernel_skips(p, PASS_WARP_SPECIALIZATION);
-    if (d && d->form == ROLES_N && !can)
+         off = d ? d->form == WARP_SPECIALIZATION_NONE : kernel_skips(p, PASS_WARP_SPECIALIZATION);
+    if (d && d->form == WARP_SPECIALIZATION_N && !can)
         schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
-    if (can && off && products) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
+    if (can && off && products) schedule_take(p, DECIDE_WARP_SPECIALIZATION, WARP_SPECIALIZATION_NONE, 0, 0);
     return can && !off && products;
 }
 

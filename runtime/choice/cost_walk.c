@@ -208,8 +208,8 @@ static void joined(CostWalk *w, const Instr *i, double times)
     w->loops--;
 }
 
-/* A loop whose late products are carried in flight (passes/kernel/pipeline/carry.c) counts as it would with
- * its first step peeled: that one with the first value, the others with the one in the middle. */
+/* A loop whose late products are carried in flight (passes/kernel/pipeline/rotate_carried.c) counts as it
+ * would with its first step peeled: that one with the first value, the others with the one in the middle. */
 static void carried(CostWalk *w, const Instr *i, double times)
 {
     Counted c;

@@ -10,8 +10,8 @@
  * users instead. Casts that only feed the late part are done after its wait, which keeps fewer registers
  * alive.
  *
- * The first step is peeled, as above. Where possible, carry.c lets it share the body of the others. With
- * the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
+ * The first step is peeled, as above. Where possible, rotate_carried.c lets it share the body of the others.
+ * With the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
  * of two programs. */
 #include "passes/kernel/pipeline/rotate.h"
 
@@ -323,22 +323,22 @@ typedef struct AcrossStep {
 static bool across_programs(void *user)
 {
     AcrossStep *s = user;
-    return s->made = rotate_across(s->r, s->asked, s->make);
+    return s->made = rotate_cross_tile(s->r, s->asked, s->make);
 }
 
-bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *across)
+bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *cross_tile)
 {
     Rotation r;
-    bool wanted = asked && asked->form == LOOP_ACROSS;
+    bool wanted = asked && asked->form == LOOP_CROSS_TILE;
     if (!plan_rotation(&r, c, loop, product)) return false;
     AcrossStep step = { .r = &r, .asked = wanted, .make = !asked || wanted };
     kernel_part(c->p, PASS_CROSS_TILE_PIPELINING, across_programs, &step);
-    *across = step.made;
-    if (wanted && !*across)
+    *cross_tile = step.made;
+    if (wanted && !*cross_tile)
         schedule_refuse(c->p, asked,
             "the rotation cannot cross programs: they must be taken from the dynamic tile scheduler, the "
             "loop known to run at "
             "least once, and what stands around it be free of other products and writes");
-    else if (!*across && !rotate_carry(&r)) rotate_within(&r);
+    else if (!*cross_tile && !rotate_carried(&r)) rotate_within(&r);
     return true;
 }

@@ -198,7 +198,7 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
     /* Products of few rows wait for memory, whichever instruction computes them. */
     if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;
     const Decision *d = schedule_asked_load(c->p, load);
-    if (d && d->form == LOAD_RING_REGISTERS) return true;
+    if (d && d->form == LOAD_STAGES_CP_ASYNC) return true;
     int want = wanted_side(load);
     /* A tile that must be transposed element by element is slower with cp.async producers than on the
      * portable path (bench/NOTES.md, Behind the decisions). */

@@ -170,8 +170,10 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         if (!taken || (taken->by == BY_CP_ASYNC) != (put == OP_RING_CP_ASYNC)) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        const Lent *lent = taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->lent.data[taken->at] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[lent ? lent->ring : taken->at].value, m.tensor };
+        const EpilogueLoad *epilogue =
+            taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->epilogue.data[taken->at] : NULL;
+        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[epilogue ? epilogue->ring : taken->at].value,
+            m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[10];
         int n = 0;
@@ -181,7 +183,7 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
             ATTR_SHIFTS };
         for (size_t k = 0; k < (put == OP_RING_CP_ASYNC ? 6 : 4); k++)
             if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
-        if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
+        if (epilogue) attrs[n++] = a_int(ATTR_COUNT, epilogue->parts);
         Builder at = ir_before(i);
         Passes over = { 0 };
         if (parts && put == OP_RING_CP_ASYNC) {

@@ -129,9 +129,9 @@ static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
-    if (d && (d->form == LOAD_STAGED || d->form == LOAD_RING_REGISTERS))
+    if (d && (d->form == LOAD_MULTISTAGE || d->form == LOAD_STAGES_CP_ASYNC))
         schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
-    if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    if (d ? d->form != LOAD_STAGES : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
     bool plain = ir_result(i)->type->rank == 2 && ir_is_used(i);
     for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
@@ -182,7 +182,7 @@ static bool stores_a_tile(const void *user, const Instr *i)
 static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
 {
     MemParts m;
-    if (!c->halos.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
+    if (!c->merged.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].by_cp_async) return 0;
     const Type *t = m.values[0]->type;
@@ -256,10 +256,10 @@ bool roles_plan_rings(Roles *c)
             return roles_refuse(c, l->loc,
                 "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
         if (r->by_cp_async) used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.stage;
-        if (d && d->form == LOAD_RING && r->by_cp_async)
+        if (d && d->form == LOAD_STAGES && r->by_cp_async)
             return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
-        if (d && ((d->form != LOAD_RING && d->form != LOAD_RING_REGISTERS) || d->n[0] < 1 ||
-                     (d->form == LOAD_RING_REGISTERS && !r->by_cp_async)))
+        if (d && ((d->form != LOAD_STAGES && d->form != LOAD_STAGES_CP_ASYNC) || d->n[0] < 1 ||
+                     (d->form == LOAD_STAGES_CP_ASYNC && !r->by_cp_async)))
             return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
         r->loads++;
         if (d) asked_slots(c, r, d, &used);

@@ -242,7 +242,7 @@ static void take_roles(Roles *c, int consumers)
             "their number");
     if (ctas && ctas->n[0] != 1)
         schedule_refuse(p, ctas, "with warp specialization one CTA fills a multiprocessor");
-    schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
+    schedule_take(p, DECIDE_WARP_SPECIALIZATION, WARP_SPECIALIZATION_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,
         !p->persistent                         ? PROGRAMS_EACH
         : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STATIC
@@ -250,7 +250,8 @@ static void take_roles(Roles *c, int consumers)
         0, 0);
     for (size_t k = 0; k < c->loads.len; k++) {
         const Ring *r = roles_ring(c, c->loads.data[k]);
-        schedule_take_load(p, c->loads.data[k], r->by_cp_async ? LOAD_RING_REGISTERS : LOAD_RING, r->depth);
+        schedule_take_load(
+            p, c->loads.data[k], r->by_cp_async ? LOAD_STAGES_CP_ASYNC : LOAD_STAGES, r->depth);
     }
     if (p->cp_async_warps) schedule_take(p, DECIDE_CP_ASYNC, 0, p->cp_async_warps, p->cp_async_registers);
 }
@@ -341,7 +342,7 @@ static bool four_have_room(Roles *c)
 static int plan(Roles *c)
 {
     KernelPlan *p = c->p;
-    const Decision *asked = schedule_asked(p, DECIDE_ROLES);
+    const Decision *asked = schedule_asked(p, DECIDE_WARP_SPECIALIZATION);
     int errors = c->s->n_errors;
     bool ok = true;
     kernel_choose_programs(p);
@@ -439,7 +440,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     p->min_ctas = 1;
     take_roles(&c, consumers);
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
-    kernel_part(p, PASS_EPILOGUE_LOADS, roles_lend_slots, &c);
+    kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
     roles_over_programs(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
@@ -447,8 +448,8 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
         roles_take(
             &c, c.loads.data[k], r->by_cp_async ? BY_CP_ASYNC : BY_PRODUCER, (size_t)(r - c.rings.data));
     }
-    for (size_t k = 0; k < c.lent.len; k++)
-        roles_take(&c, c.lent.data[k].load, BY_PRODUCER_IN_FREE_STAGES, k);
+    for (size_t k = 0; k < c.epilogue.len; k++)
+        roles_take(&c, c.epilogue.data[k].load, BY_PRODUCER_IN_FREE_STAGES, k);
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
@@ -461,7 +462,8 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
         const TakenLoad *taken = roles_taken(&c, l);
-        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES) roles_read_lent(&c, l, &c.lent.data[taken->at]);
+        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES)
+            roles_read_epilogue_load(&c, l, &c.epilogue.data[taken->at]);
         Block *positions = taken && taken->by != BY_PRODUCER_IN_FREE_STAGES ? consume(&c, l) : NULL;
         if (positions) vec_push(&s->arena, &swept, positions);
     }

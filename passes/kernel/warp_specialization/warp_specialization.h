@@ -18,32 +18,32 @@ typedef struct Ring {
 /* A load that replaces several loads with overlapping windows (merge_loads.c): its former extents along its
  * outermost axis of rows and along the contiguous one (-1: unchanged), and the matrices that its parts
  * replace. */
-typedef struct HaloAxis {
+typedef struct MergedAxis {
     int axis;
     Value *index;
     int64_t extent;
-} HaloAxis;
-typedef struct Halo {
+} MergedAxis;
+typedef struct MergedLoads {
     Instr *load;
-    HaloAxis rows, columns;
+    MergedAxis rows, columns;
     const Type *matrix;
     ValueList was, parts;
-} Halo;
+} MergedLoads;
 
 /* A load that takes stages of an operand's ring after the operand's last load: the ring and the number of
  * stages; instr: that of the product. */
-typedef struct Lent {
+typedef struct EpilogueLoad {
     Instr *load;
     size_t ring;
     int parts;
     const char *instr;
-} Lent;
+} EpilogueLoad;
 
 /* What a load becomes in the program's code. */
 typedef enum TakenBy { BY_PRODUCER, BY_CP_ASYNC, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
 typedef struct TakenLoad {
     TakenBy by;
-    size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.lent */
+    size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.epilogue */
 } TakenLoad;
 
 typedef struct Roles {
@@ -52,9 +52,9 @@ typedef struct Roles {
     KernelPlan *p;
     InstrList products, loads;
     VEC(Ring) rings;
-    VEC(Lent) lent;
+    VEC(EpilogueLoad) epilogue;
     VEC(TakenLoad) taken; /* by roles_take */
-    VEC(Halo) halos;
+    VEC(MergedLoads) merged;
     int64_t rows;
     const char *why;
     Loc why_loc;
@@ -107,8 +107,8 @@ void roles_over_programs(Roles *);
 
 /* The step epilogue-loads: finds loads after the loop that take stages of its rings (epilogue_loads.c). It
  * gets the Roles. Then the consumers' side of one. */
-bool roles_lend_slots(void *roles);
-void roles_read_lent(Roles *, Instr *load, const Lent *);
+bool roles_epilogue_loads(void *roles);
+void roles_read_epilogue_load(Roles *, Instr *load, const EpilogueLoad *);
 
 /* Records which role does which load, so that it is also known for the copies of the loads in the blocks of
  * all roles: the mark of an instruction is its row in Roles.taken plus 1. */
