@@ -69,7 +69,7 @@ static bool needs(Carried *c, const InstrList *l)
     return true;
 }
 
-static bool made_in_front(void *user, Value *v) { return ((const Carry *)user)->front[v->id]; }
+static bool made_in_front(void *user, Value *v) { return ((const Carried *)user)->front[v->id]; }
 static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
 
 /* Whether the wait is for a sum that begins with a product of the issue. All of the sum is then computed in
