@@ -451,7 +451,7 @@ static void plan_block(Plan *p, Steps *in)
     for (Instr *i = in->block->first; i; i = i->next) plan_instr(p, in, i);
 }
 
-Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints)
+Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints, bool named)
 {
     Plan *p = arena_new(&s->arena, Plan);
     p->session = s;
@@ -460,6 +460,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->target = t;
     p->checked = checked;
     p->prints = prints;
+    p->named = named;
     p->bufs_end = &p->bufs;
     p->n_info = f->module->next_id;
     p->info = arena_array(p->arena, ValInfo, p->n_info);

@@ -189,9 +189,9 @@ typedef void tile_diagnostic_fn(void *user, const tile_diagnostic *);
 enum {
     TILE_CONTEXT_CHECKED =
         1, /* kernels check asserts, gather ranges and NaN stores; launches then wait for the result */
-    TILE_CONTEXT_NO_CACHE = 2, /* neither read nor write the disk cache */
-    TILE_CONTEXT_DEBUG_INFO =
-        4, /* line tables in compiled code, so that debuggers stop on lines of the .tile file */
+    TILE_CONTEXT_NO_CACHE = 2,   /* neither read nor write the disk cache */
+    TILE_CONTEXT_DEBUG_INFO = 4, /* line tables in compiled code, so that debuggers stop on lines of the .tile
+                                    file; on the CPU variables too */
     TILE_CONTEXT_PRINT =
         8, /* print in kernels, as CHECKED and DEBUG_INFO do too; else it is compiled out. On the CPU lines go
               to on_diagnostic; a GPU's driver writes them to the process's standard output */
