@@ -101,5 +101,8 @@ tile_status compile_to_form(
 bool compile_backend(Session *, Module *, Func *, const CompileOptions *, Artifact *);
 /* A line of CompileOptions.times: a stage that began at `begin` (clock_ns) ends now. */
 void compile_time(const CompileOptions *, const char *stage, int64_t begin);
+/* After frontend_check: whether the ladders of the program name passes that there are. False after
+ * diagnostics. */
+bool compile_check_ladders(Session *, const Ast *);
 /* "attention<D=64, CAUSAL=true>". */
 const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);

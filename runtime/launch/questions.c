@@ -112,6 +112,16 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
     return TILE_OK;
 }
 
+tile_status kernel_code_digest(tile_kernel *k, const tile_arg *args, size_t n, uint8_t digest[32])
+{
+    FLOAT_STATE_DEFAULT();
+    Answer a;
+    tile_status st = ask(k, args, n, &a);
+    memset(digest, 0, 32);
+    if (!st && a.v) artifact_digest(&a.v->compiled, digest);
+    return st;
+}
+
 tile_status tile_context_progress(tile_context *c, int64_t *done, int64_t *total)
 {
     if (!c || !done || !total) return TILE_ERROR_INVALID_ARGUMENT;
