@@ -417,6 +417,8 @@ tile_status tile_context_create_error(
     DriverDesc dd = { .alloc = alloc,
         .device = d.device,
         .threads = d.threads,
+        .run_threads = d.run_threads,
+        .run_threads_user = d.run_threads_user,
         .native_context = d.native_context,
         .driver_library = d.driver_library,
         .compiler_library = d.compiler_library };
