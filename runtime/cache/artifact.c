@@ -103,10 +103,9 @@ static void put_payload(Text *t, const Compiled *c)
         put(t, c->dims[i].axis);
         put(t, c->dims[i].derived);
     }
-    put_bytes(t, c->grid, eval_size(c->grid));
-    put_bytes(t, c->remap, c->remap ? eval_size(c->remap) : 0);
-    put_bytes(t, c->extents, c->extents ? eval_size(c->extents) : 0);
-    put_bytes(t, c->work, c->work ? eval_size(c->work) : 0);
+    const EvalCode *codes[] = { c->grid, c->remap, c->extents, c->work };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        put_bytes(t, codes[i], codes[i] ? eval_size(codes[i]) : 0);
     put_string(t, c->spec);
 }
 
