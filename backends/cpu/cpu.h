@@ -13,7 +13,8 @@
  *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
  *       fetched early; gathers, scatters, atomics
  *   mma.c      packing and register-tiled matrix products
- *   order.c    scans, sort, topk
+ *   scan.c     scans
+ *   sort.c     sort, topk
  *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/backend.h"
@@ -453,10 +454,14 @@ void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
 void transpose_emit(Gen *, Step *);
-/* order.c */
-void combined_emit(Gen *, Step *); /* combined.c */
+/* combined.c */
+void combined_emit(Gen *, Step *);
+/* scan.c */
 void scan_emit(Gen *, Step *);
+/* sort.c */
 void sort_emit(Gen *, Step *);
+/* The words of 64 bits that it keeps keys in. */
+int64_t sort_room(const Instr *);
 /* buffer elements at tile coordinates, axis va contiguous or not */
 LLVMValueRef buf_load(Eval *, const Buf *, LLVMValueRef *coord, int va);
 void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int va);

@@ -370,8 +370,7 @@ static void plan_ordered(Plan *p, Steps *in, Instr *i, StepKind kind)
         plan_info(p, &i->results[k])->avail = s;
     }
     if (kind == STEP_SORT) {
-        const Type *t = ir_operand(i, 0)->type;
-        int64_t shape[1] = { 2 * t->shape[t->rank - 1] }; /* keys of 64 or 128 bits */
+        int64_t shape[1] = { sort_room(i) };
         s->aux = new_buf(p, in, DT_I64, 1, shape);
     }
     append(in, s);
