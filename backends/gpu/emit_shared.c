@@ -42,6 +42,7 @@ static void emit_dma(Emit *e, Instr *i)
     window_of(e, i, &w);
     if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m))
         ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
+    note_tensor(e, WAY_LDS_DMA, false, &w, NULL, NULL);
     const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"),
                *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"),
                *base = name_of(e, ir_operand(i, 0));
@@ -151,7 +152,12 @@ static void emit_copy(Emit *e, Instr *i)
     for (uint32_t k = 0; k < v.n; k++)
         if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
-    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
+    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) {
+        note_tensor(e, WAY_SHIFTED, false, &w, l, NULL);
+        return;
+    }
+    note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
+    note_vectors(e, true, l, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
                                                        *base = name_of(e, ir_operand(i, 0)),
