@@ -230,7 +230,8 @@ static int run_columns(Bench *b, Run *r, Reference *ref, size_t size)
 {
     BenchWork work;
     uint8_t (*digests)[32] = arena_alloc(&b->tool->arena, 32 * (b->columns.len + 1));
-    const FrontStep *first = b->ladder ? b->columns.data[0].step : NULL;
+    const FrontStep *first = NULL;
+    for (size_t c = 0; c < b->columns.len && !first; c++) first = b->columns.data[c].step;
     BenchRow ignored = { 0 };
     if (first) make_kernel(b, r, first, "", &ignored);
     if (r->kernel) bench_count(r, &work);
@@ -272,13 +273,20 @@ static int find_columns(Bench *b, Run *r)
     bench_log(b, "%s on %s, %s; load %.2f on %d processors", b->kernel, b->device, b->target, b->load.load,
         b->load.processors);
     int code = against_open(b);
-    for (int i = 0; b->ladder && i < l->n && !code; i++) {
-        FrontStep *step = arena_new(a, FrontStep);
-        *step = l->steps[i];
-        vec_push(a, &b->columns, ((BenchColumn){ step->name, step->text, step, false }));
-    }
+    for (int i = 0; b->ladder && i < l->n && !code; i++)
+        vec_push(a, &b->columns,
+            ((BenchColumn){
+                arena_strdup(a, l->steps[i].name), arena_strdup(a, l->steps[i].text), NULL, false }));
     if (!b->ladder) vec_push(a, &b->columns, ((BenchColumn){ b->kernel, "", NULL, false }));
     return code;
+}
+
+/* The steps are those of the module that is open. */
+static void find_steps(Bench *b, Run *r)
+{
+    const FrontLadder *l = frontend_ladder(module_program(r->module), r->kernel_name);
+    for (size_t i = 0, step = 0; i < b->columns.len && b->ladder; i++)
+        if (!b->columns.data[i].provider) b->columns.data[i].step = &l->steps[step++];
 }
 
 static int run_size(Bench *b, size_t size)
@@ -296,6 +304,7 @@ static int run_size(Bench *b, size_t size)
     watch_begin(&r->watch, b->tool, how_far, r);
     int code = run_open(r);
     if (!code && !b->columns.len) code = find_columns(b, r);
+    if (!code) find_steps(b, r);
     if (!code) code = run_keep_originals(r);
     if (!code) code = reference_make(b, r, &ref);
     r->captured = arena_alloc(&b->tool->arena, CAPTURED);
