@@ -104,9 +104,14 @@ void bench_csv(const Bench *, Text *);
 void bench_json(const Bench *, Text *);
 void bench_markdown(const Bench *, Text *);
 void bench_plot(const Bench *, Text *);
-/* Makes the folder of --output-dir and sees that it can be written to, before anything is measured. */
+/* Whether the folder of --output-dir can be written to, or made; before anything is measured. */
 int bench_check_directory(Bench *);
-void bench_outputs(Bench *, Outputs *);
+/* Makes the folder, and adds all files that are asked for; an exit code. */
+int bench_outputs(Bench *, Outputs *);
+
+/* bench_graph.c: --graph: whether the device has CUDA graphs, an exit code; and times launches in one. */
+int graph_check(Bench *);
+int graph_time(Bench *, Run *, Measured *);
 
 /* bench_against.c: other libraries. Adds a column for each of --against that is found. */
 int against_open(Bench *);

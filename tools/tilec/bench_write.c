@@ -366,11 +366,14 @@ void bench_plot(const Bench *b, Text *t)
 int bench_check_directory(Bench *b)
 {
     struct stat st;
-    if (mkdir(b->directory, 0777) && errno != EEXIST)
-        return tool_error(b->tool, "cannot make the folder %s: %s", b->directory, strerror(errno));
-    if (stat(b->directory, &st) || !S_ISDIR(st.st_mode))
+    const char *slash = strrchr(b->directory, '/'), *parent = ".";
+    if (slash) parent = arena_strndup(&b->tool->arena, b->directory, (size_t)(slash - b->directory) + 1);
+    bool there = !stat(b->directory, &st);
+    if (there && !S_ISDIR(st.st_mode))
         return tool_error(b->tool, "--output-dir %s is no folder", b->directory);
-    if (access(b->directory, W_OK | X_OK))
+    if (!there && access(parent, W_OK | X_OK))
+        return tool_error(b->tool, "cannot make the folder %s: %s", b->directory, strerror(errno));
+    if (there && access(b->directory, W_OK | X_OK))
         return tool_error(b->tool, "cannot write to the folder %s: %s", b->directory, strerror(errno));
     return EXIT_OK;
 }
@@ -385,13 +388,15 @@ static void add(Bench *b, Outputs *o, const char *path, void (*write)(const Benc
 
 static void write_log(const Bench *b, Text *t) { text_write(t, b->log.data, b->log.len); }
 
-void bench_outputs(Bench *b, Outputs *o)
+int bench_outputs(Bench *b, Outputs *o)
 {
     static const struct {
         const char *ending;
         void (*write)(const Bench *, Text *);
     } forms[] = { { "txt", bench_text }, { "csv", bench_csv }, { "json", bench_json },
         { "md", bench_markdown }, { "svg", bench_plot }, { "log", write_log } };
+    if (b->directory && mkdir(b->directory, 0777) && errno != EEXIST)
+        return tool_error(b->tool, "cannot make the folder %s: %s", b->directory, strerror(errno));
     for (size_t i = 0; i < sizeof forms / sizeof *forms && b->directory; i++)
         add(b, o, arena_printf(&b->tool->arena, "%s/%s.%s", b->directory, b->kernel, forms[i].ending),
             forms[i].write);
@@ -400,4 +405,5 @@ void bench_outputs(Bench *b, Outputs *o)
     if (json) add(b, o, json, bench_json);
     if (csv) add(b, o, csv, bench_csv);
     if (plot) add(b, o, plot, bench_plot);
+    return EXIT_OK;
 }

@@ -202,7 +202,8 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
         row->reason = b->columns.data[same->column].name;
         return;
     }
-    if (run_time(r, b->seconds, &row->time)) fail(b, r, row);
+    bool graph = args_has(b->args, FLAG_GRAPH);
+    if (graph ? graph_time(b, r, &row->time) : run_time(r, b->seconds, &row->time)) fail(b, r, row);
 }
 
 /* --- one size ---------------------------------------------------------------------------------------- */
@@ -263,10 +264,6 @@ static int find_columns(Bench *b, Run *r)
 {
     const FrontLadder *l = frontend_ladder(module_program(r->module), r->kernel_name);
     Arena *a = &b->tool->arena;
-    if (b->ladder && !l)
-        return tool_usage(b->tool,
-            "kernel %s has no ladder; write `ladder %s { step plain \"as written\"; .. }`", r->kernel_name,
-            r->kernel_name);
     b->kernel = arena_strdup(a, r->kernel_name);
     b->device = arena_strdup(a, r->device.name);
     b->target = arena_strdup(a, r->device.target);
@@ -351,6 +348,7 @@ static int options(Bench *b)
     if (!strcmp(args_last(a, FLAG_TARGET, "cpu"), "interp"))
         return tool_usage(
             b->tool, "the interpreter is an oracle, it is not timed; --expect=interp compares with it");
+    if (args_has(a, FLAG_GRAPH) && (code = graph_check(b))) return code;
     return b->directory ? bench_check_directory(b) : EXIT_OK;
 }
 
@@ -395,8 +393,7 @@ int cmd_bench(Tool *t, const Args *a)
     find_noise(b);
     bench_text(b, &table);
     fwrite(table.data, 1, table.len, t->out);
-    bench_outputs(b, &outputs);
-    if ((code = outputs_commit(t, &outputs))) return code;
+    if ((code = bench_outputs(b, &outputs)) || (code = outputs_commit(t, &outputs))) return code;
     for (size_t i = 0; i < b->rows.len; i++)
         if (b->rows.data[i].state >= BENCH_WRONG) code = EXIT_INPUT;
     return code;

@@ -138,6 +138,9 @@ static int gather_set(Run *r, const char *name)
     Tool *t = r->tool;
     const Strings *given = &r->args->flag[FLAG_SET];
     const FrontLadder *l = r->ladder ? frontend_ladder(module_program(r->module), name) : NULL;
+    if (r->ladder && !l && frontend_kernel_find(module_program(r->module), name))
+        return tool_usage(
+            t, "kernel %s has no ladder; write `ladder %s { step plain \"as written\"; .. }`", name, name);
     for (size_t i = 0; i < given->len; i++) vec_push(&t->arena, &r->set, given->data[i]);
     for (size_t i = 0; i < r->more_set.len; i++) {
         const char *text = r->more_set.data[i], *own = arena_strndup(&t->arena, text, strcspn(text, "="));
