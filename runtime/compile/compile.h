@@ -60,6 +60,7 @@ typedef struct CompiledDim {
 typedef struct Compiled {
     Artifact artifact;
     const EvalCode *grid, *remap; /* remap NULL: there is no remap to check at launch */
+    const EvalCode *work;         /* on the CPU: what ir/work.h counts; NULL: that is not known */
     /* The extents of the derived dimensions, in their order; NULL: there are none. */
     const EvalCode *extents;
     const CompiledParam *params;

@@ -97,11 +97,11 @@ enum { MEMOS = 4 };
 typedef struct Memo Memo;
 typedef struct VariantMemos {
     Memo *memo[MEMOS];
-    int n;                  /* MEMOS, or 0 when no two launches of this variant are alike */
-    int arguments;          /* the words of the kernel's arguments in a memo */
-    const int *map_slot;    /* the slot of each tensor map */
-    int tickets, workspace; /* the slots that each launch fills anew, or -1 */
-    bool reads_scalars;     /* the grid, the remap or a derived extent depends on it */
+    int n;                    /* MEMOS, or 0 when no two launches of this variant are alike */
+    int arguments;            /* the words of the kernel's arguments in a memo */
+    const int *map_slot;      /* the slot of each tensor map */
+    int scheduler, workspace; /* the slots that each launch fills anew, or -1 */
+    bool reads_scalars;       /* the grid, the remap or a derived extent depends on it */
     atomic_uint next;
 } VariantMemos;
 
@@ -122,7 +122,7 @@ typedef struct Variant {
     _Atomic uint64_t remap_good[REMAP_VERDICTS];
     atomic_uint remap_next;
     VariantMemos memos;
-    bool needs_ticket, prints, from_cache;
+    bool needs_counter, prints, from_cache;
     double ms;
     size_t bytes; /* the bytes of this struct with the key after it */
     uint64_t key[];

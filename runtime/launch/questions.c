@@ -19,7 +19,7 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
     int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
     if ((st = launch_grid(k, out->v, &a, extents, &env, &out->programs))) return st;
-    out->blocks = launch_blocks(k->context, &out->v->compiled.artifact.shape, out->programs);
+    out->blocks = launch_blocks(k->context, &out->v->compiled, &env, out->programs);
     return TILE_OK;
 }
 

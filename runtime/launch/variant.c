@@ -162,12 +162,12 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
             (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
         return TILE_ERROR_RESOURCES;
     }
-    v->needs_ticket = v->prints = false;
+    v->needs_counter = v->prints = false;
     for (int i = 0; i < a->n_slots; i++) {
-        v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+        v->needs_counter |= a->slots[i].kind == SLOT_SCHEDULER;
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
-    if (v->needs_ticket && !context_ticket(c, NULL)) {
+    if (v->needs_counter && !context_counter(c, NULL)) {
         driver_error(e, "no counters for a persistent kernel");
         return TILE_ERROR_OUT_OF_MEMORY;
     }
