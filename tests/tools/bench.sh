@@ -14,6 +14,7 @@ kernel product(in f32 A[M, K], in f32 B[K, N], out f32 C[M, N], const int T = 32
     store(C[i*T +: T, j*T +: T], acc);
 }
 T
+echo 'kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], load(X[i*8 +: 8])); }' >copy.tile
 n=0
 while IFS= read -r line; do
     eval "$line" >out.txt 2>&1 </dev/null || fail "$line"$'\n'"$(cat out.txt)"
@@ -39,6 +40,24 @@ tilec bench attention.tile --ladder --set B=1 --set H=1 --set N=256 --set D=64 -
 python3 -c 'import json
 flops = json.load(open("a.json"))["results"][0]["flops"]
 assert flops == sum(4 * 64 * 64 * (i + 1) * 64 for i in range(4)), flops' || fail "the work of a causal loop"
+# another library: not found, found, and of another operation. A stand-in with the two functions that are called serves as OpenBLAS.
+python3 -c 'import ctypes; ctypes.CDLL("libopenblas.so.0")' 2>/dev/null ||
+    expect 0 "openblas is left out: libopenblas.so.0 is not found here" tilec bench copy.tile --sweep N=8 --repeat=1 --against=openblas
+cat >blas.c <<'T'
+#define GEMM(name, type) \
+    void name(int order, int ta, int tb, int m, int n, int k, type alpha, const type *a, int lda, const type *b, int ldb, type beta, type *c, int ldc) \
+    { for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) { type s = 0; for (int x = 0; x < k; x++) s += a[i*lda + x] * b[x*ldb + j]; c[i*ldc + j] = alpha * s; } }
+GEMM(cblas_sgemm, float)
+GEMM(cblas_dgemm, double)
+T
+$cc -O1 -shared -fPIC blas.c -o libopenblas.so.0 || fail "the stand-in for OpenBLAS"
+export LD_LIBRARY_PATH=$work
+tilec bench product.tile --sweep M=N=K=40,64 --against=openblas --repeat=2 --expect=interp --plot=b.svg >out.txt 2>&1 || fail "openblas: $(cat out.txt)"
+[ "$(grep -c '  openblas .*correct' out.txt)" = 2 ] && [ "$(grep -c '  product .*correct' out.txt)" = 2 ] || fail "openblas: $(cat out.txt)"
+grep -q '>openblas</text>' b.svg || fail "b.svg has no line of openblas"
+expect 0 "left out: the kernel is no product of two matrices" tilec bench copy.tile --sweep N=8 --repeat=1 --against=openblas
+expect 2 "there is no provider \`mkl\`; there are openblas and torch" tilec bench product.tile --sweep M=N=K=8 --against=mkl
+python3 -c 'import torch' 2>/dev/null || expect 0 "torch is left out" tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
 # a wrong step and one that does not compile: the others go on
 cat >wrong.tile <<'T'
 kernel k(in f32 X[N], out f32 Y[N], const int T = 16, const int BAD = 0) grid (cdiv(N, T))

@@ -20,7 +20,7 @@ const char *sweep_title(Arena *, const Sweep *, size_t size);
 const char *sweep_axis(const Sweep *);
 double sweep_at(const Sweep *, size_t size);
 
-typedef enum BenchState { BENCH_OK, BENCH_SAME, BENCH_WRONG, BENCH_FAILED } BenchState;
+typedef enum BenchState { BENCH_OK, BENCH_SAME, BENCH_ABSENT, BENCH_WRONG, BENCH_FAILED } BenchState;
 typedef enum BenchChecked { BENCH_UNCHECKED, BENCH_REFERENCE, BENCH_CORRECT } BenchChecked;
 
 /* The operations and bytes of one launch. */
@@ -39,7 +39,7 @@ typedef struct BenchRow {
     BenchChecked checked;
     Measured time;      /* n 0: not timed */
     double worst;       /* the largest deviation from the reference, absolute */
-    const char *reason; /* one line; of SAME the step with the same code; "" */
+    const char *reason; /* one line; of SAME the step with the same code; of ABSENT why; "" */
     const char *config; /* of a step that tunes: what was chosen; "" */
     BenchWork work;
     double peak;       /* the fraction of the device's peak; 0: not known */
@@ -92,6 +92,8 @@ typedef struct Reference {
 } Reference;
 /* What --expect asks for, for this size; without --expect there is none until reference_take. */
 int reference_make(Bench *, Run *, Reference *);
+/* cmd_bench.c: compares the outputs of the last launch, or takes them as reference where there is none. */
+void bench_check_results(Bench *, Run *, Reference *, BenchRow *);
 /* Takes the outputs of the last launch as reference. */
 int reference_take(Run *, Reference *, const char *name);
 /* Compares the outputs of the last launch. NULL: they agree; else one line. */
@@ -113,6 +115,7 @@ int bench_outputs(Bench *, Outputs *);
 int graph_check(Bench *);
 int graph_time(Bench *, Run *, Measured *);
 
-/* bench_against.c: other libraries. Adds a column for each of --against that is found. */
+/* bench_against.c: other libraries. Adds a column for each of --against that is found; an exit code. */
 int against_open(Bench *);
-int against_run(Bench *, Run *, int column, const Reference *, BenchRow *);
+/* Computes, checks and times by the provider of the row's column. */
+void against_run(Bench *, Run *, Reference *, BenchRow *);

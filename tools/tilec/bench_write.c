@@ -28,6 +28,7 @@ static const char *verdict(const Bench *b, const BenchRow *r)
     case BENCH_FAILED: return arena_printf(a, "failed: %s", r->reason);
     case BENCH_WRONG: return arena_printf(a, "wrong: %s", r->reason);
     case BENCH_SAME: return arena_printf(a, "the same code as %s%s", r->reason, config);
+    case BENCH_ABSENT: return arena_printf(a, "left out: %s", r->reason);
     case BENCH_OK: break;
     }
     if (r->checked == BENCH_UNCHECKED) return *config ? config + 2 : *r->reason ? r->reason : "";
@@ -176,7 +177,7 @@ void bench_markdown(const Bench *b, Text *t)
 
 /* --- CSV and JSON ------------------------------------------------------------------------------------ */
 
-static const char *const state_names[] = { "ok", "same", "wrong", "failed" };
+static const char *const state_names[] = { "ok", "same", "absent", "wrong", "failed" };
 static const char *const checked_names[] = { "unchecked", "reference", "correct" };
 
 static void csv_text(Text *t, const char *s)

@@ -169,7 +169,7 @@ static const BenchRow *same_code(Bench *b, Run *r, const BenchRow *row, uint8_t 
     return NULL;
 }
 
-static void check(Bench *b, Run *r, Reference *ref, BenchRow *row)
+void bench_check_results(Bench *b, Run *r, Reference *ref, BenchRow *row)
 {
     const char *name = b->columns.data[row->column].name;
     if (!ref->name) {
@@ -195,7 +195,7 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
         return;
     }
     const BenchRow *same = same_code(b, r, row, digests);
-    check(b, r, ref, row);
+    bench_check_results(b, r, ref, row);
     if (same && row->state == BENCH_OK) {
         row->state = BENCH_SAME;
         row->time = same->time;
@@ -210,7 +210,7 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
 
 static void log_row(Bench *b, const BenchRow *row)
 {
-    static const char *const states[] = { "ok", "the same code as", "wrong:", "failed:" };
+    static const char *const states[] = { "ok", "the same code as", "left out:", "wrong:", "failed:" };
     const BenchColumn *c = &b->columns.data[row->column];
     bench_log(b, "%s %s: %s %s%s%s", sweep_title(&b->tool->arena, &b->sweep, row->size), c->name,
         states[row->state], row->reason, *row->config ? "; " : "", row->config);
@@ -243,10 +243,8 @@ static int run_columns(Bench *b, Run *r, Reference *ref, size_t size)
         *r->captured = 0;
         if (r->tool->err == stderr && b->columns.len * b->sweep.sizes.len > 1)
             watch_doing(&r->watch, b->columns.data[c].name, "");
-        if (b->columns.data[c].provider) {
-            int code = against_run(b, r, (int)c, ref, &row);
-            if (code) return code;
-        } else run_step(b, r, ref, digests, &row);
+        if (!b->columns.data[c].provider) run_step(b, r, ref, digests, &row);
+        else if (!poison(r)) against_run(b, r, ref, &row);
         finish_row(b, r, &work, &row);
     }
     return EXIT_OK;
