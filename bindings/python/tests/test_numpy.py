@@ -232,6 +232,35 @@ class Modules(unittest.TestCase):
         with self.assertRaisesRegex(tile.Error, "unknown target"):
             tile.Context("vax")
 
+    def test_errors_belong_to_the_thread_that_called(self):
+        """Threads that fail at the same time in one context each get their own messages."""
+        ctx, wrong, start = tile.Context("cpu", cache=False), [], threading.Barrier(4)
+        softmax = tile.load(os.path.join(KERNELS, "softmax.tile"), context=ctx)["softmax"]
+        x = np.ones((4, 8), np.float32)
+        softmax(x)
+
+        def work(i):
+            start.wait()
+            for n in range(150):
+                try:
+                    tile.loads(f"kernel k(in f32 X[N]) grid (N) {{ let y = w{i}_{n}; }}", context=ctx)
+                except tile.CompileError as error:
+                    said = [d.message for d in error.diagnostics if d.severity == "error"]
+                    if said != [f"unknown name `w{i}_{n}`"]:
+                        wrong.append((i, n, said))
+                try:
+                    softmax(x, out=np.empty((10 + i, 8), np.float32))
+                except tile.ArgumentError as error:
+                    if f"dimension M is 4 in X (axis 0) but {10 + i} in Y" not in str(error):
+                        wrong.append((i, n, str(error)))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong[:3], [])
+
     def test_warnings(self):
         text = (
             "kernel k(in f32 X[N], out f32 Y[N]) grid (N) { let x = load(X[0 +: 4]); "
@@ -310,6 +339,21 @@ class Modules(unittest.TestCase):
                 softmax.prepare(**bad)
         with self.assertRaisesRegex(tile.ArgumentError, "N has no range"):
             softmax.prepare(M=3, types={"T": "f32"})
+
+    def test_prepare_says_what_its_threads_say(self):
+        ctx = tile.Context("cpu", cache=False)
+        k = tile.loads(
+            'kernel k(in f32 X[N], out f32 Y[N]) grid (1) { assert(N < 30, "too many"); '
+            "store(Y[0 +: N], load(X[0 +: N])); }",
+            context=ctx,
+        )["k"]
+        k.prepare(N=range(28, 30), threads=2)
+        with self.assertRaises(tile.CompileError) as caught:
+            k.prepare(N=range(28, 40), threads=2)
+        self.assertIn("too many", str(caught.exception))
+        said = [d.message for d in caught.exception.diagnostics]
+        self.assertIn("assertion fails at compile time: too many", said)
+        self.assertEqual(ctx._elsewhere, [])
 
     def test_prepare_takes_the_types_as_declared(self):
         ctx = tile.Context("cpu", cache=False)

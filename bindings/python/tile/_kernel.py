@@ -315,7 +315,10 @@ class Kernel:
             struct_size=ctypes.sizeof(_lib.PrepareDesc), dims=ranges, n_dims=len(extents), threads=threads
         )
         n = ctypes.c_size_t()
-        ctx._check(ctx._lib.tile_kernel_prepare(handle.pointer, desc, n))
+        with ctx._preparing:  # its threads speak for one call at a time
+            status = ctx._lib.tile_kernel_prepare(handle.pointer, desc, n)
+            said, ctx._elsewhere = ctx._elsewhere, []
+        ctx._check(status, said)
         return n.value
 
     def write_choices(self, path: str | os.PathLike, note: str = "") -> None:
