@@ -18,13 +18,13 @@ typedef struct Filler {
 enum { FILL_AT_ONCE = 4 };
 
 const char *fill_scaled(Emit *e, const char *x, int64_t by);
-void fill_line_coords(const Filler *x, const char *n, const char **c);
-const char *fill_slot_place(const Filler *x, const char *const *c);
-const char *fill_line_bytes(const Filler *x, const char *const *c);
+void fill_line_coords(const Filler *x, const char *n, Index **c);
+const char *fill_slot_place(const Filler *x, Index *const *c);
+const char *fill_line_bytes(const Filler *x, Index *const *c);
 void fill_begin_some(Emit *e, const char *v, int n);
 const char *fill_straight_line(const Filler *x, const char *k, const char *j);
 const char *fill_unit_line(const Filler *x, const char *at);
-void fill_block_coords(const Filler *x, const char *r, const char *k, const char **c);
+void fill_block_coords(const Filler *x, const char *r, Index *k, Index **c);
 void fill_open_rows(const Filler *x);
 
 /* Starts the copies of the lines of a window to the staging area. `low` is the variable that receives the
