@@ -110,6 +110,7 @@ static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
         const Layout *l = layout_of(e, v);
         Index *c[2], *r = index_variable(e, "i");
         const char *in = NULL;
+        note_vectors(e, true, l, o[side].s, NULL);
         begin_unrolled(e, "i", (int)layout_regs(l));
         coords_at(e, l, r, c);
         const char *at = shared_offset(e, o[side].s, c);
