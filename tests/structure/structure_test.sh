@@ -18,6 +18,10 @@ cd "$work" && git init -q . || exit 1
     printf 'int hint(const char *name) { return !strcmp(name, "cluster"); }\n'                                # compared-hints
     printf '/* TODO */\n'                                             # unfinished
 } >passes/planted.c
+cat >backends/gpu/emit_planted.c <<'END'                              # emitted-text
+long number(const char *index) { return strtol(index, NULL, 10); }
+bool zero(const char *index) { return !strcmp(index, "0") || *index == '('; }
+END
 for ((k = 0; k < 501; k++)); do echo '/* a line */'; done >passes/planted_long.c                              # long-files
 printf '%0115d\n' 0 >docs/planted.md                                  # long-prose
 printf 'The hint `turns`.\n' >>docs/planted.md                        # former-names
@@ -38,7 +42,8 @@ for place in 'long-lines: passes/planted.c' 'long-functions: passes/planted.c' '
     'unfinished: passes/planted.c' 'long-files: passes/planted_long.c' 'long-prose: docs/planted.md' 'former-names: docs/planted.md' \
     'tile-passes: planted-pass: no file' 'tile-passes: planted-pass: no test' 'tile-passes: planted-pass: no row' \
     'tile-passes: planted-pass: no PASS_PLANTED_PASS' 'kernel-passes: planted-kernel: no file' 'kernel-passes: planted-kernel: no test' \
-    'kernel-passes: planted-kernel: not exactly one heading' 'kernel-passes: planted-kernel: no RUN' 'target-figures: runtime/choice/choose.c'; do
+    'kernel-passes: planted-kernel: not exactly one heading' 'kernel-passes: planted-kernel: no RUN' 'target-figures: runtime/choice/choose.c' \
+    'emitted-text: backends/gpu/emit_planted.c:1:' 'emitted-text: backends/gpu/emit_planted.c:2:'; do
     expect "^$place"
     expect "^FAIL ${place%%:*}: .*the limit is"
 done
