@@ -290,7 +290,7 @@ static bool must_part(const Fmt *f, const FmtItem *a, const FmtItem *b)
 {
     char x = f->text[a->end - 1], y = f->text[b->begin];
     if (is_word(x) && is_word(y)) return true;
-    if (y == '.') return a->kind != IDENT;
+    if (y == '.') return x == '.' || (is_word(x) && a->kind != IDENT);
     if (x == '/' && (y == '/' || y == '*')) return true;
     if (y == '=') return strchr("=!<>+-*/%&|^", x) != NULL;
     return (x == y && strchr("&|<>", x)) || (x == '+' && y == ':');

@@ -1,5 +1,5 @@
 #!/bin/bash
-# fmt.sh: `tilec fmt`: tests/tools/fmt/*.tile come out as their .expected, and the files and streams of the command.
+# fmt.sh: `tilec fmt`: fmt/*.tile come out as their .expected; the files and streams of the command.
 . "$(dirname "$0")/lib.sh"
 for file in "$root"/tests/tools/fmt/*.tile; do
     name=$(basename "$file" .tile)
@@ -45,7 +45,7 @@ awk 'length > 50 { exit 1 }' narrow || fail "lines over 50 columns: $(cat narrow
 { printf 'fn f() { return '; printf '(%.0s' {1..198}; printf 1; printf ')%.0s' {1..198}; printf '; }\n'; } >deep.tile
 expect 0 "" "$tilec" fmt deep.tile
 
-# Ten thousand lines take less than 0.1 s of a processor to itself; the bound allows for a busy machine and a build for debugging.
+# Ten thousand lines. The bound allows for a busy machine and a build for debugging.
 for i in $(seq 66); do
     sed -E "s/(kernel|tune|instantiate) +([a-z_0-9]+)/\1 \2_$i/" "$root"/examples/kernels/conv2d.tile
 done >long.tile
