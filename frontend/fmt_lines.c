@@ -29,6 +29,7 @@ static bool one_phrase(const FmtItem *before, const FmtItem *item)
     case FN:
     case TUNE:
     case INSTANTIATE:
+    case LADDER:
     case IMPORT:
     case CONST:
     case LET:

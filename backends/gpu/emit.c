@@ -304,7 +304,7 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     case SLOT_GRID: text_printf(t, "const i64 %s", n); return;
     case SLOT_TENSOR_MAP: text_printf(t, "const __grid_constant__ TensorMap %s", n); return;
     case SLOT_CHECK: text_printf(t, "CheckRecord *const %s", n); return;
-    case SLOT_TICKETS: text_printf(t, "u32 *const %s", n); return;
+    case SLOT_SCHEDULER: text_printf(t, "u32 *const %s", n); return;
     case SLOT_WORKSPACE: text_printf(t, "u8 *const %s", n); return;
     case SLOT_PRINT: return;
     }
@@ -427,6 +427,8 @@ static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_maps = (int)e->maps.len;
     out->persistent = plan->persistent;
     out->cluster = ctas > 0 ? ctas : 1;
+    out->accesses = e->accesses.data;
+    out->n_accesses = (int)e->accesses.len;
     out->shared_map = e->shared_map.data;
     out->n_shared_map = (int)e->shared_map.len;
 }

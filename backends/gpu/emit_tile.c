@@ -431,7 +431,7 @@ void emit_by_position(Emit *e, Instr *i)
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
         return;
     }
-    if (emit_turned(e, i)) return;
+    if (emit_transposed(e, i)) return;
     int64_t elems = type_elements(r->type);
     for (int k = 0; k < i->n_operands; k++)
         if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);
@@ -451,6 +451,7 @@ void emit_by_position(Emit *e, Instr *i)
             .axis = axis,
             .start = start,
             .rank = x->type->rank };
+        note_elements(e, true, layout_of(e, x), p.type, NULL);
         spill_elements(e, x, layout_of(e, x), base, placed, &p);
         if (i->op == OP_CONCAT) start += x->type->shape[axis];
     }
@@ -471,5 +472,6 @@ void emit_by_position(Emit *e, Instr *i)
         p.order = ir_attr(i, ATTR_ORDER)->v;
         p.axis = -1;
     }
+    note_elements(e, false, layout_of(e, r), i->op == OP_SLICE ? p.type : r->type, p.order);
     fill_elements(e, r, base, placed, &p);
 }

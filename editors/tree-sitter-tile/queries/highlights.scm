@@ -8,7 +8,7 @@
 ] @constant.builtin
 [
   "kernel" "fn" "in" "out" "inout" "const" "let" "var" "for" "while" "if" "else" "return" "import" "tune"
-  "instantiate"
+  "instantiate" "ladder"
 ] @keyword
 [
   "+:" ".." "&&" "||" "==" "!=" "<=" ">=" "<<" ">>" "+=" "-=" "*=" "/=" "%=" "&=" "|=" "^=" "<<=" ">>=" ":"

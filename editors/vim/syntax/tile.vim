@@ -2,7 +2,7 @@
 if exists("b:current_syntax")
   finish
 endif
-syn keyword tileKeyword kernel fn in out inout const let var for while if else return import tune instantiate
+syn keyword tileKeyword kernel fn in out inout const let var for while if else return import tune instantiate ladder
 syn keyword tileBoolean true false None
 syn keyword tileConstant inf nan
 syn keyword tileType bool i8 i16 i32 i64 u8 u16 u32 u64 index f8e4m3 f8e5m2 f16 bf16 f32 f64
