@@ -324,7 +324,7 @@ static void check_kernel(Session *s, const Func *f, bool measure)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
-    const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
+    const Instr *stuck = measure ? NULL : ir_stages_fault(s, f, &why);
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
 }
 

@@ -38,7 +38,7 @@ static void add(Cost *to, const Cost *c)
     to->panels = fmax(to->panels, c->panels);
     to->held = larger(to->held, c->held);
     to->loaded = larger(to->loaded, c->loaded);
-    if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots;
+    if (c->stages && (!to->stages || c->stages < to->stages)) to->stages = c->stages;
     to->ring = c->ring;
     to->ahead = c->ahead;
     to->persistent |= c->persistent;
