@@ -151,7 +151,7 @@ static void finish(const CpAsync *x, const char *staging, int newer)
     line(e, "{");
     e->indent++;
     if (x->way.blocks) cp_async_take_blocks(x, staging, to);
-    else if (x->way.turned) cp_async_take_transposed(x, staging, to);
+    else if (x->way.transposed) cp_async_take_transposed(x, staging, to);
     else if (x->way.straight) cp_async_take_straight(x, staging, to);
     else cp_async_take_runs(x, staging, to);
     end_block(e);

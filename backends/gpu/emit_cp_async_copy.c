@@ -105,7 +105,7 @@ static void open_if(Emit *e, const char *cond)
 }
 
 /* Copies lines that are transposed in the ring: each lane copies one vector of a line. */
-static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *staging)
+static void copy_transposed_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -170,7 +170,7 @@ static void copy_last(const CpAsync *x, const Reach *r, const char *staging, int
 static void copy_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     int whole = (int)((x->way.line * x->way.bytes + 15) / 16);
-    if (x->way.turned) copy_turned_lines(x, r, staging);
+    if (x->way.transposed) copy_transposed_lines(x, r, staging);
     else {
         copy_whole(x, r, staging, whole);
         if (!x->aligned) copy_last(x, r, staging, whole);

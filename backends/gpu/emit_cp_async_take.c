@@ -1,5 +1,5 @@
 /* emit_cp_async_take.c: of cp.async producers: from the staging area to a stage of wgmma's, shifted to where
- * the stage has it or turned over. */
+ * the stage has it or transposed. */
 #include "backends/gpu/emit_cp_async.h"
 
 /* Extracts the words of a run from the words around it. */

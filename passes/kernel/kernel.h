@@ -317,13 +317,13 @@ typedef struct CpAsyncWay {
     int bytes;       /* of an element */
     int vectors;     /* the aligned vectors that cover a line */
     int pitch;       /* the bytes of a line in the staging area */
-    int share;       /* the lines (turned) or units of a warp */
+    int share;       /* the lines (transposed) or units of a warp */
     int staging;     /* the bytes that they take in the staging area */
-    bool turned;     /* the stage of the ring is contiguous along another axis, `beside` */
+    bool transposed; /* the stage of the ring is contiguous along another axis, `beside` */
     int beside, run; /* run: the bytes that are written to the ring at a time */
-    /* Not turned: a unit is the part that a warp copies at once: `per` runs of each of `group` lines, `parts`
-     * times. Lines n, n + classes, ... begin at the same byte of a vector (uniform). All lines of a unit are
-     * of one class, and a class has `of_class` units. */
+    /* Not transposed: a unit is the part that a warp copies at once: `per` runs of each of `group` lines,
+     * `parts` times. Lines n, n + classes, ... begin at the same byte of a vector (uniform). All lines of a
+     * unit are of one class, and a class has `of_class` units. */
     int per, group, parts, classes, of_class, units;
     bool uniform;
     /* Straight: the units of a class follow each other at equal distances, in memory along the outermost axis

@@ -238,12 +238,12 @@ bool kernel_cp_async_way(
     for (int k = 0; k < w->rank; k++)
         if (k != w->axis) w->lines *= w->shape[k];
     int fast = stage->order[0], side = w->axis < w->split ? 0 : 1;
-    w->turned = fast != side && w->line > 1;
+    w->transposed = fast != side && w->line > 1;
     /* The elements that are adjacent in the ring are either a part of a line, or the same element of
      * consecutive lines. In the second case the lines follow each other along the fast axis of the ring's
      * tile, and only their last axis differs. */
     int inner = fast ? w->rank - 1 : w->split - 1;
-    if (!w->turned) {
+    if (!w->transposed) {
         if (inner != w->axis) return false;
         w->run = (int)range_gcd(w->line * w->bytes, 16);
     } else {
@@ -254,7 +254,7 @@ bool kernel_cp_async_way(
     if (w->run < 4 || w->bytes > 4 || (int64_t)stage->panel * w->bytes % w->run) return false;
     w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
     w->pitch = w->vectors * 16;
-    if (!w->turned) {
+    if (!w->transposed) {
         units_of(f, p, mem, w);
         straighten(p, stage, w);
         return !w->shifts;
