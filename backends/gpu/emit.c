@@ -451,7 +451,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
-    e->last_buffer = plan->split ? NULL : last_buffer(e);
+    e->last_buffer = plan->split_k ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);

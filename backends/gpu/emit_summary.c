@@ -148,7 +148,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
             ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
         : p->cluster > 1 ? "one a cluster"
                          : "one a CTA");
-    if (p->cluster > 1 && !p->split)
+    if (p->cluster > 1 && !p->split_k)
         text_printf(t,
             " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared "
             "memory\n",

@@ -80,7 +80,7 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
 bool roles_epilogue_loads(void *roles)
 {
     Roles *c = roles;
-    if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return false;
+    if (c->products.len != 1 || c->p->multicast || c->p->split_k > 1) return false;
     const Instr *product = c->products.data[0], *loop = product->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
     const char *why = c->why;
