@@ -202,43 +202,13 @@ static bool element(const Node *n, Scalar a, Scalar b, Scalar c, Scalar *out)
     return scalar_op(n->op, (DType)n->dtype, x, out);
 }
 
-static inline int64_t wrap(uint8_t d, int64_t v) { return d == DT_I32 ? (int32_t)v : v; }
-
 /* The commonest integer operations without a detour. */
-static inline bool quick(const Node *n, const Scalar *pa, const Scalar *pb, Scalar *out)
+static inline bool quick(const Node *n, const Scalar *a, const Scalar *b, Scalar *out)
 {
-    if (n->dtype != DT_I32 && n->dtype != DT_INDEX && n->dtype != DT_I64) return false;
-    int64_t a = pa->i, b = pb->i;
-    if (n->op == OP_LT) {
-        out->i = a < b;
-        return true;
-    }
-    switch (op_as_arithmetic(n->op)) {
-    case ARITHMETIC_ADD: out->i = wrap(n->dtype, (int64_t)((uint64_t)a + (uint64_t)b)); return true;
-    case ARITHMETIC_SUB: out->i = wrap(n->dtype, (int64_t)((uint64_t)a - (uint64_t)b)); return true;
-    case ARITHMETIC_MUL: out->i = wrap(n->dtype, (int64_t)((uint64_t)a * (uint64_t)b)); return true;
-    case ARITHMETIC_DIV:
-        if (b <= 0) return false;
-        out->i = a / b;
-        return true;
-    case ARITHMETIC_REM:
-        if (b <= 0) return false;
-        out->i = a % b;
-        return true;
-    case ARITHMETIC_CDIV:
-        if (b <= 0 || a < 0) return false;
-        out->i = a / b + (a % b != 0);
-        return true;
-    case ARITHMETIC_MIN: out->i = a < b ? a : b; return true;
-    case ARITHMETIC_MAX: out->i = a > b ? a : b; return true;
-    case ARITHMETIC_NEG:
-    case ARITHMETIC_ABS:
-    case ARITHMETIC_FMA:
-    case ARITHMETIC_MINNUM:
-    case ARITHMETIC_MAXNUM:
-    case ARITHMETIC_CLAMP: return false;
-    }
-    return false;
+    if (n->op != OP_LT || (n->dtype != DT_I32 && n->dtype != DT_INDEX && n->dtype != DT_I64))
+        return scalar_whole(n->op, (DType)n->dtype, a->i, b->i, out);
+    out->i = a->i < b->i;
+    return true;
 }
 
 /* Position of element c of the result in the operand, or which operand: shapes, from their types. */
