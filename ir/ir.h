@@ -131,6 +131,14 @@ typedef struct Dim {
     int param, axis; /* where the launch reads it */
 } Dim;
 
+/* A const parameter of a kernel and its value, for debuggers: in the code it is a number. */
+typedef struct KernelConst {
+    const char *name;
+    DType dtype;
+    int64_t i; /* bool and integers */
+    double f;  /* floats */
+} KernelConst;
+
 typedef struct Hints {                           /* hints never change a result; 0: not given */
 #define HINT(name, most, base, search) int name; /* the value + base */
 #include "ir/hints.def"
@@ -163,7 +171,9 @@ struct Func {
     Hints hints;
     bool fits32; /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements
                     in bytes from 0 to 2^31 */
-    bool extents31;   /* launch fact: all extents are below 2^31; fits32 says more */
+    bool extents31; /* launch fact: all extents are below 2^31; fits32 says more */
+    KernelConst *consts;
+    int n_consts;
     const char *spec; /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
     Loc loc;
     Func *next;

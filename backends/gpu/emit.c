@@ -427,6 +427,8 @@ static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_maps = (int)e->maps.len;
     out->persistent = plan->persistent;
     out->cluster = ctas > 0 ? ctas : 1;
+    out->accesses = e->accesses.data;
+    out->n_accesses = (int)e->accesses.len;
     out->shared_map = e->shared_map.data;
     out->n_shared_map = (int)e->shared_map.len;
 }

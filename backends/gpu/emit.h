@@ -105,6 +105,7 @@ struct Emit {
     VEC(Fill) fills;
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
+    VEC(EmittedAccess) accesses;
     VEC(Stage) stages; /* buffers of bulk stores */
     bool bulk;         /* the running role stores by TMA */
     bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
@@ -336,6 +337,14 @@ typedef struct Window {
     int64_t cache; /* CACHE_...: the hint of the access */
     int64_t align; /* a number of bytes that divides the address of every row's start */
 } Window;
+/* Record an access of the instruction that is being emitted (access.h, emit_access.c): of a tensor, with the
+ * vector of a thread (NULL: single elements); of a tile in shared memory; by ldmatrix; of a tile in shared
+ * memory that is held row-major, axis `permute[a]` of it being axis a of the layout (NULL: the same axes). */
+void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, const LayoutVector *);
+void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
+void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
+void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);
+void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);
 /* Copies rows that begin at no multiple of four bytes. False: the copy has no such rows. */
 bool emit_shifted_copy(Emit *, const Instr *copy, const Window *, const Layout *, const LayoutShared *);
 /* The distance in elements of the tile coordinates `own` from the pointer of the CopyPlace. */

@@ -283,6 +283,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     int bytes = dtype_bytes(d);
     if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b))
         ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
+    note_tensor(e, WAY_TMA, true, &w, NULL, NULL);
     int map = map_for(e, &w, &b, d);
     const TensorMapDesc *t = &e->maps.data[map];
     const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"),

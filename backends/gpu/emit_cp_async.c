@@ -293,6 +293,9 @@ void emit_cp_async(Emit *e, Instr *i)
     for (size_t k = 0; k < e->fills.len; k++)
         if (e->fills.data[k].instr == i || (by_rows(i) && e->fills.data[k].ring->value == ir_operand(i, 0)))
             f = &e->fills.data[k];
+    Window w;
+    window_of(e, i, &w);
+    note_tensor(e, WAY_CP_ASYNC, false, &w, NULL, NULL);
     if (by_rows(i)) {
         copy_rows(e, f, i);
         return;

@@ -109,6 +109,7 @@ static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
         if (lies[side]) continue;
         const Layout *l = layout_of(e, v);
         const char *c[2], *in = NULL;
+        note_vectors(e, true, l, o[side].s, NULL);
         begin_unrolled(e, "i", (int)layout_regs(l));
         for (int a = 0; a < 2; a++) c[a] = coord(e, l, a, "i");
         const char *at = shared_offset(e, o[side].s, c);

@@ -49,6 +49,7 @@ static int load_vectors(Emit *e, const Product *p, int side, const Value *view, 
     uint32_t *own, seen;
     if (!linear_offsets(e, l, s, (int)v.n, &own, &seen)) return 0;
     int per = per_tile / (int)v.n, total = tiles * per;
+    note_vectors(e, false, l, s, &v);
     uint32_t *constants = arena_array(&e->s->arena, uint32_t, (size_t)(total * p->kt));
     for (int t = 0; t < total; t++)
         for (int q = 0; q < p->kt; q++)
@@ -119,6 +120,7 @@ bool emit_matrix_read(
     if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
         !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
         return false;
+    note_matrix(e, l, s, &m);
     int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
     const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")),
                            *k = tmp(e, "q"), *got = tmp(e, "rows");
@@ -238,6 +240,7 @@ static bool read_matrices(Emit *e, const Fragments *f)
     /* The instruction must give its words in the order of the registers. */
     for (int w = 0; w < m.count && plain; w++) plain = m.word[w] == (uint32_t)(w * 4 / bytes);
     if (!plain) return false;
+    note_matrix(e, f->l, f->s, &m);
     int count = f->tiles * per_tile / per_instr;
     const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : ""));
     if (!read_linear(e, f, &m, load, count)) read_rows(e, f, &m, load, count);
@@ -300,7 +303,10 @@ int load_fragments(Emit *e, const Product *p, int side, const Value *view, const
     f.per_tile = (int)layout_regs(f.l) / (f.tiles * p->kt);
     if (read_matrices(e, &f)) return 0;
     int reads = is_hip(e) ? load_vectors(e, p, side, view, to, k, f.per_tile, f.tiles) : 0;
-    if (!reads) read_elements(e, &f);
+    if (!reads) {
+        note_vectors(e, false, f.l, f.s, NULL);
+        read_elements(e, &f);
+    }
     return reads;
 }
 

@@ -145,6 +145,7 @@ static void emit_put(Emit *e, Instr *i)
     const LayoutShared *s = stage_layout(e, i, parts);
     Window w;
     window_of(e, i, &w);
+    note_tensor(e, WAY_TMA, false, &w, NULL, NULL);
     for (int k = 0; k < (parts ? parts : 1); k++) put_stage(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
 }
 

@@ -159,6 +159,7 @@ void emit_indexed(Emit *e, Instr *i)
     keep_order(e, i);
     x.d = x.m.tensor->type->dtype;
     x.l = layout_of_all(e, i, &x.m);
+    note_indexed(e, WAY_INDEXED, i->op != OP_GATHER, x.m.param, x.l);
     x.sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
     const char *base = slot_name(e, SLOT_DATA, x.m.param, 0, x.d);
     declare_old(e, &x);

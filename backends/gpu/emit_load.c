@@ -250,6 +250,7 @@ void emit_load(Emit *e, Instr *i)
     DType d = m.tensor->type->dtype;
     const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
     if (m.result->type->kind == TYPE_SCALAR) {
+        note_tensor(e, WAY_ONE, false, &w, NULL, NULL);
         const char *cond = window_condition(e, &w, c, false),
                    *x = str(e, "%s(%s)", use(e, str(e, "ldg_%s", dtype_name(d))), ptr),
                    *n = name_of(e, m.result);
@@ -263,6 +264,7 @@ void emit_load(Emit *e, Instr *i)
     const char *to = declare_tile(e, m.result);
     ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
     if (shifted != SHIFT_NONE) {
+        note_tensor(e, WAY_SHIFTED, false, &w, l, NULL);
         if (shifted == SHIFT_PART) {
             load_elements(e, &m, &w, l, ptr, to);
             end_block(e);
@@ -273,7 +275,9 @@ void emit_load(Emit *e, Instr *i)
     int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;
     for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
-    if (n > 1 && !follow && (window_whole_vectors(e, &w, n) || !w.masked)) {
+    bool apart = n > 1 && !follow && (window_whole_vectors(e, &w, n) || !w.masked);
+    note_tensor(e, WAY_VECTORS, false, &w, l, follow || apart ? &v : NULL);
+    if (apart) {
         load_apart(e, &w, l, d, &v, ptr, to, m.pad);
         return;
     }

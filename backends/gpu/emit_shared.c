@@ -42,6 +42,7 @@ static void emit_dma(Emit *e, Instr *i)
     window_of(e, i, &w);
     if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m))
         ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
+    note_tensor(e, WAY_LDS_DMA, false, &w, NULL, NULL);
     const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"),
                *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"),
                *base = name_of(e, ir_operand(i, 0));
@@ -134,6 +135,19 @@ static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to
     }
 }
 
+/* Axes whose positions a tile gives: their condition and their part of the index. */
+static void pick_positions(
+    Emit *e, const Window *w, const Layout *l, const char *reg, const char **cond, const char **index)
+{
+    for (int a = 0; a < w->rank; a++) {
+        if (!(w->picked >> a & 1)) continue;
+        const char *x = tmp(e, "at");
+        line(e, "const i64 %s = (i64)%s;", x, element(e, w->offset[a], l, reg));
+        *cond = both_conditions(e, *cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w->param, a)));
+        *index = str(e, "%s + %s", *index, window_times(e, x, window_stride(e, w->param, a)));
+    }
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
     if (is_hip(e)) {
@@ -151,7 +165,12 @@ static void emit_copy(Emit *e, Instr *i)
     for (uint32_t k = 0; k < v.n; k++)
         if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
-    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
+    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) {
+        note_tensor(e, WAY_SHIFTED, false, &w, l, NULL);
+        return;
+    }
+    note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
+    note_vectors(e, true, l, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);
     const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
                                                        *base = name_of(e, ir_operand(i, 0)),
@@ -179,14 +198,8 @@ static void emit_copy(Emit *e, Instr *i)
         line(e, "if (%s) {", inside);
         e->indent++;
     }
-    const char *cond = window_condition(e, &w, c, false), *reg = n > 1 ? str(e, "%d * v", n) : "v";
-    for (int a = 0; a < w.rank; a++) {
-        if (!(w.picked >> a & 1)) continue;
-        const char *x = tmp(e, "at");
-        line(e, "const i64 %s = (i64)%s;", x, element(e, w.offset[a], l, reg));
-        cond = both_conditions(e, cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w.param, a)));
-        index = str(e, "%s + %s", index, window_times(e, x, window_stride(e, w.param, a)));
-    }
+    const char *cond = window_condition(e, &w, c, false);
+    pick_positions(e, &w, l, n > 1 ? str(e, "%d * v", n) : "v", &cond, &index);
     const char *off =
         origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     copy_vector(e, &w, d, n, str(e, "%s + %s", base, off), ptr, index, cond);

@@ -115,15 +115,18 @@ void emit_store(Emit *e, Instr *i)
     const Value *x = m.values[0];
     Store s = { .w = &w, .d = m.tensor->type->dtype, .ptr = window_pointer(e, &w) };
     if (x->type->kind == TYPE_SCALAR) {
+        note_tensor(e, WAY_ONE, true, &w, NULL, NULL);
         store_scalar(e, &w, x, s.d, s.ptr);
         return;
     }
     s.l = layout_of(e, x);
     s.from = stored_array(e, x, s.l, s.d);
     ShiftDone shifted = emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
+    if (shifted != SHIFT_NONE) note_tensor(e, WAY_SHIFTED, true, &w, s.l, NULL);
     if (shifted == SHIFT_ALL) return;
     s.put = use(e, str(e, "stg_%s", dtype_name(bits_type(s.d))));
     s.n = window_vector(e, &w, s.l, s.d, &s.v);
+    if (shifted == SHIFT_NONE) note_tensor(e, WAY_VECTORS, true, &w, s.l, &s.v);
     s.holder = unique_holder(e, s.l);
     if (s.n > 1 && !window_whole_vectors(e, &w, s.n)) store_ragged(e, &s);
     else store_vectors(e, &s);

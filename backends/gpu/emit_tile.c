@@ -451,6 +451,7 @@ void emit_by_position(Emit *e, Instr *i)
             .axis = axis,
             .start = start,
             .rank = x->type->rank };
+        note_elements(e, true, layout_of(e, x), p.type, NULL);
         spill_elements(e, x, layout_of(e, x), base, placed, &p);
         if (i->op == OP_CONCAT) start += x->type->shape[axis];
     }
@@ -471,5 +472,6 @@ void emit_by_position(Emit *e, Instr *i)
         p.order = ir_attr(i, ATTR_ORDER)->v;
         p.axis = -1;
     }
+    note_elements(e, false, layout_of(e, r), i->op == OP_SLICE ? p.type : r->type, p.order);
     fill_elements(e, r, base, placed, &p);
 }

@@ -1,5 +1,6 @@
 /* gpu.h: the C emitter for CUDA and HIP. */
 #pragma once
+#include "backends/gpu/access.h"
 #include "passes/kernel/kernel.h"
 
 /* The most scratch memory that one instruction takes, for a tile on its way between threads. */
@@ -47,6 +48,8 @@ typedef struct GpuCode {
     const char *schedule;
     const struct SharedUse *shared_map;
     int n_shared_map; /* emit.h */
+    const EmittedAccess *accesses; /* of tensors and of tiles in shared memory, in the order of the text */
+    int n_accesses;
     KernelPlan *plan; /* as it was lowered */
 } GpuCode;
 

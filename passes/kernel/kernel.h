@@ -51,6 +51,14 @@ KernelOptions kernel_options_of(const PassOptions *);
 
 typedef struct Schedule Schedule;
 
+/* How elements of `bytes` bytes get from one layout to another, inside or outside a warp role. */
+typedef struct KernelConversion {
+    const Layout *src, *dst;
+    int bytes;
+    bool in_role;
+    const LayoutConvert *way; /* NULL: there is none */
+} KernelConversion;
+
 /* Everything that the emitter and the launch need in addition to the IR. */
 typedef struct KernelPlan {
     struct PassRunner *runner; /* while passes run */
@@ -73,7 +81,8 @@ typedef struct KernelPlan {
     int multicast_axis;   /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
     bool pingpong;       /* consumer warpgroups take turns at issuing products */
-    const char *schedule; /* notes on derived decisions, or NULL */
+    const char *schedule;              /* notes on derived decisions, or NULL */
+    VEC(KernelConversion) conversions; /* that were planned (swizzle.c) */
 } KernelPlan;
 
 /* AMD: the waves of a workgroup run on the SIMDs of one multiprocessor. On RDNA, a multiprocessor here is a

@@ -381,6 +381,18 @@ static void free_context(tile_context *c)
 
 static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
 
+static DriverDesc driver_desc(const tile_context_desc *d, Allocator alloc)
+{
+    return (DriverDesc){ .alloc = alloc,
+        .device = d->device,
+        .threads = d->threads,
+        .run_threads = d->run_threads,
+        .run_threads_user = d->run_threads_user,
+        .native_context = d->native_context,
+        .driver_library = d->driver_library,
+        .compiler_library = d->compiler_library };
+}
+
 tile_status tile_context_create_error(
     const tile_context_desc *desc, tile_context **out, char *error, size_t room)
 {
@@ -414,12 +426,7 @@ tile_status tile_context_create_error(
         format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
     DriverError e = { "" };
     const Target *row;
-    DriverDesc dd = { .alloc = alloc,
-        .device = d.device,
-        .threads = d.threads,
-        .native_context = d.native_context,
-        .driver_library = d.driver_library,
-        .compiler_library = d.compiler_library };
+    DriverDesc dd = driver_desc(&d, alloc);
     tile_status st = open_driver(&d, &dd, &c->driver, &row, &e);
     if (st) {
         free_context(c);

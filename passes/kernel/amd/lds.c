@@ -26,9 +26,7 @@ LdsCycle lds_cycle(LdsChip chip, bool read, int bytes)
         read && bytes == 16 && chip == LDS_CDNA ? cdna : NULL };
 }
 
-/* The cycles of one access beyond the minimum. `addr` has the address of each lane; -1 for a lane that does
- * nothing. */
-static int extra_cycles(LdsCycle t, const int64_t *addr, int lanes, int bytes)
+int lds_extra_cycles(LdsCycle t, const int64_t *addr, int lanes, int bytes)
 {
     int words = bytes >= 4 ? bytes / 4 : 1, extra = 0;
     for (int first = 0; first < lanes; first += t.group) {
@@ -65,8 +63,8 @@ int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool rea
                 for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
                 addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
             }
-            extra +=
-                extra_cycles(lds_cycle(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+            extra += lds_extra_cycles(
+                lds_cycle(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
         }
     return extra;
 }
