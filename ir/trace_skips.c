@@ -1,5 +1,5 @@
 /* trace_skips.c: which operations a run of a role (traces.c) passes over: those whose results decide neither
- * what the role does with rings, slots and products, nor how it goes on. Most of a role's scalars are
+ * what the role does with rings, stages and products, nor how it goes on. Most of a role's scalars are
  * addresses, and most of its loops' operations compute tiles. */
 #include "ir/trace_cells.h"
 
@@ -24,7 +24,7 @@ static void need_all(Skips *k, const Instr *i)
 
 static bool is_control(Op op) { return op == OP_FOR || op == OP_WHILE || op == OP_IF; }
 
-/* Whether the run looks at the operation whatever becomes of its results: at its slots, or for the ring or
+/* Whether the run looks at the operation whatever becomes of its results: at its stages, or for the ring or
  * the ticket that it takes. */
 static bool looks_at(const Instr *i)
 {

@@ -1,4 +1,5 @@
-/* traces.h: what the roles of a kernel do with its rings in one made-up launch (traces.c), for slots.c. */
+/* traces.h: what the roles of a kernel do with its rings in one made-up launch (traces.c), for ring_stages.c.
+ */
 #pragma once
 #include "ir/scalar.h"
 
@@ -13,18 +14,18 @@ typedef struct TraceLaunch {
     const bool *skip; /* of trace_skips */
 } TraceLaunch;
 
-/* The operations that a run may pass over, by the id of their first result: neither rings, slots and products
+/* The operations that a run may pass over, by the id of their first result: neither rings, stages and products
  * nor conditions and bounds of loops depend on them. In the session's arena. */
 const bool *trace_skips(Session *, const Func *);
 
-/* SPACE: waits until the slot is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
- * it back. `slot` counts all that the ring ever holds. */
+/* SPACE: waits until the stage is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
+ * it back. `stage` counts all that the ring ever holds. */
 typedef enum TraceKind { TRACE_SPACE, TRACE_FULL, TRACE_GET, TRACE_BACK } TraceKind;
 typedef struct TraceStep {
     const Instr *at;
     TraceKind kind;
     int ring;
-    int64_t slot;
+    int64_t stage;
 } TraceStep;
 typedef VEC(TraceStep) Trace;
 

@@ -158,6 +158,32 @@ tile_status context_session_failed(tile_context *c, Session *s, int jumped, cons
         kernel ? kernel : "");
 }
 
+typedef struct InSession {
+    tile_context *c;
+    const char *kernel;
+    tile_status (*fn)(Session *, void *);
+    void *p;
+    tile_status status;
+} InSession;
+
+static void in_session(void *p)
+{
+    InSession *call = p;
+    Session s;
+    session_init(&s, call->c->alloc);
+    int jumped = setjmp(s.oom);
+    call->status = jumped ? context_session_failed(call->c, &s, jumped, call->kernel) : call->fn(&s, call->p);
+    session_free(&s);
+}
+
+tile_status context_in_session(
+    tile_context *c, const char *kernel, tile_status (*fn)(Session *, void *), void *p)
+{
+    InSession call = { c, kernel, fn, p, TILE_OK };
+    tile_status st = context_on_stack(c, in_session, &call);
+    return st ? st : call.status;
+}
+
 static tile_status load_body(
     tile_module *m, const char *name, const char *text, size_t len, const tile_module_desc *d)
 {

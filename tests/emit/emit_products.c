@@ -5,12 +5,10 @@
  *     emit_products --compile         the functions that products of CUDA targets call, and ldmatrix, are
  * also compiled by NVRTC and ptxas, and must become the instruction that the row names. Exit status 77: no
  * NVRTC */
-#include "backends/gpu/gpu.h"
 #include "backends/gpu/prelude.h"
-#include "ir/ir.h"
 #include "ir/matrix.h"
+#include "one_kernel.h"
 #include "tests/emit/nvrtc.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,10 +33,7 @@ static Value *load(Builder *b, Func *f, DType d, int k, int64_t rows, int64_t co
 {
     int64_t extents[2] = { rows, columns };
     int dims[2] = { ir_dim_new(f, NULL, rows), ir_dim_new(f, NULL, columns) };
-    Value *x = ir_param_new(f, arena_printf(&b->module->session->arena, "X%d", k), PARAM_IN,
-        type_tensor(b->module->session, d, 2), dims);
-    return ir_op(
-        b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), x, ir_index(b, 0), ir_index(b, 0));
+    return kernel_load(b, f, d, k, 2, extents, dims);
 }
 
 /* A kernel that stores the product of two tiles. */
@@ -51,18 +46,8 @@ static Func *build(Session *s, DType a, DType b, bool tf32, Shape x)
     v[2] = load(&at, f, sum, 2, x.m, x.n);
     Value *r = ir_emit(
         &at, OP_MMA, v, 3, ATTRS(a_int(ATTR_PRECISION, tf32 ? PRECISION_TF32 : PRECISION_FULL)), NULL);
-    int64_t shape[2] = { x.m, x.n };
     int dims[2] = { ir_dim_new(f, NULL, x.m), ir_dim_new(f, NULL, x.n) };
-    Value *y = ir_param_new(f, "Y", PARAM_OUT, type_tensor(s, sum, 2), dims);
-    Value *token = ir_emit(&at, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 3)), NULL);
-    ir_op(&at, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, shape, 2)), y, ir_index(&at, 0), ir_index(&at, 0),
-        r, token);
-    ir_build(&at, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
-    f->grid = ir_block_new(f, NULL);
-    for (int k = 0; k < f->n_params; k++) ir_block_arg(f->grid, f->params[k].type, f->params[k].name);
-    Builder g = ir_at_end(f->grid);
-    Value *one = ir_index(&g, 1);
-    ir_build(&g, OP_YIELD, &one, 1, NO_ATTRS, NULL, 0);
+    kernel_end(&at, f, r, dims);
     return f;
 }
 
@@ -121,13 +106,10 @@ static bool emitted(
              code.text_len && ir_holds(lowered->body, OP_MMA_SYNC);
         if (ok && t->kind == TARGET_CUDA) ok = add_product(calls, code.text, row, a, b, tf32);
     }
-    if (!ok) {
-        Text why;
-        text_init(&why, &s.arena);
-        diag_render_all(&s, &why);
-        printf("FAIL %s %s of %s and %s: %s\n", t->name, instr, dtype_name(a), dtype_name(b),
-            why.data ? why.data : "no such instruction in the code\n");
-    }
+    if (!ok)
+        kernel_failed(&s,
+            arena_printf(&s.arena, "%s %s of %s and %s", t->name, instr, dtype_name(a), dtype_name(b)),
+            "no such instruction in the code");
     session_free(&s);
     return ok;
 }

@@ -33,7 +33,7 @@ void kernel_mark_dependents(Block *body, const Value *on)
     for (Instr *i = body->first; i; i = i->next) i->mark = !ir_all_operands(i, does_not_depend, &d);
 }
 
-static bool late_instr(const Split *s, const Instr *i)
+static bool late_instr(const LateValues *s, const Instr *i)
 {
     if (i == s->product) return true;
     for (int k = 0; k < i->n_results; k++)
@@ -41,11 +41,11 @@ static bool late_instr(const Split *s, const Instr *i)
     return false;
 }
 
-static bool is_early(void *user, Value *v) { return !((const Split *)user)->late[v->id]; }
-static bool uses_late(Split *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
+static bool is_early(void *user, Value *v) { return !((const LateValues *)user)->late[v->id]; }
+static bool uses_late(LateValues *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
 
 /* Marks everything that depends on the results of the late product, through the loop's carried values too. */
-static void spread(Split *s)
+static void spread(LateValues *s)
 {
     for (int k = 0; k < s->product->n_results; k++) s->late[s->product->results[k].id] = true;
     for (bool changed = true; changed;) {
@@ -72,7 +72,7 @@ static Instr *release_of(Instr *get)
     return NULL;
 }
 
-static bool only_crosses(const Split *s, const Value *v)
+static bool only_crosses(const LateValues *s, const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next)
         if (!late_instr(s, ir_within(s->body, u->user))) return false;
@@ -80,7 +80,7 @@ static bool only_crosses(const Split *s, const Value *v)
 }
 
 /* Sorts the body's instructions into the order of the rotated step. False when an instruction prevents it. */
-static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
+static bool sort_parts(Overlap *c, LateValues *s, Parts *p, InstrList *pull)
 {
     kernel_mark_dependents(s->body, ir_result(s->product));
     bool issued = false; /* After an early product was issued, the rest begins with its first wait. */
@@ -158,7 +158,7 @@ void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 
 typedef struct Crossing {
     Overlap *c;
-    const Split *s;
+    const LateValues *s;
     const InstrList *late_issue;
     ValueList *cross;
 } Crossing;

@@ -1,10 +1,10 @@
-/* slots.c: whether the roles of a kernel get on with each other through its rings: each slot is filled, taken
- * and given back once, on every path, and nobody waits for ever.
+/* ring_stages.c: whether the roles of a kernel get on with each other through its rings: each stage is
+ * filled, taken and given back once, on every path, and nobody waits for ever.
  *
  * Loops are rewritten by several passes (peeled, rotated, joined), each role's on its own, so that what they
  * do with a ring no longer matches operation by operation. The roles are therefore run (traces.c) in a few
  * made-up launches, small and large, whose loops run no time, once and often, and what they did is played
- * against the rings: a role goes on until it waits for a slot that is not yet empty, or not yet full. Since
+ * against the rings: a role goes on until it waits for a stage that is not yet empty, or not yet full. Since
  * no role asks what another has done by then, the order in which they run does not matter: if they end in one
  * order, they do in all. A launch that takes more steps than MOST_STEPS of traces.c says nothing. */
 #include "ir/eval.h"
@@ -13,7 +13,7 @@
 
 enum { LAUNCHES = 10, SIZES = 5 };
 
-/* A ring between the roles: slots made empty, full and taken so far; by slot: given back. */
+/* A ring between the roles: stages made empty, full and taken so far; by stage: given back. */
 typedef struct RingCount {
     const Instr *ring;
     int64_t depth, begun, full, got, returned;
@@ -29,8 +29,8 @@ typedef struct Replay {
     size_t at[ROLE_COUNT];
 } Replay;
 
-static bool is_back(const RingCount *r, int64_t slot)
-{ return slot < 0 || (slot < (int64_t)r->back.len && r->back.data[slot]); }
+static bool is_back(const RingCount *r, int64_t stage)
+{ return stage < 0 || (stage < (int64_t)r->back.len && r->back.data[stage]); }
 
 /* False: the step waits. */
 static bool may_take(Replay *p, const TraceStep *t)
@@ -38,17 +38,17 @@ static bool may_take(Replay *p, const TraceStep *t)
     RingCount *r = &p->rings[t->ring];
     switch (t->kind) {
     case TRACE_SPACE:
-        if (!is_back(r, t->slot - r->depth)) return false;
+        if (!is_back(r, t->stage - r->depth)) return false;
         r->begun++;
         return true;
     case TRACE_FULL: r->full++; return true;
     case TRACE_GET:
-        if (r->full <= t->slot) return false;
+        if (r->full <= t->stage) return false;
         r->got++;
         return true;
     case TRACE_BACK:
-        while ((int64_t)r->back.len <= t->slot) vec_push(&p->s->arena, &r->back, false);
-        r->back.data[t->slot] = true;
+        while ((int64_t)r->back.len <= t->stage) vec_push(&p->s->arena, &r->back, false);
+        r->back.data[t->stage] = true;
         r->returned++;
         return true;
     }
@@ -72,8 +72,8 @@ static bool counts_agree(const Replay *p, TraceFault *fault)
     }
     for (int k = 0; k < p->n_rings; k++) {
         int64_t filled = n[k][TRACE_FULL], taken = n[k][TRACE_GET], back = n[k][TRACE_BACK];
-        const char *why = filled != taken ? "the ring's slots are not taken as often as they are filled"
-                          : taken != back ? "the ring's slots are not given back as often as they are taken"
+        const char *why = filled != taken ? "the ring's stages are not taken as often as they are filled"
+                          : taken != back ? "the ring's stages are not given back as often as they are taken"
                                           : NULL;
         if (why) *fault = (TraceFault){ p->rings[k].ring, why };
         if (why) return false;
@@ -93,7 +93,7 @@ static bool plays_out(Replay *p, TraceFault *fault)
         if (p->at[r] == p->trace[r].len) continue;
         *fault =
             (TraceFault){ p->trace[r].data[p->at[r]].at, "here a role waits for another, which waits for it: "
-                                                         "the rings have too few slots for the order in "
+                                                         "the rings have too few stages for the order in "
                                                          "which they are filled and given back" };
         return false;
     }
@@ -170,7 +170,7 @@ static bool try_launch(
     return true;
 }
 
-/* Slots are given back in order, or by name. */
+/* Stages are given back in order, or by name. */
 static const Instr *mixed_releases(const Func *f)
 {
     for (const Instr *i = f->body->first; i; i = i->next) {
@@ -184,7 +184,7 @@ static const Instr *mixed_releases(const Func *f)
     return NULL;
 }
 
-const Instr *ir_slots_fault(Session *s, const Func *f, const char **why)
+const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
 {
     TraceFault fault = { 0 };
     const Instr *roles = NULL;
@@ -194,7 +194,7 @@ const Instr *ir_slots_fault(Session *s, const Func *f, const char **why)
         if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles = i;
     }
     if (!roles) return NULL;
-    *why = "slots of this ring are given back both in order and by name";
+    *why = "stages of this ring are given back both in order and by name";
     if (mixed_releases(f)) return mixed_releases(f);
     const bool *skip = trace_skips(s, f);
     EvalCode *grid = f->grid ? eval_compile(&s->arena, f, f->grid, why) : NULL;
