@@ -14,8 +14,8 @@ typedef struct TraceLaunch {
     const bool *skip; /* of trace_skips */
 } TraceLaunch;
 
-/* The operations that a run may pass over, by the id of their first result: neither rings, stages and products
- * nor conditions and bounds of loops depend on them. In the session's arena. */
+/* The operations that a run may pass over, by the id of their first result: neither rings, stages and
+ * products nor conditions and bounds of loops depend on them. In the session's arena. */
 const bool *trace_skips(Session *, const Func *);
 
 /* SPACE: waits until the stage is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
