@@ -17,6 +17,21 @@ for name in tilec libtile0 libtile-dev; do
     dpkg --root="$root" --force-not-root --force-bad-path --force-depends --log=/dev/null --unpack "$deb" >"$work/log" 2>&1 ||
         fail "dpkg --unpack $deb: $(cat "$work/log")"
 done
+# Every library that a file of a package needs is in that package or in one that it declares to depend on.
+needed=0
+for name in tilec libtile0; do
+    depends=$(dpkg-deb -f "$build"/dist/${name}_"$version"_*.deb Depends | tr ',|' '\n\n' | sed 's/ *(.*//; s/^ *//')
+    while read -r file; do
+        for library in $(readelf -d "$root$file" 2>/dev/null | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+            needed=$((needed + 1))
+            grep -q "/$library\$" "$root/var/lib/dpkg/info/$name.list" && continue
+            owners=$(dpkg -S "*/$library" 2>/dev/null | sed 's/:.*//' | tr -d ' ' | tr ',' '\n' | sort -u)
+            [ -n "$owners" ] || fail "$name: no package here has $library, which $file needs"
+            grep -qxF "$owners" <<<"$depends" || fail "$name: $file needs $library of $owners, and depends on: $depends"
+        done
+    done < <(sed -n 's/^\(.*\(\/bin\/\|\.so\).*\)$/\1/p' "$root/var/lib/dpkg/info/$name.list")
+done
+[ "$needed" -ge 4 ] || fail "only $needed needed libraries were found"
 dpkg-deb -f "$build"/dist/tilec_*.deb Depends | grep -q llvm || fail "tilec does not depend on LLVM"
 dpkg-deb -f "$build"/dist/libtile-dev_*.deb Depends | grep -q "libtile0 (= $version), tilec (= $version)" || fail "libtile-dev"
 
