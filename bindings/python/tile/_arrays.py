@@ -144,6 +144,7 @@ def _dlpack_view(a: Any, what: str) -> View:
 
 
 def row_major(shape: tuple) -> tuple:
+    """The strides, in elements, of a row-major array without gaps."""
     strides, n = [], 1
     for extent in reversed(shape):
         strides.append(n)

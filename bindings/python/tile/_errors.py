@@ -72,6 +72,7 @@ _ARGUMENT = {"INVALID_ARGUMENT", "NOT_FOUND", "SHAPE", "DTYPE", "DEVICE", "ALIGN
 
 
 def error_of(status: str, text: str, diagnostics: Sequence[Diagnostic]) -> Error:
+    """The exception for a status: of the class that says what kind of failure it is."""
     kind = status.replace("TILE_ERROR_", "")
     if kind == "COMPILE":
         said = "".join(d.rendered for d in diagnostics if d.severity in ("error", "note"))

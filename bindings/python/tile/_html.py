@@ -111,6 +111,7 @@ def _launches(kernel: Kernel) -> list[tuple]:
 
 
 def kernel_html(kernel: Kernel) -> str:
+    """Parameters, consts, tune space, the configurations of the last launches, and the source."""
     from html import escape
 
     tensors, consts = [], []
@@ -140,6 +141,7 @@ def kernel_html(kernel: Kernel) -> str:
 
 
 def module_html(module: Module) -> str:
+    """The signatures of the kernels, and the source."""
     from html import escape
 
     rows = [(name, module[name].__str__()) for name in module]
