@@ -55,8 +55,13 @@ has "${scalars[@]}" "${types[@]}" 'rows = {{22}, {54}}' 'y = {{30, 32, 34, 36}, 
     'wide = {{4, 5, 6, 7}, {12, 13, 14, 15}}'
 grep -q '^#0  frame (X=..., Y=..., alpha=2) at frame.tile:13$' shown || fail "the frame: $(grep '^#0' shown)"
 grep -Eq '^X = \{data = 0x[0-9a-f]+, extent = \{4, 8\}, stride = \{8, 1\}\}$' shown || fail "X: $(grep '^X = ' shown)"
+# Optimized code mixes lines: within the loop a scalar may still have the value of the iteration before. What the loop carries is there behind
+# it; its other names have gone. Second stop there: program 1, whose last x is {20 21 22 23} {28 29 30 31}
 shown frame.tile:13 "${run[@]}" -O2
-has "${scalars[@]}" "${types[@]}"
+has 'i = 0' 'program_id = {0, 0}' "${scalars[@]:5:4}" "${types[@]}"
+for line in '^k = [01]$' '^w = (76|44)$' '^half = (76|44)$'; do grep -Eq "$line" shown || fail "-O2: no $line"; done
+shown frame.tile:15 "${run[@]}" -O2
+has 'i = 1' 'total = 204' 'k = <optimized out>' 'program_id = {1, 0}' "${scalars[@]:5:4}" "${types[@]}"
 grep -q '^y = <optimized out>$' shown || fail "a tile without memory: $(grep '^y = ' shown)"
 # In an object, which the C library alone runs
 cat >main.c <<'T'
