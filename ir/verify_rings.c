@@ -136,7 +136,7 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
 {
     bool on_ring = op_family(i->op) == OPS_RING && i->op != OP_RING;
     int ring = on_ring ? ring_number(w, ir_operand(i, 0)) : -1;
-    bool part = i->op == OP_SHARED_SLICE || i->op == OP_SHARED_TURN;
+    bool part = i->op == OP_SHARED_SLICE || i->op == OP_SHARED_TRANSPOSE;
     if (!on_ring && !part) read_stages(w, s, i);
     if (part) {
         HandedFacts f = ring_state_gather(&w->states, s, i, 0, 1);

@@ -248,7 +248,8 @@ static void emit_shared_stage(Emit *e, Instr *i)
 static bool read_by_wgmma(const Value *view)
 {
     for (const Use *u = view->uses; u; u = u->next)
-        if (u->user->op == OP_WGMMA || (u->user->op == OP_SHARED_TURN && read_by_wgmma(ir_result(u->user))))
+        if (u->user->op == OP_WGMMA ||
+            (u->user->op == OP_SHARED_TRANSPOSE && read_by_wgmma(ir_result(u->user))))
             return true;
     return false;
 }
@@ -304,7 +305,7 @@ void emit_shared(Emit *e, Instr *i)
         return;
     case KERNEL_COPY_WAIT: emit_copy_wait(e, i); return;
     case KERNEL_SHARED_SLICE: /* emit.c */
-    case KERNEL_SHARED_TURN:
+    case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_BARRIER: break;
     }
     ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);

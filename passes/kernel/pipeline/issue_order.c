@@ -49,9 +49,9 @@ static bool reads_written(const Instr *i)
 {
     for (int k = 0; k < 2 && i->op == OP_WGMMA; k++) {
         const Value *v = ir_operand(i, k);
-        while (v->def && (v->def->op == OP_SHARED_TURN || v->def->op == OP_SHARED_SLICE))
+        while (v->def && (v->def->op == OP_SHARED_TRANSPOSE || v->def->op == OP_SHARED_SLICE))
             v = ir_operand(v->def, 0);
-        if (v->def && v->def->op == OP_SHARED_SLOT) return true;
+        if (v->def && v->def->op == OP_SHARED_STAGE) return true;
     }
     return false;
 }

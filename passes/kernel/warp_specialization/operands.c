@@ -39,7 +39,7 @@ static Instr *load_behind(Roles *c, const Value *v)
         v = ir_operand(v->def, 0); /* merge_loads.c makes such loads of consecutive rows. */
     Instr *i = v->def;
     if (i && i->op == OP_PERMUTE && v->type->rank == 2) {
-        Instr *l = ir_operand(i, 0)->def; /* turned_views.c makes such loads. */
+        Instr *l = ir_operand(i, 0)->def; /* transposed_views.c makes such loads. */
         return l && l->op == OP_LOAD ? l : NULL;
     }
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {

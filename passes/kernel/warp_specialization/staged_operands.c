@@ -5,14 +5,14 @@
  *
  * becomes
  *
- *   %buf = shared_alloc ... [2 slots]
- *   for i { %x = ...; %v = shared_slot %buf, (i - lo) & 1; shared_write %v, %x; barrier
- *           %t = shared_turn %v; %r = mma_sync %t, %b, %c }
+ *   %buf = shared_alloc ... [2 stages]
+ *   for i { %x = ...; %v = shared_stage %buf, (i - lo) & 1; shared_write %v, %x; barrier
+ *           %t = shared_transpose %v; %r = mma_sync %t, %b, %c }
  *   barrier
  *
  * Transposing in registers would move every element to another warp. In shared memory it is a matter of the
  * descriptor: the tile is written as its threads hold it, and wgmma reads it in the other order. With two
- * slots one barrier a step suffices. A warp that writes a slot has passed the barrier of the step before,
+ * stages one barrier a step suffices. A warp that writes a stage has passed the barrier of the step before,
  * at which every warp arrived after the product of the step before that one was complete. The barrier behind
  * the loop does the same for the first step of the next program.
  *
@@ -62,9 +62,9 @@ static void stage(Roles *c, Instr *product)
     Instr *permute = ir_operand(product, 0)->def, *loop = product->block->parent;
     Value *x = ir_operand(permute, 0), *at = loop->blocks[0]->args[0], *buf = buffer(c, x->type);
     Builder b = ir_before(permute);
-    Value *slot = ir_bin(&b, OP_AND, ir_bin(&b, OP_SUB, at, ir_operand(loop, 0)),
+    Value *stage = ir_bin(&b, OP_AND, ir_bin(&b, OP_SUB, at, ir_operand(loop, 0)),
         ir_const_int(&b, at->type->dtype, SLOTS - 1));
-    Value *view = ir_emit(&b, OP_SHARED_SLOT, (Value *[]){ buf, slot }, 2, NO_ATTRS, NULL);
+    Value *view = ir_emit(&b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
     ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, x }, 2, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Value *turned = roles_turned_view(c, &b, view);

@@ -434,7 +434,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     /* Erase products that nobody uses first: a later sweep would leave their rings without a reader. */
     ir_drop_unused(f->body);
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
-    kernel_part(p, PASS_TURNED_VIEWS, roles_turn_views, &c);
+    kernel_part(p, PASS_TRANSPOSED_VIEWS, roles_transpose_views, &c);
     int consumers = c.products.len ? plan(&c) : 0;
     if (!consumers) return false;
     kernel_positions_note(s, f);

@@ -89,10 +89,10 @@ Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 /* Plans the stages of each ring, and those of loads that feed no product. */
 bool roles_plan_rings(Roles *);
 
-/* The step turned-views (turned_views.c): loads of one window in both orders become one load and a `permute`.
- * It gets the Roles. On the consumers' side, roles_take_turned replaces permutes of the matrix by views.
- * roles_turned_view: a view with its axes exchanged. */
-bool roles_turn_views(void *roles);
+/* The step transposed-views (transposed_views.c): loads of one window in both orders become one load and a
+ * `permute`. It gets the Roles. On the consumers' side, roles_take_turned replaces permutes of the matrix by
+ * views. roles_turned_view: a view with its axes exchanged. */
+bool roles_transpose_views(void *roles);
 void roles_take_turned(Roles *, Value *matrix, Value *view);
 Value *roles_turned_view(Roles *, Builder *, Value *view);
 

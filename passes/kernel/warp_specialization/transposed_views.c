@@ -1,11 +1,12 @@
-/* turned-views: a step of warp-specialization: a tile that products read as it is and transposed is loaded
- * once.
+/* transposed-views: a step of warp-specialization: a tile that products read as it is and transposed is
+ * loaded once.
  *
  *   %a = load Q[i.., :]; %b = load Q[i.., :] {order = [1, 0]}      ->   %a = load Q[i.., :]; %b = permute %a
  *
  * The front end's `transpose(load(...))` has become a load of its own (mma-select). A stage holds rows of a
  * swizzle's span, whichever axis a product sums over, and a wgmma descriptor says in which order they are
- * read. Therefore one stage serves both products: `permute` becomes `shared_turn` on the consumers' side.
+ * read. Therefore one stage serves both products: `permute` becomes `shared_transpose` on the consumers'
+ * side.
  *
  * Requires: two loads of one window in one block, of 16-bit elements, which feed nothing but products and
  * which TMA can do. Keeps: everything. */
@@ -18,7 +19,7 @@ static bool feeds_products(const Instr *load)
     return ir_is_used(load);
 }
 
-static bool may_turn(Roles *c, const Instr *load)
+static bool may_transpose(Roles *c, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
     if (t->kind != TYPE_TILE || t->rank != 2 || dtype_bytes(t->dtype) != 2 || kernel_parts(load, NULL) ||
@@ -63,19 +64,20 @@ static void join(Instr *kept, Instr *other)
     ir_erase(other);
 }
 
-bool roles_turn_views(void *user)
+bool roles_transpose_views(void *user)
 {
     Roles *c = user;
     InstrList loads = { 0 };
     bool changed = false;
-    if (kernel_skips(c->p, PASS_TURNED_VIEWS)) return false;
+    if (kernel_skips(c->p, PASS_TRANSPOSED_VIEWS)) return false;
     ir_collect(&c->s->arena, c->f->body, OP_LOAD, &loads);
     for (size_t k = 0; k < loads.len; k++) {
         Instr *first = loads.data[k];
-        if (!first || !may_turn(c, first)) continue;
+        if (!first || !may_transpose(c, first)) continue;
         for (size_t j = k + 1; j < loads.len; j++) {
             Instr *other = loads.data[j];
-            if (!other || other->block != first->block || !same_window(first, other) || !may_turn(c, other))
+            if (!other || other->block != first->block || !same_window(first, other) ||
+                !may_transpose(c, other))
                 continue;
             join(first, other);
             loads.data[j] = NULL;
@@ -108,7 +110,7 @@ Value *roles_turned_view(Roles *c, Builder *b, Value *view)
     const LayoutShared *turned =
         layout_wgmma_shared(&c->s->arena, tile, s->order[0], 1 - s->order[0], s->elem_bytes, 0);
     if (!turned) ir_fail(c->s, c->f->loc, "a stage that cannot be read in the other order");
-    return ir_emit(b, OP_SHARED_TURN, &view, 1, NO_ATTRS,
+    return ir_emit(b, OP_SHARED_TRANSPOSE, &view, 1, NO_ATTRS,
         type_shared(c->s, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] },
             layouts_shared_text(&c->p->layouts, turned)));
 }
