@@ -99,8 +99,11 @@ static void man_option(Tool *t, const FlagInfo *f, FILE *out)
     fputs(".TP\n\\fB", out);
     roff(out, f->spelling);
     bool optional = f->form == FORM_OPTIONAL;
-    format_file(
-        out, "\\fR%s\\fI", optional ? "[=" : f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "");
+    format_file(out, "\\fR%s\\fI",
+        optional                ? "[="
+        : f->form == FORM_VALUE ? "="
+        : f->form == FORM_SHORT ? " "
+                                : "");
     roff(out, f->value);
     format_file(out, "\\fR%s\n", optional ? "]" : "");
     roff(out, f->doc);
