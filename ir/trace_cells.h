@@ -15,3 +15,5 @@ static inline Cell cell_number(int64_t n) { return (Cell){ NUMBER, 0, scalar_int
 uint64_t trace_mix(uint64_t);
 /* The result of an operation that gives one scalar, from cells by value id. */
 Cell trace_scalar(const TraceLaunch *, const Cell *cells, const Instr *);
+
+bool trace_runs(Op); /* whether traces.c has a function for the operation */

@@ -15,7 +15,7 @@
 
 enum { PRODUCER, CONSUMER, CP_ASYNC };
 /* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
-enum { MOST_STEPS = 20000, MOST_ITERATIONS = 3 };
+enum { MOST_STEPS = 4000, MOST_ITERATIONS = 3 };
 
 typedef struct Flying {
     Cell a, b;
@@ -394,13 +394,17 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_WGMMA_WAIT] = wait_for,
     [OP_NEXT_PROGRAM] = take_next_program };
 
+bool trace_runs(Op op) { return run_op[op] != NULL; }
+
 static bool run_instr(Actor *a, const Instr *i)
 { return run_op[i->op] ? run_op[i->op](a, i) : run_plain(a, i); }
 
 static bool run_block(Actor *a, const Block *b)
 {
-    for (const Instr *i = b->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next)
+    for (const Instr *i = b->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+        if (i->n_results && a->launch->skip[i->results[0].id]) continue;
         if (++a->steps > MOST_STEPS || !run_instr(a, i)) return false;
+    }
     return true;
 }
 

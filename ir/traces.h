@@ -10,8 +10,13 @@ enum { ROLE_COUNT = 3 };
 typedef struct TraceLaunch {
     uint64_t seed;
     int64_t *dims, grid[3], programs, ctas;
-    Scalar *scalars; /* by parameter */
+    Scalar *scalars;  /* by parameter */
+    const bool *skip; /* of trace_skips */
 } TraceLaunch;
+
+/* The operations that a run may pass over, by the id of their first result: neither rings, stages and
+ * products nor conditions and bounds of loops depend on them. In the session's arena. */
+const bool *trace_skips(Session *, const Func *);
 
 /* SPACE: waits until the stage is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
  * it back. `stage` counts all that the ring ever holds. */

@@ -31,49 +31,47 @@ const char *cp_async_scaled(Emit *e, const char *x, int64_t by)
 
 /* The coordinates of line `n`, an expression: those of all axes except the axis of the line, the last one
  * fastest. */
-void cp_async_line_coords(const CpAsync *x, const char *n, const char **c)
+void cp_async_line_coords(const CpAsync *x, const char *n, Index **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
     for (int a = x->way.rank - 1; a >= 0; a--) {
-        c[a] = "0";
-        if (a == x->way.axis) continue;
-        c[a] = x->way.shape[a] == 1 ? "0" : below == 1 ? n : str(e, "(%s) / %lld", n, (long long)below);
+        c[a] = index_number(e, 0);
+        if (a == x->way.axis || x->way.shape[a] == 1) continue;
+        const char *k = below == 1 ? n : str(e, "(%s) / %lld", n, (long long)below);
         below *= x->way.shape[a];
-        if (below < x->way.lines && x->way.shape[a] > 1)
-            c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
-        if (strcmp(c[a], "0")) c[a] = str(e, "(%s)", c[a]);
+        if (below < x->way.lines) k = str(e, "(%s) %% %lld", k, (long long)x->way.shape[a]);
+        c[a] = index_other(e, "(%s)", k);
     }
 }
 
 /* Declares a u32 with the offset in the staging of the element at these coordinates, and returns its name. */
-const char *cp_async_stage_place(const CpAsync *x, const char *const *c)
+const char *cp_async_stage_place(const CpAsync *x, Index *const *c)
 {
-    const char *m[2] = { "0", "0" };
+    Index *m[2];
     for (int side = 0; side < 2; side++) {
         int64_t below = 1;
+        const char *sum = NULL;
         for (int a = side ? x->way.rank - 1 : x->way.split - 1; a >= (side ? x->way.split : 0); a--) {
-            if (strcmp(c[a], "0"))
-                m[side] = !strcmp(m[side], "0")
-                              ? cp_async_scaled(x->e, c[a], below)
-                              : str(x->e, "%s + %s", m[side], cp_async_scaled(x->e, c[a], below));
+            const char *part = cp_async_scaled(x->e, index_text(x->e, c[a]), below);
+            if (!index_is(c[a], 0)) sum = sum ? str(x->e, "%s + %s", sum, part) : part;
             below *= x->way.shape[a];
         }
-        if (strcmp(m[side], "0")) m[side] = str(x->e, "(%s)", m[side]);
+        m[side] = sum ? index_other(x->e, "(%s)", sum) : index_number(x->e, 0);
     }
     return shared_offset(x->e, x->stage, m);
 }
 
 /* The distance of the first byte of a line from the first byte of the window, modulo 2^32. */
-const char *cp_async_line_bytes(const CpAsync *x, const char *const *c)
+const char *cp_async_line_bytes(const CpAsync *x, Index *const *c)
 {
     Emit *e = x->e;
     const char *sum = x->f->low;
     for (int a = 0; a < x->w.rank; a++) {
         int t = x->w.tile_axis[a];
-        if (t < 0 || t == x->way.axis || !strcmp(c[t], "0")) continue;
-        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, c[t], window_stride(e, x->w.param, a),
-            (long long)(x->w.step[a] * x->way.bytes));
+        if (t < 0 || t == x->way.axis || index_is(c[t], 0)) continue;
+        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, index_text(e, c[t]),
+            window_stride(e, x->w.param, a), (long long)(x->w.step[a] * x->way.bytes));
     }
     return sum;
 }
@@ -115,17 +113,17 @@ const char *cp_async_unit_line(const CpAsync *x, const char *at)
 }
 
 /* The coordinates of line number `k` of row `r` along the axis of blocks. */
-void cp_async_block_coords(const CpAsync *x, const char *r, const char *k, const char **c)
+void cp_async_block_coords(const CpAsync *x, const char *r, Index *k, Index **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
     for (int a = x->way.rank - 1; a >= 0; a--) {
-        c[a] = a == x->way.beside ? k : "0";
+        c[a] = a == x->way.beside ? k : index_number(e, 0);
         if (a == x->way.axis || a == x->way.beside || x->way.shape[a] == 1) continue;
-        c[a] = below == 1 ? r : str(e, "(%s) / %lld", r, (long long)below);
+        const char *n = below == 1 ? r : str(e, "(%s) / %lld", r, (long long)below);
         below *= x->way.shape[a];
-        if (below < x->way.rows) c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
-        c[a] = str(e, "(%s)", c[a]);
+        if (below < x->way.rows) n = str(e, "(%s) %% %lld", n, (long long)x->way.shape[a]);
+        c[a] = index_other(e, "(%s)", n);
     }
 }
 
@@ -203,8 +201,8 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     kernel_cp_async_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
     if (!pass)
         line(e, "%s(%s_empty + 8 * %s_head, %s_head_phase ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
-    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide),
-               *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
+    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *in = tmp(e, "in");
+    Index *column = index_other(e, "tid %% %d * %d", pieces, wide), *c[TILE_MAX_RANK] = { column };
     bool last = (pass + 1) * (e->plan->cp_async_warps * 32 / pieces) > rows;
     if (last) {
         line(e, "if (%s < %lld) {", row, (long long)rows);
@@ -213,7 +211,7 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false),
                *index = window_index(e, &w, c);
     line(e, "const bool %s = %s;", in, *cond ? cond : "true");
-    const char *place = shared_offset(e, s, (const char *[]){ row, column });
+    const char *place = shared_offset(e, s, (Index *[]){ index_variable(e, row), column });
     line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring,
         (long long)f->ring->bytes, place, ptr, in, index, in);
     if (last) end_block(e);

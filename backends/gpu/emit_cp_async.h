@@ -19,13 +19,13 @@ typedef struct CpAsync {
 enum { CP_ASYNC_AT_ONCE = 4 };
 
 const char *cp_async_scaled(Emit *e, const char *x, int64_t by);
-void cp_async_line_coords(const CpAsync *x, const char *n, const char **c);
-const char *cp_async_stage_place(const CpAsync *x, const char *const *c);
-const char *cp_async_line_bytes(const CpAsync *x, const char *const *c);
+void cp_async_line_coords(const CpAsync *x, const char *n, Index **c);
+const char *cp_async_stage_place(const CpAsync *x, Index *const *c);
+const char *cp_async_line_bytes(const CpAsync *x, Index *const *c);
 void fill_begin_some(Emit *e, const char *v, int n);
 const char *cp_async_straight_line(const CpAsync *x, const char *k, const char *j);
 const char *cp_async_unit_line(const CpAsync *x, const char *at);
-void cp_async_block_coords(const CpAsync *x, const char *r, const char *k, const char **c);
+void cp_async_block_coords(const CpAsync *x, const char *r, Index *k, Index **c);
 void cp_async_open_rows(const CpAsync *x);
 
 /* Starts the copies of the lines of a window to the staging area. `low` is the variable that receives the

@@ -25,7 +25,7 @@ static void copy_piece(const CpAsync *x, const Reach *r, const char *piece, cons
 {
     Emit *e = x->e;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     cp_async_line_coords(x, "n", c);
     const char *rows = window_condition(e, w, c, true), *index = window_index(e, w, c),
                *there = both_conditions(e, guard, rows);
@@ -49,18 +49,18 @@ static void copy_blocks(const CpAsync *x, const Reach *r, const char *staging)
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK], *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0",
-                                  *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
+    Index *c[TILE_MAX_RANK];
+    const char *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0",
+               *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
     int chans = (int)y->shape[y->beside], along = 0;
     while (w->tile_axis[along] != y->beside) along++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, along),
         (long long)(w->step[along] * y->group * y->bytes));
     cp_async_open_rows(x);
-    cp_async_block_coords(x, "row", str(e, "(%s)", own), c);
+    cp_async_block_coords(x, "row", index_other(e, "(%s)", own), c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != along)
-            rows = both_conditions(
-                e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+            rows = both_conditions(e, rows, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
     line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     const char *there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
@@ -209,12 +209,13 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
     const Window *w = &x->w;
     int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
     const char *inside =
-        !w->masked ? "true"
+        !w->masked ? ""
                    : both_conditions(e, axis_condition(e, w, out, "0"),
                          axis_condition(e, w, out, str(e, "%lld", (long long)y->shape[y->outer] - 1)));
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
-               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK], *rows = "", *there;
-    line(e, "if (%s) {", both_conditions(e, strcmp(inside, "true") ? inside : "", str(e, "!%s", r->ends)));
+               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *rows = "", *there;
+    Index *c[TILE_MAX_RANK];
+    line(e, "if (%s) {", both_conditions(e, inside, str(e, "!%s", r->ends)));
     e->indent++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out),
         (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
@@ -226,8 +227,7 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
     cp_async_line_coords(x, "n", c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != out)
-            rows = both_conditions(
-                e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+            rows = both_conditions(e, rows, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
     line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
@@ -262,10 +262,11 @@ static void ends_near(const CpAsync *x, Reach *r)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK], *all = "1";
+    Index *c[TILE_MAX_RANK];
+    const char *all = "1";
     r->ends = tmp(e, "ends");
     for (int a = 0; a < x->way.rank; a++)
-        c[a] = str(e, "%lld", (long long)(a == x->way.axis ? 0 : x->way.shape[a] - 1));
+        c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
     for (int a = 0; a < w->rank; a++)
         all = str(
             e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));

@@ -81,7 +81,8 @@ void cp_async_take_straight(const CpAsync *x, const char *staging, const char *t
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run);
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
-               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
+               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0";
+    Index *c[TILE_MAX_RANK];
     if (x->heads) {
         line(e, "u32 keep[%d];", words);
         for (int k = 0; k < words; k++)
@@ -101,7 +102,7 @@ void cp_async_take_straight(const CpAsync *x, const char *staging, const char *t
     line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", staging, y->of_class * y->group, own,
         y->pitch, y->run, piece);
     cp_async_line_coords(x, "n", c);
-    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
+    c[y->axis] = index_other(e, "%s", cp_async_scaled(e, piece, y->run / y->bytes));
     const char *o = cp_async_stage_place(x, c);
     line(e, "const u32 place = %s + %s;", to, o);
     if (runs < y->per) {
@@ -153,7 +154,7 @@ static void read_around(const CpAsync *x, const char *place, const char *has)
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     open_each(e);
     bool some = open_if(e, has);
     if (x->aligned) line(e, "%s(around[k], %s);", use(e, str(e, "lds_b%d", y->run * 8)), place);
@@ -177,7 +178,7 @@ static void put_runs(const CpAsync *x, const char *piece, const char *has, const
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     open_each(e);
     const char *guard = both_conditions(e, cp_async_unit_line(x, "v"), has);
     cp_async_line_coords(x, "n", c);
@@ -194,7 +195,7 @@ static void put_runs(const CpAsync *x, const char *piece, const char *has, const
             line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
         end_block(e);
     }
-    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
+    c[y->axis] = index_other(e, "%s", cp_async_scaled(e, piece, y->run / y->bytes));
     bool some = open_if(e, guard);
     line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (some) end_block(e);
@@ -235,10 +236,10 @@ void cp_async_take_transposed(const CpAsync *x, const char *staging, const char 
     const CpAsyncWay *y = &x->way;
     int group = y->run / y->bytes, per = 4 / y->bytes;
     int64_t all = y->share / group * y->line;
-    const char *c[TILE_MAX_RANK], *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "",
-                                  *bits = y->bytes == 1   ? "u8"
-                                          : y->bytes == 2 ? "u16"
-                                                          : "u32";
+    Index *c[TILE_MAX_RANK];
+    const char *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "", *bits = y->bytes == 1   ? "u8"
+                                                                                    : y->bytes == 2 ? "u16"
+                                                                                                    : "u32";
     fill_begin_some(e, "v", (int)((all + 31) / 32));
     line(e, "const i32 u = lane + 32 * v, at = u / %lld * %d, x = u %% %lld, n = warp * %d + at;",
         (long long)y->line, group, (long long)y->line, y->share);
@@ -259,7 +260,7 @@ void cp_async_take_transposed(const CpAsync *x, const char *staging, const char 
         else line(e, "w[%d] = %s;", k / per, one);
     }
     cp_async_line_coords(x, "n", c);
-    c[y->axis] = "x";
+    c[y->axis] = index_variable(e, "x");
     line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (*guard) end_block(e);
     end_block(e);
@@ -284,11 +285,12 @@ static const char *block_place(const CpAsync *x, int k, const char *at)
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int side = y->axis < y->split ? 0 : 1;
-    const char *n = tmp(e, "n"), *m[2];
+    const char *n = tmp(e, "n");
+    Index *m[2];
     line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width,
         (long long)y->width, at);
-    m[side] = n;
-    m[1 - side] = "0";
+    m[side] = index_variable(e, n);
+    m[1 - side] = index_number(e, 0);
     return shared_offset(e, x->stage, m);
 }
 
@@ -332,12 +334,13 @@ void cp_async_take_blocks(const CpAsync *x, const char *staging, const char *to)
         times = y->shifts ? y->shifts->n : 1;
     /* The number of blocks that are transposed at a time. Each block takes 4 registers for every place. */
     int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;
-    const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
+    Index *c[TILE_MAX_RANK];
+    const char *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a stage holds its window too many times");
     line(e, "const u32 nowhere = %s + %d + 16 * lane;", staging, y->pitch * y->share);
     cp_async_open_rows(x);
-    cp_async_block_coords(x, "row", "0", c);
+    cp_async_block_coords(x, "row", index_number(e, 0), c);
     if (x->aligned) line(e, "const i32 before = 0;");
     else line(e, "const i32 before = (i32)((%s) & 15) / 2;", cp_async_line_bytes(x, c));
     line(e, "const i32 place = lane - before;");

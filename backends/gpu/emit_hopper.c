@@ -120,15 +120,12 @@ static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *wi
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
             if (d->axes[k] == part)
                 o = str(e, "%s + block * %u", o, d->box[k] * (d->step[k] ? d->step[k] : 1));
+            bool moved = along || (by_panels && k == 0) || d->axes[k] == part;
             bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
             if (wide)
                 c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o,
                     k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
-            else
-                c = str(e,
-                    strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)"
-                                                                                   : "%s, %s",
-                    c, o);
+            else c = str(e, moved || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);",
             use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA),
@@ -429,7 +426,7 @@ static void emit_vote(Emit *e, Instr *i)
         const Layout *l = layout_of(e, v);
         line(e, "bool %s = false;", any);
         begin_unrolled(e, "i", (int)layout_regs(l));
-        line(e, "%s |= %s;", any, element(e, v, l, "i"));
+        line(e, "%s |= %s;", any, element(e, v, l, index_variable(e, "i")));
         end_block(e);
         line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), any);
     }

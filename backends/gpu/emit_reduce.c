@@ -148,15 +148,16 @@ static void join_registers(Emit *e, const Reduction *q)
     line(e, "%s[i] = %s;", a, q->init);
     end_block(e);
     begin_unrolled(e, "i", q->n);
-    const char *v = element(e, x, q->l, "i"), *to = map_register(e, q->l, q->keep, "i");
+    Index *i = index_variable(e, "i");
+    const char *v = element(e, x, q->l, i), *to = index_text(e, map_register(e, q->l, q->keep, i));
     if (d != q->acc) v = cast_expr(e, d, q->acc, v);
     if (padded)
-        v = str(e, "(%s < %d ? %s : %s)", coord(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
+        v = str(e, "(%s < %d ? %s : %s)", coord_text(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
     const char *slot = tmp(e, "k"), *el = tmp(e, "x");
     int32_t *chain = chain_of(e, q, chains);
     line(e, "const %s %s = %s;", ctype(q->acc), el, v);
     line(e, "const int %s = %s%s;", slot, to,
-        chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, chain, q->n, "i")) : "");
+        chains > 1 ? str(e, " + %d * %s", q->m, entry_text(e, chain, q->n, "i")) : "");
     if (q->nan) {
         line(e, "%s[%s] = %s(%s[%s], %s);", a, slot,
             use(e, q->i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);
@@ -225,7 +226,7 @@ static void join_warps(Emit *e, const Reduction *q)
     const Layout *keep = q->keep;
     int64_t rows = 1, pitch = 1;
     if (parts == 1) return;
-    const char *part = index_formula(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
+    const char *part = entry_text(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
     for (int k = 0; k < keep->rank; k++)
         if (k != q->axis) rows *= keep->cover[k];
     const char *sh = shared_pointer(e, ctype(q->acc), scratch(e, rows * parts * ctype_bytes(q->acc)));
@@ -233,7 +234,7 @@ static void join_warps(Emit *e, const Reduction *q)
     begin_unrolled(e, "i", q->m);
     for (int k = keep->rank - 1; k >= 0; k--) {
         if (k == q->axis) continue;
-        const char *ck = coord(e, keep, k, "i"),
+        const char *ck = coord_text(e, keep, k, "i"),
                    *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
         row = row ? str(e, "%s + %s", row, term) : term;
         pitch *= keep->cover[k];

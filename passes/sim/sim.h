@@ -99,7 +99,8 @@ typedef struct SimStep {
     const SimAccess *access;
     int64_t n;
     const int64_t *elements;
-    double flops_8, flops_16, flops_32;
+    double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
+    double flops;                       /* of products, each once */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);

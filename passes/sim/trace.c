@@ -189,7 +189,8 @@ static void flops_node(const Instr *i, Node *n)
     n->kind = NODE_FLOPS;
     n->flops = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
-    if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 has half the rate of 16-bit types. */
+    n->n = n->imm == 1 && bits == 32 ? 2 : 1;
+    n->flops *= (double)n->n; /* tf32 has half the rate of 16-bit types. */
 }
 
 static bool any_needed(const Tracing *c, const Instr *i)

@@ -11,6 +11,8 @@
 enum { LAUNCHED = 4 };
 enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
+enum { CONTEXT_MESSAGE = 2048 };
+
 struct tile_context {
     Allocator alloc;
     tile_context *parent; /* for context_share: the context that owns the driver; or NULL */
@@ -25,10 +27,11 @@ struct tile_context {
     char key[1024];             /* the part of the context that goes into every cache key */
     char compiler_library[512];
     Cache cache;
-    atomic_int references; /* those of the owner, one for each module and kernel */
-    Lock lock;             /* guards error, key and the creation of the pool of counters */
-    Lock report_lock;      /* one call of on_diagnostic at a time */
-    char error[2048];
+    atomic_int references;       /* those of the owner, one for each module and kernel */
+    Lock lock;                   /* guards error, key and the creation of the pool of counters */
+    Lock report_lock;            /* one call of on_diagnostic at a time */
+    char error[CONTEXT_MESSAGE]; /* of the last failure, of whatever thread */
+    uint64_t serial;             /* from 1; no two contexts of a process have the same */
     atomic_int sealed;
     char *missing; /* sealed.c: the list of refused variants, under the lock; NULL: none */
     size_t missing_bytes, missing_length;
@@ -80,8 +83,6 @@ struct tile_module {
     uint8_t digest[32]; /* of all texts and names */
     TuneTable *tune;    /* counted; guarded by lock */
 };
-
-enum { CONTEXT_MESSAGE = 2048 };
 
 /* Sets the context's last error and returns `status`. */
 tile_status context_fail(tile_context *, tile_status, const char *fmt, ...)

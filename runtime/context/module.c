@@ -3,6 +3,7 @@
  * lock and leave nothing behind; a file changed meanwhile changes nothing. */
 #define _GNU_SOURCE
 #include "runtime/context/context.h"
+#include "frontend/frontend.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,3 +344,5 @@ tile_status tile_module_load_tune(tile_module *m, const char *path)
     tune_release(old);
     return TILE_OK;
 }
+
+const char *tile_language_words(tile_word_kind kind) { return frontend_words((FrontWords)kind); }

@@ -2,6 +2,7 @@
  * better half a little more, and so on; the last four in turns, so that they meet the same clocks. One
  * candidate takes the time of the device at a time. */
 #define _GNU_SOURCE
+#include "runtime/measure/measure.h"
 #include "runtime/tune/tuner.h"
 #include <stdlib.h>
 
@@ -67,8 +68,6 @@ static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
     return st;
 }
 
-static int by_value(const void *a, const void *b)
-{ return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 static int by_time(const void *a, const void *b)
 {
     const Candidate *x = *(Candidate *const *)a, *y = *(Candidate *const *)b;
@@ -85,8 +84,7 @@ static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
         st = batch(t, c, most, all + done);
     }
     if (st) return st;
-    qsort(all + 1, (size_t)n, sizeof *all, by_value);
-    *ms = all[1 + n / 2];
+    *ms = measure_median(all + 1, n);
     return TILE_OK;
 }
 
@@ -127,8 +125,7 @@ static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int 
             tile_status st = measure(t, left[i], (repeat + REPEATS - 1) / REPEATS, &ms[i][nth]);
             if (st) return refused(t, left[i], st);
             if (nth == REPEATS - 1) {
-                qsort(ms[i], REPEATS, sizeof **ms, by_value);
-                left[i]->ms = ms[i][REPEATS / 2];
+                left[i]->ms = measure_median(ms[i], REPEATS);
                 left[i]->launches = repeat;
                 tune_report(t, TILE_TUNE_TIMING, round, (size_t)k + 1, (size_t)n, left[i]);
             }

@@ -125,6 +125,12 @@ sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\1 \2/p' passes/passes.
     fi
 done | rule kernel-passes "kernel passes whose file, test or heading has another name"
 
+# The emitter knows its expressions as data (docs/emitter.md) and reads no text that it has made. Exceptions: emit_body.c prints marks, and
+# emit_names.c reads formats and names. Other lines may read the program, a message, a schedule or an attribute.
+git ls-files 'backends/gpu/emit*.[ch]' | grep -vE '/emit_(body|names)\.c$' |
+    xargs grep -nE "\b(strto[a-z]+|ato[a-z]+|sscanf|strn?cmp|strr?chr|strstr|strspn|strcspn|strpbrk|strlen|irtext_[a-z_]+)\(|[=!<>]=? '" |
+    grep -vE 'src->text|\*message|schedule|ATTR_' | rule emitted-text "places where the emitter reads text that it has made"
+
 # Decisions are enums and fields, not text that code compares.
 hints=$({ sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def; sed -nE 's/^FORMER\(HINT, *"([^"]+)".*/\1/p' ir/former_names.def; } | paste -sd'|')
 compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE "strcmp\([^)]*\"($hints)\"" |

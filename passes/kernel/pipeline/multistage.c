@@ -18,9 +18,11 @@
  * the products of step i, and written to shared memory behind them: into the other one of two stages, or
  * into the same one behind a barrier (latency 2, or where two do not fit).
  *
- * S is the load's `latency` (3 by default), clipped to what shared memory holds; a performance note
- * reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared stages
- * it once, with two barriers. Keeps: everything.
+ * A load with `latency = 1` takes no part: shared stages it where it stands.
+ *
+ * S is the largest `latency` of the others (3 by default), clipped to what shared memory holds; a performance
+ * note reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared
+ * stages it once, with two barriers. Keeps: everything.
  *
  * This file decides how deep. multistage_buffers.c places the rings in shared memory, and
  * multistage_copies.c and multistage_registers.c are the two ways there. */

@@ -34,7 +34,7 @@ static inline Value *stage_view(Builder *b, Value *buf, Value *stage)
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
-/* shared.c: whether a schedule asks for the load to be staged where it is. */
+/* shared.c: whether the load is staged where it is: its latency is 1, or a schedule asks for it. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);
 /* multistage.c: whether the load can run ahead of the loop that holds it. All loads of such a loop, from the

@@ -315,6 +315,46 @@ static void rotate_within(Rotation *r)
     text_printf(&c->note, "  rotation: the early product runs one step ahead; %d values cross\n", nx);
 }
 
+static bool takes(const InstrList *l, const Value *ring)
+{
+    for (size_t k = 0; k < l->len; k++)
+        if (l->data[k]->op == OP_RING_GET && ir_operand(l->data[k], 0) == ring) return true;
+    return false;
+}
+
+static bool early_ring(const Rotation *r, const Value *ring)
+{ return takes(&r->p.early_issue, ring) || takes(&r->p.early_rest, ring); }
+
+/* Moves the fill of a late ring behind those of the early rings of the same step. False: it cannot move. */
+static bool fill_behind_early(const Rotation *r, Instr *fill)
+{
+    Instr *last = NULL;
+    for (Instr *i = fill->next; i; i = i->next)
+        if ((i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC) && early_ring(r, ir_operand(i, 0))) last = i;
+    if (!last) return true;
+    if (fill->op != OP_RING_PUT) return false;
+    Builder at = ir_after(last);
+    ir_unlink(fill);
+    ir_place(&at, fill);
+    return true;
+}
+
+/* A late ring of one stage is given back only after the early part of the next step has taken its own. So
+ * within a step, what the early part takes is filled before the one stage is waited for; otherwise the
+ * producer would wait for the consumers, and they for it. False: the fills cannot be put into this order. */
+static bool early_fills_first(const Rotation *r)
+{
+    for (size_t k = 0; k < r->p.late_issue.len; k++) {
+        const Instr *get = r->p.late_issue.data[k];
+        if (get->op != OP_RING_GET || ir_operand(get, 0)->type->shape[0] > 1) continue;
+        for (const Use *u = ir_operand(get, 0)->uses; u; u = u->next)
+            if ((u->user->op == OP_RING_PUT || u->user->op == OP_RING_CP_ASYNC) &&
+                !fill_behind_early(r, u->user))
+                return false;
+    }
+    return true;
+}
+
 typedef struct AcrossStep {
     Rotation *r;
     bool asked, make, made;
@@ -330,7 +370,7 @@ bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *aske
 {
     Rotation r;
     bool wanted = asked && asked->form == LOOP_CROSS_TILE;
-    if (!plan_rotation(&r, c, loop, product)) return false;
+    if (!plan_rotation(&r, c, loop, product) || !early_fills_first(&r)) return false;
     AcrossStep step = { .r = &r, .asked = wanted, .make = !asked || wanted };
     kernel_part(c->p, PASS_CROSS_TILE_PIPELINING, across_programs, &step);
     *cross_tile = step.made;
