@@ -41,6 +41,9 @@ double scalar_round(DType d, double x)
     return copysign(r, x);
 }
 
+double scalar_least_normal(DType d)
+{ return d == DT_F64 ? 0x1p-1022 : d == DT_F32 ? 0x1p-126 : scalbn(1, format_of(d).min_exp); }
+
 bool scalar_exact(DType d, double x)
 {
     if (isinf(x)) return d != DT_F8E4M3;

@@ -33,6 +33,8 @@ void scalar_store(DType, Scalar, void *p);
 
 /* To the nearest value of a float dtype, ties to even; fp8 saturates, infinities too; NaN stays. */
 double scalar_round(DType, double);
+/* The smallest normal number of a float dtype. */
+double scalar_least_normal(DType);
 /* Whether a float dtype holds the value: f8e5m2 has infinities, though rounding to it never gives one. */
 bool scalar_exact(DType, double);
 /* The low bits of an integer dtype, extended; bool: != 0. */

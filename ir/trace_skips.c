@@ -25,7 +25,7 @@ static void need_all(Skips *k, const Instr *i)
 static bool is_control(Op op) { return op == OP_FOR || op == OP_WHILE || op == OP_IF; }
 
 /* Whether the run looks at the operation whatever becomes of its results: at its stages, or for the ring or
- * the ticket that it takes. */
+ * the program that it takes. */
 static bool looks_at(const Instr *i)
 {
     if (trace_runs(i->op) || i->op == OP_WGMMA || i->op == OP_PROGRAM_COORD) return true;

@@ -190,11 +190,7 @@ static bool exact_reciprocal(DType d, double c)
 {
     int e;
     if (c == 0 || !isfinite(c) || fabs(frexp(c, &e)) != 0.5) return false;
-    double r = 1 / c, least = d == DT_F64                   ? 0x1p-1022
-                              : d == DT_F32 || d == DT_BF16 ? 0x1p-126
-                              : d == DT_F16                 ? 0x1p-14
-                              : d == DT_F8E5M2              ? 0x1p-14
-                                                            : 0x1p-6;
+    double r = 1 / c, least = scalar_least_normal(d);
     return fabs(r) >= least && fabs(c) >= least && scalar_round(d, r) == r;
 }
 

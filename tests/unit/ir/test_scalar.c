@@ -308,6 +308,16 @@ static void test_philox(void)
 
 static void test_extremes(void)
 {
+    /* Every float dtype has its format. */
+    for (DType d = 0; d < DT_COUNT; d++) {
+        int e;
+        if (!dtype_is_float(d)) continue;
+        double least = scalar_least_normal(d);
+        SAME(scalar_round(d, 1), 1);
+        SAME(scalar_of_bits(d, scalar_bits(d, F(1))).f, 1);
+        SAME(scalar_of_bits(d, scalar_bits(d, F(least))).f, least);
+        CU_ASSERT_TRUE(least < 1 && frexp(least, &e) == 0.5);
+    }
     CU_ASSERT_EQUAL(scalar_lowest(DT_I8).i, -128);
     CU_ASSERT_EQUAL(scalar_highest(DT_I8).i, 127);
     CU_ASSERT_EQUAL(scalar_highest(DT_U32).i, 4294967295);
