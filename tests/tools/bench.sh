@@ -31,6 +31,11 @@ for x in r["results"]:
     n = x["size"]["M"]
     assert x["flops"] == 2 * n**3 or n % 64, x
     assert x["state"] in ("ok", "same") and x["median_ms"] >= x["least_ms"] > 0, x' || fail "out/gemm.json"
+python3 -c 'import json
+events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
+assert len(events) == 9, len(events)        # three launches of three steps: the fourth has the code of the third
+assert {e["name"] for e in events} == {"transpose: " + s for s in ("rows", "coalesced", "shared")}
+assert all(e["dur"] > 0 for e in events) and events == sorted(events, key=lambda e: e["ts"])' || fail "trace.json"
 # steps of the same code; a step left without a pass differs
 expect 0 "the same code as shared" tilec bench transpose.tile --ladder --set M=64 --set N=64 --repeat=1
 tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 >out.txt || fail "scale: $(cat out.txt)"
