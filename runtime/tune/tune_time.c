@@ -6,7 +6,7 @@
 #include "runtime/tune/tuner.h"
 #include <stdlib.h>
 
-enum { LAST = 4, MAX_REPEAT = 1001, TURNS = 3 };
+enum { LAST = 4, MAX_REPEAT = 1001, REPEATS = 3 };
 
 double tune_now(void) { return (double)clock_ns() * 1e-9; }
 
@@ -124,15 +124,15 @@ static tile_status round_of(tile_tune *t, Candidate **left, int *n, int round, i
 
 static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int repeat)
 {
-    double ms[LAST][TURNS];
-    for (int turn = 0; turn < TURNS; turn++)
+    double ms[LAST][REPEATS];
+    for (int nth = 0; nth < REPEATS; nth++)
         for (int k = 0; k < n; k++) {
-            int i = turn % 2 ? n - 1 - k : k;
+            int i = nth % 2 ? n - 1 - k : k;
             if (stopped(t)) return TILE_OK;
-            tile_status st = measure(t, left[i], (repeat + TURNS - 1) / TURNS, &ms[i][turn]);
+            tile_status st = measure(t, left[i], (repeat + REPEATS - 1) / REPEATS, &ms[i][nth]);
             if (st) return refused(t, left[i], st);
-            if (turn == TURNS - 1) {
-                left[i]->ms = measure_median(ms[i], TURNS);
+            if (nth == REPEATS - 1) {
+                left[i]->ms = measure_median(ms[i], REPEATS);
                 left[i]->launches = repeat;
                 tune_report(t, TILE_TUNE_TIMING, round, (size_t)k + 1, (size_t)n, left[i]);
             }

@@ -5,7 +5,7 @@ _tilec() {
     if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
         cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
     fi
-    local commands='compile run bench tune sim explain help'
+    local commands='compile run bench tune sim explain fmt help'
     if ((cword > 1)); then case ${words[1]} in
         compile) command=compile ;;
         run) command=run ;;
@@ -13,6 +13,7 @@ _tilec() {
         tune) command=tune ;;
         sim) command=sim ;;
         explain) command=explain ;;
+        fmt) command=fmt ;;
         help) command=help ;;
     esac; fi
     case $prev in
@@ -66,6 +67,7 @@ _tilec() {
         --schedule=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --dump-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --stop-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --width=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --error-limit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
     esac
     case $cur in
@@ -77,6 +79,7 @@ _tilec() {
         tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --sweep= --budget= --jobs= --tolerance= --unchecked --warm --work= --sample= --json= --help --help=passes' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur")) ;;
         explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
+        fmt) COMPREPLY=($(compgen -W '--check --width= --error-limit= --help --help=passes' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help --help=passes' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null

@@ -229,7 +229,7 @@ static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
 
 static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
 {
-    const char *word = words->data[*i], *value;
+    const char *word = words->data[*i], *value = NULL;
     FlagId f = find_flag(word, &value);
     if (f == FLAG_COUNT) return unknown_flag(t, a->command, word);
     const FlagInfo *info = &flag_info[f];

@@ -4,7 +4,7 @@
  *
  * becomes
  *
- *   %buf = shared_alloc; %view = shared_slot %buf, 0
+ *   %buf = shared_alloc; %view = shared_stage %buf, 0
  *   barrier; copy %view, A[..]; copy_commit; copy_wait 0; barrier
  *   %c = mma_sync %view, %b, %acc
  *
