@@ -14,6 +14,26 @@ static bool has_const(const Node *kernel, const char *name)
     return false;
 }
 
+/* "the largest are TM (16 values) and TN (8); ..." */
+static const char *largest_domains(Check *c, const Node *n)
+{
+    const Node *a = NULL, *b = NULL;
+    for (uint32_t i = 0; i < n->n; i++) {
+        const Node *d = n->kids[i];
+        if (d->kind != N_DOMAIN) continue;
+        if (!a || d->n > a->n) {
+            b = a;
+            a = d;
+        } else if (!b || d->n > b->n) b = d;
+    }
+    if (!a || !b) return "give fewer values";
+    return arena_printf(&c->s->arena,
+        "the largest domains are %s (%u values) and %s (%u): give fewer values, or list the configurations "
+        "by "
+        "`config (...)`",
+        a->name, a->n, b->name, b->n);
+}
+
 void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
 {
     int64_t product = 1;
@@ -45,7 +65,9 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
         if (product <= LIMIT_TUNE_CONFIGS) product *= d->n ? d->n : 1;
     }
     if (product > LIMIT_TUNE_CONFIGS)
-        check_fault(c, n->loc, "the domains have more than %d combinations", LIMIT_TUNE_CONFIGS);
+        check_note(c,
+            check_fault(c, n->loc, "the domains have more than %d combinations", LIMIT_TUNE_CONFIGS),
+            largest_domains(c, n));
 }
 
 /* `require (...)`: its condition may name constants of the kernel and hints that the block chooses. */

@@ -119,12 +119,14 @@ typedef struct Brackets {
 } Brackets;
 
 /* The operators of a piece: a product is tight if all of its operators are so in the source, and in a
- * window's start; a sum only in brackets, and if it has no products. */
+ * window's start; a sum only in brackets or in a ladder, and if it has no products. */
 static void end_piece(Brackets *b, bool window)
 {
     Piece *piece = &b->piece[b->n];
     FmtItem *items = b->f->items.data;
-    bool products = false, bracket = b->n && items[b->open[b->n - 1]].kind != '{';
+    /* Directly in a ladder stand only the hyphens of names. */
+    bool products = false,
+         bracket = b->n && (items[b->open[b->n - 1]].kind != '{' || items[b->head].kind == LADDER);
     for (int i = piece->first; i >= 0; i = items[i].link) products |= items[i].role == FMT_PRODUCT;
     for (int i = piece->first; i >= 0;) {
         if (items[i].role == FMT_SUM) {

@@ -114,6 +114,9 @@ Module *compile_to_ir(Session *s, Ast *ast, const char *kernel, const FrontBindi
     }
     if (o->times) passes_print_times(report, o->times);
     *func = ir_func_find(m, kernel);
+    if (o->target && o->target->kind == TARGET_CPU && (*func)->hints.occupancy > 0)
+        diag_perf(s, k->loc, "occupancy = %d: a CPU has no multiprocessors that programs share",
+            (int)(*func)->hints.occupancy);
     return m;
 }
 

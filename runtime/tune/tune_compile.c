@@ -66,7 +66,7 @@ static void *worker(void *p)
         pthread_mutex_unlock(&t->lock);
         if (i < 0) return NULL;
         Candidate *c = &t->all[i];
-        if (i && tune_now() > t->compile_deadline) {
+        if (i && tune_past(t, t->compile_deadline)) {
             tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent");
             continue;
         }

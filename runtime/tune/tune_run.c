@@ -78,6 +78,10 @@ static bool is_bound(const tile_kernel *k, const char *name)
     return false;
 }
 
+/* Hints have no meaning on a CPU: the code is the same for all values. */
+static bool is_idle_hint(const tile_kernel *k, const char *name)
+{ return k->context->target->kind == TARGET_CPU && frontend_hint_name(name) && !const_named(k->front, name); }
+
 static int dim_named(const tile_kernel *k, const char *name)
 {
     for (int d = 0; d < k->n_dims; d++)
@@ -125,6 +129,17 @@ static bool same_config(const Candidate *a, const FrontBinding *b, int n)
     return true;
 }
 
+/* Whether the list has it already: the declared defaults; and others that differed in hints that are left
+ * out. */
+static bool is_listed(const tile_tune *t, const FrontTune *f, const FrontBinding *b, int n)
+{
+    bool left_out = false;
+    for (int d = 0; d < f->n; d++) left_out |= is_idle_hint(t->kernel, f->domains[d].name);
+    for (int i = 0; i < (left_out ? t->n : t->n > 0); i++)
+        if (same_config(&t->all[i], b, n)) return true;
+    return false;
+}
+
 static void add(tile_tune *t, const FrontBinding *b, int n, bool is_default)
 {
     Session *s = &t->session;
@@ -158,7 +173,7 @@ static bool choose(const tile_tune *t, const FrontTune *f, const FrontBinding *c
         int dim = dim_named(t->kernel, config[d].name);
         if (dim >= 0 && (config[d].value.kind != FRONT_INT || config[d].value.i != t->bound.dims[dim]))
             return false;
-        if (dim >= 0) continue;
+        if (dim >= 0 || is_idle_hint(t->kernel, config[d].name)) continue;
         if (is_bound(t->kernel, config[d].name)) {
             if (number % f->domains[d].n) return false;
             continue;
@@ -233,7 +248,9 @@ static tile_status enumerate(tile_tune *t)
     const FrontTune *f = ast ? frontend_tune(ast, k->name) : NULL;
     if (!f) return context_fail(t->context, TILE_ERROR_NOT_FOUND, "kernel %s has no `tune` block", k->name);
     int64_t total = frontend_tune_count(f);
-    int64_t most = total < TUNE_MAX_CONFIGS ? total : TUNE_MAX_CONFIGS;
+    int64_t limit =
+        t->desc.sample && t->desc.sample < TUNE_MAX_CONFIGS ? (int64_t)t->desc.sample : TUNE_MAX_CONFIGS;
+    int64_t most = total < limit ? total : limit;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1),
                  *chosen = arena_array(&s->arena, FrontBinding, (size_t)f->n + 1);
     int n_fixed;
@@ -260,7 +277,7 @@ static tile_status enumerate(tile_tune *t)
         if (!frontend_tune_config_with(ast, f, at, fixed, n_fixed, config) ||
             !choose(t, f, config, at, chosen, &n))
             continue;
-        if (!t->n || !same_config(&t->all[0], chosen, n)) add(t, chosen, n, false);
+        if (!is_listed(t, f, chosen, n)) add(t, chosen, n, false);
     }
     if (s->n_errors) {
         context_report(t->context, s, k->name);
@@ -282,7 +299,7 @@ static tile_status check_all(tile_tune *t)
     for (int i = 0; i < t->n; i++) {
         Candidate *c = &t->all[i];
         if (c->state != TILE_TUNE_TIMED) continue;
-        if (t->n_good && tune_now() > t->deadline) {
+        if (t->n_good && tune_past(t, t->deadline)) {
             tune_fail(c, TILE_TUNE_UNTRIED, "the budget was spent");
             tune_drop(c);
             continue;

@@ -10,6 +10,11 @@ enum { LAST = 4, MAX_REPEAT = 1001, REPEATS = 3 };
 
 double tune_now(void) { return (double)clock_ns() * 1e-9; }
 
+bool tune_past(const tile_tune *t, double deadline)
+{ return (t->desc.stop && *t->desc.stop) || tune_now() > deadline; }
+
+static bool stopped(const tile_tune *t) { return t->desc.stop && *t->desc.stop; }
+
 tile_status tune_launch(tile_tune *t, Candidate *c)
 {
     tile_launch_desc d = { .struct_size = sizeof d, .stream = t->stream };
@@ -103,6 +108,7 @@ static tile_status round_of(tile_tune *t, Candidate **left, int *n, int round, i
 {
     for (int i = 0; i < *n; i++) {
         Candidate *c = left[i];
+        if (stopped(t)) break; /* The others keep their times of the round before. */
         tile_status st = measure(t, c, repeat, &c->ms);
         if (st && (st = refused(t, c, st))) return st;
         c->launches = repeat;
@@ -122,6 +128,7 @@ static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int 
     for (int nth = 0; nth < REPEATS; nth++)
         for (int k = 0; k < n; k++) {
             int i = nth % 2 ? n - 1 - k : k;
+            if (stopped(t)) return TILE_OK;
             tile_status st = measure(t, left[i], (repeat + REPEATS - 1) / REPEATS, &ms[i][nth]);
             if (st) return refused(t, left[i], st);
             if (nth == REPEATS - 1) {
@@ -163,7 +170,7 @@ tile_status tune_time(tile_tune *t)
     while (!st && n > LAST) {
         st = round_of(t, left, &n, round, repeat < last ? repeat : last);
         if (n <= LAST) break;
-        if (tune_now() > t->deadline) return st; /* what there is, is sorted */
+        if (tune_past(t, t->deadline)) return st; /* what there is, is sorted */
         n = survivors(left, n, round++);
         repeat = repeat * 2 + 1;
     }

@@ -68,6 +68,8 @@ struct tile_tune {
 };
 
 double tune_now(void); /* seconds */
+/* Whether this moment has passed, or the caller wants the tuning to stop. */
+bool tune_past(const tile_tune *, double deadline);
 void tune_report(tile_tune *, tile_tune_stage, int round, size_t done, size_t total, const Candidate *);
 void tune_describe(const Candidate *, tile_tune_entry *);
 void tune_fail(Candidate *, tile_tune_state, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

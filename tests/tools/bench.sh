@@ -31,10 +31,30 @@ for x in r["results"]:
     n = x["size"]["M"]
     assert x["flops"] == 2 * n**3 or n % 64, x
     assert x["state"] in ("ok", "same") and x["median_ms"] >= x["least_ms"] > 0, x' || fail "out/gemm.json"
+python3 -c 'import json
+events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
+assert len(events) == 9, len(events)        # three launches of three steps: the fourth has the code of the third
+assert {e["name"] for e in events} == {"transpose: " + s for s in ("rows", "coalesced", "shared")}
+assert all(e["dur"] > 0 for e in events) and events == sorted(events, key=lambda e: e["ts"])' || fail "trace.json"
 # steps of the same code; a step left without a pass differs
 expect 0 "the same code as shared" tilec bench transpose.tile --ladder --set M=64 --set N=64 --repeat=1
 tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 >out.txt || fail "scale: $(cat out.txt)"
 grep -q '  exp2 .*  correct' out.txt || fail "exp2 should differ from plain: $(cat out.txt)"
+# the ladders on GPUs: their steps are emitted, and each hint reaches the code or a note says why it does not
+for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do
+    for file in transpose gemm attention; do
+        "$tilec" $file.tile --target=$target -D $([ $file = attention ] && echo D=64 || echo TM=64) --emit=schedule >/dev/null || fail "$file for $target"
+    done
+    without=(-D D=64 -D warp_specialize=0 --target=$target --emit=schedule)
+    for steps in "LK=1 LV=1" "LK=2 LV=4" "LK=2 LV=4 occupancy=2"; do
+        "$tilec" attention.tile "${without[@]}" $(sed 's/[^ ]*=/-D &/g' <<<"$steps") | sed 1d >"s.$(tr ' ' _ <<<"$steps")" || fail "$steps"
+    done
+    cmp -s s.LK=1_LV=1 s.LK=2_LV=4 && [ $target != hip:gfx942 ] && fail "latency changes nothing on $target"
+    grep -q '^occupancy 2' s.LK=2_LV=4_occupancy=2 || fail "no occupancy on $target"
+done
+grep -q 'stages' s.LK=1_LV=1 && fail "latency = 1 has a ring: $(cat s.LK=1_LV=1)"
+expect 0 "occupancy = 2: a CTA with producer warps has the registers" "$tilec" attention.tile --target=cuda:sm_90a -D D=64 -D occupancy=2 --wperf --emit=schedule
+expect 0 "occupancy = 2: a CPU has no multiprocessors" "$tilec" attention.tile -D D=64 -D occupancy=2 --wperf -o a.o -h a.h
 # a causal loop counts up to the diagonal
 tilec bench attention.tile --ladder --set B=1 --set H=1 --set N=256 --set D=64 --repeat=1 --json=a.json >/dev/null || fail "attention"
 python3 -c 'import json

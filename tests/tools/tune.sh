@@ -40,6 +40,34 @@ grep -qF "16385 configurations: " out || fail "many: $(tail -3 out)"
 "$tilec" tune many.tile --in X=random:f32[64]:1 --set C=1 --set D=2 --repeat=1 --no-cache -o m.tune >out 2>&1 || fail "bound: $(tail -3 out)"
 grep -qF "2 configurations: 2 timed" out || fail "bound: $(tail -3 out)"
 
+# Several sizes in one call; whole configurations; hints have no meaning on a CPU; a sample; an interruption.
+cat >copy.tile <<'T'
+kernel copy(in f32 X[N], out f32 Y[N], const int B = 16, const int S = 1) grid (cdiv(N, B)) { let i = program_id(); store(Y[i*B +: B], load(X[i*B +: B])); }
+tune copy { config (B = 32, S = 2); config (B = 64, S = 3); warps in {2, 4, 8}; key (N); }
+T
+"$tilec" tune copy.tile --sweep N=100..300:100 --repeat=1 --no-cache -o c.tune >out 2>&1 || fail "sweep: $(cat out)"
+for n in 100 200 300; do grep -qF "\"key\": { \"N\": $n }" c.tune || fail "no entry for $n: $(cat c.tune)"; done
+[ "$(grep -c "3 configurations: " out)" = 3 ] || fail "configurations: $(cat out)"
+grep -q warps out && fail "a hint is tuned on a CPU: $(cat out)"
+expect 2 "--json has the results of one size" "$tilec" tune copy.tile --sweep N=1,2 --json=c.json
+expect 2 "--sweep \`N=2..1\` is not understood" "$tilec" tune copy.tile --sweep N=2..1
+expect 0 "at most 16384 are looked at; bind C (500 values) by --set C=.., or choose how many by --sample=N" "$tilec" tune many.tile --in X=random:f32[64]:1 --budget=0.01 --no-cache -o m.tune
+"$tilec" tune many.tile --in X=random:f32[64]:1 --sample=3 --repeat=1 --no-cache -o m.tune >out 2>&1 || fail "sample: $(cat out)"
+grep -qF "4 configurations: " out && ! grep -q "warning" out || fail "sample: $(cat out)"
+python3 - "$tilec" >out 2>&1 <<'P' || fail "interrupted: $(tail -3 out)"
+import signal, subprocess, sys
+run = subprocess.Popen([sys.argv[1], "tune", "many.tile", "--in", "X=random:f32[64]:1", "--budget=100", "--no-cache", "-o", "i.tune"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+for line in run.stderr:         # a line that says how long it still takes
+    print(line, end="")
+    if "compiling " in line and "/16385: " in line and " s left)" in line: break
+run.send_signal(signal.SIGINT)
+rest = run.stderr.read()
+print(rest)
+sys.exit(run.wait() or "interrupted: the results known so far were written" not in rest)
+P
+grep -q '"kernel": "many"' i.tune || fail "interrupted: $(tail -3 out)"
+
 # another shape beside it; then what run, bench and compile make of a table
 "$tilec" tune k.tile --kernel=add --in 'X=random:f16[70000]:1' --in Y=random:2 --set T=f16 --repeat=3 --no-cache -o k.tune >/dev/null 2>&1 || fail "second shape"
 [ "$(grep -c '"kernel": "add"' k.tune)" = 2 ] || fail "two entries: $(cat k.tune)"

@@ -23,6 +23,7 @@ _tilec() {
         --table) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --output-dir) COMPREPLY=($(compgen -d -- "$cur")); return ;;
         --csv) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        --profile) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --json) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --plot) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --schedule) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -49,6 +50,7 @@ _tilec() {
         --rtol=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --output-dir=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --csv=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --profile=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --budget=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --jobs=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --tolerance=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -73,8 +75,8 @@ _tilec() {
         case $command in
         compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --shared --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur")) ;;
-        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --ladder --sweep= --against= --expect= --atol= --rtol= --output-dir= --csv= --graph --budget= --work= --json= --plot= --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur")) ;;
-        tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help --help=passes' -- "$cur")) ;;
+        bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --ladder --sweep= --against= --expect= --atol= --rtol= --output-dir= --csv= --profile= --graph --budget= --work= --json= --plot= --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur")) ;;
+        tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --sweep= --budget= --jobs= --tolerance= --unchecked --warm --work= --sample= --json= --help --help=passes' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur")) ;;
         explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
         fmt) COMPREPLY=($(compgen -W '--check --width= --error-limit= --help --help=passes' -- "$cur")) ;;

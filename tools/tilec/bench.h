@@ -64,6 +64,7 @@ typedef struct Bench {
     double work;        /* --work, or 0 */
     double seconds;     /* how long each is timed */
     bool ladder, graph;
+    Profile profile; /* --profile */
     MachineLoad load;
     const char *noise; /* a warning, or NULL */
     Text log;

@@ -239,8 +239,10 @@ static void json_row(const Bench *b, const BenchRow *r, Text *t)
             (long long)b->sweep.sizes.data[r->size].values[k]);
     text_puts(t, "}, \"step\": ");
     json_string(t, name_of(b, r));
-    text_printf(
-        t, ", \"state\": \"%s\", \"result\": \"%s\"", state_names[r->state], checked_names[r->checked]);
+    const char *result = r->state == BENCH_WRONG  ? "wrong"
+                         : r->state > BENCH_WRONG ? "unchecked"
+                                                  : checked_names[r->state == BENCH_ABSENT ? 0 : r->checked];
+    text_printf(t, ", \"state\": \"%s\", \"result\": \"%s\"", state_names[r->state], result);
     json_number(t, "median_ms", m->median);
     json_number(t, "least_ms", m->least);
     json_number(t, "most_ms", m->most);
@@ -389,6 +391,8 @@ static void add(Bench *b, Outputs *o, const char *path, void (*write)(const Benc
 
 static void write_log(const Bench *b, Text *t) { text_write(t, b->log.data, b->log.len); }
 
+static void write_profile(const Bench *b, Text *t) { profile_json(&b->profile, b->device, t); }
+
 int bench_outputs(Bench *b, Outputs *o)
 {
     static const struct {
@@ -403,6 +407,8 @@ int bench_outputs(Bench *b, Outputs *o)
             forms[i].write);
     const char *json = args_last(b->args, FLAG_JSON, NULL), *plot = args_last(b->args, FLAG_PLOT, NULL),
                *csv = args_last(b->args, FLAG_CSV, NULL);
+    const char *profile = args_last(b->args, FLAG_PROFILE, NULL);
+    if (profile) add(b, o, profile, write_profile);
     if (json) add(b, o, json, bench_json);
     if (csv) add(b, o, csv, bench_csv);
     if (plot) add(b, o, plot, bench_plot);

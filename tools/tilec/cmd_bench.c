@@ -240,6 +240,9 @@ static int run_columns(Bench *b, Run *r, Reference *ref, size_t size)
     if (b->work > 0) work.flops = b->work;
     for (size_t c = 0; c < b->columns.len; c++) {
         BenchRow row = { .size = size, .column = (int)c, .reason = "", .config = "", .bound = "" };
+        const char *title = sweep_title(&b->tool->arena, &b->sweep, size);
+        b->profile.name = arena_printf(&b->tool->arena, "%s%s%s%s%s", b->kernel, b->ladder ? ": " : "",
+            b->ladder ? b->columns.data[c].name : "", *title ? ", " : "", title);
         *r->captured = 0;
         if (r->tool->err == stderr && b->columns.len * b->sweep.sizes.len > 1)
             watch_doing(&r->watch, b->columns.data[c].name, "");
@@ -292,6 +295,7 @@ static int run_size(Bench *b, size_t size)
     r->made_up = true;
     r->ladder = b->ladder;
     r->captured = NULL;
+    r->profile = args_has(b->args, FLAG_PROFILE) ? &b->profile : NULL;
     for (size_t k = 0; k < b->sweep.names.len; k++)
         vec_push(&b->tool->arena, &r->more_set,
             arena_printf(&b->tool->arena, "%s=%lld", b->sweep.names.data[k],
@@ -365,7 +369,7 @@ static void find_noise(Bench *b)
 static bool wants_table(const Args *a)
 {
     static const FlagId table[] = { FLAG_LADDER, FLAG_SWEEP, FLAG_AGAINST, FLAG_EXPECT, FLAG_OUTPUT_DIR,
-        FLAG_JSON, FLAG_CSV, FLAG_PLOT, FLAG_GRAPH };
+        FLAG_JSON, FLAG_CSV, FLAG_PLOT, FLAG_GRAPH, FLAG_PROFILE };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (args_has(a, table[i])) return true;
     return false;

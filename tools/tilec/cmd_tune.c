@@ -1,8 +1,9 @@
 /* cmd_tune.c: `tilec tune`: tile_kernel_tune on a launch from the command line; progress on standard error,
  * the list of results on standard output, the best into a table. */
 #include "tools/tilec/json.h"
-#include "tools/tilec/run.h"
+#include "tools/tilec/bench.h"
 #include "ir/number.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,12 +14,46 @@ typedef struct Tuning {
     tile_tune_desc desc;
     double work, bytes;
     int failed;
-    int64_t said; /* when the last line of progress was printed */
+    int64_t said;               /* when the last line of progress was printed */
+    int64_t stage_begin, begin; /* of the stage and round that runs, and of all */
+    tile_tune_stage stage;
+    int round;
     tile_tune *results;
     ToolCleanup cleanup; /* of the results */
 } Tuning;
 
 /* --- progress ---------------------------------------------------------------------------------------- */
+
+static volatile int stop; /* Ctrl-C was pressed */
+
+/* The first Ctrl-C ends the tuning with what is known, the second the process. */
+static void interrupted(int signal_number)
+{
+    if (stop) {
+        signal(signal_number, SIG_DFL);
+        raise(signal_number);
+    }
+    stop = 1;
+}
+
+/* How long this stage goes on, by what was done of it; not longer than the budget lasts. */
+static void say_time_left(Tuning *t, const tile_tune_progress *p)
+{
+    int64_t now = clock_ns();
+    if (p->stage != t->stage || p->round != t->round || !t->stage_begin) {
+        t->stage = p->stage;
+        t->round = p->round;
+        t->stage_begin = now;
+        return;
+    }
+    double budget = t->desc.budget_seconds > 0 ? t->desc.budget_seconds : 60,
+           left = p->done > 1 ? (double)(now - t->stage_begin) * 1e-9 * (double)(p->total - p->done) /
+                                    (double)(p->done - 1)
+                              : 0,
+           most = budget - (double)(now - t->begin) * 1e-9;
+    if (left > most) left = most;
+    if (left >= 1) format_file(t->run.tool->err, " (about %.0f s left)", left);
+}
 
 /* Every line of the last four, a failure at once, else at most two a second. */
 static void on_progress(void *user, const tile_tune_progress *p)
@@ -37,6 +72,7 @@ static void on_progress(void *user, const tile_tune_progress *p)
         format_file(err, "round %d, %zu/%zu: %s: %.4f ms", p->round, p->done, p->total, e->config, e->ms);
         break;
     }
+    say_time_left(t, p);
     format_file(err, "%s%s\n", bad ? ": " : "", bad ? e->reason : "");
 }
 
@@ -57,17 +93,20 @@ static bool options(Tuning *t)
 {
     const Args *a = t->run.args;
     Tool *tool = t->run.tool;
-    int64_t repeat = 0, jobs = 0;
+    int64_t repeat = 0, jobs = 0, sample = 0;
     t->desc =
         (tile_tune_desc){ .struct_size = sizeof t->desc, .on_progress = on_progress, .on_progress_user = t };
     t->desc.flags = (args_has(a, FLAG_UNCHECKED) ? TILE_TUNE_NO_CHECK : 0u) |
                     (args_has(a, FLAG_WARM) ? TILE_TUNE_WARM_CACHES : 0u);
     bool ok = args_int(tool, a, FLAG_REPEAT, 1, 1000, &repeat) &&
               args_int(tool, a, FLAG_JOBS, 1, 64, &jobs) &&
+              args_int(tool, a, FLAG_SAMPLE, 1, 16384, &sample) &&
               number(tool, a, FLAG_BUDGET, &t->desc.budget_seconds) &&
               number(tool, a, FLAG_TOLERANCE, &t->desc.tolerance) && number(tool, a, FLAG_WORK, &t->work);
     t->desc.repeat = (int)repeat;
     t->desc.threads = (int)jobs;
+    t->desc.sample = (size_t)sample;
+    t->desc.stop = &stop;
     return ok;
 }
 
@@ -161,12 +200,37 @@ static int write_table(Tuning *t)
     return EXIT_OK;
 }
 
+/* Says what to bind where the block has more configurations than are looked at. */
+static void warn_of_size(Tuning *t)
+{
+    enum { LOOKED_AT = 16384 };
+    Run *r = &t->run;
+    const FrontTune *f = frontend_tune(module_program(r->module), r->kernel_name);
+    const FrontDomain *largest = NULL;
+    double all = 1;
+    for (int d = 0; f && d < f->n; d++) {
+        bool bound = false;
+        for (size_t i = 0; i < r->n_bindings; i++) bound |= !strcmp(r->bindings[i].name, f->domains[d].name);
+        if (bound) continue;
+        all *= f->domains[d].n;
+        if (!largest || f->domains[d].n > largest->n) largest = &f->domains[d];
+    }
+    if (all <= LOOKED_AT || t->desc.sample) return;
+    tool_warning(r->tool,
+        "the `tune` block has %.0f combinations, and at most %d are looked at; bind %s (%d values) by --set "
+        "%s=.., or "
+        "choose how many by --sample=N",
+        all, LOOKED_AT, largest->name, largest->n, largest->name);
+}
+
 static int tune(Tuning *t, Outputs *outputs)
 {
     Run *r = &t->run;
     if (!options(t)) return EXIT_USAGE;
     int code = run_open(r);
     if (code) return code;
+    warn_of_size(t);
+    t->begin = clock_ns();
     for (size_t i = 0; i < r->n_params; i++)
         t->bytes += (double)r->params[i].host.bytes * (r->params[i].info.kind == TILE_PARAM_INOUT ? 2 : 1);
     TRY(r, tile_kernel_tune(r->kernel, r->launch_args, r->n_params, NULL, &t->desc, &t->results));
@@ -181,6 +245,22 @@ static int tune(Tuning *t, Outputs *outputs)
 
 static void free_results(void *p) { tile_tune_destroy(((Tuning *)p)->results); }
 
+/* One size of the sweep. */
+static int tune_size(Tool *tool, const Args *a, const Sweep *sweep, size_t size, Outputs *outputs)
+{
+    Tuning *t = arena_new(&tool->arena, Tuning);
+    run_init(&t->run, tool, a);
+    t->run.made_up = sweep->names.len > 0;
+    for (size_t k = 0; k < sweep->names.len; k++)
+        vec_push(&tool->arena, &t->run.more_set,
+            arena_printf(
+                &tool->arena, "%s=%lld", sweep->names.data[k], (long long)sweep->sizes.data[size].values[k]));
+    tool_at_end(tool, &t->cleanup, free_results, t);
+    int code = tune(t, outputs);
+    run_close(&t->run);
+    return code;
+}
+
 int cmd_tune(Tool *tool, const Args *a)
 {
     if (a->inputs.len != 1)
@@ -188,12 +268,18 @@ int cmd_tune(Tool *tool, const Args *a)
             a->inputs.len ? "one .tile file at a time, not %zu"
                           : "no .tile file given (`tilec tune --help` shows how)",
             a->inputs.len);
-    Tuning *t = arena_new(&tool->arena, Tuning);
+    Sweep sweep;
     Outputs outputs = { 0 };
-    run_init(&t->run, tool, a);
-    tool_at_end(tool, &t->cleanup, free_results, t);
-    int code = tune(t, &outputs);
-    run_close(&t->run);
+    int code = sweep_read(tool, a, &sweep);
+    if (!code && sweep.sizes.len > 1 && args_has(a, FLAG_JSON))
+        return tool_usage(tool, "--json has the results of one size, and --sweep gives %zu", sweep.sizes.len);
+    stop = 0;
+    void (*before)(int) = signal(SIGINT, interrupted);
+    if (before == SIG_IGN) signal(SIGINT, SIG_IGN); /* A signal that is ignored stays ignored. */
+    for (size_t size = 0; size < sweep.sizes.len && !code && !stop; size++)
+        code = tune_size(tool, a, &sweep, size, &outputs);
+    signal(SIGINT, before);
+    if (stop) tool_warning(tool, "interrupted: the results known so far were written");
     int written = outputs_commit(tool, &outputs);
     return code ? code : written;
 }

@@ -2,6 +2,7 @@
  * and tune have in common. */
 #pragma once
 #include "tools/tilec/input.h"
+#include "tools/tilec/profile.h"
 #include "tools/tilec/tensor.h"
 #include "tools/tilec/watch.h"
 #include "ir/interp.h"
@@ -29,6 +30,7 @@ typedef struct Run {
     void *begin, *end;           /* events, while launches are timed */
     ToolCleanup cleanup;
     Watch watch;
+    Profile *profile;        /* receives the launches that are timed, or NULL */
     InterpProgress progress; /* --target=interp */
     atomic_int timed;        /* launches, while they are timed */
     Parameter *params;

@@ -83,11 +83,14 @@ static int timed_launch(Run *r, double *ms)
 {
     int code = run_restore_originals(r); /* not timed */
     if (code) return code;
+    int64_t begin = clock_ns();
     TRY(r, tile_event_record(r->context, r->begin, NULL));
     TRY(r, tile_launch(r->kernel, r->launch_args, r->n_params, &r->desc));
     TRY(r, tile_event_record(r->context, r->end, NULL));
     TRY(r, tile_event_synchronize(r->context, r->end));
     TRY(r, tile_event_elapsed(r->context, r->begin, r->end, ms));
+    if (r->profile)
+        vec_push(&r->tool->arena, &r->profile->launches, ((ProfileLaunch){ r->profile->name, begin, *ms }));
     return EXIT_OK;
 }
 

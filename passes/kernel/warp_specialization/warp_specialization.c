@@ -443,6 +443,12 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     /* A product with a staged operand runs while the sums of all other products are held. */
     choose_registers(p, consumers, roles_staged_bytes(&c) ? words_held(&c) : 0);
     p->min_ctas = 1;
+    if (f->hints.occupancy > 1)
+        diag_perf(s, f->loc,
+            "occupancy = %d: a CTA with producer warps has the registers of a multiprocessor by itself; "
+            "without them "
+            "(warp_specialize = 0) %d run at a time",
+            (int)f->hints.occupancy, (int)f->hints.occupancy);
     take_roles(&c, consumers);
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
     kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);

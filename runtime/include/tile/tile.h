@@ -613,8 +613,12 @@ typedef struct tile_tune_desc {
     uint32_t flags;        /* TILE_TUNE_... */
     double tolerance;      /* most that an output may deviate, relative; 0: by its type (docs/tuning.md) */
     tile_tune_progress_fn *on_progress;
-    void *on_progress_user; /* calls never overlap; some come from other threads before tile_kernel_tune
-                               returns */
+    void *on_progress_user;   /* calls never overlap; some come from other threads before tile_kernel_tune
+                                 returns */
+    size_t sample;            /* at most so many configurations, spread over the block; 0: 16384 */
+    const volatile int *stop; /* NULL, or an int that a signal handler or another thread sets: what it points
+                                 to is not 0 ends the tuning as a spent budget does, with the results known so
+                                 far */
 } tile_tune_desc;
 
 typedef struct tile_tune tile_tune; /* results of one tuning */
