@@ -196,7 +196,7 @@ const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
     if (!roles) return NULL;
     *why = "stages of this ring are given back both in order and by name";
     if (mixed_releases(f)) return mixed_releases(f);
-    const bool *skip = trace_skips(s, f);
+    const Instr *const *skip = trace_skips(s, f);
     EvalCode *grid = f->grid ? eval_compile(&s->arena, f, f->grid, why) : NULL;
     for (int k = 0, sizes = SIZES; k < LAUNCHES && !fault.why; k++) {
         TraceLaunch l;

@@ -5,8 +5,8 @@
 
 typedef struct Skips {
     Session *s;
-    bool *needed; /* by value id */
-    bool *skip;   /* by the id of an operation's first result */
+    bool *needed;       /* by value id */
+    const Instr **skip; /* by the id of an operation's first result: where to go on; NULL: it is run */
     VEC(const Value *) left;
 } Skips;
 
@@ -68,21 +68,29 @@ static void need_sources(Skips *k, const Instr *control, const Value *v)
     }
 }
 
-static void note_skip(void *user, Instr *i)
+static bool decides_nothing(const Skips *k, const Instr *i)
 {
-    const Skips *k = user;
-    if (!i->n_results || looks_at(i)) return;
+    if (!i->n_results || looks_at(i)) return false;
     for (int r = 0; r < i->n_results; r++)
-        if (k->needed[i->results[r].id]) return;
-    k->skip[i->results[0].id] = true;
+        if (k->needed[i->results[r].id]) return false;
+    return true;
 }
 
-const bool *trace_skips(Session *s, const Func *f)
+/* An operation that is run is where those go on that are passed over before it. */
+static void note_skips(void *user, Instr *i)
+{
+    const Skips *k = user;
+    if (decides_nothing(k, i)) return;
+    for (const Instr *before = i->prev; before && decides_nothing(k, before); before = before->prev)
+        k->skip[before->results[0].id] = i;
+}
+
+const Instr *const *trace_skips(Session *s, const Func *f)
 {
     size_t values = f->module->next_id + 1;
-    Skips k = {
-        .s = s, .needed = arena_array(&s->arena, bool, values), .skip = arena_array(&s->arena, bool, values)
-    };
+    Skips k = { .s = s,
+        .needed = arena_array(&s->arena, bool, values),
+        .skip = arena_array(&s->arena, const Instr *, values) };
     ir_walk(f->body, add_roots, &k);
     while (k.left.len) {
         const Value *v = k.left.data[--k.left.len];
@@ -90,6 +98,6 @@ const bool *trace_skips(Session *s, const Func *f)
         if (from && is_control(from->op)) need_sources(&k, from, v);
         else if (v->def) need_all(&k, from);
     }
-    ir_walk(f->body, note_skip, &k);
+    ir_walk(f->body, note_skips, &k);
     return k.skip;
 }

@@ -61,16 +61,9 @@ static uint64_t draw(Actor *a) { return trace_mix(a->launch->seed + 0x9e3779b97f
 static Cell *cell(Actor *a, const Value *v) { return &a->cells[v->id]; }
 static const Cell unknown;
 
-int trace_ring(const Func *f, const Value *ring)
-{
-    int n = 0;
-    for (const Instr *i = f->body->first; i; i = i->next) {
-        if (i->op != OP_RING) continue;
-        if (&i->results[0] == ring) return n;
-        n++;
-    }
-    return -1;
-}
+/* The number of a ring among those of the function; what is no ring has -1. */
+static int ring_number(Actor *a, const Value *ring)
+{ return ring->def && ring->def->op == OP_RING ? cell(a, ring)->ring : -1; }
 
 static bool uses_ring(const void *user, const Instr *i)
 {
@@ -109,7 +102,7 @@ static void hand_on(Actor *a, const Instr *i)
 
 static RingUse *ring_of(Actor *a, const Instr *i, int *at)
 {
-    *at = trace_ring(a->f, ir_operand(i, 0));
+    *at = ring_number(a, ir_operand(i, 0));
     return *at < 0 ? NULL : &a->rings[*at];
 }
 
@@ -356,7 +349,7 @@ static bool run_if(Actor *a, const Instr *i)
 
 static bool run_none(Actor *a, const Instr *i)
 {
-    *cell(a, &i->results[0]) = (Cell){ STAGE, trace_ring(a->f, ir_operand(i, 0)), scalar_int(-1) };
+    *cell(a, &i->results[0]) = (Cell){ STAGE, ring_number(a, ir_operand(i, 0)), scalar_int(-1) };
     return true;
 }
 
@@ -402,8 +395,9 @@ static bool run_instr(Actor *a, const Instr *i)
 
 static bool run_block(Actor *a, const Block *b)
 {
-    for (const Instr *i = b->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
-        if (i->n_results && a->launch->skip[i->results[0].id]) continue;
+    for (const Instr *i = b->first; i; i = i->next) {
+        if (i->n_results && a->launch->skip[i->results[0].id]) i = a->launch->skip[i->results[0].id];
+        if (op_info[i->op].flags & OPF_TERM) break;
         if (++a->steps > MOST_STEPS || !run_instr(a, i)) return false;
     }
     return true;
@@ -422,8 +416,12 @@ bool trace_role(Session *s, const Func *f, const Instr *roles, int role, const T
     for (int k = 0; k < f->n_params; k++)
         if (f->params[k].type->kind == TYPE_SCALAR)
             *cell(&a, f->body->args[k]) = (Cell){ NUMBER, 0, l->scalars[k] };
-    for (const Instr *i = f->body->first; i && i != roles; i = i->next)
+    for (const Instr *i = f->body->first, *ring = NULL; i && i != roles; i = i->next) {
         if (!run_instr(&a, i)) return false;
+        if (i->op != OP_RING) continue;
+        cell(&a, &i->results[0])->ring = ring ? cell(&a, &ring->results[0])->ring + 1 : 0;
+        ring = i;
+    }
     if (!run_block(&a, roles->blocks[role])) return false;
     for (int k = 0; k < rings; k++)
         if (a.rings[k].part) return wrong(&a, roles, "a stage is not filled with all of its parts");

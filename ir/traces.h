@@ -10,13 +10,14 @@ enum { ROLE_COUNT = 3 };
 typedef struct TraceLaunch {
     uint64_t seed;
     int64_t *dims, grid[3], programs, ctas;
-    Scalar *scalars;  /* by parameter */
-    const bool *skip; /* of trace_skips */
+    Scalar *scalars;          /* by parameter */
+    const Instr *const *skip; /* of trace_skips */
 } TraceLaunch;
 
-/* The operations that a run may pass over, by the id of their first result: neither rings, stages and
- * products nor conditions and bounds of loops depend on them. In the session's arena. */
-const bool *trace_skips(Session *, const Func *);
+/* By the id of an operation's first result: the operation of the same block with which a run goes on, because
+ * neither rings, stages and products nor conditions and bounds of loops depend on what it passes over. NULL:
+ * the operation is run. In the session's arena. */
+const Instr *const *trace_skips(Session *, const Func *);
 
 /* SPACE: waits until the stage is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
  * it back. `stage` counts all that the ring ever holds. */
@@ -44,6 +45,3 @@ typedef struct TraceFault {
  * to look at. The producer comes first: others take the programs that it leaves. Uses no marks. */
 bool trace_role(Session *, const Func *, const Instr *roles, int role, const TraceLaunch *, TracePrograms *,
     Trace *, TraceFault *);
-
-/* The number of a ring among those of the function; what has no number is -1. */
-int trace_ring(const Func *, const Value *ring);

@@ -165,7 +165,7 @@ static void op_table(Text *t)
         for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
             if (op_info[i].flags & flags[k].flag) {
                 text_putc(t, ' ');
-                for (const char *c = flags[k].name; *c; c++) text_putc(t, (char)(*c | 32));
+                for (const char *c = flags[k].name; *c; c++) text_putc(t, *c == '_' ? '_' : (char)(*c | 32));
             }
         text_puts(t, " | ");
         for (const char *c = op_info[i].doc; *c; c++) {
