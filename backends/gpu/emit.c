@@ -324,7 +324,7 @@ static void check_kernel(Session *s, const Func *f, bool measure)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
-    const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
+    const Instr *stuck = measure ? NULL : ir_stages_fault(s, f, &why);
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
 }
 
@@ -453,7 +453,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
-    e->last_buffer = plan->split ? NULL : last_buffer(e);
+    e->last_buffer = plan->split_k ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);

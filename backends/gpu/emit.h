@@ -60,9 +60,9 @@ typedef struct Fill {
     const Instr *instr;
     const Instr *late; /* the loop in which a window leaves the staging area one step later; NULL: at once */
     const RingInfo *ring;
-    const char *stage, *low, *first, *turn; /* names of the variables that the producers keep for it */
-    int64_t at;                             /* offset of its staging area in shared memory */
-    int bytes;                              /* of the staging area, for each warp */
+    const char *staging, *low, *first, *holds; /* names of the variables that the producers keep for it */
+    int64_t at;                                /* offset of its staging area in shared memory */
+    int bytes;                                 /* of the staging area, for each warp */
     CpAsyncWay way;
 } Fill;
 

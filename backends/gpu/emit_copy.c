@@ -3,7 +3,7 @@
  *
  * A copy of a loop of products reads a window that moves by the same distance in every iteration. A thread's
  * address of it is one pointer, set before the loop and moved at the end of each iteration; what the pieces
- * of a thread add to it and to its place in the slot does not change. Without the pointer the address is
+ * of a thread add to it and to its place in the stage does not change. Without the pointer the address is
  * worked out in each iteration: many instructions beside the products, in a chain long enough for ptxas to
  * put the wait for the next step behind all products (bench/NOTES.md, Behind the decisions). */
 #include "backends/gpu/emit_offset.h"
@@ -168,7 +168,7 @@ typedef struct ShiftedCopy {
     DType d;
     int rank, wide, n;
     const CopyPlace *place;
-    const char *ptr, *base; /* of the tensor, of the slot */
+    const char *ptr, *base; /* of the tensor, of the stage */
     const char *off;        /* the offset of piece v in the stage; NULL: computed from coordinates */
 } ShiftedCopy;
 

@@ -1,5 +1,5 @@
-/* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the stage, by aligned vectors
- * around them (cp.async). */
+/* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the staging area, by aligned
+ * vectors around them (cp.async). */
 #include "backends/gpu/emit_cp_async.h"
 
 /* The part of a line that is in range, from its first element on. ends: whether the window comes near the end
@@ -44,7 +44,7 @@ static void copy_piece(const CpAsync *x, const Reach *r, const char *piece, cons
     copy_part(x, r, to, "from", "size");
 }
 
-static void copy_blocks(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_blocks(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -71,7 +71,7 @@ static void copy_blocks(const CpAsync *x, const Reach *r, const char *stage)
     there = both_conditions(e, there, str(e, "left > 0 " AND " %s < %d", piece, y->vectors));
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
-    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", staging, chans, own, y->pitch, piece);
     if (y->per > y->vectors) {
         line(e, "if (%s < %d) {", piece, y->vectors);
         e->indent++;
@@ -105,7 +105,7 @@ static void open_if(Emit *e, const char *cond)
 }
 
 /* Copies lines that are transposed in the ring: each lane copies one vector of a line. */
-static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_transposed_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -116,13 +116,13 @@ static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *stag
     const char *guard =
         (int64_t)y->share * x->warps > y->lines ? str(e, "n < %lld", (long long)y->lines) : "";
     if (all % 32) open_if(e, str(e, "u < %d", all));
-    copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", stage, y->pitch), guard);
+    copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", staging, y->pitch), guard);
     if (all % 32) end_block(e);
     end_block(e);
 }
 
 /* Copies the `whole` vectors of a line, by the lanes that take its runs. */
-static void copy_whole(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_whole(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -135,14 +135,14 @@ static void copy_whole(const CpAsync *x, const Reach *r, const char *stage, int 
         if (some) open_if(e, str(e, "%s < %d", piece, whole));
         else line(e, "{"), e->indent++;
         copy_piece(x, r, piece,
-            str(e, "%s + (v * %d%s) * %d + 16 * %s", stage, y->group, own, y->pitch, piece), guard);
+            str(e, "%s + (v * %d%s) * %d + 16 * %s", staging, y->group, own, y->pitch, piece), guard);
         end_block(e);
     }
     end_block(e);
 }
 
 /* Copies the vector after them, with one lane for each line. */
-static void copy_last(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_last(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -162,18 +162,18 @@ static void copy_last(const CpAsync *x, const Reach *r, const char *stage, int w
         guard = str(e, "unit < %d " AND " n < %lld", y->units, (long long)y->lines);
     }
     if (lines % 32) open_if(e, str(e, "at < %d", lines));
-    copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", stage, y->pitch, 16 * whole), guard);
+    copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", staging, y->pitch, 16 * whole), guard);
     if (lines % 32) end_block(e);
     end_block(e);
 }
 
-static void copy_lines(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     int whole = (int)((x->way.line * x->way.bytes + 15) / 16);
-    if (x->way.turned) copy_turned_lines(x, r, stage);
+    if (x->way.transposed) copy_transposed_lines(x, r, staging);
     else {
-        copy_whole(x, r, stage, whole);
-        if (!x->aligned) copy_last(x, r, stage, whole);
+        copy_whole(x, r, staging, whole);
+        if (!x->aligned) copy_last(x, r, staging, whole);
     }
 }
 
@@ -186,7 +186,7 @@ static int outer_axis(const CpAsync *x)
 }
 
 /* Copies the vectors after the whole ones of the lines of class k, with one lane for each line. */
-static void copy_last_straight(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_last_straight(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -195,14 +195,14 @@ static void copy_last_straight(const CpAsync *x, const Reach *r, const char *sta
     line(e, "const i32 at = lane + 32 * v, n = %s;", cp_async_straight_line(x, "k", "at"));
     if (lines % 32) open_if(e, str(e, "at < %d", lines));
     copy_piece(x, r, str(e, "%d", whole),
-        str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
+        str(e, "%s + (k * %d + at) * %d + %d", staging, lines, y->pitch, 16 * whole), "");
     if (lines % 32) end_block(e);
     end_block(e);
 }
 
 /* When the outermost axis is in range completely, a lane copies the same part of each line of a class, at a
  * constant distance. */
-static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -238,8 +238,8 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
     there = both_conditions(e, there, "left > 0");
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
-    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, y->of_class * y->group, own, y->pitch,
-        piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", staging, y->of_class * y->group, own,
+        y->pitch, piece);
     if (whole < y->per) {
         line(e, "if (%s < %d) {", piece, whole);
         e->indent++;
@@ -248,12 +248,12 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
     line(e, "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
     end_block(e);
     if (whole < y->per) end_block(e);
-    if (!x->aligned) copy_last_straight(x, r, stage, whole);
+    if (!x->aligned) copy_last_straight(x, r, staging, whole);
     end_block(e);
     e->indent--;
     line(e, "} else {");
     e->indent++;
-    copy_lines(x, r, stage);
+    copy_lines(x, r, staging);
     end_block(e);
 }
 
@@ -282,7 +282,7 @@ static void ends_near(const CpAsync *x, Reach *r)
         (long long)(x->way.line * x->way.bytes + 16), end);
 }
 
-void cp_async_start_lines(const CpAsync *x, const char *stage, const char *low)
+void cp_async_start_lines(const CpAsync *x, const char *staging, const char *low)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
@@ -317,9 +317,9 @@ void cp_async_start_lines(const CpAsync *x, const char *stage, const char *low)
     /* A scope, because several windows of a step declare the same names. */
     line(e, "{");
     e->indent++;
-    if (x->way.blocks) copy_blocks(x, &r, stage);
-    else if (x->way.straight) copy_straight(x, &r, stage);
-    else copy_lines(x, &r, stage);
+    if (x->way.blocks) copy_blocks(x, &r, staging);
+    else if (x->way.straight) copy_straight(x, &r, staging);
+    else copy_lines(x, &r, staging);
     end_block(e);
     line(e, "%s();", use(e, "cp_async_commit"));
 }

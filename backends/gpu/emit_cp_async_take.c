@@ -1,5 +1,5 @@
-/* emit_cp_async_take.c: of cp.async producers: from the stage to a slot of wgmma's, shifted to where the slot
- * has it or turned over. */
+/* emit_cp_async_take.c: of cp.async producers: from the staging area to a stage of wgmma's, shifted to where
+ * the stage has it or transposed. */
 #include "backends/gpu/emit_cp_async.h"
 
 /* Extracts the words of a run from the words around it. */
@@ -70,12 +70,12 @@ static void take_class(const CpAsync *x, const char *from, const char *place, in
         if (x->heads) line(e, "w[%d] &= keep[%d];", k, k);
     }
     line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place,
-        (long long)y->slot_step);
+        (long long)y->stage_step);
     end_block(e);
     end_block(e);
 }
 
-void cp_async_take_straight(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_straight(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -99,7 +99,7 @@ void cp_async_take_straight(const CpAsync *x, const char *stage, const char *to)
         line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);",
             cp_async_line_bytes(x, c));
     line(e, "const i32 n = %s;", cp_async_straight_line(x, "k", own));
-    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own,
+    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", staging, y->of_class * y->group, own,
         y->pitch, y->run, piece);
     cp_async_line_coords(x, "n", c);
     c[y->axis] = index_other(e, "%s", cp_async_scaled(e, piece, y->run / y->bytes));
@@ -202,7 +202,7 @@ static void put_runs(const CpAsync *x, const char *piece, const char *has, const
     end_block(e);
 }
 
-void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_runs(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -214,7 +214,7 @@ void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
         const char *piece = cp_async_piece(x, part),
                    *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
                    *place = str(
-                       e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, own, y->pitch, y->run, piece);
+                       e, "%s + (v * %d%s) * %d + %d * %s", staging, y->group, own, y->pitch, y->run, piece);
         /* Read CP_ASYNC_AT_ONCE units before the first of them is written to the ring. */
         directive(e, "#pragma unroll 1");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, CP_ASYNC_AT_ONCE);
@@ -230,7 +230,7 @@ void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
 
 /* The stage of the ring is contiguous across the lines: a run is one element of each of several consecutive
  * lines. */
-void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_transposed(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -254,7 +254,7 @@ void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *t
         cp_async_line_coords(x, str(e, "n + %d", k), c);
         const char *begins = x->aligned ? "0" : str(e, "((%s) & 15)", cp_async_line_bytes(x, c));
         const char *one = str(e, "(u32)%s(%s + (at + %d) * %d + %s + %s)", use(e, str(e, "lds_%s", bits)),
-            stage, k, y->pitch, begins, cp_async_scaled(e, "x", y->bytes));
+            staging, k, y->pitch, begins, cp_async_scaled(e, "x", y->bytes));
         if (x->heads) one = str(e, "(x >= %s ? %s : 0)", x->f->first, one);
         if (k % per) line(e, "w[%d] |= %s << %d;", k / per, one, k % per * y->bytes * 8);
         else line(e, "w[%d] = %s;", k / per, one);
@@ -271,11 +271,11 @@ void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *t
 static const char *chunk_at(const CpAsync *x, const char *o, const char *rows, const char *c)
 {
     Emit *e = x->e;
-    int panel = x->slot->panel * 2;
-    const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->slot->pitch) : o;
+    int panel = x->stage->panel * 2;
+    const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->stage->pitch) : o;
     if (x->way.shape[x->way.beside] * 2 <= panel) return str(e, "((%s) ^ %s * 16)", from, c);
-    return str(
-        e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
+    return str(e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16,
+        x->stage->panel_bytes);
 }
 
 /* Declares the offset of the row of the ring's stage for element `at` of a row's window, in copy number k of
@@ -291,7 +291,7 @@ static const char *block_place(const CpAsync *x, int k, const char *at)
         (long long)y->width, at);
     m[side] = index_variable(e, n);
     m[1 - side] = index_number(e, 0);
-    return shared_offset(e, x->slot, m);
+    return shared_offset(e, x->stage, m);
 }
 
 /* The elements from .. to of a row's window are never in range. */
@@ -325,7 +325,7 @@ static void zero_heads(const CpAsync *x, int some, int fours)
  * writes the eight neighbours of an element side by side, in each of the windows that contain it. Elements
  * before the first one of the line (in the vector in which it begins) and after its last one go to bytes of
  * the lane's own after the staging area. */
-void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_blocks(const CpAsync *x, const char *staging, const char *to)
 {
     enum { MOST_TIMES = 16 };
     Emit *e = x->e;
@@ -338,7 +338,7 @@ void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
     const char *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a stage holds its window too many times");
-    line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
+    line(e, "const u32 nowhere = %s + %d + 16 * lane;", staging, y->pitch * y->share);
     cp_async_open_rows(x);
     cp_async_block_coords(x, "row", index_number(e, 0), c);
     if (x->aligned) line(e, "const i32 before = 0;");
@@ -352,7 +352,7 @@ void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
         put_zeros(x, to, k, 0, lo[k] - shift);
         put_zeros(x, to, k, hi[k] - shift, y->width);
     }
-    line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", stage, chans, y->pitch);
+    line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", staging, chans, y->pitch);
     directive(e, "#pragma unroll %d", chunks / some > 2 ? 2 : 1);
     line(e, "for (int h = 0; h < %d; h += %d) {", chunks, some);
     e->indent++;

@@ -222,7 +222,7 @@ static const char *place_name(Emit *e, const Instr *d, const char *type)
 {
     int64_t pieces = ir_attr_int(d, ATTR_COUNT, 1);
     switch (op_as_place(d->op)) {
-    case PLACE_FILL_ROW:
+    case PLACE_CP_ASYNC_ROW:
         return str(e, "(tid / %lld + %lld)", (long long)pieces,
             (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->cp_async_warps * 32 / pieces));
     case PLACE_PROGRAM:

@@ -96,7 +96,7 @@ bool emit_guarded_copies(Emit *e, Instr *i)
     int copies = 0;
     for (const Instr *x = i->blocks[0]->first; x != ir_terminator(i->blocks[0]); x = x->next) {
         copies += x->op == OP_COPY;
-        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT &&
+        if (x->op != OP_COPY && x->op != OP_SHARED_STAGE &&
             !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 &&
                 x->results[0].type->kind == TYPE_SCALAR))
             return false;
@@ -236,12 +236,12 @@ static void emit_shared_alloc(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
-static void emit_shared_slot(Emit *e, Instr *i)
+static void emit_shared_stage(Emit *e, Instr *i)
 {
     int64_t align, bytes = stage_bytes(layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type), &align);
-    const char *slot = name_of(e, ir_operand(i, 1));
-    declare(
-        e, ir_result(i), str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), slot, (long long)bytes));
+    const char *stage = name_of(e, ir_operand(i, 1));
+    declare(e, ir_result(i),
+        str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), stage, (long long)bytes));
 }
 
 /* A read or a write of a whole tile by the threads that hold it. */
@@ -285,7 +285,7 @@ void emit_shared(Emit *e, Instr *i)
 {
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: emit_shared_alloc(e, i); return;
-    case KERNEL_SHARED_SLOT: emit_shared_slot(e, i); return;
+    case KERNEL_SHARED_STAGE: emit_shared_stage(e, i); return;
     case KERNEL_SHARED_WRITE:
     case KERNEL_SHARED_READ: emit_shared_access(e, i); return;
     case KERNEL_COPY: emit_copy(e, i); return;

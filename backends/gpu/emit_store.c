@@ -34,7 +34,7 @@ static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, cons
     Index *c[TILE_MAX_RANK] = { 0 };
     const char *what = name_of(e, x), *in_window = window_condition(e, w, c, false);
     /* All CTAs of a cluster have the result of a row. One of them stores it. */
-    const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 " AND " block == 0" : "tid == 0";
+    const char *one = e->plan->cluster > 1 && !e->plan->split_k ? "tid == 0 " AND " block == 0" : "tid == 0";
     line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
         use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
 }

@@ -36,7 +36,7 @@ static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
         text_printf(t, ", %lld bytes\n", (long long)u->bytes);
     }
     if (e->rings.len)
-        text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a slot\n");
+        text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a stage\n");
     if (e->scratch_bytes)
         text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n",
             (long long)scratch_at, (long long)e->scratch_bytes);
@@ -162,7 +162,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
             ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
         : p->cluster > 1 ? "one a cluster"
                          : "one a CTA");
-    if (p->cluster > 1 && !p->split)
+    if (p->cluster > 1 && !p->split_k)
         text_printf(t,
             " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared "
             "memory\n",
@@ -176,7 +176,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, " * threads: %d", threads);
     if (p->cp_async_warps)
         text_printf(t,
-            ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d "
+            ": %d producers, which start copies, and %d cp.async producers (%d registers), %d consumers (%d "
             "registers)\n",
             p->producer_warps * wave, p->cp_async_warps * wave, p->cp_async_registers, p->warps * wave,
             p->consumer_registers);

@@ -142,6 +142,15 @@ c_files | grep '^runtime/choice/' | grep -v '/device_model\.' | xargs grep -nE '
 
 bash tests/structure/former.sh . | rule former-names "former names of hints, passes or words of schedules"
 
+# Private words: as a part of an identifier in snake_case, CAPITALS or CamelCase, one or several, and of the name of a file.
+words=$(sed -nE 's/^([a-z]+) .*/\1/p' tests/structure/private_names.txt | paste -sd'|')
+capital=$(tr '|' '\n' <<<"$words" | sed -E 's/^./\u&/' | paste -sd'|')
+{
+    code $(compiler_files | grep -v "^tools/"; git ls-files 'ir/*.def' 'passes/*.def' 'runtime/*.def' | grep -v '^ir/former_names\.def$') |
+        grep -E ": .*(\b|_)(($words)(s|es)?|(${words^^})(S|ES)?)(_|\b)|: .*\b([A-Z][a-z0-9]+)*($capital)(s|es)?([A-Z]|\b)"
+    git ls-files ir frontend passes backends runtime | grep -E "(^|[/_])($words)s?[_.]"
+} | rule private-names "private words where docs/glossary.md has one of the field"
+
 c_files | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b' | rule unfinished "marks of unfinished work"
 
 exit $((failures > 0))
