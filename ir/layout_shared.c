@@ -225,9 +225,7 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
 
 /* --- search ------------------------------------------------------------------------------------------ */
 
-/* Whether the offset is linear over F2 in (register, lane, warp). All accesses then have the same conflicts,
- * because an exclusive or with a constant permutes banks. */
-static bool offsets_linear(const Layout *l, const LayoutShared *s)
+bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
 {
     if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
         memcmp(l->tile, l->cover, sizeof l->tile))
@@ -249,7 +247,7 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
     LayoutVector v;
     if (!x || !x->layout) return 0;
     const Layout *l = x->layout;
-    bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = offsets_linear(l, s);
+    bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = layout_offsets_linear(l, s);
     layout_shared_vector(l, s, x->max_bytes, &v);
     uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
     uint32_t accesses = layout_regs(l) / (each ? each : 1),

@@ -98,7 +98,8 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
     uint32_t *constants = arena_array(a, uint32_t, (size_t)(count * kt)), seen;
     for (int x = 0; x < l->rank; x++)
         if (l->cover[x] != l->tile[x]) return false;
-    return offsets_split(a, row_place, &p, count * kt, p.lanes * (int)layout_warps(l), constants, &seen) &&
+    return offsets_split(a, row_place, &p, count * kt, p.lanes * (int)layout_warps(l),
+               layout_offsets_linear(l, s), constants, &seen) &&
            offset_tables(a, constants, seen, count, kt, of_t, of_k);
 }
 

@@ -34,19 +34,18 @@ bool offset_tables(
     return true;
 }
 
-bool offsets_split(
-    Arena *a, PlaceFn *place, const void *user, int n, int threads, uint32_t *constants, uint32_t *seen)
+bool offsets_split(Arena *a, PlaceFn *place, const void *user, int n, int threads, bool known,
+    uint32_t *constants, uint32_t *seen)
 {
     uint32_t *thread = arena_array(a, uint32_t, (size_t)threads);
     *seen = 0;
     for (int t = 0; t < threads; t++) *seen |= thread[t] = place(user, 0, t);
     constants[0] = 0;
-    for (int r = 1; r < n; r++)
-        for (int t = 0; t < threads; t++) {
-            uint32_t at = place(user, r, t);
-            if (t == 0) constants[r] = at ^ thread[0];
-            if (at != (thread[t] ^ constants[r])) return false;
-        }
+    for (int r = 1; r < n; r++) {
+        constants[r] = place(user, r, 0) ^ thread[0];
+        for (int t = 1; t < threads && !known; t++)
+            if (place(user, r, t) != (thread[t] ^ constants[r])) return false;
+    }
     return true;
 }
 
@@ -73,7 +72,9 @@ bool linear_offsets(
     RegisterPlace p = { l, s, lanes, every };
     for (int x = 0; x < l->rank; x++)
         if (l->cover[x] != l->tile[x]) return false;
-    if (!offsets_split(a, register_place, &p, n, lanes * (int)layout_warps(l), constants, seen)) return false;
+    if (!offsets_split(a, register_place, &p, n, lanes * (int)layout_warps(l), layout_offsets_linear(l, s),
+            constants, seen))
+        return false;
     *own = arena_array(a, uint32_t, (size_t)regs);
     for (int k = 0; k < n; k++) (*own)[k * every] = constants[k];
     return true;

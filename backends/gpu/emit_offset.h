@@ -23,9 +23,9 @@ bool offset_tables(
 /* The offset of place r for thread t. */
 typedef uint32_t PlaceFn(const void *user, int r, int t);
 /* Whether the offsets of n places have the form T(t) ^ C(r). If so, `constants` receives C, and *seen the
- * bits that are set in T for some thread. */
-bool offsets_split(
-    Arena *, PlaceFn *, const void *user, int n, int threads, uint32_t *constants, uint32_t *seen);
+ * bits that are set in T for some thread. known: they are known to have it (layout_offsets_linear). */
+bool offsets_split(Arena *, PlaceFn *, const void *user, int n, int threads, bool known, uint32_t *constants,
+    uint32_t *seen);
 
 /* The same for the registers of a layout that are multiples of `every`. `own` receives an array of all
  * registers. */

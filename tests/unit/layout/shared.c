@@ -145,6 +145,49 @@ static void check_operand(int mn, int k, int bytes, bool mn_major, int span)
     CU_ASSERT_EQUAL(bad, 0);
 }
 
+/* The offset of register r, or of the matrix row that begins with it, in a thread. */
+static uint32_t place(const Layout *l, const LayoutShared *s, const LayoutMatrix *m, uint32_t r, uint32_t t)
+{
+    int32_t c[LAYOUT_MAX_RANK];
+    if (m) layout_matrix_row(l, m, r, t % 32, t / 32, c);
+    else layout_element(l, r, t % 32, t / 32, 0, c);
+    return layout_shared_offset(s, c);
+}
+
+/* Whether the offsets of all registers have the form T(t) ^ C(r). */
+static bool splits(const Layout *l, const LayoutShared *s, const LayoutMatrix *m)
+{
+    for (uint32_t r = 0; r < layout_regs(l); r++)
+        for (uint32_t t = 0; t < 32 * layout_warps(l); t++)
+            if (place(l, s, m, r, t) != (place(l, s, m, 0, t) ^ place(l, s, m, r, 0) ^ place(l, s, m, 0, 0)))
+                return false;
+    return true;
+}
+
+/* What is called linear is: also with three warps along an axis, padded rows and panels. */
+static void test_linear(void)
+{
+    int linear = 0, other = 0;
+    for (int i = 0; i < 400; i++) {
+        int32_t tile[2] = { 16 << rnd(4), 16 << rnd(4) }, warps = rnd(2) ? 4 : 12, bytes = 1 << rnd(3);
+        tile[rnd(2)] *= rnd(3) ? 1 : 3;
+        const Layout *l = random_layout(tile, warps);
+        const LayoutShared *s =
+            layout_shared_rows(&arena, 2, tile, rnd(2) ? I(0, 1) : I(1, 0), bytes, rnd(3) * 16);
+        if (rnd(2)) s = layout_shared_swizzled(&arena, 2, tile, I(1, 0), bytes, 32 << rnd(3));
+        if (!s) continue;
+        if (!layout_offsets_linear(l, s)) {
+            other++;
+            continue;
+        }
+        LayoutMatrix m;
+        linear++;
+        CU_ASSERT(splits(l, s, NULL));
+        if (layout_matrix(l, s, true, &m)) CU_ASSERT(splits(l, s, &m));
+    }
+    CU_ASSERT(linear > 50 && other > 50);
+}
+
 static void test_wgmma(void)
 {
     for (int bytes = 1; bytes <= 4; bytes *= 2)
@@ -400,8 +443,8 @@ int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
-        { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts }, { "choose", test_choose },
-        { "ldmatrix", test_ldmatrix } };
+        { "linear", test_linear }, { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts },
+        { "choose", test_choose }, { "ldmatrix", test_ldmatrix } };
     int status = unit_run("layout shared memory", tests, 6, argc, argv);
     arena_free(&arena);
     return status;
