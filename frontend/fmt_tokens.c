@@ -318,9 +318,9 @@ static void find_blocks_of_one_line(Fmt *f)
     for (int i = 0; i < n; i++)
         if (items[i].block && items[i].kind == '{' && items[i].match >= 0)
             items[i].one_line = items[i].line == items[items[i].match].line;
-    for (int turn = 0; turn < 2; turn++)
+    for (int back = 0; back < 2; back++)
         for (int k = 0; k < n; k++) {
-            int i = turn ? k : n - 1 - k;
+            int i = back ? k : n - 1 - k;
             int next = items[i].block && items[i].kind == '}' ? next_of_chain(f, i) : -1;
             if (next < 0 || items[i].match < 0) continue;
             FmtItem *block = &items[items[i].match];
