@@ -172,7 +172,9 @@ static void end_piece(Brackets *b, bool window)
 {
     Piece *piece = &b->piece[b->n];
     FmtItem *items = b->f->items.data;
-    bool products = false, bracket = b->n && items[b->open[b->n - 1]].kind != '{';
+    const FmtItem *open = b->n ? &items[b->open[b->n - 1]] : NULL;
+    /* Names with hyphens stand in brackets, or in an entry: `step one-warp "..";`. */
+    bool products = false, bracket = open && (open->kind != '{' || open->entries);
     for (int i = piece->first; i >= 0; i = items[i].link) products |= items[i].role == FMT_PRODUCT;
     for (int i = piece->first; i >= 0;) {
         if (items[i].role == FMT_SUM) {
