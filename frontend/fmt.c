@@ -37,7 +37,7 @@ static int source_column(const Fmt *f, const FmtLine *line, Column *c)
 static void widen(const Fmt *f, const FmtLine *line, Column *c)
 {
     int comment = f->items.data[line->comment].width;
-    int least = line->first == line->end ? 0 : code_columns(f, line) + 2;
+    int least = line->first == line->end ? line->indent + 1 : code_columns(f, line) + 2;
     if (least > c->least) c->least = least;
     if (least + comment <= f->width && f->width - comment < c->most) c->most = f->width - comment;
 }
@@ -118,39 +118,10 @@ static void put_line(const Fmt *f, const FmtLine *line, int column, Text *out)
     text_putc(out, '\n');
 }
 
-/* --- the check --------------------------------------------------------------------------------------- */
-
-/* Whether two comments are equal but for blanks at the beginnings and ends of their lines. */
-static bool same_comment(const char *a, const char *a_end, const char *b, const char *b_end)
-{
-    for (;;) {
-        while (a < a_end && strchr(" \t\r\n\f\v", *a)) a++;
-        while (b < b_end && strchr(" \t\r\n\f\v", *b)) b++;
-        if (a == a_end || b == b_end) return a == a_end && b == b_end;
-        if (*a++ != *b++) return false;
-    }
-}
-
-/* Whether the text that was written has the tokens and comments of the source, in their order. */
-static bool same_items(const Fmt *a, const Fmt *b)
-{
-    if (a->items.len != b->items.len) return false;
-    for (size_t i = 0; i < a->items.len; i++) {
-        const FmtItem *x = &a->items.data[i], *y = &b->items.data[i];
-        const char *s = a->text + x->begin, *t = b->text + y->begin;
-        if (x->kind != y->kind) return false;
-        bool same = x->kind == FMT_COMMENT
-                        ? same_comment(s, a->text + x->end, t, b->text + y->end)
-                        : x->end - x->begin == y->end - y->begin && !memcmp(s, t, x->end - x->begin);
-        if (!same) return false;
-    }
-    return true;
-}
-
 bool frontend_format(Session *s, uint32_t file, int width, Text *out)
 {
     Arena *arena = &s->arena;
-    Fmt f = { .session = s, .arena = arena, .width = width }, again = f;
+    Fmt f = { .session = s, .arena = arena, .width = width };
     Text text;
     if (!parse_alone(s, file)) return false;
     fmt_read(&f, file);
@@ -161,8 +132,7 @@ bool frontend_format(Session *s, uint32_t file, int width, Text *out)
     text_puts(&text, "");
     const int *columns = comment_columns(&f);
     for (size_t i = 0; i < f.lines.len; i++) put_line(&f, &f.lines.data[i], columns[i], &text);
-    fmt_read(&again, diag_add_source(s, "formatted", NULL, text.data ? text.data : "", text.len));
-    if (!same_items(&f, &again)) {
+    if (!fmt_same(&f, diag_add_source(s, "formatted", NULL, text.data ? text.data : "", text.len))) {
         diag_error(s, (Loc){ file, 0, 0 }, "the formatted text would have other tokens");
         return false;
     }

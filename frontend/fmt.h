@@ -61,6 +61,8 @@ typedef struct Fmt {
 
 /* Fills `items` from the text of `file`, without their blanks. */
 void fmt_read(Fmt *, uint32_t file);
+/* Whether the text of `file` has the same tokens and comments, but for blanks inside of comments. */
+bool fmt_same(const Fmt *, uint32_t file);
 /* Decides roles, blocks and blanks. */
 void fmt_space(Fmt *);
 /* Widens the blanks before `=` where the source has them in a column. */

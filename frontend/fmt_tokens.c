@@ -32,15 +32,49 @@ int fmt_next(const Fmt *f, int item)
 
 /* --- items ------------------------------------------------------------------------------------------- */
 
+/* Reads the items of a text into f->items, or compares them with those. */
 typedef struct Reader {
     Fmt *f;
+    const char *text;
     uint32_t at; /* what lies before was read */
     int line, newlines;
+    bool compares, differs;
+    size_t compared; /* items */
 } Reader;
+
+/* Whether two comments are equal but for blanks. */
+static bool same_comment(const char *a, const char *a_end, const char *b, const char *b_end)
+{
+    for (;;) {
+        while (a < a_end && strchr(" \t\r\n\f\v", *a)) a++;
+        while (b < b_end && strchr(" \t\r\n\f\v", *b)) b++;
+        if (a == a_end || b == b_end) return a == a_end && b == b_end;
+        if (*a++ != *b++) return false;
+    }
+}
+
+static void compare(Reader *r, int kind, uint32_t begin, uint32_t end)
+{
+    const Fmt *f = r->f;
+    const FmtItem *item = r->compared < f->items.len ? &f->items.data[r->compared] : NULL;
+    bool same = item && item->kind == kind;
+    r->at = end;
+    r->compared++;
+    if (same && kind == FMT_COMMENT)
+        same = same_comment(f->text + item->begin, f->text + item->end, r->text + begin, r->text + end);
+    else if (same)
+        same = item->end - item->begin == end - begin &&
+               !memcmp(f->text + item->begin, r->text + begin, end - begin);
+    r->differs |= !same;
+}
 
 static void add(Reader *r, int kind, uint32_t begin, uint32_t end)
 {
     Fmt *f = r->f;
+    if (r->compares) {
+        compare(r, kind, begin, end);
+        return;
+    }
     const char *text = f->text + begin, *stop = memchr(text, '\n', end - begin);
     size_t first = stop ? (size_t)(stop - text) : end - begin;
     while (kind == FMT_COMMENT && first && strchr(" \t\r\f\v", text[first - 1])) first--;
@@ -57,7 +91,7 @@ static void add(Reader *r, int kind, uint32_t begin, uint32_t end)
 /* Blanks and comments up to byte `end`. */
 static void read_gap(Reader *r, uint32_t end)
 {
-    const char *text = r->f->text;
+    const char *text = r->text;
     while (r->at < end) {
         if (text[r->at] != '/') {
             r->newlines += text[r->at] == '\n';
@@ -78,22 +112,36 @@ static void read_gap(Reader *r, uint32_t end)
     }
 }
 
+static void read_items(Reader *r, uint32_t file)
+{
+    const Source *source = diag_source(r->f->session, file);
+    Parse p = { .session = r->f->session, .file = file };
+    TILE_YYSTYPE value;
+    Loc loc;
+    r->text = source->text;
+    void *scanner = parse_lexer_new(&p, source->text, source->len);
+    for (int kind; (kind = tile_yylex(&value, &loc, scanner)) > 0;) {
+        read_gap(r, loc.begin);
+        add(r, kind, loc.begin, loc.end);
+    }
+    read_gap(r, (uint32_t)source->len);
+}
+
 void fmt_read(Fmt *f, uint32_t file)
 {
     const Source *source = diag_source(f->session, file);
-    Parse p = { .session = f->session, .file = file };
-    Reader r = { .f = f };
-    TILE_YYSTYPE value;
-    Loc loc;
     f->text = source->text;
     f->items.cap = source->len / 3 + 64; /* about as many as a program has */
     f->items.data = arena_array(f->arena, FmtItem, f->items.cap);
-    void *scanner = parse_lexer_new(&p, source->text, source->len);
-    for (int kind; (kind = tile_yylex(&value, &loc, scanner)) > 0;) {
-        read_gap(&r, loc.begin);
-        add(&r, kind, loc.begin, loc.end);
-    }
-    read_gap(&r, (uint32_t)source->len);
+    read_items(&(Reader){ .f = f }, file);
+}
+
+bool fmt_same(const Fmt *f, uint32_t file)
+{
+    Fmt copy = *f;
+    Reader r = { .f = &copy, .compares = true };
+    read_items(&r, file);
+    return !r.differs && r.compared == f->items.len;
 }
 
 /* --- brackets and roles ------------------------------------------------------------------------------ */
@@ -124,9 +172,9 @@ static void end_piece(Brackets *b, bool window)
 {
     Piece *piece = &b->piece[b->n];
     FmtItem *items = b->f->items.data;
-    /* Directly in a ladder stand only the hyphens of names. */
-    bool products = false,
-         bracket = b->n && (items[b->open[b->n - 1]].kind != '{' || items[b->head].kind == LADDER);
+    const FmtItem *open = b->n ? &items[b->open[b->n - 1]] : NULL;
+    /* Names with hyphens stand in brackets, or in an entry: `step one-warp "..";`. */
+    bool products = false, bracket = open && (open->kind != '{' || open->entries);
     for (int i = piece->first; i >= 0; i = items[i].link) products |= items[i].role == FMT_PRODUCT;
     for (int i = piece->first; i >= 0;) {
         if (items[i].role == FMT_SUM) {

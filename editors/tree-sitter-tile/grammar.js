@@ -78,18 +78,18 @@ module.exports = grammar({
     _entry: $ => choice($.domain, seq($.identifier, "(", optional($._args), ")")),
     _rungs: $ => repeat1(seq($.rung, ";")),
     rung: $ => choice(
-      seq($.identifier, $.identifier, $.string),
-      seq($.identifier, $.identifier, $.string, "(", optional($._changes), ")"),
+      seq($.identifier, $.hyphen_name, $.string),
+      seq($.identifier, $.hyphen_name, $.string, "(", optional($._changes), ")"),
       seq($.identifier, "(", optional($._args), ")"),
     ),
     _changes: $ => choice($._change_list, seq($._change_list, ",")),
     _change_list: $ => seq($.change, repeat(seq(",", $.change))),
     change: $ => choice(
       seq($.identifier, "=", $._expression),
-      seq($.identifier, $.pass_name),
+      seq($.identifier, $.hyphen_name),
       "tune",
     ),
-    pass_name: $ => seq($.identifier, repeat(seq("-", $.identifier))),
+    hyphen_name: $ => seq($.identifier, repeat(seq("-", $.identifier))),
     _domains: $ => choice($._domain_list, seq($._domain_list, ",")),
     _domain_list: $ => seq($.domain, repeat(seq(",", $.domain))),
     domain: $ => choice(

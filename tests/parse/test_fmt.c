@@ -54,14 +54,20 @@ static Buffer other_blanks(Buffer source, unsigned rare)
 {
     Buffer out = copy("", 0);
     size_t cap = 40 * source.len + 100;
-    bool string = false, line = false;
+    bool string = false, line = false, block = false;
     free(out.data);
     out.data = malloc(cap);
     if (!out.data) exit(2);
     for (size_t i = 0; i < source.len; i++) {
         char c = source.data[i], next = i + 1 < source.len ? source.data[i + 1] : 0;
-        if (c == '"' && !line) string = !string;
-        if (c == '/' && next == '/' && !string) line = true;
+        if (c == '"' && !line && !block) string = !string;
+        if (c == '/' && next == '/' && !string && !block) line = true;
+        if (c == '/' && next == '*' && !string && !line) block = true;
+        if (block) {
+            out.data[out.len++] = c;
+            block = c != '/' || !i || source.data[i - 1] != '*';
+            continue;
+        }
         bool blank = (c == ' ' || c == '\n') && !string && (!line || c == '\n');
         bool mark = !string && !line && strchr("(),;[]{}", c) && c;
         if (c == '\n') line = false;

@@ -9,7 +9,7 @@ if command -v man >/dev/null; then
     [ -z "$warnings" ] || fail "the man page: $warnings"
 fi
 complete_words() {      # complete_words WORD...: what may stand in place of the last word
-    bash -c '. ./tilec.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tilec; printf "%s\n" "${COMPREPLY[@]}"' - "$@"
+    bash -c '. ./tilec.bash; COMP_LINE=$*; COMP_POINT=${#COMP_LINE}; _tilec; printf "%s\n" "${COMPREPLY[@]}"' - "$@"
 }
 touch attention.tile
 complete_words tilec --em | grep -qx -- '--emit=' || fail "--em does not complete"
@@ -21,9 +21,9 @@ complete_words tilec -O | grep -qx -- -O3 || fail "-O does not complete"
 complete_words tilec --emit=sch | grep -qx schedule || fail "--emit=sch does not complete"
 complete_words tilec --target=cuda:sm_9 | grep -q 'sm_90a' || fail "--target=cuda:sm_9 does not complete"
 # every option that a command's help shows is in its completion, and the other way round
-for command in compile run bench sim explain; do
+for command in compile run bench tune sim explain fmt; do
     "$tilec" $command --help | grep -oE '^  -[-a-zA-Z]+(=passes)?' | tr -d ' ' | sed 's/^-O.*/-O/' | sort -u >shown
-    sed -n "s/^        $command) COMPREPLY=.*-W '\(.*\)' -- .*/\1/p" tilec.bash | tr ' ' '\n' | sed 's/=$//; s/^-O.$/-O/' | sort -u >completed
+    sed -n "s/^        $command) mapfile .*-W '\(.*\)' -- .*/\1/p" tilec.bash | tr ' ' '\n' | sed 's/=$//; s/^-O.$/-O/' | sort -u >completed
     diff shown completed || fail "help and completion of $command differ"
 done
 finish

@@ -112,6 +112,7 @@ static void test_help(void)
 }
 static void test_stages(void)
 {
+    every_allocation("fmt add.tile", "echo >>add.tile");
     every_allocation("add.tile --emit=ast", "");
     every_allocation("add.tile --emit=ir -D BLOCK=16,32", "");
     every_allocation("add.tile --emit=schedule --target=cuda:sm_90a -O0", "");

@@ -1,7 +1,36 @@
 # Written by `tilec help bash` from tools/tilec/flags.def; a test compares them.
+
+# The words that may stand for the value of option $1 of command $2; $3...: the words of the line.
+_tilec_words() {
+    case $1 in
+        --target) echo interp cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100 ;;
+        --emit) echo ast ir kernel-ir schedule cuda hip ptx cubin sass llvm hsaco asm ;;
+        --device)
+            case $2 in
+                explain) echo h100 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10 ;;
+                sim) echo mi300x mi325x mi355x h100 ;;
+            esac ;;
+        --passes) echo inline check specialize fold cse dce rows licm load-order exp2 mask-peel divisibility narrow unroll approx contract speculate latency remap ;;
+        --skip-pass) echo inline check specialize fold cse dce rows licm load-order exp2 mask-peel divisibility narrow unroll approx contract speculate latency remap cluster split-k program-order reciprocal erfc mask-branch gather-windows split-steps warp-specialization merge-loads cp-async-producer multicast epilogue-loads persistent tile-scheduler promote lazy-rescale near software-pipelining cross-tile-pipelining pingpong multistage unaligned-vectors bulk-store fragment-prefetch hoist-loads swizzle ;;
+        --with-pass|--stop-after|--dump-after)
+            [[ $1 == --dump-after ]] && echo all
+            echo inline check specialize fold cse dce rows licm load-order exp2 mask-peel divisibility narrow unroll approx contract speculate latency remap cluster split-k program-ids program-order mma-select reciprocal erfc mask-branch gather-windows split-steps warp-specialization merge-loads cp-async-producer multicast epilogue-loads persistent tile-scheduler promote lazy-rescale near software-pipelining cross-tile-pipelining pingpong shared multistage layout unaligned-vectors bulk-store fragment-prefetch hoist-loads swizzle registers ;;
+        --bundle-source) echo never missing always ;;
+        --assume) echo best aligned any ;;
+        --kernel)
+            local word
+            for word in "${@:3}"; do
+                if [[ $word == *.tile && -r $word ]]; then
+                    sed -nE 's/^[[:space:]]*kernel[[:space:]]+([A-Za-z_][A-Za-z0-9_]*).*/\1/p' "$word"
+                fi
+            done ;;
+    esac
+}
+
 _tilec() {
-    local cur prev words cword command=compile split=
+    local line=${COMP_LINE:0:COMP_POINT} words all cur prev command=compile option= value= files=
     COMPREPLY=()
+<<<<<<< HEAD
     if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else
         cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
     fi
@@ -69,10 +98,34 @@ _tilec() {
         --stop-after=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --width=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --error-limit=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
-    esac
+=======
+    read -ra words <<<"$line"
+    read -ra all <<<"$COMP_LINE"
+    [[ $line == *[[:space:]] ]] && words+=('')
+    local n=${#words[@]}
+    cur=${words[n - 1]} prev=${words[n - 2]}
+    if ((n > 2)); then case ${words[1]} in compile|run|bench|tune|sim|explain|fmt|help) command=${words[1]} ;; esac; fi
     case $cur in
-    -*)
+    --*=*) option=${cur%%=*} value=${cur#*=} ;;
+    *)
+        case $prev in
+        -o|-h|--target|--bundle-source|--emit|--kernel|-D|--assume|--in|--out|--set|-I|--cpu|--threads|--device|--repeat|--table|--sweep|--against|--expect|--atol|--rtol|--output-dir|--csv|--budget|--jobs|--tolerance|--work|--per-unit|--drift|--sample|--json|--plot|--remap|--passes|--skip-pass|--with-pass|--schedule|--dump-after|--stop-after|--width|--error-limit|-MF) option=$prev value=$cur ;;
+        esac ;;
+>>>>>>> fmt
+    esac
+    if [[ $option ]]; then
+        local before=${cur%"$value"}
+        case $option in
+        -o|-h|--table|--csv|--json|--plot|--schedule|-MF) mapfile -t COMPREPLY < <(compgen -P "$before" -f -- "$value"); files=1 ;;
+        -I|--output-dir) mapfile -t COMPREPLY < <(compgen -P "$before" -d -- "$value"); files=1 ;;
+        *)
+            # Of a list, the last word is completed.
+            [[ $value == *,* ]] && before+=${value%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_tilec_words "$option" $command "${all[@]}")" -- "${value##*,}") ;;
+        esac
+    elif [[ $cur == -* ]]; then
         case $command in
+<<<<<<< HEAD
         compile) COMPREPLY=($(compgen -W '-o -h --target= --bundle --shared --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur")) ;;
         run) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur")) ;;
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --ladder --sweep= --against= --expect= --atol= --rtol= --output-dir= --csv= --profile= --graph --budget= --work= --json= --plot= --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur")) ;;
@@ -81,11 +134,34 @@ _tilec() {
         explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
         fmt) COMPREPLY=($(compgen -W '--check --width= --error-limit= --help --help=passes' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help --help=passes' -- "$cur")) ;;
+=======
+        compile) mapfile -t COMPREPLY < <(compgen -W '-o -h --target= --bundle --shared --bundle-source= --emit= --kernel= -D --assume= -O0 -O1 -O2 -O3 -g --check --early-start -I --cpu= --table= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --stop-after= --verify-each --time-passes --check-emission --no-check-emission --werror --wperf --error-limit= -M -MD -MF --help --help=passes --version' -- "$cur") ;;
+        run) mapfile -t COMPREPLY < <(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur") ;;
+        bench) mapfile -t COMPREPLY < <(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --ladder --sweep= --against= --expect= --atol= --rtol= --output-dir= --csv= --graph --budget= --work= --json= --plot= --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur") ;;
+        tune) mapfile -t COMPREPLY < <(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help --help=passes' -- "$cur") ;;
+        sim) mapfile -t COMPREPLY < <(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur") ;;
+        explain) mapfile -t COMPREPLY < <(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur") ;;
+        fmt) mapfile -t COMPREPLY < <(compgen -W '--check --width= --error-limit= --help --help=passes' -- "$cur") ;;
+        help) mapfile -t COMPREPLY < <(compgen -W '--help --help=passes' -- "$cur") ;;
+>>>>>>> fmt
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null
-        return ;;
-    esac
-    COMPREPLY=($(compgen -f -- "$cur"))
-    ((cword == 1)) && COMPREPLY+=($(compgen -W "$commands" -- "$cur"))
+    else
+        local commands='compile run bench tune sim explain fmt help'
+        if [[ $command == help ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$commands man bash" -- "$cur")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -X '!*.tile' -- "$cur"; compgen -d -- "$cur")
+            files=1
+            ((n == 2)) && mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -W "$commands" -- "$cur")
+        fi
+    fi
+    [[ $files ]] && compopt -o filenames 2>/dev/null
+    # Bash replaces what follows the last `=` or `:` of the word, where these end words.
+    local breaks=
+    [[ $COMP_WORDBREAKS == *=* ]] && breaks+==
+    [[ $COMP_WORDBREAKS == *:* ]] && breaks+=:
+    [[ $breaks && $cur == *[$breaks]* ]] && COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*[$breaks]}"}"}")
+    return 0
 }
-complete -o filenames -F _tilec tilec
+complete -F _tilec tilec

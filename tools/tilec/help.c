@@ -1,4 +1,4 @@
-/* help.c: --help, the man page and the bash completion, all from the tables of commands and flags. */
+/* help.c: --help and the man page, from the tables of commands and flags. */
 #include "tools/tilec/emit.h"
 
 /* flags.def in its order: a title, or a flag. */
@@ -153,96 +153,5 @@ void help_man(Tool *t, FILE *out)
           ".TP\n2\nthe command line is wrong\n.PP\nOutput files appear only on success; a failed run leaves "
           "what was there.\n"
           ".SH SEE ALSO\ndocs/language.md, docs/embedding.md\n",
-        out);
-}
-
-/* --- bash completion --------------------------------------------------------------------------------- */
-
-static void bash_words(CommandId c, FILE *out)
-{
-    for (int f = 0, n = 0; f < FLAG_COUNT; f++) {
-        const FlagInfo *info = &flag_info[f];
-        if (!belongs(f, c)) continue;
-        if (info->form == FORM_JOINED && strchr(info->value, '|')) {
-            for (const char *v = info->value;; v++) {
-                size_t len = strcspn(v, "|");
-                format_file(out, "%s%s%.*s", n++ ? " " : "", info->spelling, (int)len, v);
-                v += len;
-                if (!*v) break;
-            }
-            continue;
-        }
-        format_file(out, "%s%s%s", n++ ? " " : "", info->spelling, info->form == FORM_VALUE ? "=" : "");
-    }
-}
-
-/* The words that may stand for an option's value, or NULL: any. */
-static const char *closed_set(Tool *t, const FlagInfo *info)
-{
-    Text words;
-    text_init(&words, &t->arena);
-    /* The command run accepts interp. The others report that it is no target of theirs. */
-    if (!strcmp(info->value, "STAGE"))
-        for (int s = 0; s < STAGE_COUNT; s++) text_printf(&words, "%s%s", s ? " " : "", stage_info[s].name);
-    else if (!strcmp(info->value, "TARGET"))
-        for (size_t i = 0; target_at(i); i++)
-            text_printf(&words, "%s%s", i ? " " : "interp ", target_at(i)->name);
-    else if (strchr(info->value, '|'))
-        for (const char *v = info->value; *v; v++) text_putc(&words, *v == '|' ? ' ' : *v);
-    return words.data;
-}
-
-void help_bash(Tool *t, FILE *out)
-{
-    fputs("# Written by `tilec help bash` from tools/tilec/flags.def; a test compares them.\n"
-          "_tilec() {\n"
-          "    local cur prev words cword command=compile split=\n"
-          "    COMPREPLY=()\n"
-          "    if declare -F _init_completion >/dev/null; then _init_completion -n = || return; else\n"
-          "        cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} "
-          "words=(\"${COMP_WORDS[@]}\") cword=$COMP_CWORD\n"
-          "    fi\n",
-        out);
-    fputs("    local commands='", out);
-    for (int c = 0; c < CMD_COUNT; c++) format_file(out, "%s%s", c ? " " : "", command_info[c].name);
-    fputs("'\n    if ((cword > 1)); then case ${words[1]} in\n", out);
-    for (int c = 0; c < CMD_COUNT; c++)
-        format_file(out, "        %s) command=%s ;;\n", command_info[c].name, command_info[c].name);
-    fputs("    esac; fi\n    case $prev in\n", out);
-    for (int f = 0; f < FLAG_COUNT; f++) {
-        const FlagInfo *info = &flag_info[f];
-        if (info->form == FORM_NONE || info->form == FORM_JOINED || info->form == FORM_OPTIONAL) continue;
-        if (!strcmp(info->value, "FILE"))
-            format_file(
-                out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);
-        if (!strcmp(info->value, "DIR"))
-            format_file(
-                out, "        %s) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", info->spelling);
-    }
-    fputs("    esac\n    case $cur in\n", out);
-    for (int f = 0; f < FLAG_COUNT; f++) {
-        const FlagInfo *info = &flag_info[f];
-        if (info->form != FORM_VALUE) continue;
-        const char *words = closed_set(t, info);
-        if (words) {
-            format_file(out, "        %s=*) COMPREPLY=($(compgen -W '%s' -- \"${cur#*=}\")); return ;;\n",
-                info->spelling, words);
-        } else if (!strcmp(info->value, "FILE")) {
-            format_file(
-                out, "        %s=*) COMPREPLY=($(compgen -f -- \"${cur#*=}\")); return ;;\n", info->spelling);
-        }
-    }
-    fputs("    esac\n    case $cur in\n    -*)\n        case $command in\n", out);
-    for (int c = 0; c < CMD_COUNT; c++) {
-        format_file(out, "        %s) COMPREPLY=($(compgen -W '", command_info[c].name);
-        bash_words((CommandId)c, out);
-        fputs("' -- \"$cur\")) ;;\n", out);
-    }
-    fputs("        esac\n        [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null\n        return "
-          ";;\n    esac\n"
-          "    COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-          "    ((cword == 1)) && COMPREPLY+=($(compgen -W \"$commands\" -- \"$cur\"))\n"
-          "}\n"
-          "complete -o filenames -F _tilec tilec\n",
         out);
 }
