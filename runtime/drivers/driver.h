@@ -20,9 +20,9 @@ void driver_error(DriverError *, const char *fmt, ...) __attribute__((format(pri
 
 typedef struct DriverDesc {
     Allocator alloc;
-    int device;                                    /* ordinal */
-    int threads;                                   /* CPU: of a launch, 0: all */
-    tile_run_threads_fn *run_threads;              /* CPU: the caller's pool of threads; NULL: our own */
+    int device;                       /* ordinal */
+    int threads;                      /* CPU: of a launch, 0: all */
+    tile_run_threads_fn *run_threads; /* CPU: the caller's pool of threads; NULL: our own */
     void *run_threads_user;
     void *native_context;                          /* CUDA: a CUcontext, or NULL for the primary context */
     const char *driver_library, *compiler_library; /* NULL: search */
