@@ -414,5 +414,35 @@ static V atomic(Lower *l, const Call *c, Op op, int rmw, int n_values)
     return finish_atomic(l, c, op, &w, &a);
 }
 
-V lower_atomic(Lower *l, const Call *c, int rmw) { return atomic(l, c, OP_ATOMIC_RMW, rmw, 1); }
+/* Whether a subscript is a range of positions, and not a tile of them. */
+static bool is_of_window(const Node *n)
+{
+    for (size_t k = 1; n->kind == N_INDEX && k < n->n; k++)
+        if (n->kids[k]->kind == N_WINDOW || n->kids[k]->kind == N_ALL) return true;
+    return false;
+}
+
+/* atomic_add(X[i +: n, :], tile): a store that adds. It gives no old values, so the pieces of the tile may
+ * reach memory in any order and by any unit. */
+static V add_to_window(Lower *l, const Call *c)
+{
+    static const char *const absent[] = { "mask", "order", "scope" };
+    Window w;
+    AttrList a = { .n = 0 };
+    for (int k = 0; k < 3; k++)
+        if (ARG(c, 2 + k))
+            return lower_error_note(l, ARG(c, 2 + k)->loc, "write tiles of indices, with arange(n)",
+                "`%s` is for tiles of indices, not for a window", absent[k]);
+    if (!read_window(l, c, &w)) return value_error();
+    push_window(&a, &w);
+    push_attr(&a, a_int(ATTR_RMW, RMW_ADD));
+    bool ok = writable(l, c, &w) && push_value(l, &w, ARG(c, 1), "the value");
+    return ok ? finish(l, c, OP_STORE, &w, &a, false) : value_error();
+}
+
+V lower_atomic(Lower *l, const Call *c, int rmw)
+{
+    return rmw == RMW_ADD && is_of_window(ARG(c, 0)) ? add_to_window(l, c)
+                                                     : atomic(l, c, OP_ATOMIC_RMW, rmw, 1);
+}
 V lower_atomic_cas(Lower *l, const Call *c) { return atomic(l, c, OP_ATOMIC_CAS, 0, 2); }

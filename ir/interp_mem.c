@@ -71,6 +71,19 @@ static void check_nan(Interp *in, const Instr *i, DType d, Scalar v, int param)
             (long long)in->program, in->kernel->name);
 }
 
+static Scalar rmw(int64_t how, DType d, Scalar old, Scalar v)
+{
+    static const Op ops[] = { [RMW_ADD] = OP_ADD,
+        [RMW_MAX] = OP_MAX,
+        [RMW_MIN] = OP_MIN,
+        [RMW_AND] = OP_AND,
+        [RMW_OR] = OP_OR,
+        [RMW_XOR] = OP_XOR };
+    Scalar x[3] = { old, v, v }, out = v;
+    if (how != RMW_EXCH) scalar_op(ops[how], d, x, &out);
+    return out;
+}
+
 static void run_window(Interp *in, const Instr *i, const MemParts *m)
 {
     Window w = window_of(in, i, m);
@@ -91,7 +104,7 @@ static void run_window(Interp *in, const Instr *i, const MemParts *m)
         if (load) *v = p ? scalar_load(d, p) : pad;
         else if (p) {
             check_nan(in, i, d, *v, m->param);
-            scalar_store(d, *v, p);
+            scalar_store(d, ir_adds(i) ? rmw(RMW_ADD, d, scalar_load(d, p), *v) : *v, p);
         }
         v++;
     } while (interp_next(w.box_rank, w.box, c));
@@ -103,19 +116,6 @@ static int64_t as_index(DType d, int64_t i, bool *ok)
 {
     if (d == DT_U64 && i < 0) *ok = false;
     return i;
-}
-
-static Scalar rmw(int64_t how, DType d, Scalar old, Scalar v)
-{
-    static const Op ops[] = { [RMW_ADD] = OP_ADD,
-        [RMW_MAX] = OP_MAX,
-        [RMW_MIN] = OP_MIN,
-        [RMW_AND] = OP_AND,
-        [RMW_OR] = OP_OR,
-        [RMW_XOR] = OP_XOR };
-    Scalar x[3] = { old, v, v }, out = v;
-    if (how != RMW_EXCH) scalar_op(ops[how], d, x, &out);
-    return out;
 }
 
 static void run_indexed(Interp *in, const Instr *i, const MemParts *m)

@@ -426,3 +426,5 @@ bool ir_mem_parts(const Instr *i, MemParts *p)
     }
     return true;
 }
+
+bool ir_adds(const Instr *i) { return i->op == OP_STORE && ir_attr(i, ATTR_RMW) != NULL; }

@@ -391,6 +391,7 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_RING_RELEASE] = release,
     [OP_RING_NONE] = run_none,
     [OP_SHARED_SLICE] = run_slice,
+    [OP_SHARED_TRANSPOSE] = run_slice,
     [OP_WGMMA_WAIT] = wait_for,
     [OP_NEXT_PROGRAM] = take_next_program };
 

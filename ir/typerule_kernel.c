@@ -49,6 +49,16 @@ const char *rule_SHARED_SLICE(Rule *r)
     return NULL;
 }
 
+const char *rule_SHARED_TRANSPOSE(Rule *r)
+{
+    TRY(rule_declared(r));
+    const Type *v = T(r, 0), *t = r->results[0];
+    if (t->kind != TYPE_SHARED || v->kind != TYPE_SHARED || t->rank != 2 || v->rank != 2 ||
+        t->dtype != v->dtype || t->shape[0] != v->shape[1] || t->shape[1] != v->shape[0])
+        WHY("shared_transpose of %s to %s", STR(v), STR(t));
+    return NULL;
+}
+
 const char *rule_RING_GET(Rule *r)
 {
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2)

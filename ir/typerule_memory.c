@@ -57,11 +57,26 @@ const char *rule_LOAD(Rule *r)
     return m.token >= 0 ? rule_give(r, 1, type_token(r->s)) : NULL;
 }
 
+static const char *atomic_dtype(Rule *r, DType d)
+{
+    bool bits = rule_attr_int(r, ATTR_RMW, 0) == RMW_AND || rule_attr_int(r, ATTR_RMW, 0) == RMW_OR ||
+                rule_attr_int(r, ATTR_RMW, 0) == RMW_XOR;
+    if (bits && dtype_is_float(d)) WHY("bitwise atomics are for integers, not %s", dtype_name(d));
+    if (d == DT_BOOL || (dtype_bits(d) < 32 && d != DT_F16 && d != DT_BF16) ||
+        (dtype_bits(d) < 32 && r->op == OP_ATOMIC_CAS))
+        WHY("no atomics on %s", dtype_name(d));
+    return NULL;
+}
+
 const char *rule_STORE(Rule *r)
 {
     MemOperands m;
     const Type *t;
     TRY(mem_operands(r, 1, &m));
+    if (rule_attr(r, ATTR_RMW)) {
+        if (rule_attr_int(r, ATTR_RMW, 0) != RMW_ADD) WHY("a store can add, and combine in no other way");
+        TRY(atomic_dtype(r, T(r, 0)->dtype));
+    }
     TRY(window_type(r, &m, &t));
     if (!rule_equal_bare(T(r, m.values), t))
         WHY("the value is %s, the window %s", STR(T(r, m.values)), STR(t));
@@ -118,17 +133,6 @@ const char *rule_SCATTER(Rule *r)
     MemOperands m;
     TRY(indexed_values(r, &m, 1));
     return rule_give(r, 0, type_token(r->s));
-}
-
-static const char *atomic_dtype(Rule *r, DType d)
-{
-    bool bits = rule_attr_int(r, ATTR_RMW, 0) == RMW_AND || rule_attr_int(r, ATTR_RMW, 0) == RMW_OR ||
-                rule_attr_int(r, ATTR_RMW, 0) == RMW_XOR;
-    if (bits && dtype_is_float(d)) WHY("bitwise atomics are for integers, not %s", dtype_name(d));
-    if (d == DT_BOOL || (dtype_bits(d) < 32 && d != DT_F16 && d != DT_BF16) ||
-        (dtype_bits(d) < 32 && r->op == OP_ATOMIC_CAS))
-        WHY("no atomics on %s", dtype_name(d));
-    return NULL;
 }
 
 const char *rule_ATOMIC(Rule *r)

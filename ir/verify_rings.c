@@ -136,8 +136,9 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
 {
     bool on_ring = op_family(i->op) == OPS_RING && i->op != OP_RING;
     int ring = on_ring ? ring_number(w, ir_operand(i, 0)) : -1;
-    if (!on_ring && i->op != OP_SHARED_SLICE) read_stages(w, s, i);
-    if (i->op == OP_SHARED_SLICE) {
+    bool part = i->op == OP_SHARED_SLICE || i->op == OP_SHARED_TRANSPOSE;
+    if (!on_ring && !part) read_stages(w, s, i);
+    if (part) {
         HandedFacts f = ring_state_gather(&w->states, s, i, 0, 1);
         ring_state_to_results(&w->states, s, &f, i);
     }

@@ -116,6 +116,13 @@ static LLVMValueRef swap_loop(Gen *g, const Indexed *x, LLVMValueRef value, Op o
     return old;
 }
 
+void memory_add(Gen *g, DType d, LLVMValueRef v, LLVMValueRef ptr)
+{
+    Indexed x = { .dtype = d, .ptr = ptr };
+    if (dtype_is_float(d)) swap_loop(g, &x, v, OP_ADD, LLVMAtomicOrderingMonotonic);
+    else LLVMBuildAtomicRMW(g->b, LLVMAtomicRMWBinOpAdd, ptr, v, LLVMAtomicOrderingMonotonic, false);
+}
+
 static LLVMValueRef atomic_value(Eval *e, Instr *i, const Indexed *x, LLVMValueRef *v)
 {
     Gen *g = e->g;

@@ -4,13 +4,17 @@
 #include "backends/cpu/memory.h"
 #include <stdio.h>
 
-/* Functions of the module's own: load and store a chunk element by element.
- *     load(row, stride, c, lo, hi, pad) -> vector          store(row, stride, c, lo, hi, vector) */
-static LLVMValueRef walker(Gen *g, bool store, DType d, int lanes, LLVMTypeRef *type_out)
+typedef enum Walk { WALK_LOAD, WALK_STORE, WALK_ADD } Walk;
+
+/* Functions of the module's own: load, store and add a chunk element by element.
+ *     load(row, stride, c, lo, hi, pad) -> vector          store, add(row, stride, c, lo, hi, vector) */
+static LLVMValueRef walker(Gen *g, Walk walk, DType d, int lanes, LLVMTypeRef *type_out)
 {
+    static const char *const names[] = { "load", "store", "add" };
+    bool store = walk != WALK_LOAD;
     char name[64];
     LLVMTypeRef elem = gen_mem_type(g, d, 1), vec = gen_mem_type(g, d, lanes);
-    format_text(name, sizeof name, "tile.%s.%s.%d", store ? "store" : "load", dtype_name(d), lanes);
+    format_text(name, sizeof name, "tile.%s.%s.%d", names[walk], dtype_name(d), lanes);
     LLVMTypeRef args[] = { g->ptr, g->i64, g->i64, g->i64, g->i64, store ? vec : elem };
     LLVMTypeRef type = *type_out = LLVMFunctionType(store ? g->voidt : vec, args, 6, false);
     LLVMValueRef f = helper_find(g, name);
@@ -31,9 +35,12 @@ static LLVMValueRef walker(Gen *g, bool store, DType d, int lanes, LLVMTypeRef *
     LLVMValueRef k = gen_loop(g, &l, from, to, 1);
     LLVMValueRef at = LLVMBuildMul(g->b, LLVMBuildAdd(g->b, c, k, ""), stride, "");
     LLVMValueRef there = gen_ptr(g, row, at), mine = LLVMBuildGEP2(g->b, elem, tmp, &k, 1, "");
-    LLVMValueRef x = LLVMBuildLoad2(g->b, elem, store ? mine : there, "");
-    LLVMSetAlignment(x, (unsigned)dtype_bytes(d));
-    LLVMSetAlignment(LLVMBuildStore(g->b, x, store ? there : mine), (unsigned)dtype_bytes(d));
+    if (walk == WALK_ADD) memory_add(g, d, gen_load(g, d, 1, mine), there);
+    else {
+        LLVMValueRef x = LLVMBuildLoad2(g->b, elem, store ? mine : there, "");
+        LLVMSetAlignment(x, (unsigned)dtype_bytes(d));
+        LLVMSetAlignment(LLVMBuildStore(g->b, x, store ? there : mine), (unsigned)dtype_bytes(d));
+    }
     gen_loop_end(g, &l);
     if (store) LLVMBuildRetVoid(g->b);
     else LLVMBuildRet(g->b, LLVMBuildLoad2(g->b, vec, tmp, ""));
@@ -74,7 +81,7 @@ static LLVMValueRef chunk_ptr(Gen *g, const Window *w, const WindowRow *r, LLVMV
 static LLVMValueRef walk_load(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef c, int va, int lanes)
 {
     LLVMTypeRef type;
-    LLVMValueRef f = walker(g, false, w->dtype, lanes, &type);
+    LLVMValueRef f = walker(g, WALK_LOAD, w->dtype, lanes, &type);
     LLVMValueRef lo = r->hi ? r->lo : gen_int(g, INT64_MIN), hi = r->hi ? r->hi : gen_int(g, INT64_MAX);
     LLVMValueRef pad = to_memory(g, w->dtype, w->pad);
     return to_register(g, w->dtype,
@@ -127,6 +134,10 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef v, LLVMValueRef ptr)
 {
     int lanes = gen_lanes(v), size = dtype_bytes(w->dtype), bytes = lanes * size, mask[16];
+    if (ir_adds(w->instr)) {
+        memory_add(g, w->dtype, v, ptr); /* of one element: memory_store walks through chunks */
+        return;
+    }
     if (!w->stream || bytes < 16) {
         gen_store(g, w->dtype, v, ptr);
         return;
@@ -161,7 +172,7 @@ static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRe
 static void walk_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRef v, LLVMValueRef c, int va)
 {
     LLVMTypeRef type;
-    LLVMValueRef f = walker(g, true, w->dtype, gen_lanes(v), &type);
+    LLVMValueRef f = walker(g, ir_adds(w->instr) ? WALK_ADD : WALK_STORE, w->dtype, gen_lanes(v), &type);
     LLVMValueRef lo = r->hi ? r->lo : gen_int(g, INT64_MIN), hi = r->hi ? r->hi : gen_int(g, INT64_MAX);
     LLVMBuildCall2(g->b, type, f,
         (LLVMValueRef[]){ r->ptr, w->stride[va], c, lo, hi, to_memory(g, w->dtype, v) }, 6, "");
@@ -172,12 +183,12 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     Gen *g = e->g;
     WindowRow *r = memory_row(e, w, coord, va);
     int lanes = gen_lanes(v);
-    LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr,
-                 cond = plain_chunk(e, w, r, coord, va, lanes);
-    if (lanes > 1 && w->not_unit[va]) {
+    if (lanes > 1 && (w->not_unit[va] || ir_adds(w->instr))) {
         walk_store(g, w, r, v, coord[va], va);
         return;
     }
+    LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr,
+                 cond = plain_chunk(e, w, r, coord, va, lanes);
     if (!cond) {
         plain_store(g, w, r, v, ptr);
         return;

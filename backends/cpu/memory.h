@@ -25,6 +25,9 @@ LLVMValueRef memory_stride(Gen *, int param, int axis, int bytes);
 LLVMValueRef memory_extent(Gen *, int param, int axis);
 WindowRow *memory_row(Eval *, Window *, LLVMValueRef *coord, int va);
 
+/* indexed.c: adds v to the element at ptr, atomically and in no order. */
+void memory_add(Gen *, DType, LLVMValueRef v, LLVMValueRef ptr);
+
 /* prefetch.c: how near the next window is wanted: a locality of llvm.prefetch, or -1; how far it is; notes
  * the nests that share the work. */
 int memory_next(Gen *, const Instr *, const Window *);

@@ -201,6 +201,14 @@ const PreludeEntry cuda_prelude[] = {
         FN "void stg_b128(void *p, const void *s) { const u32 *w = (const u32 *)s; asm "
            "volatile(\"st.global.v4.b32 [%0], {%1, %2, %3, %4};\" :: \"l\"(p), \"r\"(w[0]), \"r\"(w[1]), "
            "\"r\"(w[2]), \"r\"(w[3]) : \"memory\"); }" },
+    { "red_add_f32_b64", NULL, "",
+        FN "void red_add_f32_b64(void *p, const void *s) { const float *x = (const float *)s; asm "
+           "volatile(\"red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};\" :: \"l\"(p), \"f\"(x[0]), "
+           "\"f\"(x[1]) : \"memory\"); }" },
+    { "red_add_f32_b128", NULL, "",
+        FN "void red_add_f32_b128(void *p, const void *s) { const float *x = (const float *)s; asm "
+           "volatile(\"red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};\" :: \"l\"(p), "
+           "\"f\"(x[0]), \"f\"(x[1]), \"f\"(x[2]), \"f\"(x[3]) : \"memory\"); }" },
 #include "backends/gpu/prelude_memory.def"
 #include "backends/cuda/prelude_shift.def"
 #include "backends/cuda/prelude_cache.def"

@@ -206,7 +206,7 @@ static void emit_instr(Emit *e, Instr *i)
         return;
     case OPS_SHARED:
         if (i->op == OP_BARRIER) barrier(e);
-        else if (i->op == OP_SHARED_SLICE) emit_hopper(e, i);
+        else if (i->op == OP_SHARED_SLICE || i->op == OP_SHARED_TRANSPOSE) emit_hopper(e, i);
         else emit_shared(e, i);
         return;
     case OPS_RING:

@@ -289,7 +289,9 @@ bool emit_bulk_store(Emit *e, Instr *store)
     const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"),
                *lanes = tmp(e, "lanes");
     e->bulk = true;
-    line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA */", b.box[axis]);
+    bool adds = ir_adds(store);
+    line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA%s */", b.box[axis],
+        adds ? ", which adds them" : "");
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));
     else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &b, "(lane >> 2)"));
     bool at_once = buffers == b.n && b.n > FEW_BOXES;
@@ -307,7 +309,8 @@ bool emit_bulk_store(Emit *e, Instr *store)
     line(e, "if (lane == 0) {");
     e->indent++;
     if (at_once) begin_unrolled(e, k, b.n);
-    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", window_hint(e, &w, ACCESS_TMA), w.rank)),
+    const char *how = adds ? "_add" : window_hint(e, &w, ACCESS_TMA);
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", how, w.rank)),
         slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
     if (at_once) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));

@@ -452,6 +452,7 @@ void emit_hopper(Emit *e, Instr *i)
     if (op_family(i->op) == OPS_RING) emit_ring_op(e, i);
     else if (i->op == OP_NEXT_PROGRAM) emit_next_program(e, i);
     else if (i->op == OP_SHARED_SLICE) emit_slice(e, i);
+    else if (i->op == OP_SHARED_TRANSPOSE) declare(e, ir_result(i), name_of(e, ir_operand(i, 0)));
     else if (i->op == OP_WGMMA) emit_wgmma(e, i);
     else if (i->op == OP_WGMMA_PROMOTED) emit_promoted(e, i);
     else if (i->op == OP_WGMMA_WAIT) emit_wgmma_wait(e, i);

@@ -174,6 +174,7 @@ static bool commute(const Pair *p, const Instr *before, const MemParts *b)
     const Instr *pair[2] = { p->i, before };
     for (int k = 0; k < 2; k++) {
         const MemParts *m = k ? b : &p->m;
+        if (ir_adds(pair[k])) continue;
         if (pair[k]->op != OP_ATOMIC_RMW || (m->result && m->result->uses) ||
             ir_attr_int(pair[k], ATTR_SEM, SEM_RELAXED) != SEM_RELAXED)
             return false;

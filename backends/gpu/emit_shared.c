@@ -244,6 +244,16 @@ static void emit_shared_stage(Emit *e, Instr *i)
         str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), stage, (long long)bytes));
 }
 
+/* Whether the asynchronous proxy reads what threads write to the view. */
+static bool read_by_wgmma(const Value *view)
+{
+    for (const Use *u = view->uses; u; u = u->next)
+        if (u->user->op == OP_WGMMA ||
+            (u->user->op == OP_SHARED_TRANSPOSE && read_by_wgmma(ir_result(u->user))))
+            return true;
+    return false;
+}
+
 /* A read or a write of a whole tile by the threads that hold it. */
 static void emit_shared_access(Emit *e, Instr *i)
 {
@@ -263,6 +273,7 @@ static void emit_shared_access(Emit *e, Instr *i)
     layout_shared_vector(l, s, 16, &v);
     if (write) {
         put_shared(e, x, l, s, &v, name_of(e, view));
+        if (read_by_wgmma(view)) line(e, "%s();", use(e, "fence_proxy_async"));
         return;
     }
     const char *to = declare_tile(e, x);
@@ -294,6 +305,7 @@ void emit_shared(Emit *e, Instr *i)
         return;
     case KERNEL_COPY_WAIT: emit_copy_wait(e, i); return;
     case KERNEL_SHARED_SLICE: /* emit.c */
+    case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_BARRIER: break;
     }
     ir_fail(e->s, i->loc, "%s is no shared-memory operation", op_info[i->op].name);

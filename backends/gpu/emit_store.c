@@ -23,20 +23,24 @@ typedef struct Store {
     const Layout *l;
     DType d;
     const char *ptr, *from;
-    const char *put;    /* stores one element */
+    const char *put;    /* stores or adds one element */
+    bool adds;          /* atomic addition instead of a store */
     const char *holder; /* the condition that selects one of the threads that hold an element */
     LayoutVector v;
     int n;
 } Store;
 
-static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, const char *ptr)
+/* The function that stores or adds one element, which it takes as element_type says. */
+static const char *element_fn(Emit *e, bool adds, DType d)
+{ return use(e, str(e, adds ? "atomic_add_%s" : "stg_%s", dtype_name(d))); }
+
+static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, const char *ptr, bool adds)
 {
     Index *c[TILE_MAX_RANK] = { 0 };
     const char *what = name_of(e, x), *in_window = window_condition(e, w, c, false);
     /* All CTAs of a cluster have the result of a row. One of them stores it. */
     const char *one = e->plan->cluster > 1 && !e->plan->split_k ? "tid == 0 " AND " block == 0" : "tid == 0";
-    line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
-        use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
+    line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window), element_fn(e, adds, d), ptr, what);
 }
 
 /* The array that holds the tile: the tile's own, or one that is filled here. */
@@ -56,7 +60,13 @@ static const char *stored_array(Emit *e, const Value *x, const Layout *l, DType 
 }
 
 static const char *vector_fn(Emit *e, const Store *s)
-{ return use(e, str(e, "stg%s_b%d", window_hint(e, s->w, ACCESS_VECTOR), (int)s->v.bytes * 8)); }
+{
+    if (s->adds) return use(e, str(e, "red_add_%s_b%d", dtype_name(s->d), (int)s->v.bytes * 8));
+    return use(e, str(e, "stg%s_b%d", window_hint(e, s->w, ACCESS_VECTOR), (int)s->v.bytes * 8));
+}
+
+/* Elements are stored as bits, and added as numbers. */
+static DType element_type(const Store *s) { return s->adds ? s->d : bits_type(s->d); }
 
 /* Stores a tile that is partly in range along the unit axis: whole vectors where they fit, single elements at
  * the edge. */
@@ -78,7 +88,7 @@ static void store_ragged(Emit *e, const Store *s)
     for (int k = 0; k < s->n; k++) {
         Index *r = vector_reg(e, &s->v, base, k);
         coords_at(e, s->l, r, c);
-        const char *what = stored_element(e, s->from, bits_type(s->d), r), *at = window_index(e, w, c);
+        const char *what = stored_element(e, s->from, element_type(s), r), *at = window_index(e, w, c);
         in_window = window_condition(e, w, c, false);
         line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), s->put, s->ptr, at, what);
     }
@@ -98,13 +108,17 @@ static void store_vectors(Emit *e, const Store *s)
                *mine = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
                *cond = both_conditions(e, mine, in_window);
     const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
-                                : stored_element(e, s->from, bits_type(s->d), base),
+                                : stored_element(e, s->from, element_type(s), base),
                *index = window_index(e, w, c), *fn = s->n > 1 ? vector_fn(e, s) : s->put;
     const char *store = str(e, "%s(%s + %s, %s)", fn, s->ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, store);
     else line(e, "%s;", store);
     end_block(e);
 }
+
+/* Whether one instruction adds a vector of such elements (PTX ISA, red: .v2.f32 and .v4.f32 of sm_90). */
+static bool adds_vectors(const Emit *e, DType d)
+{ return d == DT_F32 && target_has(e->target, TF_RED_VECTOR); }
 
 void emit_store(Emit *e, Instr *i)
 {
@@ -115,19 +129,20 @@ void emit_store(Emit *e, Instr *i)
     window_of(e, i, &w);
     const Value *x = m.values[0];
     Store s = { .w = &w, .d = m.tensor->type->dtype, .ptr = window_pointer(e, &w) };
+    s.adds = ir_adds(i);
     if (x->type->kind == TYPE_SCALAR) {
         note_tensor(e, WAY_ONE, true, &w, NULL, NULL);
-        store_scalar(e, &w, x, s.d, s.ptr);
+        store_scalar(e, &w, x, s.d, s.ptr, s.adds);
         return;
     }
     s.l = layout_of(e, x);
     s.from = stored_array(e, x, s.l, s.d);
-    ShiftDone shifted = emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
+    ShiftDone shifted = s.adds ? SHIFT_NONE : emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
     if (shifted != SHIFT_NONE) note_tensor(e, WAY_SHIFTED, true, &w, s.l, NULL);
     if (shifted == SHIFT_ALL) return;
-    s.put = use(e, str(e, "stg_%s", dtype_name(bits_type(s.d))));
-    s.n = window_vector(e, &w, s.l, s.d, &s.v);
-    if (shifted == SHIFT_NONE) note_tensor(e, WAY_VECTORS, true, &w, s.l, &s.v);
+    s.put = element_fn(e, s.adds, element_type(&s));
+    s.n = s.adds && !adds_vectors(e, s.d) ? 1 : window_vector(e, &w, s.l, s.d, &s.v);
+    if (shifted == SHIFT_NONE) note_tensor(e, WAY_VECTORS, true, &w, s.l, s.adds && s.n == 1 ? NULL : &s.v);
     s.holder = unique_holder(e, s.l);
     if (s.n > 1 && !window_whole_vectors(e, &w, s.n)) store_ragged(e, &s);
     else store_vectors(e, &s);

@@ -38,20 +38,38 @@ WgmmaOperands wgmma_operands(Emit *e, const Instr *i)
     return o;
 }
 
+/* The bytes from the first column of b to column n, which is a multiple of n. A part of a panel's row begins
+ * within the swizzle's span, as a step along K does in the other order. */
+static int32_t columns_offset(const LayoutWgmma *b, int32_t n)
+{
+    int32_t within = b->mn_major ? n % b->mn_unit * b->shared->elem_bytes : 0;
+    return layout_wgmma_offset(b, n, 0) + within;
+}
+
 void wgmma_declare(Emit *e, const Instr *i, const WgmmaOperands *o)
 {
     const Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
     const Layout *c = layout_of(e, ir_result(i));
     int32_t c0[2], c1[2];
-    const char *row = "";
-    line(e, "const u32 %s = %s >> 4 | 0x%xu;", o->at_b, own_offset(e, name_of(e, b)), o->b.lo_or);
-    if (o->registers) return;
+    const char *row = "", *column = "";
     layout_element(c, 0, 0, 0, 0, c0);
-    if (layout_warps(c) > 4) {
-        layout_element(c, 0, 0, 4, 0, c1);
+    layout_element(c, 0, 0, layout_warps(c) > 4 ? 4 : 0, 0, c1);
+    if (c1[1] != c0[1]) column = str(e, " + (warp >> 2) * %d", columns_offset(&o->b, c1[1] - c0[1]) / 16);
+    line(e, *column ? "const u32 %s = (%s >> 4 | 0x%xu)%s;" : "const u32 %s = %s >> 4 | 0x%xu%s;", o->at_b,
+        own_offset(e, name_of(e, b)), o->b.lo_or, column);
+    if (o->registers) return;
+    if (c1[0] != c0[0]) {
         row = str(e, " + (warp >> 2) * %d", layout_wgmma_offset(&o->a, c1[0] - c0[0], 0) / 16);
     }
     line(e, "const u32 %s = (%s >> 4 | 0x%xu)%s;", o->at_a, own_offset(e, name_of(e, a)), o->a.lo_or, row);
+}
+
+int wgmma_column_parts(const Layout *l)
+{
+    int32_t first[2], other[2];
+    layout_element(l, 0, 0, 0, 0, first);
+    layout_element(l, 0, 0, layout_warps(l) > 4 ? 4 : 0, 0, other);
+    return first[1] == other[1] ? 1 : (int)layout_warps(l) / 4;
 }
 
 const int32_t *wgmma_steps(Emit *e, const LayoutWgmma *view, int row, int from, int n)
@@ -137,7 +155,8 @@ static void multiply_by_step(Emit *e, const Product *p)
 void emit_wgmma(Emit *e, Instr *i)
 {
     Value *acc = ir_operand(i, 2), *r = ir_result(i);
-    int columns = (int)r->type->shape[1], words = (int)layout_regs(layout_of(e, r));
+    const Layout *l = layout_of(e, r);
+    int columns = (int)r->type->shape[1] / wgmma_column_parts(l), words = (int)layout_regs(l);
     Product p = { .o = wgmma_operands(e, i),
         .blocks = words / (columns / 2),
         .per_block = columns / 2,

@@ -17,5 +17,7 @@ void wgmma_declare(Emit *, const Instr *i, const WgmmaOperands *);
 /* For steps from .. from + n of K: the number that each step adds to a descriptor, at `row` (or column) of
  * the operand. */
 const int32_t *wgmma_steps(Emit *, const LayoutWgmma *, int row, int from, int n);
+/* The parts of the columns that warpgroups share: 1 if each of them has whole rows of the result. */
+int wgmma_column_parts(const Layout *result);
 /* The name of the prelude function that multiplies with so many columns. */
 const char *wgmma_function(Emit *, const Instr *i, const WgmmaOperands *, int columns);

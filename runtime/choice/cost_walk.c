@@ -350,6 +350,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
         return;
     case KERNEL_BARRIER: w->c.meets += times; return;
     case KERNEL_SHARED_SLICE:
+    case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_COPY_COMMIT: return;
     }
 }

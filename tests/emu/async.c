@@ -5,6 +5,7 @@
  * bytes land is drawn from the seed: at the issue, at the wait that covers the copy (for TMA: when nobody can
  * go on without it), or in between. */
 #include "tests/emu/core.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +333,18 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
 
 /* --- TMA to memory: groups of a thread --------------------------------------------------------------- */
 
+/* Subnormal operands and sums count as zeros (cp.reduce.async.bulk, .f32). */
+static float flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+
+static void add_f32(uint8_t *to, const uint8_t *from)
+{
+    float x, y;
+    memcpy(&x, to, sizeof x);
+    memcpy(&y, from, sizeof y);
+    x = flushed(flushed(x) + flushed(y));
+    memcpy(to, &x, sizeof x);
+}
+
 static void store_land(Cta *c, Copy *o)
 {
     Map m;
@@ -349,8 +362,10 @@ static void store_land(Cta *c, Copy *o)
         }
         for (uint32_t p = 0; p < row && in; p += m.element) {
             int64_t x = (int64_t)o->place[0] + p / m.element;
-            if (x >= 0 && x <= m.extents[0])
-                memcpy(to + x * m.element, c->memory + swizzled(o->at + r * row + p, m.swizzle), m.element);
+            const uint8_t *from = c->memory + swizzled(o->at + r * row + p, m.swizzle);
+            if (o->adds && x >= 0 && x <= m.extents[0]) add_f32(to + x * m.element, from);
+            else if (o->adds) continue; /* Adding zeros changes nothing. */
+            else if (x >= 0 && x <= m.extents[0]) memcpy(to + x * m.element, from, m.element);
             /* Memory is written in pieces of 16 bytes: what is behind the edge in the last one becomes zero.
              */
             else if (x > 0 && x * m.element / 16 == m.extents[0] * m.element / 16)
@@ -360,11 +375,11 @@ static void store_land(Cta *c, Copy *o)
     o->done = true;
 }
 
-void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
+static void tma_out(uint32_t from, const void *map, int rank, const int32_t *place, bool adds)
 {
     from = emu_own(from);
     emu_global_touch();
-    Copy o = { .at = from, .moment = emu_moment() };
+    Copy o = { .at = from, .adds = adds, .moment = emu_moment() };
     Map m;
     memcpy(&m, map, sizeof m);
     memcpy(o.map, map, sizeof o.map);
@@ -375,6 +390,7 @@ void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *plac
         o.place[k] = place[k];
     }
     check_begin(&m, place[0]);
+    if (adds && m.element != sizeof(float)) emu_fail("an addition of elements of %u bytes", m.element);
     if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
     if (m.swizzle && m.box[0] * m.element != m.swizzle)
         emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
@@ -383,6 +399,11 @@ void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *plac
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
     issue(&emu.fiber->stores, &o);
 }
+
+void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
+{ tma_out(from, map, rank, place, false); }
+void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *place)
+{ tma_out(from, map, rank, place, true); }
 
 void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 

@@ -46,7 +46,7 @@ typedef struct Copy {
     const void *from;
     uint8_t map[128];
     int32_t place[5];
-    bool done;
+    bool done, adds; /* adds: to the tensor's elements, which are f32 */
     Moment moment;
 } Copy;
 /* In order of issue, in groups that the thread closes and waits for. */

@@ -89,6 +89,7 @@ static const struct {
     { "tma_load_", "a copy left out" },
     { "tma_multicast_", "a copy left out" },
     { "tma_store_", "a store left out" },
+    { "red_add_", "an addition left out" },
     { "bulk_commit(", "a commit left out" },
     { "bulk_wait(", "a wait left out" },
     { "bulk_wait_read(", "a wait left out" },

@@ -316,6 +316,8 @@ EMU void stg_if_b128(bool c, void *p, const u32 *w)
 {
     if (c) emu_store_global(p, w, 16);
 }
+EMU void red_add_f32_b64(void *p, const void *s) { emu_red_f32(p, s, 2); }
+EMU void red_add_f32_b128(void *p, const void *s) { emu_red_f32(p, s, 4); }
 #define stg_if_stream_b128 stg_if_b128
 #define stg_if_keep_b128 stg_if_b128
 #define stg_if_bypass_b128 stg_if_b128
@@ -443,6 +445,15 @@ template <class... C> EMU void emu_tma_out(const void *m, u32 s, C... c)
     const i32 at[] = { c... };
     emu_tma_store(s, m, (int)sizeof...(C), at);
 }
+template <class... C> EMU void emu_tma_out_add(const void *m, u32 s, C... c)
+{
+    const i32 at[] = { c... };
+    emu_tma_store_add(s, m, (int)sizeof...(C), at);
+}
+#define tma_store_add_2d emu_tma_out_add
+#define tma_store_add_3d emu_tma_out_add
+#define tma_store_add_4d emu_tma_out_add
+#define tma_store_add_5d emu_tma_out_add
 #define tma_store_2d emu_tma_out
 #define tma_store_3d emu_tma_out
 #define tma_store_4d emu_tma_out

@@ -91,6 +91,7 @@ EMU_API void emu_global_tensor(const void *from, const void *to);
 EMU_API void emu_global_read(const void *, uint32_t bytes);
 EMU_API void emu_global_write(const void *, const void *from, uint32_t bytes);
 EMU_API void emu_global_atomic(const void *, uint32_t bytes);
+EMU_API void emu_red_f32(void *to, const void *from, uint32_t n); /* adds n f32, each atomically */
 EMU_API void emu_global_fence(void);
 /* Until then what was launched before may still read and write: a kernel that starts early waits first. */
 EMU_API void emu_grid_wait(void);
@@ -125,6 +126,7 @@ EMU_API void emu_tma_multicast(
 
 /* The box at `from` to memory; groups are a thread's own. */
 EMU_API void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at);
+EMU_API void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *at); /* f32 */
 EMU_API void emu_bulk_commit(void);
 EMU_API void emu_bulk_wait(uint32_t groups_left);
 

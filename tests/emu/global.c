@@ -187,6 +187,16 @@ void emu_global_atomic(const void *p, uint32_t bytes)
     join((*k)->epoch, c->knows);
 }
 
+void emu_red_f32(void *to, const void *from, uint32_t n)
+{
+    float *x = to;
+    if ((uintptr_t)to % (4 * n)) emu_fail("misaligned addition of %u bytes at %p", 4 * n, to);
+    for (uint32_t k = 0; k < n; k++) {
+        emu_global_atomic(x + k, 4);
+        x[k] += ((const float *)from)[k];
+    }
+}
+
 /* --- a launch ---------------------------------------------------------------------------------------- */
 
 void emu_global_forget(Cta *c)

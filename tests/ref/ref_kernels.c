@@ -183,15 +183,22 @@ void ref_attention_backward(const double *q, const double *k, const double *v, c
 {
     int64_t d = a->d;
     for (int64_t e = 0; dq && e < a->b * a->h * a->m * d; e++) dq[e] = 0;
-    for (int64_t e = 0; dk && e < a->b * a->h * a->n * d; e++) dk[e] = dv[e] = 0;
+    for (int64_t e = 0; dk && e < a->b * a->hk * a->n * d; e++) dk[e] = dv[e] = 0;
     for (int64_t bh = 0; bh < a->b * a->h; bh++)
         for (int64_t i = 0; i < a->m; i++)
             for (int64_t j = 0; j < (a->causal && i + 1 < a->n ? i + 1 : a->n); j++) {
-                int64_t row = (bh * a->m + i) * d, key = (bh * a->n + j) * d;
-                double s = 0, gv = 0;
+                int64_t kv = bh / a->h * a->hk + bh % a->h / (a->h / a->hk);
+                int64_t row = (bh * a->m + i) * d, key = (kv * a->n + j) * d;
+                double s = 0, gv = 0, slope = 1;
+                if (a->window && i >= j + a->window) continue;
                 for (int64_t e = 0; e < d; e++) s += q[row + e] * k[key + e], gv += g[row + e] * v[key + e];
-                double p = exp(s * a->scale - l[bh * a->m + i]),
-                       ds = p * (gv - delta[bh * a->m + i]) * a->scale;
+                s *= a->scale;
+                if (a->cap > 0) {
+                    double t = tanh(s / a->cap);
+                    s = a->cap * t;
+                    slope = 1 - t * t;
+                }
+                double p = exp(s - l[bh * a->m + i]), ds = p * (gv - delta[bh * a->m + i]) * slope * a->scale;
                 for (int64_t e = 0; e < d; e++) {
                     if (dq) dq[row + e] += ds * k[key + e];
                     if (dk) dk[key + e] += ds * q[row + e], dv[key + e] += p * g[row + e];

@@ -47,7 +47,8 @@ typedef struct RefAttention {
     const double *sink;  /* [h]: one more logit without a value */
 } RefAttention;
 void ref_attention(const double *q, const double *k, const double *v, double *o, const RefAttention *);
-/* From o's gradient g, the logarithms l of the sums and delta; hk = h. Each of dq, dk, dv may be NULL. */
+/* From o's gradient g, the logarithms l of the sums and delta; causal, window and cap may be set. Each of dq,
+ * dk, dv may be NULL. */
 void ref_attention_backward(const double *q, const double *k, const double *v, const double *g,
     const double *l, const double *delta, double *dq, double *dk, double *dv, const RefAttention *);
 

@@ -197,6 +197,42 @@ void want_attention_backward(Problem *p)
         keys ? problem_tensor(p, "DK")->want : NULL, keys ? problem_tensor(p, "DV")->want : NULL, &a);
 }
 
+/* DELTA comes from O, which is an arbitrary number here, as L is. */
+void want_attention_gradients(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(O);
+    IN(DO);
+    IN(L);
+    WANT(DQ);
+    WANT(DK);
+    WANT(DV);
+    SIZE(B);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(M);
+    SIZE(N);
+    SIZE(D);
+    const char *window = problem_const(p, "WINDOW"), *softcap = problem_const(p, "SOFTCAP");
+    RefAttention a = { .b = B,
+        .h = H,
+        .hk = HK,
+        .m = M,
+        .n = N,
+        .d = D,
+        .scale = problem_scalar_value(p, "scale"),
+        .window = window ? atoi(window) : 0,
+        .cap = softcap && !strcmp(softcap, "true") ? problem_scalar_value(p, "cap") : 0,
+        .causal = is_causal(p, true) };
+    double *delta = calloc((size_t)(B * H * M), sizeof *delta);
+    for (int64_t i = 0; i < B * H * M; i++)
+        for (int64_t e = 0; e < D; e++) delta[i] += O[i * D + e] * DO[i * D + e];
+    ref_attention_backward(Q, K, V, DO, L, delta, DQ, DK, DV, &a);
+    free(delta);
+}
+
 /* Both parts of queries and keys side by side; all heads share one key part. */
 void want_attention_mla(Problem *p)
 {

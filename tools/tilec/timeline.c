@@ -209,6 +209,7 @@ static void shared_step(Draw *d, const Instr *i)
     case KERNEL_SHARED_ALLOC: /* no step */
     case KERNEL_SHARED_STAGE:
     case KERNEL_SHARED_SLICE:
+    case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_COPY_COMMIT: return;
     }
 }

@@ -14,8 +14,9 @@
  * gradients, or two attentions at once), where rotation (rotate.c), which carries a whole step's values,
  * does not have the registers.
  *
- * A release comes after the waits for all products that read its stage. Bodies that write memory keep
- * their order. */
+ * A release comes after the waits for all products that read its stage. A product that reads what the step
+ * has written to shared memory stays behind the write and its barrier. Bodies that write memory in another
+ * way than by additions keep their order. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Order {
@@ -40,19 +41,35 @@ static Instr *wait_for(const Instr *product)
     return u->user->op == OP_WGMMA_WAIT && product_of(u->user) == product ? u->user : NULL;
 }
 
+/* What a step writes to shared memory, and the barrier behind it, keep their order among themselves. */
+static bool anchored(const Instr *i) { return i->op == OP_SHARED_WRITE || i->op == OP_BARRIER; }
+
+/* Whether a product reads what the step itself has written (staged-operands). */
+static bool reads_written(const Instr *i)
+{
+    for (int k = 0; k < 2 && i->op == OP_WGMMA; k++) {
+        const Value *v = ir_operand(i, k);
+        while (v->def && (v->def->op == OP_SHARED_TRANSPOSE || v->def->op == OP_SHARED_SLICE))
+            v = ir_operand(v->def, 0);
+        if (v->def && v->def->op == OP_SHARED_STAGE) return true;
+    }
+    return false;
+}
+
 static bool movable(const Instr *i)
 {
     if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_NEXT_PROGRAM || i->op == OP_RING_PUT ||
         i->op == OP_RING_CP_ASYNC)
         return false;
     if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET &&
-        i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY)
+        i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT &&
+        i->op != OP_WARPGROUP_ANY && !anchored(i) && !ir_adds(i))
         return false;
     for (int b = 0; b < i->n_blocks; b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next)
             if (!(op_info[x->op].flags & OPF_TERM) &&
-                (!movable(x) || x->op == OP_RING_GET || x->op == OP_RING_RELEASE || x->op == OP_WGMMA ||
-                    x->op == OP_WGMMA_WAIT))
+                (!movable(x) || anchored(x) || ir_adds(x) || x->op == OP_RING_GET ||
+                    x->op == OP_RING_RELEASE || x->op == OP_WGMMA || x->op == OP_WGMMA_WAIT))
                 return false;
     return true;
 }
@@ -77,8 +94,32 @@ static bool begin(Order *o, Overlap *c, Block *body)
 
 static void place(Order *o, Instr *i);
 
+static bool needs_wait(Order *o, const Instr *i);
+
+static bool holds_load(const Order *o, const Instr *i)
+{
+    bool found = i->op == OP_LOAD && i->results[0].type->kind == TYPE_TILE;
+    for (int k = 0; k < i->n_operands && !found; k++) {
+        const Instr *d = ir_operand(i, k)->def;
+        found = d && d->block == o->body && !o->done[d->mark] && holds_load(o, d);
+    }
+    return found;
+}
+
+/* Operands that come from memory are loaded before a wait for the others. */
+static void place_loads(Order *o, const Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Instr *d = ir_operand(i, k)->def;
+        if (!d || d->block != o->body || o->done[d->mark]) continue;
+        if (needs_wait(o, d)) place_loads(o, d);
+        else if (holds_load(o, d)) place(o, d);
+    }
+}
+
 static void place_operands(Order *o, const Instr *i)
 {
+    place_loads(o, i);
     for (int k = 0; k < i->n_operands; k++) {
         Instr *d = ir_operand(i, k)->def;
         if (d && d->block == o->body) place(o, d);
@@ -124,6 +165,9 @@ static void place(Order *o, Instr *i)
         Instr *get = o->all.data[k];
         if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
     }
+    bool behind = anchored(i) || reads_written(i);
+    for (uint32_t k = 0; behind && k < i->mark; k++)
+        if (anchored(o->all.data[k])) place(o, o->all.data[k]);
     o->done[i->mark] = true;
     vec_push(&o->c->s->arena, &o->out, i);
     if (i->op != OP_WGMMA_WAIT) return;
@@ -134,8 +178,6 @@ static void place(Order *o, Instr *i)
         vec_push(&o->c->s->arena, &o->out, r);
     }
 }
-
-static bool needs_wait(Order *o, const Instr *i);
 
 static bool operands_need_wait(Order *o, const Instr *i)
 {
@@ -151,7 +193,7 @@ static bool operands_need_wait(Order *o, const Instr *i)
 
 static bool needs_wait(Order *o, const Instr *i)
 {
-    if (i->op == OP_WGMMA_WAIT) return true;
+    if (i->op == OP_WGMMA_WAIT || reads_written(i)) return true;
     if (!o->known[i->mark]) {
         o->free[i->mark] = !operands_need_wait(o, i);
         o->known[i->mark] = true;

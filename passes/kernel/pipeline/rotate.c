@@ -168,7 +168,8 @@ static bool crosses(void *user, Value *v)
 {
     Crossing *x = user;
     const Instr *get = v->def;
-    while (get && get->op == OP_SHARED_SLICE) get = ir_operand(get, 0)->def;
+    while (get && (get->op == OP_SHARED_SLICE || get->op == OP_SHARED_TRANSPOSE))
+        get = ir_operand(get, 0)->def;
     if (get && get->op == OP_RING_GET &&
         get->block == x->s->body) { /* The stage would have to be kept for another step. */
         for (size_t k = 0; k < x->late_issue->len; k++)

@@ -7,6 +7,9 @@
  * pass, lanes exchange registers until each has 16 bytes, and every access has a mask, which TMA does not
  * need at the tensor's edge.
  *
+ * A store that adds (`rmw`) is done by the same buffers and boxes: TMA adds them to memory (PTX ISA,
+ * cp.reduce.async.bulk.tensor). Since additions commute, it may stand in any loop.
+ *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
  * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
@@ -142,6 +145,7 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
     if (m->mask || ir_attr(store, ATTR_STEPS) || ir_attr(store, ATTR_ORDER) || m->rank > 5 || p->align % 16 ||
         !dtype_is_float(p->type->dtype) || !kernel_tma_counts(f, p))
         return false;
+    if (ir_adds(store) && p->type->dtype != DT_F32) return false;
     for (int a = 0; a < m->rank; a++)
         if (p->stride[a] == 1) unit = a;
     for (int a = 0; a < m->rank; a++) {
@@ -214,8 +218,8 @@ static int buffers_for(
     Uses u = { .store = store, .param = m->param };
     kernel_unit_axis(f, store, &axis);
     ir_walk(f->body, find_others, &u);
-    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && once(store) && tma_takes(f, store, m) &&
-               !u.others &&
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && (once(store) || ir_adds(store)) &&
+               tma_takes(f, store, m) && !u.others &&
                kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
     if (!can) {
         if (asked)

@@ -38,6 +38,10 @@ static Instr *load_behind(Roles *c, const Value *v)
     if (v->def && v->def->op == OP_SLICE)
         v = ir_operand(v->def, 0); /* merge_loads.c makes such loads of consecutive rows. */
     Instr *i = v->def;
+    if (i && i->op == OP_PERMUTE && v->type->rank == 2) {
+        Instr *l = ir_operand(i, 0)->def; /* transposed_views.c makes such loads. */
+        return l && l->op == OP_LOAD ? l : NULL;
+    }
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
         if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
@@ -56,7 +60,7 @@ Value *roles_matrix_of(const Instr *load)
 const Use *roles_product_of(const Value *matrix)
 {
     const Use *u = matrix->uses;
-    if (u && u->user->op == OP_SLICE) u = ir_result(u->user)->uses;
+    if (u && (u->user->op == OP_SLICE || u->user->op == OP_PERMUTE)) u = ir_result(u->user)->uses;
     return u && u->user->op == OP_MMA_SYNC ? u : NULL;
 }
 
@@ -125,13 +129,21 @@ bool roles_tma_window(Roles *c, const Instr *i)
     return picked_fits(c, i, kernel_parts(i, NULL));
 }
 
+static bool only_products(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (u->user->op == OP_PERMUTE || u->user->op == OP_SLICE
+                ? !only_products(ir_result(u->user))
+                : u->user->op != OP_MMA_SYNC || u == &u->user->operands[2])
+            return false;
+    return true;
+}
+
 static bool tma_load(Roles *c, const Value *v)
 {
     const Instr *i = load_behind(c, v);
     if (!i || (!roles_by_cp_async(c, i) && !roles_tma_window(c, i))) return false;
-    for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
-    return true;
+    return only_products(v) && (v == roles_matrix_of(i) || only_products(roles_matrix_of(i)));
 }
 
 /* The axis of the load's matrix that is contiguous in memory. */
@@ -212,7 +224,12 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
     return !tma;
 }
 
-static bool k_major(Roles *c, const Instr *load, int k_axis) { return roles_unit_axis(c, load) == k_axis; }
+/* Whether the operand is contiguous along its axis k_axis. */
+static bool k_major(Roles *c, const Value *v, int k_axis)
+{
+    bool transposed = v->def && v->def->op == OP_PERMUTE;
+    return roles_unit_axis(c, load_behind(c, v)) == (transposed ? 1 - k_axis : k_axis);
+}
 
 /* Whether K, an axis of v, is contiguous in the tensor and covers all of that axis. Then TMA pads a stage
  * beyond it with zeros. */
@@ -265,23 +282,20 @@ bool roles_product_fits(Roles *c, Instr *i)
         return roles_refuse(c, i->loc,
             "K is no multiple of an instruction's, nor all of a contiguous axis of both operands, which TMA "
             "would pad with zeros");
-    if (c->rows && c->rows != m)
-        return roles_refuse(
-            c, i->loc, "products of %lld and of %lld rows in one kernel", (long long)c->rows, (long long)m);
-    c->rows = m;
+    if (m > c->rows) c->rows = m;
     if (!load_behind(c, b))
         return roles_refuse(c, i->loc,
             "the product's right operand is computed, not loaded: wgmma reads it from shared memory, where "
             "TMA puts tiles as they are");
     if (!tma_load(c, b)) return roles_refuse(c, i->loc, "the product's right operand is not loaded by TMA");
     add_load(c, load_behind(c, b));
-    bool b_k = k_major(c, load_behind(c, b), 0);
+    bool b_k = k_major(c, b, 0);
     if (!b_k && dtype_bytes(d) != 2)
         return roles_refuse(c, i->loc, "operands of 8 and 32 bits must be contiguous in K");
     if (!b_k && n * dtype_bytes(d) < 64)
         return roles_refuse(c, i->loc, "N is too narrow for an operand contiguous in N");
     if (tma_load(c, a)) {
-        bool a_k = k_major(c, load_behind(c, a), 1);
+        bool a_k = k_major(c, a, 1);
         if (!a_k && a->type->shape[0] != m)
             return roles_refuse(c, i->loc, "few rows that lie side by side in memory");
         if (!a_k && through_registers(load_behind(c, a))) return true;
@@ -291,6 +305,22 @@ bool roles_product_fits(Roles *c, Instr *i)
     } else if (load_behind(c, a))
         return roles_refuse(c, i->loc, "the product's left operand is not loaded by TMA");
     return true;
+}
+
+bool roles_rows_fit(Roles *c, const Instr *i, int consumers)
+{
+    const Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+    int64_t m = a->type->shape[0], n = b->type->shape[1], each = n / consumers;
+    DType d = a->type->dtype;
+    if (m <= FEW_ROWS) m = 64;
+    if (m == c->rows) return true;
+    if (m == 64 && dtype_bytes(d) == 2 && (consumers & (consumers - 1)) == 0 && n % consumers == 0 &&
+        (roles_staged(c, i) || load_behind(c, a)) && kernel_wgmma_has(d, d, each) &&
+        each % (k_major(c, b, 0) ? 8 : 16) == 0 && (k_major(c, b, 0) || each % 64 == 0 || n <= 64))
+        return true;
+    return roles_refuse(c, i->loc,
+        "a product of %lld rows beside products of %lld rows: %d warpgroups cannot share its %lld columns",
+        (long long)m, (long long)c->rows, consumers, (long long)n);
 }
 
 static bool scalar_only(Roles *c, const Value *v);

@@ -23,9 +23,11 @@ static const Type *view_type(Roles *c, const Instr *load)
     const Use *u = roles_product_of(v);
     bool product = roles_from_stage(c, load), is_a = product && u == &u->user->operands[0];
     int k_axis = !product ? axis : is_a ? 1 : 0;
+    bool transposed = product && u->value != v && u->value->def && u->value->def->op == OP_PERMUTE;
+    if (transposed) k_axis = 1 - k_axis;
     if (u && u->value->def && u->value->def->op == OP_SLICE)
         tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
-    if (is_a && tile[0] < 64)
+    if (is_a && !transposed && tile[0] < 64)
         tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;
@@ -40,13 +42,12 @@ Instr *roles_last_product(const Instr *load)
 {
     const Block *b = load->block;
     const Value *matrix = roles_matrix_of(load);
-    Instr *last = ir_last_use_in(b, matrix), *i = last;
-    if (!last || last->op != OP_SLICE) return last;
-    last = NULL;
+    Instr *last = ir_last_use_in(b, matrix);
     for (const Use *u = matrix->uses; u; u = u->next) {
-        Instr *l = ir_last_use_in(b, ir_result(u->user));
-        for (i = last; i && i != l; i = i->next) {}
-        if (!last || i) last = l;
+        if (u->user->op != OP_SLICE && u->user->op != OP_PERMUTE) continue;
+        Instr *l = ir_last_use_in(b, ir_result(u->user)), *i = last;
+        while (i && i != l) i = i->next;
+        if (i) last = l;
     }
     return last;
 }
@@ -175,6 +176,8 @@ static bool stores_a_tile(const void *user, const Instr *i)
     return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
+static bool adds_a_tile(const void *user, const Instr *i) { return ir_adds(i) && stores_a_tile(user, i); }
+
 /* The bytes of store buffers for whole rows of accumulators. They apply to one store of 16-bit accumulators
  * with five to eight boxes in a row, after steps of several products (merged windows). A buffer for each box
  * is worth more than a fourth stage there, because one fence then serves all boxes (emit_bulk.c;
@@ -231,8 +234,10 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
     for (int depth = 2; depth <= most; depth++) {
         for (size_t k = 0; k < c->rings.len; k++)
             deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
+        /* Buffers of a store that every step waits for come before the next program's operands. */
+        int64_t rest = ir_any_in(c->f->body, adds_a_tile, NULL) ? limit - staged : limit;
         if (depth == 2 && c->p->persistent)
-            for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, limit, used);
+            for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, rest, used);
     }
     for (size_t k = 0; k < c->rings.len; k++)
         if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
@@ -241,7 +246,7 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 
 bool roles_plan_rings(Roles *c)
 {
-    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 -
+    int64_t limit = c->p->target->shared_bytes - c->p->parts_bytes - 1024 - roles_staged_bytes(c) -
                     (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
             used = 0;
     int asked = 0;

@@ -53,6 +53,7 @@ static Block *consume(Roles *c, Instr *load)
     Instr *last = product ? roles_last_product(load) : view->def;
     if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
     roles_take_parts(c, matrix, view);
+    roles_take_transposed(c, matrix, view);
     ir_replace(matrix, view);
     b = ir_after(release_after(r, last));
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
@@ -197,13 +198,14 @@ static void registers_beside_cp_async(KernelPlan *p, int each, int all)
     p->consumer_registers = left < MOST_HANDED ? left : MOST_HANDED;
 }
 
-/* Checks that all threads together have the registers that the launch gave them. */
-static void choose_registers(KernelPlan *p, int consumers)
+/* Checks that all threads together have the registers that the launch gave them. held: the registers that a
+ * consumer's products hold at once; if a consumer has not so many, the producer gets the fewest. */
+static void choose_registers(KernelPlan *p, int consumers, int held)
 {
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
     int threads = 32 * kernel_cta_warps(p), each = target_registers_each(p->target, threads),
         all = each * threads;
-    p->producer_registers = registers_for(consumers);
+    p->producer_registers = held > MOST_HANDED && consumers == 2 ? LEAST_HANDED : registers_for(consumers);
     p->consumer_registers = p->warps > 4
                                 ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8
                                 : HANDED_ALONE;
@@ -356,6 +358,7 @@ static int plan(Roles *c)
     if (ok && consumers == 4 && !four_have_room(c))
         consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
+    for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_rows_fit(c, c->products.data[k], consumers);
     if (ok && roles_plan_rings(c) && roles_cp_async_gains(c)) {
         if (!roles_cp_async_rings(c)) p->cp_async_warps = 0;
         return consumers;
@@ -431,12 +434,14 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     /* Erase products that nobody uses first: a later sweep would leave their rings without a reader. */
     ir_drop_unused(f->body);
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &c.products);
+    kernel_part(p, PASS_TRANSPOSED_VIEWS, roles_transpose_views, &c);
     int consumers = c.products.len ? plan(&c) : 0;
     if (!consumers) return false;
     kernel_positions_note(s, f);
     p->warps = 4 * consumers;
     p->producer_warps = p->cp_async_warps ? 1 : 4;
-    choose_registers(p, consumers);
+    /* A product with a staged operand runs while the sums of all other products are held. */
+    choose_registers(p, consumers, roles_staged_bytes(&c) ? words_held(&c) : 0);
     p->min_ctas = 1;
     take_roles(&c, consumers);
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
@@ -469,6 +474,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     }
     for (size_t k = 0; k < swept.len; k++) ir_sweep(swept.data[k]);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
+    kernel_part(p, PASS_STAGED_OPERANDS, roles_stage_operands, &c);
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     return true;

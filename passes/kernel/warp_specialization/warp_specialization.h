@@ -89,6 +89,24 @@ Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 /* Plans the stages of each ring, and those of loads that feed no product. */
 bool roles_plan_rings(Roles *);
 
+/* The step transposed-views (transposed_views.c): loads of one window in both orders become one load and a
+ * `permute`. It gets the Roles. On the consumers' side, roles_take_transposed replaces permutes of the matrix
+ * by views. roles_transposed_view: a view with its axes exchanged. */
+bool roles_transpose_views(void *roles);
+void roles_take_transposed(Roles *, Value *matrix, Value *view);
+Value *roles_transposed_view(Roles *, Builder *, Value *view);
+
+/* The step staged-operands (staged_operands.c): transposed tiles of registers that are left operands go
+ * through shared memory. It gets the Roles. roles_staged: whether the product has such an operand;
+ * roles_staged_bytes: of all their buffers. */
+bool roles_stage_operands(void *roles);
+bool roles_staged(Roles *, const Instr *product);
+int64_t roles_staged_bytes(Roles *);
+
+/* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of
+ * a product beside products of more rows, some of the columns. */
+bool roles_rows_fit(Roles *, const Instr *product, int consumers);
+
 /* Merges loads of one step whose windows overlap into one load, whose parts are slices of its matrix
  * (merge_loads.c). roles_join_windows returns whether there are any, roles_part_windows undoes it,
  * roles_keep_windows makes it final before roles are made, and roles_take_parts replaces the parts by slices

@@ -1,0 +1,116 @@
+/* transposed-views: a step of warp-specialization: a tile that products read as it is and transposed is
+ * loaded once.
+ *
+ *   %a = load Q[i.., :]; %b = load Q[i.., :] {order = [1, 0]}      ->   %a = load Q[i.., :]; %b = permute %a
+ *
+ * The front end's `transpose(load(...))` has become a load of its own (mma-select). A stage holds rows of a
+ * swizzle's span, whichever axis a product sums over, and a wgmma descriptor says in which order they are
+ * read. Therefore one stage serves both products: `permute` becomes `shared_transpose` on the consumers'
+ * side.
+ *
+ * Requires: two loads of one window in one block, of 16-bit elements, which feed nothing but products and
+ * which TMA can do. Keeps: everything. */
+#include "passes/kernel/warp_specialization/warp_specialization.h"
+
+static bool feeds_products(const Instr *load)
+{
+    for (const Use *u = ir_result(load)->uses; u; u = u->next)
+        if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
+    return ir_is_used(load);
+}
+
+static bool may_transpose(Roles *c, const Instr *load)
+{
+    const Type *t = ir_result(load)->type;
+    if (t->kind != TYPE_TILE || t->rank != 2 || dtype_bytes(t->dtype) != 2 || kernel_parts(load, NULL) ||
+        !feeds_products(load))
+        return false;
+    const char *why = c->why;
+    Loc loc = c->why_loc;
+    bool fits = roles_tma_window(c, load);
+    c->why = why;
+    c->why_loc = loc;
+    return fits;
+}
+
+static bool same_ints(const Attr *a, const Attr *b)
+{ return !a || !b ? a == b : a->n == b->n && !memcmp(a->v, b->v, sizeof *a->v * (size_t)a->n); }
+
+static bool is_transposed(const Instr *load)
+{
+    const Attr *o = ir_attr(load, ATTR_ORDER);
+    return o && o->v[0] == 1;
+}
+
+/* Whether both load the same window, one of them with its axes exchanged. */
+static bool same_window(const Instr *a, const Instr *b)
+{
+    if (a->n_operands != b->n_operands || is_transposed(a) == is_transposed(b)) return false;
+    for (int k = 0; k < a->n_operands; k++)
+        if (ir_operand(a, k) != ir_operand(b, k)) return false;
+    return same_ints(ir_attr(a, ATTR_EXTENTS), ir_attr(b, ATTR_EXTENTS)) &&
+           same_ints(ir_attr(a, ATTR_STEPS), ir_attr(b, ATTR_STEPS)) &&
+           ir_attr_int(a, ATTR_CACHE, CACHE_DEFAULT) == ir_attr_int(b, ATTR_CACHE, CACHE_DEFAULT);
+}
+
+static void join(Instr *kept, Instr *other)
+{
+    static const int64_t exchanged[2] = { 1, 0 };
+    Builder b = ir_after(kept);
+    Value *v = ir_result(kept),
+          *transposed = ir_emit(&b, OP_PERMUTE, &v, 1, ATTRS(a_ints(ATTR_ORDER, exchanged, 2)), NULL);
+    transposed->name = ir_result(other)->name;
+    ir_replace(ir_result(other), transposed);
+    ir_erase(other);
+}
+
+bool roles_transpose_views(void *user)
+{
+    Roles *c = user;
+    InstrList loads = { 0 };
+    bool changed = false;
+    if (kernel_skips(c->p, PASS_TRANSPOSED_VIEWS)) return false;
+    ir_collect(&c->s->arena, c->f->body, OP_LOAD, &loads);
+    for (size_t k = 0; k < loads.len; k++) {
+        Instr *first = loads.data[k];
+        if (!first || !may_transpose(c, first)) continue;
+        for (size_t j = k + 1; j < loads.len; j++) {
+            Instr *other = loads.data[j];
+            if (!other || other->block != first->block || !same_window(first, other) ||
+                !may_transpose(c, other))
+                continue;
+            join(first, other);
+            loads.data[j] = NULL;
+            changed = true;
+            break;
+        }
+    }
+    return changed;
+}
+
+void roles_take_transposed(Roles *c, Value *matrix, Value *view)
+{
+    for (Use *u = matrix->uses, *next; u; u = next) {
+        next = u->next;
+        Instr *i = u->user;
+        if (i->op != OP_PERMUTE) continue;
+        Builder b = ir_before(i);
+        Value *transposed = roles_transposed_view(c, &b, view);
+        transposed->name = ir_result(i)->name;
+        ir_replace(ir_result(i), transposed);
+        ir_erase(i);
+    }
+}
+
+Value *roles_transposed_view(Roles *c, Builder *b, Value *view)
+{
+    const Type *t = view->type;
+    const LayoutShared *s = layouts_shared(&c->p->layouts, t);
+    const int32_t tile[2] = { s->tile[1], s->tile[0] };
+    const LayoutShared *transposed =
+        layout_wgmma_shared(&c->s->arena, tile, s->order[0], 1 - s->order[0], s->elem_bytes, 0);
+    if (!transposed) ir_fail(c->s, c->f->loc, "a stage that cannot be read in the other order");
+    return ir_emit(b, OP_SHARED_TRANSPOSE, &view, 1, NO_ATTRS,
+        type_shared(c->s, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] },
+            layouts_shared_text(&c->p->layouts, transposed)));
+}
