@@ -227,8 +227,8 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
 /* Whether the operand is contiguous along its axis k_axis. */
 static bool k_major(Roles *c, const Value *v, int k_axis)
 {
-    bool turned = v->def && v->def->op == OP_PERMUTE;
-    return roles_unit_axis(c, load_behind(c, v)) == (turned ? 1 - k_axis : k_axis);
+    bool transposed = v->def && v->def->op == OP_PERMUTE;
+    return roles_unit_axis(c, load_behind(c, v)) == (transposed ? 1 - k_axis : k_axis);
 }
 
 /* Whether K, an axis of v, is contiguous in the tensor and covers all of that axis. Then TMA pads a stage

@@ -23,11 +23,11 @@ static const Type *view_type(Roles *c, const Instr *load)
     const Use *u = roles_product_of(v);
     bool product = roles_from_stage(c, load), is_a = product && u == &u->user->operands[0];
     int k_axis = !product ? axis : is_a ? 1 : 0;
-    bool turned = product && u->value != v && u->value->def && u->value->def->op == OP_PERMUTE;
-    if (turned) k_axis = 1 - k_axis;
+    bool transposed = product && u->value != v && u->value->def && u->value->def->op == OP_PERMUTE;
+    if (transposed) k_axis = 1 - k_axis;
     if (u && u->value->def && u->value->def->op == OP_SLICE)
         tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
-    if (is_a && !turned && tile[0] < 64)
+    if (is_a && !transposed && tile[0] < 64)
         tile[0] = 64; /* Rows of the tile below the loaded rows become rows that no consumer reads. */
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, k_axis, axis, bytes, 0);
     if (!s) return NULL;

@@ -20,7 +20,7 @@
  * everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-enum { SLOTS = 2 };
+enum { STAGES = 2 };
 
 bool roles_staged(Roles *c, const Instr *product)
 {
@@ -41,7 +41,7 @@ int64_t roles_staged_bytes(Roles *c)
     int64_t all = 0;
     for (size_t k = 0; k < c->products.len; k++) {
         const Instr *i = c->products.data[k];
-        if (roles_staged(c, i)) all += SLOTS * type_elements(ir_operand(i, 0)->type) * 2;
+        if (roles_staged(c, i)) all += STAGES * type_elements(ir_operand(i, 0)->type) * 2;
     }
     return all;
 }
@@ -53,7 +53,7 @@ static Value *buffer(Roles *c, const Type *t)
     const int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     const LayoutShared *s = layout_wgmma_shared(&c->s->arena, tile, 0, 1, 2, 0);
     return ir_emit(&b, OP_SHARED_ALLOC, NULL, 0, NO_ATTRS,
-        type_shared(c->s, t->dtype, 3, (int64_t[]){ SLOTS, tile[0], tile[1] },
+        type_shared(c->s, t->dtype, 3, (int64_t[]){ STAGES, tile[0], tile[1] },
             layouts_shared_text(&c->p->layouts, s)));
 }
 
@@ -63,13 +63,13 @@ static void stage(Roles *c, Instr *product)
     Value *x = ir_operand(permute, 0), *at = loop->blocks[0]->args[0], *buf = buffer(c, x->type);
     Builder b = ir_before(permute);
     Value *stage = ir_bin(&b, OP_AND, ir_bin(&b, OP_SUB, at, ir_operand(loop, 0)),
-        ir_const_int(&b, at->type->dtype, SLOTS - 1));
+        ir_const_int(&b, at->type->dtype, STAGES - 1));
     Value *view = ir_emit(&b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
     ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, x }, 2, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    Value *turned = roles_turned_view(c, &b, view);
-    turned->name = x->name;
-    ir_replace(ir_result(permute), turned);
+    Value *transposed = roles_transposed_view(c, &b, view);
+    transposed->name = x->name;
+    ir_replace(ir_result(permute), transposed);
     ir_erase(permute);
     b = ir_after(loop);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);

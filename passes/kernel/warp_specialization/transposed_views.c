@@ -36,7 +36,7 @@ static bool may_transpose(Roles *c, const Instr *load)
 static bool same_ints(const Attr *a, const Attr *b)
 { return !a || !b ? a == b : a->n == b->n && !memcmp(a->v, b->v, sizeof *a->v * (size_t)a->n); }
 
-static bool is_turned(const Instr *load)
+static bool is_transposed(const Instr *load)
 {
     const Attr *o = ir_attr(load, ATTR_ORDER);
     return o && o->v[0] == 1;
@@ -45,7 +45,7 @@ static bool is_turned(const Instr *load)
 /* Whether both load the same window, one of them with its axes exchanged. */
 static bool same_window(const Instr *a, const Instr *b)
 {
-    if (a->n_operands != b->n_operands || is_turned(a) == is_turned(b)) return false;
+    if (a->n_operands != b->n_operands || is_transposed(a) == is_transposed(b)) return false;
     for (int k = 0; k < a->n_operands; k++)
         if (ir_operand(a, k) != ir_operand(b, k)) return false;
     return same_ints(ir_attr(a, ATTR_EXTENTS), ir_attr(b, ATTR_EXTENTS)) &&
@@ -58,9 +58,9 @@ static void join(Instr *kept, Instr *other)
     static const int64_t exchanged[2] = { 1, 0 };
     Builder b = ir_after(kept);
     Value *v = ir_result(kept),
-          *turned = ir_emit(&b, OP_PERMUTE, &v, 1, ATTRS(a_ints(ATTR_ORDER, exchanged, 2)), NULL);
-    turned->name = ir_result(other)->name;
-    ir_replace(ir_result(other), turned);
+          *transposed = ir_emit(&b, OP_PERMUTE, &v, 1, ATTRS(a_ints(ATTR_ORDER, exchanged, 2)), NULL);
+    transposed->name = ir_result(other)->name;
+    ir_replace(ir_result(other), transposed);
     ir_erase(other);
 }
 
@@ -88,29 +88,29 @@ bool roles_transpose_views(void *user)
     return changed;
 }
 
-void roles_take_turned(Roles *c, Value *matrix, Value *view)
+void roles_take_transposed(Roles *c, Value *matrix, Value *view)
 {
     for (Use *u = matrix->uses, *next; u; u = next) {
         next = u->next;
         Instr *i = u->user;
         if (i->op != OP_PERMUTE) continue;
         Builder b = ir_before(i);
-        Value *turned = roles_turned_view(c, &b, view);
-        turned->name = ir_result(i)->name;
-        ir_replace(ir_result(i), turned);
+        Value *transposed = roles_transposed_view(c, &b, view);
+        transposed->name = ir_result(i)->name;
+        ir_replace(ir_result(i), transposed);
         ir_erase(i);
     }
 }
 
-Value *roles_turned_view(Roles *c, Builder *b, Value *view)
+Value *roles_transposed_view(Roles *c, Builder *b, Value *view)
 {
     const Type *t = view->type;
     const LayoutShared *s = layouts_shared(&c->p->layouts, t);
     const int32_t tile[2] = { s->tile[1], s->tile[0] };
-    const LayoutShared *turned =
+    const LayoutShared *transposed =
         layout_wgmma_shared(&c->s->arena, tile, s->order[0], 1 - s->order[0], s->elem_bytes, 0);
-    if (!turned) ir_fail(c->s, c->f->loc, "a stage that cannot be read in the other order");
+    if (!transposed) ir_fail(c->s, c->f->loc, "a stage that cannot be read in the other order");
     return ir_emit(b, OP_SHARED_TRANSPOSE, &view, 1, NO_ATTRS,
         type_shared(c->s, t->dtype, 2, (int64_t[]){ t->shape[1], t->shape[0] },
-            layouts_shared_text(&c->p->layouts, turned)));
+            layouts_shared_text(&c->p->layouts, transposed)));
 }

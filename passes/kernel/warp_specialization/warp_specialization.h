@@ -90,11 +90,11 @@ Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */
 bool roles_plan_rings(Roles *);
 
 /* The step transposed-views (transposed_views.c): loads of one window in both orders become one load and a
- * `permute`. It gets the Roles. On the consumers' side, roles_take_turned replaces permutes of the matrix by
- * views. roles_turned_view: a view with its axes exchanged. */
+ * `permute`. It gets the Roles. On the consumers' side, roles_take_transposed replaces permutes of the matrix
+ * by views. roles_transposed_view: a view with its axes exchanged. */
 bool roles_transpose_views(void *roles);
-void roles_take_turned(Roles *, Value *matrix, Value *view);
-Value *roles_turned_view(Roles *, Builder *, Value *view);
+void roles_take_transposed(Roles *, Value *matrix, Value *view);
+Value *roles_transposed_view(Roles *, Builder *, Value *view);
 
 /* The step staged-operands (staged_operands.c): transposed tiles of registers that are left operands go
  * through shared memory. It gets the Roles. roles_staged: whether the product has such an operand;
