@@ -47,6 +47,7 @@ typedef struct AccessCount {
     double bytes;         /* that lanes ask for */
     double moved, fewest; /* and how many those bytes need at least */
     double runs;          /* pieces of consecutive bytes, over all requests */
+    double apart;         /* what the pieces would move if each began at a multiple of the sector */
     double lanes, active; /* of all requests, and those that move something */
     double worst;         /* the most that one request moves */
     int width;            /* bytes that a lane moves at once */
@@ -57,15 +58,15 @@ typedef struct AccessCount {
 
 /* Bytes of the piece in which a target's L2 serves a request: 32 on NVIDIA, 64 on AMD. */
 int access_sector(const Target *);
-/* The address in bytes of an element of the window from the window's first element. strides: of the tensor, in
- * elements. */
+/* The address in bytes of an element of the window from the window's first element. strides: of the tensor,
+ * in elements. */
 int64_t access_offset(const EmittedAccess *, const int64_t *strides, const int32_t *coord);
-/* Counts for a tensor with these strides (in elements), which begins at a multiple of 256 bytes. Windows begin
- * wherever their offsets allow within a sector; the counts are the mean of these places. For shared memory
- * strides may be NULL. TMA: the rows of its boxes. */
+/* Counts for a tensor with these strides (in elements), which begins at a multiple of 256 bytes. Windows
+ * begin wherever their offsets allow within a sector; the counts are the mean of these places. For shared
+ * memory strides may be NULL. TMA: the rows of its boxes. */
 void access_count(const EmittedAccess *, const Target *, const int64_t *strides, AccessCount *);
-/* The lane addresses of one request: the vector that begins at register `base` of this warp. addr has room for
- * LAYOUT_MAX_LANES; INT64_MIN marks a lane that moves nothing. Returns the number of lanes. */
+/* The lane addresses of one request: the vector that begins at register `base` of this warp. addr has room
+ * for LAYOUT_MAX_LANES; INT64_MIN marks a lane that moves nothing. Returns the number of lanes. */
 int access_lanes(const EmittedAccess *, const int64_t *strides, uint32_t base, uint32_t warp, int64_t *addr);
 /* Whether register r begins a request. */
 bool access_begins(const EmittedAccess *, uint32_t r);

@@ -70,7 +70,6 @@ void note_elements(Emit *e, bool write, const Layout *l, const Type *t, const in
         order[l->rank - 1 - (permute ? permute[a] : a)] = a;
         tile[a] = (int32_t)t->shape[a];
     }
-    const LayoutShared *s =
-        layout_shared_rows(&e->s->arena, l->rank, tile, order, dtype_bytes(t->dtype), 0);
+    const LayoutShared *s = layout_shared_rows(&e->s->arena, l->rank, tile, order, dtype_bytes(t->dtype), 0);
     if (s) note_vectors(e, write, l, s, NULL);
 }

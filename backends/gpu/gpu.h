@@ -47,7 +47,7 @@ typedef struct GpuCode {
     /* The decisions as text that can be read back (passes/kernel/schedule/schedule.h). */
     const char *schedule;
     const struct SharedUse *shared_map;
-    int n_shared_map; /* emit.h */
+    int n_shared_map;              /* emit.h */
     const EmittedAccess *accesses; /* of tensors and of tiles in shared memory, in the order of the text */
     int n_accesses;
     KernelPlan *plan; /* as it was lowered */

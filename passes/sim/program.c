@@ -12,7 +12,7 @@ struct SimProgram {
     int64_t *elements;
     int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
-    double flops[3];
+    double flops[3], operations;
     bool no_memory, full;
     int64_t limit;
 };
@@ -378,7 +378,10 @@ static bool run_node(SimProgram *p, const Node *n)
     case NODE_OP: return operation(p, n);
     case NODE_WINDOW: return window(p, n);
     case NODE_INDEXED: return indexed(p, n);
-    case NODE_FLOPS: p->flops[n->imm] += n->flops; return true;
+    case NODE_FLOPS:
+        p->flops[n->imm] += n->flops;
+        p->operations += n->operations;
+        return true;
     case NODE_COORD: p->v[n->dst].i = p->coord[n->imm]; return true;
     case NODE_LOAD_DATA: load_data(p, n); return true;
     case NODE_MADE_UP: made_up_value(p, n); return true;
@@ -408,8 +411,9 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = 0;
     memset(p->flops, 0, sizeof p->flops);
+    p->operations = 0;
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
-    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2] };
+    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->operations };
     return SIM_OK;
 }

@@ -1,7 +1,6 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
 #include "tools/tilec/chosen.h"
-#include "tools/tilec/emit.h"
-#include "tools/tilec/timeline.h"
+#include "tools/tilec/explain.h"
 #include "passes/kernel/schedule/schedule.h"
 
 typedef struct Explain {
@@ -11,15 +10,17 @@ typedef struct Explain {
     const LaunchFacts *facts;
     /* The device whose choice is explained; NULL: the declared defaults are explained. */
     const DeviceModel *card;
+    bool memory;  /* --memory: that report in place of the passes */
+    bool measure; /* one variant: the vendor's compiler is asked */
     Text *out;
 } Explain;
 
-/* The target of --target, or the first that --device serves. */
-static const Target *target_of(const Args *a, const DeviceModel *card)
+/* The first target that --device serves; without one the CPU, or a GPU where what is asked for needs threads.
+ */
+static const Target *default_target(const Args *a, const DeviceModel *card)
 {
-    const char *name = args_last(a, FLAG_TARGET, NULL);
-    if (name) return target_find(name);
-    return card ? device_model_target(card) : target_find("cpu");
+    if (card) return device_model_target(card);
+    return target_find(args_has(a, FLAG_MEMORY) ? "cuda:sm_90a" : "cpu");
 }
 
 static const DeviceModel *card_of(const Args *a)
@@ -81,77 +82,164 @@ static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
         &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
 }
 
-static bool explain_variant(Explain *x, Timeline *line)
+static void forget_after(Session *s, Diag *last, int errors)
+{
+    if (last) last->next = NULL;
+    else s->diags = NULL;
+    s->last_diag = last;
+    s->n_errors = errors;
+}
+
+/* The kernel IR and the emitted text. False after diagnostics; a kernel that does not fit is none. */
+static bool emit_kernel(Explain *x, Explained *e)
 {
     Session *s = &x->in->session;
-    PassReport ignored = { 0 }, report = { 0 };
-    Func *f;
-    text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
+    PassReport lowering = { 0 };
+    KernelOptions options = kernel_options_of(&x->o.passes);
+    Diag *before = s->last_diag;
+    int errors = s->n_errors;
+    options.report = &lowering;
+    bool ok = gpu_compile(s, e->tile, x->o.target, &options, &e->code, &e->kernel);
+    if (!ok && e->code.shared_bytes <= x->o.target->shared_bytes) return false;
+    if (!ok) {
+        forget_after(s, before, errors);
+        e->kernel = NULL;
+    }
+    passes_warn_unrun(s, &x->o.passes, &lowering, e->tile->name);
+    return true;
+}
+
+static void print_schedule(Explain *x, const Func *f, KernelPlan *plan)
+{
+    text_printf(x->out, "schedule: %d warps%s", plan->warps, plan->producer_warps ? " of consumers" : "");
+    if (plan->producer_warps)
+        text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan->consumer_registers,
+            plan->producer_warps, plan->producer_registers);
+    text_printf(
+        x->out, "%s\n%s", plan->persistent ? "; persistent" : "", plan->schedule ? plan->schedule : "");
+    if (plan->schedule && *plan->schedule && plan->schedule[strlen(plan->schedule) - 1] != '\n')
+        text_putc(x->out, '\n');
+    const char *lines = strchr(schedule_text(plan, f, NULL), '\n');
+    for (lines += *lines == '\n'; *lines; lines += strcspn(lines, "\n") + 1)
+        text_printf(x->out, "  %.*s\n", (int)strcspn(lines, "\n"), lines);
+}
+
+/* The passes' work as text. */
+static bool print_variant(Explain *x, Explained *e, const PassReport *report, Timeline *line)
+{
+    PassReport ignored = { 0 };
+    Func *plain;
+    Module *m = lowered(x, true, &ignored, &plain);
+    if (!m) return false;
+    Census before = passes_census(m), after = passes_census(e->tile->module);
+    print_passes(x, report);
+    print_census(x, &before, &after);
+    if (e->kernel) print_schedule(x, e->kernel, e->code.plan);
+    explain_resources(e, x->measure, x->out);
+    timeline_text(line, x->out);
+    return true;
+}
+
+static bool explain_variant(Explain *x, Explained *e, Timeline *line)
+{
+    Session *s = &x->in->session;
+    PassReport report = { 0 };
+    if (!x->memory) text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
+    *e = (Explained){ .in = x->in, .o = &x->o, .card = x->card };
+    e->title = arena_printf(&s->arena, "%s for %s", x->v->title, x->o.target->name);
     if (x->card) {
         CostDevice device = device_of_model(x->card, x->o.target);
         if (!(x->v = chosen_on(x->in, x->v, &x->o, &device, x->out))) return false;
         x->facts = emit_assumed(x->in, x->v);
     }
-    Module *m = lowered(x, true, &ignored, &f);
-    if (!m) return false;
-    Census before = passes_census(m);
-    if (!(m = lowered(x, false, &report, &f))) return false;
-    Census after = passes_census(m);
-    print_passes(x, &report);
-    print_census(x, &before, &after);
-    if (x->o.target->kind != TARGET_CPU) {
-        KernelPlan plan;
-        KernelOptions options = kernel_options_of(&x->o.passes);
-        PassReport lowering = { 0 };
-        options.report = &lowering;
-        if (!kernel_lower(s, f, x->o.target, &options, &plan)) return false;
-        passes_warn_unrun(s, &x->o.passes, &lowering, f->name);
-        text_printf(x->out, "schedule: %d warps%s", plan.warps, plan.producer_warps ? " of consumers" : "");
-        if (plan.producer_warps)
-            text_printf(x->out, " (%d registers), %d of the producer (%d registers)", plan.consumer_registers,
-                plan.producer_warps, plan.producer_registers);
-        text_printf(
-            x->out, "%s\n%s", plan.persistent ? "; persistent" : "", plan.schedule ? plan.schedule : "");
-        if (plan.schedule && *plan.schedule && plan.schedule[strlen(plan.schedule) - 1] != '\n')
-            text_putc(x->out, '\n');
-        const char *lines = strchr(schedule_text(&plan, f, NULL), '\n');
-        for (lines += *lines == '\n'; *lines; lines += strcspn(lines, "\n") + 1)
-            text_printf(x->out, "  %.*s\n", (int)strcspn(lines, "\n"), lines);
-    }
-    timeline_build(s, f, line);
-    timeline_text(line, x->out);
+    e->v = x->v;
+    e->facts = x->facts;
+    if (!lowered(x, false, &report, &e->tile)) return false;
+    if (x->o.target->kind != TARGET_CPU && !emit_kernel(x, e)) return false;
+    timeline_build(s, e->kernel ? e->kernel : e->tile, line);
+    if (!x->memory) return print_variant(x, e, &report, line);
+    explain_memory(e, x->out);
     return true;
+}
+
+/* --- pictures and pages ------------------------------------------------------------------------------ */
+
+/* One `--plot=KIND`, `--plot=KIND:FILE` or `--plot=FILE`, which is the timeline. */
+static PictureKind picture_kind(Arena *a, const char *value, const char **path)
+{
+    for (int k = 0; k < PICTURE_COUNT; k++) {
+        size_t n = strlen(picture_name[k]);
+        if (strncmp(value, picture_name[k], n) || (value[n] && value[n] != ':')) continue;
+        *path = value[n] ? value + n + 1 : arena_printf(a, "%s.svg", picture_name[k]);
+        return (PictureKind)k;
+    }
+    *path = value;
+    return PICTURE_TIMELINE;
+}
+
+static void add_text(Input *in, Outputs *outputs, const char *path, const Text *t)
+{
+    outputs_add(
+        in->tool, outputs, path, arena_strndup(&in->tool->arena, t->data ? t->data : "", t->len), t->len);
+}
+
+static bool draw_pictures(Explain *x, Explained *e, const Timeline *line, Outputs *outputs)
+{
+    Strings plots = args_list(x->in->tool, x->in->args, FLAG_PLOT);
+    for (size_t k = 0; k < plots.len; k++) {
+        const char *path;
+        Text svg;
+        text_init(&svg, &x->in->session.arena);
+        PictureKind kind = picture_kind(&x->in->tool->arena, plots.data[k], &path);
+        if (!explain_picture(e, kind, line, &svg)) return false;
+        add_text(x->in, outputs, path, &svg);
+    }
+    return true;
+}
+
+static int one_only(Explain *x, const char *flag, size_t n)
+{
+    diag_error(&x->in->session, (Loc){ 0 }, "%s draws one variant, here are %zu; choose with --kernel and -D",
+        flag, n);
+    return EXIT_INPUT;
+}
+
+/* All variants for one target. */
+static int explain_target(Explain *x, const Target *target, Outputs *outputs, size_t *n)
+{
+    Input *in = x->in;
+    Variants list = { 0 };
+    if (!input_options(in, target, &x->o)) return EXIT_USAGE;
+    if (!input_variants(in, &list)) return EXIT_INPUT;
+    x->measure = list.len == 1;
+    for (size_t i = 0; i < list.len; i++) {
+        Timeline line = { 0 };
+        Explained *e = arena_new(&in->session.arena, Explained);
+        x->v = &list.data[i];
+        x->facts = emit_assumed(in, x->v);
+        if ((*n)++) text_putc(x->out, '\n');
+        if (!explain_variant(x, e, &line)) return EXIT_INPUT;
+        if (args_has(in->args, FLAG_PLOT) && *n > 1) return one_only(x, "--plot", list.len);
+        if (!draw_pictures(x, e, &line, outputs)) return EXIT_INPUT;
+    }
+    return EXIT_OK;
 }
 
 static int explain(Input *in, Outputs *outputs)
 {
-    const char *plot = args_last(in->args, FLAG_PLOT, NULL);
-    Variants list = { 0 };
-    Text out, svg;
-    Explain x = { .in = in, .out = &out, .card = card_of(in->args) };
+    Text out;
+    Explain x = {
+        .in = in, .out = &out, .card = card_of(in->args), .memory = args_has(in->args, FLAG_MEMORY)
+    };
+    Strings targets = args_list(in->tool, in->args, FLAG_TARGET);
+    size_t n = 0;
     text_init(&out, &in->session.arena);
-    text_init(&svg, &in->session.arena);
-    if (!input_options(in, target_of(in->args, x.card), &x.o)) return EXIT_USAGE;
-    if (!input_variants(in, &list)) return EXIT_INPUT;
-    for (size_t i = 0; i < list.len; i++) {
-        Timeline line = { 0 };
-        x.v = &list.data[i];
-        x.facts = emit_assumed(in, x.v);
-        if (i) text_putc(&out, '\n');
-        if (!explain_variant(&x, &line)) return EXIT_INPUT;
-        if (plot && i) {
-            diag_error(&in->session, (Loc){ 0 },
-                "--plot draws one variant, here are %zu; choose with --kernel and -D", list.len);
-            return EXIT_INPUT;
-        }
-        if (plot)
-            timeline_svg(
-                arena_printf(&in->session.arena, "%s for %s", x.v->title, x.o.target->name), &line, &svg);
+    for (size_t i = 0; i < targets.len || !i; i++) {
+        const Target *t = targets.len ? target_find(targets.data[i]) : default_target(in->args, x.card);
+        int code = explain_target(&x, t, outputs, &n);
+        if (code != EXIT_OK) return code;
     }
-    outputs_add(in->tool, outputs, args_last(in->args, FLAG_OUTPUT, "-"),
-        arena_strndup(&in->tool->arena, out.data, out.len), out.len);
-    if (plot)
-        outputs_add(in->tool, outputs, plot, arena_strndup(&in->tool->arena, svg.data, svg.len), svg.len);
+    add_text(in, outputs, args_last(in->args, FLAG_OUTPUT, "-"), &out);
     return EXIT_OK;
 }
 
@@ -164,19 +252,33 @@ static int unknown_card(Tool *t, const char *name)
     return tool_usage(t, "there is no device `%s`; known are %s", name, known.data);
 }
 
+static int check_targets(Tool *t, const Args *a, const DeviceModel *card)
+{
+    Strings targets = args_list(t, a, FLAG_TARGET);
+    for (size_t i = 0; i < targets.len; i++) {
+        const Target *target = target_find(targets.data[i]);
+        if (!target) return tool_usage(t, "there is no target `%s`", targets.data[i]);
+        if (card && !device_model_serves(card, target))
+            return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target->name);
+        if (args_has(a, FLAG_MEMORY) && target->kind == TARGET_CPU)
+            return tool_usage(
+                t, "--memory shows how threads of a GPU access memory; choose a --target that is one");
+    }
+    return EXIT_OK;
+}
+
 int cmd_explain(Tool *t, const Args *a)
 {
-    const char *target = args_last(a, FLAG_TARGET, "cpu"), *device = args_last(a, FLAG_DEVICE, NULL);
+    const char *device = args_last(a, FLAG_DEVICE, NULL);
     const DeviceModel *card = card_of(a);
     if (a->inputs.len != 1)
         return tool_usage(t,
             a->inputs.len ? "one .tile file at a time, not %zu"
                           : "no .tile file given (`tilec explain --help` shows how)",
             a->inputs.len);
-    if (!target_find(target)) return tool_usage(t, "there is no target `%s`", target);
     if (device && !card) return unknown_card(t, device);
-    if (card && !device_model_serves(card, target_of(a, card)))
-        return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target);
+    int code = check_targets(t, a, card);
+    if (code != EXIT_OK) return code;
     for (size_t i = 0; i < a->flag[FLAG_DEFINE].len; i++) {
         const char *text = a->flag[FLAG_DEFINE].data[i], *eq = strchr(text, '=');
         if (!eq || eq == text || !eq[1]) return tool_usage(t, "-D wants NAME=VALUE, not `%s`", text);

@@ -63,8 +63,8 @@ int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool rea
                 for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
                 addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
             }
-            extra +=
-                lds_extra_cycles(lds_turn(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+            extra += lds_extra_cycles(
+                lds_turn(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
         }
     return extra;
 }
