@@ -1,6 +1,6 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
 #include "tools/tilec/chosen.h"
-#include "tools/tilec/explain.h"
+#include "tools/tilec/explain_page.h"
 #include "passes/kernel/schedule/schedule.h"
 
 typedef struct Explain {
@@ -10,7 +10,8 @@ typedef struct Explain {
     const LaunchFacts *facts;
     /* The device whose choice is explained; NULL: the declared defaults are explained. */
     const DeviceModel *card;
-    bool memory;  /* --memory: that report in place of the passes */
+    bool memory; /* --memory: that report in place of the passes */
+    Roofline roofline;
     bool measure; /* one variant: the vendor's compiler is asked */
     Text *out;
 } Explain;
@@ -20,7 +21,7 @@ typedef struct Explain {
 static const Target *default_target(const Args *a, const DeviceModel *card)
 {
     if (card) return device_model_target(card);
-    return target_find(args_has(a, FLAG_MEMORY) ? "cuda:sm_90a" : "cpu");
+    return target_find(args_has(a, FLAG_MEMORY) || args_has(a, FLAG_ROOFLINE) ? "cuda:sm_90a" : "cpu");
 }
 
 static const DeviceModel *card_of(const Args *a)
@@ -221,6 +222,7 @@ static int explain_target(Explain *x, const Target *target, Outputs *outputs, si
         if (!explain_variant(x, e, &line)) return EXIT_INPUT;
         if (args_has(in->args, FLAG_PLOT) && *n > 1) return one_only(x, "--plot", list.len);
         if (!draw_pictures(x, e, &line, outputs)) return EXIT_INPUT;
+        if (args_has(in->args, FLAG_ROOFLINE) && !roofline_add(e, &x->roofline)) return EXIT_INPUT;
     }
     return EXIT_OK;
 }
@@ -238,6 +240,12 @@ static int explain(Input *in, Outputs *outputs)
         const Target *t = targets.len ? target_find(targets.data[i]) : default_target(in->args, x.card);
         int code = explain_target(&x, t, outputs, &n);
         if (code != EXIT_OK) return code;
+    }
+    if (args_has(in->args, FLAG_ROOFLINE)) {
+        Text svg;
+        text_init(&svg, &in->session.arena);
+        if (!roofline_draw(&x.roofline, &svg)) return EXIT_INPUT;
+        add_text(in, outputs, args_last(in->args, FLAG_ROOFLINE, NULL), &svg);
     }
     add_text(in, outputs, args_last(in->args, FLAG_OUTPUT, "-"), &out);
     return EXIT_OK;

@@ -53,6 +53,8 @@ void explain_replay(Explained *);
 /* explain_resources.c: registers, spills, shared memory, occupancy, intensity. `measure`: ask the vendor's
  * compiler, where it is found. */
 void explain_resources(Explained *, bool measure, Text *);
+/* Registers of a thread as planned, at most. */
+int explain_registers(const Explained *);
 /* CTAs that a multiprocessor holds at once, by the planned registers; *bound: what bounds them. */
 int explain_occupancy(const Explained *, int registers, const char **bound);
 

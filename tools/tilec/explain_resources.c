@@ -32,7 +32,7 @@ static Resources measure(Explained *x)
     return (Resources){ "clang", NULL, use.registers, use.spill_bytes };
 }
 
-static int planned_registers(const Explained *x)
+int explain_registers(const Explained *x)
 {
     return x->o->target->kind == TARGET_HIP && x->code.planned_registers ? x->code.planned_registers
                                                                          : x->code.registers;
@@ -103,7 +103,7 @@ void explain_resources(Explained *x, bool ask, Text *t)
     Resources r = ask ? measure(x) : (Resources){ .why = "NVRTC or clang is asked for one variant alone" };
     if (r.source) text_printf(t, "resources, as %s gives them:\n", r.source);
     else text_printf(t, "resources, as planned (%s):\n", r.why);
-    int registers = r.source && r.registers > 0 ? r.registers : planned_registers(x);
+    int registers = r.source && r.registers > 0 ? r.registers : explain_registers(x);
     text_printf(t, "  registers      %d a thread%s\n", registers, r.source ? "" : " at most");
     if (r.source && r.spill_bytes >= 0) text_printf(t, "  spills         %d bytes a thread\n", r.spill_bytes);
     else {
@@ -118,7 +118,8 @@ void explain_resources(Explained *x, bool ask, Text *t)
     int ctas = explain_occupancy(x, registers, &bound), warps = ctas * x->code.threads / target->wave,
         most = target->sm_threads / target->wave;
     text_printf(t,
-        "  occupancy      %d CTA%s of %d threads a multiprocessor: %d of %d warps (%d%%), bound by %s\n",
-        ctas, ctas == 1 ? "" : "s", x->code.threads, warps, most, 100 * warps / most, bound);
+        "  occupancy      %s%d CTA%s of %d threads a multiprocessor: %d of %d warps (%d%%), bound by %s\n",
+        r.source ? "" : "at least ", ctas, ctas == 1 ? "" : "s", x->code.threads, warps, most,
+        100 * warps / most, bound);
     print_intensity(x, t);
 }
