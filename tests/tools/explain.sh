@@ -81,7 +81,7 @@ has '^  line 16: store Y: stride 1024 on axis 0 of Y, along which lanes follow e
 has '^  Y +[0-9]+ +[0-9]+ +1.0x +32.0x +- +9[0-9.]+%$'
 "$tilec" explain "$k/histogram.tile" --memory -D T=u8 -o out.txt || fail "--memory of a histogram"
 has 'atomic_rmw COUNT .* uncoalesced: scattered'
-expect 2 "--memory shows how threads of a GPU access memory" "$tilec" explain "$k/silu.tile" --memory --target=cpu
+expect 2 "--memory shows the threads of a GPU" "$tilec" explain "$k/silu.tile" --memory --target=cpu
 expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.tile" -D T=f32 --plot=access
 
 # every variant under the roofs, of a card with a cost model and of one without

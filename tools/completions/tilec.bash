@@ -22,6 +22,7 @@ _tilec() {
         --table) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --json) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --plot) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        --html) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --roofline) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         --schedule) COMPREPLY=($(compgen -f -- "$cur")); return ;;
         -MF) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -49,6 +50,7 @@ _tilec() {
         --sample=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --json=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --plot=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
+        --html=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --roofline=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --remap=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
         --passes=*) COMPREPLY=($(compgen -W '' -- "${cur#*=}")); return ;;
@@ -67,7 +69,7 @@ _tilec() {
         bench) COMPREPLY=($(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --work= --wperf --help --help=passes' -- "$cur")) ;;
         tune) COMPREPLY=($(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --budget= --jobs= --tolerance= --unchecked --warm --work= --json= --help --help=passes' -- "$cur")) ;;
         sim) COMPREPLY=($(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur")) ;;
-        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --memory --roofline= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
+        explain) COMPREPLY=($(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --memory --html= --roofline= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur")) ;;
         help) COMPREPLY=($(compgen -W '--help --help=passes' -- "$cur")) ;;
         esac
         [[ ${COMPREPLY-} == *= ]] && compopt -o nospace 2>/dev/null

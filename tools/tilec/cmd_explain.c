@@ -16,12 +16,16 @@ typedef struct Explain {
     Text *out;
 } Explain;
 
+/* Reports and pages that show the threads of a GPU. */
+static bool needs_gpu(const Args *a)
+{ return args_has(a, FLAG_MEMORY) || args_has(a, FLAG_HTML) || args_has(a, FLAG_ROOFLINE); }
+
 /* The first target that --device serves; without one the CPU, or a GPU where what is asked for needs threads.
  */
 static const Target *default_target(const Args *a, const DeviceModel *card)
 {
     if (card) return device_model_target(card);
-    return target_find(args_has(a, FLAG_MEMORY) || args_has(a, FLAG_ROOFLINE) ? "cuda:sm_90a" : "cpu");
+    return target_find(needs_gpu(a) ? "cuda:sm_90a" : "cpu");
 }
 
 static const DeviceModel *card_of(const Args *a)
@@ -126,7 +130,7 @@ static void print_schedule(Explain *x, const Func *f, KernelPlan *plan)
 }
 
 /* The passes' work as text. */
-static bool print_variant(Explain *x, Explained *e, const PassReport *report, Timeline *line)
+static bool print_variant(Explain *x, Explained *e, const PassReport *report, const Timeline *line)
 {
     PassReport ignored = { 0 };
     Func *plain;
@@ -144,7 +148,6 @@ static bool print_variant(Explain *x, Explained *e, const PassReport *report, Ti
 static bool explain_variant(Explain *x, Explained *e, Timeline *line)
 {
     Session *s = &x->in->session;
-    PassReport report = { 0 };
     if (!x->memory) text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
     *e = (Explained){ .in = x->in, .o = &x->o, .card = x->card };
     e->title = arena_printf(&s->arena, "%s for %s", x->v->title, x->o.target->name);
@@ -155,10 +158,10 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
     }
     e->v = x->v;
     e->facts = x->facts;
-    if (!lowered(x, false, &report, &e->tile)) return false;
+    if (!lowered(x, false, &e->report, &e->tile)) return false;
     if (x->o.target->kind != TARGET_CPU && !emit_kernel(x, e)) return false;
     timeline_build(s, e->kernel ? e->kernel : e->tile, line);
-    if (!x->memory) return print_variant(x, e, &report, line);
+    if (!x->memory) return print_variant(x, e, &e->report, line);
     explain_memory(e, x->out);
     return true;
 }
@@ -198,6 +201,29 @@ static bool draw_pictures(Explain *x, Explained *e, const Timeline *line, Output
     return true;
 }
 
+/* The page of the variant. Its report is the text that is printed without --memory. */
+static bool write_page(Explain *x, Explained *e, const Timeline *line, Outputs *outputs)
+{
+    Session *s = &x->in->session;
+    Text page, report;
+    Roofline roofline = { 0 };
+    Explain quiet = *x;
+    text_init(&page, &s->arena);
+    text_init(&report, &s->arena);
+    quiet.out = &report;
+    quiet.measure = false;
+    if (!e->kernel) {
+        diag_error(s, e->tile->loc, "--html: the kernel does not fit as declared");
+        return false;
+    }
+    if (!print_variant(&quiet, e, &e->report, line)) return false;
+    explain_launch(e);
+    if (e->launch.trace && !roofline_add(e, &roofline)) return false;
+    explain_page(e, line, &report, &roofline, &page);
+    add_text(x->in, outputs, args_last(x->in->args, FLAG_HTML, NULL), &page);
+    return true;
+}
+
 static int one_only(Explain *x, const char *flag, size_t n)
 {
     diag_error(&x->in->session, (Loc){ 0 }, "%s draws one variant, here are %zu; choose with --kernel and -D",
@@ -212,7 +238,7 @@ static int explain_target(Explain *x, const Target *target, Outputs *outputs, si
     Variants list = { 0 };
     if (!input_options(in, target, &x->o)) return EXIT_USAGE;
     if (!input_variants(in, &list)) return EXIT_INPUT;
-    x->measure = list.len == 1;
+    x->measure = list.len == 1 && !args_has(in->args, FLAG_HTML);
     for (size_t i = 0; i < list.len; i++) {
         Timeline line = { 0 };
         Explained *e = arena_new(&in->session.arena, Explained);
@@ -222,6 +248,8 @@ static int explain_target(Explain *x, const Target *target, Outputs *outputs, si
         if (!explain_variant(x, e, &line)) return EXIT_INPUT;
         if (args_has(in->args, FLAG_PLOT) && *n > 1) return one_only(x, "--plot", list.len);
         if (!draw_pictures(x, e, &line, outputs)) return EXIT_INPUT;
+        if (args_has(in->args, FLAG_HTML) && *n > 1) return one_only(x, "--html", list.len);
+        if (args_has(in->args, FLAG_HTML) && !write_page(x, e, &line, outputs)) return EXIT_INPUT;
         if (args_has(in->args, FLAG_ROOFLINE) && !roofline_add(e, &x->roofline)) return EXIT_INPUT;
     }
     return EXIT_OK;
@@ -268,9 +296,11 @@ static int check_targets(Tool *t, const Args *a, const DeviceModel *card)
         if (!target) return tool_usage(t, "there is no target `%s`", targets.data[i]);
         if (card && !device_model_serves(card, target))
             return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target->name);
-        if (args_has(a, FLAG_MEMORY) && target->kind == TARGET_CPU)
-            return tool_usage(
-                t, "--memory shows how threads of a GPU access memory; choose a --target that is one");
+        if (needs_gpu(a) && target->kind == TARGET_CPU)
+            return tool_usage(t, "--%s shows the threads of a GPU; choose a --target that is one",
+                args_has(a, FLAG_MEMORY) ? "memory"
+                : args_has(a, FLAG_HTML) ? "html"
+                                         : "roofline");
     }
     return EXIT_OK;
 }

@@ -28,6 +28,7 @@ typedef struct Explained {
     const LaunchFacts *facts;
     const DeviceModel *card; /* of --device, or NULL */
     const char *title;       /* "gemm<T=f16> for cuda:sm_90a" */
+    PassReport report;       /* of the passes that made it */
     Func *tile;              /* tile IR after the passes */
     Func *kernel;            /* kernel IR; NULL: for the CPU, or it does not fit */
     GpuCode code;            /* if `kernel` */
@@ -75,5 +76,7 @@ typedef enum PictureKind {
     PICTURE_COUNT
 } PictureKind;
 extern const char *const picture_name[PICTURE_COUNT];
+/* Whether programs store windows of a tensor, which the map shows. */
+bool explain_has_map(Explained *);
 /* False after a message: the variant has no such picture. */
 bool explain_picture(Explained *, PictureKind, const Timeline *, Text *);

@@ -8,8 +8,8 @@ static void draw_bar(double y, const char *name, double used, double limit, cons
 {
     double w = limit > 0 ? WIDTH * (used < limit ? used / limit : 1) : 0;
     draw_text_fit(t, 8, y + 16, LEFT - 12, (DrawFont){ 0 }, name);
-    draw_rect(t, LEFT, y, WIDTH, BAR, (DrawStyle){ .fill = "#f4f4f4", .stroke = "#444444" }, NULL);
     draw_rect(t, LEFT, y, w, BAR, (DrawStyle){ .fill = used > limit ? "#d55e00" : "#56b4e9" }, NULL);
+    draw_rect(t, LEFT, y, WIDTH, BAR, (DrawStyle){ .stroke = "#444444" }, NULL);
     draw_text_fit(t, LEFT + 6, y + 16, WIDTH - 12, (DrawFont){ .size = 11 },
         arena_printf(t->arena, "%.0f of %.0f %s", used, limit, unit));
 }

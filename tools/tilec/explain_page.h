@@ -18,6 +18,8 @@ typedef struct Roofline {
 
 /* Adds the variant. False after a message. */
 bool roofline_add(Explained *, Roofline *);
+/* Whether roofs are known of a device that runs the target's code. */
+bool roofline_known(const Explained *);
 /* The picture. False after a message: no roofs are known. */
 bool roofline_draw(const Roofline *, Text *);
 

@@ -57,6 +57,12 @@ static int first_output(const Explained *x)
     return -1;
 }
 
+bool explain_has_map(Explained *x)
+{
+    explain_launch(x);
+    return x->launch.trace && first_output(x) >= 0;
+}
+
 static void run_program(Map *m, SimProgram *p, int64_t order, int64_t program)
 {
     SimStep step;

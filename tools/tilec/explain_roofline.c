@@ -24,6 +24,12 @@ static bool roofs_of(const Explained *x, Roofs *r)
     return true;
 }
 
+bool roofline_known(const Explained *x)
+{
+    Roofs roofs;
+    return roofs_of(x, &roofs);
+}
+
 static Ast *parse_again(void *user, Session *s) { return input_parse_again(user, s); }
 
 /* Seconds of the launch by the cost model of its card; 0: not known. */
