@@ -178,6 +178,7 @@ bool frontend_check(Ast *ast)
         if (n->kind == N_KERNEL) check_kernel(&c, n);
         else if (n->kind == N_FN) check_fn(&c, n);
         else if (n->kind == N_TUNE) check_tune(&c, n);
+        else if (n->kind == N_LADDER) check_ladder(&c, n);
         else if (n->kind == N_INSTANCE) {
             const Node *kernel = names_get(&ast->kernels, n->name);
             if (kernel) check_domains(&c, n, kernel, false);

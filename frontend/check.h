@@ -18,10 +18,11 @@ struct Name {
 typedef struct Check {
     Session *s;
     Ast *ast;
-    Name *names;   /* in scope, innermost first */
-    NameMap map;   /* the innermost declaration of each name */
-    NameMap items; /* kernels, functions and constants */
-    NameMap tuned; /* tune blocks by kernel */
+    Name *names;     /* in scope, innermost first */
+    NameMap map;     /* the innermost declaration of each name */
+    NameMap items;   /* kernels, functions and constants */
+    NameMap tuned;   /* tune blocks by kernel */
+    NameMap ladders; /* ladder blocks by kernel */
     int level;
     const Node *kernel;  /* or NULL */
     const Node *tensors; /* the kernel whose optional tensors `has` may name, or NULL */
@@ -68,5 +69,7 @@ void check_block(Check *, const Node *);
 /* --- check_tune.c ------------------------------------------------------------------------------------ */
 
 void check_tune(Check *, const Node *);
+/* ladder.c */
+void check_ladder(Check *, const Node *);
 /* Checks the domains of a tune block (which may set hints) or of `instantiate`. */
 void check_domains(Check *, const Node *, const Node *kernel, bool hints);

@@ -162,6 +162,38 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
 
+/* A pass that a step of a ladder names, for the check of its name. */
+typedef struct FrontPassName {
+    const char *name;
+    bool skip; /* it is left out; else it is asked for */
+    Loc loc;
+} FrontPassName;
+
+/* One step of a ladder: a variant of the kernel, as the options of the command line would make it. */
+typedef struct FrontStep {
+    const char *name, *text; /* text: one line that says what changed */
+    const FrontBinding *bindings;
+    int n;
+    const char *skip, *with, *remap; /* as --skip-pass, --with-pass and --remap take them, or NULL */
+    bool approx, ftz;
+    bool tune; /* with the fastest configuration of the tune block */
+    const FrontPassName *passes;
+    int n_passes;
+    Loc loc;
+} FrontStep;
+
+/* The `ladder` block of a kernel. */
+typedef struct FrontLadder {
+    const char *kernel;
+    const FrontStep *steps;
+    int n;
+    /* Extents, consts and scalars that hold where the caller gives no others. */
+    const FrontBinding *at;
+    int n_at;
+    Loc loc;
+} FrontLadder;
+const FrontLadder *frontend_ladder(const Ast *, const char *kernel); /* NULL: none */
+
 /* --- lowering ---------------------------------------------------------------------------------------- */
 
 /* The tile IR of one kernel under the given bindings: consts, const types, dimensions and optional tensors by

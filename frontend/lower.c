@@ -90,6 +90,24 @@ static void bind_consts(Lower *l, const Node *params)
     }
 }
 
+/* Consts that are numbers, with their values. */
+static void note_consts(Lower *l, const Node *params)
+{
+    l->func->consts = arena_array(&l->s->arena, KernelConst, params->n);
+    for (uint32_t i = 0; i < params->n; i++) {
+        const Var *x = params->kids[i]->kind == N_PCONST ? lower_scope_find(l, params->kids[i]->name) : NULL;
+        if (!x || !value_is_known(x->v)) continue;
+        KernelConst *c = &l->func->consts[l->func->n_consts++];
+        *c = (KernelConst){ .name = x->name, .dtype = DT_INDEX };
+        if (x->v.kind == V_CONST) c->dtype = x->v.dtype;
+        if (x->v.kind == V_FLOAT) c->dtype = DT_F64;
+        if (x->v.kind == V_INT) c->i = (int64_t)x->v.big;
+        else if (x->v.kind == V_FLOAT) c->f = x->v.f;
+        else if (dtype_is_float(c->dtype)) c->f = x->v.c.f;
+        else c->i = x->v.c.i;
+    }
+}
+
 /* --- parameters -------------------------------------------------------------------------------------- */
 
 bool lower_param_type(Lower *l, const Node *type, DType *out)
@@ -380,6 +398,7 @@ static Module *lower_kernel(
     lower_scope_push(&l, &params);
     lower_presence(&l, kernel->kids[0]);
     bind_consts(&l, kernel->kids[0]);
+    note_consts(&l, kernel->kids[0]);
     Frame frame = lower_frame_new(kernel, true);
     l.frame = &frame;
     bind_params(&l, kernel, k);

@@ -33,6 +33,10 @@ void parse_lex_error(Parse *, Loc, const char *message, const char *note);
 void parse_open(Parse *, Loc);
 void parse_close(Parse *);
 
+/* Whether the token just read stands where an item begins: there `ladder` is a keyword, and elsewhere a name.
+ */
+bool parse_begins_item(const Parse *);
+
 /* for the grammar */
 Node *parse_node(Parse *, NodeKind, Loc);
 Node *parse_node_of(Parse *, NodeKind, Loc, Node **kids, size_t n);
@@ -41,6 +45,7 @@ Node *parse_oper(Node *, int op);
 Node *parse_word(Parse *, const char *name, Loc);
 Node *parse_bool(Parse *, Loc, int);
 NodeList parse_push(Parse *, NodeList, Node *);
+NodeList parse_prepend(Parse *, Node *, NodeList);
 Node *parse_append(Parse *, Node *list, Node *);
 Node *parse_list(Parse *, NodeKind, Loc, NodeList);
 Node *parse_tuple(Parse *, Loc, Node *first, NodeList rest);
@@ -54,6 +59,10 @@ Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node
 Node *parse_const_if(Node *);
 Node *parse_index(Parse *, Loc, Node *base, NodeList axes);
 Node *parse_arg(Parse *, Loc, const char *target, const char *name, Loc name_loc, Node *value);
+/* A step of a ladder; `word` must be `step`. */
+Node *parse_step(Parse *, Loc, const char *word, Loc word_loc, Node *step);
+/* "a-b", interned. */
+const char *parse_hyphen(Parse *, const char *a, const char *b);
 Node *parse_import(Parse *, Loc, Node *path);
 void parse_file(Parse *, Loc, NodeList items);
 

@@ -44,7 +44,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %token <node> INT "a number" FLOAT "a floating number" STRING "a string"
 %token KERNEL "`kernel`" FN "`fn`" IN "`in`" OUT "`out`" INOUT "`inout`" CONST "`const`" LET "`let`" VAR "`var`"
 %token FOR "`for`" WHILE "`while`" IF "`if`" ELSE "`else`" RETURN "`return`" IMPORT "`import`" TUNE "`tune`"
-%token INSTANTIATE "`instantiate`" TRUE "`true`" FALSE "`false`" NONE "`None`"
+%token INSTANTIATE "`instantiate`" LADDER "`ladder`" TRUE "`true`" FALSE "`false`" NONE "`None`"
 %token PLUSCOLON "`+:`" DOTDOT "`..`" ANDAND "`&&`" OROR "`||`" EQ "`==`" NE "`!=`" LE "`<=`" GE "`>=`" SHL "`<<`" SHR "`>>`"
 %token ADDEQ "`+=`" SUBEQ "`-=`" MULEQ "`*=`" DIVEQ "`/=`" REMEQ "`%=`" ANDEQ "`&=`" OREQ "`|=`" XOREQ "`^=`"
 %token SHLEQ "`<<=`" SHREQ "`>>=`"
@@ -52,6 +52,9 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %token '+' "`+`" '-' "`-`" '*' "`*`" '/' "`/`" '%' "`%`" '<' "`<`" '>' "`>`" '!' "`!`" '~' "`~`" '&' "`&`" '|' "`|`" '^' "`^`"
 
 %type <list> items params param_list dims expr_list exprs clauses fn_params fn_param_list domains domain_list entries
+%type <list> rungs changes change_list
+%type <node> rung change
+%type <name> pass_name
 %type <list> statements args arg_list axes
 %type <node> step loop_hint item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
 %type <node> expr cond lor land bor bxor band equality relation shift sum product unary postfix primary arg axis
@@ -70,6 +73,7 @@ item: kernel
     | fn
     | IMPORT STRING ';'                 { $$ = parse_import(p, @$, $2); }
     | TUNE IDENT '{' entries '}'        { $$ = parse_named(p, parse_list(p, N_TUNE, @$, $4), $2, @2); }
+    | LADDER IDENT '{' rungs '}'        { $$ = parse_named(p, parse_list(p, N_LADDER, @$, $4), $2, @2); }
     | INSTANTIATE IDENT '(' domains ')' ';'     { $$ = parse_named(p, parse_list(p, N_INSTANCE, @$, $4), $2, @2); }
     | CONST IDENT IDENT '=' expr ';'    { $$ = NAMED(N_CONSTANT, $3, @3, @$, parse_word(p, $2, @2), $5); }
     | CONST IDENT IDENT '[' expr ']' '=' '{' exprs comma '}' ';'
@@ -77,6 +81,7 @@ item: kernel
     | KERNEL error block                { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | FN error block                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | TUNE error '}'                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | LADDER error '}'                  { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | IMPORT error ';'                  { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | INSTANTIATE error ';'             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | CONST error ';'                   { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
@@ -133,6 +138,29 @@ entries: %empty                         { $$ = (NodeList){ 0 }; }
     ;
 entry: domain
     | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
+    ;
+rungs: %empty                           { $$ = (NodeList){ 0 }; }
+    | rungs rung ';'                    { $$ = parse_push(p, $1, $2); }
+    | rungs error ';'                   { yyerrok; $$ = $1; }
+    ;
+rung: IDENT IDENT STRING                { $$ = parse_step(p, @$, $1, @1, parse_named(p, NODE(N_STEP, @$, $3), $2, @2)); }
+    | IDENT IDENT STRING '(' changes ')'
+        { $$ = parse_step(p, @$, $1, @1, parse_named(p, parse_list(p, N_STEP, @$, parse_prepend(p, $3, $5)), $2, @2)); }
+    | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
+    ;
+changes: %empty                         { $$ = (NodeList){ 0 }; }
+    | change_list
+    | change_list ','
+    ;
+change_list: change                     { $$ = parse_push(p, (NodeList){ 0 }, $1); }
+    | change_list ',' change            { $$ = parse_push(p, $1, $3); }
+    ;
+change: IDENT '=' expr                  { $$ = NAMED(N_DOMAIN, $1, @1, @$, $3); }
+    | IDENT pass_name                   { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_word(p, $2, @2)); }
+    | TUNE                              { $$ = parse_named(p, parse_node(p, N_CLAUSE, @$), "tune", @1); }
+    ;
+pass_name: IDENT
+    | pass_name '-' IDENT               { $$ = parse_hyphen(p, $1, $3); }
     ;
 domains: %empty                         { $$ = (NodeList){ 0 }; }
     | domain_list

@@ -269,10 +269,12 @@ void program_build(Ast *ast)
     }
     for (size_t i = 0; i < ast->items.len && !diag_full(s); i++) {
         const Node *n = ast->items.data[i];
-        KernelInfo *info =
-            n->kind == N_TUNE || n->kind == N_INSTANCE ? names_get(&g->by_name, n->name) : NULL;
+        KernelInfo *info = n->kind == N_TUNE || n->kind == N_INSTANCE || n->kind == N_LADDER
+                               ? names_get(&g->by_name, n->name)
+                               : NULL;
         if (!info) continue;
         if (n->kind == N_TUNE) describe_tune(s, ast, eval, info, n);
+        else if (n->kind == N_LADDER) describe_ladder(s, eval, info, n);
         else describe_instance(s, ast, eval, info, n);
     }
 }
@@ -292,6 +294,12 @@ const FrontTune *frontend_tune(const Ast *ast, const char *kernel)
 {
     KernelInfo *i = ast->program ? info_of(ast->program, kernel) : NULL;
     return i ? i->tune : NULL;
+}
+
+const FrontLadder *frontend_ladder(const Ast *ast, const char *kernel)
+{
+    KernelInfo *i = ast->program ? info_of(ast->program, kernel) : NULL;
+    return i ? i->ladder : NULL;
 }
 
 int64_t frontend_tune_count(const FrontTune *t)

@@ -7,6 +7,7 @@ typedef struct KernelInfo {
     const Node *node;
     Loc *key_locs; /* per dimension; file 0: no key */
     const FrontTune *tune;
+    const FrontLadder *ladder;
     const Node *require; /* the tune block's `require (...)`, or NULL */
 } KernelInfo;
 
@@ -17,5 +18,7 @@ struct Program {
     VEC(FrontInstance) instances;
 };
 
+/* ladder.c: fills info->ladder. */
+void describe_ladder(Session *, struct Lower *eval, KernelInfo *, const Node *);
 /* program_keys.c: finds which dimensions of the kernel are tile extents, and fills key_locs and the keys. */
 void program_find_keys(Session *, const Ast *, KernelInfo *);

@@ -13,10 +13,11 @@ typedef enum SlotKind {
     SLOT_TENSOR_MAP, /* the CUtensorMap of parameter `param`, described by TensorMapDesc number `index` of the
                         artifact */
     SLOT_CHECK,      /* address of a CheckRecord (checked builds) */
-    SLOT_TICKETS, /* the address of a zeroed 64-bit counter, which the kernel leaves zeroed (persistent grids)
-                   */
-    SLOT_WORKSPACE, /* address of scratch memory of the size the artifact asks for */
-    SLOT_PRINT,     /* address of a PrintSink (CPU; kernels that print) */
+    SLOT_SCHEDULER,  /* the address of a zeroed 64-bit counter, which the kernel leaves zeroed (persistent
+                      * grids)
+                      */
+    SLOT_WORKSPACE,  /* address of scratch memory of the size the artifact asks for */
+    SLOT_PRINT,      /* address of a PrintSink (CPU; kernels that print) */
 } SlotKind;
 
 typedef struct Slot {

@@ -179,7 +179,7 @@ bool ir_is_rare(const Instr *i) { return i->op == OP_IF && ir_attr_int(i, ATTR_R
 
 bool ir_loop_is(const Instr *i, int kind) { return ir_attr_int(i, ATTR_LOOP, LOOP_STEPS) == kind; }
 
-bool ir_over_programs(const Instr *i) { return ir_loop_is(i, LOOP_STRIDED) || ir_loop_is(i, LOOP_TICKETS); }
+bool ir_over_programs(const Instr *i) { return ir_loop_is(i, LOOP_STATIC) || ir_loop_is(i, LOOP_DYNAMIC); }
 
 /* --- exponents --------------------------------------------------------------------------------------- */
 

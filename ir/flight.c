@@ -1,6 +1,6 @@
 /* flight.c: products in flight. The result of a wgmma is undefined until a wgmma_wait hands it on: until then
  * it may only be added to by another wgmma, and be carried, by loops and out of ifs, where the same holds.
- * What a loop carries is taken for in flight if it is so in any turn. */
+ * What a loop carries is taken for in flight if it is so in any iteration. */
 #include "ir/ir.h"
 
 typedef struct Flight {

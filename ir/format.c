@@ -31,6 +31,19 @@ static void put_many(Out *o, char c, int n)
     for (; n > 0; n--) put(o, &c, 1);
 }
 
+enum { DIGITS = 24 }; /* the most digits of a 64-bit integer, and room */
+
+/* Writes the digits of v so that they end at `end`; returns how many. None for zero. */
+static int write_digits(char *end, uint64_t v, unsigned base, const char *names)
+{
+    char *p = end;
+    if (base == 10) /* The compiler divides by a constant faster. */
+        for (; v; v /= 10) *--p = (char)('0' + v % 10);
+    else
+        for (; v; v /= base) *--p = names[v % base];
+    return (int)(end - p);
+}
+
 /* The prefix (sign, 0x), `zeros` zeros, then the body, in the field's width. */
 static void put_field(
     Out *o, const Spec *s, const char *prefix, int zeros, const char *body, int n, bool may_zero)
@@ -49,16 +62,14 @@ static const char *sign_text(const Spec *s, bool minus)
 
 static void put_integer(Out *o, const Spec *s, uint64_t v, bool minus)
 {
-    char digits[24], c = s->conversion;
+    char digits[DIGITS], c = s->conversion;
     unsigned base = c == 'x' || c == 'X' || c == 'p' ? 16 : c == 'o' ? 8 : 10;
-    int n = 0;
     const char *names = c == 'X' ? "0123456789ABCDEF" : "0123456789abcdef", *prefix = "";
     if (c == 'd' || c == 'i') prefix = sign_text(s, minus);
     else if (c == 'p' || (base == 16 && s->alternate && v)) prefix = c == 'X' ? "0X" : "0x";
-    for (uint64_t rest = v; rest; rest /= base) digits[sizeof digits - (size_t)++n] = names[rest % base];
-    int least = s->precision < 0 ? 1 : s->precision;
+    int n = write_digits(digits + DIGITS, v, base, names), least = s->precision < 0 ? 1 : s->precision;
     if (base == 8 && s->alternate && least <= n) least = n + 1;
-    put_field(o, s, prefix, least > n ? least - n : 0, digits + sizeof digits - n, n, s->precision < 0);
+    put_field(o, s, prefix, least > n ? least - n : 0, digits + DIGITS - n, n, s->precision < 0);
 }
 
 /* --- floating point ---------------------------------------------------------------------------------- */
@@ -332,17 +343,37 @@ static void convert(Out *o, const char **p, Arguments *a)
     }
 }
 
+/* %s, %d and %u without width and precision, which are nearly all conversions of a compiler. Whether *p is
+ * one. */
+static bool convert_plain(Out *o, const char **p, Arguments *a)
+{
+    char digits[DIGITS];
+    if (**p == 's') {
+        const char *text = va_arg(a->ap, const char *);
+        if (!text) text = "(null)";
+        put(o, text, strlen(text));
+    } else if (**p == 'd' || **p == 'u') {
+        int64_t v = **p == 'd' ? va_arg(a->ap, int) : (int64_t)va_arg(a->ap, unsigned);
+        int n = v ? write_digits(digits + DIGITS, (uint64_t)(v < 0 ? -v : v), 10, NULL) : 0;
+        if (!n) digits[DIGITS - ++n] = '0';
+        if (v < 0) digits[DIGITS - ++n] = '-';
+        put(o, digits + DIGITS - n, (size_t)n);
+    } else return false;
+    ++*p;
+    return true;
+}
+
 static int format_out(Out *o, const char *fmt, va_list ap)
 {
     Arguments a;
     va_copy(a.ap, ap);
     for (const char *p = fmt; *p;) {
-        size_t n = strcspn(p, "%");
-        put(o, p, n);
-        p += n;
+        const char *begin = p;
+        while (*p && *p != '%') p++;
+        if (p > begin) put(o, begin, (size_t)(p - begin));
         if (*p) {
             p++;
-            convert(o, &p, &a);
+            if (!convert_plain(o, &p, &a)) convert(o, &p, &a);
         }
     }
     va_end(a.ap);

@@ -3,7 +3,7 @@
  * Two kinds of tiles are held nowhere. One without a layout is a function of coordinates. A `broadcast` has
  * the layout in which its users see it, but its elements are read from its operand's registers. Both will do
  * where elements are read one by one. They do not where an operation takes or overwrites whole registers:
- * accumulators and fragments of products; and what a block hands on to the next turn of its loop, for by
+ * accumulators and fragments of products; and what a block hands on to the next iteration of its loop, for by
  * then the operand of a broadcast may have its next value. `materialize` puts such tiles into registers.
  *
  * All of this is asked of kernel IR once layouts are there: of an operation whose result has one. */

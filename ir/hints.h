@@ -6,9 +6,9 @@
 typedef enum HintSearch {
     SEARCH_IN_TURN,    /* searched one after the other, from the best configurations found so far */
     SEARCH_WITH_TILES, /* searched on and off, in every combination with the constants that shape the grid */
-    SEARCH_FEW_PROGRAMS, /* searched in turn, and only for configurations of few programs */
-    SEARCH_WITH_CLUSTER, /* searched in turn, and together with each value of `cluster` above 1 */
-    SEARCH_WHERE_FILLED, /* searched in turn; off, with all tiles, when cp.async fills rings */
+    SEARCH_FEW_PROGRAMS,  /* searched in turn, and only for configurations of few programs */
+    SEARCH_WITH_CLUSTER,  /* searched in turn, and together with each value of `cluster` above 1 */
+    SEARCH_WITH_CP_ASYNC, /* searched in turn; off, with all tiles, when cp.async fills rings */
     SEARCH_LAST, /* searched for the best configuration only, because the gain does not depend on other names
                   */
 } HintSearch;

@@ -131,6 +131,14 @@ typedef struct Dim {
     int param, axis; /* where the launch reads it */
 } Dim;
 
+/* A const parameter of a kernel and its value, for debuggers: in the code it is a number. */
+typedef struct KernelConst {
+    const char *name;
+    DType dtype;
+    int64_t i; /* bool and integers */
+    double f;  /* floats */
+} KernelConst;
+
 typedef struct Hints {                           /* hints never change a result; 0: not given */
 #define HINT(name, most, base, search) int name; /* the value + base */
 #include "ir/hints.def"
@@ -163,7 +171,9 @@ struct Func {
     Hints hints;
     bool fits32; /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements
                     in bytes from 0 to 2^31 */
-    bool extents31;   /* launch fact: all extents are below 2^31; fits32 says more */
+    bool extents31; /* launch fact: all extents are below 2^31; fits32 says more */
+    KernelConst *consts;
+    int n_consts;
     const char *spec; /* readable specialization, e.g. "D=64, CAUSAL=true"; "" if none */
     Loc loc;
     Func *next;
@@ -316,14 +326,15 @@ const Instr *ir_held_fault(const Func *, int *operand);
 /* An operation for which the roles of a kernel would wait for each other for ever (roles.c), and why; NULL:
  * there is none. */
 const Instr *ir_roles_fault(const Func *, const char **why);
-/* The loop of which a step's window is taken from the fillers' stage, and its slot reported full, a step
- * later: the one around, if nothing in it waits for another loop and rings have slots for it; NULL: none. */
-const Instr *ir_fill_late_in(const Instr *ring_fill);
+/* The loop of which a step's window is taken from the staging area of the cp.async producers, and its slot
+ * reported full, a step later: the one around, if nothing in it waits for another loop and rings have slots
+ * for it; NULL: none. */
+const Instr *ir_cp_async_late_in(const Instr *ring_cp_async);
 /* An operation by which a ring's slots are not filled, taken and given back once each, or by which roles wait
  * for each other for ever (slots.c), and why; NULL: there is none. */
 const Instr *ir_slots_fault(Session *, const Func *, const char **why);
-/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one turn
- * of block 0 at least, and one less of block 1). */
+/* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one
+ * iteration of block 0 at least, and one less of block 1). */
 typedef struct Counted {
     int at;
     Value *lo, *hi, *step;

@@ -30,7 +30,7 @@ typedef enum Op {
     X(WHOLE) \
     X(PRODUCER) \
     X(CONSUMER) \
-    X(FILLER)
+    X(CP_ASYNC)
 #define X(ID) OPF_BIT_##ID,
 enum { OP_FLAGS(X) OPF_BITS };
 #undef X

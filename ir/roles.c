@@ -1,16 +1,16 @@
 /* roles.c: what the roles of a kernel must agree on, or they wait for each other for ever.
  *
- * The producer draws tickets and hands each, with the program's coordinates, to all other warps, which give
+ * The producer draws programs and hands each, with its coordinates, to all other warps, which give
  * each of them back. So
- * - all roles take programs by tickets, or none does: by one loop over tickets directly in the role, which
- *   carries nothing, or, where consumers have joined it with an inner loop, by `ticket`;
+ * - all roles take programs from the tile scheduler, or none does: by one dynamic loop directly in the role,
+ * which carries nothing, or, where consumers have joined it with an inner loop, by `next_program`;
  * - the producer's loop holds directly, once and in their order, the coordinates of all axes, since it hands
- *   the ticket on with the last;
- * - the others have coordinates only directly in their loop: they are read when the ticket is taken.
+ *   the program on with the last;
+ * - the others have coordinates only directly in their loop: they are read when the program is taken.
  * A ring is filled by one role, in a block of its own, and emptied by the consumers. */
 #include "ir/ir.h"
 
-enum { PRODUCER, CONSUMER, FILLER };
+enum { PRODUCER, CONSUMER, CP_ASYNC };
 
 typedef struct Checked {
     const char *why;
@@ -23,24 +23,24 @@ static bool fault(Checked *c, const Instr *at, const char *why)
     return false;
 }
 
-static bool is_ticket_loop(const void *user, const Instr *i)
+static bool is_dynamic_loop(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_FOR && ir_loop_is(i, LOOP_TICKETS);
+    return i->op == OP_FOR && ir_loop_is(i, LOOP_DYNAMIC);
 }
 
-static const Instr *ticket_loop(const Block *role)
+static const Instr *dynamic_loop(const Block *role)
 {
     for (const Instr *i = role->first; i; i = i->next)
-        if (is_ticket_loop(NULL, i)) return i;
+        if (is_dynamic_loop(NULL, i)) return i;
     return NULL;
 }
 
-/* Loops over tickets that do not stand where the role's programs begin. */
-static bool tickets_within(const Instr *i)
+/* Dynamic loops over programs that do not stand where the role's programs begin. */
+static bool dynamic_within(const Instr *i)
 {
     for (int k = 0; k < i->n_blocks; k++)
-        if (ir_any_in(i->blocks[k], is_ticket_loop, NULL)) return true;
+        if (ir_any_in(i->blocks[k], is_dynamic_loop, NULL)) return true;
     return false;
 }
 
@@ -57,8 +57,8 @@ static bool check_coords(Checked *c, const Instr *loop, bool all)
     for (const Instr *i = loop->blocks[0]->first; i; i = i->next) {
         if (coords_within(i))
             return fault(c, i,
-                "a coordinate of the program stands in here, and those are taken with the ticket, directly "
-                "in the loop over tickets");
+                "a coordinate of the program stands in here, and those are taken with the program, directly "
+                "in the dynamic loop over programs");
         if (i->op != OP_PROGRAM_COORD) continue;
         count = ir_attr_int(i, ATTR_COUNT, 1);
         if (all && ir_attr_int(i, ATTR_AXIS, 0) != next++)
@@ -68,28 +68,30 @@ static bool check_coords(Checked *c, const Instr *loop, bool all)
     }
     return !all || (count && next == count) ||
            fault(c, loop,
-               "the producer's loop over tickets does not hold the coordinates of all axes, with which it "
-               "hands a ticket on");
+               "the producer's dynamic loop over programs does not hold the coordinates of all axes, with "
+               "which it "
+               "hands a program on");
 }
 
-static bool check_tickets(Checked *c, const Instr *roles)
+static bool check_dynamic(Checked *c, const Instr *roles)
 {
-    const Instr *drawn = ticket_loop(roles->blocks[PRODUCER]);
+    const Instr *drawn = dynamic_loop(roles->blocks[PRODUCER]);
     for (int r = 0; r < roles->n_blocks; r++) {
         const Block *b = roles->blocks[r];
-        const Instr *loop = ticket_loop(b);
-        bool joined = ir_holds(b, OP_TICKET);
+        const Instr *loop = dynamic_loop(b);
+        bool joined = ir_holds(b, OP_NEXT_PROGRAM);
         for (const Instr *i = b->first; i; i = i->next) {
-            if (tickets_within(i) || (is_ticket_loop(NULL, i) && i != loop))
-                return fault(c, i, "tickets are taken beside or within another loop");
+            if (dynamic_within(i) || (is_dynamic_loop(NULL, i) && i != loop))
+                return fault(c, i, "programs are taken beside or within another loop");
         }
         if (joined && (r != CONSUMER || loop))
             return fault(c, roles,
-                "tickets are taken one by one where a loop takes them too, or by others than the consumers");
+                "programs are taken one by one where a loop takes them too, or by others than the consumers");
         if ((drawn != NULL) != (loop || joined))
-            return fault(c, roles, "one role takes tickets, and another takes none");
+            return fault(c, roles, "one role takes programs from the tile scheduler, and another takes none");
         if (loop && loop->n_results)
-            return fault(c, loop, "the loop over tickets carries values from one program to the next");
+            return fault(
+                c, loop, "the dynamic loop over programs carries values from one program to the next");
         if (loop && !check_coords(c, loop, r == PRODUCER)) return false;
     }
     return true;
@@ -100,7 +102,7 @@ static int role_of(Op op)
 {
     if (op_has(op, OPF_PRODUCER)) return PRODUCER;
     if (op_has(op, OPF_CONSUMER)) return CONSUMER;
-    return op_has(op, OPF_FILLER) ? FILLER : -1;
+    return op_has(op, OPF_CP_ASYNC) ? CP_ASYNC : -1;
 }
 
 static bool check_places(Checked *c, const Block *b, int role)
@@ -116,12 +118,12 @@ static bool check_places(Checked *c, const Block *b, int role)
 
 static bool check_ring(Checked *c, const Value *ring)
 {
-    bool filled[FILLER + 1] = { false };
+    bool filled[CP_ASYNC + 1] = { false };
     for (const Use *u = ring->uses; u; u = u->next)
         if (role_of(u->user->op) >= 0) filled[role_of(u->user->op)] = true;
-    if (filled[PRODUCER] && filled[FILLER])
+    if (filled[PRODUCER] && filled[CP_ASYNC])
         return fault(c, ring->def, "two roles fill the ring, and nothing orders them");
-    if (filled[CONSUMER] != (filled[PRODUCER] || filled[FILLER]))
+    if (filled[CONSUMER] != (filled[PRODUCER] || filled[CP_ASYNC]))
         return fault(c, ring->def,
             filled[CONSUMER] ? "nobody fills the ring that is emptied"
                              : "nobody empties the ring that is filled");
@@ -131,11 +133,11 @@ static bool check_ring(Checked *c, const Value *ring)
 const Instr *ir_roles_fault(const Func *f, const char **why)
 {
     Checked c = { NULL, NULL };
-    bool roles = ir_holds(f->body, OP_ROLES) || ir_holds(f->body, OP_FILLED_ROLES);
+    bool roles = ir_holds(f->body, OP_ROLES) || ir_holds(f->body, OP_CP_ASYNC_ROLES);
     for (const Instr *i = f->body->first; roles && i && !c.why; i = i->next) {
         if (i->op == OP_RING) check_ring(&c, &i->results[0]);
-        if (i->op != OP_ROLES && i->op != OP_FILLED_ROLES) continue;
-        check_tickets(&c, i);
+        if (i->op != OP_ROLES && i->op != OP_CP_ASYNC_ROLES) continue;
+        check_dynamic(&c, i);
         for (int r = 0; r < i->n_blocks && !c.why; r++) check_places(&c, i->blocks[r], r);
     }
     *why = c.why;
@@ -147,8 +149,8 @@ static int slots_a_step(const Instr *fill)
 {
     int n = 0;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        n +=
-            i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0) && ir_operand(i, 0) == ir_operand(fill, 0);
+        n += i->op == OP_RING_CP_ASYNC && !ir_attr_int(i, ATTR_SLOT, 0) &&
+             ir_operand(i, 0) == ir_operand(fill, 0);
     return n;
 }
 
@@ -157,11 +159,11 @@ static int slots_a_step(const Instr *fill)
 static bool slots_for_late(const Instr *fill)
 { return !ir_attr_int(fill, ATTR_PARTS, 0) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
 
-const Instr *ir_fill_late_in(const Instr *fill)
+const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
-    if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_TICKETS)) return NULL;
+    if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_DYNAMIC)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        if (i->op == OP_FOR || (i->op == OP_RING_FILL && !slots_for_late(i))) return NULL;
+        if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !slots_for_late(i))) return NULL;
     return loop;
 }

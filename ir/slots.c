@@ -3,7 +3,7 @@
  *
  * Loops are rewritten by several passes (peeled, rotated, joined), each role's on its own, so that what they
  * do with a ring no longer matches operation by operation. The roles are therefore run (traces.c) in a few
- * made-up launches, small and large, whose loops turn no time, once and often, and what they did is played
+ * made-up launches, small and large, whose loops run no time, once and often, and what they did is played
  * against the rings: a role goes on until it waits for a slot that is not yet empty, or not yet full. Since
  * no role asks what another has done by then, the order in which they run does not matter: if they end in one
  * order, they do in all. A launch that takes more steps than MOST_STEPS of traces.c says nothing. */
@@ -165,13 +165,13 @@ static bool try_launch(
     Session *s, const Func *f, const Instr *roles, const TraceLaunch *l, int n_rings, TraceFault *fault)
 {
     Replay p = { .s = s, .f = f, .n_rings = n_rings };
-    TraceTickets tickets = { 0 };
+    TracePrograms programs = { 0 };
     int n = 0;
     p.rings = arena_array(&s->arena, RingCount, (size_t)n_rings + 1);
     for (const Instr *i = f->body->first; i; i = i->next)
         if (i->op == OP_RING) p.rings[n++] = (RingCount){ .ring = i, .depth = i->results[0].type->shape[0] };
     for (int r = 0; r < roles->n_blocks; r++)
-        if (!trace_role(s, f, roles, r, l, &tickets, &p.trace[r], fault)) return !fault->why;
+        if (!trace_role(s, f, roles, r, l, &programs, &p.trace[r], fault)) return !fault->why;
     return plays_out(&p, fault);
 }
 
@@ -196,7 +196,7 @@ const Instr *ir_slots_fault(Session *s, const Func *f, const char **why)
     int rings = 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
         rings += i->op == OP_RING;
-        if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles = i;
+        if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles = i;
     }
     if (!roles) return NULL;
     *why = "slots of this ring are given back both in order and by name";

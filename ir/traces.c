@@ -1,9 +1,9 @@
 /* traces.c: runs a role of a kernel on made-up scalars, and writes down what it does with rings.
  *
  * Scalars are computed; tiles are not: what follows from a tile is unknown. A condition that is unknown is
- * drawn anew each time, since no other role knows it either, and a loop whose number of turns is unknown may
- * do nothing with rings. Elements of tensors that the kernel does not write are drawn by their place, so that
- * all roles read the same. Views are followed from the slot that they are of, through loops and ifs, and
+ * drawn anew each time, since no other role knows it either, and a loop whose number of iterations is unknown
+ * may do nothing with rings. Elements of tensors that the kernel does not write are drawn by their place, so
+ * that all roles read the same. Views are followed from the slot that they are of, through loops and ifs, and
  * products in flight with the slots that they read. So a role's own breaches show here:
  * - a slot is given back that the role does not hold: twice, or never taken;
  * - a slot is read that is none, or that has been given back;
@@ -13,9 +13,9 @@
 
 #include <string.h>
 
-enum { PRODUCER, CONSUMER, FILLER };
+enum { PRODUCER, CONSUMER, CP_ASYNC };
 /* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
-enum { MOST_STEPS = 20000, MOST_TURNS = 3 };
+enum { MOST_STEPS = 20000, MOST_ITERATIONS = 3 };
 
 typedef struct Flying {
     Cell a, b;
@@ -37,7 +37,7 @@ typedef struct Actor {
     Session *s;
     const Func *f;
     const TraceLaunch *launch;
-    TraceTickets *tickets;
+    TracePrograms *programs;
     Trace *trace;
     TraceFault *fault;
     int role;
@@ -45,7 +45,7 @@ typedef struct Actor {
     RingUse *rings;
     VEC(Flying) flying;
     VEC(Late) late;
-    size_t next_ticket;
+    size_t next_program;
     int steps;
     uint64_t draws;
 } Actor;
@@ -75,22 +75,23 @@ int trace_ring(const Func *f, const Value *ring)
 static bool uses_ring(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_RING_PUT || i->op == OP_RING_FILL || i->op == OP_RING_GET || i->op == OP_RING_READ ||
-           i->op == OP_RING_RELEASE || i->op == OP_TICKET || i->op == OP_PROGRAM_COORD;
+    return i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC || i->op == OP_RING_GET ||
+           i->op == OP_RING_READ || i->op == OP_RING_RELEASE || i->op == OP_NEXT_PROGRAM ||
+           i->op == OP_PROGRAM_COORD;
 }
 
 static void step(Actor *a, const Instr *at, TraceKind kind, int ring, int64_t slot)
 { vec_push(&a->s->arena, a->trace, ((TraceStep){ at, kind, ring, slot })); }
 
-/* --- tickets ----------------------------------------------------------------------------------------- */
+/* --- programs ----------------------------------------------------------------------------------------- */
 
-static bool take_ticket(Actor *a, const Instr *i)
+static bool take_next_program(Actor *a, const Instr *i)
 {
-    bool there = a->next_ticket < a->tickets->len;
+    bool there = a->next_program < a->programs->len;
     *cell(a, &i->results[0]) = cell_number(there);
     for (int k = 1; k < i->n_results && k <= 3; k++)
-        *cell(a, &i->results[k]) = cell_number(there ? a->tickets->data[a->next_ticket].coord[k - 1] : 0);
-    a->next_ticket += there;
+        *cell(a, &i->results[k]) = cell_number(there ? a->programs->data[a->next_program].coord[k - 1] : 0);
+    a->next_program += there;
     return true;
 }
 
@@ -100,8 +101,8 @@ static void hand_on(Actor *a, const Instr *i)
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     const Cell *c = cell(a, &i->results[0]);
     if (a->role != PRODUCER || c->kind != NUMBER) return;
-    if (axis == 0) vec_push(&a->s->arena, a->tickets, ((TraceTicket){ { 0 } }));
-    if (a->tickets->len && axis < 3) a->tickets->data[a->tickets->len - 1].coord[axis] = c->n.i;
+    if (axis == 0) vec_push(&a->s->arena, a->programs, ((TraceProgram){ { 0 } }));
+    if (a->programs->len && axis < 3) a->programs->data[a->programs->len - 1].coord[axis] = c->n.i;
 }
 
 /* --- slots ------------------------------------------------------------------------------------------- */
@@ -123,7 +124,7 @@ static void fill_slot(Actor *a, const Instr *i, int ring)
 static int64_t part_of(Actor *a, const Instr *i)
 {
     if (!ir_attr_int(i, ATTR_PARTS, 0)) return 0;
-    if (i->op == OP_RING_FILL) return ir_attr_int(i, ATTR_SLOT, 0);
+    if (i->op == OP_RING_CP_ASYNC) return ir_attr_int(i, ATTR_SLOT, 0);
     const Cell *c = cell(a, ir_operand(i, i->n_operands - 1));
     return c->kind == NUMBER ? c->n.i : -1;
 }
@@ -164,10 +165,10 @@ static void end_late(Actor *a, const Instr *fill)
     else fill_slot(a, fill, ring);
 }
 
-/* As a put, but where the fill's loop takes the window from the stage, a turn later. */
+/* As a put, but where the fill's loop takes the window from the stage, an iteration later. */
 static bool fill(Actor *a, const Instr *i)
 {
-    const Instr *loop = ir_fill_late_in(i);
+    const Instr *loop = ir_cp_async_late_in(i);
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i);
     int ring;
     RingUse *r = ring_of(a, i, &ring);
@@ -181,7 +182,7 @@ static bool fill(Actor *a, const Instr *i)
     return true;
 }
 
-static void end_late_fills(Actor *a, const Instr *loop)
+static void end_late_copies(Actor *a, const Instr *loop)
 {
     size_t kept = 0;
     for (size_t k = 0; k < a->late.len; k++) {
@@ -286,7 +287,7 @@ static void give_results(Actor *a, const Instr *i, const Cell *from)
     for (int k = 0; k < i->n_results; k++) *cell(a, &i->results[k]) = from[k];
 }
 
-static bool turn(Actor *a, const Instr *loop, Cell at, Cell *carried)
+static bool iterate(Actor *a, const Instr *loop, Cell at, Cell *carried)
 {
     const Block *b = loop->blocks[0];
     *cell(a, b->args[0]) = at;
@@ -303,18 +304,18 @@ static bool run_for(Actor *a, const Instr *i)
     for (int k = 0; k < 3; k++) bound[k] = *cell(a, ir_operand(i, k)), known &= bound[k].kind == NUMBER;
     gather_cells(a, i, 3, carried, i->n_results);
     if (!known && ir_any_in(i->blocks[0], uses_ring, NULL))
-        return wrong(a, i, "how often the loop turns follows from what the other roles do not know");
+        return wrong(a, i, "how often the loop runs follows from what the other roles do not know");
     int64_t at = bound[0].n.i, hi = bound[1].n.i, by = bound[2].n.i,
-            turns = known ? 0 : (int64_t)(draw(a) % MOST_TURNS);
+            times = known ? 0 : (int64_t)(draw(a) % MOST_ITERATIONS);
     if (known && by <= 0) return wrong(a, i, "the step of the loop is not above zero");
-    for (; !known && turns > 0; turns--)
-        if (!turn(a, i, unknown, carried)) return false;
+    for (; !known && times > 0; times--)
+        if (!iterate(a, i, unknown, carried)) return false;
     while (known && at < hi) {
-        if (!turn(a, i, cell_number(at), carried)) return false;
+        if (!iterate(a, i, cell_number(at), carried)) return false;
         if ((uint64_t)hi - (uint64_t)at <= (uint64_t)by) break;
         at += by;
     }
-    end_late_fills(a, i);
+    end_late_copies(a, i);
     give_results(a, i, carried);
     return true;
 }
@@ -384,14 +385,14 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_WHILE] = run_while,
     [OP_IF] = run_if,
     [OP_RING_PUT] = put,
-    [OP_RING_FILL] = fill,
+    [OP_RING_CP_ASYNC] = fill,
     [OP_RING_GET] = get,
     [OP_RING_READ] = read_slots,
     [OP_RING_RELEASE] = release,
     [OP_RING_NONE] = run_none,
     [OP_SHARED_SLICE] = run_slice,
     [OP_WGMMA_WAIT] = wait_for,
-    [OP_TICKET] = take_ticket };
+    [OP_NEXT_PROGRAM] = take_next_program };
 
 static bool run_instr(Actor *a, const Instr *i)
 { return run_op[i->op] ? run_op[i->op](a, i) : run_plain(a, i); }
@@ -404,11 +405,11 @@ static bool run_block(Actor *a, const Block *b)
 }
 
 bool trace_role(Session *s, const Func *f, const Instr *roles, int role, const TraceLaunch *l,
-    TraceTickets *tickets, Trace *trace, TraceFault *fault)
+    TracePrograms *programs, Trace *trace, TraceFault *fault)
 {
     int rings = 0;
     Actor a = {
-        .s = s, .f = f, .launch = l, .tickets = tickets, .trace = trace, .fault = fault, .role = role
+        .s = s, .f = f, .launch = l, .programs = programs, .trace = trace, .fault = fault, .role = role
     };
     for (const Instr *i = f->body->first; i; i = i->next) rings += i->op == OP_RING;
     a.cells = arena_array(&s->arena, Cell, f->module->next_id + 1);

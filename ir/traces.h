@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/scalar.h"
 
-/* producer, consumers, cp.async producers: the blocks of `roles` and `filled_roles` */
+/* producer, consumers, cp.async producers: the blocks of `roles` and `cp_async_roles` */
 enum { ROLE_COUNT = 3 };
 
 /* A launch that need not exist: all that scalars are computed from. `seed` stands for tensors' elements. */
@@ -24,10 +24,10 @@ typedef struct TraceStep {
 typedef VEC(TraceStep) Trace;
 
 /* Coordinates of the programs that the producer handed on, in their order. */
-typedef struct TraceTicket {
+typedef struct TraceProgram {
     int64_t coord[3];
-} TraceTicket;
-typedef VEC(TraceTicket) TraceTickets;
+} TraceProgram;
+typedef VEC(TraceProgram) TracePrograms;
 
 typedef struct TraceFault {
     const Instr *at;
@@ -35,8 +35,8 @@ typedef struct TraceFault {
 } TraceFault;
 
 /* Appends what block `role` of `roles` does. False: a fault, or, without one, more steps than anybody wants
- * to look at. The producer comes first: others take the tickets that it leaves. Uses no marks. */
-bool trace_role(Session *, const Func *, const Instr *roles, int role, const TraceLaunch *, TraceTickets *,
+ * to look at. The producer comes first: others take the programs that it leaves. Uses no marks. */
+bool trace_role(Session *, const Func *, const Instr *roles, int role, const TraceLaunch *, TracePrograms *,
     Trace *, TraceFault *);
 
 /* The number of a ring among those of the function; what has no number is -1. */

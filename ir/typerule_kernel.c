@@ -66,11 +66,11 @@ const char *rule_RING_RELEASE(Rule *r)
     return NULL;
 }
 
-const char *rule_TICKET(Rule *r)
+const char *rule_NEXT_PROGRAM(Rule *r)
 {
     TRY(rule_declared(r));
     if (*r->n_results < 2 || *r->n_results > 4)
-        WHY("a ticket gives a bool and 1 to 3 coordinates, not %d values", *r->n_results);
+        WHY("next_program gives a bool and 1 to 3 coordinates, not %d values", *r->n_results);
     for (int k = 0; k < *r->n_results; k++) TRY(rule_give(r, k, type_scalar(r->s, k ? DT_I32 : DT_BOOL)));
     return NULL;
 }

@@ -10,8 +10,8 @@
  * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without
  *   one; no token is the memory state of two operations on one path; loops carry the tokens they use;
  * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
- * - roles (kernel IR) agree on their tickets and rings (roles.c), give back once each slot that they take, on
- *   every path (verify_rings.c), fill and take each slot as often as the others do, and never wait for each
+ * - roles (kernel IR) agree on their programs and rings (roles.c), give back once each slot that they take,
+ * on every path (verify_rings.c), fill and take each slot as often as the others do, and never wait for each
  *   other for ever (slots.c);
  * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT)
  *   feeds.

@@ -14,10 +14,11 @@
  * later condition, of which the same is known, makes good for it: the last step of a rotated loop behind `if
  * lo < hi`. States that differ in conditions alone become one.
  *
- * A loop is walked from the state before it, and again from each state that it ends a turn in, until there is
- * no new one. A turn may hold what the turn before has taken, as software pipelining does; if each turn holds
- * more than the last, it comes to hold the whole ring. That ends, since a state holds at most all slots. Of a
- * `for` it is known that its counter is its lower bound in the first turn, and above it in the others.
+ * A loop is walked from the state before it, and again from each state that it ends an iteration in, until
+ * there is no new one. An iteration may hold what the one before has taken, as software pipelining does; if
+ * each iteration holds more than the last, it comes to hold the whole ring. That ends, since a state holds at
+ * most all slots. Of a `for` it is known that its counter is its lower bound in the first iteration, and
+ * above it in the others.
  *
  * slots.c plays the roles against each other in made-up launches, for what one role's walk cannot see. A role
  * that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back a view
@@ -141,7 +142,7 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
         ring_state_to_results(&w->states, s, &f, i);
     }
     if (ring < 0) return;
-    if (i->op == OP_RING_PUT || i->op == OP_RING_FILL) fill(w, s, i, ring);
+    if (i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC) fill(w, s, i, ring);
     if (i->op == OP_RING_RELEASE) release(w, s, i, ring);
     if (i->op == OP_RING_GET || i->op == OP_RING_NONE) {
         int age = i->op == OP_RING_GET ? (int)s->rings[ring].got.len : NO_SLOT;
@@ -185,14 +186,14 @@ static bool next_head(RingWalk *w, Heads *h, States *one)
     return false;
 }
 
-static bool is_by_tickets(const Instr *loop) { return ir_loop_is(loop, LOOP_TICKETS); }
+static bool is_dynamic(const Instr *loop) { return ir_loop_is(loop, LOOP_DYNAMIC); }
 
-/* One turn from each state of `set`, in which what the loop carries is bound: the states behind it go to the
- * head of the next turn, and out of the loop. */
-static void turn(RingWalk *w, const Instr *loop, bool first, States *set, Heads *heads, States *out)
+/* One iteration from each state of `set`, in which what the loop carries is bound: the states behind it go to
+ * the head of the next iteration, and out of the loop. */
+static void iterate(RingWalk *w, const Instr *loop, bool first, States *set, Heads *heads, States *out)
 {
     const Block *b = loop->blocks[0];
-    for (size_t k = 0; k < set->len && !is_by_tickets(loop); k++) {
+    for (size_t k = 0; k < set->len && !is_dynamic(loop); k++) {
         ring_state_assume_less(&w->states, &set->data[k], ir_operand(loop, 0), b->args[0], !first);
         ring_state_assume_less(&w->states, &set->data[k], b->args[0], ir_operand(loop, 1), true);
     }
@@ -218,8 +219,8 @@ static void walk_for(RingWalk *w, const Instr *i, States *set)
         RingState *s = &set->data[k], none = ring_state_copy(&w->states, s),
                   some = ring_state_copy(&w->states, s);
         HandedFacts carried = ring_state_gather(&w->states, s, i, 3, i->n_results);
-        Known runs = is_by_tickets(i) ? UNKNOWN : ring_state_less(s, lo, hi);
-        if (!is_by_tickets(i))
+        Known runs = is_dynamic(i) ? UNKNOWN : ring_state_less(s, lo, hi);
+        if (!is_dynamic(i))
             ring_state_assume_less(&w->states, &none, lo, hi, false),
                 ring_state_assume_less(&w->states, &some, lo, hi, true);
         ring_state_to_results(&w->states, &none, &carried, i);
@@ -227,8 +228,8 @@ static void walk_for(RingWalk *w, const Instr *i, States *set)
         if (runs != YES) ring_state_add(&w->states, &out, none);
         if (runs != NO) ring_state_add(&w->states, &first, some);
     }
-    turn(w, i, true, &first, &heads, &out);
-    while (next_head(w, &heads, &one)) turn(w, i, false, &one, &heads, &out);
+    iterate(w, i, true, &first, &heads, &out);
+    while (next_head(w, &heads, &one)) iterate(w, i, false, &one, &heads, &out);
     *set = out;
 }
 
@@ -339,7 +340,7 @@ void verify_rings(Verifier *v)
     VEC(const Instr *) rings = { 0 };
     for (const Instr *i = v->func->body->first; i; i = i->next) {
         if (i->op == OP_RING) vec_push(w.states.arena, &rings, i);
-        if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles = i;
+        if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles = i;
     }
     w.ring = rings.data;
     w.states.n_rings = (int)rings.len;

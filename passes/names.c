@@ -67,7 +67,8 @@ bool passes_stop_in_tile_ir(const PassOptions *o)
 typedef struct Flag {
     Session *s;
     const PassOptions *o;
-    const char *spelling;
+    const char *spelling; /* "--skip-pass", or "step `plain`" */
+    Loc loc;
 } Flag;
 
 static bool unknown(const Flag *f, const char *name, size_t len)
@@ -82,10 +83,10 @@ static bool unknown(const Flag *f, const char *name, size_t len)
         }
     }
     if (near)
-        diag_error(f->s, (Loc){ 0 }, "%s: no pass is called '%.*s'; did you mean '%s'?", f->spelling,
-            (int)len, name, near);
+        diag_error(f->s, f->loc, "%s: no pass is called '%.*s'; did you mean '%s'?", f->spelling, (int)len,
+            name, near);
     else
-        diag_error(f->s, (Loc){ 0 }, "%s: no pass is called '%.*s' (`tilec --help=passes` lists them)",
+        diag_error(f->s, f->loc, "%s: no pass is called '%.*s' (`tilec --help=passes` lists them)",
             f->spelling, (int)len, name);
     return false;
 }
@@ -103,7 +104,7 @@ static const char *lacks(const Target *t, unsigned needs)
 
 static bool refuse(const Flag *f, PassId id, const char *why)
 {
-    diag_error(f->s, (Loc){ 0 }, "%s: the pass '%s' %s", f->spelling, pass_info[id].name, why);
+    diag_error(f->s, f->loc, "%s: the pass '%s' %s", f->spelling, pass_info[id].name, why);
     return false;
 }
 
@@ -125,6 +126,14 @@ static bool may_run_alone(const Flag *f, PassId id)
 
 static bool may_be_left_out(const Flag *f, PassId id)
 { return pass_info[id].presence != REQUIRED ? applies(f, id) : refuse(f, id, "cannot be left out"); }
+
+bool pass_check_name(Session *s, Loc loc, const char *where, const char *name, bool skip)
+{
+    const Flag f = { s, NULL, where, loc };
+    PassId id;
+    if (!pass_find(name, strlen(name), &id)) return unknown(&f, name, strlen(name));
+    return !skip || pass_info[id].presence != REQUIRED || refuse(&f, id, "cannot be left out");
+}
 
 static bool is_in_pipeline(const Flag *f, PassId id)
 {

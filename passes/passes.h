@@ -121,6 +121,9 @@ typedef struct PassReport { /* allocated in the module's session */
 bool passes_run(Module *, const PassOptions *, PassReport *report);
 /* The pass of this name, or of this former name. */
 bool pass_find(const char *name, size_t len, PassId *);
+/* Whether a pass has that name, and with `skip` may be left out; false after a diagnostic at `loc`, which
+ * begins with `where`. */
+bool pass_check_name(Session *, Loc loc, const char *where, const char *name, bool skip);
 /* The passes that a list names. Names that no pass has are left out, because passes_run rejects them. */
 PassSet pass_set_of(const char *list);
 /* Whether stop_after names a pass of the tile IR, so that there is nothing to lower. */

@@ -45,16 +45,16 @@ typedef struct Moved {
     Kind kind;
     double by;
 } Moved; /* SHIFTED: v + by * d; SCALED: v * 2^(by d) */
-typedef struct Guess {
+typedef struct Speculation {
     PassContext *c;
     Func *func;
     Moved *moved;
     int64_t shifts, squares;
-} Guess;
+} Speculation;
 
 /* --- shifts ------------------------------------------------------------------------------------------ */
 
-static Moved moved_of(const Guess *x, const Value *v)
+static Moved moved_of(const Speculation *x, const Value *v)
 { return v->type->kind == TYPE_TILE ? x->moved[v->id] : (Moved){ SAME, 0 }; }
 
 /* A constant factor, splatted or broadcast. */
@@ -94,7 +94,7 @@ static bool move_broadcast(const Instr *i, int axis)
 }
 
 /* How the result moves with the operands, of which one or more do; false: not in a way that is known. */
-static bool move(const Guess *x, const Instr *i, int axis, Moved *out)
+static bool move(const Speculation *x, const Instr *i, int axis, Moved *out)
 {
     Moved a = moved_of(x, ir_operand(i, 0)),
           b = i->n_operands > 1 ? moved_of(x, ir_operand(i, 1)) : (Moved){ SAME, 0 };
@@ -137,7 +137,7 @@ typedef struct Cone {
     Instr *power, *sum;
 } Cone;
 
-static bool find_cone(Guess *x, Instr *max, Cone *cone)
+static bool find_cone(Speculation *x, Instr *max, Cone *cone)
 {
     int axis = (int)ir_attr_int(max, ATTR_AXIS, 0);
     x->moved[ir_result(max)->id] = (Moved){ SHIFTED, 1 };
@@ -189,7 +189,7 @@ static Instr *rare_if(Builder *b, Value *cond, Value *const *then, const Type *c
     return r;
 }
 
-static void guess_shift(Guess *x, Instr *max)
+static void speculate_shift(Speculation *x, Instr *max)
 {
     Cone cone = { 0 };
     bool ok = find_cone(x, max, &cone);
@@ -254,7 +254,7 @@ static bool depends_on(const Value *v, const Value *on, int depth)
     return false;
 }
 
-static void guess_squares(Guess *x, Instr *sum)
+static void speculate_squares(Speculation *x, Instr *sum)
 {
     Instr *square = ir_operand(sum, 0)->def,
           *d = square && square->op == OP_MUL && ir_operand(square, 0) == ir_operand(square, 1)
@@ -304,22 +304,22 @@ static bool long_row(const Instr *i)
     return t->kind == TYPE_TILE && t->dtype == DT_F32 && t->shape[ir_attr_int(i, ATTR_AXIS, 0)] >= LEAST_ROW;
 }
 
-static bool guess_func(PassContext *c, Func *f)
+static bool speculate_func(PassContext *c, Func *f)
 {
     if (!f->is_kernel) return false;
-    Guess x = { .c = c, .func = f, .moved = arena_array(c->scratch, Moved, f->module->next_id) };
+    Speculation x = { .c = c, .func = f, .moved = arena_array(c->scratch, Moved, f->module->next_id) };
     VEC(Instr *) maxima = { 0 }, sums = { 0 };
     for (Instr *i = f->body->first; i; i = i->next) {
         if (i->op == OP_REDUCE_MAX && long_row(i) && !ir_attr_int(i, ATTR_DROP, 0))
             vec_push(c->scratch, &maxima, i);
         if (i->op == OP_REDUCE_SUM && long_row(i)) vec_push(c->scratch, &sums, i);
     }
-    for (size_t k = 0; k < sums.len; k++) guess_squares(&x, sums.data[k]);
+    for (size_t k = 0; k < sums.len; k++) speculate_squares(&x, sums.data[k]);
     for (size_t k = 0; k < maxima.len; k++) {
         x.moved = arena_array(c->scratch, Moved, f->module->next_id);
-        guess_shift(&x, maxima.data[k]);
+        speculate_shift(&x, maxima.data[k]);
     }
-    pass_count(c, "shifts of rows guessed", x.shifts);
+    pass_count(c, "shifts of rows speculated", x.shifts);
     pass_count(c, "squares summed before what they are about is known", x.squares);
     return x.shifts + x.squares > 0;
 }
@@ -327,5 +327,5 @@ static bool guess_func(PassContext *c, Func *f)
 bool pass_speculate(PassContext *c, Module *m)
 {
     const Target *t = c->options->target;
-    return t && t->kind == TARGET_CPU && pass_each_func(c, m, guess_func);
+    return t && t->kind == TARGET_CPU && pass_each_func(c, m, speculate_func);
 }

@@ -67,7 +67,7 @@ static void touch_steps(Plan *p, Steps *in)
         switch (s->kind) {
         case STEP_NEST:
         case STEP_WINDOW: break;
-        case STEP_TURN:
+        case STEP_TRANSPOSE:
             if (plan_info(p, s->value)->buf == s->buf) read_operands(p, s, s->value->def);
             else read_value(p, s, s->value);
             touch(s->buf, s);

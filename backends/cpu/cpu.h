@@ -6,13 +6,15 @@
  *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
  *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
  *   gen.c, scalar.c   steps -> LLVM IR: function, control flow; scalars
+ *   debug.c    lines and variables for debuggers
  *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements;
  *                              reductions
  *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
  *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
  *       fetched early; gathers, scatters, atomics
  *   mma.c      packing and register-tiled matrix products
- *   order.c    scans, sort, topk
+ *   scan.c     scans
+ *   sort.c     sort, topk
  *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/backend.h"
@@ -27,6 +29,7 @@ typedef struct Step Step;
 typedef struct Steps Steps; /* the steps of one block */
 typedef struct Buf Buf;
 typedef struct Sink Sink;
+typedef struct DebugName DebugName; /* a named value that becomes available at a step */
 
 /* The arrangement of the elements of a buffer: dense row-major for tiles; matrix operands have their own
  * forms. */
@@ -95,11 +98,11 @@ struct Sink {
 };
 
 #define STEP_KINDS(X) \
-    X(SCALAR, "scalar") /* instr computes scalars */ \
-    X(WINDOW, "window") /* addresses of a load's window */ \
-    X(NEST, "nest")     /* loops over `shape` with sinks */ \
-    X(TURN, \
-        "turn") /* value's operand -> buf, with the last axis transposed (permute, transposed operand) */ \
+    X(SCALAR, "scalar")       /* instr computes scalars */ \
+    X(WINDOW, "window")       /* addresses of a load's window */ \
+    X(NEST, "nest")           /* loops over `shape` with sinks */ \
+    X(TRANSPOSE, "transpose") /* value's operand -> buf, with the last axis transposed (permute, transposed \
+                                 operand) */ \
     X(MMA, "mma") \
     X(SCAN, "scan") \
     X(COMBINED, "combined") /* reduce and scan by a fn */ \
@@ -125,7 +128,7 @@ struct Step {
     int64_t shape[TILE_MAX_RANK]; /* extents other than 1 */
     Sink *sinks, **sinks_end;
     bool scalar_lanes; /* one element at a time */
-    /* STEP_TURN */
+    /* STEP_TRANSPOSE */
     Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
     Buf *buf, *aux;
@@ -140,6 +143,7 @@ struct Step {
     Steps *blocks[2];
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */
     Buf **carried, **carried2;
+    DebugName *names; /* with debug information */
 };
 
 struct Steps {
@@ -177,9 +181,10 @@ typedef struct Plan {
     packs;
     int64_t scratch_bytes;
     bool checked, prints;
+    bool named; /* every tile with a name gets a buffer, where a debugger finds it */
 } Plan;
 
-Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints);
+Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints, bool named);
 void cpu_buffers(Plan *);
 void cpu_plan_print(const Plan *, Text *);
 /* The required accuracy of an f32 result: all its bits; only the bits that remain after rounding to 16 bits
@@ -208,6 +213,7 @@ int squeeze(const Type *, int64_t *shape);
 /* --- generator --------------------------------------------------------------------------------------- */
 
 typedef struct Window Window;
+typedef struct Debug Debug;
 
 typedef struct Gen {
     Session *session;
@@ -231,6 +237,7 @@ typedef struct Gen {
     LLVMDIBuilderRef di;
     LLVMMetadataRef di_scope;
     LLVMMetadataRef di_file;
+    Debug *debug;
     bool streams; /* non-temporal stores were emitted */
     int n_helpers;
 } Gen;
@@ -255,6 +262,11 @@ LLVMValueRef gen_intrinsic(
 LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
 LLVMValueRef gen_scalar(Gen *, Value *); /* a scalar value of the IR */
 LLVMValueRef gen_scalar_i64(Gen *, Value *);
+/* Numbers of the launch, as i64. */
+LLVMValueRef gen_extent(Gen *, int dim);
+LLVMValueRef gen_stride(Gen *, int param, int axis);
+LLVMValueRef gen_program_id(Gen *, int axis);
+int gen_grid_rank(const Gen *);
 LLVMBasicBlockRef gen_block(Gen *, const char *name);
 LLVMBasicBlockRef gen_here(Gen *);
 void gen_at(Gen *, LLVMBasicBlockRef);
@@ -285,7 +297,7 @@ void gen_lines(Gen *, int64_t n, LineFn *line, void *user);
  * both. */
 typedef struct If {
     LLVMBasicBlockRef then, other, done;
-    bool turned;
+    bool has_else;
 } If;
 void gen_if(Gen *, If *, LLVMValueRef cond);
 void gen_else(Gen *, If *);
@@ -324,6 +336,24 @@ LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
+
+/* --- debug information (debug.c); each function does nothing without it ------------------------------- */
+
+/* Begins the debug information of g->fn, and completes it. */
+void debug_begin(Gen *, const char *symbol);
+void debug_end(Gen *);
+/* Code of the setup block belongs to the line of the kernel. debug_setup goes to that line and returns the
+ * place from which debug_resume goes on. */
+LLVMMetadataRef debug_setup(Gen *);
+void debug_resume(Gen *, LLVMMetadataRef);
+/* Shows arguments, extents and consts; called before code is generated for the first step. */
+void debug_frame(Gen *);
+/* Shows the program id, at the start of each program. */
+void debug_program(Gen *);
+/* Shows the arguments of a block, at its start. */
+void debug_arguments(Gen *, const Block *);
+/* Shows what a step made available, and hides the tiles that it overwrote; called after the step. */
+void debug_step(Gen *, const Step *);
 
 /* --- nests ------------------------------------------------------------------------------------------- */
 
@@ -423,11 +453,15 @@ void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, 
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
-void turn_emit(Gen *, Step *);
-/* order.c */
-void combined_emit(Gen *, Step *); /* combined.c */
+void transpose_emit(Gen *, Step *);
+/* combined.c */
+void combined_emit(Gen *, Step *);
+/* scan.c */
 void scan_emit(Gen *, Step *);
+/* sort.c */
 void sort_emit(Gen *, Step *);
+/* The words of 64 bits that it keeps keys in. */
+int64_t sort_room(const Instr *);
 /* buffer elements at tile coordinates, axis va contiguous or not */
 LLVMValueRef buf_load(Eval *, const Buf *, LLVMValueRef *coord, int va);
 void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int va);

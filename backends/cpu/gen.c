@@ -55,7 +55,7 @@ void gen_if(Gen *g, If *f, LLVMValueRef cond)
     f->then = gen_block(g, "then");
     f->other = gen_block(g, "else");
     f->done = gen_block(g, "endif");
-    f->turned = false;
+    f->has_else = false;
     LLVMBuildCondBr(g->b, cond, f->then, f->other);
     gen_at(g, f->then);
 }
@@ -63,14 +63,14 @@ void gen_if(Gen *g, If *f, LLVMValueRef cond)
 void gen_else(Gen *g, If *f)
 {
     LLVMBuildBr(g->b, f->done);
-    f->turned = true;
+    f->has_else = true;
     gen_at(g, f->other);
 }
 
 void gen_endif(Gen *g, If *f)
 {
     LLVMBuildBr(g->b, f->done);
-    if (!f->turned) {
+    if (!f->has_else) {
         gen_at(g, f->other);
         LLVMBuildBr(g->b, f->done);
     }
@@ -240,6 +240,7 @@ static void gen_for(Gen *g, Step *s)
     plan_info(g->plan, body->args[0])->llvm =
         dtype_bits(d) < 64 ? LLVMBuildTrunc(g->b, iv, gen_type(g, d, 1), "") : iv;
     load_cells(g, cells, body->args + 1, i->n_results);
+    debug_arguments(g, body);
     gen_steps(g, s->blocks[0]);
     pass_on(g, s->blocks[0]->last, 0, s->carried, cells);
     gen_loop_end(g, &l);
@@ -256,11 +257,13 @@ static void gen_while(Gen *g, Step *s)
     LLVMBuildBr(g->b, head);
     gen_at(g, head);
     load_cells(g, cells, i->blocks[0]->args, i->n_results);
+    debug_arguments(g, i->blocks[0]);
     gen_steps(g, s->blocks[0]);
     pass_on(g, s->blocks[0]->last, 1, s->carried, passed);
     LLVMBuildCondBr(g->b, gen_scalar(g, ir_operand(i->blocks[0]->last, 0)), body, done);
     gen_at(g, body);
     load_cells(g, passed, i->blocks[1]->args, i->n_results);
+    debug_arguments(g, i->blocks[1]);
     gen_steps(g, s->blocks[1]);
     pass_on(g, s->blocks[1]->last, 0, s->carried2, cells);
     LLVMBuildBr(g->b, head);
@@ -291,7 +294,7 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_SCALAR: gen_scalar_instr(g, s->instr); break;
         case STEP_WINDOW: memory_window(g, s->instr); break;
         case STEP_NEST: nest_emit(g, s); break;
-        case STEP_TURN: turn_emit(g, s); break;
+        case STEP_TRANSPOSE: transpose_emit(g, s); break;
         case STEP_MMA: mma_emit(g, s); break;
         case STEP_SCAN: scan_emit(g, s); break;
         case STEP_COMBINED: combined_emit(g, s); break;
@@ -301,35 +304,11 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_IF: gen_branch(g, s); break;
         case STEP_YIELD: break;
         }
+        debug_step(g, s);
     }
 }
 
 /* --- the function ------------------------------------------------------------------------------------ */
-
-static void debug_begin(Gen *g, const char *symbol)
-{
-    const Source *src = g->func->loc.file ? diag_source(g->session, g->func->loc.file) : NULL;
-    if (!g->options->debug_info || !src) return;
-    int line, column;
-    diag_position(g->session, g->func->loc, &line, &column);
-    const char *slash = strrchr(src->name, '/'), *base = slash ? slash + 1 : src->name;
-    const char *dir = slash            ? arena_strndup(g->arena, src->name, (size_t)(slash - src->name))
-                      : src->directory ? src->directory
-                                       : ".";
-    g->di = LLVMCreateDIBuilder(g->module);
-    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
-        LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), false)));
-    LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorWarning, "Dwarf Version", 13,
-        LLVMValueAsMetadata(LLVMConstInt(g->i32, 4, false)));
-    g->di_file = LLVMDIBuilderCreateFile(g->di, base, strlen(base), dir, strlen(dir));
-    LLVMDIBuilderCreateCompileUnit(g->di, LLVMDWARFSourceLanguageC, g->di_file, "tilec", 5, true, "", 0, 0,
-        "", 0, LLVMDWARFEmissionLineTablesOnly, 0, false, false, "", 0, "", 0);
-    LLVMMetadataRef type = LLVMDIBuilderCreateSubroutineType(g->di, g->di_file, NULL, 0, LLVMDIFlagZero);
-    g->di_scope = LLVMDIBuilderCreateFunction(g->di, g->di_file, g->func->name, strlen(g->func->name), symbol,
-        strlen(symbol), g->di_file, (unsigned)line, type, false, true, (unsigned)line, LLVMDIFlagZero, true);
-    LLVMSetSubprogram(g->fn, g->di_scope);
-    gen_loc(g, g->func->loc);
-}
 
 static void types_init(Gen *g)
 {
@@ -385,9 +364,11 @@ LLVMModuleRef cpu_generate(
     LLVMBuildStore(g->b, LLVMConstInt(g->i32, 0, false), g->failed);
     LLVMBasicBlockRef start = gen_block(g, "start");
     gen_at(g, start);
+    debug_frame(g);
     Loop l;
     g->linear = gen_loop(g, &l, LLVMGetParam(g->fn, 1), LLVMGetParam(g->fn, 2), 1);
     if (p->func->remap) g->linear = gen_remap(g, g->linear);
+    debug_program(g);
     gen_steps(g, p->body);
     gen_loop_end(g, &l);
     if (g->streams) gen_intrinsic(g, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
@@ -396,10 +377,7 @@ LLVMModuleRef cpu_generate(
     LLVMBuildBr(g->b, g->setup);
     gen_at(g, g->setup);
     LLVMBuildBr(g->b, start);
-    if (g->di) {
-        LLVMDIBuilderFinalize(g->di);
-        LLVMDisposeDIBuilder(g->di);
-    }
+    debug_end(g);
     out->slots = g->slot_list.data;
     out->n_slots = (int)g->slot_list.len;
     out->messages = g->messages.data;

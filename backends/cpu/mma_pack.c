@@ -1,6 +1,6 @@
 /* mma_pack.c: the operands of products in panels: values are packed as they are stored (mma_pack_store), and
- * a tile whose axes lie the other way in memory is transposed on its way (turn_emit). mma.c multiplies what
- * lies here. */
+ * a tile whose axes lie the other way in memory is transposed on its way (transpose_emit). mma.c multiplies
+ * what lies here. */
 #include "backends/cpu/mma.h"
 #include <stdio.h>
 
@@ -57,7 +57,7 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
     }
 }
 
-/* --- turning ----------------------------------------------------------------------------------------- */
+/* --- transposing ------------------------------------------------------------------------------------- */
 
 /* x[i] are n vectors of n elements; transposed in place in log2 n rounds of two-operand shuffles. */
 static void transpose(Gen *g, LLVMValueRef *x, int n)
@@ -76,15 +76,15 @@ static void transpose(Gen *g, LLVMValueRef *x, int n)
         }
 }
 
-typedef struct Turn {
+typedef struct Transpose {
     Gen *g;
     Step *s;
     int t, l;
     LLVMValueRef coord[TILE_MAX_RANK];
-} Turn;
+} Transpose;
 
 /* The value along axis t, although it may have the very buffer that is being filled. */
-static LLVMValueRef turn_eval(Turn *u, int lanes)
+static LLVMValueRef transpose_eval(Transpose *u, int lanes)
 {
     Gen *g = u->g;
     Eval e;
@@ -97,7 +97,7 @@ static LLVMValueRef turn_eval(Turn *u, int lanes)
     return v;
 }
 
-static void turn_put(Turn *u, LLVMValueRef v)
+static void transpose_put(Transpose *u, LLVMValueRef v)
 {
     Eval e;
     eval_init(&e, u->g, gen_lanes(v));
@@ -107,7 +107,7 @@ static void turn_put(Turn *u, LLVMValueRef v)
 
 /* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0
  * + 2). */
-static LLVMValueRef turn_to(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
+static LLVMValueRef transpose_to(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
 {
     Gen *g = u->g;
     const Buf *b = u->s->buf;
@@ -211,7 +211,7 @@ static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, 
     return f;
 }
 
-static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
+static void transpose_block(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
 {
     Gen *g = u->g;
     DType d = u->s->value->type->dtype, stored = u->s->buf->form == FORM_DENSE ? d : u->s->buf->dtype;
@@ -221,7 +221,7 @@ static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pa
     u->coord[u->t] = t0;
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
     u->coord[u->l] = gen_iadd(g, l0, i);
-    LLVMValueRef v = convert(g, stored, d, turn_eval(u, pairs ? 2 * n : n));
+    LLVMValueRef v = convert(g, stored, d, transpose_eval(u, pairs ? 2 * n : n));
     if (pairs) v = LLVMBuildBitCast(g->b, v, vec, "");
     LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
     if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
@@ -229,25 +229,25 @@ static void turn_block(Turn *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pa
     gen_loop_end(g, &l);
     u->coord[u->l] = l0;
     int64_t stride = 0;
-    LLVMValueRef to = turn_to(u, t0, l0, &stride);
+    LLVMValueRef to = transpose_to(u, t0, l0, &stride);
     LLVMTypeRef type;
     LLVMValueRef f = transposer(g, elem, n, stride, &type);
     LLVMBuildCall2(g->b, type, f, (LLVMValueRef[]){ tmp, to }, 2, "");
 }
 
 /* Positions [t0, t1) x [l0, l1) one by one. */
-static void turn_rest(Turn *u, int64_t t0, int64_t t1, int64_t l0, int64_t l1)
+static void transpose_rest(Transpose *u, int64_t t0, int64_t t1, int64_t l0, int64_t l1)
 {
     if (t0 >= t1 || l0 >= l1) return;
     Loop a, b;
     u->coord[u->t] = gen_loop(u->g, &a, gen_int(u->g, t0), gen_int(u->g, t1), 1);
     u->coord[u->l] = gen_loop(u->g, &b, gen_int(u->g, l0), gen_int(u->g, l1), 1);
-    turn_put(u, turn_eval(u, 1));
+    transpose_put(u, transpose_eval(u, 1));
     gen_loop_end(u->g, &b);
     gen_loop_end(u->g, &a);
 }
 
-static void turn_plane(Turn *u)
+static void transpose_plane(Transpose *u)
 {
     Gen *g = u->g;
     const int64_t *shape = u->s->value->type->shape;
@@ -265,33 +265,33 @@ static void turn_plane(Turn *u)
         Loop a, b;
         LLVMValueRef l0 = gen_loop(g, &a, gen_int(g, 0), gen_int(g, lm), n);
         LLVMValueRef t0 = gen_loop(g, &b, gen_int(g, 0), gen_int(g, tm), step);
-        turn_block(u, t0, l0, n, pairs);
+        transpose_block(u, t0, l0, n, pairs);
         gen_loop_end(g, &b);
         gen_loop_end(g, &a);
     }
-    turn_rest(u, 0, tm, lm, nl);
-    turn_rest(u, tm, nt, 0, nl);
+    transpose_rest(u, 0, tm, lm, nl);
+    transpose_rest(u, tm, nt, 0, nl);
 }
 
-static void turn_axes(Turn *u, int axis)
+static void transpose_axes(Transpose *u, int axis)
 {
     const Type *t = u->s->value->type;
     if (axis == t->rank) {
-        turn_plane(u);
+        transpose_plane(u);
         return;
     }
     if (axis == u->t || axis == u->l) {
-        turn_axes(u, axis + 1);
+        transpose_axes(u, axis + 1);
         return;
     }
     if (t->shape[axis] == 1) {
         u->coord[axis] = gen_int(u->g, 0);
-        turn_axes(u, axis + 1);
+        transpose_axes(u, axis + 1);
         return;
     }
     Loop l;
     u->coord[axis] = gen_loop(u->g, &l, gen_int(u->g, 0), gen_int(u->g, t->shape[axis]), 1);
-    turn_axes(u, axis + 1);
+    transpose_axes(u, axis + 1);
     gen_loop_end(u->g, &l);
 }
 
@@ -301,10 +301,10 @@ void mma_clear_padding(Gen *g, const Buf *b)
         LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
 }
 
-void turn_emit(Gen *g, Step *s)
+void transpose_emit(Gen *g, Step *s)
 {
-    Turn u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
+    Transpose u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
     if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
     mma_clear_padding(g, s->buf);
-    turn_axes(&u, 0);
+    transpose_axes(&u, 0);
 }

@@ -173,7 +173,7 @@ static void fill(Plan *p, Steps *in, Value *v)
     }
     int last = plan_last_axis(v->type);
     if (axis >= 0 && axis != last && v->type->shape[axis] >= 4 && v->type->shape[last] >= 4) {
-        Step *s = plan_step(p, in, STEP_TURN, i);
+        Step *s = plan_step(p, in, STEP_TRANSPOSE, i);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = last;
@@ -215,7 +215,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     }
     int axis = plan_natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
-        Step *s = plan_step(p, home, STEP_TURN, mma);
+        Step *s = plan_step(p, home, STEP_TRANSPOSE, mma);
         s->value = v;
         s->order[0] = axis;
         s->order[1] = 1;
@@ -370,8 +370,7 @@ static void plan_ordered(Plan *p, Steps *in, Instr *i, StepKind kind)
         plan_info(p, &i->results[k])->avail = s;
     }
     if (kind == STEP_SORT) {
-        const Type *t = ir_operand(i, 0)->type;
-        int64_t shape[1] = { 2 * t->shape[t->rank - 1] }; /* keys of 64 or 128 bits */
+        int64_t shape[1] = { sort_room(i) };
         s->aux = new_buf(p, in, DT_I64, 1, shape);
     }
     append(in, s);
@@ -451,7 +450,7 @@ static void plan_block(Plan *p, Steps *in)
     for (Instr *i = in->block->first; i; i = i->next) plan_instr(p, in, i);
 }
 
-Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints)
+Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool prints, bool named)
 {
     Plan *p = arena_new(&s->arena, Plan);
     p->session = s;
@@ -460,6 +459,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->target = t;
     p->checked = checked;
     p->prints = prints;
+    p->named = named;
     p->bufs_end = &p->bufs;
     p->n_info = f->module->next_id;
     p->info = arena_array(p->arena, ValInfo, p->n_info);

@@ -73,11 +73,11 @@ static bool never_below_zero(const Value *v, int depth)
 
 /* Whether the comparison only chooses between a speculation and the exact path (passes/speculate.c). It may
  * then be wrong by some ulp. */
-static bool checks_guess(const Value *v, int depth)
+static bool checks_speculation(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)
         if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
-                                        !checks_guess(ir_result(u->user), depth + 1)))
+                                        !checks_speculation(ir_result(u->user), depth + 1)))
             return false;
     return true;
 }
@@ -98,7 +98,7 @@ static bool narrow_uses(const Value *v, int depth)
             continue;
         }
         if (i->op == OP_LE || i->op == OP_GE) {
-            if (!checks_guess(ir_result(i), 0)) return false;
+            if (!checks_speculation(ir_result(i), 0)) return false;
             continue;
         }
         if (i->op == OP_YIELD && i->block->parent && i->block->parent->op == OP_IF)

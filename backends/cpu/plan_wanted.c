@@ -134,6 +134,8 @@ void plan_find_wanted(Plan *p, Block *b)
             (i->op == OP_GATHER && i->n_results > 1))
             want(p, ir_result(i));
         if (i->op == OP_LOAD && is_tile(ir_result(i))) want_across(p, i);
+        for (int k = 0; p->named && k < i->n_results; k++)
+            if (i->results[k].name) want(p, &i->results[k]);
         for (int k = 0; k < i->n_blocks; k++)
             if (f != OPS_COMBINED) plan_find_wanted(p, i->blocks[k]);
     }

@@ -10,6 +10,7 @@ LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
         if (s->kind == kind && s->param == param && s->index == index) return g->slot_values.data[k];
     }
     LLVMBasicBlockRef here = gen_here(g);
+    LLVMMetadataRef line = debug_setup(g);
     gen_at(g, g->setup);
     LLVMValueRef p = gen_ptr(g, g->slots, gen_int(g, 8 * (int64_t)g->slot_list.len));
     LLVMValueRef v;
@@ -21,6 +22,7 @@ LLVMValueRef gen_slot(Gen *g, SlotKind kind, int param, int index, DType d)
         LLVMSetAlignment(v, 8);
     }
     gen_at(g, here);
+    debug_resume(g, line);
     Slot slot = { kind, param, index, d };
     vec_push(g->arena, &g->slot_list, slot);
     vec_push(g->arena, &g->slot_values, v);
@@ -54,22 +56,26 @@ LLVMValueRef gen_scalar_i64(Gen *g, Value *v)
 
 static LLVMValueRef grid_extent(Gen *g, int axis) { return gen_slot(g, SLOT_GRID, 0, axis, DT_INDEX); }
 
-static int grid_rank(const Func *f) { return f->grid && f->grid->last ? f->grid->last->n_operands : 1; }
+int gen_grid_rank(const Gen *g)
+{
+    const Block *grid = g->func->grid;
+    return grid && grid->last ? grid->last->n_operands : 1;
+}
 
-static LLVMValueRef program_id(Gen *g, int axis)
+LLVMValueRef gen_program_id(Gen *g, int axis)
 {
     LLVMValueRef x = g->linear;
     for (int a = 0; a < axis; a++) x = LLVMBuildUDiv(g->b, x, grid_extent(g, a), "");
-    return axis + 1 < grid_rank(g->func) ? LLVMBuildURem(g->b, x, grid_extent(g, axis), "") : x;
+    return axis + 1 < gen_grid_rank(g) ? LLVMBuildURem(g->b, x, grid_extent(g, axis), "") : x;
 }
 
-static LLVMValueRef stride_of(Gen *g, int param, int axis)
+LLVMValueRef gen_stride(Gen *g, int param, int axis)
 {
     int64_t s = g->func->params[param].stride[axis];
     return s != FACT_UNKNOWN ? gen_int(g, s) : gen_slot(g, SLOT_STRIDE, param, axis, DT_INDEX);
 }
 
-static LLVMValueRef dim_of(Gen *g, int dim)
+LLVMValueRef gen_extent(Gen *g, int dim)
 {
     int64_t e = g->func->dims[dim].extent;
     return e >= 0 ? gen_int(g, e) : gen_slot(g, SLOT_EXTENT, 0, dim, DT_INDEX);
@@ -225,12 +231,12 @@ static LLVMValueRef scalar_launch(Gen *g, const Instr *i)
     int axis = (int)ir_attr_int(i, ATTR_AXIS, i->op == OP_NUM_PROGRAMS ? -1 : 0);
     LLVMValueRef n;
     switch (op_as_launch(i->op)) {
-    case LAUNCH_DIM: return dim_of(g, (int)ir_attr_int(i, ATTR_DIM, 0));
-    case LAUNCH_STRIDE: return stride_of(g, (int)ir_attr_int(i, ATTR_PARAM, 0), axis);
-    case LAUNCH_PROGRAM_ID: return program_id(g, axis);
+    case LAUNCH_DIM: return gen_extent(g, (int)ir_attr_int(i, ATTR_DIM, 0));
+    case LAUNCH_STRIDE: return gen_stride(g, (int)ir_attr_int(i, ATTR_PARAM, 0), axis);
+    case LAUNCH_PROGRAM_ID: return gen_program_id(g, axis);
     case LAUNCH_NUM_PROGRAMS:
         n = grid_extent(g, axis < 0 ? 0 : axis);
-        for (int a = 1; axis < 0 && a < grid_rank(g->func); a++)
+        for (int a = 1; axis < 0 && a < gen_grid_rank(g); a++)
             n = LLVMBuildMul(g->b, n, grid_extent(g, a), "");
         return n;
     }

@@ -70,7 +70,7 @@ static void mark_steps(Plan *p, Evals *evals, Steps *in)
                 mark_operands(&m, k->value->def);
             else mark_virtual(&m, k->value, true);
         }
-        if (s->kind == STEP_TURN) {
+        if (s->kind == STEP_TRANSPOSE) {
             if (plan_info(p, s->value)->buf == s->buf) mark_operands(&m, s->value->def);
             else mark_virtual(&m, s->value, false);
         }

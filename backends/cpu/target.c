@@ -233,7 +233,7 @@ static bool compile(
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     if (o->opt_level > 0) kernel_reciprocal(f);
-    Plan *p = cpu_plan(s, f, cpu, o->checked, true);
+    Plan *p = cpu_plan(s, f, cpu, o->checked, true, o->debug_info && o->opt_level == 0);
     cpu_buffers(p);
     Text plan;
     text_init(&plan, &s->arena);

@@ -92,11 +92,13 @@ static LLVMValueRef large_tensor(Gen *g, int param)
 {
     const Param *p = &g->func->params[param];
     LLVMBasicBlockRef here = gen_here(g);
+    LLVMMetadataRef line = debug_setup(g);
     gen_at(g, g->setup);
     LLVMValueRef n = gen_int(g, dtype_bytes(p->type->dtype));
     for (int a = 0; a < p->type->rank; a++) n = LLVMBuildMul(g->b, n, memory_extent(g, param, a), "");
     LLVMValueRef r = icmp(g, LLVMIntSGT, n, gen_int(g, STREAM_BYTES));
     gen_at(g, here);
+    debug_resume(g, line);
     return r;
 }
 

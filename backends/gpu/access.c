@@ -203,9 +203,9 @@ static double wavefronts(
 {
     uint32_t at[LAYOUT_MAX_LANES];
     if (t->kind == TARGET_HIP) {
-        LdsTurn turn = lds_turn(t->lds, !a->write, width);
-        *least = (double)((lanes + turn.group - 1) / turn.group);
-        return *least + lds_extra_cycles(turn, addr, lanes, width);
+        LdsCycle cycle = lds_cycle(t->lds, !a->write, width);
+        *least = (double)((lanes + cycle.group - 1) / cycle.group);
+        return *least + lds_extra_cycles(cycle, addr, lanes, width);
     }
     for (int k = 0; k < lanes; k++) at[k] = addr[k] == NOTHING ? UINT32_MAX : (uint32_t)addr[k];
     int group = width <= 4 ? 32 : 128 / width;

@@ -304,7 +304,7 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     case SLOT_GRID: text_printf(t, "const i64 %s", n); return;
     case SLOT_TENSOR_MAP: text_printf(t, "const __grid_constant__ TensorMap %s", n); return;
     case SLOT_CHECK: text_printf(t, "CheckRecord *const %s", n); return;
-    case SLOT_TICKETS: text_printf(t, "u32 *const %s", n); return;
+    case SLOT_SCHEDULER: text_printf(t, "u32 *const %s", n); return;
     case SLOT_WORKSPACE: text_printf(t, "u8 *const %s", n); return;
     case SLOT_PRINT: return;
     }

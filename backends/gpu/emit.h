@@ -21,12 +21,12 @@ typedef struct CopyPlace {
 
 /* The loop whose body is being written, on AMD. Statements for the head of the body are collected in `pre`,
  * because they become known only while the body is written. */
-typedef struct Turn {
+typedef struct Iteration {
     Body pre;
     VEC(ThreadCoord) coords;
     const char *counter;
     int indent;
-} Turn;
+} Iteration;
 
 /* A ring in shared memory: `depth` stages of `bytes` each at `name`. Its full and empty mbarriers are at
  * name_full and name_empty. */
@@ -39,7 +39,7 @@ typedef struct RingInfo {
     bool none; /* consumers may also release "no stage"; an mbarrier after the others takes these arrivals */
 } RingInfo;
 
-/* The state of one ring_fill in the cp.async producers. */
+/* The state of one ring_cp_async in the cp.async producers. */
 typedef struct Fill {
     const Instr *instr;
     const Instr *late; /* the loop in which a window leaves the staging area one step later; NULL: at once */
@@ -47,7 +47,7 @@ typedef struct Fill {
     const char *stage, *low, *first, *turn; /* names of the variables that the producers keep for it */
     int64_t at;                             /* offset of its staging area in shared memory */
     int bytes;                              /* of the staging area, for each warp */
-    FillWay way;
+    CpAsyncWay way;
 } Fill;
 
 /* The buffer of shared memory through which a bulk store goes. */
@@ -56,8 +56,9 @@ typedef struct Stage {
     const char *name;
 } Stage;
 
-/* The warp roles, in the order of the blocks of the operation `roles`. A filler is a cp.async producer. */
-enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_FILLER };
+/* The warp roles, in the order of the blocks of the operation `roles`. ROLE_CP_ASYNC: the cp.async producers.
+ */
+enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_CP_ASYNC };
 
 struct Emit {
     Session *s;
@@ -99,15 +100,15 @@ struct Emit {
     VEC(EmittedAccess) accesses;
     VEC(Stage) stages; /* buffers of bulk stores */
     bool bulk;         /* the running role stores by TMA */
-    bool tickets;      /* the running role takes its programs from the dynamic tile scheduler */
+    bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
     int next_tmp;
-    Ranges *ranges;    /* computed at the first query */
-    const char *guard; /* AMD: a condition; where it is false, loads give 0. NULL: none */
-    struct Turn *turn; /* AMD: the enclosing loop, or NULL */
+    Ranges *ranges;              /* computed at the first query */
+    const char *guard;           /* AMD: a condition; where it is false, loads give 0. NULL: none */
+    struct Iteration *iteration; /* AMD: the enclosing loop, or NULL */
     int line;
     uint32_t file; /* `line` and `file`: of the last #line directive */
 };
@@ -141,7 +142,7 @@ bool linear_index(const char *, int *scale, const char **name, int *add);
 /* The part of a coordinate that depends on the thread, and not on the register. */
 const char *thread_coord(Emit *, const Layout *, int axis);
 /* A copy of the variable `name` that is assigned anew at the head of each iteration of the enclosing loop. */
-const char *in_turn(Emit *, const char *name);
+const char *in_iteration(Emit *, const char *name);
 /* The coordinate along `axis` of register `i` of this thread. */
 const char *coord(Emit *, const Layout *, int axis, const char *i);
 /* The part of that coordinate that depends on the register. */
@@ -246,10 +247,10 @@ bool emit_guarded_loads(Emit *, Instr *cond);
 void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
-bool emit_bulk_store(Emit *, Instr *);    /* a store by TMA; false: the store is not marked as one */
-void emit_indexed(Emit *, Instr *);       /* gather, scatter, atomics */
-void emit_shared(Emit *, Instr *);        /* shared_*, copy* */
-bool emit_turned(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
+bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
+void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
+bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */
 /* The array to which a product adds: the accumulator itself if nobody else reads it, otherwise a copy. */
@@ -269,9 +270,9 @@ void emit_fragments(Emit *, Instr *); /* a shared_read of the fragments of one s
  * place, and nothing was emitted. */
 bool emit_program_coord(Emit *, Instr *);
 /* Opens the loop over programs of one role, under the dynamic tile scheduler. */
-void emit_ticket_loop(Emit *, Instr *loop);
-void emit_ticket(Emit *, Instr *);
-enum { TICKET_BYTES = 16 };          /* of a ticket: whether there is a program, and its coordinates */
+void emit_scheduler_loop(Emit *, Instr *loop);
+void emit_next_program(Emit *, Instr *);
+enum { SCHEDULED_BYTES = 16 }; /* of a program that is handed on: whether there is one, and its coordinates */
 void emit_promoted(Emit *, Instr *); /* wgmma_promoted */
 /* Emits an empty assembly statement that reads and writes the registers, so that the compiler moves no access
  * to them across it. */
@@ -279,16 +280,16 @@ void pin_registers(Emit *, const char *array, int words, bool is_float);
 void emit_wgmma(Emit *, Instr *);
 void emit_wgmma_wait(Emit *, Instr *);
 void emit_hopper(Emit *, Instr *); /* rings, wgmma, pingpong, votes */
-/* cp.async producers (emit_fill.c) */
-void emit_fill_stage(Emit *, Instr *fill, const RingInfo *); /* reserves the staging area of a ring */
-void emit_fill_state(Emit *);                                /* declares what lives across iterations */
-void emit_fill(Emit *, Instr *);                             /* copies the window of one step */
-void emit_fills_left(Emit *, const Instr *loop);             /* after the loop: its last window */
+/* cp.async producers (emit_cp_async.c) */
+void emit_cp_async_stage(Emit *, Instr *fill, const RingInfo *); /* reserves the staging area of a ring */
+void emit_cp_async_state(Emit *);                                /* declares what lives across iterations */
+void emit_cp_async(Emit *, Instr *);                             /* copies the window of one step */
+void emit_cp_async_left(Emit *, const Instr *loop);              /* after the loop: its last window */
 /* Programs that load together (passes/kernel/cluster/multicast.c) */
-void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its ticket */
-void emit_cluster_barriers(Emit *); /* initializes the mbarriers of the ticket */
+void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its program */
+void emit_cluster_barriers(Emit *); /* initializes the mbarriers of that */
 void emit_cluster_meet(Emit *);     /* waits until all CTAs of the cluster have started */
-void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over tickets */
+void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over dynamic */
 void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
 void emit_rows(Emit *, Instr *);                     /* scans, sort, topk, argmax */
 void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */

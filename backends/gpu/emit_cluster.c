@@ -9,7 +9,7 @@
  *
  * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all
  * CTAs send, and the producer, last of all, for every slot to be given back by all consumers. All CTAs of a
- * cluster have the same number of tickets: the first draws, and sends the number on. */
+ * cluster take the same number of programs: the first draws, and sends the number on. */
 #include "backends/gpu/emit.h"
 
 void emit_cluster_places(Emit *e)
@@ -33,9 +33,9 @@ void emit_cluster_meet(Emit *e)
     line(e, "%s();    /* all CTAs of the cluster are there, and their mbarriers */", use(e, "cluster_wait"));
 }
 
-/* The first ticket of a pair of CTAs is the pair's own number, as for a single CTA. Some larger clusters may
+/* The first program of a pair of CTAs is the pair's own number, as for a single CTA. Some larger clusters may
  * have to wait until others end, because the size of a cluster need not divide the groups of multiprocessors.
- * Therefore larger clusters draw their first ticket too, so that late clusters find no work left. */
+ * Therefore larger clusters draw their first program too, so that late clusters find no work left. */
 void emit_cluster_draw(Emit *e, const char *program)
 {
     int others = e->plan->multicast - 1;
@@ -46,7 +46,7 @@ void emit_cluster_draw(Emit *e, const char *program)
     e->indent++;
     line(e, "if (%sblock == 0) {", first ? "" : "draw && ");
     e->indent++;
-    line(e, "%s = %s(%s, %s);", program, use(e, "ticket_next"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64),
+    line(e, "%s = %s(%s, %s);", program, use(e, "scheduler_next"), slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64),
         first ? "0" : cta_count(e));
     line(e, "%s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
     if (first) {
@@ -85,5 +85,5 @@ void emit_cluster_leave(Emit *e)
         line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", r->name, r->depth, r->name, r->name);
         end_block(e);
     }
-    if (e->tickets) line(e, "if (block == 0) %s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
+    if (e->dynamic) line(e, "if (block == 0) %s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));
 }

@@ -321,7 +321,7 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
     }
     bool looped = plain_vector(v, d) && regs % n == 0;
     Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1, .looped = looped };
-    if (e->turn && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
+    if (e->iteration && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
         const char *c[TILE_MAX_RANK];
         for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
         o.name = shared_offset(e, s, c);

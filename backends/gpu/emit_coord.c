@@ -135,14 +135,14 @@ static int32_t *register_coords(Emit *e, const Layout *l, int axis)
 /* AMD: a coordinate that each step of the enclosing loop computes again. Otherwise the values that depend on
  * it (addresses, masks, index tiles) are held in registers from step to step, which needs more registers than
  * there are. */
-const char *in_turn(Emit *e, const char *name)
+const char *in_iteration(Emit *e, const char *name)
 {
-    for (size_t k = 0; k < e->turn->coords.len; k++)
-        if (e->turn->coords.data[k].text == name) return e->turn->coords.data[k].name;
+    for (size_t k = 0; k < e->iteration->coords.len; k++)
+        if (e->iteration->coords.data[k].text == name) return e->iteration->coords.data[k].name;
     const char *own = tmp(e, spelled(e, name));
-    vec_push(&e->s->arena, &e->turn->coords, ((ThreadCoord){ name, own }));
-    line_in(e, &e->turn->pre, e->turn->indent, "const int %s = %s(%s, (i32)%s);", own, use(e, "again"), name,
-        e->turn->counter);
+    vec_push(&e->s->arena, &e->iteration->coords, ((ThreadCoord){ name, own }));
+    line_in(e, &e->iteration->pre, e->iteration->indent, "const int %s = %s(%s, (i32)%s);", own,
+        use(e, "again"), name, e->iteration->counter);
     return own;
 }
 
@@ -172,7 +172,7 @@ const char *thread_coord(Emit *e, const Layout *l, int axis)
         name = declare_in(e, e->pre, e->role >= 0 ? 2 : 1, "int", name, x);
         vec_push(&e->s->arena, &e->coords, ((ThreadCoord){ x, name }));
     }
-    return e->turn && by_lane ? in_turn(e, name) : name;
+    return e->iteration && by_lane ? in_iteration(e, name) : name;
 }
 
 const char *register_coord(Emit *e, const Layout *l, int axis, const char *i)

@@ -1,11 +1,11 @@
-/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that go along from turn to
- * turn; and those of rows that begin anywhere.
+/* emit_copy.c: copies to shared memory: where they stand in a loop, addresses that move from iteration
+ * to iteration; and those of rows that begin anywhere.
  *
- * A copy of a loop of products reads a window that moves by the same distance in every turn. A thread's
- * address of it is one pointer, set before the loop and moved at the end of each turn; what the pieces of a
- * thread add to it and to its place in the slot does not change. Without the pointer the address is worked
- * out in each turn: many instructions beside the products, in a chain long enough for ptxas to put the wait
- * for the next step behind all products (bench/NOTES.md, Behind the decisions). */
+ * A copy of a loop of products reads a window that moves by the same distance in every iteration. A thread's
+ * address of it is one pointer, set before the loop and moved at the end of each iteration; what the pieces
+ * of a thread add to it and to its place in the slot does not change. Without the pointer the address is
+ * worked out in each iteration: many instructions beside the products, in a chain long enough for ptxas to
+ * put the wait for the next step behind all products (bench/NOTES.md, Behind the decisions). */
 #include "backends/gpu/emit_offset.h"
 
 /* The value of v when the loop's counter has its first value. slope_in_loop has ensured that v consists of

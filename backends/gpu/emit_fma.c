@@ -132,7 +132,7 @@ static void take_vectors(
     for (int j = 0; j < nk; j++) {
         const char *k = nk > 1 ? str(e, "%d * k + %d", nk, j) : "k", *at = origin;
         begin_unrolled(e, "t", nr);
-        const char *turn[2] = { index_formula(e, o->r.flip, nr, "t"),
+        const char *flip[2] = { index_formula(e, o->r.flip, nr, "t"),
             index_formula(e, o->k.flip, depth / o->per_k, k) };
         const char *add[2] = { index_formula(e, o->r.add, nr, "t"),
             index_formula(e, o->k.add, depth / o->per_k, k) },
@@ -141,7 +141,7 @@ static void take_vectors(
                                          : "t";
         int first = o->per_r > 1 ? j * o->regs : j * o->per_k;
         for (int x = 0; x < 2; x++)
-            if (strcmp(turn[x], "0")) at = str(e, "%s ^ %s", at, turn[x]);
+            if (strcmp(flip[x], "0")) at = str(e, "%s ^ %s", at, flip[x]);
         if (at != origin) at = str(e, "(%s)", at);
         for (int x = 0; x < 2; x++)
             if (strcmp(add[x], "0")) at = str(e, "%s + %s", at, add[x]);

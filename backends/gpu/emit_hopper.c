@@ -180,7 +180,7 @@ static void emit_ring_read(Emit *e, Instr *i)
  * wgmma. A fence waits for all accesses that its thread has in flight. In a cp.async producer it would also
  * wait for the copies of the next step, so it is in the reader. A fence anywhere between write and read
  * orders them (PTX ISA 8.9.4, proxy-preserved base causality order). */
-static bool is_filled(const Emit *e, const RingInfo *r)
+static bool is_by_cp_async(const Emit *e, const RingInfo *r)
 {
     for (size_t k = 0; k < e->fills.len; k++)
         if (e->fills.data[k].ring == r) return true;
@@ -192,7 +192,7 @@ static void emit_get(Emit *e, Instr *i)
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
     line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
-    if (is_filled(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
+    if (is_by_cp_async(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
     declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes));
     advance(e, r, slot, str(e, "%s_phase", r->name));
 }
@@ -254,13 +254,13 @@ static void emit_release(Emit *e, Instr *i)
     if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
-static bool takes_tickets(const void *user, const Instr *i)
+static bool asks_scheduler(const void *user, const Instr *i)
 {
     (void)user;
-    return i->op == OP_TICKET || ir_loop_is(i, LOOP_TICKETS);
+    return i->op == OP_NEXT_PROGRAM || ir_loop_is(i, LOOP_DYNAMIC);
 }
 
-static bool has_tickets(const Block *b) { return ir_any_in(b, takes_tickets, NULL); }
+static bool has_scheduler(const Block *b) { return ir_any_in(b, asks_scheduler, NULL); }
 
 typedef struct RingUse {
     const Value *ring;
@@ -280,7 +280,7 @@ static void open_role(Emit *e, Block *b, int role)
     int threads = e->threads;
     bool producer = role == ROLE_PRODUCER, consumer = role == ROLE_CONSUMER;
     static const Op walks[] = {
-        [ROLE_PRODUCER] = OP_RING_PUT, [ROLE_CONSUMER] = OP_RING_GET, [ROLE_FILLER] = OP_RING_FILL
+        [ROLE_PRODUCER] = OP_RING_PUT, [ROLE_CONSUMER] = OP_RING_GET, [ROLE_CP_ASYNC] = OP_RING_CP_ASYNC
     };
     e->coords.len = 0;
     e->role = role;
@@ -288,11 +288,11 @@ static void open_role(Emit *e, Block *b, int role)
     e->pre = &decl;
     e->indent = producer ? 3 : 2;
     if (!producer) {
-        e->threads = (consumer ? p->warps : p->filler_warps) * 32;
+        e->threads = (consumer ? p->warps : p->cp_async_warps) * 32;
         e->barrier_id = 1;
     }
     e->line = 0;
-    e->tickets = e->bulk = false;
+    e->dynamic = e->bulk = false;
     emit_block(e, b);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     if (producer && p->multicast) emit_cluster_leave(e);
@@ -300,10 +300,10 @@ static void open_role(Emit *e, Block *b, int role)
     e->pre = pre;
     e->threads = threads;
     e->indent = 2;
-    if (p->warps > 4 && (consumer || !p->filler_warps)) {
+    if (p->warps > 4 && (consumer || !p->cp_async_warps)) {
         if (!consumer)
             line(e, "%s(%d);", use(e, "setmaxnreg_dec"),
-                producer ? p->producer_registers : p->filler_registers);
+                producer ? p->producer_registers : p->cp_async_registers);
         else line(e, "%s(%d);", use(e, "setmaxnreg_inc"), p->consumer_registers);
     }
     /* The producer thread is elected. With a condition on tid, ptxas would put a loop over the lanes around
@@ -311,7 +311,7 @@ static void open_role(Emit *e, Block *b, int role)
     if (producer) line(e, "if (warp == 0 && %s()) {", use(e, "elect_lane"));
     else
         line(e, "const int tid = threadIdx.x - %d, warp = uniform(tid >> 5);\n        (void)tid; (void)warp;",
-            (p->producer_warps + (consumer ? p->filler_warps : 0)) * 32);
+            (p->producer_warps + (consumer ? p->cp_async_warps : 0)) * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         if (!ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
@@ -319,9 +319,9 @@ static void open_role(Emit *e, Block *b, int role)
             r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "",
             consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
-    if (has_tickets(b)) line(e, "%su32 ticket_phase = 0, ticket_slot = 0;", producer ? "    " : "");
-    if (role == ROLE_FILLER) emit_fill_state(e);
-    if (consumer && ir_holds(b, OP_TURN_WAIT))
+    if (has_scheduler(b)) line(e, "%su32 scheduled_phase = 0, scheduled_stage = 0;", producer ? "    " : "");
+    if (role == ROLE_CP_ASYNC) emit_cp_async_state(e);
+    if (consumer && ir_holds(b, OP_PINGPONG_WAIT))
         line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
             use(e, "bar_arrive"));
     body_append(e->out, &decl);
@@ -354,7 +354,7 @@ static void place_stages(Emit *e, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         for (int k = 0; k < i->n_blocks; k++) place_stages(e, i->blocks[k]);
-        if (i->op == OP_RING_FILL) emit_fill_stage(e, i, ring_of(e, ir_operand(i, 0)));
+        if (i->op == OP_RING_CP_ASYNC) emit_cp_async_stage(e, i, ring_of(e, ir_operand(i, 0)));
     }
 }
 
@@ -371,45 +371,47 @@ static void emit_roles(Emit *e, Instr *i)
         bars += 16 * (r->depth + r->none);
     }
     e->shared_bytes += bars;
-    if (i->op == OP_FILLED_ROLES) place_stages(e, i->blocks[2]);
-    if (has_tickets(i->blocks[1])) {
+    if (i->op == OP_CP_ASYNC_ROLES) place_stages(e, i->blocks[2]);
+    if (has_scheduler(i->blocks[1])) {
         line(e,
-            "const u32 ticket_full = shared_base + %lld, ticket_empty = ticket_full + 16, ticket_word = "
-            "ticket_full + 32;",
+            "const u32 scheduled_full = shared_base + %lld, scheduled_empty = scheduled_full + 16, "
+            "scheduled_word = "
+            "scheduled_full + 32;",
             (long long)e->shared_bytes);
-        e->shared_bytes += 32 + 2 * TICKET_BYTES;
+        e->shared_bytes += 32 + 2 * SCHEDULED_BYTES;
         if (p->multicast) emit_cluster_places(e);
     }
     line(e, "if (tid == 0) {");
     e->indent++;
     prefetch_maps(e, i->blocks[0], done);
-    if (has_tickets(i->blocks[1]))
-        line(e, "for (int i = 0; i < 2; i++) { %s(ticket_full + 8 * i, 1); %s(ticket_empty + 8 * i, %d); }",
-            use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->filler_warps);
+    if (has_scheduler(i->blocks[1]))
+        line(e,
+            "for (int i = 0; i < 2; i++) { %s(scheduled_full + 8 * i, 1); %s(scheduled_empty + 8 * i, %d); }",
+            use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->cp_async_warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }",
-            r->depth, use(e, "mbar_init"), r->name, is_filled(e, r) ? p->filler_warps : 1,
+            r->depth, use(e, "mbar_init"), r->name, is_by_cp_async(e, r) ? p->cp_async_warps : 1,
             use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
         if (r->none)
             line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"),
                 r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
-    if (p->multicast && has_tickets(i->blocks[1])) emit_cluster_barriers(e);
+    if (p->multicast && has_scheduler(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
     end_block(e);
     emit_start(e);
     if (p->multicast) emit_cluster_meet(e);
     else line(e, "__syncthreads();");
-    if (p->filler_warps && p->warps > 4)
-        line(e, "if (warp < %d) %s(%d);", p->producer_warps + p->filler_warps, use(e, "setmaxnreg_dec"),
-            p->filler_registers);
+    if (p->cp_async_warps && p->warps > 4)
+        line(e, "if (warp < %d) %s(%d);", p->producer_warps + p->cp_async_warps, use(e, "setmaxnreg_dec"),
+            p->cp_async_registers);
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
     open_role(e, i->blocks[0], ROLE_PRODUCER);
-    if (p->filler_warps) {
+    if (p->cp_async_warps) {
         line(e, "} else if (warp < %d) {    /* fillers: %d warps take to slots what TMA cannot */",
-            p->producer_warps + p->filler_warps, p->filler_warps);
-        open_role(e, i->blocks[2], ROLE_FILLER);
+            p->producer_warps + p->cp_async_warps, p->cp_async_warps);
+        open_role(e, i->blocks[2], ROLE_CP_ASYNC);
     }
     line(e, "} else {    /* consumers: %d warpgroups */", p->warps / 4);
     open_role(e, i->blocks[1], ROLE_CONSUMER);
@@ -438,7 +440,7 @@ static void emit_ring_op(Emit *e, Instr *i)
     switch (op_as_ring(i->op)) {
     case KERNEL_RING: emit_ring(e, i); return;
     case KERNEL_RING_PUT: emit_put(e, i); return;
-    case KERNEL_RING_FILL: emit_fill(e, i); return;
+    case KERNEL_RING_CP_ASYNC: emit_cp_async(e, i); return;
     case KERNEL_RING_GET: emit_get(e, i); return;
     case KERNEL_RING_READ: emit_ring_read(e, i); return;
     case KERNEL_RING_NONE: emit_none(e, i); return;
@@ -450,15 +452,15 @@ void emit_hopper(Emit *e, Instr *i)
 {
     int groups = e->plan->warps / 4;
     if (op_family(i->op) == OPS_RING) emit_ring_op(e, i);
-    else if (i->op == OP_TICKET) emit_ticket(e, i);
+    else if (i->op == OP_NEXT_PROGRAM) emit_next_program(e, i);
     else if (i->op == OP_SHARED_SLICE) emit_slice(e, i);
     else if (i->op == OP_WGMMA) emit_wgmma(e, i);
     else if (i->op == OP_WGMMA_PROMOTED) emit_promoted(e, i);
     else if (i->op == OP_WGMMA_WAIT) emit_wgmma_wait(e, i);
     else if (kernel_is_roles(i->op)) emit_roles(e, i);
     else if (i->op == OP_WARPGROUP_ANY) emit_vote(e, i);
-    else if (i->op == OP_TURN_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));
-    else if (i->op == OP_TURN_PASS)
+    else if (i->op == OP_PINGPONG_WAIT) line(e, "%s(2 + (warp >> 2), 256);", use(e, "bar_sync"));
+    else if (i->op == OP_PINGPONG_PASS)
         line(e, "%s(2 + ((warp >> 2) + 1) %% %d, 256);", use(e, "bar_arrive"), groups);
     else ir_fail(e->s, i->loc, "%s is no Hopper operation", op_info[i->op].name);
 }

@@ -1,8 +1,8 @@
 /* emit_loop.c: for, while and if: values that blocks carry are variables of C, assigned where a block ends.
  *
  * Arrays are copied then, unless both are one: what a `while` carries of a product in flight
- * (passes/kernel/pipeline/carry.c) must not be moved before it is waited for, so its next value is made in
- * its place.
+ * (passes/kernel/pipeline/rotate_carried.c) must not be moved before it is waited for, so its next value is
+ * made in its place.
  */
 #include "backends/gpu/gpu.h"
 #include "backends/gpu/emit.h"
@@ -108,17 +108,17 @@ void emit_for(Emit *e, Instr *i)
                           : str(e, "%s += %s", iv, name_of(e, ir_operand(i, 2)));
     size_t places = copies_placed(e, i);
     directive(e, "#pragma unroll 1");
-    if (ir_loop_is(i, LOOP_TICKETS) && e->role >= 0) emit_ticket_loop(e, i);
+    if (ir_loop_is(i, LOOP_DYNAMIC) && e->role >= 0) emit_scheduler_loop(e, i);
     else {
         const char *end = name_of(e, ir_operand(i, 1)), *start = name_of(e, ir_operand(i, 0));
         line(e, "for (%s %s = %s; %s < %s; %s) {", t, iv, start, iv, end, inc);
     }
-    Turn turn = { .counter = iv }, *around = e->turn;
+    Iteration iteration = { .counter = iv }, *around = e->iteration;
     Body body = { 0 }, *out = e->out;
     e->indent++;
     if (is_hip(e)) {
-        turn.indent = e->indent;
-        e->turn = &turn;
+        iteration.indent = e->indent;
+        e->iteration = &iteration;
         e->out = &body;
     }
     emit_block(e, b);
@@ -126,15 +126,15 @@ void emit_for(Emit *e, Instr *i)
     assign_all(e, b->args + 1, vals, i->n_results);
     copies_moved(e, places);
     if (is_hip(e)) {
-        e->turn = around;
+        e->iteration = around;
         e->out = out;
-        body_append(out, &turn.pre);
+        body_append(out, &iteration.pre);
         body_append(out, &body);
     }
     end_block(e);
-    emit_fills_left(e, i);
-    if (ir_loop_is(i, LOOP_TICKETS) && e->role == 0)
-        line(e, "%s(%s, gridDim.x);", use(e, "ticket_done"), slot_name(e, SLOT_TICKETS, 0, 0, DT_U64));
+    emit_cp_async_left(e, i);
+    if (ir_loop_is(i, LOOP_DYNAMIC) && e->role == 0)
+        line(e, "%s(%s, gridDim.x);", use(e, "scheduler_done"), slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64));
     for (int k = 0; k < i->n_results; k++) e->storage[i->results[k].id] = e->storage[b->args[k + 1]->id];
 }
 

@@ -21,21 +21,17 @@ static bool lacks_name(const char *fmt, va_list ap)
     return false;
 }
 
-static void check_names(Emit *e, const char *fmt, va_list ap)
+const char *expression(Emit *e, const char *fmt, va_list ap)
 {
     va_list copy;
     va_copy(copy, ap);
-    bool lacks = lacks_name(fmt, copy);
-    va_end(copy);
-    if (lacks)
+    const char *text = arena_vprintf(&e->s->arena, fmt, ap);
+    /* The arguments are looked at only where the text says what a NULL becomes. */
+    if (strstr(text, "(null)") && lacks_name(fmt, copy))
         ir_fail(e->s, e->here ? e->here->loc : e->f->loc,
             "a value without a name would be written into \"%s\"", fmt);
-}
-
-const char *expression(Emit *e, const char *fmt, va_list ap)
-{
-    check_names(e, fmt, ap);
-    return arena_vprintf(&e->s->arena, fmt, ap);
+    va_end(copy);
+    return text;
 }
 
 const char *str(Emit *e, const char *fmt, ...)
@@ -133,7 +129,7 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
 
 /* Names that emitted code uses for other things. */
 static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "shared_base", "check",
-    "tickets", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+    "scheduler", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
     "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const",
     "volatile", "static", "extern", "inline", "return", "if", "else", "for", "while", "do", "switch", "case",
     "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false",
@@ -171,7 +167,7 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     case SLOT_GRID: return str(e, "grid%d", index);
     case SLOT_TENSOR_MAP: return str(e, "%s_map%d", p->name, index);
     case SLOT_CHECK: return "check";
-    case SLOT_TICKETS: return "tickets";
+    case SLOT_SCHEDULER: return "scheduler";
     case SLOT_WORKSPACE: return "workspace";
     case SLOT_PRINT: break; /* the CPU only */
     }
@@ -226,7 +222,7 @@ static const char *place_name(Emit *e, const Instr *d, const char *type)
     switch (op_as_place(d->op)) {
     case PLACE_FILL_ROW:
         return str(e, "(tid / %lld + %lld)", (long long)pieces,
-            (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->filler_warps * 32 / pieces));
+            (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->cp_async_warps * 32 / pieces));
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: return str(e, "(%s)%s", type, cta_id(e));
     case PLACE_CLUSTER_RANK: return str(e, "(%s)block", type);
@@ -275,7 +271,7 @@ const char *shared_pointer(Emit *e, const char *type, int64_t at)
 bool is_hip(const Emit *e) { return e->target->kind == TARGET_HIP; }
 const char *cta_id(Emit *e)
 {
-    /* The CTAs of a cluster that take one program, or one ticket, together. */
+    /* The CTAs of a cluster that take one program, or draw one, together. */
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";

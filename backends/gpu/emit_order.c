@@ -9,8 +9,8 @@
  *   - their windows lie apart: along one axis the offsets differ by a constant that spans a window, or
  *   - their windows are the same and every thread touches the elements it touched before: same layout, no
  *       element held twice.
- * Across the turns of a loop, offsets are compared as functions of its counter; what else changes inside the
- * loop proves nothing. The programs that a persistent loop runs one after the other have no order. */
+ * Across the iterations of a loop, offsets are compared as functions of its counter; what else changes inside
+ * the loop proves nothing. The programs that a persistent loop runs one after the other have no order. */
 #include "backends/gpu/emit.h"
 
 typedef struct Pair {
@@ -18,7 +18,7 @@ typedef struct Pair {
     const Instr *i; /* the later one */
     MemParts m;
     /* the body of the outermost loop that starts a new iteration between the two; NULL: none */
-    const Block *turns;
+    const Block *repeats;
     const Block *seen[8]; /* loops whose earlier iterations are being examined */
     int n_seen, budget;
 } Pair;
@@ -156,11 +156,11 @@ static bool windows_apart(const Pair *p, const Instr *before, const MemParts *b)
     bool same = true;
     int64_t k, c, step = 0;
     if (!is_window(p->i) || !is_window(before)) return false;
-    if (p->turns && !ir_is_const(ir_operand(p->turns->parent, 2), &step)) step = 0;
+    if (p->repeats && !ir_is_const(ir_operand(p->repeats->parent, 2), &step)) step = 0;
     for (int a = 0; a < p->m.rank; a++) {
         bool known = difference(p->m.idx[a], b->idx[a], 0, &k);
         c = 0;
-        if (known && p->turns) known = slope(b->idx[a], p->turns, 0, &c) && (!c || step > 0);
+        if (known && p->repeats) known = slope(b->idx[a], p->repeats, 0, &c) && (!c || step > 0);
         if (!known || k || c) same = false;
         if (!known || !forwards(p->i, a) || !forwards(before, a)) continue;
         if (c >= 0 && c * step + k >= span(before, a)) return true;
@@ -214,12 +214,12 @@ static bool must_meet_loop(Pair *p, const Value *token)
     for (int k = 0; k < p->n_seen; k++)
         if (p->seen[k] == body) return false;
     if (p->n_seen == 8) return true;
-    const Block *turns = p->turns;
-    if (within(p->i->block, body) && (!turns || within(turns, body))) p->turns = body;
+    const Block *repeats = p->repeats;
+    if (within(p->i->block, body) && (!repeats || within(repeats, body))) p->repeats = body;
     p->seen[p->n_seen++] = body;
     bool meet = must_meet(p, next);
     p->n_seen--;
-    p->turns = turns;
+    p->repeats = repeats;
     return meet;
 }
 

@@ -117,8 +117,8 @@ static const char *joined(Emit *e, const Reduction *q, const char *x, const char
 /* Distributes the elements of a row over the chains in turn, in the order of the registers. */
 static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
 {
-    int32_t *turn = arena_array(&e->s->arena, int32_t, (size_t)q->n), c[TILE_MAX_RANK], k[TILE_MAX_RANK];
-    if (chains == 1) return turn;
+    int32_t *chain = arena_array(&e->s->arena, int32_t, (size_t)q->n), c[TILE_MAX_RANK], k[TILE_MAX_RANK];
+    if (chains == 1) return chain;
     int32_t *rows = arena_array(&e->s->arena, int32_t, (size_t)q->m);
     for (int r = 0; r < q->n; r++) {
         layout_element(q->l, (uint32_t)r, 0, 0, 0, c);
@@ -127,12 +127,12 @@ static int32_t *chain_of(Emit *e, const Reduction *q, int chains)
             layout_element(q->keep, (uint32_t)w, 0, 0, 0, k);
             k[q->axis] = 0;
             if (coords_equal(q->l->rank, c, k)) {
-                turn[r] = rows[w]++ % chains;
+                chain[r] = rows[w]++ % chains;
                 break;
             }
         }
     }
-    return turn;
+    return chain;
 }
 
 /* Uses several chains, so that additions overlap. They are combined in a fixed order. */
@@ -153,10 +153,10 @@ static void join_registers(Emit *e, const Reduction *q)
     if (padded)
         v = str(e, "(%s < %d ? %s : %s)", coord(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
     const char *slot = tmp(e, "k"), *el = tmp(e, "x");
-    int32_t *turn = chain_of(e, q, chains);
+    int32_t *chain = chain_of(e, q, chains);
     line(e, "const %s %s = %s;", ctype(q->acc), el, v);
     line(e, "const int %s = %s%s;", slot, to,
-        chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, turn, q->n, "i")) : "");
+        chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, chain, q->n, "i")) : "");
     if (q->nan) {
         line(e, "%s[%s] = %s(%s[%s], %s);", a, slot,
             use(e, q->i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);

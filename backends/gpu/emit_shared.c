@@ -50,7 +50,7 @@ static void emit_dma(Emit *e, Instr *i)
     uint32_t mask[28];
     int n = layout_shared_terms(s, shift, mask);
     const char *swizzled = o;
-    line(e, "const u32 %s = (u32)%s * %d;", o, e->turn ? in_turn(e, "tid") : "tid", size);
+    line(e, "const u32 %s = (u32)%s * %d;", o, e->iteration ? in_iteration(e, "tid") : "tid", size);
     for (int k = 0; k < n; k++) swizzled = str(e, "%s ^ (%s >> %d & %uu)", swizzled, o, shift[k], mask[k]);
     line(e, "const u32 %s = %s;", x, swizzled);
     bool panels = s->panel < s->tile[fast];
@@ -135,6 +135,19 @@ static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to
     }
 }
 
+/* Axes whose positions a tile gives: their condition and their part of the index. */
+static void pick_positions(
+    Emit *e, const Window *w, const Layout *l, const char *reg, const char **cond, const char **index)
+{
+    for (int a = 0; a < w->rank; a++) {
+        if (!(w->picked >> a & 1)) continue;
+        const char *x = tmp(e, "at");
+        line(e, "const i64 %s = (i64)%s;", x, element(e, w->offset[a], l, reg));
+        *cond = both_conditions(e, *cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w->param, a)));
+        *index = str(e, "%s + %s", *index, window_times(e, x, window_stride(e, w->param, a)));
+    }
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
     if (is_hip(e)) {
@@ -182,14 +195,8 @@ static void emit_copy(Emit *e, Instr *i)
         line(e, "if (%s) {", inside);
         e->indent++;
     }
-    const char *cond = window_condition(e, &w, c, false), *reg = n > 1 ? str(e, "%d * v", n) : "v";
-    for (int a = 0; a < w.rank; a++) {
-        if (!(w.picked >> a & 1)) continue;
-        const char *x = tmp(e, "at");
-        line(e, "const i64 %s = (i64)%s;", x, element(e, w.offset[a], l, reg));
-        cond = both_conditions(e, cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w.param, a)));
-        index = str(e, "%s + %s", index, window_times(e, x, window_stride(e, w.param, a)));
-    }
+    const char *cond = window_condition(e, &w, c, false);
+    pick_positions(e, &w, l, n > 1 ? str(e, "%d * v", n) : "v", &cond, &index);
     const char *off =
         origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
     copy_vector(e, &w, d, n, str(e, "%s + %s", base, off), ptr, index, cond);

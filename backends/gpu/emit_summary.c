@@ -144,7 +144,8 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, "/* %s%s%s%s for %s\n", f->name, *f->spec ? " (" : "", f->spec, *f->spec ? ")" : "",
         e->target->name);
     text_printf(t, " * programs: %s\n",
-        p->persistent    ? "persistent: as many CTAs as fit take one after the other, by tickets"
+        p->persistent
+            ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
         : p->cluster > 1 ? "one a cluster"
                          : "one a CTA");
     if (p->cluster > 1 && !p->split)
@@ -154,15 +155,16 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
             p->cluster);
     if (p->multicast)
         text_printf(t,
-            " * cluster: %d CTAs, programs side by side along grid axis %d, which take one ticket and load "
+            " * cluster: %d CTAs, programs side by side along grid axis %d, which take their programs "
+            "together and load "
             "together\n",
             p->multicast, p->multicast_axis);
     text_printf(t, " * threads: %d", threads);
-    if (p->filler_warps)
+    if (p->cp_async_warps)
         text_printf(t,
             ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d "
             "registers)\n",
-            p->producer_warps * wave, p->filler_warps * wave, p->filler_registers, p->warps * wave,
+            p->producer_warps * wave, p->cp_async_warps * wave, p->cp_async_registers, p->warps * wave,
             p->consumer_registers);
     else if (p->producer_warps)
         text_printf(t, ": %d producers, which start copies (%d registers), %d consumers (%d registers)\n",

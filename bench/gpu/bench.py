@@ -54,7 +54,7 @@ class Kernel:
             elif k == "stride": v = ctypes.c_int64(a.stride(s["index"]))
             elif k == "scalar": v = C_TYPE[s["dtype"]](a)
             elif k == "grid": v = ctypes.c_int64(grid[s["index"]])
-            elif k == "tickets": v = torch.zeros(2, dtype=torch.int32, device="cuda"); keep.append(v); v = ctypes.c_uint64(v.data_ptr())
+            elif k == "scheduler": v = torch.zeros(2, dtype=torch.int32, device="cuda"); keep.append(v); v = ctypes.c_uint64(v.data_ptr())
             elif k == "map":
                 m = self.meta["maps"][s["index"]]; t = args[m["param"]]; n = m["rank"]
                 raw = ctypes.create_string_buffer(256); at = (ctypes.addressof(raw) + 63) & ~63

@@ -68,7 +68,7 @@ static void facts(Func *f, int argc, char **argv)
 static void describe(const Func *f, const GpuCode *c, Text *t, int argc, char **argv)
 {
     static const char *const kinds[] = { "data", "extent", "stride", "scalar", "grid", "map", "check",
-        "tickets", "workspace" };
+        "scheduler", "workspace" };
     text_printf(t,
         "{\"name\": \"%s\", \"threads\": %d, \"shared\": %lld, \"persistent\": %s, \"cluster\": %d, "
         "\"early_start\": %s, \"slots\": [",

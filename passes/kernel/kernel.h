@@ -51,6 +51,14 @@ KernelOptions kernel_options_of(const PassOptions *);
 
 typedef struct Schedule Schedule;
 
+/* How elements of `bytes` bytes get from one layout to another, inside or outside a warp role. */
+typedef struct KernelConversion {
+    const Layout *src, *dst;
+    int bytes;
+    bool in_role;
+    const LayoutConvert *way; /* NULL: there is none */
+} KernelConversion;
+
 /* Everything that the emitter and the launch need in addition to the IR. */
 typedef struct KernelPlan {
     struct PassRunner *runner; /* while passes run */
@@ -59,9 +67,9 @@ typedef struct KernelPlan {
     LayoutTable layouts;
     int warps;          /* that hold the tiles of a program: of the CTA, or of the consumers */
     int producer_warps; /* 0: no warp specialization */
-    int filler_warps;   /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
-                           after those of the producer. */
-    int producer_registers, filler_registers, consumer_registers;
+    int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
+                         after those of the producer. */
+    int producer_registers, cp_async_registers, consumer_registers;
     int min_ctas;  /* launch bounds */
     int registers; /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
@@ -72,8 +80,9 @@ typedef struct KernelPlan {
     int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;   /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
-    bool turns;          /* pingpong: consumer warpgroups take turns at issuing products */
-    const char *schedule; /* notes on derived decisions, or NULL */
+    bool pingpong;       /* consumer warpgroups take turns at issuing products */
+    const char *schedule;              /* notes on derived decisions, or NULL */
+    VEC(KernelConversion) conversions; /* that were planned (swizzle.c) */
 } KernelPlan;
 
 /* AMD: the waves of a workgroup run on the SIMDs of one multiprocessor. On RDNA, a multiprocessor here is a
@@ -166,7 +175,7 @@ static inline bool kernel_tma_counts(const Func *f, const Param *p)
  * even for boxes out of range: otherwise the copy is an illegal instruction. */
 bool kernel_tma_begins(const Func *, const Instr *mem, int unit);
 static inline int kernel_cta_warps(const KernelPlan *p)
-{ return p->warps + p->producer_warps + p->filler_warps; }
+{ return p->warps + p->producer_warps + p->cp_async_warps; }
 
 /* Whether a written schedule gives an order of the programs, which then replaces the kernel's remap or
  * raster. */
@@ -276,13 +285,15 @@ static inline bool kernel_grew(const KernelContext *c, uint32_t before) { return
 /* Whether each warp holds whole rows of all products, so that its lanes can make decisions about a row
  * without other warps (cta_size.c). */
 bool kernel_whole_rows(const KernelContext *);
-/* Decides whether a CTA runs several programs, and whether tickets say which (tile_scheduler.c). */
+/* Decides whether a CTA runs several programs, and whether the dynamic tile scheduler says which
+ * (tile_scheduler.c). */
 void kernel_choose_programs(KernelPlan *);
 /* The block of the consumers; NULL: the kernel has no warp specialization. */
 Block *kernel_consumers(const Func *);
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */
-static inline bool kernel_copies(Op op) { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_FILL; }
-static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_FILLED_ROLES; }
+static inline bool kernel_copies(Op op)
+{ return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_CP_ASYNC; }
+static inline bool kernel_is_roles(Op op) { return op == OP_ROLES || op == OP_CP_ASYNC_ROLES; }
 static inline bool kernel_in_role(const Instr *i)
 {
     while (i && !kernel_is_roles(i->op)) i = i->block->parent;
@@ -297,10 +308,11 @@ bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);
 /* The bytes that one access of a lane can have along the unit axis, from the size of an element to 16. */
 int kernel_access_bytes(const Func *, const Instr *mem);
-/* cp_async_producer.c: how cp.async producers copy the window of a load or ring_fill to a stage of the ring.
- * They copy each line of the window to a staging area first, as aligned vectors. Axes are those of the tile.
+/* cp_async_producer.c: how cp.async producers copy the window of a load or ring_cp_async to a stage of the
+ * ring. They copy each line of the window to a staging area first, as aligned vectors. Axes are those of the
+ * tile.
  */
-typedef struct FillWay {
+typedef struct CpAsyncWay {
     int rank;
     int axis;  /* contiguous in memory */
     int split; /* the first `split` axes are the rows of the matrix, the others its columns */
@@ -335,7 +347,7 @@ typedef struct FillWay {
     int inner; /* lines of one step along it */
     int mine;  /* classes of a warp */
     int64_t slot_step;
-} FillWay;
+} CpAsyncWay;
 /* The shifts of a window of a cp.async producer; NULL: none. */
 static inline const Attr *kernel_shifts(const Instr *mem)
 {
@@ -344,15 +356,15 @@ static inline const Attr *kernel_shifts(const Instr *mem)
 }
 /* Whether elements have 16 bits and eight of their lines along tile axis `beside` can be transposed together.
  */
-bool kernel_fill_blocks(const Func *, const Instr *mem, int beside);
+bool kernel_cp_async_blocks(const Func *, const Instr *mem, int beside);
 /* For rows at arbitrary addresses: the number of passes over a stage in which the cp.async producers copy it,
  * each thread 16 bytes in each pass; 0: they cannot. *pieces receives the number of threads that share a row.
  */
-enum { MOST_FILL_PASSES = 32 };
-int kernel_fill_passes(const KernelPlan *, int64_t rows, int64_t columns, int bytes, int *pieces);
-enum { FILL_STAGES = 2 }; /* one window arrives while the previous one is copied to the ring */
+enum { MOST_CP_ASYNC_PASSES = 32 };
+int kernel_cp_async_passes(const KernelPlan *, int64_t rows, int64_t columns, int bytes, int *pieces);
+enum { CP_ASYNC_STAGING = 2 }; /* one window arrives while the previous one is copied to the ring */
 /* `view` is the type of a stage of the ring. False: the producers cannot copy the window. */
-bool kernel_fill_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, FillWay *);
+bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, const Type *view, CpAsyncWay *);
 /* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
 /* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);

@@ -146,12 +146,12 @@ static bool refused(const Lowering *l) { return l->c.s->n_errors != l->errors; }
 static bool may_specialize(KernelContext *c)
 {
     KernelPlan *p = c->p;
-    const Decision *d = schedule_asked(p, DECIDE_ROLES);
+    const Decision *d = schedule_asked(p, DECIDE_WARP_SPECIALIZATION);
     bool can = target_has(p->target, TF_TMA | TF_WGMMA), products = ir_holds(c->f->body, OP_MMA_SYNC),
-         off = d ? d->form == ROLES_NONE : kernel_skips(p, PASS_WARP_SPECIALIZATION);
-    if (d && d->form == ROLES_N && !can)
+         off = d ? d->form == WARP_SPECIALIZATION_NONE : kernel_skips(p, PASS_WARP_SPECIALIZATION);
+    if (d && d->form == WARP_SPECIALIZATION_N && !can)
         schedule_refuse(p, d, "%s has no TMA and no wgmma for roles", p->target->name);
-    if (can && off && products) schedule_take(p, DECIDE_ROLES, ROLES_NONE, 0, 0);
+    if (can && off && products) schedule_take(p, DECIDE_WARP_SPECIALIZATION, WARP_SPECIALIZATION_NONE, 0, 0);
     return can && !off && products;
 }
 
@@ -239,8 +239,8 @@ static void adopt(Lowering *l, PassId id)
     bool attempt = id == PASS_GATHER_WINDOWS || id == PASS_SPLIT_STEPS || id == PASS_WARP_SPECIALIZATION;
     c->specialized = consumers || (attempt && may_specialize(c));
     if (!consumers || c->p->producer_warps) return;
-    c->p->filler_warps = consumers->parent->op == OP_FILLED_ROLES ? 3 : 0;
-    c->p->producer_warps = c->p->filler_warps ? 1 : 4;
+    c->p->cp_async_warps = consumers->parent->op == OP_CP_ASYNC_ROLES ? 3 : 0;
+    c->p->producer_warps = c->p->cp_async_warps ? 1 : 4;
 }
 
 static bool run_alone(Lowering *l, const char *name, size_t len)

@@ -8,7 +8,7 @@ KernelOptions kernel_options_of(const PassOptions *o)
         .passes = o,
         .skip = pass_set_of(o->skip),
         .with = pass_set_of(o->with) };
-    /* No CTA draws tickets, so the order of programs is free. */
+    /* No CTA draws programs, so the order of programs is free. */
     if (pass_in(&k.skip, PASS_TILE_SCHEDULER)) {
         pass_add(&k.skip, PASS_PERSISTENT);
         pass_add(&k.skip, PASS_PROGRAM_ORDER);

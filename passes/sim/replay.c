@@ -253,7 +253,7 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     return SIM_OK;
 }
 
-static inline bool misses_turn(const Replay *r, uint64_t round, int64_t place)
+static inline bool sits_out(const Replay *r, uint64_t round, int64_t place)
 { return r->o->drift > 0 && sim_hash(round << 20 ^ (uint64_t)place) % 100 < (uint64_t)r->o->drift; }
 
 static SimStatus run_all(Replay *r)
@@ -271,7 +271,7 @@ static SimStatus run_all(Replay *r)
         for (int64_t s = 0; s < r->places; s++)
             for (int64_t x = 0; x < chiplets; x++) {
                 Place *p = &r->place[x * r->places + s];
-                if (!p->busy || misses_turn(r, round, x * r->places + s)) continue;
+                if (!p->busy || sits_out(r, round, x * r->places + s)) continue;
                 left--;
                 if (p->at < p->n)
                     touch_access(

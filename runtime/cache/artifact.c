@@ -103,9 +103,9 @@ static void put_payload(Text *t, const Compiled *c)
         put(t, c->dims[i].axis);
         put(t, c->dims[i].derived);
     }
-    put_bytes(t, c->grid, eval_size(c->grid));
-    put_bytes(t, c->remap, c->remap ? eval_size(c->remap) : 0);
-    put_bytes(t, c->extents, c->extents ? eval_size(c->extents) : 0);
+    const EvalCode *codes[] = { c->grid, c->remap, c->extents, c->work };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        put_bytes(t, codes[i], codes[i] ? eval_size(codes[i]) : 0);
     put_string(t, c->spec);
 }
 
@@ -288,7 +288,7 @@ static bool input_fits(const Compiled *c, SlotKind kind, int param, int index)
     case SLOT_GRID: return index >= -1 && index < 3;
     case SLOT_TENSOR_MAP: return index >= 0 && index < c->artifact.n_maps;
     case SLOT_CHECK:
-    case SLOT_TICKETS:
+    case SLOT_SCHEDULER:
     case SLOT_WORKSPACE:
     case SLOT_PRINT: return true;
     }
@@ -319,7 +319,7 @@ bool compiled_valid(const Compiled *c)
             if (m->axes[k] < 0 || m->axes[k] >= c->params[m->param].rank) return false;
     }
     return c->grid && eval_results(c->grid) >= 1 && eval_results(c->grid) <= 3 &&
-           (!c->remap || eval_results(c->remap) == 1) &&
+           (!c->remap || eval_results(c->remap) == 1) && (!c->work || eval_results(c->work) == 1) &&
            derived == (c->extents ? eval_results(c->extents) : 0);
 }
 
@@ -338,6 +338,7 @@ bool artifact_read(Arena *arena, const void *bytes, size_t size, Compiled *out)
     if (!r.bad) out->grid = get_code(&r, out);
     if (!r.bad) out->remap = get_code(&r, out);
     if (!r.bad) out->extents = get_code(&r, out);
+    if (!r.bad) out->work = get_code(&r, out);
     if (!r.bad) out->spec = get_string(&r);
     return !r.bad && r.left == 0 && compiled_valid(out);
 }

@@ -240,7 +240,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
 {
     Ask ask = { k, l };
     LaunchFacts facts;
-    CompileOptions o = context_compile_options(k->context);
+    CompileOptions o = kernel_compile_options(k);
     FrontBinding *b =
         arena_array(&s->arena, FrontBinding, (size_t)(k->n_bindings + k->n_dims + k->n_params) + 1);
     o.passes.dump_after = NULL; /* Dumps are for launched code, not for candidates. */

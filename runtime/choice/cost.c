@@ -18,12 +18,12 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(out) \
     F(wasted) \
     F(given) \
-    F(filled) \
+    F(cp_async) \
     F(torn) \
     F(scalar) \
     F(again) \
     F(joins) \
-    F(turns) \
+    F(iterations) \
     F(steps) \
     F(stalls) \
     F(meets)
@@ -177,6 +177,6 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
-    out->by_turns = code->plan->turns;
+    out->pingpong = code->plan->pingpong;
     out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;
 }

@@ -16,12 +16,12 @@ typedef struct Cost {
     double wasted;       /* bytes of sectors that are moved beyond those */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
-    double filled;       /* bytes that filler warps bring to slots
+    double cp_async;     /* bytes that cp.async producers bring to stages
                             (passes/kernel/warp_specialization/cp_async_producer.c) */
     double again;        /* bytes of `in` that the program has read before, about */
     double scalar;       /* scalar operations before the first load, about: divisions count as eight */
     double steps;        /* scalar operations of a producer in its loops, likewise */
-    double turns;        /* rounds of loops that wait for data */
+    double iterations;   /* rounds of loops that wait for data */
     double stalls;       /* times that a program waits for loads which nothing runs ahead of */
     double meets;        /* barriers, reductions across lanes or warps */
     double panels;   /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
@@ -45,7 +45,7 @@ typedef struct Cost {
                     */
     bool chained;  /* products of what other products gave: each of a step holds its slot for a part of it */
     bool wide;     /* operands of 32 bits go to mma.sync */
-    bool by_turns; /* warpgroups take turns to issue products */
+    bool pingpong; /* warpgroups take turns at issuing products */
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
     int64_t shared_bytes;

@@ -97,15 +97,15 @@ double cost_narrow(const CostWalk *w, const Instr *put)
 /* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
  * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line.
  * The factors were fitted to the measurements in bench/NOTES.md, Behind the decisions. */
-double cost_slower_to_fill(const CostWalk *w, const Instr *fill)
+double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
     int unit = kernel_unit_axis(w->f, fill, NULL);
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
     const DeviceModel *m = w->model;
-    return (access_bytes(w, fill) < 4 ? m->fill_odd : 1) * (even ? 1 : m->fill_uneven) *
-           (cost_row_bytes(w, fill) < 128 ? m->fill_narrow : 1);
+    return (access_bytes(w, fill) < 4 ? m->cp_async_odd : 1) * (even ? 1 : m->cp_async_uneven) *
+           (cost_row_bytes(w, fill) < 128 ? m->cp_async_narrow : 1);
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
@@ -169,7 +169,7 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
 
 void cost_wait_for_data(CostWalk *w, double times)
 {
-    if (!w->counted) w->c.turns += times;
+    if (!w->counted) w->c.iterations += times;
     w->counted = true;
 }
 

@@ -2,7 +2,7 @@
 #include "runtime/choice/cost_walk.h"
 #include <math.h>
 
-enum { MOST_TURNS_GUESSED = 16, MOST_TURNS_NAMED = 64 };
+enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
 
 static double bytes_of(const Type *t) { return (double)type_elements(t) * dtype_bytes(t->dtype); }
 
@@ -131,32 +131,33 @@ static void walk(CostWalk *w, const Block *b, double times);
 
 static void loop(CostWalk *w, const Instr *i, double times)
 {
-    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
     bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
-    if (programs) turns = 1;
-    else if (known && step > 0) turns = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (programs) iterations = 1;
+    else if (known && step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
     if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
     else if (known)
         cost_put(w, i->blocks[0]->args[0],
-            scalar_int(lo + (w->traffic ? 0 : step * (turns / 2)))); /* the first turn names a window, the one
-                                                                        in the middle stands for all */
+            scalar_int(
+                lo + (w->traffic ? 0 : step * (iterations / 2)))); /* the first iteration names a window, the
+                                                                 one in the middle stands for all */
     w->c.persistent |= programs;
     bool counted = w->counted;
     w->counted = false;
-    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)turns);
+    if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)iterations);
     w->loops += !programs;
     int64_t from;
-    if (w->traffic && !programs && known && turns > 1 && turns <= MOST_TURNS_NAMED &&
+    if (w->traffic && !programs && known && iterations > 1 && iterations <= MOST_ITERATIONS_NAMED &&
         !ir_is_const(ir_operand(i, 0), &from)) {
-        /* loops that begin elsewhere in each program (a sliding window) share some turns' windows with other
-         * programs and not others: each is named */
-        for (int64_t t = 0; t < turns; t++) {
+        /* loops that begin elsewhere in each program (a sliding window) share some iterations' windows with
+         * other programs and not others: each is named */
+        for (int64_t t = 0; t < iterations; t++) {
             cost_put(w, i->blocks[0]->args[0], scalar_int(lo + t * step));
             walk(w, i->blocks[0], times);
         }
-    } else if (turns > 0) walk(w, i->blocks[0], times * (double)turns);
+    } else if (iterations > 0) walk(w, i->blocks[0], times * (double)iterations);
     w->loops -= !programs;
     w->counted = counted;
 }
@@ -207,15 +208,15 @@ static void joined(CostWalk *w, const Instr *i, double times)
     w->loops--;
 }
 
-/* A loop whose late products are carried in flight (passes/kernel/pipeline/carry.c) counts as it would with
- * its first step peeled: that one with the first value, the others with the one in the middle. */
+/* A loop whose late products are carried in flight (passes/kernel/pipeline/rotate_carried.c) counts as it
+ * would with its first step peeled: that one with the first value, the others with the one in the middle. */
 static void carried(CostWalk *w, const Instr *i, double times)
 {
     Counted c;
-    int64_t lo = 0, hi = 0, step = 0, turns = MOST_TURNS_GUESSED;
+    int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
     bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
                                                            cost_as_int(w, c.step, &step);
-    if (known && step > 0) turns = hi > lo + step ? (hi - lo - 1) / step : 0;
+    if (known && step > 0) iterations = hi > lo + step ? (hi - lo - 1) / step : 0;
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
     walk(w, head, times);
@@ -223,9 +224,10 @@ static void carried(CostWalk *w, const Instr *i, double times)
     w->counted = false;
     w->loops++;
     for (int k = 0; k < 2 && known; k++)
-        cost_put(w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (turns / 2))));
-    if (turns > 0) walk(w, issue, times * (double)turns);
-    if (turns > 0) walk(w, head, times * (double)turns);
+        cost_put(
+            w, i->blocks[k]->args[c.at], scalar_int(lo + step + (w->traffic ? 0 : step * (iterations / 2))));
+    if (iterations > 0) walk(w, issue, times * (double)iterations);
+    if (iterations > 0) walk(w, head, times * (double)iterations);
     w->loops--;
     w->counted = met;
 }
@@ -237,7 +239,7 @@ static void open_while(CostWalk *w, const Instr *i, double times)
     else { /* the kernel's own, whose trip count no walk decides */
         w->c.uncertain |= w->roles && !w->producer;
         for (int k = 0; k < i->n_blocks; k++)
-            walk(w, i->blocks[k], times * (w->roles ? 1 : MOST_TURNS_GUESSED));
+            walk(w, i->blocks[k], times * (w->roles ? 1 : UNKNOWN_ITERATIONS));
     }
 }
 
@@ -265,7 +267,7 @@ static void roles(CostWalk *w, const Instr *i, double times)
     walk(w, i->blocks[1], times);
 }
 
-static void ticket(CostWalk *w, const Instr *i)
+static void next_program(CostWalk *w, const Instr *i)
 {
     w->c.persistent = true;
     for (int k = 0; k < i->n_results; k++) cost_put(w, &i->results[k], scalar_int(k ? w->coord[k - 1] : 1));
@@ -273,16 +275,17 @@ static void ticket(CostWalk *w, const Instr *i)
 
 /* Two windows of different sizes that are filled in turn take longer: their loops share one warp's
  * instructions. */
-static void ring_fill(CostWalk *w, const Instr *i, double times)
+static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.shared += 2 * whole * times; /* from the stage, to the slot */
-    double slower = cost_slower_to_fill(w, i), unequal = 0;
-    if (w->filled && w->filled != whole) unequal = w->model->fill_unequal * (whole * slower + w->filled);
-    w->c.filled += (whole * slower + unequal) * times;
-    w->filled = whole;
+    double slower = cost_slower_by_cp_async(w, i), unequal = 0;
+    if (w->cp_async && w->cp_async != whole)
+        unequal = w->model->cp_async_unequal * (whole * slower + w->cp_async);
+    w->c.cp_async += (whole * slower + unequal) * times;
+    w->cp_async = whole;
 }
 
 static void ring_put(CostWalk *w, const Instr *i, double times)
@@ -364,7 +367,7 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
         w->c.shared += bytes_of(i->results[0].type) * times;
         return;
     case KERNEL_RING_PUT: /* see `one` */
-    case KERNEL_RING_FILL:
+    case KERNEL_RING_CP_ASYNC:
     case KERNEL_RING_NONE:
     case KERNEL_RING_RELEASE: return;
     }
@@ -390,9 +393,9 @@ static void one(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_FOR) loop(w, i, times);
     else if (i->op == OP_WHILE) open_while(w, i, times);
     else if (i->op == OP_IF) choice(w, i, times);
-    else if (i->op == OP_ROLES || i->op == OP_FILLED_ROLES) roles(w, i, times);
-    else if (i->op == OP_TICKET) ticket(w, i);
-    else if (i->op == OP_RING_FILL) ring_fill(w, i, times);
+    else if (i->op == OP_ROLES || i->op == OP_CP_ASYNC_ROLES) roles(w, i, times);
+    else if (i->op == OP_NEXT_PROGRAM) next_program(w, i);
+    else if (i->op == OP_RING_CP_ASYNC) ring_cp_async(w, i, times);
     else if (i->op == OP_RING_PUT) ring_put(w, i, times);
     else if (i->op == OP_COPY) cost_copy(w, i, times);
     else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);

@@ -34,7 +34,7 @@ typedef struct CostWalk {
     int threads;                   /* that share the work of a tile */
     KernelPlan *plan;
     const DeviceModel *model;
-    double filled;            /* bytes of the window that was filled last */
+    double cp_async;          /* bytes of the window that was filled last */
     double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
     const Block *products;    /* where products were counted last, and the bytes that they hold there */
     double held;
@@ -76,7 +76,7 @@ double cost_window_bytes(
 void cost_reads(CostWalk *, const Instr *, int param, double bytes);
 int64_t cost_row_bytes(const CostWalk *, const Instr *put); /* of a window's rows, as TMA brings them */
 double cost_narrow(const CostWalk *, const Instr *put);
-double cost_slower_to_fill(const CostWalk *, const Instr *fill);
+double cost_slower_by_cp_async(const CostWalk *, const Instr *fill);
 double cost_torn(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);

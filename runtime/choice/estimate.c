@@ -8,16 +8,16 @@
 #include "runtime/choice/cost.h"
 #include <math.h>
 
-/* Of one turn of a program's loop, in nanoseconds, each resource by itself. */
-typedef struct Turn {
+/* Of one iteration of a program's loop, in nanoseconds, each resource by itself. */
+typedef struct Iteration {
     double matrix, feed; /* the matrix unit; shared memory */
     double arithmetic;   /* beside products, all of it */
-    double l2, filled;   /* bytes from L2; bytes that producer warps copy with cp.async */
+    double l2, cp_async; /* bytes from L2; bytes that producer warps copy with cp.async */
     double producer;     /* instructions of the producer warp */
     double products;     /* matrix unit and shared memory together */
     double wait;         /* for data that come too late */
     double alone, pace;  /* of a program that has the multiprocessor to itself; of several that share it */
-} Turn;
+} Iteration;
 
 typedef struct Estimate {
     const Cost *c;
@@ -25,15 +25,15 @@ typedef struct Estimate {
     const Target *t;
     int units;
     int64_t l2_bytes;
-    double turns;    /* of a program's loop */
-    double groups;   /* warpgroups of a program that do arithmetic */
-    double programs; /* of a multiprocessor */
-    double resident; /* CTAs that it holds */
-    double share;    /* the part of a row's work that one CTA of its cluster has */
-    bool plain;      /* products with little arithmetic beside them: they ask for data fastest */
-    bool rows;       /* rows that are held while they are reduced */
-    bool many_rows;  /* more of them than fit the multiprocessor at once */
-    Turn turn;
+    double iterations; /* of a program's loop */
+    double groups;     /* warpgroups of a program that do arithmetic */
+    double programs;   /* of a multiprocessor */
+    double resident;   /* CTAs that it holds */
+    double share;      /* the part of a row's work that one CTA of its cluster has */
+    bool plain;        /* products with little arithmetic beside them: they ask for data fastest */
+    bool rows;         /* rows that are held while they are reduced */
+    bool many_rows;    /* more of them than fit the multiprocessor at once */
+    Iteration iteration;
 } Estimate;
 
 /* A maximum with soft corners: resources that are nearly as busy as the busiest get into its way. */
@@ -90,15 +90,16 @@ static double resident_ctas(const Estimate *e)
     return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
 }
 
-/* --- one turn of a program's loop -------------------------------------------------------------------- */
+/* --- one iteration of a program's loop --------------------------------------------------------------------
+ */
 
 static double matrix_time(const Estimate *e)
-{ return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->turns; }
+{ return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->iterations; }
 
 static double shared_memory_time(const Estimate *e)
 {
     double written = e->c->ring > 0 ? e->m->ring_write_weight * e->c->in : 0;
-    return (e->c->feed + e->c->shared + written) / e->m->shared / e->turns;
+    return (e->c->feed + e->c->shared + written) / e->m->shared / e->iterations;
 }
 
 /* Instructions of chained products that work on no tile take their part of the arithmetic's rate: with steps
@@ -106,8 +107,9 @@ static double shared_memory_time(const Estimate *e)
 static double arithmetic_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double own = c->consumers && c->chained ? e->m->chained_turn * 128 * c->consumers * e->turns : 0;
-    return e->share * ((c->alu + own) / e->m->alu + c->special / e->m->special) / e->turns;
+    double own =
+        c->consumers && c->chained ? e->m->chained_iteration * 128 * c->consumers * e->iterations : 0;
+    return e->share * ((c->alu + own) / e->m->alu + c->special / e->m->special) / e->iterations;
 }
 
 /* L2's rate is the device's: few programs have more of it each. */
@@ -115,17 +117,17 @@ static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
     double bytes = c->in - c->given + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
-    double time = e->share * bytes / e->m->l2 / e->turns;
+    double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, (double)c->programs * c->cluster / e->units));
     return e->plain ? time * e->m->plain_l2 : time;
 }
 
-static double filled_time(const Estimate *e) { return e->c->filled / e->m->filler / e->turns; }
+static double cp_async_time(const Estimate *e) { return e->c->cp_async / e->m->cp_async / e->iterations; }
 
 static double producer_time(const Estimate *e)
 {
     if (!e->c->consumers) return 0;
-    return e->m->producer_turn + e->m->producer_scalar * e->c->steps / e->turns;
+    return e->m->producer_iteration + e->m->producer_scalar * e->c->steps / e->iterations;
 }
 
 /* The matrix unit and shared memory get into each other's way; narrow panels and clusters that load together
@@ -149,7 +151,8 @@ static double unhidden(const Estimate *e, double groups)
     return m->unhidden + m->unhidden_alone / (groups * sqrt(groups));
 }
 
-/* Where one product follows another, all of the arithmetic bounds a turn, however many warpgroups there are.
+/* Where one product follows another, all of the arithmetic bounds an iteration, however many warpgroups there
+ * are.
  */
 static double chained_arithmetic(const Estimate *e, double arithmetic)
 {
@@ -173,12 +176,12 @@ static double data_wait(const Estimate *e, double l2)
 static double meeting_time(const Estimate *e)
 {
     bool cluster = e->c->cluster > 1 && e->c->joins <= 0;
-    return e->m->meet * e->c->meets / e->turns * (cluster ? e->m->cluster_meets : 1);
+    return e->m->meet * e->c->meets / e->iterations * (cluster ? e->m->cluster_meets : 1);
 }
 
-/* How many times longer a turn takes because registers spill, and because two warpgroups that begin a long
- * loop together stay in step, so that both multiply and then both do arithmetic. Programs that follow each
- * other shift them; pingpong keeps them apart and costs barriers. */
+/* How many times longer an iteration takes because registers spill, and because two warpgroups that begin a
+ * long loop together stay in step, so that both multiply and then both do arithmetic. Programs that follow
+ * each other shift them; pingpong keeps them apart and costs barriers. */
 static double slowdown(const Estimate *e)
 {
     const Cost *c = e->c;
@@ -187,20 +190,20 @@ static double slowdown(const Estimate *e)
     if (over > 0)
         slower = m->spill + (c->consumers ? m->spill_register_specialized : m->spill_register) * over;
     if (c->consumers == 2 && c->chained && e->programs <= 1)
-        slower *= c->by_turns ? m->in_step_pingpong : m->in_step;
-    else if (c->by_turns && c->consumers == 2) slower *= e->programs <= 1 ? m->pingpong_alone : m->pingpong;
+        slower *= c->pingpong ? m->in_step_pingpong : m->in_step;
+    else if (c->pingpong && c->consumers == 2) slower *= e->programs <= 1 ? m->pingpong_alone : m->pingpong;
     return slower;
 }
 
-static void estimate_turn(Estimate *e)
+static void estimate_iteration(Estimate *e)
 {
-    Turn *t = &e->turn;
+    Iteration *t = &e->iteration;
     const DeviceModel *m = e->m;
     t->matrix = matrix_time(e);
     t->feed = shared_memory_time(e);
     t->arithmetic = arithmetic_time(e);
     t->l2 = l2_time(e);
-    t->filled = filled_time(e);
+    t->cp_async = cp_async_time(e);
     t->producer = producer_time(e);
     t->products = products_time(e, t->matrix, t->feed);
     t->wait = data_wait(e, t->l2);
@@ -209,32 +212,32 @@ static void estimate_turn(Estimate *e)
     double shared = t->products + unhidden(e, e->groups * together) * t->arithmetic;
     double alone = t->products + unhidden(e, e->groups) * t->arithmetic;
     double slower = slowdown(e);
-    t->pace = BLEND(m->blend_turn, shared, all, t->l2, t->filled) * slower;
-    t->alone =
-        BLEND(m->blend_turn, alone, all, t->l2, t->wait, t->producer, t->filled) + m->turn + meeting_time(e);
-    t->alone += m->stall_part * m->latency * e->c->stalls / e->turns;
+    t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
+    t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
+               m->iteration + meeting_time(e);
+    t->alone += m->stall_part * m->latency * e->c->stalls / e->iterations;
     t->alone *= slower;
 }
 
 /* --- programs ---------------------------------------------------------------------------------------- */
 
 static double begin_time(const Estimate *e)
-{ return e->m->latency + e->m->begin + e->turn.l2 + e->m->scalar * e->c->scalar; }
+{ return e->m->latency + e->m->begin + e->iteration.l2 + e->m->scalar * e->c->scalar; }
 
 static double store_time(const Estimate *e) { return e->share * e->c->out / e->m->store; }
 
-/* From the last product of a program to its end. A warpgroup's first turn has no product of an earlier one
- * beside its arithmetic, and its last turn has none behind it. */
+/* From the last product of a program to its end. A warpgroup's first iteration has no product of an earlier
+ * one beside its arithmetic, and its last iteration has none behind it. */
 static double end_time(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    const Turn *t = &e->turn;
+    const Iteration *t = &e->iteration;
     double end = m->end + store_time(e) + (c->chained ? m->join_chained : m->join) * c->joins;
     if (!c->chained) end += c->loading > 2 ? m->end_of_fours : c->loading > 1 ? m->end_of_pairs : 0;
     if (!c->consumers) return end;
     double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);
-    return end + (c->chained ? m->first_turn_chained : 1) * bare / e->groups;
+    return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
 }
 
 /* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end. */
@@ -242,20 +245,20 @@ static double programs_time(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    const Turn *t = &e->turn;
+    const Iteration *t = &e->iteration;
     double n = e->programs, k = e->resident, begin = begin_time(e), store = store_time(e), end = end_time(e);
     bool uneven = c->heaviest > m->uneven;
     double tail = m->tail * fmin(1, n / m->tail_programs);
     double mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
     if (c->persistent) {
-        double steady = e->turns * BLEND(m->blend_turn, t->pace, t->producer) + store;
-        return begin + m->ticket + mine * fmax(steady, e->turns * t->alone + end);
+        double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
+        return begin + m->scheduler + mine * fmax(steady, e->iterations * t->alone + end);
     }
-    double busy = mine * (e->turns * t->pace + store);
+    double busy = mine * (e->iterations * t->pace + store);
     if (e->many_rows) return busy;
     double rounds = uneven ? fmax(n / k + tail, c->heaviest) : ceil(ceil(n) / k), each = t->alone;
-    if (fmin(k, n) > 1) each = BLEND(m->blend_turn, t->alone, fmin(k, ceil(n)) * t->pace);
-    return fmax(busy, rounds * (begin + e->turns * each + end));
+    if (fmin(k, n) > 1) each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
+    return fmax(busy, rounds * (begin + e->iterations * each + end));
 }
 
 /* --- memory ------------------------------------------------------------------------------------------ */
@@ -321,7 +324,7 @@ static double memory_part(const Estimate *e, double bytes)
 
 static Bound bound_of(const Estimate *e, double part, double memory, double rest)
 {
-    const Turn *t = &e->turn;
+    const Iteration *t = &e->iteration;
     const DeviceModel *m = e->m;
     if (part < m->bound_by_rows) return BOUND_LOADS;
     if (memory > m->bound_by_memory * rest) return BOUND_MEMORY;
@@ -334,14 +337,14 @@ static Bound bound_of(const Estimate *e, double part, double memory, double rest
 static Estimate estimate_of(const Cost *c, const CostDevice *d)
 {
     Estimate e = { .c = c, .m = d->model, .t = d->target, .units = d->units, .l2_bytes = d->l2_bytes };
-    e.turns = fmax(1, c->turns);
+    e.iterations = fmax(1, c->iterations);
     e.groups = c->consumers ? c->consumers : c->threads / 128.0;
     e.programs = (double)c->programs / clusters_at_once(&e, c->cluster);
     if (c->loading > 1) e.programs = (double)c->groups / clusters_at_once(&e, c->loading);
     e.resident = resident_ctas(&e);
     e.share = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;
     e.plain = c->special <= 0 && c->consumers && !c->chained;
-    e.rows = c->turns <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
+    e.rows = c->iterations <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
              c->joins <= 0 && c->memory > 0;
     e.many_rows = e.rows && e.programs > e.resident;
     return e;
@@ -350,7 +353,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
 double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
 {
     Estimate e = estimate_of(c, d);
-    estimate_turn(&e);
+    estimate_iteration(&e);
     if (e.rows && !c->shifted) { /* the compiler takes all registers that it may */
         double most = floor((double)e.t->sm_registers / ((double)c->threads * c->registers));
         e.resident = fmin(e.resident, fmax(1, most));

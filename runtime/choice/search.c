@@ -271,21 +271,21 @@ static void set_middle(const Search *z, const uint8_t *declared, Side side, uint
 
 /* Where cp.async would fill rings, all tiles are also looked at without that, in few stages as well: other
  * tiles are best then. */
-static void consider_unfilled(Search *z, const uint8_t *declared)
+static void consider_without_cp_async(Search *z, const uint8_t *declared)
 {
     uint8_t middle[MOST_NAMES];
     for (int j = 0; j < z->n_names; j++) {
         const SearchName *m = &z->name[j];
-        bool filled = false;
-        if (!m->hint || m->hint->search != SEARCH_WHERE_FILLED) continue;
-        for (int i = 0; i < z->n_points; i++) filled |= z->point[i].filled;
-        for (int v = 0; v < listed(m) && filled; v++)
+        bool any = false;
+        if (!m->hint || m->hint->search != SEARCH_WITH_CP_ASYNC) continue;
+        for (int i = 0; i < z->n_points; i++) any |= z->point[i].cp_async;
+        for (int v = 0; v < listed(m) && any; v++)
             for (Side side = UPPER_MIDDLE; side < SIDES && !m->values[v].i; side++) {
                 set_middle(z, declared, side, middle);
                 middle[j] = (uint8_t)v;
                 consider_tiles(z, middle);
             }
-        if (filled) search_estimate(z);
+        if (any) search_estimate(z);
     }
 }
 
@@ -327,7 +327,7 @@ static int walk(Search *z)
     }
     search_estimate(z);
     if (first->ns < INFINITY && first->uncertain) return 0;
-    consider_unfilled(z, declared);
+    consider_without_cp_async(z, declared);
     consider_smaller(z, declared);
     int n = best_of_different_tiles(z, tops, BEAM);
     if (!n) return 0;

@@ -35,7 +35,7 @@ static double doubt(const Cost *c, const DeviceModel *m)
 {
     if (c->uncertain) return m->doubt_uncounted;
     if (c->joins <= 0) return 1;
-    return c->filled > 0 ? m->doubt_joined_filled : c->chained ? 1 : m->doubt_joined;
+    return c->cp_async > 0 ? m->doubt_joined_cp_async : c->chained ? 1 : m->doubt_joined;
 }
 
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
@@ -65,7 +65,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     Cost cost;
     cost_count(s, f, &code, &env, programs, &q->device, &cost);
     p->uncertain = cost.uncertain;
-    p->filled = cost.filled > 0;
+    p->cp_async = cost.cp_async > 0;
     p->products = cost.wgmma + cost.mma > 0;
     p->ns = doubt(&cost, q->device.model) * cost_estimate(&cost, &q->device, &p->bound);
 }

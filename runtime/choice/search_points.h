@@ -27,7 +27,7 @@ typedef struct SearchPoint {
     double ns;
     int64_t programs;
     Bound bound;
-    bool uncertain, products, filled;
+    bool uncertain, products, cp_async;
 } SearchPoint;
 
 /* [0]: the caller's thread */

@@ -1,5 +1,6 @@
 /* compile.c: see compile.h. */
 #include "runtime/compile/compile.h"
+#include "ir/work.h"
 #include "runtime/cache/artifact.h"
 #include "backends/gpu/check.h"
 #include "backends/gpu/gpu.h"
@@ -217,6 +218,8 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     bool check = f->remap && !f->permutes;
     if (check) out->remap = host_code(s, f, f->remap, "remap");
     ok &= !check || out->remap;
+    const char *too_long;
+    if (o->target->kind == TARGET_CPU) out->work = eval_compile(&s->arena, f, work_of_program(f), &too_long);
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     PassReport lowering = { 0 };

@@ -60,6 +60,7 @@ typedef struct CompiledDim {
 typedef struct Compiled {
     Artifact artifact;
     const EvalCode *grid, *remap; /* remap NULL: there is no remap to check at launch */
+    const EvalCode *work;         /* on the CPU: what ir/work.h counts; NULL: that is not known */
     /* The extents of the derived dimensions, in their order; NULL: there are none. */
     const EvalCode *extents;
     const CompiledParam *params;
@@ -101,5 +102,8 @@ tile_status compile_to_form(
 bool compile_backend(Session *, Module *, Func *, const CompileOptions *, Artifact *);
 /* A line of CompileOptions.times: a stage that began at `begin` (clock_ns) ends now. */
 void compile_time(const CompileOptions *, const char *stage, int64_t begin);
+/* After frontend_check: whether the ladders of the program name passes that there are. False after
+ * diagnostics. */
+bool compile_check_ladders(Session *, const Ast *);
 /* "attention<D=64, CAUSAL=true>". */
 const char *compile_title(Session *, const char *kernel, const FrontBinding *, size_t n_bindings);

@@ -256,25 +256,25 @@ const char *context_key(tile_context *c)
     return c->key;
 }
 
-/* --- tickets ----------------------------------------------------------------------------------------- */
+/* --- counters ----------------------------------------------------------------------------------------- */
 
-static void *ticket_memory(tile_context *c)
+static void *counter_memory(tile_context *c)
 {
-    void *p = atomic_load_explicit(&c->tickets, memory_order_acquire);
+    void *p = atomic_load_explicit(&c->counters, memory_order_acquire);
     if (p) return p;
     DriverError e;
     const DriverOps *ops = c->driver->ops;
-    size_t bytes = (size_t)(TICKET_SLOTS + TICKET_POOL) * 8;
+    size_t bytes = (size_t)(STREAM_COUNTERS + COUNTER_POOL) * 8;
     lock_enter(&c->lock);
     tile_status st = TILE_OK;
-    if (!(p = atomic_load(&c->tickets))) {
+    if (!(p = atomic_load(&c->counters))) {
         st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
         if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) ||
                        (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
             DriverError ignored;
             ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
         }
-        if (!st) atomic_store_explicit(&c->tickets, p, memory_order_release);
+        if (!st) atomic_store_explicit(&c->counters, p, memory_order_release);
     }
     lock_leave(&c->lock);
     if (st) {
@@ -285,26 +285,26 @@ static void *ticket_memory(tile_context *c)
 }
 
 /* A captured launch gets a counter of its own: its graph may later run beside other work of the stream. */
-void *context_ticket(tile_context *c, void *stream)
+void *context_counter(tile_context *c, void *stream)
 {
-    if (c->parent) return context_ticket(c->parent, stream);
-    char *base = ticket_memory(c);
+    if (c->parent) return context_counter(c->parent, stream);
+    char *base = counter_memory(c);
     if (!base) return NULL;
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
         uintptr_t key = (uintptr_t)stream + 1; /* not 0, which marks a free entry */
-        size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % TICKET_SLOTS;
-        for (int tries = 0; tries < TICKET_SLOTS; tries++, at = (at + 1) % TICKET_SLOTS) {
-            uintptr_t seen = atomic_load_explicit(&c->ticket_stream[at], memory_order_relaxed);
-            if (seen == 0 && atomic_compare_exchange_strong(&c->ticket_stream[at], &seen, key)) seen = key;
+        size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % STREAM_COUNTERS;
+        for (int tries = 0; tries < STREAM_COUNTERS; tries++, at = (at + 1) % STREAM_COUNTERS) {
+            uintptr_t seen = atomic_load_explicit(&c->counter_stream[at], memory_order_relaxed);
+            if (seen == 0 && atomic_compare_exchange_strong(&c->counter_stream[at], &seen, key)) seen = key;
             if (seen == key) return base + at * 8;
         }
     }
-    int n = atomic_fetch_add(&c->ticket_next, 1);
-    if (n < TICKET_POOL) return base + (size_t)(TICKET_SLOTS + n) * 8;
-    atomic_store(&c->ticket_next, TICKET_POOL);
+    int n = atomic_fetch_add(&c->captured_counters, 1);
+    if (n < COUNTER_POOL) return base + (size_t)(STREAM_COUNTERS + n) * 8;
+    atomic_store(&c->captured_counters, COUNTER_POOL);
     context_fail(c, TILE_ERROR_RESOURCES,
         "no counters left: more than %d launches of persistent kernels were captured into graphs",
-        TICKET_POOL);
+        COUNTER_POOL);
     return NULL;
 }
 
@@ -369,8 +369,8 @@ static void free_context(tile_context *c)
     if (c->parent) context_release(c->parent);
     else if (c->driver) {
         DriverError ignored;
-        void *tickets = atomic_load(&c->tickets);
-        if (tickets) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, tickets, &ignored);
+        void *counters = atomic_load(&c->counters);
+        if (counters) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, counters, &ignored);
         c->driver->ops->close(c->driver);
     }
     lock_destroy(&c->lock);
@@ -380,6 +380,18 @@ static void free_context(tile_context *c)
 }
 
 static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
+
+static DriverDesc driver_desc(const tile_context_desc *d, Allocator alloc)
+{
+    return (DriverDesc){ .alloc = alloc,
+        .device = d->device,
+        .threads = d->threads,
+        .run_threads = d->run_threads,
+        .run_threads_user = d->run_threads_user,
+        .native_context = d->native_context,
+        .driver_library = d->driver_library,
+        .compiler_library = d->compiler_library };
+}
 
 tile_status tile_context_create_error(
     const tile_context_desc *desc, tile_context **out, char *error, size_t room)
@@ -414,12 +426,7 @@ tile_status tile_context_create_error(
         format_text(c->compiler_library, sizeof c->compiler_library, "%s", d.compiler_library);
     DriverError e = { "" };
     const Target *row;
-    DriverDesc dd = { .alloc = alloc,
-        .device = d.device,
-        .threads = d.threads,
-        .native_context = d.native_context,
-        .driver_library = d.driver_library,
-        .compiler_library = d.compiler_library };
+    DriverDesc dd = driver_desc(&d, alloc);
     tile_status st = open_driver(&d, &dd, &c->driver, &row, &e);
     if (st) {
         free_context(c);

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 enum { LAUNCHED = 4 };
-enum { TICKET_SLOTS = 1024, TICKET_POOL = 64 << 10 };
+enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
 struct tile_context {
     Allocator alloc;
@@ -26,7 +26,7 @@ struct tile_context {
     char compiler_library[512];
     Cache cache;
     atomic_int references; /* those of the owner, one for each module and kernel */
-    Lock lock;             /* guards error, key and the creation of the ticket pool */
+    Lock lock;             /* guards error, key and the creation of the pool of counters */
     Lock report_lock;      /* one call of on_diagnostic at a time */
     char error[2048];
     atomic_int sealed;
@@ -40,9 +40,9 @@ struct tile_context {
     atomic_uint launched_at;
     /* The counters of persistent kernels, one for each stream. Launches of one stream share a counter,
      * because they run in order. */
-    void *_Atomic tickets;
-    _Atomic uintptr_t ticket_stream[TICKET_SLOTS];
-    atomic_int ticket_next; /* counters that captured launches keep for good */
+    void *_Atomic counters;
+    _Atomic uintptr_t counter_stream[STREAM_COUNTERS];
+    atomic_int captured_counters; /* counters that captured launches keep for good */
 };
 
 /* One file of a module: as the user named it and its text. */
@@ -117,7 +117,7 @@ bool context_debug_has(const tile_context *, const char *what); /* "time" */
 const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
-void *context_ticket(tile_context *, void *stream);
+void *context_counter(tile_context *, void *stream);
 
 /* The address of a tensor's first element, computed with integers: the pointer may be NULL or on a device,
  * and byte_offset may be any number. */

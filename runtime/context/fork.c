@@ -1,38 +1,25 @@
 /* fork.c: see fork.h. This is the library's only state that no object holds: a process forks as a whole. */
 #define _GNU_SOURCE
 #include "runtime/context/fork.h"
-#include <sys/stat.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* One thread at a time may initialize a lock again. */
 static pthread_mutex_t renewing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint forks;
-static atomic_bool several, lost; /* more than one: the process that is forking now has several threads */
-
-/* A folder has a link for itself, one in its parent, and one in each folder in it, which here is one for each
- * thread. If it cannot be read, there may be several threads. */
-static void before(void)
-{
-    struct stat st;
-    atomic_store(&several, stat("/proc/self/task", &st) || st.st_nlink != 3);
-}
 
 static void in_child(void)
 {
     pthread_mutex_init(&renewing, NULL);
-    if (atomic_load(&several)) atomic_store(&lost, true);
     atomic_fetch_add(&forks, 1);
 }
 
-static void install(void) { pthread_atfork(before, NULL, in_child); }
+static void install(void) { pthread_atfork(NULL, NULL, in_child); }
 
 unsigned fork_count(void)
 {
     pthread_once(&once, install);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
-
-bool fork_lost_threads(void) { return atomic_load_explicit(&lost, memory_order_relaxed); }
 
 void lock_init(Lock *l)
 {

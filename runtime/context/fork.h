@@ -10,9 +10,6 @@
 /* The number of forks between the process that made the first call and this one. The first call installs
  * handlers. */
 unsigned fork_count(void);
-/* Whether an ancestor had more than one thread when it forked. Then its pools of threads, such as OpenMP's,
- * must not be used here, because they would wait for ever. */
-bool fork_lost_threads(void);
 
 /* A mutex and a condition that are initialized again in a child process, where the thread that held the lock
  * does not exist. The guarded data is as the parent left it, which is consistent unless another thread of the

@@ -169,7 +169,7 @@ static tile_status load_body(
     add_file(m, name, text, len);
     Loader l = { m, d };
     m->ast = frontend_parse(s, 1, load_import, &l);
-    bool ok = m->ast && frontend_check(m->ast) && s->n_errors == 0;
+    bool ok = m->ast && frontend_check(m->ast) && compile_check_ladders(s, m->ast) && s->n_errors == 0;
     context_report(c, s, NULL);
     if (!ok) return TILE_ERROR_COMPILE;
     digest(m);

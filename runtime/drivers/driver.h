@@ -22,6 +22,8 @@ typedef struct DriverDesc {
     Allocator alloc;
     int device;                                    /* ordinal */
     int threads;                                   /* CPU: of a launch, 0: all */
+    tile_run_threads_fn *run_threads;              /* CPU: the caller's pool of threads; NULL: our own */
+    void *run_threads_user;
     void *native_context;                          /* CUDA: a CUcontext, or NULL for the primary context */
     const char *driver_library, *compiler_library; /* NULL: search */
 } DriverDesc;
@@ -47,7 +49,8 @@ typedef struct DriverLaunch {
     const uint64_t *slots;
     void **params;
     int64_t programs; /* of the grid */
-    /* The CTAs to start on a GPU: one for each program, or fewer for a persistent kernel. */
+    /* The CTAs to start on a GPU: one for each program, or fewer for a persistent kernel. On the CPU: the
+     * threads that the launch is worth. */
     int64_t blocks;
     int threads;
     size_t shared_bytes; /* dynamic */

@@ -1,20 +1,18 @@
 /* driver_cpu.c: the host as a device. Memory is the C library's, streams exist in name only (work is done
- * when a launch returns), events are clock readings. A launch spreads the grid over OpenMP threads where the
- * library was built with OpenMP, else, and in a child process that OpenMP's threads did not follow, over
- * threads of its own; each thread takes chunks of programs from a shared counter, so that uneven programs
- * balance. */
+ * when a launch returns), events are clock readings. A launch spreads the grid over as many threads as its
+ * work is worth (ir/threads.h), of the driver's pool or of the caller's; each thread takes chunks of programs
+ * from a shared counter, so that uneven programs balance. */
 #define _GNU_SOURCE
 #include "runtime/drivers/driver.h"
 #include "runtime/context/fork.h"
+#include "runtime/drivers/pool.h"
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum { SCRATCH_SLOTS = 64 };
 
@@ -28,6 +26,9 @@ typedef struct CpuDriver {
     Driver base;
     Allocator alloc;
     int threads;
+    Pool *pool;
+    tile_run_threads_fn *run_threads; /* the caller's pool; NULL: none */
+    void *run_threads_user;
     _Atomic(Scratch *) scratch[SCRATCH_SLOTS];
     _Atomic int64_t done, total; /* of the launch that began last, while it runs */
 } CpuDriver;
@@ -76,6 +77,13 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
     memset(c, 0, sizeof *c);
     c->alloc = d->alloc;
     c->threads = d->threads > 0 ? d->threads : usable_threads();
+    c->run_threads = d->run_threads;
+    c->run_threads_user = d->run_threads_user;
+    if (!(c->pool = pool_new(d->alloc))) {
+        d->alloc.realloc(d->alloc.user, c, sizeof *c, 0);
+        driver_error(e, "out of memory");
+        return TILE_ERROR_OUT_OF_MEMORY;
+    }
     DriverInfo *info = &c->base.info;
     c->base.ops = &driver_cpu;
     cpu_name(info->name, sizeof info->name);
@@ -95,6 +103,7 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
 static void cpu_close(Driver *d)
 {
     CpuDriver *c = (CpuDriver *)d;
+    pool_free(c->pool);
     for (int i = 0; i < SCRATCH_SLOTS; i++) free(atomic_load(&c->scratch[i]));
     c->alloc.realloc(c->alloc.user, c, sizeof *c, 0);
 }
@@ -201,8 +210,9 @@ static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void 
     return true;
 }
 
-static void run_share(Run *r)
+static void run_share(void *run)
 {
+    Run *r = run;
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
     int64_t piece = r->chunk > 16 ? 1 : INT32_MAX; /* A small chunk is already a piece. */
@@ -222,41 +232,28 @@ static void run_share(Run *r)
     if (s) scratch_give(r->c, s);
 }
 
-/* For a thread of OpenMP's pool, which may have any floating-point state. The launching thread has entered
- * the default state. */
-static void run_in_pool(Run *r)
+/* For a thread of the caller's pool, which may have any floating-point state. */
+static void run_for_caller(void *run, int i)
 {
     FLOAT_STATE_DEFAULT();
-    run_share(r);
+    run_share(run);
 }
 
-static void *run_thread(void *r)
+/* Whether the calling thread is one of several of a parallel region of OpenMP, where the others have work of
+ * their own: more threads would only take turns with them. */
+static bool in_parallel_region(void)
 {
-    run_in_pool(r);
-    return NULL;
-}
-
-/* Starts threads for this launch alone, when OpenMP's pool must not be used. If a thread cannot be started,
- * the others do its share. */
-static void run_threads(Run *r, int threads)
-{
-    pthread_t id[threads];
-    int started = 0;
-    while (started < threads - 1 && !pthread_create(&id[started], NULL, run_thread, r)) started++;
-    run_share(r);
-    while (started > 0) pthread_join(id[--started], NULL);
+    int (*in_parallel)(void);
+    *(void **)&in_parallel = dlsym(RTLD_DEFAULT, "omp_in_parallel");
+    return in_parallel && in_parallel();
 }
 
 static void run_team(Run *r, int threads)
 {
-#ifdef _OPENMP
-    if (!fork_lost_threads()) {
-#pragma omp parallel num_threads(threads)
-        run_in_pool(r);
-        return;
-    }
-#endif
-    run_threads(r, threads);
+    CpuDriver *c = r->c;
+    if (c->run_threads) c->run_threads(c->run_threads_user, threads, run_for_caller, r);
+    else if (in_parallel_region()) run_share(r);
+    else pool_run(c->pool, threads, run_share, r);
 }
 
 /* A failed check is not a failed launch, because the caller reads the check record. */
@@ -264,7 +261,7 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
 {
     CpuDriver *c = (CpuDriver *)d;
     Run r = { .c = c, .fn = ((CpuFunction *)function)->fn, .l = l };
-    int threads = l->programs < c->threads ? (int)l->programs : c->threads;
+    int threads = (int)l->blocks;
     int64_t shares = (int64_t)threads * 8;
     r.chunk = l->programs > shares ? l->programs / shares : 1;
     atomic_store_explicit(&c->done, 0, memory_order_relaxed);

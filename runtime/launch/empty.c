@@ -34,7 +34,7 @@ static tile_status ask_clauses(
     Variant v = { 0 };
     int64_t programs;
     EvalEnv env;
-    CompileOptions o = context_compile_options(c);
+    CompileOptions o = kernel_compile_options(k);
     size_t n;
     const FrontBinding *b = variant_bindings(k, key, &s->arena, &n);
     Ast *ast = module_parse(k->module, s);

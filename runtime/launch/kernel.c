@@ -400,6 +400,7 @@ static tile_status like_body(tile_kernel *k, const tile_kernel *of, const FrontB
     for (int i = 0; i < of->n_bindings; i++) k->bindings[k->n_bindings++] = of->bindings[i];
     for (int i = 0; i < n; i++) k->bindings[k->n_bindings++] = more[i];
     k->title = compile_title(&k->session, k->name, k->bindings, (size_t)k->n_bindings);
+    k->passes = of->passes;
     return take_params(k);
 }
 

@@ -96,11 +96,11 @@ enum { MEMOS = 4 };
 typedef struct Memo Memo;
 typedef struct VariantMemos {
     Memo *memo[MEMOS];
-    int n;                  /* MEMOS, or 0 when no two launches of this variant are alike */
-    int arguments;          /* the words of the kernel's arguments in a memo */
-    const int *map_slot;    /* the slot of each tensor map */
-    int tickets, workspace; /* the slots that each launch fills anew, or -1 */
-    bool reads_scalars;     /* the grid, the remap or a derived extent depends on it */
+    int n;                    /* MEMOS, or 0 when no two launches of this variant are alike */
+    int arguments;            /* the words of the kernel's arguments in a memo */
+    const int *map_slot;      /* the slot of each tensor map */
+    int scheduler, workspace; /* the slots that each launch fills anew, or -1 */
+    bool reads_scalars;       /* the grid, the remap or a derived extent depends on it */
     atomic_uint next;
 } VariantMemos;
 
@@ -121,7 +121,7 @@ typedef struct Variant {
     _Atomic uint64_t remap_good[REMAP_VERDICTS];
     atomic_uint remap_next;
     VariantMemos memos;
-    bool needs_ticket, prints, from_cache;
+    bool needs_counter, prints, from_cache;
     double ms;
     size_t bytes; /* the bytes of this struct with the key after it */
     uint64_t key[];
@@ -134,6 +134,12 @@ typedef struct VariantTable {
     size_t cap, n, bytes;
     _Atomic(Variant *) slot[];
 } VariantTable;
+
+/* The passes that the variants of one kernel are compiled with beside those of its context. */
+typedef struct KernelPasses {
+    const char *skip, *with, *remap; /* as PassOptions has them; NULL: none */
+    bool approx, ftz;
+} KernelPasses;
 
 struct tile_kernel {
     tile_context *context;
@@ -156,6 +162,7 @@ struct tile_kernel {
      * not compiled (tune_compile.c). */
     bool (*accept)(void *user, const Compiled *);
     void *accept_user;
+    KernelPasses passes;
     TuneTable *tune;
     TuneRow *rows;
     int n_rows;
@@ -192,6 +199,16 @@ tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *ke
 /* variant.c: the bindings of the kernel and the key, in the arena, including whether optional tensors are
  * given. */
 const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
+/* variant.c: the options of its variants: those of the context, with the kernel's own passes. */
+CompileOptions kernel_compile_options(const tile_kernel *);
+/* variant.c: sets the passes of a kernel that has no variants yet; the texts are copied. Names of passes that
+ * only another target has are accepted. TILE_ERROR_NOT_FOUND: there is no pass of a name. */
+tile_status kernel_set_passes(tile_kernel *, const KernelPasses *);
+/* questions.c: a digest of the code that a launch with these arguments runs: equal for equal code. Compiles
+ * where needed. All 0 where there is nothing to compute. */
+tile_status kernel_code_digest(tile_kernel *, const tile_arg *, size_t n, uint8_t digest[32]);
+/* tune_compile.c: the digest of an artifact's code and shape. */
+void artifact_digest(const Compiled *, uint8_t digest[32]);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */
 tile_status variant_make(tile_kernel *, Variant *v, bool *permanent);
 void variant_free(tile_kernel *, Variant *);

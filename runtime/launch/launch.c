@@ -2,6 +2,7 @@
  * (arguments.c), make the key (key.c), find the variant, evaluate the grid (grid.c), fill the slots, hand
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/launch.h"
+#include "ir/threads.h"
 
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
@@ -14,8 +15,19 @@ tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
     return st || nothing ? st : kernel_variant(k, key, out);
 }
 
-int64_t launch_blocks(const tile_context *c, const LaunchShape *s, int64_t programs)
+/* The threads that a launch on the CPU is worth. */
+static int64_t cpu_threads(
+    const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
 {
+    int64_t work = -1;
+    if (programs > 1 && compiled->work && !eval_run(compiled->work, env, &work, 1)) work = -1;
+    return threads_worth(work, programs, c->driver->info.multiprocessors, THREAD_WAKE_WORK);
+}
+
+int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
+{
+    const LaunchShape *s = &compiled->artifact.shape;
+    if (c->driver->ops->kind == TARGET_CPU) return cpu_threads(c, compiled, env, programs);
     int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
             ctas = s->cluster > 1 ? s->cluster : 1;
     if (s->persistent) { /* A cluster runs as many programs as it has CTAs. */
@@ -74,8 +86,8 @@ static tile_status fill_slots(
             break;
         }
         case SLOT_CHECK: slots[i] = (uint64_t)(uintptr_t)l->check; break;
-        case SLOT_TICKETS: {
-            void *t = context_ticket(l->k->context, l->desc->stream);
+        case SLOT_SCHEDULER: {
+            void *t = context_counter(l->k->context, l->desc->stream);
             if (!t) return TILE_ERROR_RESOURCES;
             slots[i] = (uint64_t)(uintptr_t)t;
             break;
@@ -208,7 +220,7 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     int64_t extents[v->compiled.n_dims + 1], programs;
     EvalEnv env;
     if ((st = launch_grid(k, v, &a, extents, &env, &programs)) || programs == 0) return st;
-    int64_t blocks = launch_blocks(k->context, shape, programs);
+    int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
     size_t workspace = launch_workspace(k->context, shape, blocks);
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))

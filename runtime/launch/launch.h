@@ -15,5 +15,6 @@ tile_status launch_grid(
     tile_kernel *, Variant *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *, const LaunchArgs *, Variant **out);
-int64_t launch_blocks(const tile_context *, const LaunchShape *, int64_t programs);
+/* The CTAs to start on a GPU, or the threads of a launch on the CPU. `env` has dimensions and grid. */
+int64_t launch_blocks(const tile_context *, const Compiled *, const EvalEnv *env, int64_t programs);
 size_t launch_workspace(const tile_context *, const LaunchShape *, int64_t blocks);

@@ -50,12 +50,12 @@ void memo_prepare(const tile_kernel *k, Variant *v)
 {
     const Artifact *a = &v->compiled.artifact;
     VariantMemos *all = &v->memos;
-    *all = (VariantMemos){ .tickets = -1, .workspace = -1, .arguments = argument_words(k) };
+    *all = (VariantMemos){ .scheduler = -1, .workspace = -1, .arguments = argument_words(k) };
     int *map_slot = arena_array(&v->arena, int, (size_t)a->n_maps + 1);
     all->map_slot = map_slot;
     for (int i = 0; i < a->n_slots; i++) {
         if (is_host_made(a->slots[i].kind)) return;
-        if (a->slots[i].kind == SLOT_TICKETS) all->tickets = i;
+        if (a->slots[i].kind == SLOT_SCHEDULER) all->scheduler = i;
         if (a->slots[i].kind == SLOT_WORKSPACE) all->workspace = i;
         if (a->slots[i].kind == SLOT_TENSOR_MAP) map_slot[a->slots[i].index] = i;
     }
@@ -330,13 +330,13 @@ static inline bool recall(
         (!desc || !desc->workspace || desc->workspace_size < workspace || (uintptr_t)desc->workspace % 256))
         return false;
     if (all->workspace >= 0) slots[all->workspace] = desc ? (uint64_t)(uintptr_t)desc->workspace : 0;
-    if (all->tickets >= 0) {
-        void *t = context_ticket(k->context, stream);
+    if (all->scheduler >= 0) {
+        void *t = context_counter(k->context, stream);
         if (!t) {
             *status = TILE_ERROR_RESOURCES;
             return true;
         }
-        slots[all->tickets] = (uint64_t)(uintptr_t)t;
+        slots[all->scheduler] = (uint64_t)(uintptr_t)t;
     }
     *status = launch_driver(k, v, slots, params, programs, blocks, stream);
     return true;

@@ -19,7 +19,7 @@ static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answ
     int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
     if ((st = launch_grid(k, out->v, &a, extents, &env, &out->programs))) return st;
-    out->blocks = launch_blocks(k->context, &out->v->compiled.artifact.shape, out->programs);
+    out->blocks = launch_blocks(k->context, &out->v->compiled, &env, out->programs);
     return TILE_OK;
 }
 
@@ -110,6 +110,16 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
     describe(k, a.v, d.specialization, sizeof d.specialization);
     memcpy(info, &d, info->struct_size < sizeof d ? info->struct_size : sizeof d);
     return TILE_OK;
+}
+
+tile_status kernel_code_digest(tile_kernel *k, const tile_arg *args, size_t n, uint8_t digest[32])
+{
+    FLOAT_STATE_DEFAULT();
+    Answer a;
+    tile_status st = ask(k, args, n, &a);
+    memset(digest, 0, 32);
+    if (!st && a.v) artifact_digest(&a.v->compiled, digest);
+    return st;
 }
 
 tile_status tile_context_progress(tile_context *c, int64_t *done, int64_t *total)

@@ -45,6 +45,49 @@ const FrontBinding *variant_bindings(const tile_kernel *k, const uint64_t *key, 
     return b;
 }
 
+static const char *copy_text(tile_kernel *k, const char *text)
+{ return text && *text ? arena_strdup(&k->session.arena, text) : NULL; }
+
+/* The first name of a list that no pass has; NULL: all have one. */
+static const char *unknown_pass(tile_kernel *k, const char *list)
+{
+    PassId id;
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        if (n && !pass_find(list, n, &id)) return arena_strndup(&k->session.arena, list, n);
+        list += n + (list[n] != 0);
+    }
+    return NULL;
+}
+
+tile_status kernel_set_passes(tile_kernel *k, const KernelPasses *p)
+{
+    int jumped = setjmp(k->session.oom);
+    if (jumped) return context_session_failed(k->context, &k->session, jumped, k->name);
+    const char *unknown = unknown_pass(k, p->skip);
+    if (!unknown) unknown = unknown_pass(k, p->with);
+    if (unknown)
+        return context_fail(k->context, TILE_ERROR_NOT_FOUND,
+            "no pass is named '%s' (`tilec --help=passes` lists them)", unknown);
+    k->passes = (KernelPasses){ copy_text(k, p->skip), copy_text(k, p->with), copy_text(k, p->remap),
+        p->approx, p->ftz };
+    return TILE_OK;
+}
+
+CompileOptions kernel_compile_options(const tile_kernel *k)
+{
+    CompileOptions o = context_compile_options(k->context);
+    const KernelPasses *p = &k->passes;
+    if (!p->skip && !p->with && !p->remap && !p->approx && !p->ftz) return o;
+    o.passes.skip = p->skip;
+    o.passes.with = p->with;
+    o.passes.remap = p->remap;
+    o.passes.approx = p->approx;
+    o.passes.ftz = p->ftz;
+    o.passes.any_target = true;
+    return o;
+}
+
 static void gather(Making *m)
 {
     tile_kernel *k = m->k;
@@ -53,7 +96,7 @@ static void gather(Making *m)
     kernel_facts(k, m->v->key, arena_array(a, ParamFacts, (size_t)k->n_params + 1),
         arena_array(a, bool, (size_t)k->n_dims + 1), &m->facts);
     m->title = compile_title(m->s, k->name, m->bindings, m->n_bindings);
-    m->options = context_compile_options(k->context);
+    m->options = kernel_compile_options(k);
 }
 
 static void make_cache_key(Making *m)
@@ -69,6 +112,13 @@ static void make_cache_key(Making *m)
     cache_key_text(&t, print ? print : "");
     text_write(&t, (const char *)k->module->digest, sizeof k->module->digest);
     cache_key_text(&t, m->title);
+    const KernelPasses *p = &k->passes;
+    if (p->skip || p->with || p->remap || p->approx || p->ftz) {
+        cache_key_text(&t, p->skip ? p->skip : "");
+        cache_key_text(&t, p->with ? p->with : "");
+        cache_key_text(&t, p->remap ? p->remap : "");
+        cache_key_text(&t, p->approx ? p->ftz ? "approx ftz" : "approx" : p->ftz ? "ftz" : "");
+    }
     /* fits32, extents31 and all facts. The row of the table only selected bindings, which are part of the
      * title, but its number costs little. */
     text_write(&t, (const char *)m->v->key, (size_t)k->key_words * 8);
@@ -98,12 +148,12 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
             (long long)a->shape.shared_bytes, *a->schedule ? ": " : "", a->schedule, (long long)have);
         return TILE_ERROR_RESOURCES;
     }
-    v->needs_ticket = v->prints = false;
+    v->needs_counter = v->prints = false;
     for (int i = 0; i < a->n_slots; i++) {
-        v->needs_ticket |= a->slots[i].kind == SLOT_TICKETS;
+        v->needs_counter |= a->slots[i].kind == SLOT_SCHEDULER;
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
-    if (v->needs_ticket && !context_ticket(c, NULL)) {
+    if (v->needs_counter && !context_counter(c, NULL)) {
         driver_error(e, "no counters for a persistent kernel");
         return TILE_ERROR_OUT_OF_MEMORY;
     }

@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 
-static void fingerprint(const Compiled *c, uint8_t out[32])
+void artifact_digest(const Compiled *c, uint8_t out[32])
 {
     Sha256 sha;
     const Artifact *a = &c->artifact;
@@ -23,7 +23,7 @@ static bool accept(void *user, const Compiled *compiled)
     tile_tune *t = c->tune;
     const Candidate *same = NULL;
     uint8_t digest[32];
-    fingerprint(compiled, digest);
+    artifact_digest(compiled, digest);
     pthread_mutex_lock(&t->lock);
     for (int i = 0; i < t->n && !same; i++)
         if (&t->all[i] != c && t->all[i].digested && !memcmp(t->all[i].digest, digest, sizeof digest))

@@ -268,8 +268,8 @@ static void test_grid_of_scalars(void)
     tile_context_destroy(ctx);
 }
 
-/* Attention has tensor maps and tickets: maps are encoded again for what moved, and only for that; the
- * counter is the stream's. */
+/* Attention has tensor maps and a tile scheduler: maps are encoded again for what moved, and only for that;
+ * the counter is the stream's. */
 static void test_maps(void)
 {
     tile_module *mod;
@@ -319,7 +319,7 @@ static void test_maps(void)
         CU_ASSERT_TRUE(memo_launch(k, a, 5, &d, &st) && st == TILE_OK);
         CU_ASSERT_PTR_EQUAL(fake->last.stream, &streams[i]);
         for (int s = 0; s < plan->n_slots; s++)
-            if (plan->slots[s].kind == SLOT_TICKETS) counters[i] = seen.slots[s];
+            if (plan->slots[s].kind == SLOT_SCHEDULER) counters[i] = seen.slots[s];
     }
     CU_ASSERT(counters[0] && counters[1] && counters[0] != counters[1]);
     snprintf(fake->fail_name, sizeof fake->fail_name, "cuLaunchKernel");

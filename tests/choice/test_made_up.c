@@ -21,7 +21,9 @@ static double estimate(const Cost *c, int model, Bound *bound)
 /* Rows that stream through: 2^15 programs of 16 KB. */
 static Cost rows(void)
 {
-    Cost c = { .in = 8192, .out = 8192, .alu = 8192, .turns = 1, .programs = 1 << 15, .groups = 1 << 15 };
+    Cost c = {
+        .in = 8192, .out = 8192, .alu = 8192, .iterations = 1, .programs = 1 << 15, .groups = 1 << 15
+    };
     c.memory = c.unique = 16384.0 * c.programs;
     c.heaviest = 1;
     c.threads = 128;
@@ -37,7 +39,7 @@ static Cost products(void)
     Cost c = { .wgmma = 128.0 * 256 * 4096,
         .in = 4096 * 384 * 2,
         .out = 65536,
-        .turns = 64,
+        .iterations = 64,
         .programs = 512,
         .groups = 512 };
     c.feed = 4096 * 384 * 2;

@@ -60,7 +60,7 @@ static bool has_product(const Func *f)
 }
 
 /* pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
- * depth: turns that those to LDS stay in flight */
+ * depth: iterations that those to LDS stay in flight */
 typedef struct Needed {
     Arena *arena;
     const Target *t;
@@ -103,7 +103,7 @@ static int64_t need_of_product(
     return best;
 }
 
-/* The same for all products of one turn of each block. */
+/* The same for all products of one iteration of each block. */
 static void need_of(void *user, Instr *i)
 {
     Needed *u = user;

@@ -116,10 +116,10 @@ void hip_waits(const char *const from[2], const char *const end[2], int depth, H
     }
     /* iterations of the loop: the loads in flight, the oldest first */
     struct {
-        int line, turn;
+        int line, step;
     } q[IN_FLIGHT];
-    int len = 0, turns = depth + 4;
-    for (int t = 0; t < turns; t++)
+    int len = 0, steps = depth + 4;
+    for (int t = 0; t < steps; t++)
         for (int k = 0; k < n; k++) {
             if (l[k].kind == LOAD || l[k].kind == TO_LDS || l[k].kind == STORE) {
                 if (len == IN_FLIGHT) {
@@ -127,14 +127,14 @@ void hip_waits(const char *const from[2], const char *const end[2], int depth, H
                     len--;
                 }
                 q[len].line = k;
-                q[len].turn = t;
+                q[len].step = t;
                 len++;
             }
             if (l[k].kind != WAIT || l[k].count >= len) continue;
             int gone = len - l[k].count;
-            for (int i = 0; i < gone && t == turns - 1; i++) {
+            for (int i = 0; i < gone && t == steps - 1; i++) {
                 const Line *x = &l[q[i].line];
-                int age = t - q[i].turn;
+                int age = t - q[i].step;
                 /* loads of this and later iterations, before the products end; to LDS: younger than the
                  * iterations for which they may stay */
                 bool soon = x->early && k < last && (x->kind == TO_LDS ? age < depth + 1 : age == 0);

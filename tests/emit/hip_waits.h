@@ -9,11 +9,11 @@
 #include <stddef.h>
 
 typedef struct HipWaits {
-    int matrix;  /* matrix instructions of a turn */
-    int ahead;   /* loads of a turn that run ahead */
+    int matrix;  /* matrix instructions of an iteration */
+    int ahead;   /* loads of an iteration that run ahead */
     int drained; /* of those, how many are waited for too early */
 } HipWaits;
 
-/* from .. end: the loop's text in the order it runs, in one or two pieces. depth: turns that loads to LDS
- * stay in flight beyond the one that follows. */
+/* from .. end: the loop's text in the order it runs, in one or two pieces. depth: iterations that loads to
+ * LDS stay in flight beyond the one that follows. */
 void hip_waits(const char *const from[2], const char *const end[2], int depth, HipWaits *);

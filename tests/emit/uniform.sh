@@ -1,5 +1,5 @@
 #!/bin/bash
-# uniform.sh TILEC NVDISASM SOURCE_ROOT: what ptxas makes of kernels that take their programs from tickets.
+# uniform.sh TILEC NVDISASM SOURCE_ROOT: what ptxas makes of kernels that take their programs from the dynamic tile scheduler.
 # Branches that divide the lanes of a warp leave BRA.DIV and WARPSYNC behind, and then nothing is kept in uniform
 # registers: every descriptor of a product is moved there first (R2UR), for each of them in each step of a loop.
 # Exit 77: no NVRTC.
@@ -15,7 +15,7 @@ while read -r name options; do
         exit 1
     fi
     "$nvdisasm" -c "$dir/k.cubin" >"$dir/sass" || exit 1
-    grep -q HGMMA "$dir/sass" && grep -q ATOMG "$dir/sass" || { echo "FAIL $name $options: no tickets or no products"; failed=1; }
+    grep -q HGMMA "$dir/sass" && grep -q ATOMG "$dir/sass" || { echo "FAIL $name $options: no scheduler or no products"; failed=1; }
     divided=$(grep -cE 'BRA\.DIV|WARPSYNC' "$dir/sass")
     [ "$divided" -eq 0 ] || { echo "FAIL $name $options: $divided instructions for divided warps"; failed=1; }
 done <<'KERNELS'

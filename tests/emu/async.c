@@ -165,7 +165,7 @@ static void arrival_lands(Cta *c, Tma *t)
         return;
     }
     b->left--;
-    emu_mbar_turn(b);
+    emu_mbar_advance(b);
 }
 
 /* The bytes are there, counted, and known to who waits for the phase. */
@@ -193,7 +193,7 @@ static void tma_land(Cta *c, int k)
     c->tmas[k] = c->tmas[--c->n_tmas];
     if (t.bar->in.at[t.bar->agent] < t.epoch) t.bar->in.at[t.bar->agent] = t.epoch;
     t.bar->bytes -= t.bytes;
-    emu_mbar_turn(t.bar);
+    emu_mbar_advance(t.bar);
 }
 
 static void start(Cta *c, Tma *t);

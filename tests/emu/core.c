@@ -149,19 +149,19 @@ static bool ready(const Fiber *f)
     switch (f->wait) {
     case WAIT_NONE:
     case WAIT_SPIN: return true;
-    case WAIT_TURN: return *f->turn != f->value;
+    case WAIT_ROUND: return *f->round != f->value;
     case WAIT_PHASE: return (f->mbar->phase & 1) != f->value;
     case WAIT_REGISTERS: return f->warp->cta->registers >= (int)f->value;
     }
     return true;
 }
 
-void emu_wait(WaitKind kind, const char *what, const uint32_t *turn, const Mbar *bar, uint32_t value)
+void emu_wait(WaitKind kind, const char *what, const uint32_t *round, const Mbar *bar, uint32_t value)
 {
     Fiber *f = emu.fiber;
     f->wait = kind;
     f->what = what;
-    f->turn = turn;
+    f->round = round;
     f->mbar = bar;
     f->value = value;
     f->line = emu_line;

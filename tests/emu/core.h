@@ -37,7 +37,7 @@ typedef struct Clock {
 
 typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment; /* when an asynchronous operation takes effect */
 
-typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_TURN, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
+typedef enum WaitKind { WAIT_NONE, WAIT_SPIN, WAIT_ROUND, WAIT_PHASE, WAIT_REGISTERS } WaitKind;
 
 /* A thread's copy between memory and `at` in shared memory: cp.async, from an address (NULL: zeros), or a TMA
  * store, to a place of a tensor map. */
@@ -72,7 +72,7 @@ typedef struct Far {
     Clock in[EMU_CLUSTER], out[EMU_CLUSTER];
 } Far;
 typedef struct Gate {
-    uint32_t count, need, turn;
+    uint32_t count, need, round;
     Clock in, out;
 } Gate;
 
@@ -85,7 +85,7 @@ typedef struct Fiber {
     uint8_t parity;           /* of the exchange slots */
     WaitKind wait;
     const char *what; /* it waits for */
-    const uint32_t *turn;
+    const uint32_t *round;
     uint32_t value;
     const Mbar *mbar;
     Copies loads, stores; /* by cp.async, by TMA */
@@ -115,15 +115,15 @@ typedef struct Warp {
     Clock clock;
     uint16_t lanes_epoch; /* accesses before this epoch are ordered among the lanes */
     EmuWord slot[2][EMU_LANES];
-    uint32_t met, turn, gate_turn; /* of the meeting of lanes */
+    uint32_t met, round, gate_round; /* of the meeting of lanes */
     const char *meets_for;
     int meets_line;
     Product **products;
     int n_products, room;
     uint32_t groups, issued;
-    uint32_t cluster_turn, cluster_waited; /* barriers of the cluster: arrived at, waited for */
-    bool mbars_fenced;                     /* fence.mbarrier_init was executed */
-    bool fenced;                           /* wgmma.fence since the last group */
+    uint32_t cluster_round, cluster_waited; /* barriers of the cluster: arrived at, waited for */
+    bool mbars_fenced;                      /* fence.mbarrier_init was executed */
+    bool fenced;                            /* wgmma.fence since the last group */
 } Warp;
 
 typedef struct Tma {
@@ -174,7 +174,7 @@ typedef struct Cta {
 } Cta;
 
 typedef struct Cluster {
-    uint32_t count, turn;
+    uint32_t count, round;
 } Cluster;
 
 typedef struct Emu {
@@ -198,7 +198,7 @@ uint32_t emu_random(uint32_t below);
 Moment emu_moment(void);
 
 /* core.c: gives way until the condition holds */
-void emu_wait(WaitKind, const char *what, const uint32_t *turn, const Mbar *, uint32_t value);
+void emu_wait(WaitKind, const char *what, const uint32_t *round, const Mbar *, uint32_t value);
 /* All lanes come; the last one to come runs f, for all. */
 typedef void MeetFn(Warp *, const EmuWord *lanes, const void *arg);
 const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn *f, const void *arg);
@@ -254,7 +254,7 @@ int emu_cluster_size(void); /* CTAs of a cluster; 1 without clusters */
 
 /* mbarrier.c: the mbarrier at an address, which the running thread reads; a failure where there is none */
 Mbar *emu_mbar(uint32_t address, Access);
-void emu_mbar_turn(Mbar *); /* starts the next phase when all arrivals and bytes of this one have come */
+void emu_mbar_advance(Mbar *); /* starts the next phase when all arrivals and bytes of this one have come */
 
 /* async.c, product.c: at CTA's start and end, and between steps */
 void emu_async_reset(Cta *);

@@ -97,7 +97,7 @@ static const struct {
     { "cluster_arrive(", "an arrival left out" },
     { "cluster_wait(", "a wait left out" },
     { "setmaxnreg_dec(", "registers kept" },
-    { "ticket_done(", "tickets not returned" },
+    { "scheduler_done(", "the tile scheduler's counter not reset" },
     { "grid_wait(", "a wait left out" },
     { "__syncthreads(", "a barrier left out" },
     { "bar_sync(", "a barrier left out" },

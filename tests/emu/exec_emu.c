@@ -368,7 +368,7 @@ static void name_tensor(const Arg *a, const Func *f, int i, const Values *v)
 typedef struct Parameters {
     uint64_t *words;
     uint8_t (*maps)[MAP_BYTES];
-    uint64_t tickets;
+    uint64_t scheduler;
     CheckRecord check;
 } Parameters;
 
@@ -396,7 +396,7 @@ static bool fill_parameters(
         case SLOT_SCALAR: *word = scalar_word(a->scalar, f->params[x->param].type->dtype); break;
         case SLOT_GRID: *word = (uint64_t)v->env.grid[x->index]; break;
         case SLOT_CHECK: *word = (uint64_t)(uintptr_t)&p->check; break;
-        case SLOT_TICKETS: *word = (uint64_t)(uintptr_t)&p->tickets; break;
+        case SLOT_SCHEDULER: *word = (uint64_t)(uintptr_t)&p->scheduler; break;
         case SLOT_TENSOR_MAP:
             if (!tensor_map(&code->maps[x->index], l, v->strides, p->maps[x->index], why, why_size))
                 return false;
@@ -451,16 +451,16 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
     emu_global_tensor(&q->check, &q->check + 1);
-    emu_global_tensor(&q->tickets, &q->tickets + 1);
+    emu_global_tensor(&q->scheduler, &q->scheduler + 1);
     const char *err = fn(q->words, programs, code.threads, order, late);
     emu_global_tensor(NULL, NULL);
     if (err) {
         explain(st, &code, l->kernel, err, why, why_size);
         return false;
     }
-    if (q->tickets) {
-        snprintf(why, why_size, "%s: the counter of tickets is left at %llx", l->kernel,
-            (unsigned long long)q->tickets);
+    if (q->scheduler) {
+        snprintf(why, why_size, "%s: the tile scheduler's counter is left at %llx", l->kernel,
+            (unsigned long long)q->scheduler);
         return false;
     }
     if (q->check.failed) {

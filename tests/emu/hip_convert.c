@@ -14,7 +14,7 @@
 
 enum { STEPS = 6 };
 
-typedef struct Turn {
+typedef struct Trial {
     uint64_t random;
     Session *s;
     const Target *target;
@@ -23,9 +23,9 @@ typedef struct Turn {
     DType dtype;
     const Layout *layouts[STEPS + 1];
     bool show;
-} Turn;
+} Trial;
 
-static uint32_t rnd(Turn *t, uint32_t n)
+static uint32_t rnd(Trial *t, uint32_t n)
 {
     t->random ^= t->random << 13;
     t->random ^= t->random >> 7;
@@ -41,7 +41,7 @@ static bool of_target(const Target *t, LayoutMma k)
     return layout_mma_info(k)->warps == 1 && *name == 'm' && name[1] != 'f';
 }
 
-static const Layout *random_layout(Turn *t)
+static const Layout *random_layout(Trial *t)
 {
     for (int attempt = 0; attempt < 200; attempt++) {
         int32_t order[2] = { 1, 0 }, per[2] = { 1, 1 }, lanes[2], w[2] = { 1, 1 };
@@ -70,7 +70,7 @@ static const Layout *random_layout(Turn *t)
 }
 
 /* Fragment n of the target's; NULL behind the last. */
-static const Layout *nth_fragment(Turn *t, int n)
+static const Layout *nth_fragment(Trial *t, int n)
 {
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
         for (int role = 0; role < 4 && of_target(t->target, (LayoutMma)k); role++) {
@@ -83,13 +83,14 @@ static const Layout *nth_fragment(Turn *t, int n)
     return NULL;
 }
 
-static Func *build(Turn *t)
+static Func *build(Trial *t)
 {
     Text o;
     const char *d = dtype_name(t->dtype);
     text_init(&o, &t->s->arena);
     text_printf(&o,
-        "kernel @turn {\n  fits32\n  dim M = %d at 0:0\n  dim N = %d at 0:1\n  in %%X.0: tensor<%s, 2>[M, N] "
+        "kernel @convert {\n  fits32\n  dim M = %d at 0:0\n  dim N = %d at 0:1\n  in %%X.0: tensor<%s, 2>[M, "
+        "N] "
         "align 16 stride [?, 1]\n",
         t->tile[0], t->tile[1], d);
     for (int k = 0; k <= STEPS; k++)
@@ -110,11 +111,11 @@ static Func *build(Turn *t)
             50 + k, k + 1, 70 + k, k, k + 1, 30 + k, 50 + k, t->tile[0], t->tile[1]);
     }
     text_puts(&o, "    return\n  }\n}\n");
-    Module *m = ir_parse(t->s, diag_add_source(t->s, "turn.ir", NULL, o.data, o.len));
+    Module *m = ir_parse(t->s, diag_add_source(t->s, "convert.ir", NULL, o.data, o.len));
     return m && ir_verify(m) ? m->funcs : NULL;
 }
 
-static bool run(Turn *t, void *emu, uint64_t seed, char *why, size_t why_size)
+static bool run(Trial *t, void *emu, uint64_t seed, char *why, size_t why_size)
 {
     Func *f = build(t);
     KernelPlan plan = { .target = t->target, .layouts = { .session = t->s }, .warps = t->warps };
@@ -173,7 +174,7 @@ static bool try(void *emu, const Target *target, uint64_t seed, bool show, bool 
     volatile bool ok = false;
     session_init(&s, allocator_libc);
     if (!setjmp(s.oom)) {
-        Turn t = {
+        Trial t = {
             .random = seed * 0x9e3779b97f4a7c15u + 0x1234567, .s = &s, .target = target, .show = show
         };
         for (int k = 0; k < 8; k++) rnd(&t, 2);

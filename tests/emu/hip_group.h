@@ -41,7 +41,7 @@ typedef struct Lane {
 } Lane;
 
 typedef struct Wave {
-    int first, n, live, waiting, turn;
+    int first, n, live, waiting, last;
     uint32_t sync, exchanges, outstanding;
     const char *what;
     void (*act)(struct Wave *);

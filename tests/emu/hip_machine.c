@@ -58,9 +58,9 @@ static int next_lane(void)
         Wave *v = &hip_group.wave[w];
         if (!v->live || v->waiting == v->live) continue;
         for (int j = 1; j <= v->n; j++) {
-            int at = hip_group.run.backwards ? (v->turn + v->n - j) % v->n : (v->turn + j) % v->n;
+            int at = hip_group.run.backwards ? (v->last + v->n - j) % v->n : (v->last + j) % v->n;
             if (hip_group.lanes[v->first + at].state != RUNS) continue;
-            v->turn = at;
+            v->last = at;
             return v->first + at;
         }
     }
@@ -265,11 +265,11 @@ static bool run_block(void)
                                                     ? hip_group.run.threads - first
                                                     : hip_group.run.wave;
         hip_group.wave[w] =
-            (Wave){ .first = first, .n = n, .live = n, .turn = hip_group.run.backwards ? 0 : n - 1 };
+            (Wave){ .first = first, .n = n, .live = n, .last = hip_group.run.backwards ? 0 : n - 1 };
     }
     for (int t = 0; t < hip_group.run.threads; t++) start_lane(t);
     hip_group.now = hip_group.run.backwards ? hip_group.run.threads - 1 : 0;
-    hip_group.wave[hip_group.lanes[hip_group.now].wave].turn =
+    hip_group.wave[hip_group.lanes[hip_group.now].wave].last =
         hip_group.now - hip_group.wave[hip_group.lanes[hip_group.now].wave].first;
     to_lane(-1, hip_group.now);
     return !hip_group.failed;

@@ -173,7 +173,7 @@ static const Row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-/* By turns; the bits above draw (emu.h). */
+/* One after the other; the bits above draw (emu.h). */
 void draw(void *emu, int k)
 { exec_emu_draw(emu, k % 4 | k % 3 << 2 | (k / 2 % 2) << 4 | k << 5, (k + k / 4) % 4 | k << 2); }
 

@@ -22,12 +22,12 @@ static const struct {
         "it does not)" },
     { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
-        "before it writes the ticket's place again the producer waits for slots of this program, which are "
+        "before it writes the program's place again the producer waits for slots of this program, which are "
         "given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
         "behind the last program: nobody fills the slot again" },
     { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
-        "a turn says which warpgroup goes first; what one reads comes from the producer" },
+        "pingpong says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
         "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
         "before" },
@@ -41,8 +41,8 @@ static const struct {
         "nobody waits for the mbarrier of no slot: its phases say nothing" },
     /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
      * steps */
-    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(ticket_empty *", 1,
-        "the producer has waited for slots that were given back behind the last look at this ticket" },
+    { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(scheduled_empty *", 1,
+        "the producer has waited for slots that were given back behind the last look at this program" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
     { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
         "W's slot, for which the producer has waited, is given back behind that of A's first half" },

@@ -39,7 +39,7 @@ void emu_mbar_fence(void)
     emu_proxy_fence();
 }
 
-void emu_mbar_turn(Mbar *b)
+void emu_mbar_advance(Mbar *b)
 {
     if (b->left || b->bytes) return;
     for (int k = 0; b->far && k < EMU_CLUSTER; k++) {
@@ -63,7 +63,7 @@ void emu_mbar_arrive(uint32_t a, uint32_t bytes)
         emu_fail("the mbarrier at %u expects %lld bytes, more than it can count", a, (long long)b->bytes);
     b->left--;
     emu_release_lane(&b->in);
-    emu_mbar_turn(b);
+    emu_mbar_advance(b);
 }
 
 /* mbarrier.try_wait.parity: the phase of this parity is complete. */

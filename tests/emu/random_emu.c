@@ -90,7 +90,7 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
         case SLOT_GRID: words[i] = (uint64_t)v->env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)check; break;
         case SLOT_TENSOR_MAP:
-        case SLOT_TICKETS:
+        case SLOT_SCHEDULER:
         case SLOT_WORKSPACE:
         case SLOT_PRINT: return "an argument the emulator does not know";
         }

@@ -19,8 +19,8 @@ const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn
     if (++w->met == (uint32_t)emu.launch->wave) {
         w->met = 0;
         if (f) f(w, slots, arg);
-        w->turn++;
-    } else emu_wait(WAIT_TURN, what, &w->turn, NULL, w->turn);
+        w->round++;
+    } else emu_wait(WAIT_ROUND, what, &w->round, NULL, w->round);
     return slots;
 }
 
@@ -50,7 +50,7 @@ static void arrive(Warp *w, const EmuWord *lanes, const void *arg)
         emu_fail("barrier %d for %u threads by some and %u by others", id, g->need, need);
     g->need = need;
     g->count += (uint32_t)emu.launch->wave;
-    w->gate_turn = g->turn;
+    w->gate_round = g->round;
     emu_release(&g->in);
     w->lanes_epoch = w->clock.at[w->index];
     if (g->count > need) emu_fail("more threads come to barrier %d than its %u", id, need);
@@ -58,7 +58,7 @@ static void arrive(Warp *w, const EmuWord *lanes, const void *arg)
     g->out = g->in;
     memset(&g->in, 0, sizeof g->in);
     g->count = 0;
-    g->turn++;
+    g->round++;
 }
 
 void emu_barrier(int id, int threads, bool wait)
@@ -71,7 +71,7 @@ void emu_barrier(int id, int threads, bool wait)
     Gate *g = &emu.cta->gates[id];
     emu_meet(names[id], &word, sizeof word, arrive, NULL);
     if (!wait) return;
-    emu_wait(WAIT_TURN, names[id], &g->turn, NULL, emu.warp->gate_turn);
+    emu_wait(WAIT_ROUND, names[id], &g->round, NULL, emu.warp->gate_round);
     emu_acquire(&g->out);
 }
 
@@ -92,27 +92,27 @@ static void cluster_come(Warp *w, const EmuWord *lanes, const void *arg)
     Cluster *k = cluster();
     int size = emu_cluster_size();
     Cta *first = &emu.ctas[cta_number() / size * size];
-    if (w->cluster_turn != w->cluster_waited)
+    if (w->cluster_round != w->cluster_waited)
         emu_fail("the cluster's barrier is arrived at twice with no wait between");
-    w->cluster_turn = k->turn + 1;
+    w->cluster_round = k->round + 1;
     if (w->mbars_fenced) emu_release(&w->cta->cluster_in);
     w->lanes_epoch = w->clock.at[w->index];
     if (++k->count < (uint32_t)(size * w->cta->n_warps)) return;
     k->count = 0;
-    k->turn++;
+    k->round++;
     for (int c = 0; c < size; c++) first[c].cluster_out = first[c].cluster_in;
 }
 
 void emu_cluster_arrive(void) { emu_meet("the cluster's barrier", "", 1, cluster_come, NULL); }
 
 static void cluster_go(Warp *w, const EmuWord *lanes, const void *arg)
-{ w->cluster_waited = w->cluster_turn; }
+{ w->cluster_waited = w->cluster_round; }
 
 void emu_cluster_wait(void)
 {
-    if (emu.warp->cluster_turn == emu.warp->cluster_waited)
+    if (emu.warp->cluster_round == emu.warp->cluster_waited)
         emu_fail("a wait for the cluster's barrier with no arrival");
-    emu_wait(WAIT_TURN, "the cluster's barrier", &cluster()->turn, NULL, emu.warp->cluster_turn - 1);
+    emu_wait(WAIT_ROUND, "the cluster's barrier", &cluster()->round, NULL, emu.warp->cluster_round - 1);
     emu_meet("the cluster's barrier", "", 1, cluster_go, NULL);
     emu_acquire(&emu.cta->cluster_out);
 }

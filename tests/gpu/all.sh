@@ -3,6 +3,9 @@
 #
 #     all.sh PROGRAMS SOURCE [SECONDS [PATTERN]]      PROGRAMS: a build folder, or one that pack.sh made; PATTERN: only items whose names match
 #
+# With TILE_TEST_TOOL=memcheck|racecheck|synccheck|initcheck, programs that run kernels do so under that tool of compute-sanitizer, and what it
+# reports is a failure. Outputs are poisoned before each launch, so initcheck is left with what the poison does not show: workspaces, tickets and
+# memory beside tensors that is read before anything wrote it.
 # With TILE_TEST_USED=FOLDER its programs say there what kernels used (tests/run/used.h), for tile_used_names.
 # Prints a line an item and what failed, last how many ran. Exit status 0, 1, 77 without a device. What the bound kept from running counts as failed.
 set -u
@@ -12,9 +15,14 @@ run=$(find_program tile_run_test) ops=$(find_program tile_ops_test) random=$(fin
 tilec=$(find_program tilec) timing=$(find_program tile_gpu_timing) functions=$(find_program tile_functions_test)
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
+export under=
+if [ -n "${TILE_TEST_TOOL:-}" ]; then
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || { echo "SKIP: no compute-sanitizer here"; exit 77; }
+    under="$sanitizer --tool $TILE_TEST_TOOL --target-processes all --error-exitcode 9 --print-limit 4"
+fi
 export TILE_TEST_KERNELS=$source/examples/kernels TILE_CACHE_DIR=$work/cache LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 items() {       # the longest first
-    for tool in memcheck racecheck synccheck; do for target in cuda cuda:sm_80; do echo "sanitize.$tool.$target bash $source/tests/gpu/sanitize.sh $tilec $source cc cuda $target $tool"; done; done
+    for tool in memcheck racecheck synccheck initcheck; do for target in cuda cuda:sm_80; do echo "sanitize.$tool.$target bash $source/tests/gpu/sanitize.sh $tilec $source cc cuda $target $tool"; done; done
     echo "api $api"
     for i in $(seq 0 3); do echo "random.$i $random --device=cuda --count=50 --first=$((1 + 50 * i))"; done
     for i in $(seq 0 7); do echo "functions.$i $functions --device=cuda --share=$i/8"; done
@@ -33,6 +41,7 @@ one() {         # NAME COMMAND...: its status and seconds into NAME.st
     local name=$1 left=$((end - $(date +%s))) from=$(date +%s%N)
     shift
     if ((left < 2)); then echo "$name late 0" > "$name.st"; return; fi
+    case $name in sanitize.*|processes|timing|api) ;; *) set -- $under "$@" ;; esac
     timeout "$left" "$@" > "$name.log" 2>&1
     echo "$name $? $((($(date +%s%N) - from) / 1000000))" > "$name.st"
 }
@@ -48,7 +57,7 @@ while read -r name rest; do
     case $status in
     0) echo "ok $name $ms ms: $(tail -1 "$name.log")" ;;
     77) echo "skip $name: $(head -1 "$name.log")" ;;
-    *) failed=$((failed + 1)); echo "FAIL $name ($([ "$status" = 124 ] && echo "cut off" || echo "$status")) after $ms ms"; grep -E "FAIL|rror|Assert" "$name.log" 2>/dev/null | head -6 ;;
+    *) failed=$((failed + 1)); echo "FAIL $name ($([ "$status" = 124 ] && echo "cut off" || echo "$status")) after $ms ms"; grep -E "FAIL|rror|Assert|Uninitialized|hazard" "$name.log" 2>/dev/null | head -6 ;;
     esac
 done < queue
 echo "$(wc -l < queue) items, $failed failed, $(($(date +%s) - end + seconds)) s on $(nproc) processors"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# sanitize.sh: compute-sanitizer has nothing to say of attention and products: memory, races in shared memory, barriers. Ragged sizes, both code paths.
+# sanitize.sh: compute-sanitizer has nothing to say of attention and products: memory, races in shared memory, barriers, memory read before it was
+# written. Ragged sizes, both code paths. all.sh runs the whole suite under one of these tools.
 #     sanitize.sh TILEC SOURCE [COMPILER [cuda [TARGET [TOOL]]]]
 . "$(dirname "$0")/lib.sh"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || skip "no compute-sanitizer here"
@@ -9,7 +10,7 @@ check() {           # check TOOL WHAT ARGUMENTS...
     out=$("$@" "$sanitizer" --tool "$tool" --error-exitcode 9 2>&1) || fail "$tool of $*:"$'\n'"$(echo "$out" | grep -v '^$' | head -${LINES_SHOWN:-12})"
 }
 for target in ${5:-cuda cuda:sm_80}; do
-    for tool in ${6:-memcheck racecheck synccheck}; do
+    for tool in ${6:-memcheck racecheck synccheck initcheck}; do
         check $tool attention $target 64 true 200 200
         check $tool attention $target 128 false 130 257
         check $tool gemm $target 200 264 136

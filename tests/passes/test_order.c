@@ -1,7 +1,7 @@
 /* test_order.c: which program a CTA works on, read back from the kernel IR: the coordinates computed from the
- * linear id, or from the ticket of a persistent grid, go through every program of the grid once: with the
- * order derived from the loops, with rasters, with placements on chiplets, with a remap of the kernel's own,
- * and with several of them; in the producer's role and in the consumers'; on both kinds of GPU. */
+ * linear id, or from the tile scheduler of a persistent grid, go through every program of the grid once: with
+ * the order derived from the loops, with rasters, with placements on chiplets, with a remap of the kernel's
+ * own, and with several of them; in the producer's role and in the consumers'; on both kinds of GPU. */
 #include "frontend/frontend.h"
 #include "ir/scalar.h"
 #include "passes/kernel/kernel.h"
@@ -40,8 +40,8 @@ typedef struct Machine {
 static bool is_program(const Value *v)
 {
     if (v->def) return v->def->op == OP_PROGRAM;
-    const Instr *loop = v->block->parent; /* a persistent grid: the ticket */
-    return loop && loop->op == OP_FOR && v->index == 0 && ir_loop_is(loop, LOOP_TICKETS);
+    const Instr *loop = v->block->parent; /* a persistent grid: of the tile scheduler */
+    return loop && loop->op == OP_FOR && v->index == 0 && ir_loop_is(loop, LOOP_DYNAMIC);
 }
 
 static Scalar value_of(Machine *m, const Value *v)
@@ -119,7 +119,7 @@ static bool covers(Machine *m, const Value *const coord[3], int64_t programs)
 
 typedef struct Expect {
     const char *kernel, *target, *clause, *remap;
-    bool tickets;
+    bool dynamic;
 } Expect;
 
 static Func *lower(Session *s, const Expect *e)
@@ -153,7 +153,7 @@ static Func *lower(Session *s, const Expect *e)
     return f && passes_run(m, &o, NULL) && kernel_lower(s, f, target, &options, &plan) ? f : NULL;
 }
 
-static void tickets(void *user, Instr *i) { *(int *)user += i->op == OP_FOR && ir_loop_is(i, LOOP_TICKETS); }
+static void dynamic(void *user, Instr *i) { *(int *)user += i->op == OP_FOR && ir_loop_is(i, LOOP_DYNAMIC); }
 
 /* Whether every role covers every grid. */
 static bool covered(const Expect *e)
@@ -173,9 +173,9 @@ static bool covered(const Expect *e)
     Coords c = { 0 };
     int loops = 0;
     ir_walk(f->body, find, &c);
-    ir_walk(f->body, tickets, &loops);
+    ir_walk(f->body, dynamic, &loops);
     CU_ASSERT(c.n > 0);
-    CU_ASSERT_EQUAL(loops > 0, e->tickets);
+    CU_ASSERT_EQUAL(loops > 0, e->dynamic);
     Machine m = { .f = f,
         .values = calloc(f->module->next_id, sizeof(Scalar)),
         .known = calloc(f->module->next_id, sizeof(uint64_t)),

@@ -123,7 +123,7 @@ expect 2 "--stop-after prints IR: it goes with --emit=ir or --emit=kernel-ir, no
 expect 2 "--bundle does not go with --stop-after" "$tilec" mm.tile --target=cuda:sm_80,cpu --bundle --stop-after=fold -o b.c -h b.h
 expect 1 "--stop-after takes one pass, not \`fold,cse\`" "$tilec" mm.tile --emit=ir --stop-after=fold,cse
 expect 0 "--stop-after: the pass 'promote' did not run for the kernel" "$tilec" mm.tile $hopper --stop-after=promote
-expect 0 "turn_wait" "$tilec" "$root/examples/kernels/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true $hopper --emit=kernel-ir --with-pass=pingpong
+expect 0 "pingpong_wait" "$tilec" "$root/examples/kernels/attention.tile" -D D=64 -D T=f16 -D CAUSAL=true $hopper --emit=kernel-ir --with-pass=pingpong
 expect 0 "warp-specialization" "$tilec" --help=passes
 
 # what is wrong in the input: status 1, the place, no output

@@ -14,7 +14,7 @@ static int failures;
         } \
     } while (0)
 
-enum { M = 37, N = 203 };
+enum { M = 137, N = 403 };
 
 static void serial(void *pool, int n, void (*task)(void *, int), void *arg)
 {
@@ -121,7 +121,7 @@ int main(void)
     const tile_threads modes[] = { { 1, NULL, NULL }, { 0, NULL, NULL }, { 5, NULL, NULL },
         { 3, serial, &calls } };
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        check_axpy(208, 1, 0, &modes[i]);   /* rows 16-byte aligned */
+        check_axpy(408, 1, 0, &modes[i]);   /* rows 16-byte aligned */
         check_axpy(N, 1, 1, &modes[i]);     /* nothing aligned */
         check_axpy(2 * N, 2, 3, &modes[i]); /* every other element */
         check_axpy(1, M, 4, &modes[i]);     /* transposed */

@@ -64,7 +64,7 @@ expect 0 "" "$cc" lines.c quiet.o -o quiet
 [ "$(./quiet)" = "0 4" ] || fail "print in an object without -g: $(./quiet)"
 if gdb -batch -nx -ex run --args true 2>&1 | grep -q 'exited normally'; then      # where gdb is there and may trace
     stop=(gdb -batch -nx -ex 'set breakpoint pending on' -ex 'set debuginfod enabled off' -ex 'break lines.tile:3' -ex run -ex frame --args)
-    expect 0 " () at lines.tile:3" "${stop[@]}" ./lines
-    ASAN_OPTIONS=detect_leaks=0 expect 0 " () at lines.tile:3" "${stop[@]}" "$tilec" run lines.tile -g -O0 --set N=3 --threads=1 --no-cache
+    expect 0 " (Y=...) at lines.tile:3" "${stop[@]}" ./lines
+    ASAN_OPTIONS=detect_leaks=0 expect 0 " (Y=...) at lines.tile:3" "${stop[@]}" "$tilec" run lines.tile -g -O0 --set N=3 --threads=1 --no-cache
 else echo "no gdb that may trace here: breakpoints are not tried"; fi
 finish

@@ -27,7 +27,7 @@ static const unsigned states[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWA
 static unsigned get(void) { return (unsigned)fegetround(); }
 static void set(unsigned s) { fesetround((int)s); }
 #endif
-enum { N = 4096, STATES = sizeof states / sizeof *states };
+enum { N = 65536, STATES = sizeof states / sizeof *states };
 static float x[N], y[N], want[N];
 static int bad;
 

@@ -108,6 +108,9 @@ static const int64_t *evaluate(const Launch *l, const int64_t *p, int64_t linear
     return p;
 }
 
+/* The words behind a program. */
+static const int64_t *behind(const int64_t *p) { return p + 3 + 4 * p[0] + 6 * p[1] + p[2]; }
+
 /* Was the variant compiled for another extent of this dim, which launches may choose? */
 static bool is_other(const Launch *l, const int64_t *dim, int64_t have)
 {
@@ -225,6 +228,7 @@ static int find_programs(Launch *l, const int64_t *p, const char *target)
     for (int i = 0; i < 3; i++) l->grid[i] = 1;
     l->programs = 1;
     const int64_t *remap = evaluate(l, grid, 0, l->grid);
+    l->work = behind(remap);
     for (int i = 0; i < 3; i++)
         if (l->grid[i] <= 0) l->programs = 0;
     for (int i = 0; i < 3 && l->programs; i++)
@@ -260,7 +264,7 @@ static uint64_t slot(const Launch *l, const int64_t *s, const int64_t *own, cons
     case PLAN_DATA: return (uint64_t)address(l, (int)s[1]);
     case PLAN_WORD: return l->args[s[1]].word;
     case PLAN_CHECK:
-    case PLAN_TICKETS: return (uint64_t)(uintptr_t)own;
+    case PLAN_SCHEDULER: return (uint64_t)(uintptr_t)own;
     case PLAN_PRINT: return (uint64_t)(uintptr_t)sink;
     case PLAN_EXTENT:
     case PLAN_STRIDE:

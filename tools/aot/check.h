@@ -78,6 +78,7 @@ typedef struct Launch {
     int n_params, level, assume;
     int64_t shared[PLAN_MAX_DIMS];                  /* extents of the dims that tensors share */
     int64_t dims[PLAN_MAX_DIMS], grid[3], programs; /* of a variant */
+    const int64_t *work;                            /* its program that computes the work of a program */
     const int64_t *plan_dims;                       /* of the variant that was matched last */
 } Launch;
 

@@ -172,16 +172,16 @@ static int load_entry(const Api *a, Home *h, int number, const char *kernel)
 /* A zeroed counter for persistent kernels, which leave it zeroed: one a stream, whose launches follow each
  * other; one for each launch that is captured into a graph, which may run beside others. In the home's
  * context. */
-static int ticket_of(const Api *a, Home *h, void *stream, const char *kernel, void **out)
+static int counter_of(const Api *a, Home *h, void *stream, const char *kernel, void **out)
 {
-    char *base = __atomic_load_n(&h->tickets, __ATOMIC_ACQUIRE);
+    char *base = __atomic_load_n(&h->counters, __ATOMIC_ACQUIRE);
     int result = 0, capturing = 0;
     if (!base) {
         void *memory = NULL;
         pthread_mutex_lock(&bundle_lock);
-        if (!(base = h->tickets) && !(result = a->memory_alloc(&memory, 8 * TICKETS)) &&
-            !(result = a->fill(memory, 0, 8 * TICKETS, NULL)) && !(result = a->stream_sync(NULL))) {
-            __atomic_store_n(&h->tickets, memory, __ATOMIC_RELEASE);
+        if (!(base = h->counters) && !(result = a->memory_alloc(&memory, 8 * COUNTERS)) &&
+            !(result = a->fill(memory, 0, 8 * COUNTERS, NULL)) && !(result = a->stream_sync(NULL))) {
+            __atomic_store_n(&h->counters, memory, __ATOMIC_RELEASE);
             base = memory;
         }
         pthread_mutex_unlock(&bundle_lock);
@@ -190,17 +190,17 @@ static int ticket_of(const Api *a, Home *h, void *stream, const char *kernel, vo
     if (a->stream_capturing && !a->stream_capturing(stream, &capturing) && capturing)
         stream = (void *)(~(uintptr_t)0 - 1);
     uintptr_t key = (uintptr_t)stream + 1;
-    size_t at = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 40) % TICKETS;
-    for (int tries = 0; tries < TICKETS; tries++, at = (at + 1) % TICKETS) {
-        uintptr_t seen = __atomic_load_n(&h->ticket_stream[at], __ATOMIC_RELAXED);
-        bool mine = seen == 0 && __atomic_compare_exchange_n(&h->ticket_stream[at], &seen, key, false,
+    size_t at = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 40) % COUNTERS;
+    for (int tries = 0; tries < COUNTERS; tries++, at = (at + 1) % COUNTERS) {
+        uintptr_t seen = __atomic_load_n(&h->counter_stream[at], __ATOMIC_RELAXED);
+        bool mine = seen == 0 && __atomic_compare_exchange_n(&h->counter_stream[at], &seen, key, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         if (!mine && (seen != key || capturing)) continue;
         *out = base + 8 * at;
         return TILE_LAUNCH_OK;
     }
     return fail(TILE_LAUNCH_RESOURCES, "%s: no counters left: more than %d streams and captured launches",
-        kernel, TICKETS);
+        kernel, COUNTERS);
 }
 
 /* --- launch ------------------------------------------------------------------------------------------ */
@@ -241,7 +241,7 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
 {
     enum { MAX_MAPS = 64 };
     uint64_t words[PLAN_MAX_SLOTS];
-    void *pointers[PLAN_MAX_SLOTS], *ticket = NULL;
+    void *pointers[PLAN_MAX_SLOTS], *counter = NULL;
     TensorMap maps[MAX_MAPS];
     int64_t n = p[0], *no_own = NULL, most = (int64_t)e->persistent * h->multiprocessors,
             blocks = l->programs;
@@ -269,9 +269,9 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         if (s[0] == PLAN_TENSOR_MAP) {
             pointers[i] = &maps[s[2]];
             status = encode_map(a, l, &e->maps[s[2]], k->name, &maps[s[2]]);
-        } else if (s[0] == PLAN_TICKETS) {
-            status = ticket_of(a, h, q->stream, k->name, &ticket);
-            words[i] = (uint64_t)(uintptr_t)ticket;
+        } else if (s[0] == PLAN_SCHEDULER) {
+            status = counter_of(a, h, q->stream, k->name, &counter);
+            words[i] = (uint64_t)(uintptr_t)counter;
         } else
             words[i] = s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)q->workspace : slot(l, s, no_own, NULL);
     }

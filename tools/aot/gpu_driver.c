@@ -107,7 +107,7 @@ static int api_of(int device, Api **out)
 /* --- contexts ---------------------------------------------------------------------------------------- */
 
 /* The counters of persistent kernels: one for each stream and for each captured launch. */
-enum { TICKETS = 4096 };
+enum { COUNTERS = 4096 };
 
 /* The data that is loaded into a context (CUDA) or a device (HIP). It is never freed: if an address occurs
  * again, it has another id. */
@@ -117,8 +117,8 @@ typedef struct Home {
     void *context;
     unsigned long long id;
     char target[32];
-    void *tickets;
-    uintptr_t ticket_stream[TICKETS]; /* stream + 1; 0: a free entry; ~0: the entry of a captured launch */
+    void *counters;
+    uintptr_t counter_stream[COUNTERS]; /* stream + 1; 0: a free entry; ~0: the entry of a captured launch */
     void *module[N_IMAGES], *function[N_ENTRIES];
     int refused[N_IMAGES];
 } Home;

@@ -1,11 +1,12 @@
 /* launch.c: the launcher inside every object for the CPU that tilec writes. It is compiled when tilec is
  * built; tilec merges its code with the kernels'. It needs the C library and nothing else, and keeps nothing
- * but verdicts on remaps and, for each thread, the text of its last error.
+ * but the processor's level, verdicts on remaps and, for each thread, the text of its last error.
  *
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the
  * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
 #include "ir/float_state.h"
+#include "ir/threads.h"
 #include <dlfcn.h>
 #include <locale.h>
 #include <pthread.h>
@@ -50,7 +51,7 @@ int tile_aot_call(const FfiKernel *, const FfiAny *args, int32_t n);
 /* --- the processor ----------------------------------------------------------------------------------- */
 
 /* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels. */
-static int processor_level(void)
+static int read_processor_level(void)
 {
 #if defined(__x86_64__)
     unsigned a, b, c, d, low, high;
@@ -69,6 +70,16 @@ static int processor_level(void)
 #else
     return LEVEL_ANY;
 #endif
+}
+
+/* The instruction `cpuid` takes microseconds in a virtual machine, so it is asked once. Threads that ask at
+ * the same time get the same answer. */
+static int processor_level(void)
+{
+    static int known = -1;
+    int level = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (level < 0) __atomic_store_n(&known, level = read_processor_level(), __ATOMIC_RELAXED);
+    return level;
 }
 
 typedef struct Job {
@@ -150,11 +161,13 @@ static void print_put(Sink *s, const char *format, ...)
     va_end(ap);
 }
 
-static int count_threads(const tile_threads *t, int64_t programs)
+/* The threads of a launch: those that the caller offers, as far as the work is worth them. */
+static int count_threads(const Launch *l, const tile_threads *t)
 {
-    int64_t n = !t ? 1 : t->n > 0 ? t->n : sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t n = !t ? 1 : t->n > 0 ? t->n : sysconf(_SC_NPROCESSORS_ONLN), work = -1;
     if (n > 256) n = 256;
-    return (int)(n > programs ? programs : n < 1 ? 1 : n);
+    if (n > 1 && l->work[2]) evaluate(l, l->work, 0, &work);
+    return (int)threads_worth(work, l->programs, n, t && t->run ? THREAD_WAKE_WORK : THREAD_START_WORK);
 }
 
 /* What a kernel that was compiled with --check writes when a check fails: CheckRecord of ir/abi.h. */
@@ -184,7 +197,7 @@ static int launch_variant(
     const int64_t *s = p + 1, n_slots = *p, *sizes = s + 3 * n_slots;
     int status = find_programs(l, p, "cpu");
     if (status || !l->programs) return status;
-    int n = count_threads(t, l->programs);
+    int n = count_threads(l, t);
     int64_t scratch = (sizes[0] + 63) / 64 * 64, workspace = (sizes[1] + n * sizes[2] + 63) / 64 * 64,
             bytes = scratch * n + workspace;
     char *block = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;

@@ -13,13 +13,15 @@
  *              optional parameter: is it given;
  *              dims, then each: extent, -1 or -2, param, axis;  for each parameter's axes in turn: its dim
  *              slots, then each: SlotKind, param, index
- *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap
+ *              scratch bytes, workspace bytes, workspace bytes a thread;  programs: extents, grid, remap,
+ *              work
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
  *            b, c, value;  each result: a word
  * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the
  * code that comes with the plan. An extent of -2 is derived: it is what the program of extents gives for it,
  * a result for each such dim in their order. The words of a program: its inputs, then what its steps compute.
- * The first variant that fits is taken.
+ * The first variant that fits is taken. work: that of one program (ir/work.h), without results where it is
+ * not known.
  *
  * names: the word at which the names begin, as characters in the order of a little-endian machine. Each ends
  * with a 0, and they are in this order: the kernel with its bindings, as in libtile's messages; for each
@@ -30,7 +32,7 @@
 #define TILE_PLAN_H
 
 enum {
-    PLAN_VERSION = 4,
+    PLAN_VERSION = 5,
     PLAN_HEAD = 6,
     PLAN_PARAM_WORDS = 15,
     PLAN_VARIANT_HEAD = 5,
@@ -57,7 +59,7 @@ enum {
     PLAN_GRID,
     PLAN_TENSOR_MAP,
     PLAN_CHECK,
-    PLAN_TICKETS,
+    PLAN_SCHEDULER,
     PLAN_WORKSPACE,
     PLAN_PRINT,
     PLAN_LINEAR

@@ -208,7 +208,7 @@ static bool add_variant(Bundle *b, const Variants *all, const Variant *v)
             const Artifact *code = lowered[i].artifact;
             vec_push(a, &b->entries, ((MadeEntry){ find_image(b, b->aims.data[i], code, v->title), code }));
             vec_push(a, &l->variants,
-                ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code,
+                ((Built){ v, 0, (int)assume[p], (int)b->entries.len - 1, lowered[i].func, code, NULL,
                     lowered[i].smaller }));
         }
     return true;

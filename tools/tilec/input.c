@@ -90,7 +90,7 @@ static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
     if (!(in->file = add_file(in, in->path))) return EXIT_INPUT;
     int64_t begin = clock_ns();
     in->ast = frontend_parse(&in->session, in->file, import, in);
-    if (!frontend_check(in->ast)) return EXIT_INPUT;
+    if (!frontend_check(in->ast) || !compile_check_ladders(&in->session, in->ast)) return EXIT_INPUT;
     in->parse_ns = clock_ns() - begin;
     return fn(in, outputs);
 }

@@ -1,5 +1,6 @@
 /* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for two
  * levels of x86-64; the launcher picks the first that fits. */
+#include "ir/work.h"
 #include "tools/tilec/object.h"
 #include "tools/tilec/elf.h"
 #include "tools/tilec/embed.h"
@@ -44,6 +45,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
         diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
         return false;
     }
+    const Block *work = m ? work_of_program(f) : NULL;
     if (!m || !compile_backend(s, m, f, &o, a)) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
         return false;
@@ -54,7 +56,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
         return false;
     }
     a->entry = a->entry ? a->entry : symbol;
-    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a, NULL }));
+    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a, work, NULL }));
     return true;
 }
 

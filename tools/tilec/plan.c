@@ -5,7 +5,7 @@
 _Static_assert(PLAN_DATA == (int)SLOT_DATA && PLAN_EXTENT == (int)SLOT_EXTENT &&
                    PLAN_STRIDE == (int)SLOT_STRIDE && PLAN_WORD == (int)SLOT_SCALAR &&
                    PLAN_GRID == (int)SLOT_GRID && PLAN_CHECK == (int)SLOT_CHECK &&
-                   PLAN_SMALL == (int)FITS32_EXTENT && PLAN_TICKETS == (int)SLOT_TICKETS &&
+                   PLAN_SMALL == (int)FITS32_EXTENT && PLAN_SCHEDULER == (int)SLOT_SCHEDULER &&
                    PLAN_MAX_DERIVED == (int)EVAL_MAX_RESULTS && PLAN_WORKSPACE == (int)SLOT_WORKSPACE &&
                    PLAN_PRINT == (int)SLOT_PRINT,
     "slots");
@@ -291,6 +291,15 @@ static void write_dims(Session *s, const Func *f, Words *w)
             push(s, w, f->params[p].dims[a]);
 }
 
+/* A program without results where the launcher cannot tell how much work there is. */
+static void write_work(Session *s, const Built *b, Words *out)
+{
+    Words work = { 0 };
+    bool known = b->work && !write_program(s, b->func, b->work, false, &work);
+    if (!known) write_program(s, b->func, NULL, false, out);
+    for (size_t i = 0; known && i < work.len; i++) push(s, out, work.data[i]);
+}
+
 static bool write_variant(Session *s, const FrontKernel *k, const Built *b, const Choices *choices,
     int64_t *first_message, Words *w)
 {
@@ -322,6 +331,7 @@ static bool write_variant(Session *s, const FrontKernel *k, const Built *b, cons
     if (why)
         diag_error(s, k->loc, "the grid, remap or an extent of `%s` cannot be evaluated by a launcher: %s",
             k->name, why);
+    else write_work(s, b, w);
     w->data[begin] = (int64_t)(w->len - begin);
     return !why;
 }

@@ -11,6 +11,7 @@ typedef struct Built {
     int level, assume, entry; /* LEVEL_.., ASSUME_..; index among the kernel's entries */
     const Func *func;
     const Artifact *artifact;
+    const Block *work;   /* of a program (ir/work.h), for the CPU; NULL: for a GPU */
     const Variant *made; /* with a smaller configuration, where the declared one did not fit; else NULL */
 } Built;
 

@@ -226,11 +226,12 @@ static void visit(Draw *d, const Instr *i)
     if (f == OPS_SHARED) shared_step(d, i);
     else if (i->op == OP_MMA || i->op == OP_MMA_SYNC || i->op == OP_WGMMA) issue(d, i);
     else if (i->op == OP_WGMMA_WAIT) wait_products(d, i);
-    else if (i->op == OP_RING_FILL || i->op == OP_RING_PUT || i->op == OP_RING_GET ||
+    else if (i->op == OP_RING_CP_ASYNC || i->op == OP_RING_PUT || i->op == OP_RING_GET ||
              i->op == OP_RING_RELEASE)
         ring_step(d, i);
-    else if (i->op == OP_TURN_WAIT) step(d, i, LANE_WAIT, "turn", "wait for the turn on the matrix unit");
-    else if (i->op == OP_TURN_PASS) step(d, i, LANE_WAIT, "turn", "pass on the turn");
+    else if (i->op == OP_PINGPONG_WAIT)
+        step(d, i, LANE_WAIT, "turn", "wait for the turn to use the matrix unit");
+    else if (i->op == OP_PINGPONG_PASS) step(d, i, LANE_WAIT, "turn", "pass on the turn");
     else if (f == OPS_MEMORY)
         step(d, i, LANE_MEMORY, param_of(d, i),
             arena_printf(&d->s->arena, "%s %s", op_info[i->op].name, param_of(d, i)));
@@ -269,7 +270,7 @@ void timeline_build(Session *s, const Func *f, Timeline *out)
         return;
     }
     add_track(s, f, "producer", roles->blocks[0], out);
-    if (roles->op == OP_FILLED_ROLES) add_track(s, f, "cp.async producers", roles->blocks[2], out);
+    if (roles->op == OP_CP_ASYNC_ROLES) add_track(s, f, "cp.async producers", roles->blocks[2], out);
     add_track(s, f, "consumers", roles->blocks[1], out);
 }
 

@@ -23,20 +23,20 @@ static bool power(int64_t x) { return x > 0 && !(x & (x - 1)); }
 
 bool kernel_dma_map(Arena *a, const LayoutShared *s, int size, int threads, DmaMap *m)
 {
-    int64_t bytes = (int64_t)s->tile[0] * s->tile[1] * s->elem_bytes, turn = (int64_t)size * threads;
-    if (s->rank != 2 || s->bytes != bytes || bytes % turn || !power(s->pitch) || !power(s->panel_bytes) ||
-        !power(turn))
+    int64_t bytes = (int64_t)s->tile[0] * s->tile[1] * s->elem_bytes, pass = (int64_t)size * threads;
+    if (s->rank != 2 || s->bytes != bytes || bytes % pass || !power(s->pitch) || !power(s->panel_bytes) ||
+        !power(pass))
         return false;
     if ((int64_t)s->panel * s->elem_bytes != s->pitch && s->panel < s->tile[s->order[0]]) return false;
-    m->count = (int)(bytes / turn);
+    m->count = (int)(bytes / pass);
     m->row = arena_array(a, int32_t, (size_t)m->count);
     m->col = arena_array(a, int32_t, (size_t)m->count);
     for (int v = 0; v < m->count; v++) {
-        kernel_dma_place(s, (uint32_t)(v * turn), &m->row[v], &m->col[v]);
+        kernel_dma_place(s, (uint32_t)(v * pass), &m->row[v], &m->col[v]);
         for (int t = 0; t < threads; t++)
             for (int b = 0; b < size; b += s->elem_bytes) {
                 int32_t row, col, own_row, own_col, c[2];
-                uint32_t o = (uint32_t)(v * turn + t * size + b);
+                uint32_t o = (uint32_t)(v * pass + t * size + b);
                 kernel_dma_place(s, o, &row, &col);
                 kernel_dma_place(s, (uint32_t)(t * size), &own_row, &own_col);
                 c[s->order[0]] = col / s->elem_bytes;

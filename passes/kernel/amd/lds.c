@@ -11,22 +11,22 @@
  * 12.1). Its lanes are assumed to be served in order, which is not published. */
 #include "passes/kernel/amd/lds.h"
 
-LdsTurn lds_turn(LdsChip chip, bool read, int bytes)
+LdsCycle lds_cycle(LdsChip chip, bool read, int bytes)
 {
     static const int8_t cdna[32] = { 0, 1, 2, 3, 20, 21, 22, 23, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 28,
         29, 30, 31, 12, 13, 14, 15, 24, 25, 26, 27 };
     static const int8_t cdna4[32] = { 0, 1, 2, 3, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 4, 5, 6, 7,
         8, 9, 10, 11, 16, 17, 18, 19, 28, 29, 30, 31 };
     if (read && chip == LDS_CDNA4 && bytes >= 8)
-        return (LdsTurn){ 64, bytes == 16 ? 16 : 32, bytes == 16 ? cdna4 : NULL };
-    return (LdsTurn){ 32,
+        return (LdsCycle){ 64, bytes == 16 ? 16 : 32, bytes == 16 ? cdna4 : NULL };
+    return (LdsCycle){ 32,
         bytes == 16  ? 8
         : bytes == 8 ? 16
                      : 32,
         read && bytes == 16 && chip == LDS_CDNA ? cdna : NULL };
 }
 
-int lds_extra_cycles(LdsTurn t, const int64_t *addr, int lanes, int bytes)
+int lds_extra_cycles(LdsCycle t, const int64_t *addr, int lanes, int bytes)
 {
     int words = bytes >= 4 ? bytes / 4 : 1, extra = 0;
     for (int first = 0; first < lanes; first += t.group) {
@@ -64,7 +64,7 @@ int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool rea
                 addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
             }
             extra += lds_extra_cycles(
-                lds_turn(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+                lds_cycle(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
         }
     return extra;
 }

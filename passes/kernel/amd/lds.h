@@ -11,16 +11,16 @@ static inline int layout_log2_u(uint32_t x)
     }
     return n;
 }
-/* The lanes of one cycle: `group` lanes in the order of `turn`, over so many banks. */
-typedef struct LdsTurn {
+/* The lanes of one cycle: `group` lanes in the order of `order`, over so many banks. */
+typedef struct LdsCycle {
     int banks, group;
     const int8_t *order;
-} LdsTurn;
-LdsTurn lds_turn(LdsChip, bool read, int bytes);
-static inline int lds_lane(LdsTurn t, int turn) { return t.order ? (turn & 32) | t.order[turn & 31] : turn; }
+} LdsCycle;
+LdsCycle lds_cycle(LdsChip, bool read, int bytes);
+static inline int lds_lane(LdsCycle t, int nth) { return t.order ? (nth & 32) | t.order[nth & 31] : nth; }
 /* The cycles of one access beyond the minimum. `addr` has the address of each lane; a negative one for a lane
  * that does nothing. */
-int lds_extra_cycles(LdsTurn, const int64_t *addr, int lanes, int bytes);
+int lds_extra_cycles(LdsCycle, const int64_t *addr, int lanes, int bytes);
 /* The cycles that bank conflicts cost when l is written to s, or read from it, in its widest vectors. */
 int lds_conflicts(LdsChip, const Layout *l, const LayoutShared *s, bool read);
 /* A layout for a tile that is contiguous along axis `inner`, with the fewest bank conflicts of writer and

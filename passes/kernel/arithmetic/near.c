@@ -20,8 +20,15 @@
  * infinite x have infinite exponents in both forms. Where scale * c might overflow, the limit is -1, and
  * all rows are far.
  *
- * Requires: each warp holds whole rows; loops with products, where an operation an element matters. Does
- * not handle: exponents under the maximum of an online softmax, for which lazy-rescale decides. */
+ * Where the loop loads %m anew in each step, as backward attention loads the sums of its rows, the choice
+ * would stand between the product and all that needs it. There one fma takes the difference, and nothing is
+ * chosen:
+ *
+ *   %p = exp2(fma(%x, scale, broadcast -%m) * c)    two operations an element; rounds the difference once
+ *
+ * Requires: each warp holds whole rows, where a warp chooses; loops with products, where an operation an
+ * element matters. Does not handle: exponents under the maximum of an online softmax, for which lazy-rescale
+ * decides. */
 #include "passes/kernel/kernel.h"
 #include <float.h>
 #include <math.h>
@@ -154,6 +161,28 @@ static bool in_loop_of_products(const Instr *i)
     return false;
 }
 
+/* Whether each step of the loop computes the row anew, and not from its products. */
+static bool is_loaded(const Value *row, const Block *step)
+{
+    const Instr *i = row->def;
+    if (!i || i->block != step) return false;
+    if (i->op == OP_LOAD) return true;
+    bool moved = op_has(i->op, OPF_PURE) && i->n_operands == 1 && op_family(i->op) != OPS_REDUCE;
+    return moved && is_loaded(ir_operand(i, 0), step);
+}
+
+/* x * scale - row becomes one fma. */
+static void fuse_difference(const KernelNear *n)
+{
+    Instr *difference = ir_operand(n->times, 0)->def;
+    Builder b = ir_before(difference);
+    const Type *t = n->x->type;
+    Value *minus = ir_un(&b, OP_NEG, n->row), *rows = ir_emit(&b, OP_BROADCAST, &minus, 1, NO_ATTRS, t),
+          *fused = ir_op(&b, OP_FMA, NULL, NO_ATTRS, n->x, splat_as(&b, n->scale, t), rows);
+    ir_replace(ir_result(difference), fused);
+    ir_sweep(b.block);
+}
+
 static bool comes_behind(const Instr *i, const Instr *place)
 {
     for (const Instr *k = place; k; k = k->next)
@@ -184,7 +213,7 @@ static bool bring(Builder *b, const Value *factor)
     return true;
 }
 
-static void take_one_fma(Session *s, Func *f)
+static void take_one_fma(Session *s, Func *f, bool whole_rows)
 {
     InstrList powers = { 0 };
     KernelNear n;
@@ -193,6 +222,11 @@ static void take_one_fma(Session *s, Func *f)
         if (!powers.data[k]->block || /* swept with an earlier one */
             !in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n))
             continue;
+        if (n.scale && is_loaded(n.row, n.times->block)) {
+            fuse_difference(&n);
+            continue;
+        }
+        if (!whole_rows) continue;
         Block *at = n.row->def ? n.row->def->block : n.row->block;
         Builder b = n.row->def ? ir_after(n.row->def)
                                : (Builder){ .module = f->module, .block = at, .before = at->first };
@@ -208,6 +242,6 @@ static void take_one_fma(Session *s, Func *f)
 bool kernel_pass_near(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
-    if (kernel_whole_rows(c)) take_one_fma(c->s, c->f);
+    take_one_fma(c->s, c->f, kernel_whole_rows(c));
     return kernel_grew(c, before);
 }

@@ -431,7 +431,7 @@ static void say(Division *c, const char *what)
 
 static void divide_loops(Session *s, Func *f, KernelPlan *p)
 {
-    const Decision *d = schedule_asked(p, DECIDE_SPLIT);
+    const Decision *d = schedule_asked(p, DECIDE_SPLIT_K);
     Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split_k };
     int axis = -1, rank = 0;
     if (c.parts < 2 || (!d && kernel_skips(p, PASS_SPLIT_K))) return;
@@ -476,7 +476,7 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
         if (c.sliced.data[k].made) split_leave_unread(c.sliced.data[k].v->def);
     ir_sweep(f->body);
     p->cluster = p->split = c.parts;
-    schedule_take(p, DECIDE_SPLIT, 0, c.parts, 0);
+    schedule_take(p, DECIDE_SPLIT_K, 0, c.parts, 0);
     pass_add(&p->options.skip, PASS_PERSISTENT);
     pass_add(&p->options.skip, PASS_PROGRAM_ORDER);
     say(&c, arena_printf(&s->arena,

@@ -1,4 +1,4 @@
-/* split_k.h: between the files of split: which loops only add to what they carry (split_k_sums.c), what
+/* split_k.h: between the files of split-k: which loops only add to what they carry (split_k_sums.c), what
  * is made of them and of what follows (split_k.c), and whether that keeps the order of memory
  * (split_k_order.c). */
 #pragma once

@@ -77,7 +77,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
     if (axis >= 0 && group_is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) &&
         shift_pays(c, i, v, axis))
         return;
-    if (axis >= 0 && c->p->filler_warps && group_is_odd(c, i, v, axis) &&
+    if (axis >= 0 && c->p->cp_async_warps && group_is_odd(c, i, v, axis) &&
         kernel_may_shift(c->f, c->p, i)) { /* Rings and their stages take all shared memory. */
         ShiftChain chain;
         const Layout *runs = kernel_shift_runs(&c->s->arena,

@@ -10,14 +10,22 @@
 #include "passes/kernel/kernel.h"
 
 /* In a warp role, shared memory is worth more as a stage of a ring, and a barrier would make warpgroups wait
- * for each other: what a warp can do among its lanes is done there (bench/NOTES.md, Behind the decisions). */
+ * for each other: what a warp can do among its lanes is done there (bench/NOTES.md, Behind the decisions).
+ * Planned once for each pair of layouts: this pass and the emitter ask. */
 static const LayoutConvert *way_of(Arena *a, KernelPlan *p, const Instr *convert)
 {
     const Type *from = ir_operand(convert, 0)->type, *to = ir_result(convert)->type;
     const Layout *src = layouts_get(&p->layouts, from), *dst = layouts_get(&p->layouts, to);
     int bytes = dtype_bytes(from->dtype);
-    const LayoutConvert *way = kernel_in_role(convert) ? layout_convert_within(a, src, dst, bytes) : NULL;
-    return way ? way : layout_convert(a, src, dst, bytes);
+    bool in_role = kernel_in_role(convert);
+    for (size_t i = 0; i < p->conversions.len; i++) {
+        const KernelConversion *k = &p->conversions.data[i];
+        if (k->src == src && k->dst == dst && k->bytes == bytes && k->in_role == in_role) return k->way;
+    }
+    const LayoutConvert *way = in_role ? layout_convert_within(a, src, dst, bytes) : NULL;
+    if (!way) way = layout_convert(a, src, dst, bytes);
+    vec_push(a, &p->conversions, ((KernelConversion){ src, dst, bytes, in_role, way }));
+    return way;
 }
 
 const LayoutConvert *kernel_conversion(Arena *a, KernelPlan *p, const Instr *convert)

@@ -4,9 +4,9 @@
  * CTA's programs. The early part runs ahead across the border too, and what came before and after the
  * inner loop is done where a program ends:
  *
- *   ticket; before(first program); early(lo)
+ *   next_program; before(first program); early(lo)
  *   while go:
- *       if this is the program's last step: give back its operands; go, coordinates = ticket;
+ *       if this is the program's last step: give back its operands; go, coordinates = next_program;
  *                                           before(next program)
  *       if go: issue early products of the next step; issue late products of this one; wait; arithmetic;
  *              wait
@@ -14,7 +14,7 @@
  *       if this was the last step: after(program)
  *
  * It pays where the early part has more arithmetic than a softmax, because its first step can then overlap
- * something (pays_across). Otherwise the loop gets checks for the border, and needs the next operands
+ * something (pays_cross_tile). Otherwise the loop gets checks for the border, and needs the next operands
  * before they arrive. It does not pay either where an operand that is read once a program has one stage,
  * since the next program's operand comes only when this one's last step has given the stage back.
  * bench/NOTES.md, "Behind the decisions", has measurements.
@@ -31,7 +31,7 @@
  * or it is carried. */
 typedef enum Origin { UNKNOWN, ELSEWHERE, ANEW, CARRIED, LOST } Origin;
 
-typedef struct Across {
+typedef struct CrossTile {
     Rotation *r;
     Instr *outer; /* the loop over programs */
     Block *home;  /* its body */
@@ -40,7 +40,7 @@ typedef struct Across {
     ValueList carried;
     InstrList before, after, releases;
     int axes;
-} Across;
+} CrossTile;
 
 static bool is_matrix_work(const void *user, const Instr *i)
 {
@@ -48,7 +48,7 @@ static bool is_matrix_work(const void *user, const Instr *i)
     return i->op == OP_WGMMA || i->op == OP_RING_GET || i->op == OP_RING_RELEASE;
 }
 
-static Origin origin_of(Across *x, const Value *v)
+static Origin origin_of(CrossTile *x, const Value *v)
 {
     Instr *d = v->def;
     if (v->block == x->home && !d) return LOST;
@@ -70,7 +70,7 @@ static Origin origin_of(Across *x, const Value *v)
 /* A step uses v. */
 static bool need(void *user, Value *v)
 {
-    Across *x = user;
+    CrossTile *x = user;
     switch (origin_of(x, v)) {
     case LOST: return false;
     case CARRIED:
@@ -90,7 +90,7 @@ static bool need(void *user, Value *v)
     return true;
 }
 
-static bool need_operands(Across *x, const Instr *i) { return ir_all_operands(i, need, x); }
+static bool need_operands(CrossTile *x, const Instr *i) { return ir_all_operands(i, need, x); }
 
 /* The most element-wise operations of the early part on tiles of its product's size. A masked softmax has
  * about as many. */
@@ -106,7 +106,7 @@ static int score_ops(const Instr *i, int64_t elements)
     return n;
 }
 
-static bool pays_across(const Rotation *r)
+static bool pays_cross_tile(const Rotation *r)
 {
     int64_t elements = 0;
     int n = 0;
@@ -118,20 +118,20 @@ static bool pays_across(const Rotation *r)
 }
 
 /* `asked`: a schedule asks for it; otherwise only if it pays. */
-static bool plan_across(Across *x, Rotation *r, bool asked)
+static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
 {
     Overlap *c = r->c;
     Arena *a = &c->s->arena;
     Instr *loop = r->loop, *outer = loop->block->parent;
-    if ((!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_across(r))) || !outer ||
-        outer->op != OP_FOR || !ir_loop_is(outer, LOOP_TICKETS) || outer->n_results)
+    if ((!asked && (kernel_skips(c->p, PASS_CROSS_TILE_PIPELINING) || !pays_cross_tile(r))) || !outer ||
+        outer->op != OP_FOR || !ir_loop_is(outer, LOOP_DYNAMIC) || outer->n_results)
         return false;
     Ranges *ranges = ranges_new(c->f);
     if (range_of(ranges, ir_operand(loop, 0)).hi >= range_of(ranges, ir_operand(loop, 1)).lo) {
         text_printf(&c->note, "  each program by itself: its loop is not known to run at least once\n");
         return false;
     }
-    *x = (Across){ .r = r, .outer = outer, .home = loop->block };
+    *x = (CrossTile){ .r = r, .outer = outer, .home = loop->block };
     x->origin = arena_array(a, Origin, c->f->module->next_id);
     x->needed = arena_array(a, bool, c->f->module->next_id);
     x->is_before = arena_array(a, bool, c->f->module->next_id);
@@ -194,7 +194,7 @@ static bool any_of(const bool *set, const Instr *i)
     return false;
 }
 
-static void open_program(Across *x, Builder *b, const Instr *ticket, ValueMap *map)
+static void open_program(CrossTile *x, Builder *b, const Instr *program, ValueMap *map)
 {
     Rotation *r = x->r;
     Wanted w = { x->home, arena_array(&r->c->s->arena, bool, r->c->f->module->next_id) };
@@ -206,22 +206,22 @@ static void open_program(Across *x, Builder *b, const Instr *ticket, ValueMap *m
     for (size_t k = 0; k < x->before.len; k++) {
         Instr *i = x->before.data[k];
         if (i->op == OP_PROGRAM_COORD) {
-            Value *v = &ticket->results[1 + ir_attr_int(i, ATTR_AXIS, 0)];
+            Value *v = &program->results[1 + ir_attr_int(i, ATTR_AXIS, 0)];
             if (!v->name) ir_set_name(v, ir_result(i)->name);
             value_map_set(map, ir_result(i), v);
         } else if (i->op == OP_RING_GET || any_of(w.want, i)) ir_clone(b, i, map);
     }
 }
 
-static Instr *take_ticket(Across *x, Builder *b)
+static Instr *take_next_program(CrossTile *x, Builder *b)
 {
     const Type *types[4] = { type_scalar(x->r->c->s, DT_BOOL) };
     for (int k = 1; k <= x->axes; k++) types[k] = type_scalar(x->r->c->s, DT_I32);
-    return ir_build(b, OP_TICKET, NULL, 0, NO_ATTRS, types, 1 + x->axes);
+    return ir_build(b, OP_NEXT_PROGRAM, NULL, 0, NO_ATTRS, types, 1 + x->axes);
 }
 
 /* Copies the tiles and scalars that a step computes again from its carried values. */
-static void compute_anew(Across *x, Builder *b, ValueMap *map)
+static void compute_anew(CrossTile *x, Builder *b, ValueMap *map)
 {
     for (size_t k = 0; k < x->before.len; k++)
         if (any_of(x->needed, x->before.data[k])) ir_clone(b, x->before.data[k], map);
@@ -244,7 +244,7 @@ static void yield(Builder *b, const Row *row) { ir_build(b, OP_YIELD, row->v, ro
 /* The joined loop while it is built. Of the carried values, `own` are the program's, `j` is the step,
  * `carried` are the inner loop's, and `cross` those that go from early to late. */
 typedef struct Joined {
-    Across *x;
+    CrossTile *x;
     Rotation *r;
     int nc, n, nx;
     Instr *steps;
@@ -261,11 +261,11 @@ static Builder in_block(const Joined *q, Block *b)
     return in;
 }
 
-/* Begins a program at the ticket's coordinates. Its values go to a map of their own. */
-static void start_values(Joined *q, Builder *in, const Instr *ticket, ValueMap *map)
+/* Begins a program at the coordinates that were handed on. Its values go to a map of their own. */
+static void start_values(Joined *q, Builder *in, const Instr *program, ValueMap *map)
 {
     value_map_init(map, &q->r->c->s->arena);
-    open_program(q->x, in, ticket, map);
+    open_program(q->x, in, program, map);
 }
 
 static void name_carried(const Joined *q, Value **args)
@@ -286,13 +286,13 @@ static void begin_steps(Joined *q)
     Block *body = r->s.body;
     Builder b = ir_before(q->x->outer);
     b.loc = loop->loc;
-    Instr *ticket = take_ticket(q->x, &b);
-    Value *has = &ticket->results[0];
+    Instr *program = take_next_program(q->x, &b);
+    Value *has = &program->results[0];
     Instr *some = ir_build(&b, OP_IF, &has, 1, NO_ATTRS, NULL, 0);
     Builder none = ir_at_end(some->blocks[1]), in = in_block(q, some->blocks[0]);
     ir_build(&none, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     ValueMap first;
-    start_values(q, &in, ticket, &first);
+    start_values(q, &in, program, &first);
     value_map_set(&first, body->args[0], value_map_get(&first, ir_operand(loop, 0)));
     for (int k = 0; k < q->n; k++)
         value_map_set(&first, body->args[k + 1], value_map_get(&first, ir_operand(loop, k + 3)));
@@ -356,8 +356,8 @@ static Instr *cross_border(Joined *q)
     yield(&in, &going);
     in = in_block(q, border->blocks[0]);
     for (size_t k = 0; k < q->x->releases.len; k++) ir_clone(&in, q->x->releases.data[k], &q->now);
-    Instr *ticket = take_ticket(q->x, &in);
-    Value *has = &ticket->results[0];
+    Instr *program = take_next_program(q->x, &in);
+    Value *has = &program->results[0];
     Instr *opened = ir_build(&in, OP_IF, &has, 1, NO_ATTRS, stay.t, stay.n);
     put(&end, has);
     for (int k = 0; k < stay.n; k++) put(&end, &opened->results[k]);
@@ -366,7 +366,7 @@ static Instr *cross_border(Joined *q)
     yield(&in, &stay);
     in = in_block(q, opened->blocks[0]);
     ValueMap fresh;
-    start_values(q, &in, ticket, &fresh);
+    start_values(q, &in, program, &fresh);
     for (int k = 0; k < q->nc; k++) put(&enter, value_map_get(&fresh, q->x->carried.data[k]));
     put(&enter, value_map_get(&fresh, ir_operand(loop, 0)));
     for (int k = 0; k < q->n; k++)
@@ -433,10 +433,10 @@ static Instr *end_program(Joined *q, const Instr *work)
     return close;
 }
 
-bool rotate_across(Rotation *r, bool asked, bool make)
+bool rotate_cross_tile(Rotation *r, bool asked, bool make)
 {
-    Across x;
-    if (!plan_across(&x, r, asked) || !make) return false;
+    CrossTile x;
+    if (!plan_cross_tile(&x, r, asked) || !make) return false;
     Joined q = { .x = &x, .r = r, .nc = (int)x.carried.len, .n = r->n, .nx = (int)r->cross.len };
     begin_steps(&q);
     begin_step(&q);

@@ -236,17 +236,17 @@ static int visit(Session *s, KernelPlan *p, Block *b, int *number)
         bool can = i->op == OP_FOR && target_has(p->target, TF_LDMATRIX | TF_CP_ASYNC) &&
                    matches(s, p, i, &l) &&
                    pure_scalar(ir_operand(ir_terminator(i->blocks[0]), l.at), i->blocks[0]);
-        if (d && d->form != LOOP_PLAIN && (d->form != LOOP_AHEAD || !can))
+        if (d && d->form != LOOP_PLAIN && (d->form != LOOP_PREFETCH || !can))
             schedule_refuse(p, d,
-                d->form == LOOP_AHEAD
+                d->form == LOOP_PREFETCH
                     ? "fragments are read ahead in a loop of one product, of 8 or 16 bits, "
                       "both operands through three stages or more, K of two fragments or "
                       "more, registers for two sets of them"
                     : "this order of products needs warp specialization: here a loop is plain, "
                       "or reads its fragments ahead");
-        else if (can && (d ? d->form == LOOP_AHEAD : !kernel_skips(p, PASS_FRAGMENT_PREFETCH))) {
+        else if (can && (d ? d->form == LOOP_PREFETCH : !kernel_skips(p, PASS_FRAGMENT_PREFETCH))) {
             rebuild(s, p, &l);
-            schedule_take_loop(p, *number, LOOP_AHEAD, 0);
+            schedule_take_loop(p, *number, LOOP_PREFETCH, 0);
             i = l.loop;
             n++;
         } else if (can || d) schedule_take_loop(p, *number, LOOP_PLAIN, 0);

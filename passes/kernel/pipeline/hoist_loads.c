@@ -31,19 +31,19 @@ enum {
     UNDER_WAY = 40 << 10, /* bytes of loads that a multiprocessor should have in flight */
 };
 
-typedef struct Early {
+typedef struct Hoist {
     Session *s;
     Func *f;
     KernelPlan *p;
     InstrList loads, reductions; /* loads: the loads that may be started early */
     int budget, others;
     uint32_t at; /* the number of the reduction after which values are computed again */
-} Early;
+} Hoist;
 
 /* Whether no register holds the value, because its users read the operand. */
 static bool silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
 
-static int words(Early *c, const Value *v)
+static int words(Hoist *c, const Value *v)
 {
     if (v->type->kind != TYPE_TILE || !v->type->layout || (v->def && silent(v->def))) return 0;
     int regs = (int)layout_regs(layouts_get(&c->p->layouts, v->type));
@@ -68,7 +68,7 @@ static bool cheap_again(const Instr *i) { return op_has(i->op, OPF_ELEM | OPF_CH
 
 /* Whether v is computed by a few operations from one loaded tile of narrower elements, and otherwise from row
  * values. *leaf: that tile. */
-static bool from_words(Early *c, Value *v, Value **leaf, int *steps)
+static bool from_words(Hoist *c, Value *v, Value **leaf, int *steps)
 {
     const Instr *d = v->def;
     if (v->type->kind != TYPE_TILE || !v->type->layout) return true;
@@ -92,7 +92,7 @@ static bool from_words(Early *c, Value *v, Value **leaf, int *steps)
 }
 
 /* The loaded tile from which v is computed again after a reduction; NULL: v is held. */
-static Value *leaf_of(Early *c, Value *v)
+static Value *leaf_of(Hoist *c, Value *v)
 {
     Value *leaf = NULL;
     int steps = 0;
@@ -105,7 +105,7 @@ static Value *leaf_of(Early *c, Value *v)
 
 /* The words that are held across a reduction, if `n` of the loads start before all of them. again: loaded
  * words are held, in place of the values computed from them. */
-static int held(Early *c, const Instr *reduction, size_t n, bool again)
+static int held(Hoist *c, const Instr *reduction, size_t n, bool again)
 {
     int all = 0;
     for (size_t k = 0; k < n; k++)
@@ -128,7 +128,7 @@ static int held(Early *c, const Instr *reduction, size_t n, bool again)
 
 /* The words of a load in flight. Elements that are loaded by accesses of less than a word take a register
  * each. */
-static int under_way(Early *c, const Instr *load)
+static int under_way(Hoist *c, const Instr *load)
 {
     const Value *v = ir_result(load);
     int axis, bytes = v->type->kind == TYPE_TILE ? dtype_bytes(v->type->dtype) : 4;
@@ -141,7 +141,7 @@ static int under_way(Early *c, const Instr *load)
     return access.bytes < 4 ? (int)layout_regs(l) : words(c, v);
 }
 
-static bool fits(Early *c, size_t n, bool again)
+static bool fits(Hoist *c, size_t n, bool again)
 {
     int all = c->others;
     for (const Instr *i = c->f->body->first; i != c->reductions.data[0]; i = i->next)
@@ -186,7 +186,7 @@ static void move_to(Instr *i, Place *p)
 }
 
 /* Computes v again, from the words that the map has in place of the loaded ones. Row values are available. */
-static Value *once_more(Early *c, Builder *b, Value *v, ValueMap *map)
+static Value *once_more(Hoist *c, Builder *b, Value *v, ValueMap *map)
 {
     Value *done = value_map_get(map, v);
     if (done != v || !v->def || !cheap_again(v->def) || words(c, v) <= SMALL) return done;
@@ -210,7 +210,7 @@ static void use_instead(Value *old, Value *by, uint32_t behind)
 }
 
 /* Computes the values that depend on loaded words again after the reduction. */
-static void work_out_again(Early *c, Instr *reduction)
+static void work_out_again(Hoist *c, Instr *reduction)
 {
     ValueMap map;
     Builder b = ir_after(reduction);
@@ -240,7 +240,7 @@ static void number(Block *b)
 }
 
 /* Finds the loads after the first reduction that could come before it. */
-static void find_loads(Early *c, const Instr *first, const Instr *place)
+static void find_loads(Hoist *c, const Instr *first, const Instr *place)
 {
     for (Instr *i = c->f->body->first; i; i = i->next) {
         MemParts m;
@@ -250,17 +250,17 @@ static void find_loads(Early *c, const Instr *first, const Instr *place)
         const Decision *d = schedule_asked_load(c->p, i);
         bool can = !m.token && c->f->params[m.param].kind == PARAM_IN;
         for (int k = 0; k < i->n_operands; k++) can = can && can_precede(ir_operand(i, k), place);
-        if (d && d->form == LOAD_EARLY && !can)
+        if (d && d->form == LOAD_HOISTED && !can)
             schedule_refuse(c->p, d,
                 "this load cannot stand before a reduction: its tensor is written too, or its offsets follow "
                 "from the reduction");
         if (can && d && d->form == LOAD_REGISTERS) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
-        else if (can && (!d || d->form == LOAD_EARLY)) vec_push(&c->s->arena, &c->loads, i);
+        else if (can && (!d || d->form == LOAD_HOISTED)) vec_push(&c->s->arena, &c->loads, i);
     }
 }
 
 /* Whether every thread holds only elements of the tile. */
-static bool fills(Early *c, const Type *t)
+static bool fills(Hoist *c, const Type *t)
 {
     const Layout *l = layouts_get(&c->p->layouts, t);
     int64_t ctas = c->p->cluster > 1 ? c->p->cluster : 1;
@@ -279,7 +279,7 @@ static int registers_at(const KernelPlan *p, int n)
  * registers, and the remaining CTAs still have enough loads in flight. Rows of up to 32 elements in a thread,
  * held as they were loaded, fit 64 registers, unless threads also hold elements beyond the row's end, or two
  * rows (bench/NOTES.md, Behind the decisions). */
-static void make_room(Early *c, Instr *first)
+static void make_room(Hoist *c, Instr *first)
 {
     KernelPlan *p = c->p;
     int row = 0, most = 0, tiles = 0;
@@ -314,7 +314,7 @@ static void make_room(Early *c, Instr *first)
 /* Returns whether a load was moved, or a value is computed again. */
 static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
-    Early c = { .s = s, .f = f, .p = p };
+    Hoist c = { .s = s, .f = f, .p = p };
     for (Instr *i = f->body->first; i; i = i->next) {
         if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return false;
         if (op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE && words(&c, ir_operand(i, 0)))
@@ -348,7 +348,7 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
                 "this load waits behind a reduction that it does not need: a thread has %d registers, and "
                 "its tile does not fit beside what is reduced",
                 c.budget);
-        else schedule_take_load(p, c.loads.data[k], LOAD_EARLY, 0);
+        else schedule_take_load(p, c.loads.data[k], LOAD_HOISTED, 0);
     }
     Place to = { f->body, place->prev, place->mark };
     for (size_t k = 0; k < n; k++) move_to(c.loads.data[k], &to);

@@ -42,8 +42,8 @@ static Instr *wait_for(const Instr *product)
 
 static bool movable(const Instr *i)
 {
-    if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_TICKET || i->op == OP_RING_PUT ||
-        i->op == OP_RING_FILL)
+    if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_NEXT_PROGRAM || i->op == OP_RING_PUT ||
+        i->op == OP_RING_CP_ASYNC)
         return false;
     if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET &&
         i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT && i->op != OP_WARPGROUP_ANY)

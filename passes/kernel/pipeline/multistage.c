@@ -48,7 +48,7 @@ static const Decision *asked_slots(Staging *c, Instr *const *loads, int n)
         if (d && all && (d->n[0] != all->n[0] || d->form != all->form)) {
             schedule_refuse(c->p, d,
                 "the loads of one loop have the same number of stages, and another one has %d%s", all->n[0],
-                all->form == LOAD_RING ? "" : " by cp_async");
+                all->form == LOAD_STAGES ? "" : " by cp_async");
             return all;
         }
         if (d) all = d;
@@ -98,7 +98,7 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
     }
     int fit = left > 0 ? (int)(left / each) : 0, extra;
     const Decision *asked = asked_slots(c, group, n);
-    bool detour = asked && asked->form == LOAD_RING_REGISTERS,
+    bool detour = asked && asked->form == LOAD_STAGES_CP_ASYNC,
          copies = !stage_amd(c) || (!detour && fit >= 2 && stage_all_direct(c, loop, group, n));
     if (detour && copies) {
         schedule_refuse(
@@ -115,7 +115,7 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
         return;
     }
     for (int k = 0; k < n && stages >= 2; k++)
-        schedule_take_load(c->p, group[k], copies ? LOAD_RING : LOAD_RING_REGISTERS, stages - extra);
+        schedule_take_load(c->p, group[k], copies ? LOAD_STAGES : LOAD_STAGES_CP_ASYNC, stages - extra);
     if (stages < 2)
         for (int k = 0; k < n; k++) stage_alone(c, group[k]);
     else if (!copies) stage_by_registers(c, loop, group, n, stages - 1);

@@ -2,9 +2,9 @@
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
-/* Sets plan.turns. */
+/* Sets plan.pingpong. */
 void pingpong_choose(KernelPlan *);
-/* Builds turn_wait before products and turn_pass after them, if there is pingpong. */
-void pingpong_turn(const KernelPlan *, Builder *, Op);
-/* Records in the schedule and in plan.turns whether there is pingpong. */
+/* Builds pingpong_wait before products and pingpong_pass after them, if there is pingpong. */
+void pingpong_build(const KernelPlan *, Builder *, Op);
+/* Records in the schedule and in plan.pingpong whether there is pingpong. */
 void pingpong_record(KernelPlan *, const Block *consumers);

@@ -94,14 +94,14 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
         if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE) continue;
         const Decision *d = schedule_asked_load(c->p, i);
         bool wanted =
-                 d ? d->form == LOAD_AHEAD
+                 d ? d->form == LOAD_PREFETCH
                    : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING),
              can = can_run_ahead(c->f, loop, i, list, &n);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,
                 "this load cannot run a step ahead: its tensor is written too, or its offsets follow from "
                 "more than the loop's counter");
-        if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_AHEAD : LOAD_REGISTERS, 0);
+        if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_PREFETCH : LOAD_REGISTERS, 0);
         if (!wanted || !can) continue;
         loop = ahead(c->s, loop, i, list, n);
         next = loop->blocks[0]->first; /* the body moved */

@@ -10,8 +10,8 @@
  * users instead. Casts that only feed the late part are done after its wait, which keeps fewer registers
  * alive.
  *
- * The first step is peeled, as above. Where possible, carry.c lets it share the body of the others. With
- * the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
+ * The first step is peeled, as above. Where possible, rotate_carried.c lets it share the body of the others.
+ * With the dynamic tile scheduler, cross_tile_pipelining.c may let the early part run ahead across the border
  * of two programs. */
 #include "passes/kernel/pipeline/rotate.h"
 
@@ -149,9 +149,9 @@ void rotate_clone_rest(Overlap *c, Builder *b, const InstrList *rest, ValueMap *
 
 void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 {
-    pingpong_turn(c->p, b, OP_TURN_WAIT);
+    pingpong_build(c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &p->early_issue, map);
-    pingpong_turn(c->p, b, OP_TURN_PASS);
+    pingpong_build(c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(c, b, &p->early_rest, map);
     clone_list(b, &p->early_casts, map);
 }
@@ -213,10 +213,10 @@ static bool plan_rotation(Rotation *r, Overlap *c, Instr *loop, Instr *product)
 void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 {
     Overlap *c = r->c;
-    pingpong_turn(c->p, b, OP_TURN_WAIT);
+    pingpong_build(c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &r->p.early_issue, early);
     clone_list(b, &r->p.late_issue, late);
-    pingpong_turn(c->p, b, OP_TURN_PASS);
+    pingpong_build(c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(c, b, &r->p.early_rest, early);
     rotate_clone_rest(c, b, &r->p.late_wait, late);
     clone_list(b, &r->p.early_casts, early);
@@ -224,9 +224,9 @@ void rotate_clone_step(Rotation *r, Builder *b, ValueMap *early, ValueMap *late)
 
 void rotate_clone_late(Rotation *r, Builder *b, ValueMap *late)
 {
-    pingpong_turn(r->c->p, b, OP_TURN_WAIT);
+    pingpong_build(r->c->p, b, OP_PINGPONG_WAIT);
     clone_list(b, &r->p.late_issue, late);
-    pingpong_turn(r->c->p, b, OP_TURN_PASS);
+    pingpong_build(r->c->p, b, OP_PINGPONG_PASS);
     rotate_clone_rest(r->c, b, &r->p.late_wait, late);
 }
 
@@ -323,21 +323,22 @@ typedef struct AcrossStep {
 static bool across_programs(void *user)
 {
     AcrossStep *s = user;
-    return s->made = rotate_across(s->r, s->asked, s->make);
+    return s->made = rotate_cross_tile(s->r, s->asked, s->make);
 }
 
-bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *across)
+bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *asked, bool *cross_tile)
 {
     Rotation r;
-    bool wanted = asked && asked->form == LOOP_ACROSS;
+    bool wanted = asked && asked->form == LOOP_CROSS_TILE;
     if (!plan_rotation(&r, c, loop, product)) return false;
     AcrossStep step = { .r = &r, .asked = wanted, .make = !asked || wanted };
     kernel_part(c->p, PASS_CROSS_TILE_PIPELINING, across_programs, &step);
-    *across = step.made;
-    if (wanted && !*across)
+    *cross_tile = step.made;
+    if (wanted && !*cross_tile)
         schedule_refuse(c->p, asked,
-            "the rotation cannot cross programs: they must be taken by tickets, the loop known to run at "
+            "the rotation cannot cross programs: they must be taken from the dynamic tile scheduler, the "
+            "loop known to run at "
             "least once, and what stands around it be free of other products and writes");
-    else if (!*across && !rotate_carry(&r)) rotate_within(&r);
+    else if (!*cross_tile && !rotate_carried(&r)) rotate_within(&r);
     return true;
 }

@@ -1,5 +1,5 @@
-/* rotate.h: between rotate.c, which finds a loop's early and late part, carry.c, which makes one body of
- * them, and cross_tile_pipelining.c, which lets them cross the border of two programs. */
+/* rotate.h: between rotate.c, which finds a loop's early and late part, rotate_carried.c, which makes one
+ * body of them, and cross_tile_pipelining.c, which lets them cross the border of two programs. */
 #pragma once
 #include "passes/kernel/pipeline/software_pipelining.h"
 
@@ -36,7 +36,7 @@ void rotate_clone_step(Rotation *, Builder *, ValueMap *early, ValueMap *late);
 void rotate_clone_late(Rotation *, Builder *, ValueMap *late);
 /* Builds one body for all steps, with late products carried in flight. False: nothing changed, because not
  * only late products come after the arithmetic. */
-bool rotate_carry(Rotation *);
+bool rotate_carried(Rotation *);
 /* Joins the loop over programs with the rotated one, if possible. `asked`: a schedule asks for it; otherwise
  * only if it pays. If `make` is false, it only tests whether it can. */
-bool rotate_across(Rotation *, bool asked, bool make);
+bool rotate_cross_tile(Rotation *, bool asked, bool make);

@@ -61,12 +61,12 @@ static void single(Staging *c, Instr *load)
 bool stage_in_place(Staging *c, const Instr *load)
 {
     const Decision *d = schedule_asked_load(c->p, load);
-    return d && d->form == LOAD_STAGED;
+    return d && d->form == LOAD_MULTISTAGE;
 }
 
 void stage_alone(Staging *c, Instr *load)
 {
-    schedule_take_load(c->p, load, LOAD_STAGED, 0);
+    schedule_take_load(c->p, load, LOAD_MULTISTAGE, 0);
     single(c, load);
 }
 
@@ -106,7 +106,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     for (size_t i = 0; i < c.loads.len; i++) { /* The buffers of the body itself come first and remain. */
         Instr *l = c.loads.data[i];
         const Decision *d = schedule_asked_load(p, l);
-        if (d && (d->form == LOAD_AHEAD || (d->form >= LOAD_RING && !stage_runs_ahead(l))))
+        if (d && (d->form == LOAD_PREFETCH || (d->form >= LOAD_STAGES && !stage_runs_ahead(l))))
             schedule_refuse(p, d,
                 "this load feeds a product without roles: it goes to registers, is staged where it stands, "
                 "or, if its offsets follow from a loop's counter, goes through a ring");

@@ -16,7 +16,7 @@
  * the order within the step (issue_order.c).
  *
  * Requires: `wgmma` in warp roles. Keeps: everything. Does not handle: products that are directly in the
- * loop over programs and have no steps around them. The next program is known only when its ticket has
+ * loop over programs and have no steps around them. The next program is known only when it has
  * been taken, so they keep their order. The pass also decides pingpong (pingpong.c). */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
@@ -168,7 +168,7 @@ static int number_of(const InstrList *products, const Instr *late)
 static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Decision *d, bool chain)
 {
     KernelPlan *p = c->p;
-    bool across = d->form == LOOP_ACROSS;
+    bool cross_tile = d->form == LOOP_CROSS_TILE;
     if (d->form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);
     if (d->form == LOOP_PLAIN) return true;
     if (d->form == LOOP_CHAIN) {
@@ -184,7 +184,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
         delay_waits(c, loop, products);
         return true;
     }
-    if (d->form == LOOP_AHEAD)
+    if (d->form == LOOP_PREFETCH)
         return schedule_refuse(p, d,
             "with warp specialization products read their operands from shared memory themselves: no "
             "fragments are read ahead");
@@ -202,7 +202,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
                schedule_refuse(p, d,
                    "the loop writes memory, waits for others, or takes a ring twice in a step: its "
                    "operations stay where they are");
-    return kernel_rotate(c, loop, late, d, &across) ||
+    return kernel_rotate(c, loop, late, d, &cross_tile) ||
            schedule_refuse(p, d,
                "product %d cannot run a step behind the others: something that it makes is needed by them, "
                "or what it needs is not theirs alone",
@@ -211,7 +211,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
 
 static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool chain)
 {
-    bool across = false;
+    bool cross_tile = false;
     int form = LOOP_PLAIN, number = 0;
     if (chain && slots_for_two(c, loop)) {
         form = LOOP_CHAIN;
@@ -221,8 +221,8 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
     } else {
         Instr *late = late_product(products, loop->blocks[0]);
         int later = kernel_issue_first(c, loop->blocks[0]);
-        if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &across)) {
-            form = across ? LOOP_ACROSS : LOOP_LATE;
+        if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &cross_tile)) {
+            form = cross_tile ? LOOP_CROSS_TILE : LOOP_PIPELINED;
             number = number_of(products, late);
         } else if (kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
     }

@@ -23,7 +23,7 @@ bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);
 void kernel_release_before(Overlap *, Builder *, Instr *loop, const InstrList *releases, bool guarded);
 /* Rotates the loop around its late product, and across the loop over programs if that is possible and pays.
  * False: nothing changed. */
-bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked, bool *across);
+bool kernel_rotate(Overlap *, Instr *loop, Instr *product, const Decision *asked, bool *cross_tile);
 /* Whether the product only adds to an accumulator that its loop carries, and its sum (the result, or that of
  * the wait for it) is the next carried value. */
 bool kernel_adds_to_carried(const Instr *product, const Value *sum);

@@ -1,11 +1,11 @@
 /* cp-async-producer: of warp-specialization: rings that TMA cannot fill are filled by warps of their own.
  *
- *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }       producer: for k { ring_put %ra, A }
- *                                                                  fillers:  for k { ring_fill %rb, B }
+ *   for k { %a = ring_get %ra; %b = ring_get %rb; wgmma .. }  producer: for k { ring_put %ra, A }
+ *                                                       cp.async producers: for k { ring_cp_async %rb, B }
  *
  * TMA needs addresses and strides that are multiples of 16 bytes, and does not transpose. A row of 1023
  * f16 begins anywhere; a window of an image begins at column -1; an 8-bit operand that memory has
- * contiguous along N must be transposed. Further producer warps (the code calls them fillers) handle
+ * contiguous along N must be transposed. Further producer warps, the cp.async producers, handle
  * these. They copy the rows of a window, in aligned 16-byte vectors around them, to a staging area in
  * shared memory with cp.async, whose size operand leaves zeros behind a row's end, so that nothing outside
  * of the tensor is read. When the rows have arrived, they take from there what a stage holds side by side:
@@ -24,7 +24,7 @@
 
 /* Lines that are a multiple of 16 bytes apart: all of them, or each 2nd, 4th and so on along the last axis of
  * lines. */
-static void classes_of(const Func *f, const Instr *mem, FillWay *w)
+static void classes_of(const Func *f, const Instr *mem, CpAsyncWay *w)
 {
     const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
     const Attr *st = ir_attr(mem, ATTR_STEPS);
@@ -49,7 +49,7 @@ static void classes_of(const Func *f, const Instr *mem, FillWay *w)
 }
 
 /* The offset of the first element of a run in the stage of the ring. */
-static int64_t place_of(const FillWay *w, const LayoutShared *slot, int64_t n, int64_t run)
+static int64_t place_of(const CpAsyncWay *w, const LayoutShared *slot, int64_t n, int64_t run)
 {
     int32_t m[2] = { 0, 0 };
     int64_t c[TILE_MAX_RANK];
@@ -65,7 +65,7 @@ static int64_t place_of(const FillWay *w, const LayoutShared *slot, int64_t n, i
     return (int64_t)layout_shared_offset(slot, m);
 }
 
-static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
+static bool steps_evenly(CpAsyncWay *w, const LayoutShared *slot, int classes)
 {
     int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
     if (w->lines % by || by % w->inner) return false;
@@ -83,7 +83,7 @@ static bool steps_evenly(FillWay *w, const LayoutShared *slot, int classes)
 
 /* The smallest number of classes of lines with the same begin for which a warp's lines follow each other
  * evenly. */
-static void straighten(const KernelPlan *p, const LayoutShared *slot, FillWay *w)
+static void straighten(const KernelPlan *p, const LayoutShared *slot, CpAsyncWay *w)
 {
     enum { MOST_CLASSES = 64 };
     w->outer = -1;
@@ -95,19 +95,19 @@ static void straighten(const KernelPlan *p, const LayoutShared *slot, FillWay *w
     }
     if (!w->uniform || w->outer < 0 || w->parts > 1) return;
     for (int k = w->classes; k <= MOST_CLASSES; k *= 2) {
-        if (k <= p->filler_warps || !steps_evenly(w, slot, k)) continue;
+        if (k <= p->cp_async_warps || !steps_evenly(w, slot, k)) continue;
         w->straight = true;
         w->classes = k;
         w->of_class = (int)(w->lines / ((int64_t)k * w->group));
         w->units = w->of_class * k;
-        w->mine = (k + p->filler_warps - 1) / p->filler_warps;
+        w->mine = (k + p->cp_async_warps - 1) / p->cp_async_warps;
         w->share = w->mine * w->of_class;
         w->stage = w->pitch * w->share * w->group;
         return;
     }
 }
 
-static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillWay *w)
+static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, CpAsyncWay *w)
 {
     int64_t runs = w->line * w->bytes / w->run;
     classes_of(f, mem, w);
@@ -116,11 +116,11 @@ static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, FillW
     w->parts = (int)((runs + w->per - 1) / w->per);
     w->of_class = (int)(((w->lines + w->classes - 1) / w->classes + w->group - 1) / w->group);
     w->units = w->of_class * w->classes;
-    w->share = (w->units + p->filler_warps - 1) / p->filler_warps;
+    w->share = (w->units + p->cp_async_warps - 1) / p->cp_async_warps;
     w->stage = w->pitch * w->share * w->group;
 }
 
-bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
+bool kernel_cp_async_blocks(const Func *f, const Instr *mem, int beside)
 {
     const Param *q = &f->params[ir_operand(mem, kernel_copies(mem->op) ? 1 : 0)->index];
     const Attr *x = ir_attr(mem, ATTR_EXTENTS), *st = ir_attr(mem, ATTR_STEPS);
@@ -131,7 +131,7 @@ bool kernel_fill_blocks(const Func *f, const Instr *mem, int beside)
 
 /* The part of a line that can be in range, if the window's position in its row is known, and the distance by
  * which aligned vectors reach beyond a line. */
-static void live_part(const Func *f, const Instr *mem, FillWay *w)
+static void live_part(const Func *f, const Instr *mem, CpAsyncWay *w)
 {
     const int at = kernel_copies(mem->op) ? 2 : 1;
     const Param *q = &f->params[ir_operand(mem, at - 1)->index];
@@ -155,13 +155,13 @@ static void live_part(const Func *f, const Instr *mem, FillWay *w)
 }
 
 static bool in_blocks(
-    const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, FillWay *w)
+    const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, CpAsyncWay *w)
 {
     int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2,
             all = rows * w->width * (w->shifts ? w->shifts->n : 1);
     int side = w->axis < w->split ? 0 : 1;
-    if (!kernel_fill_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) ||
-        rows < p->filler_warps)
+    if (!kernel_cp_async_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) ||
+        rows < p->cp_async_warps)
         return false;
     for (int a = side ? 0 : w->split; a < (side ? w->split : w->rank); a++)
         if (a != w->beside && w->shape[a] > 1) return false;
@@ -184,25 +184,25 @@ static bool in_blocks(
     w->blocks = true;
     w->group = 32 / w->per;
     w->rows = (int)rows;
-    w->mine = (w->rows + p->filler_warps - 1) / p->filler_warps;
+    w->mine = (w->rows + p->cp_async_warps - 1) / p->cp_async_warps;
     w->pitch = 16 * (w->vectors | 1); /* The pieces of eight lines must be in different banks. */
     w->share = w->mine * (int)chans;
     w->stage = w->pitch * w->share + 512; /* Add 16 bytes for each lane that has nothing to write. */
     return true;
 }
 
-int kernel_fill_passes(const KernelPlan *p, int64_t rows, int64_t columns, int bytes, int *pieces)
+int kernel_cp_async_passes(const KernelPlan *p, int64_t rows, int64_t columns, int bytes, int *pieces)
 {
     int64_t n = columns * bytes / 16;
     *pieces = (int)n;
-    if (!p->filler_warps || n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
-    int64_t at_once = 32 * p->filler_warps / n;
+    if (!p->cp_async_warps || n < 1 || n > 32 || n & (n - 1) || columns * bytes % 16) return 0;
+    int64_t at_once = 32 * p->cp_async_warps / n;
     return (int)((rows + at_once - 1) / at_once);
 }
 
 /* The tile as a matrix: its leading axes are the rows (`split` of them), the others the columns. A stage may
  * have more rows than are loaded (few rows of a left operand). False: the axes give no such matrix. */
-static bool fill_matrix(const LayoutShared *slot, FillWay *w)
+static bool fill_matrix(const LayoutShared *slot, CpAsyncWay *w)
 {
     int64_t flat[2], all = 1, rows = 1;
     for (int k = 0; k < w->rank; k++)
@@ -214,18 +214,19 @@ static bool fill_matrix(const LayoutShared *slot, FillWay *w)
     return rows == flat[0];
 }
 
-bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, FillWay *w)
+bool kernel_cp_async_way(
+    const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, CpAsyncWay *w)
 {
     const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
     const Attr *x = ir_attr(mem, ATTR_EXTENTS);
-    *w = (FillWay){ .bytes = dtype_bytes(view->dtype) };
+    *w = (CpAsyncWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
-    if (w->axis < 0 || !p->filler_warps) return false;
+    if (w->axis < 0 || !p->cp_async_warps) return false;
     int pieces, passes;
     /* cp.async writes directly to the ring, without a staging area. */
     if (kernel_parts(mem, NULL) || ir_attr_int(mem, ATTR_PARTS, 0)) {
-        passes = kernel_fill_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
-        return passes > 0 && passes <= MOST_FILL_PASSES && slot->order[0] == 1;
+        passes = kernel_cp_async_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
+        return passes > 0 && passes <= MOST_CP_ASYNC_PASSES && slot->order[0] == 1;
     }
     for (int a = 0; a < x->n; a++) w->rank += x->v[a] != -1;
     for (int k = 0; k < w->rank; k++) w->shape[k] = x->v[kernel_tensor_axis(mem, k)];
@@ -258,20 +259,20 @@ bool kernel_fill_way(const Func *f, const KernelPlan *p, const Instr *mem, const
         straighten(p, slot, w);
         return !w->shifts;
     }
-    FillWay plain = *w;
+    CpAsyncWay plain = *w;
     if (in_blocks(f, p, mem, slot, w)) return true;
     *w = plain;
     if (w->shifts) return false;
     int64_t group = w->run / w->bytes; /* the lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1))
         return false; /* the lines follow each other along `inner` */
-    w->share = (int)((w->lines / group + p->filler_warps - 1) / p->filler_warps * group);
+    w->share = (int)((w->lines / group + p->cp_async_warps - 1) / p->cp_async_warps * group);
     w->stage = w->pitch * w->share;
     return true;
 }
 
 /* Whether only the rules of TMA prevent the load. */
-bool roles_fill_window(Roles *c, const Instr *i)
+bool roles_cp_async_window(Roles *c, const Instr *i)
 {
     MemParts m;
     if (!ir_mem_parts(i, &m)) return false;
@@ -289,31 +290,31 @@ bool roles_fill_window(Roles *c, const Instr *i)
         if (t->rank != 2 || ir_attr(i, ATTR_ORDER) || steps || roles_matrix_of(i) != ir_result(i) ||
             kernel_access_bytes(c->f, i) < 16 || x->v[m.rank - 1] == -1 || unit != m.rank - 1)
             return false;
-        int passes = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &pieces);
-        if (!passes || passes > MOST_FILL_PASSES) return false;
+        int passes = kernel_cp_async_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &pieces);
+        if (!passes || passes > MOST_CP_ASYNC_PASSES) return false;
     }
     return !m.token && !m.pad && unit >= 0 && x->v[unit] != -1 && (!steps || steps->v[unit] == 1) &&
            p->align % 16 == 0 && p->kind == PARAM_IN && dtype_bytes(p->type->dtype) <= 4 &&
            p->type->dtype != DT_BOOL;
 }
 
-int roles_rings_filled(const Roles *c)
+int roles_cp_async_rings(const Roles *c)
 {
     int n = 0;
-    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].filled;
+    for (size_t k = 0; k < c->rings.len; k++) n += c->rings.data[k].by_cp_async;
     return n;
 }
 
 /* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
  * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
  * word by word (bench/NOTES.md, Behind the decisions). */
-bool roles_fillers_gain(Roles *c)
+bool roles_cp_async_gains(Roles *c)
 {
-    bool gain = roles_rings_filled(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
+    bool gain = roles_cp_async_rings(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);
     for (size_t k = 0; k < c->loads.len && !gain; k++) {
         const Decision *d = schedule_asked_load(c->p, c->loads.data[k]);
-        gain = (d && d->form == LOAD_RING_REGISTERS) ||
-               (roles_ring(c, c->loads.data[k])->filled && kernel_access_bytes(c->f, c->loads.data[k]) < 4);
+        gain = (d && d->form == LOAD_STAGES_CP_ASYNC) || (roles_ring(c, c->loads.data[k])->by_cp_async &&
+                                                             kernel_access_bytes(c->f, c->loads.data[k]) < 4);
     }
     return gain || roles_refuse(c, c->f->loc,
                        "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "

@@ -52,7 +52,7 @@ static bool behind(const Instr *i, const Instr *loop)
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
-    if (r->view->dtype != t->dtype || r->shared || r->filled) return 0;
+    if (r->view->dtype != t->dtype || r->shared || r->by_cp_async) return 0;
     int64_t slot = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
     for (int n = 1; n <= r->depth; n *= 2) {
         const LayoutShared *s =
@@ -77,7 +77,7 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
     return axis == 1;
 }
 
-bool roles_lend_slots(void *roles)
+bool roles_epilogue_loads(void *roles)
 {
     Roles *c = roles;
     if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return false;
@@ -87,34 +87,35 @@ bool roles_lend_slots(void *roles)
     for (Instr *i = loop->next; i; i = i->next) {
         if (i->op != OP_LOAD || !behind(i, loop)) continue;
         const Decision *d = schedule_asked_load(c->p, i);
-        Lent lent = { .load = i,
+        EpilogueLoad epilogue = { .load = i,
             .instr = roles_instr(ir_operand(product, 0)->type->dtype,
                 ir_attr_int(product, ATTR_PRECISION, 0) == PRECISION_TF32) };
         for (size_t k = 0; k < c->rings.len && can_borrow(c, i, product); k++) {
             int n = c->rings.data[k].inner ? parts_for(c, &c->rings.data[k], i) : 0;
-            if (n && (!lent.parts || n < lent.parts)) {
-                lent.parts = n;
-                lent.ring = k;
+            if (n && (!epilogue.parts || n < epilogue.parts)) {
+                epilogue.parts = n;
+                epilogue.ring = k;
             }
         }
-        if (d && d->form == LOAD_LENT && lent.parts != d->n[0]) {
-            if (lent.parts)
-                schedule_refuse(c->p, d, "this tile takes %d stages of the operands' ring", lent.parts);
+        if (d && d->form == LOAD_EPILOGUE && epilogue.parts != d->n[0]) {
+            if (epilogue.parts)
+                schedule_refuse(c->p, d, "this tile takes %d stages of the operands' ring", epilogue.parts);
             else
                 schedule_refuse(c->p, d,
                     "the operands' ring has no stages for this tile: it takes tiles of the accumulators' "
                     "shape and the ring's type that TMA can load");
         }
-        if (d && d->form == LOAD_REGISTERS && lent.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
-        if (!lent.parts || (d ? d->form != LOAD_LENT : kernel_skips(c->p, PASS_EPILOGUE_LOADS))) continue;
-        schedule_take_load(c->p, i, LOAD_LENT, lent.parts);
-        vec_push(&c->s->arena, &c->lent, lent);
+        if (d && d->form == LOAD_REGISTERS && epilogue.parts) schedule_take_load(c->p, i, LOAD_REGISTERS, 0);
+        if (!epilogue.parts || (d ? d->form != LOAD_EPILOGUE : kernel_skips(c->p, PASS_EPILOGUE_LOADS)))
+            continue;
+        schedule_take_load(c->p, i, LOAD_EPILOGUE, epilogue.parts);
+        vec_push(&c->s->arena, &c->epilogue, epilogue);
     }
     c->why = why;
-    return c->lent.len > 0;
+    return c->epilogue.len > 0;
 }
 
-void roles_read_lent(Roles *c, Instr *load, const Lent *l)
+void roles_read_epilogue_load(Roles *c, Instr *load, const EpilogueLoad *l)
 {
     Builder b = ir_before(load);
     Value *v = ir_emit(&b, OP_RING_READ, &c->rings.data[l->ring].value, 1,

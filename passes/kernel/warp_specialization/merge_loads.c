@@ -105,7 +105,7 @@ static int turned_axis(Roles *c, const Instr *load)
 {
     const Value *m = roles_matrix_of(load);
     int axis, unit = kernel_unit_axis(c->f, load, &axis);
-    return roles_filled(c, load) && m != ir_result(load) && rows_of(load) == 1 &&
+    return roles_by_cp_async(c, load) && m != ir_result(load) && rows_of(load) == 1 &&
                    axis == ir_result(load)->type->rank - 1 && roles_unit_axis(c, load) == 0
                ? unit
                : -1;
@@ -149,9 +149,9 @@ static void lengthen(Roles *c, Instr *load, int axis, int64_t extent)
 }
 
 /* Moves the begin of the window along the axis, and sets its length there. */
-static HaloAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
+static MergedAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
 {
-    HaloAxis h = { axis, p->mem.idx[axis], ir_attr(p->load, ATTR_EXTENTS)->v[axis] };
+    MergedAxis h = { axis, p->mem.idx[axis], ir_attr(p->load, ATTR_EXTENTS)->v[axis] };
     Builder b = ir_before(p->load);
     if (by)
         ir_set_operand(
@@ -184,7 +184,7 @@ static Span with(Span s, int64_t x) { return (Span){ x < s.low ? x : s.low, x > 
 /* Replaces n loads, of which this is the first, by one load. */
 static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_at, Span columns_at)
 {
-    Halo h = { .load = p[0].load, .columns = { .axis = -1 } };
+    MergedLoads h = { .load = p[0].load, .columns = { .axis = -1 } };
     const Attr *x = ir_attr(h.load, ATTR_EXTENTS);
     Value *matrix = roles_matrix_of(h.load);
     int rows = rows_of(h.load), times = 1;
@@ -221,7 +221,7 @@ static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_
                 if (ir_operand(users[k].data[u], o) == of) ir_set_operand(users[k].data[u], o, part);
         vec_push(&c->s->arena, &h.parts, part);
     }
-    vec_push(&c->s->arena, &c->halos, h);
+    vec_push(&c->s->arena, &c->merged, h);
 }
 
 /* Whether they overlap, and the merged window fits TMA and a stage. */
@@ -263,10 +263,10 @@ bool roles_join_windows(Roles *c, bool columns)
         if (n > 1 && x[axis] + at.high - at.low < (int64_t)n * x[axis])
             join(c, group, n, axis, along, at, over);
     }
-    return c->halos.len > 0;
+    return c->merged.len > 0;
 }
 
-static void narrow(Roles *c, Instr *load, const HaloAxis *h)
+static void narrow(Roles *c, Instr *load, const MergedAxis *h)
 {
     Value *moved_to = ir_operand(load, 1 + h->axis);
     ir_set_operand(load, 1 + h->axis, h->index);
@@ -276,8 +276,8 @@ static void narrow(Roles *c, Instr *load, const HaloAxis *h)
 
 void roles_part_windows(Roles *c)
 {
-    for (size_t k = c->halos.len; k-- > 0;) {
-        Halo *h = &c->halos.data[k];
+    for (size_t k = c->merged.len; k-- > 0;) {
+        MergedLoads *h = &c->merged.data[k];
         Value *matrix = roles_matrix_of(h->load);
         for (size_t j = 0; j < h->parts.len; j++)
             ir_replace(h->parts.data[j], h->was.data[j]), ir_erase(h->parts.data[j]->def);
@@ -287,14 +287,14 @@ void roles_part_windows(Roles *c)
         narrow(c, h->load, &h->columns);
         ir_set_attr(c->s, h->load, a_ints(ATTR_SHIFTS, (int64_t[]){ 0 }, 1));
     }
-    c->halos.len = 0;
+    c->merged.len = 0;
 }
 
 void roles_keep_windows(Roles *c)
 {
-    for (size_t k = 0; k < c->halos.len; k++)
-        for (size_t j = 1; j < c->halos.data[k].was.len; j++) {
-            Instr *matrix = c->halos.data[k].was.data[j]->def,
+    for (size_t k = 0; k < c->merged.len; k++)
+        for (size_t j = 1; j < c->merged.data[k].was.len; j++) {
+            Instr *matrix = c->merged.data[k].was.data[j]->def,
                   *load = matrix->op == OP_LOAD ? NULL : ir_operand(matrix, 0)->def;
             ir_erase(matrix);
             if (load) ir_erase(load);

@@ -41,7 +41,7 @@ static Instr *load_behind(Roles *c, const Value *v)
     if (i && i->op == OP_RESHAPE && v->type->rank == 2) {
         Instr *l = ir_operand(i, 0)->def;
         if (!l || l->op != OP_LOAD || ir_use_count(ir_result(l)) != 1) return NULL;
-        return merged_by_tma(c, l, v) || roles_filled(c, l) ? l : NULL;
+        return merged_by_tma(c, l, v) || roles_by_cp_async(c, l) ? l : NULL;
     }
     return i && i->op == OP_LOAD ? i : NULL;
 }
@@ -128,7 +128,7 @@ bool roles_tma_window(Roles *c, const Instr *i)
 static bool tma_load(Roles *c, const Value *v)
 {
     const Instr *i = load_behind(c, v);
-    if (!i || (!roles_filled(c, i) && !roles_tma_window(c, i))) return false;
+    if (!i || (!roles_by_cp_async(c, i) && !roles_tma_window(c, i))) return false;
     for (const Use *u = v->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
     return true;
@@ -167,15 +167,15 @@ static bool turned_in_blocks(Roles *c, const Instr *load)
     int64_t rows = type_elements(t) / t->shape[beside];
     kernel_unit_axis(c->f, load, &axis);
     return axis >= 0 && axis != beside && memory_side(c, load) != k &&
-           t->shape[beside] == v->type->shape[k] && rows / t->shape[axis] >= c->p->filler_warps &&
-           kernel_fill_blocks(c->f, load, beside);
+           t->shape[beside] == v->type->shape[k] && rows / t->shape[axis] >= c->p->cp_async_warps &&
+           kernel_cp_async_blocks(c->f, load, beside);
 }
 
 int roles_unit_axis(Roles *c, const Instr *load)
 {
     int want = wanted_side(load);
-    if (want < 0 && roles_filled(c, load) && turned_in_blocks(c, load)) return 1 - memory_side(c, load);
-    return want >= 0 && roles_filled(c, load) ? want : memory_side(c, load);
+    if (want < 0 && roles_by_cp_async(c, load) && turned_in_blocks(c, load)) return 1 - memory_side(c, load);
+    return want >= 0 && roles_by_cp_async(c, load) ? want : memory_side(c, load);
 }
 
 /* A left operand of 32 bits that is contiguous along M is loaded by TMA and read into registers. */
@@ -187,18 +187,18 @@ static bool through_registers(const Instr *load)
            dtype_bytes(v->type->dtype) == 4;
 }
 
-bool roles_filled(Roles *c, const Instr *load)
+bool roles_by_cp_async(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
     const Use *u = roles_product_of(v);
     const char *why = c->why;
     Loc loc = c->why_loc;
-    if (kernel_skips(c->p, PASS_CP_ASYNC_PRODUCER) || !u || !roles_fill_window(c, load)) return false;
+    if (kernel_skips(c->p, PASS_CP_ASYNC_PRODUCER) || !u || !roles_cp_async_window(c, load)) return false;
     if (kernel_shifts(load)) return true; /* merge-loads merged them because cp.async producers copy them. */
     /* Products of few rows wait for memory, whichever instruction computes them. */
     if (ir_operand(u->user, 0)->type->shape[0] < 64) return false;
     const Decision *d = schedule_asked_load(c->p, load);
-    if (d && d->form == LOAD_RING_REGISTERS) return true;
+    if (d && d->form == LOAD_STAGES_CP_ASYNC) return true;
     int want = wanted_side(load);
     /* A tile that must be transposed element by element is slower with cp.async producers than on the
      * portable path (bench/NOTES.md, Behind the decisions). */
@@ -220,7 +220,7 @@ static bool whole_rows(Roles *c, const Value *v, int k_axis, int64_t k)
     const Instr *l = load_behind(c, v);
     int64_t from;
     MemParts m;
-    if (!l || v != ir_result(l) || roles_filled(c, l) || !ir_mem_parts(l, &m) ||
+    if (!l || v != ir_result(l) || roles_by_cp_async(c, l) || !ir_mem_parts(l, &m) ||
         roles_unit_axis(c, l) != k_axis)
         return false;
     int unit = kernel_unit_axis(c->f, l, NULL);

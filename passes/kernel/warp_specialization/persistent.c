@@ -3,9 +3,9 @@
  *
  *   %p = program; BODY(%p)
  * becomes
- *   for %p = cta_id to num_programs step num_ctas {loop = strided} { BODY(%p) }
+ *   for %p = cta_id to num_programs step num_ctas {loop = static} { BODY(%p) }
  *
- * tile-scheduler, the step after it, makes the loop one of kind `tickets`: the CTA takes its next program
+ * tile-scheduler, the step after it, makes the loop one of kind `dynamic`: the CTA takes its next program
  * from a counter (program/tile_scheduler.c decides). Requires warp specialization. Each program starts from
  * its own memory state. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
@@ -38,7 +38,7 @@ static bool make_persistent(void *roles)
                                 : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
     bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
     Instr *stop = bounds[0]->def,
-          *loop = ir_build(&b, OP_FOR, bounds, 3, ATTRS(a_int(ATTR_LOOP, LOOP_STRIDED)), NULL, 0);
+          *loop = ir_build(&b, OP_FOR, bounds, 3, ATTRS(a_int(ATTR_LOOP, LOOP_STATIC)), NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
     ir_set_name(loop->blocks[0]->args[0], "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {
@@ -55,13 +55,13 @@ static bool make_persistent(void *roles)
     return true;
 }
 
-static bool take_tickets(void *roles)
+static bool make_dynamic(void *roles)
 {
     Roles *c = roles;
     Instr *loop = c->f->body->first;
     if (kernel_skips(c->p, PASS_TILE_SCHEDULER)) return false;
     while (!ir_over_programs(loop)) loop = loop->next;
-    ir_set_attr(c->s, loop, a_int(ATTR_LOOP, LOOP_TICKETS));
+    ir_set_attr(c->s, loop, a_int(ATTR_LOOP, LOOP_DYNAMIC));
     return true;
 }
 
@@ -69,5 +69,5 @@ void roles_over_programs(Roles *c)
 {
     if (!c->p->persistent) return;
     kernel_part(c->p, PASS_PERSISTENT, make_persistent, c);
-    kernel_part(c->p, PASS_TILE_SCHEDULER, take_tickets, c);
+    kernel_part(c->p, PASS_TILE_SCHEDULER, make_dynamic, c);
 }

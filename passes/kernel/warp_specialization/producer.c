@@ -39,7 +39,7 @@ static void mark(Live *l, Value *v)
     for (int k = 0; k < d->n_operands; k++) mark(l, ir_operand(d, k));
 }
 
-/* Coordinates are passed on with the ticket by the role that draws it, and read by all others. Therefore the
+/* Coordinates are passed on with the program by the role that draws it, and read by all others. Therefore the
  * loop over programs stays even if it contains no put. */
 static bool is_needed(const Live *l, const Instr *i)
 { return ir_is_or_holds(i, l->put) || ir_is_or_holds(i, OP_PROGRAM_COORD); }
@@ -88,7 +88,7 @@ static Instr *first_place(Instr *load, uint32_t picked)
     Instr *at = load;
     MemParts m;
     ir_mem_parts(load, &m);
-    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_TICKETS);
+    for (Instr *loop = load->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_DYNAMIC);
         loop = loop->block->parent) {
         for (int a = 0; a < m.rank; a++)
             if (picked >> a & 1 && !kernel_position_of(m.idx[a], outside, loop->blocks[0])) return at;
@@ -156,7 +156,7 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
         for (int a = 0; a < rank; a++) ops[2 + a] = places[p][a];
         ops[n_ops] = number[p];
         attrs[n] = a_int(ATTR_SLOT, p);
-        ir_build(b, over->rows ? OP_RING_FILL : OP_RING_PUT, ops, n_ops + 1,
+        ir_build(b, over->rows ? OP_RING_CP_ASYNC : OP_RING_PUT, ops, n_ops + 1,
             (Attrs){ attrs, over->rows ? n + 1 : n }, NULL, 0);
     }
 }
@@ -167,11 +167,13 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         next = i->next;
         for (int k = 0; k < i->n_blocks; k++) puts_from_loads(c, i->blocks[k], put);
         const TakenLoad *taken = roles_taken(c, i);
-        if (!taken || (taken->by == BY_FILLERS) != (put == OP_RING_FILL)) continue;
+        if (!taken || (taken->by == BY_CP_ASYNC) != (put == OP_RING_CP_ASYNC)) continue;
         MemParts m;
         ir_mem_parts(i, &m);
-        const Lent *lent = taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->lent.data[taken->at] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[lent ? lent->ring : taken->at].value, m.tensor };
+        const EpilogueLoad *epilogue =
+            taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->epilogue.data[taken->at] : NULL;
+        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[epilogue ? epilogue->ring : taken->at].value,
+            m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[10];
         int n = 0;
@@ -179,16 +181,17 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         int64_t parts = kernel_parts(i, &picked);
         static const AttrKey kept[] = { ATTR_EXTENTS, ATTR_STEPS, ATTR_ORDER, ATTR_CACHE, ATTR_MASKED,
             ATTR_SHIFTS };
-        for (size_t k = 0; k < (put == OP_RING_FILL ? 6 : 4); k++)
+        for (size_t k = 0; k < (put == OP_RING_CP_ASYNC ? 6 : 4); k++)
             if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
-        if (lent) attrs[n++] = a_int(ATTR_COUNT, lent->parts);
+        if (epilogue) attrs[n++] = a_int(ATTR_COUNT, epilogue->parts);
         Builder at = ir_before(i);
         Passes over = { 0 };
-        if (parts && put == OP_RING_FILL) {
+        if (parts && put == OP_RING_CP_ASYNC) {
             const Type *t = ir_result(i)->type;
-            parts = kernel_fill_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &over.pieces);
+            parts =
+                kernel_cp_async_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &over.pieces);
             over.rows = t->shape[0];
-            over.at_once = 32 * c->p->filler_warps / over.pieces;
+            over.at_once = 32 * c->p->cp_async_warps / over.pieces;
         }
         if (parts) put_parts(&at, &over, i, ops, 2 + m.rank, attrs, n, parts, picked);
         else ir_build(&at, put, ops, 2 + m.rank, (Attrs){ attrs, n }, NULL, 0);

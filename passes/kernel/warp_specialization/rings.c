@@ -70,13 +70,14 @@ Ring *roles_ring(Roles *c, const Instr *load)
 {
     const Type *view = view_type(c, load);
     int param = ir_operand(load, 0)->index;
-    bool filled = roles_filled(c, load), own = filled || held_across(c, load);
+    bool by_cp_async = roles_by_cp_async(c, load), own = by_cp_async || held_across(c, load);
     for (size_t k = 0; k < c->rings.len; k++) {
         const Ring *r = &c->rings.data[k];
         if (own ? r->of == load : !r->own && r->param == param && r->view == view) return &c->rings.data[k];
     }
     vec_push(&c->s->arena, &c->rings,
-        ((Ring){ .param = param, .view = view, .depth = 1, .filled = filled, .own = own, .of = load }));
+        ((Ring){
+            .param = param, .view = view, .depth = 1, .by_cp_async = by_cp_async, .own = own, .of = load }));
     return &c->rings.data[c->rings.len - 1];
 }
 
@@ -128,9 +129,9 @@ static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
-    if (d && (d->form == LOAD_STAGED || d->form == LOAD_RING_REGISTERS))
+    if (d && (d->form == LOAD_MULTISTAGE || d->form == LOAD_STAGES_CP_ASYNC))
         schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
-    if (d ? d->form != LOAD_RING : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    if (d ? d->form != LOAD_STAGES : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
     bool plain = ir_result(i)->type->rank == 2 && ir_is_used(i);
     for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
@@ -181,9 +182,9 @@ static bool stores_a_tile(const void *user, const Instr *i)
 static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
 {
     MemParts m;
-    if (!c->halos.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
+    if (!c->merged.len || stores->len != 1 || !ir_mem_parts(stores->data[0], &m)) return 0;
     for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].filled) return 0;
+        if (c->rings.data[k].by_cp_async) return 0;
     const Type *t = m.values[0]->type;
     if (t->rank != 2 || t->shape[0] != c->rows || dtype_bytes(t->dtype) != 2) return 0;
     int64_t row = t->shape[1] * 2, span = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
@@ -199,7 +200,7 @@ static int64_t staged_bytes(Roles *c)
     int64_t all = 0, one = c->rows / 16 * STAGED_BYTES;
     for (size_t k = 0; k < stores.len; k++) {
         if (!stores_a_tile(NULL, stores.data[k]) ||
-            (c->p->filler_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))
+            (c->p->cp_async_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))
             continue; /* TMA cannot store rows at arbitrary addresses. */
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
@@ -250,15 +251,15 @@ bool roles_plan_rings(Roles *c)
         Ring *r = roles_ring(c, l);
         r->inner |= in_loop_with_product(l);
         const Decision *d = schedule_asked_load(c->p, l);
-        FillWay way;
-        if (r->filled && !kernel_fill_way(c->f, c->p, l, r->view, &way))
+        CpAsyncWay way;
+        if (r->by_cp_async && !kernel_cp_async_way(c->f, c->p, l, r->view, &way))
             return roles_refuse(c, l->loc,
                 "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
-        if (r->filled) used += (int64_t)FILL_STAGES * c->p->filler_warps * way.stage;
-        if (d && d->form == LOAD_RING && r->filled)
+        if (r->by_cp_async) used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.stage;
+        if (d && d->form == LOAD_STAGES && r->by_cp_async)
             return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
-        if (d && ((d->form != LOAD_RING && d->form != LOAD_RING_REGISTERS) || d->n[0] < 1 ||
-                     (d->form == LOAD_RING_REGISTERS && !r->filled)))
+        if (d && ((d->form != LOAD_STAGES && d->form != LOAD_STAGES_CP_ASYNC) || d->n[0] < 1 ||
+                     (d->form == LOAD_STAGES_CP_ASYNC && !r->by_cp_async)))
             return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
         r->loads++;
         if (d) asked_slots(c, r, d, &used);
@@ -285,10 +286,11 @@ bool roles_plan_rings(Roles *c)
     int most = c->f->hints.stages > 0 ? c->f->hints.stages : asked > 4 ? asked : 4;
     int fit = deepen_rings(c, limit, most, &used);
     for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].filled && kernel_parts(c->rings.data[k].of, NULL) && c->rings.data[k].depth < 2)
+        if (c->rings.data[k].by_cp_async && kernel_parts(c->rings.data[k].of, NULL) &&
+            c->rings.data[k].depth < 2)
             return roles_refuse(c, c->rings.data[k].of->loc,
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
-    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and tickets. */
+    c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
     if (fit < asked && fit < most)
         diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;

@@ -128,7 +128,7 @@ static bool share_loads(void *user)
     Roles *c = user;
     size_t n = c->loads.len;
     RingLoad *l = arena_array(&c->s->arena, RingLoad, n);
-    if (c->p->filler_warps) return false; /* cp.async producers fill the rings of their own CTA only. */
+    if (c->p->cp_async_warps) return false; /* cp.async producers fill the rings of their own CTA only. */
     for (size_t k = 0; k < n; k++)
         l[k] = (RingLoad){ c->loads.data[k],
             layouts_shared(&c->p->layouts, roles_ring(c, c->loads.data[k])->view),
@@ -162,9 +162,9 @@ static bool handed_over(int registers)
 
 /* Fills up the producer's warpgroup, because ptxas wants room for the widest product in the registers that
  * the launch gives each thread: 168 with 384 threads, 128 with 512. */
-enum { FILLERS = 3, FILLER_REGISTERS = 88 };
+enum { CP_ASYNC_WARPS = 3, CP_ASYNC_REGISTERS = 88 };
 
-static const char *fillers_wrong(const Decision *d)
+static const char *cp_async_wrong(const Decision *d)
 {
     if (d->n[0] != 3 && d->n[0] != 7)
         return "cp_async_producer takes 3 or 7 warps: with the producer's they make whole warpgroups, which "
@@ -172,28 +172,28 @@ static const char *fillers_wrong(const Decision *d)
     return handed_over(d->n[1]) ? NULL : "registers are handed over in eights, from 24 to 240 a thread";
 }
 
-int roles_fillers(KernelPlan *p)
+int roles_cp_async_warps(KernelPlan *p)
 {
-    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
-    return d && !fillers_wrong(d) ? d->n[0] : FILLERS;
+    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
+    return d && !cp_async_wrong(d) ? d->n[0] : CP_ASYNC_WARPS;
 }
 
-static void asked_fillers(KernelPlan *p)
+static void asked_cp_async(KernelPlan *p)
 {
-    const Decision *d = schedule_asked(p, DECIDE_FILLERS);
-    const char *wrong = d ? fillers_wrong(d) : NULL;
-    p->filler_warps = roles_fillers(p);
-    p->filler_registers = d && !wrong ? d->n[1] : FILLER_REGISTERS;
+    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
+    const char *wrong = d ? cp_async_wrong(d) : NULL;
+    p->cp_async_warps = roles_cp_async_warps(p);
+    p->cp_async_registers = d && !wrong ? d->n[1] : CP_ASYNC_REGISTERS;
     if (wrong) schedule_refuse(p, d, "%s", wrong);
 }
 
 /* Gives the consumers the registers of the launch that the producer and the cp.async producers leave. */
-static void registers_beside_fillers(KernelPlan *p, int each, int all)
+static void registers_beside_cp_async(KernelPlan *p, int each, int all)
 {
-    if (p->filler_registers > each) p->filler_registers = each;
-    int left =
-        (all - 32 * p->filler_registers * (p->producer_warps + p->filler_warps)) / (32 * p->warps) / 8 * 8;
-    p->producer_registers = p->filler_registers;
+    if (p->cp_async_registers > each) p->cp_async_registers = each;
+    int left = (all - 32 * p->cp_async_registers * (p->producer_warps + p->cp_async_warps)) /
+               (32 * p->warps) / 8 * 8;
+    p->producer_registers = p->cp_async_registers;
     p->consumer_registers = left < MOST_HANDED ? left : MOST_HANDED;
 }
 
@@ -207,8 +207,8 @@ static void choose_registers(KernelPlan *p, int consumers)
     p->consumer_registers = p->warps > 4
                                 ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8
                                 : HANDED_ALONE;
-    if (p->filler_warps) registers_beside_fillers(p, each, all);
-    if (d && p->filler_warps)
+    if (p->cp_async_warps) registers_beside_cp_async(p, each, all);
+    if (d && p->cp_async_warps)
         schedule_refuse(p, d,
             "`cp_async_producer N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4)
@@ -228,7 +228,7 @@ static void choose_registers(KernelPlan *p, int consumers)
         p->producer_registers = d->n[0];
         p->consumer_registers = d->n[1];
     }
-    if (p->warps > 4 && !p->filler_warps)
+    if (p->warps > 4 && !p->cp_async_warps)
         schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
 }
 
@@ -242,17 +242,18 @@ static void take_roles(Roles *c, int consumers)
             "their number");
     if (ctas && ctas->n[0] != 1)
         schedule_refuse(p, ctas, "with warp specialization one CTA fills a multiprocessor");
-    schedule_take(p, DECIDE_ROLES, ROLES_N, consumers, 0);
+    schedule_take(p, DECIDE_WARP_SPECIALIZATION, WARP_SPECIALIZATION_N, consumers, 0);
     schedule_take(p, DECIDE_PROGRAMS,
         !p->persistent                         ? PROGRAMS_EACH
-        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STRIDED
-                                               : PROGRAMS_TICKETS,
+        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STATIC
+                                               : PROGRAMS_DYNAMIC,
         0, 0);
     for (size_t k = 0; k < c->loads.len; k++) {
         const Ring *r = roles_ring(c, c->loads.data[k]);
-        schedule_take_load(p, c->loads.data[k], r->filled ? LOAD_RING_REGISTERS : LOAD_RING, r->depth);
+        schedule_take_load(
+            p, c->loads.data[k], r->by_cp_async ? LOAD_STAGES_CP_ASYNC : LOAD_STAGES, r->depth);
     }
-    if (p->filler_warps) schedule_take(p, DECIDE_FILLERS, 0, p->filler_warps, p->filler_registers);
+    if (p->cp_async_warps) schedule_take(p, DECIDE_CP_ASYNC, 0, p->cp_async_warps, p->cp_async_registers);
 }
 
 static void find_loads(Roles *c)
@@ -341,11 +342,11 @@ static bool four_have_room(Roles *c)
 static int plan(Roles *c)
 {
     KernelPlan *p = c->p;
-    const Decision *asked = schedule_asked(p, DECIDE_ROLES);
+    const Decision *asked = schedule_asked(p, DECIDE_WARP_SPECIALIZATION);
     int errors = c->s->n_errors;
     bool ok = true;
     kernel_choose_programs(p);
-    asked_fillers(p);
+    asked_cp_async(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
     /* A tile of rows that lie in the slot once for each tap is not whole before its operands are read. */
@@ -355,11 +356,11 @@ static int plan(Roles *c)
     if (ok && consumers == 4 && !four_have_room(c))
         consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
-    if (ok && roles_plan_rings(c) && roles_fillers_gain(c)) {
-        if (!roles_rings_filled(c)) p->filler_warps = 0;
+    if (ok && roles_plan_rings(c) && roles_cp_async_gains(c)) {
+        if (!roles_cp_async_rings(c)) p->cp_async_warps = 0;
         return consumers;
     }
-    p->filler_warps = 0;
+    p->cp_async_warps = 0;
     if (asked && c->why) schedule_refuse(p, asked, "no TMA and wgmma here: %s", c->why);
     else if (c->s->n_errors == errors)
         diag_perf(c->s, c->why_loc, "no TMA and wgmma here: %s", c->why ? c->why : "unsuitable product");
@@ -399,7 +400,8 @@ static Instr *make_roles(Roles *c)
     Builder b =
         c->rings.len ? ir_after(c->rings.data[c->rings.len - 1].value->def) : ir_before(f->body->first);
     b.loc = f->loc;
-    Instr *roles = ir_build(&b, c->p->filler_warps ? OP_FILLED_ROLES : OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0),
+    Instr *roles =
+              ir_build(&b, c->p->cp_async_warps ? OP_CP_ASYNC_ROLES : OP_ROLES, NULL, 0, NO_ATTRS, NULL, 0),
           *ret = ir_terminator(f->body);
     Builder in = ir_at_end(roles->blocks[1]);
     for (Instr *i = roles->next, *next; i && i != ret; i = next) {
@@ -411,15 +413,15 @@ static Instr *make_roles(Roles *c)
     /* A nested block records its function and its parent instruction. Its instructions record only the block.
      */
     copy_role(c, roles->blocks[1], roles->blocks[0]);
-    if (c->p->filler_warps) copy_role(c, roles->blocks[1], roles->blocks[2]);
+    if (c->p->cp_async_warps) copy_role(c, roles->blocks[1], roles->blocks[2]);
     return roles;
 }
 
 /* cp-async-producer: what is a copy of the consumers' block so far. */
-static bool make_fillers(void *user)
+static bool make_cp_async_producers(void *user)
 {
     Roles *c = user;
-    roles_make_producer(c, c->fillers, OP_RING_FILL);
+    roles_make_producer(c, c->cp_async, OP_RING_CP_ASYNC);
     return true;
 }
 
@@ -433,25 +435,26 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     if (!consumers) return false;
     kernel_positions_note(s, f);
     p->warps = 4 * consumers;
-    p->producer_warps = p->filler_warps ? 1 : 4;
+    p->producer_warps = p->cp_async_warps ? 1 : 4;
     choose_registers(p, consumers);
     p->min_ctas = 1;
     take_roles(&c, consumers);
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
-    kernel_part(p, PASS_EPILOGUE_LOADS, roles_lend_slots, &c);
+    kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
     roles_over_programs(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {
         const Ring *r = roles_ring(&c, c.loads.data[k]);
-        roles_take(&c, c.loads.data[k], r->filled ? BY_FILLERS : BY_PRODUCER, (size_t)(r - c.rings.data));
+        roles_take(
+            &c, c.loads.data[k], r->by_cp_async ? BY_CP_ASYNC : BY_PRODUCER, (size_t)(r - c.rings.data));
     }
-    for (size_t k = 0; k < c.lent.len; k++)
-        roles_take(&c, c.lent.data[k].load, BY_PRODUCER_IN_FREE_STAGES, k);
+    for (size_t k = 0; k < c.epilogue.len; k++)
+        roles_take(&c, c.epilogue.data[k].load, BY_PRODUCER_IN_FREE_STAGES, k);
     make_rings(&c);
     Instr *roles = make_roles(&c);
     roles_make_producer(&c, roles->blocks[0], OP_RING_PUT);
-    c.fillers = roles->blocks[2 * (p->filler_warps > 0)];
-    if (p->filler_warps) kernel_part(p, PASS_CP_ASYNC_PRODUCER, make_fillers, &c);
+    c.cp_async = roles->blocks[2 * (p->cp_async_warps > 0)];
+    if (p->cp_async_warps) kernel_part(p, PASS_CP_ASYNC_PRODUCER, make_cp_async_producers, &c);
 
     VEC(Block *) swept = { 0 };
     c.loads.len = c.products.len = 0;
@@ -459,7 +462,8 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < c.loads.len; k++) {
         Instr *l = c.loads.data[k];
         const TakenLoad *taken = roles_taken(&c, l);
-        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES) roles_read_lent(&c, l, &c.lent.data[taken->at]);
+        if (taken && taken->by == BY_PRODUCER_IN_FREE_STAGES)
+            roles_read_epilogue_load(&c, l, &c.epilogue.data[taken->at]);
         Block *positions = taken && taken->by != BY_PRODUCER_IN_FREE_STAGES ? consume(&c, l) : NULL;
         if (positions) vec_push(&s->arena, &swept, positions);
     }

@@ -9,7 +9,7 @@ typedef struct Ring {
     int param;
     const Type *view;
     int depth, loads;
-    bool inner, shared, filled, own;
+    bool inner, shared, by_cp_async, own;
     Value *value;
     const Decision *asked;
     const Instr *of;
@@ -18,32 +18,32 @@ typedef struct Ring {
 /* A load that replaces several loads with overlapping windows (merge_loads.c): its former extents along its
  * outermost axis of rows and along the contiguous one (-1: unchanged), and the matrices that its parts
  * replace. */
-typedef struct HaloAxis {
+typedef struct MergedAxis {
     int axis;
     Value *index;
     int64_t extent;
-} HaloAxis;
-typedef struct Halo {
+} MergedAxis;
+typedef struct MergedLoads {
     Instr *load;
-    HaloAxis rows, columns;
+    MergedAxis rows, columns;
     const Type *matrix;
     ValueList was, parts;
-} Halo;
+} MergedLoads;
 
 /* A load that takes stages of an operand's ring after the operand's last load: the ring and the number of
  * stages; instr: that of the product. */
-typedef struct Lent {
+typedef struct EpilogueLoad {
     Instr *load;
     size_t ring;
     int parts;
     const char *instr;
-} Lent;
+} EpilogueLoad;
 
 /* What a load becomes in the program's code. */
-typedef enum TakenBy { BY_PRODUCER, BY_FILLERS, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
+typedef enum TakenBy { BY_PRODUCER, BY_CP_ASYNC, BY_PRODUCER_IN_FREE_STAGES } TakenBy;
 typedef struct TakenLoad {
     TakenBy by;
-    size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.lent */
+    size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.epilogue */
 } TakenLoad;
 
 typedef struct Roles {
@@ -52,14 +52,14 @@ typedef struct Roles {
     KernelPlan *p;
     InstrList products, loads;
     VEC(Ring) rings;
-    VEC(Lent) lent;
+    VEC(EpilogueLoad) epilogue;
     VEC(TakenLoad) taken; /* by roles_take */
-    VEC(Halo) halos;
+    VEC(MergedLoads) merged;
     int64_t rows;
     const char *why;
     Loc why_loc;
     unsigned char *scalar; /* by value: scalar_only */
-    Block *fillers;        /* block of the fillers; NULL: not made yet */
+    Block *cp_async;       /* block of the cp.async producers; NULL: not made yet */
 } Roles;
 
 /* Notes why not; false. */
@@ -71,13 +71,13 @@ int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
 /* Whether cp.async producers could load it (cp_async_producer.c). */
-bool roles_fill_window(Roles *, const Instr *load);
+bool roles_cp_async_window(Roles *, const Instr *load);
 /* Whether they do, because TMA cannot or because a schedule asks for it. */
-bool roles_filled(Roles *, const Instr *load);
+bool roles_by_cp_async(Roles *, const Instr *load);
 /* The number of cp.async producer warps, where some are needed. A schedule may give it. */
-int roles_fillers(KernelPlan *);
-int roles_rings_filled(const Roles *); /* how many rings cp.async producers fill */
-bool roles_fillers_gain(Roles *);
+int roles_cp_async_warps(KernelPlan *);
+int roles_cp_async_rings(const Roles *); /* how many rings cp.async producers fill */
+bool roles_cp_async_gains(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
@@ -102,13 +102,13 @@ void roles_take_parts(Roles *, Value *matrix, Value *view);
 const Use *roles_product_of(const Value *matrix);
 
 /* The steps persistent and tile-scheduler: the first makes the body the body of a loop over programs, the
- * second makes that loop take its programs by tickets (persistent.c). */
+ * second makes that loop take its programs from the tile scheduler (persistent.c). */
 void roles_over_programs(Roles *);
 
 /* The step epilogue-loads: finds loads after the loop that take stages of its rings (epilogue_loads.c). It
  * gets the Roles. Then the consumers' side of one. */
-bool roles_lend_slots(void *roles);
-void roles_read_lent(Roles *, Instr *load, const Lent *);
+bool roles_epilogue_loads(void *roles);
+void roles_read_epilogue_load(Roles *, Instr *load, const EpilogueLoad *);
 
 /* Records which role does which load, so that it is also known for the copies of the loads in the blocks of
  * all roles: the mark of an instruction is its row in Roles.taken plus 1. */
@@ -119,5 +119,5 @@ const TakenLoad *roles_taken(const Roles *, const Instr *);
 Ring *roles_taken_ring(Roles *, const Instr *load);
 
 /* Makes the block, a copy of the consumers', that of the producer: loads that it does become puts, and
- * everything else that they do not need is erased. With OP_RING_FILL, that of the cp.async producers. */
+ * everything else that they do not need is erased. With OP_RING_CP_ASYNC, that of the cp.async producers. */
 void roles_make_producer(Roles *, Block *, Op put);

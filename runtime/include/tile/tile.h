@@ -189,9 +189,9 @@ typedef void tile_diagnostic_fn(void *user, const tile_diagnostic *);
 enum {
     TILE_CONTEXT_CHECKED =
         1, /* kernels check asserts, gather ranges and NaN stores; launches then wait for the result */
-    TILE_CONTEXT_NO_CACHE = 2, /* neither read nor write the disk cache */
-    TILE_CONTEXT_DEBUG_INFO =
-        4, /* line tables in compiled code, so that debuggers stop on lines of the .tile file */
+    TILE_CONTEXT_NO_CACHE = 2,   /* neither read nor write the disk cache */
+    TILE_CONTEXT_DEBUG_INFO = 4, /* line tables in compiled code, so that debuggers stop on lines of the .tile
+                                    file; on the CPU variables too */
     TILE_CONTEXT_PRINT =
         8, /* print in kernels, as CHECKED and DEBUG_INFO do too; else it is compiled out. On the CPU lines go
               to on_diagnostic; a GPU's driver writes them to the process's standard output */
@@ -209,6 +209,12 @@ enum {
                searched for 24 launches takes for a further one what it chose for extents within a twelfth of
                these. With it, each launch of new extents is searched for (GPUs; docs/tuning.md) */
 };
+
+/* A pool of threads of the caller: calls task(arg, 0) .. task(arg, n - 1), each once, in any order, at once
+ * or one after the other, in whatever threads, and returns when all calls have returned. `user` is
+ * run_threads_user. The calls share their work, so n calls in fewer threads take no longer than these threads
+ * need. It is called from a thread that launches, and from several at once if these launch at once. */
+typedef void tile_run_threads_fn(void *user, int n, void (*task)(void *arg, int i), void *arg);
 
 typedef struct tile_context_desc {
     size_t struct_size;
@@ -231,6 +237,10 @@ typedef struct tile_context_desc {
     const char *driver_library;   /* path in place of libcuda.so.1 / libamdhip64.so.*; NULL: the system's */
     const char *compiler_library; /* path in place of libnvrtc.so.* / libhiprtc.so.*; NULL: the system's */
     const char *debug; /* as TILE_DEBUG: "dump:cse,time,cache"; NULL: the environment's TILE_DEBUG */
+    tile_run_threads_fn
+        *run_threads; /* CPU: the caller's pool of threads, for launches that are worth more than
+                         one; NULL: threads of the context, which sleep between launches */
+    void *run_threads_user;
 } tile_context_desc;
 
 /* Opens a device. The descriptor and its text are copied. desc NULL: all defaults. Writes the reason of a
@@ -355,9 +365,9 @@ typedef enum tile_binding_kind {
     TILE_BIND_TEXT = 4, /* as on tilec's command line: "64", "true", "f16" */
 } tile_binding_kind;
 
-/* A const, a const type, a dimension or a hint (occupancy, warps, raster_group, cluster, cluster_axis, split,
- * stages, persistent, roles, turns) of a kernel, and its value; or an optional tensor, and whether launches
- * give it (BOOL), which is then fixed. */
+/* A const, a const type, a dimension or a hint (occupancy, warps, raster_group, cluster, cluster_axis,
+ * split_k, stages, persistent, warp_specialize, cp_async_producer, pingpong) of a kernel, and its value; or
+ * an optional tensor, and whether launches give it (BOOL), which is then fixed. */
 typedef struct tile_binding {
     const char *name;
     tile_binding_kind kind;

@@ -1,5 +1,5 @@
 /* attention (D=64, T=f16, CAUSAL=true) for cuda:sm_90a
- * programs: persistent: as many CTAs as fit take one after the other, by tickets
+ * programs: persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, Q, K, V, O with last stride 1 and rows at multiples of 16 bytes; scale above 0; extents from 1 to 2^28 - 1
  * tiles: reads Q [128, 64], K [128, 64], V [128, 64]; writes O [128, 64]
@@ -24,7 +24,7 @@ static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl
 static __device__ __forceinline__ void prefetch_map(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" :: "l"(m) : "memory"); }
 static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
 static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
-static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
+static __device__ __forceinline__ i32 scheduler_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
 static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatile("{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra.uni DONE;\nbra.uni WAIT;\nDONE: }" :: "r"(b), "r"(phase) : "memory"); }
 static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
 static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
@@ -36,7 +36,7 @@ static __device__ __forceinline__ void tma_load_4d(u32 d, const TensorMap *m, u3
 /* saturates: what lies outside of the tensor stays outside */
 static __device__ __forceinline__ i32 tma_coordinate(i64 x) { i32 y; asm("cvt.sat.s32.s64 %0, %1;" : "=r"(y) : "l"(x)); return y; }
 /* the last CTA leaves the counter as it was found */
-static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
+static __device__ __forceinline__ void scheduler_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
 /* true in one lane of the warp, always the same one */
 static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
@@ -91,7 +91,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const i64 grid0,
     const i64 grid1,
     const i64 grid2,
-    u32 *const tickets,
+    u32 *const scheduler,
     const i64 N_,
     const i64 HK_,
     const i64 H_,
@@ -110,12 +110,12 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const u32 K_ring_177_full = shared_base + 163840, K_ring_177_empty = K_ring_177_full + 32;
     const u32 Q_ring_178_full = shared_base + 163904, Q_ring_178_empty = Q_ring_178_full + 16;
     const u32 V_ring_179_full = shared_base + 163936, V_ring_179_empty = V_ring_179_full + 32;
-    const u32 ticket_full = shared_base + 164016, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
+    const u32 scheduled_full = shared_base + 164016, scheduled_empty = scheduled_full + 16, scheduled_word = scheduled_full + 32;
     if (tid == 0) {
         prefetch_map(&Q_map0);
         prefetch_map(&K_map1);
         prefetch_map(&V_map2);
-        for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
+        for (int i = 0; i < 2; i++) { mbar_init(scheduled_full + 8 * i, 1); mbar_init(scheduled_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(K_ring_177_full + 8 * i, 1); mbar_init(K_ring_177_empty + 8 * i, 8); }
         for (int i = 0; i < 2; i++) { mbar_init(Q_ring_178_full + 8 * i, 1); mbar_init(Q_ring_178_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(V_ring_179_full + 8 * i, 1); mbar_init(V_ring_179_empty + 8 * i, 8); }
@@ -129,15 +129,15 @@ attention(const __grid_constant__ TensorMap Q_map0,
             u32 K_ring_177_phase = 0, K_ring_177_slot = 0;
             u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0;
             u32 V_ring_179_phase = 0, V_ring_179_slot = 0;
-            u32 ticket_phase = 0, ticket_slot = 0;
+            u32 scheduled_phase = 0, scheduled_stage = 0;
             /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
-            for (i32 program_183 = (i32)blockIdx.x;; program_183 = ticket_next(tickets, gridDim.x)) {
-                mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
-                sts_w32(ticket_word + 16 * ticket_slot, program_183 < (i32)(grid0 * grid1 * grid2));
+            for (i32 program_183 = (i32)blockIdx.x;; program_183 = scheduler_next(scheduler, gridDim.x)) {
+                mbar_wait(scheduled_empty + 8 * scheduled_stage, scheduled_phase ^ 1);
+                sts_w32(scheduled_word + 16 * scheduled_stage, program_183 < (i32)(grid0 * grid1 * grid2));
                 if (program_183 >= (i32)(grid0 * grid1 * grid2)) {
-                    mbar_arrive(ticket_full + 8 * ticket_slot); break;
+                    mbar_arrive(scheduled_full + 8 * scheduled_stage); break;
                 }
                 const i32 rows_185 = opaque((i32)grid0);
                 const i32 opaque_188 = opaque((i32)grid1);
@@ -178,13 +178,13 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 const i32 rem_235 = (i32)((u32)stream_230 % (u32)opaque_234);
                 const i32 div_236 = (i32)((u32)stream_230 / (u32)opaque_234);
                 const i32 i_237 = sub_232;
-                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_237);
+                sts_w32(scheduled_word + 16 * scheduled_stage + 4, (u32)i_237);
                 const i32 h_238 = rem_235;
-                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)h_238);
+                sts_w32(scheduled_word + 16 * scheduled_stage + 8, (u32)h_238);
                 const i32 b_239 = div_236;
-                sts_w32(ticket_word + 16 * ticket_slot + 12, (u32)b_239);
-                mbar_arrive(ticket_full + 8 * ticket_slot);
-                if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+                sts_w32(scheduled_word + 16 * scheduled_stage + 12, (u32)b_239);
+                mbar_arrive(scheduled_full + 8 * scheduled_stage);
+                if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }
                 /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
                 const i32 mul_245 = (i_237 * 128);
@@ -222,7 +222,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
                 }
             }
-            ticket_done(tickets, gridDim.x);
+            scheduler_done(scheduler, gridDim.x);
         }
     } else {    /* consumers: 2 warpgroups */
         setmaxnreg_inc(232);
@@ -231,7 +231,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         u32 K_ring_177_phase = 0, K_ring_177_slot = 0, K_ring_177_free = 0;
         u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0, Q_ring_178_free = 0;
         u32 V_ring_179_phase = 0, V_ring_179_slot = 0, V_ring_179_free = 0;
-        u32 ticket_phase = 0, ticket_slot = 0;
+        u32 scheduled_phase = 0, scheduled_stage = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
         const u32 stage_t38 = shared_base + 164864 + warp * 2048;
@@ -239,13 +239,13 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
         for (;;) {
-            mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            if (!first_lane_word(ticket_word + 16 * ticket_slot, lane)) break;
-            const i32 i_147 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
-            const i32 h_148 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
-            const i32 b_149 = first_lane_word(ticket_word + 16 * ticket_slot + 12, lane);
-            if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
-            if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+            mbar_wait(scheduled_full + 8 * scheduled_stage, scheduled_phase);
+            if (!first_lane_word(scheduled_word + 16 * scheduled_stage, lane)) break;
+            const i32 i_147 = first_lane_word(scheduled_word + 16 * scheduled_stage + 4, lane);
+            const i32 h_148 = first_lane_word(scheduled_word + 16 * scheduled_stage + 8, lane);
+            const i32 b_149 = first_lane_word(scheduled_word + 16 * scheduled_stage + 12, lane);
+            if (lane == 0) mbar_arrive(scheduled_empty + 8 * scheduled_stage);
+            if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
             const i32 mul_13 = (i_147 * 128);

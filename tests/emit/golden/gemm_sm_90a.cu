@@ -1,5 +1,5 @@
 /* gemm (T=f16, ACC=f32, TO=f16, TF32=false, TM=128, TN=128, TK=64) for cuda:sm_90a
- * programs: persistent: as many CTAs as fit take one after the other, by tickets
+ * programs: persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler
  * threads: 384: 128 producers, which start copies (40 registers), 256 consumers (232 registers)
  * assumes: addresses at multiples of 16 bytes, A, B, C with last stride 1 and rows at multiples of 16 bytes; K, N multiples of 16; extents from 1 to 2^28 - 1
  * tiles: reads A [128, 64], B [64, 128]; writes C [128, 128]
@@ -21,7 +21,7 @@ static __device__ __forceinline__ int uniform(int x) { int y; asm volatile("shfl
 static __device__ __forceinline__ void prefetch_map(const TensorMap *m) { asm volatile("prefetch.tensormap [%0];" :: "l"(m) : "memory"); }
 static __device__ __forceinline__ void mbar_init(u32 b, u32 n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
 static __device__ __forceinline__ void fence_mbarrier_init(void) { asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory"); }
-static __device__ __forceinline__ i32 ticket_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
+static __device__ __forceinline__ i32 scheduler_next(u32 *t, u32 ctas) { return (i32)(ctas + atomicAdd(t, 1u)); }
 static __device__ __forceinline__ void mbar_wait(u32 b, u32 phase) { asm volatile("{ .reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra.uni DONE;\nbra.uni WAIT;\nDONE: }" :: "r"(b), "r"(phase) : "memory"); }
 static __device__ __forceinline__ void sts_w32(u32 a, u32 x) { asm volatile("st.shared.b32 [%0], %1;" :: "r"(a), "r"(x) : "memory"); }
 static __device__ __forceinline__ void mbar_arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
@@ -30,7 +30,7 @@ static __device__ __forceinline__ i32 div_i32(i32 a, i32 b) { return b == 0 ? (i
 static __device__ __forceinline__ void mbar_expect(u32 b, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(bytes) : "memory"); }
 static __device__ __forceinline__ void tma_load_2d(u32 d, const TensorMap *m, u32 bar, i32 c0, i32 c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(d), "l"(m), "r"(bar), "r"(c0), "r"(c1) : "memory"); }
 /* the last CTA leaves the counter as it was found */
-static __device__ __forceinline__ void ticket_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
+static __device__ __forceinline__ void scheduler_done(u32 *t, u32 ctas) { __threadfence(); if (atomicAdd(t + 1, 1u) == ctas - 1) { atomicExch(t, 0u); atomicExch(t + 1, 0u); } }
 #define setmaxnreg_dec(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
 /* true in one lane of the warp, always the same one */
 static __device__ __forceinline__ bool elect_lane(void) { u32 x; asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(x)); return x; }
@@ -64,7 +64,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
     const __grid_constant__ TensorMap B_map1,
     const i64 grid0,
     const i64 grid1,
-    u32 *const tickets,
+    u32 *const scheduler,
     const i64 K_,
     const __grid_constant__ TensorMap C_map2)
 {
@@ -78,11 +78,11 @@ gemm(const __grid_constant__ TensorMap A_map0,
     const u32 A_ring_89 = shared_base + 65536;    /* 4 slots of 16384 bytes */
     const u32 B_ring_88_full = shared_base + 131072, B_ring_88_empty = B_ring_88_full + 32;
     const u32 A_ring_89_full = shared_base + 131136, A_ring_89_empty = A_ring_89_full + 32;
-    const u32 ticket_full = shared_base + 131200, ticket_empty = ticket_full + 16, ticket_word = ticket_full + 32;
+    const u32 scheduled_full = shared_base + 131200, scheduled_empty = scheduled_full + 16, scheduled_word = scheduled_full + 32;
     if (tid == 0) {
         prefetch_map(&A_map0);
         prefetch_map(&B_map1);
-        for (int i = 0; i < 2; i++) { mbar_init(ticket_full + 8 * i, 1); mbar_init(ticket_empty + 8 * i, 8); }
+        for (int i = 0; i < 2; i++) { mbar_init(scheduled_full + 8 * i, 1); mbar_init(scheduled_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(B_ring_88_full + 8 * i, 1); mbar_init(B_ring_88_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(A_ring_89_full + 8 * i, 1); mbar_init(A_ring_89_empty + 8 * i, 8); }
         fence_mbarrier_init();
@@ -93,15 +93,15 @@ gemm(const __grid_constant__ TensorMap A_map0,
         if (warp == 0 && elect_lane()) {
             u32 B_ring_88_phase = 0, B_ring_88_slot = 0;
             u32 A_ring_89_phase = 0, A_ring_89_slot = 0;
-            u32 ticket_phase = 0, ticket_slot = 0;
+            u32 scheduled_phase = 0, scheduled_stage = 0;
             /* which programs, in which order */
 #line 15 "examples/kernels/gemm.tile"
 #pragma unroll 1
-            for (i32 program_93 = (i32)blockIdx.x;; program_93 = ticket_next(tickets, gridDim.x)) {
-                mbar_wait(ticket_empty + 8 * ticket_slot, ticket_phase ^ 1);
-                sts_w32(ticket_word + 16 * ticket_slot, program_93 < (i32)(grid0 * grid1));
+            for (i32 program_93 = (i32)blockIdx.x;; program_93 = scheduler_next(scheduler, gridDim.x)) {
+                mbar_wait(scheduled_empty + 8 * scheduled_stage, scheduled_phase ^ 1);
+                sts_w32(scheduled_word + 16 * scheduled_stage, program_93 < (i32)(grid0 * grid1));
                 if (program_93 >= (i32)(grid0 * grid1)) {
-                    mbar_arrive(ticket_full + 8 * ticket_slot); break;
+                    mbar_arrive(scheduled_full + 8 * scheduled_stage); break;
                 }
                 const i64 program_94 = (i64)(program_93);
                 const i32 cast_95 = (i32)(program_94);
@@ -124,11 +124,11 @@ gemm(const __grid_constant__ TensorMap A_map0,
                 const i32 rem_116 = rem_i32(cast_114, (i32)grid0);
                 const i32 div_117 = div_i32(cast_114, (i32)grid0);
                 const i32 i_118 = rem_116;
-                sts_w32(ticket_word + 16 * ticket_slot + 4, (u32)i_118);
+                sts_w32(scheduled_word + 16 * scheduled_stage + 4, (u32)i_118);
                 const i32 j_119 = div_117;
-                sts_w32(ticket_word + 16 * ticket_slot + 8, (u32)j_119);
-                mbar_arrive(ticket_full + 8 * ticket_slot);
-                if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+                sts_w32(scheduled_word + 16 * scheduled_stage + 8, (u32)j_119);
+                mbar_arrive(scheduled_full + 8 * scheduled_stage);
+                if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }
                 /* for k in 0 .. cdiv(K, TK) { */
 #line 24 "examples/kernels/gemm.tile"
                 const i32 cdiv_126 = (((i32)K_ + 63) / 64);
@@ -158,7 +158,7 @@ gemm(const __grid_constant__ TensorMap A_map0,
                     if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
                 }
             }
-            ticket_done(tickets, gridDim.x);
+            scheduler_done(scheduler, gridDim.x);
         }
     } else {    /* consumers: 2 warpgroups */
         setmaxnreg_inc(232);
@@ -166,18 +166,18 @@ gemm(const __grid_constant__ TensorMap A_map0,
         (void)tid; (void)warp;
         u32 B_ring_88_phase = 0, B_ring_88_slot = 0, B_ring_88_free = 0;
         u32 A_ring_89_phase = 0, A_ring_89_slot = 0, A_ring_89_free = 0;
-        u32 ticket_phase = 0, ticket_slot = 0;
+        u32 scheduled_phase = 0, scheduled_stage = 0;
         const u32 stage_t3 = shared_base + 132096 + warp * 4096;
         /* which programs, in which order */
 #line 15 "examples/kernels/gemm.tile"
 #pragma unroll 1
         for (;;) {
-            mbar_wait(ticket_full + 8 * ticket_slot, ticket_phase);
-            if (!first_lane_word(ticket_word + 16 * ticket_slot, lane)) break;
-            const i32 i_81 = first_lane_word(ticket_word + 16 * ticket_slot + 4, lane);
-            const i32 j_82 = first_lane_word(ticket_word + 16 * ticket_slot + 8, lane);
-            if (lane == 0) mbar_arrive(ticket_empty + 8 * ticket_slot);
-            if (++ticket_slot == 2) { ticket_slot = 0; ticket_phase ^= 1; }
+            mbar_wait(scheduled_full + 8 * scheduled_stage, scheduled_phase);
+            if (!first_lane_word(scheduled_word + 16 * scheduled_stage, lane)) break;
+            const i32 i_81 = first_lane_word(scheduled_word + 16 * scheduled_stage + 4, lane);
+            const i32 j_82 = first_lane_word(scheduled_word + 16 * scheduled_stage + 8, lane);
+            if (lane == 0) mbar_arrive(scheduled_empty + 8 * scheduled_stage);
+            if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }
             /* for k in 0 .. cdiv(K, TK) { */
 #line 24 "examples/kernels/gemm.tile"
             const i32 cdiv_11 = (((i32)K_ + 63) / 64);

@@ -52,7 +52,7 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
         case SLOT_GRID: r->slots[k] = (uint64_t)grid[x->index]; break;
         case SLOT_CHECK: r->slots[k] = (uint64_t)(uintptr_t)&r->check; break;
         case SLOT_TENSOR_MAP:
-        case SLOT_TICKETS:
+        case SLOT_SCHEDULER:
         case SLOT_WORKSPACE:
         case SLOT_PRINT: return false;
         }

@@ -82,7 +82,7 @@ static void test_groups(void)
     for (int c = 0; c < CHIPS; c++)
         for (int bytes = 4; bytes <= 16; bytes *= 2)
             for (int read = 0; read < 2; read++) {
-                LdsTurn t = lds_turn(chips[c].chip, read, bytes);
+                LdsCycle t = lds_cycle(chips[c].chip, read, bytes);
                 int seen[64] = { 0 };
                 for (int k = 0; k < chips[c].wave; k++) {
                     seen[lds_lane(t, k)]++;
@@ -92,8 +92,8 @@ static void test_groups(void)
                 for (int k = 0; k < chips[c].wave; k++) CU_ASSERT_EQUAL(seen[k], 1);
                 CU_ASSERT_EQUAL(t.banks, banks_of(chips[c].chip, read, bytes));
             }
-    CU_ASSERT_EQUAL(lds_lane(lds_turn(LDS_CDNA, true, 16), 4), 20);
-    CU_ASSERT_EQUAL(lds_lane(lds_turn(LDS_CDNA4, true, 16), 4), 12);
+    CU_ASSERT_EQUAL(lds_lane(lds_cycle(LDS_CDNA, true, 16), 4), 20);
+    CU_ASSERT_EQUAL(lds_lane(lds_cycle(LDS_CDNA4, true, 16), 4), 12);
 }
 
 /* Tiles of both operands of the products that go through LDS, in 8, 16 and 32 bits, contiguous in memory

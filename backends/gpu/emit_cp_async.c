@@ -1,5 +1,5 @@
-/* emit_fill.c: sm_90a: rings that filler warps fill (passes/kernel/warp_specialization/cp_async_producer.c
- * says what is done and why).
+/* emit_cp_async.c: sm_90a: rings that cp.async producers fill
+ * (passes/kernel/warp_specialization/cp_async_producer.c says what is done and why).
  *
  *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's
  *                            stage, zeros behind the row's end
@@ -7,30 +7,31 @@
  *                             into place
  *
  * In a loop the window of the step before is taken from the stage while this step's is on its way: what that
- * needs to know of it (where its first line began, whether one is there at all) is kept from turn to turn,
- * and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4 (fence.proxy.async). */
-#include "backends/gpu/emit_fill.h"
+ * needs to know of it (where its first line began, whether one is there at all) is kept from iteration to
+ * iteration, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4
+ * (fence.proxy.async). */
+#include "backends/gpu/emit_cp_async.h"
 
-static void begin(Emit *e, const Fill *f, Filler *x)
+static void begin(Emit *e, const Fill *f, CpAsync *x)
 {
     const Type *t = ir_operand(f->instr, 0)->type;
-    *x = (Filler){ .e = e,
+    *x = (CpAsync){ .e = e,
         .f = f,
         .way = f->way,
         .slot = layouts_shared(&e->plan->layouts, t),
-        .warps = e->plan->filler_warps };
+        .warps = e->plan->cp_async_warps };
     window_of(e, f->instr, &x->w);
     if (!e->ranges) e->ranges = ranges_new(e->f);
     x->aligned = f->way.begins || (!f->way.first && x->w.align % 16 == 0);
     x->heads = x->w.masked && !f->way.first && range_of(e->ranges, x->w.offset[x->w.unit]).lo < 0;
 }
 
-const char *fill_scaled(Emit *e, const char *x, int64_t by)
+const char *cp_async_scaled(Emit *e, const char *x, int64_t by)
 { return by == 1 ? x : str(e, "%s * %lld", x, (long long)by); }
 
 /* The coordinates of line `n`, an expression: those of all axes except the axis of the line, the last one
  * fastest. */
-void fill_line_coords(const Filler *x, const char *n, const char **c)
+void cp_async_line_coords(const CpAsync *x, const char *n, const char **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
@@ -46,7 +47,7 @@ void fill_line_coords(const Filler *x, const char *n, const char **c)
 }
 
 /* Declares a u32 with the offset in the stage of the element at these coordinates, and returns its name. */
-const char *fill_slot_place(const Filler *x, const char *const *c)
+const char *cp_async_stage_place(const CpAsync *x, const char *const *c)
 {
     const char *m[2] = { "0", "0" };
     for (int side = 0; side < 2; side++) {
@@ -54,8 +55,8 @@ const char *fill_slot_place(const Filler *x, const char *const *c)
         for (int a = side ? x->way.rank - 1 : x->way.split - 1; a >= (side ? x->way.split : 0); a--) {
             if (strcmp(c[a], "0"))
                 m[side] = !strcmp(m[side], "0")
-                              ? fill_scaled(x->e, c[a], below)
-                              : str(x->e, "%s + %s", m[side], fill_scaled(x->e, c[a], below));
+                              ? cp_async_scaled(x->e, c[a], below)
+                              : str(x->e, "%s + %s", m[side], cp_async_scaled(x->e, c[a], below));
             below *= x->way.shape[a];
         }
         if (strcmp(m[side], "0")) m[side] = str(x->e, "(%s)", m[side]);
@@ -64,7 +65,7 @@ const char *fill_slot_place(const Filler *x, const char *const *c)
 }
 
 /* The distance of the first byte of a line from the first byte of the window, modulo 2^32. */
-const char *fill_line_bytes(const Filler *x, const char *const *c)
+const char *cp_async_line_bytes(const CpAsync *x, const char *const *c)
 {
     Emit *e = x->e;
     const char *sum = x->f->low;
@@ -79,26 +80,26 @@ const char *fill_line_bytes(const Filler *x, const char *const *c)
 
 void fill_begin_some(Emit *e, const char *v, int n)
 {
-    directive(e, "#pragma unroll %d", FILL_AT_ONCE);
+    directive(e, "#pragma unroll %d", CP_ASYNC_AT_ONCE);
     line(e, "for (int %s = 0; %s < %d; %s++) {", v, v, n, v);
     e->indent++;
 }
 
 /* Line `j` of the warp's k-th class. */
-const char *fill_straight_line(const Filler *x, const char *k, const char *j)
+const char *cp_async_straight_line(const CpAsync *x, const char *k, const char *j)
 { return str(x->e, "warp + %d * (%s) + %d * (%s)", x->warps, k, x->way.classes, j); }
 
 /* Unit `at` of the warp: declares n, the line of this lane, and gives the condition that it exists. */
-const char *fill_unit_line(const Filler *x, const char *at)
+const char *cp_async_unit_line(const CpAsync *x, const char *at)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     const char *unit = str(e, "(warp * %d + %s)", y->share, at),
                *guard = y->share * x->warps > y->units ? str(e, "%s < %d", unit, y->units) : "",
                *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
     if (y->straight) {
         line(e, "const i32 n = %s;",
-            fill_straight_line(x, str(e, "%s / %d", at, y->of_class),
+            cp_async_straight_line(x, str(e, "%s / %d", at, y->of_class),
                 str(e, "%s %% %d * %d%s", at, y->of_class, y->group, own)));
         return y->classes % x->warps
                    ? str(e, "warp + %d * (%s / %d) < %d", x->warps, at, y->of_class, y->classes)
@@ -114,7 +115,7 @@ const char *fill_unit_line(const Filler *x, const char *at)
 }
 
 /* The coordinates of line number `k` of row `r` along the axis of blocks. */
-void fill_block_coords(const Filler *x, const char *r, const char *k, const char **c)
+void cp_async_block_coords(const CpAsync *x, const char *r, const char *k, const char **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
@@ -128,7 +129,7 @@ void fill_block_coords(const Filler *x, const char *r, const char *k, const char
     }
 }
 
-void fill_open_rows(const Filler *x)
+void cp_async_open_rows(const CpAsync *x)
 {
     Emit *e = x->e;
     directive(e, "#pragma unroll 1");
@@ -138,7 +139,7 @@ void fill_open_rows(const Filler *x)
     if (x->way.rows % x->warps) line(e, "if (row >= %d) break;", x->way.rows);
 }
 
-static void finish(const Filler *x, const char *stage, int newer)
+static void finish(const CpAsync *x, const char *stage, int newer)
 {
     Emit *e = x->e;
     const char *ring = x->f->ring->name, *slot = x->f->ring->depth > 1 ? str(e, "%s_slot", ring) : "0",
@@ -149,10 +150,10 @@ static void finish(const Filler *x, const char *stage, int newer)
     line(e, "const u32 %s = %s + %s * %lld;", to, ring, slot, (long long)x->f->ring->bytes);
     line(e, "{");
     e->indent++;
-    if (x->way.blocks) fill_take_blocks(x, stage, to);
-    else if (x->way.turned) fill_take_across(x, stage, to);
-    else if (x->way.straight) fill_take_straight(x, stage, to);
-    else fill_take_runs(x, stage, to);
+    if (x->way.blocks) cp_async_take_blocks(x, stage, to);
+    else if (x->way.turned) cp_async_take_transposed(x, stage, to);
+    else if (x->way.straight) cp_async_take_straight(x, stage, to);
+    else cp_async_take_runs(x, stage, to);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_full + 8 * %s);", use(e, "mbar_arrive"), ring, slot);
@@ -168,15 +169,15 @@ static int late_beside(const Instr *fill)
 {
     int n = 0;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        n += i->op == OP_RING_FILL && !ir_attr_int(i, ATTR_SLOT, 0);
+        n += i->op == OP_RING_CP_ASYNC && !ir_attr_int(i, ATTR_SLOT, 0);
     return n;
 }
 
 /* --- rows that lie anywhere
  * ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot
- * is full when its copies have arrived, which fillers see a turn later: until then they hold it (`head` is
- * the slot that is being filled), and start the next one's. */
+ * is full when its copies have arrived, which the cp.async producers see an iteration later: until then they
+ * hold it (`head` is the slot that is being filled), and start the next one's. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -197,11 +198,11 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     const char *ring = f->ring->name;
     Window w;
     window_of(e, i, &w);
-    kernel_fill_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
+    kernel_cp_async_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
     if (!pass) line(e, "%s(%s_empty + 8 * %s_head, %s_turn ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
     const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide),
                *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
-    bool last = (pass + 1) * (e->plan->filler_warps * 32 / pieces) > rows;
+    bool last = (pass + 1) * (e->plan->cp_async_warps * 32 / pieces) > rows;
     if (last) {
         line(e, "if (%s < %lld) {", row, (long long)rows);
         e->indent++;
@@ -227,12 +228,12 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     line(e, "%s_open = true;", ring);
 }
 
-void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
+void emit_cp_async_stage(Emit *e, Instr *fill, const RingInfo *r)
 {
     if (by_rows(fill)) {
         if (!ir_attr_int(fill, ATTR_SLOT, 0))
-            vec_push(
-                &e->s->arena, &e->fills, ((Fill){ .instr = fill, .ring = r, .late = ir_fill_late_in(fill) }));
+            vec_push(&e->s->arena, &e->fills,
+                ((Fill){ .instr = fill, .ring = r, .late = ir_cp_async_late_in(fill) }));
         return;
     }
     const char *n = r->name;
@@ -242,17 +243,17 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
         .low = str(e, "%s_low", n),
         .first = str(e, "%s_first", n),
         .turn = str(e, "%s_turn", n),
-        .late = ir_fill_late_in(fill) };
-    if (!kernel_fill_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
+        .late = ir_cp_async_late_in(fill) };
+    if (!kernel_cp_async_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
         ir_fail(e->s, fill->loc, "the cp.async producers cannot copy to this stage");
     f.bytes = f.way.stage;
-    int64_t bytes = (int64_t)(f.late ? FILL_STAGES : 1) * e->plan->filler_warps * f.way.stage;
+    int64_t bytes = (int64_t)(f.late ? CP_ASYNC_STAGING : 1) * e->plan->cp_async_warps * f.way.stage;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     f.at = e->shared_bytes;
     const Type *t = type_shared(e->s, DT_U8, 3,
-        (int64_t[]){ f.late ? FILL_STAGES : 1,
-            f.way.blocks ? f.way.share * e->plan->filler_warps
-                         : f.way.stage / f.way.pitch * e->plan->filler_warps,
+        (int64_t[]){ f.late ? CP_ASYNC_STAGING : 1,
+            f.way.blocks ? f.way.share * e->plan->cp_async_warps
+                         : f.way.stage / f.way.pitch * e->plan->cp_async_warps,
             f.way.pitch },
         NULL);
     vec_push(&e->s->arena, &e->shared_map,
@@ -262,11 +263,11 @@ void emit_fill_stage(Emit *e, Instr *fill, const RingInfo *r)
 }
 
 /* Declares the variables that cp.async producers keep from iteration to iteration. */
-void emit_fill_state(Emit *e)
+void emit_cp_async_state(Emit *e)
 {
     for (size_t k = 0; k < e->fills.len; k++) {
         const Fill *f = &e->fills.data[k];
-        Filler x;
+        CpAsync x;
         if (by_rows(f->instr)) {
             line(e, "u32 %s_head = 0, %s_turn = 0;", f->ring->name, f->ring->name);
             if (f->late) line(e, "bool %s_open = false;", f->ring->name);
@@ -280,12 +281,12 @@ void emit_fill_state(Emit *e)
 }
 
 static const char *stage_of(Emit *e, const Fill *f, const char *turn)
-{ return str(e, "%s + %s * %d", f->stage, turn, f->bytes * e->plan->filler_warps); }
+{ return str(e, "%s + %s * %d", f->stage, turn, f->bytes * e->plan->cp_async_warps); }
 
-void emit_fill(Emit *e, Instr *i)
+void emit_cp_async(Emit *e, Instr *i)
 {
     const Fill *f = NULL;
-    Filler x;
+    CpAsync x;
     for (size_t k = 0; k < e->fills.len; k++)
         if (e->fills.data[k].instr == i || (by_rows(i) && e->fills.data[k].ring->value == ir_operand(i, 0)))
             f = &e->fills.data[k];
@@ -299,7 +300,7 @@ void emit_fill(Emit *e, Instr *i)
     begin(e, f, &x);
     const char *low = tmp(e, "low"), *stage = tmp(e, "stage");
     if (!f->late) {
-        fill_start_lines(&x, f->stage, low);
+        cp_async_start_lines(&x, f->stage, low);
         line(e, "%s = %s;", f->low, low);
         if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
         finish(&x, f->stage, 0);
@@ -308,7 +309,7 @@ void emit_fill(Emit *e, Instr *i)
     /* The variable `turn` is 0 when the staging areas hold nothing yet. Otherwise it is 1 or 2 and says which
      * of them holds the previous window. */
     line(e, "const u32 %s = %s;", stage, stage_of(e, f, str(e, "(%s == 1)", f->turn)));
-    fill_start_lines(&x, stage, low);
+    cp_async_start_lines(&x, stage, low);
     line(e, "if (%s) {", f->turn);
     e->indent++;
     const char *before = tmp(e, "before");
@@ -319,11 +320,11 @@ void emit_fill(Emit *e, Instr *i)
     if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
 }
 
-void emit_fills_left(Emit *e, const Instr *loop)
+void emit_cp_async_left(Emit *e, const Instr *loop)
 {
-    for (size_t k = 0; k < e->fills.len && e->role == ROLE_FILLER; k++) {
+    for (size_t k = 0; k < e->fills.len && e->role == ROLE_CP_ASYNC; k++) {
         const Fill *f = &e->fills.data[k];
-        Filler x;
+        CpAsync x;
         if (f->late != loop) continue;
         if (by_rows(f->instr)) {
             line(e, "if (%s_open) {", f->ring->name);

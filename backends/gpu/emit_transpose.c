@@ -1,5 +1,5 @@
-/* emit_turn.c: a product's result transposed: through shared memory in matrices of 8 x 8, which stmatrix
- * turns as it writes. PTX ISA 9.7.15.3.4 (stmatrix).
+/* emit_transpose.c: a product's result transposed: through shared memory in matrices of 8 x 8, which stmatrix
+ * transposes as it writes. PTX ISA 9.7.15.3.4 (stmatrix).
  *
  * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
  * element is an access of two bytes, in which lanes meet in one bank (bench/NOTES.md, Products). Each
@@ -35,7 +35,7 @@ static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int3
     return true;
 }
 
-bool emit_turned(Emit *e, Instr *i)
+bool emit_transposed(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     const Attr *order = i->op == OP_PERMUTE ? ir_attr(i, ATTR_ORDER) : NULL;

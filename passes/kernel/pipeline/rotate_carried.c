@@ -1,5 +1,5 @@
-/* carry.c: of software-pipelining: a rotated loop (rotate.c) whose first step needs no body of its own,
- * because products in flight are carried to the arithmetic that waits for them.
+/* rotate_carried.c: of software-pipelining: a rotated loop (rotate.c) whose first step needs no body of its
+ * own, because products in flight are carried to the arithmetic that waits for them.
  *
  *   issue early products of lo; wait for them
  *   while:  wait for the early products of j; arithmetic of j; wait for the late products of the step
@@ -25,7 +25,7 @@
  * slower (hides_branch), whose first step is peeled (rotate.c). */
 #include "passes/kernel/pipeline/rotate.h"
 
-typedef struct Carry {
+typedef struct Carried {
     Rotation *r;
     InstrList waits, rest; /* after the early issue: waits and releases; the arithmetic */
     /* By value: front[v], computed before the arithmetic (by the issue); anew[v], such a value that is
@@ -34,7 +34,7 @@ typedef struct Carry {
     ValueList fronts, cross; /* values carried to the head; values carried from there to the late part */
     Instr *gets[2];          /* of the late part's slots */
     int n_gets;
-} Carry;
+} Carried;
 
 static bool is_outcome(const Instr *i) { return i->op == OP_WGMMA_WAIT || i->op == OP_RING_RELEASE; }
 
@@ -49,7 +49,7 @@ static bool lists(const ValueList *l, const Value *v)
  * */
 static bool need(void *user, Value *v)
 {
-    Carry *c = user;
+    Carried *c = user;
     const Instr *d = v->def;
     if (!c->front[v->id] || c->anew[v->id]) return true;
     if ((op_info[d->op].flags & OPF_PURE) && !d->n_blocks &&
@@ -62,19 +62,19 @@ static bool need(void *user, Value *v)
     return true;
 }
 
-static bool needs(Carry *c, const InstrList *l)
+static bool needs(Carried *c, const InstrList *l)
 {
     for (size_t k = 0; k < l->len; k++)
         if (!ir_all_operands(l->data[k], need, c)) return false;
     return true;
 }
 
-static bool made_in_front(void *user, Value *v) { return ((const Carry *)user)->front[v->id]; }
+static bool made_in_front(void *user, Value *v) { return ((const Carried *)user)->front[v->id]; }
 static void count_products(void *user, Instr *i) { *(int *)user += i->op == OP_WGMMA; }
 
 /* Whether the wait is for a sum that begins with a product of the issue. All of the sum is then computed in
  * the registers that the loop carries. */
-static bool begins_anew(const Carry *c, const Instr *wait)
+static bool begins_anew(const Carried *c, const Instr *wait)
 {
     const Value *v = wait->n_operands == 1 ? ir_operand(wait, 0) : NULL;
     while (v && v->def && v->def->op == OP_WGMMA && c->front[v->id] && ir_use_count(v) == 1) {
@@ -87,7 +87,7 @@ static bool begins_anew(const Carry *c, const Instr *wait)
 /* Sorts the rest of the early part: waits and releases that end the issue come first. False when arithmetic
  * comes before the wait for a product of the issue: the number of products in flight would then differ
  * between the first iteration and the others. */
-static bool split_rest(Carry *c)
+static bool split_rest(Carried *c)
 {
     Arena *a = &c->r->c->s->arena;
     const Parts *p = &c->r->p;
@@ -131,7 +131,7 @@ static bool stays(const Block *body, const Instr *product, const Value *arg)
 
 /* Late products: each is carried from its issue to its wait, and the result of the wait is the loop's next
  * value. */
-static bool late_waits(Carry *c)
+static bool late_waits(Carried *c)
 {
     Rotation *r = c->r;
     const Block *body = r->s.body;
@@ -160,7 +160,7 @@ static bool late_waits(Carry *c)
 
 /* Checks that all releases of a ring are of one kind: no other loop may take stages of the late part's rings.
  * */
-static bool own_rings(const Carry *c)
+static bool own_rings(const Carried *c)
 {
     for (int k = 0; k < c->n_gets; k++)
         for (const Use *u = ir_operand(c->gets[k], 0)->uses; u; u = u->next)
@@ -172,7 +172,7 @@ static bool own_rings(const Carry *c)
 /* The loop has one branch more than the peeled one: it leaves from its middle and jumps back from its end.
  * That branch costs nothing when the arithmetic of a step covers at least as many elements as the late sums.
  * With less arithmetic, or under pingpong, it costs up to 2% (bench/NOTES.md, Behind the decisions). */
-static bool hides_branch(const Carry *c)
+static bool hides_branch(const Carried *c)
 {
     int64_t early = 0, late = 0;
     for (size_t k = 0; k < c->waits.len; k++)
@@ -180,10 +180,10 @@ static bool hides_branch(const Carry *c)
     for (size_t k = 0; k < c->r->p.late_wait.len; k++)
         if (c->r->p.late_wait.data[k]->op == OP_WGMMA_WAIT)
             late += type_elements(ir_result(c->r->p.late_wait.data[k])->type);
-    return !c->r->c->p->turns && early >= late;
+    return !c->r->c->p->pingpong && early >= late;
 }
 
-static bool plan_carry(Carry *c)
+static bool plan_carried(Carried *c)
 {
     Rotation *r = c->r;
     Arena *a = &r->c->s->arena;
@@ -204,12 +204,12 @@ static bool plan_carry(Carry *c)
 
 /* The order of the carried values: the step, the loop's own, those from the issue, those for the late part,
  * and the stages. */
-static int front_at(const Carry *c) { return 1 + c->r->n; }
-static int cross_at(const Carry *c) { return front_at(c) + (int)c->fronts.len; }
-static int slot_at(const Carry *c) { return cross_at(c) + (int)c->cross.len; }
-static int all(const Carry *c) { return slot_at(c) + c->n_gets; }
+static int front_at(const Carried *c) { return 1 + c->r->n; }
+static int cross_at(const Carried *c) { return front_at(c) + (int)c->fronts.len; }
+static int slot_at(const Carried *c) { return cross_at(c) + (int)c->cross.len; }
+static int all(const Carried *c) { return slot_at(c) + c->n_gets; }
 
-static Value *slot_for(const Carry *c, const Instr *release, Value *const *args)
+static Value *slot_for(const Carried *c, const Instr *release, Value *const *args)
 {
     for (int k = 0; k < c->n_gets; k++)
         if (ir_operand(c->gets[k], 0) == ir_operand(release, 0)) return args[slot_at(c) + k];
@@ -226,17 +226,17 @@ static void release_slot(Builder *b, const Instr *release, Value *slot)
     ir_build(&at, OP_RING_RELEASE, ops, slot ? 2 : 1, NO_ATTRS, NULL, 0);
 }
 
-static Value *yielded(const Carry *c, int k) { return ir_operand(c->r->yield, k); }
+static Value *yielded(const Carried *c, int k) { return ir_operand(c->r->yield, k); }
 
 /* The product for which a late carried value waits; NULL: no product gives it. */
-static Value *in_flight(const Carry *c, int k)
+static Value *in_flight(const Carried *c, int k)
 {
     const Instr *w = yielded(c, k)->def;
     return w && w->op == OP_WGMMA_WAIT && w->block == c->r->s.body && is_late(c->r, k) ? ir_operand(w, 0)
                                                                                        : NULL;
 }
 
-static void for_late(const Carry *c, ValueMap *map, Value *const *args)
+static void for_late(const Carried *c, ValueMap *map, Value *const *args)
 {
     const Rotation *r = c->r;
     value_map_init(map, &r->c->s->arena);
@@ -248,7 +248,7 @@ static void for_late(const Carry *c, ValueMap *map, Value *const *args)
         value_map_set(map, c->cross.data[k], args[cross_at(c) + (int)k]);
 }
 
-static void for_early(const Carry *c, ValueMap *map, Value *const *args)
+static void for_early(const Carried *c, ValueMap *map, Value *const *args)
 {
     const Rotation *r = c->r;
     value_map_init(map, &r->c->s->arena);
@@ -270,7 +270,7 @@ static int products_behind(const InstrList *l, const Instr *product)
 }
 
 /* Emits the waits for the early products at the loop's head. The late ones were issued after them. */
-static void wait_for_early(const Carry *c, Builder *b, ValueMap *early)
+static void wait_for_early(const Carried *c, Builder *b, ValueMap *early)
 {
     const Parts *p = &c->r->p;
     for (size_t k = 0; k < c->waits.len; k++) {
@@ -284,7 +284,7 @@ static void wait_for_early(const Carry *c, Builder *b, ValueMap *early)
 
 /* Emits the waits for the late products at the loop's head. Products that were issued later, in the previous
  * iteration and here, stay in flight. */
-static void wait_for_late(const Carry *c, Builder *b, ValueMap *late, Value *const *args)
+static void wait_for_late(const Carried *c, Builder *b, ValueMap *late, Value *const *args)
 {
     const Rotation *r = c->r;
     int here = 0;
@@ -302,7 +302,7 @@ static void wait_for_late(const Carry *c, Builder *b, ValueMap *late, Value *con
     }
 }
 
-static void head(const Carry *c, Instr *loop, Value *step, Value *hi)
+static void head(const Carried *c, Instr *loop, Value *step, Value *hi)
 {
     const Rotation *r = c->r;
     Value **args = loop->blocks[0]->args, *out[IR_MAX_RESULTS + 1];
@@ -334,7 +334,7 @@ static void head(const Carry *c, Instr *loop, Value *step, Value *hi)
     ir_build(&b, OP_CONDITION, out, 1 + all(c), NO_ATTRS, NULL, 0);
 }
 
-static void issue(const Carry *c, Instr *loop)
+static void issue(const Carried *c, Instr *loop)
 {
     const Rotation *r = c->r;
     Value **args = loop->blocks[1]->args, *out[IR_MAX_RESULTS];
@@ -343,10 +343,10 @@ static void issue(const Carry *c, Instr *loop)
     ValueMap early, late;
     for_early(c, &early, args);
     for_late(c, &late, args);
-    pingpong_turn(r->c->p, &b, OP_TURN_WAIT);
+    pingpong_build(r->c->p, &b, OP_PINGPONG_WAIT);
     clone_all(&b, &r->p.early_issue, &early);
     clone_all(&b, &r->p.late_issue, &late);
-    pingpong_turn(r->c->p, &b, OP_TURN_PASS);
+    pingpong_build(r->c->p, &b, OP_PINGPONG_PASS);
     memcpy(out, args, (size_t)all(c) * sizeof *out);
     for (int k = 0; k < r->n; k++)
         if (is_late(r, k))
@@ -364,7 +364,7 @@ static Value *nothing(Builder *b, const Type *t)
     return t->kind == TYPE_SCALAR ? zero : ir_splat(b, zero, t->rank, t->shape);
 }
 
-static Instr *begin(const Carry *c, Builder *in)
+static Instr *begin(const Carried *c, Builder *in)
 {
     const Rotation *r = c->r;
     const Block *body = r->s.body;
@@ -373,9 +373,9 @@ static Instr *begin(const Carry *c, Builder *in)
     value_map_init(&first, &r->c->s->arena);
     value_map_set(&first, body->args[0], ir_operand(r->loop, 0));
     for (int k = 0; k < r->n; k++) value_map_set(&first, body->args[k + 1], ir_operand(r->loop, k + 3));
-    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
+    pingpong_build(r->c->p, in, OP_PINGPONG_WAIT);
     clone_all(in, &r->p.early_issue, &first);
-    pingpong_turn(r->c->p, in, OP_TURN_PASS);
+    pingpong_build(r->c->p, in, OP_PINGPONG_PASS);
     for (size_t k = 0; k < c->waits.len; k++) {
         Instr *w = c->waits.data[k];
         if (w->op != OP_WGMMA_WAIT) continue;
@@ -404,16 +404,16 @@ static Instr *begin(const Carry *c, Builder *in)
 }
 
 /* Emits the late part of the last step, and gives the results of the loop. */
-static void end(const Carry *c, Builder *in, Instr *loop)
+static void end(const Carried *c, Builder *in, Instr *loop)
 {
     const Rotation *r = c->r;
     Value *args[IR_MAX_RESULTS], *out[IR_MAX_RESULTS];
     ValueMap last;
     for (int k = 0; k < all(c); k++) args[k] = &loop->results[k];
     for_late(c, &last, args);
-    pingpong_turn(r->c->p, in, OP_TURN_WAIT);
+    pingpong_build(r->c->p, in, OP_PINGPONG_WAIT);
     clone_all(in, &r->p.late_issue, &last);
-    pingpong_turn(r->c->p, in, OP_TURN_PASS);
+    pingpong_build(r->c->p, in, OP_PINGPONG_PASS);
     for (int k = 0; k < c->n_gets; k++) args[slot_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
     for (size_t k = 0; k < r->p.late_wait.len; k++) {
         Instr *i = r->p.late_wait.data[k];
@@ -424,13 +424,13 @@ static void end(const Carry *c, Builder *in, Instr *loop)
     ir_build(in, OP_YIELD, out, r->n, NO_ATTRS, NULL, 0);
 }
 
-bool rotate_carry(Rotation *r)
+bool rotate_carried(Rotation *r)
 {
     Session *s = r->c->s;
-    Carry c = {
+    Carried c = {
         .r = r, .front = arena_array(&s->arena, bool, r->s.n), .anew = arena_array(&s->arena, bool, r->s.n)
     };
-    if (!plan_carry(&c)) return false;
+    if (!plan_carried(&c)) return false;
     Instr *loop = r->loop;
     Builder b = ir_before(loop);
     Value *any = ir_bin(&b, OP_LT, ir_operand(loop, 0), ir_operand(loop, 1)), *same[IR_MAX_RESULTS];
@@ -439,10 +439,10 @@ bool rotate_carry(Rotation *r)
     Instr *cond = ir_build(&b, OP_IF, &any, 1, NO_ATTRS, types, r->n);
     Builder in = ir_at_end(cond->blocks[0]);
     in.loc = loop->loc;
-    Instr *turns = begin(&c, &in);
-    head(&c, turns, ir_operand(loop, 2), ir_operand(loop, 1));
-    issue(&c, turns);
-    end(&c, &in, turns);
+    Instr *steps = begin(&c, &in);
+    head(&c, steps, ir_operand(loop, 2), ir_operand(loop, 1));
+    issue(&c, steps);
+    end(&c, &in, steps);
     in = ir_at_end(cond->blocks[1]);
     for (int k = 0; k < r->n; k++) same[k] = ir_operand(loop, k + 3);
     ir_build(&in, OP_YIELD, same, r->n, NO_ATTRS, NULL, 0);

@@ -1,6 +1,6 @@
-/* emit_fill_copy.c: of filler warps: lines of a window from memory to the stage, by aligned vectors around
- * them (cp.async). */
-#include "backends/gpu/emit_fill.h"
+/* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the stage, by aligned vectors
+ * around them (cp.async). */
+#include "backends/gpu/emit_cp_async.h"
 
 /* The part of a line that is in range, from its first element on. ends: whether the window comes near the end
  * of the tensor, `end`. */
@@ -11,7 +11,7 @@ typedef struct Reach {
 /* Copies so many bytes of a vector. The vector that contains the end of the tensor is copied byte by byte,
  * because tools report a copy that reads less than its width as a read beyond the end. This is slow, so no
  * other vector is copied in this way, even if it is not read whole (bench/NOTES.md, Convolution). */
-static void copy_part(const Filler *x, const Reach *r, const char *to, const char *from, const char *size)
+static void copy_part(const CpAsync *x, const Reach *r, const char *to, const char *from, const char *size)
 {
     Emit *e = x->e;
     line(e, "if (%s && (u32)(%s - 1) < 15u%s) %s(%s, %s, %s);", r->ends, size,
@@ -21,21 +21,22 @@ static void copy_part(const Filler *x, const Reach *r, const char *to, const cha
 }
 
 /* Emits the copy of vector `piece` of line n to `to`: declares its address and how much of it is in range. */
-static void copy_piece(const Filler *x, const Reach *r, const char *piece, const char *to, const char *guard)
+static void copy_piece(const CpAsync *x, const Reach *r, const char *piece, const char *to, const char *guard)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
     const char *c[TILE_MAX_RANK];
-    fill_line_coords(x, "n", c);
+    cp_async_line_coords(x, "n", c);
     const char *rows = window_condition(e, w, c, true), *index = window_index(e, w, c),
                *there = both_conditions(e, guard, rows);
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, index);
-    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", fill_scaled(e, r->limit, x->way.bytes), piece);
+    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, x->way.bytes),
+        piece);
     if (w->masked) there = both_conditions(e, there, str(e, "%s > 0", r->limit));
     if (x->heads)
         there = both_conditions(e, there,
             str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece,
-                fill_scaled(e, str(e, "%s_now", x->f->first), x->way.bytes)));
+                cp_async_scaled(e, str(e, "%s_now", x->f->first), x->way.bytes)));
     there = both_conditions(e, there, "left > 0");
     line(e, "const bool some = %s;", without_branches(e, there));
     line(e, "const void *const from = some ? (const void *)((p + 16 * %s) & ~15ull) : %s;", piece, r->ptr);
@@ -43,10 +44,10 @@ static void copy_piece(const Filler *x, const Reach *r, const char *piece, const
     copy_part(x, r, to, "from", "size");
 }
 
-static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
+static void copy_blocks(const CpAsync *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
     const char *c[TILE_MAX_RANK], *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0",
                                   *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
@@ -54,19 +55,19 @@ static void copy_blocks(const Filler *x, const Reach *r, const char *stage)
     while (w->tile_axis[along] != y->beside) along++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, along),
         (long long)(w->step[along] * y->group * y->bytes));
-    fill_open_rows(x);
-    fill_block_coords(x, "row", str(e, "(%s)", own), c);
+    cp_async_open_rows(x);
+    cp_async_block_coords(x, "row", str(e, "(%s)", own), c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != along)
             rows = both_conditions(
                 e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
-    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", fill_scaled(e, r->limit, y->bytes), piece);
+    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     const char *there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
     if (x->heads)
         there = both_conditions(e, there,
             str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece,
-                fill_scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
+                cp_async_scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
     there = both_conditions(e, there, str(e, "left > 0 " AND " %s < %d", piece, y->vectors));
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
@@ -104,10 +105,10 @@ static void open_if(Emit *e, const char *cond)
 }
 
 /* Copies lines that are transposed in the ring: each lane copies one vector of a line. */
-static void copy_turned_lines(const Filler *x, const Reach *r, const char *stage)
+static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int all = y->share * y->vectors;
     fill_begin_some(e, "v", (all + 31) / 32);
     line(e, "const i32 u = lane + 32 * v, at = u / %d, piece = u %% %d, n = warp * %d + at;", y->vectors,
@@ -121,15 +122,15 @@ static void copy_turned_lines(const Filler *x, const Reach *r, const char *stage
 }
 
 /* Copies the `whole` vectors of a line, by the lanes that take its runs. */
-static void copy_whole(const Filler *x, const Reach *r, const char *stage, int whole)
+static void copy_whole(const CpAsync *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int per = y->per < whole ? y->per : whole;
     fill_begin_some(e, "v", y->share);
-    const char *guard = fill_unit_line(x, "v"), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
+    const char *guard = cp_async_unit_line(x, "v"), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "";
     for (int part = 0; part * per < whole; part++) {
-        const char *piece = fill_piece(x, part);
+        const char *piece = cp_async_piece(x, part);
         bool some = whole - part * per < y->per;
         if (some) open_if(e, str(e, "%s < %d", piece, whole));
         else line(e, "{"), e->indent++;
@@ -141,16 +142,16 @@ static void copy_whole(const Filler *x, const Reach *r, const char *stage, int w
 }
 
 /* Copies the vector after them, with one lane for each line. */
-static void copy_last(const Filler *x, const Reach *r, const char *stage, int whole)
+static void copy_last(const CpAsync *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int lines = y->share * y->group, each = y->of_class * y->group;
     const char *guard;
     fill_begin_some(e, "v", (lines + 31) / 32);
     if (y->straight) {
         line(e, "const i32 at = lane + 32 * v, n = %s;",
-            fill_straight_line(x, str(e, "at / %d", each), str(e, "at %% %d", each)));
+            cp_async_straight_line(x, str(e, "at / %d", each), str(e, "at %% %d", each)));
         guard = str(e, "warp + %d * (at / %d) < %d", x->warps, each, y->classes);
     } else {
         line(e, "const i32 at = lane + 32 * v, unit = warp * %d + at / %d;", y->share, y->group);
@@ -166,7 +167,7 @@ static void copy_last(const Filler *x, const Reach *r, const char *stage, int wh
     end_block(e);
 }
 
-static void copy_lines(const Filler *x, const Reach *r, const char *stage)
+static void copy_lines(const CpAsync *x, const Reach *r, const char *stage)
 {
     int whole = (int)((x->way.line * x->way.bytes + 15) / 16);
     if (x->way.turned) copy_turned_lines(x, r, stage);
@@ -177,7 +178,7 @@ static void copy_lines(const Filler *x, const Reach *r, const char *stage)
 }
 
 /* The axis of the tensor that corresponds to the outermost axis of lines. */
-static int outer_axis(const Filler *x)
+static int outer_axis(const CpAsync *x)
 {
     int a = 0;
     while (x->w.tile_axis[a] != x->way.outer) a++;
@@ -185,13 +186,13 @@ static int outer_axis(const Filler *x)
 }
 
 /* Copies the vectors after the whole ones of the lines of class k, with one lane for each line. */
-static void copy_last_straight(const Filler *x, const Reach *r, const char *stage, int whole)
+static void copy_last_straight(const CpAsync *x, const Reach *r, const char *stage, int whole)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int lines = y->of_class * y->group;
     begin_unrolled(e, "v", (lines + 31) / 32);
-    line(e, "const i32 at = lane + 32 * v, n = %s;", fill_straight_line(x, "k", "at"));
+    line(e, "const i32 at = lane + 32 * v, n = %s;", cp_async_straight_line(x, "k", "at"));
     if (lines % 32) open_if(e, str(e, "at < %d", lines));
     copy_piece(x, r, str(e, "%d", whole),
         str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
@@ -201,10 +202,10 @@ static void copy_last_straight(const Filler *x, const Reach *r, const char *stag
 
 /* When the outermost axis is in range completely, a lane copies the same part of each line of a class, at a
  * constant distance. */
-static void copy_straight(const Filler *x, const Reach *r, const char *stage)
+static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
     int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
     const char *inside =
@@ -221,19 +222,19 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
-    line(e, "const i32 n = %s;", fill_straight_line(x, "k", own));
-    fill_line_coords(x, "n", c);
+    line(e, "const i32 n = %s;", cp_async_straight_line(x, "k", own));
+    cp_async_line_coords(x, "n", c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != out)
             rows = both_conditions(
                 e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
-    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", fill_scaled(e, r->limit, y->bytes), piece);
+    line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
     if (x->heads)
         there = both_conditions(e, there,
             str(e, "16 * %s + 16 > (i32)(p & 15) + %s", piece,
-                fill_scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
+                cp_async_scaled(e, str(e, "%s_now", x->f->first), y->bytes)));
     there = both_conditions(e, there, "left > 0");
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
@@ -257,7 +258,7 @@ static void copy_straight(const Filler *x, const Reach *r, const char *stage)
 }
 
 /* Declares whether vectors around the lines of the window may reach beyond the last element of the tensor. */
-static void ends_near(const Filler *x, Reach *r)
+static void ends_near(const CpAsync *x, Reach *r)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
@@ -280,7 +281,7 @@ static void ends_near(const Filler *x, Reach *r)
         (long long)(x->way.line * x->way.bytes + 16), end);
 }
 
-void fill_start_lines(const Filler *x, const char *stage, const char *low)
+void cp_async_start_lines(const CpAsync *x, const char *stage, const char *low)
 {
     Emit *e = x->e;
     const Window *w = &x->w;

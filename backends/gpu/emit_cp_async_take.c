@@ -1,9 +1,9 @@
-/* emit_fill_take.c: of filler warps: from the stage to a slot of wgmma's, shifted to where the slot has it or
- * turned over. */
-#include "backends/gpu/emit_fill.h"
+/* emit_cp_async_take.c: of cp.async producers: from the stage to a slot of wgmma's, shifted to where the slot
+ * has it or turned over. */
+#include "backends/gpu/emit_cp_async.h"
 
 /* Extracts the words of a run from the words around it. */
-static void funnel(const Filler *x, const char *w, const char *around, const char *begins)
+static void funnel(const CpAsync *x, const char *w, const char *around, const char *begins)
 {
     Emit *e = x->e;
     int words = x->way.run / 4;
@@ -35,18 +35,18 @@ static void funnel(const Filler *x, const char *w, const char *around, const cha
 /* Copies one run of each line of a class. `word` is the word in which its lines begin; -1: the variable
  * `begins` tells. Several runs are read before the first is written, because the compiler keeps the order of
  * both. */
-static void take_class(const Filler *x, const char *from, const char *place, int word)
+static void take_class(const CpAsync *x, const char *from, const char *place, int word)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int words = y->run / 4,
         raw = x->aligned     ? words
               : y->run == 16 ? 8
                              : words + 1,
-        some = y->of_class % FILL_AT_ONCE == 0 ? FILL_AT_ONCE
-               : y->of_class % 2 == 0          ? 2
-                                               : 1;
-    directive(e, y->of_class > 2 * FILL_AT_ONCE ? "#pragma unroll 2" : "#pragma unroll");
+        some = y->of_class % CP_ASYNC_AT_ONCE == 0 ? CP_ASYNC_AT_ONCE
+               : y->of_class % 2 == 0              ? 2
+                                                   : 1;
+    directive(e, y->of_class > 2 * CP_ASYNC_AT_ONCE ? "#pragma unroll 2" : "#pragma unroll");
     line(e, "for (int g = 0; g < %d; g += %d) {", y->of_class, some);
     e->indent++;
     line(e, "u32 around[%d][%d];", some, raw);
@@ -75,10 +75,10 @@ static void take_class(const Filler *x, const char *from, const char *place, int
     end_block(e);
 }
 
-void fill_take_straight(const Filler *x, const char *stage, const char *to)
+void cp_async_take_straight(const CpAsync *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run);
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
                *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
@@ -86,23 +86,23 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
         line(e, "u32 keep[%d];", words);
         for (int k = 0; k < words; k++)
             line(e, "keep[%d] = %s(0, ~0u, %s - %d * %s - %d);", k, use(e, "low_bytes"),
-                fill_scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
+                cp_async_scaled(e, x->f->first, y->bytes), y->run, piece, 4 * k);
     }
     directive(e, "#pragma unroll 1");
     line(e, "for (int k = 0; k < %d; k++) {", y->mine);
     e->indent++;
     if (y->classes % x->warps) line(e, "if (warp + %d * k >= %d) break;", x->warps, y->classes);
     /* All lines of a class begin at the same byte of a vector. */
-    fill_line_coords(x, fill_straight_line(x, "k", "0"), c);
+    cp_async_line_coords(x, cp_async_straight_line(x, "k", "0"), c);
     if (!x->aligned)
         line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);",
-            fill_line_bytes(x, c));
-    line(e, "const i32 n = %s;", fill_straight_line(x, "k", own));
+            cp_async_line_bytes(x, c));
+    line(e, "const i32 n = %s;", cp_async_straight_line(x, "k", own));
     line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own,
         y->pitch, y->run, piece);
-    fill_line_coords(x, "n", c);
-    c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
-    const char *o = fill_slot_place(x, c);
+    cp_async_line_coords(x, "n", c);
+    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
+    const char *o = cp_async_stage_place(x, c);
     line(e, "const u32 place = %s + %s;", to, o);
     if (runs < y->per) {
         line(e, "if (%s < %d) {", piece, runs);
@@ -125,7 +125,7 @@ void fill_take_straight(const Filler *x, const char *stage, const char *to)
     end_block(e);
 }
 
-const char *fill_piece(const Filler *x, int part)
+const char *cp_async_piece(const CpAsync *x, int part)
 {
     if (x->way.per != 32) return str(x->e, "(lane %% %d)", x->way.per);
     return part ? str(x->e, "(lane + %d)", 32 * part) : "lane";
@@ -134,7 +134,7 @@ const char *fill_piece(const Filler *x, int part)
 static void open_each(Emit *e)
 {
     directive(e, "#pragma unroll");
-    line(e, "for (int k = 0; k < %d; k++) {", FILL_AT_ONCE);
+    line(e, "for (int k = 0; k < %d; k++) {", CP_ASYNC_AT_ONCE);
     e->indent++;
     line(e, "const int v = u + k;");
 }
@@ -148,10 +148,10 @@ static bool open_if(Emit *e, const char *cond)
 }
 
 /* Reads the words around the runs v = u + k from the staging area, if the lane has such a run (`has`). */
-static void read_around(const Filler *x, const char *place, const char *has)
+static void read_around(const CpAsync *x, const char *place, const char *has)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
     const char *c[TILE_MAX_RANK];
     open_each(e);
@@ -161,9 +161,9 @@ static void read_around(const Filler *x, const char *place, const char *has)
         line(e, "%s(around[k], %s); %s(around[k] + 4, %s + 16);", use(e, "lds_b128"), place,
             use(e, "lds_b128"), place);
     else {
-        fill_unit_line(x, "v");
-        fill_line_coords(x, "n", c);
-        line(e, "const u32 begins = (%s) & 12;", fill_line_bytes(x, c));
+        cp_async_unit_line(x, "v");
+        cp_async_line_coords(x, "n", c);
+        line(e, "const u32 begins = (%s) & 12;", cp_async_line_bytes(x, c));
         for (int k = 0; k <= words; k++)
             line(e, "%s(around[k] + %d, %s + begins + %d);", use(e, "lds_b32"), k, place, 4 * k);
     }
@@ -172,53 +172,54 @@ static void read_around(const Filler *x, const char *place, const char *has)
 }
 
 /* Writes the runs to the stage of the ring, whose address is `to`. */
-static void put_runs(const Filler *x, const char *piece, const char *has, const char *to)
+static void put_runs(const CpAsync *x, const char *piece, const char *has, const char *to)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
     const char *c[TILE_MAX_RANK];
     open_each(e);
-    const char *guard = both_conditions(e, fill_unit_line(x, "v"), has);
-    fill_line_coords(x, "n", c);
+    const char *guard = both_conditions(e, cp_async_unit_line(x, "v"), has);
+    cp_async_line_coords(x, "n", c);
     if (x->aligned) line(e, "u32 *const w = around[k];");
     else {
         line(e, "u32 w[%d];", words);
-        line(e, "const u32 begins = (%s) & 15;", fill_line_bytes(x, c));
+        line(e, "const u32 begins = (%s) & 15;", cp_async_line_bytes(x, c));
         funnel(x, "w", "around[k]", "begins");
     }
     if (x->heads) {
         open_if(e, x->f->first);
-        line(e, "const i32 none = %s - %d * %s;", fill_scaled(e, x->f->first, y->bytes), y->run, piece);
+        line(e, "const i32 none = %s - %d * %s;", cp_async_scaled(e, x->f->first, y->bytes), y->run, piece);
         for (int k = 0; k < words; k++)
             line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
         end_block(e);
     }
-    c[y->axis] = fill_scaled(e, piece, y->run / y->bytes);
+    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
     bool some = open_if(e, guard);
-    line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, fill_slot_place(x, c));
+    line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (some) end_block(e);
     end_block(e);
 }
 
-void fill_take_runs(const Filler *x, const char *stage, const char *to)
+void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run),
         raw = x->aligned     ? words
               : y->run == 16 ? 8
                              : words + 1;
     for (int part = 0; part < y->parts; part++) {
-        const char *piece = fill_piece(x, part), *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
+        const char *piece = cp_async_piece(x, part),
+                   *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
                    *place = str(
                        e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, own, y->pitch, y->run, piece);
-        /* Read FILL_AT_ONCE units before the first of them is written to the ring. */
+        /* Read CP_ASYNC_AT_ONCE units before the first of them is written to the ring. */
         directive(e, "#pragma unroll 1");
-        line(e, "for (int u = 0; u < %d; u += %d) {", y->share, FILL_AT_ONCE);
+        line(e, "for (int u = 0; u < %d; u += %d) {", y->share, CP_ASYNC_AT_ONCE);
         e->indent++;
-        line(e, "u32 around[%d][%d];", FILL_AT_ONCE, raw);
-        const char *has = both_conditions(e, y->share % FILL_AT_ONCE ? str(e, "v < %d", y->share) : "",
+        line(e, "u32 around[%d][%d];", CP_ASYNC_AT_ONCE, raw);
+        const char *has = both_conditions(e, y->share % CP_ASYNC_AT_ONCE ? str(e, "v < %d", y->share) : "",
             (part + 1) * y->per > runs ? str(e, "%s < %d", piece, runs) : "");
         read_around(x, place, has);
         put_runs(x, piece, has, to);
@@ -228,10 +229,10 @@ void fill_take_runs(const Filler *x, const char *stage, const char *to)
 
 /* The stage of the ring is contiguous across the lines: a run is one element of each of several consecutive
  * lines. */
-void fill_take_across(const Filler *x, const char *stage, const char *to)
+void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *to)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int group = y->run / y->bytes, per = 4 / y->bytes;
     int64_t all = y->share / group * y->line;
     const char *c[TILE_MAX_RANK], *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "",
@@ -249,24 +250,24 @@ void fill_take_across(const Filler *x, const char *stage, const char *to)
     }
     line(e, "u32 w[%d];", y->run / 4);
     for (int k = 0; k < group; k++) {
-        fill_line_coords(x, str(e, "n + %d", k), c);
-        const char *begins = x->aligned ? "0" : str(e, "((%s) & 15)", fill_line_bytes(x, c));
+        cp_async_line_coords(x, str(e, "n + %d", k), c);
+        const char *begins = x->aligned ? "0" : str(e, "((%s) & 15)", cp_async_line_bytes(x, c));
         const char *one = str(e, "(u32)%s(%s + (at + %d) * %d + %s + %s)", use(e, str(e, "lds_%s", bits)),
-            stage, k, y->pitch, begins, fill_scaled(e, "x", y->bytes));
+            stage, k, y->pitch, begins, cp_async_scaled(e, "x", y->bytes));
         if (x->heads) one = str(e, "(x >= %s ? %s : 0)", x->f->first, one);
         if (k % per) line(e, "w[%d] |= %s << %d;", k / per, one, k % per * y->bytes * 8);
         else line(e, "w[%d] = %s;", k / per, one);
     }
-    fill_line_coords(x, "n", c);
+    cp_async_line_coords(x, "n", c);
     c[y->axis] = "x";
-    line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, fill_slot_place(x, c));
+    line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (*guard) end_block(e);
     end_block(e);
 }
 
 /* The offset of the eight elements of chunk `c` in the stage of the ring. The row has its first ones at `o`,
  * and the chunk is `rows` rows further on. */
-static const char *chunk_at(const Filler *x, const char *o, const char *rows, const char *c)
+static const char *chunk_at(const CpAsync *x, const char *o, const char *rows, const char *c)
 {
     Emit *e = x->e;
     int panel = x->slot->panel * 2;
@@ -278,10 +279,10 @@ static const char *chunk_at(const Filler *x, const char *o, const char *rows, co
 
 /* Declares the offset of the row of the ring's stage for element `at` of a row's window, in copy number k of
  * the window. */
-static const char *block_place(const Filler *x, int k, const char *at)
+static const char *block_place(const CpAsync *x, int k, const char *at)
 {
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int side = y->axis < y->split ? 0 : 1;
     const char *n = tmp(e, "n"), *m[2];
     line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width,
@@ -292,7 +293,7 @@ static const char *block_place(const Filler *x, int k, const char *at)
 }
 
 /* The elements from .. to of a row's window are never in range. */
-static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int64_t end)
+static void put_zeros(const CpAsync *x, const char *to, int k, int64_t from, int64_t end)
 {
     Emit *e = x->e;
     int chunks = (int)x->way.shape[x->way.beside] / 8;
@@ -306,7 +307,7 @@ static void put_zeros(const Filler *x, const char *to, int k, int64_t from, int6
 }
 
 /* Sets the elements before the first one of the line to zero. */
-static void zero_heads(const Filler *x, int some, int fours)
+static void zero_heads(const CpAsync *x, int some, int fours)
 {
     Emit *e = x->e;
     open_if(e, x->f->first);
@@ -322,11 +323,11 @@ static void zero_heads(const Filler *x, int some, int fours)
  * writes the eight neighbours of an element side by side, in each of the windows that contain it. Elements
  * before the first one of the line (in the vector in which it begins) and after its last one go to bytes of
  * the lane's own after the staging area. */
-void fill_take_blocks(const Filler *x, const char *stage, const char *to)
+void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
 {
     enum { MOST_TIMES = 16 };
     Emit *e = x->e;
-    const FillWay *y = &x->way;
+    const CpAsyncWay *y = &x->way;
     int chans = (int)y->shape[y->beside], fours = (y->vectors + 3) / 4, chunks = chans / 8,
         times = y->shifts ? y->shifts->n : 1;
     /* The number of blocks that are transposed at a time. Each block takes 4 registers for every place. */
@@ -335,10 +336,10 @@ void fill_take_blocks(const Filler *x, const char *stage, const char *to)
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a stage holds its window too many times");
     line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
-    fill_open_rows(x);
-    fill_block_coords(x, "row", "0", c);
+    cp_async_open_rows(x);
+    cp_async_block_coords(x, "row", "0", c);
     if (x->aligned) line(e, "const i32 before = 0;");
-    else line(e, "const i32 before = (i32)((%s) & 15) / 2;", fill_line_bytes(x, c));
+    else line(e, "const i32 before = (i32)((%s) & 15) / 2;", cp_async_line_bytes(x, c));
     line(e, "const i32 place = lane - before;");
     for (int k = 0; k < times; k++) {
         int64_t shift = y->shifts ? y->shifts->v[k] - y->first : -y->first;

@@ -1,0 +1,151 @@
+/* pool.c: see pool.h. A launch puts a job with a number of free places into a list and wakes as many threads.
+ * A thread takes a place, runs the task, and counts itself out. When the launching thread has ended its own
+ * call, it takes the job out of the list, so that nobody comes any more, and waits for those who came. */
+#include "runtime/drivers/pool.h"
+#include "ir/float_state.h"
+#include "runtime/context/fork.h"
+#include <signal.h>
+
+typedef struct Job {
+    PoolTask *task;
+    void *arg;
+    int places, running; /* calls that may yet begin; calls of the pool's threads that have not returned */
+    pthread_cond_t idle; /* running became 0 */
+    struct Job *next;
+} Job;
+
+struct Pool {
+    Allocator alloc;
+    Lock lock; /* guards all that follows */
+    Job *jobs;
+    pthread_t *threads;
+    int started, room;
+    unsigned forks; /* the process to which threads and jobs belong */
+    bool ends;
+};
+
+/* Threads of the process that run tasks now, in whatever pool, and the process of which that is true. */
+static atomic_int busy;
+static atomic_uint busy_forks;
+
+static int enter_busy(void)
+{
+    unsigned forks = fork_count();
+    if (atomic_exchange(&busy_forks, forks) != forks) atomic_store(&busy, 0);
+    return atomic_fetch_add(&busy, 1);
+}
+
+Pool *pool_new(Allocator alloc)
+{
+    Pool *p = alloc.realloc(alloc.user, NULL, 0, sizeof *p);
+    if (!p) return NULL;
+    *p = (Pool){ .alloc = alloc, .forks = fork_count() };
+    lock_init(&p->lock);
+    return p;
+}
+
+/* Threads and jobs of the parent do not exist in a child process. */
+static void enter(Pool *p)
+{
+    lock_enter(&p->lock);
+    if (p->forks == fork_count()) return;
+    p->forks = fork_count();
+    p->jobs = NULL;
+    p->started = 0;
+}
+
+static Job *open_job(const Pool *p)
+{
+    Job *j = p->jobs;
+    while (j && !j->places) j = j->next;
+    return j;
+}
+
+/* A thread of the pool. Any floating-point state may be the default of new threads. */
+static void *serve(void *pool)
+{
+    Pool *p = pool;
+    FLOAT_STATE_DEFAULT();
+    lock_enter(&p->lock);
+    while (!p->ends) {
+        Job *j = open_job(p);
+        if (!j) {
+            lock_wait(&p->lock);
+            continue;
+        }
+        j->places--;
+        j->running++;
+        lock_leave(&p->lock);
+        atomic_fetch_add(&busy, 1);
+        j->task(j->arg);
+        atomic_fetch_sub(&busy, 1);
+        lock_enter(&p->lock);
+        if (!--j->running) pthread_cond_signal(&j->idle);
+    }
+    lock_leave(&p->lock);
+    return NULL;
+}
+
+/* Starts threads until there are n; fewer where the system gives no more. Signals of the program are for its
+ * own threads. */
+static void start_threads(Pool *p, int n)
+{
+    sigset_t all, before;
+    if (n <= p->started) return;
+    if (n > p->room) {
+        pthread_t *more = p->alloc.realloc(
+            p->alloc.user, p->threads, (size_t)p->room * sizeof *more, (size_t)n * sizeof *more);
+        if (!more) return;
+        p->threads = more;
+        p->room = n;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (p->started < n && !pthread_create(&p->threads[p->started], NULL, serve, p)) p->started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void add_job(Pool *p, Job *j)
+{
+    enter(p);
+    start_threads(p, j->places);
+    j->next = p->jobs;
+    p->jobs = j;
+    for (int i = 0; i < j->places; i++) pthread_cond_signal(&p->lock.changed);
+    lock_leave(&p->lock);
+}
+
+static void end_job(Pool *p, Job *j)
+{
+    enter(p);
+    for (Job **at = &p->jobs; *at; at = &(*at)->next)
+        if (*at == j) {
+            *at = j->next;
+            break;
+        }
+    while (j->running) pthread_cond_wait(&j->idle, &p->lock.mutex);
+    lock_leave(&p->lock);
+}
+
+void pool_run(Pool *p, int threads, PoolTask *task, void *arg)
+{
+    int places = threads - 1 - enter_busy();
+    Job j = { .task = task, .arg = arg, .places = places, .idle = PTHREAD_COND_INITIALIZER };
+    if (places > 0) add_job(p, &j);
+    task(arg);
+    if (places > 0) end_job(p, &j);
+    atomic_fetch_sub(&busy, 1);
+}
+
+void pool_free(Pool *p)
+{
+    if (!p) return;
+    enter(p);
+    p->ends = true;
+    lock_wake(&p->lock);
+    lock_leave(&p->lock);
+    while (p->started > 0) pthread_join(p->threads[--p->started], NULL);
+    lock_destroy(&p->lock);
+    p->alloc.realloc(p->alloc.user, p->threads, (size_t)p->room * sizeof *p->threads, 0);
+    p->alloc.realloc(p->alloc.user, p, sizeof *p, 0);
+}

@@ -1,0 +1,203 @@
+/* test_team.c: how many threads a launch on the CPU takes, and whose they are. */
+#include "api.h"
+#include <dirent.h>
+#include <math.h>
+#include <pthread.h>
+
+static const char text[] = "kernel saxpy(in f32 X[N], inout f32 Y[N], f32 a) grid (cdiv(N, 256))\n"
+                           "{\n"
+                           "    let i = program_id();\n"
+                           "    store(Y[i*256 +: 256], a * load(X[i*256 +: 256]) + load(Y[i*256 +: 256]));\n"
+                           "}\n"
+                           "kernel powers(in f32 X[N], out f32 Y[N], in f32 T[K]) grid (cdiv(N, 64))\n"
+                           "{\n"
+                           "    let i = program_id();\n"
+                           "    let x = load(X[i*64 +: 64]);\n"
+                           "    var y = x;\n"
+                           "    for k in 0 .. extent(T, 0) { y = y * x + load(T[k]); }\n"
+                           "    store(Y[i*64 +: 64], y);\n"
+                           "}\n";
+
+enum { MANY = 1 << 20, TEAM = 4 };
+static float *x, *y;
+static atomic_bool in_region;
+
+/* The name by which an OpenMP library tells that its caller is in a parallel region. */
+__attribute__((visibility("default"))) int omp_in_parallel(void);
+int omp_in_parallel(void) { return atomic_load(&in_region); }
+
+/* A pool of the caller that does everything itself, in reverse, and records what it was asked for. */
+typedef struct Serial {
+    int calls, n;
+} Serial;
+
+static void serial(void *user, int n, void (*task)(void *arg, int i), void *arg)
+{
+    Serial *s = user;
+    s->calls++;
+    s->n = n;
+    for (int i = n; i-- > 0;) task(arg, i);
+}
+
+static tile_context *open_team(int threads, Serial *s)
+{
+    tile_context *c;
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = "cpu",
+        .flags = TILE_CONTEXT_NO_CACHE,
+        .threads = threads,
+        .run_threads = s ? serial : NULL,
+        .run_threads_user = s };
+    if (tile_context_create(&d, &c)) exit(1);
+    return c;
+}
+
+static tile_status saxpy(tile_kernel *k, const float *from, float *to, int64_t n)
+{
+    tile_tensor a = { (void *)(uintptr_t)from, &n, NULL, 1, TILE_F32 }, b = { to, &n, NULL, 1, TILE_F32 };
+    return tile_launch(
+        k, (tile_arg[]){ tile_arg_tensor(&a), tile_arg_tensor(&b), tile_arg_float(2) }, 3, NULL);
+}
+
+static void powers(tile_context *c, tile_kernel *k, int64_t n, int64_t count)
+{
+    float *t = x + MANY / 2;
+    tile_tensor a = { x, &n, NULL, 1, TILE_F32 }, b = { y, &n, NULL, 1, TILE_F32 },
+                d = { t, &count, NULL, 1, TILE_F32 };
+    OK(c, tile_launch(
+              k, (tile_arg[]){ tile_arg_tensor(&a), tile_arg_tensor(&b), tile_arg_tensor(&d) }, 3, NULL));
+    for (int64_t i = 0; i < n; i++) {
+        float want = x[i];
+        for (int64_t j = 0; j < count; j++) want = fmaf(want, x[i], t[j]);
+        if (!(fabsf(y[i] - want) <= 1e-4f * (1 + fabsf(want)))) {
+            CU_FAIL("powers");
+            return;
+        }
+    }
+}
+
+static void check_saxpy(tile_context *c, tile_kernel *k, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = 1;
+    OK(c, saxpy(k, x, y, n));
+    for (int64_t i = 0; i < n; i++)
+        if (y[i] != 2 * x[i] + 1) {
+            CU_FAIL("saxpy");
+            return;
+        }
+}
+
+/* Work decides, not the number of programs: the first launch has 8 programs and the last but one has 8 too.
+ */
+static void test_worth(void)
+{
+    Serial s = { 0, 0 };
+    tile_context *c = open_team(TEAM, &s);
+    tile_kernel *k, *p;
+    CU_ASSERT_FATAL(kernel_of(c, text, "saxpy", NULL, 0, &k) == TILE_OK);
+    CU_ASSERT_FATAL(kernel_of(c, text, "powers", NULL, 0, &p) == TILE_OK);
+    check_saxpy(c, k, 2000);
+    CU_ASSERT_EQUAL(s.calls, 0);
+    check_saxpy(c, k, MANY);
+    CU_ASSERT_EQUAL(s.calls, 1);
+    CU_ASSERT_EQUAL(s.n, TEAM);
+    check_saxpy(c, k, MANY); /* remembered */
+    CU_ASSERT_EQUAL(s.calls, 2);
+    CU_ASSERT_EQUAL(s.n, TEAM);
+    powers(c, p, 500, 3);
+    CU_ASSERT_EQUAL(s.calls, 2);
+    powers(c, p, 500, 450); /* the extent decides how often the loop runs */
+    CU_ASSERT_EQUAL(s.calls, 3);
+    CU_ASSERT(s.n > 1 && s.n < TEAM);
+    powers(c, p, 500, 3000);
+    CU_ASSERT_EQUAL(s.n, TEAM);
+    powers(c, p, 60, 3000); /* one program */
+    CU_ASSERT_EQUAL(s.calls, 4);
+    tile_kernel_destroy(k);
+    tile_kernel_destroy(p);
+    tile_context_destroy(c);
+}
+
+static int threads_now(void)
+{
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+/* Threads start with the first launch that is worth them, none starts in a parallel region, and all end with
+ * the context. */
+static void test_region(void)
+{
+    tile_context *c = open_team(TEAM, NULL);
+    tile_kernel *k;
+    int before = threads_now();
+    CU_ASSERT_FATAL(kernel_of(c, text, "saxpy", NULL, 0, &k) == TILE_OK);
+    atomic_store(&in_region, true);
+    check_saxpy(c, k, MANY);
+    CU_ASSERT_EQUAL(threads_now(), before);
+    atomic_store(&in_region, false);
+    check_saxpy(c, k, 2000);
+    CU_ASSERT_EQUAL(threads_now(), before);
+    for (int i = 0; i < 20; i++) check_saxpy(c, k, MANY);
+    CU_ASSERT_EQUAL(threads_now(), before + TEAM - 1);
+    tile_kernel_destroy(k);
+    tile_context_destroy(c);
+    CU_ASSERT_EQUAL(threads_now(), before);
+}
+
+typedef struct Caller {
+    tile_kernel *k;
+    float *y;
+    bool bad;
+} Caller;
+
+static void *caller(void *arg)
+{
+    Caller *me = arg;
+    enum { LEN = 1 << 16, ROUNDS = 40 };
+    for (int i = 0; i < LEN; i++) me->y[i] = 1;
+    for (int r = 0; r < ROUNDS; r++) me->bad |= saxpy(me->k, x, me->y, LEN) != TILE_OK;
+    for (int i = 0; i < LEN; i++) me->bad |= me->y[i] != 1 + ROUNDS * 2 * x[i];
+    return NULL;
+}
+
+/* Several threads launch at once, on two contexts: the pools together take no more threads than there are
+ * places, and every launch is whole. */
+static void test_callers(void)
+{
+    enum { CALLERS = 8 };
+    tile_context *c[2] = { open_team(TEAM, NULL), open_team(3, NULL) };
+    tile_kernel *k[2];
+    Caller all[CALLERS];
+    pthread_t id[CALLERS];
+    for (int i = 0; i < 2; i++) CU_ASSERT_FATAL(kernel_of(c[i], text, "saxpy", NULL, 0, &k[i]) == TILE_OK);
+    for (int i = 0; i < CALLERS; i++) {
+        all[i] = (Caller){ k[i % 2], aligned_alloc(64, (size_t)1 << 18), false };
+        pthread_create(&id[i], NULL, caller, &all[i]);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(id[i], NULL);
+        CU_ASSERT(!all[i].bad);
+        free(all[i].y);
+    }
+    for (int i = 0; i < 2; i++) {
+        tile_kernel_destroy(k[i]);
+        tile_context_destroy(c[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    x = aligned_alloc(64, MANY * sizeof *x);
+    y = aligned_alloc(64, MANY * sizeof *y);
+    for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
+    static const UnitTest tests[] = { { "the work decides", test_worth }, { "whose threads", test_region },
+        { "many callers", test_callers } };
+    int failed = unit_run("team", tests, sizeof tests / sizeof *tests, argc, argv);
+    free(x);
+    free(y);
+    return failed;
+}
