@@ -89,6 +89,12 @@ expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.ti
 grep -q '>Roofline of h100</text>' roof.svg && grep -q '>1 silu' roof.svg && grep -q 'TFLOPS</text>' roof.svg || fail "roof.svg lacks a title, a variant or an axis"
 "$tilec" explain "$k/silu.tile" --roofline=amd.svg --target=hip:gfx942 -o out.txt && grep -q 'best case of the cache model' amd.svg || fail "--roofline of an MI300X"
 
+# a page in a folder that is not there: one error, and no other file
+expect 1 "nowhere/page.html" "$tilec" explain "$k/silu.tile" -D T=f32 --html=nowhere/page.html --plot=map:kept.svg
+absent kept.svg
+expect 1 "--html draws one variant, here are" "$tilec" explain "$k/attention.tile" --html=none.html
+absent none.html
+
 expect 1 "--plot draws one variant, here are" "$tilec" explain "$k/softmax.tile" --plot=none.svg
 absent none.svg
 expect 2 "no .tile file given" "$tilec" explain

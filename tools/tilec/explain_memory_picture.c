@@ -1,8 +1,9 @@
 /* explain_memory_picture.c: registers and shared memory against their limits, and for each access of shared
  * memory the words that its worst request asks of each bank. */
 #include "tools/tilec/explain_pictures.h"
+#include "passes/kernel/amd/lds.h"
 
-enum { LEFT = 130, WIDTH = 560, BAR = 24, BANKS = 32, MOST_PANELS = 8, PANEL = 108 };
+enum { LEFT = 130, WIDTH = 560, BAR = 24, MOST_BANKS = 64, MOST_PANELS = 8, PANEL = 108 };
 
 static void draw_bar(double y, const char *name, double used, double limit, const char *unit, Text *t)
 {
@@ -30,37 +31,46 @@ static void draw_buffers(const Explained *x, double y, Text *t)
     }
 }
 
-/* Words that the lanes of each turn of the request ask of a bank, at most. */
-static int bank_words(const EmittedAccess *a, int width, const int64_t *addr, int lanes, int words[BANKS])
+/* The lanes that the banks serve together. */
+static LdsCycle cycle_of(const Target *t, const EmittedAccess *a, int width)
 {
-    int group = width <= 4 ? 32 : 128 / width, most = 0;
-    memset(words, 0, BANKS * sizeof *words);
-    for (int first = 0; first < lanes; first += group) {
-        int64_t seen[BANKS][64];
-        int n[BANKS] = { 0 };
-        for (int k = first; k < first + group && k < lanes; k++)
-            for (int64_t w = addr[k] / 4; addr[k] >= 0 && w <= (addr[k] + width - 1) / 4; w++) {
-                int bank = (int)(w % BANKS), j = 0;
+    if (t->kind == TARGET_HIP) return lds_cycle(t->lds, !a->write, width);
+    return (LdsCycle){ 32, width <= 4 ? 32 : 128 / width, NULL };
+}
+
+/* The most words that the lanes of one cycle ask of each bank; returns the most of all. */
+static int bank_words(LdsCycle cycle, int width, const int64_t *addr, int lanes, int words[MOST_BANKS])
+{
+    int most = 0;
+    memset(words, 0, MOST_BANKS * sizeof *words);
+    for (int first = 0; first < lanes; first += cycle.group) {
+        int64_t seen[MOST_BANKS][64];
+        int n[MOST_BANKS] = { 0 };
+        for (int k = first; k < first + cycle.group && k < lanes; k++) {
+            int64_t at = addr[lds_lane(cycle, k)];
+            for (int64_t w = at / 4; at >= 0 && w <= (at + width - 1) / 4; w++) {
+                int bank = (int)(w % cycle.banks), j = 0;
                 while (j < n[bank] && seen[bank][j] != w) j++;
                 if (j == n[bank] && n[bank] < 64) seen[bank][n[bank]++] = w;
             }
-        for (int b = 0; b < BANKS; b++)
+        }
+        for (int b = 0; b < cycle.banks; b++)
             if (n[b] > words[b]) words[b] = n[b];
     }
-    for (int b = 0; b < BANKS; b++) most = words[b] > most ? words[b] : most;
+    for (int b = 0; b < cycle.banks; b++) most = words[b] > most ? words[b] : most;
     return most;
 }
 
 /* The worst request of the access. */
-static int worst_request(const EmittedAccess *a, int width, int words[BANKS])
+static int worst_request(LdsCycle cycle, const EmittedAccess *a, int width, int words[MOST_BANKS])
 {
     int64_t addr[LAYOUT_MAX_LANES];
-    int best = 0, now[BANKS];
-    memset(words, 0, BANKS * sizeof *words);
+    int best = 0, now[MOST_BANKS];
+    memset(words, 0, MOST_BANKS * sizeof *words);
     for (uint32_t warp = 0; warp < layout_warps(a->layout); warp++)
         for (uint32_t r = 0; r < layout_regs(a->layout); r++) {
             if (!access_begins(a, r)) continue;
-            int lanes = access_lanes(a, NULL, r, warp, addr), n = bank_words(a, width, addr, lanes, now);
+            int lanes = access_lanes(a, NULL, r, warp, addr), n = bank_words(cycle, width, addr, lanes, now);
             if (n <= best) continue;
             best = n;
             memcpy(words, now, sizeof now);
@@ -70,15 +80,16 @@ static int worst_request(const EmittedAccess *a, int width, int words[BANKS])
 
 static void draw_banks(const Explained *x, const EmittedAccess *a, const AccessCount *c, double y, Text *t)
 {
-    int words[BANKS], most = worst_request(a, c->width, words);
-    double cell = (double)WIDTH / BANKS, top = y + 24, height = 40;
+    LdsCycle cycle = cycle_of(x->o->target, a, c->width);
+    int words[MOST_BANKS], most = worst_request(cycle, a, c->width, words), banks = cycle.banks;
+    double cell = (double)WIDTH / banks, top = y + 24, height = 40;
     draw_text_fit(t, 8, y + 14, LEFT + WIDTH - 8, (DrawFont){ .bold = true },
         arena_printf(t->arena, "line %d: %s, %s of %d bytes a lane: %s", explain_line(x, a->instr->loc),
             explain_access_name(x, a), a->write ? "write" : "read", c->width,
             c->moved > c->fewest
                 ? arena_printf(t->arena, "%.1f times the fewest wavefronts", c->moved / c->fewest)
                 : "no bank conflicts"));
-    for (int b = 0; b < BANKS; b++) {
+    for (int b = 0; b < banks; b++) {
         double h = most ? height * words[b] / most : 0;
         draw_rect(t, LEFT + b * cell, top, cell, height,
             (DrawStyle){ .fill = "#f4f4f4", .stroke = "#cccccc" },
@@ -89,7 +100,7 @@ static void draw_banks(const Explained *x, const EmittedAccess *a, const AccessC
     draw_text(t, LEFT - 5, top + 10, (DrawFont){ .size = 11, .anchor = DRAW_END },
         arena_printf(t->arena, "%d word%s", most, most == 1 ? "" : "s"));
     draw_text(t, LEFT - 5, top + height, (DrawFont){ .size = 11, .anchor = DRAW_END }, "0");
-    for (int b = 0; b < BANKS; b += 8)
+    for (int b = 0; b < banks; b += 8)
         draw_text(t, LEFT + (b + 0.5) * cell, top + height + 14,
             (DrawFont){ .size = 11, .anchor = DRAW_MIDDLE }, arena_printf(t->arena, "%d", b));
     draw_text(t, LEFT + WIDTH / 2, top + height + 28, (DrawFont){ .size = 11, .anchor = DRAW_MIDDLE },
