@@ -89,6 +89,18 @@ expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.ti
 grep -q '>Roofline of h100</text>' roof.svg && grep -q '>1 silu' roof.svg && grep -q 'TFLOPS</text>' roof.svg || fail "roof.svg lacks a title, a variant or an axis"
 "$tilec" explain "$k/silu.tile" --roofline=amd.svg --target=hip:gfx942 -o out.txt && grep -q 'best case of the cache model' amd.svg || fail "--roofline of an MI300X"
 
+# the steps of a ladder beside the variant
+cat >ladder.tile <<'END'
+kernel turn(in f32 X[M, N], out f32 Y[N, M], const int TM = 64, const int TN = 64) grid (cdiv(N, TN), cdiv(M, TM))
+{
+    let (j, i) = program_id();
+    store(Y[j*TN +: TN, i*TM +: TM], transpose(load(X[i*TM +: TM, j*TN +: TN]) * 2.0));
+}
+ladder turn { at (M = 512, N = 512); step rows "by rows" (TM = 1, TN = 512); step conflicts "tiled" (skip swizzle); }
+END
+"$tilec" explain ladder.tile --roofline=steps.svg -o out.txt || fail "--roofline of a ladder"
+for step in '1 turn for' '2 turn, step rows for' '3 turn, step conflicts for'; do grep -q ">$step" steps.svg || fail "steps.svg has no $step"; done
+
 # a page in a folder that is not there: one error, and no other file
 expect 1 "nowhere/page.html" "$tilec" explain "$k/silu.tile" -D T=f32 --html=nowhere/page.html --plot=map:kept.svg
 absent kept.svg

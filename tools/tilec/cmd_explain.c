@@ -149,7 +149,9 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
 {
     Session *s = &x->in->session;
     if (!x->memory) text_printf(x->out, "%s for %s\n", x->v->title, x->o.target->name);
-    *e = (Explained){ .in = x->in, .o = &x->o, .card = x->card };
+    CompileOptions *o = arena_new(&s->arena, CompileOptions);
+    *o = x->o; /* x goes on to other targets */
+    *e = (Explained){ .in = x->in, .o = o, .card = x->card };
     e->title = arena_printf(&s->arena, "%s for %s", x->v->title, x->o.target->name);
     if (x->card) {
         CostDevice device = device_of_model(x->card, x->o.target);
@@ -231,6 +233,54 @@ static int one_only(Explain *x, const char *flag, size_t n)
     return EXIT_INPUT;
 }
 
+/* The variant of a step of the ladder: what the ladder's `at` gives, the variant, the step. */
+static const Variant *step_variant(Session *s, const Variant *v, const FrontLadder *l, const FrontStep *step)
+{
+    Variant *w = arena_new(&s->arena, Variant);
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)(l->n_at + step->n) + 1);
+    size_t n = 0;
+    for (int i = 0; i < l->n_at; i++) {
+        bool scalar = false;
+        for (int p = 0; p < v->kernel->n_params; p++)
+            scalar |= v->kernel->params[p].kind == FRONT_SCALAR &&
+                      !strcmp(v->kernel->params[p].name, l->at[i].name);
+        if (!scalar) b[n++] = l->at[i];
+    }
+    for (size_t i = 0; i < v->n; i++) b[n++] = v->bindings[i];
+    for (int i = 0; i < step->n; i++) b[n++] = step->bindings[i];
+    *w = (Variant){ v->kernel, b, n, 0, arena_printf(&s->arena, "%s, step %s", v->kernel->name, step->name) };
+    return w;
+}
+
+static const char *both(Session *s, const char *a, const char *b)
+{ return !a ? b : !b ? a : arena_printf(&s->arena, "%s,%s", a, b); }
+
+/* Adds the steps of the kernel's ladder to the roofline. False after diagnostics. */
+static bool add_steps(Explain *x, const Variant *v)
+{
+    Session *s = &x->in->session;
+    const FrontLadder *l = frontend_ladder(x->in->ast, v->kernel->name);
+    for (int k = 0; l && k < l->n; k++) {
+        const FrontStep *step = &l->steps[k];
+        Explain *of = arena_new(&s->arena, Explain);
+        Explained *e = arena_new(&s->arena, Explained);
+        PassReport report = { 0 };
+        *of = *x;
+        of->v = step_variant(s, v, l, step);
+        of->facts = emit_assumed(x->in, of->v);
+        of->o.passes.skip = both(s, x->o.passes.skip, step->skip);
+        of->o.passes.with = both(s, x->o.passes.with, step->with);
+        if (step->remap) of->o.passes.remap = step->remap;
+        of->o.passes.approx |= step->approx;
+        of->o.passes.ftz |= step->ftz;
+        *e = (Explained){ .in = x->in, .o = &of->o, .card = x->card, .v = of->v, .facts = of->facts };
+        e->title = arena_printf(&s->arena, "%s for %s", of->v->title, x->o.target->name);
+        if (!lowered(of, false, &report, &e->tile) || !emit_kernel(of, e) || !roofline_add(e, &x->roofline))
+            return false;
+    }
+    return true;
+}
+
 /* All variants for one target. */
 static int explain_target(Explain *x, const Target *target, Outputs *outputs, size_t *n)
 {
@@ -252,6 +302,9 @@ static int explain_target(Explain *x, const Target *target, Outputs *outputs, si
         if (args_has(in->args, FLAG_HTML) && !write_page(x, e, &line, outputs)) return EXIT_INPUT;
         if (args_has(in->args, FLAG_ROOFLINE) && !roofline_add(e, &x->roofline)) return EXIT_INPUT;
     }
+    for (size_t i = 0; args_has(in->args, FLAG_ROOFLINE) && i < list.len; i++)
+        if ((!i || list.data[i].kernel != list.data[i - 1].kernel) && !add_steps(x, &list.data[i]))
+            return EXIT_INPUT;
     return EXIT_OK;
 }
 
