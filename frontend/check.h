@@ -69,6 +69,8 @@ void check_block(Check *, const Node *);
 /* --- check_tune.c ------------------------------------------------------------------------------------ */
 
 void check_tune(Check *, const Node *);
+/* tune_configs.c: the `config (...)` entries of a tune block. */
+void check_configs(Check *, const Node *block, const Node *kernel);
 /* ladder.c */
 void check_ladder(Check *, const Node *);
 /* Checks the domains of a tune block (which may set hints) or of `instantiate`. */

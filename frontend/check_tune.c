@@ -102,9 +102,10 @@ void check_tune(Check *c, const Node *n)
             "first here");
     else names_put(&c->s->arena, &c->tuned, n->name, (Node *)n);
     check_domains(c, n, kernel, true);
+    check_configs(c, n, kernel);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *e = n->kids[i];
-        if (e->kind != N_CLAUSE) continue;
+        if (e->kind != N_CLAUSE || !strcmp(e->name, "config")) continue;
         for (uint32_t j = 0; j < i; j++)
             if (n->kids[j]->kind == N_CLAUSE && n->kids[j]->name == e->name) {
                 Diag *d = check_fault(c, e->name_loc, "`%s` is given twice", e->name);
@@ -116,6 +117,7 @@ void check_tune(Check *c, const Node *n)
         else if (!strcmp(e->name, "key")) check_key(c, e, kernel);
         else
             check_note(c, check_fault(c, e->name_loc, "unknown entry `%s`", e->name),
-                "a tune block has domains (`TM in {64, 128};`), `key (...)` and `require (...)`");
+                "a tune block has domains (`TM in {64, 128};`), `config (...)`, `key (...)` and `require "
+                "(...)`");
     }
 }

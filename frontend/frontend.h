@@ -213,3 +213,7 @@ Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, 
 bool frontend_parse_value(
     Session *, const FrontKernel *, const char *name, const char *text, FrontValue *, const char **why);
 void frontend_print_value(FrontValue, Text *);
+
+/* The words of the language, each followed by a space, in constant text. NULL: no such kind. */
+typedef enum FrontWords { FRONT_KEYWORDS, FRONT_TYPES, FRONT_FUNCTIONS, FRONT_HINTS } FrontWords;
+const char *frontend_words(FrontWords);

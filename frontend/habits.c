@@ -52,8 +52,11 @@ bool habit_of_name(Session *s, Diag *d, const char *name)
 
 const char *habit_keyword(const char *word, size_t len)
 {
-    static const char *const keywords[] = { "kernel", "fn", "in", "out", "inout", "const", "let", "var",
-        "for", "while", "if", "else", "return", "import", "tune", "instantiate", "true", "false", "None" };
+    static const char *const keywords[] = {
+#define KEYWORD(word) word,
+#include "keywords.inc"
+#undef KEYWORD
+    };
     const char *best = NULL;
     int distance = 3;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {

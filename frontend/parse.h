@@ -18,6 +18,9 @@ typedef struct Parse {
 
 void *parse_lexer_new(Parse *, const char *text, size_t len);
 int parse_run(void *scanner, Parse *);
+/* Whether source `file` has the grammar of a program; its imports are not read. Diagnostics go to the
+ * session. */
+bool parse_alone(Session *, uint32_t file);
 
 /* for the scanner */
 const char *parse_name(Parse *, const char *, size_t);

@@ -54,7 +54,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %type <list> items params param_list dims expr_list exprs clauses fn_params fn_param_list domains domain_list entries
 %type <list> rungs changes change_list
 %type <node> rung change
-%type <name> pass_name
+%type <name> hyphen_name
 %type <list> statements args arg_list axes
 %type <node> step loop_hint item kernel fn param fn_param clause domain entry block statement if_chain name_list target target_name
 %type <node> expr cond lor land bor bxor band equality relation shift sum product unary postfix primary arg axis
@@ -143,8 +143,8 @@ rungs: %empty                           { $$ = (NodeList){ 0 }; }
     | rungs rung ';'                    { $$ = parse_push(p, $1, $2); }
     | rungs error ';'                   { yyerrok; $$ = $1; }
     ;
-rung: IDENT IDENT STRING                { $$ = parse_step(p, @$, $1, @1, parse_named(p, NODE(N_STEP, @$, $3), $2, @2)); }
-    | IDENT IDENT STRING '(' changes ')'
+rung: IDENT hyphen_name STRING              { $$ = parse_step(p, @$, $1, @1, parse_named(p, NODE(N_STEP, @$, $3), $2, @2)); }
+    | IDENT hyphen_name STRING '(' changes ')'
         { $$ = parse_step(p, @$, $1, @1, parse_named(p, parse_list(p, N_STEP, @$, parse_prepend(p, $3, $5)), $2, @2)); }
     | IDENT '(' args ')'                { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_list(p, N_LIST, @3, $3), NULL); }
     ;
@@ -156,11 +156,11 @@ change_list: change                     { $$ = parse_push(p, (NodeList){ 0 }, $1
     | change_list ',' change            { $$ = parse_push(p, $1, $3); }
     ;
 change: IDENT '=' expr                  { $$ = NAMED(N_DOMAIN, $1, @1, @$, $3); }
-    | IDENT pass_name                   { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_word(p, $2, @2)); }
+    | IDENT hyphen_name                   { $$ = NAMED(N_CLAUSE, $1, @1, @$, parse_word(p, $2, @2)); }
     | TUNE                              { $$ = parse_named(p, parse_node(p, N_CLAUSE, @$), "tune", @1); }
     ;
-pass_name: IDENT
-    | pass_name '-' IDENT               { $$ = parse_hyphen(p, $1, $3); }
+hyphen_name: IDENT
+    | hyphen_name '-' IDENT               { $$ = parse_hyphen(p, $1, $3); }
     ;
 domains: %empty                         { $$ = (NodeList){ 0 }; }
     | domain_list

@@ -219,11 +219,15 @@ static KernelInfo *info_of(const struct Program *g, const char *name)
 static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, const Node *n)
 {
     FrontTune *t = arena_new(&s->arena, FrontTune);
-    FrontDomain *domains = arena_array(&s->arena, FrontDomain, n->n + 1);
+    size_t most = n->n + 1;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (n->kids[i]->kind == N_CLAUSE) most += n->kids[i]->kids[0]->n;
+    FrontDomain *domains = arena_array(&s->arena, FrontDomain, most);
     lower_eval_scope(eval, info->node);
     t->kernel = info->k.name;
     t->domains = domains;
     t->loc = n->name_loc;
+    t->n = describe_configs(s, eval, info, n, domains);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *e = n->kids[i];
         if (e->kind == N_DOMAIN) {
@@ -231,6 +235,7 @@ static void describe_tune(Session *s, Ast *ast, Lower *eval, KernelInfo *info, c
             continue;
         }
         const Node *args = e->kids[0];
+        if (!strcmp(e->name, "config")) continue;
         if (!strcmp(e->name, "require")) {
             info->require = args->n ? args->kids[0] : NULL;
             continue;
@@ -319,6 +324,7 @@ bool frontend_tune_config_with(
             if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
     }
     const KernelInfo *info = info_of(ast->program, t->kernel);
+    if (!configs_list(&info->configs, out)) return false;
     if (!info->require) return true;
     FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);

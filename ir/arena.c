@@ -37,7 +37,8 @@ void arena_free(Arena *a)
 
 _Noreturn void arena_oom(Arena *a) { longjmp(*a->on_oom, 1); }
 
-void *arena_alloc(Arena *a, size_t bytes)
+/* Bytes as they come. */
+static void *take(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) arena_oom(a);
     bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
@@ -61,8 +62,10 @@ void *arena_alloc(Arena *a, size_t bytes)
     void *p = (char *)c + HEAD + c->used;
     c->used += bytes;
     a->used += bytes;
-    return memset(p, 0, bytes);
+    return p;
 }
+
+void *arena_alloc(Arena *a, size_t bytes) { return memset(take(a, bytes), 0, bytes); }
 
 void *arena_calloc(Arena *a, size_t n, size_t size)
 {
@@ -73,15 +76,17 @@ void *arena_calloc(Arena *a, size_t n, size_t size)
 
 void *arena_grow(Arena *a, const void *p, size_t old, size_t bytes)
 {
-    void *q = arena_alloc(a, bytes);
+    char *q = take(a, bytes);
     if (old) memcpy(q, p, old);
+    memset(q + old, 0, bytes - old);
     return q;
 }
 
 char *arena_strndup(Arena *a, const char *s, size_t n)
 {
-    char *p = arena_alloc(a, n + 1);
+    char *p = take(a, n + 1);
     if (n) memcpy(p, s, n);
+    p[n] = 0;
     return p;
 }
 
@@ -93,9 +98,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
     va_list again;
     va_copy(again, ap);
     int n = format_args(small, sizeof small, fmt, ap);
-    char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+    char *p = take(a, (size_t)n + 1);
     if (n >= (int)sizeof small) format_args(p, (size_t)n + 1, fmt, again);
-    else if (n > 0) memcpy(p, small, (size_t)n);
+    else memcpy(p, small, (size_t)n + 1);
     va_end(again);
     return p;
 }

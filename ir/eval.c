@@ -286,37 +286,7 @@ size_t eval_size(const EvalCode *e) { return e->bytes; }
 static inline bool is_signed(uint8_t d) { return d == DT_INDEX || d == DT_I64 || d == DT_I32; }
 static inline int64_t wrap(uint8_t d, uint64_t v) { return d == DT_I32 ? (int32_t)v : (int64_t)v; }
 
-/* The commonest operations on 32 and 64-bit integers, without a detour. */
-static inline bool quick_arithmetic(const EvalInstr *i, Scalar *r, int64_t a, int64_t b)
-{
-    switch (op_as_arithmetic(eval_op(i))) {
-    case ARITHMETIC_ADD: r[i->dst].i = wrap(i->dtype, (uint64_t)a + (uint64_t)b); return true;
-    case ARITHMETIC_SUB: r[i->dst].i = wrap(i->dtype, (uint64_t)a - (uint64_t)b); return true;
-    case ARITHMETIC_MUL: r[i->dst].i = wrap(i->dtype, (uint64_t)a * (uint64_t)b); return true;
-    case ARITHMETIC_DIV:
-        if (b <= 0) return false;
-        r[i->dst].i = a / b;
-        return true;
-    case ARITHMETIC_REM:
-        if (b <= 0) return false;
-        r[i->dst].i = a % b;
-        return true;
-    case ARITHMETIC_CDIV:
-        if (b <= 0 || a < 0) return false;
-        r[i->dst].i = a / b + (a % b != 0);
-        return true;
-    case ARITHMETIC_MIN: r[i->dst].i = a < b ? a : b; return true;
-    case ARITHMETIC_MAX: r[i->dst].i = a > b ? a : b; return true;
-    case ARITHMETIC_NEG:
-    case ARITHMETIC_ABS:
-    case ARITHMETIC_FMA:
-    case ARITHMETIC_MINNUM:
-    case ARITHMETIC_MAXNUM:
-    case ARITHMETIC_CLAMP: return false;
-    }
-    return false;
-}
-
+/* Comparisons of 32 and 64-bit integers, without a detour. */
 static inline bool quick_compare(const EvalInstr *i, Scalar *r, int64_t a, int64_t b)
 {
     switch (op_as_compare(eval_op(i))) {
@@ -335,7 +305,7 @@ static inline bool run_quick(const EvalInstr *i, Scalar *r)
     int64_t a = r[i->a].i, b = r[i->b].i;
     Op op = eval_op(i);
     if (!is_signed(i->dtype)) return false;
-    if (quick_arithmetic(i, r, a, b) || quick_compare(i, r, a, b)) return true;
+    if (scalar_whole(op, (DType)i->dtype, a, b, &r[i->dst]) || quick_compare(i, r, a, b)) return true;
     if (op == OP_WHERE) r[i->dst] = r[a ? i->b : i->c];
     else if (op == OP_CAST && is_signed(i->from)) r[i->dst].i = wrap(i->dtype, (uint64_t)a);
     else return false;

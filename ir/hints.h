@@ -4,7 +4,7 @@
 /* How a search without a table (runtime/choice/search.c) tries the values that a tune block lists for a hint.
  */
 typedef enum HintSearch {
-    SEARCH_IN_TURN,    /* searched one after the other, from the best configurations found so far */
+    SEARCH_ONE_BY_ONE, /* searched one after the other, from the best configurations found so far */
     SEARCH_WITH_TILES, /* searched on and off, in every combination with the constants that shape the grid */
     SEARCH_FEW_PROGRAMS,  /* searched in turn, and only for configurations of few programs */
     SEARCH_WITH_CLUSTER,  /* searched in turn, and together with each value of `cluster` above 1 */

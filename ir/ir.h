@@ -326,13 +326,13 @@ const Instr *ir_held_fault(const Func *, int *operand);
 /* An operation for which the roles of a kernel would wait for each other for ever (roles.c), and why; NULL:
  * there is none. */
 const Instr *ir_roles_fault(const Func *, const char **why);
-/* The loop of which a step's window is taken from the staging area of the cp.async producers, and its slot
- * reported full, a step later: the one around, if nothing in it waits for another loop and rings have slots
+/* The loop of which a step's window is taken from the staging area of the cp.async producers, and its stage
+ * reported full, a step later: the one around, if nothing in it waits for another loop and rings have stages
  * for it; NULL: none. */
 const Instr *ir_cp_async_late_in(const Instr *ring_cp_async);
-/* An operation by which a ring's slots are not filled, taken and given back once each, or by which roles wait
- * for each other for ever (slots.c), and why; NULL: there is none. */
-const Instr *ir_slots_fault(Session *, const Func *, const char **why);
+/* An operation by which a ring's stages are not filled, taken and given back once each, or by which roles
+ * wait for each other for ever (ring_stages.c), and why; NULL: there is none. */
+const Instr *ir_stages_fault(Session *, const Func *, const char **why);
 /* A `while` that counts: its value `at` goes from lo in steps, as long as the next one is below hi (one
  * iteration of block 0 at least, and one less of block 1). */
 typedef struct Counted {

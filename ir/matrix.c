@@ -1,5 +1,6 @@
 /* matrix.c: see matrix.h. */
 #include "ir/matrix.h"
+#include <string.h>
 
 enum {
     /* MatrixUnit, as matrix.def calls them */
@@ -58,3 +59,9 @@ bool matrix_has(const Target *t, DType d)
 }
 
 bool matrix_is_tf32(const MatrixInstr *r) { return r->types == TF32; }
+
+int matrix_name_stem(const char *name)
+{
+    const char *shape = strchr(name, 'x'), *suffix = shape ? strchr(shape, '_') : NULL;
+    return (int)(suffix ? suffix - name : (long)strlen(name));
+}

@@ -19,5 +19,8 @@ const MatrixInstr *matrix_instr(const Target *, DType, bool tf32, int64_t m, int
 const MatrixInstr *matrix_instr_of(const Target *, LayoutMma fragment, DType, bool tf32);
 /* Whether the target has any matrix instruction for this type. */
 bool matrix_has(const Target *, DType);
+/* How many characters of an AMD instruction's name come before the suffix for the width of its operands:
+ * mfma_32x32x8 of mfma_32x32x8_b16. */
+int matrix_name_stem(const char *name);
 /* Whether the row is for f32 that is rounded to tf32, and for nothing else. */
 bool matrix_is_tf32(const MatrixInstr *);

@@ -182,7 +182,7 @@ static RangeInfo of_place(Ranges *r, const Instr *i)
     switch (op_as_place(i->op)) {
     case PLACE_PROGRAM_COORD: return of_programs(r, i);
     case PLACE_PROGRAM: return (RangeInfo){ 0, r->total.hi > 0 ? r->total.hi - 1 : 0, 1 };
-    case PLACE_FILL_ROW: return (RangeInfo){ 0, 1023, 1 };
+    case PLACE_CP_ASYNC_ROW: return (RangeInfo){ 0, 1023, 1 };
     case PLACE_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
     case PLACE_CLUSTER_RANK: return (RangeInfo){ 0, 15, 1 };
     case PLACE_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };

@@ -1,4 +1,4 @@
-/* ring_state.c: states of the walk over a role: slots held, views of them, and conditions (ring_state.h). */
+/* ring_state.c: states of the walk over a role: stages held, views of them, and conditions (ring_state.h). */
 #include "ir/ring_state.h"
 
 enum { MOST_STATES = 64, DEEP = 4 };
@@ -29,14 +29,14 @@ static bool has_fact(const RingState *s, const Fact *f)
 }
 
 /* Equal but for conditions. */
-static bool same_slots(const RingStates *w, const RingState *x, const RingState *y)
+static bool same_stages(const RingStates *w, const RingState *x, const RingState *y)
 {
     for (int r = 0; r < w->n_rings; r++)
         if (x->rings[r].got.len != y->rings[r].got.len || x->rings[r].part != y->rings[r].part) return false;
     for (size_t k = 0; k < x->facts.len; k++)
-        if (x->facts.data[k].kind == IS_SLOT && !has_fact(y, &x->facts.data[k])) return false;
+        if (x->facts.data[k].kind == IS_STAGE && !has_fact(y, &x->facts.data[k])) return false;
     for (size_t k = 0; k < y->facts.len; k++)
-        if (y->facts.data[k].kind == IS_SLOT && !has_fact(x, &y->facts.data[k])) return false;
+        if (y->facts.data[k].kind == IS_STAGE && !has_fact(x, &y->facts.data[k])) return false;
     return true;
 }
 
@@ -52,7 +52,7 @@ static void keep_common(RingState *x, const RingState *y)
 bool ring_state_add(RingStates *w, States *to, RingState s)
 {
     for (size_t k = 0; k < to->len; k++) {
-        if (!same_slots(w, &to->data[k], &s)) continue;
+        if (!same_stages(w, &to->data[k], &s)) continue;
         size_t known = to->data[k].facts.len;
         keep_common(&to->data[k], &s);
         return to->data[k].facts.len != known;
@@ -174,7 +174,7 @@ HandedFacts ring_state_gather(const RingStates *w, const RingState *s, const Ins
         if (known != UNKNOWN)
             vec_push(w->arena, &all, ((Handed){ { .kind = IS_TRUE, .truth = known == YES }, k }));
         for (size_t f = 0; x->type->kind == TYPE_SHARED && f < s->facts.len; f++)
-            if (s->facts.data[f].kind == IS_SLOT && s->facts.data[f].a == x)
+            if (s->facts.data[f].kind == IS_STAGE && s->facts.data[f].a == x)
                 vec_push(w->arena, &all, ((Handed){ s->facts.data[f], k }));
     }
     return all;
@@ -200,9 +200,9 @@ void ring_state_to_results(const RingStates *w, RingState *s, const HandedFacts 
     for (int k = 0; k < i->n_results; k++) hand_to(w, s, all, &i->results[k], k);
 }
 
-const Fact *ring_state_slot(const RingState *s, const Value *view)
+const Fact *ring_state_stage(const RingState *s, const Value *view)
 {
     for (size_t k = 0; k < s->facts.len; k++)
-        if (s->facts.data[k].kind == IS_SLOT && s->facts.data[k].a == view) return &s->facts.data[k];
+        if (s->facts.data[k].kind == IS_STAGE && s->facts.data[k].a == view) return &s->facts.data[k];
     return NULL;
 }

@@ -4,16 +4,17 @@
 #include "ir/ir.h"
 
 /* What is known of a value, or of a pair of them: a < b. */
-typedef enum FactKind { IS_TRUE, IS_LESS, IS_SLOT } FactKind;
-enum { NO_SLOT = -1, GIVEN_BACK = -2 };
+typedef enum FactKind { IS_TRUE, IS_LESS, IS_STAGE } FactKind;
+enum { NO_STAGE = -1, GIVEN_BACK = -2 };
 typedef struct Fact {
     FactKind kind;
     const Value *a, *b; /* b: of a pair */
     bool truth;         /* of a condition */
-    int ring, age;      /* of a view: how many slots of the ring, that the role holds, are older */
+    int ring, age;      /* of a view: how many stages of the ring, that the role holds, are older */
 } Fact;
 
-/* Slots that the role holds, the oldest first: what took them. part: of the slot that is filled, the next. */
+/* Stages that the role holds, the oldest first: what took them. part: of the stage that is filled, the next.
+ */
 typedef struct RingHeld {
     VEC(const Instr *) got;
     int64_t part;
@@ -39,8 +40,8 @@ bool ring_state_add(RingStates *, States *to, RingState);
 void ring_state_learn(const RingStates *, RingState *, Fact);
 /* The values of the block are gone. */
 void ring_state_leave(RingState *, const Block *);
-/* The slot that the view is of; NULL: not known. */
-const Fact *ring_state_slot(const RingState *, const Value *view);
+/* The stage that the view is of; NULL: not known. */
+const Fact *ring_state_stage(const RingState *, const Value *view);
 
 typedef enum Known { NO, YES, UNKNOWN } Known;
 Known ring_state_less(const RingState *, const Value *a, const Value *b);

@@ -144,8 +144,8 @@ const Instr *ir_roles_fault(const Func *f, const char **why)
     return c.at;
 }
 
-/* Slots of the ring that a step fills. */
-static int slots_a_step(const Instr *fill)
+/* Stages of the ring that a step fills. */
+static int stages_a_step(const Instr *fill)
 {
     int n = 0;
     for (const Instr *i = fill->block->first; i; i = i->next)
@@ -154,16 +154,19 @@ static int slots_a_step(const Instr *fill)
     return n;
 }
 
-/* Rows that are copied to a slot ask for it before what is late is there. Consumers may hold a step's slots
- * until they have all of the next step's: with slots for two steps alone nobody would go on. */
-static bool slots_for_late(const Instr *fill)
-{ return !ir_attr_int(fill, ATTR_PARTS, 0) || ir_operand(fill, 0)->type->shape[0] >= 3 * slots_a_step(fill); }
+/* Rows that are copied to a stage ask for it before what is late is there. Consumers may hold a step's stages
+ * until they have all of the next step's: with stages for two steps alone nobody would go on. */
+static bool stages_for_late(const Instr *fill)
+{
+    return !ir_attr_int(fill, ATTR_PARTS, 0) ||
+           ir_operand(fill, 0)->type->shape[0] >= 3 * stages_a_step(fill);
+}
 
 const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_DYNAMIC)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !slots_for_late(i))) return NULL;
+        if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
     return loop;
 }

@@ -37,6 +37,43 @@ double scalar_round(DType, double);
 bool scalar_exact(DType, double);
 /* The low bits of an integer dtype, extended; bool: != 0. */
 int64_t scalar_wrap(DType, int64_t);
+/* The commonest operations on i32, i64 and index, inline: what scalar_op computes, for loops that run many of
+ * them. False, and *out is as it was: another dtype or operation, a divisor that is not above zero, or `cdiv`
+ * of a number below zero; scalar_op knows these. */
+static inline bool scalar_whole(Op op, DType d, int64_t a, int64_t b, Scalar *out)
+{
+    uint64_t x = (uint64_t)a, y = (uint64_t)b, r;
+    if (d != DT_I32 && d != DT_I64 && d != DT_INDEX) return false;
+    switch (op_as_arithmetic(op)) {
+    case ARITHMETIC_ADD: r = x + y; break;
+    case ARITHMETIC_SUB: r = x - y; break;
+    case ARITHMETIC_MUL: r = x * y; break;
+    case ARITHMETIC_DIV:
+        if (b <= 0) return false;
+        r = (uint64_t)(a / b);
+        break;
+    case ARITHMETIC_REM:
+        if (b <= 0) return false;
+        r = (uint64_t)(a % b);
+        break;
+    case ARITHMETIC_CDIV:
+        if (b <= 0 || a < 0) return false;
+        r = (uint64_t)(a / b + (a % b != 0));
+        break;
+    case ARITHMETIC_MIN: r = a < b ? x : y; break;
+    case ARITHMETIC_MAX: r = a > b ? x : y; break;
+    case ARITHMETIC_NEG:
+    case ARITHMETIC_ABS:
+    case ARITHMETIC_FMA:
+    case ARITHMETIC_MINNUM:
+    case ARITHMETIC_MAXNUM:
+    case ARITHMETIC_CLAMP:
+    default: return false;
+    }
+    out->i = d == DT_I32 ? (int32_t)r : (int64_t)r;
+    return true;
+}
+
 static inline Scalar scalar_int(int64_t i) { return (Scalar){ .i = i }; }
 static inline Scalar scalar_float(double f) { return (Scalar){ .f = f }; }
 /* The identities of max and min: the lowest and highest value (infinities where the dtype has them). */

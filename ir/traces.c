@@ -3,29 +3,29 @@
  * Scalars are computed; tiles are not: what follows from a tile is unknown. A condition that is unknown is
  * drawn anew each time, since no other role knows it either, and a loop whose number of iterations is unknown
  * may do nothing with rings. Elements of tensors that the kernel does not write are drawn by their place, so
- * that all roles read the same. Views are followed from the slot that they are of, through loops and ifs, and
- * products in flight with the slots that they read. So a role's own breaches show here:
- * - a slot is given back that the role does not hold: twice, or never taken;
- * - a slot is read that is none, or that has been given back;
- * - a slot is given back while a product in flight may read it;
- * - the parts of a slot are not filled one after the other. */
+ * that all roles read the same. Views are followed from the stage that they are of, through loops and ifs,
+ * and products in flight with the stages that they read. So a role's own breaches show here:
+ * - a stage is given back that the role does not hold: twice, or never taken;
+ * - a stage is read that is none, or that has been given back;
+ * - a stage is given back while a product in flight may read it;
+ * - the parts of a stage are not filled one after the other. */
 #include "ir/trace_cells.h"
 
 #include <string.h>
 
 enum { PRODUCER, CONSUMER, CP_ASYNC };
 /* The most steps of a run; the most iterations of a loop whose number of iterations is not known. */
-enum { MOST_STEPS = 20000, MOST_ITERATIONS = 3 };
+enum { MOST_STEPS = 4000, MOST_ITERATIONS = 3 };
 
 typedef struct Flying {
     Cell a, b;
 } Flying; /* a product, and the stages that it reads */
 
-/* A ring as the role sees it. begun, full: slots that it has filled; taken, oldest: that it has taken, and
- * given back in order; part: which one of a slot's parts comes next. */
+/* A ring as the role sees it. begun, full: stages that it has filled; taken, oldest: that it has taken, and
+ * given back in order; part: which one of a stage's parts comes next. */
 typedef struct RingUse {
     int64_t begun, full, oldest, part;
-    VEC(bool) taken; /* by slot: still held */
+    VEC(bool) taken; /* by stage: still held */
 } RingUse;
 
 /* A fill of which the last window is still on its way. */
@@ -80,8 +80,8 @@ static bool uses_ring(const void *user, const Instr *i)
            i->op == OP_PROGRAM_COORD;
 }
 
-static void step(Actor *a, const Instr *at, TraceKind kind, int ring, int64_t slot)
-{ vec_push(&a->s->arena, a->trace, ((TraceStep){ at, kind, ring, slot })); }
+static void step(Actor *a, const Instr *at, TraceKind kind, int ring, int64_t stage)
+{ vec_push(&a->s->arena, a->trace, ((TraceStep){ at, kind, ring, stage })); }
 
 /* --- programs ----------------------------------------------------------------------------------------- */
 
@@ -105,7 +105,7 @@ static void hand_on(Actor *a, const Instr *i)
     if (a->programs->len && axis < 3) a->programs->data[a->programs->len - 1].coord[axis] = c->n.i;
 }
 
-/* --- slots ------------------------------------------------------------------------------------------- */
+/* --- stages ------------------------------------------------------------------------------------------- */
 
 static RingUse *ring_of(Actor *a, const Instr *i, int *at)
 {
@@ -113,14 +113,14 @@ static RingUse *ring_of(Actor *a, const Instr *i, int *at)
     return *at < 0 ? NULL : &a->rings[*at];
 }
 
-static void fill_slot(Actor *a, const Instr *i, int ring)
+static void fill_stage(Actor *a, const Instr *i, int ring)
 {
     RingUse *r = &a->rings[ring];
     step(a, i, TRACE_SPACE, ring, r->begun++);
     step(a, i, TRACE_FULL, ring, r->full++);
 }
 
-/* Which part of a slot is filled: of a put its last operand, of a fill its pass. -1: unknown. */
+/* Which part of a stage is filled: of a put its last operand, of a fill its pass. -1: unknown. */
 static int64_t part_of(Actor *a, const Instr *i)
 {
     if (!ir_attr_int(i, ATTR_PARTS, 0)) return 0;
@@ -135,9 +135,9 @@ static bool put(Actor *a, const Instr *i)
     RingUse *r = ring_of(a, i, &ring);
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i);
     if (!r) return wrong(a, i, "the ring is none of the kernel's");
-    if (r->part != part) return wrong(a, i, "the parts of a slot are not filled one after the other");
+    if (r->part != part) return wrong(a, i, "the parts of a stage are not filled one after the other");
     if (!parts) {
-        for (int64_t k = ir_attr_int(i, ATTR_COUNT, 1); k > 0; k--) fill_slot(a, i, ring);
+        for (int64_t k = ir_attr_int(i, ATTR_COUNT, 1); k > 0; k--) fill_stage(a, i, ring);
         return true;
     }
     if (part == 0) step(a, i, TRACE_SPACE, ring, r->begun++);
@@ -162,7 +162,7 @@ static void end_late(Actor *a, const Instr *fill)
     int ring;
     RingUse *r = ring_of(a, fill, &ring);
     if (ir_attr_int(fill, ATTR_PARTS, 0)) step(a, fill, TRACE_FULL, ring, r->full++);
-    else fill_slot(a, fill, ring);
+    else fill_stage(a, fill, ring);
 }
 
 /* As a put, but where the fill's loop takes the window from the stage, an iteration later. */
@@ -173,7 +173,7 @@ static bool fill(Actor *a, const Instr *i)
     int ring;
     RingUse *r = ring_of(a, i, &ring);
     if (!loop || !r) return put(a, i);
-    if (r->part != part) return wrong(a, i, "the parts of a slot are not filled one after the other");
+    if (r->part != part) return wrong(a, i, "the parts of a stage are not filled one after the other");
     if (parts) r->part = (part + 1) % parts;
     if (parts && part == 0) step(a, i, TRACE_SPACE, ring, r->begun++);
     if (parts && part != parts - 1) return true;
@@ -197,26 +197,26 @@ static bool get(Actor *a, const Instr *i)
     int ring;
     RingUse *r = ring_of(a, i, &ring);
     if (!r) return wrong(a, i, "the ring is none of the kernel's");
-    int64_t slot = (int64_t)r->taken.len;
+    int64_t stage = (int64_t)r->taken.len;
     vec_push(&a->s->arena, &r->taken, true);
-    step(a, i, TRACE_GET, ring, slot);
-    *cell(a, &i->results[0]) = (Cell){ SLOT, ring, scalar_int(slot) };
+    step(a, i, TRACE_GET, ring, stage);
+    *cell(a, &i->results[0]) = (Cell){ STAGE, ring, scalar_int(stage) };
     return true;
 }
 
-static bool give_back(Actor *a, const Instr *i, int ring, int64_t slot)
+static bool give_back(Actor *a, const Instr *i, int ring, int64_t stage)
 {
     RingUse *r = &a->rings[ring];
-    if (slot >= (int64_t)r->taken.len) return wrong(a, i, "no slot is held that could be given back");
-    if (!r->taken.data[slot]) return wrong(a, i, "the slot has been given back already");
+    if (stage >= (int64_t)r->taken.len) return wrong(a, i, "no stage is held that could be given back");
+    if (!r->taken.data[stage]) return wrong(a, i, "the stage has been given back already");
     for (size_t k = 0; k < a->flying.len; k++) {
         const Cell *read[] = { &a->flying.data[k].a, &a->flying.data[k].b };
         for (int x = 0; x < 2; x++)
-            if (read[x]->kind == SLOT && read[x]->ring == ring && read[x]->n.i == slot)
-                return wrong(a, i, "the slot is given back while a product in flight may read it");
+            if (read[x]->kind == STAGE && read[x]->ring == ring && read[x]->n.i == stage)
+                return wrong(a, i, "the stage is given back while a product in flight may read it");
     }
-    r->taken.data[slot] = false;
-    step(a, i, TRACE_BACK, ring, slot);
+    r->taken.data[stage] = false;
+    step(a, i, TRACE_BACK, ring, stage);
     return true;
 }
 
@@ -227,34 +227,34 @@ static bool release(Actor *a, const Instr *i)
     if (!r) return wrong(a, i, "the ring is none of the kernel's");
     if (i->n_operands == 1) return give_back(a, i, ring, r->oldest++);
     const Cell *c = cell(a, ir_operand(i, 1));
-    if (c->kind != SLOT) return wrong(a, i, "which slot is given back is not known");
-    if (c->ring != ring) return wrong(a, i, "the slot is another ring's");
+    if (c->kind != STAGE) return wrong(a, i, "which stage is given back is not known");
+    if (c->ring != ring) return wrong(a, i, "the stage is another ring's");
     return c->n.i < 0 || give_back(a, i, ring, c->n.i);
 }
 
-/* A tile that lies in several slots: they are taken and given back one by one. */
-static bool read_slots(Actor *a, const Instr *i)
+/* A tile that lies in several stages: they are taken and given back one by one. */
+static bool read_stages(Actor *a, const Instr *i)
 {
     int ring;
     RingUse *r = ring_of(a, i, &ring);
     if (!r) return wrong(a, i, "the ring is none of the kernel's");
     for (int64_t k = ir_attr_int(i, ATTR_COUNT, 1); k > 0; k--) {
-        int64_t slot = (int64_t)r->taken.len;
+        int64_t stage = (int64_t)r->taken.len;
         vec_push(&a->s->arena, &r->taken, true);
-        step(a, i, TRACE_GET, ring, slot);
+        step(a, i, TRACE_GET, ring, stage);
         if (!give_back(a, i, ring, r->oldest++)) return false;
     }
     return true;
 }
 
-static bool reads_held_slots(Actor *a, const Instr *i)
+static bool reads_held_stages(Actor *a, const Instr *i)
 {
     for (int k = 0; k < i->n_operands; k++) {
         const Cell *c = cell(a, ir_operand(i, k));
-        if (c->kind != SLOT) continue;
-        if (c->n.i < 0) return wrong(a, i, "a slot is read that is none");
+        if (c->kind != STAGE) continue;
+        if (c->n.i < 0) return wrong(a, i, "a stage is read that is none");
         if (!a->rings[c->ring].taken.data[c->n.i])
-            return wrong(a, i, "a slot is read that has been given back");
+            return wrong(a, i, "a stage is read that has been given back");
     }
     return true;
 }
@@ -356,7 +356,7 @@ static bool run_if(Actor *a, const Instr *i)
 
 static bool run_none(Actor *a, const Instr *i)
 {
-    *cell(a, &i->results[0]) = (Cell){ SLOT, trace_ring(a->f, ir_operand(i, 0)), scalar_int(-1) };
+    *cell(a, &i->results[0]) = (Cell){ STAGE, trace_ring(a->f, ir_operand(i, 0)), scalar_int(-1) };
     return true;
 }
 
@@ -366,10 +366,10 @@ static bool run_slice(Actor *a, const Instr *i)
     return true;
 }
 
-/* All other operations: they may read slots, and may compute a scalar. */
+/* All other operations: they may read stages, and may compute a scalar. */
 static bool run_plain(Actor *a, const Instr *i)
 {
-    if (!reads_held_slots(a, i)) return false;
+    if (!reads_held_stages(a, i)) return false;
     if (i->op == OP_WGMMA)
         vec_push(
             &a->s->arena, &a->flying, ((Flying){ *cell(a, ir_operand(i, 0)), *cell(a, ir_operand(i, 1)) }));
@@ -387,20 +387,24 @@ static Run *const run_op[OP_COUNT] = { [OP_FOR] = run_for,
     [OP_RING_PUT] = put,
     [OP_RING_CP_ASYNC] = fill,
     [OP_RING_GET] = get,
-    [OP_RING_READ] = read_slots,
+    [OP_RING_READ] = read_stages,
     [OP_RING_RELEASE] = release,
     [OP_RING_NONE] = run_none,
     [OP_SHARED_SLICE] = run_slice,
     [OP_WGMMA_WAIT] = wait_for,
     [OP_NEXT_PROGRAM] = take_next_program };
 
+bool trace_runs(Op op) { return run_op[op] != NULL; }
+
 static bool run_instr(Actor *a, const Instr *i)
 { return run_op[i->op] ? run_op[i->op](a, i) : run_plain(a, i); }
 
 static bool run_block(Actor *a, const Block *b)
 {
-    for (const Instr *i = b->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next)
+    for (const Instr *i = b->first; i && !(op_info[i->op].flags & OPF_TERM); i = i->next) {
+        if (i->n_results && a->launch->skip[i->results[0].id]) continue;
         if (++a->steps > MOST_STEPS || !run_instr(a, i)) return false;
+    }
     return true;
 }
 
@@ -421,6 +425,6 @@ bool trace_role(Session *s, const Func *f, const Instr *roles, int role, const T
         if (!run_instr(&a, i)) return false;
     if (!run_block(&a, roles->blocks[role])) return false;
     for (int k = 0; k < rings; k++)
-        if (a.rings[k].part) return wrong(&a, roles, "a slot is not filled with all of its parts");
+        if (a.rings[k].part) return wrong(&a, roles, "a stage is not filled with all of its parts");
     return true;
 }

@@ -1,4 +1,5 @@
-/* traces.h: what the roles of a kernel do with its rings in one made-up launch (traces.c), for slots.c. */
+/* traces.h: what the roles of a kernel do with its rings in one made-up launch (traces.c), for ring_stages.c.
+ */
 #pragma once
 #include "ir/scalar.h"
 
@@ -9,17 +10,22 @@ enum { ROLE_COUNT = 3 };
 typedef struct TraceLaunch {
     uint64_t seed;
     int64_t *dims, grid[3], programs, ctas;
-    Scalar *scalars; /* by parameter */
+    Scalar *scalars;  /* by parameter */
+    const bool *skip; /* of trace_skips */
 } TraceLaunch;
 
-/* SPACE: waits until the slot is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
- * it back. `slot` counts all that the ring ever holds. */
+/* The operations that a run may pass over, by the id of their first result: neither rings, stages and
+ * products nor conditions and bounds of loops depend on them. In the session's arena. */
+const bool *trace_skips(Session *, const Func *);
+
+/* SPACE: waits until the stage is empty; FULL: says that it is full; GET: waits until it is full; BACK: gives
+ * it back. `stage` counts all that the ring ever holds. */
 typedef enum TraceKind { TRACE_SPACE, TRACE_FULL, TRACE_GET, TRACE_BACK } TraceKind;
 typedef struct TraceStep {
     const Instr *at;
     TraceKind kind;
     int ring;
-    int64_t slot;
+    int64_t stage;
 } TraceStep;
 typedef VEC(TraceStep) Trace;
 

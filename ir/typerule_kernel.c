@@ -15,20 +15,20 @@ const char *rule_SHARED(Rule *r)
 {
     TRY(rule_declared(r));
     if (r->results[0]->kind != TYPE_SHARED || r->results[0]->rank < 2)
-        WHY("the result must be a shared buffer of slots, not %s", STR(r->results[0]));
+        WHY("the result must be a shared buffer of stages, not %s", STR(r->results[0]));
     return NULL;
 }
 
-/* The view of one slot: the buffer's type without its first axis. */
-static const Type *slot_of(Rule *r, const Type *buf)
+/* The view of one stage: the buffer's type without its first axis. */
+static const Type *stage_of(Rule *r, const Type *buf)
 { return type_shared(r->s, buf->dtype, buf->rank - 1, buf->shape + 1, buf->layout); }
 
-const char *rule_SHARED_SLOT(Rule *r)
+const char *rule_SHARED_STAGE(Rule *r)
 {
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2)
         WHY("operand 0 is %s, must be a shared buffer", STR(T(r, 0)));
-    if (!rule_is_offset(T(r, 1))) WHY("the slot is %s, must be an integer scalar", STR(T(r, 1)));
-    return rule_give(r, 0, slot_of(r, T(r, 0)));
+    if (!rule_is_offset(T(r, 1))) WHY("the stage is %s, must be an integer scalar", STR(T(r, 1)));
+    return rule_give(r, 0, stage_of(r, T(r, 0)));
 }
 
 const char *rule_SHARED_SLICE(Rule *r)
@@ -53,16 +53,16 @@ const char *rule_RING_GET(Rule *r)
 {
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2)
         WHY("operand 0 is %s, must be a ring", STR(T(r, 0)));
-    return rule_give(r, 0, slot_of(r, T(r, 0)));
+    return rule_give(r, 0, stage_of(r, T(r, 0)));
 }
 
 const char *rule_RING_RELEASE(Rule *r)
 {
-    if (r->n < 1 || r->n > 2) WHY("%d operands, must be a ring, and perhaps one of its slots", r->n);
+    if (r->n < 1 || r->n > 2) WHY("%d operands, must be a ring, and perhaps one of its stages", r->n);
     if (T(r, 0)->kind != TYPE_SHARED || T(r, 0)->rank < 2)
         WHY("operand 0 is %s, must be a ring", STR(T(r, 0)));
-    if (r->n == 2 && T(r, 1) != slot_of(r, T(r, 0)))
-        WHY("operand 1 is %s, must be a slot: %s", STR(T(r, 1)), STR(slot_of(r, T(r, 0))));
+    if (r->n == 2 && T(r, 1) != stage_of(r, T(r, 0)))
+        WHY("operand 1 is %s, must be a stage: %s", STR(T(r, 1)), STR(stage_of(r, T(r, 0))));
     return NULL;
 }
 

@@ -10,9 +10,9 @@
  * - memory: operations on out and inout tensors are on a token chain, those on `in` tensors are loads without
  *   one; no token is the memory state of two operations on one path; loops carry the tokens they use;
  * - products in flight (kernel IR) are waited for before anything else uses them (flight.c);
- * - roles (kernel IR) agree on their programs and rings (roles.c), give back once each slot that they take,
- * on every path (verify_rings.c), fill and take each slot as often as the others do, and never wait for each
- *   other for ever (slots.c);
+ * - roles (kernel IR) agree on their programs and rings (roles.c), give back once each stage that they take,
+ * on every path (verify_rings.c), fill and take each stage as often as the others do, and never wait for each
+ *   other for ever (ring_stages.c);
  * - barriers (OPF_BARRIER, kernel IR) stand only under conditions that no divergent operation (OPF_DIVERGENT)
  *   feeds.
  *
@@ -273,7 +273,7 @@ static void check_roles(Verifier *v)
     BREACH_IF(i, i, "%s", why);
     verify_rings(v);
     if (!v->ok) return;
-    i = ir_slots_fault(v->s, v->func, &why);
+    i = ir_stages_fault(v->s, v->func, &why);
     BREACH_IF(i, i, "%s", why);
 }
 

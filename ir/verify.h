@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) void verify_breach(Verifier *, const Instr
 void verify_token(Verifier *, const Value *token);
 void verify_memory(Verifier *, const Instr *);
 
-/* verify_rings.c: on every path each role gives back once each slot of a ring that it takes, and fills its
+/* verify_rings.c: on every path each role gives back once each stage of a ring that it takes, and fills its
  * parts in order. */
 void verify_rings(Verifier *);
 

@@ -1,13 +1,13 @@
-/* verify_rings.c: the slots of rings, along every path through the roles of a kernel (verify.h).
+/* verify_rings.c: the stages of rings, along every path through the roles of a kernel (verify.h).
  *
- * Each role is walked block by block with a set of states. A state says, of each ring, how many slots the
+ * Each role is walked block by block with a set of states. A state says, of each ring, how many stages the
  * role holds, and which of them a value is the view of; and which conditions are known to hold. The walk
  * breaks off with a breach, which names the ring and the instruction, where on any path
- * - a slot is given back that the role does not hold;
- * - a slot is read, or given back by name, that has been given back already;
- * - a slot is taken while the role holds all slots of the ring, so that nobody can fill one;
- * - the role ends while it holds a slot;
- * - the parts of a slot are not filled one after the other.
+ * - a stage is given back that the role does not hold;
+ * - a stage is read, or given back by name, that has been given back already;
+ * - a stage is taken while the role holds all stages of the ring, so that nobody can fill one;
+ * - the role ends while it holds a stage;
+ * - the parts of a stage are not filled one after the other.
  *
  * At an `if` both sides are walked, unless the state knows the condition: a constant, a carried bool, a
  * comparison that an `if` or loop around has decided. So the sides may leave a ring differently only where a
@@ -17,12 +17,12 @@
  * A loop is walked from the state before it, and again from each state that it ends an iteration in, until
  * there is no new one. An iteration may hold what the one before has taken, as software pipelining does; if
  * each iteration holds more than the last, it comes to hold the whole ring. That ends, since a state holds at
- * most all slots. Of a `for` it is known that its counter is its lower bound in the first iteration, and
+ * most all stages. Of a `for` it is known that its counter is its lower bound in the first iteration, and
  * above it in the others.
  *
- * slots.c plays the roles against each other in made-up launches, for what one role's walk cannot see. A role
- * that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back a view
- * of a slot that is not known, is left to it; so are parts of a slot that no constant numbers. */
+ * ring_stages.c plays the roles against each other in made-up launches, for what one role's walk cannot see.
+ * A role that has more than MOST_STATES states at one place, takes more than MOST_STEPS steps, or gives back
+ * a view of a stage that is not known, is left to it; so are parts of a stage that no constant numbers. */
 #include "ir/ring_state.h"
 #include "ir/verify.h"
 
@@ -38,7 +38,7 @@ typedef struct RingWalk {
 
 static bool ended(const RingWalk *w) { return w->gave_up || w->states.too_many || w->wrong; }
 
-/* --- slots ------------------------------------------------------------------------------------------- */
+/* --- stages ------------------------------------------------------------------------------------------- */
 
 static int ring_number(const RingWalk *w, const Value *ring)
 {
@@ -65,7 +65,7 @@ static void take(RingWalk *w, RingState *s, const Instr *i, int ring)
     if ((int64_t)s->rings[ring].got.len >= depth)
         breach(w, i,
             arena_printf(w->states.arena,
-                "all %lld slots of %s may be held here, so that none is left to be filled", (long long)depth,
+                "all %lld stages of %s may be held here, so that none is left to be filled", (long long)depth,
                 ring_name(w, ring)));
     else vec_push(w->states.arena, &s->rings[ring].got, i);
 }
@@ -76,7 +76,7 @@ static void give_back(RingWalk *w, RingState *s, const Instr *i, int ring, int a
     if (age >= (int)r->got.len) {
         breach(w, i,
             arena_printf(w->states.arena,
-                "no slot of %s is held on a path to here: it has been given back, or was never taken",
+                "no stage of %s is held on a path to here: it has been given back, or was never taken",
                 ring_name(w, ring)));
         return;
     }
@@ -84,21 +84,21 @@ static void give_back(RingWalk *w, RingState *s, const Instr *i, int ring, int a
     r->got.len--;
     for (size_t k = 0; k < s->facts.len; k++) {
         Fact *f = &s->facts.data[k];
-        if (f->kind != IS_SLOT || f->ring != ring || f->age < age) continue;
+        if (f->kind != IS_STAGE || f->ring != ring || f->age < age) continue;
         f->age = f->age == age ? GIVEN_BACK : f->age - 1;
     }
 }
 
 static void release(RingWalk *w, RingState *s, const Instr *i, int ring)
 {
-    const Fact *f = i->n_operands > 1 ? ring_state_slot(s, ir_operand(i, 1)) : NULL;
+    const Fact *f = i->n_operands > 1 ? ring_state_stage(s, ir_operand(i, 1)) : NULL;
     if (i->n_operands == 1) give_back(w, s, i, ring, 0);
     else if (!f) w->gave_up = true;
     else if (f->age == GIVEN_BACK)
         breach(w, i,
-            arena_printf(w->states.arena, "the slot of %s has been given back already on a path to here",
+            arena_printf(w->states.arena, "the stage of %s has been given back already on a path to here",
                 ring_name(w, ring)));
-    else if (f->age != NO_SLOT) give_back(w, s, i, ring, f->age);
+    else if (f->age != NO_STAGE) give_back(w, s, i, ring, f->age);
 }
 
 /* Parts follow each other from 0 on; a part that no constant says ends the watch over its ring. */
@@ -114,19 +114,19 @@ static void fill(RingWalk *w, RingState *s, const Instr *i, int ring)
     if (!parts) part = 0, parts = 1;
     if (part != *next)
         breach(w, i,
-            arena_printf(w->states.arena, "part %lld of a slot of %s comes next on a path to here",
+            arena_printf(w->states.arena, "part %lld of a stage of %s comes next on a path to here",
                 (long long)*next, ring_name(w, ring)));
     *next = (part + 1) % parts;
 }
 
-static void read_slots(RingWalk *w, const RingState *s, const Instr *i)
+static void read_stages(RingWalk *w, const RingState *s, const Instr *i)
 {
     for (int k = 0; k < i->n_operands; k++) {
         const Fact *f =
-            ir_operand(i, k)->type->kind == TYPE_SHARED ? ring_state_slot(s, ir_operand(i, k)) : NULL;
+            ir_operand(i, k)->type->kind == TYPE_SHARED ? ring_state_stage(s, ir_operand(i, k)) : NULL;
         if (!f || f->age != GIVEN_BACK) continue;
         breach(w, i,
-            arena_printf(w->states.arena, "a slot of %s is read that has been given back on a path to here",
+            arena_printf(w->states.arena, "a stage of %s is read that has been given back on a path to here",
                 ring_name(w, f->ring)));
     }
 }
@@ -136,7 +136,7 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
 {
     bool on_ring = op_family(i->op) == OPS_RING && i->op != OP_RING;
     int ring = on_ring ? ring_number(w, ir_operand(i, 0)) : -1;
-    if (!on_ring && i->op != OP_SHARED_SLICE) read_slots(w, s, i);
+    if (!on_ring && i->op != OP_SHARED_SLICE) read_stages(w, s, i);
     if (i->op == OP_SHARED_SLICE) {
         HandedFacts f = ring_state_gather(&w->states, s, i, 0, 1);
         ring_state_to_results(&w->states, s, &f, i);
@@ -145,9 +145,9 @@ static void act(RingWalk *w, RingState *s, const Instr *i)
     if (i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC) fill(w, s, i, ring);
     if (i->op == OP_RING_RELEASE) release(w, s, i, ring);
     if (i->op == OP_RING_GET || i->op == OP_RING_NONE) {
-        int age = i->op == OP_RING_GET ? (int)s->rings[ring].got.len : NO_SLOT;
+        int age = i->op == OP_RING_GET ? (int)s->rings[ring].got.len : NO_STAGE;
         ring_state_learn(
-            &w->states, s, (Fact){ .kind = IS_SLOT, .a = ir_result(i), .ring = ring, .age = age });
+            &w->states, s, (Fact){ .kind = IS_STAGE, .a = ir_result(i), .ring = ring, .age = age });
     }
     if (i->op == OP_RING_GET) take(w, s, i, ring);
     for (int64_t k = i->op == OP_RING_READ ? ir_attr_int(i, ATTR_COUNT, 1) : 0; k > 0 && !ended(w); k--) {
@@ -325,11 +325,11 @@ static void check_end(RingWalk *w, const Instr *roles, const RingState *s)
         if (s->rings[r].got.len)
             breach(w, s->rings[r].got.data[0],
                 arena_printf(w->states.arena,
-                    "the slot of %s that is taken here is not given back on every path", ring_name(w, r)));
+                    "the stage of %s that is taken here is not given back on every path", ring_name(w, r)));
         if (s->rings[r].part > 0)
             breach(w, roles,
                 arena_printf(w->states.arena,
-                    "a slot of %s is not filled with all of its parts on every path", ring_name(w, r)));
+                    "a stage of %s is not filled with all of its parts on every path", ring_name(w, r)));
     }
 }
 

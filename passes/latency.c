@@ -89,7 +89,8 @@ static bool latency_func(PassContext *c, Func *f)
     for (size_t k = 0; k < x.loads.len; k++) {
         Staged *s = &x.loads.data[k];
         if (s->n >= s->asked) continue;
-        ir_set_attr(c->session, s->load, a_int(ATTR_LATENCY, s->n));
+        /* 1 is what an author asks for: no buffer. The kernel passes clip 2 to what fits beside their own. */
+        ir_set_attr(c->session, s->load, a_int(ATTR_LATENCY, s->n < 2 ? 2 : s->n));
         diag_perf(c->session, s->load->loc,
             "latency = %lld asks for %lld buffers of %lld bytes; %lld fit in the shared memory of %s (%lld "
             "bytes)",

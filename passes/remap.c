@@ -110,8 +110,7 @@ static Value *emit_chunk(Emit *e, Value *w, Value *p, Value *chunk)
     Value *n = num(e, e->chiplets), *block = bin(e, OP_MUL, n, chunk),
           *full = bin(e, OP_SUB, p, bin(e, OP_REM, p, block));
     Value *u = bin(e, OP_REM, w, block), *base = bin(e, OP_SUB, w, u);
-    Value *turn = bin(e, OP_DIV, u, n),
-          *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), chunk), turn);
+    Value *nth = bin(e, OP_DIV, u, n), *to = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, u, n), chunk), nth);
     return or_rest(e, w, p, full, bin(e, OP_ADD, base, to));
 }
 
@@ -121,8 +120,8 @@ static Value *emit_head(Emit *e, Value *w, Value *p, Value *group)
           *most = bin(e, OP_MAX, num(e, 1), lines);
     Value *unit = bin(e, OP_MUL, n0, bin(e, OP_MIN, group, most));
     Value *share = bin(e, OP_MUL, bin(e, OP_DIV, bin(e, OP_DIV, p, unit), n), unit);
-    Value *turn = bin(e, OP_DIV, w, n),
-          *inside = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, w, n), share), turn);
+    Value *nth = bin(e, OP_DIV, w, n),
+          *inside = bin(e, OP_ADD, bin(e, OP_MUL, bin(e, OP_REM, w, n), share), nth);
     return or_rest(e, w, p, bin(e, OP_MUL, share, n), inside);
 }
 

@@ -36,10 +36,10 @@ static SimTrace *trace_of(PassContext *c, Func *f, SimLaunch *launch)
     int64_t *dims = arena_array(a, int64_t, (size_t)f->n_dims + 1);
     *launch = (SimLaunch){ dims, arena_array(a, Scalar, (size_t)f->n_params + 1) };
     for (int64_t large = 4096; large >= 64; large /= 8) {
-        bool guessed = stand_in(f, large, dims);
+        bool assumed = stand_in(f, large, dims);
         SimTrace *t = sim_trace(f, launch, &why);
         if (t && sim_trace_bytes(t) / 128 < INT32_MAX - 2) return t;
-        if (!guessed) break;
+        if (!assumed) break;
     }
     return NULL;
 }

@@ -16,15 +16,15 @@ int memory_unit_axis(const Func *f, const Instr *i)
     if (!ir_mem_parts(i, &m)) return -1;
     const Param *p = &f->params[m.param];
     const int64_t *e = ints(i, ATTR_EXTENTS), *s = ints(i, ATTR_STEPS), *o = ints(i, ATTR_ORDER);
-    int axes[TILE_MAX_RANK], n = 0, guess = -1;
+    int axes[TILE_MAX_RANK], n = 0, last = -1;
     for (int a = 0; a < m.rank; a++)
         if (e[a] != -1) axes[n++] = a;
     for (int t = n - 1; t >= 0; t--) {
         int a = axes[o ? o[t] : t];
         if (p->stride[a] == 1 && (!s || s[a] == 1)) return t;
-        if (a == m.rank - 1 && p->stride[a] == FACT_UNKNOWN) guess = t;
+        if (a == m.rank - 1 && p->stride[a] == FACT_UNKNOWN) last = t;
     }
-    return guess;
+    return last;
 }
 
 LLVMValueRef memory_stride(Gen *g, int param, int axis, int bytes)

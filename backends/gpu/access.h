@@ -7,16 +7,16 @@
 #include "ir/target.h"
 
 typedef enum AccessWay {
-    WAY_VECTORS, /* threads move their elements between registers and a tensor, by vectors or one by one */
-    WAY_SHIFTED, /* the same by aligned vectors around each row, which are shifted in registers */
-    WAY_COPY,    /* cp.async, or through registers, from a tensor to shared memory */
-    WAY_LDS_DMA, /* AMD: from a tensor straight to LDS */
-    WAY_TMA,     /* one thread starts a copy of a box by the Tensor Memory Accelerator */
-    WAY_FILLER,  /* cp.async producers copy aligned vectors around the rows */
-    WAY_ONE,     /* a scalar */
-    WAY_INDEXED, /* gather, scatter, atomic: addresses that the program computes */
-    WAY_SHARED,  /* threads move their elements between registers and shared memory */
-    WAY_MATRIX,  /* ldmatrix */
+    WAY_VECTORS,  /* threads move their elements between registers and a tensor, by vectors or one by one */
+    WAY_SHIFTED,  /* the same by aligned vectors around each row, which are shifted in registers */
+    WAY_COPY,     /* cp.async, or through registers, from a tensor to shared memory */
+    WAY_LDS_DMA,  /* AMD: from a tensor straight to LDS */
+    WAY_TMA,      /* one thread starts a copy of a box by the Tensor Memory Accelerator */
+    WAY_CP_ASYNC, /* cp.async producers copy aligned vectors around the rows */
+    WAY_ONE,      /* a scalar */
+    WAY_INDEXED,  /* gather, scatter, atomic: addresses that the program computes */
+    WAY_SHARED,   /* threads move their elements between registers and shared memory */
+    WAY_MATRIX,   /* ldmatrix */
     WAY_COUNT
 } AccessWay;
 

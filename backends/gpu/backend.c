@@ -91,7 +91,7 @@ static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, 
         int64_t over = code->shared_bytes - t->shared_bytes,
                 asked = code->scratch_bytes > options.reserve ? code->scratch_bytes + 1024 : 0;
         /* The partial sums are held in more registers than their elements fill. */
-        if (plan->split && asked < options.reserve + over) asked = options.reserve + over + 1024;
+        if (plan->split_k && asked < options.reserve + over) asked = options.reserve + over + 1024;
         if (n == 2 || !asked) return TOO_LARGE;
         options.reserve = asked;
     }

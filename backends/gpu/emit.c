@@ -20,8 +20,8 @@ static void emit_assert(Emit *e, Instr *i)
     begin_unrolled(e, "i", (int)layout_regs(l));
     const char *in = "true";
     for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord(e, l, a, "i"), l->tile[a]);
-    line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, "i"), fn, rec, ln, id);
+        if (l->cover[a] != l->tile[a]) in = str(e, "%s && %s < %d", in, coord_text(e, l, a, "i"), l->tile[a]);
+    line(e, "if (%s && !%s) %s(%s, %d, %s);", in, element(e, c, l, index_variable(e, "i")), fn, rec, ln, id);
     end_block(e);
 }
 
@@ -31,11 +31,11 @@ static void emit_print(Emit *e, Instr *i)
     Text t;
     if (is_hip(e)) use(e, "printf");
     text_init(&t, &e->s->arena);
-    for (const char *p = m ? m->s : ""; *p; p++) {
-        if (*p == '"' || *p == '\\') text_putc(&t, '\\');
-        if (*p == '%') text_putc(&t, '%');
-        if ((unsigned char)*p < ' ') text_printf(&t, "\\%03o", (unsigned)*p);
-        else text_putc(&t, *p);
+    for (const char *message = m ? m->s : ""; *message; message++) {
+        if (*message == '"' || *message == '\\') text_putc(&t, '\\');
+        if (*message == '%') text_putc(&t, '%');
+        if ((unsigned char)*message < ' ') text_printf(&t, "\\%03o", (unsigned)*message);
+        else text_putc(&t, *message);
     }
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
@@ -45,13 +45,13 @@ static void emit_print(Emit *e, Instr *i)
         if (tile) {
             line(e, "for (int i = 0; i < %d; i++) {", (int)layout_regs(l));
             e->indent++;
-            x = element(e, v, l, "i");
+            x = element(e, v, l, index_variable(e, "i"));
             cond = "true";
             for (int a = 0; a < l->rank; a++) {
                 where = str(e, "%s[%%d]", where);
-                args = str(e, "%s, %s", args, coord(e, l, a, "i"));
+                args = str(e, "%s, %s", args, coord_text(e, l, a, "i"));
                 if (l->cover[a] != l->tile[a])
-                    cond = str(e, "%s && %s < %d", cond, coord(e, l, a, "i"), l->tile[a]);
+                    cond = str(e, "%s && %s < %d", cond, coord_text(e, l, a, "i"), l->tile[a]);
             }
         } else x = name_of(e, v);
         bool fl = dtype_is_float(v->type->dtype);
@@ -324,7 +324,7 @@ static void check_kernel(Session *s, const Func *f, bool measure)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
     const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
     if (apart) ir_fail(s, apart->loc, "%s", why);
-    const Instr *stuck = measure ? NULL : ir_slots_fault(s, f, &why);
+    const Instr *stuck = measure ? NULL : ir_stages_fault(s, f, &why);
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
 }
 
@@ -453,7 +453,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
-    e->last_buffer = plan->split ? NULL : last_buffer(e);
+    e->last_buffer = plan->split_k ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     emit_block(e, f->body);

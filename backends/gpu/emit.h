@@ -1,14 +1,22 @@
 /* emit.h: inside the C emitter for CUDA and HIP. One Emit is one kernel being written. */
 #pragma once
 #include "backends/gpu/emit_body.h"
+#include "backends/gpu/emit_index.h"
 #include "backends/gpu/gpu.h"
 #include "ir/range.h"
 #include "passes/kernel/kernel.h"
 
 /* An expression of the thread's number that was given a name. */
 typedef struct ThreadCoord {
-    const char *text, *name;
+    const LayoutTerm *terms; /* n of them */
+    int n;
+    const char *name;
 } ThreadCoord;
+
+/* A variable, and the name of its copy in an iteration of a loop. */
+typedef struct AgainCoord {
+    const char *of, *name;
+} AgainCoord;
 
 /* A copy inside a loop whose address is advanced from iteration to iteration instead of computed anew. */
 typedef struct CopyPlace {
@@ -23,7 +31,7 @@ typedef struct CopyPlace {
  * because they become known only while the body is written. */
 typedef struct Iteration {
     Body pre;
-    VEC(ThreadCoord) coords;
+    VEC(AgainCoord) coords;
     const char *counter;
     int indent;
 } Iteration;
@@ -44,9 +52,9 @@ typedef struct Fill {
     const Instr *instr;
     const Instr *late; /* the loop in which a window leaves the staging area one step later; NULL: at once */
     const RingInfo *ring;
-    const char *stage, *low, *first, *turn; /* names of the variables that the producers keep for it */
-    int64_t at;                             /* offset of its staging area in shared memory */
-    int bytes;                              /* of the staging area, for each warp */
+    const char *staging, *low, *first, *holds; /* names of the variables that the producers keep for it */
+    int64_t at;                                /* offset of its staging area in shared memory */
+    int bytes;                                 /* of the staging area, for each warp */
     CpAsyncWay way;
 } Fill;
 
@@ -122,6 +130,8 @@ const char *use(Emit *, const char *name);
 const char *use_product(Emit *, const char *name); /* the same for a matrix instruction */
 /* A fresh name that begins with `stem`. */
 const char *tmp(Emit *, const char *stem);
+/* Whether two names, of variables or functions, are the same. */
+bool same_name(const char *, const char *);
 /* The C name of a value that is already declared. */
 const char *name_of(Emit *, const Value *);
 const char *ctype(DType); /* the C type of a scalar, or of one element in a temporary */
@@ -133,29 +143,30 @@ int per_word(DType);    /* the elements in one word of a register array (1 for 3
 
 /* --- coordinates and registers --- */
 const Layout *layout_of(Emit *, const Value *);
-/* C expression for table[i] (0 <= i < n), folded by the compiler once loops are unrolled. */
-const char *index_formula(Emit *, const int32_t *table, int n, const char *i);
-/* Sets `coord` to the coordinates in the tile of register `reg` (an expression) of this thread. */
-void coords_at(Emit *, const Layout *, const char *reg, const char **coord);
-/* Whether the expression is a name, or scale * name + add, with or without parentheses. */
-bool linear_index(const char *, int *scale, const char **name, int *add);
+/* Sets `coord` to the coordinates in the tile of register `reg` of this thread. */
+void coords_at(Emit *, const Layout *, Index *reg, Index **coord);
 /* The part of a coordinate that depends on the thread, and not on the register. */
-const char *thread_coord(Emit *, const Layout *, int axis);
+Index *thread_coord(Emit *, const Layout *, int axis);
 /* A copy of the variable `name` that is assigned anew at the head of each iteration of the enclosing loop. */
 const char *in_iteration(Emit *, const char *name);
 /* The coordinate along `axis` of register `i` of this thread. */
-const char *coord(Emit *, const Layout *, int axis, const char *i);
+Index *coord(Emit *, const Layout *, int axis, Index *i);
+/* The text of it for a register that is given by a variable. */
+const char *coord_text(Emit *, const Layout *, int axis, const char *variable);
 /* The part of that coordinate that depends on the register. */
-const char *register_coord(Emit *, const Layout *, int axis, const char *i);
+Index *register_coord(Emit *, const Layout *, int axis, Index *i);
 bool coords_equal(int rank, const int32_t *, const int32_t *);
 /* The register of `to` that holds the element of register `i` of `from`. Axes of extent 1 are ignored. */
-const char *map_register(Emit *, const Layout *from, const Layout *to, const char *i);
+Index *map_register(Emit *, const Layout *from, const Layout *to, Index *i);
 /* The same for all registers of `from`; NULL when both layouts are equal. */
 int32_t *register_map(Emit *, const Layout *from, const Layout *to);
 /* The element of v at register i of layout l. v is stored, a broadcast of a stored value, or virtual. */
-const char *element(Emit *, const Value *v, const Layout *l, const char *i);
-const char *element_at(Emit *, const Value *v, const char *const *coords);
-const char *stored_element(Emit *, const char *array, DType, const char *i);
+const char *element(Emit *, const Value *v, const Layout *l, Index *i);
+/* Whether the elements of registers i and j are equal for every value of their variables, as far as their
+ * formulas show it. */
+bool same_element(Emit *, const Value *v, const Layout *l, Index *i, Index *j);
+const char *element_at(Emit *, const Value *v, Index *const *coords);
+const char *stored_element(Emit *, const char *array, DType, Index *i);
 /* The C expression of an operation on scalar arguments. */
 const char *op_expr(Emit *, const Instr *, const char *const *args);
 const char *cast_expr(Emit *, DType from, DType to, const char *x);
@@ -182,11 +193,11 @@ DType combined_type(const Instr *, DType acc);
 const char *wrapped(Emit *, DType, const char *op, const char *a, const char *b);
 
 /* The position of an element in shared memory, in elements, as an expression of its coordinates. */
-typedef const char *PositionFn(Emit *, const char *const *coords, const void *user);
+typedef const char *PositionFn(Emit *, Index *const *coords, const void *user);
 /* Write a tile to shared memory and read it back, element by element. */
 void spill_elements(Emit *, const Value *, const Layout *, const char *base, PositionFn *, const void *user);
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
-const char *row_major(Emit *, const char *const *coords, const void *type);
+const char *row_major(Emit *, Index *const *coords, const void *type);
 
 /* Evaluates any tile into the array `to` of the given layout. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
@@ -203,7 +214,7 @@ bool emit_matrix_read(Emit *, const char *to, DType, const Layout *, const Layou
 
 /* --- shared memory --- */
 /* Declares a u32 with the byte offset of these coordinates in a shared tile, and returns its name. */
-const char *shared_offset(Emit *, const LayoutShared *, const char *const *coords);
+const char *shared_offset(Emit *, const LayoutShared *, Index *const *coords);
 /* Takes a scratch area of this size and returns its byte offset. */
 int64_t scratch(Emit *, int64_t bytes);
 /* Declares a pointer into scratch and returns its name. */
@@ -295,11 +306,11 @@ void emit_rows(Emit *, Instr *);                     /* scans, sort, topk, argma
 void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */
 /* The number of the row (all axes except `axis`) of register i of `keep`. *rows receives the number of rows,
  * padding included. */
-const char *row_number(Emit *, const Layout *keep, int axis, const char *i, int64_t *rows);
+const char *row_number(Emit *, const Layout *keep, int axis, Index *i, int64_t *rows);
 /* The place of this warp among the warps that share a row, as an expression. *count receives their number. */
 const char *warp_rank(Emit *, const Layout *, int axis, int *count);
 /* Fills the words of the array `to` from n elements: `element` gives the expression of register i. */
-typedef const char *RegisterFn(Emit *, const void *user, const char *i);
+typedef const char *RegisterFn(Emit *, const void *user, Index *i);
 void fill_words(Emit *, DType, int n, const char *to, RegisterFn *element, const void *user);
 /* Makes the tile r from the array `from`, whose elements have the dtype `acc`. */
 void pack_registers(Emit *, const Value *r, const char *from, DType acc);
@@ -340,28 +351,30 @@ void note_elements(Emit *, bool write, const Layout *, const Type *, const int64
 /* Copies rows that begin at no multiple of four bytes. False: the copy has no such rows. */
 bool emit_shifted_copy(Emit *, const Instr *copy, const Window *, const Layout *, const LayoutShared *);
 /* The distance in elements of the tile coordinates `own` from the pointer of the CopyPlace. */
-const char *copy_index(Emit *, const CopyPlace *, const Window *, const char *const *own);
+const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *own);
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
 /* The distance of tile coordinates from the origin, in elements, as an i64. */
-const char *window_index(Emit *, const Window *, const char *const *coords);
+const char *window_index(Emit *, const Window *, Index *const *coords);
 /* The condition that tile coordinates are in range, "" when that is proven. skip_unit leaves out the unit
  * axis. */
-const char *window_condition(Emit *, const Window *, const char *const *coords, bool skip_unit);
+const char *window_condition(Emit *, const Window *, Index *const *coords, bool skip_unit);
+/* The text of the coordinate along an axis of the tensor. */
+const char *tile_coord(Emit *, const Window *, int axis, Index *const *coords);
 /* The same condition for one axis. It is given even if the window is not masked. */
 const char *axis_condition(Emit *, const Window *, int axis, const char *place);
 /* The condition that the first and the last element of a vector of n along the unit axis are in range. */
-const char *vector_condition(Emit *, const Window *, const char *const *coords, int n);
+const char *vector_condition(Emit *, const Window *, Index *const *coords, int n);
 /* The number of elements of the widest access. */
 int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);
 /* Whether each access of n elements along the unit axis is wholly in range or wholly out of range. */
 bool window_whole_vectors(Emit *, const Window *, int n);
 /* The register of the first element of the vector whose number is the loop counter `counter`. *follow tells
  * whether the registers of a vector are consecutive. */
-const char *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
+Index *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
 /* The register of element k of the vector that starts at register `base`. */
-const char *vector_reg(Emit *, const LayoutVector *, const char *base, int k);
+Index *vector_reg(Emit *, const LayoutVector *, Index *base, int k);
 /* The suffix of the prelude function that carries out a window's `cache = ...`: "_stream", "_keep",
  * "_bypass", or "" where the access has no such form. cp.async has none: ptxas before 13.4 gives `cp.async ..
  * L2::cache_hint` a policy register that nothing wrote when the address in shared memory is split in two
@@ -370,14 +383,15 @@ typedef enum CachedAccess { ACCESS_VECTOR, ACCESS_TMA, ACCESS_CP_ASYNC } CachedA
 const char *window_hint(const Emit *, const Window *, CachedAccess);
 const char *window_load_fn(Emit *, const Window *, int bytes);
 /* The condition that the coordinates lie in the tile and not in its padding, "" when that is known. */
-const char *tile_condition(Emit *, const Layout *, const char *const *coords);
+const char *tile_condition(Emit *, const Layout *, Index *const *coords);
 /* The condition that selects one of the threads that hold the same element, so that only one stores it. */
 const char *unique_holder(Emit *, const Layout *);
 const char *both_conditions(Emit *, const char *, const char *);
 /* The condition with `&` in place of `&&`, so that all its terms are evaluated without branches. */
 const char *without_branches(Emit *, const char *condition);
 const char *window_stride(Emit *, int param, int axis);
-const char *window_times(Emit *, const char *x, const char *stride);
+/* x times the stride of the axis. */
+const char *window_times(Emit *, const char *x, int param, int axis);
 const char *window_extent(Emit *, int param, int axis);
 /* The value of a masked load out of range; a pad of NULL means 0. */
 const char *pad_value(Emit *, const Value *pad, DType);

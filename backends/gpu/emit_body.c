@@ -38,14 +38,13 @@ static ValueNode *next_reference(Emit *e, const char **text)
 
 static void write_expression(Emit *e, const char *text, Text *out)
 {
-    static const char marks[] = { REFERENCE, AND[0], 0 };
+    static const char marks[] = { REFERENCE, AND[0], ALL_TERMS[0], 0 };
+    bool all_terms = false;
     for (size_t n; text_write(out, text, n = strcspn(text, marks)), text[n];) {
         text += n;
         if (*text == REFERENCE) text_puts(out, next_reference(e, &text)->name);
-        else {
-            text_puts(out, "&&");
-            text++;
-        }
+        else if (*text++ == AND[0]) text_puts(out, all_terms ? "& " : "&&");
+        else all_terms = !all_terms;
     }
 }
 

@@ -11,8 +11,9 @@
 
 typedef struct Emit Emit;
 
-/* `&&` in a condition. without_branches replaces it by `&`. */
+/* `&&` in a condition; `&` between two marks ALL_TERMS (without_branches). */
 #define AND "\2"
+#define ALL_TERMS "\3"
 
 /* A value that a statement declares: `const TYPE name = EXPRESSION;`, where the expression has no effects. */
 typedef struct ValueNode {

@@ -63,7 +63,7 @@ static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *
         const char *i = tmp(e, "at");
         line(e, "const int %s = %s * %d + %s;", i, k, b->pairs / 4, at);
         line(e, "%s(%s + (lane & 15) * %d + (%s ^ %s), &%s[%s]);", use(e, "stmatrix_x4"), to, b->row_bytes,
-            index_formula(e, col, all / 4, i), lanes, from, index_formula(e, word, all / 4, i));
+            entry_text(e, col, all / 4, i), lanes, from, entry_text(e, word, all / 4, i));
     } else {
         int32_t *reg = arena_array(&e->s->arena, int32_t, (size_t)all),
                 *col = arena_array(&e->s->arena, int32_t, (size_t)all),
@@ -77,8 +77,7 @@ static void fill_box(Emit *e, const BulkBoxes *b, const char *from, const char *
         const char *i = tmp(e, "at");
         line(e, "const int %s = %s * %d + %s;", i, k, b->pairs, at);
         line(e, "%s(%s + (lane >> 2) * %d + %s + (%s ^ %s), &%s[%s]);", use(e, "sts_b64"), to, b->row_bytes,
-            index_formula(e, row, all, i), index_formula(e, col, all, i), lanes, from,
-            index_formula(e, reg, all, i));
+            entry_text(e, row, all, i), entry_text(e, col, all, i), lanes, from, entry_text(e, reg, all, i));
     }
     end_block(e);
 }
@@ -165,21 +164,22 @@ static bool staged(Emit *e, const Layout *src, const Layout *dst, const Instr *s
 static void write_rows(Emit *e, const Staged *x, const char *buffer)
 {
     int all = x->b.n * x->b.pairs / 4;
-    const char *c[TILE_MAX_RANK], *words[4];
+    Index *c[TILE_MAX_RANK];
+    const char *words[4];
     begin_unrolled(e, x->q, x->each);
     line(e, "const int %s = %s * %d + %s;", x->at, x->box, x->each, x->q);
-    coords_at(e, x->src, index_formula(e, x->first, all, x->at), c);
-    line(e, "const u32 %s = (%s) %% 16;", x->row, c[1 - x->axis]);
+    coords_at(e, x->src, index_entry(e, x->first, all, index_variable(e, x->at)), c);
+    line(e, "const u32 %s = (%s) %% 16;", x->row, index_text(e, c[1 - x->axis]));
     int32_t *word = arena_array(&e->s->arena, int32_t, (size_t)all);
     for (int h = 0; h < 4; h++) {
         for (int n = 0; n < all; n++) word[n] = (int32_t)((uint32_t)x->first[n] ^ x->v.reg[2 * h]) / 2;
-        words[h] = str(e, "%s[%s]", x->from, index_formula(e, word, all, x->at));
+        words[h] = str(e, "%s[%s]", x->from, entry_text(e, word, all, x->at));
     }
     const char *w = tmp(e, "w"), *turned = x->low ? str(e, "((%s & 1) << 6 | (%s & 6) << 3)", x->row, x->row)
                                                   : exchanged(e, &x->b, x->row);
     line(e, "const u32 %s[4] = { %s, %s, %s, %s };", w, words[0], words[1], words[2], words[3]);
     line(e, "%s(%s + %s * %d + ((%s) %% %d * 2 ^ %s), %s);", use(e, "sts_b128"), buffer, x->row,
-        x->b.row_bytes, c[x->axis], x->b.row_bytes / 2, turned, w);
+        x->b.row_bytes, index_text(e, c[x->axis]), x->b.row_bytes / 2, turned, w);
     end_block(e);
 }
 
@@ -196,7 +196,7 @@ static void read_fragments(Emit *e, const Staged *x, const char *buffer)
     begin_unrolled(e, x->q, x->each);
     line(e, "const int %s = %s * %d + %s;", x->at, x->box, x->each, x->q);
     line(e, "%s(&%s[%s], %s + (lane & 15) * %d + (%s ^ (lane & 16) ^ %s));", use(e, "ldmatrix_x4"), x->to,
-        index_formula(e, word, all, x->at), buffer, x->b.row_bytes, index_formula(e, col, all, x->at),
+        entry_text(e, word, all, x->at), buffer, x->b.row_bytes, entry_text(e, col, all, x->at),
         x->low ? "((lane & 1) << 6 | (lane & 6) << 3)" : exchanged(e, &x->b, "lane"));
     end_block(e);
 }
@@ -251,11 +251,11 @@ static const char *box_coordinates(
         c = str(e, "%s, %s(%s", c, wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
         if (ta >= 0) {
             for (int n = 0; n < b->n; n++) at[n] = b->origin[n][ta];
-            const char *o = index_formula(e, at, b->n, k);
+            Index *o = index_entry(e, at, b->n, index_variable(e, k));
             for (int n = 0; n < b->warps; n++) at[n] = b->warp[n][ta];
-            const char *r = index_formula(e, at, b->warps, "warp");
-            if (strcmp(o, "0")) c = str(e, "%s + %s", c, o);
-            if (strcmp(r, "0")) c = str(e, "%s + %s", c, r);
+            Index *r = index_entry(e, at, b->warps, index_variable(e, "warp"));
+            if (!index_is(o, 0)) c = str(e, "%s + %s", c, index_text(e, o));
+            if (!index_is(r, 0)) c = str(e, "%s + %s", c, index_text(e, r));
         }
         /* A saturated coordinate must also be one at which a box may begin (kernel_tma_begins). */
         c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");

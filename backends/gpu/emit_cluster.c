@@ -1,14 +1,14 @@
 /* emit_cluster.c: CTAs of a cluster that load together (passes/kernel/cluster/multicast.c).
  *
- * A ring that they fill together has in each of them the same slots at the same addresses. Each producer
- * waits until the consumers of all CTAs have given the slot back (its own empty mbarrier counts the arrivals
+ * A ring that they fill together has in each of them the same stages at the same addresses. Each producer
+ * waits until the consumers of all CTAs have given the stage back (its own empty mbarrier counts the arrivals
  * of all), tells its full mbarrier to expect the whole tile, and sends its part to all. A part may come
  * before its receiver expects it: that one's phase stays open until its own producer has arrived (the count
  * of bytes may go below zero, PTX ISA 9.7.13.15.5.1), and it is the right phase, since its consumers gave the
- * slot back.
+ * stage back.
  *
  * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all
- * CTAs send, and the producer, last of all, for every slot to be given back by all consumers. All CTAs of a
+ * CTAs send, and the producer, last of all, for every stage to be given back by all consumers. All CTAs of a
  * cluster take the same number of programs: the first draws, and sends the number on. */
 #include "backends/gpu/emit.h"
 
@@ -70,7 +70,7 @@ void emit_cluster_draw(Emit *e, const char *program)
  * has ended. */
 void emit_cluster_leave(Emit *e)
 {
-    line(e, "/* nobody arrives here any more once all slots have been given back */");
+    line(e, "/* nobody arrives here any more once all stages have been given back */");
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
         if (r->ctas < 2) continue;
@@ -80,9 +80,10 @@ void emit_cluster_leave(Emit *e)
         }
         line(e, "for (int i = 0; i < %d; i++) {", r->depth);
         e->indent++;
-        line(e, "%s(%s_empty + 8 * %s_slot, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name,
+        line(e, "%s(%s_empty + 8 * %s_stage, %s_phase ^ 1);", use(e, "mbar_wait_cluster"), r->name, r->name,
             r->name);
-        line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", r->name, r->depth, r->name, r->name);
+        line(
+            e, "if (++%s_stage == %d) { %s_stage = 0; %s_phase ^= 1; }", r->name, r->depth, r->name, r->name);
         end_block(e);
     }
     if (e->dynamic) line(e, "if (block == 0) %s(draw_empty, draw_phase ^ 1);", use(e, "mbar_wait_cluster"));

@@ -10,7 +10,6 @@
  * the axis meets in shared memory, where each thread combines it in order. A scan has the layout of
  * kernel_row_layout, a run of positions a thread. */
 #include "backends/gpu/emit.h"
-#include <stdlib.h>
 
 /* The operation that is being emitted. For each of its n values, `part` is the array of partial results. */
 typedef struct Combined {
@@ -122,9 +121,9 @@ typedef struct Reduction {
  * `step`. */
 static const char *first_of_thread(Emit *e, const Reduction *r, int step)
 {
-    const char *t = thread_coord(e, r->q.l, r->q.axis);
-    if (!r->spread || !strcmp(t, "0")) return t;
-    return str(e, "%s / %d * %d", t, step, step);
+    Index *first = thread_coord(e, r->q.l, r->q.axis);
+    const char *t = index_text(e, first);
+    return r->spread && !index_is(first, 0) ? str(e, "%s / %d * %d", t, step, step) : t;
 }
 
 /* The entries of the registers, sorted by row and position. */
@@ -153,9 +152,10 @@ static void take_registers(Emit *e, Reduction *r)
     }
     declare_parts(e, q, "red", r->rows * seen, q->part);
     begin_unrolled(e, "i", n);
-    const char *to = index_formula(e, entry_of, n, "i");
+    const char *to = entry_text(e, entry_of, n, "i");
     for (int k = 0; k < q->n; k++)
-        line(e, "%s[%s] = %s;", q->part[k], to, element(e, ir_operand(q->i, k), q->l, "i"));
+        line(
+            e, "%s[%s] = %s;", q->part[k], to, element(e, ir_operand(q->i, k), q->l, index_variable(e, "i")));
     end_block(e);
 }
 
@@ -173,7 +173,7 @@ static void join_registers(Emit *e, Reduction *r, int size)
         int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)all);
         for (int k = 0; k < all; k++) at[k] = r->at[k % each * size + t];
         const char *condition = r->padded ? str(e, "%s + %s < %d", first_of_thread(e, r, r->step),
-                                                index_formula(e, at, all, "i"), q->l->tile[q->axis])
+                                                entry_text(e, at, all, "i"), q->l->tile[q->axis])
                                           : "";
         from = entry(e, q, q->part, str(e, "i * %d + %d", size, t));
         append(e, q, condition, &to, &from);
@@ -206,7 +206,7 @@ static void join_lanes(Emit *e, Reduction *r, uint32_t bit, int step)
         for (int k = 0; k < all; k++) at[k] = r->at[k % r->each];
         const char *inside = tmp(e, "inside");
         line(e, "const bool %s = %s + %d + %s < %d;", inside, first_of_thread(e, r, 2 * step), step,
-            index_formula(e, at, all, "i"), q->l->tile[q->axis]);
+            entry_text(e, at, all, "i"), q->l->tile[q->axis]);
         for (int k = 0; k < q->n; k++) both.v[k] = str(e, "%s ? %s : %s", inside, both.v[k], lo.v[k]);
     }
     assign(e, q, "", &own, &both);
@@ -227,17 +227,17 @@ static void join_shared(Emit *e, Reduction *r)
         row_of[k] = k / r->each;
         at[k] = r->at[k % r->each] / r->step;
     }
-    const char *row = row_number(e, q->keep, q->axis, "i", &rows);
+    const char *row = row_number(e, q->keep, q->axis, index_variable(e, "i"), &rows);
     shared_room(e, q, rows * positions, room);
     barrier(e);
     begin_unrolled(e, "i", all);
-    const char *place = tmp(e, "place"),
-               *in_thread = r->step == 1 ? thread_coord(e, q->l, q->axis)
-                                         : str(e, "%s / %d", thread_coord(e, q->l, q->axis), r->step);
-    line(e, "const int %s = %s + %s;", place, in_thread, index_formula(e, at, all, "i"));
+    const char *place = tmp(e, "place"), *in_thread = index_text(e, thread_coord(e, q->l, q->axis));
+    if (r->step != 1) in_thread = str(e, "%s / %d", in_thread, r->step);
+    line(e, "const int %s = %s + %s;", place, in_thread, entry_text(e, at, all, "i"));
     Position to = entry(e, q, room,
                  str(e, "%s * %lld + %s", place, (long long)rows,
-                     row_number(e, q->keep, q->axis, index_formula(e, row_of, all, "i"), &rows))),
+                     row_number(
+                         e, q->keep, q->axis, index_entry(e, row_of, all, index_variable(e, "i")), &rows))),
              from = entry(e, q, q->part, "i");
     assign(e, q, r->padded ? str(e, "%s < %d", place, positions) : "", &to, &from);
     end_block(e);
@@ -301,8 +301,8 @@ typedef struct Scan {
 /* The condition that the run which is `runs` runs further along the axis begins inside of the tile. */
 static const char *run_inside(Emit *e, const Scan *s, int runs)
 {
-    return str(
-        e, "%s + %d < %d", thread_coord(e, s->q.l, s->q.axis), runs * s->w.per, s->q.l->tile[s->q.axis]);
+    return str(e, "%s + %d < %d", index_text(e, thread_coord(e, s->q.l, s->q.axis)), runs * s->w.per,
+        s->q.l->tile[s->q.axis]);
 }
 
 static const char *both(Emit *e, const char *a, const char *b) { return *b ? str(e, "%s && %s", a, b) : a; }
@@ -314,7 +314,7 @@ static void scan_runs_of_threads(Emit *e, Scan *s)
     declare_parts(e, q, "run", n, q->part);
     begin_unrolled(e, "i", n);
     for (int k = 0; k < q->n; k++)
-        line(e, "%s[i] = %s;", q->part[k], element(e, ir_operand(q->i, k), q->l, "i"));
+        line(e, "%s[i] = %s;", q->part[k], element(e, ir_operand(q->i, k), q->l, index_variable(e, "i")));
     end_block(e);
     if (s->w.per == 1) return;
     begin_unrolled(e, "g", s->w.groups);
@@ -325,7 +325,7 @@ static void scan_runs_of_threads(Emit *e, Scan *s)
     Position to = entry(e, q, q->part, str(e, "g * %d + i", s->w.per)),
              from = entry(e, q, q->part, str(e, "g * %d + i %s 1", s->w.per, s->back ? "+" : "-"));
     Position r = apply(e, q, &from, &to);
-    const char *place = thread_coord(e, q->l, q->axis);
+    const char *place = index_text(e, thread_coord(e, q->l, q->axis));
     assign(e, q, s->back && s->padded ? str(e, "%s + i + 1 < %d", place, q->l->tile[q->axis]) : "", &to, &r);
     end_block(e);
     end_block(e);
@@ -375,7 +375,8 @@ static void scan_warps(Emit *e, Scan *s)
     int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)s->w.groups);
     const int32_t *of = register_map(e, q->l, q->keep);
     for (int g = 0; g < s->w.groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
-    const char *row = row_number(e, q->keep, q->axis, index_formula(e, first, s->w.groups, "g"), &rows);
+    const char *row =
+        row_number(e, q->keep, q->axis, index_entry(e, first, s->w.groups, index_variable(e, "g")), &rows);
     shared_room(e, q, rows * parts, room);
     barrier(e);
     begin_unrolled(e, "g", s->w.groups);

@@ -3,7 +3,6 @@
  *
  * Elements move as raw bits: those narrower than a word travel packed where the plan keeps them together. */
 #include "backends/gpu/emit_offset.h"
-#include <stdlib.h>
 
 /* The raw bits of element r of an array; r is a number. */
 static const char *raw_element(Emit *e, const char *array, DType d, int r)
@@ -25,22 +24,36 @@ const char *array_of(Emit *e, const Value *x, const Layout *l)
 
 /* --- shuffles ---------------------------------------------------------------------------------------- */
 
-typedef const char *LaneFn(Emit *, int reg, const void *user);
+/* A number that depends on the lane: `lo` or `hi`, as the bits `bit` of the lane are clear or not; bit 0:
+ * `number`. */
+typedef struct ByLane {
+    uint32_t bit;
+    int number;
+    const struct ByLane *lo, *hi;
+} ByLane;
 
-/* An expression of `fn` for the register that `table` gives for this lane. The table depends only on the lane
- * bits in `mask`. NULL: there is none. */
-static const char *by_lane(
-    Emit *e, uint32_t mask, const int16_t *table, int lane, LaneFn *fn, const void *user)
+static bool same_number(const ByLane *a, const ByLane *b)
 {
-    if (!mask) return table[lane] == LAYOUT_NOREG ? NULL : fn(e, table[lane], user);
-    uint32_t b = mask & -mask;
-    const char *lo = by_lane(e, mask ^ b, table, lane, fn, user),
-               *hi = by_lane(e, mask ^ b, table, lane | (int)b, fn, user);
-    if (!lo || !hi) return lo ? lo : hi;
-    if (!strcmp(lo, hi)) return lo;
-    if (!strcmp(lo, "false") && !strcmp(hi, "true")) return str(e, "(lane & %u) != 0", b);
-    if (!strcmp(lo, "true") && !strcmp(hi, "false")) return str(e, "(lane & %u) == 0", b);
-    return str(e, "(lane & %u ? %s : %s)", b, hi, lo);
+    if (a == b) return true;
+    if (a->bit != b->bit) return false;
+    return a->bit ? same_number(a->lo, b->lo) && same_number(a->hi, b->hi) : a->number == b->number;
+}
+
+/* What `table` gives for a lane. The table depends only on the lane bits in `mask`. Lanes with LAYOUT_NOREG
+ * may get anything. NULL: all of them may. */
+static const ByLane *by_lane(Emit *e, uint32_t mask, const int16_t *table, int lane)
+{
+    ByLane x = { .bit = mask & -mask, .number = table[lane] };
+    if (!mask && x.number == LAYOUT_NOREG) return NULL;
+    if (mask) {
+        x.lo = by_lane(e, mask ^ x.bit, table, lane);
+        x.hi = by_lane(e, mask ^ x.bit, table, lane | (int)x.bit);
+        if (!x.lo || !x.hi) return x.lo ? x.lo : x.hi;
+        if (same_number(x.lo, x.hi)) return x.lo;
+    }
+    ByLane *r = arena_new(&e->s->arena, ByLane);
+    *r = x;
+    return r;
 }
 
 typedef struct Words {
@@ -49,26 +62,38 @@ typedef struct Words {
     int per;
 } Words;
 
-static const char *word_of(Emit *e, int reg, const void *user)
+/* The word whose number depends on the lane; per 1: the element. */
+static const char *word_of(Emit *e, const ByLane *x, const Words *w)
 {
-    const Words *w = user;
-    return w->per == 1 ? raw_element(e, w->array, w->d, reg) : str(e, "%s[%d]", w->array, reg / w->per);
+    if (x->bit) return str(e, "(lane & %u ? %s : %s)", x->bit, word_of(e, x->hi, w), word_of(e, x->lo, w));
+    return w->per == 1 ? raw_element(e, w->array, w->d, x->number) : str(e, "%s[%d]", w->array, x->number);
 }
 
-static const char *is_one(Emit *e, int yes, const void *user)
+/* The condition that the number, 0 or 1, is 1. */
+static const char *is_one(Emit *e, const ByLane *x)
 {
-    (void)e;
-    (void)user;
-    return yes ? "true" : "false";
+    if (!x->bit) return x->number ? "true" : "false";
+    if (!x->lo->bit && !x->hi->bit) return str(e, "(lane & %u) %s 0", x->bit, x->hi->number ? "!=" : "==");
+    return str(e, "(lane & %u ? %s : %s)", x->bit, is_one(e, x->hi), is_one(e, x->lo));
 }
 
-/* The condition for lanes to take register reg in round r: those whose table says so. Lanes that already have
- * it keep it, and the value in the remaining lanes does not matter. */
-static const char *takes(Emit *e, const LayoutRound *r, int reg, const bool *had, int lanes)
+/* Whether a lane takes register reg in round r, 0 or 1: whether its table says so. Lanes that already have it
+ * keep it, and the value in the remaining lanes does not matter. */
+static const ByLane *takes(Emit *e, const LayoutRound *r, int reg, const bool *had, int lanes)
 {
     int16_t table[LAYOUT_MAX_LANES];
     for (int l = 0; l < lanes; l++) table[l] = r->recv[l] == reg ? 1 : had[l] ? 0 : LAYOUT_NOREG;
-    return by_lane(e, (uint32_t)lanes - 1, table, 0, is_one, NULL);
+    return by_lane(e, (uint32_t)lanes - 1, table, 0);
+}
+
+/* What a lane sends in round r: a word of w->per elements of its registers. */
+static const char *sent(Emit *e, const LayoutRound *r, const Words *w)
+{
+    int16_t table[LAYOUT_MAX_LANES];
+    for (int l = 0; l < LAYOUT_MAX_LANES; l++)
+        table[l] = r->send[l] == LAYOUT_NOREG ? LAYOUT_NOREG : (int16_t)(r->send[l] / w->per);
+    const ByLane *x = by_lane(e, r->send_mask, table, 0);
+    return x ? word_of(e, x, w) : "0";
 }
 
 /* The lane that is read, as an expression that is linear in the lane. */
@@ -116,8 +141,7 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
     for (uint32_t k = 0; k < p->nround; k += (uint32_t)step) {
         const LayoutRound *r = &p->round[k];
         Words w = { from, d, words ? pw : 1 };
-        const char *x = by_lane(e, r->send_mask, r->send, 0, word_of, &w), *y = tmp(e, "y");
-        if (!x) x = "0";
+        const char *x = sent(e, r, &w), *y = tmp(e, "y");
         if (r->shuffle) {
             shuffle = use(e, str(e, "shuffle_from_%s",
                                  words && pw == 1 ? (d == DT_BOOL ? "bool" : dtype_name(d)) : "u32"));
@@ -133,10 +157,10 @@ static void shuffles(Emit *e, const LayoutConvert *p, const char *from, const ch
             int c = words ? reg / pw : reg;
             /* The first value of a cell may be written to too many lanes, because the values of the other
              * lanes are written later. */
-            const char *cond = filled[c] ? takes(e, r, reg, &had[c * lanes], lanes) : "true";
+            const ByLane *some = filled[c] ? takes(e, r, reg, &had[c * lanes], lanes) : NULL;
             for (int l = 0; l < lanes; l++) had[c * lanes + l] |= r->recv[l] == reg;
-            if (cond && strcmp(cond, "true"))
-                line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, cond, y, cell, c);
+            if (some && (some->bit || !some->number))
+                line(e, "%s[%d] = %s ? %s : %s[%d];", cell, c, is_one(e, some), y, cell, c);
             else line(e, "%s[%d] = %s;", cell, c, y);
             filled[c] = true;
         }
@@ -205,55 +229,64 @@ static void take_vector(
     }
 }
 
+/* Composes a vector of words from elements of other words, and writes it at once. */
+static void put_vector(
+    Emit *e, const char *array, DType d, const LayoutVector *v, const char *fn, const char *at, int r)
+{
+    const char *w = tmp(e, "w"), *x = "";
+    int pw = per_word(d), n = (int)v->n, words = n * dtype_bytes(d) / 4;
+    if (pw == 1 && dtype_bytes(d) == 8) {
+        for (int k = 0; k < n; k++)
+            x = str(e, "%s%s%s[%u]", x, k ? ", " : "", array, (unsigned)r ^ v->reg[k]);
+        line(e, "const %s %s[%d] = { %s };", ctype(d), w, n, x);
+    } else {
+        for (int k = 0; k < words; k++) {
+            const char *y = NULL;
+            for (int q = 0; q < pw; q++) {
+                const char *part = raw_element(e, array, d, (int)((unsigned)r ^ v->reg[k * pw + q]));
+                if (q) part = str(e, "(%s) << %d", part, 32 / pw * q);
+                y = y ? str(e, "%s | %s", y, part) : part;
+            }
+            x = str(e, "%s%s%s", x, k ? ", " : "", y);
+        }
+        line(e, "const %s %s[%d] = { %s };", array_type(d), w, words, x);
+    }
+    line(e, "%s(%s, %s);", use(e, fn), at, w);
+}
+
 typedef struct Origin {
     const char *name;
     uint32_t *own, seen;
     int n, every;
-    bool looped;
 } Origin;
 
+/* Moves a vector, whose first register is `number` times `every`. The number is known unless the vector is
+ * plain. */
 static void move_vector(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
-    const LayoutVector *v, const char *base, const char *reg, const Origin *o)
+    const LayoutVector *v, const char *base, Index *number, const Origin *o)
 {
-    const char *c[TILE_MAX_RANK], *in = "";
-    for (int a = 0; a < l->rank; a++) {
-        c[a] = coord(e, l, a, reg);
-        if (l->cover[a] != l->tile[a]) in = str(e, "%s%s%s < %d", in, *in ? " && " : "", c[a], l->tile[a]);
-    }
+    Index *c[TILE_MAX_RANK], *reg = number->kind == INDEX_NUMBER ? index_number(e, number->add * o->every)
+                                                                 : index_linear(e, o->every, number->text, 0);
+    const char *in = "";
+    coords_at(e, l, reg, c);
+    for (int a = 0; a < l->rank; a++)
+        if (l->cover[a] != l->tile[a])
+            in = str(e, "%s%s%s < %d", in, *in ? " && " : "", index_text(e, c[a]), l->tile[a]);
     if (*in) {
         line(e, "if (%s) {", in);
         e->indent++;
     }
     const char *at = str(e, "%s + %s", base,
-                   o->name ? linear_address(e, o->name, o->own, o->seen, o->n, o->every, reg, o->looped)
+                   o->name ? linear_address(e, o->name, o->own, o->seen, o->n, o->every, number)
                            : shared_offset(e, s, c)),
                *fn = str(e, "%s_b%u", put ? "sts" : "lds", v->bytes * 8);
-    int pw = per_word(d), r = atoi(reg), n = (int)v->n;
+    int pw = per_word(d), r = reg->add, n = (int)v->n;
     if (plain_vector(v, d)) {
-        const char *word = str(e, "&%s[%s]", array, pw == 1 ? reg : str(e, "(%s) / %d", reg, pw));
+        const char *first = index_text(e, reg),
+                   *word = str(e, "&%s[%s]", array, pw == 1 ? first : str(e, "(%s) / %d", first, pw));
         line(e, put ? "%s(%s, %s);" : "%s(%s, %s);", use(e, fn), put ? at : word, put ? word : at);
-    } else if (put && v->bytes >= 4 && d != DT_BOOL) {
-        /* words that are composed of elements from other words */
-        const char *w = tmp(e, "w"), *x = "";
-        int words = n * dtype_bytes(d) / 4;
-        if (pw == 1 && dtype_bytes(d) == 8) {
-            for (int k = 0; k < n; k++)
-                x = str(e, "%s%s%s[%u]", x, k ? ", " : "", array, (unsigned)r ^ v->reg[k]);
-            line(e, "const %s %s[%d] = { %s };", ctype(d), w, n, x);
-        } else {
-            for (int k = 0; k < words; k++) {
-                const char *y = NULL;
-                for (int q = 0; q < pw; q++) {
-                    const char *part = raw_element(e, array, d, (int)((unsigned)r ^ v->reg[k * pw + q]));
-                    if (q) part = str(e, "(%s) << %d", part, 32 / pw * q);
-                    y = y ? str(e, "%s | %s", y, part) : part;
-                }
-                x = str(e, "%s%s%s", x, k ? ", " : "", y);
-            }
-            line(e, "const %s %s[%d] = { %s };", array_type(d), w, words, x);
-        }
-        line(e, "%s(%s, %s);", use(e, fn), at, w);
-    } else if (!put && v->bytes >= 4 && d != DT_BOOL && whole_cells(v, d, r))
+    } else if (put && v->bytes >= 4 && d != DT_BOOL) put_vector(e, array, d, v, fn, at, r);
+    else if (!put && v->bytes >= 4 && d != DT_BOOL && whole_cells(v, d, r))
         take_vector(e, array, d, v, fn, at, r);
     else {
         for (int k = 0; k < n; k++) {
@@ -282,11 +315,11 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
 {
     uint32_t *own, seen;
     int words = (int)layout_regs(l) / 4;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK], *word = index_variable(e, "v");
     if (per_word(d) != 4 || v->n != 2 || v->reg[0] != 0 || v->reg[1] != 1 || v->mask != 1 ||
         layout_regs(l) % 4 || !linear_offsets(e, l, s, 2, &own, &seen))
         return false;
-    for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
+    coords_at(e, l, index_number(e, 0), c);
     const char *at = tmp(e, "at"), *fn = use(e, "lds_b16"), *origin = shared_offset(e, s, c), *to = "";
     /* Bits of an address below the alignment of buffers may be applied by exclusive or after the buffer's
      * address is added. */
@@ -299,8 +332,8 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
     }
     begin_unrolled(e, "v", words);
     line(e, "%s[v] = (u32)%s(%s%s) | (u32)%s(%s%s) << 16;", array, fn, to,
-        linear_address(e, at, own, seen, words, 4, "v", true), fn, to,
-        linear_address(e, at, own + 2, seen, words, 4, "v", true));
+        linear_address(e, at, own, seen, words, 4, word), fn, to,
+        linear_address(e, at, own + 2, seen, words, 4, word));
     end_block(e);
     return true;
 }
@@ -320,21 +353,21 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
         end_block(e);
     }
     bool looped = plain_vector(v, d) && regs % n == 0;
-    Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1, .looped = looped };
+    Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1 };
     if (e->iteration && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
-        const char *c[TILE_MAX_RANK];
-        for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, "0");
+        Index *c[TILE_MAX_RANK];
+        coords_at(e, l, index_number(e, 0), c);
         o.name = shared_offset(e, s, c);
     }
     if (looped) {
         begin_unrolled(e, "v", regs / n);
-        move_vector(e, put, array, d, l, s, v, base, n > 1 ? str(e, "%d * v", n) : "v", &o);
+        move_vector(e, put, array, d, l, s, v, base, index_variable(e, "v"), &o);
         end_block(e);
         return;
     }
     for (int r = 0; r < regs; r++)
         if (layout_vector_base(v, (uint32_t)r))
-            move_vector(e, put, array, d, l, s, v, base, str(e, "%d", r), &o);
+            move_vector(e, put, array, d, l, s, v, base, index_number(e, r), &o);
 }
 
 void put_shared(
@@ -356,7 +389,7 @@ static void pick_registers(Emit *e, const LayoutConvert *plan, const Value *x, c
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++) {
             int src = plan->kind == LAYOUT_CONVERT_NONE ? w * p + k : plan->reg_map[w * p + k];
-            xs[k] = src < 0 ? "0" : element(e, x, plan->src, str(e, "%d", src));
+            xs[k] = src < 0 ? "0" : element(e, x, plan->src, index_number(e, src));
         }
         line(e, "%s[%d] = %s;", e->storage[r->id], w, pack_expr(e, d, xs, here));
     }

@@ -3,7 +3,7 @@
  *
  * A copy of a loop of products reads a window that moves by the same distance in every iteration. A thread's
  * address of it is one pointer, set before the loop and moved at the end of each iteration; what the pieces
- * of a thread add to it and to its place in the slot does not change. Without the pointer the address is
+ * of a thread add to it and to its place in the stage does not change. Without the pointer the address is
  * worked out in each iteration: many instructions beside the products, in a chain long enough for ptxas to
  * put the wait for the next step behind all products (bench/NOTES.md, Behind the decisions). */
 #include "backends/gpu/emit_offset.h"
@@ -36,7 +36,8 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     }
     const Layout *l = copy_layout(e, view, s);
     const Param *p = &e->f->params[w.param];
-    const char *c[TILE_MAX_RANK], *at = slot_name(e, SLOT_DATA, w.param, 0, p->type->dtype), *by = NULL;
+    const char *at = slot_name(e, SLOT_DATA, w.param, 0, p->type->dtype), *by = NULL;
+    Index *c[TILE_MAX_RANK];
     for (int a = 0; a < w.rank; a++) {
         if (w.picked >> a & 1) continue;
         const char *stride = p->stride[a] != FACT_UNKNOWN ? str(e, "%lldll", (long long)p->stride[a])
@@ -58,8 +59,8 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
     }
     uint32_t *own, seen;
     if (linear_offsets(e, l, s, 1, &own, &seen)) {
-        const char *zero[TILE_MAX_RANK];
-        for (int a = 0; a < view->rank; a++) zero[a] = coord(e, l, a, "0");
+        Index *zero[TILE_MAX_RANK];
+        coords_at(e, l, index_number(e, 0), zero);
         x.to = shared_offset(e, s, zero);
         line(e, "%s(%s);", use(e, "pin_word"), x.to);
     }
@@ -100,26 +101,29 @@ const CopyPlace *copy_place(const Emit *e, const Instr *copy)
     return NULL;
 }
 
-const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, const char *const *own)
+const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, Index *const *own)
 {
-    const char *x = NULL, *rest[TILE_MAX_RANK];
+    const char *x = NULL;
+    Index *rest[TILE_MAX_RANK];
     bool any = false;
     for (int a = 0; a < w->rank; a++) {
         int t = w->tile_axis[a];
         if (t < 0) continue;
         if (w->picked >> a & 1) {
-            rest[t] = "0";
+            rest[t] = index_number(e, 0);
             continue;
         }
-        rest[t] = p->stride[a] ? "0" : own[t];
-        any |= strcmp(rest[t], "0") != 0;
-        if (!p->stride[a] || !strcmp(own[t], "0")) continue;
-        const char *part = str(e, "%s * %s",
-            w->step[a] != 1 ? str(e, "(%s * %lld)", own[t], (long long)w->step[a]) : own[t], p->stride[a]);
+        rest[t] = p->stride[a] ? index_number(e, 0) : own[t];
+        any |= !index_is(rest[t], 0);
+        if (!p->stride[a] || index_is(own[t], 0)) continue;
+        const char *part = index_text(e, own[t]);
+        if (w->step[a] != 1) part = str(e, "(%s * %lld)", part, (long long)w->step[a]);
+        part = str(e, "%s * %s", part, p->stride[a]);
         x = x ? str(e, "%s + %s", x, part) : part;
     }
-    const char *y = any ? window_index(e, w, rest) : "0";
-    return !x ? y : !strcmp(y, "0") ? x : str(e, "%s + %s", x, y);
+    if (!any) return x ? x : "0";
+    const char *y = window_index(e, w, rest);
+    return x ? str(e, "%s + %s", x, y) : y;
 }
 
 /* --- rows that begin anywhere
@@ -164,14 +168,14 @@ typedef struct ShiftedCopy {
     DType d;
     int rank, wide, n;
     const CopyPlace *place;
-    const char *ptr, *base; /* of the tensor, of the slot */
+    const char *ptr, *base; /* of the tensor, of the stage */
     const char *off;        /* the offset of piece v in the stage; NULL: computed from coordinates */
 } ShiftedCopy;
 
 /* The coordinates of register r, and its element offset. */
-static const char *place_register(Emit *e, const ShiftedCopy *x, const char *r, const char **c)
+static const char *place_register(Emit *e, const ShiftedCopy *x, Index *r, Index **c)
 {
-    const char *own[TILE_MAX_RANK];
+    Index *own[TILE_MAX_RANK];
     for (int a = 0; a < x->rank; a++) {
         c[a] = coord(e, x->l, a, r);
         own[a] = x->place ? register_coord(e, x->l, a, r) : c[a];
@@ -179,23 +183,24 @@ static const char *place_register(Emit *e, const ShiftedCopy *x, const char *r, 
     return x->place ? copy_index(e, x->place, x->w, own) : window_index(e, x->w, c);
 }
 
-static const char *piece_address(Emit *e, const ShiftedCopy *x, const char *const *c)
+static const char *piece_address(Emit *e, const ShiftedCopy *x, Index *const *c)
 { return str(e, "%s + %s", x->base, x->off ? x->off : shared_offset(e, x->s, c)); }
 
 /* Copies all pieces from the aligned vectors around them, a few at a time. */
 static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint32_t *pieces, uint32_t seen)
 {
     int some = x->n % 4 == 0 ? 4 : x->n % 2 == 0 ? 2 : 1;
-    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *c[TILE_MAX_RANK],
-               *around = use(e, "ldg_nc_around_b128"), *put = use(e, "sts_b128");
+    Index *c[TILE_MAX_RANK];
+    const char *raw = tmp(e, "raw"), *at = tmp(e, "at"), *around = use(e, "ldg_nc_around_b128"),
+               *put = use(e, "sts_b128");
     directive(e, "#pragma unroll 1");
     line(e, "for (int g = 0; g < %d; g += %d) {", x->n, some);
     e->indent++;
     line(e, "u32 %s[%d][8] = { { 0 } };", raw, some);
     line(e, "const %s *%s[%d];", pointee(x->d), at, some);
-    const char *index = place_register(e, x, str(e, "%d * v", x->wide), c),
+    const char *index = place_register(e, x, index_linear(e, x->wide, "v", 0), c),
                *cond = window_condition(e, x->w, c, true);
-    if (origin) x->off = linear_address(e, origin, pieces, seen, x->n, x->wide, "v", true);
+    if (origin) x->off = linear_address(e, origin, pieces, seen, x->n, x->wide, index_variable(e, "v"));
     begin_unrolled(e, "q", some);
     line(e, "const int v = g + q;");
     line(e, "%s[q] = %s + %s;", at, x->ptr, index);
@@ -213,7 +218,8 @@ static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint3
 static void copy_elements(Emit *e, const ShiftedCopy *x)
 {
     DType bits = bits_type(x->d);
-    const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits))), *c[TILE_MAX_RANK];
+    const char *t = tmp(e, "w"), *load = use(e, str(e, "ldg_%s", dtype_name(bits)));
+    Index *c[TILE_MAX_RANK];
     directive(e, "#pragma unroll 1");
     line(e, "for (int v = 0; v < %d; v++) {", x->n);
     e->indent++;
@@ -221,16 +227,16 @@ static void copy_elements(Emit *e, const ShiftedCopy *x)
     for (int word = 0; word < 4; word++) {
         const char *xs[4];
         for (int k = 0; k < x->wide / 4; k++) {
-            const char *r = str(e, "%d * v + %d", x->wide, word * (x->wide / 4) + k),
-                       *index = place_register(e, x, r, c),
+            Index *r = index_linear(e, x->wide, "v", word * (x->wide / 4) + k);
+            const char *index = place_register(e, x, r, c),
                        *cond = both_conditions(e, window_condition(e, x->w, c, true),
-                           axis_condition(e, x->w, x->w->unit, c[x->w->unit_tile]));
+                           axis_condition(e, x->w, x->w->unit, index_text(e, c[x->w->unit_tile])));
             xs[k] = str(e, "%s(%s + %s)", load, x->ptr, index);
             if (*cond) xs[k] = str(e, "(%s ? %s : 0)", cond, xs[k]);
         }
         line(e, "%s[%d] = %s;", t, word, pack_expr(e, bits, xs, x->wide / 4));
     }
-    for (int a = 0; a < x->rank; a++) c[a] = coord(e, x->l, a, str(e, "%d * v", x->wide));
+    coords_at(e, x->l, index_linear(e, x->wide, "v", 0), c);
     line(e, "%s(%s, %s);", use(e, "sts_b128"), piece_address(e, x, c), t);
     end_block(e);
 }
@@ -249,14 +255,15 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
         .wide = wide,
         .n = (int)layout_regs(l) / wide,
         .place = copy_place(e, i) };
-    const char *c[TILE_MAX_RANK], *origin = NULL;
+    Index *c[TILE_MAX_RANK];
+    const char *origin = NULL;
     x.ptr = x.place ? x.place->at : window_pointer(e, w);
     x.base = name_of(e, ir_operand(i, 0));
     uint32_t *pieces = NULL, seen = 0;
-    for (int a = 0; a < view->rank; a++) c[a] = coord(e, l, a, "0");
+    coords_at(e, l, index_number(e, 0), c);
     if (linear_offsets(e, l, s, wide, &pieces, &seen))
         origin = x.place && x.place->to ? x.place->to : shared_offset(e, s, c);
-    const char *column = c[w->unit_tile], *end = str(e, "%s + %d", column, 2 * wide - 2),
+    const char *column = index_text(e, c[w->unit_tile]), *end = str(e, "%s + %d", column, 2 * wide - 2),
                *first_in = axis_condition(e, w, w->unit, column),
                *whole = both_conditions(e, first_in, axis_condition(e, w, w->unit, end));
     line(e, *whole ? "if (%s) {" : "{", whole);

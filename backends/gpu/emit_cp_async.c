@@ -2,13 +2,13 @@
  * (passes/kernel/warp_specialization/cp_async_producer.c says what is done and why).
  *
  *     bytes of a line        |....aaaa|aaaaaaaa|bbbbbbbb|cc......|        aligned vectors in the warp's
- *                            stage, zeros behind the row's end
- *     of the slot             aaaaaaaaaaaabbbb bbbbcc..                   two of them at a time, funnelled
+ *                            staging area, zeros behind the row's end
+ *     of the stage             aaaaaaaaaaaabbbb bbbbcc..                   two of them at a time, funnelled
  *                             into place
  *
- * In a loop the window of the step before is taken from the stage while this step's is on its way: what that
- * needs to know of it (where its first line began, whether one is there at all) is kept from iteration to
- * iteration, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4
+ * In a loop the window of the step before is taken from the staging area while this step's is on its way:
+ * what that needs to know of it (where its first line began, whether one is there at all) is kept from
+ * iteration to iteration, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4
  * (fence.proxy.async). */
 #include "backends/gpu/emit_cp_async.h"
 
@@ -18,7 +18,7 @@ static void begin(Emit *e, const Fill *f, CpAsync *x)
     *x = (CpAsync){ .e = e,
         .f = f,
         .way = f->way,
-        .slot = layouts_shared(&e->plan->layouts, t),
+        .stage = layouts_shared(&e->plan->layouts, t),
         .warps = e->plan->cp_async_warps };
     window_of(e, f->instr, &x->w);
     if (!e->ranges) e->ranges = ranges_new(e->f);
@@ -31,49 +31,47 @@ const char *cp_async_scaled(Emit *e, const char *x, int64_t by)
 
 /* The coordinates of line `n`, an expression: those of all axes except the axis of the line, the last one
  * fastest. */
-void cp_async_line_coords(const CpAsync *x, const char *n, const char **c)
+void cp_async_line_coords(const CpAsync *x, const char *n, Index **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
     for (int a = x->way.rank - 1; a >= 0; a--) {
-        c[a] = "0";
-        if (a == x->way.axis) continue;
-        c[a] = x->way.shape[a] == 1 ? "0" : below == 1 ? n : str(e, "(%s) / %lld", n, (long long)below);
+        c[a] = index_number(e, 0);
+        if (a == x->way.axis || x->way.shape[a] == 1) continue;
+        const char *k = below == 1 ? n : str(e, "(%s) / %lld", n, (long long)below);
         below *= x->way.shape[a];
-        if (below < x->way.lines && x->way.shape[a] > 1)
-            c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
-        if (strcmp(c[a], "0")) c[a] = str(e, "(%s)", c[a]);
+        if (below < x->way.lines) k = str(e, "(%s) %% %lld", k, (long long)x->way.shape[a]);
+        c[a] = index_other(e, "(%s)", k);
     }
 }
 
-/* Declares a u32 with the offset in the stage of the element at these coordinates, and returns its name. */
-const char *cp_async_stage_place(const CpAsync *x, const char *const *c)
+/* Declares a u32 with the offset in the staging of the element at these coordinates, and returns its name. */
+const char *cp_async_stage_place(const CpAsync *x, Index *const *c)
 {
-    const char *m[2] = { "0", "0" };
+    Index *m[2];
     for (int side = 0; side < 2; side++) {
         int64_t below = 1;
+        const char *sum = NULL;
         for (int a = side ? x->way.rank - 1 : x->way.split - 1; a >= (side ? x->way.split : 0); a--) {
-            if (strcmp(c[a], "0"))
-                m[side] = !strcmp(m[side], "0")
-                              ? cp_async_scaled(x->e, c[a], below)
-                              : str(x->e, "%s + %s", m[side], cp_async_scaled(x->e, c[a], below));
+            const char *part = cp_async_scaled(x->e, index_text(x->e, c[a]), below);
+            if (!index_is(c[a], 0)) sum = sum ? str(x->e, "%s + %s", sum, part) : part;
             below *= x->way.shape[a];
         }
-        if (strcmp(m[side], "0")) m[side] = str(x->e, "(%s)", m[side]);
+        m[side] = sum ? index_other(x->e, "(%s)", sum) : index_number(x->e, 0);
     }
-    return shared_offset(x->e, x->slot, m);
+    return shared_offset(x->e, x->stage, m);
 }
 
 /* The distance of the first byte of a line from the first byte of the window, modulo 2^32. */
-const char *cp_async_line_bytes(const CpAsync *x, const char *const *c)
+const char *cp_async_line_bytes(const CpAsync *x, Index *const *c)
 {
     Emit *e = x->e;
     const char *sum = x->f->low;
     for (int a = 0; a < x->w.rank; a++) {
         int t = x->w.tile_axis[a];
-        if (t < 0 || t == x->way.axis || !strcmp(c[t], "0")) continue;
-        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, c[t], window_stride(e, x->w.param, a),
-            (long long)(x->w.step[a] * x->way.bytes));
+        if (t < 0 || t == x->way.axis || index_is(c[t], 0)) continue;
+        sum = str(e, "%s + (u32)%s * ((u32)%s * %lldu)", sum, index_text(e, c[t]),
+            window_stride(e, x->w.param, a), (long long)(x->w.step[a] * x->way.bytes));
     }
     return sum;
 }
@@ -115,17 +113,17 @@ const char *cp_async_unit_line(const CpAsync *x, const char *at)
 }
 
 /* The coordinates of line number `k` of row `r` along the axis of blocks. */
-void cp_async_block_coords(const CpAsync *x, const char *r, const char *k, const char **c)
+void cp_async_block_coords(const CpAsync *x, const char *r, Index *k, Index **c)
 {
     Emit *e = x->e;
     int64_t below = 1;
     for (int a = x->way.rank - 1; a >= 0; a--) {
-        c[a] = a == x->way.beside ? k : "0";
+        c[a] = a == x->way.beside ? k : index_number(e, 0);
         if (a == x->way.axis || a == x->way.beside || x->way.shape[a] == 1) continue;
-        c[a] = below == 1 ? r : str(e, "(%s) / %lld", r, (long long)below);
+        const char *n = below == 1 ? r : str(e, "(%s) / %lld", r, (long long)below);
         below *= x->way.shape[a];
-        if (below < x->way.rows) c[a] = str(e, "(%s) %% %lld", c[a], (long long)x->way.shape[a]);
-        c[a] = str(e, "(%s)", c[a]);
+        if (below < x->way.rows) n = str(e, "(%s) %% %lld", n, (long long)x->way.shape[a]);
+        c[a] = index_other(e, "(%s)", n);
     }
 }
 
@@ -139,26 +137,28 @@ void cp_async_open_rows(const CpAsync *x)
     if (x->way.rows % x->warps) line(e, "if (row >= %d) break;", x->way.rows);
 }
 
-static void finish(const CpAsync *x, const char *stage, int newer)
+static void finish(const CpAsync *x, const char *staging, int newer)
 {
     Emit *e = x->e;
-    const char *ring = x->f->ring->name, *slot = x->f->ring->depth > 1 ? str(e, "%s_slot", ring) : "0",
+    const char *ring = x->f->ring->name, *stage = x->f->ring->depth > 1 ? str(e, "%s_stage", ring) : "0",
                *to = tmp(e, "to");
     line(e, "%s(%d);", use(e, "cp_async_wait"), newer);
     line(e, "%s();", use(e, "warp_sync"));
-    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, slot, ring);
-    line(e, "const u32 %s = %s + %s * %lld;", to, ring, slot, (long long)x->f->ring->bytes);
+    line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, "mbar_wait"), ring, stage, ring);
+    line(e, "const u32 %s = %s + %s * %lld;", to, ring, stage, (long long)x->f->ring->bytes);
     line(e, "{");
     e->indent++;
-    if (x->way.blocks) cp_async_take_blocks(x, stage, to);
-    else if (x->way.turned) cp_async_take_transposed(x, stage, to);
-    else if (x->way.straight) cp_async_take_straight(x, stage, to);
-    else cp_async_take_runs(x, stage, to);
+    if (x->way.blocks) cp_async_take_blocks(x, staging, to);
+    else if (x->way.transposed) cp_async_take_transposed(x, staging, to);
+    else if (x->way.straight) cp_async_take_straight(x, staging, to);
+    else cp_async_take_runs(x, staging, to);
     end_block(e);
     line(e, "%s();", use(e, "warp_sync"));
-    line(e, "if (lane == 0) %s(%s_full + 8 * %s);", use(e, "mbar_arrive"), ring, slot);
+    line(e, "if (lane == 0) %s(%s_full + 8 * %s);", use(e, "mbar_arrive"), ring, stage);
     if (x->f->ring->depth == 1) line(e, "%s_phase ^= 1;", ring);
-    else line(e, "if (++%s_slot == %d) { %s_slot = 0; %s_phase ^= 1; }", ring, x->f->ring->depth, ring, ring);
+    else
+        line(
+            e, "if (++%s_stage == %d) { %s_stage = 0; %s_phase ^= 1; }", ring, x->f->ring->depth, ring, ring);
 }
 
 /* --- where ------------------------------------------------------------------------------------------- */
@@ -175,9 +175,9 @@ static int late_beside(const Instr *fill)
 
 /* --- rows that lie anywhere
  * ---------------------------------------------------------------------------------------------------------
- * Whole pieces of 16 bytes go from memory straight to the slot, where a thread has one in each pass. A slot
+ * Whole pieces of 16 bytes go from memory straight to the stage, where a thread has one in each pass. A stage
  * is full when its copies have arrived, which the cp.async producers see an iteration later: until then they
- * hold it (`head` is the slot that is being filled), and start the next one's. */
+ * hold it (`head` is the stage that is being filled), and start the next one's. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -185,8 +185,8 @@ static void publish(Emit *e, const Fill *f, int newer)
     line(e, "%s(%d);", use(e, "cp_async_wait"), newer);
     line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
-    line(e, "if (lane == 0) %s(%s_full + 8 * %s_slot);", use(e, "mbar_arrive"), ring, ring);
-    line(e, "if (++%s_slot == %d) %s_slot = 0;", ring, f->ring->depth, ring);
+    line(e, "if (lane == 0) %s(%s_full + 8 * %s_stage);", use(e, "mbar_arrive"), ring, ring);
+    line(e, "if (++%s_stage == %d) %s_stage = 0;", ring, f->ring->depth, ring);
 }
 
 static void copy_rows(Emit *e, const Fill *f, const Instr *i)
@@ -199,9 +199,10 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     Window w;
     window_of(e, i, &w);
     kernel_cp_async_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
-    if (!pass) line(e, "%s(%s_empty + 8 * %s_head, %s_turn ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
-    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *column = str(e, "tid %% %d * %d", pieces, wide),
-               *c[TILE_MAX_RANK] = { column }, *in = tmp(e, "in");
+    if (!pass)
+        line(e, "%s(%s_empty + 8 * %s_head, %s_head_phase ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
+    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *in = tmp(e, "in");
+    Index *column = index_other(e, "tid %% %d * %d", pieces, wide), *c[TILE_MAX_RANK] = { column };
     bool last = (pass + 1) * (e->plan->cp_async_warps * 32 / pieces) > rows;
     if (last) {
         line(e, "if (%s < %lld) {", row, (long long)rows);
@@ -210,13 +211,13 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false),
                *index = window_index(e, &w, c);
     line(e, "const bool %s = %s;", in, *cond ? cond : "true");
-    const char *place = shared_offset(e, s, (const char *[]){ row, column });
+    const char *place = shared_offset(e, s, (Index *[]){ index_variable(e, row), column });
     line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring,
         (long long)f->ring->bytes, place, ptr, in, index, in);
     if (last) end_block(e);
     if (pass + 1 < passes) return;
     line(e, "%s();", use(e, "cp_async_commit"));
-    line(e, "if (++%s_head == %d) { %s_head = 0; %s_turn ^= 1; }", ring, f->ring->depth, ring, ring);
+    line(e, "if (++%s_head == %d) { %s_head = 0; %s_head_phase ^= 1; }", ring, f->ring->depth, ring, ring);
     if (!f->late) {
         publish(e, f, 0);
         return;
@@ -239,21 +240,21 @@ void emit_cp_async_stage(Emit *e, Instr *fill, const RingInfo *r)
     const char *n = r->name;
     Fill f = { .instr = fill,
         .ring = r,
-        .stage = str(e, "%s_stage", n),
+        .staging = str(e, "%s_staging", n),
         .low = str(e, "%s_low", n),
         .first = str(e, "%s_first", n),
-        .turn = str(e, "%s_turn", n),
+        .holds = str(e, "%s_holds", n),
         .late = ir_cp_async_late_in(fill) };
     if (!kernel_cp_async_way(e->f, e->plan, fill, ir_operand(fill, 0)->type, &f.way))
         ir_fail(e->s, fill->loc, "the cp.async producers cannot copy to this stage");
-    f.bytes = f.way.stage;
-    int64_t bytes = (int64_t)(f.late ? CP_ASYNC_STAGING : 1) * e->plan->cp_async_warps * f.way.stage;
+    f.bytes = f.way.staging;
+    int64_t bytes = (int64_t)(f.late ? CP_ASYNC_STAGING : 1) * e->plan->cp_async_warps * f.way.staging;
     e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
     f.at = e->shared_bytes;
     const Type *t = type_shared(e->s, DT_U8, 3,
         (int64_t[]){ f.late ? CP_ASYNC_STAGING : 1,
             f.way.blocks ? f.way.share * e->plan->cp_async_warps
-                         : f.way.stage / f.way.pitch * e->plan->cp_async_warps,
+                         : f.way.staging / f.way.pitch * e->plan->cp_async_warps,
             f.way.pitch },
         NULL);
     vec_push(&e->s->arena, &e->shared_map,
@@ -269,19 +270,19 @@ void emit_cp_async_state(Emit *e)
         const Fill *f = &e->fills.data[k];
         CpAsync x;
         if (by_rows(f->instr)) {
-            line(e, "u32 %s_head = 0, %s_turn = 0;", f->ring->name, f->ring->name);
+            line(e, "u32 %s_head = 0, %s_head_phase = 0;", f->ring->name, f->ring->name);
             if (f->late) line(e, "bool %s_open = false;", f->ring->name);
             continue;
         }
         begin(e, f, &x);
-        line(e, "const u32 %s = shared_base + %lld + warp * %d;", f->stage, (long long)f->at, f->bytes);
-        line(e, "u32 %s = 0, %s = 0;", f->low, f->turn);
+        line(e, "const u32 %s = shared_base + %lld + warp * %d;", f->staging, (long long)f->at, f->bytes);
+        line(e, "u32 %s = 0, %s = 0;", f->low, f->holds);
         if (x.heads) line(e, "i32 %s = 0;", f->first);
     }
 }
 
-static const char *stage_of(Emit *e, const Fill *f, const char *turn)
-{ return str(e, "%s + %s * %d", f->stage, turn, f->bytes * e->plan->cp_async_warps); }
+static const char *staging_of(Emit *e, const Fill *f, const char *area)
+{ return str(e, "%s + %s * %d", f->staging, area, f->bytes * e->plan->cp_async_warps); }
 
 void emit_cp_async(Emit *e, Instr *i)
 {
@@ -292,31 +293,31 @@ void emit_cp_async(Emit *e, Instr *i)
             f = &e->fills.data[k];
     Window w;
     window_of(e, i, &w);
-    note_tensor(e, WAY_FILLER, false, &w, NULL, NULL);
+    note_tensor(e, WAY_CP_ASYNC, false, &w, NULL, NULL);
     if (by_rows(i)) {
         copy_rows(e, f, i);
         return;
     }
     begin(e, f, &x);
-    const char *low = tmp(e, "low"), *stage = tmp(e, "stage");
+    const char *low = tmp(e, "low"), *staging = tmp(e, "staging");
     if (!f->late) {
-        cp_async_start_lines(&x, f->stage, low);
+        cp_async_start_lines(&x, f->staging, low);
         line(e, "%s = %s;", f->low, low);
         if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
-        finish(&x, f->stage, 0);
+        finish(&x, f->staging, 0);
         return;
     }
-    /* The variable `turn` is 0 when the staging areas hold nothing yet. Otherwise it is 1 or 2 and says which
-     * of them holds the previous window. */
-    line(e, "const u32 %s = %s;", stage, stage_of(e, f, str(e, "(%s == 1)", f->turn)));
-    cp_async_start_lines(&x, stage, low);
-    line(e, "if (%s) {", f->turn);
+    /* The variable `holds` is 0 when the staging areas hold nothing yet. Otherwise it is 1 or 2 and says
+     * which of them holds the previous window. */
+    line(e, "const u32 %s = %s;", staging, staging_of(e, f, str(e, "(%s == 1)", f->holds)));
+    cp_async_start_lines(&x, staging, low);
+    line(e, "if (%s) {", f->holds);
     e->indent++;
     const char *before = tmp(e, "before");
-    line(e, "const u32 %s = %s;", before, stage_of(e, f, str(e, "(%s == 2)", f->turn)));
+    line(e, "const u32 %s = %s;", before, staging_of(e, f, str(e, "(%s == 2)", f->holds)));
     finish(&x, before, late_beside(i));
     end_block(e);
-    line(e, "%s = %s; %s = %s == 1 ? 2 : 1;", f->low, low, f->turn, f->turn);
+    line(e, "%s = %s; %s = %s == 1 ? 2 : 1;", f->low, low, f->holds, f->holds);
     if (x.heads) line(e, "%s = %s_now;", f->first, f->first);
 }
 
@@ -336,11 +337,11 @@ void emit_cp_async_left(Emit *e, const Instr *loop)
         }
         begin(e, f, &x);
         const char *before = tmp(e, "before");
-        line(e, "if (%s) {", f->turn);
+        line(e, "if (%s) {", f->holds);
         e->indent++;
-        line(e, "const u32 %s = %s;", before, stage_of(e, f, str(e, "(%s == 2)", f->turn)));
+        line(e, "const u32 %s = %s;", before, staging_of(e, f, str(e, "(%s == 2)", f->holds)));
         finish(&x, before, 0);
-        line(e, "%s = 0;", f->turn);
+        line(e, "%s = 0;", f->holds);
         end_block(e);
     }
 }

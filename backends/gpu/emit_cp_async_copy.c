@@ -1,5 +1,5 @@
-/* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the stage, by aligned vectors
- * around them (cp.async). */
+/* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the staging area, by aligned
+ * vectors around them (cp.async). */
 #include "backends/gpu/emit_cp_async.h"
 
 /* The part of a line that is in range, from its first element on. ends: whether the window comes near the end
@@ -25,7 +25,7 @@ static void copy_piece(const CpAsync *x, const Reach *r, const char *piece, cons
 {
     Emit *e = x->e;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     cp_async_line_coords(x, "n", c);
     const char *rows = window_condition(e, w, c, true), *index = window_index(e, w, c),
                *there = both_conditions(e, guard, rows);
@@ -44,23 +44,23 @@ static void copy_piece(const CpAsync *x, const Reach *r, const char *piece, cons
     copy_part(x, r, to, "from", "size");
 }
 
-static void copy_blocks(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_blocks(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK], *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0",
-                                  *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
+    Index *c[TILE_MAX_RANK];
+    const char *rows = "", *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0",
+               *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per);
     int chans = (int)y->shape[y->beside], along = 0;
     while (w->tile_axis[along] != y->beside) along++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, along),
         (long long)(w->step[along] * y->group * y->bytes));
     cp_async_open_rows(x);
-    cp_async_block_coords(x, "row", str(e, "(%s)", own), c);
+    cp_async_block_coords(x, "row", index_other(e, "(%s)", own), c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != along)
-            rows = both_conditions(
-                e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+            rows = both_conditions(e, rows, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
     line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     const char *there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
@@ -71,7 +71,7 @@ static void copy_blocks(const CpAsync *x, const Reach *r, const char *stage)
     there = both_conditions(e, there, str(e, "left > 0 " AND " %s < %d", piece, y->vectors));
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
-    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, chans, own, y->pitch, piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", staging, chans, own, y->pitch, piece);
     if (y->per > y->vectors) {
         line(e, "if (%s < %d) {", piece, y->vectors);
         e->indent++;
@@ -105,7 +105,7 @@ static void open_if(Emit *e, const char *cond)
 }
 
 /* Copies lines that are transposed in the ring: each lane copies one vector of a line. */
-static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_transposed_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -116,13 +116,13 @@ static void copy_turned_lines(const CpAsync *x, const Reach *r, const char *stag
     const char *guard =
         (int64_t)y->share * x->warps > y->lines ? str(e, "n < %lld", (long long)y->lines) : "";
     if (all % 32) open_if(e, str(e, "u < %d", all));
-    copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", stage, y->pitch), guard);
+    copy_piece(x, r, "piece", str(e, "%s + at * %d + 16 * piece", staging, y->pitch), guard);
     if (all % 32) end_block(e);
     end_block(e);
 }
 
 /* Copies the `whole` vectors of a line, by the lanes that take its runs. */
-static void copy_whole(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_whole(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -135,14 +135,14 @@ static void copy_whole(const CpAsync *x, const Reach *r, const char *stage, int 
         if (some) open_if(e, str(e, "%s < %d", piece, whole));
         else line(e, "{"), e->indent++;
         copy_piece(x, r, piece,
-            str(e, "%s + (v * %d%s) * %d + 16 * %s", stage, y->group, own, y->pitch, piece), guard);
+            str(e, "%s + (v * %d%s) * %d + 16 * %s", staging, y->group, own, y->pitch, piece), guard);
         end_block(e);
     }
     end_block(e);
 }
 
 /* Copies the vector after them, with one lane for each line. */
-static void copy_last(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_last(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -162,18 +162,18 @@ static void copy_last(const CpAsync *x, const Reach *r, const char *stage, int w
         guard = str(e, "unit < %d " AND " n < %lld", y->units, (long long)y->lines);
     }
     if (lines % 32) open_if(e, str(e, "at < %d", lines));
-    copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", stage, y->pitch, 16 * whole), guard);
+    copy_piece(x, r, str(e, "%d", whole), str(e, "%s + at * %d + %d", staging, y->pitch, 16 * whole), guard);
     if (lines % 32) end_block(e);
     end_block(e);
 }
 
-static void copy_lines(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_lines(const CpAsync *x, const Reach *r, const char *staging)
 {
     int whole = (int)((x->way.line * x->way.bytes + 15) / 16);
-    if (x->way.turned) copy_turned_lines(x, r, stage);
+    if (x->way.transposed) copy_transposed_lines(x, r, staging);
     else {
-        copy_whole(x, r, stage, whole);
-        if (!x->aligned) copy_last(x, r, stage, whole);
+        copy_whole(x, r, staging, whole);
+        if (!x->aligned) copy_last(x, r, staging, whole);
     }
 }
 
@@ -186,7 +186,7 @@ static int outer_axis(const CpAsync *x)
 }
 
 /* Copies the vectors after the whole ones of the lines of class k, with one lane for each line. */
-static void copy_last_straight(const CpAsync *x, const Reach *r, const char *stage, int whole)
+static void copy_last_straight(const CpAsync *x, const Reach *r, const char *staging, int whole)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -195,26 +195,27 @@ static void copy_last_straight(const CpAsync *x, const Reach *r, const char *sta
     line(e, "const i32 at = lane + 32 * v, n = %s;", cp_async_straight_line(x, "k", "at"));
     if (lines % 32) open_if(e, str(e, "at < %d", lines));
     copy_piece(x, r, str(e, "%d", whole),
-        str(e, "%s + (k * %d + at) * %d + %d", stage, lines, y->pitch, 16 * whole), "");
+        str(e, "%s + (k * %d + at) * %d + %d", staging, lines, y->pitch, 16 * whole), "");
     if (lines % 32) end_block(e);
     end_block(e);
 }
 
 /* When the outermost axis is in range completely, a lane copies the same part of each line of a class, at a
  * constant distance. */
-static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
+static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     const Window *w = &x->w;
     int whole = (int)((y->line * y->bytes + 15) / 16), out = outer_axis(x);
     const char *inside =
-        !w->masked ? "true"
+        !w->masked ? ""
                    : both_conditions(e, axis_condition(e, w, out, "0"),
                          axis_condition(e, w, out, str(e, "%lld", (long long)y->shape[y->outer] - 1)));
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
-               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK], *rows = "", *there;
-    line(e, "if (%s) {", both_conditions(e, strcmp(inside, "true") ? inside : "", str(e, "!%s", r->ends)));
+               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *rows = "", *there;
+    Index *c[TILE_MAX_RANK];
+    line(e, "if (%s) {", both_conditions(e, inside, str(e, "!%s", r->ends)));
     e->indent++;
     line(e, "const i64 far = (i64)%s * %lldll;", window_stride(e, w->param, out),
         (long long)(w->step[out] * y->classes * y->group / y->inner * y->bytes));
@@ -226,8 +227,7 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
     cp_async_line_coords(x, "n", c);
     for (int a = 0; w->masked && a < w->rank; a++)
         if (a != w->unit && a != out)
-            rows = both_conditions(
-                e, rows, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+            rows = both_conditions(e, rows, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     line(e, "const u64 p = (u64)(%s + (%s));", r->ptr, window_index(e, w, c));
     line(e, "const i32 left = (i32)(p & 15) + %s - 16 * %s;", cp_async_scaled(e, r->limit, y->bytes), piece);
     there = both_conditions(e, rows, w->masked ? str(e, "%s > 0", r->limit) : "");
@@ -238,8 +238,8 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
     there = both_conditions(e, there, "left > 0");
     line(e, "const i32 size = %s ? left < 16 ? left : 16 : 0;", without_branches(e, there));
     line(e, "const u8 *const q = (const u8 *)((p + 16 * %s) & ~15ull);", piece);
-    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", stage, y->of_class * y->group, own, y->pitch,
-        piece);
+    line(e, "const u32 to = %s + (k * %d + %s) * %d + 16 * %s;", staging, y->of_class * y->group, own,
+        y->pitch, piece);
     if (whole < y->per) {
         line(e, "if (%s < %d) {", piece, whole);
         e->indent++;
@@ -248,12 +248,12 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *stage)
     line(e, "%s(to + g * %d, q + g * far, size);", use(e, "cp_async_part_b128"), y->group * y->pitch);
     end_block(e);
     if (whole < y->per) end_block(e);
-    if (!x->aligned) copy_last_straight(x, r, stage, whole);
+    if (!x->aligned) copy_last_straight(x, r, staging, whole);
     end_block(e);
     e->indent--;
     line(e, "} else {");
     e->indent++;
-    copy_lines(x, r, stage);
+    copy_lines(x, r, staging);
     end_block(e);
 }
 
@@ -262,10 +262,11 @@ static void ends_near(const CpAsync *x, Reach *r)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
-    const char *c[TILE_MAX_RANK], *all = "1";
+    Index *c[TILE_MAX_RANK];
+    const char *all = "1";
     r->ends = tmp(e, "ends");
     for (int a = 0; a < x->way.rank; a++)
-        c[a] = str(e, "%lld", (long long)(a == x->way.axis ? 0 : x->way.shape[a] - 1));
+        c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
     for (int a = 0; a < w->rank; a++)
         all = str(
             e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
@@ -281,7 +282,7 @@ static void ends_near(const CpAsync *x, Reach *r)
         (long long)(x->way.line * x->way.bytes + 16), end);
 }
 
-void cp_async_start_lines(const CpAsync *x, const char *stage, const char *low)
+void cp_async_start_lines(const CpAsync *x, const char *staging, const char *low)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
@@ -316,9 +317,9 @@ void cp_async_start_lines(const CpAsync *x, const char *stage, const char *low)
     /* A scope, because several windows of a step declare the same names. */
     line(e, "{");
     e->indent++;
-    if (x->way.blocks) copy_blocks(x, &r, stage);
-    else if (x->way.straight) copy_straight(x, &r, stage);
-    else copy_lines(x, &r, stage);
+    if (x->way.blocks) copy_blocks(x, &r, staging);
+    else if (x->way.straight) copy_straight(x, &r, staging);
+    else copy_lines(x, &r, staging);
     end_block(e);
     line(e, "%s();", use(e, "cp_async_commit"));
 }

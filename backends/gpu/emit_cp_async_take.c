@@ -1,5 +1,5 @@
-/* emit_cp_async_take.c: of cp.async producers: from the stage to a slot of wgmma's, shifted to where the slot
- * has it or turned over. */
+/* emit_cp_async_take.c: of cp.async producers: from the staging area to a stage of wgmma's, shifted to where
+ * the stage has it or transposed. */
 #include "backends/gpu/emit_cp_async.h"
 
 /* Extracts the words of a run from the words around it. */
@@ -70,18 +70,19 @@ static void take_class(const CpAsync *x, const char *from, const char *place, in
         if (x->heads) line(e, "w[%d] &= keep[%d];", k, k);
     }
     line(e, "%s(%s + (g + m) * %lld, w);", use(e, str(e, "sts_b%d", y->run * 8)), place,
-        (long long)y->slot_step);
+        (long long)y->stage_step);
     end_block(e);
     end_block(e);
 }
 
-void cp_async_take_straight(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_straight(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4, runs = (int)(y->line * y->bytes / y->run);
     const char *piece = y->per == 32 ? "lane" : str(e, "(lane %% %d)", y->per),
-               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0", *c[TILE_MAX_RANK];
+               *own = y->group > 1 ? str(e, "lane / %d", y->per) : "0";
+    Index *c[TILE_MAX_RANK];
     if (x->heads) {
         line(e, "u32 keep[%d];", words);
         for (int k = 0; k < words; k++)
@@ -98,10 +99,10 @@ void cp_async_take_straight(const CpAsync *x, const char *stage, const char *to)
         line(e, "const u32 begins = (%s) & 15, bytes = 0x3210u + 0x1111u * (begins & 3);",
             cp_async_line_bytes(x, c));
     line(e, "const i32 n = %s;", cp_async_straight_line(x, "k", own));
-    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", stage, y->of_class * y->group, own,
+    line(e, "const u32 from = %s + (k * %d + %s) * %d + %d * %s;", staging, y->of_class * y->group, own,
         y->pitch, y->run, piece);
     cp_async_line_coords(x, "n", c);
-    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
+    c[y->axis] = index_other(e, "%s", cp_async_scaled(e, piece, y->run / y->bytes));
     const char *o = cp_async_stage_place(x, c);
     line(e, "const u32 place = %s + %s;", to, o);
     if (runs < y->per) {
@@ -153,7 +154,7 @@ static void read_around(const CpAsync *x, const char *place, const char *has)
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     open_each(e);
     bool some = open_if(e, has);
     if (x->aligned) line(e, "%s(around[k], %s);", use(e, str(e, "lds_b%d", y->run * 8)), place);
@@ -177,7 +178,7 @@ static void put_runs(const CpAsync *x, const char *piece, const char *has, const
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int words = y->run / 4;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     open_each(e);
     const char *guard = both_conditions(e, cp_async_unit_line(x, "v"), has);
     cp_async_line_coords(x, "n", c);
@@ -194,14 +195,14 @@ static void put_runs(const CpAsync *x, const char *piece, const char *has, const
             line(e, "w[%d] = %s(0, w[%d], none - %d);", k, use(e, "low_bytes"), k, 4 * k);
         end_block(e);
     }
-    c[y->axis] = cp_async_scaled(e, piece, y->run / y->bytes);
+    c[y->axis] = index_other(e, "%s", cp_async_scaled(e, piece, y->run / y->bytes));
     bool some = open_if(e, guard);
     line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (some) end_block(e);
     end_block(e);
 }
 
-void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_runs(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
@@ -213,7 +214,7 @@ void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
         const char *piece = cp_async_piece(x, part),
                    *own = y->group > 1 ? str(e, " + lane / %d", y->per) : "",
                    *place = str(
-                       e, "%s + (v * %d%s) * %d + %d * %s", stage, y->group, own, y->pitch, y->run, piece);
+                       e, "%s + (v * %d%s) * %d + %d * %s", staging, y->group, own, y->pitch, y->run, piece);
         /* Read CP_ASYNC_AT_ONCE units before the first of them is written to the ring. */
         directive(e, "#pragma unroll 1");
         line(e, "for (int u = 0; u < %d; u += %d) {", y->share, CP_ASYNC_AT_ONCE);
@@ -229,16 +230,16 @@ void cp_async_take_runs(const CpAsync *x, const char *stage, const char *to)
 
 /* The stage of the ring is contiguous across the lines: a run is one element of each of several consecutive
  * lines. */
-void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_transposed(const CpAsync *x, const char *staging, const char *to)
 {
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int group = y->run / y->bytes, per = 4 / y->bytes;
     int64_t all = y->share / group * y->line;
-    const char *c[TILE_MAX_RANK], *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "",
-                                  *bits = y->bytes == 1   ? "u8"
-                                          : y->bytes == 2 ? "u16"
-                                                          : "u32";
+    Index *c[TILE_MAX_RANK];
+    const char *guard = all % 32 ? str(e, "u < %lld", (long long)all) : "", *bits = y->bytes == 1   ? "u8"
+                                                                                    : y->bytes == 2 ? "u16"
+                                                                                                    : "u32";
     fill_begin_some(e, "v", (int)((all + 31) / 32));
     line(e, "const i32 u = lane + 32 * v, at = u / %lld * %d, x = u %% %lld, n = warp * %d + at;",
         (long long)y->line, group, (long long)y->line, y->share);
@@ -253,13 +254,13 @@ void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *t
         cp_async_line_coords(x, str(e, "n + %d", k), c);
         const char *begins = x->aligned ? "0" : str(e, "((%s) & 15)", cp_async_line_bytes(x, c));
         const char *one = str(e, "(u32)%s(%s + (at + %d) * %d + %s + %s)", use(e, str(e, "lds_%s", bits)),
-            stage, k, y->pitch, begins, cp_async_scaled(e, "x", y->bytes));
+            staging, k, y->pitch, begins, cp_async_scaled(e, "x", y->bytes));
         if (x->heads) one = str(e, "(x >= %s ? %s : 0)", x->f->first, one);
         if (k % per) line(e, "w[%d] |= %s << %d;", k / per, one, k % per * y->bytes * 8);
         else line(e, "w[%d] = %s;", k / per, one);
     }
     cp_async_line_coords(x, "n", c);
-    c[y->axis] = "x";
+    c[y->axis] = index_variable(e, "x");
     line(e, "%s(%s + %s, w);", use(e, str(e, "sts_b%d", y->run * 8)), to, cp_async_stage_place(x, c));
     if (*guard) end_block(e);
     end_block(e);
@@ -270,11 +271,11 @@ void cp_async_take_transposed(const CpAsync *x, const char *stage, const char *t
 static const char *chunk_at(const CpAsync *x, const char *o, const char *rows, const char *c)
 {
     Emit *e = x->e;
-    int panel = x->slot->panel * 2;
-    const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->slot->pitch) : o;
+    int panel = x->stage->panel * 2;
+    const char *from = *rows ? str(e, "%s + %s * %d", o, rows, 32 * x->stage->pitch) : o;
     if (x->way.shape[x->way.beside] * 2 <= panel) return str(e, "((%s) ^ %s * 16)", from, c);
-    return str(
-        e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16, x->slot->panel_bytes);
+    return str(e, "((%s) ^ %s %% %d * 16) + %s / %d * %d", from, c, panel / 16, c, panel / 16,
+        x->stage->panel_bytes);
 }
 
 /* Declares the offset of the row of the ring's stage for element `at` of a row's window, in copy number k of
@@ -284,12 +285,13 @@ static const char *block_place(const CpAsync *x, int k, const char *at)
     Emit *e = x->e;
     const CpAsyncWay *y = &x->way;
     int side = y->axis < y->split ? 0 : 1;
-    const char *n = tmp(e, "n"), *m[2];
+    const char *n = tmp(e, "n");
+    Index *m[2];
     line(e, "const i32 %s = %lld + row * %lld + %s;", n, (long long)k * y->rows * y->width,
         (long long)y->width, at);
-    m[side] = n;
-    m[1 - side] = "0";
-    return shared_offset(e, x->slot, m);
+    m[side] = index_variable(e, n);
+    m[1 - side] = index_number(e, 0);
+    return shared_offset(e, x->stage, m);
 }
 
 /* The elements from .. to of a row's window are never in range. */
@@ -323,7 +325,7 @@ static void zero_heads(const CpAsync *x, int some, int fours)
  * writes the eight neighbours of an element side by side, in each of the windows that contain it. Elements
  * before the first one of the line (in the vector in which it begins) and after its last one go to bytes of
  * the lane's own after the staging area. */
-void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
+void cp_async_take_blocks(const CpAsync *x, const char *staging, const char *to)
 {
     enum { MOST_TIMES = 16 };
     Emit *e = x->e;
@@ -332,12 +334,13 @@ void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
         times = y->shifts ? y->shifts->n : 1;
     /* The number of blocks that are transposed at a time. Each block takes 4 registers for every place. */
     int some = chunks % 4 == 0 && fours <= 2 ? 4 : chunks % 2 ? 1 : 2;
-    const char *c[TILE_MAX_RANK], *o[MOST_TIMES];
+    Index *c[TILE_MAX_RANK];
+    const char *o[MOST_TIMES];
     int64_t lo[MOST_TIMES], hi[MOST_TIMES];
     if (times > MOST_TIMES) ir_fail(e->s, x->f->instr->loc, "a stage holds its window too many times");
-    line(e, "const u32 nowhere = %s + %d + 16 * lane;", stage, y->pitch * y->share);
+    line(e, "const u32 nowhere = %s + %d + 16 * lane;", staging, y->pitch * y->share);
     cp_async_open_rows(x);
-    cp_async_block_coords(x, "row", "0", c);
+    cp_async_block_coords(x, "row", index_number(e, 0), c);
     if (x->aligned) line(e, "const i32 before = 0;");
     else line(e, "const i32 before = (i32)((%s) & 15) / 2;", cp_async_line_bytes(x, c));
     line(e, "const i32 place = lane - before;");
@@ -349,7 +352,7 @@ void cp_async_take_blocks(const CpAsync *x, const char *stage, const char *to)
         put_zeros(x, to, k, 0, lo[k] - shift);
         put_zeros(x, to, k, hi[k] - shift, y->width);
     }
-    line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", stage, chans, y->pitch);
+    line(e, "const u32 from = %s + (k * %d + lane %% 8) * %d;", staging, chans, y->pitch);
     directive(e, "#pragma unroll %d", chunks / some > 2 ? 2 : 1);
     line(e, "for (int h = 0; h < %d; h += %d) {", chunks, some);
     e->indent++;

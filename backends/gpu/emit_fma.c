@@ -108,16 +108,17 @@ static void share(Emit *e, Instr *i, Operand *o, const bool *lies)
         Value *v = ir_operand(i, side);
         if (lies[side]) continue;
         const Layout *l = layout_of(e, v);
-        const char *c[2], *in = NULL;
+        Index *c[2], *r = index_variable(e, "i");
+        const char *in = NULL;
         note_vectors(e, true, l, o[side].s, NULL);
         begin_unrolled(e, "i", (int)layout_regs(l));
-        for (int a = 0; a < 2; a++) c[a] = coord(e, l, a, "i");
+        coords_at(e, l, r, c);
         const char *at = shared_offset(e, o[side].s, c);
         for (int a = 0; a < 2; a++)
             if (l->cover[a] != l->tile[a])
-                in = in ? str(e, "%s && %s < %d", in, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
+                in = str(e, "%s%s%s < %d", in ? in : "", in ? " && " : "", index_text(e, c[a]), l->tile[a]);
         line(e, "%s%s%s%s(%s + %s, %s);", in ? "if (" : "", in ? in : "", in ? ") " : "",
-            use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), o[side].base, at, element(e, v, l, "i"));
+            use(e, str(e, "sts_%s", dtype_name(v->type->dtype))), o[side].base, at, element(e, v, l, r));
         end_block(e);
     }
     barrier(e);
@@ -130,21 +131,20 @@ static void take_vectors(
 {
     int nr = o->regs / o->per_r, nk = step / o->per_k, vector = o->per_r * o->per_k;
     for (int j = 0; j < nk; j++) {
-        const char *k = nk > 1 ? str(e, "%d * k + %d", nk, j) : "k", *at = origin;
+        const char *at = origin;
+        Index *k = index_linear(e, nk, "k", j), *t = index_variable(e, "t");
         begin_unrolled(e, "t", nr);
-        const char *flip[2] = { index_formula(e, o->r.flip, nr, "t"),
-            index_formula(e, o->k.flip, depth / o->per_k, k) };
-        const char *add[2] = { index_formula(e, o->r.add, nr, "t"),
-            index_formula(e, o->k.add, depth / o->per_k, k) },
-                   *place = o->per_r > 1 ? str(e, "%d * t", o->per_r)
+        Index *flip[2] = { index_entry(e, o->r.flip, nr, t), index_entry(e, o->k.flip, depth / o->per_k, k) };
+        Index *add[2] = { index_entry(e, o->r.add, nr, t), index_entry(e, o->k.add, depth / o->per_k, k) };
+        const char *place = o->per_r > 1 ? str(e, "%d * t", o->per_r)
                             : step > 1   ? str(e, "%d * t", step)
                                          : "t";
         int first = o->per_r > 1 ? j * o->regs : j * o->per_k;
         for (int x = 0; x < 2; x++)
-            if (strcmp(flip[x], "0")) at = str(e, "%s ^ %s", at, flip[x]);
+            if (!index_is(flip[x], 0)) at = str(e, "%s ^ %s", at, index_text(e, flip[x]));
         if (at != origin) at = str(e, "(%s)", at);
         for (int x = 0; x < 2; x++)
-            if (strcmp(add[x], "0")) at = str(e, "%s + %s", at, add[x]);
+            if (!index_is(add[x], 0)) at = str(e, "%s + %s", at, index_text(e, add[x]));
         if (first) place = str(e, "%s + %d", place, first);
         if (vector == 1)
             line(e, "%s[%s] = %s(%s + %s);", to, place, use(e, str(e, "lds_%s", dtype_name(d))), o->base, at);
@@ -158,11 +158,13 @@ static void take_vectors(
 static void take_elements(Emit *e, const Operand *o, DType from, DType to, const char *array)
 {
     begin_unrolled(e, "i", o->regs);
-    const char *own = coord(e, o->own, o->axis, "i"), *c[2] = { "k", "k" };
+    Index *own = coord(e, o->own, o->axis, index_variable(e, "i")), *k = index_variable(e, "k"),
+          *c[2] = { k, k };
     c[o->axis] = own;
     /* Registers of the padding read a row that exists. */
     if (o->own->cover[o->axis] != o->own->tile[o->axis])
-        c[o->axis] = str(e, "(%s < %d ? %s : 0)", own, o->own->tile[o->axis], own);
+        c[o->axis] = index_other(
+            e, "(%s < %d ? %s : 0)", index_text(e, own), o->own->tile[o->axis], index_text(e, own));
     const char *at = shared_offset(e, o->s, c);
     line(e, "%s[i] = (%s)%s(%s + %s);", array, ctype(to), use(e, str(e, "lds_%s", dtype_name(from))), o->base,
         at);
@@ -206,9 +208,9 @@ void emit_fma(Emit *e, Instr *i)
     if (!lies[0] || !lies[1]) share(e, i, o, lies);
     for (int side = 0; side < 2; side++) vectors = vectors && plan_operand(e, &o[side], depth);
     for (int side = 0; side < 2 && vectors; side++) {
-        const char *c[2];
-        c[side] = coord(e, o[side].own, side, "0");
-        c[1 - side] = "0";
+        Index *c[2], *zero = index_number(e, 0);
+        c[side] = coord(e, o[side].own, side, zero);
+        c[1 - side] = zero;
         origin[side] = shared_offset(e, o[side].s, c);
         if (o[side].per_k > step) step = o[side].per_k;
     }
@@ -226,7 +228,7 @@ void emit_fma(Emit *e, Instr *i)
         begin_unrolled(e, "i", regs);
         const char *x[2];
         for (int side = 0; side < 2; side++) {
-            const char *r = map_register(e, l, o[side].own, "i");
+            const char *r = index_text(e, map_register(e, l, o[side].own, index_variable(e, "i")));
             x[side] = step == 1           ? str(e, "%s[%s]", to[side], r)
                       : o[side].per_r > 1 ? str(e, "%s[%d + %s]", to[side], j * o[side].regs, r)
                                           : str(e, "%s[%d * %s + %d]", to[side], step, r, j);

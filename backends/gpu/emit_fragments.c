@@ -4,7 +4,7 @@
 
 /* The coordinate of an ldmatrix row as an expression: the part of the warp, the part of the address lane, and
  * the part of the register as a formula in two loop counters. */
-static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, int axis, const char *reg_part)
+static Index *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, int axis, const char *reg_part)
 {
     int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
     LayoutTerm terms[LAYOUT_MAX_TERMS];
@@ -30,13 +30,13 @@ static const char *row_coord(Emit *e, const Layout *l, const LayoutMatrix *m, in
         x = str(e, "%s + ((lane >> %d) & %d) * %d", x, b, (1 << bits) - 1, step);
         b += bits - 1;
     }
-    return str(e, "(%s)", x);
+    return index_other(e, "(%s)", x);
 }
 
 /* Reads fragments from a shared tile in vectors, if the byte offsets are linear (emit_offset.h). Returns the
  * number of reads, or 0 if they are not. */
-static int load_vectors(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k,
-    int per_tile, int tiles)
+static int load_vectors(
+    Emit *e, const Product *p, int side, const Value *view, const char *to, Index *k, int per_tile, int tiles)
 {
     const LayoutShared *s = layouts_shared(&e->plan->layouts, view->type);
     const Layout *l = p->frag[side];
@@ -57,17 +57,17 @@ static int load_vectors(Emit *e, const Product *p, int side, const Value *view, 
                 own[(side ? q * tiles + t / per : t / per * p->kt + q) * per_tile + t % per * (int)v.n];
     OffsetTable of_t, of_k;
     if (!offset_tables(&e->s->arena, constants, seen, total, p->kt, &of_t, &of_k)) return 0;
-    const char *coords[2];
-    for (int a = 0; a < 2; a++) coords[a] = coord(e, l, a, "0");
+    Index *coords[2];
+    coords_at(e, l, index_number(e, 0), coords);
     const char *o = shared_offset(e, s, coords),
                *at = offset_table_flips(&of_t) || offset_table_flips(&of_k)
-                         ? str(e, "(%s ^ %s ^ %s)", o, index_formula(e, of_t.flip, total, "t"),
-                               index_formula(e, of_k.flip, p->kt, k))
+                         ? str(e, "(%s ^ %s ^ %s)", o, entry_text(e, of_t.flip, total, "t"),
+                               index_text(e, index_entry(e, of_k.flip, p->kt, k)))
                          : o;
     begin_unrolled(e, "t", total);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", use(e, str(e, "lds_b%u", v.bytes * 8)), to,
-        (int)v.n * bytes / 4, name_of(e, view), at, index_formula(e, of_t.add, total, "t"),
-        index_formula(e, of_k.add, p->kt, k));
+        (int)v.n * bytes / 4, name_of(e, view), at, entry_text(e, of_t.add, total, "t"),
+        index_text(e, index_entry(e, of_k.add, p->kt, k)));
     end_block(e);
     return total;
 }
@@ -122,8 +122,9 @@ bool emit_matrix_read(
         return false;
     note_matrix(e, l, s, &m);
     int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
-    const char *coords[2], *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")),
-                           *k = tmp(e, "q"), *got = tmp(e, "rows");
+    Index *coords[2];
+    const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), *k = tmp(e, "q"),
+               *got = tmp(e, "rows");
     layout_matrix_row(l, &m, base[0], 0, 0, c);
     for (int a = 0; a < 2; a++) coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
     const char *at = tmp(e, "row");
@@ -132,9 +133,9 @@ bool emit_matrix_read(
     bool plain = true;
     for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
     for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
-    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, index_formula(e, rows.flip, n, k),
-                   index_formula(e, rows.add, n, k)),
-               *first = index_formula(e, word, n, k);
+    const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, entry_text(e, rows.flip, n, k),
+                   entry_text(e, rows.add, n, k)),
+               *first = entry_text(e, word, n, k);
     /* Registers of 4-byte elements are declared with the element's type, all others as words. */
     const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
     if (plain) line(e, "%s(&%s[%s], %s);", load, words, first, from);
@@ -157,7 +158,8 @@ typedef struct Fragments {
     const Layout *l;
     const LayoutShared *s;
     DType d;
-    const char *to, *k;
+    const char *to;
+    Index *k; /* the step of K */
 } Fragments;
 
 /* The register of element r of tile t at step q. */
@@ -169,7 +171,7 @@ static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, cons
 {
     int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
     int32_t c[TILE_MAX_RANK];
-    const char *coords[2];
+    Index *coords[2];
     OffsetTable rows, steps;
     uint32_t *regs = arena_array(&e->s->arena, uint32_t, (size_t)(count * kt));
     for (int t = 0; t < count; t++)
@@ -182,12 +184,12 @@ static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, cons
     for (int a = 0; a < 2; a++) coords[a] = row_coord(e, f->l, m, a, str(e, "%d", c[a]));
     const char *o = shared_offset(e, f->s, coords),
                *at = offset_table_flips(&rows) || offset_table_flips(&steps)
-                         ? str(e, "(%s ^ (%s) ^ (%s))", o, index_formula(e, rows.flip, count, "t"),
-                               index_formula(e, steps.flip, kt, f->k))
+                         ? str(e, "(%s ^ (%s) ^ (%s))", o, entry_text(e, rows.flip, count, "t"),
+                               index_text(e, index_entry(e, steps.flip, kt, f->k)))
                          : o;
     begin_unrolled(e, "t", count);
     line(e, "%s(&%s[t * %d], %s + %s + %s + %s);", load, f->to, (int)m->count, name_of(e, f->view), at,
-        index_formula(e, rows.add, count, "t"), index_formula(e, steps.add, kt, f->k));
+        entry_text(e, rows.add, count, "t"), index_text(e, index_entry(e, steps.add, kt, f->k)));
     end_block(e);
     return true;
 }
@@ -198,7 +200,7 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
     int kt = f->p->kt, per_instr = m->count * 4 / dtype_bytes(f->d);
     int32_t *by_t = arena_array(&e->s->arena, int32_t, (size_t)count),
             *by_k = arena_array(&e->s->arena, int32_t, (size_t)kt), c[TILE_MAX_RANK];
-    const char *coords[2];
+    Index *coords[2];
     begin_unrolled(e, "t", count);
     for (int a = 0; a < 2; a++) {
         for (int t = 0; t < count; t++) {
@@ -212,11 +214,12 @@ static void read_rows(Emit *e, const Fragments *f, const LayoutMatrix *m, const 
             by_k[q] = c[a];
         }
         coords[a] = row_coord(e, f->l, m, a,
-            str(e, "%s + %s", index_formula(e, by_t, count, "t"), index_formula(e, by_k, kt, f->k)));
+            str(e, "%s + %s", entry_text(e, by_t, count, "t"),
+                index_text(e, index_entry(e, by_k, kt, f->k))));
         if (f->l->cover[a] != f->l->tile[a]) { /* Registers of the padding read any row of the tile. */
             const char *row = tmp(e, "row");
-            line(e, "const int %s = %s;", row, coords[a]);
-            coords[a] = str(e, "(%s < %d ? %s : 0)", row, f->l->tile[a], row);
+            line(e, "const int %s = %s;", row, index_text(e, coords[a]));
+            coords[a] = index_other(e, "(%s < %d ? %s : 0)", row, f->l->tile[a], row);
         }
     }
     const char *o = shared_offset(e, f->s, coords);
@@ -270,17 +273,19 @@ static void read_elements(Emit *e, const Fragments *f)
     /* fp8 is copied as bytes, without a conversion to f32 and back. */
     bool bytes = dtype_is_float(f->d) && dtype_bytes(f->d) == 1;
     for (int h = 0; h < pw; h++) {
-        const char *idx = pw == 1 ? "t" : str(e, "%d * t + %d", pw, h), *coords[2], *cond = NULL;
+        Index *coords[2], *r = index_linear(e, pw, "t", h);
+        const char *cond = NULL;
         for (int a = 0; a < 2; a++)
-            coords[a] = str(e, "(%s + %s + %s)", thread_coord(e, l, a), index_formula(e, by_r[a], total, idx),
-                index_formula(e, by_k[a], kt, f->k));
+            coords[a] = index_other(e, "(%s + %s + %s)", index_text(e, thread_coord(e, l, a)),
+                index_text(e, index_entry(e, by_r[a], total, r)),
+                index_text(e, index_entry(e, by_k[a], kt, f->k)));
         const char *o = shared_offset(e, f->s, coords);
         x[h] = str(e, "%s(%s + %s)", use(e, bytes ? "lds_b8" : str(e, "lds_%s", dtype_name(f->d))),
             name_of(e, f->view), o);
         for (int a = 0; a < 2; a++)
             if (l->cover[a] != l->tile[a])
-                cond = cond ? str(e, "%s && %s < %d", cond, coords[a], l->tile[a])
-                            : str(e, "%s < %d", coords[a], l->tile[a]);
+                cond = str(e, "%s%s%s < %d", cond ? cond : "", cond ? " && " : "", index_text(e, coords[a]),
+                    l->tile[a]);
         if (cond) x[h] = str(e, "(%s ? %s : 0)", cond, x[h]);
     }
     line(e, "((%s *)%s)[t] = %s;", array_type(f->d), f->to,
@@ -289,7 +294,7 @@ static void read_elements(Emit *e, const Fragments *f)
     end_block(e);
 }
 
-int load_fragments(Emit *e, const Product *p, int side, const Value *view, const char *to, const char *k)
+int load_fragments(Emit *e, const Product *p, int side, const Value *view, const char *to, Index *k)
 {
     Fragments f = { .p = p,
         .side = side,
@@ -333,5 +338,5 @@ void emit_fragments(Emit *e, Instr *i)
     int per = (side ? p.info->k * p.info->n : p.info->m * p.info->k) / p.info->lanes;
     *(side ? &p.nt : &p.mt) = (int)layout_regs(own) / per;
     load_fragments(e, &p, side, from, declare_tile(e, ir_result(i)),
-        str(e, "%lld", (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
+        index_number(e, (int)ir_attr_int(i, ATTR_DEPTH, 0)));
 }

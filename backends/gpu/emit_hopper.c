@@ -1,8 +1,8 @@
 /* emit_hopper.c: sm_90a: rings filled by TMA, wgmma, warp roles.
  *
- * A ring is `depth` slots with a full mbarrier (one arrival, the producer's expect_tx, and the bytes of the
- * copies) and an empty mbarrier (one arrival a consumer warp) each. Each role walks it with a slot number and
- * a phase bit of its own; the consumers walk it twice, to get and, later, to release. PTX ISA 9.7.13
+ * A ring is `depth` stages with a full mbarrier (one arrival, the producer's expect_tx, and the bytes of the
+ * copies) and an empty mbarrier (one arrival a consumer warp) each. Each role walks it with a stage number
+ * and a phase bit of its own; the consumers walk it twice, to get and, later, to release. PTX ISA 9.7.13
  * (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
 #include "backends/gpu/emit.h"
 
@@ -25,7 +25,7 @@ static void emit_ring(Emit *e, Instr *i)
     r.name = name_of(e, ir_result(i));
     for (const Use *u = ir_result(i)->uses; u; u = u->next) r.none |= u->user->op == OP_RING_NONE;
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
-    line(e, "const u32 %s = shared_base + %lld;    /* %d slots of %lld bytes */", r.name,
+    line(e, "const u32 %s = shared_base + %lld;    /* %d stages of %lld bytes */", r.name,
         (long long)e->shared_bytes, r.depth, (long long)r.bytes);
     note_shared(e, i, e->shared_bytes, r.bytes * r.depth);
     e->shared_bytes += r.bytes * r.depth;
@@ -33,14 +33,14 @@ static void emit_ring(Emit *e, Instr *i)
     vec_push(&e->s->arena, &e->rings, r);
 }
 
-static void advance(Emit *e, const RingInfo *r, const char *slot, const char *phase)
+static void advance(Emit *e, const RingInfo *r, const char *stage, const char *phase)
 {
     if (r->depth == 1) {
         if (phase) line(e, "%s ^= 1;", phase);
         return;
     }
-    if (phase) line(e, "if (++%s == %d) { %s = 0; %s ^= 1; }", slot, r->depth, slot, phase);
-    else line(e, "if (++%s == %d) %s = 0;", slot, r->depth, slot);
+    if (phase) line(e, "if (++%s == %d) { %s = 0; %s ^= 1; }", stage, r->depth, stage, phase);
+    else line(e, "if (++%s == %d) %s = 0;", stage, r->depth, stage);
 }
 
 static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, const LayoutShared *s)
@@ -70,21 +70,21 @@ static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, 
 }
 
 /* The layout of the copied tile in a stage: that of the ring, or, for a part of a tile, its own. */
-static const LayoutShared *slot_layout(Emit *e, const Instr *put, int parts)
+static const LayoutShared *stage_layout(Emit *e, const Instr *put, int parts)
 {
     if (!parts) return layouts_shared(&e->plan->layouts, ir_operand(put, 0)->type);
     const Attr *x = ir_attr(put, ATTR_EXTENTS);
     int64_t tile[2] = { 0 };
     for (int a = 0, n = 0; a < x->n && n < 2; a++)
         if (x->v[a] > 0) tile[n++] = x->v[a];
-    return kernel_slot_part(
+    return kernel_stage_part(
         &e->s->arena, tile[0], tile[1], parts, dtype_bytes(ir_operand(put, 0)->type->dtype));
 }
 
 /* Copies a window to a stage of the ring. `column`: the column at which the part in this stage begins, for a
  * tile in several stages. A window in parts is copied to its own rows of the stage; the first part waits for
  * the stage, and the last one completes it. */
-static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
+static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     Window w = *window;
@@ -96,19 +96,19 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
     for (int a = 0; a < ext->n; a++)
         if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
-    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
+    const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0";
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 1), number = 0, begins = 0;
     if (parts > 1) ir_is_const(ir_operand(i, 2 + w.rank), &number);
     begins = number * (bytes / panels / (s->panel * dtype_bytes(d->dtype))) * s->pitch;
     if (!number)
         line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"),
-            r->name, slot, r->name);
+            r->name, stage, r->name);
     if (!number)
-        line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, slot,
+        line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, stage,
             (long long)(bytes * parts));
     if (by_panels) panels /= r->ctas;
     for (int p = 0; p < panels; p++) {
-        const char *c = "", *to = str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes);
+        const char *c = "", *to = str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes);
         if (by_panels) to = str(e, "%s + block * %d", to, panels * s->panel_bytes);
         else if (shared) to = str(e, "%s + block * %lld", to, (long long)(bytes / panels / r->ctas));
         if (p || begins) to = str(e, "%s + %lld", to, (long long)(p * s->panel_bytes + begins));
@@ -120,33 +120,30 @@ static void put_slot(Emit *e, Instr *i, const LayoutShared *s, const Window *win
             if (by_panels && k == 0) o = str(e, "%s + block * %d", o, panels * s->panel);
             if (d->axes[k] == part)
                 o = str(e, "%s + block * %u", o, d->box[k] * (d->step[k] ? d->step[k] : 1));
+            bool moved = along || (by_panels && k == 0) || d->axes[k] == part;
             bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
             if (wide)
                 c = str(e, "%s, %s(%s)%s", c, use(e, "tma_coordinate"), o,
                     k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
-            else
-                c = str(e,
-                    strcmp(o, name_of(e, offset)) || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)"
-                                                                                   : "%s, %s",
-                    c, o);
+            else c = str(e, moved || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);",
             use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA),
                        w.rank)),
-            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, slot,
+            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, stage,
             shared ? str(e, ", %d", r->ctas) : "", c);
     }
-    if (number == parts - 1) advance(e, r, slot, str(e, "%s_phase", r->name));
+    if (number == parts - 1) advance(e, r, stage, str(e, "%s_phase", r->name));
 }
 
 static void emit_put(Emit *e, Instr *i)
 {
     int parts = (int)ir_attr_int(i, ATTR_COUNT, 0);
-    const LayoutShared *s = slot_layout(e, i, parts);
+    const LayoutShared *s = stage_layout(e, i, parts);
     Window w;
     window_of(e, i, &w);
     note_tensor(e, WAY_TMA, false, &w, NULL, NULL);
-    for (int k = 0; k < (parts ? parts : 1); k++) put_slot(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
+    for (int k = 0; k < (parts ? parts : 1); k++) put_stage(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
 }
 
 /* For each part: wait, read fragments by ldmatrix, release the stage. */
@@ -156,22 +153,22 @@ static void emit_ring_read(Emit *e, Instr *i)
     const Type *t = ir_result(i)->type;
     int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), columns = (int)(t->shape[1] / parts);
     const LayoutShared *s =
-        kernel_slot_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
-    const Layout *l = kernel_slot_fragments(e->s, e->plan, i, columns);
-    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0", *to = declare_tile(e, ir_result(i));
+        kernel_stage_part(&e->s->arena, t->shape[0], t->shape[1], parts, dtype_bytes(t->dtype));
+    const Layout *l = kernel_stage_fragments(e->s, e->plan, i, columns);
+    const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0", *to = declare_tile(e, ir_result(i));
     LayoutVector v;
     layout_shared_vector(l, s, 16, &v);
     for (int k = 0; k < parts; k++) {
         const char *view = tmp(e, "view"),
                    *array = k ? str(e, "(%s + %d)", to, k * array_len(t->dtype, (int)layout_regs(l))) : to;
-        line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
-        line(e, "const u32 %s = %s + %s * %lld;", view, r->name, slot, (long long)r->bytes);
+        line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, stage, r->name);
+        line(e, "const u32 %s = %s + %s * %lld;", view, r->name, stage, (long long)r->bytes);
         if (v.bytes > 4 || !emit_matrix_read(e, array, t->dtype, l, s, view))
             take_shared(e, array, t->dtype, l, s, &v, view);
         line(e, "%s();", use(e, "warp_sync"));
         line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name,
             r->depth > 1 ? str(e, "%s_free", r->name) : "0");
-        advance(e, r, slot, str(e, "%s_phase", r->name));
+        advance(e, r, stage, str(e, "%s_phase", r->name));
         if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
     }
 }
@@ -190,11 +187,11 @@ static bool is_by_cp_async(const Emit *e, const RingInfo *r)
 static void emit_get(Emit *e, Instr *i)
 {
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    const char *slot = r->depth > 1 ? str(e, "%s_slot", r->name) : "0";
-    line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, slot, r->name);
+    const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0";
+    line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, stage, r->name);
     if (is_by_cp_async(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
-    declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, slot, (long long)r->bytes));
-    advance(e, r, slot, str(e, "%s_phase", r->name));
+    declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes));
+    advance(e, r, stage, str(e, "%s_phase", r->name));
 }
 
 /* The address after the last stage: one more stage, for all accesses to it. */
@@ -244,13 +241,13 @@ static void emit_release(Emit *e, Instr *i)
     const RingInfo *r = ring_of(e, ir_operand(i, 0));
     if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
     bool named = i->n_operands == 2;
-    const char *slot =
+    const char *stage =
         named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8)
               : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
     if (r->ctas > 1)
         line(e, "if (lane < %d) %s(%s_empty + %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name,
-            slot); /* all of them write here */
-    else line(e, "if (lane == 0) %s(%s_empty + %s);", use(e, "mbar_arrive"), r->name, slot);
+            stage); /* all of them write here */
+    else line(e, "if (lane == 0) %s(%s_empty + %s);", use(e, "mbar_arrive"), r->name, stage);
     if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
@@ -316,7 +313,7 @@ static void open_role(Emit *e, Block *b, int role)
         const RingInfo *r = &e->rings.data[k];
         if (!ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name,
-            r->depth > 1 ? str(e, ", %s_slot = 0", r->name) : "",
+            r->depth > 1 ? str(e, ", %s_stage = 0", r->name) : "",
             consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
     }
     if (has_scheduler(b)) line(e, "%su32 scheduled_phase = 0, scheduled_stage = 0;", producer ? "    " : "");
@@ -342,7 +339,7 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
         Window w;
         window_of(e, i, &w);
         int map = map_for(
-            e, ring_of(e, ir_operand(i, 0)), i, &w, slot_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
+            e, ring_of(e, ir_operand(i, 0)), i, &w, stage_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
         if (map < 64 && !done[map])
             line(e, "%s(&%s);", use(e, "prefetch_map"),
                 slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
@@ -394,7 +391,7 @@ static void emit_roles(Emit *e, Instr *i)
             r->depth, use(e, "mbar_init"), r->name, is_by_cp_async(e, r) ? p->cp_async_warps : 1,
             use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
         if (r->none)
-            line(e, "%s(%s_empty + %d, %d);    /* of no slot: nobody waits for it */", use(e, "mbar_init"),
+            line(e, "%s(%s_empty + %d, %d);    /* of no stage: nobody waits for it */", use(e, "mbar_init"),
                 r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
     if (p->multicast && has_scheduler(i->blocks[1])) emit_cluster_barriers(e);
@@ -409,7 +406,8 @@ static void emit_roles(Emit *e, Instr *i)
     line(e, "if (warp < %d) {    /* producer: one thread starts the copies */", p->producer_warps);
     open_role(e, i->blocks[0], ROLE_PRODUCER);
     if (p->cp_async_warps) {
-        line(e, "} else if (warp < %d) {    /* fillers: %d warps take to slots what TMA cannot */",
+        line(e,
+            "} else if (warp < %d) {    /* cp.async producers: %d warps copy to stages what TMA cannot */",
             p->producer_warps + p->cp_async_warps, p->cp_async_warps);
         open_role(e, i->blocks[2], ROLE_CP_ASYNC);
     }
@@ -428,7 +426,7 @@ static void emit_vote(Emit *e, Instr *i)
         const Layout *l = layout_of(e, v);
         line(e, "bool %s = false;", any);
         begin_unrolled(e, "i", (int)layout_regs(l));
-        line(e, "%s |= %s;", any, element(e, v, l, "i"));
+        line(e, "%s |= %s;", any, element(e, v, l, index_variable(e, "i")));
         end_block(e);
         line(e, "const bool %s = %s(%s);", n, use(e, "vote_any"), any);
     }

@@ -1,7 +1,7 @@
 /* emit_indexed.c: gathers, scatters, atomics. */
 #include "backends/gpu/emit.h"
 
-static const char *indexed_value(Emit *e, const Value *v, const Layout *l, const char *i)
+static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }
 
 /* Whether an index is in range for every extent of the tensor. */
@@ -61,7 +61,7 @@ static void declare_old(Emit *e, Indexed *x)
 }
 
 /* Emits the access at pointer p. `old` receives the previous value. */
-static void access(Emit *e, const Indexed *x, const char *old, const char *p, const char *r)
+static void access(Emit *e, const Indexed *x, const char *old, const char *p, Index *r)
 {
     const MemParts *m = &x->m;
     const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
@@ -76,10 +76,11 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, co
 }
 
 /* Emits the access of register r and returns the name of the old value. */
-static const char *access_element(Emit *e, const Indexed *x, const char *base, const char *r)
+static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
 {
     const MemParts *m = &x->m;
-    const char *cond = "", *at = NULL, *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
+    const char *cond = "", *at = NULL;
     if (x->l) {
         coords_at(e, x->l, r, c);
         cond = tile_condition(e, x->l, c);
@@ -91,7 +92,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, c
         const char *ix = str(e, "(i64)%s", indexed_value(e, m->idx[a], x->l, r));
         if (!in_range(e, m, a))
             cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m->param, a)));
-        const char *t = window_times(e, ix, window_stride(e, m->param, a));
+        const char *t = window_times(e, ix, m->param, a);
         at = at ? str(e, "%s + %s", at, t) : t;
     }
     line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
@@ -124,7 +125,8 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
         }
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
-            const char *r = !loop ? str(e, "%d", g * pw + k) : pw == 1 ? "v" : str(e, "%d * v + %d", pw, k);
+            Index *r = index_number(e, g * pw + k);
+            if (loop) r = pw == 1 ? index_variable(e, "v") : index_plus(e, index_linear(e, pw, "v", 0), k);
             xs[k] = access_element(e, x, base, r);
         }
         if (x->result && x->l)

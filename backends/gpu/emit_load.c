@@ -15,19 +15,19 @@ static const char *window_inside(Emit *e, const Window *w, const Layout *l)
 }
 
 /* The same in two parts: the part of the thread, and the part of the register. */
-static void coords_in_parts(Emit *e, const Layout *l, const char **thread)
+static void coords_in_parts(Emit *e, const Layout *l, Index **thread)
 {
     for (int a = 0; a < l->rank; a++) thread[a] = thread_coord(e, l, a);
 }
 
-static void coords_of_parts(
-    Emit *e, const Layout *l, const char *const *thread, const char *i, const char **c, const char **own)
+static void coords_of_parts(Emit *e, const Layout *l, Index *const *thread, Index *i, Index **c, Index **own)
 {
     for (int a = 0; a < l->rank; a++) {
         own[a] = register_coord(e, l, a, i);
-        c[a] = !strcmp(own[a], "0")      ? thread[a]
-               : !strcmp(thread[a], "0") ? own[a]
-                                         : str(e, "(%s + %s)", thread[a], own[a]);
+        c[a] = index_is(own[a], 0) ? thread[a]
+               : index_is(thread[a], 0)
+                   ? own[a]
+                   : index_other(e, "(%s + %s)", index_text(e, thread[a]), index_text(e, own[a]));
     }
 }
 
@@ -37,9 +37,10 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
 {
     int words = (int)v->bytes / 4, pw = per_word(d);
     bool follow;
-    const char *c[TILE_MAX_RANK], *t = tmp(e, "w");
+    Index *c[TILE_MAX_RANK];
+    const char *t = tmp(e, "w");
     begin_unrolled(e, "v", (int)layout_regs(l) / (int)v->n);
-    const char *base = vector_base(e, l, v, "v", &follow);
+    Index *base = vector_base(e, l, v, "v", &follow);
     coords_at(e, l, base, c);
     const char *in_window = window_condition(e, w, c, false),
                *cond = both_conditions(e, tile_condition(e, l, c), in_window);
@@ -54,7 +55,7 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
         line(e, "else %s%s;", none, dtype_bytes(d) >= 4 ? pad_value(e, pad, d) : pad_word(e, pad, d));
     } else line(e, "%s", call);
     for (int k = 0; k < n; k++) {
-        const char *at = vector_reg(e, v, base, pw > 1 ? k * pw : k);
+        const char *at = index_text(e, vector_reg(e, v, base, pw > 1 ? k * pw : k));
         line(e, "%s[%s] = %s[%d];", to, pw > 1 ? str(e, "(%s) / %d", at, pw) : at, t, k);
     }
     end_block(e);
@@ -120,8 +121,8 @@ typedef struct Vectors {
     const Value *pad;
     const char *ptr, *to;
     int n, words;
-    const char *c[TILE_MAX_RANK]; /* coordinates of its first element */
-    const char *inside;           /* it is in the tile */
+    Index *c[TILE_MAX_RANK]; /* coordinates of its first element */
+    const char *inside;      /* it is in the tile */
 } Vectors;
 
 /* Emits the result of a vector that is out of range, or that is partly in range. */
@@ -137,8 +138,8 @@ static void load_edge(Emit *e, const Vectors *x, bool whole)
     for (int k = 0; !whole && k < n; k += pw) {
         const char *xs[4];
         for (int q = 0; q < pw; q++) {
-            const char *c[TILE_MAX_RANK];
-            coords_at(e, x->l, str(e, "%d * v + %d", n, k + q), c);
+            Index *c[TILE_MAX_RANK];
+            coords_at(e, x->l, index_linear(e, n, "v", k + q), c);
             const char *pad = pad_value(e, x->pad, d), *index = window_index(e, x->w, c),
                        *cond = both_conditions(e, x->inside, window_condition(e, x->w, c, false));
             xs[q] = str(e, "(%s ? %s(%s + %s) : %s)", cond, use(e, str(e, "ldg_%s", dtype_name(d))), x->ptr,
@@ -158,7 +159,8 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     Vectors x = {
         .w = w, .l = l, .d = d, .pad = m.pad, .ptr = ptr, .to = to, .n = n, .words = (int)v->bytes / 4
     };
-    const char *buffer = NULL, *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *at = NULL;
+    Index *thread[TILE_MAX_RANK], *own[TILE_MAX_RANK], *r = index_linear(e, n, "v", 0);
+    const char *buffer = NULL, *at = NULL;
     if ((w->masked || e->guard) && through_buffer(e, i)) {
         buffer = tmp(e, "buffer");
         line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
@@ -170,7 +172,6 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
         line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, w, thread), dtype_bytes(d));
     }
     begin_unrolled(e, "v", (int)layout_regs(l) / n);
-    const char *r = str(e, "%d * v", n);
     if (is_hip(e)) coords_of_parts(e, l, thread, r, x.c, own);
     else coords_at(e, l, r, x.c);
     x.inside = tile_condition(e, l, x.c);
@@ -215,7 +216,7 @@ static void load_elements(
     Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
 {
     DType d = m->tensor->type->dtype;
-    const char *c[TILE_MAX_RANK] = { 0 };
+    Index *c[TILE_MAX_RANK] = { 0 };
     int regs = (int)layout_regs(l), pw = per_word(d);
     DType bits = bits_type(d);
     const char *pad = pad_value(e, m->pad, d), *fn = use(e, str(e, "ldg_%s", dtype_name(bits)));
@@ -228,8 +229,7 @@ static void load_elements(
         const char *xs[4];
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
-            coords_at(
-                e, l, loop ? (pw == 1 ? "v" : str(e, "%d * v + %d", pw, k)) : str(e, "%d", g * pw + k), c);
+            coords_at(e, l, loop ? index_linear(e, pw, "v", k) : index_number(e, g * pw + k), c);
             const char *in_window = window_condition(e, w, c, false),
                        *cond = both_conditions(e, tile_condition(e, l, c), in_window);
             xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, w, c));
@@ -248,7 +248,8 @@ void emit_load(Emit *e, Instr *i)
     keep_order(e, i);
     window_of(e, i, &w);
     DType d = m.tensor->type->dtype;
-    const char *ptr = window_pointer(e, &w), *c[TILE_MAX_RANK] = { 0 };
+    const char *ptr = window_pointer(e, &w);
+    Index *c[TILE_MAX_RANK] = { 0 };
     if (m.result->type->kind == TYPE_SCALAR) {
         note_tensor(e, WAY_ONE, false, &w, NULL, NULL);
         const char *cond = window_condition(e, &w, c, false),

@@ -26,7 +26,7 @@ typedef struct Assigned {
     const Layout *l;
 } Assigned;
 
-static const char *assigned_element(Emit *e, const void *user, const char *i)
+static const char *assigned_element(Emit *e, const void *user, Index *i)
 {
     const Assigned *a = user;
     return element(e, a->from, a->l, i);
@@ -37,12 +37,12 @@ static void assign(Emit *e, const Value *to, const Value *from)
     const char *dst = e->storage[to->id];
     if (by_word(to)) {
         const char *src = name_of(e, from);
-        if (strcmp(src, dst)) line(e, "%s = %s;", dst, src);
+        if (src != dst) line(e, "%s = %s;", dst, src);
         return;
     }
     if (to->type->kind != TYPE_TILE) return;
     const char *src = e->storage[from->id];
-    if (src && !strcmp(src, dst)) return;
+    if (src == dst) return;
     const Layout *l = layout_of(e, to);
     int words = array_len(to->type->dtype, (int)layout_regs(l));
     if (src) {
@@ -63,7 +63,7 @@ static void assign_all(Emit *e, Value *const *args, Value *const *values, int n)
         if (args[k]->type->kind == TYPE_TOKEN) continue;
         for (int j = 0; j < k; j++) {
             const char *src = by_word(values[k]) ? name_of(e, values[k]) : e->storage[values[k]->id];
-            clash |= src && e->storage[args[j]->id] && !strcmp(src, e->storage[args[j]->id]);
+            clash |= src && src == e->storage[args[j]->id];
         }
         if (!clash) continue;
         saved[k] = tmp(e, "old");

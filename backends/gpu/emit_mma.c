@@ -8,10 +8,9 @@ static const char *operand_fn(Emit *e, const Product *p)
     /* The name of the instruction has the dtype in place of the table's suffix for its width, as in
      * mfma_32x32x8_f16. */
     if (is_hip(e)) {
-        const char *name = p->hw ? p->hw : p->info->name, *x = strchr(name, 'x'),
-                   *end = x ? strchr(x, '_') : NULL;
+        const char *name = p->hw ? p->hw : p->info->name;
         bool xf32 = p->row && matrix_is_tf32(p->row);
-        return use_product(e, str(e, "%.*s_%s%s%s", (int)(end ? end - name : (long)strlen(name)), name,
+        return use_product(e, str(e, "%.*s_%s%s%s", matrix_name_stem(name), name,
                                   xf32 ? "xf32" : dtype_name(p->hw ? b->dtype : a->dtype), same ? "" : "_",
                                   same ? "" : dtype_name(p->hw ? a->dtype : b->dtype)));
     }
@@ -38,13 +37,12 @@ void beyond_registers(Emit *e, const Instr *i, const Type *operand)
 }
 
 /* Sets elements beyond the tile's K to zero, because they would contribute to the sum. */
-static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, const char *k)
+static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, Index *k)
 {
     const Layout *l = p->frag[side];
     int axis = side ? 0 : 1, tiles = side ? p->nt : p->mt, per = (int)layout_regs(l) / (tiles * p->kt);
     DType d = ir_operand(p->instr, side)->type->dtype;
     int pw = per_word(d), bits = 32 / pw;
-    const char *element = dtype_bytes(d) == 8 ? "w / 2" : "w"; /* of word w */
     if (l->cover[axis] == l->tile[axis]) return;
     int32_t *by_r = arena_array(&e->s->arena, int32_t, (size_t)per),
             *by_k = arena_array(&e->s->arena, int32_t, (size_t)p->kt), c[TILE_MAX_RANK];
@@ -60,8 +58,9 @@ static void zero_beyond(Emit *e, const Product *p, int side, const char *frag, c
     begin_unrolled(e, "w", p->words[side]);
     const char *mask = NULL;
     for (int q = 0; q < pw; q++) {
-        const char *at = str(e, "%s + %s + %s", thread_coord(e, l, axis), index_formula(e, by_k, p->kt, k),
-            index_formula(e, by_r, per, pw == 1 ? element : str(e, "%d * w + %d", pw, q)));
+        Index *r = dtype_bytes(d) == 8 ? index_other(e, "w / 2") : index_linear(e, pw, "w", q);
+        const char *at = str(e, "%s + %s + %s", index_text(e, thread_coord(e, l, axis)),
+            index_text(e, index_entry(e, by_k, p->kt, k)), index_text(e, index_entry(e, by_r, per, r)));
         const char *m = str(
             e, "(%s < %d ? 0x%xu : 0u)", at, l->tile[axis], pw == 1 ? ~0u : ((1u << bits) - 1) << (bits * q));
         mask = mask ? str(e, "%s | %s", mask, m) : m;
@@ -236,11 +235,12 @@ static void hide_constants(Emit *e, const Product *p, int side, const char *frag
 static const char *operand_fragments(Emit *e, const Product *p, int side, const char *k, int *reads)
 {
     Value *v = ir_operand(p->instr, side);
+    Index *step = index_variable(e, k);
     int tiles = side ? p->nt : p->mt, words = p->words[side];
     const char *to = tmp(e, side ? "b" : "a");
     line(e, "u32 %s[%d];", to, tiles * words);
     if (v->type->kind == TYPE_SHARED) {
-        int n = load_fragments(e, p, side, v, to, k);
+        int n = load_fragments(e, p, side, v, to, step);
         *reads = n && *reads >= 0 ? *reads + n : -1;
     } else if (side == 0 && layout_regs(layout_of(e, v)) < layout_regs(p->frag[0]))
         load_halves(e, p, to, registers_of(e, v), k);
@@ -252,7 +252,7 @@ static const char *operand_fragments(Emit *e, const Product *p, int side, const 
         end_block(e);
         end_block(e);
     }
-    zero_beyond(e, p, side, to, k);
+    zero_beyond(e, p, side, to, step);
     hide_constants(e, p, side, to);
     if (ir_attr_int(p->instr, ATTR_PRECISION, 0) == PRECISION_TF32) round_tf32(e, to, tiles * words);
     return to;
@@ -302,16 +302,12 @@ static int multiply_steps(Emit *e, const Product *p, const char *fn, const char 
 
 void emit_mma_sync(Emit *e, Instr *i)
 {
-    const char *name = ir_attr(i, ATTR_INSTR)->s;
-    if (!strcmp(name, "fma")) {
+    if (!strcmp(ir_attr(i, ATTR_INSTR)->s, "fma")) {
         emit_fma(e, i);
         return;
     }
-    Product p = { .instr = i };
-    LayoutMma kind = LAYOUT_MMA_COUNT;
-    for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
-        if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) kind = (LayoutMma)k;
-    p.info = layout_mma_info(kind);
+    LayoutMma kind = kernel_mma_kind(e->s, ir_attr(i, ATTR_INSTR)->s);
+    Product p = { .instr = i, .info = layout_mma_info(kind) };
     p.c = layout_of(e, ir_result(i));
     find_row(e, &p, kind);
     count_fragments(e, &p);

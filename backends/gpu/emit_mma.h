@@ -17,9 +17,9 @@ typedef struct Product {
     int words[2]; /* the 32-bit words of one operand fragment (f64 counts two for each element) */
 } Product;
 
-/* Loads the fragment words of operand `side` for step `k` of K (the name of a loop counter) into the array
+/* Loads the fragment words of operand `side` for step `k` of K (a number or a loop counter) into the array
  * `to`. Returns the number of reads on AMD, or 0 if they are not in vectors. */
-int load_fragments(Emit *, const Product *, int side, const Value *view, const char *to, const char *k);
+int load_fragments(Emit *, const Product *, int side, const Value *view, const char *to, Index *k);
 /* Handles an operand that no layout can hold, because it has too many elements for the registers of a warp.
  * The kernel is refused after emission (backend.c), together with everything else that does not fit, so no
  * text is needed. */

@@ -44,11 +44,13 @@ const char *str(Emit *e, const char *fmt, ...)
     return r;
 }
 
+bool same_name(const char *a, const char *b) { return a == b || !strcmp(a, b); }
+
 const char *use(Emit *e, const char *name)
 {
     if (e->measure) return name;
     for (size_t k = 0; k < e->used.len; k++)
-        if (!strcmp(e->used.data[k], name)) return e->used.data[k];
+        if (same_name(e->used.data[k], name)) return e->used.data[k];
     vec_push(&e->s->arena, &e->used, name);
     return name;
 }
@@ -142,7 +144,7 @@ static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "
 static bool reserved(const char *n)
 {
     for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
-        if (!strcmp(n, taken[k])) return true;
+        if (same_name(n, taken[k])) return true;
     size_t len = strlen(n), digits = 0;
     while (digits < len && irtext_digit(n[len - 1 - digits])) digits++;
     if (len - digits <= 1) return *n >= 'a' && *n <= 'z'; /* counters and coordinates: i, v, c0 */
@@ -220,7 +222,7 @@ static const char *place_name(Emit *e, const Instr *d, const char *type)
 {
     int64_t pieces = ir_attr_int(d, ATTR_COUNT, 1);
     switch (op_as_place(d->op)) {
-    case PLACE_FILL_ROW:
+    case PLACE_CP_ASYNC_ROW:
         return str(e, "(tid / %lld + %lld)", (long long)pieces,
             (long long)(ir_attr_int(d, ATTR_SLOT, 0) * e->plan->cp_async_warps * 32 / pieces));
     case PLACE_PROGRAM:

@@ -1,7 +1,6 @@
 /* emit_offset.c: splits byte offsets in shared memory into a part of the thread and constants of the place.
  */
 #include "backends/gpu/emit_offset.h"
-#include <stdlib.h>
 
 void offset_table(Arena *a, OffsetTable *t, int n)
 { *t = (OffsetTable){ arena_array(a, int32_t, (size_t)n), arena_array(a, int32_t, (size_t)n), n }; }
@@ -80,18 +79,14 @@ bool linear_offsets(
     return true;
 }
 
-const char *linear_address(Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
-    const char *reg, bool looped)
+const char *linear_address(
+    Emit *e, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, Index *k)
 {
     OffsetTable t;
     offset_table(&e->s->arena, &t, n);
-    for (int k = 0; k < n; k++) offset_table_set(&t, k, own[k * every], seen);
-    if (!looped) {
-        int k = atoi(reg) / every;
-        return t.flip[k] ? str(e, "(%s ^ %d) + %d", origin, t.flip[k], t.add[k])
-                         : str(e, "%s + %d", origin, t.add[k]);
-    }
-    const char *add = index_formula(e, t.add, n, "v");
-    return offset_table_flips(&t) ? str(e, "(%s ^ %s) + %s", origin, index_formula(e, t.flip, n, "v"), add)
-                                  : str(e, "%s + %s", origin, add);
+    for (int r = 0; r < n; r++) offset_table_set(&t, r, own[r * every], seen);
+    Index *flip = index_entry(e, t.flip, n, k);
+    const char *add = index_text(e, index_entry(e, t.add, n, k));
+    if (index_is(flip, 0)) return str(e, "%s + %s", origin, add);
+    return str(e, "(%s ^ %s) + %s", origin, index_text(e, flip), add);
 }

@@ -30,7 +30,7 @@ bool offsets_split(
 /* The same for the registers of a layout that are multiples of `every`. `own` receives an array of all
  * registers. */
 bool linear_offsets(Emit *, const Layout *, const LayoutShared *, int every, uint32_t **own, uint32_t *seen);
-/* The address of register `reg`, computed from the thread's address `origin` and from the constants of n
- * registers, one of every `every`. looped: `reg` is computed from the loop counter v. */
-const char *linear_address(Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every,
-    const char *reg, bool looped);
+/* The address of a register, computed from the thread's address `origin` and from the constants of n
+ * registers, one of every `every`. k: the number of the register among the n. */
+const char *linear_address(
+    Emit *, const char *origin, const uint32_t *own, uint32_t seen, int n, int every, Index *k);

@@ -11,7 +11,6 @@
  * as in emit_tile.c; words are put together and taken apart in between. */
 #include "backends/gpu/emit.h"
 #include "ir/scalar.h"
-#include <stdlib.h>
 
 enum {
     /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
@@ -66,12 +65,8 @@ static bool constant_bits(const Paired *r, const Value *v, uint32_t *bits)
     return true;
 }
 
-static const char *place(const Paired *r, int x)
-{
-    Emit *e = r->e;
-    if (!r->loop) return str(e, "%d", r->at + x);
-    return r->p == 1 ? "i" : x ? str(e, "%d * i + %d", r->p, x) : str(e, "%d * i", r->p);
-}
+static Index *place(const Paired *r, int x)
+{ return r->loop ? index_linear(r->e, r->p, "i", x) : index_number(r->e, r->at + x); }
 
 /* Word q of the group in an array of which a word holds pw elements. */
 static const char *slot(const Paired *r, int pw, int q)
@@ -82,7 +77,7 @@ static const char *slot(const Paired *r, int pw, int q)
 }
 
 /* A broadcast of a stored tile: the tile, and the register that has element x of it. */
-static const Value *broadcast_of(const Paired *r, const Value *v, int x, const char **at)
+static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
 {
     *at = place(r, x);
     const Layout *l = r->l;
@@ -99,11 +94,11 @@ static const Value *broadcast_of(const Paired *r, const Value *v, int x, const c
 /* Whether a word with two elements of v costs no conversion of its own. */
 static bool has_words(const Paired *r, const Value *v)
 {
-    const char *a, *b;
+    Index *a, *b;
     uint32_t bits;
     if (v->type->kind != TYPE_TILE || per_word(v->type->dtype) != 2) return false;
     if (in_run(r, v) || stored_alike(r, v) || constant_bits(r, v, &bits) || repeated(r, v)) return true;
-    return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && !strcmp(a, b);
+    return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && index_equal(a, b);
 }
 
 static bool bytes_by_word(const Paired *r, const Value *v)
@@ -208,13 +203,11 @@ static const char *word_of(Paired *r, const Value *v, int q)
         const char *x[2] = { name_of(e, s), name_of(e, s) };
         return *w = pack_expr(e, v->type->dtype, x, 2);
     }
-    const char *at;
-    const Value *from = broadcast_of(r, v, 2 * q, &at);
-    char *end;
-    long k = strtol(at, &end, 10);
-    if (!*end)
-        return *w = str(e, "%s(%s[%ld], %ld)", use(e, "both_halves"), e->storage[from->id], k / 2, k % 2);
-    return *w = str(e, "%s(%s[(%s) / 2], (%s) %% 2)", use(e, "both_halves"), e->storage[from->id], at, at);
+    Index *i;
+    const Value *from = broadcast_of(r, v, 2 * q, &i);
+    const char *both = use(e, "both_halves"), *array = e->storage[from->id], *at = index_text(e, i);
+    if (i->kind == INDEX_NUMBER) return *w = str(e, "%s(%s[%d], %d)", both, array, i->add / 2, i->add % 2);
+    return *w = str(e, "%s(%s[(%s) / 2], (%s) %% 2)", both, array, at, at);
 }
 
 static const char *elem_of(Paired *r, const Value *v, int x)
@@ -228,6 +221,10 @@ static const char *elem_of(Paired *r, const Value *v, int x)
     return r->elem[v->id * 4 + (uint32_t)x];
 }
 
+/* Whether both elements of word q of a mask are the same value. */
+static bool same_choice(const Paired *r, const Value *m, int q)
+{ return !in_run(r, m) && same_element(r->e, m, r->l, place(r, 2 * q), place(r, 2 * q + 1)); }
+
 static const char *chosen(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
@@ -236,7 +233,7 @@ static const char *chosen(Paired *r, const Instr *i, int q)
     if (in_run(r, m) && r->how[m->id] == MASK) mask = r->word[m->id * 4 + (uint32_t)q];
     else {
         const char *lo = elem_of(r, m, 2 * q), *hi = elem_of(r, m, 2 * q + 1);
-        if (!strcmp(lo, hi)) return str(e, "(%s ? %s : %s)", lo, a, b);
+        if (same_choice(r, m, q)) return str(e, "(%s ? %s : %s)", lo, a, b);
         mask = str(e, "%s(%s, %s)", use(e, "mask2"), lo, hi);
     }
     uint32_t bits;
@@ -273,7 +270,7 @@ static const char *widened(Paired *r, const Instr *i, int q)
     const char *fn =
         use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
     if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, word_of(r, x, q / 2), q % 2 * 2);
-    const char *at = place(r, 2 * q);
+    const char *at = index_text(e, place(r, 2 * q));
     return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
 }
 

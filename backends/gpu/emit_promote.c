@@ -36,13 +36,13 @@ static void multiply(Emit *e, const Promoted *p, int from, int n, int block, int
     const WgmmaOperands *o = &p->o;
     line(e, "%s();", use(e, "wgmma_fence"));
     begin_unrolled(e, "k", n);
-    const char *b_at = index_formula(e, wgmma_steps(e, &o->b, column, from, n), n, "k"),
+    const char *b_at = entry_text(e, wgmma_steps(e, &o->b, column, from, n), n, "k"),
                *b = str(e, "%s + %s, 0x%xu", o->at_b, b_at, o->b.hi);
     if (o->registers)
         line(e, "%s(%s, %s + %d + 4 * k, %s, k > 0);", p->product, p->part, o->at_a,
             (block * o->b.ksteps + from) * 4, b);
     else {
-        const char *a = index_formula(e, wgmma_steps(e, &o->a, 64 * block, from, n), n, "k");
+        const char *a = entry_text(e, wgmma_steps(e, &o->a, 64 * block, from, n), n, "k");
         line(e, "%s(%s, %s + %s, 0x%xu, %s, k > 0);", p->product, p->part, o->at_a, a, o->a.hi, b);
     }
     end_block(e);

@@ -55,7 +55,7 @@ static uint32_t lane_bits_along(const Layout *l, int axis)
 
 /* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
  * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for. Every
- * reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the turn after next
+ * reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the round after next
  * is sent by CTAs that have the parts of the next from all, hence after all have read this one's. None leaves
  * before all have sent to it. */
 static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
@@ -72,7 +72,7 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
     e->shared_bytes = bar + 16;
     const char *place = str(e, "shared_base + %lld", (long long)at),
-               *mbar = str(e, "shared_base + %lld", (long long)bar), *turn = NULL, *parts = tmp(e, "parts"),
+               *mbar = str(e, "shared_base + %lld", (long long)bar), *round = NULL, *parts = tmp(e, "parts"),
                *y = tmp(e, "y");
     line(e, "/* every CTA sends its part to all of the cluster */");
     if (!e->cluster_met && again)
@@ -81,24 +81,24 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     e->cluster_met = true;
     for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
     if (again) {
-        turn = tmp(e, "turn");
-        line_in(e, e->pre, 1, "u32 %s = 0;", turn);
-        place = str(e, "%s + (%s & 1) * %d", place, turn, slot);
-        mbar = str(e, "%s + (%s & 1) * 8", mbar, turn);
+        round = tmp(e, "round");
+        line_in(e, e->pre, 1, "u32 %s = 0;", round);
+        place = str(e, "%s + (%s & 1) * %d", place, round, slot);
+        mbar = str(e, "%s + (%s & 1) * 8", mbar, round);
     }
     line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), mbar, n * bytes);
     line(e, "if (tid < %d) %s(%s + block * %d, tid, %s[0], %s);", n,
         use(e, str(e, "send_%s", dtype_name(acc))), place, bytes, a, mbar);
-    line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", turn) : "0");
+    line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", round) : "0");
     line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at,
-        again ? str(e, " + (%s & 1) * %d", turn, slot) : "");
+        again ? str(e, " + (%s & 1) * %d", round, slot) : "");
     line(e, "%s[0] = %s[0];", a, parts);
     line(e, "for (int p = 1; p < %d; p++) {", n);
     e->indent++;
     line(e, "const %s %s = %s[p];", ctype(acc), y, parts);
     line(e, "%s[0] = %s;", a, combine_expr(e, i, acc, str(e, "%s[0]", a), y));
     end_block(e);
-    if (again) line(e, "%s++;", turn);
+    if (again) line(e, "%s++;", round);
 }
 
 /* A reduction that is being emitted. `array` has `m` registers in each thread with the layout `keep`. `init`
@@ -148,15 +148,16 @@ static void join_registers(Emit *e, const Reduction *q)
     line(e, "%s[i] = %s;", a, q->init);
     end_block(e);
     begin_unrolled(e, "i", q->n);
-    const char *v = element(e, x, q->l, "i"), *to = map_register(e, q->l, q->keep, "i");
+    Index *i = index_variable(e, "i");
+    const char *v = element(e, x, q->l, i), *to = index_text(e, map_register(e, q->l, q->keep, i));
     if (d != q->acc) v = cast_expr(e, d, q->acc, v);
     if (padded)
-        v = str(e, "(%s < %d ? %s : %s)", coord(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
+        v = str(e, "(%s < %d ? %s : %s)", coord_text(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
     const char *slot = tmp(e, "k"), *el = tmp(e, "x");
     int32_t *chain = chain_of(e, q, chains);
     line(e, "const %s %s = %s;", ctype(q->acc), el, v);
     line(e, "const int %s = %s%s;", slot, to,
-        chains > 1 ? str(e, " + %d * %s", q->m, index_formula(e, chain, q->n, "i")) : "");
+        chains > 1 ? str(e, " + %d * %s", q->m, entry_text(e, chain, q->n, "i")) : "");
     if (q->nan) {
         line(e, "%s[%s] = %s(%s[%s], %s);", a, slot,
             use(e, q->i->op == OP_REDUCE_MAX ? "max_ordered" : "min_ordered"), a, slot, el);
@@ -225,7 +226,7 @@ static void join_warps(Emit *e, const Reduction *q)
     const Layout *keep = q->keep;
     int64_t rows = 1, pitch = 1;
     if (parts == 1) return;
-    const char *part = index_formula(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
+    const char *part = entry_text(e, rank, (int)layout_warps(q->l), "warp"), *row = NULL;
     for (int k = 0; k < keep->rank; k++)
         if (k != q->axis) rows *= keep->cover[k];
     const char *sh = shared_pointer(e, ctype(q->acc), scratch(e, rows * parts * ctype_bytes(q->acc)));
@@ -233,7 +234,7 @@ static void join_warps(Emit *e, const Reduction *q)
     begin_unrolled(e, "i", q->m);
     for (int k = keep->rank - 1; k >= 0; k--) {
         if (k == q->axis) continue;
-        const char *ck = coord(e, keep, k, "i"),
+        const char *ck = coord_text(e, keep, k, "i"),
                    *term = pitch == 1 ? ck : str(e, "%s * %lld", ck, (long long)pitch);
         row = row ? str(e, "%s + %s", row, term) : term;
         pitch *= keep->cover[k];

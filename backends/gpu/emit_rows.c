@@ -5,7 +5,6 @@
  * want the layout of kernel_row_layout: a thread holds a run of consecutive elements, lanes and then warps
  * the runs after it. Sort is a bitonic network in shared memory. */
 #include "backends/gpu/emit.h"
-#include <stdlib.h>
 
 static const char *and(Emit *e, const char *a, const char *b)
 {
@@ -14,22 +13,24 @@ static const char *and(Emit *e, const char *a, const char *b)
 }
 
 /* The condition that register i is in the tile; "" when all are. */
-static const char *inside(Emit *e, const Layout *l, const char *i)
+static const char *inside(Emit *e, const Layout *l, Index *i)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a]) x = and(e, x, str(e, "%s < %d", coord(e, l, a, i), l->tile[a]));
+        if (l->cover[a] != l->tile[a])
+            x = and(e, x, str(e, "%s < %d", index_text(e, coord(e, l, a, i)), l->tile[a]));
     return x;
 }
 
-const char *row_number(Emit *e, const Layout *keep, int axis, const char *i, int64_t *rows)
+const char *row_number(Emit *e, const Layout *keep, int axis, Index *i, int64_t *rows)
 {
     const char *x = NULL;
     int64_t pitch = 1;
     for (int a = keep->rank - 1; a >= 0; a--) {
         if (a == axis) continue;
-        const char *t = coord(e, keep, a, i);
-        if (strcmp(t, "0")) {
+        Index *c = coord(e, keep, a, i);
+        if (!index_is(c, 0)) {
+            const char *t = index_text(e, c);
             if (pitch != 1) t = str(e, "%s * %lld", t, (long long)pitch);
             x = x ? str(e, "%s + %s", x, t) : t;
         }
@@ -59,7 +60,7 @@ const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
         }
         if (rank[w] + 1 > *count) *count = rank[w] + 1;
     }
-    return index_formula(e, rank, n, "warp");
+    return entry_text(e, rank, n, "warp");
 }
 
 static DType wide(DType d) { return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d; }
@@ -73,8 +74,7 @@ void fill_words(Emit *e, DType d, int n, const char *to, RegisterFn *element, co
         const char *x[4];
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
-            x[k] = element(
-                e, user, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+            x[k] = element(e, user, loop ? index_linear(e, p, "i", k) : index_number(e, w * p + k));
         line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, d, x, here));
     }
     if (loop) end_block(e);
@@ -85,10 +85,10 @@ typedef struct Packed {
     DType acc, d;
 } Packed;
 
-static const char *packed_element(Emit *e, const void *user, const char *i)
+static const char *packed_element(Emit *e, const void *user, Index *i)
 {
     const Packed *p = user;
-    return cast_expr(e, p->acc, p->d, str(e, "%s[%s]", p->from, i));
+    return cast_expr(e, p->acc, p->d, str(e, "%s[%s]", p->from, index_text(e, i)));
 }
 
 void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
@@ -135,9 +135,10 @@ static void best_in_thread(
     line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
     end_block(e);
     begin_unrolled(e, "i", b->n);
-    const char *v = tmp(e, "x"), *k = map_register(e, b->l, b->keep, "i"),
-               *pos = coord(e, b->l, b->axis, "i"), *cond = inside(e, b->l, "i");
-    line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, "i"));
+    Index *i = index_variable(e, "i");
+    const char *v = tmp(e, "x"), *k = index_text(e, map_register(e, b->l, b->keep, i)),
+               *pos = coord_text(e, b->l, b->axis, "i"), *cond = inside(e, b->l, i);
+    line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, i));
     if (last_value)
         cond = and(e, cond,
             str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, b->before, last_value, k,
@@ -169,7 +170,7 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     int64_t rows;
     const char *rank = warp_rank(e, b->l, b->axis, &parts), *row;
     if (parts == 1) return;
-    row = row_number(e, b->keep, b->axis, "i", &rows);
+    row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &rows);
     int64_t positions = (rows * parts * ctype_bytes(cell) + 7) / 8 * 8;
     scratch(e, scratch_from + positions + rows * parts * 4);
     const char *vs = shared_pointer(e, ctype(cell), scratch_from),
@@ -237,9 +238,10 @@ static void emit_topk(Emit *e, Instr *i)
     const char *row = NULL, *cond = "";
     rows = 1;
     for (int a = axis - 1; a >= 0; a--) {
-        const char *c = coord(e, b.keep, a, "i");
+        Index *at_row = coord(e, b.keep, a, index_variable(e, "i"));
+        const char *c = index_text(e, at_row);
         if (b.keep->cover[a] != b.keep->tile[a]) cond = and(e, cond, str(e, "%s < %d", c, b.keep->tile[a]));
-        if (strcmp(c, "0")) {
+        if (!index_is(at_row, 0)) {
             if (rows != 1) c = str(e, "%s * %lld", c, (long long)rows);
             row = row ? str(e, "%s + %s", row, c) : c;
         }
@@ -355,7 +357,8 @@ static void scan_across_warps(Emit *e, const Scan *s)
     int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)groups);
     const int32_t *of = register_map(e, s->l, keep);
     for (int g = 0; g < groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
-    const char *row = row_number(e, keep, s->axis, index_formula(e, first, groups, "g"), &rows);
+    const char *row =
+        row_number(e, keep, s->axis, index_entry(e, first, groups, index_variable(e, "g")), &rows);
     scratch(e, rows * parts * ctype_bytes(cell));
     const char *sh = shared_pointer(e, ctype(cell), 0);
     barrier(e);
@@ -394,7 +397,8 @@ static void emit_scan(Emit *e, Instr *i)
     scan_runs(e, i, s.l, s.axis, &s.w);
     line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
     begin_unrolled(e, "i", n);
-    const char *cond = inside(e, s.l, "i"), *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, "i"));
+    Index *r = index_variable(e, "i");
+    const char *cond = inside(e, s.l, r), *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, r));
     line(e, "%s[i] = %s;", s.run, *cond ? str(e, "%s ? %s : %s", cond, v, s.none) : v);
     end_block(e);
     begin_unrolled(e, "g", s.w.groups);
@@ -419,7 +423,7 @@ typedef struct Padded {
 } Padded;
 
 /* A row-major position, with rows `pitch` apart. */
-static const char *padded_position(Emit *e, const char *const *c, const void *user)
+static const char *padded_position(Emit *e, Index *const *c, const void *user)
 {
     const Padded *p = user;
     Type t = *p->type;

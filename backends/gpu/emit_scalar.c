@@ -57,15 +57,17 @@ static const char *unsigned_division(Emit *e, const Instr *i, DType d)
     return a.hi <= UINT32_MAX && b.hi <= UINT32_MAX ? "u32" : "u64";
 }
 
-static const char *div_expr(Emit *e, const Instr *i, DType d, const char *a, const char *b, const char *op)
+static const char *div_expr(Emit *e, const Instr *i, DType d, const char *a, const char *b)
 {
     int64_t c;
+    const char *op = i->op == OP_DIV ? "/" : "%";
     if (ir_is_const(ir_operand(i, 1), &c) && c != 0 && c != -1)
         return str(e, "(%s)(%s %s %s)", ctype(d), a, op, b);
     const char *u = unsigned_division(e, i, d);
     if (u) return str(e, "(%s)((%s)%s %s (%s)%s)", ctype(d), u, a, op, u, b);
     return str(e, "%s(%s, %s)",
-        use(e, str(e, "%s_%s", *op == '/' ? "div" : "rem", d == DT_INDEX ? "i64" : dtype_name(d))), a, b);
+        use(e, str(e, "%s_%s", i->op == OP_DIV ? "div" : "rem", d == DT_INDEX ? "i64" : dtype_name(d))), a,
+        b);
 }
 
 /* Does v + c not wrap? */
@@ -157,7 +159,7 @@ static const char *division(Emit *e, const Instr *i, const char *const *x)
 {
     DType d = ir_operand(i, 0)->type->dtype, rd = ir_result(i)->type->dtype;
     int64_t approx = ir_attr_int(i, ATTR_APPROX, 0);
-    if (!dtype_is_float(d)) return div_expr(e, i, d, x[0], x[1], "/");
+    if (!dtype_is_float(d)) return div_expr(e, i, d, x[0], x[1]);
     if (d == DT_F64) return str(e, "(%s / %s)", x[0], x[1]);
     if (approx == 2)
         return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1])
@@ -186,7 +188,7 @@ static const char *integer_arithmetic(Emit *e, const Instr *i, const char *const
     case ARITHMETIC_SUB: return integer(e, i, d, "-", x[0], x[1]);
     case ARITHMETIC_MUL: return integer(e, i, d, "*", x[0], x[1]);
     case ARITHMETIC_DIV: return division(e, i, x);
-    case ARITHMETIC_REM: return div_expr(e, i, d, x[0], x[1], "%");
+    case ARITHMETIC_REM: return div_expr(e, i, d, x[0], x[1]);
     case ARITHMETIC_CDIV: return division_up(e, i, d, x);
     case ARITHMETIC_NEG: return wrapped(e, d, "-", "0", x[0]);
     case ARITHMETIC_ABS:

@@ -1,12 +1,13 @@
 /* emit_shared.c: shared buffers, and asynchronous copies to them. */
 #include "backends/gpu/emit_offset.h"
 
-const char *shared_offset(Emit *e, const LayoutShared *s, const char *const *c)
+const char *shared_offset(Emit *e, const LayoutShared *s, Index *const *c)
 {
-    const char *name = tmp(e, "o"), *row = NULL, *fast = c[s->order[0]], *x;
+    const char *name = tmp(e, "o"), *row = NULL, *fast = index_text(e, c[s->order[0]]), *x;
     int64_t pitch = 1;
     for (int k = 1; k < s->rank; k++) {
-        const char *t = pitch == 1 ? c[s->order[k]] : str(e, "%s * %lld", c[s->order[k]], (long long)pitch);
+        const char *t = index_text(e, c[s->order[k]]);
+        if (pitch != 1) t = str(e, "%s * %lld", t, (long long)pitch);
         row = row ? str(e, "%s + %s", row, t) : t;
         pitch *= s->tile[s->order[k]];
     }
@@ -58,18 +59,18 @@ static void emit_dma(Emit *e, Instr *i)
         panels ? str(e, "%s %% %d", x, s->panel_bytes) : x, s->pitch, col,
         panels ? str(e, "%s / %d * %d + %s %% %d", x, s->panel_bytes, s->pitch, x, s->pitch)
                : str(e, "%s %% %d", x, s->pitch));
-    const char *c[2], *thread[2], *own[2];
-    thread[slow] = row;
-    thread[fast] = "0";
+    Index *c[2], *thread[2], *own[2], *counter = index_variable(e, "v");
+    thread[slow] = index_variable(e, row);
+    thread[fast] = index_number(e, 0);
     line(e, "const Buffer %s = %s(%s, %s);", buffer, use(e, "make_buffer"), ptr,
         e->guard ? str(e, "%s ? 0xfffffff0u : 0u", e->guard) : "0xfffffff0u");
     line(e, "const u32 %s = (u32)(%s) * %du;", at, window_index(e, &w, thread), elem);
     begin_unrolled(e, "v", m.count);
-    const char *r = index_formula(e, m.row, m.count, "v"), *q = index_formula(e, m.col, m.count, "v");
-    own[slow] = r;
-    own[fast] = "0";
-    c[slow] = str(e, "(%s + %s)", row, r);
-    c[fast] = str(e, "(%s ^ %s) / %d", col, q, elem);
+    own[slow] = index_entry(e, m.row, m.count, counter);
+    own[fast] = index_number(e, 0);
+    const char *q = index_text(e, index_entry(e, m.col, m.count, counter));
+    c[slow] = index_other(e, "(%s + %s)", row, index_text(e, own[slow]));
+    c[fast] = index_other(e, "(%s ^ %s) / %d", col, q, elem);
     /* The bytes of a lane are consecutive. When elements are not, because of a step or a stride, a lane
      * fetches one element (kernel_access_bytes). */
     bool contiguous = w.unit_tile == fast && w.step[w.unit] == 1;
@@ -95,7 +96,7 @@ bool emit_guarded_copies(Emit *e, Instr *i)
     int copies = 0;
     for (const Instr *x = i->blocks[0]->first; x != ir_terminator(i->blocks[0]); x = x->next) {
         copies += x->op == OP_COPY;
-        if (x->op != OP_COPY && x->op != OP_SHARED_SLOT &&
+        if (x->op != OP_COPY && x->op != OP_SHARED_STAGE &&
             !((op_info[x->op].flags & OPF_PURE) && x->n_blocks == 0 && x->n_results == 1 &&
                 x->results[0].type->kind == TYPE_SCALAR))
             return false;
@@ -137,14 +138,14 @@ static void copy_vector(Emit *e, const Window *w, DType d, int n, const char *to
 
 /* Axes whose positions a tile gives: their condition and their part of the index. */
 static void pick_positions(
-    Emit *e, const Window *w, const Layout *l, const char *reg, const char **cond, const char **index)
+    Emit *e, const Window *w, const Layout *l, Index *reg, const char **cond, const char **index)
 {
     for (int a = 0; a < w->rank; a++) {
         if (!(w->picked >> a & 1)) continue;
         const char *x = tmp(e, "at");
         line(e, "const i64 %s = (i64)%s;", x, element(e, w->offset[a], l, reg));
         *cond = both_conditions(e, *cond, str(e, "(u64)%s < (u64)%s", x, window_extent(e, w->param, a)));
-        *index = str(e, "%s + %s", *index, window_times(e, x, window_stride(e, w->param, a)));
+        *index = str(e, "%s + %s", *index, window_times(e, x, w->param, a));
     }
 }
 
@@ -169,15 +170,16 @@ static void emit_copy(Emit *e, Instr *i)
     note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
     note_vectors(e, true, l, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);
-    const char *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *ptr = place ? place->at : window_pointer(e, &w),
-                                                       *base = name_of(e, ir_operand(i, 0)),
-                                                       *holder = unique_holder(e, l);
+    Index *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *counter = index_variable(e, "v"),
+                                                  *reg = index_linear(e, n, "v", 0);
+    const char *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)),
+               *holder = unique_holder(e, l);
     /* Compute one offset for each thread and add the constants of each piece, so that the swizzle is not
      * computed for every piece. */
     uint32_t *pieces, seen;
     const char *origin = NULL;
     if (linear_offsets(e, l, s, n, &pieces, &seen)) {
-        coords_at(e, l, "0", c);
+        coords_at(e, l, index_number(e, 0), c);
         origin = place && place->to ? place->to : shared_offset(e, s, c);
     }
     /* No register array is indexed by v, so the loop is unrolled only to overlap the copies. */
@@ -186,9 +188,8 @@ static void emit_copy(Emit *e, Instr *i)
         line(e, "for (int v = 0; v < %d; v++) {", regs / n);
         e->indent++;
     } else begin_unrolled(e, "v", regs / n);
-    coords_at(e, l, n > 1 ? str(e, "%d * v", n) : "v", c);
-    for (int a = 0; a < view->rank; a++)
-        own[a] = place ? register_coord(e, l, a, n > 1 ? str(e, "%d * v", n) : "v") : c[a];
+    coords_at(e, l, reg, c);
+    for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, reg) : c[a];
     const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
     const char *inside = both_conditions(e, holder, tile_condition(e, l, c));
     if (*inside) {
@@ -196,9 +197,9 @@ static void emit_copy(Emit *e, Instr *i)
         e->indent++;
     }
     const char *cond = window_condition(e, &w, c, false);
-    pick_positions(e, &w, l, n > 1 ? str(e, "%d * v", n) : "v", &cond, &index);
+    pick_positions(e, &w, l, reg, &cond, &index);
     const char *off =
-        origin ? linear_address(e, origin, pieces, seen, regs / n, n, "v", true) : shared_offset(e, s, c);
+        origin ? linear_address(e, origin, pieces, seen, regs / n, n, counter) : shared_offset(e, s, c);
     copy_vector(e, &w, d, n, str(e, "%s + %s", base, off), ptr, index, cond);
     if (*inside) end_block(e);
     end_block(e);
@@ -232,12 +233,12 @@ static void emit_shared_alloc(Emit *e, Instr *i)
     e->storage[ir_result(i)->id] = n;
 }
 
-static void emit_shared_slot(Emit *e, Instr *i)
+static void emit_shared_stage(Emit *e, Instr *i)
 {
     int64_t align, bytes = stage_bytes(layouts_shared(&e->plan->layouts, ir_operand(i, 0)->type), &align);
-    const char *slot = name_of(e, ir_operand(i, 1));
-    declare(
-        e, ir_result(i), str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), slot, (long long)bytes));
+    const char *stage = name_of(e, ir_operand(i, 1));
+    declare(e, ir_result(i),
+        str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), stage, (long long)bytes));
 }
 
 /* A read or a write of a whole tile by the threads that hold it. */
@@ -281,7 +282,7 @@ void emit_shared(Emit *e, Instr *i)
 {
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: emit_shared_alloc(e, i); return;
-    case KERNEL_SHARED_SLOT: emit_shared_slot(e, i); return;
+    case KERNEL_SHARED_STAGE: emit_shared_stage(e, i); return;
     case KERNEL_SHARED_WRITE:
     case KERNEL_SHARED_READ: emit_shared_access(e, i); return;
     case KERNEL_COPY: emit_copy(e, i); return;

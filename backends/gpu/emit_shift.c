@@ -56,18 +56,18 @@ void shift_find_limit(Shift *s)
     line(e, "const i32 %s = %s < %d ? (i32)%s : %d;", s->limit, left, tile, left, tile);
 }
 
-/* The run at register `r`, which is an expression. */
-void shift_place(Shift *s, const char *r)
+/* The run at register `r`. */
+void shift_place(Shift *s, Index *r)
 {
     Emit *e = s->e;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     coords_at(e, s->l, r, c);
-    s->at = c[s->w->unit_tile];
+    s->at = index_text(e, c[s->w->unit_tile]);
     s->rows = window_condition(e, s->w, c, true);
     for (int a = 0; a < s->l->rank; a++) {
         if (a != s->w->unit_tile && s->l->cover[a] != s->l->tile[a])
-            s->rows = both_conditions(e, s->rows, str(e, "%s < %d", c[a], s->l->tile[a]));
-        if (a != s->w->unit_tile && s->at_row) c[a] = "0";
+            s->rows = both_conditions(e, s->rows, str(e, "%s < %d", index_text(e, c[a]), s->l->tile[a]));
+        if (a != s->w->unit_tile && s->at_row) c[a] = index_number(e, 0);
     }
     s->index = window_index(e, s->w, c);
 }
@@ -77,14 +77,16 @@ void shift_place(Shift *s, const char *r)
 void shift_go_to_row(Shift *s, bool reads)
 {
     Emit *e = s->e;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK], *zero = index_number(e, 0);
     if (!s->one_row) return;
-    shift_place(s, "0");
-    coords_at(e, s->l, "0", c);
-    c[s->w->unit_tile] = "0";
+    shift_place(s, zero);
+    coords_at(e, s->l, zero, c);
+    c[s->w->unit_tile] = zero;
+    bool first = true; /* the row of the warp is the first one of the window */
+    for (int a = 0; a < s->l->rank; a++) first = first && index_is(c[a], 0);
     const char *index = window_index(e, s->w, c), *row = tmp(e, "row");
     s->at_row = true;
-    if (!strcmp(index, "0")) return;
+    if (first) return;
     if (reads && *s->rows) index = str(e, "(%s ? %s : 0)", s->rows, index);
     line(e, "const %s *const %s = %s + %s;", pointee(e->f->params[s->w->param].type->dtype), row, s->ptr,
         index);
@@ -173,8 +175,7 @@ static const char *there(Shift *s, const char *cond)
 static const char *inside_limit(Shift *s, bool ragged)
 { return both_conditions(s->e, s->rows, ragged ? str(s->e, "%s < %s", s->at, s->limit) : ""); }
 
-const char *shift_run_at(Shift *s, int first)
-{ return first ? str(s->e, "%d * v + %d", s->n, first * s->n) : str(s->e, "%d * v", s->n); }
+Index *shift_run_at(Shift *s, int first) { return index_linear(s->e, s->n, "v", first * s->n); }
 
 /* Accesses aligned rows: whole vectors, and the pieces of the vector in which the row ends. */
 static void load_aligned(Shift *s, const char *to, const Value *pad, int first, int count, bool ragged)
@@ -314,8 +315,8 @@ static const char *begins_inside(Shift *s)
     if (!w->masked) return x;
     if (!shift_offset_known(s)) x = str(e, "%s >= 0", name_of(e, w->offset[w->unit]));
     if (s->known < 0) x = both_conditions(e, x, str(e, "%s >= %d", s->limit, s->n));
-    const char *c[TILE_MAX_RANK];
-    for (int a = 0; a < s->l->rank; a++) c[a] = "0";
+    Index *c[TILE_MAX_RANK];
+    for (int a = 0; a < s->l->rank; a++) c[a] = index_number(e, 0);
     return both_conditions(e, x, window_condition(e, w, c, true));
 }
 

@@ -24,8 +24,8 @@ bool shift_begin(Emit *, const Window *, const Layout *, DType, Shift *);
 /* whether the window's offset along the unit axis is known to be at least 0 */
 bool shift_offset_known(Shift *);
 void shift_find_limit(Shift *);
-/* Places the run at register `r`, an expression: sets at, rows and index. */
-void shift_place(Shift *, const char *r);
+/* Places the run at register `r`: sets at, rows and index. */
+void shift_place(Shift *, Index *r);
 /* Makes ptr point to the row of the warp from here on, or to the first row of the window if the warp's row is
  * out of range and is read. */
 void shift_go_to_row(Shift *, bool reads);
@@ -34,7 +34,7 @@ void shift_go_to_row(Shift *, bool reads);
  * in elements that counts as near. */
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
-const char *shift_run_at(Shift *, int first); /* register of run first + v */
+Index *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);
 /* Opens the branch for shifts of so many whole words. shift_in_word gives the remaining shift in it. */

@@ -4,8 +4,6 @@
  * run before, which is the lane before's (the last lane's of the register before): one exchange. Vectors at
  * the ends of a chain of runs, which others share, go in pieces of 8, 4, 2 and 1 bytes. */
 #include "backends/gpu/emit_shift.h"
-#include "ir/text.h"
-#include <stdlib.h>
 
 /* Vectors: an array of all aligned vectors, each with its part of the run before. rest: the words that the
  * last lane of run v passes on. */
@@ -14,12 +12,12 @@ typedef struct Exchange {
     const ShiftChain *chain;
 } Exchange;
 
-/* Declares, for the vector in which run v (an expression) begins: `at`, the address of the run; `s`, its
+/* Declares, for the vector in which the run at register r begins: `at`, the address of the run; `s`, its
  * shift; `k`, the coordinate of the vector's first element. */
-static void begin_vector(Shift *s, const Exchange *x, const char *v)
+static void begin_vector(Shift *s, const Exchange *x, Index *r)
 {
     Emit *e = s->e;
-    shift_place(s, irtext_digit(*v) ? str(e, "%d", s->n * atoi(v)) : str(e, "%d * %s", s->n, v));
+    shift_place(s, r);
     line(
         e, "const %s *const at = %s + %s;", pointee(e->f->params[s->w->param].type->dtype), s->ptr, s->index);
     line(e, "const u32 s = %s;", s->one_row ? x->shift : shift_of(s, "at"));
@@ -39,10 +37,10 @@ static void store_vectors(Shift *s, const Exchange *x, bool tails)
     int32_t *inner = arena_array(&e->s->arena, int32_t, (size_t)n);
     for (int v = 0; v < n; v++) count += inner[v] = x->chain->before[v] >= 0;
     begin_unrolled(e, "v", n);
-    begin_vector(s, x, "v");
+    begin_vector(s, x, shift_run_at(s, 0));
     const char *apart =
         count == n ? "" : any_of(e, "s == 0", x->chain->lanes > 1 ? str(e, "!%s", x->first) : "false");
-    if (count && count < n) apart = any_of(e, str(e, "%s", index_formula(e, inner, n, "v")), apart);
+    if (count && count < n) apart = any_of(e, entry_text(e, inner, n, "v"), apart);
     const char *mine = both_conditions(e, both_conditions(e, x->holder, s->rows), apart);
     if (!tails)
         line(e, "%s(%s, p, &%s[4 * v]);",
@@ -59,7 +57,7 @@ static void begin_edge(Shift *s, const Exchange *x, int v)
 {
     line(s->e, "{");
     s->e->indent++;
-    begin_vector(s, x, str(s->e, "%d", v));
+    begin_vector(s, x, index_number(s->e, s->n * v));
 }
 
 /* Stores the vector in which the row ends, if run v begins in it. */
@@ -149,7 +147,7 @@ static void exchange(Shift *s, const Exchange *x, const char *from, DType d, con
     }
     const char *other = x->rest;
     begin_unrolled(e, "v", n);
-    shift_place(s, str(e, "%d * v", s->n));
+    shift_place(s, shift_run_at(s, 0));
     line(e, "%s(&%s[4 * v], (const u32 *)&%s[%d * v], %s);", use(e, "rotate_b128"), x->vectors, from,
         s->n / per_word(d), by ? by : shift_of(s, str(e, "%s + %s", s->ptr, s->index)));
     end_block(e);
@@ -164,12 +162,12 @@ static void exchange(Shift *s, const Exchange *x, const char *from, DType d, con
     end_block(e);
     end_block(e);
     begin_unrolled(e, "v", n);
-    shift_place(s, str(e, "%d * v", s->n));
+    shift_place(s, shift_run_at(s, 0));
     line(e, "const u32 s = %s;", by ? by : shift_of(s, str(e, "%s + %s", s->ptr, s->index)));
     begin_unrolled(e, "q", needed);
     const char *prior = str(e, "%s[4 * v + q]", other);
     if (heads < n) {
-        const char *back = str(e, "%s[4 * (%s) + q]", other, index_formula(e, before, n, "v"));
+        const char *back = str(e, "%s[4 * (%s) + q]", other, entry_text(e, before, n, "v"));
         prior = chain->lanes > 1 ? str(e, "(%s ? %s : %s)", x->first, back, prior) : back;
     }
     line(e, "%s[4 * v + q] = %s(%s, %s[4 * v + q], (i32)s - 4 * q);", x->vectors, use(e, "low_bytes"), prior,

@@ -4,10 +4,11 @@
 /* The address of the vector's words in order: the registers themselves, or a copy when they are not adjacent.
  * */
 static const char *vector_words(
-    Emit *e, const LayoutVector *v, const char *from, DType d, const char *base, bool follow)
+    Emit *e, const LayoutVector *v, const char *from, DType d, Index *base, bool follow)
 {
     int pw = per_word(d), words = (int)v->n / pw;
-    const char *at = pw > 1 ? str(e, "(%s) / %d", base, pw) : base;
+    const char *at = index_text(e, base);
+    if (pw > 1) at = str(e, "(%s) / %d", at, pw);
     if (follow) return str(e, "&%s[%s]", from, at);
     const char *t = tmp(e, "w"), *init = "";
     for (int k = 0; k < words; k++)
@@ -30,10 +31,10 @@ typedef struct Store {
 
 static void store_scalar(Emit *e, const Window *w, const Value *x, DType d, const char *ptr)
 {
-    const char *c[TILE_MAX_RANK] = { 0 }, *what = name_of(e, x),
-               *in_window = window_condition(e, w, c, false);
+    Index *c[TILE_MAX_RANK] = { 0 };
+    const char *what = name_of(e, x), *in_window = window_condition(e, w, c, false);
     /* All CTAs of a cluster have the result of a row. One of them stores it. */
-    const char *one = e->plan->cluster > 1 && !e->plan->split ? "tid == 0 " AND " block == 0" : "tid == 0";
+    const char *one = e->plan->cluster > 1 && !e->plan->split_k ? "tid == 0 " AND " block == 0" : "tid == 0";
     line(e, "if (%s) %s(%s, %s);", both_conditions(e, one, in_window),
         use(e, str(e, "stg_%s", dtype_name(d))), ptr, what);
 }
@@ -48,7 +49,7 @@ static const char *stored_array(Emit *e, const Value *x, const Layout *l, DType 
     for (int word = 0; word < array_len(d, regs); word++) {
         const char *xs[4];
         int here = regs - word * p < p ? regs - word * p : p;
-        for (int k = 0; k < here; k++) xs[k] = element(e, x, l, str(e, "%d", word * p + k));
+        for (int k = 0; k < here; k++) xs[k] = element(e, x, l, index_number(e, word * p + k));
         line(e, "%s[%d] = %s;", from, word, pack_expr(e, d, xs, here));
     }
     return from;
@@ -62,10 +63,10 @@ static const char *vector_fn(Emit *e, const Store *s)
 static void store_ragged(Emit *e, const Store *s)
 {
     const Window *w = s->w;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     bool follow;
     begin_unrolled(e, "v", (int)layout_regs(s->l) / s->n);
-    const char *base = vector_base(e, s->l, &s->v, "v", &follow);
+    Index *base = vector_base(e, s->l, &s->v, "v", &follow);
     coords_at(e, s->l, base, c);
     const char *inside = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
                *words = vector_words(e, &s->v, s->from, s->d, base, follow), *index = window_index(e, w, c),
@@ -75,7 +76,7 @@ static void store_ragged(Emit *e, const Store *s)
     line(e, "else {");
     e->indent++;
     for (int k = 0; k < s->n; k++) {
-        const char *r = vector_reg(e, &s->v, base, k);
+        Index *r = vector_reg(e, &s->v, base, k);
         coords_at(e, s->l, r, c);
         const char *what = stored_element(e, s->from, bits_type(s->d), r), *at = window_index(e, w, c);
         in_window = window_condition(e, w, c, false);
@@ -88,16 +89,16 @@ static void store_ragged(Emit *e, const Store *s)
 static void store_vectors(Emit *e, const Store *s)
 {
     const Window *w = s->w;
-    const char *c[TILE_MAX_RANK];
+    Index *c[TILE_MAX_RANK];
     bool follow = true;
     begin_unrolled(e, "v", (int)layout_regs(s->l) / s->n);
-    const char *base = s->n > 1 ? vector_base(e, s->l, &s->v, "v", &follow) : "v";
+    Index *base = s->n > 1 ? vector_base(e, s->l, &s->v, "v", &follow) : index_variable(e, "v");
     coords_at(e, s->l, base, c);
     const char *in_window = window_condition(e, w, c, false),
                *mine = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
                *cond = both_conditions(e, mine, in_window);
     const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
-                                : stored_element(e, s->from, bits_type(s->d), "v"),
+                                : stored_element(e, s->from, bits_type(s->d), base),
                *index = window_index(e, w, c), *fn = s->n > 1 ? vector_fn(e, s) : s->put;
     const char *store = str(e, "%s(%s + %s, %s)", fn, s->ptr, index, what);
     if (*cond) line(e, "if (%s) %s;", cond, store);

@@ -36,41 +36,55 @@ static void print_map(const Emit *e, int64_t scratch_at, int64_t all, Text *t)
         text_printf(t, ", %lld bytes\n", (long long)u->bytes);
     }
     if (e->rings.len)
-        text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a slot\n");
+        text_printf(t, " *   behind them the mbarriers of the rings, a full and an empty one a stage\n");
     if (e->scratch_bytes)
         text_printf(t, " *   %6lld  scratch for conversions and reductions, %lld bytes\n",
             (long long)scratch_at, (long long)e->scratch_bytes);
 }
 
+/* A window: the tensor, and the extents of the axes that the tile has. */
+typedef struct TileNote {
+    const char *tensor;
+    int rank;
+    int64_t extent[TILE_MAX_RANK];
+} TileNote;
+
 typedef struct Tiles {
     Emit *e;
-    VEC(const char *) in, out; /* the descriptions of tiles that are read and written, each once */
+    VEC(TileNote) in, out; /* the windows that are read and written, each once */
 } Tiles;
 
-/* "K [128, 64]": the tensor and the extents of the window, each once. */
+static bool same_note(const TileNote *a, const TileNote *b)
+{
+    return a->tensor == b->tensor && a->rank == b->rank &&
+           !memcmp(a->extent, b->extent, (size_t)a->rank * sizeof *a->extent);
+}
+
 static void note_tile(void *user, Instr *i)
 {
     Tiles *t = user;
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     MemParts m;
-    Text one;
-    bool put = i->op == OP_STORE, tile = false, copy = kernel_copies(i->op);
+    bool put = i->op == OP_STORE, copy = kernel_copies(i->op);
     if (!e || (!copy && !ir_mem_parts(i, &m))) return;
     Arena *arena = &t->e->s->arena;
-    text_init(&one, arena);
-    text_printf(&one, "%s [", t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name);
+    TileNote one = { .tensor = t->e->f->params[copy ? ir_operand(i, 1)->index : m.param].name };
     for (int a = 0; a < e->n; a++)
-        if (e->v[a] != -1) {
-            text_printf(&one, "%s%lld", tile ? ", " : "", (long long)e->v[a]);
-            tile = true;
-        }
-    text_puts(&one, "]");
-    if (!tile) return;
+        if (e->v[a] != -1) one.extent[one.rank++] = e->v[a];
+    if (!one.rank) return;
     size_t n = put ? t->out.len : t->in.len;
     for (size_t k = 0; k < n; k++)
-        if (!strcmp(put ? t->out.data[k] : t->in.data[k], one.data)) return;
-    if (put) vec_push(arena, &t->out, one.data);
-    else vec_push(arena, &t->in, one.data);
+        if (same_note(put ? &t->out.data[k] : &t->in.data[k], &one)) return;
+    if (put) vec_push(arena, &t->out, one);
+    else vec_push(arena, &t->in, one);
+}
+
+/* "K [128, 64]" */
+static void print_note(const TileNote *x, const char *before, Text *t)
+{
+    text_printf(t, "%s%s [", before, x->tensor);
+    for (int a = 0; a < x->rank; a++) text_printf(t, "%s%lld", a ? ", " : "", (long long)x->extent[a]);
+    text_puts(t, "]");
 }
 
 static void print_tiles(Emit *e, Text *t)
@@ -79,9 +93,9 @@ static void print_tiles(Emit *e, Text *t)
     ir_walk(e->f->body, note_tile, &x);
     if (!x.in.len && !x.out.len) return;
     text_puts(t, " * tiles: ");
-    for (size_t k = 0; k < x.in.len; k++) text_printf(t, "%s%s", k ? ", " : "reads ", x.in.data[k]);
+    for (size_t k = 0; k < x.in.len; k++) print_note(&x.in.data[k], k ? ", " : "reads ", t);
     if (x.in.len && x.out.len) text_puts(t, "; ");
-    for (size_t k = 0; k < x.out.len; k++) text_printf(t, "%s%s", k ? ", " : "writes ", x.out.data[k]);
+    for (size_t k = 0; k < x.out.len; k++) print_note(&x.out.data[k], k ? ", " : "writes ", t);
     text_puts(t, "\n");
 }
 
@@ -148,7 +162,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
             ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
         : p->cluster > 1 ? "one a cluster"
                          : "one a CTA");
-    if (p->cluster > 1 && !p->split)
+    if (p->cluster > 1 && !p->split_k)
         text_printf(t,
             " * cluster: %d CTAs, each with a part of the row; partial results meet in distributed shared "
             "memory\n",
@@ -162,7 +176,7 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, " * threads: %d", threads);
     if (p->cp_async_warps)
         text_printf(t,
-            ": %d producers, which start copies, and %d fillers (%d registers), %d consumers (%d "
+            ": %d producers, which start copies, and %d cp.async producers (%d registers), %d consumers (%d "
             "registers)\n",
             p->producer_warps * wave, p->cp_async_warps * wave, p->cp_async_registers, p->warps * wave,
             p->consumer_registers);
@@ -174,9 +188,12 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     print_tiles(e, t);
     print_products(e, t);
     if (all) print_map(e, scratch_at, all, t);
-    for (const char *s = p->schedule ? p->schedule : ""; *s; s += strcspn(s, "\n"), s += *s == '\n') {
-        s += strspn(s, " ");
-        if (strcspn(s, "\n")) text_printf(t, " * %.*s\n", (int)strcspn(s, "\n"), s);
+    for (const char *schedule = p->schedule ? p->schedule : ""; *schedule;) {
+        schedule += strspn(schedule, " ");
+        int n = (int)strcspn(schedule, "\n");
+        if (n) text_printf(t, " * %.*s\n", n, schedule);
+        schedule += n;
+        schedule += *schedule == '\n';
     }
     text_puts(t, " */\n");
 }

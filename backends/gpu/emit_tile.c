@@ -1,30 +1,8 @@
-/* emit_tile.c: tiles in registers: their elements, element-wise runs, what goes through shared memory element
+/* emit_tile.c: tiles in registers: their arrays, element-wise runs, what goes through shared memory element
  * by element. */
 #include "backends/gpu/emit.h"
-#include "ir/text.h"
-#include <stdlib.h>
 
-/* --- elements ---------------------------------------------------------------------------------------- */
-
-const char *stored_element(Emit *e, const char *array, DType d, const char *i)
-{
-    int p = per_word(d);
-    if (p == 1) return str(e, "%s[%s]", array, i);
-    char *end;
-    long k = strtol(i, &end, 10);
-    int scale, add;
-    const char *name, *word = *end ? str(e, "%s[(%s) / %d]", array, i, p) : str(e, "%s[%ld]", array, k / p);
-    const char *part = *end ? str(e, "(%s) %% %d", i, p) : str(e, "%ld", k % p);
-    if (*end && linear_index(i, &scale, &name, &add) && scale % p == 0) {
-        size_t len = 0;
-        while (irtext_name_char(name[len])) len++;
-        const char *v =
-            scale == p ? str(e, "%.*s", (int)len, name) : str(e, "%d * %.*s", scale / p, (int)len, name);
-        word = add / p ? str(e, "%s[%s + %d]", array, v, add / p) : str(e, "%s[%s]", array, v);
-        part = str(e, "%d", add % p);
-    }
-    return str(e, "%s(%s, %s)", use(e, str(e, "get_%s", dtype_name(d))), word, part);
-}
+/* --- arrays of registers ----------------------------------------------------------------------------- */
 
 const char *pack_expr(Emit *e, DType d, const char *const *x, int n)
 {
@@ -33,62 +11,6 @@ const char *pack_expr(Emit *e, DType d, const char *const *x, int n)
     const char *args = "";
     for (int k = 0; k < p; k++) args = str(e, "%s%s%s", args, k ? ", " : "", k < n ? x[k] : "0");
     return str(e, "%s(%s)", use(e, str(e, "pack_%s", dtype_name(d))), args);
-}
-
-const char *element_at(Emit *e, const Value *v, const char *const *c)
-{
-    if (v->type->kind == TYPE_SCALAR) return name_of(e, v);
-    const Instr *d = v->def;
-    const char *sub[TILE_MAX_RANK], *args[4];
-    switch (op_as_shape(d->op)) {
-    case SHAPE_SPLAT: return name_of(e, ir_operand(d, 0));
-    case SHAPE_ARANGE: {
-        int64_t start = ir_attr_int(d, ATTR_START, 0);
-        return start ? str(e, "((%s)%lld + %s)", ctype(v->type->dtype), (long long)start, c[0])
-                     : str(e, "((%s)%s)", ctype(v->type->dtype), c[0]);
-    }
-    case SHAPE_RESHAPE: {
-        const Type *a = ir_operand(d, 0)->type;
-        int j = 0;
-        for (int i = 0; i < a->rank; i++) {
-            sub[i] = "0";
-            if (a->shape[i] == 1) continue;
-            while (j < v->type->rank && v->type->shape[j] == 1) j++;
-            sub[i] = c[j++];
-        }
-        return element_at(e, ir_operand(d, 0), sub);
-    }
-    case SHAPE_BROADCAST: {
-        const Type *a = ir_operand(d, 0)->type;
-        for (int i = 0; i < a->rank; i++) sub[i] = a->shape[i] == 1 ? "0" : c[i];
-        return element_at(e, ir_operand(d, 0), sub);
-    }
-    case SHAPE_PERMUTE: {
-        const Attr *o = ir_attr(d, ATTR_ORDER);
-        for (int i = 0; i < o->n; i++) sub[o->v[i]] = c[i];
-        return element_at(e, ir_operand(d, 0), sub);
-    }
-    case SHAPE_CONCAT: /* held in registers */
-    case SHAPE_SLICE: break;
-    }
-    if (!op_is_elementwise(d->op) || d->n_operands > 4)
-        ir_fail(e->s, d->loc, "%s is no function of coordinates", op_info[d->op].name);
-    for (int k = 0; k < d->n_operands; k++) args[k] = element_at(e, ir_operand(d, k), c);
-    return op_expr(e, d, args);
-}
-
-const char *element(Emit *e, const Value *v, const Layout *l, const char *i)
-{
-    if (v->type->kind == TYPE_SCALAR) return name_of(e, v);
-    if (v->def && v->def->op == OP_BROADCAST && !e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
-        const Value *src = ir_operand(v->def, 0);
-        return element(e, src, layout_of(e, src), map_register(e, l, layout_of(e, src), i));
-    }
-    if (e->storage[v->id])
-        return stored_element(e, e->storage[v->id], v->type->dtype, map_register(e, l, layout_of(e, v), i));
-    const char *c[TILE_MAX_RANK];
-    for (int a = 0; a < v->type->rank; a++) c[a] = coord(e, l, a, i);
-    return element_at(e, v, c);
 }
 
 const char *declare_tile(Emit *e, const Value *v)
@@ -206,10 +128,7 @@ static Instr *mark_run(Instr *first, uint32_t mark)
 /* Computes element x of step g. */
 static void compute_element(Emit *e, const Run *q, int g, int x)
 {
-    const char *idx = !q->loop    ? str(e, "%d", g * q->p + x)
-                      : q->p == 1 ? "i"
-                      : x         ? str(e, "%d * i + %d", q->p, x)
-                                  : str(e, "%d * i", q->p);
+    Index *idx = !q->loop ? index_number(e, g * q->p + x) : index_linear(e, q->p, "i", x);
     for (Instr *i = q->first;; i = i->next) {
         if (in_run(q, i)) {
             const char *args[4];
@@ -293,8 +212,7 @@ void fill_tile(Emit *e, const char *to, const Value *from, const Layout *l)
     for (int w = 0; w < (loop ? 1 : words); w++) {
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++)
-            x[k] = element(
-                e, from, l, loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k));
+            x[k] = element(e, from, l, loop ? index_linear(e, p, "i", k) : index_number(e, w * p + k));
         line(e, "%s[%s] = %s;", to, loop ? "i" : str(e, "%d", w), pack_expr(e, from->type->dtype, x, here));
     }
     if (loop) end_block(e);
@@ -314,7 +232,8 @@ void emit_opaque_tile(Emit *e, const Instr *i)
     const char *array = registers_of(e, v);
     int words = array_len(d, (int)layout_regs(layout_of(e, v)));
     begin_unrolled(e, "i", words);
-    line(e, "%s(%s[i]);", use(e, !strcmp(array_type(d), "float") ? "pin_float" : "pin_word"), array);
+    line(e, "%s(%s[i]);",
+        use(e, dtype_is_float(d) && per_word(d) == 1 && d != DT_F64 ? "pin_float" : "pin_word"), array);
     end_block(e);
     e->storage[ir_result(i)->id] = array;
 }
@@ -327,26 +246,35 @@ static void element_to_shared(Emit *e, const char *addr, DType d, const char *x)
 static const char *element_from_shared(Emit *e, const char *addr, DType d)
 { return str(e, "%s(%s)", use(e, str(e, "lds_%s", dtype_name(d))), addr); }
 
+/* The condition that coordinates are in the tile, or NULL. */
+static const char *plain_condition(Emit *e, const Layout *l, Index *const *c)
+{
+    const char *x = NULL;
+    for (int a = 0; a < l->rank; a++) {
+        if (l->cover[a] == l->tile[a]) continue;
+        const char *k = index_text(e, c[a]);
+        x = x ? str(e, "%s && %s < %d", x, k, l->tile[a]) : str(e, "%s < %d", k, l->tile[a]);
+    }
+    return x;
+}
+
 /* Writes tile v (layout l) to shared memory at row-major positions, which are expressions of coordinates. */
 void spill_elements(
     Emit *e, const Value *v, const Layout *l, const char *base, PositionFn *pos, const void *user)
 {
     int n = (int)layout_regs(l);
-    const char *c[TILE_MAX_RANK], *cond = NULL;
+    const char *cond = NULL;
+    Index *c[TILE_MAX_RANK], *i = index_variable(e, "i");
     begin_unrolled(e, "i", n);
-    for (int a = 0; a < l->rank; a++) {
-        c[a] = coord(e, l, a, "i");
-        if (l->cover[a] != l->tile[a])
-            cond =
-                cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a]) : str(e, "%s < %d", c[a], l->tile[a]);
-    }
+    coords_at(e, l, i, c);
+    cond = plain_condition(e, l, c);
     if (cond) {
         line(e, "if (%s) {", cond);
         e->indent++;
     }
     DType d = v->type->dtype;
     element_to_shared(
-        e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d, element(e, v, l, "i"));
+        e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d, element(e, v, l, i));
     if (cond) end_block(e);
     end_block(e);
 }
@@ -360,17 +288,12 @@ void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, c
     bool loop = n % p == 0 && words > 1;
     if (loop) begin_unrolled(e, "i", words);
     for (int w = 0; w < (loop ? 1 : words); w++) {
-        const char *x[4], *c[TILE_MAX_RANK];
+        Index *c[TILE_MAX_RANK];
+        const char *x[4];
         int here = n - w * p < p ? n - w * p : p;
         for (int k = 0; k < here; k++) {
-            const char *idx = loop ? (p == 1 ? "i" : str(e, "%d * i + %d", p, k)) : str(e, "%d", w * p + k);
-            const char *cond = NULL;
-            for (int a = 0; a < l->rank; a++) {
-                c[a] = coord(e, l, a, idx);
-                if (l->cover[a] != l->tile[a])
-                    cond = cond ? str(e, "%s && %s < %d", cond, c[a], l->tile[a])
-                                : str(e, "%s < %d", c[a], l->tile[a]);
-            }
+            coords_at(e, l, loop ? index_linear(e, p, "i", k) : index_number(e, w * p + k), c);
+            const char *cond = plain_condition(e, l, c);
             x[k] = element_from_shared(e, str(e, "%s + (%s) * %d", base, pos(e, c, user), dtype_bytes(d)), d);
             if (cond) x[k] = str(e, "(%s ? %s : 0)", cond, x[k]);
         }
@@ -379,13 +302,14 @@ void fill_elements(Emit *e, const Value *r, const char *base, PositionFn *pos, c
     if (loop) end_block(e);
 }
 
-const char *row_major(Emit *e, const char *const *c, const void *user)
+const char *row_major(Emit *e, Index *const *c, const void *user)
 {
     const Type *t = user;
     const char *x = NULL;
     int64_t pitch = 1;
     for (int a = t->rank - 1; a >= 0; a--) {
-        const char *term = pitch == 1 ? c[a] : str(e, "%s * %lld", c[a], (long long)pitch);
+        const char *term = index_text(e, c[a]);
+        if (pitch != 1) term = str(e, "%s * %lld", term, (long long)pitch);
         x = x ? str(e, "%s + %s", x, term) : term;
         pitch *= t->shape[a];
     }
@@ -400,13 +324,14 @@ typedef struct Placed {
     int rank;
 } Placed;
 
-static const char *placed(Emit *e, const char *const *c, const void *user)
+static const char *placed(Emit *e, Index *const *c, const void *user)
 {
     const Placed *p = user;
-    const char *d[TILE_MAX_RANK];
+    Index *d[TILE_MAX_RANK];
     for (int a = 0; a < p->rank; a++) {
-        const char *x = c[a];
-        if (a == p->axis && p->start) x = str(e, "(%s + %lld)", x, (long long)p->start);
+        Index *x = c[a];
+        if (a == p->axis && p->start)
+            x = index_other(e, "(%s + %lld)", index_text(e, x), (long long)p->start);
         d[p->order ? p->order[a] : a] = x;
     }
     return row_major(e, d, p->type);

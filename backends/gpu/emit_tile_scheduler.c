@@ -1,5 +1,5 @@
 /* emit_tile_scheduler.c: programs that warp roles take from the dynamic tile scheduler: the producer draws
- * them and hands them to the other roles through a ring of two slots in shared memory. */
+ * them and hands them to the other roles through a ring of two stages in shared memory. */
 #include "backends/gpu/emit.h"
 
 static void next_program(Emit *e)

@@ -58,23 +58,23 @@ bool emit_transposed(Emit *e, Instr *i)
         if (v.reg[k] != k) return false;
     int pitch = to->tile[1] * 2 + 16;
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
-    const char *base = tmp(e, "sh"), *src = array_of(e, x, from), *q = tmp(e, "q"), *place = tmp(e, "at"),
-               *c[TILE_MAX_RANK];
+    const char *base = tmp(e, "sh"), *src = array_of(e, x, from), *q = tmp(e, "q"), *place = tmp(e, "at");
     line(e, "/* %s transposed, in matrices of 8 x 8 */", name_of(e, x));
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
     barrier(e);
     begin_unrolled(e, q, words / 4);
     line(e, "const int %s = 4 * %s + (lane >> 3);", place, q);
     line(e, "%s(%s + (%s + (lane & 7)) * %d + (%s + %s) * 2, &%s[4 * %s]);", use(e, "stmatrix_x4_trans"),
-        base, index_formula(e, col, words, place), pitch, index_formula(e, row, words, place),
-        index_formula(e, warp, (int)layout_warps(from), "warp"), src, q);
+        base, entry_text(e, col, words, place), pitch, entry_text(e, row, words, place),
+        entry_text(e, warp, (int)layout_warps(from), "warp"), src, q);
     end_block(e);
     barrier(e);
     const char *result = declare_tile(e, r);
     begin_unrolled(e, "v", regs / 8);
-    for (int a = 0; a < 2; a++) c[a] = coord(e, to, a, "8 * v");
-    line(
-        e, "%s(&%s[4 * v], %s + (%s) * %d + (%s) * 2);", use(e, "lds_b128"), result, base, c[0], pitch, c[1]);
+    Index *c[2];
+    coords_at(e, to, index_linear(e, 8, "v", 0), c);
+    line(e, "%s(&%s[4 * v], %s + (%s) * %d + (%s) * 2);", use(e, "lds_b128"), result, base,
+        index_text(e, c[0]), pitch, index_text(e, c[1]));
     end_block(e);
     return true;
 }

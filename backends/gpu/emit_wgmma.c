@@ -102,9 +102,9 @@ static void multiply_together(Emit *e, const Product *p)
     const char *as = tmp(e, "as"), *bs = tmp(e, "bs");
     line(e, "u32 %s[%d]%s;", bs, n, o->registers ? "" : str(e, ", %s[%d]", as, n));
     begin_unrolled(e, "k", n);
-    line(e, "%s[k] = %s + %s;", bs, o->at_b, index_formula(e, wgmma_steps(e, &o->b, 0, 0, n), n, "k"));
+    line(e, "%s[k] = %s + %s;", bs, o->at_b, entry_text(e, wgmma_steps(e, &o->b, 0, 0, n), n, "k"));
     if (!o->registers)
-        line(e, "%s[k] = %s + %s;", as, o->at_a, index_formula(e, wgmma_steps(e, &o->a, 0, 0, n), n, "k"));
+        line(e, "%s[k] = %s + %s;", as, o->at_a, entry_text(e, wgmma_steps(e, &o->a, 0, 0, n), n, "k"));
     end_block(e);
     const char *steps = use_product(e, str(e, "%s_x%d", p->function, n));
     if (o->registers) line(e, "%s(%s, %s, %s, 0x%xu, %d);", steps, p->sum, p->words, bs, o->b.hi, !p->fresh);
@@ -118,7 +118,7 @@ static void multiply_by_step(Emit *e, const Product *p)
     int n = o->b.ksteps;
     const char *fn = use_product(e, p->function), *first = p->fresh ? "k > 0" : "1";
     begin_unrolled(e, "k", n);
-    const char *b_at = index_formula(e, wgmma_steps(e, &o->b, 0, 0, n), n, "k"),
+    const char *b_at = entry_text(e, wgmma_steps(e, &o->b, 0, 0, n), n, "k"),
                *b = str(e, "%s + %s, 0x%xu", o->at_b, b_at, o->b.hi);
     for (int m = 0; m < p->blocks; m++) {
         const char *sum = p->blocks > 1 ? str(e, "%s + %d", p->sum, m * p->per_block) : p->sum;
@@ -128,7 +128,7 @@ static void multiply_by_step(Emit *e, const Product *p)
             continue;
         }
         const char *block = m ? str(e, " + %d", layout_wgmma_offset(&o->a, 64 * m, 0) / 16) : "",
-                   *a = index_formula(e, wgmma_steps(e, &o->a, 0, 0, n), n, "k");
+                   *a = entry_text(e, wgmma_steps(e, &o->a, 0, 0, n), n, "k");
         line(e, "%s(%s, %s + %s%s, 0x%xu, %s, %s);", fn, sum, o->at_a, a, block, o->a.hi, b, first);
     }
     end_block(e);

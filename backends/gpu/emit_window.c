@@ -96,11 +96,11 @@ const char *window_stride(Emit *e, int param, int axis)
                              : slot_name(e, SLOT_STRIDE, param, axis, DT_INDEX);
 }
 
-const char *window_times(Emit *e, const char *x, const char *stride)
+const char *window_times(Emit *e, const char *x, int param, int axis)
 {
-    if (!strcmp(stride, "1")) return x;
-    if (!strcmp(x, "0") || !strcmp(stride, "0")) return "0";
-    return str(e, "%s * %s", x, stride);
+    int64_t stride = e->f->params[param].stride[axis];
+    if (stride == 1) return x;
+    return stride ? str(e, "%s * %s", x, window_stride(e, param, axis)) : "0";
 }
 
 const char *window_pointer(Emit *e, const Window *w)
@@ -112,23 +112,28 @@ const char *window_pointer(Emit *e, const Window *w)
         if (w->picked >> a & 1 || (is_const_value(w->offset[a], &c) && c == 0)) continue;
         const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c)
                                                          : str(e, "(i64)%s", name_of(e, w->offset[a]));
-        x = str(e, "%s + %s", x, window_times(e, o, window_stride(e, w->param, a)));
+        x = str(e, "%s + %s", x, window_times(e, o, w->param, a));
     }
     line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
     return name;
 }
 
-const char *window_index(Emit *e, const Window *w, const char *const *c)
+/* Coordinate k of an axis times its stride. */
+static const char *axis_distance(Emit *e, const Window *w, int a, const char *k)
+{
+    int64_t stride = e->f->params[w->param].stride[a];
+    if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
+    if (stride == FACT_UNKNOWN && e->f->fits32)
+        return str(e, "%s * (i32)%s", k, window_stride(e, w->param, a));
+    return window_times(e, stride == 1 || e->f->fits32 ? k : str(e, "(i64)%s", k), w->param, a);
+}
+
+const char *window_index(Emit *e, const Window *w, Index *const *c)
 {
     const char *x = NULL;
     for (int a = 0; a < w->rank; a++) {
-        if (w->tile_axis[a] < 0 || w->picked >> a & 1) continue;
-        const char *k = c[w->tile_axis[a]];
-        if (!strcmp(k, "0")) continue;
-        if (w->step[a] != 1) k = str(e, "%s * %lld", k, (long long)w->step[a]);
-        const char *s = window_stride(e, w->param, a);
-        if (e->f->fits32 && e->f->params[w->param].stride[a] == FACT_UNKNOWN) s = str(e, "(i32)%s", s);
-        const char *t = !strcmp(s, "1") ? k : window_times(e, e->f->fits32 ? k : str(e, "(i64)%s", k), s);
+        if (w->tile_axis[a] < 0 || w->picked >> a & 1 || index_is(c[w->tile_axis[a]], 0)) continue;
+        const char *t = axis_distance(e, w, a, index_text(e, c[w->tile_axis[a]]));
         x = x ? str(e, "%s + %s", x, t) : t;
     }
     return x ? x : "0";
@@ -169,21 +174,24 @@ const char *both_conditions(Emit *e, const char *a, const char *b)
     return *b ? str(e, "%s " AND " %s", a, b) : a;
 }
 
-const char *window_condition(Emit *e, const Window *w, const char *const *c, bool skip_unit)
+const char *tile_coord(Emit *e, const Window *w, int axis, Index *const *c)
+{ return w->tile_axis[axis] < 0 ? "0" : index_text(e, c[w->tile_axis[axis]]); }
+
+const char *window_condition(Emit *e, const Window *w, Index *const *c, bool skip_unit)
 {
     const char *x = "";
     for (int a = 0; w->masked && a < w->rank; a++)
         if (!(w->picked >> a & 1) && (!skip_unit || a != w->unit))
-            x = both_conditions(
-                e, x, axis_condition(e, w, a, w->tile_axis[a] < 0 ? "0" : c[w->tile_axis[a]]));
+            x = both_conditions(e, x, axis_condition(e, w, a, tile_coord(e, w, a, c)));
     return x;
 }
 
-const char *vector_condition(Emit *e, const Window *w, const char *const *c, int n)
+const char *vector_condition(Emit *e, const Window *w, Index *const *c, int n)
 {
-    const char *last[TILE_MAX_RANK], *first_in = window_condition(e, w, c, false);
+    Index *last[TILE_MAX_RANK];
+    const char *first_in = window_condition(e, w, c, false);
     memcpy(last, c, sizeof last);
-    last[w->unit_tile] = str(e, "%s + %d", c[w->unit_tile], n - 1);
+    last[w->unit_tile] = index_plus(e, c[w->unit_tile], n - 1);
     return both_conditions(e, first_in, window_condition(e, w, last, false));
 }
 
@@ -210,7 +218,7 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
     return (int)v->n;
 }
 
-const char *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const char *counter, bool *follow)
+Index *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const char *counter, bool *follow)
 {
     int n = (int)layout_regs(l), count = 0;
     int32_t *base = arena_array(&e->s->arena, int32_t, (size_t)n);
@@ -218,11 +226,11 @@ const char *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const c
         if (layout_vector_base(v, (uint32_t)r)) base[count++] = r;
     *follow = true;
     for (uint32_t k = 0; k < v->n; k++) *follow = *follow && v->reg[k] == k;
-    return index_formula(e, base, count, counter);
+    return index_entry(e, base, count, index_variable(e, counter));
 }
 
-const char *vector_reg(Emit *e, const LayoutVector *v, const char *base, int k)
-{ return v->reg[k] ? str(e, "%s + %u", base, v->reg[k]) : base; }
+Index *vector_reg(Emit *e, const LayoutVector *v, Index *base, int k)
+{ return v->reg[k] ? index_plus(e, base, (int)v->reg[k]) : base; }
 
 bool window_whole_vectors(Emit *e, const Window *w, int n)
 {
@@ -260,26 +268,21 @@ const char *window_load_fn(Emit *e, const Window *w, int bytes)
     return use(e, str(e, "%s%s_b%d", nc ? "ldg_nc" : "ldg", window_hint(e, w, ACCESS_VECTOR), bytes * 8));
 }
 
-void coords_at(Emit *e, const Layout *l, const char *i, const char **c)
+void coords_at(Emit *e, const Layout *l, Index *i, Index **c)
 {
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
 }
 
-const char *tile_condition(Emit *e, const Layout *l, const char *const *c)
+const char *tile_condition(Emit *e, const Layout *l, Index *const *c)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a]) x = str(e, "%s%s%s < %d", x, *x ? " " AND " " : "", c[a], l->tile[a]);
+        if (l->cover[a] != l->tile[a])
+            x = both_conditions(e, x, str(e, "%s < %d", index_text(e, c[a]), l->tile[a]));
     return x;
 }
 
-const char *without_branches(Emit *e, const char *cond)
-{
-    const char *x = "";
-    for (const char *p; (p = strchr(cond, AND[0])); cond = p + 1)
-        x = str(e, "%s%.*s& ", x, (int)(p - cond), cond);
-    return str(e, "%s%s", x, cond);
-}
+const char *without_branches(Emit *e, const char *cond) { return str(e, ALL_TERMS "%s" ALL_TERMS, cond); }
 
 const char *unique_holder(Emit *e, const Layout *l)
 {

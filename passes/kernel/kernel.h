@@ -75,7 +75,7 @@ typedef struct KernelPlan {
     bool persistent;
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
-    int split;            /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
+    int split_k;          /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
     int64_t parts_bytes;  /* bytes of shared memory that receive the partial sums of the other CTAs */
     int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
     int multicast_axis;   /* the grid axis along which these programs are neighbours */
@@ -241,9 +241,9 @@ int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int
 
 /* A tile that occupies `parts` stages of a ring side by side (epilogue_loads.c): the layout of the part in
  * one stage. */
-const LayoutShared *kernel_slot_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
+const LayoutShared *kernel_stage_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);
 /* The layout of so many columns of that tile in registers, which is the layout of accumulators. */
-const Layout *kernel_slot_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
+const Layout *kernel_stage_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
 
 /* The layout for a scan along `axis`: each thread holds a run of consecutive elements. The next run is in the
  * next lane, and after the last lane in the next warp. */
@@ -326,17 +326,17 @@ typedef struct CpAsyncWay {
     int bytes;       /* of an element */
     int vectors;     /* the aligned vectors that cover a line */
     int pitch;       /* the bytes of a line in the staging area */
-    int share;       /* the lines (turned) or units of a warp */
-    int stage;       /* the bytes that they take in the staging area */
-    bool turned;     /* the stage of the ring is contiguous along another axis, `beside` */
+    int share;       /* the lines (transposed) or units of a warp */
+    int staging;     /* the bytes that they take in the staging area */
+    bool transposed; /* the stage of the ring is contiguous along another axis, `beside` */
     int beside, run; /* run: the bytes that are written to the ring at a time */
-    /* Not turned: a unit is the part that a warp copies at once: `per` runs of each of `group` lines, `parts`
-     * times. Lines n, n + classes, ... begin at the same byte of a vector (uniform). All lines of a unit are
-     * of one class, and a class has `of_class` units. */
+    /* Not transposed: a unit is the part that a warp copies at once: `per` runs of each of `group` lines,
+     * `parts` times. Lines n, n + classes, ... begin at the same byte of a vector (uniform). All lines of a
+     * unit are of one class, and a class has `of_class` units. */
     int per, group, parts, classes, of_class, units;
     bool uniform;
     /* Straight: the units of a class follow each other at equal distances, in memory along the outermost axis
-     * of lines and in the ring (slot_step bytes). Class number k of a warp is warp + producers * k, and its
+     * of lines and in the ring (stage_step bytes). Class number k of a warp is warp + producers * k, and its
      * units follow each other in the staging area. */
     bool straight;
     /* Blocks: ldmatrix and stmatrix transpose blocks of 8 lines along `beside`, which are a multiple of 16
@@ -346,7 +346,7 @@ typedef struct CpAsyncWay {
     int outer; /* straight: the outermost axis of lines */
     int inner; /* lines of one step along it */
     int mine;  /* classes of a warp */
-    int64_t slot_step;
+    int64_t stage_step;
 } CpAsyncWay;
 /* The shifts of a window of a cp.async producer; NULL: none. */
 static inline const Attr *kernel_shifts(const Instr *mem)

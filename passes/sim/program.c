@@ -12,7 +12,7 @@ struct SimProgram {
     int64_t *elements;
     int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
-    double flops[3], operations;
+    double flops[3], all_flops, operations;
     bool no_memory, full;
     int64_t limit;
 };
@@ -94,7 +94,7 @@ static bool window(SimProgram *p, const Node *n)
     int rank = 0;
     for (const Axis *x = n->axes, *end = x + n->n_axes; x < end; x++) {
         int64_t lo, hi, off = p->v[x->slot].i;
-        if (x->guessed) { /* An invented offset is changed so that the whole window fits. */
+        if (x->assumed) { /* An invented offset is changed so that the whole window fits. */
             int64_t room = x->shape - (x->extent - 1) * x->step;
             off = room > 1 ? (int64_t)((uint64_t)off % (uint64_t)room) : 0;
         }
@@ -112,7 +112,7 @@ static bool window(SimProgram *p, const Node *n)
 /* A made-up index becomes one that the tensor has. */
 static int64_t index_of(const Node *n, int axis, int64_t i, int64_t extent)
 {
-    if (!(n->guessed_axes >> axis & 1) || extent < 1) return i;
+    if (!(n->assumed_axes >> axis & 1) || extent < 1) return i;
     return (int64_t)((uint64_t)i % (uint64_t)extent);
 }
 
@@ -202,43 +202,13 @@ static bool element(const Node *n, Scalar a, Scalar b, Scalar c, Scalar *out)
     return scalar_op(n->op, (DType)n->dtype, x, out);
 }
 
-static inline int64_t wrap(uint8_t d, int64_t v) { return d == DT_I32 ? (int32_t)v : v; }
-
 /* The commonest integer operations without a detour. */
-static inline bool quick(const Node *n, const Scalar *pa, const Scalar *pb, Scalar *out)
+static inline bool quick(const Node *n, const Scalar *a, const Scalar *b, Scalar *out)
 {
-    if (n->dtype != DT_I32 && n->dtype != DT_INDEX && n->dtype != DT_I64) return false;
-    int64_t a = pa->i, b = pb->i;
-    if (n->op == OP_LT) {
-        out->i = a < b;
-        return true;
-    }
-    switch (op_as_arithmetic(n->op)) {
-    case ARITHMETIC_ADD: out->i = wrap(n->dtype, (int64_t)((uint64_t)a + (uint64_t)b)); return true;
-    case ARITHMETIC_SUB: out->i = wrap(n->dtype, (int64_t)((uint64_t)a - (uint64_t)b)); return true;
-    case ARITHMETIC_MUL: out->i = wrap(n->dtype, (int64_t)((uint64_t)a * (uint64_t)b)); return true;
-    case ARITHMETIC_DIV:
-        if (b <= 0) return false;
-        out->i = a / b;
-        return true;
-    case ARITHMETIC_REM:
-        if (b <= 0) return false;
-        out->i = a % b;
-        return true;
-    case ARITHMETIC_CDIV:
-        if (b <= 0 || a < 0) return false;
-        out->i = a / b + (a % b != 0);
-        return true;
-    case ARITHMETIC_MIN: out->i = a < b ? a : b; return true;
-    case ARITHMETIC_MAX: out->i = a > b ? a : b; return true;
-    case ARITHMETIC_NEG:
-    case ARITHMETIC_ABS:
-    case ARITHMETIC_FMA:
-    case ARITHMETIC_MINNUM:
-    case ARITHMETIC_MAXNUM:
-    case ARITHMETIC_CLAMP: return false;
-    }
-    return false;
+    if (n->op != OP_LT || (n->dtype != DT_I32 && n->dtype != DT_INDEX && n->dtype != DT_I64))
+        return scalar_whole(n->op, (DType)n->dtype, a->i, b->i, out);
+    out->i = a->i < b->i;
+    return true;
 }
 
 /* Position of element c of the result in the operand, or which operand: shapes, from their types. */
@@ -324,10 +294,10 @@ static bool run(SimProgram *p, const NodeList *l);
 static bool run_for(SimProgram *p, const Node *n)
 {
     int64_t lo = p->v[n->a].i, hi = p->v[n->b].i, step = p->v[n->c].i;
-    if (n->guess) {
+    if (n->assumed) {
         step = step > 0 ? step : 1;
         lo = 0;
-        hi = SIM_GUESSED_TRIPS * (step < 1 << 20 ? step : (step = 1));
+        hi = SIM_ASSUMED_TRIPS * (step < 1 << 20 ? step : (step = 1));
     }
     move(p, &n->enter);
     if (step <= 0) return false;
@@ -347,7 +317,7 @@ static bool run_while(SimProgram *p, const Node *n)
     for (int64_t round = 0;; round++) {
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->leave);
-        if (n->guess ? round == SIM_GUESSED_TRIPS : !p->v[n->a].i) return true;
+        if (n->assumed ? round == SIM_ASSUMED_TRIPS : !p->v[n->a].i) return true;
         if (!run(p, &n->blocks[1])) return false;
         move(p, &n->again);
     }
@@ -355,7 +325,7 @@ static bool run_while(SimProgram *p, const Node *n)
 
 static bool run_if(SimProgram *p, const Node *n)
 {
-    int b = n->guess ? n->other : !p->v[n->a].i;
+    int b = n->assumed ? n->other : !p->v[n->a].i;
     bool ok = run(p, &n->blocks[b]);
     move(p, b ? &n->again : &n->enter);
     return ok;
@@ -380,6 +350,7 @@ static bool run_node(SimProgram *p, const Node *n)
     case NODE_INDEXED: return indexed(p, n);
     case NODE_FLOPS:
         p->flops[n->imm] += n->flops;
+        p->all_flops += n->flops / (double)n->n;
         p->operations += n->operations;
         return true;
     case NODE_COORD: p->v[n->dst].i = p->coord[n->imm]; return true;
@@ -411,9 +382,10 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = 0;
     memset(p->flops, 0, sizeof p->flops);
-    p->operations = 0;
+    p->all_flops = p->operations = 0;
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
-    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->operations };
+    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
+        p->operations };
     return SIM_OK;
 }

@@ -51,7 +51,7 @@ typedef struct SimSite {
     int param, rank;     /* windows: axes that are not dropped, innermost (smallest step) first */
     bool write, indexed; /* indexed: gather, scatter, atomic */
     bool cut;            /* a mask depends on data and is assumed to be true */
-    bool guessed;        /* the address depends on data and was invented */
+    bool assumed;        /* the address depends on data and was invented */
     bool unsure;         /* whether or how often the access happens depends on data */
     int64_t size;        /* bytes of an element */
     int64_t
@@ -81,9 +81,9 @@ EvalEnv sim_trace_env(const SimTrace *);               /* for evaluating a remap
 int64_t sim_trace_bytes(const SimTrace *);             /* all tensors */
 int64_t sim_trace_tensor(const SimTrace *, int param); /* where element [0, 0, ...] of a tensor lies */
 /* Bits that say which parts of a trace are assumptions, for a note to the reader. */
-enum { SIM_GUESS_ADDRESS = 1, SIM_GUESS_CONDITION = 2, SIM_GUESS_TRIPS = 4, SIM_GUESS_MASK = 8 };
-unsigned sim_trace_guesses(const SimTrace *);
-enum { SIM_GUESSED_TRIPS = 16 };
+enum { SIM_ASSUMED_ADDRESS = 1, SIM_ASSUMED_CONDITION = 2, SIM_ASSUMED_TRIP_COUNT = 4, SIM_ASSUMED_MASK = 8 };
+unsigned sim_trace_assumptions(const SimTrace *);
+enum { SIM_ASSUMED_TRIPS = 16 };
 
 typedef enum SimStatus {
     SIM_OK,
@@ -99,7 +99,8 @@ typedef struct SimStep {
     const SimAccess *access;
     int64_t n;
     const int64_t *elements;
-    double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice among flops_16 */
+    double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
+    double flops;                       /* of products, each once */
     double operations; /* of products, and of element-wise operations and reductions on floats */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */

@@ -12,8 +12,8 @@
  *                                     extent, so it is in range and spread evenly
  *   a mask                            true
  *   the condition of an if            true
- *   the bounds of a for, of a while   SIM_GUESSED_TRIPS rounds
- * and SimTrace.guesses says so. */
+ *   the bounds of a for, of a while   SIM_ASSUMED_TRIPS rounds
+ * and SimTrace.assumptions says so. */
 #include "passes/sim/tracing.h"
 
 enum { MAX_SLOTS = 1 << 24 };
@@ -75,10 +75,10 @@ static void control_node(Tracing *c, const Instr *i, Node *n)
         n->c = slot_of(c, ir_operand(i, 2));
         n->dst = slot_of(c, b->args[0]);
         n->dtype = (uint8_t)b->args[0]->type->dtype;
-        n->guess = trace_is_tainted(c, ir_operand(i, 0)) || trace_is_tainted(c, ir_operand(i, 1)) ||
-                   trace_is_tainted(c, ir_operand(i, 2));
-        if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
-        c->unsure += n->guess;
+        n->assumed = trace_is_tainted(c, ir_operand(i, 0)) || trace_is_tainted(c, ir_operand(i, 1)) ||
+                     trace_is_tainted(c, ir_operand(i, 2));
+        if (n->assumed) c->t->assumptions |= SIM_ASSUMED_TRIP_COUNT;
+        c->unsure += n->assumed;
         for (int k = 0; k < cap; k++) {
             if (!c->needed[b->args[k + 1]->id]) continue;
             add_move(c, &n->enter, cap, b->args[k + 1], ir_operand(i, 3 + k));
@@ -86,15 +86,15 @@ static void control_node(Tracing *c, const Instr *i, Node *n)
             add_move(c, &n->leave, cap, &i->results[k], b->args[k + 1]);
         }
         n->blocks[0] = block_nodes(c, b);
-        c->unsure -= n->guess;
+        c->unsure -= n->assumed;
     } else if (i->op == OP_WHILE) {
         n->a = slot_of(c, ir_operand(end, 0));
-        n->guess = trace_is_tainted(c, ir_operand(end, 0));
-        if (n->guess) c->t->guesses |= SIM_GUESS_TRIPS;
-        c->unsure += n->guess;
+        n->assumed = trace_is_tainted(c, ir_operand(end, 0));
+        if (n->assumed) c->t->assumptions |= SIM_ASSUMED_TRIP_COUNT;
+        c->unsure += n->assumed;
         n->blocks[0] = block_nodes(c, i->blocks[0]);
         n->blocks[1] = block_nodes(c, i->blocks[1]);
-        c->unsure -= n->guess;
+        c->unsure -= n->assumed;
         /* The arguments of block 1 are the operands of the condition. One slot would suffice for both, but a
          * move is simpler. */
         for (int k = 0; k < cap; k++) {
@@ -105,17 +105,17 @@ static void control_node(Tracing *c, const Instr *i, Node *n)
         }
     } else {
         n->a = slot_of(c, ir_operand(i, 0));
-        n->guess = trace_is_tainted(c, ir_operand(i, 0));
-        if (n->guess) c->t->guesses |= SIM_GUESS_CONDITION;
+        n->assumed = trace_is_tainted(c, ir_operand(i, 0));
+        if (n->assumed) c->t->assumptions |= SIM_ASSUMED_CONDITION;
         n->other = accesses(i->blocks[1]) > accesses(i->blocks[0]);
-        c->unsure += n->guess;
+        c->unsure += n->assumed;
         for (int b = 0; b < 2; b++) {
             n->blocks[b] = block_nodes(c, i->blocks[b]);
             for (int k = 0; k < cap; k++)
                 add_move(c, b ? &n->again : &n->enter, cap, &i->results[k],
                     ir_operand(ir_terminator(i->blocks[b]), k));
         }
-        c->unsure -= n->guess;
+        c->unsure -= n->assumed;
     }
 }
 
@@ -134,7 +134,7 @@ static void window_axes(
         bool dropped = e->v[a] == -1;
         int64_t step = st && !dropped ? st->v[a] : 1;
         Axis mine = { dropped ? 1 : e->v[a], step, x->stride[a], x->stride[a] * step, x->shape[a], slots[a],
-            dropped, n->guessed_axes >> a & 1 };
+            dropped, n->assumed_axes >> a & 1 };
         int k = n->n_axes++;
         for (; k > 0 && before(&mine, &axes[k - 1]); k--) {
             axes[k] = axes[k - 1];
@@ -166,14 +166,14 @@ static void access_node(Tracing *c, const Instr *i, const MemParts *m, Node *n)
     for (int a = 0; a < m->rank; a++) {
         slots[a] = slot_of(c, m->idx[a]);
         if (trace_is_tainted(c, m->idx[a])) {
-            n->guessed_axes |= 1u << a;
-            site.guessed = true;
+            n->assumed_axes |= 1u << a;
+            site.assumed = true;
         }
     }
     slots[m->rank] = m->mask && !trace_is_tainted(c, m->mask) ? slot_of(c, m->mask) : -1;
-    if (site.guessed) c->t->guesses |= SIM_GUESS_ADDRESS;
+    if (site.assumed) c->t->assumptions |= SIM_ASSUMED_ADDRESS;
     site.cut = m->mask && trace_is_tainted(c, m->mask);
-    if (site.cut) c->t->guesses |= SIM_GUESS_MASK;
+    if (site.cut) c->t->assumptions |= SIM_ASSUMED_MASK;
     if (window) window_axes(c, i, x, slots, n, &site);
     n->kind = window ? NODE_WINDOW : NODE_INDEXED;
     n->slots = slots;
@@ -189,7 +189,8 @@ static void flops_node(const Instr *i, Node *n)
     n->kind = NODE_FLOPS;
     n->flops = n->operations = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
-    if (n->imm == 1 && bits == 32) n->flops *= 2; /* tf32 has half the rate of 16-bit types. */
+    n->n = n->imm == 1 && bits == 32 ? 2 : 1;
+    n->flops *= (double)n->n; /* tf32 has half the rate of 16-bit types. */
 }
 
 /* Operations on floats of an element-wise operation or reduction: one an element, two of an fma. */
@@ -273,7 +274,7 @@ static NodeList block_nodes(Tracing *c, const Block *b)
 {
     Nodes nodes = { 0 };
     Arena *a = &c->s->arena;
-    Node work = { .kind = NODE_FLOPS };
+    Node work = { .kind = NODE_FLOPS, .n = 1 };
     for (const Instr *i = b->first; i && !c->why; i = i->next) {
         Node n = { .instr = i, .op = i->op };
         MemParts m;
@@ -424,4 +425,4 @@ int sim_trace_sites(const SimTrace *t) { return (int)t->sites.len; }
 const SimSite *sim_trace_site(const SimTrace *t, int k) { return &t->sites.data[k]; }
 int64_t sim_trace_bytes(const SimTrace *t) { return t->bytes; }
 int64_t sim_trace_tensor(const SimTrace *t, int param) { return t->tensors[param].base; }
-unsigned sim_trace_guesses(const SimTrace *t) { return t->guesses; }
+unsigned sim_trace_assumptions(const SimTrace *t) { return t->assumptions; }

@@ -25,7 +25,7 @@ typedef struct Moves {
 typedef struct Axis {
     int64_t extent, step, stride, by, shape;
     int32_t slot;
-    bool dropped, guessed;
+    bool dropped, assumed;
 } Axis; /* by: the bytes from one element to the next */
 typedef struct Node Node;
 typedef struct NodeList {
@@ -37,7 +37,7 @@ struct Node {
     NodeKind kind;
     Op op;
     uint8_t dtype, from; /* of the operands; cast: the result's, and the operand's */
-    bool guess;          /* control: the condition, the bounds or the offsets depend on data */
+    bool assumed;        /* control: the condition, the bounds or the offsets depend on data */
     bool other; /* if: the second block has more accesses and is taken when data decides the condition */
     int32_t dst, a, b, c; /* slots */
     int32_t site;
@@ -46,7 +46,7 @@ struct Node {
     double flops, operations;
     const Instr *instr;
     const int32_t *slots; /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
-    unsigned guessed_axes;
+    unsigned assumed_axes;
     const struct Axis *axes;
     /* windows: axes of the tensor, in the order of the distance of their elements; dropped axes come first */
     int n_axes;
@@ -68,7 +68,7 @@ struct SimTrace {
     int64_t n_slots, stage; /* Scalars of all values; of the exchange of carried ones */
     Scalar *start;          /* slots 0 .. n_start: constants and launch values */
     int64_t n_start;
-    unsigned guesses;
+    unsigned assumptions;
     EvalEnv env;
 };
 

@@ -38,7 +38,7 @@ static void add(Cost *to, const Cost *c)
     to->panels = fmax(to->panels, c->panels);
     to->held = larger(to->held, c->held);
     to->loaded = larger(to->loaded, c->loaded);
-    if (c->slots && (!to->slots || c->slots < to->slots)) to->slots = c->slots;
+    if (c->stages && (!to->stages || c->stages < to->stages)) to->stages = c->stages;
     to->ring = c->ring;
     to->ahead = c->ahead;
     to->persistent |= c->persistent;
@@ -163,7 +163,8 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;
     out->groups = groups_of(code, env, programs, out->loading);
     if (out->ring > 0 && programs > d->units) {
-        int parts = code->plan->split > 1 ? code->plan->split : 1; /* of a program, whose first is walked */
+        int parts =
+            code->plan->split_k > 1 ? code->plan->split_k : 1; /* of a program, whose first is walked */
         w.walk = SAMPLES;
         w.programs = out->groups * out->loading;
         out->memory =

@@ -33,7 +33,7 @@ typedef struct Cost {
     double ring;           /* bytes that rings and buffers hold for loads under way */
     double ahead;          /* bytes of one round's loads into registers */
     int64_t programs, groups; /* groups: of programs that load together, each one where none do */
-    int slots;                /* of the shortest of those; 0: none in a loop */
+    int stages;               /* of the shortest of those; 0: none in a loop */
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */
@@ -43,7 +43,7 @@ typedef struct Cost {
     bool persistent, bulk;
     bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
                     */
-    bool chained;  /* products of what other products gave: each of a step holds its slot for a part of it */
+    bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
     bool uncertain;       /* not all of it could be counted */

@@ -131,9 +131,9 @@ double cost_torn(const CostWalk *w, const Instr *put)
 double cost_pieces(const CostWalk *w, const Instr *put)
 {
     int64_t row = cost_row_bytes(w, put);
-    const LayoutShared *slot =
+    const LayoutShared *stage =
         w->plan && row > 128 ? layouts_shared(&w->plan->layouts, ir_operand(put, 0)->type) : NULL;
-    return slot && slot->pitch < 128 ? ceil((double)row / slot->pitch) * 128 / (double)row : 1;
+    return stage && stage->pitch < 128 ? ceil((double)row / stage->pitch) * 128 / (double)row : 1;
 }
 
 /* The part of a copied window's places that reach over the end of rows. */
@@ -173,11 +173,11 @@ void cost_wait_for_data(CostWalk *w, double times)
     w->counted = true;
 }
 
-/* Of the buffers that a loop takes from, the one with the fewest slots decides how far loads run ahead. */
-void cost_slots(CostWalk *w, const Value *buffer)
+/* Of the buffers that a loop takes from, the one with the fewest stages decides how far loads run ahead. */
+void cost_stages(CostWalk *w, const Value *buffer)
 {
     int n = (int)buffer->type->shape[0];
-    if (w->loops && (!w->c.slots || n < w->c.slots)) w->c.slots = n;
+    if (w->loops && (!w->c.stages || n < w->c.stages)) w->c.stages = n;
 }
 
 /* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */

@@ -55,7 +55,7 @@ static void put_place(CostWalk *w, const Instr *i)
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;
     case PLACE_NUM_CTAS: /* unknown */
-    case PLACE_FILL_ROW: return;
+    case PLACE_CP_ASYNC_ROW: return;
     }
 }
 

@@ -280,7 +280,7 @@ static void ring_cp_async(CostWalk *w, const Instr *i, double times)
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
-    w->c.shared += 2 * whole * times; /* from the stage, to the slot */
+    w->c.shared += 2 * whole * times; /* from the staging area, to the stage */
     double slower = cost_slower_by_cp_async(w, i), unequal = 0;
     if (w->cp_async && w->cp_async != whole)
         unequal = w->model->cp_async_unequal * (whole * slower + w->cp_async);
@@ -338,7 +338,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
 {
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: w->c.ring += bytes_of(i->results[0].type); return;
-    case KERNEL_SHARED_SLOT: cost_slots(w, ir_operand(i, 0)); return;
+    case KERNEL_SHARED_STAGE: cost_stages(w, ir_operand(i, 0)); return;
     case KERNEL_SHARED_READ:
         w->c.shared += bytes_of(ir_result(i)->type) * times;
         return; /* a part of what its view shows */
@@ -359,7 +359,7 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
     switch (op_as_ring(i->op)) {
     case KERNEL_RING: w->c.ring += bytes_of(i->results[0].type); return;
     case KERNEL_RING_GET:
-        cost_slots(w, ir_operand(i, 0));
+        cost_stages(w, ir_operand(i, 0));
         cost_wait_for_data(w, times);
         return;
     case KERNEL_RING_READ:

@@ -81,5 +81,5 @@ double cost_torn(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 void cost_wait_for_data(CostWalk *, double times);
-void cost_slots(CostWalk *, const Value *buffer);
+void cost_stages(CostWalk *, const Value *buffer);
 void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */

@@ -165,7 +165,7 @@ static double data_wait(const Estimate *e, double l2)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    double stages = c->slots ? c->slots : m->stages_unknown;
+    double stages = c->stages ? c->stages : m->stages_unknown;
     double loaded = (double)c->programs * ctas_of_a_program(c) * c->in;
     double from_memory = c->in > 0 ? fmin(1, c->memory / loaded) : 0;
     double longer = e->plain ? m->plain_memory_latency : m->memory_latency;

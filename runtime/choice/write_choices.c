@@ -9,7 +9,6 @@ typedef struct Writing {
     tile_kernel *k;
     const char *path, *note;
     Session *s;
-    tile_status status;
 } Writing;
 
 static const char *promises(Session *s, const uint64_t *words, int n)
@@ -44,9 +43,11 @@ static TuneEntry entry_of(const Writing *w, const Chosen *m, const FrontTune *f)
 }
 
 /* The oldest choice comes first. */
-static tile_status write_all(const Writing *w)
+static tile_status write_all(Session *s, void *p)
 {
+    Writing *w = p;
     tile_kernel *k = w->k;
+    w->s = s;
     const FrontTune *f = frontend_tune(k->module->ast, k->name);
     lock_enter(&k->lock);
     const Chosen *last = k->chooser ? k->chooser->memos : NULL; /* those stay as long as the kernel */
@@ -62,17 +63,6 @@ static tile_status write_all(const Writing *w)
     return tune_put_entries(k->context, w->s, w->path, entries, n);
 }
 
-static void write_guarded(void *p)
-{
-    Writing *w = p;
-    Session s;
-    session_init(&s, w->k->context->alloc);
-    w->s = &s;
-    int jumped = setjmp(s.oom);
-    w->status = jumped ? context_session_failed(w->k->context, &s, jumped, w->k->title) : write_all(w);
-    session_free(&s);
-}
-
 tile_status tile_kernel_write_choices(tile_kernel *k, const char *path, const char *note)
 {
     FLOAT_STATE_DEFAULT();
@@ -80,7 +70,5 @@ tile_status tile_kernel_write_choices(tile_kernel *k, const char *path, const ch
     if (!path)
         return context_fail(
             k->context, TILE_ERROR_INVALID_ARGUMENT, "tile_kernel_write_choices: path is NULL");
-    Writing w = { k, path, note, NULL, TILE_OK };
-    tile_status st = context_on_stack(k->context, write_guarded, &w);
-    return st ? st : w.status;
+    return context_in_session(k->context, k->title, write_all, &(Writing){ k, path, note, NULL });
 }

@@ -379,6 +379,12 @@ static void free_context(tile_context *c)
     context_free(c, c, sizeof *c);
 }
 
+static uint64_t next_serial(void)
+{
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
 static void cache_debug(void *c, const char *text) { context_debug(c, text, NULL); }
 
 static DriverDesc driver_desc(const tile_context_desc *d, Allocator alloc)
@@ -411,6 +417,7 @@ tile_status tile_context_create_error(
     tile_context *c = alloc.realloc(alloc.user, NULL, 0, sizeof *c);
     if (!c) return complain(error, room, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
     memset(c, 0, sizeof *c);
+    c->serial = next_serial();
     c->alloc = alloc;
     lock_init(&c->lock);
     lock_init(&c->report_lock);
@@ -464,6 +471,7 @@ tile_context *context_share(tile_context *of)
 {
     tile_context *c = context_alloc(of, sizeof *c);
     if (!c) return NULL;
+    c->serial = next_serial();
     c->alloc = of->alloc;
     c->parent = of;
     c->driver = of->driver;

@@ -11,6 +11,8 @@
 enum { LAUNCHED = 4 };
 enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
+enum { CONTEXT_MESSAGE = 2048 };
+
 struct tile_context {
     Allocator alloc;
     tile_context *parent; /* for context_share: the context that owns the driver; or NULL */
@@ -25,10 +27,11 @@ struct tile_context {
     char key[1024];             /* the part of the context that goes into every cache key */
     char compiler_library[512];
     Cache cache;
-    atomic_int references; /* those of the owner, one for each module and kernel */
-    Lock lock;             /* guards error, key and the creation of the pool of counters */
-    Lock report_lock;      /* one call of on_diagnostic at a time */
-    char error[2048];
+    atomic_int references;       /* those of the owner, one for each module and kernel */
+    Lock lock;                   /* guards error, key and the creation of the pool of counters */
+    Lock report_lock;            /* one call of on_diagnostic at a time */
+    char error[CONTEXT_MESSAGE]; /* of the last failure, of whatever thread */
+    uint64_t serial;             /* from 1; no two contexts of a process have the same */
     atomic_int sealed;
     char *missing; /* sealed.c: the list of refused variants, under the lock; NULL: none */
     size_t missing_bytes, missing_length;
@@ -81,8 +84,6 @@ struct tile_module {
     TuneTable *tune;    /* counted; guarded by lock */
 };
 
-enum { CONTEXT_MESSAGE = 2048 };
-
 /* Sets the context's last error and returns `status`. */
 tile_status context_fail(tile_context *, tile_status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -133,6 +134,11 @@ bool context_take_desc(void *ours, size_t most, const void *theirs, size_t least
 /* Calls fn(p) on a stack that is large enough for compilations (ir/stack.h). If there is no memory for a
  * stack, fn is not called, and the status is that of the context's failure. */
 tile_status context_on_stack(tile_context *, void (*fn)(void *), void *p);
+/* Calls fn(session, p) on such a stack, with a session that begins and ends here. The status is fn's, or that
+ * of the failure: no memory for the stack, or a jump to the session's recovery point. kernel: for its text.
+ */
+tile_status context_in_session(
+    tile_context *, const char *kernel, tile_status (*fn)(Session *, void *), void *p);
 /* The status, with its text, of a jump to the session's recovery point. */
 tile_status context_session_failed(tile_context *, Session *, int jumped, const char *kernel);
 /* Parses and checks a module's text in a fresh session. NULL after diagnostics. */

@@ -3,6 +3,7 @@
  * lock and leave nothing behind; a file changed meanwhile changes nothing. */
 #define _GNU_SOURCE
 #include "runtime/context/context.h"
+#include "frontend/frontend.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +156,32 @@ tile_status context_session_failed(tile_context *c, Session *s, int jumped, cons
     }
     return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory%s%s", kernel ? " while compiling " : "",
         kernel ? kernel : "");
+}
+
+typedef struct InSession {
+    tile_context *c;
+    const char *kernel;
+    tile_status (*fn)(Session *, void *);
+    void *p;
+    tile_status status;
+} InSession;
+
+static void in_session(void *p)
+{
+    InSession *call = p;
+    Session s;
+    session_init(&s, call->c->alloc);
+    int jumped = setjmp(s.oom);
+    call->status = jumped ? context_session_failed(call->c, &s, jumped, call->kernel) : call->fn(&s, call->p);
+    session_free(&s);
+}
+
+tile_status context_in_session(
+    tile_context *c, const char *kernel, tile_status (*fn)(Session *, void *), void *p)
+{
+    InSession call = { c, kernel, fn, p, TILE_OK };
+    tile_status st = context_on_stack(c, in_session, &call);
+    return st ? st : call.status;
 }
 
 static tile_status load_body(
@@ -317,3 +344,5 @@ tile_status tile_module_load_tune(tile_module *m, const char *path)
     tune_release(old);
     return TILE_OK;
 }
+
+const char *tile_language_words(tile_word_kind kind) { return frontend_words((FrontWords)kind); }

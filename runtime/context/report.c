@@ -5,13 +5,21 @@
 #include "ir/stack.h"
 #include <stdio.h>
 
+/* The last failure of this thread, and the serial number of its context (0: none yet). */
+static __thread struct {
+    uint64_t context;
+    char text[CONTEXT_MESSAGE];
+} own_error;
+
 tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
 {
-    char text[sizeof c->error];
+    char text[CONTEXT_MESSAGE];
     va_list ap;
     va_start(ap, fmt);
     format_args(text, sizeof text, fmt, ap);
     va_end(ap);
+    memcpy(own_error.text, text, sizeof text);
+    own_error.context = c->serial;
     lock_enter(&c->lock);
     memcpy(c->error, text, sizeof text);
     lock_leave(&c->lock);
@@ -61,6 +69,10 @@ size_t tile_context_error(tile_context *c, char *buf, size_t size)
 {
     if (size) buf[0] = 0;
     if (!c) return 0;
+    if (own_error.context == c->serial) {
+        if (size) format_text(buf, size, "%s", own_error.text);
+        return strlen(own_error.text);
+    }
     lock_enter(&c->lock);
     size_t n = strlen(c->error);
     if (size) format_text(buf, size, "%s", c->error);

@@ -13,7 +13,8 @@ struct tile_compile {
     Lock lock;      /* guards joined */
     unsigned forks; /* the value of fork_count() when the thread was started */
     atomic_int done;
-    tile_status status; /* valid once done */
+    tile_status status; /* valid once done, and the text of a failure */
+    char error[CONTEXT_MESSAGE];
     size_t n, bytes;
     tile_arg *args;
     ArgCopy *copies;
@@ -23,6 +24,7 @@ static void *compile_thread(void *p)
 {
     tile_compile *h = p;
     h->status = tile_kernel_compile(h->kernel, h->args, h->n);
+    if (h->status) tile_context_error(h->kernel->context, h->error, sizeof h->error);
     atomic_store_explicit(&h->done, 1, memory_order_release);
     return NULL;
 }
@@ -82,28 +84,37 @@ static tile_status left_behind(tile_compile *h)
         h->kernel->title);
 }
 
+/* The status of a compilation that is done; a failure becomes the last one of the thread that asks. */
+static tile_status outcome(const tile_compile *h)
+{ return h->status ? context_fail(h->kernel->context, h->status, "%s", h->error) : TILE_OK; }
+
 tile_status tile_compile_poll(tile_compile *h)
 {
     if (!h) return TILE_ERROR_INVALID_ARGUMENT;
-    if (atomic_load_explicit(&h->done, memory_order_acquire)) return h->status;
+    if (atomic_load_explicit(&h->done, memory_order_acquire)) return outcome(h);
     return of_parent(h) ? left_behind(h) : TILE_PENDING;
+}
+
+static void join(tile_compile *h)
+{
+    lock_enter(&h->lock);
+    if (!h->joined) pthread_join(h->thread, NULL);
+    h->joined = true;
+    lock_leave(&h->lock);
 }
 
 tile_status tile_compile_wait(tile_compile *h)
 {
     if (!h) return TILE_ERROR_INVALID_ARGUMENT;
-    if (of_parent(h)) return atomic_load(&h->done) ? h->status : left_behind(h);
-    lock_enter(&h->lock);
-    if (!h->joined) pthread_join(h->thread, NULL);
-    h->joined = true;
-    lock_leave(&h->lock);
-    return h->status;
+    if (of_parent(h)) return atomic_load(&h->done) ? outcome(h) : left_behind(h);
+    join(h);
+    return outcome(h);
 }
 
 void tile_compile_destroy(tile_compile *h)
 {
     if (!h) return;
-    tile_compile_wait(h);
+    if (!of_parent(h)) join(h);
     tile_kernel *k = h->kernel;
     lock_destroy(&h->lock);
     context_free(k->context, h, h->bytes);

@@ -26,47 +26,36 @@ static bool unnamed_zero(const tile_kernel *k, const LaunchArgs *l)
     return false;
 }
 
+typedef struct Ask {
+    tile_kernel *k;
+    const LaunchArgs *l;
+    const uint64_t *key;
+    bool *nothing;
+} Ask;
+
 /* Computes and checks dimensions and grid from the kernel's clauses alone. */
-static tile_status ask_clauses(
-    tile_kernel *k, const LaunchArgs *l, const uint64_t *key, Session *s, bool *nothing)
+static tile_status ask_clauses(Session *s, void *p)
 {
+    Ask *q = p;
+    tile_kernel *k = q->k;
     tile_context *c = k->context;
     Variant v = { 0 };
     int64_t programs;
     EvalEnv env;
     CompileOptions o = kernel_compile_options(k);
     size_t n;
-    const FrontBinding *b = variant_bindings(k, key, &s->arena, &n);
+    const FrontBinding *b = variant_bindings(k, q->key, &s->arena, &n);
     Ast *ast = module_parse(k->module, s);
     if (!ast || !compile_clauses(s, ast, k->name, b, n, &o, &v.compiled)) {
         context_report(c, s, compile_title(s, k->name, b, n));
         return TILE_ERROR_COMPILE;
     }
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)v.compiled.n_dims + 1);
-    tile_status st = kernel_grid(k, &v.compiled, l, dims, &env, &programs);
+    tile_status st = kernel_grid(k, &v.compiled, q->l, dims, &env, &programs);
     bool zero = false;
     for (int d = 0; d < v.compiled.n_dims; d++) zero |= v.compiled.dims[d].extent == 0;
-    *nothing = !st && (programs == 0 || (zero && no_output_has_elements(k, l)));
+    *q->nothing = !st && (programs == 0 || (zero && no_output_has_elements(k, q->l)));
     return st;
-}
-
-typedef struct Ask {
-    tile_kernel *k;
-    const LaunchArgs *l;
-    const uint64_t *key;
-    bool *nothing;
-    tile_status status;
-} Ask;
-
-static void ask_guarded(void *p)
-{
-    Ask *a = p;
-    Session s;
-    session_init(&s, a->k->context->alloc);
-    int jumped = setjmp(s.oom);
-    a->status = jumped ? context_session_failed(a->k->context, &s, jumped, a->k->title)
-                       : ask_clauses(a->k, a->l, a->key, &s, a->nothing);
-    session_free(&s);
 }
 
 tile_status kernel_nothing(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, bool *nothing)
@@ -75,7 +64,5 @@ tile_status kernel_nothing(tile_kernel *k, const LaunchArgs *l, const uint64_t *
     for (int d = 0; d < k->n_dims; d++) zero |= k->dims[d].specialized && l->dims[d] == 0;
     *nothing = ((zero && !k->anonymous) || context_sealed(k->context)) && no_output_has_elements(k, l);
     if (*nothing || (!zero && !unnamed)) return TILE_OK;
-    Ask ask = { k, l, key, nothing, TILE_OK };
-    tile_status st = context_on_stack(k->context, ask_guarded, &ask);
-    return st ? st : ask.status;
+    return context_in_session(k->context, k->title, ask_clauses, &(Ask){ k, l, key, nothing });
 }

@@ -8,7 +8,6 @@ typedef struct Wanted {
     const tile_arg *args;
     size_t param;
     int64_t *extents;
-    tile_status status;
 } Wanted;
 
 static bool shape_of(const tile_arg *a, int rank, const int64_t **shape)
@@ -104,24 +103,16 @@ static tile_status find_extents(const Wanted *w, const Func *f, Session *s)
     return st;
 }
 
-static void answer(void *p)
+static tile_status answer(Session *s, void *p)
 {
     Wanted *w = p;
     tile_kernel *k = w->k;
-    tile_context *c = k->context;
-    Session s;
     size_t n;
-    session_init(&s, c->alloc);
-    int jumped = setjmp(s.oom);
-    if (jumped) w->status = context_session_failed(c, &s, jumped, k->title);
-    else {
-        FrontBinding *b = known_dims(w, &s.arena, &n);
-        Ast *ast = module_parse(k->module, &s);
-        Module *m = ast ? frontend_lower_clauses(ast, k->name, b, n) : NULL;
-        w->status = m ? find_extents(w, ir_func_find(m, k->name), &s) : TILE_ERROR_COMPILE;
-        if (!m) context_report(c, &s, k->title);
-    }
-    session_free(&s);
+    FrontBinding *b = known_dims(w, &s->arena, &n);
+    Ast *ast = module_parse(k->module, s);
+    Module *m = ast ? frontend_lower_clauses(ast, k->name, b, n) : NULL;
+    if (!m) context_report(k->context, s, k->title);
+    return m ? find_extents(w, ir_func_find(m, k->name), s) : TILE_ERROR_COMPILE;
 }
 
 tile_status tile_kernel_extents(
@@ -135,7 +126,5 @@ tile_status tile_kernel_extents(
     if (i >= n_args || k->params[i].kind == PARAM_SCALAR)
         return launch_bad(
             k, TILE_ERROR_INVALID_ARGUMENT, -1, "tile_kernel_extents: argument %zu is no tensor", i + 1);
-    Wanted w = { k, args, i, extents, TILE_OK };
-    tile_status st = context_on_stack(k->context, answer, &w);
-    return st ? st : w.status;
+    return context_in_session(k->context, k->title, answer, &(Wanted){ k, args, i, extents });
 }

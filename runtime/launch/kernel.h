@@ -6,6 +6,7 @@
 #pragma once
 #include "ir/scalar.h"
 #include "runtime/context/context.h"
+#include "runtime/launch/inside.h"
 
 enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
 
@@ -135,12 +136,6 @@ typedef struct VariantTable {
     _Atomic(Variant *) slot[];
 } VariantTable;
 
-/* The passes that the variants of one kernel are compiled with beside those of its context. */
-typedef struct KernelPasses {
-    const char *skip, *with, *remap; /* as PassOptions has them; NULL: none */
-    bool approx, ftz;
-} KernelPasses;
-
 struct tile_kernel {
     tile_context *context;
     tile_module *module;
@@ -201,12 +196,6 @@ tile_status kernel_nothing(tile_kernel *, const LaunchArgs *, const uint64_t *ke
 const FrontBinding *variant_bindings(const tile_kernel *, const uint64_t *key, Arena *, size_t *n);
 /* variant.c: the options of its variants: those of the context, with the kernel's own passes. */
 CompileOptions kernel_compile_options(const tile_kernel *);
-/* variant.c: sets the passes of a kernel that has no variants yet; the texts are copied. Names of passes that
- * only another target has are accepted. TILE_ERROR_NOT_FOUND: there is no pass of a name. */
-tile_status kernel_set_passes(tile_kernel *, const KernelPasses *);
-/* questions.c: a digest of the code that a launch with these arguments runs: equal for equal code. Compiles
- * where needed. All 0 where there is nothing to compute. */
-tile_status kernel_code_digest(tile_kernel *, const tile_arg *, size_t n, uint8_t digest[32]);
 /* tune_compile.c: the digest of an artifact's code and shape. */
 void artifact_digest(const Compiled *, uint8_t digest[32]);
 /* variant.c: compiles or loads `v`; the caller has claimed it. *permanent: the same key will fail again. */

@@ -45,18 +45,13 @@ typedef struct Refused {
 } Refused;
 
 /* "attention<D=64>": the kernel with everything that the key binds. */
-static void title(void *p)
+static tile_status title(Session *s, void *p)
 {
     Refused *r = p;
-    Session s;
-    session_init(&s, r->k->context->alloc);
-    if (setjmp(s.oom)) format_text(r->out, r->room, "%s", r->k->title);
-    else {
-        size_t n;
-        const FrontBinding *b = variant_bindings(r->k, r->key, &s.arena, &n);
-        format_text(r->out, r->room, "%s", compile_title(&s, r->k->name, b, n));
-    }
-    session_free(&s);
+    size_t n;
+    const FrontBinding *b = variant_bindings(r->k, r->key, &s->arena, &n);
+    format_text(r->out, r->room, "%s", compile_title(s, r->k->name, b, n));
+    return TILE_OK;
 }
 
 tile_status kernel_refuse(tile_kernel *k, const uint64_t *key, const int64_t *dims)
@@ -64,8 +59,9 @@ tile_status kernel_refuse(tile_kernel *k, const uint64_t *key, const int64_t *di
     char line[MOST_LINE], promises[MOST_LINE / 2];
     size_t n = 0, room = sizeof line - sizeof promises - 2;
     Refused r = { k, key, line, room };
-    if (!dims) title(&r);
-    else {
+    if (!dims) {
+        if (context_in_session(k->context, k->title, title, &r)) format_text(line, room, "%s", k->title);
+    } else {
         n = (size_t)format_text(line, room, "%s, configuration of", k->title);
         for (int d = 0; d < k->front->n_dims && n < room; d++)
             if (dims[d] >= 0)

@@ -74,6 +74,20 @@ tile_status kernel_set_passes(tile_kernel *k, const KernelPasses *p)
     return TILE_OK;
 }
 
+const Ast *module_program(const tile_module *m) { return m->ast; }
+const Target *context_target(const tile_context *c) { return c->target; }
+
+bool kernel_tile_ir(tile_kernel *k, Session *s, const FrontBinding *more, size_t n, Func **out)
+{
+    CompileOptions o = compile_options_default(k->context->target);
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)k->n_bindings + n + 1);
+    memcpy(b, k->bindings, (size_t)k->n_bindings * sizeof *b);
+    memcpy(b + k->n_bindings, more, n * sizeof *b);
+    o.passes.opt_level = 1; /* constants are folded, loops stay whole */
+    Ast *ast = module_parse(k->module, s);
+    return ast && compile_to_ir(s, ast, k->name, b, (size_t)k->n_bindings + n, NULL, &o, NULL, out);
+}
+
 CompileOptions kernel_compile_options(const tile_kernel *k)
 {
     CompileOptions o = context_compile_options(k->context);

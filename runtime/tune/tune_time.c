@@ -2,10 +2,11 @@
  * better half a little more, and so on; the last four in turns, so that they meet the same clocks. One
  * candidate takes the time of the device at a time. */
 #define _GNU_SOURCE
+#include "runtime/measure/measure.h"
 #include "runtime/tune/tuner.h"
 #include <stdlib.h>
 
-enum { LAST = 4, MAX_REPEAT = 1001, TURNS = 3 };
+enum { LAST = 4, MAX_REPEAT = 1001, REPEATS = 3 };
 
 double tune_now(void) { return (double)clock_ns() * 1e-9; }
 
@@ -67,8 +68,6 @@ static tile_status batch(tile_tune *t, Candidate *c, int n, double *ms)
     return st;
 }
 
-static int by_value(const void *a, const void *b)
-{ return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 static int by_time(const void *a, const void *b)
 {
     const Candidate *x = *(Candidate *const *)a, *y = *(Candidate *const *)b;
@@ -85,8 +84,7 @@ static tile_status measure(tile_tune *t, Candidate *c, int n, double *ms)
         st = batch(t, c, most, all + done);
     }
     if (st) return st;
-    qsort(all + 1, (size_t)n, sizeof *all, by_value);
-    *ms = all[1 + n / 2];
+    *ms = measure_median(all + 1, n);
     return TILE_OK;
 }
 
@@ -120,15 +118,14 @@ static tile_status round_of(tile_tune *t, Candidate **left, int *n, int round, i
 
 static tile_status finals(tile_tune *t, Candidate **left, int n, int round, int repeat)
 {
-    double ms[LAST][TURNS];
-    for (int turn = 0; turn < TURNS; turn++)
+    double ms[LAST][REPEATS];
+    for (int nth = 0; nth < REPEATS; nth++)
         for (int k = 0; k < n; k++) {
-            int i = turn % 2 ? n - 1 - k : k;
-            tile_status st = measure(t, left[i], (repeat + TURNS - 1) / TURNS, &ms[i][turn]);
+            int i = nth % 2 ? n - 1 - k : k;
+            tile_status st = measure(t, left[i], (repeat + REPEATS - 1) / REPEATS, &ms[i][nth]);
             if (st) return refused(t, left[i], st);
-            if (turn == TURNS - 1) {
-                qsort(ms[i], TURNS, sizeof **ms, by_value);
-                left[i]->ms = ms[i][TURNS / 2];
+            if (nth == REPEATS - 1) {
+                left[i]->ms = measure_median(ms[i], REPEATS);
                 left[i]->launches = repeat;
                 tune_report(t, TILE_TUNE_TIMING, round, (size_t)k + 1, (size_t)n, left[i]);
             }

@@ -43,6 +43,29 @@ static void test_async(void)
     CU_ASSERT_EQUAL(fake->live_modules, 0);
 }
 
+/* The text of a failure is found by the thread that asks, whatever failed in it before. */
+static void test_failure(void)
+{
+    static const char source[] = "kernel k(in f32 X[N], out f32 Y[N]) grid (1) {\n"
+                                 "    assert(N < 3, \"too many\");\n"
+                                 "    store(Y[0 +: N], load(X[0 +: N]));\n}\n";
+    tile_kernel *k;
+    tile_compile *h;
+    static float x[4], y[4];
+    int64_t n = 4;
+    open_context();
+    OK(ctx, kernel_of(ctx, source, "k", NULL, 0, &k));
+    tile_tensor t[2] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 } };
+    tile_arg a[2] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) };
+    CU_ASSERT_EQUAL(tile_launch(k, a, 1, NULL), TILE_ERROR_INVALID_ARGUMENT);
+    OK(ctx, tile_kernel_compile_async(k, a, 2, &h));
+    CU_ASSERT_EQUAL(tile_compile_wait(h), TILE_ERROR_COMPILE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error_of(ctx), "too many"));
+    tile_compile_destroy(h);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* While one variant compiles in its thread, launches of others, by any thread, go on; a launch of that one
  * waits for it, and it is compiled once. */
 static atomic_int gate_reached, gate_open;
@@ -100,4 +123,5 @@ static void test_async_beside(void)
     CU_ASSERT_EQUAL(fake->live_modules, 0);
 }
 
-UNIT_MAIN("async", { "async", test_async }, { "async_beside", test_async_beside })
+UNIT_MAIN(
+    "async", { "async", test_async }, { "failure", test_failure }, { "async_beside", test_async_beside })

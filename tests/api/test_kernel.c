@@ -80,6 +80,11 @@ static void test_contexts(void)
     CU_ASSERT_STRING_EQUAL(tile_status_name((tile_status)999), "unknown status");
     CU_ASSERT_STRING_EQUAL(tile_dtype_name(TILE_BF16), "bf16");
     CU_ASSERT_EQUAL(tile_dtype_size(TILE_F8E4M3), 1);
+    CHECK_TEXT(tile_language_words(TILE_WORDS_KEYWORDS), "instantiate ");
+    CHECK_TEXT(tile_language_words(TILE_WORDS_TYPES), "bf16 ");
+    CHECK_TEXT(tile_language_words(TILE_WORDS_FUNCTIONS), "load ");
+    CHECK_TEXT(tile_language_words(TILE_WORDS_HINTS), "warps ");
+    CU_ASSERT_PTR_NULL(tile_language_words((tile_word_kind)9));
     CU_ASSERT_EQUAL(tile_dtype_size(TILE_NONE), 0);
     tile_context_destroy(NULL);
     tile_module_destroy(NULL);

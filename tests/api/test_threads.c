@@ -2,6 +2,7 @@
  * ThreadSanitizer in CI. */
 #include "api.h"
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS = 16 };
 static FakeState *fake;
@@ -30,6 +31,26 @@ static void *shared_worker(void *arg)
         tile_context_error(ctx, text, sizeof text);
     }
     free(m);
+    return (void *)(intptr_t)bad;
+}
+
+/* Each thread finds the text of its own failure, not that of the thread that failed last. */
+static void *failing_worker(void *arg)
+{
+    int64_t i = (int64_t)(intptr_t)arg, n = 100 + i, other = 200 + i;
+    static float x[400];
+    tile_tensor t[3] = { { x, &n, NULL, 1, TILE_F32 }, { x, &other, NULL, 1, TILE_F32 },
+        { x, &n, NULL, 1, TILE_F32 } };
+    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    char want[100], text[300];
+    long bad = 0;
+    snprintf(want, sizeof want, "is %lld in X (axis 0) but %lld in Y", (long long)n, (long long)other);
+    for (int k = 0; k < 200; k++) {
+        bad += tile_launch(add, a, 3, NULL) != TILE_ERROR_SHAPE;
+        sched_yield();
+        tile_context_error(ctx, text, sizeof text);
+        bad += !strstr(text, want);
+    }
     return (void *)(intptr_t)bad;
 }
 
@@ -139,6 +160,10 @@ static void test_cpu(void)
 #ifdef HAVE_CPU
     run_all(cpu_worker, NULL);
 #endif
+    run_all(failing_worker, NULL);
+    char text[300];
+    tile_context_error(ctx, text, sizeof text); /* this thread has not failed: the last failure of any */
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "in X (axis 0) but "));
     tile_kernel_destroy(add);
     tile_context_destroy(ctx);
 }

@@ -49,7 +49,7 @@ static Cost products(void)
     c.registers = 168;
     c.room = 240;
     c.held = c.words = 128;
-    c.slots = 4;
+    c.stages = 4;
     c.consumers = 2;
     c.cluster = c.loading = 1;
     c.persistent = true;

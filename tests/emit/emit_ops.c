@@ -2,22 +2,11 @@
  * of f32, f64, i32, u64 and bool; in f32 and f64 where it takes floats at all.
  *
  *     emit_ops                                                              exit status 0, or 1 */
-#include "backends/gpu/gpu.h"
-#include "ir/ir.h"
-#include <stdio.h>
+#include "one_kernel.h"
 #include <string.h>
 
 static const DType types[] = { DT_F32, DT_F64, DT_I32, DT_U64, DT_BOOL };
 enum { TYPES = sizeof types / sizeof *types, TILE = 256 };
-
-/* A tile of the parameter k. */
-static Value *load(Builder *b, Func *f, int dim, DType d, int k)
-{
-    int64_t extents[1] = { TILE };
-    Value *x = ir_param_new(f, arena_printf(&b->module->session->arena, "X%d", k), PARAM_IN,
-        type_tensor(b->module->session, d, 1), &dim);
-    return ir_op(b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 1)), x, ir_index(b, 0));
-}
 
 /* A kernel that stores the result of the operation on tiles of `d`, of which the first is of `first`; `to`:
  * the result's type where the operation does not say it. NULL: its rule does not allow that. */
@@ -30,19 +19,11 @@ static Func *build(Session *s, Op op, DType first, DType d, DType to)
     const Type *given = type_tile(s, to, 1, shape), *results[1] = { NULL };
     bool says = op != OP_CAST && op != OP_BITCAST;
     Builder b = ir_at_end(f->body);
-    for (int k = 0; k < n; k++) x[k] = load(&b, f, dim, k ? d : first, k);
+    for (int k = 0; k < n; k++) x[k] = kernel_load(&b, f, k ? d : first, k, 1, shape, &dim);
     if (!says) results[0] = given;
     if (ir_infer(s, op, x, n, NO_ATTRS, results, &n_results)) return NULL;
     Value *r = ir_emit(&b, op, x, n, NO_ATTRS, says ? NULL : given);
-    Value *y = ir_param_new(f, "Y", PARAM_OUT, type_tensor(s, r->type->dtype, 1), &dim);
-    Value *token = ir_emit(&b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, n)), NULL);
-    ir_op(&b, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, shape, 1)), y, ir_index(&b, 0), r, token);
-    ir_build(&b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
-    f->grid = ir_block_new(f, NULL);
-    for (int k = 0; k < f->n_params; k++) ir_block_arg(f->grid, f->params[k].type, f->params[k].name);
-    Builder g = ir_at_end(f->grid);
-    Value *one = ir_index(&g, 1);
-    ir_build(&g, OP_YIELD, &one, 1, NO_ATTRS, NULL, 0);
+    kernel_end(&b, f, r, &dim);
     return f;
 }
 
@@ -61,13 +42,10 @@ static Outcome emit(Op op, const char *target, DType first, DType d, DType to)
                  !s.n_errors && code.text_len)
             out = EMITTED;
     }
-    if (out == FAILED) {
-        Text t;
-        text_init(&t, &s.arena);
-        diag_render_all(&s, &t);
-        printf("FAIL %s %s of %s %s: %s\n", target, op_info[op].name, dtype_name(first), dtype_name(d),
-            t.data ? t.data : "");
-    }
+    if (out == FAILED)
+        kernel_failed(&s,
+            arena_printf(&s.arena, "%s %s %s %s", target, op_info[op].name, dtype_name(first), dtype_name(d)),
+            "");
     session_free(&s);
     return out;
 }

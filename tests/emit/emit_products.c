@@ -1,15 +1,28 @@
 /* emit_products: every row of ir/matrix.def is emitted, for every target whose matrix unit has it and for
  * every pair of types that it takes.
  *
- *     emit_products                                                         exit status 0, or 1 */
-#include "backends/gpu/gpu.h"
-#include "ir/ir.h"
+ *     emit_products                   exit status 0, or 1
+ *     emit_products --compile         the functions that products of CUDA targets call, and ldmatrix, are
+ * also compiled by NVRTC and ptxas, and must become the instruction that the row names. Exit status 77: no
+ * NVRTC */
+#include "backends/gpu/prelude.h"
 #include "ir/matrix.h"
-#include <stdio.h>
+#include "one_kernel.h"
+#include "tests/emit/nvrtc.h"
+#include <stdlib.h>
 #include <string.h>
 
 static const int64_t sizes[] = { 8, 16, 32, 48, 64, 128 };
-enum { SIZES = sizeof sizes / sizeof *sizes, MOST_ROWS = 64 };
+enum { SIZES = sizeof sizes / sizeof *sizes, MOST_ROWS = 64, MOST_CALLS = 64 };
+
+/* Functions of the prelude that the products of a target call, and the PTX that they must become. */
+typedef struct Calls {
+    struct {
+        char name[48], ptx[96];
+        const char *element; /* of the sum; NULL: ldmatrix */
+    } at[MOST_CALLS];
+    int n;
+} Calls;
 
 typedef struct Shape {
     int64_t m, n, k;
@@ -20,10 +33,7 @@ static Value *load(Builder *b, Func *f, DType d, int k, int64_t rows, int64_t co
 {
     int64_t extents[2] = { rows, columns };
     int dims[2] = { ir_dim_new(f, NULL, rows), ir_dim_new(f, NULL, columns) };
-    Value *x = ir_param_new(f, arena_printf(&b->module->session->arena, "X%d", k), PARAM_IN,
-        type_tensor(b->module->session, d, 2), dims);
-    return ir_op(
-        b, OP_LOAD, NULL, ATTRS(a_ints(ATTR_EXTENTS, extents, 2)), x, ir_index(b, 0), ir_index(b, 0));
+    return kernel_load(b, f, d, k, 2, extents, dims);
 }
 
 /* A kernel that stores the product of two tiles. */
@@ -36,23 +46,55 @@ static Func *build(Session *s, DType a, DType b, bool tf32, Shape x)
     v[2] = load(&at, f, sum, 2, x.m, x.n);
     Value *r = ir_emit(
         &at, OP_MMA, v, 3, ATTRS(a_int(ATTR_PRECISION, tf32 ? PRECISION_TF32 : PRECISION_FULL)), NULL);
-    int64_t shape[2] = { x.m, x.n };
     int dims[2] = { ir_dim_new(f, NULL, x.m), ir_dim_new(f, NULL, x.n) };
-    Value *y = ir_param_new(f, "Y", PARAM_OUT, type_tensor(s, sum, 2), dims);
-    Value *token = ir_emit(&at, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, 3)), NULL);
-    ir_op(&at, OP_STORE, NULL, ATTRS(a_ints(ATTR_EXTENTS, shape, 2)), y, ir_index(&at, 0), ir_index(&at, 0),
-        r, token);
-    ir_build(&at, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
-    f->grid = ir_block_new(f, NULL);
-    for (int k = 0; k < f->n_params; k++) ir_block_arg(f->grid, f->params[k].type, f->params[k].name);
-    Builder g = ir_at_end(f->grid);
-    Value *one = ir_index(&g, 1);
-    ir_build(&g, OP_YIELD, &one, 1, NO_ATTRS, NULL, 0);
+    kernel_end(&at, f, r, dims);
     return f;
 }
 
-static bool emitted(const Target *t, const char *instr, DType a, DType b, bool tf32, Shape x)
+static void add_call(Calls *c, const char *name, size_t len, const char *element, const char *ptx)
 {
+    for (int k = 0; k < c->n; k++)
+        if (strlen(c->at[k].name) == len && !strncmp(c->at[k].name, name, len)) return;
+    if (c->n == MOST_CALLS || len >= sizeof c->at->name) abort();
+    snprintf(c->at[c->n].name, sizeof c->at->name, "%.*s", (int)len, name);
+    snprintf(c->at[c->n].ptx, sizeof c->at->ptx, "%s", ptx);
+    c->at[c->n++].element = element;
+}
+
+/* As PTX calls the type of an operand. */
+static const char *ptx_type(DType d, bool tf32)
+{
+    static const char *const names[DT_COUNT] = { [DT_F16] = "f16",
+        [DT_BF16] = "bf16",
+        [DT_F64] = "f64",
+        [DT_I8] = "s8",
+        [DT_U8] = "u8",
+        [DT_F8E4M3] = "e4m3",
+        [DT_F8E5M2] = "e5m2" };
+    return tf32 ? "tf32" : names[d] ? names[d] : "none";
+}
+
+/* Adds the function of mma.sync that the text calls for this product. False: it calls none. */
+static bool add_product(Calls *c, const char *text, const MatrixInstr *row, DType a, DType b, bool tf32)
+{
+    static const char begin[] = "void mma_";
+    const LayoutMmaInfo *info = layout_mma_info(row->fragment);
+    const char *at = strstr(text, begin), *sum = "f32", *element = "float";
+    char ptx[96];
+    if (!at) return false;
+    if (dtype_is_int(a)) sum = "s32", element = "i32";
+    if (a == DT_F64) sum = "f64", element = "double";
+    snprintf(ptx, sizeof ptx, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s", info->m, info->n, info->k,
+        sum, ptx_type(a, tf32), ptx_type(b, tf32), sum);
+    at += strlen("void ");
+    add_call(c, at, strcspn(at, "("), element, ptx);
+    return true;
+}
+
+static bool emitted(
+    const Target *t, const MatrixInstr *row, DType a, DType b, bool tf32, Shape x, Calls *calls)
+{
+    const char *instr = layout_mma_info(row->fragment)->name;
     Session s;
     GpuCode code;
     Func *lowered = NULL;
@@ -62,14 +104,12 @@ static bool emitted(const Target *t, const char *instr, DType a, DType b, bool t
         Func *f = build(&s, a, b, tf32, x);
         ok = ir_verify(f->module) && gpu_compile(&s, f, t, NULL, &code, &lowered) && !s.n_errors &&
              code.text_len && ir_holds(lowered->body, OP_MMA_SYNC);
+        if (ok && t->kind == TARGET_CUDA) ok = add_product(calls, code.text, row, a, b, tf32);
     }
-    if (!ok) {
-        Text why;
-        text_init(&why, &s.arena);
-        diag_render_all(&s, &why);
-        printf("FAIL %s %s of %s and %s: %s\n", t->name, instr, dtype_name(a), dtype_name(b),
-            why.data ? why.data : "no such instruction in the code\n");
-    }
+    if (!ok)
+        kernel_failed(&s,
+            arena_printf(&s.arena, "%s %s of %s and %s", t->name, instr, dtype_name(a), dtype_name(b)),
+            "no such instruction in the code");
     session_free(&s);
     return ok;
 }
@@ -100,24 +140,102 @@ static int rows_of(const Target *t, DType d, bool tf32, const MatrixInstr **rows
     return n;
 }
 
-int main(void)
+/* --- by NVRTC ---------------------------------------------------------------------------------------- */
+
+static void add_ldmatrix(Calls *c)
 {
-    int done = 0, failed = 0;
+    for (int k = 0; k < 6; k++) {
+        char name[32], ptx[64];
+        const char *turned = k >= 3 ? "trans" : "";
+        snprintf(name, sizeof name, "ldmatrix_x%d%s%s", 1 << k % 3, *turned ? "_" : "", turned);
+        snprintf(ptx, sizeof ptx, "ldmatrix.sync.aligned.m8n8.x%d%s%s.shared.b16", 1 << k % 3,
+            *turned ? "." : "", turned);
+        add_call(c, name, strlen(name), NULL, ptx);
+    }
+}
+
+/* A kernel for each function. */
+static void write_kernels(const Calls *c, Text *t)
+{
+    for (int k = 0; k < c->n; k++) {
+        const char *element = c->at[k].element ? c->at[k].element : "u32";
+        text_printf(t, "extern \"C\" __global__ void k%d(%s *out, const u32 *in) {\n", k, element);
+        text_printf(t, "  __shared__ u32 rows[512];\n  alignas(8) u32 a[16], b[8];\n  %s d[4];\n", element);
+        text_printf(t, "  for (int i = 0; i < 16; i++) rows[threadIdx.x * 16 + i] = a[i] = in[i];\n");
+        text_printf(t, "  for (int i = 0; i < 8; i++) b[i] = in[16 + i];\n");
+        text_printf(t, "  for (int i = 0; i < 4; i++) d[i] = out[i];\n");
+        if (c->at[k].element) text_printf(t, "  %s(d, a, b);\n", c->at[k].name);
+        else text_printf(t, "  %s(d, (u32)__cvta_generic_to_shared(rows));\n", c->at[k].name);
+        text_printf(t, "  for (int i = 0; i < 4; i++) out[i + threadIdx.x * 4] = d[i];\n}\n");
+    }
+}
+
+/* All functions of the target in one translation unit. */
+static bool compiled(const Nvrtc *nvrtc, const Target *t, Calls *c)
+{
+    Session s;
+    session_init(&s, allocator_libc);
+    volatile bool ok = false;
+    if (!setjmp(s.oom)) {
+        const char *names[MOST_CALLS], *arch = strchr(t->name, ':') + 1;
+        char *log, *ptx;
+        Text code, head;
+        text_init(&code, &s.arena);
+        text_init(&head, &s.arena);
+        add_ldmatrix(c);
+        write_kernels(c, &code);
+        for (int k = 0; k < c->n; k++) names[k] = c->at[k].name;
+        gpu_prelude(&s, t, names, (size_t)c->n, code.data, &head);
+        text_write(&head, code.data, code.len);
+        ok = nvrtc_compile_ptx(nvrtc, head.data, arch, &log, &ptx) && ptx;
+        if (!ok) printf("FAIL %s: NVRTC does not take the products:\n%.2000s", t->name, log ? log : "");
+        for (int k = 0; ok && k < c->n; k++) {
+            if (strstr(ptx, c->at[k].ptx)) continue;
+            printf("FAIL %s: %s does not become %s\n", t->name, c->at[k].name, c->at[k].ptx);
+            ok = false;
+        }
+        if (ok) printf("%s: %d functions became their instructions\n", t->name, c->n);
+        free(log);
+        free(ptx);
+    }
+    session_free(&s);
+    return ok;
+}
+
+static bool products_of(const Target *t, Calls *calls, int *done)
+{
+    int failed = 0;
+    for (int a = 0; a < DT_COUNT; a++)
+        for (int tf32 = 0; tf32 <= (a == DT_F32); tf32++) {
+            const MatrixInstr *rows[MOST_ROWS];
+            Shape shapes[MOST_ROWS];
+            int n = rows_of(t, (DType)a, tf32, rows, shapes);
+            for (int k = 0; k < n; k++)
+                for (int b = 0; b < DT_COUNT; b++) {
+                    if (!pairs(t, (DType)a, (DType)b)) continue;
+                    failed += !emitted(t, rows[k], (DType)a, (DType)b, tf32, shapes[k], calls);
+                    ++*done;
+                }
+        }
+    return !failed;
+}
+
+int main(int argc, char **argv)
+{
+    bool compile = argc > 1 && !strcmp(argv[1], "--compile"), ok = true;
+    int done = 0;
     const Target *t;
-    for (size_t i = 0; (t = target_at(i)); i++)
-        for (int a = 0; t->kind != TARGET_CPU && a < DT_COUNT; a++)
-            for (int tf32 = 0; tf32 <= (a == DT_F32); tf32++) {
-                const MatrixInstr *rows[MOST_ROWS];
-                Shape shapes[MOST_ROWS];
-                int n = rows_of(t, (DType)a, tf32, rows, shapes);
-                for (int k = 0; k < n; k++)
-                    for (int b = 0; b < DT_COUNT; b++) {
-                        if (!pairs(t, (DType)a, (DType)b)) continue;
-                        const char *instr = layout_mma_info(rows[k]->fragment)->name;
-                        failed += !emitted(t, instr, (DType)a, (DType)b, tf32, shapes[k]);
-                        done++;
-                    }
-            }
-    printf("%d products emitted, %d failed\n", done, failed);
-    return failed > 0 || done < 100;
+    Nvrtc nvrtc;
+    if (compile && !nvrtc_open(&nvrtc)) {
+        printf("SKIP: no NVRTC\n");
+        return 77;
+    }
+    for (size_t i = 0; (t = target_at(i)); i++) {
+        Calls calls = { .n = 0 };
+        if (t->kind == TARGET_CPU || (compile && t->kind != TARGET_CUDA)) continue;
+        ok &= products_of(t, &calls, &done);
+        if (compile) ok &= compiled(&nvrtc, t, &calls);
+    }
+    printf("%d products emitted%s\n", done, ok ? "" : ", some failed");
+    return !ok || done < 100;
 }

@@ -27,7 +27,7 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if (!strcmp(s, "--kernel-ir")) a->kernel_ir = true;
         else if (!strcmp(s, "--no-roles")) pass_add(&a->options.skip, PASS_WARP_SPECIALIZATION);
         else if (!strcmp(s, "--no-merge-loads")) pass_add(&a->options.skip, PASS_MERGE_LOADS);
-        else if (!strcmp(s, "--no-lent")) pass_add(&a->options.skip, PASS_EPILOGUE_LOADS);
+        else if (!strcmp(s, "--no-epilogue-loads")) pass_add(&a->options.skip, PASS_EPILOGUE_LOADS);
         else if (!strcmp(s, "--no-async")) pass_add(&a->options.skip, PASS_MULTISTAGE);
         else if (!strncmp(s, "--warps=", 8)) a->options.warps = atoi(s + 8);
         else if (!strncmp(s, "--kernel=", 9)) a->kernel = s + 9;

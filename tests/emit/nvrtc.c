@@ -20,10 +20,15 @@ bool nvrtc_open(Nvrtc *n)
     *(void **)&n->destroy = dlsym(lib, "nvrtcDestroyProgram");
     *(void **)&n->log_size = dlsym(lib, "nvrtcGetProgramLogSize");
     *(void **)&n->log = dlsym(lib, "nvrtcGetProgramLog");
-    return n->create && n->compile && n->destroy && n->log_size && n->log;
+    *(void **)&n->ptx_size = dlsym(lib, "nvrtcGetPTXSize");
+    *(void **)&n->ptx = dlsym(lib, "nvrtcGetPTX");
+    return n->ptx_size && n->ptx && n->create && n->compile && n->destroy && n->log_size && n->log;
 }
 
 bool nvrtc_compile(const Nvrtc *nvrtc, const char *text, const char *arch, char **log)
+{ return nvrtc_compile_ptx(nvrtc, text, arch, log, NULL); }
+
+bool nvrtc_compile_ptx(const Nvrtc *nvrtc, const char *text, const char *arch, char **log, char **ptx)
 {
     char option[32];
     void *program = NULL;
@@ -31,11 +36,14 @@ bool nvrtc_compile(const Nvrtc *nvrtc, const char *text, const char *arch, char 
     snprintf(option, sizeof option, "-arch=%s", arch);
     const char *const options[] = { option, "--ptxas-options=-v", "-std=c++17" };
     *log = NULL;
+    if (ptx) *ptx = NULL;
     if (nvrtc->create(&program, text, "kernel.cu", 0, NULL, NULL)) return false;
     bool ok = !nvrtc->compile(program, 3, options);
     nvrtc->log_size(program, &n);
     *log = calloc(n + 1, 1);
     if (*log) nvrtc->log(program, *log);
+    n = 0;
+    if (ok && ptx && !nvrtc->ptx_size(program, &n) && (*ptx = calloc(n + 1, 1))) nvrtc->ptx(program, *ptx);
     nvrtc->destroy(&program);
     return ok && *log;
 }

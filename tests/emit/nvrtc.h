@@ -9,9 +9,13 @@ typedef struct Nvrtc {
     int (*destroy)(void **);
     int (*log_size)(void *, size_t *);
     int (*log)(void *, char *);
+    int (*ptx_size)(void *, size_t *);
+    int (*ptx)(void *, char *);
 } Nvrtc;
 
 bool nvrtc_open(Nvrtc *); /* false: there is none */
 /* Compiles for `arch` ("sm_90a"). *log, to be freed: what the compiler and, verbosely, ptxas said; NULL: it
  * could not be had. */
 bool nvrtc_compile(const Nvrtc *, const char *text, const char *arch, char **log);
+/* The same. *ptx, to be freed, unless NULL: the PTX that became the cubin; NULL where it could not be had. */
+bool nvrtc_compile_ptx(const Nvrtc *, const char *text, const char *arch, char **log, char **ptx);

@@ -31,7 +31,7 @@ static const Row rows[] = {
     { "gemm_tf32", "M=104 N=136 K=84", "TM=96 TN=128 TK=32 TURN=true STAGES=4",
         NULL }, /* contiguous in M: through registers */
     { "gemm_tf32", "M=136 N=72 K=100", "TM=128 TN=64 TK=64", "A:t B:t", .faults = true },
-    { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one slot */
+    { "gemm_tf32", "M=24 N=56 K=180", "TM=256 TN=208 TK=64", "B:t" }, /* rings of one stage */
     /* rings that cp.async producers fill: rows of B, of A and of both begin at arbitrary addresses; along M;
        transposed operands; few steps, and none in a loop; one consumer, and three */
     { "gemm", "M=136 N=259 K=520 | M=136 N=137 K=24", "TM=64 TN=64 TK=32 STAGES=2", NULL, .faults = true },
@@ -88,7 +88,7 @@ static const Row rows[] = {
     { "attention_dq", "B=1 H=1 M=136 N=200 D=128", "CAUSAL=false TM=128 TN=64",
         NULL }, /* two early, one late */
     { "attention_differential", "B=1 H=1 TWO=2 M=136 N=200 D=64 DV=64", "TM=64 TN=64",
-        NULL }, /* a slot that two late products read */
+        NULL }, /* a stage that two late products read */
     { "gemm_int4", "M=40 N=136 K=512 KHALF=256 GROUPS=4 BYTE=256 SEVEN=7", "TM=16 TN=64",
         NULL }, /* left operands from registers, with two stages of a ring */
     { "gemm_int4", "M=136 N=264 K=640 KHALF=320 GROUPS=5 BYTE=256 SEVEN=7", "TM=64 TN=64", NULL,

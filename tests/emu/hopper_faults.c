@@ -12,20 +12,20 @@ static const struct {
     const char *why;
 } harmless[] = {
     { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1,
-        "a consumer gives back A's slot after B's, and the producer has waited for A's" },
+        "a consumer gives back A's stage after B's, and the producer has waited for A's" },
     { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1,
-        "likewise: X's slot is given back last" },
+        "likewise: X's stage is given back last" },
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2,
-        "likewise: A's slot is given back last" },
+        "likewise: A's stage is given back last" },
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1,
         "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where "
         "it does not)" },
     { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
-        "before it writes the program's place again the producer waits for slots of this program, which are "
+        "before it writes the program's place again the producer waits for stages of this program, which are "
         "given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
-        "behind the last program: nobody fills the slot again" },
+        "behind the last program: nobody fills the stage again" },
     { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
         "pingpong says which warpgroup goes first; what one reads comes from the producer" },
     { "softmax", "a warp barrier left out", "}", "warp_sync();", 1,
@@ -37,15 +37,15 @@ static const struct {
         "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1,
         "stmatrix, which writes the buffer, brings the lanes together too" },
-    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no slot*", 4,
-        "nobody waits for the mbarrier of no slot: its phases say nothing" },
+    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no stage*", 4,
+        "nobody waits for the mbarrier of no stage: its phases say nothing" },
     /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
      * steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(scheduled_empty *", 1,
-        "the producer has waited for slots that were given back behind the last look at this program" },
+        "the producer has waited for stages that were given back behind the last look at this program" },
     { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
     { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
-        "W's slot, for which the producer has waited, is given back behind that of A's first half" },
+        "W's stage, for which the producer has waited, is given back behind that of A's first half" },
     { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
         "it stands before the scratch is written again, a program later" },
     /* of a cluster, whose CTAs do one program */
@@ -56,9 +56,9 @@ static const struct {
         "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
         "before" },
     { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1,
-        "a warp gives back A's slot after B's, and the producer waits for A's first" },
+        "a warp gives back A's stage after B's, and the producer waits for A's first" },
     { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1,
-        "behind the program's last step: nobody fills the slot again" },
+        "behind the program's last step: nobody fills the stage again" },
     { "gemm", "an arrival left out", "if (++B_ring_*", "if (lane == 0) mbar_arrive(A_ring_*", 1, "likewise" },
     { "gemm", "a wait left out", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
         "the buffer is used once" },

@@ -39,7 +39,7 @@ typedef struct Tma {
 } Tma;
 static bool with_fence, with_wait, with_empty;
 
-/* 64 halfs a row of `source`, 100 rows of them and 60 halfs in the last: a ring of one slot, filled 4 times
+/* 64 halfs a row of `source`, 100 rows of them and 60 halfs in the last: a ring of one stage, filled 4 times
  * by warp 0, read by warp 1. */
 static void ring(const uint64_t *args)
 {
@@ -208,7 +208,7 @@ typedef struct Together {
 } Together;
 enum { TILE_AT = S + 1024, FULL_AT = S + 16384, EMPTY_AT = FULL_AT + 8 };
 
-/* Warp 0 loads, warp 1 reads; rounds of one slot. */
+/* Warp 0 loads, warp 1 reads; rounds of one stage. */
 static void together(const uint64_t *args)
 {
     const Together *x = (const void *)(uintptr_t)args[0];

@@ -73,22 +73,22 @@ static void derived(const SimTrace *trace, const SimStep *step, Tally *t)
 static bool compare(const Func *f, const SimTrace *trace, const Tally *want, const Tally *got, int n,
     int64_t program, const char *what)
 {
-    bool *guessed = calloc((size_t)n, sizeof *guessed), *unsure = calloc((size_t)n, sizeof *unsure);
+    bool *assumed = calloc((size_t)n, sizeof *assumed), *unsure = calloc((size_t)n, sizeof *unsure);
     bool same = true;
     for (int k = 0; k < sim_trace_sites(trace); k++) {
         const SimSite *s = sim_trace_site(trace, k);
-        guessed[s->instr->mark] |= s->guessed || s->cut;
+        assumed[s->instr->mark] |= s->assumed || s->cut;
         unsure[s->instr->mark] |= s->unsure;
     }
     for (int k = 0; k < n && same; k++) {
         same = unsure[k] ||
-               (guessed[k] ? want[k].n <= got[k].n : want[k].n == got[k].n && want[k].sum == got[k].sum);
+               (assumed[k] ? want[k].n <= got[k].n : want[k].n == got[k].n && want[k].sum == got[k].sum);
         if (!same)
             printf("FAIL %s @%s program %lld, operation %d: %lld elements, derived %lld%s\n", what, f->name,
                 (long long)program, k, (long long)want[k].n, (long long)got[k].n,
                 want[k].n == got[k].n ? " elsewhere" : "");
     }
-    free(guessed);
+    free(assumed);
     free(unsure);
     return same;
 }

@@ -125,6 +125,12 @@ sed -nE 's/^KERNEL_(PASS|STEP)\([A-Z0-9_]+, *"([^"]+)".*/\1 \2/p' passes/passes.
     fi
 done | rule kernel-passes "kernel passes whose file, test or heading has another name"
 
+# The emitter knows its expressions as data (docs/emitter.md) and reads no text that it has made. Exceptions: emit_body.c prints marks, and
+# emit_names.c reads formats and names. Other lines may read the program, a message, a schedule or an attribute.
+git ls-files 'backends/gpu/emit*.[ch]' | grep -vE '/emit_(body|names)\.c$' |
+    xargs grep -nE "\b(strto[a-z]+|ato[a-z]+|sscanf|strn?cmp|strr?chr|strstr|strspn|strcspn|strpbrk|strlen|irtext_[a-z_]+)\(|[=!<>]=? '" |
+    grep -vE 'src->text|\*message|schedule|ATTR_' | rule emitted-text "places where the emitter reads text that it has made"
+
 # Decisions are enums and fields, not text that code compares.
 hints=$({ sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def; sed -nE 's/^FORMER\(HINT, *"([^"]+)".*/\1/p' ir/former_names.def; } | paste -sd'|')
 compiler_files | grep -E '^(runtime|passes)/' | xargs grep -nE "strcmp\([^)]*\"($hints)\"" |
@@ -135,6 +141,15 @@ c_files | grep '^runtime/choice/' | grep -v '/device_model\.' | xargs grep -nE '
     rule target-figures "figures of a target's row in the choice, where those of the card are meant"
 
 bash tests/structure/former.sh . | rule former-names "former names of hints, passes or words of schedules"
+
+# Private words: as a part of an identifier in snake_case, CAPITALS or CamelCase, one or several, and of the name of a file.
+words=$(sed -nE 's/^([a-z]+) .*/\1/p' tests/structure/private_names.txt | paste -sd'|')
+capital=$(tr '|' '\n' <<<"$words" | sed -E 's/^./\u&/' | paste -sd'|')
+{
+    code $(compiler_files | grep -v "^tools/"; git ls-files 'ir/*.def' 'passes/*.def' 'runtime/*.def' | grep -v '^ir/former_names\.def$') |
+        grep -E ": .*(\b|_)(($words)(s|es)?|(${words^^})(S|ES)?)(_|\b)|: .*\b([A-Z][a-z0-9]+)*($capital)(s|es)?([A-Z]|\b)"
+    git ls-files ir frontend passes backends runtime | grep -E "(^|[/_])($words)s?[_.]"
+} | rule private-names "private words where docs/glossary.md has one of the field"
 
 c_files | xargs grep -nE '\b(TODO|FIXME|XXX|HACK)\b' | rule unfinished "marks of unfinished work"
 

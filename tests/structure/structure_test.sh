@@ -16,9 +16,15 @@ cd "$work" && git init -q . || exit 1
     printf 'int copied(Instr *i)\n{\n    int op = i->op;\n    switch (op) {\n    default: return 0;\n    }\n}\n'
     printf 'int device(const Target *t) { return t->arch == 90 ? 65536 : 0; }\n'                              # device-literals
     printf 'int hint(const char *name) { return !strcmp(name, "cluster"); }\n'                                # compared-hints
+    printf 'static int take_turn(int tickets);\nenum { OP_TURN_WAIT };\ntypedef struct LdsTurn LdsTurn;\n'           # private-names
     printf '/* TODO */\n'                                             # unfinished
 } >passes/planted.c
+cat >backends/gpu/emit_planted.c <<'END'                              # emitted-text
+long number(const char *index) { return strtol(index, NULL, 10); }
+bool zero(const char *index) { return !strcmp(index, "0") || *index == '('; }
+END
 for ((k = 0; k < 501; k++)); do echo '/* a line */'; done >passes/planted_long.c                              # long-files
+: >passes/planted_fillers.h
 printf '%0115d\n' 0 >docs/planted.md                                  # long-prose
 printf 'The hint `turns`.\n' >>docs/planted.md                        # former-names
 sed -i 's/^#undef PASS$/PASS(PLANTED, "planted-pass", pass_planted, 1, 1, BITS, "")\nKERNEL_PASS(PLANTED_KERNEL, "planted-kernel", f, NEEDS_NOTHING, OPTIONAL, 1, BITS, "")\n&/' passes/passes.def
@@ -35,10 +41,12 @@ expect() { grep -qE "$1" said || { echo "FAIL: not noticed: $1"; failures=$((fai
 bash tests/structure/structure.sh . --list >said
 for place in 'long-lines: passes/planted.c' 'long-functions: passes/planted.c' 'enum-casts: passes/planted.c:.*\(int\)' \
     'enum-casts: passes/planted.c:.*switch \(op\)' 'device-literals: passes/planted.c' 'compared-hints: passes/planted.c' \
-    'unfinished: passes/planted.c' 'long-files: passes/planted_long.c' 'long-prose: docs/planted.md' 'former-names: docs/planted.md' \
+    'private-names: passes/planted.c:.*take_turn' 'private-names: passes/planted.c:.*OP_TURN_WAIT' 'private-names: passes/planted.c:.*LdsTurn' \
+    'private-names: passes/planted_fillers.h' 'unfinished: passes/planted.c' 'long-files: passes/planted_long.c' 'long-prose: docs/planted.md' 'former-names: docs/planted.md' \
     'tile-passes: planted-pass: no file' 'tile-passes: planted-pass: no test' 'tile-passes: planted-pass: no row' \
     'tile-passes: planted-pass: no PASS_PLANTED_PASS' 'kernel-passes: planted-kernel: no file' 'kernel-passes: planted-kernel: no test' \
-    'kernel-passes: planted-kernel: not exactly one heading' 'kernel-passes: planted-kernel: no RUN' 'target-figures: runtime/choice/choose.c'; do
+    'kernel-passes: planted-kernel: not exactly one heading' 'kernel-passes: planted-kernel: no RUN' 'target-figures: runtime/choice/choose.c' \
+    'emitted-text: backends/gpu/emit_planted.c:1:' 'emitted-text: backends/gpu/emit_planted.c:2:'; do
     expect "^$place"
     expect "^FAIL ${place%%:*}: .*the limit is"
 done

@@ -63,7 +63,7 @@ takes hip:gfx942 'load A stages 1 by cp_async; load B stages 1 by cp_async'
 "${kernel[@]}" --target=cuda:sm_80 --emit=schedule | grep -qx 'loop 1 prefetch' || fail "fragments ahead are not told"
 
 kernel=("$tilec" "$k/gemm_residual.tile" -D TM=128 -D TN=256 -D TK=64 -D STAGES=4 -D T=f16)
-"${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R epilogue 2' || fail "slots lent to the residual are not told"
+"${kernel[@]}" --target=cuda:sm_90a --emit=schedule | grep -qx 'load R epilogue 2' || fail "stages for the residual are not told"
 takes cuda:sm_90a 'load R registers'
 printf '\nload R epilogue 3\n' >s.txt
 expect 1 "s.txt:2:1: error: this tile takes 2 stages of the operands' ring" "${kernel[@]}" --target=cuda:sm_90a --schedule=s.txt -o no.cu

@@ -165,6 +165,7 @@ static bool spells(const FlagInfo *f, const char *word, const char **value)
     if (!word[n]) return true;
     switch (f->form) {
     case FORM_NONE: return false;
+    case FORM_OPTIONAL:
     case FORM_VALUE: *value = word + n + 1; return word[n] == '=';
     case FORM_SHORT:
     case FORM_JOINED: *value = word + n; return true;
@@ -204,8 +205,8 @@ static bool adds_up(FlagId f, CommandId command)
 {
     const FlagInfo *info = &flag_info[f];
     return info->form == FORM_NONE || f == FLAG_OPT || !strcmp(info->value, "LIST") || f == FLAG_IMPORT_DIR ||
-           (f == FLAG_REMAP && command == CMD_SIM) || (f == FLAG_PLOT && command == CMD_EXPLAIN) ||
-           (f == FLAG_TARGET && command == CMD_EXPLAIN) ||
+           f == FLAG_SWEEP || (f == FLAG_REMAP && command == CMD_SIM) ||
+           ((f == FLAG_PLOT || f == FLAG_TARGET) && command == CMD_EXPLAIN) ||
            ((f == FLAG_TARGET || f == FLAG_KERNEL) && command == CMD_COMPILE);
 }
 
@@ -229,16 +230,16 @@ static int refuse_second(Tool *t, const Args *a, FlagId f, const char *value)
 
 static int take_flag(Tool *t, Args *a, const Strings *words, size_t *i)
 {
-    const char *word = words->data[*i], *value;
+    const char *word = words->data[*i], *value = NULL;
     FlagId f = find_flag(word, &value);
     if (f == FLAG_COUNT) return unknown_flag(t, a->command, word);
     const FlagInfo *info = &flag_info[f];
     if (!(info->commands >> a->command & 1))
         return tool_usage(
             t, "`tilec %s` takes no option `%s`", command_info[a->command].name, info->spelling);
-    if (info->form == FORM_NONE) value = "";
+    if (info->form == FORM_NONE || (info->form == FORM_OPTIONAL && !value)) value = "";
     else if (!value && info->form != FORM_JOINED && *i + 1 < words->len) value = words->data[++*i];
-    if (!value || (!*value && info->form != FORM_NONE))
+    if (!value || (!*value && info->form != FORM_NONE && info->form != FORM_OPTIONAL))
         return tool_usage(t, "option `%s` wants a value: %s", info->spelling, info->value);
     if (!value_allowed(info->value, value))
         return tool_usage(t, "option `%s` takes %s, not `%s`", info->spelling, info->value, value);

@@ -70,11 +70,13 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-static bool write_to(const char *path, int flags, int mode, const void *data, size_t len)
+/* like: a file whose permissions the new one takes, or NULL */
+static bool write_to(const char *path, int flags, const void *data, size_t len, const char *like)
 {
-    int fd = !strcmp(path, "-") ? dup(STDOUT_FILENO) : open(path, O_WRONLY | O_CLOEXEC | flags, mode);
+    struct stat st;
+    int fd = !strcmp(path, "-") ? dup(STDOUT_FILENO) : open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
     if (fd < 0) return false;
-    bool ok = write_all(fd, data, len);
+    bool ok = write_all(fd, data, len) && (!like || stat(like, &st) || !fchmod(fd, st.st_mode & 07777));
     int error = errno;
     if (close(fd) && ok) {
         ok = false;
@@ -132,8 +134,8 @@ int outputs_commit(Tool *t, Outputs *o)
     for (size_t i = 0; i < n && !failed; i++) {
         if (!o->list.data[i].temporary) continue;
         unlink(o->list.data[i].temporary);
-        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, 0666, o->list.data[i].data,
-                o->list.data[i].len)) {
+        if (!write_to(o->list.data[i].temporary, O_CREAT | O_EXCL, o->list.data[i].data, o->list.data[i].len,
+                o->list.data[i].keeps_mode ? o->list.data[i].target : NULL)) {
             failed = o->list.data[i].path;
             if (errno == EEXIST) o->list.data[i].temporary = NULL;
         }
@@ -142,7 +144,7 @@ int outputs_commit(Tool *t, Outputs *o)
     for (; renamed < n && !failed; renamed++) {
         const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
         bool ok = tmp ? !rename(tmp, o->list.data[renamed].target)
-                      : write_to(path, 0, 0, o->list.data[renamed].data, o->list.data[renamed].len);
+                      : write_to(path, 0, o->list.data[renamed].data, o->list.data[renamed].len, NULL);
         if (!ok) {
             failed = path;
             error = errno;

@@ -16,7 +16,8 @@ typedef struct Output {
     const char *path, *target, *temporary;
     const void *data;
     size_t len;
-} Output; /* target: the file that path names */
+    bool keeps_mode; /* the permissions of the file that it replaces stay */
+} Output;            /* target: the file that path names */
 typedef struct Outputs {
     VEC(Output) list;
 } Outputs;

@@ -20,6 +20,7 @@ static bool belongs(int flag, CommandId c) { return flag_info[flag].commands >> 
 static const char *flag_usage(Tool *t, const FlagInfo *f)
 {
     const char *between = f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "";
+    if (f->form == FORM_OPTIONAL) return arena_printf(&t->arena, "%s[=%s]", f->spelling, f->value);
     return arena_printf(&t->arena, "%s%s%s", f->spelling, between, f->value);
 }
 
@@ -97,9 +98,11 @@ static void man_option(Tool *t, const FlagInfo *f, FILE *out)
 {
     fputs(".TP\n\\fB", out);
     roff(out, f->spelling);
-    format_file(out, "\\fR%s\\fI", f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "");
+    bool optional = f->form == FORM_OPTIONAL;
+    format_file(
+        out, "\\fR%s\\fI", optional ? "[=" : f->form == FORM_VALUE ? "=" : f->form == FORM_SHORT ? " " : "");
     roff(out, f->value);
-    fputs("\\fR\n", out);
+    format_file(out, "\\fR%s\n", optional ? "]" : "");
     roff(out, f->doc);
     fputs("\n.br\n(", out);
     for (int c = 0, n = 0; c < CMD_COUNT; c++)
@@ -205,7 +208,7 @@ void help_bash(Tool *t, FILE *out)
     fputs("    esac; fi\n    case $prev in\n", out);
     for (int f = 0; f < FLAG_COUNT; f++) {
         const FlagInfo *info = &flag_info[f];
-        if (info->form == FORM_NONE || info->form == FORM_JOINED) continue;
+        if (info->form == FORM_NONE || info->form == FORM_JOINED || info->form == FORM_OPTIONAL) continue;
         if (!strcmp(info->value, "FILE"))
             format_file(
                 out, "        %s) COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", info->spelling);

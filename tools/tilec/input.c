@@ -88,6 +88,7 @@ static void print_diagnostics(Input *in)
 static int process(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
 {
     if (!(in->file = add_file(in, in->path))) return EXIT_INPUT;
+    if (in->text_only) return fn(in, outputs);
     int64_t begin = clock_ns();
     in->ast = frontend_parse(&in->session, in->file, import, in);
     if (!frontend_check(in->ast) || !compile_check_ladders(&in->session, in->ast)) return EXIT_INPUT;
@@ -124,7 +125,8 @@ static int guarded(Input *in, Outputs *outputs, int (*fn)(Input *, Outputs *))
     return left ? tool_error(in->tool, "this is an error of tilec; please report it") : code;
 }
 
-int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
+static int with(
+    Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user, bool text)
 {
     Input *in = arena_new(&t->arena, Input);
     Outputs *outputs = arena_new(&t->arena, Outputs);
@@ -134,18 +136,25 @@ int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outp
     in->args = a;
     in->path = path;
     in->user = user;
+    in->text_only = text;
     session_init(&in->session, t->alloc);
     tool_at_end(t, &in->cleanup, free_session, &in->session);
     in->session.error_limit = limit ? (int)limit : 1 << 30;
     in->session.warnings_as_errors = args_has(a, FLAG_WERROR);
     int code = guarded(in, outputs, fn);
     if (in->session.n_errors && code == EXIT_OK) code = EXIT_INPUT;
-    for (size_t i = 0; i < in->files.len && code == EXIT_OK; i++)
+    for (size_t i = 0; i < in->files.len && code == EXIT_OK && !text; i++)
         if (!outputs_spare(t, outputs, in->files.data[i])) code = EXIT_INPUT;
     if (code == EXIT_OK) code = outputs_commit(t, outputs);
     tool_end(t, &in->cleanup);
     return code;
 }
+
+int input_with(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
+{ return with(t, a, path, fn, user, false); }
+
+int input_with_text(Tool *t, const Args *a, const char *path, int (*fn)(Input *, Outputs *), void *user)
+{ return with(t, a, path, fn, user, true); }
 
 /* --- options ----------------------------------------------------------------------------------------- */
 

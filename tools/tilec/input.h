@@ -19,12 +19,17 @@ typedef struct Input {
     ToolCleanup cleanup; /* of the session */
     struct Rtc *rtc;     /* the vendor's compiler, after it was first needed */
     struct EmissionChecker *checker;
+    bool text_only;  /* the file is not parsed */
     bool no_checker; /* libclang, after it was first looked for (input_checker) */
 } Input;
 
 /* Reads, parses and checks the file, then calls fn. Prints the diagnostics when fn is done or has left
  * through an error; outputs appear only if there were no errors. */
 int input_with(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *), void *user);
+
+/* The same without parsing: fn finds the text as source in->file of the session, and its outputs may replace
+ * the file that was read. */
+int input_with_text(Tool *, const Args *, const char *path, int (*fn)(Input *, Outputs *), void *user);
 
 /* The tree once more, in another session; nothing is read again. */
 Ast *input_parse_again(Input *, Session *);

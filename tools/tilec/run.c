@@ -10,6 +10,11 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
+    if (r->captured && d->severity != TILE_SEVERITY_PRINT && d->severity != TILE_SEVERITY_DEBUG) {
+        size_t n = strlen(r->captured);
+        format_text(r->captured + n, CAPTURED - n, "%s", d->rendered);
+        return;
+    }
     fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT
                            ? r->tool->out
                            : r->tool->err);
@@ -21,6 +26,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
 int run_failed(Run *r, tile_status st)
 {
     char text[1024];
+    if (r->captured) return EXIT_INPUT; /* The caller says it. */
     if (tile_context_error(r->context, text, sizeof text) == 0)
         format_text(text, sizeof text, "%s", tile_status_name(st));
     return r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
@@ -46,7 +52,7 @@ static int open_context(Run *r)
         .flags = (args_has(a, FLAG_CHECK) ? TILE_CONTEXT_CHECKED : 0u) |
                  (args_has(a, FLAG_NO_CACHE) ? TILE_CONTEXT_NO_CACHE : 0u) |
                  (args_has(a, FLAG_DEBUG) ? TILE_CONTEXT_DEBUG_INFO : 0u) |
-                 (args_has(a, FLAG_AS_DECLARED) ? TILE_CONTEXT_AS_DECLARED : 0u) |
+                 (args_has(a, FLAG_AS_DECLARED) || r->ladder ? TILE_CONTEXT_AS_DECLARED : 0u) |
                  (args_has(a, FLAG_EARLY_START) ? TILE_CONTEXT_EARLY_START : 0u) |
                  (a->command == CMD_RUN ? TILE_CONTEXT_PRINT : 0u),
         .opt_level = level ? (int)level : -1,
@@ -68,7 +74,7 @@ static int open_module(Run *r)
     tile_module_desc d = { .struct_size = sizeof d,
         .import_directories = dirs->data,
         .n_import_directories = dirs->len,
-        .tune_file = r->args->command == CMD_TUNE ? "" : args_last(r->args, FLAG_TABLE, NULL) };
+        .tune_file = r->args->command == CMD_TUNE || r->ladder ? "" : args_last(r->args, FLAG_TABLE, NULL) };
     if (strcmp(path, "-")) {
         TRY(r, tile_module_load_file(r->context, path, &d, &r->module));
         return EXIT_OK;
@@ -81,8 +87,15 @@ static int open_module(Run *r)
 
 static const char *kernel_name(Run *r)
 {
-    const char *name = args_last(r->args, FLAG_KERNEL, NULL);
-    size_t n = tile_module_kernel_count(r->module);
+    const char *name = args_last(r->args, FLAG_KERNEL, NULL), *ladder = args_last(r->args, FLAG_LADDER, NULL);
+    size_t n = tile_module_kernel_count(r->module), with = 0;
+    if (ladder && *ladder) return ladder;
+    for (size_t i = 0; i < n && ladder && !name; i++) /* the only kernel that has one */
+        if (frontend_ladder(module_program(r->module), tile_module_kernel_name(r->module, i))) {
+            if (with++) break;
+            name = tile_module_kernel_name(r->module, i);
+        }
+    if (with > 1) name = NULL;
     if (name || n == 1) return name ? name : tile_module_kernel_name(r->module, 0);
     Text names;
     text_init(&names, &r->tool->arena);
@@ -111,12 +124,66 @@ static Parameter *find_param(Run *r, const char *name)
     return NULL;
 }
 
+static bool binds(const Strings *set, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < set->len; i++)
+        if (!strncmp(set->data[i], name, n) && set->data[i][n] == '=') return true;
+    return false;
+}
+
+/* All values: those of the command line, of the sweep, and what the ladder has for other names. */
+static int gather_set(Run *r, const char *name)
+{
+    Tool *t = r->tool;
+    const Strings *given = &r->args->flag[FLAG_SET];
+    const FrontLadder *l = r->ladder ? frontend_ladder(module_program(r->module), name) : NULL;
+    if (r->ladder && !l && frontend_kernel_find(module_program(r->module), name))
+        return tool_usage(
+            t, "kernel %s has no ladder; write `ladder %s { step plain \"as written\"; .. }`", name, name);
+    for (size_t i = 0; i < given->len; i++) vec_push(&t->arena, &r->set, given->data[i]);
+    for (size_t i = 0; i < r->more_set.len; i++) {
+        const char *text = r->more_set.data[i], *own = arena_strndup(&t->arena, text, strcspn(text, "="));
+        if (binds(given, own)) return tool_usage(t, "%s is given by --set and by --sweep", own);
+        vec_push(&t->arena, &r->set, text);
+    }
+    for (int i = 0; l && i < l->n_at; i++) {
+        Text value;
+        if (binds(&r->set, l->at[i].name)) continue;
+        text_init(&value, &t->arena);
+        text_printf(&value, "%s=", l->at[i].name);
+        frontend_print_value(l->at[i].value, &value);
+        vec_push(&t->arena, &r->set, value.data);
+    }
+    return EXIT_OK;
+}
+
+static const char *joined(Tool *t, Strings list)
+{
+    Text text;
+    text_init(&text, &t->arena);
+    for (size_t i = 0; i < list.len; i++) text_printf(&text, "%s%s", i ? "," : "", list.data[i]);
+    return text.data;
+}
+
+int run_set_passes(Run *r)
+{
+    const Args *a = r->args;
+    const KernelPasses passes = { joined(r->tool, args_list(r->tool, a, FLAG_SKIP_PASS)),
+        joined(r->tool, args_list(r->tool, a, FLAG_WITH_PASS)), args_last(a, FLAG_REMAP, NULL),
+        args_has(a, FLAG_APPROX), args_has(a, FLAG_FTZ) };
+    TRY(r, kernel_set_passes(r->kernel, &passes));
+    return EXIT_OK;
+}
+
 /* --set binds scalars, consts, types and extents. What is no scalar argument is a binding of the kernel. */
 static int make_kernel(Run *r)
 {
     const char *name = kernel_name(r), *left, *right;
-    const Strings *set = &r->args->flag[FLAG_SET];
+    const Strings *set = &r->set;
     if (!name) return EXIT_USAGE;
+    int gathered = gather_set(r, name);
+    if (gathered) return gathered;
     TRY(r, tile_kernel_create(r->module, name, NULL, 0, &r->probe));
     int code = read_params(r, r->probe);
     tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 1);
@@ -142,7 +209,7 @@ static int make_kernel(Run *r)
     r->bindings = b;
     r->n_bindings = n;
     TRY(r, tile_kernel_create(r->module, name, b, n, &r->kernel));
-    if ((code = read_params(r, r->kernel))) return code;
+    if ((code = run_set_passes(r)) || (code = read_params(r, r->kernel))) return code;
     for (size_t i = 0; i < set->len; i++) {
         split_binding(r->tool, "--set", set->data[i], &left, &right);
         Parameter *p = find_param(r, left);
@@ -288,8 +355,10 @@ static int read_tensors(Run *r)
 {
     const ShapeSource shape = { find_shape, r };
     for (size_t i = 0; i < r->n_params; i++) {
-        const Parameter *p = &r->params[i];
+        Parameter *p = &r->params[i];
         bool input = p->info.kind != TILE_PARAM_SCALAR && p->info.kind != TILE_PARAM_OUT;
+        if (input && !p->in && !p->left_out && r->made_up)
+            p->in = arena_printf(&r->tool->arena, "random:%zu", i + 1);
         if (input && !p->in && !p->left_out) return refuse_missing(r, p, &shape);
     }
     for (int outs = 0; outs < 2; outs++)

@@ -5,6 +5,8 @@
 #include "tools/tilec/tensor.h"
 #include "tools/tilec/watch.h"
 #include "ir/interp.h"
+#include "runtime/launch/inside.h"
+#include "runtime/measure/measure.h"
 #include "tile/tile.h"
 
 typedef struct Parameter {
@@ -39,9 +41,17 @@ typedef struct Run {
     Extents known;
     tile_launch_desc desc;
     tile_device_info device;
+    /* For bench of several steps and sizes: more values as --set gives them; inputs that no --in names are
+     * random; the kernel's ladder gives what is missing; no table is read, and defaults are as declared. */
+    Strings more_set;
+    bool made_up, ladder;
+    Strings set;     /* all values: --set, more_set, the ladder's */
+    char *captured;  /* CAPTURED bytes that receive diagnostics in place of standard error, or NULL */
     bool measuring;  /* for further launches, whose prints were already shown */
     int n_diagnosed; /* errors printed by on_diagnostic */
 } Run;
+
+enum { CAPTURED = 4096 };
 
 /* Says why a call failed, unless diagnostics have; returns the exit code. */
 int run_failed(Run *, tile_status);
@@ -58,3 +68,19 @@ void run_init(Run *, Tool *, const Args *);
 /* Device, module, kernel, and its arguments there; an exit code. */
 int run_open(Run *);
 void run_close(Run *);
+/* The passes of --skip-pass, --with-pass, --remap, --approx and --ftz, for run->kernel; an exit code. */
+int run_set_passes(Run *);
+
+/* run_launch.c: */
+/* Compiles, takes a workspace, launches once and waits. */
+int run_launch(Run *);
+/* Saves the contents of inout tensors on the device, and puts them back before a launch that is timed. */
+int run_keep_originals(Run *);
+int run_restore_originals(Run *);
+/* Times further launches by events: --repeat of them, or for `seconds`. */
+int run_time(Run *, double seconds, Measured *);
+/* The kernel in the interpreter. data: a tensor for each parameter, in host memory, or NULL for the device's.
+ */
+int run_interpret(Run *, const Args *, void *const *data);
+/* Bytes of all arguments that a launch reads or writes, each once (inout: twice). */
+double run_bytes(const Run *);

@@ -28,16 +28,16 @@ static double ratio(double none, double mine) { return mine > 0 ? none / mine : 
 
 /* --- table ------------------------------------------------------------------------------------------- */
 
-static void print_guesses(const SimReport *r, Text *t)
+static void print_assumptions(const SimReport *r, Text *t)
 {
-    unsigned g = sim_trace_guesses(r->trace);
-    if (g & SIM_GUESS_ADDRESS)
+    unsigned g = sim_trace_assumptions(r->trace);
+    if (g & SIM_ASSUMED_ADDRESS)
         text_puts(t, "Some addresses depend on data: they are spread evenly over the tensor.\n");
-    if (g & SIM_GUESS_MASK) text_puts(t, "Some masks depend on data: all their elements count as set.\n");
-    if (g & SIM_GUESS_CONDITION)
+    if (g & SIM_ASSUMED_MASK) text_puts(t, "Some masks depend on data: all their elements count as set.\n");
+    if (g & SIM_ASSUMED_CONDITION)
         text_puts(t, "Some conditions depend on data: the way with more accesses is taken.\n");
-    if (g & SIM_GUESS_TRIPS)
-        text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_GUESSED_TRIPS);
+    if (g & SIM_ASSUMED_TRIP_COUNT)
+        text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_ASSUMED_TRIPS);
 }
 
 void sim_print(const SimReport *r, Text *t)
@@ -70,7 +70,7 @@ void sim_print(const SimReport *r, Text *t)
         text_printf(t, "  %10.4f .. %8.4f %4.2f .. %4.2f  %s\n", x->seconds * 1e3, x->apart * 1e3,
             ratio(none->seconds, x->seconds), ratio(none->apart, x->apart), x->bound);
     }
-    print_guesses(r, t);
+    print_assumptions(r, t);
 }
 
 /* --- JSON -------------------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void json_level(Text *t, const char *name, SimLevel l, double error)
 void sim_json(const SimReport *r, Text *t)
 {
     const int64_t *g = sim_trace_grid(r->trace);
-    unsigned guesses = sim_trace_guesses(r->trace);
+    unsigned assumptions = sim_trace_assumptions(r->trace);
     text_puts(t, "{\"kernel\": ");
     json_string(t, r->title);
     text_puts(t, ", \"device\": ");
@@ -94,9 +94,10 @@ void sim_json(const SimReport *r, Text *t)
         "\"guessed\": {\"addresses\": %s, \"masks\": %s, \"conditions\": %s, \"trip_counts\": %s},\n "
         "\"remaps\": [",
         (long long)g[0], (long long)g[1], (long long)g[2], (long long)r->per_unit, (long long)r->device->line,
-        (long long)sim_trace_bytes(r->trace), guesses & SIM_GUESS_ADDRESS ? "true" : "false",
-        guesses & SIM_GUESS_MASK ? "true" : "false", guesses & SIM_GUESS_CONDITION ? "true" : "false",
-        guesses & SIM_GUESS_TRIPS ? "true" : "false");
+        (long long)sim_trace_bytes(r->trace), assumptions & SIM_ASSUMED_ADDRESS ? "true" : "false",
+        assumptions & SIM_ASSUMED_MASK ? "true" : "false",
+        assumptions & SIM_ASSUMED_CONDITION ? "true" : "false",
+        assumptions & SIM_ASSUMED_TRIP_COUNT ? "true" : "false");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
         text_puts(t, k ? ",\n  {\"name\": " : "\n  {\"name\": ");

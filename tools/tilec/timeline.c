@@ -207,7 +207,7 @@ static void shared_step(Draw *d, const Instr *i)
     case KERNEL_SHARED_READ:
     case KERNEL_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;
     case KERNEL_SHARED_ALLOC: /* no step */
-    case KERNEL_SHARED_SLOT:
+    case KERNEL_SHARED_STAGE:
     case KERNEL_SHARED_SLICE:
     case KERNEL_COPY_COMMIT: return;
     }

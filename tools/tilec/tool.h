@@ -56,7 +56,7 @@ typedef enum FlagId {
     FLAG_COUNT
 } FlagId;
 
-typedef enum FlagForm { FORM_NONE, FORM_VALUE, FORM_SHORT, FORM_JOINED } FlagForm;
+typedef enum FlagForm { FORM_NONE, FORM_VALUE, FORM_SHORT, FORM_JOINED, FORM_OPTIONAL } FlagForm;
 
 typedef struct FlagInfo {
     const char *spelling;

@@ -158,7 +158,9 @@ class _Call:
                 self.handle.pointer, self.arguments, ctypes.c_size_t(self.n), ctypes.byref(desc)
             )
         ctx._check(status)
-        if not status and workspace is None:
+        facts = tuple((n, v.dtype, v.shape) for n, v in self.views.items())
+        self.kernel._seen.append((facts, self.handle, self.arguments, self.n, (self.tensors, self.numbers)))
+        if workspace is None:
             _remember(self, stream)
 
     def _workspace(self, desc: Any) -> Any:

@@ -19,6 +19,17 @@ def _text(raw: bytes | None) -> str:
     return raw.decode("utf-8", "replace") if raw else ""
 
 
+class _Said(threading.local):
+    """What the compiler said during this thread's call, until _check takes it."""
+
+    def __init__(self) -> None:
+        self.messages: list[Diagnostic] = []
+
+    def take(self) -> list[Diagnostic]:
+        taken, self.messages = self.messages, []
+        return taken
+
+
 class Context:
     """One device: its driver, the disk cache and the options of compilation.
 
@@ -47,7 +58,9 @@ class Context:
     ):
         lib = self._lib = _lib.library()
         self._pointer = ctypes.c_void_p()
-        self._said: list[Diagnostic] = []
+        self._said = _Said()
+        self._elsewhere: list[Diagnostic] = []  # said in threads of libtile, which `prepare` starts
+        self._preparing = threading.Lock()
         self._callback = _lib.DiagnosticFn(self._on_diagnostic)
         flags = (
             _lib.CHECKED * checked
@@ -90,7 +103,9 @@ class Context:
         if severity == "print":
             sys.stdout.write(_text(d.message) + "\n")
             return
-        self._said.append(
+        here = threading.get_ident()
+        ours = any(t.ident == here for t in threading.enumerate())
+        (self._said.messages if ours else self._elsewhere).append(
             Diagnostic(
                 severity,
                 _text(d.file),
@@ -102,11 +117,11 @@ class Context:
             )
         )
 
-    def _check(self, status: int) -> None:
-        """Raises what the status and the diagnostics since the last call say; warns of warnings."""
-        if not status and not self._said:
+    def _check(self, status: int, elsewhere: list[Diagnostic] | None = None) -> None:
+        """Raises what the status and the diagnostics of this thread's call say; warns of warnings."""
+        if not status and not self._said.messages and not elsewhere:
             return
-        said, self._said[:] = list(self._said), ()
+        said = [*self._said.take(), *(elsewhere or ())]
         if status:
             n = self._lib.tile_context_error(self._pointer, None, 0)
             text = ctypes.create_string_buffer(n + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import deque
 
 from . import _arrays, _lib
 from ._call import _Call
@@ -110,6 +111,7 @@ class Kernel:
         self._handles: dict[tuple, _Handle] = {}
         self._shapes: dict[tuple, list] = {}
         self._specialized: dict[tuple, Kernel] = {}
+        self._seen: deque = deque(maxlen=8)  # the last launches of a new kind, without their arrays
         text, comment = _source_of(module, name)
         self.source = text
         self.__name__ = name
@@ -146,6 +148,11 @@ class Kernel:
     def __repr__(self) -> str:
         bound = "".join(f", {n}={v}" for n, v in self.bound.items())
         return f"<tile.Kernel {self}{bound}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import kernel_html
+
+        return kernel_html(self)
 
     def _repr_markdown_(self) -> str:
         bound = ", ".join(f"`{n} = {v}`" for n, v in self.bound.items())
@@ -315,7 +322,10 @@ class Kernel:
             struct_size=ctypes.sizeof(_lib.PrepareDesc), dims=ranges, n_dims=len(extents), threads=threads
         )
         n = ctypes.c_size_t()
-        ctx._check(ctx._lib.tile_kernel_prepare(handle.pointer, desc, n))
+        with ctx._preparing:  # its threads speak for one call at a time
+            status = ctx._lib.tile_kernel_prepare(handle.pointer, desc, n)
+            said, ctx._elsewhere = ctx._elsewhere, []
+        ctx._check(status, said)
         return n.value
 
     def write_choices(self, path: str | os.PathLike, note: str = "") -> None:

@@ -255,6 +255,7 @@ _P = c_void_p
 _FUNCTIONS = {
     "tile_version": (c_int, []),
     "tile_status_name": (c_char_p, [c_int]),
+    "tile_language_words": (c_char_p, [c_int]),
     "tile_context_create_error": (c_int, [POINTER(ContextDesc), POINTER(_P), c_char_p, c_size_t]),
     "tile_context_destroy": (None, [_P]),
     "tile_context_error": (c_size_t, [_P, c_char_p, c_size_t]),

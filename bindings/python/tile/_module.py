@@ -124,6 +124,11 @@ class Module(Mapping):  # of names and kernels
     def __repr__(self) -> str:
         return f"<tile.Module {self.name}: {', '.join(self)}>"
 
+    def _repr_html_(self) -> str:
+        from ._html import module_html  # not at import, as few programs need it
+
+        return module_html(self)
+
     def _repr_markdown_(self) -> str:
         return f"**{self.name}**\n```c\n{self.source.rstrip()}\n```"
 

@@ -475,7 +475,7 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
     for (size_t k = c.sliced.len; k-- > 0;) /* users are behind what they use */
         if (c.sliced.data[k].made) split_leave_unread(c.sliced.data[k].v->def);
     ir_sweep(f->body);
-    p->cluster = p->split = c.parts;
+    p->cluster = p->split_k = c.parts;
     schedule_take(p, DECIDE_SPLIT_K, 0, c.parts, 0);
     pass_add(&p->options.skip, PASS_PERSISTENT);
     pass_add(&p->options.skip, PASS_PROGRAM_ORDER);
@@ -488,5 +488,5 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
 bool kernel_pass_split_k(KernelContext *c)
 {
     divide_loops(c->s, c->f, c->p);
-    return c->p->split > 0;
+    return c->p->split_k > 0;
 }

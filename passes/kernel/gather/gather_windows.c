@@ -201,17 +201,17 @@ static bool window_of_gather(Session *s, const Func *f, const Instr *g, Picked *
 }
 
 /* The form in which a product uses the gather: as it is, merged to a matrix, or transposed. */
-static Value *matrix_of(Value *v, bool *turned)
+static Value *matrix_of(Value *v, bool *transposed)
 {
     const Use *u = v->uses;
-    *turned = false;
+    *transposed = false;
     if (u && !u->next && u->user->op == OP_RESHAPE) {
         v = ir_result(u->user);
         u = v->uses;
     }
     if (!u || v->type->kind != TYPE_TILE || v->type->rank != 2) return NULL;
     if (!u->next && u->user->op == OP_PERMUTE) {
-        *turned = true;
+        *transposed = true;
         v = ir_result(u->user);
         u = v->uses;
     }
@@ -220,7 +220,7 @@ static Value *matrix_of(Value *v, bool *turned)
     return v->uses ? v : NULL;
 }
 
-static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool turned)
+static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool transposed)
 {
     MemParts m;
     const Type *t = ir_result(g)->type;
@@ -256,10 +256,10 @@ static Value *load_of(Session *s, Instr *g, const Picked *w, Value *matrix, bool
     int n = 1;
     int64_t laid[TILE_MAX_RANK];
     for (int k = 0; k < rank; k++) {
-        order[k] = turned ? (k ? k - 1 : rank - 1) : k;
+        order[k] = transposed ? (k ? k - 1 : rank - 1) : k;
         laid[k] = shape[order[k]];
     }
-    if (turned) attrs[n++] = a_ints(ATTR_ORDER, order, rank);
+    if (transposed) attrs[n++] = a_ints(ATTR_ORDER, order, rank);
     const Type *type = type_tile(s, t->dtype, rank, laid);
     b.loc = g->loc;
     Value *v = ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, n }, &type, 1));
@@ -285,10 +285,10 @@ static void windows_of_gathers(Session *s, Func *f, bool parts)
     for (size_t k = 0; k < all.len; k++) {
         Instr *g = all.data[k];
         Picked w;
-        bool turned;
-        Value *old = matrix_of(ir_result(g), &turned), *made;
+        bool transposed;
+        Value *old = matrix_of(ir_result(g), &transposed), *made;
         if (!old || (!parts && ir_result(g)->type->shape[0] > 1) || !window_of_gather(s, f, g, &w) ||
-            !(made = load_of(s, g, &w, old, turned)))
+            !(made = load_of(s, g, &w, old, transposed)))
             continue;
         ir_replace(old, made);
         ir_set_name(made, old->name);
@@ -373,14 +373,14 @@ static void coordinates(Builder *b, const Type *t, const int64_t *line, Value **
     }
 }
 
-static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool turned)
+static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool transposed)
 {
     MemParts m;
     const Type *t = ir_result(g)->type;
     ir_mem_parts(g, &m);
     int64_t columns = t->shape[t->rank - 1], rows = type_elements(t) / columns;
-    int64_t line[2] = { turned ? 1 : rows, turned ? rows : 1 },
-            full[2] = { turned ? columns : rows, turned ? rows : columns };
+    int64_t line[2] = { transposed ? 1 : rows, transposed ? rows : 1 },
+            full[2] = { transposed ? columns : rows, transposed ? rows : columns };
     Builder b = ir_before(g);
     b.loc = g->loc;
     Value *at[TILE_MAX_RANK], *zeros[TILE_MAX_RANK], *ops[1 + TILE_MAX_RANK] = { m.tensor };
@@ -407,7 +407,8 @@ static Value *load_of_rows(Session *s, Instr *g, const Picked *w, int unit, bool
     }
     Attr attrs[2] = { a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_ORDER, order, 2) };
     const Type *type = type_tile(s, t->dtype, 2, full);
-    return ir_result(ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, turned ? 2 : 1 }, &type, 1));
+    return ir_result(
+        ir_build_raw(&b, OP_LOAD, ops, 1 + m.rank, (Attrs){ attrs, transposed ? 2 : 1 }, &type, 1));
 }
 
 static void note_why(Session *s, const Func *f, const Instr *g, const char *why)
@@ -422,9 +423,9 @@ void kernel_positions_note(Session *s, Func *f)
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
     for (size_t k = 0; k < all.len; k++) {
         Picked w;
-        bool turned;
+        bool transposed;
         int unit;
-        if (!matrix_of(ir_result(all.data[k]), &turned)) continue;
+        if (!matrix_of(ir_result(all.data[k]), &transposed)) continue;
         note_why(s, f, all.data[k],
             rows_of_gather(s, f, all.data[k], &w, &unit) ? "neither TMA nor cp.async producers can copy it"
                                                          : w.why);
@@ -437,13 +438,13 @@ static void rows_of_gathers(Session *s, Func *f)
     ir_collect(&s->arena, f->body, OP_GATHER, &all);
     for (size_t k = 0; k < all.len; k++) {
         Picked w;
-        bool turned;
+        bool transposed;
         int unit;
-        Value *old = matrix_of(ir_result(all.data[k]), &turned);
+        Value *old = matrix_of(ir_result(all.data[k]), &transposed);
         const Type *t = ir_result(all.data[k])->type;
         if (!old) continue;
         bool fits = rows_of_gather(s, f, all.data[k], &w, &unit);
-        if (fits && old->type->shape[turned ? 0 : 1] != t->shape[t->rank - 1]) {
+        if (fits && old->type->shape[transposed ? 0 : 1] != t->shape[t->rank - 1]) {
             fits = false;
             w.why = "its last axis is not one of the matrix";
         }
@@ -451,7 +452,7 @@ static void rows_of_gathers(Session *s, Func *f)
             note_why(s, f, all.data[k], w.why);
             continue;
         }
-        Value *made = load_of_rows(s, all.data[k], &w, unit, turned);
+        Value *made = load_of_rows(s, all.data[k], &w, unit, transposed);
         ir_replace(old, made);
         ir_set_name(made, old->name);
         erase_chain(old);

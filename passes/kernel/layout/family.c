@@ -45,7 +45,7 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
         if (a != unit) order[n++] = a;
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
-    int ctas = c->p->cluster > 1 && !c->p->split ? c->p->cluster : 1;
+    int ctas = c->p->cluster > 1 && !c->p->split_k ? c->p->cluster : 1;
     const Layout *s =
         shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas) : NULL;
     if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;

@@ -73,10 +73,10 @@ static bool operands_fit(const Chain *h)
 }
 
 /* The last product that reads the stage or a part of it; -1: an operation that is no product reads it too. */
-static int last_reader_of(const Chain *h, const Value *slot)
+static int last_reader_of(const Chain *h, const Value *stage)
 {
     int last = -1;
-    for (const Use *u = slot->uses; u; u = u->next) {
+    for (const Use *u = stage->uses; u; u = u->next) {
         int k = u->user->op == OP_WGMMA          ? number_of(h, u->user)
                 : u->user->op == OP_SHARED_SLICE ? last_reader_of(h, ir_result(u->user))
                                                  : -1;
@@ -90,7 +90,7 @@ static int last_reader(const Chain *h, const Instr *get) { return last_reader_of
 
 /* Finds the product that is the last to read each stage, and whether rings have enough stages for those that
  * are held at a time. Stages are released in the order in which they were taken. */
-static bool slots_fit(Chain *h)
+static bool stages_fit(Chain *h)
 {
     int n = (int)h->products->len;
     for (Instr *r = h->body->first; r; r = r->next) {
@@ -197,7 +197,7 @@ bool kernel_chain_computed(Overlap *c, Instr *loop, InstrList *products)
     bool any = false;
     for (size_t k = 0; k < products->len; k++) any |= is_computed(&h, products->data[k]);
     if (products->len < 2 || !any || !is_one_sum(&h) || !kernel_interleave(c, h.body) || !operands_fit(&h) ||
-        !slots_fit(&h))
+        !stages_fit(&h))
         return false;
     Instr *first = products->data[0], *last = products->data[products->len - 1];
     Value *acc = &loop->results[ir_operand(first, 2)->index - 1];

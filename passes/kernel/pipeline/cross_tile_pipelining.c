@@ -141,7 +141,8 @@ static bool plan_cross_tile(CrossTile *x, Rotation *r, bool asked)
             if (kernel_gets_of(r->s.body, ir_operand(i, 0))) return false;
             if (ir_operand(i, 0)->type->shape[0] < 2 && !kernel_forces(c->p, PASS_CROSS_TILE_PIPELINING) &&
                 !asked) {
-                text_printf(&c->note, "  each program by itself: one slot for what is read once a program\n");
+                text_printf(
+                    &c->note, "  each program by itself: one stage for what is read once a program\n");
                 return false;
             }
         } else if (ir_any(i, is_matrix_work, NULL) || ir_has_effects(i)) return false;

@@ -1,20 +1,20 @@
 /* fragment-prefetch: reads the fragments of a step before the products of the step before it (the portable
  * path).
  *
- *   for i carrying slot {
+ *   for i carrying stage {
  *       copy_wait; barrier
- *       %c = mma_sync %a, %b, %acc                    views of this slot, K of two fragments or more
+ *       %c = mma_sync %a, %b, %acc                    views of this stage, K of two fragments or more
  *       copies of a later step; commit
  *   }
  *
  * becomes
  *
  *   copy_wait; barrier; %a0 = shared_read ..; %b0 = shared_read ..
- *   for i carrying slot, a0, b0 {
- *       %a1, %b1 = fragments 1 of this slot
+ *   for i carrying stage, a0, b0 {
+ *       %a1, %b1 = fragments 1 of this stage
  *       copies of a later step; commit
  *       %c0 = mma_sync %a0, %b0, %acc
- *       copy_wait; barrier; fragments 0 of the next slot
+ *       copy_wait; barrier; fragments 0 of the next stage
  *       %c = mma_sync %a1, %b1, %c0
  *   }
  *
@@ -32,7 +32,7 @@
 typedef struct Loop {
     Instr *loop, *wait, *barrier, *mma, *commit;
     Instr *view[2];
-    Value *slot; /* carried: this step's */
+    Value *stage; /* carried: this step's */
     const LayoutMmaInfo *info;
     LayoutMma kind;
     int32_t warps[2];
@@ -98,15 +98,15 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
     if (!l->mma || !l->commit) return false;
     for (int side = 0; side < 2; side++) {
         Instr *v = ir_operand(l->mma, side)->def;
-        if (!v || v->op != OP_SHARED_SLOT || v->block != body || ir_use_count(ir_result(v)) != 1)
+        if (!v || v->op != OP_SHARED_STAGE || v->block != body || ir_use_count(ir_result(v)) != 1)
             return false;
-        Value *slot = ir_operand(v, 1);
-        if (slot->def || slot->block != body || slot->index == 0 || (l->slot && slot != l->slot))
+        Value *stage = ir_operand(v, 1);
+        if (stage->def || stage->block != body || stage->index == 0 || (l->stage && stage != l->stage))
             return false;
         l->view[side] = v;
-        l->slot = slot;
+        l->stage = stage;
     }
-    l->at = l->slot->index - 1;
+    l->at = l->stage->index - 1;
     /* Operations that depend on the product come after the copies. Nested blocks must contain no other reads
      * and waits. */
     for (const Use *u = ir_result(l->mma)->uses; u; u = u->next) {
@@ -153,9 +153,9 @@ static Value *read(Session *s, KernelPlan *p, Builder *b, const Loop *l, int sid
         t);
 }
 
-static Value *slot_of(Builder *b, const Instr *view, Value *slot)
+static Value *stage_of(Builder *b, const Instr *view, Value *stage)
 {
-    Value *r = ir_emit(b, OP_SHARED_SLOT, (Value *[]){ ir_operand(view, 0), slot }, 2, NO_ATTRS, NULL);
+    Value *r = ir_emit(b, OP_SHARED_STAGE, (Value *[]){ ir_operand(view, 0), stage }, 2, NO_ATTRS, NULL);
     return r;
 }
 
@@ -184,7 +184,7 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
     b.loc = l->mma->loc;
     wait_for(&b, depth);
     for (int side = 0; side < 2; side++)
-        first[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], ir_operand(l->loop, l->at + 3)), 0);
+        first[side] = read(s, p, &b, l, side, stage_of(&b, l->view[side], ir_operand(l->loop, l->at + 3)), 0);
     b = ir_before(l->mma);
     bring(&b, next, l->mma);
     for (int side = 0; side < 2; side++) frag[side] = read(s, p, &b, l, side, ir_result(l->view[side]), 1);
@@ -201,7 +201,7 @@ static void rebuild(Session *s, KernelPlan *p, Loop *l)
         else {
             wait_for(&b, depth);
             for (int side = 0; side < 2; side++)
-                ahead[side] = read(s, p, &b, l, side, slot_of(&b, l->view[side], next), 0);
+                ahead[side] = read(s, p, &b, l, side, stage_of(&b, l->view[side], next), 0);
         }
         acc = product(&b, l, frag, acc);
         for (int side = 0; side < 2; side++) frag[side] = ahead[side];

@@ -89,9 +89,9 @@ static void place_operands(Order *o, const Instr *i)
 
 /* Whether all operations that read a stage, or a part of it, are complete, including products that were
  * waited for. */
-static bool readers_done(const Order *o, const Value *slot)
+static bool readers_done(const Order *o, const Value *stage)
 {
-    for (const Use *u = slot->uses; u; u = u->next) {
+    for (const Use *u = stage->uses; u; u = u->next) {
         const Instr *user = u->user;
         while (user->block != o->body && user->block->parent) user = user->block->parent;
         if (user->block != o->body) return false;

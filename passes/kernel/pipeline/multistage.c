@@ -7,10 +7,10 @@
  *
  *   %buf = shared_alloc [S, ...]
  *   copies of steps 0 .. S-2, a commit each
- *   for i carrying slot {
+ *   for i carrying stage {
  *       copy_wait S-2; barrier                 step i has arrived, and all threads are done with step i-1
- *       if (i + (S-1)*step < hi) copy of step i+S-1 into the slot S-1 ahead; commit
- *       mma_sync on the views of this slot
+ *       if (i + (S-1)*step < hi) copy of step i+S-1 into the stage S-1 ahead; commit
+ *       mma_sync on the views of this stage
  *   }
  *   barrier
  *
@@ -18,9 +18,11 @@
  * the products of step i, and written to shared memory behind them: into the other one of two stages, or
  * into the same one behind a barrier (latency 2, or where two do not fit).
  *
- * S is the load's `latency` (3 by default), clipped to what shared memory holds; a performance note
- * reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared stages
- * it once, with two barriers. Keeps: everything.
+ * A load with `latency = 1` takes no part: shared stages it where it stands.
+ *
+ * S is the largest `latency` of the others (3 by default), clipped to what shared memory holds; a performance
+ * note reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared
+ * stages it once, with two barriers. Keeps: everything.
  *
  * This file decides how deep. multistage_buffers.c places the rings in shared memory, and
  * multistage_copies.c and multistage_registers.c are the two ways there. */
@@ -40,7 +42,7 @@ bool stage_runs_ahead(const Instr *load)
 }
 
 /* The stages that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
-static const Decision *asked_slots(Staging *c, Instr *const *loads, int n)
+static const Decision *asked_stages(Staging *c, Instr *const *loads, int n)
 {
     const Decision *all = NULL;
     for (int k = 0; k < n; k++) {
@@ -92,12 +94,12 @@ void stage_loop(Staging *c, size_t from, int64_t limit)
     for (size_t j = from; j < c->loads.len; j++) {
         Instr *l = c->loads.data[j];
         if (!l || l->block != first->block || !stage_runs_ahead(l) || stage_in_place(c, l)) continue;
-        each += stage_slot_bytes(c, stage_buffer_type(c, l, 1));
+        each += stage_stage_bytes(c, stage_buffer_type(c, l, 1));
         group[n++] = l;
         c->loads.data[j] = NULL;
     }
     int fit = left > 0 ? (int)(left / each) : 0, extra;
-    const Decision *asked = asked_slots(c, group, n);
+    const Decision *asked = asked_stages(c, group, n);
     bool detour = asked && asked->form == LOAD_STAGES_CP_ASYNC,
          copies = !stage_amd(c) || (!detour && fit >= 2 && stage_all_direct(c, loop, group, n));
     if (detour && copies) {

@@ -29,12 +29,12 @@ typedef struct Staging {
 
 static inline bool stage_amd(const Staging *c) { return c->p->target->kind == TARGET_HIP; }
 static inline Value *i32(Builder *b, int64_t v) { return ir_const_int(b, DT_I32, v); }
-static inline Value *stage_view(Builder *b, Value *buf, Value *slot)
-{ return ir_emit(b, OP_SHARED_SLOT, (Value *[]){ buf, slot }, 2, NO_ATTRS, NULL); }
+static inline Value *stage_view(Builder *b, Value *buf, Value *stage)
+{ return ir_emit(b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL); }
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
-/* shared.c: whether a schedule asks for the load to be staged where it is. */
+/* shared.c: whether the load is staged where it is: its latency is 1, or a schedule asks for it. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);
 /* multistage.c: whether the load can run ahead of the loop that holds it. All loads of such a loop, from the
@@ -43,8 +43,8 @@ bool stage_runs_ahead(const Instr *load);
 void stage_loop(Staging *, size_t from, int64_t limit);
 /* multistage_buffers.c: the type of a load's ring; the bytes of a stage of it; the buffers that come before
  * those of a block; a ring for use in `home`; the buffer of a load that is staged by itself. */
-const Type *stage_buffer_type(Staging *, const Instr *load, int64_t slots);
-int64_t stage_slot_bytes(Staging *, const Type *);
+const Type *stage_buffer_type(Staging *, const Instr *load, int64_t stages);
+int64_t stage_stage_bytes(Staging *, const Type *);
 int64_t stage_bytes_before(Staging *, const Block *);
 Value *stage_allocate(Staging *, Builder *, const Block *home, const Type *);
 Value *stage_single_buffer(Staging *, Builder *, Instr *load);
@@ -54,10 +54,10 @@ Value *stage_single_buffer(Staging *, Builder *, Instr *load);
 bool stage_from_counter(const Value *v, const Block *body, int *steps);
 Value *stage_clone(Builder *, Value *v, const Block *body, ValueMap *);
 void stage_copy(Staging *, Builder *, const Instr *load, Value *view, const Block *body, ValueMap *);
-/* Emits the copies of all loads for counter value `at` into stage `slot`, unless at >= hi; then a commit in
+/* Emits the copies of all loads for counter value `at` into stage `stage`, unless at >= hi; then a commit in
  * either case. */
 void stage_issue(
-    Staging *, Builder *, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *slot);
+    Staging *, Builder *, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *stage);
 void stage_by_copies(Staging *, Instr *loop, Instr **loads, int n, int stages);
 
 /* multistage_registers.c: how a tile goes from memory to LDS. */
@@ -67,8 +67,8 @@ typedef struct StageWay {
     const Layout *writer, *reader;
 } StageWay;
 void stage_way(Staging *, const Instr *load, StageWay *);
-const Type *stage_dma_type(Staging *, const Instr *load, int64_t slots);
+const Type *stage_dma_type(Staging *, const Instr *load, int64_t stages);
 int stage_dma_count(Staging *, const Instr *load);
 const Type *stage_tile_in_registers(Staging *, const Instr *load);
 bool stage_all_direct(Staging *, const Instr *loop, Instr *const *loads, int n);
-void stage_by_registers(Staging *, Instr *loop, Instr **loads, int n, int slots);
+void stage_by_registers(Staging *, Instr *loop, Instr **loads, int n, int stages);

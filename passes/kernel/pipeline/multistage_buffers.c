@@ -2,7 +2,7 @@
  * Buffers of loops that follow each other share their space. */
 #include "passes/kernel/pipeline/multistage.h"
 
-const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)
+const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t stages)
 {
     const Type *t = ir_result(load)->type;
     int axis;
@@ -11,7 +11,7 @@ const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)
         stage_way(c, load, &w);
         const LayoutShared *s = lds_layout(&c->s->arena, c->p->target->lds, w.tile, w.inner,
             dtype_bytes(t->dtype), w.writer, w.reader, NULL);
-        return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] },
+        return type_shared(c->s, t->dtype, 3, (int64_t[]){ stages, w.tile[0], w.tile[1] },
             layouts_shared_text(&c->p->layouts, s));
     }
     kernel_unit_axis(c->f, load, &axis);
@@ -27,11 +27,11 @@ const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t slots)
         s = layout_shared_rows(
             &c->s->arena, 2, tile, order, bytes, 16 - (int)((int64_t)tile[order[0]] * bytes % 16) % 16);
     if (!s) ir_fail(c->s, load->loc, "no shared layout for %s", type_string(c->s, t));
-    int64_t shape[3] = { slots, tile[0], tile[1] };
+    int64_t shape[3] = { stages, tile[0], tile[1] };
     return type_shared(c->s, t->dtype, 3, shape, layouts_shared_text(&c->p->layouts, s));
 }
 
-int64_t stage_slot_bytes(Staging *c, const Type *t)
+int64_t stage_stage_bytes(Staging *c, const Type *t)
 {
     const LayoutShared *s = layouts_shared(&c->p->layouts, t);
     int64_t align = s->align > 128 ? s->align : 128;
@@ -65,7 +65,7 @@ enum { BUFFER_ALIGN = 1024 }; /* the alignment that the widest swizzle requires 
 Value *stage_allocate(Staging *c, Builder *b, const Block *home, const Type *t)
 {
     int64_t at = (stage_bytes_before(c, home) + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-    *region(c, home) += at - stage_bytes_before(c, home) + stage_slot_bytes(c, t) * t->shape[0];
+    *region(c, home) += at - stage_bytes_before(c, home) + stage_stage_bytes(c, t) * t->shape[0];
     return ir_emit(b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, at)), t);
 }
 
@@ -80,10 +80,10 @@ static bool comes_before(const Instr *a, const Instr *b)
  * for both. */
 static Value *reuse(Staging *c, const Instr *load, const Type *t)
 {
-    if (stage_bytes_before(c, load->block) + BUFFER_ALIGN + stage_slot_bytes(c, t) <= c->limit) return NULL;
+    if (stage_bytes_before(c, load->block) + BUFFER_ALIGN + stage_stage_bytes(c, t) <= c->limit) return NULL;
     for (size_t k = 0; k < c->singles.len; k++) {
         Single *s = &c->singles.data[k];
-        if (s->block == load->block && s->bytes >= stage_slot_bytes(c, t) && s->last != load &&
+        if (s->block == load->block && s->bytes >= stage_stage_bytes(c, t) && s->last != load &&
             comes_before(s->last, load)) {
             s->bytes = 0;
             return s->buffer;
@@ -100,7 +100,7 @@ Value *stage_single_buffer(Staging *c, Builder *b, Instr *load)
         buf = ir_emit(
             b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, ir_attr_int(old->def, ATTR_OFFSET, 0))), t);
     else buf = stage_allocate(c, b, load->block, t);
-    Single s = { load->block, NULL, buf, stage_slot_bytes(c, t) };
+    Single s = { load->block, NULL, buf, stage_stage_bytes(c, t) };
     for (const Use *u = ir_result(load)->uses; u; u = u->next) {
         const Instr *i = ir_within(load->block, u->user);
         if (!s.last || comes_before(s.last, i)) s.last = i;

@@ -45,7 +45,7 @@ void stage_copy(Staging *c, Builder *b, const Instr *load, Value *view, const Bl
 }
 
 void stage_issue(
-    Staging *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *slot)
+    Staging *c, Builder *b, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *stage)
 {
     Value *in = ir_bin(b, OP_LT, at, ir_operand(loop, 1));
     Instr *cond = ir_build(b, OP_IF, &in, 1, NO_ATTRS, NULL, 0);
@@ -54,7 +54,7 @@ void stage_issue(
     value_map_init(&map, &c->s->arena);
     value_map_set(&map, loop->blocks[0]->args[0], at);
     for (int k = 0; k < n; k++)
-        stage_copy(c, &inner, loads[k], stage_view(&inner, bufs[k], slot), loop->blocks[0], &map);
+        stage_copy(c, &inner, loads[k], stage_view(&inner, bufs[k], stage), loop->blocks[0], &map);
     ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
     inner = ir_at_end(cond->blocks[1]);
     ir_build(&inner, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
@@ -83,15 +83,15 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     }
     loop = ir_add_carried(loop, i32(&b, 0), NULL);
     body = loop->blocks[0];
-    Value *slot = body->args[body->n_args - 1];
-    ir_set_name(slot, "slot");
+    Value *stage = body->args[body->n_args - 1];
+    ir_set_name(stage, "stage");
     b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
     Instr *wait = ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, stages - 2)), NULL, 0);
     if (each) ir_set_attr(c->s, wait, a_int(ATTR_COUNT, each));
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Value *ahead = body->args[0];
     for (int s = 0; s < stages - 1; s++) ahead = ir_bin(&b, OP_ADD, ahead, ir_operand(loop, 2));
-    Value *fill = ir_bin(&b, OP_ADD, slot, i32(&b, stages - 1));
+    Value *fill = ir_bin(&b, OP_ADD, stage, i32(&b, stages - 1));
     Value *beyond = ir_bin(&b, OP_GE, fill, i32(&b, stages)),
           *around = ir_bin(&b, OP_SUB, fill, i32(&b, stages));
     fill = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, beyond, around, fill);
@@ -106,7 +106,7 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     later.loc = loop->loc;
     stage_issue(c, &later, loop, loads, bufs, n, ahead, fill);
     for (int k = 0; k < n; k++) {
-        Value *view = stage_view(&b, bufs[k], slot);
+        Value *view = stage_view(&b, bufs[k], stage);
         ir_set_name(
             view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
         ir_replace(ir_result(loads[k]), view);
@@ -114,7 +114,7 @@ void stage_by_copies(Staging *c, Instr *loop, Instr **loads, int n, int stages)
     /* Not earlier, because the builder may be positioned before one of them. */
     for (int k = 0; k < n; k++) ir_erase(loads[k]);
     b = ir_before(ir_terminator(body));
-    Value *next = ir_bin(&b, OP_ADD, slot, i32(&b, 1));
+    Value *next = ir_bin(&b, OP_ADD, stage, i32(&b, 1));
     Value *at_end = ir_bin(&b, OP_EQ, next, i32(&b, stages)), *zero = i32(&b, 0);
     next = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, at_end, zero, next);
     ir_set_operand(ir_terminator(body), loop->n_results - 1, next);

@@ -46,14 +46,14 @@ static bool direct(Staging *c, const Instr *load)
     return s && kernel_dma_map(&c->s->arena, s, kernel_dma_bytes(t), c->p->warps * t->wave, &map);
 }
 
-const Type *stage_dma_type(Staging *c, const Instr *load, int64_t slots)
+const Type *stage_dma_type(Staging *c, const Instr *load, int64_t stages)
 {
     const Type *t = ir_result(load)->type;
     StageWay w;
     stage_way(c, load, &w);
     const LayoutShared *s = lds_layout(
         &c->s->arena, c->p->target->lds, w.tile, w.inner, dtype_bytes(t->dtype), NULL, w.reader, NULL);
-    return type_shared(c->s, t->dtype, 3, (int64_t[]){ slots, w.tile[0], w.tile[1] },
+    return type_shared(c->s, t->dtype, 3, (int64_t[]){ stages, w.tile[0], w.tile[1] },
         layouts_shared_text(&c->p->layouts, s));
 }
 
@@ -117,10 +117,10 @@ static bool loads_of_its_own(const Block *body, Instr *const *staged, int n)
  * instructions, for registers that are not short. A loop with loads of its own keeps all of them in
  * registers: the compiler does not count what goes to LDS, and would wait for all of it when it waits for
  * those. */
-static int take_straight(Staging *c, const Block *body, Instr **loads, int n, int slots)
+static int take_straight(Staging *c, const Block *body, Instr **loads, int n, int stages)
 {
     int straight = 0;
-    if (slots != 2 || !target_has(c->p->target, TF_LDS_DMA_16) || loads_of_its_own(body, loads, n)) return 0;
+    if (stages != 2 || !target_has(c->p->target, TF_LDS_DMA_16) || loads_of_its_own(body, loads, n)) return 0;
     for (int k = n; k-- > 0;) {
         if (!direct(c, loads[k])) continue;
         Instr *x = loads[k];
@@ -154,7 +154,7 @@ static Builder behind_own_loads(const Builder *first, const Block *body, Instr *
     return own ? ir_after(own) : *first;
 }
 
-void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots)
+void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int stages)
 {
     Block *body = loop->blocks[0];
     Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n), *tiles[IR_MAX_RESULTS];
@@ -163,14 +163,14 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     Instr *straight[IR_MAX_RESULTS];
     Value *straight_bufs[IR_MAX_RESULTS];
-    int n_straight = take_straight(c, body, loads, n, slots);
+    int n_straight = take_straight(c, body, loads, n, stages);
     n -= n_straight;
     for (int k = 0; k < n_straight; k++) {
         straight[k] = loads[n + k];
-        straight_bufs[k] = ring_for(c, &b, body, straight[k], stage_dma_type(c, straight[k], slots));
+        straight_bufs[k] = ring_for(c, &b, body, straight[k], stage_dma_type(c, straight[k], stages));
     }
     for (int k = 0; k < n; k++) {
-        bufs[k] = ring_for(c, &b, body, loads[k], stage_buffer_type(c, loads[k], slots));
+        bufs[k] = ring_for(c, &b, body, loads[k], stage_buffer_type(c, loads[k], stages));
         types[k] = stage_tile_in_registers(c, loads[k]);
     }
     if (n_straight)
@@ -179,23 +179,23 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], i32(&b, 0)), tiles[k]);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    Value *slot = NULL, *other = NULL;
-    if (slots == 2) {
+    Value *stage = NULL, *other = NULL;
+    if (stages == 2) {
         loop = ir_add_carried(loop, i32(&b, 0), NULL);
         body = loop->blocks[0];
-        slot = body->args[body->n_args - 1];
-        ir_set_name(slot, "slot");
+        stage = body->args[body->n_args - 1];
+        ir_set_name(stage, "stage");
     }
     b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
-    if (slot) other = ir_bin(&b, OP_SUB, i32(&b, 1), slot);
-    else slot = other = i32(&b, 0);
+    if (stage) other = ir_bin(&b, OP_SUB, i32(&b, 1), stage);
+    else stage = other = i32(&b, 0);
     Builder later = behind_own_loads(&b, body, loads, n + n_straight);
     later.loc = loop->loc;
     Value *following = ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2));
     if (n_straight) stage_issue(c, &later, loop, straight, straight_bufs, n_straight, following, other);
     fetch(c, &later, loop, loads, types, n, following, tiles);
     for (int k = 0; k < n + n_straight; k++) {
-        Value *view = stage_view(&b, k < n ? bufs[k] : straight_bufs[k - n], slot);
+        Value *view = stage_view(&b, k < n ? bufs[k] : straight_bufs[k - n], stage);
         ir_set_name(
             view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
         ir_replace(ir_result(loads[k]), view);
@@ -203,10 +203,10 @@ void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int slots
     for (int k = 0; k < n + n_straight; k++) ir_erase(loads[k]);
     b = ir_before(ir_terminator(body));
     if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
-    if (slots == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    if (stages == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], other), tiles[k]);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    if (slots == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
+    if (stages == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
 }
 
 /* AMD: whether all staged tiles of the loop go directly to LDS and the loop has no loads of its own, whose

@@ -33,7 +33,7 @@ void kernel_mark_dependents(Block *body, const Value *on)
     for (Instr *i = body->first; i; i = i->next) i->mark = !ir_all_operands(i, does_not_depend, &d);
 }
 
-static bool late_instr(const Split *s, const Instr *i)
+static bool late_instr(const LateValues *s, const Instr *i)
 {
     if (i == s->product) return true;
     for (int k = 0; k < i->n_results; k++)
@@ -41,11 +41,11 @@ static bool late_instr(const Split *s, const Instr *i)
     return false;
 }
 
-static bool is_early(void *user, Value *v) { return !((const Split *)user)->late[v->id]; }
-static bool uses_late(Split *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
+static bool is_early(void *user, Value *v) { return !((const LateValues *)user)->late[v->id]; }
+static bool uses_late(LateValues *s, const Instr *i) { return !ir_all_operands(i, is_early, s); }
 
 /* Marks everything that depends on the results of the late product, through the loop's carried values too. */
-static void spread(Split *s)
+static void spread(LateValues *s)
 {
     for (int k = 0; k < s->product->n_results; k++) s->late[s->product->results[k].id] = true;
     for (bool changed = true; changed;) {
@@ -72,7 +72,7 @@ static Instr *release_of(Instr *get)
     return NULL;
 }
 
-static bool only_crosses(const Split *s, const Value *v)
+static bool only_crosses(const LateValues *s, const Value *v)
 {
     for (const Use *u = v->uses; u; u = u->next)
         if (!late_instr(s, ir_within(s->body, u->user))) return false;
@@ -80,7 +80,7 @@ static bool only_crosses(const Split *s, const Value *v)
 }
 
 /* Sorts the body's instructions into the order of the rotated step. False when an instruction prevents it. */
-static bool sort_parts(Overlap *c, Split *s, Parts *p, InstrList *pull)
+static bool sort_parts(Overlap *c, LateValues *s, Parts *p, InstrList *pull)
 {
     kernel_mark_dependents(s->body, ir_result(s->product));
     bool issued = false; /* After an early product was issued, the rest begins with its first wait. */
@@ -158,7 +158,7 @@ void rotate_clone_early(Overlap *c, Builder *b, const Parts *p, ValueMap *map)
 
 typedef struct Crossing {
     Overlap *c;
-    const Split *s;
+    const LateValues *s;
     const InstrList *late_issue;
     ValueList *cross;
 } Crossing;
@@ -315,6 +315,46 @@ static void rotate_within(Rotation *r)
     text_printf(&c->note, "  rotation: the early product runs one step ahead; %d values cross\n", nx);
 }
 
+static bool takes(const InstrList *l, const Value *ring)
+{
+    for (size_t k = 0; k < l->len; k++)
+        if (l->data[k]->op == OP_RING_GET && ir_operand(l->data[k], 0) == ring) return true;
+    return false;
+}
+
+static bool early_ring(const Rotation *r, const Value *ring)
+{ return takes(&r->p.early_issue, ring) || takes(&r->p.early_rest, ring); }
+
+/* Moves the fill of a late ring behind those of the early rings of the same step. False: it cannot move. */
+static bool fill_behind_early(const Rotation *r, Instr *fill)
+{
+    Instr *last = NULL;
+    for (Instr *i = fill->next; i; i = i->next)
+        if ((i->op == OP_RING_PUT || i->op == OP_RING_CP_ASYNC) && early_ring(r, ir_operand(i, 0))) last = i;
+    if (!last) return true;
+    if (fill->op != OP_RING_PUT) return false;
+    Builder at = ir_after(last);
+    ir_unlink(fill);
+    ir_place(&at, fill);
+    return true;
+}
+
+/* A late ring of one stage is given back only after the early part of the next step has taken its own. So
+ * within a step, what the early part takes is filled before the one stage is waited for; otherwise the
+ * producer would wait for the consumers, and they for it. False: the fills cannot be put into this order. */
+static bool early_fills_first(const Rotation *r)
+{
+    for (size_t k = 0; k < r->p.late_issue.len; k++) {
+        const Instr *get = r->p.late_issue.data[k];
+        if (get->op != OP_RING_GET || ir_operand(get, 0)->type->shape[0] > 1) continue;
+        for (const Use *u = ir_operand(get, 0)->uses; u; u = u->next)
+            if ((u->user->op == OP_RING_PUT || u->user->op == OP_RING_CP_ASYNC) &&
+                !fill_behind_early(r, u->user))
+                return false;
+    }
+    return true;
+}
+
 typedef struct AcrossStep {
     Rotation *r;
     bool asked, make, made;
@@ -330,7 +370,7 @@ bool kernel_rotate(Overlap *c, Instr *loop, Instr *product, const Decision *aske
 {
     Rotation r;
     bool wanted = asked && asked->form == LOOP_CROSS_TILE;
-    if (!plan_rotation(&r, c, loop, product)) return false;
+    if (!plan_rotation(&r, c, loop, product) || !early_fills_first(&r)) return false;
     AcrossStep step = { .r = &r, .asked = wanted, .make = !asked || wanted };
     kernel_part(c->p, PASS_CROSS_TILE_PIPELINING, across_programs, &step);
     *cross_tile = step.made;

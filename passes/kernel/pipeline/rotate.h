@@ -4,13 +4,13 @@
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 /* late[id]: the value belongs to the late part */
-typedef struct Split {
+typedef struct LateValues {
     bool *late;
     uint32_t n;
     Instr *loop;
     Block *body;
     Instr *product;
-} Split;
+} LateValues;
 typedef struct Parts {
     InstrList early_issue, early_rest, early_casts, late_issue, late_wait;
 } Parts;
@@ -18,7 +18,7 @@ typedef struct Parts {
 /* A loop that can be rotated: its parts, and the values that go from early to late. */
 typedef struct Rotation {
     Overlap *c;
-    Split s;
+    LateValues s;
     Parts p;
     ValueList cross;
     Instr *loop, *yield;

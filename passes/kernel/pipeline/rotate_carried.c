@@ -32,7 +32,7 @@ typedef struct Carried {
      * computed again at the loop's head. */
     bool *front, *anew;
     ValueList fronts, cross; /* values carried to the head; values carried from there to the late part */
-    Instr *gets[2];          /* of the late part's slots */
+    Instr *gets[2];          /* of the late part's stages */
     int n_gets;
 } Carried;
 
@@ -206,24 +206,24 @@ static bool plan_carried(Carried *c)
  * and the stages. */
 static int front_at(const Carried *c) { return 1 + c->r->n; }
 static int cross_at(const Carried *c) { return front_at(c) + (int)c->fronts.len; }
-static int slot_at(const Carried *c) { return cross_at(c) + (int)c->cross.len; }
-static int all(const Carried *c) { return slot_at(c) + c->n_gets; }
+static int stage_at(const Carried *c) { return cross_at(c) + (int)c->cross.len; }
+static int all(const Carried *c) { return stage_at(c) + c->n_gets; }
 
-static Value *slot_for(const Carried *c, const Instr *release, Value *const *args)
+static Value *stage_for(const Carried *c, const Instr *release, Value *const *args)
 {
     for (int k = 0; k < c->n_gets; k++)
-        if (ir_operand(c->gets[k], 0) == ir_operand(release, 0)) return args[slot_at(c) + k];
+        if (ir_operand(c->gets[k], 0) == ir_operand(release, 0)) return args[stage_at(c) + k];
     return NULL;
 }
 
 /* Releases of the late part name their stages, because the stages of its rings are taken and released out of
  * step. */
-static void release_slot(Builder *b, const Instr *release, Value *slot)
+static void release_stage(Builder *b, const Instr *release, Value *stage)
 {
-    Value *ops[] = { ir_operand(release, 0), slot };
+    Value *ops[] = { ir_operand(release, 0), stage };
     Builder at = *b;
     at.loc = release->loc;
-    ir_build(&at, OP_RING_RELEASE, ops, slot ? 2 : 1, NO_ATTRS, NULL, 0);
+    ir_build(&at, OP_RING_RELEASE, ops, stage ? 2 : 1, NO_ATTRS, NULL, 0);
 }
 
 static Value *yielded(const Carried *c, int k) { return ir_operand(c->r->yield, k); }
@@ -294,7 +294,7 @@ static void wait_for_late(const Carried *c, Builder *b, ValueMap *late, Value *c
     for (size_t k = 0; k < r->p.late_wait.len; k++) {
         Instr *i = r->p.late_wait.data[k];
         if (i->op == OP_RING_RELEASE) {
-            release_slot(b, i, slot_for(c, i, args));
+            release_stage(b, i, stage_for(c, i, args));
             continue;
         }
         ir_set_attr(r->c->s, ir_clone(b, i, late),
@@ -330,7 +330,7 @@ static void head(const Carried *c, Instr *loop, Value *step, Value *hi)
     for (size_t k = 0; k < c->fronts.len; k++) out[1 + front_at(c) + (int)k] = args[front_at(c) + (int)k];
     for (size_t k = 0; k < c->cross.len; k++)
         out[1 + cross_at(c) + (int)k] = value_map_get(&early, c->cross.data[k]);
-    for (int k = 0; k < c->n_gets; k++) out[1 + slot_at(c) + k] = args[slot_at(c) + k];
+    for (int k = 0; k < c->n_gets; k++) out[1 + stage_at(c) + k] = args[stage_at(c) + k];
     ir_build(&b, OP_CONDITION, out, 1 + all(c), NO_ATTRS, NULL, 0);
 }
 
@@ -353,7 +353,7 @@ static void issue(const Carried *c, Instr *loop)
             out[1 + k] = value_map_get(&late, in_flight(c, k) ? in_flight(c, k) : yielded(c, k));
     for (size_t k = 0; k < c->fronts.len; k++)
         out[front_at(c) + (int)k] = value_map_get(&early, c->fronts.data[k]);
-    for (int k = 0; k < c->n_gets; k++) out[slot_at(c) + k] = value_map_get(&late, ir_result(c->gets[k]));
+    for (int k = 0; k < c->n_gets; k++) out[stage_at(c) + k] = value_map_get(&late, ir_result(c->gets[k]));
     ir_build(&b, OP_YIELD, out, all(c), NO_ATTRS, NULL, 0);
 }
 
@@ -389,7 +389,7 @@ static Instr *begin(const Carried *c, Builder *in)
     for (size_t k = 0; k < c->cross.len; k++)
         init[cross_at(c) + (int)k] = nothing(in, c->cross.data[k]->type);
     for (int k = 0; k < c->n_gets; k++)
-        init[slot_at(c) + k] = ir_op(in, OP_RING_NONE, NULL, NO_ATTRS, ir_operand(c->gets[k], 0));
+        init[stage_at(c) + k] = ir_op(in, OP_RING_NONE, NULL, NO_ATTRS, ir_operand(c->gets[k], 0));
     Instr *loop = ir_build(in, OP_WHILE, init, all(c), ATTRS(a_int(ATTR_LOOP, LOOP_CARRIED)), NULL, 0);
     for (int k = 0; k < 2; k++) {
         Value **args = loop->blocks[k]->args;
@@ -398,7 +398,7 @@ static Instr *begin(const Carried *c, Builder *in)
             ir_set_name(args[front_at(c) + (int)j], c->fronts.data[j]->name);
         for (size_t j = 0; j < c->cross.len; j++)
             ir_set_name(args[cross_at(c) + (int)j], c->cross.data[j]->name);
-        for (int j = 0; j < c->n_gets; j++) ir_set_name(args[slot_at(c) + j], ir_result(c->gets[j])->name);
+        for (int j = 0; j < c->n_gets; j++) ir_set_name(args[stage_at(c) + j], ir_result(c->gets[j])->name);
     }
     return loop;
 }
@@ -414,10 +414,10 @@ static void end(const Carried *c, Builder *in, Instr *loop)
     pingpong_build(r->c->p, in, OP_PINGPONG_WAIT);
     clone_all(in, &r->p.late_issue, &last);
     pingpong_build(r->c->p, in, OP_PINGPONG_PASS);
-    for (int k = 0; k < c->n_gets; k++) args[slot_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
+    for (int k = 0; k < c->n_gets; k++) args[stage_at(c) + k] = value_map_get(&last, ir_result(c->gets[k]));
     for (size_t k = 0; k < r->p.late_wait.len; k++) {
         Instr *i = r->p.late_wait.data[k];
-        if (i->op == OP_RING_RELEASE) release_slot(in, i, slot_for(c, i, args));
+        if (i->op == OP_RING_RELEASE) release_stage(in, i, stage_for(c, i, args));
         else rotate_clone_rest(r->c, in, &(InstrList){ .data = &i, .len = 1 }, &last);
     }
     for (int k = 0; k < r->n; k++) out[k] = is_late(r, k) ? value_map_get(&last, yielded(c, k)) : args[1 + k];

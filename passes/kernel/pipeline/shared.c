@@ -4,7 +4,7 @@
  *
  * becomes
  *
- *   %buf = shared_alloc; %view = shared_slot %buf, 0
+ *   %buf = shared_alloc; %view = shared_stage %buf, 0
  *   barrier; copy %view, A[..]; copy_commit; copy_wait 0; barrier
  *   %c = mma_sync %view, %b, %acc
  *
@@ -61,7 +61,7 @@ static void single(Staging *c, Instr *load)
 bool stage_in_place(Staging *c, const Instr *load)
 {
     const Decision *d = schedule_asked_load(c->p, load);
-    return d && d->form == LOAD_MULTISTAGE;
+    return d ? d->form == LOAD_MULTISTAGE : ir_attr_int(load, ATTR_LATENCY, 0) == 1;
 }
 
 void stage_alone(Staging *c, Instr *load)

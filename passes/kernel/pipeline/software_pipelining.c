@@ -73,7 +73,7 @@ int kernel_gets_of(const Block *body, const Value *ring)
 
 /* The stages of a step are released after those of the next step were taken. Rings with fewer stages than
  * both steps take would never fill. */
-static bool slots_for_two(Overlap *c, const Instr *loop)
+static bool stages_for_two(Overlap *c, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
     for (const Instr *i = body->first; i; i = i->next) {
@@ -177,7 +177,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
             return schedule_refuse(p, d,
                 "products of this loop are waited for where they are issued: not all of them only add to "
                 "what the loop carries");
-        if (!slots_for_two(c, loop))
+        if (!stages_for_two(c, loop))
             return schedule_refuse(p, d,
                 "this order gives a step's operands back one step later: each ring needs stages for two "
                 "steps");
@@ -213,7 +213,7 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
 {
     bool cross_tile = false;
     int form = LOOP_PLAIN, number = 0;
-    if (chain && slots_for_two(c, loop)) {
+    if (chain && stages_for_two(c, loop)) {
         form = LOOP_CHAIN;
         delay_waits(c, loop, products);
     } else if (kernel_chain_computed(c, loop, products)) {

@@ -358,10 +358,10 @@ void schedule_take_loop(KernelPlan *p, int loop, int form, int product)
 void schedule_take_store(KernelPlan *p, const Func *f, const Instr *store, int form, int buffers)
 { take(p, of_store(f, store), form, buffers, 0); }
 
-void schedule_take_load(KernelPlan *p, const Instr *load, int form, int slots)
+void schedule_take_load(KernelPlan *p, const Instr *load, int form, int stages)
 {
     Decision d = of_load(p, load);
-    if (d.tensor) take(p, d, form, slots, 0);
+    if (d.tensor) take(p, d, form, stages, 0);
 }
 
 /* --- printing ---------------------------------------------------------------------------------------- */

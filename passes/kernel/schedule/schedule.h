@@ -75,7 +75,7 @@ bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...)
 
 /* Records the decision that was taken; unused numbers are 0. */
 void schedule_take(KernelPlan *, DecisionKind, int form, int n0, int n1);
-void schedule_take_load(KernelPlan *, const Instr *load, int form, int slots);
+void schedule_take_load(KernelPlan *, const Instr *load, int form, int stages);
 void schedule_take_loop(KernelPlan *, int loop, int form, int product);
 void schedule_take_store(KernelPlan *, const Func *, const Instr *store, int form, int buffers);
 

@@ -49,7 +49,7 @@ static void classes_of(const Func *f, const Instr *mem, CpAsyncWay *w)
 }
 
 /* The offset of the first element of a run in the stage of the ring. */
-static int64_t place_of(const CpAsyncWay *w, const LayoutShared *slot, int64_t n, int64_t run)
+static int64_t place_of(const CpAsyncWay *w, const LayoutShared *stage, int64_t n, int64_t run)
 {
     int32_t m[2] = { 0, 0 };
     int64_t c[TILE_MAX_RANK];
@@ -62,28 +62,28 @@ static int64_t place_of(const CpAsyncWay *w, const LayoutShared *slot, int64_t n
         n /= w->shape[a];
     }
     for (int a = 0; a < w->rank; a++) m[a >= w->split] = (int32_t)(m[a >= w->split] * w->shape[a] + c[a]);
-    return (int64_t)layout_shared_offset(slot, m);
+    return (int64_t)layout_shared_offset(stage, m);
 }
 
-static bool steps_evenly(CpAsyncWay *w, const LayoutShared *slot, int classes)
+static bool steps_evenly(CpAsyncWay *w, const LayoutShared *stage, int classes)
 {
     int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
     if (w->lines % by || by % w->inner) return false;
-    w->slot_step = count > 1 ? place_of(w, slot, by, 0) - place_of(w, slot, 0, 0) : 0;
+    w->stage_step = count > 1 ? place_of(w, stage, by, 0) - place_of(w, stage, 0, 0) : 0;
     for (int64_t n = 0; n < by; n++)
         for (int64_t r = 0; r < runs; r = r < runs - 1 && 2 * r + 1 >= runs
                                               ? runs - 1
                                               : 2 * r + 1) /* Swizzles are linear, so it suffices to test the
                                                               run at each bit and the last run. */
             for (int64_t g = 1; g < count; g++)
-                if (place_of(w, slot, n + g * by, r) - place_of(w, slot, n, r) != g * w->slot_step)
+                if (place_of(w, stage, n + g * by, r) - place_of(w, stage, n, r) != g * w->stage_step)
                     return false;
     return true;
 }
 
 /* The smallest number of classes of lines with the same begin for which a warp's lines follow each other
  * evenly. */
-static void straighten(const KernelPlan *p, const LayoutShared *slot, CpAsyncWay *w)
+static void straighten(const KernelPlan *p, const LayoutShared *stage, CpAsyncWay *w)
 {
     enum { MOST_CLASSES = 64 };
     w->outer = -1;
@@ -95,14 +95,14 @@ static void straighten(const KernelPlan *p, const LayoutShared *slot, CpAsyncWay
     }
     if (!w->uniform || w->outer < 0 || w->parts > 1) return;
     for (int k = w->classes; k <= MOST_CLASSES; k *= 2) {
-        if (k <= p->cp_async_warps || !steps_evenly(w, slot, k)) continue;
+        if (k <= p->cp_async_warps || !steps_evenly(w, stage, k)) continue;
         w->straight = true;
         w->classes = k;
         w->of_class = (int)(w->lines / ((int64_t)k * w->group));
         w->units = w->of_class * k;
         w->mine = (k + p->cp_async_warps - 1) / p->cp_async_warps;
         w->share = w->mine * w->of_class;
-        w->stage = w->pitch * w->share * w->group;
+        w->staging = w->pitch * w->share * w->group;
         return;
     }
 }
@@ -117,7 +117,7 @@ static void units_of(const Func *f, const KernelPlan *p, const Instr *mem, CpAsy
     w->of_class = (int)(((w->lines + w->classes - 1) / w->classes + w->group - 1) / w->group);
     w->units = w->of_class * w->classes;
     w->share = (w->units + p->cp_async_warps - 1) / p->cp_async_warps;
-    w->stage = w->pitch * w->share * w->group;
+    w->staging = w->pitch * w->share * w->group;
 }
 
 bool kernel_cp_async_blocks(const Func *f, const Instr *mem, int beside)
@@ -155,9 +155,9 @@ static void live_part(const Func *f, const Instr *mem, CpAsyncWay *w)
 }
 
 static bool in_blocks(
-    const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *slot, CpAsyncWay *w)
+    const Func *f, const KernelPlan *p, const Instr *mem, const LayoutShared *stage, CpAsyncWay *w)
 {
-    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = slot->panel * 2,
+    int64_t chans = w->shape[w->beside], rows = w->lines / chans, bytes = stage->panel * 2,
             all = rows * w->width * (w->shifts ? w->shifts->n : 1);
     int side = w->axis < w->split ? 0 : 1;
     if (!kernel_cp_async_blocks(f, mem, w->beside) || w->axis != (side ? w->rank - 1 : w->split - 1) ||
@@ -175,10 +175,10 @@ static bool in_blocks(
             far[side] = n + 32;
             m[1 - side] = k;
             first[1 - side] = far[1 - side] = 0;
-            int64_t at = layout_shared_offset(slot, first), chunk = k * 2 % bytes;
-            if ((int64_t)layout_shared_offset(slot, m) != (at ^ chunk) + k * 2 / bytes * slot->panel_bytes)
+            int64_t at = layout_shared_offset(stage, first), chunk = k * 2 % bytes;
+            if ((int64_t)layout_shared_offset(stage, m) != (at ^ chunk) + k * 2 / bytes * stage->panel_bytes)
                 return false;
-            if (n + 32 < all && (int64_t)layout_shared_offset(slot, far) != at + 32 * slot->pitch)
+            if (n + 32 < all && (int64_t)layout_shared_offset(stage, far) != at + 32 * stage->pitch)
                 return false;
         }
     w->blocks = true;
@@ -187,7 +187,7 @@ static bool in_blocks(
     w->mine = (w->rows + p->cp_async_warps - 1) / p->cp_async_warps;
     w->pitch = 16 * (w->vectors | 1); /* The pieces of eight lines must be in different banks. */
     w->share = w->mine * (int)chans;
-    w->stage = w->pitch * w->share + 512; /* Add 16 bytes for each lane that has nothing to write. */
+    w->staging = w->pitch * w->share + 512; /* Add 16 bytes for each lane that has nothing to write. */
     return true;
 }
 
@@ -202,14 +202,14 @@ int kernel_cp_async_passes(const KernelPlan *p, int64_t rows, int64_t columns, i
 
 /* The tile as a matrix: its leading axes are the rows (`split` of them), the others the columns. A stage may
  * have more rows than are loaded (few rows of a left operand). False: the axes give no such matrix. */
-static bool fill_matrix(const LayoutShared *slot, CpAsyncWay *w)
+static bool fill_matrix(const LayoutShared *stage, CpAsyncWay *w)
 {
     int64_t flat[2], all = 1, rows = 1;
     for (int k = 0; k < w->rank; k++)
         all *= k == w->axis ? w->width * (w->shifts ? w->shifts->n : 1) : w->shape[k];
-    flat[1] = slot->tile[1];
+    flat[1] = stage->tile[1];
     flat[0] = all / flat[1];
-    if (flat[0] * flat[1] != all || flat[0] > slot->tile[0]) return false;
+    if (flat[0] * flat[1] != all || flat[0] > stage->tile[0]) return false;
     while (w->split < w->rank && rows < flat[0]) rows *= w->shape[w->split++];
     return rows == flat[0];
 }
@@ -217,7 +217,7 @@ static bool fill_matrix(const LayoutShared *slot, CpAsyncWay *w)
 bool kernel_cp_async_way(
     const Func *f, const KernelPlan *p, const Instr *mem, const Type *view, CpAsyncWay *w)
 {
-    const LayoutShared *slot = layouts_shared((LayoutTable *)&p->layouts, view);
+    const LayoutShared *stage = layouts_shared((LayoutTable *)&p->layouts, view);
     const Attr *x = ir_attr(mem, ATTR_EXTENTS);
     *w = (CpAsyncWay){ .bytes = dtype_bytes(view->dtype) };
     kernel_unit_axis(f, mem, &w->axis);
@@ -225,25 +225,25 @@ bool kernel_cp_async_way(
     int pieces, passes;
     /* cp.async writes directly to the ring, without a staging area. */
     if (kernel_parts(mem, NULL) || ir_attr_int(mem, ATTR_PARTS, 0)) {
-        passes = kernel_cp_async_passes(p, slot->tile[0], slot->tile[1], w->bytes, &pieces);
-        return passes > 0 && passes <= MOST_CP_ASYNC_PASSES && slot->order[0] == 1;
+        passes = kernel_cp_async_passes(p, stage->tile[0], stage->tile[1], w->bytes, &pieces);
+        return passes > 0 && passes <= MOST_CP_ASYNC_PASSES && stage->order[0] == 1;
     }
     for (int a = 0; a < x->n; a++) w->rank += x->v[a] != -1;
     for (int k = 0; k < w->rank; k++) w->shape[k] = x->v[kernel_tensor_axis(mem, k)];
     w->shifts = kernel_shifts(mem);
     w->width = w->shape[w->axis] - (w->shifts ? w->shifts->v[w->shifts->n - 1] : 0);
-    if (!fill_matrix(slot, w)) return false;
+    if (!fill_matrix(stage, w)) return false;
     w->line = w->shape[w->axis];
     w->lines = 1;
     for (int k = 0; k < w->rank; k++)
         if (k != w->axis) w->lines *= w->shape[k];
-    int fast = slot->order[0], side = w->axis < w->split ? 0 : 1;
-    w->turned = fast != side && w->line > 1;
+    int fast = stage->order[0], side = w->axis < w->split ? 0 : 1;
+    w->transposed = fast != side && w->line > 1;
     /* The elements that are adjacent in the ring are either a part of a line, or the same element of
      * consecutive lines. In the second case the lines follow each other along the fast axis of the ring's
      * tile, and only their last axis differs. */
     int inner = fast ? w->rank - 1 : w->split - 1;
-    if (!w->turned) {
+    if (!w->transposed) {
         if (inner != w->axis) return false;
         w->run = (int)range_gcd(w->line * w->bytes, 16);
     } else {
@@ -251,23 +251,23 @@ bool kernel_cp_async_way(
         w->run = (int)range_gcd(w->shape[inner] * w->bytes, 16);
         w->beside = inner;
     }
-    if (w->run < 4 || w->bytes > 4 || (int64_t)slot->panel * w->bytes % w->run) return false;
+    if (w->run < 4 || w->bytes > 4 || (int64_t)stage->panel * w->bytes % w->run) return false;
     w->vectors = (int)((w->line * w->bytes + 15) / 16 + 1);
     w->pitch = w->vectors * 16;
-    if (!w->turned) {
+    if (!w->transposed) {
         units_of(f, p, mem, w);
-        straighten(p, slot, w);
+        straighten(p, stage, w);
         return !w->shifts;
     }
     CpAsyncWay plain = *w;
-    if (in_blocks(f, p, mem, slot, w)) return true;
+    if (in_blocks(f, p, mem, stage, w)) return true;
     *w = plain;
     if (w->shifts) return false;
     int64_t group = w->run / w->bytes; /* the lines that a warp needs together */
     if (inner != (w->axis == w->rank - 1 ? w->rank - 2 : w->rank - 1))
         return false; /* the lines follow each other along `inner` */
     w->share = (int)((w->lines / group + p->cp_async_warps - 1) / p->cp_async_warps * group);
-    w->stage = w->pitch * w->share;
+    w->staging = w->pitch * w->share;
     return true;
 }
 

@@ -20,13 +20,13 @@
  * takes `count` stages, one after the other. Keeps: everything. */
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-const LayoutShared *kernel_slot_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)
+const LayoutShared *kernel_stage_part(Arena *a, int64_t rows, int64_t columns, int parts, int bytes)
 {
     int32_t tile[2] = { (int32_t)rows, (int32_t)(columns / parts) };
     return columns % parts ? NULL : layout_wgmma_shared(a, tile, 1, 1, bytes, 0);
 }
 
-const Layout *kernel_slot_fragments(Session *s, const KernelPlan *p, const Instr *read, int columns)
+const Layout *kernel_stage_fragments(Session *s, const KernelPlan *p, const Instr *read, int columns)
 {
     int32_t tile[2] = { (int32_t)ir_result(read)->type->shape[0], columns };
     return layout_mma(&s->arena, kernel_mma_kind(s, ir_attr(read, ATTR_INSTR)->s), LAYOUT_C, 2, tile,
@@ -53,12 +53,12 @@ static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
     if (r->view->dtype != t->dtype || r->shared || r->by_cp_async) return 0;
-    int64_t slot = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
+    int64_t stage = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
     for (int n = 1; n <= r->depth; n *= 2) {
         const LayoutShared *s =
-            kernel_slot_part(&c->s->arena, t->shape[0], t->shape[1], n, dtype_bytes(t->dtype));
+            kernel_stage_part(&c->s->arena, t->shape[0], t->shape[1], n, dtype_bytes(t->dtype));
         if (!s) return 0;
-        if ((int64_t)s->bytes <= slot) return n;
+        if ((int64_t)s->bytes <= stage) return n;
     }
     return 0;
 }
@@ -80,7 +80,7 @@ static bool can_borrow(Roles *c, const Instr *load, const Instr *product)
 bool roles_epilogue_loads(void *roles)
 {
     Roles *c = roles;
-    if (c->products.len != 1 || c->p->multicast || c->p->split > 1) return false;
+    if (c->products.len != 1 || c->p->multicast || c->p->split_k > 1) return false;
     const Instr *product = c->products.data[0], *loop = product->block->parent;
     if (!loop || loop->op != OP_FOR) return false;
     const char *why = c->why;

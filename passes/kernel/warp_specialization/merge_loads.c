@@ -101,7 +101,7 @@ static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
 
 /* The contiguous axis, if cp.async producers transpose the tile so that this axis is the innermost one of the
  * rows in the ring, as for a right operand. -1: they do not. */
-static int turned_axis(Roles *c, const Instr *load)
+static int transposed_axis(Roles *c, const Instr *load)
 {
     const Value *m = roles_matrix_of(load);
     int axis, unit = kernel_unit_axis(c->f, load, &axis);
@@ -244,7 +244,7 @@ bool roles_join_windows(Roles *c, bool columns)
     for (size_t k = 0; k < all.len; k++) {
         Place *first = &all.data[k];
         if (!first->load) continue;
-        int axis = outermost(c->f, first->load), along = columns ? turned_axis(c, first->load) : -1;
+        int axis = outermost(c->f, first->load), along = columns ? transposed_axis(c, first->load) : -1;
         const int64_t *x = ir_attr(first->load, ATTR_EXTENTS)->v;
         Span at = { first->at, first->at }, over = { first->along, first->along };
         size_t n = 0;

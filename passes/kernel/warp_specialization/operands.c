@@ -157,7 +157,7 @@ static int wanted_side(const Instr *load)
 
 /* Lines of several axes, among which K is an axis of its own, go to a stage that is contiguous along K:
  * ldmatrix and stmatrix transpose blocks of 8 x 8, without a shift (cp_async_producer.c). */
-static bool turned_in_blocks(Roles *c, const Instr *load)
+static bool transposed_in_blocks(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
     const Use *u = roles_product_of(v);
@@ -174,7 +174,8 @@ static bool turned_in_blocks(Roles *c, const Instr *load)
 int roles_unit_axis(Roles *c, const Instr *load)
 {
     int want = wanted_side(load);
-    if (want < 0 && roles_by_cp_async(c, load) && turned_in_blocks(c, load)) return 1 - memory_side(c, load);
+    if (want < 0 && roles_by_cp_async(c, load) && transposed_in_blocks(c, load))
+        return 1 - memory_side(c, load);
     return want >= 0 && roles_by_cp_async(c, load) ? want : memory_side(c, load);
 }
 

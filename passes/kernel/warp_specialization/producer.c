@@ -137,7 +137,7 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
     early.loc = load->loc;
     for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
     for (int p = 0; p < parts; p++) {
-        number[p] = over->rows ? ir_emit(&early, OP_FILL_ROW, NULL, 0,
+        number[p] = over->rows ? ir_emit(&early, OP_CP_ASYNC_ROW, NULL, 0,
                                      ATTRS(a_int(ATTR_SLOT, p), a_int(ATTR_COUNT, over->pieces)), i32)
                                : ir_const_int(&early, DT_I32, p);
         Value *zero = ir_const_int(&early, DT_I32, 0);

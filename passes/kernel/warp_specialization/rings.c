@@ -4,7 +4,7 @@
 
 /* Whether products read the tile where TMA writes it. A left operand of 32 bits that is contiguous along M
  * goes through registers. */
-bool roles_from_slot(Roles *c, const Instr *load)
+bool roles_from_stage(Roles *c, const Instr *load)
 {
     const Value *v = roles_matrix_of(load);
     const Use *u = roles_product_of(v);
@@ -21,7 +21,7 @@ static const Type *view_type(Roles *c, const Instr *load)
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] };
     const Use *u = roles_product_of(v);
-    bool product = roles_from_slot(c, load), is_a = product && u == &u->user->operands[0];
+    bool product = roles_from_stage(c, load), is_a = product && u == &u->user->operands[0];
     int k_axis = !product ? axis : is_a ? 1 : 0;
     if (u && u->value->def && u->value->def->op == OP_SLICE)
         tile[1 - k_axis] = (tile[1 - k_axis] + 7) / 8 * 8; /* atoms of 8 rows */
@@ -59,7 +59,7 @@ static bool loads_of(const void *param, const Instr *i)
 static bool held_across(Roles *c, const Instr *load)
 {
     const int param = ir_operand(load, 0)->index;
-    const Instr *last = roles_from_slot(c, load) ? roles_last_product(load) : NULL;
+    const Instr *last = roles_from_stage(c, load) ? roles_last_product(load) : NULL;
     for (const Instr *i = last ? load->next : NULL; i; i = i == last ? NULL : i->next)
         for (int k = 0; k < i->n_blocks; k++)
             if (ir_any_in(i->blocks[k], loads_of, &param)) return true;
@@ -111,7 +111,7 @@ static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int6
 }
 
 /* Gives the ring the number of stages that the schedule asks for. */
-static void asked_slots(Roles *c, Ring *r, const Decision *d, int64_t *used)
+static void asked_stages(Roles *c, Ring *r, const Decision *d, int64_t *used)
 {
     if (r->asked && r->asked->n[0] != d->n[0]) {
         schedule_refuse(
@@ -142,7 +142,7 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
     Ring *r = roles_ring(c, i);
     r->inner = true;
-    if (d) asked_slots(c, r, d, used);
+    if (d) asked_stages(c, r, d, used);
     else {
         *used += view_bytes(c, view);
         r->depth = ++r->loads;
@@ -255,14 +255,14 @@ bool roles_plan_rings(Roles *c)
         if (r->by_cp_async && !kernel_cp_async_way(c->f, c->p, l, r->view, &way))
             return roles_refuse(c, l->loc,
                 "cp.async producer warps cannot bring a tile of this shape to a stage that wgmma reads");
-        if (r->by_cp_async) used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.stage;
+        if (r->by_cp_async) used += (int64_t)CP_ASYNC_STAGING * c->p->cp_async_warps * way.staging;
         if (d && d->form == LOAD_STAGES && r->by_cp_async)
             return schedule_refuse(c->p, d, "TMA cannot load this tile: write `stages N by cp_async`");
         if (d && ((d->form != LOAD_STAGES && d->form != LOAD_STAGES_CP_ASYNC) || d->n[0] < 1 ||
                      (d->form == LOAD_STAGES_CP_ASYNC && !r->by_cp_async)))
             return schedule_refuse(c->p, d, "wgmma and TMA take this tile through at least one stage");
         r->loads++;
-        if (d) asked_slots(c, r, d, &used);
+        if (d) asked_stages(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
         if (want > asked && !d) asked = want;
     }

@@ -46,7 +46,7 @@ static Block *consume(Roles *c, Instr *load)
 {
     Ring *r = roles_taken_ring(c, load);
     Value *matrix = roles_matrix_of(load);
-    bool product = roles_from_slot(c, load);
+    bool product = roles_from_stage(c, load);
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
     ir_set_name(view, c->f->params[r->param].name);
@@ -349,7 +349,7 @@ static int plan(Roles *c)
     asked_cp_async(p);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
-    /* A tile of rows that lie in the slot once for each tap is not whole before its operands are read. */
+    /* A tile of rows that lie in the stage once for each tap is not whole before its operands are read. */
     if (ok) kernel_part(p, PASS_MERGE_LOADS, join_windows, c);
     int consumers = (int)(c->rows / 64);
     if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;

@@ -82,7 +82,7 @@ bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its 
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
 
-bool roles_from_slot(Roles *, const Instr *load); /* whether products read the stage of the ring directly */
+bool roles_from_stage(Roles *, const Instr *load); /* whether products read the stage of the ring directly */
 /* The last product of the load's block that reads the matrix, or a part of it. */
 Instr *roles_last_product(const Instr *load);
 Ring *roles_ring(Roles *, const Instr *load); /* made at the first call */

@@ -147,6 +147,15 @@ typedef enum tile_dtype {
 TILE_API int tile_version(void);
 /* "TILE_ERROR_SHAPE" and so on; "unknown status" for a number that is none. Constant text. */
 TILE_API const char *tile_status_name(tile_status);
+/* The words of the language, each followed by a space, for programs that highlight or complete `.tile` text.
+ * Constant text; NULL for a kind that is none. */
+typedef enum tile_word_kind {
+    TILE_WORDS_KEYWORDS = 0,
+    TILE_WORDS_TYPES = 1,
+    TILE_WORDS_FUNCTIONS = 2,
+    TILE_WORDS_HINTS = 3
+} tile_word_kind;
+TILE_API const char *tile_language_words(tile_word_kind);
 /* "f16" and so on, "none" for TILE_NONE or a number that is none. Constant text. */
 TILE_API const char *tile_dtype_name(tile_dtype);
 /* Bytes of one element, 0 for TILE_NONE. */
@@ -255,8 +264,9 @@ TILE_API tile_status tile_context_create(const tile_context_desc *desc, tile_con
  * compilations. NULL is ignored. Device memory, streams and events got from it must have been freed before.
  * May block. */
 TILE_API void tile_context_destroy(tile_context *);
-/* Copies the text of the context's last failure, of whatever thread, into buf, cut to size - 1 characters; ""
- * if there was none. Returns the length of the whole text. buf may be NULL with size 0. */
+/* Copies the text of the calling thread's last failure, if it was one in this context, else that of the
+ * context's last failure of any thread, into buf, cut to size - 1 characters; "" if there was none. Returns
+ * the length of the whole text. buf may be NULL with size 0. */
 TILE_API size_t tile_context_error(tile_context *, char *buf, size_t size);
 
 typedef struct tile_device_info {

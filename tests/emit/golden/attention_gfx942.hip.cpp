@@ -246,48 +246,48 @@ void attention(const i64 grid0,
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-    const u32 shared_slot_231 = K_ring_218 + (u32)0 * 8192;
+    const u32 shared_stage_231 = K_ring_218 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         u32 o_t9 = c2 * 2 + ((c3 + 16 * v)) * 128;
         o_t9 = o_t9 ^ (o_t9 >> 3 & 48u) ^ (o_t9 >> 4 & 64u);
-        sts_b128(shared_slot_231 + o_t9, &k_224[(8 * v) / 2]);
+        sts_b128(shared_stage_231 + o_t9, &k_224[(8 * v) / 2]);
     }
-    const u32 shared_slot_233 = V_ring_219 + (u32)0 * 8192;
+    const u32 shared_stage_233 = V_ring_219 + (u32)0 * 8192;
     sched_barrier(0);
     u32 o_t10 = c4 * 2 + (c5) * 128;
     o_t10 = o_t10 ^ (o_t10 >> 3 & 48u) ^ (o_t10 >> 4 & 64u) ^ (o_t10 >> 6 & 112u);
     const u32 w_t11[2] = { (v_227[0] >> 0 & 65535u) | ((v_227[4] >> 0 & 65535u)) << 16, (v_227[8] >> 0 & 65535u) | ((v_227[12] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_233 + o_t10, w_t11);
+    sts_b64(shared_stage_233 + o_t10, w_t11);
     u32 o_t12 = c4 * 2 + ((c5 + 1)) * 128;
     o_t12 = o_t12 ^ (o_t12 >> 3 & 48u) ^ (o_t12 >> 4 & 64u) ^ (o_t12 >> 6 & 112u);
     const u32 w_t13[2] = { v_227[0] >> 16 | (v_227[4] >> 16) << 16, v_227[8] >> 16 | (v_227[12] >> 16) << 16 };
-    sts_b64(shared_slot_233 + o_t12, w_t13);
+    sts_b64(shared_stage_233 + o_t12, w_t13);
     u32 o_t14 = c4 * 2 + ((c5 + 2)) * 128;
     o_t14 = o_t14 ^ (o_t14 >> 3 & 48u) ^ (o_t14 >> 4 & 64u) ^ (o_t14 >> 6 & 112u);
     const u32 w_t15[2] = { (v_227[1] >> 0 & 65535u) | ((v_227[5] >> 0 & 65535u)) << 16, (v_227[9] >> 0 & 65535u) | ((v_227[13] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_233 + o_t14, w_t15);
+    sts_b64(shared_stage_233 + o_t14, w_t15);
     u32 o_t16 = c4 * 2 + ((c5 + 3)) * 128;
     o_t16 = o_t16 ^ (o_t16 >> 3 & 48u) ^ (o_t16 >> 4 & 64u) ^ (o_t16 >> 6 & 112u);
     const u32 w_t17[2] = { v_227[1] >> 16 | (v_227[5] >> 16) << 16, v_227[9] >> 16 | (v_227[13] >> 16) << 16 };
-    sts_b64(shared_slot_233 + o_t16, w_t17);
+    sts_b64(shared_stage_233 + o_t16, w_t17);
     u32 o_t18 = c4 * 2 + ((c5 + 4)) * 128;
     o_t18 = o_t18 ^ (o_t18 >> 3 & 48u) ^ (o_t18 >> 4 & 64u) ^ (o_t18 >> 6 & 112u);
     const u32 w_t19[2] = { (v_227[2] >> 0 & 65535u) | ((v_227[6] >> 0 & 65535u)) << 16, (v_227[10] >> 0 & 65535u) | ((v_227[14] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_233 + o_t18, w_t19);
+    sts_b64(shared_stage_233 + o_t18, w_t19);
     u32 o_t20 = c4 * 2 + ((c5 + 5)) * 128;
     o_t20 = o_t20 ^ (o_t20 >> 3 & 48u) ^ (o_t20 >> 4 & 64u) ^ (o_t20 >> 6 & 112u);
     const u32 w_t21[2] = { v_227[2] >> 16 | (v_227[6] >> 16) << 16, v_227[10] >> 16 | (v_227[14] >> 16) << 16 };
-    sts_b64(shared_slot_233 + o_t20, w_t21);
+    sts_b64(shared_stage_233 + o_t20, w_t21);
     u32 o_t22 = c4 * 2 + ((c5 + 6)) * 128;
     o_t22 = o_t22 ^ (o_t22 >> 3 & 48u) ^ (o_t22 >> 4 & 64u) ^ (o_t22 >> 6 & 112u);
     const u32 w_t23[2] = { (v_227[3] >> 0 & 65535u) | ((v_227[7] >> 0 & 65535u)) << 16, (v_227[11] >> 0 & 65535u) | ((v_227[15] >> 0 & 65535u)) << 16 };
-    sts_b64(shared_slot_233 + o_t22, w_t23);
+    sts_b64(shared_stage_233 + o_t22, w_t23);
     u32 o_t24 = c4 * 2 + ((c5 + 7)) * 128;
     o_t24 = o_t24 ^ (o_t24 >> 3 & 48u) ^ (o_t24 >> 4 & 64u) ^ (o_t24 >> 6 & 112u);
     const u32 w_t25[2] = { v_227[3] >> 16 | (v_227[7] >> 16) << 16, v_227[11] >> 16 | (v_227[15] >> 16) << 16 };
-    sts_b64(shared_slot_233 + o_t24, w_t25);
+    sts_b64(shared_stage_233 + o_t24, w_t25);
     block_barrier();
     float materialize_260[1];
     materialize_260[0] = 0.0f;
@@ -320,8 +320,8 @@ void attention(const i64 grid0,
     for (int i = 0; i < 1; i++) {
         bar_165[i] = materialize_263[i];
     }
-    i32 slot_240;
-    slot_240 = 0;
+    i32 stage_240;
+    stage_240 = 0;
 #pragma unroll 1
     for (i32 j_41 = 0; j_41 < cdiv_29; j_41++) {
         const int c2_t28 = again(c2, (i32)j_41);
@@ -331,7 +331,7 @@ void attention(const i64 grid0,
         const int c0_t36 = again(c0, (i32)j_41);
         const int c1_t37 = again(c1, (i32)j_41);
         const int c6_t41 = again(c6, (i32)j_41);
-        const i32 sub_242 = (i32)((u32)1 - (u32)slot_240);
+        const i32 sub_242 = (i32)((u32)1 - (u32)stage_240);
         const i32 add_243 = (j_41 + 1);
         const bool lt_244 = (add_243 < cdiv_29);
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
@@ -357,8 +357,8 @@ void attention(const i64 grid0,
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 K_tile_254 = K_ring_218 + (u32)slot_240 * 8192;
-        const u32 V_tile_255 = V_ring_219 + (u32)slot_240 * 8192;
+        const u32 K_tile_254 = K_ring_218 + (u32)stage_240 * 8192;
+        const u32 V_tile_255 = V_ring_219 + (u32)stage_240 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
@@ -712,34 +712,34 @@ void attention(const i64 grid0,
         sched_group(8, 16);
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const u32 shared_slot_256 = K_ring_218 + (u32)sub_242 * 8192;
+        const u32 shared_stage_256 = K_ring_218 + (u32)sub_242 * 8192;
         sched_barrier(0);
         u32 o_t70 = c2_t28 * 2 + (c3_t29) * 128;
         o_t70 = o_t70 ^ (o_t70 >> 3 & 48u) ^ (o_t70 >> 4 & 64u);
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            sts_b128(shared_slot_256 + o_t70 + (2048 * v), &k_248[(8 * v) / 2]);
+            sts_b128(shared_stage_256 + o_t70 + (2048 * v), &k_248[(8 * v) / 2]);
         }
-        const u32 shared_slot_257 = V_ring_219 + (u32)sub_242 * 8192;
+        const u32 shared_stage_257 = V_ring_219 + (u32)sub_242 * 8192;
         sched_barrier(0);
         u32 o_t71 = c4_t33 * 2 + (c5_t34) * 128;
         o_t71 = o_t71 ^ (o_t71 >> 3 & 48u) ^ (o_t71 >> 4 & 64u) ^ (o_t71 >> 6 & 112u);
         const u32 w_t72[2] = { (v_251[0] >> 0 & 65535u) | ((v_251[4] >> 0 & 65535u)) << 16, (v_251[8] >> 0 & 65535u) | ((v_251[12] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_257 + o_t71 + 0, w_t72);
+        sts_b64(shared_stage_257 + o_t71 + 0, w_t72);
         const u32 w_t73[2] = { v_251[0] >> 16 | (v_251[4] >> 16) << 16, v_251[8] >> 16 | (v_251[12] >> 16) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 16) + 128, w_t73);
+        sts_b64(shared_stage_257 + (o_t71 ^ 16) + 128, w_t73);
         const u32 w_t74[2] = { (v_251[1] >> 0 & 65535u) | ((v_251[5] >> 0 & 65535u)) << 16, (v_251[9] >> 0 & 65535u) | ((v_251[13] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 32) + 256, w_t74);
+        sts_b64(shared_stage_257 + (o_t71 ^ 32) + 256, w_t74);
         const u32 w_t75[2] = { v_251[1] >> 16 | (v_251[5] >> 16) << 16, v_251[9] >> 16 | (v_251[13] >> 16) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 48) + 384, w_t75);
+        sts_b64(shared_stage_257 + (o_t71 ^ 48) + 384, w_t75);
         const u32 w_t76[2] = { (v_251[2] >> 0 & 65535u) | ((v_251[6] >> 0 & 65535u)) << 16, (v_251[10] >> 0 & 65535u) | ((v_251[14] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_257 + o_t71 + 512, w_t76);
+        sts_b64(shared_stage_257 + o_t71 + 512, w_t76);
         const u32 w_t77[2] = { v_251[2] >> 16 | (v_251[6] >> 16) << 16, v_251[10] >> 16 | (v_251[14] >> 16) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 16) + 640, w_t77);
+        sts_b64(shared_stage_257 + (o_t71 ^ 16) + 640, w_t77);
         const u32 w_t78[2] = { (v_251[3] >> 0 & 65535u) | ((v_251[7] >> 0 & 65535u)) << 16, (v_251[11] >> 0 & 65535u) | ((v_251[15] >> 0 & 65535u)) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 32) + 768, w_t78);
+        sts_b64(shared_stage_257 + (o_t71 ^ 32) + 768, w_t78);
         const u32 w_t79[2] = { v_251[3] >> 16 | (v_251[7] >> 16) << 16, v_251[11] >> 16 | (v_251[15] >> 16) << 16 };
-        sts_b64(shared_slot_257 + (o_t71 ^ 48) + 896, w_t79);
+        sts_b64(shared_stage_257 + (o_t71 ^ 48) + 896, w_t79);
         block_barrier();
 #pragma unroll
         for (int i = 0; i < 1; i++) {
@@ -757,7 +757,7 @@ void attention(const i64 grid0,
         for (int i = 0; i < 1; i++) {
             bar_165[i] = if_172[i];
         }
-        slot_240 = sub_242;
+        stage_240 = sub_242;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH

@@ -161,7 +161,7 @@ attention(const i64 grid0,
     const u32 V_ring_233 = shared_base + 40960;    /* 4 x 8192 bytes */
     const bool lt_235 = (0 < cdiv_29);
     if (lt_235) {
-        const u32 shared_slot_236 = K_ring_232 + (u32)0 * 8192;
+        const u32 shared_stage_236 = K_ring_232 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_237 = (0 * 64);
@@ -171,9 +171,9 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t5 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_237 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_236 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+            cp_async_b128(shared_stage_236 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
         }
-        const u32 shared_slot_238 = V_ring_233 + (u32)0 * 8192;
+        const u32 shared_stage_238 = V_ring_233 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
         const u16 *const V_t6 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_237 * V_stride2;
@@ -182,7 +182,7 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t8 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_237 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_238 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+            cp_async_b128(shared_stage_238 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -191,7 +191,7 @@ attention(const i64 grid0,
     const i32 add_239 = (0 + 1);
     const bool lt_241 = (add_239 < cdiv_29);
     if (lt_241) {
-        const u32 shared_slot_242 = K_ring_232 + (u32)1 * 8192;
+        const u32 shared_stage_242 = K_ring_232 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_243 = (add_239 * 64);
@@ -201,9 +201,9 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t11 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_243 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_242 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+            cp_async_b128(shared_stage_242 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
         }
-        const u32 shared_slot_244 = V_ring_233 + (u32)1 * 8192;
+        const u32 shared_stage_244 = V_ring_233 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
         const u16 *const V_t12 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_243 * V_stride2;
@@ -212,7 +212,7 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t14 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_243 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_244 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+            cp_async_b128(shared_stage_244 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -221,7 +221,7 @@ attention(const i64 grid0,
     const i32 add_245 = (add_239 + 1);
     const bool lt_247 = (add_245 < cdiv_29);
     if (lt_247) {
-        const u32 shared_slot_248 = K_ring_232 + (u32)2 * 8192;
+        const u32 shared_stage_248 = K_ring_232 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_249 = (add_245 * 64);
@@ -231,9 +231,9 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t17 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_249 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_248 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+            cp_async_b128(shared_stage_248 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
         }
-        const u32 shared_slot_250 = V_ring_233 + (u32)2 * 8192;
+        const u32 shared_stage_250 = V_ring_233 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
         const u16 *const V_t18 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_249 * V_stride2;
@@ -242,7 +242,7 @@ attention(const i64 grid0,
 #pragma unroll
         for (int v = 0; v < 4; v++) {
             const bool in_t20 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_249 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_slot_250 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+            cp_async_b128(shared_stage_250 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -288,8 +288,8 @@ attention(const i64 grid0,
     for (int i = 0; i < 2; i++) {
         bar_178[i] = materialize_283[i];
     }
-    i32 slot_257;
-    slot_257 = 0;
+    i32 stage_257;
+    stage_257 = 0;
     i32 stride_t22 = (i32)K_stride2;
     pin_word(stride_t22);
     u32 o_t23 = c1 * 2 + (c0) * 128;
@@ -309,12 +309,12 @@ attention(const i64 grid0,
         const i32 add_258 = (j_41 + 1);
         const i32 add_259 = (add_258 + 1);
         const i32 add_260 = (add_259 + 1);
-        const i32 add_262 = (i32)((u32)slot_257 + (u32)3);
+        const i32 add_262 = (i32)((u32)stage_257 + (u32)3);
         const bool ge_264 = (add_262 >= 4);
         const i32 sub_266 = (i32)((u32)add_262 - (u32)4);
         const i32 where_267 = (ge_264 ? sub_266 : add_262);
-        const u32 K_tile_272 = K_ring_232 + (u32)slot_257 * 8192;
-        const u32 V_tile_273 = V_ring_233 + (u32)slot_257 * 8192;
+        const u32 K_tile_272 = K_ring_232 + (u32)stage_257 * 8192;
+        const u32 V_tile_273 = V_ring_233 + (u32)stage_257 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
@@ -354,22 +354,22 @@ attention(const i64 grid0,
 #line 19 "examples/kernels/attention.tile"
         const bool lt_268 = (add_260 < cdiv_29);
         if (lt_268) {
-            const u32 shared_slot_269 = K_ring_232 + (u32)where_267 * 8192;
+            const u32 shared_stage_269 = K_ring_232 + (u32)where_267 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
             const i32 mul_270 = (add_260 * 64);
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 const bool in_t32 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_269 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
+                cp_async_b128(shared_stage_269 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
             }
-            const u32 shared_slot_271 = V_ring_233 + (u32)where_267 * 8192;
+            const u32 shared_stage_271 = V_ring_233 + (u32)where_267 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
 #pragma unroll
             for (int v = 0; v < 4; v++) {
                 const bool in_t33 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_slot_271 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
+                cp_async_b128(shared_stage_271 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -680,7 +680,7 @@ attention(const i64 grid0,
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const i32 add_275 = (i32)((u32)slot_257 + (u32)1);
+        const i32 add_275 = (i32)((u32)stage_257 + (u32)1);
         const bool eq_277 = (add_275 == 4);
         const i32 where_279 = (eq_277 ? 0 : add_275);
 #pragma unroll
@@ -699,7 +699,7 @@ attention(const i64 grid0,
         for (int i = 0; i < 2; i++) {
             bar_178[i] = if_185[i];
         }
-        slot_257 = where_279;
+        stage_257 = where_279;
         K_t21 += 64ll * K_stride2;
         V_t24 += 64ll * V_stride2;
     }

@@ -9,7 +9,7 @@
  *    65536  Q_ring       2 x f16[128, 64], 32768 bytes
  *    98304  V_ring       4 x f16[128, 64], 65536 bytes
  *   164864  stores       8 x f16[16, 64], 16384 bytes
- *   behind them the mbarriers of the rings, a full and an empty one a slot
+ *   behind them the mbarriers of the rings, a full and an empty one a stage
  * order: heavy first along grid axis 0, in groups whose streams fit L2
  * lazy rescale: accumulators are rescaled when the maximum grew by more than 2^8
  * rotation: the early product runs one step ahead, both products are carried in flight; 3 values cross
@@ -104,9 +104,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
     const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
     (void)tid; (void)lane; (void)warp;
 #line 7 "examples/kernels/attention.tile"
-    const u32 K_ring_177 = shared_base + 0;    /* 4 slots of 16384 bytes */
-    const u32 Q_ring_178 = shared_base + 65536;    /* 2 slots of 16384 bytes */
-    const u32 V_ring_179 = shared_base + 98304;    /* 4 slots of 16384 bytes */
+    const u32 K_ring_177 = shared_base + 0;    /* 4 stages of 16384 bytes */
+    const u32 Q_ring_178 = shared_base + 65536;    /* 2 stages of 16384 bytes */
+    const u32 V_ring_179 = shared_base + 98304;    /* 4 stages of 16384 bytes */
     const u32 K_ring_177_full = shared_base + 163840, K_ring_177_empty = K_ring_177_full + 32;
     const u32 Q_ring_178_full = shared_base + 163904, Q_ring_178_empty = Q_ring_178_full + 16;
     const u32 V_ring_179_full = shared_base + 163936, V_ring_179_empty = V_ring_179_full + 32;
@@ -119,16 +119,16 @@ attention(const __grid_constant__ TensorMap Q_map0,
         for (int i = 0; i < 4; i++) { mbar_init(K_ring_177_full + 8 * i, 1); mbar_init(K_ring_177_empty + 8 * i, 8); }
         for (int i = 0; i < 2; i++) { mbar_init(Q_ring_178_full + 8 * i, 1); mbar_init(Q_ring_178_empty + 8 * i, 8); }
         for (int i = 0; i < 4; i++) { mbar_init(V_ring_179_full + 8 * i, 1); mbar_init(V_ring_179_empty + 8 * i, 8); }
-        mbar_init(V_ring_179_empty + 32, 8);    /* of no slot: nobody waits for it */
+        mbar_init(V_ring_179_empty + 32, 8);    /* of no stage: nobody waits for it */
         fence_mbarrier_init();
     }
     __syncthreads();
     if (warp < 4) {    /* producer: one thread starts the copies */
         setmaxnreg_dec(40);
         if (warp == 0 && elect_lane()) {
-            u32 K_ring_177_phase = 0, K_ring_177_slot = 0;
-            u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0;
-            u32 V_ring_179_phase = 0, V_ring_179_slot = 0;
+            u32 K_ring_177_phase = 0, K_ring_177_stage = 0;
+            u32 Q_ring_178_phase = 0, Q_ring_178_stage = 0;
+            u32 V_ring_179_phase = 0, V_ring_179_stage = 0;
             u32 scheduled_phase = 0, scheduled_stage = 0;
             /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
@@ -188,10 +188,10 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
                 const i32 mul_245 = (i_237 * 128);
-                mbar_wait(Q_ring_178_empty + 8 * Q_ring_178_slot, Q_ring_178_phase ^ 1);
-                mbar_expect(Q_ring_178_full + 8 * Q_ring_178_slot, 16384);
-                tma_load_4d(Q_ring_178 + Q_ring_178_slot * 16384, &Q_map0, Q_ring_178_full + 8 * Q_ring_178_slot, 0, mul_245, h_238, b_239);
-                if (++Q_ring_178_slot == 2) { Q_ring_178_slot = 0; Q_ring_178_phase ^= 1; }
+                mbar_wait(Q_ring_178_empty + 8 * Q_ring_178_stage, Q_ring_178_phase ^ 1);
+                mbar_expect(Q_ring_178_full + 8 * Q_ring_178_stage, 16384);
+                tma_load_4d(Q_ring_178 + Q_ring_178_stage * 16384, &Q_map0, Q_ring_178_full + 8 * Q_ring_178_stage, 0, mul_245, h_238, b_239);
+                if (++Q_ring_178_stage == 2) { Q_ring_178_stage = 0; Q_ring_178_phase ^= 1; }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
                 const i32 add_258 = (i_237 + 1);
@@ -210,16 +210,16 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
                     const i32 mul_277 = (j_273 * 128);
-                    mbar_wait(K_ring_177_empty + 8 * K_ring_177_slot, K_ring_177_phase ^ 1);
-                    mbar_expect(K_ring_177_full + 8 * K_ring_177_slot, 16384);
-                    tma_load_4d(K_ring_177 + K_ring_177_slot * 16384, &K_map1, K_ring_177_full + 8 * K_ring_177_slot, 0, mul_277, tma_coordinate(div_264), b_239);
-                    if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
+                    mbar_wait(K_ring_177_empty + 8 * K_ring_177_stage, K_ring_177_phase ^ 1);
+                    mbar_expect(K_ring_177_full + 8 * K_ring_177_stage, 16384);
+                    tma_load_4d(K_ring_177 + K_ring_177_stage * 16384, &K_map1, K_ring_177_full + 8 * K_ring_177_stage, 0, mul_277, tma_coordinate(div_264), b_239);
+                    if (++K_ring_177_stage == 4) { K_ring_177_stage = 0; K_ring_177_phase ^= 1; }
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_179_empty + 8 * V_ring_179_slot, V_ring_179_phase ^ 1);
-                    mbar_expect(V_ring_179_full + 8 * V_ring_179_slot, 16384);
-                    tma_load_4d(V_ring_179 + V_ring_179_slot * 16384, &V_map2, V_ring_179_full + 8 * V_ring_179_slot, 0, mul_277, tma_coordinate(div_264), b_239);
-                    if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
+                    mbar_wait(V_ring_179_empty + 8 * V_ring_179_stage, V_ring_179_phase ^ 1);
+                    mbar_expect(V_ring_179_full + 8 * V_ring_179_stage, 16384);
+                    tma_load_4d(V_ring_179 + V_ring_179_stage * 16384, &V_map2, V_ring_179_full + 8 * V_ring_179_stage, 0, mul_277, tma_coordinate(div_264), b_239);
+                    if (++V_ring_179_stage == 4) { V_ring_179_stage = 0; V_ring_179_phase ^= 1; }
                 }
             }
             scheduler_done(scheduler, gridDim.x);
@@ -228,9 +228,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
         setmaxnreg_inc(232);
         const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
         (void)tid; (void)warp;
-        u32 K_ring_177_phase = 0, K_ring_177_slot = 0, K_ring_177_free = 0;
-        u32 Q_ring_178_phase = 0, Q_ring_178_slot = 0, Q_ring_178_free = 0;
-        u32 V_ring_179_phase = 0, V_ring_179_slot = 0, V_ring_179_free = 0;
+        u32 K_ring_177_phase = 0, K_ring_177_stage = 0, K_ring_177_free = 0;
+        u32 Q_ring_178_phase = 0, Q_ring_178_stage = 0, Q_ring_178_free = 0;
+        u32 V_ring_179_phase = 0, V_ring_179_stage = 0, V_ring_179_free = 0;
         u32 scheduled_phase = 0, scheduled_stage = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
@@ -249,9 +249,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
             /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
             const i32 mul_13 = (i_147 * 128);
-            mbar_wait(Q_ring_178_full + 8 * Q_ring_178_slot, Q_ring_178_phase);
-            const u32 Q_335 = Q_ring_178 + Q_ring_178_slot * 16384;
-            if (++Q_ring_178_slot == 2) { Q_ring_178_slot = 0; Q_ring_178_phase ^= 1; }
+            mbar_wait(Q_ring_178_full + 8 * Q_ring_178_stage, Q_ring_178_phase);
+            const u32 Q_335 = Q_ring_178 + Q_ring_178_stage * 16384;
+            if (++Q_ring_178_stage == 2) { Q_ring_178_stage = 0; Q_ring_178_phase ^= 1; }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
             const i32 add_26 = (i_147 + 1);
@@ -266,9 +266,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
             if (lt_399) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                mbar_wait(K_ring_177_full + 8 * K_ring_177_slot, K_ring_177_phase);
-                const u32 K_405 = K_ring_177 + K_ring_177_slot * 16384;
-                if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
+                mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
+                const u32 K_405 = K_ring_177 + K_ring_177_stage * 16384;
+                if (++K_ring_177_stage == 4) { K_ring_177_stage = 0; K_ring_177_phase ^= 1; }
                 /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                 float s_409[64];
@@ -663,9 +663,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     if (!go_t23) break;
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    mbar_wait(K_ring_177_full + 8 * K_ring_177_slot, K_ring_177_phase);
-                    const u32 K_527 = K_ring_177 + K_ring_177_slot * 16384;
-                    if (++K_ring_177_slot == 4) { K_ring_177_slot = 0; K_ring_177_phase ^= 1; }
+                    mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
+                    const u32 K_527 = K_ring_177 + K_ring_177_stage * 16384;
+                    if (++K_ring_177_stage == 4) { K_ring_177_stage = 0; K_ring_177_phase ^= 1; }
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_fence();
@@ -678,9 +678,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     wgmma_commit();
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                    mbar_wait(V_ring_179_full + 8 * V_ring_179_slot, V_ring_179_phase);
-                    const u32 V_532 = V_ring_179 + V_ring_179_slot * 16384;
-                    if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
+                    mbar_wait(V_ring_179_full + 8 * V_ring_179_stage, V_ring_179_phase);
+                    const u32 V_532 = V_ring_179 + V_ring_179_stage * 16384;
+                    if (++V_ring_179_stage == 4) { V_ring_179_stage = 0; V_ring_179_phase ^= 1; }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                     if (grew_441) {
@@ -713,9 +713,9 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 }
                 /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-                mbar_wait(V_ring_179_full + 8 * V_ring_179_slot, V_ring_179_phase);
-                const u32 V_537 = V_ring_179 + V_ring_179_slot * 16384;
-                if (++V_ring_179_slot == 4) { V_ring_179_slot = 0; V_ring_179_phase ^= 1; }
+                mbar_wait(V_ring_179_full + 8 * V_ring_179_stage, V_ring_179_phase);
+                const u32 V_537 = V_ring_179 + V_ring_179_stage * 16384;
+                if (++V_ring_179_stage == 4) { V_ring_179_stage = 0; V_ring_179_phase ^= 1; }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                 float if_539[32];

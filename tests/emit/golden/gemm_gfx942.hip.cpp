@@ -177,48 +177,48 @@ void gemm(const i64 grid0,
     }
     /* for k in 0 .. cdiv(K, TK) { */
 #line 24 "examples/kernels/gemm.tile"
-    const u32 shared_slot_97 = A_ring_84 + (u32)0 * 8192;
+    const u32 shared_stage_97 = A_ring_84 + (u32)0 * 8192;
     sched_barrier(0);
 #pragma unroll
     for (int v = 0; v < 2; v++) {
         u32 o_t6 = c1 * 2 + ((c0 + 64 * v)) * 64;
         o_t6 = o_t6 ^ (o_t6 >> 2 & 48u) ^ (o_t6 >> 4 & 32u) ^ (o_t6 >> 6 & 16u);
-        sts_b128(shared_slot_97 + o_t6, &a_90[(8 * v) / 2]);
+        sts_b128(shared_stage_97 + o_t6, &a_90[(8 * v) / 2]);
     }
-    const u32 shared_slot_99 = B_ring_85 + (u32)0 * 8192;
+    const u32 shared_stage_99 = B_ring_85 + (u32)0 * 8192;
     sched_barrier(0);
     u32 o_t7 = c2 * 2 + (c3) * 64;
     o_t7 = o_t7 ^ (o_t7 >> 2 & 48u) ^ (o_t7 >> 5 & 48u);
     const u32 w_t8[1] = { (b_93[0] >> 0 & 65535u) | ((b_93[4] >> 0 & 65535u)) << 16 };
-    sts_b32(shared_slot_99 + o_t7, w_t8);
+    sts_b32(shared_stage_99 + o_t7, w_t8);
     u32 o_t9 = c2 * 2 + ((c3 + 1)) * 64;
     o_t9 = o_t9 ^ (o_t9 >> 2 & 48u) ^ (o_t9 >> 5 & 48u);
     const u32 w_t10[1] = { b_93[0] >> 16 | (b_93[4] >> 16) << 16 };
-    sts_b32(shared_slot_99 + o_t9, w_t10);
+    sts_b32(shared_stage_99 + o_t9, w_t10);
     u32 o_t11 = c2 * 2 + ((c3 + 2)) * 64;
     o_t11 = o_t11 ^ (o_t11 >> 2 & 48u) ^ (o_t11 >> 5 & 48u);
     const u32 w_t12[1] = { (b_93[1] >> 0 & 65535u) | ((b_93[5] >> 0 & 65535u)) << 16 };
-    sts_b32(shared_slot_99 + o_t11, w_t12);
+    sts_b32(shared_stage_99 + o_t11, w_t12);
     u32 o_t13 = c2 * 2 + ((c3 + 3)) * 64;
     o_t13 = o_t13 ^ (o_t13 >> 2 & 48u) ^ (o_t13 >> 5 & 48u);
     const u32 w_t14[1] = { b_93[1] >> 16 | (b_93[5] >> 16) << 16 };
-    sts_b32(shared_slot_99 + o_t13, w_t14);
+    sts_b32(shared_stage_99 + o_t13, w_t14);
     u32 o_t15 = c2 * 2 + ((c3 + 4)) * 64;
     o_t15 = o_t15 ^ (o_t15 >> 2 & 48u) ^ (o_t15 >> 5 & 48u);
     const u32 w_t16[1] = { (b_93[2] >> 0 & 65535u) | ((b_93[6] >> 0 & 65535u)) << 16 };
-    sts_b32(shared_slot_99 + o_t15, w_t16);
+    sts_b32(shared_stage_99 + o_t15, w_t16);
     u32 o_t17 = c2 * 2 + ((c3 + 5)) * 64;
     o_t17 = o_t17 ^ (o_t17 >> 2 & 48u) ^ (o_t17 >> 5 & 48u);
     const u32 w_t18[1] = { b_93[2] >> 16 | (b_93[6] >> 16) << 16 };
-    sts_b32(shared_slot_99 + o_t17, w_t18);
+    sts_b32(shared_stage_99 + o_t17, w_t18);
     u32 o_t19 = c2 * 2 + ((c3 + 6)) * 64;
     o_t19 = o_t19 ^ (o_t19 >> 2 & 48u) ^ (o_t19 >> 5 & 48u);
     const u32 w_t20[1] = { (b_93[3] >> 0 & 65535u) | ((b_93[7] >> 0 & 65535u)) << 16 };
-    sts_b32(shared_slot_99 + o_t19, w_t20);
+    sts_b32(shared_stage_99 + o_t19, w_t20);
     u32 o_t21 = c2 * 2 + ((c3 + 7)) * 64;
     o_t21 = o_t21 ^ (o_t21 >> 2 & 48u) ^ (o_t21 >> 5 & 48u);
     const u32 w_t22[1] = { b_93[3] >> 16 | (b_93[7] >> 16) << 16 };
-    sts_b32(shared_slot_99 + o_t21, w_t22);
+    sts_b32(shared_stage_99 + o_t21, w_t22);
     block_barrier();
     float materialize_123[64];
 #pragma unroll
@@ -230,8 +230,8 @@ void gemm(const i64 grid0,
     for (int i = 0; i < 64; i++) {
         acc_18[i] = materialize_123[i];
     }
-    i32 slot_103;
-    slot_103 = 0;
+    i32 stage_103;
+    stage_103 = 0;
 #pragma unroll 1
     for (i32 k_17 = 0; k_17 < cdiv_11; k_17++) {
         const int c0_t25 = again(c0, (i32)k_17);
@@ -241,7 +241,7 @@ void gemm(const i64 grid0,
         const int c4_t35 = again(c4, (i32)k_17);
         const int c6_t36 = again(c6, (i32)k_17);
         const int c7_t39 = again(c7, (i32)k_17);
-        const i32 sub_105 = (i32)((u32)1 - (u32)slot_103);
+        const i32 sub_105 = (i32)((u32)1 - (u32)stage_103);
         const i32 add_106 = (k_17 + 1);
         const bool lt_107 = (add_106 < cdiv_11);
         /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
@@ -267,8 +267,8 @@ void gemm(const i64 grid0,
         }
         /* for k in 0 .. cdiv(K, TK) { */
 #line 24 "examples/kernels/gemm.tile"
-        const u32 A_tile_117 = A_ring_84 + (u32)slot_103 * 8192;
-        const u32 B_tile_118 = B_ring_85 + (u32)slot_103 * 8192;
+        const u32 A_tile_117 = A_ring_84 + (u32)stage_103 * 8192;
+        const u32 B_tile_118 = B_ring_85 + (u32)stage_103 * 8192;
         /* acc = mma(a, b, acc); */
 #line 34 "examples/kernels/gemm.tile"
         /* [128, 32] x [32, 128]: 2 x 2 x 2 fragments a warp */
@@ -303,36 +303,36 @@ void gemm(const i64 grid0,
         sched_group(8, 16);
         /* for k in 0 .. cdiv(K, TK) { */
 #line 24 "examples/kernels/gemm.tile"
-        const u32 shared_slot_119 = A_ring_84 + (u32)sub_105 * 8192;
+        const u32 shared_stage_119 = A_ring_84 + (u32)sub_105 * 8192;
         sched_barrier(0);
         u32 o_t41 = c1_t26 * 2 + (c0_t25) * 64;
         o_t41 = o_t41 ^ (o_t41 >> 2 & 48u) ^ (o_t41 >> 4 & 32u) ^ (o_t41 >> 6 & 16u);
 #pragma unroll
         for (int v = 0; v < 2; v++) {
-            sts_b128(shared_slot_119 + o_t41 + (4096 * v), &a_111[(8 * v) / 2]);
+            sts_b128(shared_stage_119 + o_t41 + (4096 * v), &a_111[(8 * v) / 2]);
         }
-        const u32 shared_slot_120 = B_ring_85 + (u32)sub_105 * 8192;
+        const u32 shared_stage_120 = B_ring_85 + (u32)sub_105 * 8192;
         sched_barrier(0);
         u32 o_t42 = c2_t30 * 2 + (c3_t31) * 64;
         o_t42 = o_t42 ^ (o_t42 >> 2 & 48u) ^ (o_t42 >> 5 & 48u);
         const u32 w_t43[1] = { (b_114[0] >> 0 & 65535u) | ((b_114[4] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + o_t42 + 0, w_t43);
+        sts_b32(shared_stage_120 + o_t42 + 0, w_t43);
         const u32 w_t44[1] = { b_114[0] >> 16 | (b_114[4] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 16) + 64, w_t44);
+        sts_b32(shared_stage_120 + (o_t42 ^ 16) + 64, w_t44);
         const u32 w_t45[1] = { (b_114[1] >> 0 & 65535u) | ((b_114[5] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 32) + 128, w_t45);
+        sts_b32(shared_stage_120 + (o_t42 ^ 32) + 128, w_t45);
         const u32 w_t46[1] = { b_114[1] >> 16 | (b_114[5] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 48) + 192, w_t46);
+        sts_b32(shared_stage_120 + (o_t42 ^ 48) + 192, w_t46);
         const u32 w_t47[1] = { (b_114[2] >> 0 & 65535u) | ((b_114[6] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + o_t42 + 256, w_t47);
+        sts_b32(shared_stage_120 + o_t42 + 256, w_t47);
         const u32 w_t48[1] = { b_114[2] >> 16 | (b_114[6] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 16) + 320, w_t48);
+        sts_b32(shared_stage_120 + (o_t42 ^ 16) + 320, w_t48);
         const u32 w_t49[1] = { (b_114[3] >> 0 & 65535u) | ((b_114[7] >> 0 & 65535u)) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 32) + 384, w_t49);
+        sts_b32(shared_stage_120 + (o_t42 ^ 32) + 384, w_t49);
         const u32 w_t50[1] = { b_114[3] >> 16 | (b_114[7] >> 16) << 16 };
-        sts_b32(shared_slot_120 + (o_t42 ^ 48) + 448, w_t50);
+        sts_b32(shared_stage_120 + (o_t42 ^ 48) + 448, w_t50);
         block_barrier();
-        slot_103 = sub_105;
+        stage_103 = sub_105;
     }
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH

@@ -8,7 +8,7 @@
  *        0  B_ring       4 x f16[64, 128], 65536 bytes
  *    65536  A_ring       4 x f16[128, 64], 65536 bytes
  *   132096  stores       16 x f16[16, 64], 32768 bytes
- *   behind them the mbarriers of the rings, a full and an empty one a slot
+ *   behind them the mbarriers of the rings, a full and an empty one a stage
  * chain: the wait for a product stands behind the issue of the next step's
  */
 typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
@@ -74,8 +74,8 @@ gemm(const __grid_constant__ TensorMap A_map0,
     const int tid = threadIdx.x, lane = tid & 31, warp = uniform(tid >> 5);
     (void)tid; (void)lane; (void)warp;
 #line 15 "examples/kernels/gemm.tile"
-    const u32 B_ring_88 = shared_base + 0;    /* 4 slots of 16384 bytes */
-    const u32 A_ring_89 = shared_base + 65536;    /* 4 slots of 16384 bytes */
+    const u32 B_ring_88 = shared_base + 0;    /* 4 stages of 16384 bytes */
+    const u32 A_ring_89 = shared_base + 65536;    /* 4 stages of 16384 bytes */
     const u32 B_ring_88_full = shared_base + 131072, B_ring_88_empty = B_ring_88_full + 32;
     const u32 A_ring_89_full = shared_base + 131136, A_ring_89_empty = A_ring_89_full + 32;
     const u32 scheduled_full = shared_base + 131200, scheduled_empty = scheduled_full + 16, scheduled_word = scheduled_full + 32;
@@ -91,8 +91,8 @@ gemm(const __grid_constant__ TensorMap A_map0,
     if (warp < 4) {    /* producer: one thread starts the copies */
         setmaxnreg_dec(40);
         if (warp == 0 && elect_lane()) {
-            u32 B_ring_88_phase = 0, B_ring_88_slot = 0;
-            u32 A_ring_89_phase = 0, A_ring_89_slot = 0;
+            u32 B_ring_88_phase = 0, B_ring_88_stage = 0;
+            u32 A_ring_89_phase = 0, A_ring_89_stage = 0;
             u32 scheduled_phase = 0, scheduled_stage = 0;
             /* which programs, in which order */
 #line 15 "examples/kernels/gemm.tile"
@@ -145,17 +145,17 @@ gemm(const __grid_constant__ TensorMap A_map0,
                     /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
 #line 25 "examples/kernels/gemm.tile"
                     const i32 mul_134 = (k_132 * 64);
-                    mbar_wait(A_ring_89_empty + 8 * A_ring_89_slot, A_ring_89_phase ^ 1);
-                    mbar_expect(A_ring_89_full + 8 * A_ring_89_slot, 16384);
-                    tma_load_2d(A_ring_89 + A_ring_89_slot * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_slot, mul_134, mul_129);
-                    if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
+                    mbar_wait(A_ring_89_empty + 8 * A_ring_89_stage, A_ring_89_phase ^ 1);
+                    mbar_expect(A_ring_89_full + 8 * A_ring_89_stage, 16384);
+                    tma_load_2d(A_ring_89 + A_ring_89_stage * 16384, &A_map0, A_ring_89_full + 8 * A_ring_89_stage, mul_134, mul_129);
+                    if (++A_ring_89_stage == 4) { A_ring_89_stage = 0; A_ring_89_phase ^= 1; }
                     /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
 #line 26 "examples/kernels/gemm.tile"
-                    mbar_wait(B_ring_88_empty + 8 * B_ring_88_slot, B_ring_88_phase ^ 1);
-                    mbar_expect(B_ring_88_full + 8 * B_ring_88_slot, 16384);
-                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, mul_130, mul_134);
-                    tma_load_2d(B_ring_88 + B_ring_88_slot * 16384 + 8192, &B_map1, B_ring_88_full + 8 * B_ring_88_slot, (i32)(mul_130 + 64), mul_134);
-                    if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
+                    mbar_wait(B_ring_88_empty + 8 * B_ring_88_stage, B_ring_88_phase ^ 1);
+                    mbar_expect(B_ring_88_full + 8 * B_ring_88_stage, 16384);
+                    tma_load_2d(B_ring_88 + B_ring_88_stage * 16384, &B_map1, B_ring_88_full + 8 * B_ring_88_stage, mul_130, mul_134);
+                    tma_load_2d(B_ring_88 + B_ring_88_stage * 16384 + 8192, &B_map1, B_ring_88_full + 8 * B_ring_88_stage, (i32)(mul_130 + 64), mul_134);
+                    if (++B_ring_88_stage == 4) { B_ring_88_stage = 0; B_ring_88_phase ^= 1; }
                 }
             }
             scheduler_done(scheduler, gridDim.x);
@@ -164,8 +164,8 @@ gemm(const __grid_constant__ TensorMap A_map0,
         setmaxnreg_inc(232);
         const int tid = threadIdx.x - 128, warp = uniform(tid >> 5);
         (void)tid; (void)warp;
-        u32 B_ring_88_phase = 0, B_ring_88_slot = 0, B_ring_88_free = 0;
-        u32 A_ring_89_phase = 0, A_ring_89_slot = 0, A_ring_89_free = 0;
+        u32 B_ring_88_phase = 0, B_ring_88_stage = 0, B_ring_88_free = 0;
+        u32 A_ring_89_phase = 0, A_ring_89_stage = 0, A_ring_89_free = 0;
         u32 scheduled_phase = 0, scheduled_stage = 0;
         const u32 stage_t3 = shared_base + 132096 + warp * 4096;
         /* which programs, in which order */
@@ -203,14 +203,14 @@ gemm(const __grid_constant__ TensorMap A_map0,
             for (i32 k_17 = 0; k_17 < cdiv_11; k_17++) {
                 /* let a = load(A[i*TM +: TM, k*TK +: TK], latency = STAGES); */
 #line 25 "examples/kernels/gemm.tile"
-                mbar_wait(A_ring_89_full + 8 * A_ring_89_slot, A_ring_89_phase);
-                const u32 A_140 = A_ring_89 + A_ring_89_slot * 16384;
-                if (++A_ring_89_slot == 4) { A_ring_89_slot = 0; A_ring_89_phase ^= 1; }
+                mbar_wait(A_ring_89_full + 8 * A_ring_89_stage, A_ring_89_phase);
+                const u32 A_140 = A_ring_89 + A_ring_89_stage * 16384;
+                if (++A_ring_89_stage == 4) { A_ring_89_stage = 0; A_ring_89_phase ^= 1; }
                 /* let b = load(B[k*TK +: TK, j*TN +: TN], latency = STAGES); */
 #line 26 "examples/kernels/gemm.tile"
-                mbar_wait(B_ring_88_full + 8 * B_ring_88_slot, B_ring_88_phase);
-                const u32 B_141 = B_ring_88 + B_ring_88_slot * 16384;
-                if (++B_ring_88_slot == 4) { B_ring_88_slot = 0; B_ring_88_phase ^= 1; }
+                mbar_wait(B_ring_88_full + 8 * B_ring_88_stage, B_ring_88_phase);
+                const u32 B_141 = B_ring_88 + B_ring_88_stage * 16384;
+                if (++B_ring_88_stage == 4) { B_ring_88_stage = 0; B_ring_88_phase ^= 1; }
                 /* acc = mma(a, b, acc); */
 #line 34 "examples/kernels/gemm.tile"
                 wgmma_fence();

@@ -194,6 +194,29 @@ static void test_integers(void)
     CU_ASSERT_FALSE(scalar_op(OP_LOAD, DT_F32, v, &out));
 }
 
+/* scalar_whole says what scalar_op says, or nothing. */
+static void test_whole(void)
+{
+    static const int64_t values[] = { 0, 1, -1, 2, -7, 7, 1000, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN };
+    static const DType types[] = { DT_I32, DT_I64, DT_INDEX, DT_I8, DT_U32, DT_F32 };
+    enum { VALUES = sizeof values / sizeof *values, TYPES = sizeof types / sizeof *types };
+    int bad = 0, said = 0;
+    for (int k = 0; k < TYPES * VALUES * VALUES; k++)
+        for (Op op = 0; op < OP_COUNT; op++) {
+            DType d = types[k % TYPES];
+            int64_t a = scalar_wrap(DT_I32, values[k / TYPES % VALUES]), b = values[k / TYPES / VALUES];
+            if (d != DT_I32) a = values[k / TYPES % VALUES];
+            else b = scalar_wrap(DT_I32, b);
+            Scalar v[3] = { I(a), I(b), I(0) }, got = I(0x5555), want = I(0);
+            bool whole = scalar_whole(op, d, a, b, &got);
+            said += whole;
+            bad += whole ? !scalar_op(op, d, v, &want) || got.i != want.i : got.i != 0x5555;
+            bad += whole && d != DT_I32 && d != DT_I64 && d != DT_INDEX;
+        }
+    CU_ASSERT_EQUAL(bad, 0);
+    CU_ASSERT_TRUE(said > 5 * 3 * VALUES * VALUES);
+}
+
 static void test_floats(void)
 {
     SAME(float2(OP_ADD, DT_F32, 16777216, 1), 16777216);
@@ -297,5 +320,5 @@ static void test_extremes(void)
 }
 
 UNIT_MAIN("ir_scalar", { "formats", test_formats }, { "bits", test_bits }, { "casts", test_casts },
-    { "integers", test_integers }, { "floats", test_floats }, { "f32_arithmetic", test_f32_arithmetic },
-    { "philox", test_philox }, { "extremes", test_extremes })
+    { "integers", test_integers }, { "whole", test_whole }, { "floats", test_floats },
+    { "f32_arithmetic", test_f32_arithmetic }, { "philox", test_philox }, { "extremes", test_extremes })

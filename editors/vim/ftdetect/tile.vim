@@ -1,0 +1,2 @@
+" Written by tools/syntax.py from the compiler's tables; a test compares them.
+au BufRead,BufNewFile *.tile setfiletype tile

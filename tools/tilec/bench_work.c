@@ -1,0 +1,120 @@
+/* bench_work.c: the work of one launch: operations of products, counted in the tile IR over its programs, and
+ * bytes of the arguments. A loop that runs to the diagonal only counts the steps that it runs. */
+#include "tools/tilec/bench.h"
+#include "passes/sim/sim.h"
+#include "runtime/choice/device_model.h"
+
+enum { MOST_PROGRAMS = 1 << 14 };
+
+/* The extents and scalars of the launch, by the function's numbers. */
+static bool launch_of(const Run *r, const Func *f, SimLaunch *out, Arena *a)
+{
+    int64_t *dims = arena_array(a, int64_t, (size_t)f->n_dims + 1);
+    Scalar *scalars = arena_array(a, Scalar, (size_t)f->n_params + 1);
+    if (f->n_params != (int)r->n_params) return false;
+    for (int d = 0; d < f->n_dims; d++) dims[d] = f->dims[d].extent;
+    for (int i = 0; i < f->n_params; i++) {
+        const Parameter *p = &r->params[i];
+        const Param *q = &f->params[i];
+        const tile_arg *x = &r->launch_args[i];
+        if (q->kind == PARAM_SCALAR) {
+            bool real = dtype_is_float(q->type->dtype);
+            double v = x->kind == TILE_ARG_FLOAT ? x->value.f : (double)x->value.i;
+            scalars[i] = real ? scalar_float(v) : scalar_int(x->value.i);
+            continue;
+        }
+        for (int k = 0; k < q->type->rank && !p->left_out; k++)
+            if (dims[q->dims[k]] < 0) dims[q->dims[k]] = p->host.shape[k];
+    }
+    for (int d = 0; d < f->n_dims; d++)
+        if (dims[d] < 0) dims[d] = 0; /* of tensors that are left out */
+    *out = (SimLaunch){ dims, scalars };
+    return true;
+}
+
+static void add(BenchWork *w, const SimStep *s)
+{
+    w->flops += s->flops;
+    w->flops_8 += s->flops_8;
+    w->flops_16 += s->flops_16;
+    w->flops_32 += s->flops_32;
+}
+
+/* All programs, or of a large grid a pseudo-random part. */
+static bool count_programs(const SimTrace *t, Allocator alloc, BenchWork *w)
+{
+    int64_t n = sim_trace_programs(t), take = n < MOST_PROGRAMS ? n : MOST_PROGRAMS;
+    SimProgram *p = sim_program_new(t, alloc);
+    uint64_t state = 1;
+    bool ok = p != NULL;
+    for (int64_t i = 0; i < take && ok; i++) {
+        SimStep step;
+        int64_t at = i;
+        if (take < n) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            at = (int64_t)((state >> 16) % (uint64_t)n);
+        }
+        ok = sim_program_run(p, at, &step) == SIM_OK;
+        if (ok) add(w, &step);
+    }
+    if (p) sim_program_free(p);
+    double scale = take ? (double)n / (double)take : 1;
+    w->flops *= scale;
+    w->flops_8 *= scale;
+    w->flops_16 *= scale;
+    w->flops_32 *= scale;
+    w->sampled = take < n;
+    return ok;
+}
+
+/* The extents of tiles, and the tensors that are left out, as the launch has them. */
+static bool count_flops(const Run *r, Session *s, BenchWork *w)
+{
+    const FrontKernel *k = frontend_kernel_find(module_program(r->module), r->kernel_name);
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, (size_t)k->n_keys + r->n_params + 1);
+    size_t n = 0;
+    Func *f;
+    SimLaunch launch;
+    const char *why;
+    for (int i = 0; i < k->n_keys; i++) {
+        const Extent *x = extent_find(&r->known, k->keys[i]);
+        if (x) b[n++] = (FrontBinding){ x->name, { FRONT_INT, { .i = x->value } } };
+    }
+    for (size_t i = 0; i < r->n_params; i++)
+        if (r->params[i].left_out)
+            b[n++] = (FrontBinding){ r->params[i].info.name, { FRONT_BOOL, { .b = false } } };
+    if (!kernel_tile_ir(r->kernel, s, b, n, &f) || !launch_of(r, f, &launch, &s->arena)) return false;
+    SimTrace *t = sim_trace(f, &launch, &why);
+    return t && count_programs(t, s->arena.alloc, w);
+}
+
+bool bench_count(Run *r, BenchWork *w)
+{
+    Session s;
+    *w = (BenchWork){ 0 };
+    session_init(&s, r->tool->alloc);
+    int jumped = setjmp(s.oom);
+    bool ok = !jumped && count_flops(r, &s, w);
+    session_free(&s);
+    if (!ok) *w = (BenchWork){ 0 };
+    w->bytes = run_bytes(r);
+    return ok;
+}
+
+double bench_peak(const Run *r, const BenchWork *w, double ms, const char **bound)
+{
+    const Target *target = context_target(r->context);
+    const tile_device_info *d = &r->device;
+    *bound = "";
+    if (target->kind == TARGET_CPU || ms <= 0) return 0;
+    CostDevice card =
+        device_of_card(target, d->name, d->multiprocessors, (int64_t)d->l2_bytes, (int64_t)d->shared_bytes);
+    const SimDevice *device = card.model ? sim_device_find(card.model->name) : NULL;
+    if (!device) return 0;
+    double arithmetic = (w->flops_8 / (2 * device->tflops_16) + w->flops_16 / device->tflops_16 +
+                            w->flops_32 / device->tflops_32) *
+                        1e-9 / ms,
+           memory = w->bytes * 1e-9 / device->memory_tbs / ms;
+    *bound = arithmetic > memory ? "arithmetic" : "memory";
+    return arithmetic > memory ? arithmetic : memory;
+}
