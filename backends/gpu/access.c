@@ -87,15 +87,20 @@ static double sectors_of(const int64_t *addr, int n, int width, int64_t shift, i
 /* Adds one request, whose active lanes have these addresses. */
 static void add_request(AccessCount *out, int64_t *addr, int n, int width, int64_t grain, int sector)
 {
-    int64_t distinct = 0, until = NOTHING;
+    int64_t distinct = 0, until = NOTHING, begin = NOTHING;
     double mean = 0;
     int places = 0;
     qsort(addr, (size_t)n, sizeof *addr, by_address);
     for (int k = 0; k < n; k++) {
-        out->runs += addr[k] > until;
+        if (addr[k] > until) {
+            if (k) out->apart += (double)((until - begin + sector - 1) / sector);
+            out->runs++;
+            begin = addr[k];
+        }
         distinct += addr[k] >= until ? width : addr[k] + width > until ? addr[k] + width - until : 0;
         if (addr[k] + width > until) until = addr[k] + width;
     }
+    out->apart += (double)((until - begin + sector - 1) / sector);
     for (int64_t shift = 0; shift < sector; shift += grain < sector ? grain : sector, places++)
         mean += sectors_of(addr, n, width, shift, sector);
     mean /= places;
@@ -161,7 +166,8 @@ static void count_boxes(const EmittedAccess *a, const Target *t, const int64_t *
     out->width = (int)run;
     out->bytes = rows * (double)run;
     out->runs = rows;
-    out->fewest = rows * (double)((run + sector - 1) / sector);
+    out->fewest = (double)(((int64_t)out->bytes + sector - 1) / sector);
+    out->apart = rows * (double)((run + sector - 1) / sector);
     int64_t grain = begins_at(a, strides), row = 0;
     int places = 0;
     for (int64_t shift = 0; shift < sector; shift += grain < sector ? grain : sector, places++)
@@ -182,7 +188,7 @@ static void count_indexed(const EmittedAccess *a, const Target *t, AccessCount *
     out->lanes = out->requests * lanes;
     out->active = n;
     out->bytes = n * a->bytes;
-    out->moved = out->runs = n;
+    out->moved = out->runs = out->apart = n;
     out->fewest = (double)(((int64_t)out->bytes + access_sector(t) - 1) / access_sector(t));
     out->worst = n < lanes ? n : lanes;
     out->width = a->bytes;

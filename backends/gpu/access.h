@@ -47,6 +47,7 @@ typedef struct AccessCount {
     double bytes;         /* that lanes ask for */
     double moved, fewest; /* and how many those bytes need at least */
     double runs;          /* pieces of consecutive bytes, over all requests */
+    double apart;         /* what the pieces would move if each began at a multiple of the sector */
     double lanes, active; /* of all requests, and those that move something */
     double worst;         /* the most that one request moves */
     int width;            /* bytes that a lane moves at once */

@@ -47,14 +47,6 @@ typedef struct RingInfo {
     bool none; /* consumers may also release "no stage"; an mbarrier after the others takes these arrivals */
 } RingInfo;
 
-/* A buffer of the shared-memory map. */
-typedef struct SharedUse {
-    const char *name;
-    const Type *type;
-    int64_t offset, bytes;
-    Loc loc;
-} SharedUse;
-
 /* The state of one ring_cp_async in the cp.async producers. */
 typedef struct Fill {
     const Instr *instr;

@@ -166,10 +166,7 @@ static void emit_copy(Emit *e, Instr *i)
     for (uint32_t k = 0; k < v.n; k++)
         if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
-    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) {
-        note_tensor(e, WAY_SHIFTED, false, &w, l, NULL);
-        return;
-    }
+    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
     note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
     note_vectors(e, true, l, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);

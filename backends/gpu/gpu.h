@@ -17,6 +17,14 @@ typedef struct RegisterUse {
     int words;
 } RegisterUse;
 
+/* A buffer of the shared-memory map. */
+typedef struct SharedUse {
+    const char *name;
+    const Type *type;
+    int64_t offset, bytes;
+    Loc loc;
+} SharedUse;
+
 typedef struct GpuCode {
     const char *text;
     size_t text_len;  /* the source, without headers, in the session's arena */
@@ -46,8 +54,8 @@ typedef struct GpuCode {
     int cluster;
     /* The decisions as text that can be read back (passes/kernel/schedule/schedule.h). */
     const char *schedule;
-    const struct SharedUse *shared_map;
-    int n_shared_map;              /* emit.h */
+    const SharedUse *shared_map;
+    int n_shared_map;
     const EmittedAccess *accesses; /* of tensors and of tiles in shared memory, in the order of the text */
     int n_accesses;
     KernelPlan *plan; /* as it was lowered */

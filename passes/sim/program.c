@@ -12,7 +12,7 @@ struct SimProgram {
     int64_t *elements;
     int64_t n_elements, cap_elements;
     int64_t coord[3], program, steps, made_up;
-    double flops[3], all_flops;
+    double flops[3], all_flops, operations;
     bool no_memory, full;
     int64_t limit;
 };
@@ -351,6 +351,7 @@ static bool run_node(SimProgram *p, const Node *n)
     case NODE_FLOPS:
         p->flops[n->imm] += n->flops;
         p->all_flops += n->flops / (double)n->n;
+        p->operations += n->operations;
         return true;
     case NODE_COORD: p->v[n->dst].i = p->coord[n->imm]; return true;
     case NODE_LOAD_DATA: load_data(p, n); return true;
@@ -381,9 +382,10 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = 0;
     memset(p->flops, 0, sizeof p->flops);
-    p->all_flops = 0;
+    p->all_flops = p->operations = 0;
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
-    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops };
+    *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
+        p->operations };
     return SIM_OK;
 }

@@ -65,18 +65,35 @@ static inline void last_level(Replay *r, uint32_t line, bool write, int group)
 
 static inline int group_of(uint64_t h) { return (int)(h >> 40 & (GROUPS - 1)); }
 
+/* Counts the line for its tensor. */
+static inline void count_line(Replay *r, uint32_t line)
+{
+    if (r->seen[line / 8] >> (line % 8) & 1) return;
+    r->seen[line / 8] |= (uint8_t)(1 << line % 8);
+    r->tensor->distinct++;
+}
+
 static inline void touch_line(Replay *r, int64_t chiplet, SimCache *l1, uint32_t line, bool write, int group)
 {
     uint32_t out = 0;
+    SimTensor *tensor = r->tensor;
+    if (tensor) count_line(r, line);
     if (!write && l1 && l1->tags) {
+        bool hit = sim_touch(l1, line, false, &out);
         r->l1_n++;
-        if (sim_touch(l1, line, false, &out)) {
-            r->l1_hit++;
-            return;
+        r->l1_hit += hit;
+        if (tensor) {
+            tensor->l1.accesses++;
+            tensor->l1.hits += hit;
         }
+        if (hit) return;
     }
     bool hit = sim_touch(&r->l2[chiplet], line, write, &out);
     r->l2_n[group] += r->weight;
+    if (tensor) {
+        tensor->l2.accesses++;
+        tensor->l2.hits += hit;
+    }
     r->chiplet[chiplet].asked += r->weight;
     if (hit) {
         r->l2_hit[group] += r->weight;
@@ -169,6 +186,7 @@ static void touch_access(
 {
     const SimSite *site = &r->t->sites.data[a->site];
     Touch t = { r, chiplet, l1, site->write };
+    r->tensor = r->seen ? &r->o->tensors[site->param] : NULL;
     if (r->o->windows) {
         touch_window(r, chiplet, a, elements);
         return;
@@ -229,6 +247,7 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     r->r->flops_8 += s.flops_8;
     r->r->flops_16 += s.flops_16;
     r->r->flops_32 += s.flops_32;
+    r->r->operations += s.operations;
     c->next += r->d->chiplets;
     p->busy = true;
     return SIM_OK;
@@ -300,6 +319,12 @@ static void finish(Replay *r, int64_t sample)
     out->l1 = (SimLevel){ r->l1_n * scale, r->l1_hit * scale };
     out->l2 = (SimLevel){ n * scale, hit * scale };
     out->llc = (SimLevel){ ln * scale, lhit * scale };
+    for (int p = 0; r->seen && p < r->t->func->n_params; p++) {
+        SimTensor *x = &r->o->tensors[p];
+        x->l1 = (SimLevel){ x->l1.accesses * scale, x->l1.hits * scale };
+        x->l2 = (SimLevel){ x->l2.accesses * scale, x->l2.hits * scale };
+        x->distinct *= scale;
+    }
     out->l2_error = error_of(r->l2_n, r->l2_hit, n, hit, sample);
     out->llc_error = error_of(r->llc_n, r->llc_hit, ln, lhit, sample);
     out->read_bytes = r->memory_read * scale * line;
@@ -337,6 +362,7 @@ static void release(Replay *r)
     if (r->l2) take(r, r->l2, chiplets, 0, sizeof *r->l2);
     if (r->place) take(r, r->place, chiplets * r->places, 0, sizeof *r->place);
     if (r->chiplet) take(r, r->chiplet, chiplets, 0, sizeof *r->chiplet);
+    if (r->seen) take(r, r->seen, r->t->bytes / r->d->line / 8 + 1, 0, 1);
     if (r->cuts) take(r, r->cuts, (int64_t)r->t->sites.len + 1, 0, sizeof *r->cuts);
     sim_program_free(r->program);
 }
@@ -357,6 +383,8 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     r->chiplet = zeroed(r, d->chiplets, sizeof *r->chiplet);
     r->cuts = zeroed(r, (int64_t)r->t->sites.len + 1, sizeof *r->cuts);
     r->program = sim_program_new(r->t, r->alloc);
+    if (r->o->tensors && !r->o->windows) r->seen = zeroed(r, r->t->bytes / d->line / 8 + 1, 1);
+    if (r->o->tensors && !r->o->windows && !r->seen) return SIM_NO_MEMORY;
     if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
     if (r->o->max_accesses > 0)
         sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);

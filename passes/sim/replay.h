@@ -39,6 +39,8 @@ typedef struct Replay {
         memory_written;
     double weight, mean; /* the lines that one touch represents; for windows, the mean */
     SimCut *cuts;        /* windows: by site */
+    SimTensor *tensor;   /* of the access at hand; NULL: not asked for */
+    uint8_t *seen;       /* a bit for each line that was touched; NULL: not asked for */
 } Replay;
 
 /* Runs of lines of one access, given to fn(user, first, last). Rows that follow each other without a gap are

@@ -101,11 +101,22 @@ typedef struct SimStep {
     const int64_t *elements;
     double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
     double flops;                       /* of products, each once */
+    double operations; /* of products, and of element-wise operations and reductions on floats */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
 /* --- replay (replay.c) ------------------------------------------------------------------------------- */
+
+typedef struct SimLevel {
+    double accesses, hits;
+} SimLevel; /* lines, scaled to the whole launch */
+
+/* What the launch asks of one tensor, in lines of the device, scaled to the whole launch. */
+typedef struct SimTensor {
+    SimLevel l1, l2;
+    double distinct; /* lines that any program touches */
+} SimTensor;
 
 typedef struct SimOptions {
     int64_t per_unit; /* workgroups a compute unit runs at a time; 0: 1 */
@@ -121,20 +132,19 @@ typedef struct SimOptions {
     bool windows;
     int64_t max_accesses; /* stops after so many memory operations of all programs together; 0: none */
     uint8_t *chiplet_of;  /* by program: receives the chiplet that ran it; or NULL */
+    SimTensor
+        *tensors; /* by parameter of the function, zeroed: receives its share; or NULL. Not with `windows` */
     Allocator alloc;
 } SimOptions;
 
-typedef struct SimLevel {
-    double accesses, hits;
-} SimLevel; /* lines, scaled to the whole launch */
 typedef struct SimResult {
     int64_t programs, sample;
     SimLevel l1, l2, llc;
     /* The standard error of the rates that sampling causes; 0 when nothing was left out. */
     double l2_error, llc_error;
-    double read_bytes, write_bytes; /* from and to memory */
-    double l2_bytes, llc_bytes;     /* requests to L2, and to the last-level cache */
-    double flops_8, flops_16, flops_32;
+    double read_bytes, write_bytes;                 /* from and to memory */
+    double l2_bytes, llc_bytes;                     /* requests to L2, and to the last-level cache */
+    double flops_8, flops_16, flops_32, operations; /* as in SimStep */
     /* The best case: the time of the slowest of arithmetic, L2, last-level cache and memory at peak rate. */
     double seconds;
     double apart;      /* the worst case: arithmetic first, then the slowest of the others, without overlap */

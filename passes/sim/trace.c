@@ -187,10 +187,21 @@ static void flops_node(const Instr *i, Node *n)
     const Type *a = ir_operand(i, 0)->type, *r = i->results[0].type;
     int bits = dtype_bits(a->dtype);
     n->kind = NODE_FLOPS;
-    n->flops = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
+    n->flops = n->operations = 2.0 * (double)type_elements(r) * (double)a->shape[a->rank - 1];
     n->imm = bits == 8 ? 0 : bits == 16 || ir_attr_int(i, ATTR_PRECISION, 0) == PRECISION_TF32 ? 1 : 2;
     n->n = n->imm == 1 && bits == 32 ? 2 : 1;
     n->flops *= (double)n->n; /* tf32 has half the rate of 16-bit types. */
+}
+
+/* Operations on floats of an element-wise operation or reduction: one an element, two of an fma. */
+static double operations_of(const Instr *i)
+{
+    bool elementwise =
+        op_info[i->op].flags & OPF_ELEM && i->op != OP_CAST && i->op != OP_BITCAST && i->op != OP_WHERE;
+    if (!i->n_results || !i->n_operands || (!elementwise && !op_reduces(i->op))) return 0;
+    const Type *t = ir_operand(i, 0)->type;
+    if (t->kind != TYPE_TILE || !dtype_is_float(t->dtype)) return 0;
+    return (double)type_elements(t) * (i->op == OP_FMA ? 2 : 1);
 }
 
 static bool any_needed(const Tracing *c, const Instr *i)
@@ -263,11 +274,13 @@ static NodeList block_nodes(Tracing *c, const Block *b)
 {
     Nodes nodes = { 0 };
     Arena *a = &c->s->arena;
+    Node work = { .kind = NODE_FLOPS, .n = 1 };
     for (const Instr *i = b->first; i && !c->why; i = i->next) {
         Node n = { .instr = i, .op = i->op };
         MemParts m;
         bool active = any_needed(c, i), access = ir_mem_parts(i, &m);
         Scalar v;
+        work.operations += operations_of(i);
         if (trace_is_control(i)) {
             for (int k = 0; k < i->n_blocks; k++) active |= trace_does_something(i->blocks[k]);
             if (!active) continue;
@@ -295,6 +308,7 @@ static NodeList block_nodes(Tracing *c, const Block *b)
             vec_push(a, &nodes, n);
         }
     }
+    if (work.operations > 0) vec_push(a, &nodes, work);
     return (NodeList){ nodes.data, (int)nodes.len };
 }
 

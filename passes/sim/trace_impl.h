@@ -43,7 +43,7 @@ struct Node {
     int32_t site;
     int64_t n; /* elements of the result */
     int64_t imm;
-    double flops;
+    double flops, operations;
     const Instr *instr;
     const int32_t *slots; /* windows and indexed: index slots by tensor axis, then the mask's or -1 */
     unsigned assumed_axes;

@@ -16,6 +16,8 @@ has '^consumers: one iteration of the loop at line 19$'
 # the second product is issued while the first is in flight, and arithmetic runs before it is waited for
 awk '/^consumers/ { on = 1 } on && /\|     acc .*issued/ { over = 1 } over && /exp2/ { math = 1 } math && /wait for product acc/ { found = 1 } END { exit !found }' out.txt ||
     fail "no overlap in the timeline:"$'\n'"$(cat out.txt)"
+cmp -s a.svg "$root/docs/attention.svg" || fail "docs/attention.svg is not what tilec draws: write it again by
+  tilec explain examples/kernels/attention.tile --target=cuda:sm_90a -D D=128 -D CAUSAL=true -D T=f16 --plot=docs/attention.svg"
 for lane in copies waits 'matrix unit' arithmetic; do grep -q ">$lane</text>" a.svg || fail "a.svg has no lane $lane"; done
 [ "$(grep -c '<rect' a.svg)" -gt 8 ] && [ "$(tail -1 a.svg)" = '</svg>' ] || fail "a.svg is not a drawing"
 [ "$(grep -o '<text' a.svg | wc -l)" = "$(grep -o '</text>' a.svg | wc -l)" ] || fail "a.svg: texts are not closed"
@@ -51,6 +53,59 @@ printf 'kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 128)) { let i = progra
 has '^  nothing is to be chosen; estimated at [0-9.]+ us, bound by '
 expect 2 "there is no device \`soup\`; known are h100, " "$tilec" explain "$k/silu.tile" --device=soup
 expect 2 "a100 runs code for cuda:sm_80, not for cuda:sm_90a" "$tilec" explain "$k/silu.tile" --device=a100 --target=cuda:sm_90a
+
+# resources; several targets; what is planned says so
+"$tilec" explain "$k/transpose.tile" --kernel=transpose --target=cuda:sm_80,hip:gfx942 -o out.txt || fail "two targets"
+has '^transpose<T=f32> for cuda:sm_80$'
+has '^transpose<T=f32> for hip:gfx942$'
+has '^resources, as planned \(NVRTC or clang is asked for one variant alone\):$'
+has '^  shared memory +[0-9]+ of 65536 bytes$'
+has '^  occupancy +at least [0-9]+ CTAs? of [0-9]+ threads a multiprocessor: .* bound by '
+has '^  intensity +[0-9.]+ FLOP a byte: .* for M = [0-9]+, N = [0-9]+$'
+
+# every picture: well-formed, with a title, axes and a legend
+"$tilec" explain "$k/transpose.tile" -D T=f32 --target=cuda:sm_80 --plot=map,access,memory:banks.svg -o out.txt || fail "three pictures"
+for f in map access banks; do
+    [ "$(grep -o '<text' $f.svg | wc -l)" = "$(grep -o '</text>' $f.svg | wc -l)" ] && [ "$(tail -1 $f.svg)" = '</svg>' ] || fail "$f.svg is not whole"
+    grep -q '>transpose&lt;T=f32&gt; for cuda:sm_80: ' $f.svg || fail "$f.svg has no title"
+    if command -v xmllint >/dev/null; then xmllint --noout $f.svg || fail "$f.svg is not XML"; fi
+done
+grep -q '>axis 1</text>' map.svg && grep -q '>last program</text>' map.svg || fail "map.svg has no axis or legend"
+grep -q '>line 16: store Y: coalesced' access.svg && grep -q '>strided</text>' access.svg || fail "access.svg has no store or legend"
+grep -q 'no bank conflicts</text>' banks.svg || fail "banks.svg shows conflicts"
+[ "$(grep -c '>program ' map.svg)" = 256 ] || fail "map.svg does not show 256 programs"
+
+# the report of accesses
+"$tilec" explain "$k/transpose.tile" --memory -D TM=1 -o out.txt || fail "--memory"
+has '^  line 16: store Y: stride 1024 on axis 0 of Y, along which lanes follow each other: 32 sectors for 128 bytes; '
+has '^  Y +[0-9]+ +[0-9]+ +1.0x +32.0x +- +9[0-9.]+%$'
+"$tilec" explain "$k/histogram.tile" --memory -D T=u8 -o out.txt || fail "--memory of a histogram"
+has 'atomic_rmw COUNT .* uncoalesced: scattered'
+expect 2 "--memory shows the threads of a GPU" "$tilec" explain "$k/silu.tile" --memory --target=cpu
+expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.tile" -D T=f32 --plot=access
+
+# every variant under the roofs, of a card with a cost model and of one without
+"$tilec" explain "$k/silu.tile" --roofline=roof.svg -o out.txt || fail "--roofline"
+grep -q '>Roofline of h100</text>' roof.svg && grep -q '>1 silu' roof.svg && grep -q 'TFLOPS</text>' roof.svg || fail "roof.svg lacks a title, a variant or an axis"
+"$tilec" explain "$k/silu.tile" --roofline=amd.svg --target=hip:gfx942 -o out.txt && grep -q 'best case of the cache model' amd.svg || fail "--roofline of an MI300X"
+
+# the steps of a ladder beside the variant
+cat >ladder.tile <<'END'
+kernel turn(in f32 X[M, N], out f32 Y[N, M], const int TM = 64, const int TN = 64) grid (cdiv(N, TN), cdiv(M, TM))
+{
+    let (j, i) = program_id();
+    store(Y[j*TN +: TN, i*TM +: TM], transpose(load(X[i*TM +: TM, j*TN +: TN]) * 2.0));
+}
+ladder turn { at (M = 512, N = 512); step rows "by rows" (TM = 1, TN = 512); step conflicts "tiled" (skip swizzle); }
+END
+"$tilec" explain ladder.tile --roofline=steps.svg -o out.txt || fail "--roofline of a ladder"
+for step in '1 turn for' '2 turn, step rows for' '3 turn, step conflicts for'; do grep -q ">$step" steps.svg || fail "steps.svg has no $step"; done
+
+# a page in a folder that is not there: one error, and no other file
+expect 1 "nowhere/page.html" "$tilec" explain "$k/silu.tile" -D T=f32 --html=nowhere/page.html --plot=map:kept.svg
+absent kept.svg
+expect 1 "--html draws one variant, here are" "$tilec" explain "$k/attention.tile" --html=none.html
+absent none.html
 
 expect 1 "--plot draws one variant, here are" "$tilec" explain "$k/softmax.tile" --plot=none.svg
 absent none.svg

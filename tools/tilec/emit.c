@@ -150,17 +150,27 @@ static void note_log(Session *s, Diag *to, const char *log, size_t n)
     }
 }
 
+static bool open_compiler(Input *in, const Target *t, DriverError *e)
+{
+    if (in->rtc) return true;
+    session_defer(&in->session, close_rtc, &in->rtc);
+    return !rtc_open(t->kind, getenv("TILE_NVRTC"), in->tool->alloc, &in->rtc, e);
+}
+
+bool emit_compiler(Input *in, const Target *t)
+{
+    DriverError e = { "" };
+    return open_compiler(in, t, &e);
+}
+
 bool emit_binary(Input *in, const Variant *v, const CompileOptions *o, Compiled *c, bool ptx,
     const void **data, size_t *size)
 {
     Session *s = &in->session;
     DriverError e = { "" };
-    if (!in->rtc) {
-        session_defer(s, close_rtc, &in->rtc);
-        if (rtc_open(o->target->kind, getenv("TILE_NVRTC"), in->tool->alloc, &in->rtc, &e)) {
-            diag_error(s, (Loc){ 0 }, "%s", e.text);
-            return false;
-        }
+    if (!open_compiler(in, o->target, &e)) {
+        diag_error(s, (Loc){ 0 }, "%s", e.text);
+        return false;
     }
     Made *made = arena_new(&s->arena, Made);
     DriverCompile *d = &made->d;

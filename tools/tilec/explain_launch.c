@@ -1,0 +1,200 @@
+/* explain_launch.c: the launch that `tilec explain` examines. Extents that -D gives are in the function; the
+ * others are made up, so that the launch has some thousand programs at most. */
+#include "tools/tilec/explain.h"
+#include "tools/tilec/problem.h"
+
+enum { MOST_PROGRAMS = 1024, LEAST_EXTENT = 2, PROBES = 1024 };
+
+static bool is_free(const Dim *d) { return d->extent < 0 && !d->text; }
+
+/* How many axes of its tensor lie inside of the dimension: outer ones are made smaller first. */
+static int inside_of(const Func *f, const Dim *d)
+{
+    const Param *p = &f->params[d->param];
+    return p->type->kind == TYPE_TENSOR ? p->type->rank - 1 - d->axis : 0;
+}
+
+/* The extents that the launch derives from the others. */
+static bool derive(const Func *f, int64_t *dims)
+{
+    int64_t value[EVAL_MAX_RESULTS];
+    EvalEnv env = { .dims = dims };
+    if (!f->extents) return true;
+    int n = ir_terminator(f->extents)->n_operands;
+    if (!ir_eval_block(f, f->extents, &env, value, n)) return false;
+    for (int d = f->n_dims - 1; d >= 0; d--)
+        if (f->dims[d].text) dims[d] = value[--n];
+    return true;
+}
+
+static int64_t programs_of(const Func *f, const int64_t *dims)
+{
+    int64_t grid[3] = { 1, 1, 1 };
+    EvalEnv env = { .dims = dims };
+    int n = ir_terminator(f->grid)->n_operands;
+    if (n > 3 || !ir_eval_block(f, f->grid, &env, grid, n)) return 0;
+    double all = (double)grid[0] * (double)grid[1] * (double)grid[2];
+    return all > 1e15 ? INT64_MAX : (int64_t)all;
+}
+
+static void make_up(const Func *f, int64_t *dims)
+{
+    for (int d = 0; d < f->n_dims; d++) dims[d] = is_free(&f->dims[d]) ? PROBLEM_EXTENT : f->dims[d].extent;
+    derive(f, dims);
+    for (int level = TILE_MAX_RANK - 1; level >= 0; level--) {
+        bool smaller = true;
+        while (smaller && programs_of(f, dims) > MOST_PROGRAMS) {
+            smaller = false;
+            for (int d = 0; d < f->n_dims; d++) {
+                if (!is_free(&f->dims[d]) || inside_of(f, &f->dims[d]) != level) continue;
+                if (dims[d] <= LEAST_EXTENT) continue;
+                dims[d] /= 2;
+                smaller = true;
+            }
+            derive(f, dims);
+        }
+    }
+}
+
+static const char *name_assumed(Explained *x)
+{
+    const Func *f = x->tile;
+    Text t;
+    int n = 0;
+    text_init(&t, &x->in->session.arena);
+    for (int d = 0; d < f->n_dims; d++)
+        if (is_free(&f->dims[d]) && f->dims[d].name)
+            text_printf(&t, "%s%s = %lld", n++ ? ", " : "", f->dims[d].name, (long long)x->launch.dims[d]);
+    return n ? t.data : NULL;
+}
+
+static void find_strides(Explained *x)
+{
+    const Func *f = x->tile;
+    int64_t (*strides)[TILE_MAX_RANK] =
+        arena_calloc(&x->in->session.arena, (size_t)f->n_params + 1, sizeof *strides);
+    for (int p = 0; p < f->n_params; p++) {
+        const Param *q = &f->params[p];
+        int64_t pitch = 1;
+        for (int a = q->type->kind == TYPE_TENSOR ? q->type->rank - 1 : -1; a >= 0; a--) {
+            strides[p][a] = q->stride[a] != FACT_UNKNOWN ? q->stride[a] : pitch;
+            pitch *= x->launch.dims[q->dims[a]];
+        }
+    }
+    x->launch.strides = (const int64_t (*)[TILE_MAX_RANK])strides;
+}
+
+/* What stands for the scalars: their defaults, else 1. */
+static const Scalar *find_scalars(Explained *x)
+{
+    const Func *f = x->tile;
+    const FrontKernel *k = x->v->kernel;
+    Scalar *out = arena_array(&x->in->session.arena, Scalar, (size_t)f->n_params + 1);
+    for (int p = 0; p < f->n_params; p++) {
+        const Param *q = &f->params[p];
+        if (q->kind != PARAM_SCALAR) continue;
+        bool real = dtype_is_float(q->type->dtype);
+        out[p] = real ? scalar_float(1) : scalar_int(1);
+        for (int i = 0; i < k->n_params; i++) {
+            FrontValue d = k->params[i].default_value;
+            if (strcmp(k->params[i].name, q->name)) continue;
+            if (d.kind == FRONT_INT) out[p] = real ? scalar_float((double)d.i) : scalar_int(d.i);
+            if (d.kind == FRONT_FLOAT && real) out[p] = scalar_float(d.f);
+        }
+    }
+    return out;
+}
+
+/* The cache model's device: the card of --device, else one that runs the target's code, else one of its kind.
+ */
+static const SimDevice *find_device(const Explained *x, bool *other)
+{
+    const SimDevice *d = x->card ? sim_device_find(x->card->name) : NULL;
+    *other = false;
+    for (size_t i = 0; !d && sim_device_at(i); i++)
+        if (!strcmp(sim_device_at(i)->target, x->o->target->name)) d = sim_device_at(i);
+    *other = !d;
+    for (size_t i = 0; !d && sim_device_at(i); i++)
+        if (target_find(sim_device_at(i)->target)->kind == x->o->target->kind) d = sim_device_at(i);
+    return d;
+}
+
+/* A number near the golden section of n that shares no factor with it. */
+static int64_t coprime(int64_t n)
+{
+    for (int64_t step = (int64_t)((double)n * 0.6180339887); step > 1; step--) {
+        int64_t a = n, b = step;
+        while (b) {
+            int64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return step;
+    }
+    return 1;
+}
+
+/* Operations of all programs. Of a large grid some are run: a step that shares no factor with the grid
+ * reaches all positions of every axis. */
+static double count_operations(Explained *x, SimTrace *trace)
+{
+    int64_t all = sim_trace_programs(trace), n = all < PROBES ? all : PROBES,
+            step = n == all ? 1 : coprime(all);
+    SimProgram *p = sim_program_new(trace, x->in->tool->alloc);
+    double sum = 0;
+    if (!p) arena_oom(&x->in->session.arena);
+    for (int64_t k = 0; k < n; k++) {
+        SimStep s;
+        if (sim_program_run(p, k * step % all, &s)) break;
+        sum += s.operations;
+    }
+    sim_program_free(p);
+    return n ? sum * (double)all / (double)n : 0;
+}
+
+static double tensor_bytes(const Explained *x)
+{
+    const Func *f = x->tile;
+    double all = 0;
+    for (int p = 0; p < f->n_params; p++) {
+        const Param *q = &f->params[p];
+        double n = q->type->kind == TYPE_TENSOR ? dtype_bytes(q->type->dtype) : 0;
+        for (int a = 0; n > 0 && a < q->type->rank; a++) n *= (double)x->launch.dims[q->dims[a]];
+        all += n;
+    }
+    return all;
+}
+
+void explain_launch(Explained *x)
+{
+    ExplainLaunch *l = &x->launch;
+    if (l->dims) return;
+    l->dims = arena_array(&x->in->session.arena, int64_t, (size_t)x->tile->n_dims + 1);
+    make_up(x->tile, l->dims);
+    l->assumed = name_assumed(x);
+    find_strides(x);
+    SimLaunch launch = { l->dims, find_scalars(x) };
+    l->trace = sim_trace(x->tile, &launch, &l->why_not);
+    l->bytes = tensor_bytes(x);
+    if (l->trace) l->operations = count_operations(x, l->trace);
+    l->device = find_device(x, &l->other);
+}
+
+void explain_replay(Explained *x)
+{
+    ExplainLaunch *l = &x->launch;
+    explain_launch(x);
+    if (!l->trace || !l->device || l->tensors) return;
+    if (sim_trace_bytes(l->trace) / l->device->line > INT32_MAX - 2) return;
+    Session *s = &x->in->session;
+    SimTensor *tensors = arena_calloc(&s->arena, (size_t)x->tile->n_params + 1, sizeof *tensors);
+    const char *why = NULL;
+    const EvalCode *remap = x->tile->remap ? eval_compile(&s->arena, x->tile, x->tile->remap, &why) : NULL;
+    SimOptions o = { .per_unit = x->tile->hints.occupancy > 0 ? x->tile->hints.occupancy : 1,
+        .max_lines = 1 << 18,
+        .tensors = tensors,
+        .alloc = x->in->tool->alloc };
+    SimStatus st = sim_replay(l->trace, l->device, remap, &o, &l->result);
+    if (st == SIM_NO_MEMORY) arena_oom(&s->arena);
+    if (st == SIM_OK) l->tensors = tensors;
+}
