@@ -39,7 +39,7 @@ changes 'pingpong on' 1
 # and so it does what it says
 printf 'loop 1 plain; load K stages 2' >s.txt
 "${hopper[@]}" --schedule=s.txt -o new.cu
-grep -q 'K_ring.*2 slots' new.cu || fail "K has not two slots"
+grep -q 'K_ring.*2 stages' new.cu || fail "K has not two stages"
 [ "$(grep -c ' wgmma_wait(1)' new.cu)" = 0 ] && [ "$(grep -c ' wgmma_wait(1)' own.cu)" -gt 0 ] || fail "products of the plain order are left in flight"
 
 # a kernel with a raster clause: its order is printed, and another takes its place; portable code: fragments ahead or not, rings on AMD straight or by registers
