@@ -214,6 +214,7 @@ int squeeze(const Type *, int64_t *shape);
 
 typedef struct Window Window;
 typedef struct Debug Debug;
+typedef struct DebugPlaces DebugPlaces; /* the buffers of variables at a place of the code */
 
 typedef struct Gen {
     Session *session;
@@ -354,6 +355,9 @@ void debug_program(Gen *);
 void debug_arguments(Gen *, const Block *);
 /* Shows what a step made available, and hides the tiles that it overwrote; called after the step. */
 void debug_step(Gen *, const Step *);
+/* Where tiles are, noted before a branch; each side of the branch begins with that. */
+const DebugPlaces *debug_places(Gen *);
+void debug_return(Gen *, const DebugPlaces *);
 
 /* --- nests ------------------------------------------------------------------------------------------- */
 

@@ -32,6 +32,11 @@ struct Debug {
     unsigned line, n_args;
 };
 
+struct DebugPlaces {
+    const DebugVar *first; /* of the variables that there were */
+    const Buf *buf[];
+};
+
 /* --- types ------------------------------------------------------------------------------------------- */
 
 static LLVMMetadataRef base_type(Gen *g, const char *name, int bytes, unsigned encoding)
@@ -312,6 +317,29 @@ void debug_step(Gen *g, const Step *s)
     overwritten(g, s->buf);
     overwritten(g, s->aux);
     for (const DebugName *n = s->names; n; n = n->next) show(g, n->value);
+}
+
+const DebugPlaces *debug_places(Gen *g)
+{
+    if (!g->di) return NULL;
+    size_t n = 0;
+    for (const DebugVar *x = g->debug->vars; x; x = x->next) n++;
+    DebugPlaces *p = arena_alloc(g->arena, sizeof *p + n * sizeof *p->buf);
+    p->first = g->debug->vars;
+    n = 0;
+    for (const DebugVar *x = g->debug->vars; x; x = x->next) p->buf[n++] = x->buf;
+    return p;
+}
+
+void debug_return(Gen *g, const DebugPlaces *p)
+{
+    if (!g->di) return;
+    size_t n = 0;
+    bool was = false;
+    for (DebugVar *x = g->debug->vars; x; x = x->next) {
+        was |= x == p->first;
+        x->buf = was ? p->buf[n++] : NULL;
+    }
 }
 
 void debug_begin(Gen *g, const char *symbol)

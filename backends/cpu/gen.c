@@ -275,10 +275,12 @@ static void gen_branch(Gen *g, Step *s)
 {
     Instr *i = s->instr;
     LLVMValueRef *cells = scalar_cells(g, i->results, i->n_results);
+    const DebugPlaces *before = debug_places(g);
     If f;
     gen_if(g, &f, gen_scalar(g, ir_operand(i, 0)));
     for (int b = 0; b < 2; b++) {
         if (b) gen_else(g, &f);
+        debug_return(g, before);
         gen_steps(g, s->blocks[b]);
         pass_on(g, s->blocks[b]->last, 0, s->carried, cells);
     }

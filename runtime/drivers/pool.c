@@ -9,6 +9,7 @@
 typedef struct Job {
     PoolTask *task;
     void *arg;
+    int most;            /* threads of the process that may run tasks when one of the pool's begins */
     int places, running; /* calls that may yet begin; calls of the pool's threads that have not returned */
     pthread_cond_t idle; /* running became 0 */
     struct Job *next;
@@ -24,16 +25,20 @@ struct Pool {
     bool ends;
 };
 
-/* Threads of the process that run tasks now, in whatever pool, and the process of which that is true. */
-static atomic_int busy;
-static atomic_uint busy_forks;
+/* The low half: threads of the process that run tasks now, in whatever pool. The high half: fork_count() of
+ * the process of which that is true. */
+static _Atomic uint64_t busy;
 
+/* Counts the calling thread; how many there were. */
 static int enter_busy(void)
 {
-    unsigned forks = fork_count();
-    if (atomic_exchange(&busy_forks, forks) != forks) atomic_store(&busy, 0);
-    return atomic_fetch_add(&busy, 1);
+    uint64_t process = (uint64_t)fork_count() << 32, was = atomic_load(&busy), now;
+    do now = was >> 32 == process >> 32 ? was : process;
+    while (!atomic_compare_exchange_weak(&busy, &was, now + 1));
+    return (int)(uint32_t)now;
 }
+
+static void leave_busy(void) { atomic_fetch_sub(&busy, 1); }
 
 Pool *pool_new(Allocator alloc)
 {
@@ -74,11 +79,14 @@ static void *serve(void *pool)
             continue;
         }
         j->places--;
+        if (enter_busy() >= j->most) { /* Another launch began meanwhile. */
+            leave_busy();
+            continue;
+        }
         j->running++;
         lock_leave(&p->lock);
-        atomic_fetch_add(&busy, 1);
         j->task(j->arg);
-        atomic_fetch_sub(&busy, 1);
+        leave_busy();
         lock_enter(&p->lock);
         if (!--j->running) pthread_cond_signal(&j->idle);
     }
@@ -130,11 +138,11 @@ static void end_job(Pool *p, Job *j)
 void pool_run(Pool *p, int threads, PoolTask *task, void *arg)
 {
     int places = threads - 1 - enter_busy();
-    Job j = { .task = task, .arg = arg, .places = places, .idle = PTHREAD_COND_INITIALIZER };
+    Job j = { .task = task, .arg = arg, .most = threads, .places = places, .idle = PTHREAD_COND_INITIALIZER };
     if (places > 0) add_job(p, &j);
     task(arg);
     if (places > 0) end_job(p, &j);
-    atomic_fetch_sub(&busy, 1);
+    leave_busy();
 }
 
 void pool_free(Pool *p)

@@ -18,6 +18,6 @@ void pool_free(Pool *);
 /* Calls task(arg) in the calling thread, and at the same time in up to threads - 1 of the pool's, which may
  * be none: the task must take its parts of the work from a counter that all calls share. Returns when all
  * calls have returned. Any number of threads may call it at once; all launches of the process together then
- * run on no more threads than `threads`, or than call it. The same holds in a child process after a fork,
- * where the pool starts threads of its own. */
+ * run on no more threads than `threads`, apart from those that call it. The same holds in a child process
+ * after a fork, where the pool starts threads of its own. */
 void pool_run(Pool *, int threads, PoolTask *, void *arg);

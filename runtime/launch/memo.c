@@ -3,8 +3,8 @@
  * say the same, addresses and scalars apart, needs no reading, no key, no variant, no grid: new addresses and
  * scalars are put into a copy of the slots. What may differ is checked again: an address must lie as the old
  * one did with respect to 16 bytes (which the key holds) and overlap nothing, a scalar must have the old
- * one's sign (likewise), and where the grid reads scalars nothing is remembered of other values. Whatever
- * does not fit takes the long way through launch.c, which also finds the words for what is wrong.
+ * one's sign (likewise), and where the grid or the work reads scalars nothing is remembered of other values.
+ * Whatever does not fit takes the long way through launch.c, which also finds the words for what is wrong.
  *
  * Memos belong to variants, which live as long as their kernel. They are rewritten under a sequence number
  * that is odd meanwhile: a reader copies what it needs and looks at the number again, so that it neither
@@ -59,7 +59,7 @@ void memo_prepare(const tile_kernel *k, Variant *v)
         if (a->slots[i].kind == SLOT_WORKSPACE) all->workspace = i;
         if (a->slots[i].kind == SLOT_TENSOR_MAP) map_slot[a->slots[i].index] = i;
     }
-    const EvalCode *codes[] = { v->compiled.grid, v->compiled.remap, v->compiled.extents };
+    const EvalCode *codes[] = { v->compiled.grid, v->compiled.remap, v->compiled.extents, v->compiled.work };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         all->reads_scalars |= codes[i] && eval_reads_scalars(codes[i]);
     size_t n = (size_t)(MEMO_HEAD + all->arguments + a->n_slots + 16 * a->n_maps);

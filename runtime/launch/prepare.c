@@ -66,13 +66,13 @@ static bool add_key(Preparing *p, const uint64_t *key)
 
 /* --- compilations under way -------------------------------------------------------------------------- */
 
+/* The first failure is the one that is reported: waiting for another would replace its text. */
 static void finish_oldest(Preparing *p)
 {
-    tile_status st = tile_compile_wait(p->flight[0]);
+    if (!p->status) p->status = tile_compile_wait(p->flight[0]);
     tile_compile_destroy(p->flight[0]);
     p->n_flight--;
     memmove(p->flight, p->flight + 1, (size_t)p->n_flight * sizeof *p->flight);
-    if (!p->status) p->status = st;
 }
 
 static tile_status start(Preparing *p)
@@ -266,8 +266,9 @@ tile_status tile_kernel_prepare(tile_kernel *k, const tile_prepare_desc *desc, s
     if (p.most > MOST_THREADS) p.most = MOST_THREADS;
     int jumped = setjmp(s.oom);
     tile_status st = jumped ? context_session_failed(k->context, &s, jumped, k->title) : prepare_all(&p, &n);
+    if (st) p.status = st;
     while (p.n_flight) finish_oldest(&p);
     session_free(&s);
     if (variants) *variants = n;
-    return st ? st : p.status;
+    return p.status;
 }

@@ -235,6 +235,23 @@ static void test_prepare_bad(void)
     tile_context_destroy(ctx);
 }
 
+/* Of several compilations that fail at once, the first is reported, whichever is waited for last. */
+static void test_prepare_first(void)
+{
+    static const char text[] = "kernel whole(in f32 X[N], out f32 Y[N]) grid (1)\n"
+                               "{ store(Y[0 +: N], load(X[0 +: N])); }\n";
+    tile_kernel *k;
+    tile_dim_range r = { "N", 3000000, 9000000, 3000000 };
+    tile_prepare_desc d = { .struct_size = sizeof d, .dims = &r, .n_dims = 1, .threads = 3 };
+    fake_open(FAKE_CUDA);
+    if (!open_context("cuda", FAKE_CUDA, 0, NULL)) return;
+    OK(ctx, kernel_of(ctx, text, "whole", NULL, 0, &k));
+    CHECK_STATUS(ctx, tile_kernel_prepare(k, &d, NULL), TILE_ERROR_COMPILE);
+    CHECK_TEXT(error_of(ctx), "a tile of [3000000]");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* --- pinned ------------------------------------------------------------------------------------------ */
 
 static const char sums_text[] =
@@ -356,6 +373,7 @@ int main(int argc, char **argv)
         { "prepare", test_prepare },
         { "prepare_arguments", test_prepare_arguments },
         { "prepare_bad", test_prepare_bad },
+        { "prepare_first", test_prepare_first },
         { "pinned", test_pinned },
     };
     return unit_run("serve", tests, (int)(sizeof tests / sizeof *tests), argc, argv);

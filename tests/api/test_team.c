@@ -16,6 +16,13 @@ static const char text[] = "kernel saxpy(in f32 X[N], inout f32 Y[N], f32 a) gri
                            "    var y = x;\n"
                            "    for k in 0 .. extent(T, 0) { y = y * x + load(T[k]); }\n"
                            "    store(Y[i*64 +: 64], y);\n"
+                           "}\n"
+                           "kernel steps(in f32 X[N], out f32 Y[N], i32 n) grid (cdiv(N, 64))\n"
+                           "{\n"
+                           "    let i = program_id();\n"
+                           "    var y = load(X[i*64 +: 64]);\n"
+                           "    for k in 0 .. n { y = y * 0.5 + 1.0; }\n"
+                           "    store(Y[i*64 +: 64], y);\n"
                            "}\n";
 
 enum { MANY = 1 << 20, TEAM = 4 };
@@ -118,6 +125,42 @@ static void test_worth(void)
     tile_context_destroy(c);
 }
 
+static void steps(tile_context *c, tile_kernel *k, int64_t n)
+{
+    int64_t extent = 500;
+    tile_tensor a = { x, &extent, NULL, 1, TILE_F32 }, b = { y, &extent, NULL, 1, TILE_F32 };
+    OK(c, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&a), tile_arg_tensor(&b), tile_arg_int(n) }, 3, NULL));
+    for (int64_t i = 0; i < extent; i++) {
+        float want = x[i];
+        for (int64_t j = 0; j < n; j++) want = want * 0.5f + 1;
+        if (!(fabsf(y[i] - want) <= 1e-5f)) {
+            CU_FAIL("steps");
+            return;
+        }
+    }
+}
+
+/* A launch with another scalar, which decides how often a loop runs, takes as many threads as it is worth
+ * itself, not as many as an earlier launch. */
+static void test_scalar(void)
+{
+    Serial s = { 0, 0 };
+    tile_context *c = open_team(TEAM, &s);
+    tile_kernel *k;
+    CU_ASSERT_FATAL(kernel_of(c, text, "steps", NULL, 0, &k) == TILE_OK);
+    steps(c, k, 3);
+    CU_ASSERT_EQUAL(s.calls, 0);
+    steps(c, k, 30000);
+    CU_ASSERT_EQUAL(s.calls, 1);
+    CU_ASSERT_EQUAL(s.n, TEAM);
+    steps(c, k, 30000); /* remembered */
+    CU_ASSERT_EQUAL(s.calls, 2);
+    steps(c, k, 2);
+    CU_ASSERT_EQUAL(s.calls, 2);
+    tile_kernel_destroy(k);
+    tile_context_destroy(c);
+}
+
 static int threads_now(void)
 {
     int n = 0;
@@ -194,8 +237,8 @@ int main(int argc, char **argv)
     x = aligned_alloc(64, MANY * sizeof *x);
     y = aligned_alloc(64, MANY * sizeof *y);
     for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
-    static const UnitTest tests[] = { { "the work decides", test_worth }, { "whose threads", test_region },
-        { "many callers", test_callers } };
+    static const UnitTest tests[] = { { "the work decides", test_worth }, { "scalars count", test_scalar },
+        { "whose threads", test_region }, { "many callers", test_callers } };
     int failed = unit_run("team", tests, sizeof tests / sizeof *tests, argc, argv);
     free(x);
     free(y);

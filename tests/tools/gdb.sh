@@ -91,6 +91,31 @@ shown over.tile:5 "$tilec" run over.tile --in X=random:f32[8]:1 --threads=1 --no
 grep -q '^y = {' shown || fail "y: $(grep '^y = ' shown)"
 same_text=$(sed -n 's/^x = //p' shown)
 [ "$same_text" != "$(sed -n 's/^y = //p' shown)" ] || fail "x shows the elements of y"
+# Nor in one side of a branch where the other side took the memory too.
+cat >branch.tile <<'T'
+kernel branch(in f32 X[N], out f32 Y[N], i32 c) grid (cdiv(N, 8)) {
+    let i = program_id();
+    let x = load(X[i * 8 +: 8]);
+    let z = sort(x);
+    let s = sum(z, axis = 0, drop = true);
+    var y = x * s;
+    if c > 0 {
+        let a = sort(x * 3.0);
+        y = sort(a + 1.0) * a;
+    } else {
+        let d = sort(x * 7.0);
+        let e = sort(d * d);
+        y = e + d;
+    }
+    store(Y[i * 8 +: 8], y);
+}
+T
+for c in 0 1; do
+    shown branch.tile:$((c ? 9 : 12)) "$tilec" run branch.tile --in X=random:f32[16]:1 --set c=$c --threads=1 --no-cache -g -O0
+    grep -q "^$([ $c = 1 ] && echo a || echo d) = {" shown || fail "a tile of the branch c=$c"
+    other_text=$(sed -n "s/^$([ $c = 1 ] && echo a || echo d) = //p" shown)
+    [ "$other_text" != "$(sed -n 's/^z = //p' shown)" ] || fail "z shows the elements of a tile of the branch c=$c"
+done
 # Without -g nothing of this is in the code.
 expect 0 "define" "$tilec" frame.tile --emit=llvm
 "$tilec" frame.tile --emit=llvm | grep -q 'volatile\|!dbg' && fail "debug information without -g"
