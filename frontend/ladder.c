@@ -87,7 +87,21 @@ static void check_step(Check *c, const Node *step, const Node *kernel)
     }
 }
 
-static void check_at(Check *c, const Node *n, const Node *kernel)
+/* Names that an `at` of the ladder gave before argument `last` of `n`. */
+static bool given_before(const Node *ladder, const Node *n, uint32_t last)
+{
+    const char *name = n->kids[0]->kids[last]->name;
+    for (uint32_t i = 0; i < ladder->n; i++) {
+        const Node *at = ladder->kids[i];
+        if (at->kind != N_CLAUSE) continue;
+        for (uint32_t k = 0; k < (at == n ? last : at->kids[0]->n); k++)
+            if (at->kids[0]->kids[k]->kind == N_ARG && at->kids[0]->kids[k]->name == name) return true;
+        if (at == n) break;
+    }
+    return false;
+}
+
+static void check_at(Check *c, const Node *ladder, const Node *n, const Node *kernel)
 {
     if (strcmp(n->name, "at")) {
         check_note(c, check_fault(c, n->name_loc, "unknown entry `%s`", n->name),
@@ -97,6 +111,7 @@ static void check_at(Check *c, const Node *n, const Node *kernel)
     for (uint32_t i = 0; i < n->kids[0]->n; i++) {
         const Node *a = n->kids[0]->kids[i];
         if (a->kind != N_ARG) check_fault(c, a->loc, "`at` takes NAME = VALUE");
+        else if (given_before(ladder, n, i)) check_fault(c, a->name_loc, "`at` gives `%s` twice", a->name);
         else check_change(c, a, kernel, false);
     }
 }
@@ -115,7 +130,7 @@ void check_ladder(Check *c, const Node *n)
     else names_put(&c->s->arena, &c->ladders, n->name, (Node *)n);
     for (uint32_t i = 0; i < n->n && !diag_full(c->s); i++) {
         const Node *e = n->kids[i];
-        if (e->kind == N_CLAUSE) check_at(c, e, kernel);
+        if (e->kind == N_CLAUSE) check_at(c, n, e, kernel);
         if (e->kind != N_STEP) continue;
         steps++;
         check_step(c, e, kernel);

@@ -10,7 +10,7 @@ static int by_value(const void *a, const void *b)
 double measure_median(double *ms, int n)
 {
     qsort(ms, (size_t)n, sizeof *ms, by_value);
-    return ms[n / 2];
+    return n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
 }
 
 Measured measure_summary(double *ms, int n)

@@ -102,6 +102,34 @@ tilec run wrong.tile --kernel=twice --set N=20 --in X=random:1 --out Y=y.npy || 
 expect 0 "correct" tilec bench wrong.tile --kernel=k --set N=20 --in X=random:1 --repeat=1 --expect Y=y.npy
 expect 1 "differ from --expect" tilec bench wrong.tile --kernel=k --set N=20 --in X=random:2 --repeat=1 --expect Y=y.npy
 expect 0 "correct" tilec bench wrong.tile --kernel=k --set N=20 --in X=random:2 --repeat=1 --expect Y=y.npy --atol=10
+# an infinity is no tolerance; integers that a double does not hold differ; a reference whose integer scalar has a default
+cat >exact.tile <<'T'
+kernel same(in i64 X[N], out i64 Y[N]) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], load(X[i*8 +: 8])); }
+kernel next(in i64 X[N], out i64 Y[N], i64 by = 1) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], load(X[i*8 +: 8]) + by); }
+kernel one(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], load(X[i*8 +: 8])); }
+kernel inverse(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], 1.0 / load(X[i*8 +: 8])); }
+T
+npy() { python3 - "$@" <<'T'
+import struct, sys
+path, code, kind, value = sys.argv[1:]
+head = "{'descr': '%s', 'fortran_order': False, 'shape': (4,), }" % kind
+head += ' ' * (117 - len(head)) + '\n'
+values = [float(value) if code == 'f' else int(value)] * 4
+open(path, 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(head)) + head.encode() + struct.pack('<4' + code, *values))
+T
+}
+npy zero.npy f '<f4' 0; npy minus.npy f '<f4' -inf; npy two.npy f '<f4' 2; npy plus.npy f '<f4' inf; npy wide.npy q '<i8' $((1 << 53))
+expect 1 "4 of 4 elements of Y differ from --expect" tilec bench exact.tile --kernel=one --in X=two.npy --repeat=1 --expect Y=plus.npy
+expect 1 "4 of 4 elements of Y differ from --expect" tilec bench exact.tile --kernel=inverse --in X=zero.npy --repeat=1 --expect Y=minus.npy
+expect 0 "correct" tilec bench exact.tile --kernel=inverse --in X=zero.npy --repeat=1 --expect Y=plus.npy
+expect 1 "4 of 4 elements of Y differ from next" tilec bench exact.tile --kernel=same --in X=wide.npy --repeat=1 --expect=next
+# a size that cannot be launched: the sizes before it are written; the median of two launches lies between them
+expect 1 "no memory for a tensor" tilec bench copy.tile --sweep N=8,900000000000000 --repeat=2 --csv=part.csv
+python3 -c 'import csv
+[row] = csv.DictReader(open("part.csv"))
+low, middle, high = (float(row[k]) for k in ("least_ms", "median_ms", "most_ms"))
+assert abs(2 * middle - low - high) < 1e-6 * high, row' || fail "part.csv: $(cat part.csv)"
+tilec bench copy.tile --sweep N=8 --repeat=1 --output-dir slash/ >/dev/null && [ -s slash/k.csv ] || fail "--output-dir with a slash at its end"
 # wrong input: one error, and nothing is written
 one_error() { [ "$(grep -c 'error: ' <<<"$(cd "$work" && "$@" 2>&1)")" = 1 ] || fail "not one error: $*"; }
 for sweep in N N= =4 N=4: N=4..2 N=1..8:0 N=0..8*2 N=1..8*1 N=a N=1,,2 N=1,2x 2N=4 N=N=4; do
@@ -109,7 +137,9 @@ for sweep in N N= =4 N=4: N=4..2 N=1..8:0 N=0..8*2 N=1..8*1 N=a N=1,,2 N=1,2x 2N
     one_error tilec bench wrong.tile --ladder --sweep "$sweep"
 done
 absent none
-expect 2 "--sweep gives 100000 sizes, more than 4096" tilec bench wrong.tile --ladder --sweep N=1..1000:1 --sweep BAD=1..100:1
+expect 2 "--repeat wants a number from 1 to 10000" tilec bench wrong.tile --ladder --repeat=0
+one_error tilec bench wrong.tile --ladder --repeat=0
+expect 2 "--sweep gives more than 4096 sizes" tilec bench wrong.tile --ladder --sweep N=1..1000:1 --sweep BAD=1..100:1
 expect 2 "N is given by --set and by --sweep" tilec bench wrong.tile --ladder --sweep N=4 --set N=4
 expect 2 "is for one size" tilec bench wrong.tile --ladder --sweep N=4,5 --expect Y=y.npy
 expect 2 "expected NAME=FILE.npy, interp, or a kernel of the file" tilec bench wrong.tile --ladder --expect=nobody
@@ -117,6 +147,8 @@ expect 2 "kernel twice has no ladder" tilec bench wrong.tile --ladder=twice
 sed 's/step broken "no shape" (BAD = 2)/step broken "a pass" (skip exp3)/' wrong.tile >pass.tile
 expect 1 "step \`broken\`: no pass is called 'exp3'; did you mean 'exp2'?" tilec bench pass.tile --ladder --output-dir none
 expect 1 "step \`broken\`: no pass is called 'exp3'" tilec pass.tile -o none.o -h none.h
+sed 's/at (N = 100);/at (N = 100); at (N = 50);/' wrong.tile >twice.tile
+expect 1 "\`at\` gives \`N\` twice" tilec bench twice.tile --ladder --repeat=1
 expect 1 "no pass is named 'exp3'" tilec bench wrong.tile --kernel=twice --in 'X=random:f32[8]:1' --skip-pass=exp3
 expect 1 "cannot make the folder no/where" tilec bench wrong.tile --ladder --output-dir no/where
 touch plain

@@ -91,6 +91,13 @@ static const Parameter *find_param(const Run *r, const char *name)
     return NULL;
 }
 
+static tile_arg default_of(const tile_param_info *info)
+{
+    DType d = DT_INDEX;
+    dtype_of(info->dtype, &d);
+    return dtype_is_float(d) ? tile_arg_float(info->default_value.f) : tile_arg_int(info->default_value.i);
+}
+
 /* The arguments of the other kernel: this launch's by name. */
 static int other_args(Run *r, tile_kernel *k, const char *name, tile_arg **out)
 {
@@ -100,7 +107,7 @@ static int other_args(Run *r, tile_kernel *k, const char *name, tile_arg **out)
         tile_param_info info = { .struct_size = sizeof info };
         TRY(r, tile_kernel_param(k, i, &info));
         const Parameter *p = find_param(r, info.name);
-        if (!p && info.has_default) args[i] = tile_arg_float(info.default_value.f);
+        if (!p && info.has_default && info.kind == TILE_PARAM_SCALAR) args[i] = default_of(&info);
         else if (!p || p->info.kind != info.kind || p->info.dtype != info.dtype || p->info.rank != info.rank)
             return tool_usage(
                 r->tool, "--expect=%s: its parameter %s is not one of %s's", name, info.name, r->kernel_name);
@@ -196,16 +203,20 @@ typedef struct Compared {
     double worst;
 } Compared;
 
-/* |got - want| <= atol + rtol |want|. A NaN only equals a NaN. */
+/* |got - want| <= atol + rtol |want|. A NaN only equals a NaN, an infinity only itself; integers are compared
+ * as they are where no tolerance is given, as a double does not hold all of them. */
 static Compared compare(DType d, const void *got, const void *want, size_t n, double atol, double rtol)
 {
     Compared c = { .n = n };
+    size_t bytes = (size_t)dtype_bytes(d);
+    bool exact = !dtype_is_float(d) && atol == 0 && rtol == 0;
     for (size_t i = 0; i < n; i++) {
         double g = value_at(d, got, i), w = value_at(d, want, i), off = fabs(g - w);
-        bool equal = g == w || (isnan(g) && isnan(w));
+        bool equal = exact ? !memcmp((const char *)got + i * bytes, (const char *)want + i * bytes, bytes)
+                           : g == w || (isnan(g) && isnan(w));
         if (equal) continue;
         if (off > c.worst || isnan(off)) c.worst = isnan(off) ? (double)INFINITY : off;
-        if (off <= atol + rtol * fabs(w)) continue;
+        if (!exact && isfinite(w) && off <= atol + rtol * fabs(w)) continue;
         if (!c.wrong++) c.first = i;
     }
     return c;

@@ -39,8 +39,10 @@ static bool range_at(Tool *t, const char **p, Values *out)
             if (!number_at(p, &by) || by < (factor ? 2 : 1) || (factor && !lo)) return false;
         }
     }
-    for (int64_t v = lo; v <= hi && out->len <= MOST_SIZES; v = factor ? v * by : v + by)
+    for (int64_t v = lo; out->len <= MOST_SIZES; v = factor ? v * by : v + by) {
         vec_push(&t->arena, out, v);
+        if (factor ? v > hi / by : v > hi - by) break;
+    }
     return true;
 }
 
@@ -72,7 +74,7 @@ static int multiply(Tool *t, Sweep *s, size_t more, const Values *values)
 {
     Sweep out = { .names = s->names, .first = s->first };
     if (s->sizes.len * values->len > MOST_SIZES)
-        return tool_usage(t, "--sweep gives %zu sizes, more than %d", s->sizes.len * values->len, MOST_SIZES);
+        return tool_usage(t, "--sweep gives more than %d sizes", MOST_SIZES);
     size_t n = s->names.len - more;
     for (size_t i = 0; i < s->sizes.len; i++)
         for (size_t v = 0; v < values->len; v++) {

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static double tflops(const BenchRow *r) { return r->time.n ? r->work.flops * 1e-9 / r->time.median : 0; }
-static double gbs(const BenchRow *r) { return r->time.n ? r->work.bytes * 1e-6 / r->time.median : 0; }
+static double tflops(const BenchRow *r)
+{ return r->time.median > 0 ? r->work.flops * 1e-9 / r->time.median : 0; }
+static double gbs(const BenchRow *r)
+{ return r->time.median > 0 ? r->work.bytes * 1e-6 / r->time.median : 0; }
 
 /* How many times as fast as the other; 0: there is no other. */
 static double ratio(const BenchRow *r, const BenchRow *other)
@@ -322,9 +324,9 @@ static DrawSeries series_of(const Bench *b, int column, size_t first, bool produ
         if (!r || !same_line(&b->sweep, first, size)) continue;
         double work = products ? r->work.flops * 1e-9 : r->work.bytes * 1e-6;
         x[n] = sweep_at(&b->sweep, size);
-        y[n] = r->time.n ? work / r->time.median : (double)NAN;
-        low[n] = r->time.n ? work / r->time.high : (double)NAN;
-        high[n++] = r->time.n ? work / r->time.low : (double)NAN;
+        y[n] = r->time.median > 0 ? work / r->time.median : (double)NAN;
+        low[n] = r->time.low > 0 ? work / r->time.high : (double)NAN;
+        high[n++] = r->time.low > 0 ? work / r->time.low : (double)NAN;
     }
     return (
         DrawSeries){ .name = line_name(b, column, first), .x = x, .y = y, .low = low, .high = high, .n = n };
@@ -369,7 +371,11 @@ void bench_plot(const Bench *b, Text *t)
 int bench_check_directory(Bench *b)
 {
     struct stat st;
-    const char *slash = strrchr(b->directory, '/'), *parent = ".";
+    const char *slash, *parent = ".";
+    size_t n = strlen(b->directory);
+    while (n > 1 && b->directory[n - 1] == '/') n--; /* DIR/ is DIR */
+    b->directory = arena_strndup(&b->tool->arena, b->directory, n);
+    slash = strrchr(b->directory, '/');
     if (slash) parent = arena_strndup(&b->tool->arena, b->directory, (size_t)(slash - b->directory) + 1);
     bool there = !stat(b->directory, &st);
     if (there && !S_ISDIR(st.st_mode))

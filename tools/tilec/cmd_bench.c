@@ -332,13 +332,15 @@ static int options(Bench *b)
     const Args *a = b->args;
     bool files = false;
     double budget = 0;
+    int64_t repeat = 0;
     b->atol = b->rtol = -1;
     b->ladder = args_has(a, FLAG_LADDER);
     b->directory = args_last(a, FLAG_OUTPUT_DIR, NULL);
     if (!bench_number(b->tool, a, FLAG_ATOL, 0, &b->atol) ||
         !bench_number(b->tool, a, FLAG_RTOL, 0, &b->rtol) ||
         !bench_number(b->tool, a, FLAG_WORK, 0, &b->work) ||
-        !bench_number(b->tool, a, FLAG_BUDGET, 0.001, &budget))
+        !bench_number(b->tool, a, FLAG_BUDGET, 0.001, &budget) ||
+        !args_int(b->tool, a, FLAG_REPEAT, 1, args_has(a, FLAG_GRAPH) ? 1000 : 10000, &repeat))
         return EXIT_USAGE;
     int code = sweep_read(b->tool, a, &b->sweep);
     if (code) return code;
@@ -391,11 +393,13 @@ int cmd_bench(Tool *t, const Args *a)
     text_init(&table, &t->arena);
     int code = options(b);
     for (size_t size = 0; size < b->sweep.sizes.len && !code; size++) code = run_size(b, size);
-    if (code) return code;
+    if (code && !b->rows.len) return code;
     find_noise(b);
     bench_text(b, &table);
     fwrite(table.data, 1, table.len, t->out);
-    if ((code = bench_outputs(b, &outputs)) || (code = outputs_commit(t, &outputs))) return code;
+    int written = bench_outputs(b, &outputs);
+    if (!written) written = outputs_commit(t, &outputs);
+    if (code || written) return code ? code : written;
     for (size_t i = 0; i < b->rows.len; i++)
         if (b->rows.data[i].state >= BENCH_WRONG) code = EXIT_INPUT;
     return code;

@@ -279,7 +279,9 @@ int cmd_tune(Tool *tool, const Args *a)
     for (size_t size = 0; size < sweep.sizes.len && !code && !stop; size++)
         code = tune_size(tool, a, &sweep, size, &outputs);
     signal(SIGINT, before);
-    if (stop) tool_warning(tool, "interrupted: the results known so far were written");
+    if (stop)
+        tool_warning(tool, "interrupted: %s",
+            code ? "nothing is known of the last size" : "the results known so far were written");
     int written = outputs_commit(tool, &outputs);
     return code ? code : written;
 }
