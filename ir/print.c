@@ -304,7 +304,9 @@ static void print_head(Printer *p, const Instr *i, bool blocks)
 static void print_instr(Printer *p, const Instr *i)
 {
     print_head(p, i, true);
-    if ((p->flags & IR_PRINT_LOC) && i->loc.file) {
+    /* A line of an imported file is none of the function's own file. */
+    uint32_t own = p->func->loc.file;
+    if ((p->flags & IR_PRINT_LOC) && i->loc.file && (!own || i->loc.file == own)) {
         int line, column;
         diag_position(p->func->module->session, i->loc, &line, &column);
         text_printf(p->out, " loc(%d)", line);

@@ -177,6 +177,19 @@ static void count_boxes(const EmittedAccess *a, const Target *t, const int64_t *
     out->lane_axis = -1;
 }
 
+/* A window whose rows all lanes fetch by vectors straight to shared memory. */
+static void count_rows(const EmittedAccess *a, const Target *t, const int64_t *strides, AccessCount *out)
+{
+    int width = out->width;
+    count_boxes(a, t, strides, out);
+    out->width = width;
+    out->active = out->bytes / width;
+    out->requests = (double)(((int64_t)out->active + t->wave - 1) / t->wave);
+    if (out->requests < 1) out->requests = 1;
+    out->lanes = out->requests * t->wave;
+    out->worst = out->moved / out->requests;
+}
+
 /* Each element at an address of its own. */
 static void count_indexed(const EmittedAccess *a, const Target *t, AccessCount *out)
 {
@@ -243,6 +256,7 @@ void access_count(const EmittedAccess *a, const Target *t, const int64_t *stride
     *out = (AccessCount){ .width = (int)a->vector.n * a->bytes };
     if (a->shared) count_shared(a, t, out);
     else if (a->way == WAY_TMA) count_boxes(a, t, strides, out);
+    else if (a->way == WAY_LDS_DMA || a->way == WAY_CP_ASYNC) count_rows(a, t, strides, out);
     else if (a->way == WAY_INDEXED || a->way == WAY_ONE || !a->layout) count_indexed(a, t, out);
     else count_tensor(a, t, strides, out);
 }

@@ -344,6 +344,8 @@ typedef struct Window {
  * vector of a thread (NULL: single elements); of a tile in shared memory; by ldmatrix; of a tile in shared
  * memory that is held row-major, axis `permute[a]` of it being axis a of the layout (NULL: the same axes). */
 void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, const LayoutVector *);
+/* The same for lanes that move `bytes` at once, by registers that follow each other if there is a layout. */
+void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, int bytes);
 void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
 void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);

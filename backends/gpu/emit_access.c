@@ -28,6 +28,15 @@ void note_tensor(Emit *e, AccessWay way, bool write, const Window *w, const Layo
     note(e, a);
 }
 
+void note_wide(Emit *e, AccessWay way, bool write, const Window *w, const Layout *l, int bytes)
+{
+    int elem = dtype_bytes(e->f->params[w->param].type->dtype);
+    LayoutVector v = { .n = (uint32_t)(bytes > elem ? bytes / elem : 1), .bytes = (uint32_t)bytes };
+    for (uint32_t k = 0; k < v.n; k++) v.reg[k] = k;
+    v.mask = v.n - 1;
+    note_tensor(e, way, write, w, l, &v);
+}
+
 void note_indexed(Emit *e, AccessWay way, bool write, int param, const Layout *l)
 {
     EmittedAccess a = { .way = way,

@@ -246,7 +246,7 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     const Type *view = ir_operand(i, 0)->type;
     int size = dtype_bytes(view->dtype), wide = 16 / (size ? size : 1);
     if (!fits_shifted(e, w, l, s, view->dtype, wide)) return false;
-    note_tensor(e, WAY_SHIFTED, false, w, l, NULL);
+    note_wide(e, WAY_SHIFTED, false, w, l, 16);
     ShiftedCopy x = { .w = w,
         .l = l,
         .s = s,

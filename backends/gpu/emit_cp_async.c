@@ -293,7 +293,7 @@ void emit_cp_async(Emit *e, Instr *i)
             f = &e->fills.data[k];
     Window w;
     window_of(e, i, &w);
-    note_tensor(e, WAY_CP_ASYNC, false, &w, NULL, NULL);
+    note_wide(e, WAY_CP_ASYNC, false, &w, NULL, 16);
     if (by_rows(i)) {
         copy_rows(e, f, i);
         return;

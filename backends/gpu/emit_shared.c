@@ -43,7 +43,7 @@ static void emit_dma(Emit *e, Instr *i)
     window_of(e, i, &w);
     if (!kernel_dma_map(&e->s->arena, s, size, e->threads, &m))
         ir_fail(e->s, i->loc, "no way straight to LDS for %s", type_string(e->s, view));
-    note_tensor(e, WAY_LDS_DMA, false, &w, NULL, NULL);
+    note_wide(e, WAY_LDS_DMA, false, &w, NULL, size);
     const char *ptr = window_pointer(e, &w), *o = tmp(e, "o"), *x = tmp(e, "x"), *row = tmp(e, "row"),
                *col = tmp(e, "col"), *buffer = tmp(e, "buffer"), *at = tmp(e, "at"),
                *base = name_of(e, ir_operand(i, 0));

@@ -386,6 +386,6 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
-        p->operations };
+        p->operations, p->steps };
     return SIM_OK;
 }

@@ -102,6 +102,7 @@ typedef struct SimStep {
     double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
     double flops;                       /* of products, each once */
     double operations; /* of products, and of element-wise operations and reductions on floats */
+    int64_t steps;     /* of the run itself: what it took, in operations of the derived program */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);

@@ -107,6 +107,15 @@ absent kept.svg
 expect 1 "--html draws one variant, here are" "$tilec" explain "$k/attention.tile" --html=none.html
 absent none.html
 
+# a launch without programs; vectors that are not registers of a layout, and aligned vectors around a row; targets
+"$tilec" explain "$k/transpose.tile" --target=cuda:sm_80 -D T=f32 -D M=0 -D N=0 --memory -o out.txt || fail "no programs"
+has '^used again, .* of 0 programs'
+"$tilec" explain "$k/gemm.tile" --target=hip:gfx950 -D T=f16 -D TO=f16 --memory -o out.txt || fail "copies to LDS"
+has ' copy A +LDS copy +16 +64 +8 +8192 +128 +128 +100%  coalesced'
+"$tilec" explain "$k/blur.tile" --target=cuda:sm_80 -D T=f16 -D R=1 --memory -o out.txt || fail "shifted vectors"
+has ' load X +shifted vectors +16 +128 +2 +1024 +39.5 +32 +100%  coalesced'
+expect 1 "--plot draws one variant, for one target" "$tilec" explain plain.tile --target=cuda:sm_80,hip:gfx942 --plot=map
+
 expect 1 "--plot draws one variant, here are" "$tilec" explain "$k/softmax.tile" --plot=none.svg
 absent none.svg
 expect 2 "no .tile file given" "$tilec" explain

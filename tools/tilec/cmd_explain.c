@@ -228,8 +228,10 @@ static bool write_page(Explain *x, Explained *e, const Timeline *line, Outputs *
 
 static int one_only(Explain *x, const char *flag, size_t n)
 {
-    diag_error(&x->in->session, (Loc){ 0 }, "%s draws one variant, here are %zu; choose with --kernel and -D",
-        flag, n);
+    Session *s = &x->in->session;
+    if (n > 1)
+        diag_error(s, (Loc){ 0 }, "%s draws one variant, here are %zu; choose with --kernel and -D", flag, n);
+    else diag_error(s, (Loc){ 0 }, "%s draws one variant, for one target; choose one --target", flag);
     return EXIT_INPUT;
 }
 

@@ -3,7 +3,7 @@
 #include "tools/tilec/explain.h"
 #include "tools/tilec/problem.h"
 
-enum { MOST_PROGRAMS = 1024, LEAST_EXTENT = 2, PROBES = 1024 };
+enum { MOST_PROGRAMS = 1024, LEAST_EXTENT = 2, PROBES = 1024, MOST_PROBED = 1 << 24 };
 
 static bool is_free(const Dim *d) { return d->extent < 0 && !d->text; }
 
@@ -135,21 +135,24 @@ static int64_t coprime(int64_t n)
 }
 
 /* Operations of all programs. Of a large grid some are run: a step that shares no factor with the grid
- * reaches all positions of every axis. */
+ * reaches all positions of every axis. Programs that run long, whose extents are read from a tensor for
+ * example, are fewer: no further one begins behind MOST_PROBED steps. */
 static double count_operations(Explained *x, SimTrace *trace)
 {
     int64_t all = sim_trace_programs(trace), n = all < PROBES ? all : PROBES,
             step = n == all ? 1 : coprime(all);
     SimProgram *p = sim_program_new(trace, x->in->tool->alloc);
+    int64_t done = 0, steps = 0;
     double sum = 0;
     if (!p) arena_oom(&x->in->session.arena);
-    for (int64_t k = 0; k < n; k++) {
+    for (; done < n && steps < MOST_PROBED; done++) {
         SimStep s;
-        if (sim_program_run(p, k * step % all, &s)) break;
+        if (sim_program_run(p, done * step % all, &s)) break;
         sum += s.operations;
+        steps += s.steps;
     }
     sim_program_free(p);
-    return n ? sum * (double)all / (double)n : 0;
+    return done ? sum * (double)all / (double)done : 0;
 }
 
 static double tensor_bytes(const Explained *x)

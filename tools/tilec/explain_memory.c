@@ -286,7 +286,8 @@ static void reuse_within(const Explained *x, double *times)
     SimProgram *p = sim_program_new(l->trace, x->in->tool->alloc);
     SimStep step;
     if (!p) arena_oom(&s->arena);
-    if (!sim_program_run(p, sim_trace_programs(l->trace) / 2, &step))
+    int64_t programs = sim_trace_programs(l->trace);
+    if (programs > 0 && !sim_program_run(p, programs / 2, &step))
         for (int64_t k = 0; k < step.n; k++) {
             const SimSite *site = sim_trace_site(l->trace, step.access[k].site);
             push_lines(&s->arena, site, &step.access[k], step.elements, l->device->line, &lines[site->param]);
@@ -356,7 +357,7 @@ static void print_divergence(const Explained *x, const Rows *rows, Text *t)
                 r->line, r->name, r->count.lanes - r->count.active, r->count.lanes);
         for (int q = 0; a->masked && e && q < e->n; q++) {
             int64_t have = x->launch.dims[x->kernel->params[a->param].dims[q]], span = e->v[q] * a->step[q];
-            if (e->v[q] <= 1 || have % span == 0 || ++said == 0) continue;
+            if (e->v[q] <= 1 || a->picked >> q & 1 || have % span == 0 || ++said == 0) continue;
             text_printf(t, "  line %d: %s: the last window along axis %d has %lld of %lld elements inside\n",
                 r->line, r->name, q, (long long)(have % span), (long long)span);
         }

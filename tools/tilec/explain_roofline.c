@@ -152,9 +152,11 @@ bool roofline_draw(const Roofline *r, Text *t)
                *note = arena_printf(a, "%s; bytes are those of the tensors, each once%s%s%s",
                    r->points.data[0].estimated ? "times are estimates"
                                                : "times are the best case of the cache model",
-                   without ? arena_printf(
-                                 a, "; %d variants without floating-point operations are left out", without)
-                           : "",
+                   without
+                       ? arena_printf(a,
+                             "; %d variants without floating-point operations or an estimate are left out",
+                             without)
+                       : "",
                    assumed ? "; " : "", assumed ? assumed : "");
     const char *title = arena_printf(a, "Roofline of %s", roofs.device);
     double width = 96 + (draw_text_width(note, 11) > 700 ? draw_text_width(note, 11) : 700);
