@@ -140,6 +140,9 @@ static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
     const Value *x = moved(&p->m), *y = moved(b);
     if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout)
         return false;
+    /* Of rows that are shifted in registers, other lanes store elements than those that add them. */
+    if (ir_adds(p->i) != ir_adds(before) && (ir_attr(p->i, ATTR_SHIFTED) || ir_attr(before, ATTR_SHIFTED)))
+        return false;
     if (!same_list(ir_attr(p->i, ATTR_EXTENTS), ir_attr(before, ATTR_EXTENTS)) ||
         !same_list(ir_attr(p->i, ATTR_STEPS), ir_attr(before, ATTR_STEPS)) ||
         !same_list(ir_attr(p->i, ATTR_ORDER), ir_attr(before, ATTR_ORDER)))
@@ -151,11 +154,17 @@ static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
     return layout_unique_terms(l, terms) == 0 || (p->i->op == OP_STORE && before->op == OP_STORE);
 }
 
+/* Whether it adds elements of 16 bits, for which a whole word is swapped, also with an element of another
+ * thread in it. */
+static bool adds_halves(const Instr *i, const MemParts *m)
+{ return ir_adds(i) && dtype_bytes(m->tensor->type->dtype) < 4; }
+
 static bool windows_apart(const Pair *p, const Instr *before, const MemParts *b)
 {
     bool same = true;
     int64_t k, c, step = 0;
-    if (!is_window(p->i) || !is_window(before)) return false;
+    if (!is_window(p->i) || !is_window(before) || adds_halves(p->i, &p->m) || adds_halves(before, b))
+        return false;
     if (p->repeats && !ir_is_const(ir_operand(p->repeats->parent, 2), &step)) step = 0;
     for (int a = 0; a < p->m.rank; a++) {
         bool known = difference(p->m.idx[a], b->idx[a], 0, &k);

@@ -24,7 +24,7 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
     MemParts m;
     int axis, unit = kernel_unit_axis(f, mem, &axis);
     if (kernel_skips(p, PASS_UNALIGNED_VECTORS) || p->target->kind != TARGET_CUDA ||
-        (mem->op != OP_LOAD && mem->op != OP_STORE) || !ir_mem_parts(mem, &m) || axis < 0)
+        (mem->op != OP_LOAD && mem->op != OP_STORE) || ir_adds(mem) || !ir_mem_parts(mem, &m) || axis < 0)
         return false;
     const Param *q = &f->params[m.param];
     const Type *t = (m.result ? m.result : m.values[0])->type;

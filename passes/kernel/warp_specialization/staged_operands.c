@@ -6,7 +6,7 @@
  * becomes
  *
  *   %buf = shared_alloc ... [2 stages]
- *   for i { %x = ...; %v = shared_stage %buf, (i - lo) & 1; shared_write %v, %x; barrier
+ *   for i { %x = ...; %v = shared_stage %buf, ((i - lo) / step) & 1; shared_write %v, %x; barrier
  *           %t = shared_transpose %v; %r = mma_sync %t, %b, %c }
  *   barrier
  *
@@ -62,8 +62,11 @@ static void stage(Roles *c, Instr *product)
     Instr *permute = ir_operand(product, 0)->def, *loop = product->block->parent;
     Value *x = ir_operand(permute, 0), *at = loop->blocks[0]->args[0], *buf = buffer(c, x->type);
     Builder b = ir_before(permute);
-    Value *stage = ir_bin(&b, OP_AND, ir_bin(&b, OP_SUB, at, ir_operand(loop, 0)),
-        ir_const_int(&b, at->type->dtype, STAGES - 1));
+    Value *mask = ir_const_int(&b, at->type->dtype, STAGES - 1), *by = ir_operand(loop, 2),
+          *from = ir_bin(&b, OP_SUB, at, ir_operand(loop, 0));
+    int64_t step;
+    if (!ir_is_const(by, &step) || step != 1) from = ir_bin(&b, OP_DIV, from, by);
+    Value *stage = ir_bin(&b, OP_AND, from, mask);
     Value *view = ir_emit(&b, OP_SHARED_STAGE, (Value *[]){ buf, stage }, 2, NO_ATTRS, NULL);
     ir_build(&b, OP_SHARED_WRITE, (Value *[]){ view, x }, 2, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
