@@ -335,10 +335,13 @@ static int cluster_size(const Emit *e)
 /* Records the prelude functions that the frame itself calls. */
 static void use_frame_functions(Emit *e, bool shared)
 {
+    use_always(e, "uniform");
+    if (shared) use_always(e, "shared_address");
+    if (is_hip(e)) use_always(e, "thread_id");
     static const char *const meeting[] = { "mbar_init", "fence_mbarrier_init", "warp_sync",
         "cluster_arrive" };
-    if (cluster_size(e) > 1) use(e, "cluster_rank");
-    for (size_t k = 0; e->cluster_met && k < sizeof meeting / sizeof *meeting; k++) use(e, meeting[k]);
+    if (cluster_size(e) > 1) use_always(e, "cluster_rank");
+    for (size_t k = 0; e->cluster_met && k < sizeof meeting / sizeof *meeting; k++) use_always(e, meeting[k]);
     if (is_hip(e) && shared) use(e, "LDS");
 }
 
@@ -382,6 +385,18 @@ static void print_places(Emit *e, int64_t shared, Text *t)
                  "       /* this CTA has started: the others may send to its shared memory */\n");
 }
 
+/* The functions of the prelude that the printed text calls, and those that they call. */
+static void print_prelude(Emit *e, Text *out)
+{
+    const char **names = arena_array(&e->s->arena, const char *, e->used.len + 1);
+    bool *called = arena_array(&e->s->arena, bool, e->used.len + 1);
+    for (size_t k = 0; k < e->used.len; k++) {
+        names[k] = e->used.data[k].node->name;
+        called[k] = e->used.data[k].node->uses > 0;
+    }
+    gpu_prelude(e->s, e->target, names, called, e->used.len, out);
+}
+
 /* Writes the whole text: head comment, prelude and kernel. `body` has the statements of the kernel, and comes
  * after `pre`. */
 static Text print_kernel(
@@ -398,7 +413,7 @@ static Text print_kernel(
     body_append(pre, body);
     body_print(e, pre, &text);
     text_puts(&text, "}\n#undef SCRATCH\n");
-    gpu_prelude(e->s, e->target, e->used.data, e->used.len, text.data, &head);
+    print_prelude(e, &head);
     text_write(&head, text.data, text.len);
     return head;
 }

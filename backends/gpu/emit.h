@@ -68,6 +68,12 @@ typedef struct Stage {
  */
 enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_CP_ASYNC };
 
+/* A function of the prelude. */
+typedef struct UsedFunction {
+    ValueNode *node;       /* its name, and how many printed statements call it */
+    const char *reference; /* to the node, as expressions hold it */
+} UsedFunction;
+
 struct Emit {
     Session *s;
     const Func *f;
@@ -83,7 +89,7 @@ struct Emit {
     const char **place;   /* by value id: the array in which the value must be computed; NULL: an array of its
                              own (emit_loop.c) */
     uint32_t n_values;
-    VEC(const char *) used;     /* prelude functions, in order of first use */
+    VEC(UsedFunction) used;     /* prelude functions, in order of first use */
     VEC(const char *) products; /* the subset of `used` that are matrix instructions */
     VEC(ThreadCoord) coords;    /* thread parts of coordinates declared in `pre` */
     VEC(Slot) slots;
@@ -126,7 +132,10 @@ struct Emit {
 const char *str(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *expression(Emit *, const char *fmt, va_list);
 /* Returns the name of a prelude function and records that the kernel uses it. */
+/* A reference to a function of the prelude, for an expression that calls it. */
 const char *use(Emit *, const char *name);
+/* The text that is not of statements calls the function. */
+void use_always(Emit *, const char *name);
 const char *use_product(Emit *, const char *name); /* the same for a matrix instruction */
 /* A fresh name that begins with `stem`. */
 const char *tmp(Emit *, const char *stem);

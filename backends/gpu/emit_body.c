@@ -124,6 +124,15 @@ const char *declare_in(Emit *e, Body *b, int indent, const char *type, const cha
     return reference(e, number);
 }
 
+const char *refer_to_function(Emit *e, const char *name, ValueNode **node)
+{
+    ValueNode *v = arena_new(&e->s->arena, ValueNode);
+    *v = (ValueNode){ .name = name };
+    vec_push(&e->s->arena, &e->nodes, v);
+    *node = v;
+    return reference(e, (uint32_t)e->nodes.len - 1);
+}
+
 const char *declare(Emit *e, const Value *v, const char *expr)
 {
     const char *type = v->type->kind == TYPE_SHARED ? "u32" : ctype(v->type->dtype);
@@ -137,8 +146,8 @@ static void leave_out_values(Emit *e)
 {
     for (size_t k = e->nodes.len; k-- > 0;) {
         Statement *s = e->nodes.data[k]->declaration;
+        if (!s || e->nodes.data[k]->uses) continue;
         const char *text = s->text;
-        if (e->nodes.data[k]->uses) continue;
         s->gone = true;
         for (ValueNode *v; (v = next_reference(e, &text));) v->uses--;
     }

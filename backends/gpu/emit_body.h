@@ -15,11 +15,12 @@ typedef struct Emit Emit;
 #define AND "\2"
 #define ALL_TERMS "\3"
 
-/* A value that a statement declares: `const TYPE name = EXPRESSION;`, where the expression has no effects. */
+/* A value that a statement declares: `const TYPE name = EXPRESSION;`, where the expression has no effects. Or
+ * a function of the prelude. */
 typedef struct ValueNode {
     const char *name;
-    struct Statement *declaration;
-    int uses; /* references in statements that are not left out */
+    struct Statement *declaration; /* NULL: a function */
+    int uses;                      /* references in statements that are not left out */
 } ValueNode;
 
 typedef enum StatementKind {
@@ -57,6 +58,8 @@ void body_append(Body *to, const Body *from);
 const char *declare(Emit *, const Value *v, const char *expr);
 /* Declares a value of a C type in some body; returns a reference. */
 const char *declare_in(Emit *, Body *, int indent, const char *type, const char *name, const char *expr);
+/* Makes the node of a function of the prelude; returns a reference. */
+const char *refer_to_function(Emit *, const char *name, ValueNode **node);
 /* An expression with the names of the values in place of references, to derive a new name from it. */
 const char *spelled(Emit *, const char *expr);
 

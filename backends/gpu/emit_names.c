@@ -50,17 +50,26 @@ const char *use(Emit *e, const char *name)
 {
     if (e->measure) return name;
     for (size_t k = 0; k < e->used.len; k++)
-        if (same_name(e->used.data[k], name)) return e->used.data[k];
-    vec_push(&e->s->arena, &e->used, name);
-    return name;
+        if (same_name(e->used.data[k].node->name, name)) return e->used.data[k].reference;
+    UsedFunction made;
+    made.reference = refer_to_function(e, name, &made.node);
+    vec_push(&e->s->arena, &e->used, made);
+    return made.reference;
+}
+
+void use_always(Emit *e, const char *name)
+{
+    const char *reference = use(e, name);
+    for (size_t k = 0; k < e->used.len; k++)
+        if (e->used.data[k].reference == reference) e->used.data[k].node->uses++;
 }
 
 const char *use_product(Emit *e, const char *name)
 {
     size_t before = e->used.len;
-    name = use(e, name);
+    const char *reference = use(e, name);
     if (e->used.len > before) vec_push(&e->s->arena, &e->products, name);
-    return name;
+    return reference;
 }
 
 const char *tmp(Emit *e, const char *stem)

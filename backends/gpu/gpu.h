@@ -70,6 +70,6 @@ void gpu_measure(Session *, Func *, KernelPlan *, GpuCode *);
  * memory than its rings left can be lowered again with fewer buffers. *plan may be NULL. The lowered kernel
  * is at *lowered if that is not NULL. */
 bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCode *, Func **lowered);
-/* Writes typedefs and, in a fixed order, those of the functions `names` that `code` mentions, together with
- * all functions that they call. */
-void gpu_prelude(Session *, const Target *, const char *const *names, size_t n, const char *code, Text *);
+/* Writes typedefs and, in a fixed order, those of the functions `names` that are called, together with all
+ * functions that they call. called NULL: all of them are. */
+void gpu_prelude(Session *, const Target *, const char *const *names, const bool *called, size_t n, Text *);

@@ -1,5 +1,4 @@
-/* prelude.c: picks and prints the prelude functions that a kernel uses. A function that an expression asked
- * for is left out when no statement of the printed text calls it. */
+/* prelude.c: picks and prints the prelude functions that a kernel calls, and those that these call. */
 #include "backends/gpu/prelude.h"
 #include "backends/gpu/emit.h"
 #include "backends/hip/prelude.h"
@@ -159,15 +158,24 @@ static bool mentions(const char *text, const char *name)
     return false;
 }
 
-/* Rows that the code, or a row it needs, mentions. A row that defines nothing of its name is always needed.
- */
-static void print_needed(const Pick *k, const char *code, Text *out)
+static bool is_called(const char *row, const char *const *names, const bool *called, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if ((!called || called[k]) && same_name(names[k], row)) return true;
+    return false;
+}
+
+/* Rows that the kernel calls, and those that a needed row mentions. A row that defines nothing of its name is
+ * always needed. */
+static void print_needed(
+    const Pick *k, const char *const *names, const bool *called, size_t n_names, Text *out)
 {
     size_t n = k->rows.len;
     bool *needed = arena_array(&k->s->arena, bool, n);
-    for (size_t i = 0; i < n; i++)
-        needed[i] =
-            mentions(code, k->rows.data[i].name) || !mentions(k->rows.data[i].text, k->rows.data[i].name);
+    for (size_t i = 0; i < n; i++) {
+        const PickedEntry *row = &k->rows.data[i];
+        needed[i] = is_called(row->name, names, called, n_names) || !mentions(row->text, row->name);
+    }
     for (bool again = true; again;) {
         again = false;
         for (size_t i = n; i-- > 0;)
@@ -179,7 +187,8 @@ static void print_needed(const Pick *k, const char *code, Text *out)
         if (needed[i]) text_printf(out, "%s\n", k->rows.data[i].text);
 }
 
-void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n, const char *code, Text *out)
+void gpu_prelude(
+    Session *s, const Target *t, const char *const *names, const bool *called, size_t n, Text *out)
 {
     Pick k = { .s = s, .target = t };
     bool hip = t->kind == TARGET_HIP;
@@ -194,5 +203,5 @@ void gpu_prelude(Session *s, const Target *t, const char *const *names, size_t n
     for (size_t i = 0; i < n; i++)
         if (!take(&k, names[i])) ir_fail(s, (Loc){ 0 }, "%s has no %s in its prelude", t->name, names[i]);
     text_puts(out, hip ? hip_prelude_head : cuda_prelude_head);
-    print_needed(&k, code, out);
+    print_needed(&k, names, called, n, out);
 }

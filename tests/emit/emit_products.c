@@ -185,7 +185,7 @@ static bool compiled(const Nvrtc *nvrtc, const Target *t, Calls *c)
         add_ldmatrix(c);
         write_kernels(c, &code);
         for (int k = 0; k < c->n; k++) names[k] = c->at[k].name;
-        gpu_prelude(&s, t, names, (size_t)c->n, code.data, &head);
+        gpu_prelude(&s, t, names, NULL, (size_t)c->n, &head);
         text_write(&head, code.data, code.len);
         ok = nvrtc_compile_ptx(nvrtc, head.data, arch, &log, &ptx) && ptx;
         if (!ok) printf("FAIL %s: NVRTC does not take the products:\n%.2000s", t->name, log ? log : "");

@@ -79,7 +79,7 @@ static bool pair(const Nvrtc *nvrtc, DType a, DType b)
         u.names[u.n++] = "wgmma_fence";
         u.names[u.n++] = "wgmma_commit";
         u.names[u.n++] = "wgmma_wait";
-        gpu_prelude(&s, target_find("cuda:sm_90a"), u.names, u.n, u.code.data, &head);
+        gpu_prelude(&s, target_find("cuda:sm_90a"), u.names, NULL, u.n, &head);
         text_write(&head, u.code.data, u.code.len);
         char *log;
         ok = nvrtc_compile(nvrtc, head.data, "sm_90a", &log);

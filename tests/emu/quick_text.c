@@ -98,14 +98,12 @@ typedef struct Names {
     Session *s;
     const char *list[4096];
     size_t n;
-    Text text; /* all of them: code that mentions them */
 } Names;
 
 static void add_name(Names *k, const char *name)
 {
     if (!*name || k->n == sizeof k->list / sizeof *k->list) return;
     k->list[k->n++] = session_intern(k->s, name, strlen(name));
-    text_printf(&k->text, "%s ", name);
 }
 
 static void visit(void *user, const char *name, const PreludeEntry *e) { add_name(user, name); }
@@ -114,7 +112,6 @@ static char *whole_prelude(Session *s, const Target *t)
 {
     Names k = { .s = s };
     Text out;
-    text_init(&k.text, &s->arena);
     text_init(&out, &s->arena);
     const PreludeEntry *tables[4] = { cuda_prelude };
     int n = t->kind == TARGET_HIP ? hip_tables(t, tables) : 1;
@@ -122,7 +119,7 @@ static char *whole_prelude(Session *s, const Target *t)
     if (t->kind == TARGET_HIP)
         for (int i = 0; hip_matrix_name(i); i++)
             if (hip_matrix(s, t, hip_matrix_name(i))) add_name(&k, hip_matrix_name(i));
-    gpu_prelude(s, t, k.list, k.n, k.text.data, &out);
+    gpu_prelude(s, t, k.list, NULL, k.n, &out);
     text_puts(&out, t->kind == TARGET_HIP ? "KERNEL(1, 1)\nvoid " : "extern \"C\" __global__ void\n");
     text_puts(&out, "quick_nothing(void)\n{\n}\n");
     return out.data;
