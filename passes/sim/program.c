@@ -11,10 +11,10 @@ struct SimProgram {
     int64_t n, cap;
     int64_t *elements;
     int64_t n_elements, cap_elements;
-    int64_t coord[3], program, steps, made_up;
+    int64_t coord[3], program, steps, made_up, evaluated;
     double flops[3], all_flops, operations;
     bool no_memory, full;
-    int64_t limit;
+    int64_t limit, step_limit;
 };
 
 static void *grow(Allocator a, void *p, int64_t old, int64_t n, size_t size)
@@ -35,7 +35,11 @@ SimProgram *sim_program_new(const SimTrace *t, Allocator a)
     return p;
 }
 
-void sim_program_limit(SimProgram *p, int64_t accesses) { p->limit = accesses; }
+void sim_program_limit(SimProgram *p, int64_t accesses, int64_t steps)
+{
+    p->limit = accesses;
+    p->step_limit = steps;
+}
 
 void sim_program_free(SimProgram *p)
 {
@@ -364,8 +368,9 @@ static bool run(SimProgram *p, const NodeList *l)
 {
     if ((p->steps += l->n + 1) > MAX_STEPS) return false;
     for (const Node *n = l->v, *end = n + l->n; n < end; n++) {
+        p->evaluated += n->n;
         if (!run_node(p, n)) return false;
-        if (p->limit && p->n >= p->limit) {
+        if ((p->limit && p->n >= p->limit) || (p->step_limit && p->steps >= p->step_limit)) {
             p->full = true;
             return false;
         }
@@ -380,12 +385,12 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[0] = linear % g[0];
     p->coord[1] = linear / g[0] % g[1];
     p->coord[2] = linear / g[0] / g[1];
-    p->n = p->n_elements = p->steps = p->made_up = 0;
+    p->n = p->n_elements = p->steps = p->made_up = p->evaluated = 0;
     memset(p->flops, 0, sizeof p->flops);
     p->all_flops = p->operations = 0;
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
-        p->operations, p->steps };
+        p->operations, p->steps, p->evaluated };
     return SIM_OK;
 }

@@ -387,7 +387,7 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     if (r->o->tensors && !r->o->windows && !r->seen) return SIM_NO_MEMORY;
     if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
     if (r->o->max_accesses > 0)
-        sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1);
+        sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1, 0);
     SimStatus st = sim_choose_sample(r, sample);
     if (st) return st;
     r->sample_mask = (uint64_t)*sample - 1;

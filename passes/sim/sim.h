@@ -93,8 +93,8 @@ typedef enum SimStatus {
 /* NULL: out of memory. */
 SimProgram *sim_program_new(const SimTrace *, Allocator);
 void sim_program_free(SimProgram *);
-/* programs end after so many operations; 0: no limit */
-void sim_program_limit(SimProgram *, int64_t accesses);
+/* Programs end after so many operations on memory, and so many steps (SimStep.steps); 0: no limit. */
+void sim_program_limit(SimProgram *, int64_t accesses, int64_t steps);
 typedef struct SimStep {
     const SimAccess *access;
     int64_t n;
@@ -103,6 +103,7 @@ typedef struct SimStep {
     double flops;                       /* of products, each once */
     double operations; /* of products, and of element-wise operations and reductions on floats */
     int64_t steps;     /* of the run itself: what it took, in operations of the derived program */
+    int64_t evaluated; /* and in elements of their results */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);

@@ -3,7 +3,14 @@
 #include "tools/tilec/explain.h"
 #include "tools/tilec/problem.h"
 
-enum { MOST_PROGRAMS = 1024, LEAST_EXTENT = 2, PROBES = 1024, MOST_PROBED = 1 << 24 };
+enum {
+    MOST_PROGRAMS = 1024,
+    LEAST_EXTENT = 2,
+    PROBES = 1024,
+    MOST_PROBED = 1 << 22,
+    MOST_ACCESSES = 1 << 18,
+    MOST_STEPS = 1 << 20
+};
 
 static bool is_free(const Dim *d) { return d->extent < 0 && !d->text; }
 
@@ -136,7 +143,8 @@ static int64_t coprime(int64_t n)
 
 /* Operations of all programs. Of a large grid some are run: a step that shares no factor with the grid
  * reaches all positions of every axis. Programs that run long, whose extents are read from a tensor for
- * example, are fewer: no further one begins behind MOST_PROBED steps. */
+ * example, are fewer: no further one begins behind MOST_PROBED steps, and each ends after MOST_ACCESSES
+ * operations on memory or MOST_STEPS steps. */
 static double count_operations(Explained *x, SimTrace *trace)
 {
     int64_t all = sim_trace_programs(trace), n = all < PROBES ? all : PROBES,
@@ -145,11 +153,12 @@ static double count_operations(Explained *x, SimTrace *trace)
     int64_t done = 0, steps = 0;
     double sum = 0;
     if (!p) arena_oom(&x->in->session.arena);
+    sim_program_limit(p, MOST_ACCESSES, MOST_STEPS);
     for (; done < n && steps < MOST_PROBED; done++) {
         SimStep s;
         if (sim_program_run(p, done * step % all, &s)) break;
         sum += s.operations;
-        steps += s.steps;
+        steps += s.steps + s.evaluated / 16;
     }
     sim_program_free(p);
     return done ? sum * (double)all / (double)done : 0;
