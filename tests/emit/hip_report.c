@@ -42,6 +42,26 @@ static bool has(const char *line, size_t n, const char *what)
     return false;
 }
 
+/* The length of a label with its comment, which goes on in the next lines. */
+static size_t label_length(const char *label)
+{
+    size_t n = strcspn(label, "\n");
+    while (label[n] == '\n' && label[n + 1 + strspn(label + n + 1, " \t")] == ';')
+        n += 1 + strcspn(label + n + 1, "\n");
+    return n;
+}
+
+/* Whether the comment says that a loop begins here: `=>This`, with two blanks for each loop around. */
+static bool begins_loop(const char *label, size_t n)
+{
+    for (size_t i = 0; i + 2 < n; i++) {
+        if (label[i] != '=' || label[i + 1] != '>') continue;
+        size_t k = i + 2 + strspn(label + i + 2, " ");
+        if (!strncmp(label + k, "This", 4)) return true;
+    }
+    return false;
+}
+
 /* The block at `label` is of the loop: its header, or said by clang to lie in it. */
 static bool of_loop(const char *label, size_t n, const char *header)
 {
@@ -58,13 +78,12 @@ static void read_loops(const char *text, int depth, HipReport *r)
     size_t best = SIZE_MAX;
     for (const char *head = strstr(text, "\n.LBB"); head; head = strstr(head, "\n.LBB")) {
         head++;
-        size_t n = strcspn(head, "\n");
         char header[40];
-        if (!has(head, n, "=>This") || sscanf(head, ".L%30[A-Z0-9_]", header) != 1) continue;
+        if (!begins_loop(head, label_length(head)) || sscanf(head, ".L%30[A-Z0-9_]", header) != 1) continue;
         const char *from = NULL, *to = NULL;
         for (const char *p = strstr(text, "\n.LBB"); p;) {
             const char *next = strstr(++p, "\n.LBB"), *end = next ? next + 1 : p + strcspn(p, "\n");
-            if (of_loop(p, strcspn(p, "\n"), header)) {
+            if (of_loop(p, label_length(p), header)) {
                 from = from ? from : p;
                 to = end;
             }

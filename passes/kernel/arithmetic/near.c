@@ -20,9 +20,9 @@
  * infinite x have infinite exponents in both forms. Where scale * c might overflow, the limit is -1, and
  * all rows are far.
  *
- * Where the loop loads %m anew in each step, as backward attention loads the sums of its rows, the choice
- * would stand between the product and all that needs it. There one fma takes the difference, and nothing is
- * chosen:
+ * Where products are asynchronous (wgmma) and the loop loads %m anew in each step, as backward attention
+ * loads the sums of its rows, the choice would stand between the product and all that needs it. There one fma
+ * takes the difference, and nothing is chosen:
  *
  *   %p = exp2(fma(%x, scale, broadcast -%m) * c)    two operations an element; rounds the difference once
  *
@@ -213,8 +213,11 @@ static bool bring(Builder *b, const Value *factor)
     return true;
 }
 
-static void take_one_fma(Session *s, Func *f, bool whole_rows)
+static void take_one_fma(KernelContext *c, bool whole_rows)
 {
+    Session *s = c->s;
+    Func *f = c->f;
+    bool asynchronous = target_has(c->p->target, TF_WGMMA);
     InstrList powers = { 0 };
     KernelNear n;
     ir_collect(&s->arena, f->body, OP_EXP2, &powers);
@@ -222,7 +225,7 @@ static void take_one_fma(Session *s, Func *f, bool whole_rows)
         if (!powers.data[k]->block || /* swept with an earlier one */
             !in_loop_of_products(powers.data[k]) || !kernel_near_find(ir_operand(powers.data[k], 0), &n))
             continue;
-        if (n.scale && is_loaded(n.row, n.times->block)) {
+        if (asynchronous && n.scale && is_loaded(n.row, n.times->block)) {
             fuse_difference(&n);
             continue;
         }
@@ -242,6 +245,6 @@ static void take_one_fma(Session *s, Func *f, bool whole_rows)
 bool kernel_pass_near(KernelContext *c)
 {
     uint32_t before = kernel_values(c);
-    take_one_fma(c->s, c->f, kernel_whole_rows(c));
+    take_one_fma(c, kernel_whole_rows(c));
     return kernel_grew(c, before);
 }
