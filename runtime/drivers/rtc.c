@@ -69,25 +69,28 @@ static const char *const hiprtc_names[] = { "libhiprtc.so", "libhiprtc.so.8", "l
     "libhiprtc.so.6", "/opt/rocm/lib/libhiprtc.so", "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5",
     NULL };
 
+/* A compiler stays in the process: what its C++ library allocated for the process would be lost with it. */
+static void *open_compiler(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); }
+
 static void *open_nvrtc_in(const char *root, const char *below)
 {
     char path[600];
     if (!root || !*root ||
         format_text(path, sizeof path, "%s%s/libnvrtc.so", root, below) >= (int)sizeof path)
         return NULL;
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return open_compiler(path);
 }
 
 static void *open_library(TargetKind kind, const char *path, DriverError *e)
 {
     if (path) {
-        void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        void *h = open_compiler(path);
         if (!h) driver_error(e, "cannot open the run-time compiler: %s", dlerror());
         return h;
     }
     const char *const *names = kind == TARGET_CUDA ? nvrtc_names : hiprtc_names;
     for (int i = 0; names[i]; i++) {
-        void *h = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        void *h = open_compiler(names[i]);
         if (h && (kind == TARGET_CUDA || dlsym(h, "hiprtcCreateProgram"))) return h;
         if (h) dlclose(h);
     }

@@ -163,9 +163,11 @@ static const BenchRow *same_code(Bench *b, Run *r, const BenchRow *row, uint8_t 
 {
     uint8_t *mine = digests[row->column];
     if (kernel_code_digest(r->kernel, r->launch_args, r->n_params, mine)) return NULL;
-    for (const BenchRow *p = b->rows.data + b->rows.len; p-- > b->rows.data && p->size == row->size;)
+    for (size_t k = b->rows.len; k-- > 0 && b->rows.data[k].size == row->size;) {
+        const BenchRow *p = &b->rows.data[k];
         if (p->time.n && !b->columns.data[p->column].provider && !memcmp(digests[p->column], mine, 32))
             return p;
+    }
     return NULL;
 }
 
