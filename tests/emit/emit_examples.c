@@ -60,7 +60,8 @@ static bool has_product(const Func *f)
 }
 
 /* pipelined: loads of the loop run ahead, none of them by half words, which are packed as they come;
- * depth: iterations that those to LDS stay in flight */
+ * depth: iterations that those to LDS stay in flight; adds: the loop adds to memory, and its barriers wait
+ * for that and so for all loads that were issued before */
 typedef struct Needed {
     Arena *arena;
     const Target *t;
@@ -68,7 +69,7 @@ typedef struct Needed {
     int64_t warps, count[64];
     const Block *block[64];
     int n, depth;
-    bool pipelined, packed;
+    bool pipelined, packed, adds;
 } Needed;
 
 /* How much of K one instruction multiplies: by the type and the chip, as the ISA guides list them. */
@@ -115,6 +116,7 @@ static void need_of(void *user, Instr *i)
     if (i->op == OP_LOAD && loop && loop->op == OP_IF && loop->n_results && loop->results[0].name &&
         strstr(loop->results[0].name, "_next"))
         *(kernel_access_bytes(u->f, i) < 4 ? &u->packed : &u->pipelined) = true;
+    u->adds |= loop && loop->op == OP_FOR && i->op == OP_STORE && ir_attr(i, ATTR_RMW);
     if (i->op != OP_MMA_SYNC) return;
     const char *name = ir_attr(i, ATTR_INSTR)->s;
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++) {
@@ -159,7 +161,7 @@ static bool compile_hip(
     else if (r->limits && !as_needed) wrong = "not as many matrix instructions as needed";
     else if (r->limits && need.n && need.pipelined && !need.packed && !h.waits.ahead)
         wrong = "no load runs ahead";
-    else if (r->limits && (need.pipelined || need.packed) && h.waits.drained)
+    else if (r->limits && (need.pipelined || need.packed) && !need.adds && h.waits.drained)
         wrong = "waits for what a later step loads before the products end";
     if (!r->quiet || wrong)
         printf("%s %-60s threads %4d VGPRs %3ld (plan %3d) spills %3ld scratch %4ld LDS %6ld waves %2ld "
