@@ -35,11 +35,11 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 # inside COMMAND: bash in the root, with its own /proc and processes
 inside() {
     unshare --mount --pid --fork bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" /bin/bash -ec "$1"' "$root" \
-        "export DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin; cd /work; $1" >"$work/log" 2>&1
+        "export DEBIAN_FRONTEND=noninteractive LC_ALL=C HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin; cd /packages; $1" >"$work/log" 2>&1
 }
 step() { inside "$2" || fail "$1: $(tail -20 "$work/log")"; echo "$1: as expected"; }
-mkdir "$root/work"
-cp "$build"/dist/*.deb "$source/examples/kernels/"{vector_add,softmax}.tile "$source/examples/embed/softmax.c" "$root/work/"
+mkdir "$root/packages"
+cp "$build"/dist/*.deb "$source/examples/kernels/"{vector_add,softmax}.tile "$source/examples/embed/softmax.c" "$root/packages/"
 step "package lists" "apt-get update"
 step "nothing of LLVM is there before" "! ls /usr/lib/*/libLLVM* 2>/dev/null"
 step "tilec and libtile0 with what they declare" "apt-get install -y --no-install-recommends ./tilec_*.deb ./libtile0_*.deb"
@@ -54,7 +54,7 @@ step "a C program by pkg-config" \
     "gcc -std=c11 softmax.c \$(pkg-config --cflags --libs tile) -o softmax; ./softmax softmax.tile cpu"
 step "a shared library" "tilec vector_add.tile --shared -o add.so; [ -s add.so ]"
 [ "$TILE_BARE_DEBIAN" = packages ] && exit 0
-cp "$build/dist/tilec-$version.tar.gz" "$root/work/"
+cp "$build/dist/tilec-$version.tar.gz" "$root/packages/"
 step "the tarball" "tar xzf tilec-$version.tar.gz"
 step "the packages that quickstart names" \
     "apt-get install -y --no-install-recommends \$(sed -n \"s/^build_packages='\\(.*\\)'/\\1/p\" tilec-$version/quickstart)"
