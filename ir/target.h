@@ -48,6 +48,7 @@ typedef enum LdsChip { LDS_NONE, LDS_CDNA, LDS_CDNA4, LDS_RDNA3 } LdsChip;
 typedef struct Target {
     const char *name; /* "cuda:sm_90a" */
     TargetKind kind;
+    const char *triple;       /* CPU: LLVM's name of another machine than this one; else NULL */
     int arch;                 /* 90; 0x942 */
     int wave;                 /* threads of a warp or wave */
     int cta_threads;          /* at most */

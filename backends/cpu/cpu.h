@@ -15,7 +15,8 @@
  *   mma.c      packing and register-tiled matrix products
  *   scan.c     scans
  *   sort.c     sort, topk
- *   target.c   what the processor has; optimisation, object code; load.c links it into the process */
+ *   processor.c what the processor has (processors.def)
+ *   target.c   optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/backend.h"
 #include "ir/scalar.h"
@@ -37,11 +38,11 @@ typedef enum BufForm {
     FORM_DENSE,
     FORM_ROWS,   /* mma A: row-major [rows][ld] */
     FORM_PANELS, /* mma B: [panel][k][nr], panels of nr columns */
-    FORM_PAIRS,  /* mma B of 16-bit pairs: [panel][k/2][nr][2] */
+    FORM_GROUPS, /* mma B of 8 or 16 bits: [panel][k/group][nr][group], groups of 4 bytes (mma_group) */
 } BufForm;
 
 /* What an mma computes in. */
-typedef enum MmaKind { MMA_F32, MMA_F64, MMA_BF16_PAIRS, MMA_I16_PAIRS } MmaKind;
+typedef enum MmaKind { MMA_F32, MMA_F64, MMA_BF16_PAIRS, MMA_I16_PAIRS, MMA_I8_QUADS } MmaKind;
 
 struct Buf {
     DType dtype; /* of an element as stored */
@@ -156,10 +157,16 @@ struct Steps {
 
 /* The abilities of the processor. */
 typedef struct CpuTarget {
-    const char *cpu, *features; /* for LLVM */
-    int vector_bytes;           /* 64, 32, 16 */
+    const char *triple, *cpu, *features; /* for LLVM */
+    int vector_bytes;                    /* 64, 32, 16 */
     int n_vector_regs;
-    bool avx512, avx2, f16c, bf16, vnni;
+    bool arm;       /* AArch64; else x86-64 */
+    bool fma;       /* fused multiply-adds; on x86-64 also AVX2 */
+    bool avx512;    /* F, BW, VL, DQ */
+    bool bf16;      /* dot products of pairs of bf16 */
+    bool vnni;      /* of pairs of 16-bit integers, added to 32 bits */
+    bool dot;       /* Arm: of four 8-bit integers of one sign */
+    bool mixed_dot; /* Arm: of four unsigned and four signed ones */
 } CpuTarget;
 
 typedef struct Plan {
@@ -453,6 +460,10 @@ int memory_unit_axis(const Func *, const Instr *);
 /* mma.c */
 void mma_emit(Gen *, Step *);
 MmaKind mma_kind(const CpuTarget *, const Instr *);
+/* The type that operand `v` of a product is packed as, and how many elements of it along K lie side by side.
+ */
+DType mma_operand_type(MmaKind, const Value *v);
+static inline int mma_group(DType d) { return dtype_bytes(d) >= 4 ? 1 : 4 / dtype_bytes(d); }
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
@@ -474,5 +485,9 @@ void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int
 
 /* The target machine for `cpu` and `features` (NULL or "": the host), and its abilities. The caller owns the
  * machine. */
-LLVMTargetMachineRef cpu_target_machine(Session *, const BackendOptions *, CpuTarget *out);
+/* processor.c. Whether the code is for this machine's own processor; what the processor can do; whether its
+ * name is known, else a diagnostic. */
+bool cpu_is_host(const BackendOptions *, const Target *);
+void cpu_resolve(Session *, const BackendOptions *, const Target *, const char *triple, CpuTarget *out);
+bool cpu_check_name(Session *, const CpuTarget *);
 bool cpu_optimise(Session *, LLVMModuleRef, LLVMTargetMachineRef, const BackendOptions *);

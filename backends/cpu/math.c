@@ -37,7 +37,7 @@ static LLVMValueRef call(Gen *g, const char *name, LLVMValueRef *v, int n)
 static LLVMValueRef fma_(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
     LLVMValueRef v[] = { a, b, c };
-    return call(g, g->target->avx2 ? "llvm.fma" : "llvm.fmuladd", v, 3);
+    return call(g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", v, 3);
 }
 
 static LLVMValueRef abs_(Gen *g, LLVMValueRef x) { return call(g, "llvm.fabs", &x, 1); }

@@ -1,12 +1,13 @@
 /* mma.c: matrix products.
  *
  *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS,
- *                                       FORM_PAIRS), acc: dense
+ *                                       FORM_GROUPS), acc: dense
  *
  * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs:
  * nv loads of B and mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file
  * (mma_block_shape). Packing converts once to what the products run in: f32 for f16, fp8 and f32; pairs of
- * bf16 for vdpbf16ps; pairs of 16-bit integers for i8. */
+ * bf16 where there are dot products of them; of i8 groups of four where the processor multiplies such, else
+ * pairs of 16-bit integers. */
 #include "backends/cpu/mma.h"
 #include <stdio.h>
 
@@ -14,11 +15,22 @@ MmaKind mma_kind(const CpuTarget *t, const Instr *i)
 {
     DType a = ir_operand(i, 0)->type->dtype;
     if (a == DT_F64) return MMA_F64;
-    if (a == DT_I8 || a == DT_U8) return MMA_I16_PAIRS;
-    return a == DT_BF16 && t->bf16 && t->avx512 ? MMA_BF16_PAIRS : MMA_F32;
+    if (a == DT_I8 || a == DT_U8)
+        return (a == ir_operand(i, 1)->type->dtype ? t->dot : t->mixed_dot) ? MMA_I8_QUADS : MMA_I16_PAIRS;
+    return a == DT_BF16 && t->bf16 ? MMA_BF16_PAIRS : MMA_F32;
 }
 
-static bool is_pairs(MmaKind k) { return k == MMA_BF16_PAIRS || k == MMA_I16_PAIRS; }
+DType mma_operand_type(MmaKind k, const Value *v)
+{
+    switch (k) {
+    case MMA_F32: return DT_F32;
+    case MMA_F64: return DT_F64;
+    case MMA_BF16_PAIRS: return DT_BF16;
+    case MMA_I16_PAIRS: return DT_I16;
+    case MMA_I8_QUADS: return v->type->dtype;
+    }
+    return DT_F32;
+}
 
 /* Every extra shape of block (rows or columns left over) is code to compile: worth a few percent of run time.
  */
@@ -27,7 +39,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
     int64_t vectors = (n + mma_vector_lanes(t, k) - 1) / mma_vector_lanes(t, k);
     double best = 1e300;
     for (int v = 1; v <= 4; v++) {
-        int most = (t->n_vector_regs - (t->avx2 ? 1 : 2) - v) /
+        int most = (t->n_vector_regs - (t->fma ? 1 : 2) - v) /
                    v; /* Without fused multiply-adds, the product needs a register of its own. */
         if (most > 14) most = 14;
         for (int r = most; r >= 1; r--) {
@@ -62,30 +74,68 @@ typedef struct Kernel {
     LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
 } Kernel;
 
+/* acc + dot products of pairs of bf16. */
+static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), (unsigned)g->target->vector_bytes / 2);
+    LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
+    if (!g->target->arm) return gen_intrinsic(g, "llvm.x86.avx512bf16.dpbf16ps.512", NULL, 0, v, 3);
+    return gen_intrinsic(g, "llvm.aarch64.neon.bfdot", (LLVMTypeRef[]){ LLVMTypeOf(acc), t }, 2, v, 3);
+}
+
+/* acc + dot products of pairs of 16-bit integers. */
+static LLVMValueRef add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    int bytes = g->target->vector_bytes, lanes = bytes / 4;
+    LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
+    LLVMValueRef v[] = { LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
+    const char *name = bytes == 64   ? "llvm.x86.avx512.pmaddw.d.512"
+                       : bytes == 32 ? "llvm.x86.avx2.pmadd.wd"
+                                     : "llvm.x86.sse2.pmadd.wd";
+    if (g->target->vnni)
+        return gen_intrinsic(
+            g, "llvm.x86.avx512.vpdpwssd.512", NULL, 0, (LLVMValueRef[]){ acc, v[0], v[1] }, 3);
+    if (!g->target->arm) return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
+    int even[64], odd[64];
+    LLVMTypeRef wide = gen_vec(g->i32, bytes / 2);
+    LLVMValueRef p =
+        LLVMBuildMul(g->b, LLVMBuildSExt(g->b, v[0], wide, ""), LLVMBuildSExt(g->b, v[1], wide, ""), "");
+    for (int k = 0; k < lanes; k++) {
+        even[k] = 2 * k;
+        odd[k] = 2 * k + 1;
+    }
+    p = LLVMBuildAdd(g->b, gen_shuffle(g, p, NULL, even, lanes), gen_shuffle(g, p, NULL, odd, lanes), "");
+    return LLVMBuildAdd(g->b, acc, p, "");
+}
+
+/* acc + dot products of four 8-bit integers each, by Arm's instructions: the unsigned operand of two comes
+ * first. */
+static LLVMValueRef add_i8_quads(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    Gen *g = x->g;
+    LLVMTypeRef t = gen_vec(g->i8, g->target->vector_bytes);
+    bool ua = x->s->a->dtype == DT_U8, ub = x->s->b->dtype == DT_U8;
+    LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, ub && !ua ? b : a, t, ""),
+        LLVMBuildBitCast(g->b, ub && !ua ? a : b, t, "") };
+    const char *name = ua && ub   ? "llvm.aarch64.neon.udot"
+                       : ua || ub ? "llvm.aarch64.neon.usdot"
+                                  : "llvm.aarch64.neon.sdot";
+    return gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(acc), t }, 2, v, 3);
+}
+
 static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     Gen *g = x->g;
-    int bytes = g->target->vector_bytes;
-    if (x->s->mma == MMA_BF16_PAIRS) {
-        LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), (unsigned)bytes / 2);
-        LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
-        return gen_intrinsic(g,
-            bytes == 64   ? "llvm.x86.avx512bf16.dpbf16ps.512"
-            : bytes == 32 ? "llvm.x86.avx512bf16.dpbf16ps.256"
-                          : "llvm.x86.avx512bf16.dpbf16ps.128",
-            NULL, 0, v, 3);
-    }
-    if (x->s->mma == MMA_I16_PAIRS) {
-        LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
-        LLVMValueRef v[] = { LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
-        const char *name = bytes == 64   ? "llvm.x86.avx512.pmaddw.d.512"
-                           : bytes == 32 ? "llvm.x86.avx2.pmadd.wd"
-                                         : "llvm.x86.sse2.pmadd.wd";
-        return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
-    }
     LLVMValueRef v[] = { a, b, acc };
+    switch (x->s->mma) {
+    case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
+    case MMA_I16_PAIRS: return add_i16_pairs(g, acc, a, b);
+    case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
+    case MMA_F32:
+    case MMA_F64: break;
+    }
     return gen_intrinsic(
-        g, g->target->avx2 ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
+        g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", (LLVMTypeRef[]){ LLVMTypeOf(acc) }, 1, v, 3);
 }
 
 static LLVMValueRef tail_mask(Gen *g, int lanes, int on)
@@ -126,9 +176,8 @@ static void block(
     Gen *g = x->g;
     Step *s = x->s;
     int acc_bytes = dtype_bytes(x->acc), vbytes = x->lanes * acc_bytes, abytes = dtype_bytes(s->a->dtype);
-    bool pairs = is_pairs(s->mma);
-    int64_t steps = pairs ? (x->k + 1) / 2 : x->k, aunit = pairs ? 4 : abytes,
-            bstep = s->b->nr * (pairs ? 4 : abytes);
+    int group = mma_group(s->a->dtype);
+    int64_t steps = (x->k + group - 1) / group, aunit = group * abytes, bstep = s->b->nr * aunit;
     LLVMValueRef at = gen_imul(g, gen_iadd(g, gen_imul(g, row0, x->n), column), acc_bytes), init[MAX_ACC],
                  acc[MAX_ACC], phi[MAX_ACC];
     LLVMValueRef from = x->from ? gen_ptr(g, x->from, at) : NULL, to = gen_ptr(g, x->to, at);
@@ -149,12 +198,12 @@ static void block(
     for (int u = 0; u < unroll; u++) {
         LLVMValueRef b[8];
         for (int v = 0; v < nv; v++) {
-            LLVMTypeRef t = pairs ? gen_vec(g->i32, x->lanes) : x->vec;
+            LLVMTypeRef t = group > 1 ? gen_vec(g->i32, x->lanes) : x->vec;
             b[v] = LLVMBuildLoad2(g->b, t, gen_ptr(g, bk, gen_int(g, u * bstep + v * vbytes)), "");
             LLVMSetAlignment(b[v], 4);
         }
         for (int r = 0; r < mr; r++) {
-            LLVMTypeRef t = pairs ? g->i32 : gen_type(g, x->acc, 1);
+            LLVMTypeRef t = group > 1 ? g->i32 : gen_type(g, x->acc, 1);
             LLVMValueRef one =
                 LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * s->a->ld * abytes)), "");
             LLVMSetAlignment(one, (unsigned)abytes);
@@ -195,7 +244,8 @@ static void product(Kernel *x)
     Gen *g = x->g;
     Step *s = x->s;
     int64_t nr = s->b->nr, full = x->n / nr, rest = x->n % nr;
-    int64_t panel_bytes = nr * (is_pairs(s->mma) ? (x->k + 1) / 2 * 4 : x->k * dtype_bytes(s->b->dtype));
+    int group = mma_group(s->b->dtype);
+    int64_t panel_bytes = nr * ((x->k + group - 1) / group * group) * dtype_bytes(s->b->dtype);
     Loop l;
     if (full) {
         LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
@@ -220,8 +270,8 @@ void mma_emit(Gen *g, Step *s)
         .k = a->shape[1],
         .acc = r->dtype };
     char name[96];
-    format_text(name, sizeof name, "tile.mma.%d.%lldx%lldx%lld.%lld.%d", s->mma, (long long)x.m,
-        (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    format_text(name, sizeof name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d", s->mma, s->a->dtype,
+        s->b->dtype, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
     LLVMTypeRef type =
         LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
     LLVMValueRef f = helper_find(g, name);

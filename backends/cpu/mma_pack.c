@@ -13,12 +13,11 @@ static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
     return gen_shuffle(g, v, NULL, mask, n);
 }
 
-/* Address of element (row, column) of panels; `row` counts pairs in FORM_PAIRS. */
+/* Address of element (row, column) of panels; `row` counts groups in FORM_GROUPS. */
 static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueRef column)
 {
-    bool pairs = b->form == FORM_PAIRS;
-    int64_t unit = dtype_bytes(b->dtype) * (pairs ? 2 : 1),
-            rows = pairs ? (b->shape[0] + 1) / 2 : b->shape[0];
+    int group = b->form == FORM_GROUPS ? mma_group(b->dtype) : 1;
+    int64_t unit = dtype_bytes(b->dtype) * group, rows = (b->shape[0] + group - 1) / group;
     LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""),
                  in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
     LLVMValueRef at = gen_iadd(g, gen_iadd(g, gen_imul(g, panel, rows * b->nr), gen_imul(g, row, b->nr)), in);
@@ -43,12 +42,15 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
             gen_store(g, b->dtype, x, panel_ptr(g, b, row, c));
             continue;
         }
-        /* A pair holds rows 2r and 2r + 1. The even row is written first and clears the other half. */
-        LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildLShr(g->b, row, gen_int(g, 1), ""), c);
+        /* A group holds rows r * group and on. Its first row is written first and clears the others. */
+        int group = mma_group(b->dtype);
+        LLVMValueRef ptr = panel_ptr(g, b, LLVMBuildUDiv(g->b, row, gen_int(g, group), ""), c);
         LLVMTypeRef t = gen_vec(g->i32, width);
-        LLVMValueRef odd = LLVMBuildTrunc(g->b, LLVMBuildAnd(g->b, row, gen_int(g, 1), ""), g->i32, "");
-        LLVMValueRef keep = gen_splat(g, LLVMBuildNeg(g->b, odd, ""), width);
-        LLVMValueRef shift = gen_splat(g, LLVMBuildShl(g->b, odd, LLVMConstInt(g->i32, 4, false), ""), width);
+        LLVMValueRef in = LLVMBuildTrunc(g->b, LLVMBuildURem(g->b, row, gen_int(g, group), ""), g->i32, "");
+        LLVMValueRef later = LLVMBuildICmp(g->b, LLVMIntNE, in, LLVMConstInt(g->i32, 0, false), "");
+        LLVMValueRef keep = gen_splat(g, LLVMBuildSExt(g->b, later, g->i32, ""), width);
+        LLVMValueRef bits = LLVMConstInt(g->i32, (unsigned)dtype_bits(b->dtype), false);
+        LLVMValueRef shift = gen_splat(g, LLVMBuildMul(g->b, in, bits, ""), width);
         LLVMValueRef old = LLVMBuildLoad2(g->b, t, ptr, "");
         LLVMSetAlignment(old, 4);
         LLVMValueRef w = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, t, ""), shift, "");
@@ -105,8 +107,8 @@ static void transpose_put(Transpose *u, LLVMValueRef v)
     else mma_pack_store(&e, u->s->buf, u->s->value->type->dtype, v, u->coord[0], u->coord[1]);
 }
 
-/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0) (pairs: t0
- * + 2). */
+/* Address of position (t0, l0) in the buffer, and the distance in bytes from there to (t0 + 1, l0); of
+ * groups, to the next group. */
 static LLVMValueRef transpose_to(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int64_t *stride)
 {
     Gen *g = u->g;
@@ -114,9 +116,9 @@ static LLVMValueRef transpose_to(Transpose *u, LLVMValueRef t0, LLVMValueRef l0,
     int bytes = dtype_bytes(b->dtype);
     switch (b->form) {
     case FORM_PANELS: *stride = b->nr * bytes; return panel_ptr(g, b, t0, l0);
-    case FORM_PAIRS:
+    case FORM_GROUPS:
         *stride = b->nr * 4;
-        return panel_ptr(g, b, LLVMBuildLShr(g->b, t0, gen_int(g, 1), ""), l0);
+        return panel_ptr(g, b, LLVMBuildUDiv(g->b, t0, gen_int(g, mma_group(b->dtype)), ""), l0);
     case FORM_ROWS:
         *stride = b->ld * bytes;
         return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, t0, b->ld), l0), bytes));
@@ -211,18 +213,19 @@ static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, 
     return f;
 }
 
-static void transpose_block(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int n, bool pairs)
+/* n x n blocks of elements, or of groups of them that lie along the transposed axis. */
+static void transpose_block(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int n, int group)
 {
     Gen *g = u->g;
     DType d = u->s->value->type->dtype, stored = u->s->buf->form == FORM_DENSE ? d : u->s->buf->dtype;
-    LLVMTypeRef elem = pairs ? g->i32 : gen_mem_type(g, stored, 1), vec = gen_vec(elem, n);
+    LLVMTypeRef elem = group > 1 ? g->i32 : gen_mem_type(g, stored, 1), vec = gen_vec(elem, n);
     LLVMValueRef tmp = gen_alloca(g, LLVMArrayType2(vec, (uint64_t)n), "block");
     Loop l;
     u->coord[u->t] = t0;
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
     u->coord[u->l] = gen_iadd(g, l0, i);
-    LLVMValueRef v = convert(g, stored, d, transpose_eval(u, pairs ? 2 * n : n));
-    if (pairs) v = LLVMBuildBitCast(g->b, v, vec, "");
+    LLVMValueRef v = convert(g, stored, d, transpose_eval(u, group * n));
+    if (group > 1) v = LLVMBuildBitCast(g->b, v, vec, "");
     LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
     if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
     LLVMBuildStore(g->b, v, cell);
@@ -252,12 +255,12 @@ static void transpose_plane(Transpose *u)
     Gen *g = u->g;
     const int64_t *shape = u->s->value->type->shape;
     int64_t nt = shape[u->t], nl = shape[u->l];
-    bool pairs = u->s->buf->form == FORM_PAIRS;
+    int group = u->s->buf->form == FORM_GROUPS ? mma_group(u->s->buf->dtype) : 1;
     int n = u->s->buf->dtype == DT_F64 ? plan_lanes(g->target) / 2
                                        : plan_lanes(g->target); /* divides a panel's columns */
-    while (n > 1 && (n > nl || (pairs ? 2 : 1) * n > nt)) n /= 2;
-    int64_t step = pairs ? 2 * n : n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
-    if (pairs && nt % 2) { /* the half pair at the end */
+    while (n > 1 && (n > nl || group * n > nt)) n /= 2;
+    int64_t step = group * n, tm = n > 1 ? nt / step * step : 0, lm = n > 1 ? nl / n * n : 0;
+    if (nt % group) { /* the part of a group at the end */
         LLVMBuildMemSet(
             g->b, gen_buf(g, u->s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, u->s->buf->bytes), 64);
     }
@@ -265,7 +268,7 @@ static void transpose_plane(Transpose *u)
         Loop a, b;
         LLVMValueRef l0 = gen_loop(g, &a, gen_int(g, 0), gen_int(g, lm), n);
         LLVMValueRef t0 = gen_loop(g, &b, gen_int(g, 0), gen_int(g, tm), step);
-        transpose_block(u, t0, l0, n, pairs);
+        transpose_block(u, t0, l0, n, group);
         gen_loop_end(g, &b);
         gen_loop_end(g, &a);
     }
@@ -297,7 +300,7 @@ static void transpose_axes(Transpose *u, int axis)
 
 void mma_clear_padding(Gen *g, const Buf *b)
 {
-    if (b->form == FORM_ROWS && b->ld > b->shape[1] && dtype_bits(b->dtype) == 16 && b->shape[1] % 2)
+    if (b->form == FORM_ROWS && b->shape[1] % mma_group(b->dtype))
         LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
 }
 

@@ -201,17 +201,17 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d
     Steps *home = steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
-    bool pairs = mma_kind(p->target, mma) == MMA_BF16_PAIRS || mma_kind(p->target, mma) == MMA_I16_PAIRS;
+    int group = mma_group(d);
     Buf *b = new_buf(p, home, d, 2, shape);
     b->form = form;
     b->nr = nr;
     if (form == FORM_ROWS) {
-        b->ld = columns + (pairs ? columns % 2 : 0);
+        b->ld = (columns + group - 1) / group * group;
         if (b->ld * dtype_bytes(d) % 512 == 0)
             b->ld += 64 / dtype_bytes(d); /* Rows should be in different sets of the L1 cache. */
         b->bytes = rows * b->ld * dtype_bytes(d);
     } else {
-        b->bytes = (columns + nr - 1) / nr * nr * (rows + (pairs ? rows % 2 : 0)) * dtype_bytes(d);
+        b->bytes = (columns + nr - 1) / nr * nr * ((rows + group - 1) / group * group) * dtype_bytes(d);
     }
     int axis = plan_natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
@@ -240,14 +240,10 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     s->mma = mma_kind(p->target, i);
     int64_t m = a->type->shape[0], n = b->type->shape[1];
     mma_block_shape(p->target, s->mma, m, n, &s->mr, &s->nv);
-    DType d = s->mma == MMA_F64          ? DT_F64
-              : s->mma == MMA_BF16_PAIRS ? DT_BF16
-              : s->mma == MMA_I16_PAIRS  ? DT_I16
-                                         : DT_F32;
-    bool pairs = s->mma == MMA_BF16_PAIRS || s->mma == MMA_I16_PAIRS;
+    DType of_a = mma_operand_type(s->mma, a), of_b = mma_operand_type(s->mma, b);
     int64_t nr = s->nv * (p->target->vector_bytes / (s->mma == MMA_F64 ? 8 : 4));
-    s->a = pack(p, in, i, a, FORM_ROWS, d, 0);
-    s->b = pack(p, in, i, b, pairs ? FORM_PAIRS : FORM_PANELS, d, nr);
+    s->a = pack(p, in, i, a, FORM_ROWS, of_a, 0);
+    s->b = pack(p, in, i, b, mma_group(of_b) > 1 ? FORM_GROUPS : FORM_PANELS, of_b, nr);
     s->zero_acc = plan_is_zero(acc);
     if (!s->zero_acc) {
         if (!plan_info(p, acc)->buf) fill(p, in, acc);

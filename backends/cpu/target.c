@@ -1,4 +1,4 @@
-/* target.c: what the processor can do, optimisation and code emission; the backend's table. */
+/* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
 #include "backends/cpu/cpu.h"
 #include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
@@ -16,154 +16,35 @@ static void llvm_init(void)
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-}
-
-static bool has_feature(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = list; p && (p = strstr(p, name)); p += n)
-        if (p > list && p[-1] == '+' && (p[n] == ',' || p[n] == 0)) return true;
-    return false;
-}
-
-/* Vector units by LLVM's name of a processor; the features asked for come on top. */
-static const struct {
-    const char *cpu;
-    bool avx512, bf16, vnni;
-} avx512_cpus[] = {
-    { "x86-64-v4", true, false, false },
-    { "skylake-avx512", true, false, false },
-    { "cascadelake", true, false, true },
-    { "icelake-server", true, false, true },
-    { "sapphirerapids", true, true, true },
-    { "emeraldrapids", true, true, true },
-    { "graniterapids", true, true, true },
-    { "znver4", true, true, true },
-    { "znver5", true, true, true },
-    { "icelake-client", true, false, true },
-    { "tigerlake", true, false, true },
-    { "rocketlake", true, false, true },
-    { "cooperlake", true, true, true },
-};
-static const char *const avx2_cpus[] = {
-    "x86-64-v3",
-    "haswell",
-    "broadwell",
-    "skylake",
-    "alderlake",
-    "raptorlake",
-    "meteorlake",
-    "arrowlake",
-    "lunarlake",
-    "gracemont",
-    "sierraforest",
-    "znver1",
-    "znver2",
-    "znver3",
-};
-static const char *const baseline_cpus[] = {
-    "x86-64",
-    "x86-64-v2",
-    "generic",
-    "core2",
-    "penryn",
-    "nehalem",
-    "westmere",
-    "sandybridge",
-    "ivybridge",
-    "silvermont",
-    "goldmont",
-    "tremont",
-    "btver2",
-};
-
-static void describe(CpuTarget *t)
-{
-    bool known = t->features[0] && has_feature(t->features, "avx2");
-    bool baseline = false;
-    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++)
-        baseline |= !strcmp(t->cpu, baseline_cpus[k]);
-    t->avx2 = known || !baseline;
-    t->f16c = t->avx2 || has_feature(t->features, "f16c");
-    t->avx512 = has_feature(t->features, "avx512f") && has_feature(t->features, "avx512bw") &&
-                has_feature(t->features, "avx512vl") && has_feature(t->features, "avx512dq");
-    t->bf16 = has_feature(t->features, "avx512bf16");
-    t->vnni = has_feature(t->features, "avx512vnni");
-    for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) {
-        if (strcmp(t->cpu, avx512_cpus[k].cpu) || strstr(t->features, "-avx512f")) continue;
-        t->avx512 |= avx512_cpus[k].avx512;
-        t->bf16 |= avx512_cpus[k].bf16 && !strstr(t->features, "-avx512bf16");
-        t->vnni |= avx512_cpus[k].vnni;
-    }
-    if (t->avx512) t->avx2 = t->f16c = true;
-    t->vector_bytes = t->avx512 ? 64 : t->avx2 ? 32 : 16;
-    t->n_vector_regs = t->avx512 ? 32 : 16;
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
 }
 
 static void dispose_message(void *p) { LLVMDisposeMessage(p); }
 
-/* The host's features that LLVM found, for `cpu` NULL or "": then true. */
-static bool resolve(Session *s, const BackendOptions *o, CpuTarget *t)
-{
-    bool host = !o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native");
-    *t = (CpuTarget){ 0 };
-    if (host) {
-        char *name = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-        t->cpu = arena_strdup(&s->arena, name);
-        t->features = arena_strdup(&s->arena, features);
-        LLVMDisposeMessage(name);
-        LLVMDisposeMessage(features);
-        if (o->features && *o->features)
-            t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
-    } else {
-        t->cpu = o->cpu;
-        t->features = o->features ? o->features : "";
-    }
-    describe(t);
-    /* The list of features is complete: a feature that is not in it is not available. A hypervisor may hide
-     * features. */
-    if (host) {
-        t->avx2 = has_feature(t->features, "avx2") && has_feature(t->features, "fma");
-        if (!has_feature(t->features, "avx512f")) t->avx512 = t->bf16 = t->vnni = false;
-        if (!has_feature(t->features, "avx512bf16")) t->bf16 = false;
-        t->vector_bytes = t->avx512 ? 64 : t->avx2 ? 32 : 16;
-        t->n_vector_regs = t->avx512 ? 32 : 16;
-    }
-    return host;
-}
-
-/* LLVM would print a message for a name that it does not know, and end the process if the name means 32 bits.
- * */
-static bool check_name(Session *s, const char *cpu)
-{
-    Text t;
-    text_init(&t, &s->arena);
-    bool found = false;
-#define LOOK(name) \
-    do { \
-        found |= !strcmp(cpu, (name)); \
-        text_printf(&t, ", %s", (name)); \
-    } while (0)
-    for (size_t k = 0; k < sizeof baseline_cpus / sizeof *baseline_cpus; k++) LOOK(baseline_cpus[k]);
-    for (size_t k = 0; k < sizeof avx2_cpus / sizeof *avx2_cpus; k++) LOOK(avx2_cpus[k]);
-    for (size_t k = 0; k < sizeof avx512_cpus / sizeof *avx512_cpus; k++) LOOK(avx512_cpus[k].cpu);
-#undef LOOK
-    if (!found) diag_error(s, (Loc){ 0 }, "there is no processor `%s`; there are host%s", cpu, t.data);
-    return found;
-}
-
 static void dispose_machine(void *p) { LLVMDisposeTargetMachine(p); }
 
-LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, CpuTarget *out)
+/* What a target's code is compiled for: LLVM's name of the machine. */
+static const char *triple_of(Session *s, const Target *target)
 {
-    pthread_once(&llvm_once, llvm_init);
-    bool host = resolve(s, o, out);
-    if (!host && !check_name(s, out->cpu)) return NULL;
-    char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
+    if (target->triple) return target->triple;
+    char *triple = LLVMGetDefaultTargetTriple();
     session_defer(s, dispose_message, triple);
-    LLVMTargetRef target;
-    if (LLVMGetTargetFromTriple(triple, &target, &err)) {
-        diag_error(s, (Loc){ 0 }, "LLVM has no target for %s: %s", triple, err);
+    return triple;
+}
+
+static LLVMTargetMachineRef target_machine(
+    Session *s, const BackendOptions *o, const Target *target, CpuTarget *out)
+{
+    char *err = NULL;
+    LLVMTargetRef llvm;
+    pthread_once(&llvm_once, llvm_init);
+    cpu_resolve(s, o, target, triple_of(s, target), out);
+    if (!cpu_is_host(o, target) && !cpu_check_name(s, out)) return NULL;
+    if (LLVMGetTargetFromTriple(out->triple, &llvm, &err)) {
+        diag_error(s, (Loc){ 0 }, "LLVM has no target for %s: %s", out->triple, err);
         LLVMDisposeMessage(err);
         return NULL;
     }
@@ -173,7 +54,7 @@ LLVMTargetMachineRef cpu_target_machine(Session *s, const BackendOptions *o, Cpu
                                 : o->opt_level <= 2 ? LLVMCodeGenLevelLess
                                                     : LLVMCodeGenLevelDefault;
     LLVMTargetMachineRef m = LLVMCreateTargetMachine(
-        target, triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
+        llvm, out->triple, out->cpu, out->features, level, LLVMRelocPIC, LLVMCodeModelDefault);
     if (m) session_defer(s, dispose_machine, m);
     else diag_error(s, (Loc){ 0 }, "LLVM cannot compile for %s", out->cpu);
     return m;
@@ -229,7 +110,7 @@ static bool compile(
     Session *s, Module *m, Func *f, const Target *target, const BackendOptions *o, Artifact *out)
 {
     CpuTarget *cpu = arena_new(&s->arena, CpuTarget);
-    LLVMTargetMachineRef tm = cpu_target_machine(s, o, cpu);
+    LLVMTargetMachineRef tm = target_machine(s, o, target, cpu);
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     if (o->opt_level > 0) kernel_reciprocal(f);
@@ -245,9 +126,7 @@ static bool compile(
     LLVMModuleRef mod = cpu_generate(s, p, o, ctx, symbol, out);
     session_defer(s, dispose_module, mod);
     if (!small_enough(s, f, mod)) return false;
-    char *triple = LLVMGetTargetMachineTriple(tm);
-    LLVMSetTarget(mod, triple);
-    LLVMDisposeMessage(triple);
+    LLVMSetTarget(mod, cpu->triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
     LLVMSetModuleDataLayout(mod, layout);
     LLVMDisposeTargetData(layout);
@@ -283,9 +162,9 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     CpuTarget t;
     pthread_once(&llvm_once, llvm_init);
     LLVMGetVersion(&major, &minor, &patch);
-    resolve(s, o, &t);
-    return arena_printf(
-        &s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
+    cpu_resolve(s, o, target, triple_of(s, target), &t);
+    return arena_printf(&s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s, %s", major, minor, patch, t.triple,
+        t.cpu, t.features);
 }
 
 CpuModule *cpu_load(

@@ -3,6 +3,9 @@
 #ifdef RUN_WITH_TILE
 #include "exec_tile.h"
 #endif
+#ifdef RUN_WITH_OBJECTS
+#include "exec_object.h"
+#endif
 #ifdef RUN_WITH_INTERP
 #include "exec_interp.h"
 #endif
@@ -13,6 +16,10 @@ const Executor executors[] = {
         exec_tile_text },
     { "cuda", "libtile on an NVIDIA GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text },
     { "hip", "libtile on an AMD GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text },
+#endif
+#ifdef RUN_WITH_OBJECTS
+    { "aarch64", "tilec's objects for AArch64 under qemu-aarch64", exec_object_open, exec_object_run,
+        exec_object_close },
 #endif
 #ifdef RUN_WITH_INTERP
     { "interp", "the interpreter of the tile IR", exec_interp_open, exec_interp_run, exec_interp_close },

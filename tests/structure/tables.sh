@@ -64,13 +64,13 @@ for target in $(grep '^cuda:' <<<"$targets"); do
     grep -qE "^targets .*$target( |\$)" runtime/choice/models/*.model || fail "no file of runtime/choice/models is for $target: a launch there takes the declared configuration"
 done
 
-# Targets: the emulators run one with the same matrix unit, LDS and features.
+# Targets: qemu-aarch64 runs the CPU that is not this one (tests/run); the emulators run one with the same matrix unit, LDS and features.
 kind_of() { sed -nE "s/^TARGET\(\"$1\",.*, *([A-Z0-9]+), *([A-Z0-9]+), *([A-Z0-9_|]+)\)\$/\1 \2 \3/p" ir/targets.def; }
 emulated=$(for target in $targets; do
     grep -q "{ \"one_${target#*:}\"," tests/emu/executors.c && kind_of "$target"
 done)
 for target in $targets; do
-    [ "$target" = cpu ] || grep -qxF "$(kind_of "$target")" <<<"$emulated" ||
+    [[ $target = cpu* ]] || grep -qxF "$(kind_of "$target")" <<<"$emulated" ||
         fail "no machine of tests/emu/executors.c has what $target has: $(kind_of "$target")"
 done
 counted "$(sort -u <<<"$emulated" | wc -l)" 8 tests/emu/executors.c

@@ -19,7 +19,7 @@ expect 2 "\`tilec run\` takes no option \`-h\`" "$tilec" run k.tile -h k.h
 expect 2 "option \`-o\` wants a value: FILE" "$tilec" k.tile -o
 expect 2 "option \`--emit\` wants a value: STAGE" "$tilec" k.tile --emit=
 expect 2 "option \`-O\` takes 0|1|2|3, not \`9\`" "$tilec" k.tile -O9 -o k.o
-expect 2 "there is no target \`cuda:sm_1\`; there are cpu, cuda:sm_80" "$tilec" k.tile --target=cuda:sm_1 -o k.cu
+expect 2 "there is no target \`cuda:sm_1\`; there are cpu, cpu:aarch64, cuda:sm_80" "$tilec" k.tile --target=cuda:sm_1 -o k.cu
 expect 2 "there is no stage \`soup\`" "$tilec" k.tile --emit=soup
 expect 2 "--emit=cuda needs another target than cpu" "$tilec" k.tile --emit=cuda
 expect 2 "-o FILE is missing" "$tilec" k.tile

@@ -16,6 +16,8 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);
@@ -50,7 +52,8 @@ int tile_aot_call(const FfiKernel *, const FfiAny *args, int32_t n);
 
 /* --- the processor ----------------------------------------------------------------------------------- */
 
-/* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels. */
+/* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels; on
+ * AArch64 what Linux reports (its document "ARM64 ELF hwcaps" has the bits). */
 static int read_processor_level(void)
 {
 #if defined(__x86_64__)
@@ -67,6 +70,10 @@ static int read_processor_level(void)
     if ((leaf7 & v3_7b) != v3_7b || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT))
         return LEVEL_ANY;
     return (leaf7 & v4_7b) == v4_7b && (low & 0xe6) == 0xe6 ? LEVEL_V4 : LEVEL_V3;
+#elif defined(__aarch64__)
+    const unsigned long asimddp = 1ul << 20, i8mm = 1ul << 13, bf16 = 1ul << 14, second = i8mm | bf16;
+    if (!(getauxval(AT_HWCAP) & asimddp)) return LEVEL_ANY;
+    return (getauxval(AT_HWCAP2) & second) == second ? LEVEL_BF16 : LEVEL_DOT;
 #else
     return LEVEL_ANY;
 #endif

@@ -49,7 +49,10 @@ enum {
 #define PLAN_MAX_EXTENT (((int64_t)1 << 48) - 1)
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
 enum { CHOICE_INT, CHOICE_BOOL, CHOICE_FLOAT }; /* a double's bits */
-enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4 };         /* x86-64 micro-architecture levels */
+/* Levels of processors, as far as code tells them apart: the micro-architecture levels of x86-64; on AArch64
+ * dot products of 8 bits, and those and bf16 and dot products of mixed signs. A level has what lower ones
+ * have. */
+enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4, LEVEL_DOT = 1, LEVEL_BF16 };
 enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */
 enum {
     PLAN_DATA,

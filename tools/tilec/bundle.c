@@ -95,7 +95,11 @@ static bool choose_aims(Bundle *b, const Strings *names, Rtc *rtc[TARGET_HIP + 1
         const Target *t = target_find(names->data[i]);
         DriverError e = { "" };
         if (t->kind == TARGET_CPU) {
-            b->cpu = true;
+            if (b->cpu && b->cpu != t) {
+                diag_error(s, (Loc){ 0 }, "a bundle is for one host: either %s or %s", b->cpu->name, t->name);
+                return false;
+            }
+            b->cpu = t;
             continue;
         }
         bool always = !strcmp(source, "always"),
@@ -369,7 +373,7 @@ static bool add_cpu(Bundle *b, const Variants *list, Outputs *outputs, const cha
 {
     CompileOptions o;
     size_t size = 0;
-    if (!input_options(b->in, target_find("cpu"), &o)) return false;
+    if (!input_options(b->in, b->cpu, &o)) return false;
     const void *bytes = object_bytes(b->in, list, &o, false, &b->cpu_launchers, &size);
     if (bytes)
         outputs_add(b->in->tool, outputs, replace_suffix(&b->in->tool->arena, path, ".cpu.o"), bytes, size);

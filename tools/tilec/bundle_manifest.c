@@ -1,7 +1,9 @@
 /* bundle_manifest.c: k.json, which describes a bundle to programs: parameters, and for each variant what it
  * was compiled for, what it asks of its arguments, its grid, and what its code takes of the device. */
+
 #include "tools/tilec/bundle_parts.h"
 #include "tools/tilec/json.h"
+#include "tools/tilec/machine.h"
 
 static void write_value(Bundle *b, FrontValue v, Text *t)
 {
@@ -89,7 +91,8 @@ static void write_cpu_variants(Bundle *b, const char *name, Text *t)
         const Launcher *l = &b->cpu_launchers.data[i];
         for (size_t k = 0; !strcmp(l->name, name) && k < l->variants.len; k++) {
             write_variant(b, &l->variants.data[k], k == 0, t);
-            text_printf(t, "\"target\": \"cpu\", \"cpu\": \"%s\" }", object_cpu(l->variants.data[k].level));
+            text_printf(t, "\"target\": \"%s\", \"cpu\": \"%s\" }", b->cpu->name,
+                object_level(b->cpu, l->variants.data[k].level)->cpu);
         }
     }
 }

@@ -33,8 +33,8 @@ typedef struct Bundle {
     VEC(MadeEntry) entries;
     Launchers launchers;     /* variants: those of the GPUs */
     Launchers cpu_launchers; /* those of the object for the CPU */
-    bool cpu;
-    const char *stem; /* "k" of k.c, as an identifier */
+    const Target *cpu;       /* of the object for the CPU; NULL: none */
+    const char *stem;        /* "k" of k.c, as an identifier */
 } Bundle;
 
 /* The C file; false after diagnostics. */

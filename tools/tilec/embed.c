@@ -8,6 +8,8 @@
 
 EMBED(launch_object, LAUNCH_OBJECT);
 EMBED(ffi_entry_object, FFI_ENTRY_OBJECT);
+EMBED(launch_object_aarch64, LAUNCH_OBJECT_AARCH64);
+EMBED(ffi_entry_object_aarch64, FFI_ENTRY_OBJECT_AARCH64);
 EMBED(launch_header, LAUNCH_HEADER);
 EMBED(launch_plan, LAUNCH_PLAN);
 EMBED(launch_check, LAUNCH_CHECK_TEXT);

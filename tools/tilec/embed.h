@@ -4,7 +4,10 @@
 
 extern const char launch_object[], launch_object_end[];       /* launch.c, compiled */
 extern const char ffi_entry_object[], ffi_entry_object_end[]; /* ffi_entry.c, compiled */
-extern const char launch_header[], launch_header_end[];       /* launch.h */
+/* The same for AArch64; empty where no C compiler for it was found when tilec was built. */
+extern const char launch_object_aarch64[], launch_object_aarch64_end[], ffi_entry_object_aarch64[],
+    ffi_entry_object_aarch64_end[];
+extern const char launch_header[], launch_header_end[]; /* launch.h */
 /* The texts of a bundle: plan.h, check.h, args.h, bundle.h, gpu.def, gpu_facts.h, gpu_driver.c, gpu.c,
  * gpu_devices.c, ffi.h, gpu_ffi.c.
  */

@@ -1,33 +1,13 @@
-/* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for two
- * levels of x86-64; the launcher picks the first that fits. */
+/* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for the
+ * levels of its machine (machine.h); the launcher picks the first that fits. */
 #include "ir/work.h"
 #include "tools/tilec/object.h"
 #include "tools/tilec/elf.h"
 #include "tools/tilec/embed.h"
 #include "tools/tilec/emit.h"
+#include "tools/tilec/machine.h"
 
-/* Best first: the launcher takes the first that fits. */
-static const struct {
-    int level;
-    const char *cpu, *suffix;
-} levels[] = {
-#if defined(__x86_64__)
-    { LEVEL_V4, "x86-64-v4", "v4" },
-    { LEVEL_V3, "x86-64-v3", "v3" },
-#else
-    { LEVEL_ANY, "generic", "any" },
-#endif
-};
-enum { N_LEVELS = sizeof levels / sizeof *levels };
-
-const char *object_cpu(int level)
-{
-    int i = 0;
-    while (levels[i].level != level) i++;
-    return levels[i].cpu;
-}
-
-static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
+static bool add_variant(Input *in, const Variant *v, unsigned assume, const ObjectLevel *level,
     const CompileOptions *options, Elf *elf, Builts *out)
 {
     Session *s = &in->session;
@@ -35,9 +15,10 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
     Func *f;
     Artifact *a = arena_new(&s->arena, Artifact);
     const char *symbol = arena_printf(
-        &s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), assume_name(assume), levels[level].suffix);
+        &s->arena, "%s__%s_%s", variant_symbol(&s->arena, v), assume_name(assume), level->suffix);
     o.backend.emit = EMIT_OBJECT;
-    o.backend.cpu = levels[level].cpu;
+    o.backend.cpu = level->cpu;
+    o.backend.features = level->features;
     o.backend.symbol = symbol;
     Module *m = compile_to_ir(
         s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v, assume), &o, NULL, &f);
@@ -45,6 +26,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
         diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
         return false;
     }
+    if (m && !object_level_serves(level, f)) return true;
     const Block *work = m ? work_of_program(f) : NULL;
     if (!m || !compile_backend(s, m, f, &o, a)) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
@@ -56,7 +38,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, int level,
         return false;
     }
     a->entry = a->entry ? a->entry : symbol;
-    vec_push(&s->arena, out, ((Built){ v, levels[level].level, (int)assume, 0, f, a, work, NULL }));
+    vec_push(&s->arena, out, ((Built){ v, level->level, (int)assume, 0, f, a, work, NULL }));
     return true;
 }
 
@@ -128,18 +110,26 @@ const void *object_bytes(
     static const char *const local[] = { "tile_aot_launch", "tile_aot_error", "tile_aot_call", NULL };
     Session *s = &in->session;
     Elf *elf = elf_new(&s->arena);
+    const ObjectMachine *machine = object_machine(o->target);
+    if (machine->launch == machine->launch_end) {
+        diag_error(s, (Loc){ 0 },
+            "this tilec has no launcher for %s: it was built without a C compiler for that machine",
+            o->target->name);
+        return NULL;
+    }
     for (size_t i = 0; i < list->len; i++) {
         const Variant *v = &list->data[i];
         Launcher *l = object_launcher(in, launchers, list, v);
         unsigned assume[6];
         int n = input_assumptions(v, false, assume);
         for (int p = 0; p < n; p++)
-            for (int level = 0; level < N_LEVELS; level++)
-                if (!add_variant(in, v, assume[p], level, o, elf, &l->variants)) return NULL;
+            for (int k = 0; k < machine->n_levels; k++)
+                if (!add_variant(in, v, assume[p], &machine->levels[k], o, elf, &l->variants)) return NULL;
     }
-    const char *why = elf_add_object(elf, launch_object, (size_t)(launch_object_end - launch_object), local);
+    const char *why =
+        elf_add_object(elf, machine->launch, (size_t)(machine->launch_end - machine->launch), local);
     for (size_t i = 0; i < launchers->len && !why; i++) why = add_launcher(in, elf, &launchers->data[i]);
-    if (!why && ffi) why = object_add_ffi(s, elf, launchers);
+    if (!why && ffi) why = object_add_ffi(s, elf, machine, launchers);
     const void *bytes = why ? NULL : elf_write(elf, size);
     if (!bytes && (!why || *why))
         diag_error(s, (Loc){ 0 }, "the object cannot be written: %s", why ? why : "too many sections");

@@ -28,10 +28,9 @@ int object_compile(
 /* The object's bytes alone; ffi: with the functions of tvm-ffi's ABI. NULL after diagnostics. */
 const void *object_bytes(
     Input *, const Variants *, const CompileOptions *, bool ffi, Launchers *, size_t *size);
-/* The processor of a LEVEL_.., as LLVM names it. */
-const char *object_cpu(int level);
 /* Adds those functions. NULL, or what is wrong. */
 struct Elf;
-const char *object_add_ffi(Session *, struct Elf *, const Launchers *);
+struct ObjectMachine;
+const char *object_add_ffi(Session *, struct Elf *, const struct ObjectMachine *, const Launchers *);
 /* The launcher that a variant belongs to, made if need be. */
 Launcher *object_launcher(Input *, Launchers *, const Variants *all, const Variant *);

@@ -2,7 +2,7 @@
  * the launcher whose element types are its tensors', and for each launcher that is named after types too.
  * Each is the compiled tools/aot/ffi_entry.c once more, under its own names. */
 #include "tools/tilec/elf.h"
-#include "tools/tilec/embed.h"
+#include "tools/tilec/machine.h"
 #include "tools/tilec/object.h"
 
 /* NAME__ffi: how many launchers, then the plan and the entries of each (FfiKernel of launch.c). */
@@ -23,8 +23,8 @@ static const char *add_kernel(Session *s, Elf *elf, const char *symbol, const La
     return elf_add_data(elf, symbol, words, 8 * (n + 1), relocs, n);
 }
 
-static const char *add_function(
-    Session *s, Elf *elf, const char *name, const Launchers *list, const FrontKernel *k, const Launcher *only)
+static const char *add_function(Session *s, Elf *elf, const ObjectMachine *m, const char *name,
+    const Launchers *list, const FrontKernel *k, const Launcher *only)
 {
     const char *kernel = arena_printf(&s->arena, "%s__ffi", name),
                *call = arena_printf(&s->arena, "%s__call", name);
@@ -32,20 +32,19 @@ static const char *add_function(
         { "tile_ffi_kernel", kernel }, { "tile_ffi_call", call }, { NULL, NULL } };
     const char *why = add_kernel(s, elf, kernel, list, k, only);
     if (!why) why = elf_add_alias(elf, call, "tile_aot_call");
-    return why ? why
-               : elf_add_renamed(
-                     elf, ffi_entry_object, (size_t)(ffi_entry_object_end - ffi_entry_object), NULL, names);
+    return why ? why : elf_add_renamed(elf, m->ffi, (size_t)(m->ffi_end - m->ffi), NULL, names);
 }
 
-const char *object_add_ffi(Session *s, Elf *elf, const Launchers *list)
+const char *object_add_ffi(Session *s, Elf *elf, const ObjectMachine *m, const Launchers *list)
 {
     const char *why = NULL;
     for (size_t i = 0; i < list->len && !why; i++) {
         const Launcher *l = &list->data[i];
         bool first = true;
         for (size_t k = 0; k < i; k++) first &= list->data[k].kernel != l->kernel;
-        if (first) why = add_function(s, elf, l->kernel->name, list, l->kernel, NULL);
-        if (!why && strcmp(l->name, l->kernel->name)) why = add_function(s, elf, l->name, list, l->kernel, l);
+        if (first) why = add_function(s, elf, m, l->kernel->name, list, l->kernel, NULL);
+        if (!why && strcmp(l->name, l->kernel->name))
+            why = add_function(s, elf, m, l->name, list, l->kernel, l);
     }
     return why;
 }

@@ -90,10 +90,9 @@ static bool link_files(Input *in, const Folder *f)
 static int make_files(Input *in, const Variants *list, const Strings *targets, Folder *f)
 {
     CompileOptions o;
-    bool cpu = targets->len == 0;
-    for (size_t i = 0; i < targets->len; i++) cpu |= target_find(targets->data[i])->kind == TARGET_CPU;
-    if (cpu && targets->len < 2) {
-        if (!input_options(in, target_find("cpu"), &o)) return EXIT_USAGE;
+    const Target *first = target_find(targets->len ? targets->data[0] : "cpu");
+    if (first->kind == TARGET_CPU && targets->len < 2) {
+        if (!input_options(in, first, &o)) return EXIT_USAGE;
         return object_compile(in, list, &o, inside(f, "k.o"), inside(f, "k.h"), &f->files);
     }
     return bundle_compile(in, list, targets, inside(f, "k.c"), inside(f, "k.h"), &f->files);

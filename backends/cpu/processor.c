@@ -1,0 +1,127 @@
+/* processor.c: what the processor that is compiled for can do: by name, from processors.def, or as LLVM finds
+ * this machine's; features that are asked for come on top. */
+#include "backends/cpu/cpu.h"
+
+typedef enum Architecture { X86, ARM } Architecture;
+enum { FMA = 1, AVX512 = 2, VNNI = 4, BF16 = 8, DOT = 16, MIXED_DOT = 32 };
+
+static const struct {
+    const char *name;
+    Architecture architecture;
+    unsigned features;
+} processors[] = {
+#define PROCESSOR(NAME, ARCHITECTURE, FEATURES) \
+    { \
+        NAME \
+        , ARCHITECTURE, FEATURES \
+    } \
+    ,
+#include "backends/cpu/processors.def"
+#undef PROCESSOR
+};
+enum { N_PROCESSORS = sizeof processors / sizeof *processors };
+
+static bool has_feature(const char *list, char sign, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = list; p && (p = strstr(p, name)); p += n)
+        if (p > list && p[-1] == sign && (p[n] == ',' || p[n] == 0)) return true;
+    return false;
+}
+
+/* A feature of ours is there if all of LLVM's are that stand in one row. */
+static const struct {
+    Architecture architecture;
+    unsigned feature;
+    const char *llvm[4];
+} llvm_features[] = {
+    { X86, FMA, { "avx2", "fma" } },
+    { X86, AVX512, { "avx512f", "avx512bw", "avx512vl", "avx512dq" } },
+    { X86, VNNI, { "avx512vnni" } },
+    { X86, BF16, { "avx512bf16" } },
+    { ARM, DOT, { "dotprod" } },
+    { ARM, MIXED_DOT, { "i8mm" } },
+    { ARM, BF16, { "bf16" } },
+};
+
+/* `known`: what the processor's name says. A list of this machine's features is complete: a hypervisor may
+ * hide what the name promises. */
+static unsigned features_of(Architecture a, unsigned known, const char *list, bool complete)
+{
+    for (size_t i = 0; i < sizeof llvm_features / sizeof *llvm_features; i++) {
+        unsigned f = llvm_features[i].feature;
+        bool all = true, off = false;
+        if (llvm_features[i].architecture != a) continue;
+        for (int k = 0; k < 4 && llvm_features[i].llvm[k]; k++) {
+            all &= has_feature(list, '+', llvm_features[i].llvm[k]);
+            off |= has_feature(list, '-', llvm_features[i].llvm[k]);
+        }
+        if (all) known |= f;
+        else if (complete || off) known &= ~f;
+    }
+    if (a == X86 && known & AVX512) known |= FMA;
+    if (a == X86 && !(known & AVX512)) known &= ~(unsigned)(VNNI | BF16);
+    return known;
+}
+
+static bool by_name(const char *name, Architecture a, unsigned *features)
+{
+    for (size_t i = 0; i < N_PROCESSORS; i++)
+        if (processors[i].architecture == a && !strcmp(processors[i].name, name)) {
+            *features = processors[i].features;
+            return true;
+        }
+    return false;
+}
+
+bool cpu_is_host(const BackendOptions *o, const Target *target)
+{ return !target->triple && (!o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native")); }
+
+void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, const char *triple, CpuTarget *t)
+{
+    bool host = cpu_is_host(o, target);
+    Architecture a = strncmp(triple, "aarch64", 7) && strncmp(triple, "arm64", 5) ? X86 : ARM;
+    unsigned features = FMA;
+    *t = (CpuTarget){ .triple = triple };
+    if (host) {
+        char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
+        t->cpu = arena_strdup(&s->arena, name);
+        t->features = arena_strdup(&s->arena, list);
+        LLVMDisposeMessage(name);
+        LLVMDisposeMessage(list);
+        if (o->features && *o->features)
+            t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
+    } else {
+        t->cpu = o->cpu && *o->cpu ? o->cpu : "generic";
+        t->features = o->features ? o->features : "";
+    }
+    /* A name that is not in the table, of this machine, says nothing. */
+    by_name(t->cpu, a, &features);
+    features = features_of(a, features, t->features, host);
+    t->arm = a == ARM;
+    t->fma = features & FMA;
+    t->avx512 = features & AVX512;
+    t->bf16 = features & BF16;
+    t->vnni = features & VNNI;
+    t->dot = features & DOT;
+    t->mixed_dot = features & MIXED_DOT;
+    t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
+    t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;
+}
+
+/* LLVM would print a message for a name that it does not know, and end the process if the name means 32 bits.
+ */
+bool cpu_check_name(Session *s, const CpuTarget *t)
+{
+    Architecture a = t->arm ? ARM : X86;
+    unsigned features;
+    Text text;
+    if (by_name(t->cpu, a, &features)) return true;
+    text_init(&text, &s->arena);
+    for (size_t i = 0; i < N_PROCESSORS; i++)
+        if (processors[i].architecture == a)
+            text_printf(&text, "%s%s", text.len ? ", " : "", processors[i].name);
+    diag_error(s, (Loc){ 0 }, "there is no processor `%s`; there are %s%s", t->cpu, t->arm ? "" : "host, ",
+        text.data);
+    return false;
+}

@@ -1,0 +1,45 @@
+#!/bin/bash
+# products.sh: which instructions the products of a type become on a processor, whatever processor is here.
+. "$(dirname "$0")/lib.sh"
+
+cat >k.tile <<'T'
+kernel k(in A A0[M, K], in B B0[K, N], out C C0[M, N], const type A = i8, const type B = i8, const type C = i32)
+    grid (cdiv(M, 32))
+{
+    let i = program_id();
+    var acc = zeros([32, 32], C);
+    for k in 0 .. cdiv(K, 32) {
+        acc = mma(load(A0[i*32 +: 32, k*32 +: 32]), load(B0[k*32 +: 32, 0 +: 32]), acc);
+    }
+    store(C0[i*32 +: 32, 0 +: 32], acc);
+}
+T
+
+# product PROCESSOR A B C INSTRUCTION [NOT]: the assembly has the one, and not the other
+product() {
+    local target=cpu
+    case $1 in generic | neoverse* | cortex* | apple*) target=cpu:aarch64 ;; esac
+    expect 0 "" "$tilec" k.tile --target=$target --cpu="$1" --emit=asm -D A="$2" -D B="$3" -D C="$4" -o k.s
+    grep -q "[[:space:]]$5[[:space:]]" k.s || fail "$1: no $5 for $2 x $3"
+    [ -z "${6-}" ] || ! grep -q "[[:space:]]$6[[:space:]]" k.s || fail "$1: $6 for $2 x $3"
+}
+product neoverse-v2 i8 i8 i32 sdot
+product neoverse-v2 u8 u8 i32 udot
+product neoverse-v2 u8 i8 i32 usdot
+product neoverse-v2 i8 u8 i32 usdot
+product neoverse-v2 bf16 bf16 f32 bfdot fmla
+product neoverse-n1 i8 i8 i32 sdot
+product neoverse-n1 u8 i8 i32 smull usdot
+product neoverse-n1 bf16 bf16 f32 fmla bfdot
+product cortex-a53 i8 i8 i32 smull sdot
+product cortex-a53 f32 f32 f32 fmla
+product znver4 i8 i8 i32 vpdpwssd vpmaddwd
+product znver4 bf16 bf16 f32 vdpbf16ps
+product cascadelake i8 i8 i32 vpdpwssd vpmaddwd
+product x86-64-v4 i8 i8 i32 vpmaddwd vpdpwssd
+product x86-64-v3 i8 i8 i32 vpmaddwd
+product x86-64-v3 bf16 bf16 f32 'vfmadd[0-9]*ps' vdpbf16ps
+expect 1 "there is no processor \`pentium\`; there are generic, cortex-a53," "$tilec" k.tile --target=cpu:aarch64 --cpu=pentium --emit=asm
+expect 1 "does not run on" "$tilec" run k.tile --target=cpu:aarch64
+expect 1 "a bundle is for one host" "$tilec" k.tile --bundle --target=cpu,cpu:aarch64,cuda:sm_80 --bundle-source=always -o b.c -h b.h
+finish
