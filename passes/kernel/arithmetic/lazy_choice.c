@@ -13,18 +13,15 @@
  *   %m', %alpha, %bar', %l1, %x', %k, %n =
  *       if not %grew { yield %m, 1, %bar, %l, %x, scale * c, %m * -c }
  *       else { the lines above, with %bar' = %top + 8/c where |%top c| <= 2^10 and -inf elsewhere;
- *              %far = warpgroup_any(not |%base c| <= 2^10)
- *              yield .., %l * %alpha, if not %far { %x, scale * c, %base * -c }
- *                                     else { %x * scale - %base, c, 0 } }
+ *              yield .., %l * %alpha, %x * scale - %base, c, 0 }
  *   %p = exp2(fma(%x', %k, %n))
  *   %l' = %l1 + sum(%p)
  *   %acc' = if %grew { mul %acc, %alpha } else { %acc }
  *
  * A step that keeps its maxima has one comparison for each row and nothing else. Its exponents are one
  * fma, because rows whose maximum is far from zero never have a bar to stay below (near.c says what is
- * far, and bounds the error). A step that replaces them has one fma too, unless a new one is far: with
- * biases by distance (ALiBi), maxima grow in every step. A maximum of -inf or NaN has no bar either, so only
- * the other branch needs guards against it. */
+ * far, and bounds the error). A maximum of -inf or NaN has no bar either, so only the other branch needs
+ * guards against it. */
 #include "passes/kernel/arithmetic/lazy_rescale.h"
 #include <math.h>
 
@@ -143,28 +140,6 @@ static Value *new_bar(Choice *h, Builder *b, Value *top)
     return bar;
 }
 
-/* The exponents under a new maximum: one fma each too, where no row of the warp is far from zero. */
-static void take_new_exponents(Choice *h, Builder *b, Value *base, Value **out)
-{
-    Value *far = NULL;
-    for (int k = 0; k < h->n_near; k++) {
-        Value *one = ir_un(b, OP_NOT, kernel_near_is(b, &h->near[k], base));
-        far = far ? ir_bin(b, OP_OR, far, one) : one;
-    }
-    if (!far) return;
-    Value *any = ir_emit(b, OP_WARPGROUP_ANY, &far, 1, NO_ATTRS, NULL), *near = ir_un(b, OP_NOT, any);
-    ir_set_name(any, "far");
-    Instr *choice =
-        ir_build(b, OP_IF, &near, 1, ATTRS(a_int(ATTR_RARE, 1)), &h->types[3 + h->n_sums], 3 * h->n_near);
-    for (int arm = 0; arm < 2; arm++) {
-        Builder in = ir_at_end(choice->blocks[arm]);
-        in.loc = b->loc;
-        for (int k = 0; k < h->n_near; k++) kernel_near_arm(&in, &h->near[k], base, arm, &out[3 * k]);
-        ir_build(&in, OP_YIELD, out, 3 * h->n_near, NO_ATTRS, NULL, 0);
-    }
-    for (int k = 0; k < 3 * h->n_near; k++) out[k] = &choice->results[k];
-}
-
 static Value *clone_into(Builder *b, const Value *v, ValueMap *map)
 { return ir_result(ir_clone(b, v->def, map)); }
 
@@ -183,7 +158,8 @@ static void take_new(Choice *h, Builder *b)
     out[1] = clone_into(b, c->alpha, map);
     out[2] = new_bar(h, b, out[0]);
     for (int k = 0; k < h->n_sums; k++) out[3 + k] = ir_bin(b, OP_MUL, h->sums[k], out[1]);
-    take_new_exponents(h, b, base, &out[3 + h->n_sums]);
+    for (int k = 0; k < h->n_near; k++)
+        kernel_near_arm(b, &h->near[k], base, true, &out[3 + h->n_sums + 3 * k]);
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 

@@ -129,8 +129,8 @@ attention(const i64 grid0,
     /* let q   = load(Q[b, h, i*TM +: TM, :]); */
 #line 13 "examples/kernels/attention.tile"
     const i32 mul_13 = (sub_141 * 64);
-    const u32 shared_alloc_250 = shared_base + 0;    /* 1 x 8192 bytes */
-    const u32 q_252 = shared_alloc_250 + (u32)0 * 8192;
+    const u32 shared_alloc_229 = shared_base + 0;    /* 1 x 8192 bytes */
+    const u32 q_231 = shared_alloc_229 + (u32)0 * 8192;
     __syncthreads();
     const u16 *const Q_t0 = Q + (i64)div_145 * Q_stride0 + (i64)rem_144 * Q_stride1 + (i64)mul_13 * Q_stride2;
     u32 o_t1 = c1 * 2 + (c0) * 128;
@@ -138,7 +138,7 @@ attention(const i64 grid0,
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         const bool in_t2 = (u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c0 + 16 * v)) < (u32)M_ && (u32)(c1) < (u32)64;
-        cp_async_b128(q_252 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
+        cp_async_b128(q_231 + o_t1 + (2048 * v), Q_t0 + (in_t2 ? (c0 + 16 * v) * (i32)Q_stride2 + c1 : 0), in_t2);
     }
     cp_async_commit();
     cp_async_wait(0);
@@ -157,139 +157,139 @@ attention(const i64 grid0,
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     __syncthreads();
-    const u32 K_ring_253 = shared_base + 8192;    /* 4 x 8192 bytes */
-    const u32 V_ring_254 = shared_base + 40960;    /* 4 x 8192 bytes */
-    const bool lt_256 = (0 < cdiv_29);
-    if (lt_256) {
-        const u32 shared_stage_257 = K_ring_253 + (u32)0 * 8192;
+    const u32 K_ring_232 = shared_base + 8192;    /* 4 x 8192 bytes */
+    const u32 V_ring_233 = shared_base + 40960;    /* 4 x 8192 bytes */
+    const bool lt_235 = (0 < cdiv_29);
+    if (lt_235) {
+        const u32 shared_stage_236 = K_ring_232 + (u32)0 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_258 = (0 * 64);
-        const u16 *const K_t3 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_258 * K_stride2;
+        const i32 mul_237 = (0 * 64);
+        const u16 *const K_t3 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_237 * K_stride2;
         u32 o_t4 = c1 * 2 + (c0) * 128;
         o_t4 ^= (o_t4 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t5 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_258 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_257 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
+            const bool in_t5 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_237 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_236 + o_t4 + (2048 * v), K_t3 + (in_t5 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t5);
         }
-        const u32 shared_stage_259 = V_ring_254 + (u32)0 * 8192;
+        const u32 shared_stage_238 = V_ring_233 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t6 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_258 * V_stride2;
+        const u16 *const V_t6 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_237 * V_stride2;
         u32 o_t7 = c1 * 2 + (c0) * 128;
         o_t7 ^= (o_t7 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t8 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_258 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_259 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
+            const bool in_t8 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_237 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_238 + o_t7 + (2048 * v), V_t6 + (in_t8 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t8);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_260 = (0 + 1);
-    const bool lt_262 = (add_260 < cdiv_29);
-    if (lt_262) {
-        const u32 shared_stage_263 = K_ring_253 + (u32)1 * 8192;
+    const i32 add_239 = (0 + 1);
+    const bool lt_241 = (add_239 < cdiv_29);
+    if (lt_241) {
+        const u32 shared_stage_242 = K_ring_232 + (u32)1 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_264 = (add_260 * 64);
-        const u16 *const K_t9 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_264 * K_stride2;
+        const i32 mul_243 = (add_239 * 64);
+        const u16 *const K_t9 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_243 * K_stride2;
         u32 o_t10 = c1 * 2 + (c0) * 128;
         o_t10 ^= (o_t10 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t11 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_264 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_263 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
+            const bool in_t11 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_243 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_242 + o_t10 + (2048 * v), K_t9 + (in_t11 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t11);
         }
-        const u32 shared_stage_265 = V_ring_254 + (u32)1 * 8192;
+        const u32 shared_stage_244 = V_ring_233 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t12 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_264 * V_stride2;
+        const u16 *const V_t12 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_243 * V_stride2;
         u32 o_t13 = c1 * 2 + (c0) * 128;
         o_t13 ^= (o_t13 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t14 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_264 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_265 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
+            const bool in_t14 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_243 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_244 + o_t13 + (2048 * v), V_t12 + (in_t14 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t14);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    const i32 add_266 = (add_260 + 1);
-    const bool lt_268 = (add_266 < cdiv_29);
-    if (lt_268) {
-        const u32 shared_stage_269 = K_ring_253 + (u32)2 * 8192;
+    const i32 add_245 = (add_239 + 1);
+    const bool lt_247 = (add_245 < cdiv_29);
+    if (lt_247) {
+        const u32 shared_stage_248 = K_ring_232 + (u32)2 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-        const i32 mul_270 = (add_266 * 64);
-        const u16 *const K_t15 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_270 * K_stride2;
+        const i32 mul_249 = (add_245 * 64);
+        const u16 *const K_t15 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_249 * K_stride2;
         u32 o_t16 = c1 * 2 + (c0) * 128;
         o_t16 ^= (o_t16 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t17 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_269 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
+            const bool in_t17 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_249 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_248 + o_t16 + (2048 * v), K_t15 + (in_t17 ? (c0 + 16 * v) * (i32)K_stride2 + c1 : 0), in_t17);
         }
-        const u32 shared_stage_271 = V_ring_254 + (u32)2 * 8192;
+        const u32 shared_stage_250 = V_ring_233 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t18 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_270 * V_stride2;
+        const u16 *const V_t18 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_249 * V_stride2;
         u32 o_t19 = c1 * 2 + (c0) * 128;
         o_t19 ^= (o_t19 >> 7 & 7) << 4;
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const bool in_t20 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-            cp_async_b128(shared_stage_271 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
+            const bool in_t20 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_249 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+            cp_async_b128(shared_stage_250 + o_t19 + (2048 * v), V_t18 + (in_t20 ? (c0 + 16 * v) * (i32)V_stride2 + c1 : 0), in_t20);
         }
     }
     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
     cp_async_commit();
-    float materialize_301[2];
+    float materialize_280[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_301[i] = 0.0f;
+        materialize_280[i] = 0.0f;
     }
-    float materialize_302[32];
+    float materialize_281[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        materialize_302[i] = 0.0f;
+        materialize_281[i] = 0.0f;
     }
-    float materialize_303[2];
+    float materialize_282[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_303[i] = float_bits(0xff800000u);
+        materialize_282[i] = float_bits(0xff800000u);
     }
-    float materialize_304[2];
+    float materialize_283[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        materialize_304[i] = float_bits(0xff800000u);
+        materialize_283[i] = float_bits(0xff800000u);
     }
     float l_42[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        l_42[i] = materialize_301[i];
+        l_42[i] = materialize_280[i];
     }
     float acc_43[32];
 #pragma unroll
     for (int i = 0; i < 32; i++) {
-        acc_43[i] = materialize_302[i];
+        acc_43[i] = materialize_281[i];
     }
     float m_44[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        m_44[i] = materialize_303[i];
+        m_44[i] = materialize_282[i];
     }
     float bar_178[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        bar_178[i] = materialize_304[i];
+        bar_178[i] = materialize_283[i];
     }
-    i32 stage_278;
-    stage_278 = 0;
+    i32 stage_257;
+    stage_257 = 0;
     i32 stride_t22 = (i32)K_stride2;
     pin_word(stride_t22);
     u32 o_t23 = c1 * 2 + (c0) * 128;
@@ -306,24 +306,24 @@ attention(const i64 grid0,
     for (i32 j_41 = 0; j_41 < cdiv_29; j_41++) {
         cp_async_wait(2);
         __syncthreads();
-        const i32 add_279 = (j_41 + 1);
-        const i32 add_280 = (add_279 + 1);
-        const i32 add_281 = (add_280 + 1);
-        const i32 add_283 = (i32)((u32)stage_278 + (u32)3);
-        const bool ge_285 = (add_283 >= 4);
-        const i32 sub_287 = (i32)((u32)add_283 - (u32)4);
-        const i32 where_288 = (ge_285 ? sub_287 : add_283);
-        const u32 K_tile_293 = K_ring_253 + (u32)stage_278 * 8192;
-        const u32 V_tile_294 = V_ring_254 + (u32)stage_278 * 8192;
+        const i32 add_258 = (j_41 + 1);
+        const i32 add_259 = (add_258 + 1);
+        const i32 add_260 = (add_259 + 1);
+        const i32 add_262 = (i32)((u32)stage_257 + (u32)3);
+        const bool ge_264 = (add_262 >= 4);
+        const i32 sub_266 = (i32)((u32)add_262 - (u32)4);
+        const i32 where_267 = (ge_264 ? sub_266 : add_262);
+        const u32 K_tile_272 = K_ring_232 + (u32)stage_257 * 8192;
+        const u32 V_tile_273 = V_ring_233 + (u32)stage_257 * 8192;
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
         /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-        float materialize_305[32];
+        float materialize_284[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            materialize_305[i] = 0.0f;
+            materialize_284[i] = 0.0f;
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
@@ -333,43 +333,43 @@ attention(const i64 grid0,
             o_t29 ^= (o_t29 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 1; t++) {
-                ldmatrix_x4(&a_t28[t * 4], q_252 + (o_t29 ^ (0) ^ ((32 * k_t27))) + 0 + 0);
+                ldmatrix_x4(&a_t28[t * 4], q_231 + (o_t29 ^ (0) ^ ((32 * k_t27))) + 0 + 0);
             }
             u32 b_t30[16];
             u32 o_t31 = (0 + ((lane >> 3) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 7) * 1 + ((lane >> 4) & 1) * 8)) * 128;
             o_t31 ^= (o_t31 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4(&b_t30[t * 4], K_tile_293 + (o_t31 ^ (0) ^ ((32 * k_t27))) + (2048 * t) + 0);
+                ldmatrix_x4(&b_t30[t * 4], K_tile_272 + (o_t31 ^ (0) ^ ((32 * k_t27))) + (2048 * t) + 0);
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&materialize_305[(m * 8 + n) * 4], &a_t28[m * 4], &b_t30[n * 2]);
+                    mma_m16n8k16_f16(&materialize_284[(m * 8 + n) * 4], &a_t28[m * 4], &b_t30[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const bool lt_289 = (add_281 < cdiv_29);
-        if (lt_289) {
-            const u32 shared_stage_290 = K_ring_253 + (u32)where_288 * 8192;
+        const bool lt_268 = (add_260 < cdiv_29);
+        if (lt_268) {
+            const u32 shared_stage_269 = K_ring_232 + (u32)where_267 * 8192;
             /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-            const i32 mul_291 = (add_281 * 64);
+            const i32 mul_270 = (add_260 * 64);
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                const bool in_t32 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_291 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_stage_290 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
+                const bool in_t32 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_stage_269 + o_t23 + (2048 * v), K_t21 + (in_t32 ? (16 * v) * stride_t22 : 0), in_t32);
             }
-            const u32 shared_stage_292 = V_ring_254 + (u32)where_288 * 8192;
+            const u32 shared_stage_271 = V_ring_233 + (u32)where_267 * 8192;
             /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
 #pragma unroll
             for (int v = 0; v < 4; v++) {
-                const bool in_t33 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_291 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
-                cp_async_b128(shared_stage_292 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
+                const bool in_t33 = (u32)(div_145 + 0) < (u32)B_ && (u64)(div_32 + 0) < (u64)HK_ && (u32)(mul_270 + (c0 + 16 * v)) < (u32)N_ && (u32)(c1) < (u32)64;
+                cp_async_b128(shared_stage_271 + o_t26 + (2048 * v), V_t24 + (in_t33 ? (16 * v) * stride_t25 : 0), in_t33);
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -387,13 +387,13 @@ attention(const i64 grid0,
         if (and_170) {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_171[i] = materialize_305[i];
+                if_171[i] = materialize_284[i];
             }
         } else {
             float where_58[32];
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                const float where_58a = ((((mul_45 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_45 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_305[i] : float_bits(0xff800000u));
+                const float where_58a = ((((mul_45 + ((i32)(c3 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c2 + i / 2 % 2 * 8))) >= (mul_45 + ((i32)(c3 + i % 2 + i / 4 * 8))))) ? materialize_284[i] : float_bits(0xff800000u));
                 where_58[i] = where_58a;
             }
 #pragma unroll
@@ -471,10 +471,10 @@ attention(const i64 grid0,
                 const float mul_195a = (m_44[i] * -1.44269502f);
                 mul_195[i] = mul_195a;
             }
-            float materialize_306[2];
+            float materialize_285[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                materialize_306[i] = 1.0f;
+                materialize_285[i] = 1.0f;
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -482,7 +482,7 @@ attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                alpha_184[i] = materialize_306[i];
+                alpha_184[i] = materialize_285[i];
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -534,67 +534,17 @@ attention(const i64 grid0,
                 where_216[i] = where_216a;
                 mul_217[i] = mul_217a;
             }
-            const float mul_220 = (scale * 1.44269502f);
-            const float abs_221 = abs_f32(mul_220);
-            const bool le_223 = (abs_221 <= 1.2676506e+30f);
-            const float where_225 = (le_223 ? 709.782715f : -1.0f);
-            bool not_229[2];
+            float sub_221[32];
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const float mul_219a = mul_alone_f32(if_171[i], scale);
+                const float sub_221a = (mul_219a - m_new_196[(i / 2 % 2)]);
+                sub_221[i] = sub_221a;
+            }
+            float materialize_286[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float abs_227a = abs_f32(m_new_196[i]);
-                const bool le_228a = (abs_227a <= where_225);
-                const bool not_229a = !(le_228a);
-                not_229[i] = not_229a;
-            }
-            bool any_t47 = false;
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                any_t47 |= not_229[i];
-            }
-            const bool far_230 = vote_any(any_t47);
-            const bool not_231 = !(far_230);
-            float if_232[32];
-            float if_233;
-            float if_234[2];
-            if (not_231) {
-                const float mul_236 = (scale * 1.44269502f);
-                float mul_238[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float mul_238a = (m_new_196[i] * -1.44269502f);
-                    mul_238[i] = mul_238a;
-                }
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    if_232[i] = if_171[i];
-                }
-                if_233 = mul_236;
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    if_234[i] = mul_238[i];
-                }
-            } else {
-                float sub_242[32];
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    const float mul_240a = mul_alone_f32(if_171[i], scale);
-                    const float sub_242a = (mul_240a - m_new_196[(i / 2 % 2)]);
-                    sub_242[i] = sub_242a;
-                }
-                float materialize_307[2];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    materialize_307[i] = 0.0f;
-                }
-#pragma unroll
-                for (int i = 0; i < 32; i++) {
-                    if_232[i] = sub_242[i];
-                }
-                if_233 = 1.44269502f;
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    if_234[i] = materialize_307[i];
-                }
+                materialize_286[i] = 0.0f;
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -614,12 +564,12 @@ attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_187[i] = if_232[i];
+                if_187[i] = sub_221[i];
             }
-            if_188 = if_233;
+            if_188 = 1.44269502f;
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                if_189[i] = if_234[i];
+                if_189[i] = materialize_286[i];
             }
         }
         /* let p     = exp(s - m_new); */
@@ -627,53 +577,53 @@ attention(const i64 grid0,
         float p_67[32];
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float fma_248a = fma_f32(if_187[i], if_188, if_189[(i / 2 % 2)]);
-            const float p_67a = exp2_f32(fma_248a);
+            const float fma_227a = fma_f32(if_187[i], if_188, if_189[(i / 2 % 2)]);
+            const float p_67a = exp2_f32(fma_227a);
             p_67[i] = p_67a;
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t51[8];
+        float red_t48[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            red_t51[i] = 0;
+            red_t48[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t53 = p_67[i];
-            const int k_t52 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-            red_t51[k_t52] = red_t51[k_t52] + x_t53;
+            const float x_t50 = p_67[i];
+            const int k_t49 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+            red_t48[k_t49] = red_t48[k_t49] + x_t50;
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t51[i] = red_t51[i] + red_t51[i + 2];
+            red_t48[i] = red_t48[i] + red_t48[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t51[i] = red_t51[i] + red_t51[i + 4];
+            red_t48[i] = red_t48[i] + red_t48[i + 4];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t51[i] = red_t51[i] + red_t51[i + 6];
+            red_t48[i] = red_t48[i] + red_t48[i + 6];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t54 = shuffle_xor_f32(red_t51[i], 1);
-            red_t51[i] = red_t51[i] + y_t54;
+            const float y_t51 = shuffle_xor_f32(red_t48[i], 1);
+            red_t48[i] = red_t48[i] + y_t51;
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float y_t55 = shuffle_xor_f32(red_t51[i], 2);
-            red_t51[i] = red_t51[i] + y_t55;
+            const float y_t52 = shuffle_xor_f32(red_t48[i], 2);
+            red_t48[i] = red_t48[i] + y_t52;
         }
         float reduce_sum_71[2];
-        reduce_sum_71[0] = red_t51[0];
-        reduce_sum_71[1] = red_t51[1];
-        float l_245[2];
+        reduce_sum_71[0] = red_t48[0];
+        reduce_sum_71[1] = red_t48[1];
+        float l_224[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const float l_245a = (if_186[i] + reduce_sum_71[i]);
-            l_245[i] = l_245a;
+            const float l_224a = (if_186[i] + reduce_sum_71[i]);
+            l_224[i] = l_224a;
         }
         /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
@@ -684,7 +634,7 @@ attention(const i64 grid0,
             const float p_74b = p_67[2 * i + 1];
             p_74[i] = pack_f16(p_74a, p_74b);
         }
-        float if_249[32];
+        float if_228[32];
         if (grew_181) {
             float mul_76[32];
 #pragma unroll
@@ -694,52 +644,52 @@ attention(const i64 grid0,
             }
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_249[i] = mul_76[i];
+                if_228[i] = mul_76[i];
             }
         } else {
 #pragma unroll
             for (int i = 0; i < 32; i++) {
-                if_249[i] = acc_43[i];
+                if_228[i] = acc_43[i];
             }
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t59 = 0; k_t59 < 4; k_t59++) {
-            u32 a_t60[4];
+        for (int k_t56 = 0; k_t56 < 4; k_t56++) {
+            u32 a_t57[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t60[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t59) * 4 + w];
+                    a_t57[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t56) * 4 + w];
                 }
             }
-            u32 b_t61[16];
-            u32 o_t62 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
-            o_t62 ^= (o_t62 >> 7 & 7) << 4;
+            u32 b_t58[16];
+            u32 o_t59 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
+            o_t59 ^= (o_t59 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4_trans(&b_t61[t * 4], V_tile_294 + (o_t62 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t59));
+                ldmatrix_x4_trans(&b_t58[t * 4], V_tile_273 + (o_t59 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t56));
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&if_249[(m * 8 + n) * 4], &a_t60[m * 4], &b_t61[n * 2]);
+                    mma_m16n8k16_f16(&if_228[(m * 8 + n) * 4], &a_t57[m * 4], &b_t58[n * 2]);
                 }
             }
         }
         /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-        const i32 add_296 = (i32)((u32)stage_278 + (u32)1);
-        const bool eq_298 = (add_296 == 4);
-        const i32 where_300 = (eq_298 ? 0 : add_296);
+        const i32 add_275 = (i32)((u32)stage_257 + (u32)1);
+        const bool eq_277 = (add_275 == 4);
+        const i32 where_279 = (eq_277 ? 0 : add_275);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            l_42[i] = l_245[i];
+            l_42[i] = l_224[i];
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            acc_43[i] = if_249[i];
+            acc_43[i] = if_228[i];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -749,7 +699,7 @@ attention(const i64 grid0,
         for (int i = 0; i < 2; i++) {
             bar_178[i] = if_185[i];
         }
-        stage_278 = where_300;
+        stage_257 = where_279;
         K_t21 += 64ll * K_stride2;
         V_t24 += 64ll * V_stride2;
     }
@@ -774,58 +724,58 @@ attention(const i64 grid0,
         const float cast_80b = mul_155b;
         cast_80[i] = pack_f16(cast_80a, cast_80b);
     }
-    /* cast_80 to convert_308: from one layout among the threads to another, through shared memory, within warps */
-    const u32 sh_t65 = shared_base + SCRATCH + 0;
+    /* cast_80 to convert_287: from one layout among the threads to another, through shared memory, within warps */
+    const u32 sh_t62 = shared_base + SCRATCH + 0;
     __syncthreads();
 #pragma unroll
     for (int v = 0; v < 16; v++) {
-        u32 o_t66 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
-        o_t66 = o_t66 ^ (o_t66 >> 1 & 64u) ^ (o_t66 >> 2 & 64u) ^ (o_t66 >> 3 & 64u) ^ (o_t66 >> 4 & 48u) ^ (o_t66 >> 6 & 80u) ^ (o_t66 >> 8 & 16u);
-        sts_b32(sh_t65 + o_t66, &cast_80[(2 * v) / 2]);
+        u32 o_t63 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
+        o_t63 = o_t63 ^ (o_t63 >> 1 & 64u) ^ (o_t63 >> 2 & 64u) ^ (o_t63 >> 3 & 64u) ^ (o_t63 >> 4 & 48u) ^ (o_t63 >> 6 & 80u) ^ (o_t63 >> 8 & 16u);
+        sts_b32(sh_t62 + o_t63, &cast_80[(2 * v) / 2]);
     }
     warp_sync();
-    u32 convert_308[16];
+    u32 convert_287[16];
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        convert_308[i] = 0;
+        convert_287[i] = 0;
     }
-    u32 o_t67 = c4 * 2 + (c2) * 128;
-    o_t67 = o_t67 ^ (o_t67 >> 1 & 64u) ^ (o_t67 >> 2 & 64u) ^ (o_t67 >> 3 & 64u) ^ (o_t67 >> 4 & 48u) ^ (o_t67 >> 6 & 80u) ^ (o_t67 >> 8 & 16u);
-    u32 w_t68[4];
-    lds_b128(w_t68, sh_t65 + o_t67);
-    convert_308[0] = w_t68[0];
-    convert_308[2] = w_t68[1];
-    convert_308[4] = w_t68[2];
-    convert_308[6] = w_t68[3];
-    u32 o_t69 = c4 * 2 + ((c2 + 8)) * 128;
-    o_t69 = o_t69 ^ (o_t69 >> 1 & 64u) ^ (o_t69 >> 2 & 64u) ^ (o_t69 >> 3 & 64u) ^ (o_t69 >> 4 & 48u) ^ (o_t69 >> 6 & 80u) ^ (o_t69 >> 8 & 16u);
-    u32 w_t70[4];
-    lds_b128(w_t70, sh_t65 + o_t69);
-    convert_308[1] = w_t70[0];
-    convert_308[3] = w_t70[1];
-    convert_308[5] = w_t70[2];
-    convert_308[7] = w_t70[3];
-    u32 o_t71 = (c4 + 32) * 2 + (c2) * 128;
-    o_t71 = o_t71 ^ (o_t71 >> 1 & 64u) ^ (o_t71 >> 2 & 64u) ^ (o_t71 >> 3 & 64u) ^ (o_t71 >> 4 & 48u) ^ (o_t71 >> 6 & 80u) ^ (o_t71 >> 8 & 16u);
-    u32 w_t72[4];
-    lds_b128(w_t72, sh_t65 + o_t71);
-    convert_308[8] = w_t72[0];
-    convert_308[10] = w_t72[1];
-    convert_308[12] = w_t72[2];
-    convert_308[14] = w_t72[3];
-    u32 o_t73 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
-    o_t73 = o_t73 ^ (o_t73 >> 1 & 64u) ^ (o_t73 >> 2 & 64u) ^ (o_t73 >> 3 & 64u) ^ (o_t73 >> 4 & 48u) ^ (o_t73 >> 6 & 80u) ^ (o_t73 >> 8 & 16u);
-    u32 w_t74[4];
-    lds_b128(w_t74, sh_t65 + o_t73);
-    convert_308[9] = w_t74[0];
-    convert_308[11] = w_t74[1];
-    convert_308[13] = w_t74[2];
-    convert_308[15] = w_t74[3];
-    u16 *const O_t75 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
+    u32 o_t64 = c4 * 2 + (c2) * 128;
+    o_t64 = o_t64 ^ (o_t64 >> 1 & 64u) ^ (o_t64 >> 2 & 64u) ^ (o_t64 >> 3 & 64u) ^ (o_t64 >> 4 & 48u) ^ (o_t64 >> 6 & 80u) ^ (o_t64 >> 8 & 16u);
+    u32 w_t65[4];
+    lds_b128(w_t65, sh_t62 + o_t64);
+    convert_287[0] = w_t65[0];
+    convert_287[2] = w_t65[1];
+    convert_287[4] = w_t65[2];
+    convert_287[6] = w_t65[3];
+    u32 o_t66 = c4 * 2 + ((c2 + 8)) * 128;
+    o_t66 = o_t66 ^ (o_t66 >> 1 & 64u) ^ (o_t66 >> 2 & 64u) ^ (o_t66 >> 3 & 64u) ^ (o_t66 >> 4 & 48u) ^ (o_t66 >> 6 & 80u) ^ (o_t66 >> 8 & 16u);
+    u32 w_t67[4];
+    lds_b128(w_t67, sh_t62 + o_t66);
+    convert_287[1] = w_t67[0];
+    convert_287[3] = w_t67[1];
+    convert_287[5] = w_t67[2];
+    convert_287[7] = w_t67[3];
+    u32 o_t68 = (c4 + 32) * 2 + (c2) * 128;
+    o_t68 = o_t68 ^ (o_t68 >> 1 & 64u) ^ (o_t68 >> 2 & 64u) ^ (o_t68 >> 3 & 64u) ^ (o_t68 >> 4 & 48u) ^ (o_t68 >> 6 & 80u) ^ (o_t68 >> 8 & 16u);
+    u32 w_t69[4];
+    lds_b128(w_t69, sh_t62 + o_t68);
+    convert_287[8] = w_t69[0];
+    convert_287[10] = w_t69[1];
+    convert_287[12] = w_t69[2];
+    convert_287[14] = w_t69[3];
+    u32 o_t70 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    o_t70 = o_t70 ^ (o_t70 >> 1 & 64u) ^ (o_t70 >> 2 & 64u) ^ (o_t70 >> 3 & 64u) ^ (o_t70 >> 4 & 48u) ^ (o_t70 >> 6 & 80u) ^ (o_t70 >> 8 & 16u);
+    u32 w_t71[4];
+    lds_b128(w_t71, sh_t62 + o_t70);
+    convert_287[9] = w_t71[0];
+    convert_287[11] = w_t71[1];
+    convert_287[13] = w_t71[2];
+    convert_287[15] = w_t71[3];
+    u16 *const O_t72 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t76[4] = { convert_308[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_308[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_308[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_308[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t75 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t76);
+        const u32 w_t73[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t72 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t73);
     }
 }
 #undef SCRATCH

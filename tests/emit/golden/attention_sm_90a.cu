@@ -234,7 +234,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         u32 scheduled_phase = 0, scheduled_stage = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const u32 stage_t41 = shared_base + 164864 + warp * 2048;
+        const u32 stage_t38 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -260,138 +260,138 @@ attention(const __grid_constant__ TensorMap Q_map0,
             const i32 cdiv_29 = ((min_28 + 127) / 128);
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-            const bool lt_420 = (0 < cdiv_29);
-            float l_421[2];
-            float acc_422[32];
-            if (lt_420) {
+            const bool lt_399 = (0 < cdiv_29);
+            float l_400[2];
+            float acc_401[32];
+            if (lt_399) {
                 /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
                 mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
-                const u32 K_426 = K_ring_177 + K_ring_177_stage * 16384;
+                const u32 K_405 = K_ring_177 + K_ring_177_stage * 16384;
                 if (++K_ring_177_stage == 4) { K_ring_177_stage = 0; K_ring_177_phase ^= 1; }
                 /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
-                float s_430[64];
+                float s_409[64];
                 wgmma_fence();
-                const u32 b_t0 = K_426 >> 4 | 0x10000u;
+                const u32 b_t0 = K_405 >> 4 | 0x10000u;
                 const u32 a_t1 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    wgmma_m64n128k16_f16_ss(s_430, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
+                    wgmma_m64n128k16_f16_ss(s_409, a_t1 + (2 * k), 0x40000040u, b_t0 + (2 * k), 0x40000040u, k > 0);
                 }
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 64; i++) {
-                    pin_float(s_430[i]);
+                    pin_float(s_409[i]);
                 }
                 /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                const u32 ring_none_437 = V_ring_179 + 65536;
-                float materialize_585[2];
+                const u32 ring_none_416 = V_ring_179 + 65536;
+                float materialize_543[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_585[i] = 0.0f;
+                    materialize_543[i] = 0.0f;
                 }
-                float materialize_586[32];
+                float materialize_544[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_586[i] = 0.0f;
+                    materialize_544[i] = 0.0f;
                 }
-                float materialize_587[2];
+                float materialize_545[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_587[i] = float_bits(0xff800000u);
+                    materialize_545[i] = float_bits(0xff800000u);
                 }
-                float materialize_588[2];
+                float materialize_546[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_588[i] = float_bits(0xff800000u);
+                    materialize_546[i] = float_bits(0xff800000u);
                 }
-                float materialize_589[2];
+                float materialize_547[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_589[i] = 0.0f;
+                    materialize_547[i] = 0.0f;
                 }
-                u32 materialize_590[32];
+                u32 materialize_548[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_590[i] = pack_f16(0.0f, 0.0f);
+                    materialize_548[i] = pack_f16(0.0f, 0.0f);
                 }
-                i32 j_448;
-                j_448 = 0;
-                float l_450[2];
+                i32 j_427;
+                j_427 = 0;
+                float l_429[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_450[i] = materialize_585[i];
+                    l_429[i] = materialize_543[i];
                 }
-                float acc_452[32];
+                float acc_431[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_452[i] = materialize_586[i];
+                    acc_431[i] = materialize_544[i];
                 }
-                float m_454[2];
+                float m_433[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    m_454[i] = materialize_587[i];
+                    m_433[i] = materialize_545[i];
                 }
-                float bar_456[2];
+                float bar_435[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    bar_456[i] = materialize_588[i];
+                    bar_435[i] = materialize_546[i];
                 }
-                float alpha_460[2];
+                float alpha_439[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    alpha_460[i] = materialize_589[i];
+                    alpha_439[i] = materialize_547[i];
                 }
-                bool grew_462;
-                grew_462 = false;
-                u32 carried_464[32];
+                bool grew_441;
+                grew_441 = false;
+                u32 carried_443[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    carried_464[i] = materialize_590[i];
+                    carried_443[i] = materialize_548[i];
                 }
-                u32 V_466;
-                V_466 = ring_none_437;
+                u32 V_445;
+                V_445 = ring_none_416;
 #pragma unroll 1
                 for (;;) {
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
-                    const i32 mul_468 = (j_448 * 128);
+                    const i32 mul_447 = (j_427 * 128);
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_wait(1);
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        pin_float(s_430[i]);
+                        pin_float(s_409[i]);
                     }
                     if (lane == 0) mbar_arrive(K_ring_177_empty + 8 * K_ring_177_free);
                     if (++K_ring_177_free == 4) K_ring_177_free = 0;
                     /* s = where(col < N && (!CAUSAL || row >= col), s * scale, -inf); */
 #line 23 "examples/kernels/attention.tile"
-                    const i32 add_480 = (mul_468 + 127);
-                    const bool lt_481 = (add_480 < (i32)N_);
-                    const i32 add_483 = (mul_13 + 0);
-                    const i32 add_485 = (mul_468 + 127);
-                    const bool ge_486 = (add_483 >= add_485);
-                    const bool and_487 = (lt_481 & ge_486);
-                    float if_488[64];
-                    if (and_487) {
+                    const i32 add_459 = (mul_447 + 127);
+                    const bool lt_460 = (add_459 < (i32)N_);
+                    const i32 add_462 = (mul_13 + 0);
+                    const i32 add_464 = (mul_447 + 127);
+                    const bool ge_465 = (add_462 >= add_464);
+                    const bool and_466 = (lt_460 & ge_465);
+                    float if_467[64];
+                    if (and_466) {
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_488[i] = s_430[i];
+                            if_467[i] = s_409[i];
                         }
                     } else {
-                        float where_489[64];
+                        float where_468[64];
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            const float where_489a = ((((mul_468 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_468 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_430[i] : float_bits(0xff800000u));
-                            where_489[i] = where_489a;
+                            const float where_468a = ((((mul_447 + ((i32)(c1 + i % 2 + i / 4 * 8))) < (i32)N_) & ((mul_13 + ((i32)(c0 + i / 2 % 2 * 8))) >= (mul_447 + ((i32)(c1 + i % 2 + i / 4 * 8))))) ? s_409[i] : float_bits(0xff800000u));
+                            where_468[i] = where_468a;
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_488[i] = where_489[i];
+                            if_467[i] = where_468[i];
                         }
                     }
                     /* let m_new = max(m, max(s, axis = 1)); */
@@ -403,7 +403,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t5 = if_488[i];
+                        const float x_t5 = if_467[i];
                         const int k_t4 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
                         red_t3[k_t4] = max_f32(red_t3[k_t4], x_t5);
                     }
@@ -429,412 +429,362 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
                         red_t3[i] = max_f32(red_t3[i], y_t7);
                     }
-                    float reduce_max_490[2];
-                    reduce_max_490[0] = red_t3[0];
-                    reduce_max_490[1] = red_t3[1];
-                    float mul_491[2];
-                    bool not_493[2];
+                    float reduce_max_469[2];
+                    reduce_max_469[0] = red_t3[0];
+                    reduce_max_469[1] = red_t3[1];
+                    float mul_470[2];
+                    bool not_472[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float mul_491a = (reduce_max_490[i] * scale);
-                        const bool lt_492a = (mul_491a < bar_456[i]);
-                        const bool not_493a = !(lt_492a);
-                        mul_491[i] = mul_491a;
-                        not_493[i] = not_493a;
+                        const float mul_470a = (reduce_max_469[i] * scale);
+                        const bool lt_471a = (mul_470a < bar_435[i]);
+                        const bool not_472a = !(lt_471a);
+                        mul_470[i] = mul_470a;
+                        not_472[i] = not_472a;
                     }
                     bool any_t9 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        any_t9 |= not_493[i];
+                        any_t9 |= not_472[i];
                     }
-                    const bool grew_494 = vote_any(any_t9);
-                    const bool not_495 = !(grew_494);
-                    float m_new_496[2];
-                    float alpha_497[2];
-                    float if_498[2];
-                    float if_499[2];
-                    float if_500[64];
-                    float if_501;
-                    float if_502[2];
-                    if (not_495) {
-                        const float mul_506 = (scale * 1.44269502f);
-                        float mul_508[2];
+                    const bool grew_473 = vote_any(any_t9);
+                    const bool not_474 = !(grew_473);
+                    float m_new_475[2];
+                    float alpha_476[2];
+                    float if_477[2];
+                    float if_478[2];
+                    float if_479[64];
+                    float if_480;
+                    float if_481[2];
+                    if (not_474) {
+                        const float mul_485 = (scale * 1.44269502f);
+                        float mul_487[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float mul_508a = (m_454[i] * -1.44269502f);
-                            mul_508[i] = mul_508a;
+                            const float mul_487a = (m_433[i] * -1.44269502f);
+                            mul_487[i] = mul_487a;
                         }
-                        float materialize_591[2];
+                        float materialize_549[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            materialize_591[i] = 1.0f;
-                        }
-#pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            m_new_496[i] = m_454[i];
+                            materialize_549[i] = 1.0f;
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            alpha_497[i] = materialize_591[i];
+                            m_new_475[i] = m_433[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_498[i] = bar_456[i];
+                            alpha_476[i] = materialize_549[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_499[i] = l_450[i];
+                            if_477[i] = bar_435[i];
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            if_478[i] = l_429[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_500[i] = if_488[i];
+                            if_479[i] = if_467[i];
                         }
-                        if_501 = mul_506;
+                        if_480 = mul_485;
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_502[i] = mul_508[i];
+                            if_481[i] = mul_487[i];
                         }
                     } else {
-                        float m_new_509[2];
-                        float alpha_512[2];
+                        float m_new_488[2];
+                        float alpha_491[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float m_new_509a = max_f32(m_454[i], mul_491[i]);
-                            const float sub_510a = (m_454[i] - m_new_509a);
-                            const float mul_511a = (sub_510a * 1.44269502f);
-                            const float alpha_512a = exp2_f32(mul_511a);
-                            m_new_509[i] = m_new_509a;
-                            alpha_512[i] = alpha_512a;
+                            const float m_new_488a = max_f32(m_433[i], mul_470[i]);
+                            const float sub_489a = (m_433[i] - m_new_488a);
+                            const float mul_490a = (sub_489a * 1.44269502f);
+                            const float alpha_491a = exp2_f32(mul_490a);
+                            m_new_488[i] = m_new_488a;
+                            alpha_491[i] = alpha_491a;
                         }
-                        float add_515[2];
+                        float add_494[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float add_515a = (m_new_509[i] + 5.54517746f);
-                            add_515[i] = add_515a;
+                            const float add_494a = (m_new_488[i] + 5.54517746f);
+                            add_494[i] = add_494a;
                         }
-                        const float mul_520 = (scale * 1.44269502f);
-                        const float abs_521 = abs_f32(mul_520);
-                        const bool le_523 = (abs_521 <= 1.2676506e+30f);
-                        const float where_525 = (le_523 ? 709.782715f : -1.0f);
-                        float where_529[2];
-                        float mul_530[2];
+                        const float mul_499 = (scale * 1.44269502f);
+                        const float abs_500 = abs_f32(mul_499);
+                        const bool le_502 = (abs_500 <= 1.2676506e+30f);
+                        const float where_504 = (le_502 ? 709.782715f : -1.0f);
+                        float where_508[2];
+                        float mul_509[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float abs_527a = abs_f32(m_new_509[i]);
-                            const bool le_528a = (abs_527a <= where_525);
-                            const float where_529a = (le_528a ? add_515[i] : float_bits(0xff800000u));
-                            const float mul_530a = mul_alone_f32(l_450[i], alpha_512[i]);
-                            where_529[i] = where_529a;
-                            mul_530[i] = mul_530a;
+                            const float abs_506a = abs_f32(m_new_488[i]);
+                            const bool le_507a = (abs_506a <= where_504);
+                            const float where_508a = (le_507a ? add_494[i] : float_bits(0xff800000u));
+                            const float mul_509a = mul_alone_f32(l_429[i], alpha_491[i]);
+                            where_508[i] = where_508a;
+                            mul_509[i] = mul_509a;
                         }
-                        const float mul_533 = (scale * 1.44269502f);
-                        const float abs_534 = abs_f32(mul_533);
-                        const bool le_536 = (abs_534 <= 1.2676506e+30f);
-                        const float where_538 = (le_536 ? 709.782715f : -1.0f);
-                        bool not_542[2];
+                        float sub_513[64];
+#pragma unroll
+                        for (int i = 0; i < 64; i++) {
+                            const float mul_511a = mul_alone_f32(if_467[i], scale);
+                            const float sub_513a = (mul_511a - m_new_488[(i / 2 % 2)]);
+                            sub_513[i] = sub_513a;
+                        }
+                        float materialize_550[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float abs_540a = abs_f32(m_new_509[i]);
-                            const bool le_541a = (abs_540a <= where_538);
-                            const bool not_542a = !(le_541a);
-                            not_542[i] = not_542a;
-                        }
-                        bool any_t15 = false;
-#pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            any_t15 |= not_542[i];
-                        }
-                        const bool far_543 = vote_any(any_t15);
-                        const bool not_544 = !(far_543);
-                        float if_545[64];
-                        float if_546;
-                        float if_547[2];
-                        if (not_544) {
-                            const float mul_549 = (scale * 1.44269502f);
-                            float mul_551[2];
-#pragma unroll
-                            for (int i = 0; i < 2; i++) {
-                                const float mul_551a = (m_new_509[i] * -1.44269502f);
-                                mul_551[i] = mul_551a;
-                            }
-#pragma unroll
-                            for (int i = 0; i < 64; i++) {
-                                if_545[i] = if_488[i];
-                            }
-                            if_546 = mul_549;
-#pragma unroll
-                            for (int i = 0; i < 2; i++) {
-                                if_547[i] = mul_551[i];
-                            }
-                        } else {
-                            float sub_555[64];
-#pragma unroll
-                            for (int i = 0; i < 64; i++) {
-                                const float mul_553a = mul_alone_f32(if_488[i], scale);
-                                const float sub_555a = (mul_553a - m_new_509[(i / 2 % 2)]);
-                                sub_555[i] = sub_555a;
-                            }
-                            float materialize_592[2];
-#pragma unroll
-                            for (int i = 0; i < 2; i++) {
-                                materialize_592[i] = 0.0f;
-                            }
-#pragma unroll
-                            for (int i = 0; i < 64; i++) {
-                                if_545[i] = sub_555[i];
-                            }
-                            if_546 = 1.44269502f;
-#pragma unroll
-                            for (int i = 0; i < 2; i++) {
-                                if_547[i] = materialize_592[i];
-                            }
+                            materialize_550[i] = 0.0f;
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            m_new_496[i] = m_new_509[i];
+                            m_new_475[i] = m_new_488[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            alpha_497[i] = alpha_512[i];
+                            alpha_476[i] = alpha_491[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_498[i] = where_529[i];
+                            if_477[i] = where_508[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_499[i] = mul_530[i];
+                            if_478[i] = mul_509[i];
                         }
 #pragma unroll
                         for (int i = 0; i < 64; i++) {
-                            if_500[i] = if_545[i];
+                            if_479[i] = sub_513[i];
                         }
-                        if_501 = if_546;
+                        if_480 = 1.44269502f;
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            if_502[i] = if_547[i];
+                            if_481[i] = materialize_550[i];
                         }
                     }
                     /* let p     = exp(s - m_new); */
 #line 25 "examples/kernels/attention.tile"
-                    float p_561[64];
+                    float p_519[64];
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float fma_560a = fma_f32(if_500[i], if_501, if_502[(i / 2 % 2)]);
-                        const float p_561a = exp2_f32(fma_560a);
-                        p_561[i] = p_561a;
+                        const float fma_518a = fma_f32(if_479[i], if_480, if_481[(i / 2 % 2)]);
+                        const float p_519a = exp2_f32(fma_518a);
+                        p_519[i] = p_519a;
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-                    float red_t19[8];
+                    float red_t16[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t19[i] = 0;
+                        red_t16[i] = 0;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t21 = p_561[i];
-                        const int k_t20 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t19[k_t20] = red_t19[k_t20] + x_t21;
+                        const float x_t18 = p_519[i];
+                        const int k_t17 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t16[k_t17] = red_t16[k_t17] + x_t18;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t19[i] = red_t19[i] + red_t19[i + 2];
+                        red_t16[i] = red_t16[i] + red_t16[i + 2];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t19[i] = red_t19[i] + red_t19[i + 4];
+                        red_t16[i] = red_t16[i] + red_t16[i + 4];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t19[i] = red_t19[i] + red_t19[i + 6];
+                        red_t16[i] = red_t16[i] + red_t16[i + 6];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t22 = shuffle_xor_f32(red_t19[i], 1);
-                        red_t19[i] = red_t19[i] + y_t22;
+                        const float y_t19 = shuffle_xor_f32(red_t16[i], 1);
+                        red_t16[i] = red_t16[i] + y_t19;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float y_t23 = shuffle_xor_f32(red_t19[i], 2);
-                        red_t19[i] = red_t19[i] + y_t23;
+                        const float y_t20 = shuffle_xor_f32(red_t16[i], 2);
+                        red_t16[i] = red_t16[i] + y_t20;
                     }
-                    float reduce_sum_562[2];
-                    reduce_sum_562[0] = red_t19[0];
-                    reduce_sum_562[1] = red_t19[1];
-                    float l_563[2];
+                    float reduce_sum_520[2];
+                    reduce_sum_520[0] = red_t16[0];
+                    reduce_sum_520[1] = red_t16[1];
+                    float l_521[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        const float l_563a = (if_499[i] + reduce_sum_562[i]);
-                        l_563[i] = l_563a;
+                        const float l_521a = (if_478[i] + reduce_sum_520[i]);
+                        l_521[i] = l_521a;
                     }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
                     wgmma_wait(0);
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(acc_452[i]);
+                        pin_float(acc_431[i]);
                     }
-                    if (lane == 0) mbar_arrive(V_ring_179_empty + (V_466 - V_ring_179) / 2048);
-                    u32 p_565[32];
+                    if (lane == 0) mbar_arrive(V_ring_179_empty + (V_445 - V_ring_179) / 2048);
+                    u32 p_523[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float p_565a = p_561[2 * i];
-                        const float p_565b = p_561[2 * i + 1];
-                        p_565[i] = pack_f16(p_565a, p_565b);
+                        const float p_523a = p_519[2 * i];
+                        const float p_523b = p_519[2 * i + 1];
+                        p_523[i] = pack_f16(p_523a, p_523b);
                     }
                     /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
-                    const i32 add_566 = (j_448 + 1);
-                    const bool lt_567 = (add_566 < cdiv_29);
-                    const bool go_t26 = lt_567;
-                    j_448 = add_566;
+                    const i32 add_524 = (j_427 + 1);
+                    const bool lt_525 = (add_524 < cdiv_29);
+                    const bool go_t23 = lt_525;
+                    j_427 = add_524;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        l_450[i] = l_563[i];
+                        l_429[i] = l_521[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        m_454[i] = m_new_496[i];
+                        m_433[i] = m_new_475[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        bar_456[i] = if_498[i];
+                        bar_435[i] = if_477[i];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        alpha_460[i] = alpha_497[i];
+                        alpha_439[i] = alpha_476[i];
                     }
-                    grew_462 = grew_494;
+                    grew_441 = grew_473;
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        carried_464[i] = p_565[i];
+                        carried_443[i] = p_523[i];
                     }
-                    if (!go_t26) break;
+                    if (!go_t23) break;
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
 #line 20 "examples/kernels/attention.tile"
                     mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
-                    const u32 K_569 = K_ring_177 + K_ring_177_stage * 16384;
+                    const u32 K_527 = K_ring_177 + K_ring_177_stage * 16384;
                     if (++K_ring_177_stage == 4) { K_ring_177_stage = 0; K_ring_177_phase ^= 1; }
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_fence();
-                    const u32 b_t27 = K_569 >> 4 | 0x10000u;
-                    const u32 a_t28 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                    const u32 b_t24 = K_527 >> 4 | 0x10000u;
+                    const u32 a_t25 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_430, a_t28 + (2 * k), 0x40000040u, b_t27 + (2 * k), 0x40000040u, k > 0);
+                        wgmma_m64n128k16_f16_ss(s_409, a_t25 + (2 * k), 0x40000040u, b_t24 + (2 * k), 0x40000040u, k > 0);
                     }
                     wgmma_commit();
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
                     mbar_wait(V_ring_179_full + 8 * V_ring_179_stage, V_ring_179_phase);
-                    const u32 V_574 = V_ring_179 + V_ring_179_stage * 16384;
+                    const u32 V_532 = V_ring_179 + V_ring_179_stage * 16384;
                     if (++V_ring_179_stage == 4) { V_ring_179_stage = 0; V_ring_179_phase ^= 1; }
                     /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                    if (grew_462) {
-                        float mul_577[32];
+                    if (grew_441) {
+                        float mul_535[32];
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            const float mul_577a = (acc_452[i] * alpha_460[(i / 2 % 2)]);
-                            mul_577[i] = mul_577a;
+                            const float mul_535a = (acc_431[i] * alpha_439[(i / 2 % 2)]);
+                            mul_535[i] = mul_535a;
                         }
 #pragma unroll
                         for (int i = 0; i < 32; i++) {
-                            acc_452[i] = mul_577[i];
+                            acc_431[i] = mul_535[i];
                         }
                     } else {
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        pin_float(acc_452[i]);
+                        pin_float(acc_431[i]);
                     }
                     wgmma_fence();
-                    const u32 b_t30 = V_574 >> 4 | 0x4000000u;
-                    u32 bs_t33[8];
+                    const u32 b_t27 = V_532 >> 4 | 0x4000000u;
+                    u32 bs_t30[8];
 #pragma unroll
                     for (int k = 0; k < 8; k++) {
-                        bs_t33[k] = b_t30 + (128 * k);
+                        bs_t30[k] = b_t27 + (128 * k);
                     }
-                    wgmma_m64n64k16_f16_rs_tb_x8(acc_452, carried_464, bs_t33, 0x40000040u, 1);
+                    wgmma_m64n64k16_f16_rs_tb_x8(acc_431, carried_443, bs_t30, 0x40000040u, 1);
                     wgmma_commit();
-                    V_466 = V_574;
+                    V_445 = V_532;
                 }
                 /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
                 mbar_wait(V_ring_179_full + 8 * V_ring_179_stage, V_ring_179_phase);
-                const u32 V_579 = V_ring_179 + V_ring_179_stage * 16384;
+                const u32 V_537 = V_ring_179 + V_ring_179_stage * 16384;
                 if (++V_ring_179_stage == 4) { V_ring_179_stage = 0; V_ring_179_phase ^= 1; }
                 /* acc = mma(T(p), v, acc*alpha); */
 #line 29 "examples/kernels/attention.tile"
-                float if_581[32];
-                if (grew_462) {
-                    float mul_582[32];
+                float if_539[32];
+                if (grew_441) {
+                    float mul_540[32];
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        const float mul_582a = (acc_452[i] * alpha_460[(i / 2 % 2)]);
-                        mul_582[i] = mul_582a;
+                        const float mul_540a = (acc_431[i] * alpha_439[(i / 2 % 2)]);
+                        mul_540[i] = mul_540a;
                     }
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_581[i] = mul_582[i];
+                        if_539[i] = mul_540[i];
                     }
                 } else {
 #pragma unroll
                     for (int i = 0; i < 32; i++) {
-                        if_581[i] = acc_452[i];
+                        if_539[i] = acc_431[i];
                     }
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_581[i]);
+                    pin_float(if_539[i]);
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_word(carried_464[i]);
+                    pin_word(carried_443[i]);
                 }
                 wgmma_fence();
-                const u32 b_t35 = V_579 >> 4 | 0x4000000u;
-                u32 bs_t38[8];
+                const u32 b_t32 = V_537 >> 4 | 0x4000000u;
+                u32 bs_t35[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    bs_t38[k] = b_t35 + (128 * k);
+                    bs_t35[k] = b_t32 + (128 * k);
                 }
-                wgmma_m64n64k16_f16_rs_tb_x8(if_581, carried_464, bs_t38, 0x40000040u, 1);
+                wgmma_m64n64k16_f16_rs_tb_x8(if_539, carried_443, bs_t35, 0x40000040u, 1);
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    pin_float(if_581[i]);
+                    pin_float(if_539[i]);
                 }
-                if (lane == 0) mbar_arrive(V_ring_179_empty + (V_579 - V_ring_179) / 2048);
+                if (lane == 0) mbar_arrive(V_ring_179_empty + (V_537 - V_ring_179) / 2048);
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_421[i] = l_450[i];
+                    l_400[i] = l_429[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_422[i] = if_581[i];
+                    acc_401[i] = if_539[i];
                 }
             } else {
-                float materialize_593[2];
+                float materialize_551[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    materialize_593[i] = 0.0f;
+                    materialize_551[i] = 0.0f;
                 }
-                float materialize_594[32];
+                float materialize_552[32];
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    materialize_594[i] = 0.0f;
+                    materialize_552[i] = 0.0f;
                 }
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    l_421[i] = materialize_593[i];
+                    l_400[i] = materialize_551[i];
                 }
 #pragma unroll
                 for (int i = 0; i < 32; i++) {
-                    acc_422[i] = materialize_594[i];
+                    acc_401[i] = materialize_552[i];
                 }
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
@@ -847,33 +797,33 @@ attention(const __grid_constant__ TensorMap Q_map0,
             float div_154[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float div_154a = rcp_ulp(l_421[i]);
+                const float div_154a = rcp_ulp(l_400[i]);
                 div_154[i] = div_154a;
             }
             u32 cast_81[16];
 #pragma unroll
             for (int i = 0; i < 16; i++) {
-                const float mul_156a = (acc_422[2 * i] * div_154[(i % 2)]);
+                const float mul_156a = (acc_401[2 * i] * div_154[(i % 2)]);
                 const float cast_81a = mul_156a;
-                const float mul_156b = (acc_422[2 * i + 1] * div_154[(i % 2)]);
+                const float mul_156b = (acc_401[2 * i + 1] * div_154[(i % 2)]);
                 const float cast_81b = mul_156b;
                 cast_81[i] = pack_f16(cast_81a, cast_81b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
-            const u32 lanes_t43 = (lane & 16) ^ ((lane & 7) << 4);
+            const u32 lanes_t40 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int box_t42 = 0; box_t42 < 1; box_t42++) {
+            for (int box_t39 = 0; box_t39 < 1; box_t39++) {
                 if (lane == 0) bulk_wait_read(0);
                 warp_sync();
 #pragma unroll
-                for (int q_t44 = 0; q_t44 < 4; q_t44++) {
-                    const int at_t45 = box_t42 * 4 + q_t44;
-                    stmatrix_x4(stage_t41 + (lane & 15) * 128 + ((32 * at_t45) ^ lanes_t43), &cast_81[(4 * at_t45)]);
+                for (int q_t41 = 0; q_t41 < 4; q_t41++) {
+                    const int at_t42 = box_t39 * 4 + q_t41;
+                    stmatrix_x4(stage_t38 + (lane & 15) * 128 + ((32 * at_t42) ^ lanes_t40), &cast_81[(4 * at_t42)]);
                 }
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t41, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_148), (i32)(b_149));
+                    tma_store_4d(&O_map3, stage_t38, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_148), (i32)(b_149));
                     bulk_commit();
                 }
             }
