@@ -7,9 +7,9 @@ uint32_t diag_add_source(Session *s, const char *name, const char *directory, co
         text += 3;
         len -= 3;
     } /* an editor's byte-order mark */
-    if (s->sources.len == 0) vec_push(&s->arena, &s->sources, ((Source){ "", "", 0, NULL }));
+    if (s->sources.len == 0) vec_push(&s->arena, &s->sources, ((Source){ "", "", 0, NULL, 0, 0 }));
     Source src = { arena_strdup(&s->arena, name), arena_strndup(&s->arena, text, len), len,
-        directory ? arena_strdup(&s->arena, directory) : NULL };
+        directory ? arena_strdup(&s->arena, directory) : NULL, 0, 0 };
     vec_push(&s->arena, &s->sources, src);
     return (uint32_t)s->sources.len - 1;
 }
@@ -19,13 +19,15 @@ const Source *diag_source(Session *s, uint32_t file)
 
 void diag_position(Session *s, Loc loc, int *line, int *column)
 {
-    const Source *src = diag_source(s, loc.file);
     *line = *column = 0;
-    if (!src) return;
+    if (!diag_source(s, loc.file)) return;
+    Source *src = &s->sources.data[loc.file];
     size_t at = loc.begin < src->len ? loc.begin : src->len;
-    const char *from = src->text, *end = src->text + at;
-    for (const char *nl; (nl = memchr(from, '\n', (size_t)(end - from))); from = nl + 1) ++*line;
-    *line += 1;
+    if (at < src->begins) src->begins = 0, src->before = 0;
+    const char *from = src->text + src->begins, *end = src->text + at;
+    for (const char *nl; (nl = memchr(from, '\n', (size_t)(end - from))); from = nl + 1) src->before++;
+    src->begins = (size_t)(from - src->text);
+    *line = src->before + 1;
     *column = (int)(end - from) + 1;
 }
 

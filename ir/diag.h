@@ -15,6 +15,8 @@ typedef struct Source {
     const char *text; /* NUL-terminated copy */
     size_t len;
     const char *directory; /* the folder in which its imports are looked up; may be NULL */
+    size_t begins;         /* of the line that was asked for last: its first byte */
+    int before;            /* lines before that one */
 } Source;
 
 typedef enum Severity { SEV_ERROR, SEV_WARNING, SEV_PERF, SEV_NOTE } Severity;

@@ -25,7 +25,7 @@ typedef struct Replay {
     const Func *f;
     RingCount *rings;
     int n_rings;
-    Trace trace[ROLE_COUNT];
+    Trace *trace; /* of each role */
     size_t at[ROLE_COUNT];
 } Replay;
 
@@ -154,16 +154,18 @@ static bool make_launch(Session *s, const Func *f, const EvalCode *grid, int num
     return true;
 }
 
-/* False: it took more steps than anybody wants to look at, and says nothing. */
-static bool try_launch(
-    Session *s, const Func *f, const Instr *roles, const TraceLaunch *l, int n_rings, TraceFault *fault)
+/* `trace`: the roles' traces of the launch before, whose room is used again. False: it took more steps than
+ * anybody wants to look at, and says nothing. */
+static bool try_launch(Session *s, const Func *f, const Instr *roles, const TraceLaunch *l, int n_rings,
+    Trace *trace, TraceFault *fault)
 {
-    Replay p = { .s = s, .f = f, .n_rings = n_rings };
+    Replay p = { .s = s, .f = f, .n_rings = n_rings, .trace = trace };
     TracePrograms programs = { 0 };
     int n = 0;
     p.rings = arena_array(&s->arena, RingCount, (size_t)n_rings + 1);
     for (const Instr *i = f->body->first; i; i = i->next)
         if (i->op == OP_RING) p.rings[n++] = (RingCount){ .ring = i, .depth = i->results[0].type->shape[0] };
+    for (int r = 0; r < ROLE_COUNT; r++) trace[r].len = 0;
     for (int r = 0; r < roles->n_blocks; r++)
         if (!trace_role(s, f, roles, r, l, &programs, &p.trace[r], fault)) return fault->why != NULL;
     plays_out(&p, fault);
@@ -187,6 +189,7 @@ static const Instr *mixed_releases(const Func *f)
 const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
 {
     TraceFault fault = { 0 };
+    Trace trace[ROLE_COUNT] = { 0 };
     const Instr *roles = NULL;
     int rings = 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
@@ -203,7 +206,7 @@ const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
         /* Launches of the size of one that took too long would do so too. */
         if (k % SIZES >= sizes || !make_launch(s, f, grid, k, &l)) continue;
         l.skip = skip;
-        if (!try_launch(s, f, roles, &l, rings, &fault)) sizes = k % SIZES;
+        if (!try_launch(s, f, roles, &l, rings, trace, &fault)) sizes = k % SIZES;
     }
     *why = fault.why;
     return fault.at;

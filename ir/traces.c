@@ -113,10 +113,10 @@ static void fill_stage(Actor *a, const Instr *i, int ring)
     step(a, i, TRACE_FULL, ring, r->full++);
 }
 
-/* Which part of a stage is filled: of a put its last operand, of a fill its pass. -1: unknown. */
-static int64_t part_of(Actor *a, const Instr *i)
+/* Which of the `parts` of a stage is filled: of a put its last operand, of a fill its pass. -1: unknown. */
+static int64_t part_of(Actor *a, const Instr *i, int64_t parts)
 {
-    if (!ir_attr_int(i, ATTR_PARTS, 0)) return 0;
+    if (!parts) return 0;
     if (i->op == OP_RING_CP_ASYNC) return ir_attr_int(i, ATTR_SLOT, 0);
     const Cell *c = cell(a, ir_operand(i, i->n_operands - 1));
     return c->kind == NUMBER ? c->n.i : -1;
@@ -126,7 +126,7 @@ static bool put(Actor *a, const Instr *i)
 {
     int ring;
     RingUse *r = ring_of(a, i, &ring);
-    int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i);
+    int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i, parts);
     if (!r) return wrong(a, i, "the ring is none of the kernel's");
     if (r->part != part) return wrong(a, i, "the parts of a stage are not filled one after the other");
     if (!parts) {
@@ -162,7 +162,7 @@ static void end_late(Actor *a, const Instr *fill)
 static bool fill(Actor *a, const Instr *i)
 {
     const Instr *loop = ir_cp_async_late_in(i);
-    int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i);
+    int64_t parts = ir_attr_int(i, ATTR_PARTS, 0), part = part_of(a, i, parts);
     int ring;
     RingUse *r = ring_of(a, i, &ring);
     if (!loop || !r) return put(a, i);
@@ -362,6 +362,10 @@ static bool run_slice(Actor *a, const Instr *i)
 /* All other operations: they may read stages, and may compute a scalar. */
 static bool run_plain(Actor *a, const Instr *i)
 {
+    if (op_is_elementwise(i->op) && i->results[0].type->kind == TYPE_SCALAR) {
+        *cell(a, &i->results[0]) = trace_scalar(a->launch, a->cells, i);
+        return true;
+    }
     if (!reads_held_stages(a, i)) return false;
     if (i->op == OP_WGMMA)
         vec_push(
@@ -395,8 +399,9 @@ static bool run_instr(Actor *a, const Instr *i)
 
 static bool run_block(Actor *a, const Block *b)
 {
+    const Instr *const *skip = a->launch->skip;
     for (const Instr *i = b->first; i; i = i->next) {
-        if (i->n_results && a->launch->skip[i->results[0].id]) i = a->launch->skip[i->results[0].id];
+        if (i->n_results && skip[i->results[0].id]) i = skip[i->results[0].id];
         if (op_info[i->op].flags & OPF_TERM) break;
         if (++a->steps > MOST_STEPS || !run_instr(a, i)) return false;
     }

@@ -109,6 +109,7 @@ static void add(Pick *k, const PreludeEntry *e, const char *name, const char *d,
 static bool find(Pick *k, const PreludeEntry *table, const char *name)
 {
     for (const PreludeEntry *e = table; e->name; e++) {
+        if (*e->name != '$' && *e->name != *name) continue;
         if (!e->dtypes) {
             if (!strcmp(e->name, name)) {
                 add(k, e, name, NULL, NULL);
@@ -118,7 +119,6 @@ static bool find(Pick *k, const PreludeEntry *table, const char *name)
         }
         const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-";
         Word o, d;
-        if (*e->name != '$' && *e->name != *name) continue;
         while (word(&ops, ':', &o)) {
             const char *ds = colon ? colon + 1 : e->dtypes;
             while (word(&ds, 0, &d))

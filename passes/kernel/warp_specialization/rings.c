@@ -101,6 +101,15 @@ static bool in_loop_with_product(const Instr *load)
     return false;
 }
 
+static int products_of(const Value *matrix, const Block *step)
+{
+    int n = 0;
+    for (const Use *u = matrix->uses; u; u = u->next)
+        if (u->user->op == OP_SLICE || u->user->op == OP_PERMUTE) n += products_of(ir_result(u->user), step);
+        else n += u->user->block == step && op_family(u->user->op) == OPS_PRODUCT;
+    return n;
+}
+
 static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
 {
     int per = r->loads > 0 ? r->loads : 1; /* the number of stages that a step takes at once */
@@ -223,19 +232,28 @@ static const Decision *some_asked(const Roles *c)
     return NULL;
 }
 
-/* Gives the rings their stages: two for the inner loop's rings, and two for the others, so that the operands
- * of the next tile arrive during this one; then two buffers for each warp's bulk store, which are worth more
+/* Gives the rings their stages: two for the inner loop's rings, and a third where several products read a
+ * stage, which the step gives back late; two for the others, so that the operands of the next tile arrive
+ * during this one; then two buffers for each warp's bulk store, which are worth more
  * than a third stage (bench/NOTES.md: results staged and stored by TMA); then one more for each inner ring in
  * turn, as long as memory lasts. Returns the stages of the deepest inner ring. */
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     int64_t staged = staged_bytes(c);
     int fit = 1;
+    bool held = false;
     for (int depth = 2; depth <= most; depth++) {
         for (size_t k = 0; k < c->rings.len; k++)
             deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
-        /* Buffers of a store that every step waits for come before the next program's operands. */
-        int64_t rest = ir_any_in(c->f->body, adds_a_tile, NULL) ? limit - staged : limit;
+        for (size_t k = 0; depth == 2 && most > 2 && k < c->rings.len; k++) {
+            Ring *r = &c->rings.data[k];
+            held |= r->inner && r->held;
+            if (r->held) deepen(c, r, 3, true, limit - staged, used);
+        }
+        /* Buffers of a store that every step waits for come before the next program's operands, and so does
+         * one buffer a warp where a third stage does much of what these operands would. */
+        bool adds = ir_any_in(c->f->body, adds_a_tile, NULL);
+        int64_t rest = limit - (adds ? staged : held ? staged / 2 : 0);
         if (depth == 2 && c->p->persistent)
             for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, rest, used);
     }
@@ -255,6 +273,7 @@ bool roles_plan_rings(Roles *c)
         if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
         Ring *r = roles_ring(c, l);
         r->inner |= in_loop_with_product(l);
+        r->held |= products_of(roles_matrix_of(l), l->block) > 1;
         const Decision *d = schedule_asked_load(c->p, l);
         CpAsyncWay way;
         if (r->by_cp_async && !kernel_cp_async_way(c->f, c->p, l, r->view, &way))

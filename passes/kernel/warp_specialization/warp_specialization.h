@@ -10,6 +10,7 @@ typedef struct Ring {
     const Type *view;
     int depth, loads;
     bool inner, shared, by_cp_async, own;
+    bool held; /* several products of a step read a stage */
     Value *value;
     const Decision *asked;
     const Instr *of;
