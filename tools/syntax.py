@@ -266,7 +266,8 @@ class Grammar:
 
 # --- tree-sitter ----------------------------------------------------------------------------------------
 
-# The tokens of lexer.l. The lexer of tree-sitter looks no further than a token: in `0..N`, `1.` is no number there.
+# The tokens of lexer.l. The lexer of tree-sitter looks no further than a token, so `1.` cannot be one: in `0..N` the
+# number ends before the points. It is the rule below: the lexer prefers the longer `..` to a point behind a number.
 TREE_TOKENS = {
     "identifier": r"[A-Za-z_][A-Za-z0-9_]*",
     "integer": r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*",
@@ -304,14 +305,33 @@ def javascript(rule, indent):
     return f"{name}(\n" + "".join(" " * (indent + 2) + text + ",\n" for text in inner) + " " * indent + ")"
 
 
+def comma_lists(grammar):
+    """The hidden rules that are lists with commas. A comma may also stand behind the last element, so a parser
+    that looks one token ahead cannot tell where such a list ends: tree-sitter has to inline them."""
+    comma = ("text", ",")
+    return [
+        name
+        for name, rule in grammar.rules.items()
+        if name[0] == "_" and rule[0] == "seq" and rule[-1][0] == "repeat" and rule[-1][1][:2] == ("seq", comma)
+    ]
+
+
 def grammar_js(tables):
     rules = [f"    {name}: $ => {javascript(rule, 4)}," for name, rule in tables.grammar.rules.items()]
-    tokens = [f"    {name}: _ => token(/{pattern}/)," for name, pattern in TREE_TOKENS.items()]
+    lists = "\n".join(filled([f"$.{name}," for name in comma_lists(tables.grammar)], 4))
+    tokens = [
+        f"    {'_' if name == 'float' else ''}{name}: _ => token(/{pattern}/),"
+        for name, pattern in TREE_TOKENS.items()
+    ]
+    tokens += ['    float: $ => choice($._float, seq($.integer, token.immediate("."))),']
     return f"""// {HEAD}
 module.exports = grammar({{
   name: "tile",
   word: $ => $.identifier,
   extras: $ => [/\\s/, $.comment],
+  inline: $ => [
+{lists}
+  ],
   rules: {{
 """ + "\n".join(rules + tokens) + "\n  },\n});\n"
 

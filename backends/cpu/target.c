@@ -1,5 +1,6 @@
 /* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
 #include "backends/cpu/cpu.h"
+#include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -120,7 +121,10 @@ static bool compile(
     text_init(&plan, &s->arena);
     cpu_plan_print(p, &plan);
     out->schedule = plan.data;
-    const char *symbol = out->entry = o->symbol ? o->symbol : f->name;
+    /* A kernel named `exp` must not become the function that its own code may call. */
+    const char *own =
+        c_name_taken(f->name, C_LIBRARY | C_DEVICE) ? arena_printf(&s->arena, "%s_kernel", f->name) : f->name;
+    const char *symbol = out->entry = o->symbol ? o->symbol : own;
     LLVMContextRef ctx = LLVMContextCreate();
     session_defer(s, dispose_context, ctx);
     LLVMModuleRef mod = cpu_generate(s, p, o, ctx, symbol, out);

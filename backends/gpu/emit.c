@@ -349,12 +349,12 @@ static void print_signature(Emit *e, int threads, int64_t shared, Text *t)
 {
     const KernelPlan *p = e->plan;
     if (is_hip(e))
-        text_printf(t, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(p, shared), e->f->name);
+        text_printf(t, "KERNEL(%d, %d)\nvoid %s(", threads, kernel_waves_per_eu(p, shared), entry_name(e));
     else {
         text_printf(t, "extern \"C\" __global__ void ");
         if (cluster_size(e) > 1) text_printf(t, "__cluster_dims__(%d, 1, 1) ", cluster_size(e));
         text_printf(
-            t, "__launch_bounds__(%d, %d)\n%s(", threads, p->min_ctas > 0 ? p->min_ctas : 1, e->f->name);
+            t, "__launch_bounds__(%d, %d)\n%s(", threads, p->min_ctas > 0 ? p->min_ctas : 1, entry_name(e));
     }
     for (size_t k = 0; k < e->slots.len; k++) {
         if (k) text_puts(t, ",\n    ");
@@ -419,12 +419,12 @@ static Text print_kernel(
 }
 
 /* Fills in the resources that the code needs, and the facts that it assumes. */
-static void describe(const Emit *e, int threads, int64_t shared, GpuCode *out)
+static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
 {
     const KernelPlan *plan = e->plan;
     int ctas = cluster_size(e);
     bool early = e->scratch_early >= 0;
-    out->name = e->f->name;
+    out->name = entry_name(e);
     out->planned_registers = plan->registers;
     out->lane_registers = kernel_lane_registers(plan->target, plan->warps);
     out->planned_waves = kernel_waves_per_eu(plan, shared);

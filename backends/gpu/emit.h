@@ -93,6 +93,7 @@ struct Emit {
     VEC(const char *) products; /* the subset of `used` that are matrix instructions */
     VEC(ThreadCoord) coords;    /* thread parts of coordinates declared in `pre` */
     VEC(Slot) slots;
+    const char **param_names; /* what the text calls them; NULL until first asked for (slot_name) */
     VEC(TensorMapDesc) maps;
     int64_t shared_bytes;     /* of the static buffers */
     int64_t scratch_bytes;    /* of the scratch area after the buffers */
@@ -333,6 +334,8 @@ void emit_for(Emit *, Instr *);
 void emit_while(Emit *, Instr *);
 void emit_if(Emit *, Instr *);
 void emit_block(Emit *, Block *);
+/* The name of the kernel's function. */
+const char *entry_name(Emit *);
 const char *slot_name(Emit *, SlotKind, int param, int index, DType);
 
 /* --- memory addressing (emit_window.c) --- */

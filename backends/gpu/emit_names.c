@@ -1,6 +1,7 @@
 /* emit_names.c: lines of text, and the names in them: types, literals, values, parameters, what a target
  * calls its barriers and its CTA. */
 #include "backends/gpu/emit.h"
+#include "ir/c_names.h"
 #include "ir/text.h"
 #include <math.h>
 
@@ -138,26 +139,48 @@ const char *const_expr(Emit *e, DType d, const Instr *i)
                           : str(e, "%lldll", (long long)x);
 }
 
-/* Names that emitted code uses for other things. */
-static const char *const taken[] = { "tid", "lane", "warp", "block", "shared", "shared_base", "check",
-    "scheduler", "workspace", "SCRATCH", "NOWHERE", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
-    "float", "double", "int", "char", "short", "long", "unsigned", "signed", "bool", "void", "const",
-    "volatile", "static", "extern", "inline", "return", "if", "else", "for", "while", "do", "switch", "case",
-    "default", "break", "continue", "goto", "struct", "union", "enum", "typedef", "sizeof", "true", "false",
-    "this", "new", "delete", "class", "template", "typename", "namespace", "using", "operator", "public",
-    "private", "protected", "virtual", "friend", "register", "restrict", "auto", "asm", "try", "catch",
-    "throw", "exp", "log", "sin", "cos", "tanh", "erf", "sqrt", "rsqrt", "floor", "ceil", "rint", "fabs",
-    "fma", "fmin", "fmax", "printf", "min", "max", "abs", "uniform", "philox", "ex2" };
-
-/* Whether a parameter of this name would hide a name of the emitted code. */
-static bool reserved(const char *n)
+static bool means_something(Emit *e, const char *name)
 {
-    for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
-        if (same_name(n, taken[k])) return true;
-    size_t len = strlen(n), digits = 0;
+    return c_name_taken(name, C_KEYWORDS | C_LIBRARY | C_DEVICE | C_EMITTED) ||
+           gpu_prelude_has(e->s, e->target, name);
+}
+
+/* Whether a tensor or a scalar of this name would hide a name of the emitted code. Names that end in `_` are
+ * among them, so that no two names become one. */
+static bool hides(Emit *e, const char *n)
+{
+    size_t len = strlen(n), digits = 0, stem;
+    if (n[len - 1] == '_' || means_something(e, n)) return true;
     while (digits < len && irtext_digit(n[len - 1 - digits])) digits++;
-    if (len - digits <= 1) return *n >= 'a' && *n <= 'z'; /* counters and coordinates: i, v, c0 */
-    return digits && (n[len - 1 - digits] == '_' || n[len - 1 - digits] == 't');
+    stem = len - digits;
+    if (stem <= 1) return *n >= 'a' && *n <= 'z'; /* counters and coordinates: i, v, c0 */
+    if (!digits) return false;
+    static const char *const numbered[] = { "_", "t", "_stride", "_map", "dim", "grid" };
+    for (size_t k = 0; k < sizeof numbered / sizeof *numbered; k++) {
+        size_t end = strlen(numbered[k]);
+        if (stem >= end && !strncmp(n + stem - end, numbered[k], end)) return true;
+    }
+    return false;
+}
+
+/* A taken name gets a suffix, and so does what would then be the same name. */
+const char *entry_name(Emit *e)
+{
+    static const char suffix[] = "_kernel";
+    const size_t n = sizeof suffix - 1;
+    const char *name = e->f->name, *stem = name;
+    for (size_t len = strlen(stem); len > n && !strcmp(stem + len - n, suffix); len -= n)
+        stem = arena_strndup(&e->s->arena, stem, len - n);
+    return means_something(e, stem) ? arena_printf(&e->s->arena, "%s%s", name, suffix) : name;
+}
+
+static const char *param_name(Emit *e, int param)
+{
+    const char *n = e->f->params[param].name;
+    if (!e->param_names) e->param_names = arena_array(&e->s->arena, const char *, (size_t)e->f->n_params);
+    if (!e->param_names[param])
+        e->param_names[param] = hides(e, n) ? arena_printf(&e->s->arena, "%s_", n) : n;
+    return e->param_names[param];
 }
 
 const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
@@ -171,7 +194,7 @@ const char *slot_name(Emit *e, SlotKind kind, int param, int index, DType d)
     const Param *p = &e->f->params[param];
     switch (kind) {
     case SLOT_DATA:
-    case SLOT_SCALAR: return reserved(p->name) ? str(e, "%s_", p->name) : p->name;
+    case SLOT_SCALAR: return param_name(e, param);
     case SLOT_EXTENT:
         return e->f->dims[index].name ? str(e, "%s_", e->f->dims[index].name) : str(e, "dim%d", index);
     case SLOT_STRIDE: return str(e, "%s_stride%d", p->name, index);

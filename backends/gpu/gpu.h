@@ -73,3 +73,5 @@ bool gpu_compile(Session *, Func *, const Target *, const KernelOptions *, GpuCo
 /* Writes typedefs and, in a fixed order, those of the functions `names` that are called, together with all
  * functions that they call. called NULL: all of them are. */
 void gpu_prelude(Session *, const Target *, const char *const *names, const bool *called, size_t n, Text *);
+/* Whether the target has a function of this name. */
+bool gpu_prelude_has(Session *, const Target *, const char *name);

@@ -106,44 +106,67 @@ static void add(Pick *k, const PreludeEntry *e, const char *name, const char *d,
     vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, text }));
 }
 
-static bool find(Pick *k, const PreludeEntry *table, const char *name)
+/* The row of the table that gives `name`, with the type and the operation that it has there; NULL: none. */
+static const PreludeEntry *find(const PreludeEntry *table, const char *name, Word *d, Word *o)
 {
     for (const PreludeEntry *e = table; e->name; e++) {
         if (*e->name != '$' && *e->name != *name) continue;
+        *d = *o = (Word){ NULL, 0 };
         if (!e->dtypes) {
-            if (!strcmp(e->name, name)) {
-                add(k, e, name, NULL, NULL);
-                return true;
-            }
+            if (!strcmp(e->name, name)) return e;
             continue;
         }
         const char *colon = strchr(e->dtypes, ':'), *ops = colon ? e->dtypes : "-";
-        Word o, d;
-        while (word(&ops, ':', &o)) {
+        while (word(&ops, ':', o)) {
             const char *ds = colon ? colon + 1 : e->dtypes;
-            while (word(&ds, 0, &d))
-                if (matches(e->name, d, o, name)) {
-                    add(k, e, name, kept(k->s, d), colon ? kept(k->s, o) : NULL);
-                    return true;
-                }
+            while (word(&ds, 0, d)) {
+                if (!matches(e->name, *d, *o, name)) continue;
+                if (!colon) o->text = NULL;
+                return e;
+            }
             if (*ops == ':') break;
         }
     }
-    return false;
+    return NULL;
+}
+
+/* The tables of the target's functions; returns how many there are. */
+static int tables_of(const Target *t, const PreludeEntry *tables[4])
+{
+    if (t->kind == TARGET_HIP) return hip_tables(t, tables);
+    tables[0] = cuda_prelude;
+    return 1;
+}
+
+/* A function that is not in a table but written for its name; NULL: none. */
+static const char *made_text(Session *s, const Target *t, const char *name)
+{ return t->kind == TARGET_HIP ? hip_matrix(s, t, name) : cuda_wgmma(s, name); }
+
+bool gpu_prelude_has(Session *s, const Target *t, const char *name)
+{
+    const PreludeEntry *tables[4];
+    Word d, o;
+    for (int k = 0, n = tables_of(t, tables); k < n; k++)
+        if (find(tables[k], name, &d, &o)) return true;
+    return made_text(s, t, name) != NULL;
 }
 
 static bool take(Pick *k, const char *name)
 {
     for (size_t i = 0; i < k->rows.len; i++)
         if (!strcmp(k->rows.data[i].name, name)) return true;
-    const char *made =
-        k->target->kind == TARGET_HIP ? hip_matrix(k->s, k->target, name) : cuda_wgmma(k->s, name);
+    const char *made = made_text(k->s, k->target, name);
     if (made) {
         vec_push(&k->s->arena, &k->rows, ((PickedEntry){ name, made }));
         return true;
     }
-    for (int t = 0; t < k->n_tables; t++)
-        if (find(k, k->tables[t], name)) return true;
+    for (int t = 0; t < k->n_tables; t++) {
+        Word d, o;
+        const PreludeEntry *e = find(k->tables[t], name, &d, &o);
+        if (!e) continue;
+        add(k, e, name, d.text ? kept(k->s, d) : NULL, o.text ? kept(k->s, o) : NULL);
+        return true;
+    }
     return false;
 }
 
@@ -192,11 +215,7 @@ void gpu_prelude(
 {
     Pick k = { .s = s, .target = t };
     bool hip = t->kind == TARGET_HIP;
-    if (hip) k.n_tables = hip_tables(t, k.tables);
-    else {
-        k.tables[0] = cuda_prelude;
-        k.n_tables = 1;
-    }
+    k.n_tables = tables_of(t, k.tables);
     take(&k, "shared_address");
     take(&k, "uniform");
     if (hip) take(&k, "thread_id");

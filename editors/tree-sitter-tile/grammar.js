@@ -3,6 +3,10 @@ module.exports = grammar({
   name: "tile",
   word: $ => $.identifier,
   extras: $ => [/\s/, $.comment],
+  inline: $ => [
+    $._param_list, $._fn_param_list, $._change_list, $._domain_list, $._name_list, $._exprs, $._arg_list,
+    $._axes,
+  ],
   rules: {
     source_file: $ => repeat($._item),
     _item: $ => choice(
@@ -373,8 +377,9 @@ module.exports = grammar({
     ),
     identifier: _ => token(/[A-Za-z_][A-Za-z0-9_]*/),
     integer: _ => token(/0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9][0-9_]*/),
-    float: _ => token(/([0-9][0-9_]*)?\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+/),
+    _float: _ => token(/([0-9][0-9_]*)?\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+/),
     string: _ => token(/"([^"\\\n]|\\[^\n])*"/),
     comment: _ => token(/\/\/[^\n]*|\/\*[^*]*\*+([^\/*][^*]*\*+)*\//),
+    float: $ => choice($._float, seq($.integer, token.immediate("."))),
   },
 });

@@ -25,6 +25,14 @@ expect 0 "" "$tilec" fmt link.tile g.tile
 [ "$(stat -c %a f.tile)" = 640 ] && [ -L link.tile ] || fail "permissions, or the link"
 [ g.tile -ot f.tile ] && [ "$(stat -c %Y g.tile)" = "$(date -d 2001-01-01 +%s)" ] || fail "a formatted file is written"
 
+# A byte order mark is kept, and columns of messages do not count it.
+printf '\xef\xbb\xbffn f(a){return a;}' >mark.tile
+expect 0 "" "$tilec" fmt mark.tile
+[ "$(cat mark.tile)" = $'\xef\xbb\xbffn f(a) { return a; }' ] || fail "mark.tile: $(cat mark.tile)"
+expect 0 "" "$tilec" fmt --check mark.tile
+printf '\xef\xbb\xbffn f(a){return a' >marked.tile
+expect 1 "marked.tile:1:16: error: unexpected end of file" "$tilec" fmt marked.tile
+
 # What is refused stays as it is; the other files are formatted.
 printf 'fn f(a){return a' >bad.tile
 printf 'fn f(a){return `a;}' >lex.tile

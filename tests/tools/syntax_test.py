@@ -305,7 +305,7 @@ def check_javascript(tables):
             globalThis[kind] = (...parts) => [kind, ...parts.map(rule)];
         globalThis.field = (name, x) => ['field', name, rule(x)];
         globalThis.prec = { left: (n, x) => ['left', n, rule(x)], right: (n, x) => ['right', n, rule(x)] };
-        globalThis.token = x => ['token', rule(x)];
+        globalThis.token = Object.assign(x => ['token', rule(x)], { immediate: x => ['immediate', rule(x)] });
         globalThis.grammar = g => g;
         const g = require(process.argv[1]);
         const rules = Object.fromEntries(Object.entries(g.rules).map(([name, f]) => [name, rule(f(names))]));
@@ -320,6 +320,8 @@ def check_javascript(tables):
     got = json.loads(done.stdout)
     want = json.loads(json.dumps(tables.grammar.rules))
     tokens = {name: ["token", ["pattern", text]] for name, text in syntax.TREE_TOKENS.items()}
+    tokens["_float"] = tokens["float"]
+    tokens["float"] = ["choice", ["rule", "_float"], ["seq", ["rule", "integer"], ["immediate", ["text", "."]]]]
     if got["rules"] != {**want, **tokens} or got["word"] != ["rule", "identifier"]:
         fail("grammar.js has other rules than tools/syntax.py")
 

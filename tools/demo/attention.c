@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { B = 2, H = 8, N = 2048, D = 64, HEADS = B * H, HEAD = N * D };
+enum { B = 2, H = 8, N = 1024, D = 64, HEADS = B * H, HEAD = N * D };
 /* No element may be off by more units in the last place of f16 than this, at the size that the elements of
  * its row have on average (at least that of all of them): the kernel rounds the weights and the result to
  * f16. */

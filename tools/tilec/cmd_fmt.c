@@ -2,6 +2,8 @@
 #include "tools/tilec/input.h"
 #include "frontend/fmt.h"
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
 typedef struct Formatting {
     int64_t width;
     int differing; /* files that --check found */
@@ -14,8 +16,11 @@ static int format_one(Input *in, Outputs *outputs)
     bool std = !strcmp(in->path, "-"), check = args_has(in->args, FLAG_CHECK);
     Text out;
     text_init(&out, &in->tool->arena);
+    text_puts(&out, in->marked ? BYTE_ORDER_MARK : "");
+    size_t mark = out.len;
     if (!frontend_format(&in->session, in->file, (int)formatting->width, &out)) return EXIT_INPUT;
-    bool same = out.len == source->len && !memcmp(out.data ? out.data : "", source->text, out.len);
+    bool same = out.len - mark == source->len &&
+                (!source->len || !memcmp(out.data + mark, source->text, source->len));
     if (check) {
         if (!same) format_file(in->tool->out, "%s\n", source->name);
         formatting->differing += !same;

@@ -2,6 +2,37 @@
  * kernel. */
 #include "tools/tilec/embed.h"
 #include "tools/tilec/object.h"
+#include "ir/c_names.h"
+
+static bool begins_tile(const char *name) { return !strncmp(name, "tile_", 5); }
+
+/* An argument's name in the header: one that C knows already gets a `_`, and so does one that ends in `_`, so
+ * that no two names become one. */
+static const char *argument_name(const Launcher *l, const char *name)
+{
+    size_t n = strlen(l->name);
+    bool own = !strncmp(name, l->name, n) && (!strcmp(name + n, "_kernel") || !strncmp(name + n, "__", 2));
+    bool taken = own || begins_tile(name) || name[strlen(name) - 1] == '_' ||
+                 c_name_taken(name, C_KEYWORDS | C_HEADER);
+    return taken ? arena_printf(l->arena, "%s_", name) : name;
+}
+
+/* A launcher has the kernel's name, which a program may need for something else. */
+static void check_names(Input *in, const Launchers *list)
+{
+    for (size_t i = 0; i < list->len; i++) {
+        const char *name = list->data[i].name;
+        const char *whose = c_name_taken(name, C_KEYWORDS)             ? "is a word of C or C++"
+                            : c_name_taken(name, C_HEADER | C_LIBRARY) ? "is a name of the C library"
+                            : begins_tile(name)                        ? "begins like the names of the header"
+                                                                       : NULL;
+        if (!whose) continue;
+        Diag *d = diag_error(&in->session, list->data[i].kernel->loc,
+            "there can be no C function `%s` for this kernel: its name %s", name, whose);
+        diag_note(&in->session, d, (Loc){ 0, 0, 0 }, "rename the kernel, for example `kernel %s_kernel(..)`",
+            begins_tile(name) ? name + 5 : name);
+    }
+}
 
 /* The C type of a scalar argument. Narrow floats are passed as their bits. */
 static const char *c_type(DType d)
@@ -105,11 +136,12 @@ static void write_parameters(const Launcher *l, Text *t)
         if (!is_launch_param(p)) continue;
         text_printf(t, "%s %s, ",
             p->kind == FRONT_SCALAR ? c_type(l->variants.data[0].func->params[n].type->dtype) : "tile_view",
-            p->name);
+            argument_name(l, p->name));
         n++;
     }
     for (size_t i = 0; i < l->choices.len; i++)
-        text_printf(t, "%s %s, ", choice_type(&l->choices.data[i]), l->choices.data[i].name);
+        text_printf(
+            t, "%s %s, ", choice_type(&l->choices.data[i]), argument_name(l, l->choices.data[i].name));
 }
 
 /* The arguments into tile_args_ and tile_consts_. */
@@ -124,13 +156,14 @@ static void write_packing(const Launcher *l, Text *t)
     for (int i = 0; i < l->kernel->n_params; i++) {
         const FrontParam *p = &l->kernel->params[i];
         if (!is_launch_param(p)) continue;
+        const char *name = argument_name(l, p->name);
         if (p->kind == FRONT_SCALAR)
-            text_printf(t, "    memcpy(&tile_args_[%d].word, &%s, sizeof %s);\n", n, p->name, p->name);
-        else text_printf(t, "    tile_args_[%d].view = %s;\n", n, p->name);
+            text_printf(t, "    memcpy(&tile_args_[%d].word, &%s, sizeof %s);\n", n, name, name);
+        else text_printf(t, "    tile_args_[%d].view = %s;\n", n, name);
         n++;
     }
     for (size_t i = 0; i < l->choices.len; i++) {
-        const char *c = l->choices.data[i].name;
+        const char *c = argument_name(l, l->choices.data[i].name);
         if (!strcmp(choice_type(&l->choices.data[i]), "double"))
             text_printf(t, "    memcpy(&tile_consts_[%zu], &%s, sizeof %s);\n", i, c, c);
         else text_printf(t, "    tile_consts_[%zu] = %s;\n", i, c);
@@ -203,6 +236,7 @@ void header_write(Input *in, const Launchers *list, const char *path, Text *t)
 {
     Arena *a = &in->session.arena;
     const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
+    check_names(in, list);
     text_printf(t,
         "/* Launchers of the kernels of %s. Written by tilec; link the object written with it. C11 or C++.\n"
         " * They are safe to call from several threads at once. */\n#ifndef %s\n#define %s\n\n",
@@ -217,6 +251,7 @@ void header_write_bundle(Input *in, const Launchers *list, const char *path, con
 {
     Arena *a = &in->session.arena;
     const char *slash = strrchr(in->path, '/'), *g = guard(a, path);
+    check_names(in, list);
     text_printf(t,
         "/* Launchers of the kernels of %s for the devices named below. Written by tilec; compile the C file "
         "written with it. C11 or C++.\n"

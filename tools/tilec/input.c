@@ -50,8 +50,10 @@ static uint32_t add_file(Input *in, const char *path)
     if (!file_read(in->tool, path, MAX_SOURCE, &text)) return 0;
     bool std = !strcmp(path, "-");
     vec_push(&in->tool->arena, &in->files, path);
-    return diag_add_source(&in->session, std ? "<stdin>" : path,
+    uint32_t file = diag_add_source(&in->session, std ? "<stdin>" : path,
         std ? "." : folder_of(&in->tool->arena, path), text.data, text.len);
+    in->marked = diag_source(&in->session, file)->len < text.len;
+    return file;
 }
 
 static uint32_t import(void *user, Session *s, uint32_t from, const char *path)

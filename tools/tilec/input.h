@@ -20,6 +20,7 @@ typedef struct Input {
     struct Rtc *rtc;     /* the vendor's compiler, after it was first needed */
     struct EmissionChecker *checker;
     bool text_only;  /* the file is not parsed */
+    bool marked;     /* the file read last begins with a byte order mark, which its source does not hold */
     bool no_checker; /* libclang, after it was first looked for (input_checker) */
 } Input;
 

@@ -79,7 +79,7 @@ Launcher *object_launcher(Input *in, Launchers *list, const Variants *all, const
                            : v->kernel->name;
     for (size_t i = 0; i < list->len; i++)
         if (!strcmp(list->data[i].name, name)) return &list->data[i];
-    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, { 0 }, { 0 } }));
+    vec_push(&in->session.arena, list, ((Launcher){ name, v->kernel, { 0 }, { 0 }, &in->session.arena }));
     return &list->data[list->len - 1];
 }
 

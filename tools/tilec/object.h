@@ -9,6 +9,7 @@ typedef struct Launcher {
     const FrontKernel *kernel;
     Builts variants;
     Choices choices;
+    Arena *arena; /* of what is written about it */
 } Launcher;
 typedef VEC(Launcher) Launchers;
 
