@@ -62,6 +62,19 @@ static void check_params(Check *c, const Node *params)
     }
 }
 
+/* The expression of a remap, in which its names hold. */
+static void check_placement(Check *c, const Node *clause)
+{
+    const Node *names = clause->kids[0];
+    Name *outer = c->names;
+    c->level++;
+    for (uint32_t i = 0; i < names->n; i++)
+        check_declare(c, names->kids[i]->name, names->kids[i]->loc, false);
+    check_expr(c, clause->kids[1]);
+    c->level--;
+    check_leave_to(c, outer);
+}
+
 static void check_remap(Check *c, const Node *clause)
 {
     static const char *const words[] = { "auto", "xcd", "chunk", "head", "none" };
@@ -79,12 +92,7 @@ static void check_remap(Check *c, const Node *clause)
             "remap (w) = (w % 8) * (num_programs() / 8) + w / 8");
         return;
     }
-    Name *outer = c->names;
-    c->level++;
-    check_declare(c, args->kids[0]->name, args->kids[0]->loc, false);
-    check_expr(c, clause->kids[1]);
-    c->level--;
-    check_leave_to(c, outer);
+    check_placement(c, clause);
 }
 
 const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split_k", "stages",
@@ -160,19 +168,38 @@ static void check_item_name(Check *c, size_t i)
     else names_put(&c->s->arena, &c->items, n->name, (Node *)n);
 }
 
+/* What all items of the file see. */
+static void check_globals(Check *c)
+{
+    const Ast *ast = c->ast;
+    for (size_t i = 0; i < ast->items.len && !diag_full(c->s); i++) check_item_name(c, i);
+    for (size_t i = 0; i < ast->items.len; i++) {
+        const Node *n = ast->items.data[i];
+        if (n->kind != N_CONSTANT) continue;
+        check_type_name(c, n->kids[0], true);
+        check_expr(c, n->kids[1]);
+        if (!check_find(c, n->name)) check_declare(c, n->name, n->name_loc, false);
+    }
+}
+
+bool check_formula(Ast *ast, const Node *kernel, const Node *clause)
+{
+    Check c = { .s = ast->session, .ast = ast };
+    int errors = c.s->n_errors;
+    check_globals(&c);
+    c.kernel = kernel;
+    c.level++;
+    check_params(&c, kernel->kids[0]);
+    check_placement(&c, clause);
+    return c.s->n_errors == errors;
+}
+
 bool frontend_check(Ast *ast)
 {
     Check c = { .s = ast->session, .ast = ast };
     if (c.s->n_errors) return false;
     rename_former_hints(ast);
-    for (size_t i = 0; i < ast->items.len && !diag_full(c.s); i++) check_item_name(&c, i);
-    for (size_t i = 0; i < ast->items.len; i++) {
-        const Node *n = ast->items.data[i];
-        if (n->kind != N_CONSTANT) continue;
-        check_type_name(&c, n->kids[0], true);
-        check_expr(&c, n->kids[1]);
-        if (!check_find(&c, n->name)) check_declare(&c, n->name, n->name_loc, false);
-    }
+    check_globals(&c);
     for (size_t i = 0; i < ast->items.len && !diag_full(c.s); i++) {
         const Node *n = ast->items.data[i];
         if (n->kind == N_KERNEL) check_kernel(&c, n);

@@ -56,6 +56,11 @@ void check_suggest(Check *, Diag *, const char *wanted, bool function);
 void check_name(Check *, const Node *);
 void check_type_name(Check *, const Node *type, bool is_const);
 
+/* --- check.c ----------------------------------------------------------------------------------------- */
+
+/* Checks a remap clause that stands outside of the kernel it is for (formula.c). */
+bool check_formula(Ast *, const Node *kernel, const Node *clause);
+
 /* --- check_expr.c ------------------------------------------------------------------------------------ */
 
 void check_expr(Check *, const Node *);

@@ -208,6 +208,13 @@ Module *frontend_lower(Ast *, const char *kernel, const FrontBinding *, size_t n
  * keys need not be bound. */
 Module *frontend_lower_clauses(Ast *, const char *kernel, const FrontBinding *, size_t n);
 
+/* The same with the expression that is all of source `file` as the kernel's remap: a formula of `w`, the
+ * linear program id, `n`, the number of programs, `n0`, `n1` and `n2`, the extents of the grid (1 of absent
+ * axes), and what a remap clause may name. NULL after diagnostics. */
+Module *frontend_lower_formula(Ast *, const char *kernel, const FrontBinding *, size_t n, uint32_t file);
+/* Whether the value of --remap is a formula: neither a word other than those names, nor "xcd+raster:4". */
+bool frontend_is_formula(const char *text);
+
 /* Reads "64", "-1", "1e-5", "true", "f16", ... into a value of the kind the parameter `name` of the kernel
  * wants (a dimension wants an integer). False: no such name or not such a value; *why then says so. */
 bool frontend_parse_value(

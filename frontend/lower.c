@@ -378,8 +378,9 @@ FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *valu
     return front_value(v);
 }
 
-static Module *lower_kernel(
-    Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target, bool with_body)
+/* formula: a remap clause in place of the kernel's own, or NULL. */
+static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
+    const char *target, bool with_body, const Node *formula)
 {
     Session *s = ast->session;
     const FrontKernel *k = frontend_kernel_find(ast, name);
@@ -405,7 +406,8 @@ static Module *lower_kernel(
     if (s->n_errors > errors) return NULL;
     lower_extents(&l, kernel->kids[0], k);
     if (s->n_errors > errors) return NULL;
-    const Node *grid = lower_find_clause(kernel, "grid"), *remap = lower_find_clause(kernel, "remap");
+    const Node *grid = lower_find_clause(kernel, "grid"),
+               *remap = formula ? formula : lower_find_clause(kernel, "remap");
     if (grid) lower_grid(&l, grid);
     if (remap) lower_remap(&l, remap);
     lower_hints(&l, kernel);
@@ -415,7 +417,10 @@ static Module *lower_kernel(
 }
 
 Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)
-{ return lower_kernel(ast, name, bindings, n, target, true); }
+{ return lower_kernel(ast, name, bindings, n, target, true, NULL); }
 
 Module *frontend_lower_clauses(Ast *ast, const char *name, const FrontBinding *bindings, size_t n)
-{ return lower_kernel(ast, name, bindings, n, NULL, false); }
+{ return lower_kernel(ast, name, bindings, n, NULL, false, NULL); }
+
+Module *lower_formula(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const Node *clause)
+{ return lower_kernel(ast, name, bindings, n, NULL, false, clause); }

@@ -72,6 +72,19 @@ void lower_grid(Lower *l, const Node *clause)
     l->in_clause = false;
 }
 
+/* The names of a formula behind that of the program: the number of programs, and the extents of the grid. */
+static void add_counts(Lower *l, const Node *names)
+{
+    int rank = ir_terminator(l->func->grid)->n_operands;
+    for (uint32_t k = 1; k < names->n; k++) {
+        int axis = (int)k - 2;
+        V v = axis >= rank
+                  ? value_index(1)
+                  : value_ir(ir_emit(&l->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, axis)), NULL));
+        lower_scope_add(l, names->kids[k]->name, names->kids[k]->loc, v, false);
+    }
+}
+
 void lower_remap(Lower *l, const Node *clause)
 {
     Block *b = ir_block_new(l->func, NULL);
@@ -87,6 +100,7 @@ void lower_remap(Lower *l, const Node *clause)
     l->in_clause = true;
     lower_scope_push(l, &inner);
     lower_scope_add(l, name->name, name->loc, value_ir(id), false);
+    add_counts(l, clause->kids[0]);
     Value *v = lower_index_value(l, clause->kids[1], "the result of remap");
     lower_scope_pop(l);
     l->in_clause = false;

@@ -10,5 +10,7 @@ void lower_extents(Lower *, const Node *params, const FrontKernel *front);
 void lower_grid(Lower *, const Node *clause);
 void lower_remap(Lower *, const Node *clause);
 void lower_hints(Lower *, const Node *kernel);
+/* lower.c: the kernel's clauses without a body, and this one as its remap (formula.c). */
+Module *lower_formula(Ast *, const char *name, const FrontBinding *, size_t n, const Node *clause);
 /* lower.c: the binding of this name, or NULL */
 const FrontValue *lower_find_binding(const Lower *, const char *name);

@@ -12,12 +12,15 @@ typedef struct Parse {
     Loc comment;        /* where an open comment began */
     int brackets;
     bool too_deep; /* reported once a file */
+    bool formula;  /* the text is one expression (formula.c) */
     Node *result;
     VEC(Node *) imports;
 } Parse;
 
 void *parse_lexer_new(Parse *, const char *text, size_t len);
 int parse_run(void *scanner, Parse *);
+/* Reads one source into p->result and p->imports; p->result stays NULL after an error that leaves no tree. */
+void parse_source(Parse *);
 /* Whether source `file` has the grammar of a program; its imports are not read. Diagnostics go to the
  * session. */
 bool parse_alone(Session *, uint32_t file);

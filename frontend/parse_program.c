@@ -51,8 +51,7 @@ static void follow_import(Program *g, const Loading *here, const Node *import)
     parse_one(g, &(Loading){ file, here, here->depth + 1 });
 }
 
-/* Reads one source into p->result and p->imports; p->result stays NULL after an error that leaves no tree. */
-static void parse_source(Parse *p)
+void parse_source(Parse *p)
 {
     Session *s = p->session;
     const Source *src = diag_source(s, p->file);

@@ -23,7 +23,8 @@
 int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 /* Remembers where the token before the next one ends: a missing `;` is reported there. */
 #undef yylex
-#define yylex(value, loc, scanner) (p->before = *(loc), tile_yylex((value), (loc), (scanner)))
+#define yylex(value, loc, scanner) \
+    (p->before = *(loc), p->formula ? (p->formula = false, FORMULA) : tile_yylex((value), (loc), (scanner)))
 /* The stacks never grow, so nothing is allocated outside the arena: deeper input is an error of its own (parse_too_deep). */
 #define YYINITDEPTH 4000
 #define YYMAXDEPTH 4000
@@ -48,6 +49,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %token PLUSCOLON "`+:`" DOTDOT "`..`" ANDAND "`&&`" OROR "`||`" EQ "`==`" NE "`!=`" LE "`<=`" GE "`>=`" SHL "`<<`" SHR "`>>`"
 %token ADDEQ "`+=`" SUBEQ "`-=`" MULEQ "`*=`" DIVEQ "`/=`" REMEQ "`%=`" ANDEQ "`&=`" OREQ "`|=`" XOREQ "`^=`"
 %token SHLEQ "`<<=`" SHREQ "`>>=`"
+%token FORMULA "a formula"      /* not of the scanner: it begins an expression that stands alone */
 %token '(' "`(`" ')' "`)`" '[' "`[`" ']' "`]`" '{' "`{`" '}' "`}`" ',' "`,`" ';' "`;`" ':' "`:`" '.' "`.`" '=' "`=`" '?' "`?`"
 %token '+' "`+`" '-' "`-`" '*' "`*`" '/' "`/`" '%' "`%`" '<' "`<`" '>' "`>`" '!' "`!`" '~' "`~`" '&' "`&`" '|' "`|`" '^' "`^`"
 
@@ -64,6 +66,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %%
 
 file: items END                         { parse_file(p, @$, $1); }
+    | FORMULA expr END                  { p->result = $2; }
     ;
 items: %empty                           { $$ = (NodeList){ 0 }; }
     | items item                        { $$ = parse_push(p, $1, $2); }

@@ -88,6 +88,14 @@ void diag_note(Session *s, Diag *to, Loc loc, const char *fmt, ...)
 
 bool diag_full(Session *s) { return s->n_errors >= s->error_limit; }
 
+void diag_forget(Session *s, Diag *last, int errors)
+{
+    if (last) last->next = NULL;
+    else s->diags = NULL;
+    s->last_diag = last;
+    s->n_errors = errors;
+}
+
 /* Whether it is a byte of UTF-8 after the first one of a character. */
 static bool inside_character(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 

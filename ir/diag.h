@@ -51,6 +51,8 @@ Diag *diag_perf(Session *, Loc, const char *fmt, ...) __attribute__((format(prin
 void diag_note(Session *, Diag *to, Loc, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* True once the error limit (session.error_limit) is reached: stop soon. */
 bool diag_full(Session *);
+/* Drops the diagnostics behind `last` (NULL: all), as if there had been `errors` errors. */
+void diag_forget(Session *, Diag *last, int errors);
 /* `k.tile:12:17: error: ...`, the source line, `^~~~`, then the notes in the same form. */
 void diag_render(Session *, const Diag *, Text *out);
 void diag_render_all(Session *, Text *out);

@@ -338,23 +338,41 @@ static bool run_op(const EvalInstr *i, const EvalEnv *env, Scalar *r)
     return true;
 }
 
-bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
+/* Whether a value rests on a division by zero. Of a selection only the side that is taken counts. */
+static bool rests_on_zero(const EvalInstr *i, const Scalar *r, const bool *zero)
 {
-    if (e->n_results > (uint32_t)capacity) return false;
-    Scalar r[MAX_REGS];
+    Op op = eval_op(i);
+    int n = op_info[op].n_operands;
+    if (n > 0 && zero[i->a]) return true;
+    if (op == OP_WHERE) return zero[r[i->a].i ? i->b : i->c];
+    if ((op == OP_DIV || op == OP_REM || op == OP_CDIV) && !dtype_is_float((DType)i->dtype) && !r[i->b].i)
+        return true;
+    return (n > 1 && zero[i->b]) || (n > 2 && zero[i->c]);
+}
+
+/* zero: NULL, or receives for each register whether it rests on a division by zero, and [0] of `decided`
+ * whether a branch does. */
+static inline __attribute__((always_inline)) bool run_code(
+    const EvalCode *e, const EvalEnv *env, Scalar *r, bool *zero, bool *decided)
+{
     int rounds = 0;
     memset(r, 0, e->n_regs * sizeof *r);
     for (uint32_t pc = 0; pc < e->n_code; pc++) {
         const EvalInstr *i = &e->code[pc];
         switch (eval_kind(i)) {
         case EV_OP:
+            if (zero) zero[i->dst] = rests_on_zero(i, r, zero);
             if (!run_op(i, env, r)) return false;
             break;
         case EV_LINEAR: r[i->dst].i = env->linear; break;
         case EV_SCALAR: r[i->dst] = env->scalars[i->imm]; break;
-        case EV_MOVE: r[i->dst] = r[i->a]; break;
+        case EV_MOVE:
+            r[i->dst] = r[i->a];
+            if (zero) zero[i->dst] = zero[i->a];
+            break;
         case EV_JUMP: pc = i->target - 1; break;
         case EV_JUMP_IF_NOT:
+            if (zero && zero[i->a]) *decided = true;
             if (!r[i->a].i) pc = i->target - 1;
             break;
         case EV_LOOP:
@@ -367,8 +385,24 @@ bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
         case EV_KINDS: return false;
         }
     }
+    return true;
+}
+
+bool eval_run(const EvalCode *e, const EvalEnv *env, int64_t *out, int capacity)
+{
+    Scalar r[MAX_REGS];
+    if (e->n_results > (uint32_t)capacity || !run_code(e, env, r, NULL, NULL)) return false;
     for (uint32_t k = 0; k < e->n_results; k++) out[k] = r[e->results[k]].i;
     return true;
+}
+
+bool eval_divides_by_zero(const EvalCode *e, const EvalEnv *env)
+{
+    Scalar r[MAX_REGS];
+    bool zero[MAX_REGS] = { false }, found = false;
+    if (!run_code(e, env, r, zero, &found)) return found;
+    for (uint32_t k = 0; k < e->n_results; k++) found |= zero[e->results[k]];
+    return found;
 }
 
 bool ir_eval_block(const Func *f, const Block *b, const EvalEnv *env, int64_t *out, int n)

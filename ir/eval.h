@@ -30,6 +30,8 @@ bool eval_reads_scalars(const EvalCode *);
 /* Results as integers (floats are not results of a grid or remap). False: more results than `out` has room
  * for, a loop that does not end within 2^20 rounds or has a step of 0. */
 bool eval_run(const EvalCode *, const EvalEnv *, int64_t *out, int capacity);
+/* Whether a result, or the way to it, rests on an integer division by zero (which eval_run takes as 0). */
+bool eval_divides_by_zero(const EvalCode *, const EvalEnv *);
 size_t eval_size(const EvalCode *);
 /* Whether `bytes` bytes at `p` (8-aligned), from a file, are an EvalCode that runs safely with `n_dims` and
  * `n_params`. */

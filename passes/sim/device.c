@@ -5,9 +5,9 @@
 
 static const SimDevice devices[] = {
 #define SIM_DEVICE(name, target, chiplets, units, l1, l1_ways, l2, l2_ways, llc, llc_ways, line, l2_tbs, \
-    llc_tbs, memory_tbs, t16, t32) \
+    llc_tbs, memory_tbs, shared_tbs, t16, t32) \
     { name, chiplets, units, (l1) * 1024ll, l1_ways, (l2) * 1024ll, l2_ways, (llc) * 1024ll, llc_ways, line, \
-        l2_tbs, llc_tbs, memory_tbs, t16, t32, target },
+        l2_tbs, llc_tbs, memory_tbs, shared_tbs, t16, t32, target },
 #include "passes/sim/devices.def"
 #undef SIM_DEVICE
 };
@@ -52,6 +52,7 @@ static const Key keys[] = {
     REAL_KEY("l2_tbs", l2_tbs, 1e6),
     REAL_KEY("llc_tbs", llc_tbs, 1e6),
     REAL_KEY("memory_tbs", memory_tbs, 1e6),
+    REAL_KEY("shared_tbs", shared_tbs, 1e6),
     REAL_KEY("tflops_16", tflops_16, 1e9),
     REAL_KEY("tflops_32", tflops_32, 1e9),
 };
@@ -69,12 +70,15 @@ static Loc span(const Reader *r, const char *from, size_t n)
 
 static void skip_blanks(Reader *r) { r->p += strspn(r->p, " \t\r"); }
 
+static bool is_optional(const Key *k) { return k->offset == offsetof(SimDevice, shared_tbs); }
+static bool may_be_zero(const Key *k) { return is_optional(k) || k->offset == offsetof(SimDevice, llc_tbs); }
+
 static bool read_number(Reader *r, const Key *k, const char *word, size_t n, SimDevice *d)
 {
     double x;
     char *field = (char *)d + k->offset;
     bool ok = irtext_read_float(word, n, &x) && x >= k->lo && x <= k->hi &&
-              (k->real ? x > 0 || k->offset == offsetof(SimDevice, llc_tbs) : x == (double)(int64_t)x);
+              (k->real ? x > 0 || may_be_zero(k) : x == (double)(int64_t)x);
     if (!ok) {
         diag_error(r->s, span(r, word, n), "%s wants a %snumber from %g to %g, not `%.*s`", k->name,
             k->real ? "" : "whole ", k->lo, k->hi, (int)n, word);
@@ -167,7 +171,7 @@ bool sim_device_parse(Session *s, uint32_t file, SimDevice *d)
         if (!read_line(&r, d)) return false;
     }
     for (int k = 0; k < N_KEYS; k++)
-        if (!(r.given >> k & 1)) {
+        if (!(r.given >> k & 1) && !is_optional(&keys[k])) {
             diag_error(s, (Loc){ file, 0, 0 }, "%s is missing (or `like = mi300x` before what differs)",
                 keys[k].name);
             return false;

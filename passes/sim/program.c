@@ -14,7 +14,7 @@ struct SimProgram {
     int64_t coord[3], program, steps, made_up, evaluated;
     double flops[3], all_flops, operations;
     bool no_memory, full;
-    int64_t limit, step_limit;
+    int64_t limit, step_limit, *rounds; /* rounds: of each loop */
 };
 
 static void *grow(Allocator a, void *p, int64_t old, int64_t n, size_t size)
@@ -27,7 +27,8 @@ SimProgram *sim_program_new(const SimTrace *t, Allocator a)
     *p = (SimProgram){ .t = t, .alloc = a };
     p->v = grow(a, NULL, 0, t->n_slots + 1, sizeof *p->v);
     p->stage = grow(a, NULL, 0, t->stage + 1, sizeof *p->stage);
-    if (!p->v || !p->stage) {
+    p->rounds = grow(a, NULL, 0, (int64_t)t->loops.len + 1, sizeof *p->rounds);
+    if (!p->v || !p->stage || !p->rounds) {
         sim_program_free(p);
         return NULL;
     }
@@ -47,6 +48,7 @@ void sim_program_free(SimProgram *p)
     Allocator a = p->alloc;
     if (p->v) grow(a, p->v, p->t->n_slots + 1, 0, sizeof *p->v);
     if (p->stage) grow(a, p->stage, p->t->stage + 1, 0, sizeof *p->stage);
+    if (p->rounds) grow(a, p->rounds, (int64_t)p->t->loops.len + 1, 0, sizeof *p->rounds);
     if (p->access) grow(a, p->access, p->cap, 0, sizeof *p->access);
     if (p->elements) grow(a, p->elements, p->cap_elements, 0, sizeof *p->elements);
     a.realloc(a.user, p, sizeof *p, 0);
@@ -307,6 +309,7 @@ static bool run_for(SimProgram *p, const Node *n)
     if (step <= 0) return false;
     for (int64_t i = lo; i < hi; i += step) {
         p->v[n->dst].i = i;
+        p->rounds[n->loop]++;
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->again);
         if (hi - i <= step) break; /* Avoid an overflow at the end of the type's range. */
@@ -322,6 +325,7 @@ static bool run_while(SimProgram *p, const Node *n)
         if (!run(p, &n->blocks[0])) return false;
         move(p, &n->leave);
         if (n->assumed ? round == SIM_ASSUMED_TRIPS : !p->v[n->a].i) return true;
+        p->rounds[n->loop]++;
         if (!run(p, &n->blocks[1])) return false;
         move(p, &n->again);
     }
@@ -387,10 +391,11 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->coord[2] = linear / g[0] / g[1];
     p->n = p->n_elements = p->steps = p->made_up = p->evaluated = 0;
     memset(p->flops, 0, sizeof p->flops);
+    memset(p->rounds, 0, p->t->loops.len * sizeof *p->rounds);
     p->all_flops = p->operations = 0;
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
-        p->operations, p->steps, p->evaluated };
+        p->operations, p->steps, p->evaluated, p->rounds };
     return SIM_OK;
 }

@@ -94,7 +94,7 @@ static inline void touch_line(Replay *r, int64_t chiplet, SimCache *l1, uint32_t
         tensor->l2.accesses++;
         tensor->l2.hits += hit;
     }
-    r->chiplet[chiplet].asked += r->weight;
+    r->chiplet[chiplet].asked += r->weight * r->request;
     if (hit) {
         r->l2_hit[group] += r->weight;
         return;
@@ -187,6 +187,7 @@ static void touch_access(
     const SimSite *site = &r->t->sites.data[a->site];
     Touch t = { r, chiplet, l1, site->write };
     r->tensor = r->seen ? &r->o->tensors[site->param] : NULL;
+    r->request = r->o->line_bytes ? r->o->line_bytes[site->param][site->write] : (double)r->d->line;
     if (r->o->windows) {
         touch_window(r, chiplet, a, elements);
         return;
@@ -229,21 +230,33 @@ static bool copy_step(Replay *r, Place *p, const SimStep *s)
     return true;
 }
 
+/* The program of a workgroup: -1: none. */
+static SimStatus program_of(Replay *r, int64_t workgroup, int64_t *program)
+{
+    int64_t to[8] = { workgroup };
+    r->env.linear = workgroup;
+    if (r->o->order) to[0] = r->o->order[workgroup];
+    else if (r->remap && (!eval_run(r->remap, &r->env, to, 8) || to[0] < 0)) return SIM_FAILED;
+    *program = to[0];
+    return to[0] < r->t->programs ? SIM_OK : SIM_FAILED;
+}
+
 /* The chiplet's next workgroup takes the place. */
 static SimStatus start(Replay *r, int64_t x, Place *p)
 {
     Chiplet *c = &r->chiplet[x];
+    int64_t program = -1;
     p->busy = false;
-    if (c->next >= r->programs) return SIM_OK;
-    int64_t to[8] = { c->next };
-    r->env.linear = c->next;
-    if (r->remap && (!eval_run(r->remap, &r->env, to, 8) || to[0] < 0 || to[0] >= r->t->programs))
-        return SIM_FAILED;
+    for (; program < 0; c->next += program < 0 ? r->d->chiplets : 0) {
+        if (c->next >= r->programs) return SIM_OK;
+        SimStatus known = program_of(r, c->next, &program);
+        if (known) return known;
+    }
     SimStep s;
-    SimStatus st = sim_program_run(r->program, to[0], &s);
+    SimStatus st = sim_program_run(r->program, program, &s);
     if (st) return st;
     if (!copy_step(r, p, &s)) return SIM_NO_MEMORY;
-    if (r->o->chiplet_of) r->o->chiplet_of[to[0]] = (uint8_t)x;
+    if (r->o->chiplet_of) r->o->chiplet_of[program] = (uint8_t)x;
     r->r->flops_8 += s.flops_8;
     r->r->flops_16 += s.flops_16;
     r->r->flops_32 += s.flops_32;
@@ -300,10 +313,12 @@ static void finish(Replay *r, int64_t sample)
 {
     const SimDevice *d = r->d;
     SimResult *out = r->r;
-    double n = 0, hit = 0, ln = 0, lhit = 0, scale = (double)sample, line = (double)d->line, most = 0;
+    double n = 0, hit = 0, ln = 0, lhit = 0, asked = 0, scale = (double)sample, line = (double)d->line,
+           most = 0;
     for (int64_t x = 0; x < d->chiplets; x++) { /* Lines that are still dirty are written back. */
         for (uint64_t k = 0; k < (uint64_t)r->l2[x].sets * r->l2[x].ways; k++)
             if (r->l2[x].tags[k] & SIM_DIRTY) last_level(r, (r->l2[x].tags[k] & ~SIM_DIRTY) - 1, true, 0);
+        asked += r->chiplet[x].asked;
         if (r->chiplet[x].asked > most) most = r->chiplet[x].asked;
     }
     for (uint64_t k = 0; r->llc.tags && k < (uint64_t)r->llc.sets * r->llc.ways; k++)
@@ -329,19 +344,20 @@ static void finish(Replay *r, int64_t sample)
     out->llc_error = error_of(r->llc_n, r->llc_hit, ln, lhit, sample);
     out->read_bytes = r->memory_read * scale * line;
     out->write_bytes = r->memory_written * scale * line;
-    out->l2_bytes = n * scale * line;
+    out->l2_bytes = asked * scale;
     out->llc_bytes = (n - hit) * scale * line;
     double times[] = { (out->flops_8 / (2 * d->tflops_16) + out->flops_16 / d->tflops_16 +
                            out->flops_32 / d->tflops_32) *
                            1e-12,
-        most * scale * line * (double)d->chiplets / (d->l2_tbs * 1e12),
+        most * scale * (double)d->chiplets / (d->l2_tbs * 1e12),
         d->llc_bytes ? out->llc_bytes / (d->llc_tbs * 1e12) : 0,
-        (out->read_bytes + out->write_bytes) / (d->memory_tbs * 1e12) };
-    static const char *const names[] = { "arithmetic", "L2", "last-level cache", "memory" };
+        (out->read_bytes + out->write_bytes) / (d->memory_tbs * 1e12),
+        d->shared_tbs > 0 ? r->o->shared_bytes / (d->shared_tbs * 1e12) : 0 };
+    static const char *const names[] = { "arithmetic", "L2", "last-level cache", "memory", "shared memory" };
     double moving = times[1] > times[2] ? times[1] : times[2];
-    out->apart = times[0] + (moving > times[3] ? moving : times[3]);
+    out->apart = times[0] + times[4] + (moving > times[3] ? moving : times[3]);
     out->bound = "nothing";
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 5; k++)
         if (times[k] > out->seconds) {
             out->seconds = times[k];
             out->bound = names[k];

@@ -18,7 +18,7 @@ typedef struct Place { /* where one workgroup runs at a time */
 typedef struct Chiplet {
     int64_t next;
     double asked;
-} Chiplet; /* the next workgroup; the lines that were requested from its L2 */
+} Chiplet; /* the next workgroup; the bytes that were requested from its L2 */
 
 typedef struct Replay {
     const SimTrace *t;
@@ -37,6 +37,7 @@ typedef struct Replay {
     SimProgram *program;
     double l2_n[GROUPS], l2_hit[GROUPS], llc_n[GROUPS], llc_hit[GROUPS], l1_n, l1_hit, memory_read,
         memory_written;
+    double request;      /* bytes that the access at hand asks of L2 in a line */
     double weight, mean; /* the lines that one touch represents; for windows, the mean */
     SimCut *cuts;        /* windows: by site */
     SimTensor *tensor;   /* of the access at hand; NULL: not asked for */

@@ -23,6 +23,7 @@ typedef struct SimDevice {
     int64_t llc_bytes, llc_ways;        /* shared by all chiplets, in front of memory; 0 bytes: none */
     int64_t line;                       /* bytes; a power of two */
     double l2_tbs, llc_tbs, memory_tbs; /* 10^12 bytes a second, whole device */
+    double shared_tbs;                  /* of the banks of shared memory; 0: not known, and not counted */
     /* The matrix rate for 16-bit operands (8-bit operands: twice that), and for f32. */
     double tflops_16, tflops_32;
     /* The row of ir/targets.def whose code it runs; if there are several, the first represents the target. */
@@ -77,7 +78,10 @@ const int64_t *sim_trace_grid(const SimTrace *); /* three extents */
 int64_t sim_trace_programs(const SimTrace *);
 int sim_trace_sites(const SimTrace *);
 const SimSite *sim_trace_site(const SimTrace *, int);
-EvalEnv sim_trace_env(const SimTrace *);               /* for evaluating a remap */
+/* The loops that hold accesses or products, or decide addresses. */
+int sim_trace_loops(const SimTrace *);
+const Instr *sim_trace_loop(const SimTrace *, int);
+EvalEnv sim_trace_env(const SimTrace *);               /* for evaluating a remap; strides in elements */
 int64_t sim_trace_bytes(const SimTrace *);             /* all tensors */
 int64_t sim_trace_tensor(const SimTrace *, int param); /* where element [0, 0, ...] of a tensor lies */
 /* Bits that say which parts of a trace are assumptions, for a note to the reader. */
@@ -101,12 +105,23 @@ typedef struct SimStep {
     const int64_t *elements;
     double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
     double flops;                       /* of products, each once */
-    double operations; /* of products, and of element-wise operations and reductions on floats */
-    int64_t steps;     /* of the run itself: what it took, in operations of the derived program */
-    int64_t evaluated; /* and in elements of their results */
+    double operations;     /* of products, and of element-wise operations and reductions on floats */
+    int64_t steps;         /* of the run itself: what it took, in operations of the derived program */
+    int64_t evaluated;     /* and in elements of their results */
+    const int64_t *rounds; /* of each loop */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
+
+/* measure.c: what a program does in the mean, from some that are spread over the grid. */
+typedef struct SimMeasure {
+    double *rounds; /* by loop */
+    /* By parameter, [1] of accesses that write: bytes that windows and indices ask for; and the bytes of a
+     * line that one of them asks for, 0 where nothing does. */
+    double (*bytes)[2], (*of_line)[2];
+} SimMeasure;
+/* Memory of the function's session. */
+SimStatus sim_measure(const SimTrace *, int64_t line, Allocator, SimMeasure *);
 
 /* --- replay (replay.c) ------------------------------------------------------------------------------- */
 
@@ -133,7 +148,13 @@ typedef struct SimOptions {
      * pieces of windows that overlap (halos). All have the same, mean, size, and there is no L1. */
     bool windows;
     int64_t max_accesses; /* stops after so many memory operations of all programs together; 0: none */
-    uint8_t *chiplet_of;  /* by program: receives the chiplet that ran it; or NULL */
+    /* The program of each workgroup, -1: none; or NULL: the remap says it. Programs may repeat. */
+    const int32_t *order;
+    /* By parameter of the function: what L2 serves of a line that is read, and that is written, in bytes;
+     * NULL: all of it. */
+    const double (*line_bytes)[2];
+    double shared_bytes; /* that the banks of shared memory pass on in the launch, also where they wait */
+    uint8_t *chiplet_of; /* by program: receives the chiplet that ran it; or NULL */
     SimTensor
         *tensors; /* by parameter of the function, zeroed: receives its share; or NULL. Not with `windows` */
     Allocator alloc;
@@ -144,12 +165,13 @@ typedef struct SimResult {
     SimLevel l1, l2, llc;
     /* The standard error of the rates that sampling causes; 0 when nothing was left out. */
     double l2_error, llc_error;
-    double read_bytes, write_bytes;                 /* from and to memory */
-    double l2_bytes, llc_bytes;                     /* requests to L2, and to the last-level cache */
+    double read_bytes, write_bytes; /* from and to memory */
+    double l2_bytes, llc_bytes;     /* asked of L2 (by line_bytes), and of the last-level cache */
     double flops_8, flops_16, flops_32, operations; /* as in SimStep */
     /* The best case: the time of the slowest of arithmetic, L2, last-level cache and memory at peak rate. */
     double seconds;
-    double apart;      /* the worst case: arithmetic first, then the slowest of the others, without overlap */
+    double apart;      /* the worst case: arithmetic, then the banks of shared memory, then the slowest of the
+                          others */
     const char *bound; /* the slowest */
 } SimResult;
 

@@ -284,6 +284,8 @@ static NodeList block_nodes(Tracing *c, const Block *b)
         if (trace_is_control(i)) {
             for (int k = 0; k < i->n_blocks; k++) active |= trace_does_something(i->blocks[k]);
             if (!active) continue;
+            n.loop = (int32_t)c->t->loops.len;
+            if (i->op != OP_IF) vec_push(a, &c->t->loops, i);
             control_node(c, i, &n);
             vec_push(a, &nodes, n);
             continue;
@@ -423,6 +425,8 @@ EvalEnv sim_trace_env(const SimTrace *t) { return t->env; }
 int64_t sim_trace_programs(const SimTrace *t) { return t->programs; }
 int sim_trace_sites(const SimTrace *t) { return (int)t->sites.len; }
 const SimSite *sim_trace_site(const SimTrace *t, int k) { return &t->sites.data[k]; }
+int sim_trace_loops(const SimTrace *t) { return (int)t->loops.len; }
+const Instr *sim_trace_loop(const SimTrace *t, int k) { return t->loops.data[k]; }
 int64_t sim_trace_bytes(const SimTrace *t) { return t->bytes; }
 int64_t sim_trace_tensor(const SimTrace *t, int param) { return t->tensors[param].base; }
 unsigned sim_trace_assumptions(const SimTrace *t) { return t->assumptions; }

@@ -40,8 +40,8 @@ struct Node {
     bool assumed;        /* control: the condition, the bounds or the offsets depend on data */
     bool other; /* if: the second block has more accesses and is taken when data decides the condition */
     int32_t dst, a, b, c; /* slots */
-    int32_t site;
-    int64_t n; /* elements of the result */
+    int32_t site, loop;   /* loop: its number among the loops of the trace */
+    int64_t n;            /* elements of the result */
     int64_t imm;
     double flops, operations;
     const Instr *instr;
@@ -64,6 +64,7 @@ struct SimTrace {
     int64_t grid[3], programs, bytes;
     Tensor *tensors;
     VEC(SimSite) sites;
+    VEC(const Instr *) loops;
     NodeList body;
     int64_t n_slots, stage; /* Scalars of all values; of the exchange of carried ones */
     Scalar *start;          /* slots 0 .. n_start: constants and launch values */

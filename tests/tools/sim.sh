@@ -60,7 +60,7 @@ expect 1 "has no kernel \`q\`" "$tilec" sim k.tile --kernel=q --set N=4
 expect 1 "--set Z=4: " "$tilec" sim k.tile --kernel=k --set Z=4
 expect 2 "--set wants NAME=VALUE, not \`N\`" "$tilec" sim k.tile --kernel=k --set N
 expect 1 "expected none, xcd, chunk, chunk:N, head, head:N or auto" "$tilec" sim k.tile --kernel=k --set N=1024 --remap=spiral
-expect 2 "there is no device \`mi9\`; there are mi300x, mi325x, mi355x, h100, or a file's path" "$tilec" sim k.tile --kernel=k --set N=1024 --device=mi9
+expect 2 "there is no device \`mi9\`; there are mi300x, mi325x, mi355x, h100, h200, b200, gb10, rtx_pro_6000, or a file's path" "$tilec" sim k.tile --kernel=k --set N=1024 --device=mi9
 expect 0 "conv2d_nchw" "$tilec" sim "$examples/conv2d.tile" --kernel=conv2d_nchw "${conv[@]}" --remap=none --drift=30
 expect 2 "--drift wants a number from 0 to 99, not \`100\`" "$tilec" sim k.tile --kernel=k --set N=1024 --drift=100
 expect 2 "--sample wants a power of two, not 12" "$tilec" sim k.tile --kernel=k --set N=1024 --sample=12

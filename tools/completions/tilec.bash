@@ -8,7 +8,7 @@ _tilec_words() {
         --device)
             case $2 in
                 explain) echo h100 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10 ;;
-                sim) echo mi300x mi325x mi355x h100 ;;
+                sim) echo mi300x mi325x mi355x h100 h200 b200 gb10 rtx_pro_6000 ;;
             esac ;;
         --passes) echo inline check specialize fold cse dce rows licm load-order exp2 mask-peel divisibility narrow unroll approx contract speculate latency remap ;;
         --skip-pass) echo inline check specialize fold cse dce rows licm load-order exp2 mask-peel divisibility narrow unroll approx contract speculate latency remap cluster split-k program-order reciprocal erfc mask-branch gather-windows split-steps warp-specialization transposed-views staged-operands merge-loads cp-async-producer multicast epilogue-loads persistent tile-scheduler promote lazy-rescale near software-pipelining cross-tile-pipelining pingpong multistage unaligned-vectors bulk-store fragment-prefetch hoist-loads swizzle ;;
@@ -40,13 +40,13 @@ _tilec() {
     --*=*) option=${cur%%=*} value=${cur#*=} ;;
     *)
         case $prev in
-        -o|-h|--target|--bundle-source|--emit|--kernel|-D|--assume|--in|--out|--set|-I|--cpu|--threads|--device|--repeat|--table|--sweep|--against|--expect|--atol|--rtol|--output-dir|--csv|--profile|--budget|--jobs|--tolerance|--work|--per-unit|--drift|--sample|--json|--plot|--html|--roofline|--remap|--passes|--skip-pass|--with-pass|--schedule|--dump-after|--stop-after|--width|--error-limit|-MF) option=$prev value=$cur ;;
+        -o|-h|--target|--bundle-source|--emit|--kernel|-D|--assume|--in|--out|--set|-I|--cpu|--threads|--device|--repeat|--table|--sweep|--against|--expect|--atol|--rtol|--output-dir|--csv|--profile|--budget|--jobs|--tolerance|--work|--per-unit|--drift|--sample|--history|--json|--plot|--html|--roofline|--remap|--passes|--skip-pass|--with-pass|--schedule|--dump-after|--stop-after|--width|--error-limit|-MF) option=$prev value=$cur ;;
         esac ;;
     esac
     if [[ $option ]]; then
         local before=${cur%"$value"}
         case $option in
-        -o|-h|--table|--csv|--profile|--json|--plot|--html|--roofline|--schedule|-MF) mapfile -t COMPREPLY < <(compgen -P "$before" -f -- "$value"); files=1 ;;
+        -o|-h|--table|--csv|--profile|--history|--json|--plot|--html|--roofline|--schedule|-MF) mapfile -t COMPREPLY < <(compgen -P "$before" -f -- "$value"); files=1 ;;
         -I|--output-dir) mapfile -t COMPREPLY < <(compgen -P "$before" -d -- "$value"); files=1 ;;
         *)
             # Of a list, the last word is completed.
@@ -59,7 +59,7 @@ _tilec() {
         run) mapfile -t COMPREPLY < <(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --time --repeat= --table= --as-declared --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur") ;;
         bench) mapfile -t COMPREPLY < <(compgen -W '--target= --kernel= --in= --out= --set= -O0 -O1 -O2 -O3 -g --check --early-start -I --threads= --device= --no-cache --repeat= --table= --as-declared --ladder --sweep= --against= --expect= --atol= --rtol= --output-dir= --csv= --profile= --graph --budget= --work= --json= --plot= --approx --ftz --remap= --skip-pass= --with-pass= --wperf --help --help=passes' -- "$cur") ;;
         tune) mapfile -t COMPREPLY < <(compgen -W '-o --target= --kernel= --in= --set= -O0 -O1 -O2 -O3 -I --threads= --device= --no-cache --repeat= --sweep= --budget= --jobs= --tolerance= --unchecked --warm --work= --sample= --json= --help --help=passes' -- "$cur") ;;
-        sim) mapfile -t COMPREPLY < <(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --json= --plot= --remap= --wperf --help --help=passes' -- "$cur") ;;
+        sim) mapfile -t COMPREPLY < <(compgen -W '--kernel= --set= -I --threads= --device= --per-unit= --drift= --sample= --history= --json= --plot= --remap= --skip-pass= --wperf --help --help=passes' -- "$cur") ;;
         explain) mapfile -t COMPREPLY < <(compgen -W '-o --target= --kernel= -D --assume= -O0 -O1 -O2 -O3 --check --early-start -I --device= --plot= --memory --html= --roofline= --approx --ftz --remap= --passes= --skip-pass= --with-pass= --schedule= --dump-after= --verify-each --werror --wperf --error-limit= --help --help=passes' -- "$cur") ;;
         fmt) mapfile -t COMPREPLY < <(compgen -W '--check --width= --error-limit= --help --help=passes' -- "$cur") ;;
         help) mapfile -t COMPREPLY < <(compgen -W '--help --help=passes' -- "$cur") ;;

@@ -87,14 +87,6 @@ static Module *lowered(Explain *x, bool plain, PassReport *report, Func **f)
         &x->in->session, x->in->ast, x->v->kernel->name, x->v->bindings, x->v->n, x->facts, &o, report, f);
 }
 
-static void forget_after(Session *s, Diag *last, int errors)
-{
-    if (last) last->next = NULL;
-    else s->diags = NULL;
-    s->last_diag = last;
-    s->n_errors = errors;
-}
-
 /* The kernel IR and the emitted text. False after diagnostics; a kernel that does not fit is none. */
 static bool emit_kernel(Explain *x, Explained *e)
 {
@@ -107,7 +99,7 @@ static bool emit_kernel(Explain *x, Explained *e)
     bool ok = gpu_compile(s, e->tile, x->o.target, &options, &e->code, &e->kernel);
     if (!ok && e->code.shared_bytes <= x->o.target->shared_bytes) return false;
     if (!ok) {
-        forget_after(s, before, errors);
+        diag_forget(s, before, errors);
         e->kernel = NULL;
     }
     passes_warn_unrun(s, &x->o.passes, &lowering, e->tile->name);

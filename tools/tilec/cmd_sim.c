@@ -1,6 +1,5 @@
 /* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the
  * other. */
-#include "tools/tilec/input.h"
 #include "tools/tilec/sim.h"
 #include "ir/number.h"
 #include <pthread.h>
@@ -20,7 +19,9 @@ typedef struct Sim {
     Func *func;
     SimLaunch launch;
     SimReport report;
-    int64_t sample, drift;
+    int64_t sample;
+    CompileOptions options;
+    bool refused; /* some formula was */
     atomic_int next;
 } Sim;
 
@@ -31,6 +32,16 @@ static const char *device_names(Arena *a)
     Text t;
     text_init(&t, a);
     for (size_t i = 0; sim_device_at(i); i++) text_printf(&t, "%s%s", i ? ", " : "", sim_device_at(i)->name);
+    return t.data;
+}
+
+/* The passes of --skip-pass, or NULL. */
+static const char *skipped(Input *in)
+{
+    Strings list = args_list(in->tool, in->args, FLAG_SKIP_PASS);
+    Text t;
+    text_init(&t, &in->session.arena);
+    for (size_t i = 0; i < list.len; i++) text_printf(&t, "%s%s", i ? "," : "", list.data[i]);
     return t.data;
 }
 
@@ -50,9 +61,10 @@ static bool find_device(Sim *s)
         uint32_t file = diag_add_source(&s->in->session, name, NULL, text.data, text.len);
         if (!sim_device_parse(&s->in->session, file, &s->device)) return false;
     }
-    s->target = target_find(!strcmp(s->device.name, "h100")     ? "cuda:sm_90a"
-                            : !strcmp(s->device.name, "mi355x") ? "hip:gfx950"
-                                                                : "hip:gfx942");
+    s->target = target_find(s->device.target ? s->device.target : "hip:gfx942");
+    s->options = compile_options_default(s->target);
+    s->options.passes.xcds = s->device.chiplets > 1 ? (int)s->device.chiplets : 0;
+    s->options.passes.skip = skipped(s->in);
     return true;
 }
 
@@ -151,15 +163,13 @@ static bool read_scalars(Sim *s, Scalar *out)
 /* --- the kernel -------------------------------------------------------------------------------------- */
 
 /* The tile IR with its programs placed by `remap`. */
-static Func *lower(Sim *s, const char *remap, const char **placed)
+static Func *lower(Sim *s, const char *remap, const LaunchFacts *facts, const char **placed)
 {
-    CompileOptions o = compile_options_default(s->target);
     PassReport report = { 0 };
     Func *f = NULL;
-    o.passes.remap = remap;
-    o.passes.xcds = s->device.chiplets > 1 ? (int)s->device.chiplets : 0;
+    s->options.passes.remap = remap;
     if (!compile_to_ir(
-            &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, NULL, &o, &report, &f))
+            &s->in->session, s->in->ast, s->kernel->name, s->bindings, s->n, facts, &s->options, &report, &f))
         return NULL;
     *placed = report.remap ? report.remap : remap;
     return f;
@@ -240,28 +250,33 @@ static bool check_remap(Sim *s, const Func *f, const EvalCode *remap)
     arena_oom(&x->arena);
 }
 
+static bool begin_trace(Sim *s, Func *f)
+{
+    const char *why = NULL;
+    s->func = f;
+    if (!bind_launch(s)) return false;
+    s->report.trace = sim_trace(f, &s->launch, &why);
+    if (!s->report.trace) {
+        diag_error(&s->in->session, f->loc, "the accesses of %s cannot be derived: %s", f->name, why);
+        return false;
+    }
+    if (sim_trace_bytes(s->report.trace) / s->device.line <= INT32_MAX - 2) return true;
+    diag_error(&s->in->session, f->loc, "the tensors take %lld bytes, more than the model holds",
+        (long long)sim_trace_bytes(s->report.trace));
+    return false;
+}
+
 static bool add_case(Sim *s, const char *name)
 {
     Arena *a = &s->in->session.arena;
     SimCase *c = &s->report.cases[s->report.n];
     const char *why = NULL;
-    Func *f = lower(s, name, &c->placed);
+    bool formula = frontend_is_formula(name);
+    Func *f = lower(s, formula ? "none" : name, NULL, &c->placed);
     if (!f) return false;
     c->name = name;
-    if (!s->func) {
-        s->func = f;
-        if (!bind_launch(s)) return false;
-        s->report.trace = sim_trace(f, &s->launch, &why);
-        if (!s->report.trace) {
-            diag_error(&s->in->session, f->loc, "the accesses of %s cannot be derived: %s", f->name, why);
-            return false;
-        }
-        if (sim_trace_bytes(s->report.trace) / s->device.line > INT32_MAX - 2) {
-            diag_error(&s->in->session, f->loc, "the tensors take %lld bytes, more than the model holds",
-                (long long)sim_trace_bytes(s->report.trace));
-            return false;
-        }
-    }
+    if (formula) c->placed = name;
+    if (!s->func && !begin_trace(s, f)) return false;
     if (f->remap) {
         c->remap = eval_compile(a, f, f->remap, &why);
         if (!c->remap) {
@@ -270,9 +285,37 @@ static bool add_case(Sim *s, const char *name)
         }
         if (!f->permutes && !check_remap(s, f, c->remap)) return false;
     }
+    if (formula && !sim_place(s->in, s->kernel, s->bindings, s->n, s->report.trace, c->remap, c))
+        return false;
+    s->refused |= c->refused != NULL;
     c->chiplet_of = arena_alloc(a, (size_t)sim_trace_programs(s->report.trace) + 1);
     memset(c->chiplet_of, 255, (size_t)sim_trace_programs(s->report.trace) + 1);
     s->report.n++;
+    return true;
+}
+
+/* Whether rows of all tensors begin at multiples of 16 bytes, as in the model's row-major launch. */
+static bool is_aligned(const Sim *s)
+{
+    for (int p = 0; p < s->func->n_params; p++) {
+        const Param *q = &s->func->params[p];
+        if (q->type->kind != TYPE_TENSOR || q->type->rank < 1) continue;
+        double bytes = dtype_bytes(q->type->dtype);
+        int64_t row = s->launch.dims[q->dims[q->type->rank - 1]];
+        for (int a = 0; a < q->type->rank; a++) bytes *= (double)s->launch.dims[q->dims[a]];
+        if (row > FITS32_EXTENT || row * dtype_bytes(q->type->dtype) % 16 || bytes > INT32_MAX) return false;
+    }
+    return true;
+}
+
+/* Sectors and banks of the kernel as a launch of these tensors would get it. */
+static bool count_moved(Sim *s)
+{
+    Variant v = { .kernel = s->kernel, .bindings = s->bindings, .n = s->n };
+    const char *placed;
+    Func *f = lower(s, "none", is_aligned(s) ? input_facts(s->in, &v, ASSUME_ALIGNED) : NULL, &placed);
+    if (!f) return false;
+    sim_count_moved(s->in, f, &s->options.passes, &s->device, s->report.trace, &s->report.moved);
     return true;
 }
 
@@ -293,7 +336,10 @@ static void *work(void *user)
         SimCase *c = &s->report.cases[k];
         SimOptions o = { .per_unit = s->report.per_unit,
             .sample = s->sample,
-            .drift = s->drift,
+            .drift = s->report.drift,
+            .order = c->order,
+            .line_bytes = s->report.moved.line_bytes,
+            .shared_bytes = s->report.moved.banks,
             .chiplet_of = c->chiplet_of,
             .alloc = s->in->tool->alloc };
         if (!same_case(&s->report, k))
@@ -340,12 +386,24 @@ static void add_output(Sim *s, Outputs *outputs, FlagId flag, void (*fn)(const S
     outputs_add(s->in->tool, outputs, path, t->data, t->len);
 }
 
+static bool add_history(Sim *s, Outputs *outputs)
+{
+    const char *path = args_last(s->in->args, FLAG_HISTORY, NULL);
+    Text *t = arena_new(&s->in->tool->arena, Text);
+    text_init(t, &s->in->tool->arena);
+    if (!path) return true;
+    if (!sim_history(s->in, &s->report, path, t)) return false;
+    outputs_add(s->in->tool, outputs, path, t->data, t->len);
+    outputs->list.data[outputs->list.len - 1].keeps_mode = true;
+    return true;
+}
+
 static bool read_numbers(Sim *s)
 {
     Tool *t = s->in->tool;
     if (!args_int(t, s->in->args, FLAG_PER_UNIT, 1, 64, &s->report.per_unit) ||
         !args_int(t, s->in->args, FLAG_SAMPLE, 1, 1024, &s->sample) ||
-        !args_int(t, s->in->args, FLAG_DRIFT, 0, 99, &s->drift))
+        !args_int(t, s->in->args, FLAG_DRIFT, 0, 99, &s->report.drift))
         return false;
     if (s->sample & (s->sample - 1)) {
         tool_usage(t, "--sample wants a power of two, not %lld", (long long)s->sample);
@@ -358,7 +416,7 @@ static int simulate(Input *in, Outputs *outputs)
 {
     Sim *s = arena_new(&in->session.arena, Sim);
     s->in = in;
-    Strings remaps = args_list(in->tool, in->args, FLAG_REMAP);
+    Strings remaps = sim_remaps(in->tool, in->args);
     static const char *const all[] = { "none", "xcd", "chunk", "head", "auto" };
     if (!find_device(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
     in->session.binder = "--set";
@@ -368,16 +426,19 @@ static int simulate(Input *in, Outputs *outputs)
     if (remaps.len > MAX_CASES) return tool_usage(in->tool, "at most %d remaps at a time", MAX_CASES);
     s->report = (SimReport){ .device = &s->device,
         .per_unit = s->report.per_unit,
+        .drift = s->report.drift,
         .cases = arena_array(&in->session.arena, SimCase, remaps.len + 1) };
     if (!(s->kernel = find_kernel(s)) || !bind_all(s)) return in->session.n_errors ? EXIT_INPUT : EXIT_USAGE;
     s->report.title = compile_title(&in->session, s->kernel->name, s->bindings, s->n);
     for (size_t i = 0; i < remaps.len; i++)
         if (!add_case(s, remaps.data[i])) return EXIT_INPUT;
     if (!s->report.per_unit) s->report.per_unit = s->func->hints.occupancy > 0 ? s->func->hints.occupancy : 1;
-    if (!run_cases(s)) return EXIT_INPUT;
+    if (!count_moved(s) || !run_cases(s)) return EXIT_INPUT;
     add_output(s, outputs, FLAG_COUNT, sim_print);
+    if (!add_history(s, outputs)) return EXIT_INPUT;
     add_output(s, outputs, FLAG_JSON, sim_json);
     add_output(s, outputs, FLAG_PLOT, sim_svg);
+    *(bool *)in->user = s->refused;
     return EXIT_OK;
 }
 
@@ -388,5 +449,7 @@ int cmd_sim(Tool *t, const Args *a)
             a->inputs.len ? "one .tile file at a time, not %zu"
                           : "no .tile file given (`tilec sim --help` shows how)",
             a->inputs.len);
-    return input_with(t, a, a->inputs.data[0], simulate, NULL);
+    bool refused = false;
+    int code = input_with(t, a, a->inputs.data[0], simulate, &refused);
+    return code == EXIT_OK && refused ? EXIT_INPUT : code;
 }

@@ -2,7 +2,7 @@
 #include "tools/tilec/json.h"
 #include "tools/tilec/sim.h"
 
-static void bytes_text(Text *t, double b)
+static const char *bytes_of(Arena *a, double b)
 {
     static const char *const units[] = { "B", "kB", "MB", "GB", "TB" };
     int u = 0;
@@ -10,17 +10,19 @@ static void bytes_text(Text *t, double b)
         b /= 1000;
         u++;
     }
-    text_printf(t, "%7.*f %-2s", u && b < 99.95 ? 2 : 0, b, units[u]);
+    return arena_printf(a, "%.*f %s", u && b < 99.95 ? 2 : 0, b, units[u]);
 }
 
 static const char *label(Arena *a, const SimCase *c)
 { return strcmp(c->name, c->placed) ? arena_printf(a, "%s = %s", c->name, c->placed) : c->name; }
 
-static const SimResult *reference(const SimReport *r)
+const SimCase *sim_reference(const SimReport *r)
 {
     for (int k = 0; k < r->n; k++)
-        if (!strcmp(r->cases[k].name, "none")) return &r->cases[k].result;
-    return &r->cases[0].result;
+        if (!strcmp(r->cases[k].name, "none")) return &r->cases[k];
+    for (int k = 0; k < r->n; k++)
+        if (!r->cases[k].refused) return &r->cases[k];
+    return NULL;
 }
 
 /* The speed relative to `none`, with everything overlapped and with nothing overlapped. */
@@ -40,36 +42,75 @@ static void print_assumptions(const SimReport *r, Text *t)
         text_printf(t, "Some trip counts depend on data: they count as %d.\n", SIM_ASSUMED_TRIPS);
 }
 
+enum { MOST_NAME = 64 };
+
+/* A rate with its error, in brackets where a placement drops tiles. */
+static const char *rate_text(Arena *a, const SimCase *c, SimLevel l, double error)
+{
+    const char *text = arena_printf(a, "%.1f%% +- %4.2f%%", 100 * sim_rate(l), 100 * error);
+    return c->refused ? arena_printf(a, "[%s]", text) : text;
+}
+
+static void print_case(const SimReport *r, const SimCase *c, int width, Text *t)
+{
+    Arena *a = t->arena;
+    const SimResult *x = &c->result;
+    const SimCase *than = sim_reference(r);
+    const char *l1 = arena_printf(a, c->refused ? "[%.1f%%]" : "%.1f%%", 100 * sim_rate(x->l1));
+    text_printf(t, "%-*s %7s %16s ", width, label(a, c), l1, rate_text(a, c, x->l2, x->l2_error));
+    text_printf(t, "%16s", r->device->llc_bytes ? rate_text(a, c, x->llc, x->llc_error) : "-");
+    if (c->refused) {
+        double tiles = (double)sim_trace_programs(r->trace);
+        text_printf(t, "   refused: %s; %lld of %.0f tiles run (%.1f%%)\n", c->refused, (long long)c->tiles,
+            tiles, 100 * (double)c->tiles / tiles);
+        return;
+    }
+    text_printf(t, " %12s %12s  %10.4f .. %8.4f %4.2f .. %4.2f  %+6.1f pp %+9.4f ms  %s\n",
+        bytes_of(a, x->read_bytes), bytes_of(a, x->write_bytes), x->seconds * 1e3, x->apart * 1e3,
+        ratio(than->result.seconds, x->seconds), ratio(than->result.apart, x->apart),
+        100 * (sim_rate(x->l2) - sim_rate(than->result.l2)), (x->apart - than->result.apart) * 1e3, x->bound);
+}
+
+static void print_moved(const SimReport *r, Text *t)
+{
+    const SimMoved *m = &r->moved;
+    if (m->why_not) {
+        text_printf(t, "Sectors and banks are not counted: %s.\n", m->why_not);
+        return;
+    }
+    Arena *a = t->arena;
+    text_printf(t, "Of tensors, accesses ask for %s and move %s in sectors of %d bytes",
+        bytes_of(a, m->asked), bytes_of(a, m->sectors), m->sector);
+    if (m->banks > 0)
+        text_printf(t, "; of shared memory they ask for %s, and its banks are busy for %s",
+            bytes_of(a, m->shared), bytes_of(a, m->banks));
+    text_puts(t, ".\n");
+}
+
 void sim_print(const SimReport *r, Text *t)
 {
     const SimDevice *d = r->device;
     const int64_t *g = sim_trace_grid(r->trace);
-    const SimResult *none = reference(r);
     text_printf(t, "%s on %s: %lld chiplet%s of %lld compute units, %lld KiB of L2 each", r->title, d->name,
         (long long)d->chiplets, d->chiplets > 1 ? "s" : "", (long long)d->units,
         (long long)d->l2_bytes / 1024);
     if (d->llc_bytes) text_printf(t, ", %lld MiB of last-level cache", (long long)d->llc_bytes >> 20);
-    text_printf(t, "\n%lld programs (%lld x %lld x %lld), %lld a compute unit at a time; tensors of",
+    text_printf(t, "\n%lld programs (%lld x %lld x %lld), %lld a compute unit at a time; tensors of %s",
         (long long)sim_trace_programs(r->trace), (long long)g[0], (long long)g[1], (long long)g[2],
-        (long long)r->per_unit);
-    bytes_text(t, (double)sim_trace_bytes(r->trace));
+        (long long)r->per_unit, bytes_of(t->arena, (double)sim_trace_bytes(r->trace)));
     if (r->n && r->cases[0].result.sample > 1)
         text_printf(t, "; one block of lines in %lld followed", (long long)r->cases[0].result.sample);
-    text_printf(t, "\n\n%-26s %7s %16s %16s %12s %12s  %22s %12s  %s\n", "remap", "L1 hit", "L2 hit",
-        "last-level hit", "from memory", "to memory", "ms, best to worst", "x none", "at best by");
+    int width = 26;
     for (int k = 0; k < r->n; k++) {
-        const SimResult *x = &r->cases[k].result;
-        text_printf(t, "%-26s %6.1f%% %6.1f%% +- %4.2f%% ", label(t->arena, &r->cases[k]),
-            100 * sim_rate(x->l1), 100 * sim_rate(x->l2), 100 * x->l2_error);
-        if (d->llc_bytes) text_printf(t, "%6.1f%% +- %4.2f%%", 100 * sim_rate(x->llc), 100 * x->llc_error);
-        else text_printf(t, "%16s", "-");
-        text_puts(t, "   ");
-        bytes_text(t, x->read_bytes);
-        text_puts(t, "   ");
-        bytes_text(t, x->write_bytes);
-        text_printf(t, "  %10.4f .. %8.4f %4.2f .. %4.2f  %s\n", x->seconds * 1e3, x->apart * 1e3,
-            ratio(none->seconds, x->seconds), ratio(none->apart, x->apart), x->bound);
+        int n = (int)strlen(label(t->arena, &r->cases[k]));
+        if (n > width) width = n > MOST_NAME ? MOST_NAME : n;
     }
+    bool to_none = !sim_reference(r) || !strcmp(sim_reference(r)->name, "none");
+    text_printf(t, "\n\n%-*s %7s %16s %16s %12s %12s  %22s %12s  %20s  %s\n", width, "remap", "L1 hit",
+        "L2 hit", "last-level hit", "from memory", "to memory", "ms, best to worst",
+        to_none ? "x none" : "x first", to_none ? "L2, ms to none" : "L2, ms to first", "at best by");
+    for (int k = 0; k < r->n; k++) print_case(r, &r->cases[k], width, t);
+    print_moved(r, t);
     print_assumptions(r, t);
 }
 
@@ -79,6 +120,24 @@ static void json_level(Text *t, const char *name, SimLevel l, double error)
 {
     text_printf(t, "\"%s\": {\"lines\": %.0f, \"hit_rate\": %.6f, \"error\": %.6f}, ", name, l.accesses,
         sim_rate(l), error);
+}
+
+static void json_refused(const SimReport *r, const SimCase *c, Text *t)
+{
+    text_puts(t, "\"refused\": {\"why\": ");
+    json_string(t, c->refused);
+    text_printf(t, ", \"programs\": [%lld", (long long)c->clash.a);
+    if (c->verdict == EVAL_COLLISION) text_printf(t, ", %lld", (long long)c->clash.b);
+    text_printf(t, "], \"become\": %lld, \"tiles_run\": %lld, \"tiles\": %lld}, ", (long long)c->clash.to,
+        (long long)c->tiles, (long long)sim_trace_programs(r->trace));
+}
+
+static void json_moved(const SimMoved *m, Text *t)
+{
+    text_printf(t,
+        "\"sector_bytes\": %d, \"asked_bytes\": %.0f, \"moved_bytes\": %.0f, \"shared_bytes\": %.0f, "
+        "\"bank_bytes\": %.0f,\n ",
+        m->sector, m->asked, m->sectors, m->shared, m->banks);
 }
 
 void sim_json(const SimReport *r, Text *t)
@@ -91,13 +150,14 @@ void sim_json(const SimReport *r, Text *t)
     json_string(t, r->device->name);
     text_printf(t,
         ", \"grid\": [%lld, %lld, %lld], \"per_unit\": %lld, \"line_bytes\": %lld, \"tensor_bytes\": %lld,\n "
-        "\"guessed\": {\"addresses\": %s, \"masks\": %s, \"conditions\": %s, \"trip_counts\": %s},\n "
-        "\"remaps\": [",
+        "\"guessed\": {\"addresses\": %s, \"masks\": %s, \"conditions\": %s, \"trip_counts\": %s},\n ",
         (long long)g[0], (long long)g[1], (long long)g[2], (long long)r->per_unit, (long long)r->device->line,
         (long long)sim_trace_bytes(r->trace), assumptions & SIM_ASSUMED_ADDRESS ? "true" : "false",
         assumptions & SIM_ASSUMED_MASK ? "true" : "false",
         assumptions & SIM_ASSUMED_CONDITION ? "true" : "false",
         assumptions & SIM_ASSUMED_TRIP_COUNT ? "true" : "false");
+    if (!r->moved.why_not) json_moved(&r->moved, t);
+    text_puts(t, "\"remaps\": [");
     for (int k = 0; k < r->n; k++) {
         const SimResult *x = &r->cases[k].result;
         text_puts(t, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
@@ -106,6 +166,7 @@ void sim_json(const SimReport *r, Text *t)
         json_string(t, r->cases[k].placed);
         text_printf(
             t, ", \"programs\": %lld, \"sample\": %lld, ", (long long)x->programs, (long long)x->sample);
+        if (r->cases[k].refused) json_refused(r, &r->cases[k], t);
         json_level(t, "l1", x->l1, 0);
         json_level(t, "l2", x->l2, x->l2_error);
         json_level(t, "last_level", x->llc, x->llc_error);
@@ -120,7 +181,7 @@ void sim_json(const SimReport *r, Text *t)
 
 /* --- picture ----------------------------------------------------------------------------------------- */
 
-enum { BAR = 22, BARS_W = 560, MAP = 288, MAX_CELLS = 96, COLUMNS = 3 };
+enum { BAR = 22, BARS_W = 560, MAP = 288, MAX_CELLS = 96, COLUMNS = 3, BAR_LETTERS = 26, MAP_LETTERS = 38 };
 
 /* Hues a golden angle apart: neighbours differ, any number of chiplets has colours. */
 static void colour(Text *t, int chiplet)
@@ -136,6 +197,15 @@ static void xml_text(Text *t, const char *s)
         else if (*s == '&') text_puts(t, "&amp;");
         else text_putc(t, *s);
     }
+}
+
+/* A label of at most so many letters; a formula may be longer. */
+static void svg_label(Text *t, const SimCase *c, int most)
+{
+    const char *text = label(t->arena, c);
+    int n = (int)strlen(text);
+    if (c->refused) text = arena_printf(t->arena, "[%s]", text);
+    xml_text(t, n > most ? arena_printf(t->arena, "%.*s..", most - 2, text) : text);
 }
 
 static void svg_bar(Text *t, int y, const char *what, double rate, double error, const char *fill)
@@ -163,7 +233,7 @@ static void svg_map(const SimReport *r, const SimCase *c, int x0, int y0, Text *
     int64_t most = shown_i > shown_j ? shown_i : shown_j;
     double cell = most ? (double)(MAP - 32) / (double)most : 1;
     text_printf(t, "<text x=\"%d\" y=\"%d\">", x0, y0 - 6);
-    xml_text(t, label(t->arena, c));
+    svg_label(t, c, MAP_LETTERS);
     text_printf(t, "</text><g shape-rendering=\"crispEdges\">");
     for (int64_t i = 0; i < shown_i; i++)
         for (int64_t j = 0, run; j < shown_j; j += run) {
@@ -198,7 +268,7 @@ void sim_svg(const SimReport *r, Text *t)
         const SimResult *x = &r->cases[k].result;
         int y = 44 + k * (BAR + 8);
         text_printf(t, "<text x=\"20\" y=\"%d\">", y + 14);
-        xml_text(t, label(t->arena, &r->cases[k]));
+        svg_label(t, &r->cases[k], BAR_LETTERS);
         text_puts(t, "</text>");
         svg_bar(t, y, "L2", sim_rate(x->l2), x->l2_error, "#4477aa");
         if (r->device->llc_bytes)
