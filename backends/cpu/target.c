@@ -285,7 +285,7 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     LLVMGetVersion(&major, &minor, &patch);
     resolve(s, o, &t);
     return arena_printf(
-        &s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
+        &s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s", major, minor, patch, t.cpu, t.features);
 }
 
 CpuModule *cpu_load(

@@ -153,7 +153,7 @@ static int poison(Run *r)
     for (size_t i = 0; i < r->n_params; i++) {
         Parameter *p = &r->params[i];
         if (p->info.kind == TILE_PARAM_OUT && !p->left_out && p->host.bytes)
-            TRY(r, tile_fill(r->context, p->device, 0xff, p->host.bytes, NULL));
+            TRY(r, tile_fill(r->context, p->device, tensor_poison(p->host.dtype), p->host.bytes, NULL));
     }
     return run_restore_originals(r);
 }

@@ -26,16 +26,39 @@ static HostTensor row_major(Run *r, const HostTensor *h)
     return out;
 }
 
+/* Marks the tensors that --print names; without a name those that the kernel writes. */
+static int match_prints(Run *r)
+{
+    const Strings *names = &r->args->flag[FLAG_PRINT];
+    for (size_t k = 0; k < names->len; k++) {
+        const char *name = names->data[k];
+        bool found = !*name;
+        for (size_t i = 0; i < r->n_params; i++) {
+            Parameter *p = &r->params[i];
+            if (p->info.kind == TILE_PARAM_SCALAR || p->left_out) continue;
+            if (*name ? strcmp(name, p->info.name) : p->info.kind == TILE_PARAM_IN) continue;
+            p->print = found = true;
+        }
+        if (!found) return tool_usage(r->tool, "--print=%s: the launch has no tensor of that name", name);
+    }
+    return EXIT_OK;
+}
+
 static int download(Run *r, Outputs *outputs)
 {
+    Text text;
+    text_init(&text, &r->tool->arena);
     for (size_t i = 0; i < r->n_params; i++) {
         Parameter *p = &r->params[i];
-        if (!p->out) continue;
+        if (!p->out && !p->print) continue;
         TRY(r, tile_copy(r->context, p->host.data, p->device, p->host.bytes, NULL));
         TRY(r, tile_context_synchronize(r->context));
+        if (p->print) tensor_print(&p->host, p->info.name, &text);
+        if (!p->out) continue;
         HostTensor h = row_major(r, &p->host);
         tensor_write(r->tool, &h, p->out, outputs);
     }
+    if (text.len) fwrite(text.data, 1, text.len, r->tool->out);
     return EXIT_OK;
 }
 
@@ -88,8 +111,10 @@ static int run(Run *r, bool timed, Outputs *outputs)
     if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
     watch_begin(&r->watch, r->tool, how_far, r);
     int code = run_open(r);
+    if (!code) code = match_prints(r);
     if (!code && timed) code = run_keep_originals(r);
     if (!code) code = r->interp ? run_interpret(r, r->args, NULL) : run_launch(r);
+    if (!code && r->n_warned && args_has(r->args, FLAG_WERROR)) code = EXIT_INPUT;
     if (!code) code = download(r, outputs); /* of the first launch */
     if (!code && timed) code = measure(r);
     watch_end(&r->watch);
