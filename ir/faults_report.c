@@ -61,14 +61,23 @@ static const char *box_text(Arena *a, const FaultTensor *t, const int64_t *lo, c
     return x.data;
 }
 
+/* O[3, 5] */
+static const char *index_text(Arena *a, const FaultTensor *t, const int64_t *index)
+{
+    Text x;
+    text_init(&x, a);
+    text_printf(&x, "%s[", t->name);
+    for (int k = 0; k < t->rank; k++) text_printf(&x, "%s%lld", k ? ", " : "", (long long)index[k]);
+    text_putc(&x, ']');
+    return x.data;
+}
+
 static const char *where_left(Arena *a, const FaultTensor *t, const Found *stored, const Found *left)
 {
-    int64_t end[TILE_MAX_RANK];
     if (!stored->n) return "all of it";
     if (is_box(left, t->rank)) return box_text(a, t, left->lo, left->hi);
     if (is_box(stored, t->rank)) return arena_printf(a, "all but %s", box_text(a, t, stored->lo, stored->hi));
-    for (int k = 0; k < t->rank; k++) end[k] = left->first[k] + 1;
-    return arena_printf(a, "the first is %s", box_text(a, t, left->first, end));
+    return arena_printf(a, "the first is %s", index_text(a, t, left->first));
 }
 
 /* An extent that rounds down leaves out less than what one program stores along some axis. */
@@ -115,7 +124,7 @@ static void report_left(const FaultTrack *t, const FaultGrid *g, Session *s)
 static const char *element_text(Arena *arena, const FaultTrack *t, int64_t at)
 {
     const FaultTensor *x = &t->tensor;
-    int64_t index[TILE_MAX_RANK] = { 0 }, end[TILE_MAX_RANK];
+    int64_t index[TILE_MAX_RANK] = { 0 };
     bool done[TILE_MAX_RANK] = { false };
     for (int n = 0; n < x->rank; n++) {
         int widest = -1;
@@ -127,8 +136,7 @@ static const char *element_text(Arena *arena, const FaultTrack *t, int64_t at)
         done[widest] = true;
         index[widest] = x->stride[widest] < 0 ? x->shape[widest] - 1 - i : i;
     }
-    for (int a = 0; a < x->rank; a++) end[a] = index[a] + 1;
-    return box_text(arena, x, index, end);
+    return index_text(arena, x, index);
 }
 
 /* "program 3", or "program (1, 2)" of a grid of several axes */

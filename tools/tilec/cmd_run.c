@@ -104,17 +104,46 @@ static void how_far(void *user, WatchCount *c)
     else if (r->context) tile_context_progress(r->context, &c->done, &c->total);
 }
 
+/* --- --expect ---------------------------------------------------------------------------------------- */
+
+static bool expects(const Run *r) { return r->args->command == CMD_RUN && args_has(r->args, FLAG_EXPECT); }
+
+/* Computes the results that are right. Outputs are poisoned again, and inout tensors hold what they held. */
+static int take_reference(Run *r, Bench *b, Reference *ref)
+{
+    *b = (Bench){ .tool = r->tool, .args = r->args, .atol = -1, .rtol = -1 };
+    if (!expects(r)) return EXIT_OK;
+    if (!bench_number(r->tool, r->args, FLAG_ATOL, 0, &b->atol) ||
+        !bench_number(r->tool, r->args, FLAG_RTOL, 0, &b->rtol))
+        return EXIT_USAGE;
+    int code = run_keep_originals(r);
+    if (!code) code = reference_make(b, r, ref);
+    return code ? code : run_poison(r);
+}
+
+static int compare_results(Run *r, Bench *b, Reference *ref)
+{
+    double worst = 0;
+    const char *reason = expects(r) ? reference_compare(b, r, ref, &worst) : NULL;
+    return reason ? tool_error(r->tool, "%s", reason) : EXIT_OK;
+}
+
 static int run(Run *r, bool timed, Outputs *outputs)
 {
+    Bench bench;
+    Reference ref = { 0 };
     const char *target = args_last(r->args, FLAG_TARGET, "cpu");
     r->interp = !strcmp(target, "interp");
     if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
     watch_begin(&r->watch, r->tool, how_far, r);
     int code = run_open(r);
     if (!code) code = match_prints(r);
-    if (!code && timed) code = run_keep_originals(r);
+    if (!code) code = take_reference(r, &bench, &ref);
+    if (!code && timed && !expects(r)) code = run_keep_originals(r);
     if (!code) code = r->interp ? run_interpret(r, r->args, NULL) : run_launch(r);
     if (!code && r->n_warned && args_has(r->args, FLAG_WERROR)) code = EXIT_INPUT;
+    if (!code) code = compare_results(r, &bench, &ref);
+    reference_free(r, &ref);
     if (!code) code = download(r, outputs); /* of the first launch */
     if (!code && timed) code = measure(r);
     watch_end(&r->watch);

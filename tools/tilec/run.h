@@ -80,6 +80,9 @@ int run_launch(Run *);
 /* Saves the contents of inout tensors on the device, and puts them back before a launch that is timed. */
 int run_keep_originals(Run *);
 int run_restore_originals(Run *);
+/* Poisons outputs, so that elements that a launch does not store are wrong, whatever the one before left
+ * there, and puts saved contents back. */
+int run_poison(Run *);
 /* Times further launches by events: --repeat of them, or for `seconds`. */
 int run_time(Run *, double seconds, Measured *);
 /* The kernel in the interpreter. data: a tensor for each parameter, in host memory, or NULL for the device's.

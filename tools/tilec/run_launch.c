@@ -49,7 +49,7 @@ int run_interpret(Run *r, const Args *a, void *const *data)
         if (left_out[i]) absent[n_absent++] = names[i];
     }
     InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params,
-        &r->progress, absent, n_absent, a->command == CMD_RUN, names, left_out };
+        &r->progress, absent, n_absent, a->command == CMD_RUN && !data, names, left_out };
     watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, a, &job);
 }
@@ -74,6 +74,17 @@ int run_restore_originals(Run *r)
             TRY(r, tile_copy(r->context, r->params[i].device, r->params[i].original, r->params[i].host.bytes,
                        NULL));
     return EXIT_OK;
+}
+
+int run_poison(Run *r)
+{
+    for (size_t i = 0; i < r->n_params; i++) {
+        Parameter *p = &r->params[i];
+        if (p->info.kind == TILE_PARAM_OUT && !p->left_out && p->host.bytes)
+            TRY(r,
+                tile_fill(r->context, p->device, (uint8_t)tensor_poison(p->host.dtype), p->host.bytes, NULL));
+    }
+    return run_restore_originals(r);
 }
 
 double run_bytes(const Run *r)
