@@ -25,9 +25,10 @@ typedef enum ArtifactKind {
 
 typedef struct BackendOptions {
     EmitKind emit;
-    int opt_level;    /* 0..3 */
-    bool debug_info;  /* line tables back to the .tile file; on the CPU variables too */
-    bool checked;     /* asserts, gather ranges and NaN stores report through SLOT_CHECK */
+    int opt_level;   /* 0..3 */
+    bool debug_info; /* line tables back to the .tile file; on the CPU variables too */
+    bool checked;    /* asserts, gather ranges and NaN stores report through SLOT_CHECK */
+    bool tracked; /* CPU, checked: accesses to out and inout tensors are reported to CheckRecord.accesses */
     bool early_start; /* CUDA, sm_90 and later: the kernel may start before what is in front of it in its
                          stream has ended, and waits for that itself */
     const char *cpu,

@@ -213,6 +213,8 @@ bool frontend_check(Ast *ast)
         }
     }
     if (c.s->n_errors) return false;
+    for (size_t i = 0; i < ast->items.len; i++)
+        if (ast->items.data[i]->kind == N_KERNEL) check_unused(&c, ast->items.data[i]);
     program_build(ast);
     return c.s->n_errors == 0;
 }

@@ -71,6 +71,11 @@ void check_hint_arguments(Check *, const Node *clause, const char *const *known,
 
 void check_block(Check *, const Node *);
 
+/* --- check_unused.c ---------------------------------------------------------------------------------- */
+
+/* Warns about outputs that no path stores, and grid axes whose program id nothing uses. */
+void check_unused(Check *, const Node *kernel);
+
 /* --- check_tune.c ------------------------------------------------------------------------------------ */
 
 void check_tune(Check *, const Node *);

@@ -6,6 +6,7 @@
  *
  * All memory is the session's. Nothing here opens a file: imports come through a callback. */
 #pragma once
+#include "ir/faults.h"
 #include "ir/ir.h"
 
 typedef struct Ast Ast;
@@ -138,6 +139,9 @@ bool frontend_absent(const FrontBinding *, size_t n, const char *name);
  * default. */
 const char *frontend_extent_text(
     Session *, const FrontKernel *, const FrontBinding *, size_t n, const char *text);
+/* The grid of a launch of those extents, with the extents that are written as a quotient. Texts go to the
+ * arena of `s`, whose sources are those of the program. */
+void frontend_fault_grid(const Ast *, const char *kernel, Session *s, const int64_t *extent, FaultGrid *);
 /* Whether the kernel's grid clause names it. */
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
 /* Whether it is a hint that a tune block or a binding may set (ir/hints.def). */

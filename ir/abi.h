@@ -26,12 +26,34 @@ typedef struct Slot {
     DType dtype;
 } Slot; /* dtype: what the kernel declares (index: 64 bits) */
 
+typedef struct AccessSink AccessSink;
+
 /* Written by a failed assert of a checked build; the first failure wins. */
 typedef struct CheckRecord {
     uint32_t failed, line;
     int64_t program;
     uint32_t message, reserved;
+    AccessSink *accesses; /* BackendOptions.tracked: receives the accesses, or NULL */
 } CheckRecord;
+
+/* A place of the program that accesses a tensor, and the way in which it does. */
+typedef enum AccessKind { ACCESS_READ, ACCESS_STORE, ACCESS_ATOMIC } AccessKind;
+typedef struct AccessSite {
+    uint32_t index; /* counts the sites of a kernel from 0 */
+    uint32_t param, kind;
+    uint32_t order;            /* of an atomic, as SEM_ in enums.def */
+    uint32_t file, begin, end; /* a Loc */
+} AccessSite;
+/* The elements of a window: positions lo[a] .. hi[a] along each axis, stride[a] bytes apart. */
+typedef struct AccessWindow {
+    const char *base;
+    int64_t rank, stride[TILE_MAX_RANK], lo[TILE_MAX_RANK], hi[TILE_MAX_RANK];
+} AccessWindow;
+/* The destination of accesses to out and inout tensors (ir/faults.h). All threads of a launch call it. */
+struct AccessSink {
+    void (*window)(AccessSink *, const AccessSite *, int64_t program, const AccessWindow *);
+    void (*element)(AccessSink *, const AccessSite *, int64_t program, const void *address);
+};
 
 /* The destination of print: begin, the pieces of one line (as printf takes them, at most one value each),
  * end. All threads of a launch call it. */

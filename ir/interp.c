@@ -419,7 +419,7 @@ static void run_programs(Interp *in)
     InterpProgress *p = in->opt->progress;
     if (p) atomic_store(&p->total, (end < in->n_programs ? end : in->n_programs) - first);
     for (int64_t w = first; w < end && w < in->n_programs; w++) {
-        in->program = remapped(in, w);
+        in->program = in->opt->program = remapped(in, w);
         in->coord[0] = in->program % in->grid[0];
         in->coord[1] = in->program / in->grid[0] % in->grid[1];
         in->coord[2] = in->program / in->grid[0] / in->grid[1];

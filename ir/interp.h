@@ -50,6 +50,7 @@ typedef struct InterpOptions {
     void (*on_access)(void *user, const Instr *, int param, int64_t offset);
     void *on_access_user;
     int64_t first, count; /* run programs [first, first + count) of the linear grid; count 0: all */
+    int64_t program;      /* out: the one that runs, for on_access and on_value */
     int64_t steps;        /* out: elements computed */
     int64_t grid[3];      /* out: the grid */
 } InterpOptions;

@@ -12,6 +12,7 @@
  *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
  *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
  *       fetched early; gathers, scatters, atomics
+ *   track.c    checked launches: the calls that report accesses
  *   mma.c      packing and register-tiled matrix products
  *   scan.c     scans
  *   sort.c     sort, topk
@@ -246,6 +247,7 @@ typedef struct Gen {
     LLVMMetadataRef di_scope;
     LLVMMetadataRef di_file;
     Debug *debug;
+    int n_sites;  /* places that report accesses (track.c) */
     bool streams; /* non-temporal stores were emitted */
     int n_helpers;
 } Gen;
@@ -267,6 +269,10 @@ int gen_lanes(LLVMValueRef);
 LLVMValueRef gen_alloca(Gen *, LLVMTypeRef, const char *name);
 LLVMValueRef gen_intrinsic(
     Gen *, const char *name, LLVMTypeRef *types, int n_types, LLVMValueRef *args, int n_args);
+/* track.c: with BackendOptions.tracked, reports the elements of a window, or of an indexed access to the
+ * `lanes` addresses `ptr`, which takes place where `ok` holds. */
+void track_window(Gen *, const Window *);
+void track_element(Gen *, const Instr *, int param, LLVMValueRef ok, LLVMValueRef ptr, int lanes);
 LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
 LLVMValueRef gen_scalar(Gen *, Value *); /* a scalar value of the IR */
 LLVMValueRef gen_scalar_i64(Gen *, Value *);

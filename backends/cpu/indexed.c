@@ -34,6 +34,7 @@ LLVMValueRef memory_gather(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     indexed(e, i, coord, va, &x);
     LLVMValueRef pad = x.m.pad ? gen_scalar(g, x.m.pad) : LLVMConstNull(gen_type(g, x.dtype, 1));
     LLVMTypeRef t = gen_type(g, x.dtype, 1);
+    track_element(g, i, x.m.param, x.ok, x.ptr, e->lanes);
     if (e->lanes == 1) {
         If f;
         LLVMValueRef cell = gen_alloca(g, t, "gathered");
@@ -61,6 +62,7 @@ void memory_scatter(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     indexed(e, i, coord, va, &x);
     LLVMValueRef v = nest_eval(e, x.m.values[0], coord, va);
     If f;
+    track_element(g, i, x.m.param, x.ok, x.ptr, e->lanes);
     if (e->lanes == 1) {
         gen_if(g, &f, x.ok);
         gen_store(g, x.dtype, v, x.ptr);
@@ -172,6 +174,7 @@ LLVMValueRef memory_atomic(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef cell = gen_alloca(g, t, "old");
     LLVMBuildStore(g->b, LLVMConstNull(t), cell);
     If f;
+    track_element(g, i, x.m.param, x.ok, x.ptr, 1);
     gen_if(g, &f, x.ok);
     LLVMBuildStore(g->b, atomic_value(e, i, &x, v), cell);
     gen_endif(g, &f);

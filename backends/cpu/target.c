@@ -167,7 +167,7 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     pthread_once(&llvm_once, llvm_init);
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
-    return arena_printf(&s->arena, "cpu backend 1, llvm %u.%u.%u, %s, %s, %s", major, minor, patch, t.triple,
+    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s", major, minor, patch, t.triple,
         t.cpu, t.features);
 }
 

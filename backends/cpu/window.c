@@ -153,6 +153,7 @@ Window *memory_window(Gen *g, Instr *i)
         if (w->locality == 2 && !w->not_unit[n - 1]) memory_note_walks(g, i, w);
         g->windows[ir_result(i)->id] = w;
     }
+    track_window(g, w);
     return w;
 }
 

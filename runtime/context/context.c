@@ -140,6 +140,7 @@ CompileOptions context_compile_options(tile_context *c)
     o.backend.debug_info = c->flags & TILE_CONTEXT_DEBUG_INFO;
     o.backend.early_start = c->flags & TILE_CONTEXT_EARLY_START;
     o.backend.checked = o.passes.check = c->flags & TILE_CONTEXT_CHECKED;
+    o.backend.tracked = o.backend.checked && c->driver->ops->kind == TARGET_CPU;
     o.passes.print = c->flags & (TILE_CONTEXT_PRINT | TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO);
     if (c->dump[0]) {
         o.passes.dump_after = c->dump;

@@ -297,7 +297,9 @@ Ast *module_parse(tile_module *m, Session *s)
         diag_add_source(s, f->name, f->directory, f->text, f->len);
     }
     Ast *ast = frontend_parse(s, 1, replay_import, m);
-    return ast && frontend_check(ast) ? ast : NULL;
+    bool ok = ast && frontend_check(ast);
+    if (ok) s->diags = s->last_diag = NULL; /* Warnings were reported when the module was loaded. */
+    return ok ? ast : NULL;
 }
 
 /* --- tuning table ------------------------------------------------------------------------------------ */

@@ -142,6 +142,9 @@ static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blo
     return st;
 }
 
+static bool is_tracked(const tile_context *c)
+{ return (c->flags & TILE_CONTEXT_CHECKED) && c->driver->ops->kind == TARGET_CPU; }
+
 /* A checked launch waits for its record. */
 static COLD tile_status checked_launch(LaunchState *l, int64_t programs, int64_t blocks)
 {
@@ -153,13 +156,32 @@ static COLD tile_status checked_launch(LaunchState *l, int64_t programs, int64_t
     if (st) return context_driver_fail(c, st, &e, l->k->title);
     memset(record, 0, sizeof(CheckRecord));
     l->check = record;
-    st = hand_over(l, programs, blocks);
+    Faults *faults = NULL;
+    if (is_tracked(c)) {
+        faults = track_begin(l->k, l->args, programs);
+        if (!faults) st = context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory to follow the accesses");
+        else l->check->accesses = faults_sink(faults);
+    }
+    if (!st) st = hand_over(l, programs, blocks);
     if (!st && (st = ops->stream_synchronize(c->driver, l->desc->stream, &e)))
         context_driver_fail(c, st, &e, l->k->title);
     CheckRecord copy = *l->check;
     DriverError ignored;
     ops->memory_free(c->driver, TILE_MEMORY_PINNED, record, &ignored);
-    return st ? st : copy.failed ? check_failed(l->k, l->v, &copy) : TILE_OK;
+    if (!st && copy.failed) st = check_failed(l->k, l->v, &copy);
+    if (!st && faults) return track_end(l->k, faults, l->env->grid);
+    faults_free(faults);
+    return st;
+}
+
+/* No program runs: outputs that have elements keep what they held. */
+static tile_status no_programs(tile_kernel *k, const LaunchArgs *a, const int64_t *grid)
+{
+    if (!is_tracked(k->context)) return TILE_OK;
+    Faults *faults = track_begin(k, a, 0);
+    if (!faults)
+        return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory to follow the accesses");
+    return track_end(k, faults, grid);
 }
 
 static tile_status run_launch(LaunchState *l, int64_t programs, int64_t blocks)
@@ -214,12 +236,14 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     st = kernel_bind(k, args, n_args, &a);
     if (!st) st = launch_overlap(k, a.views);
     if (!st) st = launch_variant(k, &a, &v);
-    if (st || !v) return st;
+    if (st) return st;
+    if (!v) return no_programs(k, &a, (const int64_t[3]){ 0 });
 
     const LaunchShape *shape = &v->compiled.artifact.shape;
     int64_t extents[v->compiled.n_dims + 1], programs;
     EvalEnv env;
-    if ((st = launch_grid(k, v, &a, extents, &env, &programs)) || programs == 0) return st;
+    if ((st = launch_grid(k, v, &a, extents, &env, &programs))) return st;
+    if (programs == 0) return no_programs(k, &a, env.grid);
     int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
     size_t workspace = launch_workspace(k->context, shape, blocks);

@@ -8,6 +8,10 @@
 COLD tile_status launch_bad(tile_kernel *, tile_status, int i, const char *fmt, ...);
 /* Whether a tensor is written that another argument reads or writes. Only certain overlaps count. */
 tile_status launch_overlap(tile_kernel *, const View *);
+/* track.c: follows the accesses of a launch. NULL: out of memory. */
+Faults *track_begin(tile_kernel *, const LaunchArgs *, int64_t programs);
+/* Reports what was found, after a launch of that grid, and frees it. */
+tile_status track_end(tile_kernel *, Faults *, const int64_t *grid);
 /* Reads scalar argument i. */
 tile_status launch_scalar_value(tile_kernel *, int i, const tile_arg *, View *, Scalar *);
 /* Does everything between the key and the driver: dimensions, grid, remap. */

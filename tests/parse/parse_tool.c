@@ -320,6 +320,7 @@ int main(int argc, char **argv)
         return finish(&s, &out);
     }
     if (!frontend_check(ast) || !strcmp(mode, "check")) return finish(&s, &out);
+    s.diags = s.last_diag = NULL; /* The mode `check` shows the warnings about the whole program. */
     if (!strcmp(mode, "info")) info(ast, &out);
     else if (!strcmp(mode, "meaning")) {
         int wrong = meaning(ast, &s, file, &out);

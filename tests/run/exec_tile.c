@@ -32,7 +32,8 @@ enum { MOST_KERNELS = 64 }; /* compiled code is not small */
 typedef struct State {
     Device device[2];
     char messages[600], *text;
-} State; /* without and with passes; text: the code that was emitted last */
+    bool checked;
+} State; /* without and with passes; text: the code that was emitted last; checked: a warning is a failure */
 
 static void collect(void *user, const tile_diagnostic *d)
 {
@@ -42,7 +43,7 @@ static void collect(void *user, const tile_diagnostic *d)
         free(s->text);
         s->text = strdup(d->message); /* the rendered form is cut off */
     }
-    if (d->severity == TILE_SEVERITY_ERROR)
+    if (d->severity == TILE_SEVERITY_ERROR || (s->checked && d->severity == TILE_SEVERITY_WARNING))
         snprintf(s->messages + n, sizeof s->messages - n, "%s ", d->rendered);
 }
 
@@ -105,6 +106,7 @@ const char *exec_tile_text(const void *state) { return ((const State *)state)->t
 void *exec_tile_open(const char *name, char *why, size_t why_size)
 {
     State *s = calloc(1, sizeof *s);
+    if (s) s->checked = !strcmp(name, "cpu,checked");
     if (!s || !open_device(s, &s->device[0], name, false, why, why_size) ||
         !open_device(s, &s->device[1], name, true, why, why_size)) {
         if (s) exec_tile_close(s);
@@ -118,8 +120,10 @@ static bool complain(State *s, Device *d, const char *what, tile_status status, 
 {
     char text[300] = "";
     tile_context_error(d->context, text, sizeof text);
-    const char *size = executor_too_large(text) || executor_too_large(s->messages) ? "SKIP: " : "";
-    snprintf(why, why_size, "%s%s: %s: %s %s", size, what, tile_status_name(status), text, s->messages);
+    bool other = executor_too_large(text) || executor_too_large(s->messages) ||
+                 (s->checked && status == TILE_ERROR_CHECK); /* Special values make NaNs. */
+    snprintf(why, why_size, "%s%s: %s: %s %s", other ? "SKIP: " : "", what, tile_status_name(status), text,
+        s->messages);
     return false;
 }
 
@@ -218,6 +222,7 @@ static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigne
     if (status == TILE_OK) status = tile_context_synchronize(d->context);
     tile_memory_free(d->context, TILE_MEMORY_DEVICE, workspace);
     if (status != TILE_OK) return complain(s, d, l->kernel, status, why, why_size);
+    if (s->messages[0]) return snprintf(why, why_size, "%s: %s", l->kernel, s->messages), false;
     used_note(run->path, s->text);
     return true;
 }

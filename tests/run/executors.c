@@ -14,6 +14,8 @@ const Executor executors[] = {
 #ifdef RUN_WITH_TILE
     { "cpu", "libtile on this machine's processor", exec_tile_open, exec_tile_run, exec_tile_close,
         exec_tile_text },
+    { "cpu,checked", "the same, checked: a warning is a failure", exec_tile_open, exec_tile_run,
+        exec_tile_close, exec_tile_text },
     { "cuda", "libtile on an NVIDIA GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text },
     { "hip", "libtile on an AMD GPU", exec_tile_open, exec_tile_run, exec_tile_close, exec_tile_text },
 #endif

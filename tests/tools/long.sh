@@ -6,7 +6,7 @@ cat >k.tile <<'T'
 kernel many(inout f32 Y[1], i64 g) grid (g) { let i = program_id(); if i < 0 { store(Y[0], 1.0); } }
 kernel square(inout f32 Y[1], i64 g) grid (g, g) { let (i, j) = program_id(); if i < j - i - 5 { store(Y[0], 1.0); } }
 kernel forever(inout i32 Y[1]) grid (1) { var a = i32(1); print("hello"); while a != 0 { a = a | 3; } store(Y[0], a); }
-kernel slow(inout i32 Y[1], i32 n) grid (1000000) {
+kernel slow(inout i32 Y[1], i32 n) grid (1000000) { let _ = program_id();
     var a = i32(1);
     for k in 0 .. n { a = a * 3 + i32(k); if a == 77 { a = load(Y[0]); } }
     if a == 5 { store(Y[0], a); }

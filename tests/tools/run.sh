@@ -68,7 +68,7 @@ cat >range.tile <<'T'
 kernel range(in i32 I[K], in f32 X[N], inout f32 S[N], inout i32 A[N], out f32 G[K], const int WHAT = 0, const bool MASK = true) grid (1) {
     let i = load(I[0 +: 8]);
     let mask = MASK ? i >= 0 && i < 4 : i < 1000;
-    const if WHAT == 0 { store(G[0 +: 8], gather(X[i], mask = mask, pad = 7.0)); }
+    const if WHAT == 0 { store(G[0 +: 8], gather(X[i], mask = mask, pad = 7.0)); } else { store(G[0 +: 8], zeros([8], f32)); }
     const if WHAT == 1 { scatter(S[i], f32(i), mask = mask); }
     const if WHAT == 2 { atomic_add(A[i], 1, mask = mask); }
     const if WHAT == 3 { atomic_cas(A[i], 0, 1, mask = mask); }

@@ -205,7 +205,7 @@ static bool adds_up(FlagId f, CommandId command)
 {
     const FlagInfo *info = &flag_info[f];
     return info->form == FORM_NONE || f == FLAG_OPT || !strcmp(info->value, "LIST") || f == FLAG_IMPORT_DIR ||
-           f == FLAG_SWEEP || (f == FLAG_REMAP && command == CMD_SIM) ||
+           f == FLAG_SWEEP || f == FLAG_PRINT || (f == FLAG_REMAP && command == CMD_SIM) ||
            ((f == FLAG_PLOT || f == FLAG_TARGET) && command == CMD_EXPLAIN) ||
            ((f == FLAG_TARGET || f == FLAG_KERNEL) && command == CMD_COMPILE);
 }

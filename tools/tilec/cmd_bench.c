@@ -147,17 +147,6 @@ static bool tune_step(Bench *b, Run *r, const FrontStep *step, BenchRow *row)
     return false;
 }
 
-/* Results that a step does not write are wrong, whatever the step before left there. */
-static int poison(Run *r)
-{
-    for (size_t i = 0; i < r->n_params; i++) {
-        Parameter *p = &r->params[i];
-        if (p->info.kind == TILE_PARAM_OUT && !p->left_out && p->host.bytes)
-            TRY(r, tile_fill(r->context, p->device, 0xff, p->host.bytes, NULL));
-    }
-    return run_restore_originals(r);
-}
-
 /* The row of this size whose code is the same, or NULL. */
 static const BenchRow *same_code(Bench *b, Run *r, const BenchRow *row, uint8_t (*digests)[32])
 {
@@ -192,7 +181,7 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
     bool made = make_kernel(b, r, c->step, "", row);
     if (made && c->step && c->step->tune) made = tune_step(b, r, c->step, row);
     if (!made) return;
-    if (poison(r) || run_launch(r)) {
+    if (run_poison(r) || run_launch(r)) {
         fail(b, r, row);
         return;
     }
@@ -249,7 +238,7 @@ static int run_columns(Bench *b, Run *r, Reference *ref, size_t size)
         if (r->tool->err == stderr && b->columns.len * b->sweep.sizes.len > 1)
             watch_doing(&r->watch, b->columns.data[c].name, "");
         if (!b->columns.data[c].provider) run_step(b, r, ref, digests, &row);
-        else if (!poison(r)) against_run(b, r, ref, &row);
+        else if (!run_poison(r)) against_run(b, r, ref, &row);
         finish_row(b, r, &work, &row);
     }
     return EXIT_OK;

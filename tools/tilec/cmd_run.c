@@ -26,16 +26,39 @@ static HostTensor row_major(Run *r, const HostTensor *h)
     return out;
 }
 
+/* Marks the tensors that --print names; without a name those that the kernel writes. */
+static int match_prints(Run *r)
+{
+    const Strings *names = &r->args->flag[FLAG_PRINT];
+    for (size_t k = 0; k < names->len; k++) {
+        const char *name = names->data[k];
+        bool found = !*name;
+        for (size_t i = 0; i < r->n_params; i++) {
+            Parameter *p = &r->params[i];
+            if (p->info.kind == TILE_PARAM_SCALAR || p->left_out) continue;
+            if (*name ? strcmp(name, p->info.name) : p->info.kind == TILE_PARAM_IN) continue;
+            p->print = found = true;
+        }
+        if (!found) return tool_usage(r->tool, "--print=%s: the launch has no tensor of that name", name);
+    }
+    return EXIT_OK;
+}
+
 static int download(Run *r, Outputs *outputs)
 {
+    Text text;
+    text_init(&text, &r->tool->arena);
     for (size_t i = 0; i < r->n_params; i++) {
         Parameter *p = &r->params[i];
-        if (!p->out) continue;
+        if (!p->out && !p->print) continue;
         TRY(r, tile_copy(r->context, p->host.data, p->device, p->host.bytes, NULL));
         TRY(r, tile_context_synchronize(r->context));
+        if (p->print) tensor_print(&p->host, p->info.name, &text);
+        if (!p->out) continue;
         HostTensor h = row_major(r, &p->host);
         tensor_write(r->tool, &h, p->out, outputs);
     }
+    if (text.len) fwrite(text.data, 1, text.len, r->tool->out);
     return EXIT_OK;
 }
 
@@ -81,15 +104,46 @@ static void how_far(void *user, WatchCount *c)
     else if (r->context) tile_context_progress(r->context, &c->done, &c->total);
 }
 
+/* --- --expect ---------------------------------------------------------------------------------------- */
+
+static bool expects(const Run *r) { return r->args->command == CMD_RUN && args_has(r->args, FLAG_EXPECT); }
+
+/* Computes the results that are right. Outputs are poisoned again, and inout tensors hold what they held. */
+static int take_reference(Run *r, Bench *b, Reference *ref)
+{
+    *b = (Bench){ .tool = r->tool, .args = r->args, .atol = -1, .rtol = -1 };
+    if (!expects(r)) return EXIT_OK;
+    if (!bench_number(r->tool, r->args, FLAG_ATOL, 0, &b->atol) ||
+        !bench_number(r->tool, r->args, FLAG_RTOL, 0, &b->rtol))
+        return EXIT_USAGE;
+    int code = run_keep_originals(r);
+    if (!code) code = reference_make(b, r, ref);
+    return code ? code : run_poison(r);
+}
+
+static int compare_results(Run *r, Bench *b, Reference *ref)
+{
+    double worst = 0;
+    const char *reason = expects(r) ? reference_compare(b, r, ref, &worst) : NULL;
+    return reason ? tool_error(r->tool, "%s", reason) : EXIT_OK;
+}
+
 static int run(Run *r, bool timed, Outputs *outputs)
 {
+    Bench bench;
+    Reference ref = { 0 };
     const char *target = args_last(r->args, FLAG_TARGET, "cpu");
     r->interp = !strcmp(target, "interp");
     if (r->interp && timed) return tool_usage(r->tool, "the interpreter is an oracle, it is not timed");
     watch_begin(&r->watch, r->tool, how_far, r);
     int code = run_open(r);
-    if (!code && timed) code = run_keep_originals(r);
+    if (!code) code = match_prints(r);
+    if (!code) code = take_reference(r, &bench, &ref);
+    if (!code && timed && !expects(r)) code = run_keep_originals(r);
     if (!code) code = r->interp ? run_interpret(r, r->args, NULL) : run_launch(r);
+    if (!code && r->n_warned && args_has(r->args, FLAG_WERROR)) code = EXIT_INPUT;
+    if (!code) code = compare_results(r, &bench, &ref);
+    reference_free(r, &ref);
     if (!code) code = download(r, outputs); /* of the first launch */
     if (!code && timed) code = measure(r);
     watch_end(&r->watch);

@@ -15,6 +15,9 @@ typedef struct InterpretJob {
     InterpProgress *progress;
     const char *const *absent; /* the optional tensors that are left out */
     size_t n_absent;
+    bool follow;              /* report the faults of ir/faults.h */
+    const char *const *names; /* by argument */
+    const bool *left_out;     /* by argument: an optional tensor that is not given */
 } InterpretJob;
 
 /* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the

@@ -9,6 +9,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     Run *r = user;
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
+    if (d->severity == TILE_SEVERITY_WARNING) r->n_warned++;
     if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
     if (r->captured && d->severity != TILE_SEVERITY_PRINT && d->severity != TILE_SEVERITY_DEBUG) {
         size_t n = strlen(r->captured);

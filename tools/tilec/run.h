@@ -14,6 +14,7 @@ typedef struct Parameter {
     tile_param_info info;
     const char *in, *out; /* the arguments of --in and --out for it, or NULL */
     const char *set;      /* scalars: its text */
+    bool print;           /* --print names it */
     bool left_out;        /* an optional tensor that the launch does not give */
     HostTensor host;
     /* original: the contents of an inout tensor before launches that are timed; or NULL */
@@ -47,10 +48,10 @@ typedef struct Run {
      * random; the kernel's ladder gives what is missing; no table is read, and defaults are as declared. */
     Strings more_set;
     bool made_up, ladder;
-    Strings set;     /* all values: --set, more_set, the ladder's */
-    char *captured;  /* CAPTURED bytes that receive diagnostics in place of standard error, or NULL */
-    bool measuring;  /* for further launches, whose prints were already shown */
-    int n_diagnosed; /* errors printed by on_diagnostic */
+    Strings set;    /* all values: --set, more_set, the ladder's */
+    char *captured; /* CAPTURED bytes that receive diagnostics in place of standard error, or NULL */
+    bool measuring; /* for further launches, whose prints were already shown */
+    int n_diagnosed, n_warned; /* errors and warnings printed by on_diagnostic */
 } Run;
 
 enum { CAPTURED = 4096 };
@@ -79,6 +80,9 @@ int run_launch(Run *);
 /* Saves the contents of inout tensors on the device, and puts them back before a launch that is timed. */
 int run_keep_originals(Run *);
 int run_restore_originals(Run *);
+/* Poisons outputs, so that elements that a launch does not store are wrong, whatever the one before left
+ * there, and puts saved contents back. */
+int run_poison(Run *);
 /* Times further launches by events: --repeat of them, or for `seconds`. */
 int run_time(Run *, double seconds, Measured *);
 /* The kernel in the interpreter. data: a tensor for each parameter, in host memory, or NULL for the device's.

@@ -40,11 +40,16 @@ int run_interpret(Run *r, const Args *a, void *const *data)
         memcpy(args[i].stride, p->host.strides, sizeof args[i].stride);
     }
     const char **absent = arena_array(&r->tool->arena, const char *, r->n_params + 1);
+    const char **names = arena_array(&r->tool->arena, const char *, r->n_params + 1);
+    bool *left_out = arena_array(&r->tool->arena, bool, r->n_params + 1);
     size_t n_absent = 0;
-    for (size_t i = 0; i < r->n_params; i++)
-        if (r->params[i].left_out) absent[n_absent++] = r->params[i].info.name;
+    for (size_t i = 0; i < r->n_params; i++) {
+        names[i] = r->params[i].info.name;
+        left_out[i] = r->params[i].left_out;
+        if (left_out[i]) absent[n_absent++] = names[i];
+    }
     InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params,
-        &r->progress, absent, n_absent };
+        &r->progress, absent, n_absent, a->command == CMD_RUN && !data, names, left_out };
     watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, a, &job);
 }
@@ -69,6 +74,17 @@ int run_restore_originals(Run *r)
             TRY(r, tile_copy(r->context, r->params[i].device, r->params[i].original, r->params[i].host.bytes,
                        NULL));
     return EXIT_OK;
+}
+
+int run_poison(Run *r)
+{
+    for (size_t i = 0; i < r->n_params; i++) {
+        Parameter *p = &r->params[i];
+        if (p->info.kind == TILE_PARAM_OUT && !p->left_out && p->host.bytes)
+            TRY(r,
+                tile_fill(r->context, p->device, (uint8_t)tensor_poison(p->host.dtype), p->host.bytes, NULL));
+    }
+    return run_restore_originals(r);
 }
 
 double run_bytes(const Run *r)

@@ -73,7 +73,9 @@ int tensor_make(Tool *t, const tile_param_info *p, const ShapeSource *shape, Hos
     *h = (HostTensor){ .rank = p->rank };
     dtype_of(p->dtype, &h->dtype);
     int code = shape->fn(shape->user, p, h->shape);
-    return code ? code : allocate(t, p->name, h);
+    if (!code) code = allocate(t, p->name, h);
+    if (!code) memset(h->data, tensor_poison(h->dtype), h->bytes);
+    return code;
 }
 
 /* --- sources ----------------------------------------------------------------------------------------- */

@@ -35,9 +35,15 @@ bool split_binding(Tool *, const char *option, const char *text, const char **na
 /* The argument of --in for parameter `p`: a file, or random, zeros, ones. A source without extents asks
  * `shape`. EXIT_OK, or an exit code after a message. */
 int tensor_read(Tool *, const tile_param_info *p, const char *source, const ShapeSource *shape, HostTensor *);
-/* A row-major tensor of zeros. */
+/* The byte that outputs are filled with before a kernel runs. It makes floats a NaN and integers a number of
+ * bytes 0xcd, such as -842150451. A bool becomes true, as other bytes are no value of it. */
+static inline int tensor_poison(DType d) { return d == DT_BOOL ? 1 : dtype_is_float(d) ? 0xff : 0xcd; }
+/* A row-major tensor, filled with poison. */
 int tensor_make(Tool *, const tile_param_info *p, const ShapeSource *shape, HostTensor *);
 /* The extents of t by p's names: added to `known`, or a message if one is known otherwise. */
 int tensor_bind(Tool *, const tile_param_info *p, const HostTensor *, const char *from, Extents *known);
+/* Appends a line with name, type and shape, and the elements as NumPy shows them: at most 8 digits of a
+ * number, and `...` for the middle of axes where there are more than 1000 elements. */
+void tensor_print(const HostTensor *, const char *name, Text *out);
 /* Adds t to the outputs as a .npy file (row-major; t must be so). */
 void tensor_write(Tool *, const HostTensor *, const char *path, Outputs *);

@@ -197,7 +197,8 @@ typedef void tile_diagnostic_fn(void *user, const tile_diagnostic *);
 
 enum {
     TILE_CONTEXT_CHECKED =
-        1, /* kernels check asserts, gather ranges and NaN stores; launches then wait for the result */
+        1, /* kernels check asserts, gather ranges and NaN stores; launches then wait for the result. On the
+              CPU they also give warnings of outputs that are not stored and of programs that conflict */
     TILE_CONTEXT_NO_CACHE = 2,   /* neither read nor write the disk cache */
     TILE_CONTEXT_DEBUG_INFO = 4, /* line tables in compiled code, so that debuggers stop on lines of the .tile
                                     file; on the CPU variables too */
