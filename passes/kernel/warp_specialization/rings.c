@@ -223,6 +223,21 @@ static const Decision *some_asked(const Roles *c)
     return NULL;
 }
 
+/* Whether the loads of some rings of loops ask for another latency than those of others, so that each ring
+ * has the number of stages that its own loads ask for. The hint `stages` holds for all rings. */
+static bool latencies_differ(const Roles *c)
+{
+    int first = 0;
+    if (c->f->hints.stages > 0) return false;
+    for (size_t k = 0; k < c->rings.len; k++) {
+        const Ring *r = &c->rings.data[k];
+        if (!r->inner || r->latency < 2) continue;
+        if (first && r->latency != first) return true;
+        first = r->latency;
+    }
+    return false;
+}
+
 /* Gives the rings their stages: two for the inner loop's rings, and two for the others, so that the operands
  * of the next tile arrive during this one; then two buffers for each warp's bulk store, which are worth more
  * than a third stage (bench/NOTES.md: results staged and stored by TMA); then one more for each inner ring in
@@ -231,9 +246,11 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     int64_t staged = staged_bytes(c);
     int fit = 1;
+    const bool own = latencies_differ(c);
     for (int depth = 2; depth <= most; depth++) {
         for (size_t k = 0; k < c->rings.len; k++)
-            deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
+            if (!own || depth <= 2 || c->rings.data[k].latency < 2 || depth <= c->rings.data[k].latency)
+                deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
         /* Buffers of a store that every step waits for come before the next program's operands. */
         int64_t rest = ir_any_in(c->f->body, adds_a_tile, NULL) ? limit - staged : limit;
         if (depth == 2 && c->p->persistent)
@@ -270,6 +287,7 @@ bool roles_plan_rings(Roles *c)
         if (d) asked_stages(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
         if (want > asked && !d) asked = want;
+        if (want > r->latency) r->latency = want;
     }
     for (size_t k = 0; k < c->rings.len; k++) {
         Ring *r = &c->rings.data[k];
