@@ -77,11 +77,9 @@ static void check_placement(Check *c, const Node *clause)
 
 static void check_remap(Check *c, const Node *clause)
 {
-    static const char *const words[] = { "auto", "xcd", "chunk", "head", "none" };
     const Node *args = clause->kids[0];
     if (!args->n && clause->kids[1] && clause->kids[1]->kind == N_NAME) {
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (!strcmp(words[i], clause->kids[1]->name)) return;
+        if (frontend_placement_word(clause->kids[1]->name)) return;
         check_fault(
             c, clause->kids[1]->loc, "remap must be an expression or one of auto, xcd, chunk, head, none");
         return;

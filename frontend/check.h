@@ -85,3 +85,6 @@ void check_configs(Check *, const Node *block, const Node *kernel);
 void check_ladder(Check *, const Node *);
 /* Checks the domains of a tune block (which may set hints) or of `instantiate`. */
 void check_domains(Check *, const Node *, const Node *kernel, bool hints);
+/* Whether the name, of a tune block, is `remap` and no const or dimension of the kernel; a value of it. */
+bool check_is_placement(const Node *kernel, const char *name);
+void check_placement(Check *, const Node *value);

@@ -14,6 +14,18 @@ static bool has_const(const Node *kernel, const char *name)
     return false;
 }
 
+bool check_is_placement(const Node *kernel, const char *name)
+{ return frontend_placement_name(name) && !has_const(kernel, name) && !check_is_dimension(kernel, name); }
+
+void check_placement(Check *c, const Node *value)
+{
+    if (value->kind == N_STRING || value->kind == N_NONE) return;
+    if (value->kind == N_NAME && frontend_placement_word(value->name)) return;
+    check_note(c,
+        check_fault(c, value->loc, "expected a placement of programs: auto, xcd, chunk, head, none"),
+        "remap in {none, xcd, \"head+raster:8\"}");
+}
+
 /* "the largest are TM (16 values) and TN (8); ..." */
 static const char *largest_domains(Check *c, const Node *n)
 {
@@ -53,7 +65,7 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
             if (hints)
                 check_note(c, e,
                     "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, "
-                    "split_k, stages, persistent, warp_specialize, cp_async_producer and pingpong");
+                    "split_k, stages, persistent, warp_specialize, cp_async_producer, pingpong and remap");
         }
         if (!d->n) check_fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)
@@ -61,7 +73,10 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
                 check_fault(c, d->name_loc, "`%s` has two domains", d->name);
                 break;
             }
-        for (uint32_t v = 0; v < d->n; v++) check_expr(c, d->kids[v]);
+        const bool placement = hints && check_is_placement(kernel, d->name);
+        for (uint32_t v = 0; v < d->n; v++)
+            if (placement) check_placement(c, d->kids[v]);
+            else check_expr(c, d->kids[v]);
         if (product <= LIMIT_TUNE_CONFIGS) product *= d->n ? d->n : 1;
     }
     if (product > LIMIT_TUNE_CONFIGS)
@@ -82,7 +97,7 @@ static void check_require(Check *c, const Node *n, const Node *e, const Node *ke
             check_declare(c, kernel->kids[0]->kids[p]->name, kernel->kids[0]->kids[p]->loc, false);
     for (uint32_t d = 0; d < n->n; d++) /* hints that are chosen */
         if (n->kids[d]->kind == N_DOMAIN && frontend_hint_name(n->kids[d]->name) &&
-            !has_const(kernel, n->kids[d]->name))
+            !frontend_placement_name(n->kids[d]->name) && !has_const(kernel, n->kids[d]->name))
             check_declare(c, n->kids[d]->name, n->kids[d]->loc, false);
     if (args->n != 1 || args->kids[0]->kind == N_ARG) check_fault(c, e->loc, "`require` takes one condition");
     else check_expr(c, args->kids[0]);

@@ -48,7 +48,8 @@ typedef enum FrontValueKind {
     FRONT_FLOAT,
     FRONT_BOOL,
     FRONT_TYPE,
-    FRONT_UINT
+    FRONT_UINT,
+    FRONT_TEXT
 } FrontValueKind;
 typedef struct FrontValue {
     FrontValueKind kind;
@@ -57,7 +58,9 @@ typedef struct FrontValue {
         double f;
         bool b;
         DType type;
-    }; /* i: the value of FRONT_INT; for FRONT_UINT, the bits of an integer above 2^63 - 1 */
+        const char *text;
+    }; /* i: the value of FRONT_INT; for FRONT_UINT, the bits of an integer above 2^63 - 1. text: a placement
+        * of programs, the only text that is bound */
 } FrontValue;
 
 /* A name bound to a value: a const, a const type, a dimension, or an optional tensor (a bool that tells
@@ -146,6 +149,10 @@ void frontend_fault_grid(const Ast *, const char *kernel, Session *s, const int6
 bool frontend_grid_names(const Ast *, const char *kernel, const char *name);
 /* Whether it is a hint that a tune block or a binding may set (ir/hints.def). */
 bool frontend_hint_name(const char *);
+/* Whether it is `remap`, to which the name of a placement is bound as FRONT_TEXT. */
+bool frontend_placement_name(const char *);
+/* Whether it names a placement that needs no number: auto, xcd, chunk, head, none. */
+bool frontend_placement_word(const char *);
 
 /* The `tune` block of a kernel. Domains name consts, dimensions or hints. */
 typedef struct FrontTune {

@@ -148,7 +148,7 @@ void check_ladder(Check *c, const Node *n)
 static FrontBinding binding_of(Lower *eval, const Node *kernel, const Node *d)
 {
     const Node *p = find_param(kernel, d->name);
-    return (FrontBinding){ d->name, lower_eval_domain_value(eval, p, d->kids[0]) };
+    return (FrontBinding){ d->name, lower_eval_domain_value(eval, false, p, d->kids[0]) };
 }
 
 static const char *add_name(Session *s, const char *list, const char *name)

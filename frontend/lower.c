@@ -58,6 +58,7 @@ static V bound_value(FrontValue v)
     case FRONT_FLOAT: return value_float(v.f);
     case FRONT_BOOL: return value_bool(v.b);
     case FRONT_TYPE: return value_type(v.type);
+    case FRONT_TEXT:
     case FRONT_NOTHING: return value_error();
     }
     return value_error();
@@ -362,8 +363,9 @@ FrontValue lower_eval_param(Lower *l, const Node *p)
     return front_value(l->scope->vars->v);
 }
 
-FrontValue lower_eval_domain_value(Lower *l, const Node *param, const Node *value)
+FrontValue lower_eval_domain_value(Lower *l, bool placement, const Node *param, const Node *value)
 {
+    if (placement) return (FrontValue){ FRONT_TEXT, { .text = value->name ? value->name : "none" } };
     V v = lower_expr(l, value);
     __int128 i;
     bool given;

@@ -150,6 +150,8 @@ void lower_hints(Lower *l, const Node *kernel)
         &h->name == &h->raster_group ? "group" : #name, #name, most, base, &h->name);
 #include "ir/hints.def"
 #undef HINT
+    const FrontValue *placement = lower_find_binding(l, "remap");
+    if (placement && placement->kind == FRONT_TEXT) h->remap = placement->text;
     const Node *schedule = lower_hint_argument(l, hint, "schedule");
     if (schedule && schedule->kind == N_STRING) h->schedule = schedule->name;
     else if (schedule) lower_error(l, schedule->loc, "schedule is a string");

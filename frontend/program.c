@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include "ir/eval.h"
 #include "ir/hints.h"
+#include "frontend/check.h"
 #include "frontend/lower.h"
 #include "frontend/parse.h"
 #include "frontend/program.h"
@@ -205,7 +206,8 @@ static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, 
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
         if (program_takes_value(kernel->kids[0]->kids[i]) && kernel->kids[0]->kids[i]->name == d->name)
             param = kernel->kids[0]->kids[i];
-    for (uint32_t i = 0; i < d->n; i++) values[i] = lower_eval_domain_value(eval, param, d->kids[i]);
+    for (uint32_t i = 0; i < d->n; i++)
+        values[i] = lower_eval_domain_value(eval, check_is_placement(kernel, d->name), param, d->kids[i]);
     return (FrontDomain){ d->name, (int)d->n, values, d->loc };
 }
 
@@ -409,12 +411,22 @@ static bool read_value(Session *s, FrontValueKind kind, const char *text, FrontV
         out->b = !strcmp(text, "true") || !strcmp(text, "1");
         return out->b || !strcmp(text, "false") || !strcmp(text, "0");
     case FRONT_TYPE: return dtype_parse(text, strlen(text), &out->type);
+    case FRONT_TEXT: out->text = session_intern(s, text, strlen(text)); return *text != 0;
     case FRONT_NOTHING: return false;
     }
     return false;
 }
 
-bool frontend_hint_name(const char *name) { return hint_find(name) != NULL; }
+bool frontend_placement_name(const char *name) { return !strcmp(name, "remap"); }
+bool frontend_placement_word(const char *word)
+{
+    static const char *const words[] = { "auto", "xcd", "chunk", "head", "none" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i], word)) return true;
+    return false;
+}
+
+bool frontend_hint_name(const char *name) { return hint_find(name) || frontend_placement_name(name); }
 
 bool frontend_absent(const FrontBinding *b, size_t n, const char *name)
 {
@@ -427,7 +439,7 @@ bool frontend_parse_value(
     Session *s, const FrontKernel *k, const char *name, const char *text, FrontValue *out, const char **why)
 {
     static const char *const wants[] = { "", "an integer from -2^63 to 2^64 - 1", "a number", "true or false",
-        "a type like f32", "" };
+        "a type like f32", "", "a placement of programs" };
     FrontValueKind kind = FRONT_NOTHING;
     *out = (FrontValue){ FRONT_NOTHING };
     for (int i = 0; i < k->n_params; i++) {
@@ -444,6 +456,7 @@ bool frontend_parse_value(
     }
     for (int d = 0; d < k->n_dims && !kind; d++)
         if (!strcmp(k->dims[d], name)) kind = FRONT_INT;
+    if (!kind && frontend_placement_name(name)) kind = FRONT_TEXT;
     if (!kind && frontend_hint_name(name)) kind = FRONT_INT;
     if (!kind) {
         *why = arena_printf(&s->arena, "kernel `%s` has no const, type or dimension `%s`", k->name, name);
@@ -480,6 +493,7 @@ void frontend_print_value(FrontValue v, Text *out)
     case FRONT_FLOAT: print_float(v.f, out); return;
     case FRONT_BOOL: text_puts(out, v.b ? "true" : "false"); return;
     case FRONT_TYPE: text_puts(out, dtype_name(v.type)); return;
+    case FRONT_TEXT: text_puts(out, v.text); return;
     case FRONT_NOTHING: text_puts(out, "?"); return;
     }
 }

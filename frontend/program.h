@@ -22,5 +22,5 @@ void lower_eval_scope(Lower *, const Node *kernel);
 /* A parameter's default (FRONT_NOTHING without one); the parameter is then in scope for the next. */
 FrontValue lower_eval_param(Lower *, const Node *param);
 /* A value of a domain; `param` is the const or optional tensor it is for, or NULL for a dimension or hint,
- * which take integers. */
-FrontValue lower_eval_domain_value(Lower *, const Node *param, const Node *value);
+ * which take integers. placement: the name of a placement of programs instead. */
+FrontValue lower_eval_domain_value(Lower *, bool placement, const Node *param, const Node *value);

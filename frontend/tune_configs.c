@@ -33,7 +33,8 @@ static void check_argument(Check *c, const Node *block, const Node *e, uint32_t 
     for (uint32_t k = 0; k < at; k++)
         if (e->kids[0]->kids[k]->name == a->name)
             check_fault(c, a->name_loc, "the configuration gives `%s` twice", a->name);
-    check_expr(c, a->kids[0]);
+    if (check_is_placement(kernel, a->name)) check_placement(c, a->kids[0]);
+    else check_expr(c, a->kids[0]);
 }
 
 void check_configs(Check *c, const Node *block, const Node *kernel)
@@ -66,6 +67,7 @@ static bool same(FrontValue a, FrontValue b)
     case FRONT_FLOAT: return a.f == b.f;
     case FRONT_BOOL: return a.b == b.b;
     case FRONT_TYPE: return a.type == b.type;
+    case FRONT_TEXT: return !strcmp(a.text, b.text);
     case FRONT_NOTHING: return true;
     }
     return false;
@@ -77,7 +79,7 @@ static FrontValue value_of(Lower *eval, const Node *kernel, const Node *arg)
     for (uint32_t i = 0; i < kernel->kids[0]->n; i++)
         if (program_takes_value(kernel->kids[0]->kids[i]) && kernel->kids[0]->kids[i]->name == arg->name)
             param = kernel->kids[0]->kids[i];
-    return lower_eval_domain_value(eval, param, arg->kids[0]);
+    return lower_eval_domain_value(eval, check_is_placement(kernel, arg->name), param, arg->kids[0]);
 }
 
 int describe_configs(Session *s, Lower *eval, KernelInfo *info, const Node *block, FrontDomain *out)

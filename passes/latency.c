@@ -72,6 +72,20 @@ static Staged *greediest(Latency *x, const Block *loop)
     return most;
 }
 
+/* Loads of a loop that ask for the same latency keep one number of stages: the greatest of theirs. The pass
+ * multistage takes a stage from all of them where that is too much. */
+static void share(Latency *x)
+{
+    for (size_t k = 0; k < x->loads.len; k++)
+        for (size_t j = 0; j < x->loads.len; j++) {
+            const Staged *s = &x->loads.data[k];
+            Staged *other = &x->loads.data[j];
+            if (s->in_loop && s->load->block == other->load->block && s->asked == other->asked &&
+                s->n > other->n)
+                other->n = s->n;
+        }
+}
+
 static bool latency_func(PassContext *c, Func *f)
 {
     const Target *t = c->options->target;
@@ -86,6 +100,7 @@ static bool latency_func(PassContext *c, Func *f)
                (most = greediest(&x, s->load->block)))
             most->n--;
     }
+    share(&x);
     for (size_t k = 0; k < x.loads.len; k++) {
         Staged *s = &x.loads.data[k];
         if (s->n >= s->asked) continue;

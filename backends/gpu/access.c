@@ -8,7 +8,7 @@ enum { NOTHING = INT64_MIN, BASE = 256 };
 const char *access_way_name(AccessWay way)
 {
     static const char *const names[WAY_COUNT] = { "registers", "shifted vectors", "cp.async", "LDS copy",
-        "TMA", "cp.async producers", "one thread", "by index", "registers", "ldmatrix" };
+        "TMA", "cp.async producers", "one thread", "by index", "registers", "ldmatrix", "unit" };
     return names[way];
 }
 
@@ -251,10 +251,46 @@ static void count_shared(const EmittedAccess *a, const Target *t, AccessCount *o
         }
 }
 
+/* What wgmma or TMA moves, without the threads: pieces of 16 bytes, eight at a time. wgmma reads those of
+ * eight rows that lie above each other (a core matrix), TMA writes those that follow each other along a row.
+ */
+static void count_unit(const EmittedAccess *a, AccessCount *out)
+{
+    enum { PIECE = 16, TOGETHER = 8 };
+    const LayoutShared *s = a->shared;
+    int unit = s->order[0], other = s->order[s->rank > 1 ? 1 : 0];
+    int32_t wide = PIECE / s->elem_bytes, columns = (s->tile[unit] + wide - 1) / wide,
+            rows = s->rank > 1 ? s->tile[other] : 1, panel = s->panel / wide > 0 ? s->panel / wide : 1;
+    uint32_t at[TOGETHER];
+    int n = 0;
+    out->lane_axis = -1;
+    out->width = PIECE;
+    for (int32_t k = 0; k < rows * columns; k++) {
+        int32_t c[LAYOUT_MAX_RANK] = { 0 }, first = k / (rows * panel) * panel,
+                across = columns - first < panel ? columns - first : panel, in = k - first * rows;
+        int32_t column = first + (a->write ? in % across : in / rows),
+                row = a->write ? in / across : in % rows;
+        c[unit] = column * wide;
+        if (other != unit) c[other] = row;
+        at[n++] = layout_shared_offset(s, c);
+        if (n < TOGETHER && k + 1 < rows * columns) continue;
+        uint32_t passes = layout_wavefronts(at, (uint32_t)n, PIECE);
+        out->requests++;
+        out->lanes += n;
+        out->active += n;
+        out->bytes += (double)n * PIECE;
+        out->moved += passes;
+        out->fewest++;
+        if (passes - 1 > out->worst) out->worst = passes - 1;
+        n = 0;
+    }
+}
+
 void access_count(const EmittedAccess *a, const Target *t, const int64_t *strides, AccessCount *out)
 {
     *out = (AccessCount){ .width = (int)a->vector.n * a->bytes };
-    if (a->shared) count_shared(a, t, out);
+    if (a->way == WAY_UNIT) count_unit(a, out);
+    else if (a->shared) count_shared(a, t, out);
     else if (a->way == WAY_TMA) count_boxes(a, t, strides, out);
     else if (a->way == WAY_LDS_DMA || a->way == WAY_CP_ASYNC) count_rows(a, t, strides, out);
     else if (a->way == WAY_INDEXED || a->way == WAY_ONE || !a->layout) count_indexed(a, t, out);

@@ -17,6 +17,7 @@ typedef enum AccessWay {
     WAY_INDEXED,  /* gather, scatter, atomic: addresses that the program computes */
     WAY_SHARED,   /* threads move their elements between registers and shared memory */
     WAY_MATRIX,   /* ldmatrix */
+    WAY_UNIT,     /* wgmma reads an operand by its descriptor, or TMA writes a stage */
     WAY_COUNT
 } AccessWay;
 
@@ -32,6 +33,7 @@ typedef struct EmittedAccess {
     const LayoutShared *shared;    /* the tile in shared memory; NULL: a tensor */
     LayoutVector vector;           /* what a thread moves at once */
     LayoutMatrix matrix;           /* WAY_MATRIX */
+    const Value *of;               /* WAY_UNIT: the view, or the ring */
     int tile_axis[TILE_MAX_RANK];  /* by axis of the tensor: the axis of the tile, or -1 */
     int64_t step[TILE_MAX_RANK];   /* by axis of the tensor */
     int64_t begins[TILE_MAX_RANK]; /* by axis of the tensor: a divisor of the window's offset */

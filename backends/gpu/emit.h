@@ -361,6 +361,7 @@ void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, in
 void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
 void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);
+void note_unit(Emit *, bool write, const LayoutShared *, const Value *of);
 void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);
 /* Copies rows that begin at no multiple of four bytes. False: the copy has no such rows. */
 bool emit_shifted_copy(Emit *, const Instr *copy, const Window *, const Layout *, const LayoutShared *);

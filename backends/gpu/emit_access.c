@@ -72,6 +72,17 @@ void note_matrix(Emit *e, const Layout *l, const LayoutShared *s, const LayoutMa
                 .bytes = s->elem_bytes });
 }
 
+void note_unit(Emit *e, bool write, const LayoutShared *s, const Value *of)
+{
+    note(e, (EmittedAccess){ .way = WAY_UNIT,
+                .write = write,
+                .param = -1,
+                .shared = s,
+                .vector = single,
+                .of = of,
+                .bytes = s->elem_bytes });
+}
+
 void note_elements(Emit *e, bool write, const Layout *l, const Type *t, const int64_t *permute)
 {
     int32_t order[TILE_MAX_RANK], tile[TILE_MAX_RANK];

@@ -143,6 +143,7 @@ static void emit_put(Emit *e, Instr *i)
     Window w;
     window_of(e, i, &w);
     note_tensor(e, WAY_TMA, false, &w, NULL, NULL);
+    note_unit(e, true, s, ir_operand(i, 0));
     for (int k = 0; k < (parts ? parts : 1); k++) put_stage(e, i, s, &w, (int64_t)k * s->tile[s->order[0]]);
 }
 

@@ -167,6 +167,8 @@ void emit_wgmma(Emit *e, Instr *i)
     if (!p.fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT)
         pin_registers(e, p.sum, words, dtype_is_float(r->type->dtype));
     if (p.o.registers) p.words = words_of(e, ir_operand(i, 0), p.blocks * p.o.b.ksteps * 4);
+    if (!p.o.registers) note_unit(e, false, p.o.a.shared, ir_operand(i, 0));
+    note_unit(e, false, p.o.b.shared, ir_operand(i, 1));
     line(e, "%s();", use(e, "wgmma_fence"));
     p.o.at_b = tmp(e, "b");
     p.o.at_a = tmp(e, "a");

@@ -6,6 +6,7 @@ static void param_default(const FrontValue *v, tile_param_info *info)
 {
     info->has_default = v->kind != FRONT_NOTHING;
     switch (v->kind) {
+    case FRONT_TEXT:
     case FRONT_NOTHING: break;
     case FRONT_INT: info->default_value = (tile_scalar){ v->i, (double)v->i }; break;
     case FRONT_UINT: info->default_value = (tile_scalar){ v->i, (double)(uint64_t)v->i }; break;

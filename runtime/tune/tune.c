@@ -14,6 +14,7 @@ bool tune_same_value(const FrontValue *a, const FrontValue *b)
     case FRONT_FLOAT: return a->f == b->f;
     case FRONT_BOOL: return a->b == b->b;
     case FRONT_TYPE: return a->type == b->type;
+    case FRONT_TEXT: return !strcmp(a->text, b->text);
     }
     return false;
 }
@@ -71,14 +72,16 @@ static bool word(Json *j, const char *w)
     return true;
 }
 
-/* "f16" is a type if it names one; numbers without point and exponent are integers. */
-static FrontValue value(Json *j)
+/* "f16" is a type if it names one, and a text is a placement of programs under that name; numbers without
+ * point and exponent are integers. */
+static FrontValue value(Json *j, bool placement)
 {
     FrontValue v = { FRONT_NOTHING, { 0 } };
     char c = peek(j);
     if (c == '"') {
         const char *t = string(j);
-        if (!j->bad && dtype_parse(t, strlen(t), &v.type)) v.kind = FRONT_TYPE;
+        if (placement) v = (FrontValue){ FRONT_TEXT, { .text = t } };
+        else if (!j->bad && dtype_parse(t, strlen(t), &v.type)) v.kind = FRONT_TYPE;
         else complain(j, "a type such as \"f16\" was expected");
     } else if (word(j, "true")) v = (FrontValue){ FRONT_BOOL, { .b = true } };
     else if (word(j, "false")) v = (FrontValue){ FRONT_BOOL, { .b = false } };
@@ -109,7 +112,7 @@ static int items(Json *j, const TuneItem **out)
         TuneItem item = { string(j), { 0 } };
         if (!expect(j, ':', "':' was expected")) break;
         peek(j);
-        item.value = value(j);
+        item.value = value(j, frontend_placement_name(item.name));
         if (list.len >= 256) complain(j, "more than 256 names in one list");
         vec_push(&j->s->arena, &list, item);
     }
@@ -135,12 +138,12 @@ static TuneEntry entry(Json *j)
         else if (!strcmp(name, "note")) e.note = string(j);
         else if (!strcmp(name, "promises")) e.promises = string(j);
         else if (!strcmp(name, "ms")) {
-            FrontValue v = value(j);
+            FrontValue v = value(j, false);
             e.ms = v.kind == FRONT_FLOAT ? v.f : v.kind == FRONT_INT ? (double)v.i : 0;
         } else if (!strcmp(name, "key")) e.n_key = items(j, &e.key);
         else if (!strcmp(name, "config")) e.n_config = items(j, &e.config);
         else if (peek(j) == '"') string(j); /* what else somebody noted */
-        else value(j);
+        else value(j, false);
     }
     take(j, '}');
     if (!j->bad && !*e.kernel) complain(j, "an entry without \"kernel\"");
@@ -171,7 +174,7 @@ bool tune_parse(Session *s, uint32_t file, TuneFile *out)
             }
             take(&j, ']');
         } else if (peek(&j) == '"') string(&j);
-        else value(&j);
+        else value(&j, false);
     }
     if (!j.bad) {
         take(&j, '}');

@@ -46,9 +46,9 @@ static void write_items(Text *out, const TuneItem *items, int n)
         if (v.kind == FRONT_FLOAT && !isfinite(v.f)) continue;
         text_printf(out, "%s \"%s\": ", first ? "" : ",", items[i].name);
         first = false;
-        if (v.kind == FRONT_TYPE) text_putc(out, '"');
+        if (v.kind == FRONT_TYPE || v.kind == FRONT_TEXT) text_putc(out, '"');
         frontend_print_value(v, out);
-        if (v.kind == FRONT_TYPE) text_putc(out, '"');
+        if (v.kind == FRONT_TYPE || v.kind == FRONT_TEXT) text_putc(out, '"');
     }
     text_puts(out, " }");
 }

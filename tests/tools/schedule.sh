@@ -127,8 +127,11 @@ printf 'loop 1 prefetch' >s.txt
 expect 1 's.txt:1:1: error: fragments are read ahead in a loop of one product' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
 printf 'loop 1 pipelined 2' >s.txt
 expect 1 's.txt:1:1: error: this order of products needs warp specialization' "${attention[@]}" --target=cuda:sm_80 --schedule=s.txt -o no.cu
+printf 'load A stages 2 by cp_async; load B stages 2' >s.txt
+expect 1 's.txt:1:30: error: the loads of one loop go the same way, and another one goes by cp_async' "$tilec" "$k/gemm.tile" -D T=f16 --target=hip:gfx942 --schedule=s.txt -o no.cu
 printf 'load A stages 2; load B stages 3' >s.txt
-expect 1 's.txt:1:18: error: the loads of one loop have the same number of stages, and another one has 2' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o no.cu
+expect 0 '' "$tilec" "$k/gemm.tile" -D T=f16 --target=cuda:sm_80 --schedule=s.txt -o rings.cu
+grep -q 'A_ring *2 x' rings.cu && grep -q 'B_ring *3 x' rings.cu || fail "rings of 2 and of 3 stages in one loop"
 
 # sections: of another kernel, specialization or target they do not apply, and a file without any that does says so
 printf 'schedule gemm; load K stages 9\nschedule attention "D=96"\nload K stages 9\nschedule for hip:gfx942\nload K stages 9\n' >s.txt

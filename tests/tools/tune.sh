@@ -68,6 +68,24 @@ sys.exit(run.wait() or "interrupted: the results known so far were written" not 
 P
 grep -q '"kernel": "many"' i.tune || fail "interrupted: $(tail -3 out)"
 
+# the placement of programs: chosen by name, in tables as text, and without meaning on a CPU
+cat >place.tile <<'T'
+kernel place(in f32 X[M, N], out f32 Y[M, N], const int TM = 4) grid (cdiv(M, TM), cdiv(N, 64)) {
+    let (i, j) = program_id();
+    store(Y[i*TM +: TM, j*64 +: 64], load(X[i*TM +: TM, j*64 +: 64]));
+}
+tune place { TM in {4, 8}; remap in {none, xcd, "head+raster:2"}; key (M, N); require (TM < 8); }
+T
+"$tilec" tune place.tile --in X=random:f32[64,64]:1 --repeat=1 --no-cache -o p.tune >out 2>&1 || fail "remap: $(cat out)"
+grep -qF "1 configuration" out && ! grep -q remap out || fail "a placement is tuned on a CPU: $(cat out)"
+printf '{ "format": "tile-tune-1", "entries": [ { "kernel": "place", "target": "hip:gfx942", "key": { "M": 64, "N": 64 }, "config": { "TM": 4, "remap": "xcd" } } ] }' >p.tune
+"$tilec" place.tile --target=hip:gfx942 --table=p.tune -D M=64 -D N=64 -o placed.cpp || fail "a table with remap"
+"$tilec" place.tile --target=hip:gfx942 --remap=xcd -D TM=4 -D M=64 -D N=64 -o asked.cpp || fail "--remap"
+cmp -s <(sed 1d placed.cpp) <(sed 1d asked.cpp) || fail "remap of a table is not --remap: $(diff placed.cpp asked.cpp | head)"
+sed 's/xcd/elsewhere/' place.tile >bad.tile
+expect 1 "bad.tile:5:44: error: expected a placement of programs: auto, xcd, chunk, head, none" "$tilec" bad.tile --target=hip:gfx942 -o no.cpp
+expect 1 "expected none, xcd, chunk, chunk:N" "$tilec" place.tile --target=hip:gfx942 -D remap=elsewhere -o no.cpp
+
 # another shape beside it; then what run, bench and compile make of a table
 "$tilec" tune k.tile --kernel=add --in 'X=random:f16[70000]:1' --in Y=random:2 --set T=f16 --repeat=3 --no-cache -o k.tune >/dev/null 2>&1 || fail "second shape"
 [ "$(grep -c '"kernel": "add"' k.tune)" = 2 ] || fail "two entries: $(cat k.tune)"

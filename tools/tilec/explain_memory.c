@@ -56,6 +56,7 @@ const char *explain_access_name(const Explained *x, const EmittedAccess *a)
     Arena *arena = &x->in->session.arena;
     const char *op = op_info[a->instr->op].name;
     if (a->param >= 0) return arena_printf(arena, "%s %s", op, x->kernel->params[a->param].name);
+    if (a->of && a->of->name) return arena_printf(arena, "%s %s", op, a->of->name);
     const Type *t = tile_of(a->instr);
     const char *name = a->instr->op == OP_CONVERT || !buffer_name(a->instr) ? NULL : buffer_name(a->instr);
     return name ? arena_printf(arena, "%s %s", op, name)
@@ -208,6 +209,12 @@ static void print_tensors(const Explained *x, const Rows *rows, Text *t)
 
 /* --- shared memory ----------------------------------------------------------------------------------- */
 
+static const char *shared_way(const EmittedAccess *a)
+{
+    if (a->way == WAY_UNIT) return a->write ? "TMA" : "wgmma";
+    return a->way == WAY_MATRIX ? "ldmatrix" : "vectors";
+}
+
 static void print_shared(const Explained *x, const Rows *rows, Text *t)
 {
     Arena *arena = &x->in->session.arena;
@@ -223,8 +230,7 @@ static void print_shared(const Explained *x, const Rows *rows, Text *t)
         const Row *r = &rows->data[k];
         const AccessCount *c = &r->count;
         text_printf(t, "  %4d  %-22s %-18s %5d %8s %9s %10s %8s  ", r->line, r->name,
-            arena_printf(arena, "%s %s", r->access->way == WAY_MATRIX ? "ldmatrix" : "vectors",
-                r->access->write ? "write" : "read"),
+            arena_printf(arena, "%s %s", shared_way(r->access), r->access->write ? "write" : "read"),
             c->width, number_of(arena, c->requests), number_of(arena, c->bytes), number_of(arena, c->moved),
             number_of(arena, c->fewest));
         if (c->moved <= c->fewest) text_printf(t, "none%s\n", times_of(arena, r));

@@ -115,7 +115,7 @@ void draw_resources(Explained *x, Text *t)
     int n = 0, left = 0;
     for (int k = 0; k < x->code.n_accesses; k++) {
         const EmittedAccess *a = &x->code.accesses[k];
-        if (!a->shared) continue;
+        if (!a->shared || !a->layout) continue; /* wgmma and TMA move tiles without the lanes */
         if (n == MOST_PANELS) left++;
         else {
             explain_count(x, a, &counts[n]);

@@ -236,6 +236,7 @@ int64_t plan_value(FrontValue v)
 {
     int64_t bits = 0;
     switch (v.kind) {
+    case FRONT_TEXT:
     case FRONT_NOTHING: return 0;
     case FRONT_INT:
     case FRONT_UINT: return v.i;

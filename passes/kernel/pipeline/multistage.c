@@ -16,17 +16,25 @@
  *
  * On AMD, copies go through registers. Step i+1 is loaded into registers at the head of the loop, before
  * the products of step i, and written to shared memory behind them: into the other one of two stages, or
- * into the same one behind a barrier (latency 2, or where two do not fit).
+ * into the same one behind a barrier (loads with latency 2, or where two do not fit).
  *
  * A load with `latency = 1` takes no part: shared stages it where it stands.
  *
- * S is the largest `latency` of the others (3 by default), clipped to what shared memory holds; a performance
- * note reports the clipping. A load whose offsets depend on carried values cannot be issued ahead: shared
- * stages it once, with two barriers. Keeps: everything.
+ * S is the load's own `latency`; without one, the largest of the loop's, and 3 at least. If the rings of a
+ * loop do not fit shared memory, the deepest ones lose stages, with a performance note. Loads with the same S
+ * share the carried stage, a commit, and the branch around their copies; otherwise a loop carries a stage for
+ * each S. Copies arrive in the order in which they were issued, so a step issues those with the fewest stages
+ * first and waits for them alone:
+ *
+ *   copy_wait (S_least-2)*groups + groups-1
+ *
+ * A load whose offsets depend on carried values cannot be issued ahead: shared stages it once, with two
+ * barriers. Keeps: everything.
  *
  * This file decides how deep. multistage_buffers.c places the rings in shared memory, and
  * multistage_copies.c and multistage_registers.c are the two ways there. */
 #include "passes/kernel/pipeline/multistage.h"
+#include <limits.h>
 
 /* Whether the load can run ahead of the loop that holds it. */
 bool stage_runs_ahead(const Instr *load)
@@ -41,85 +49,137 @@ bool stage_runs_ahead(const Instr *load)
     return true;
 }
 
-/* The stages that a schedule asks for the loads of a loop, which share their place in them; NULL: none. */
-static const Decision *asked_stages(Staging *c, Instr *const *loads, int n)
+/* The loads of a loop that run ahead, and the stages of each. */
+typedef struct Ahead {
+    Instr **loads;
+    const Decision **asked; /* by a schedule; NULL: not */
+    int64_t *bytes;         /* of one stage */
+    int *stages, n;
+    int64_t each, left; /* bytes of one stage of all loads, and of shared memory */
+} Ahead;
+
+/* Finds what a schedule asks for the loads; returns one of its decisions. All loads of a loop go the same
+ * way. */
+static const Decision *find_asked(Staging *c, Ahead *x)
 {
-    const Decision *all = NULL;
-    for (int k = 0; k < n; k++) {
-        const Decision *d = schedule_asked_load(c->p, loads[k]);
-        if (d && all && (d->n[0] != all->n[0] || d->form != all->form)) {
+    const Decision *one = NULL;
+    for (int k = 0; k < x->n; k++) {
+        const Decision *d = schedule_asked_load(c->p, x->loads[k]);
+        if (d && one && d->form != one->form)
             schedule_refuse(c->p, d,
-                "the loads of one loop have the same number of stages, and another one has %d%s", all->n[0],
-                all->form == LOAD_STAGES ? "" : " by cp_async");
-            return all;
-        }
-        if (d) all = d;
+                "the loads of one loop go the same way, and another one goes%s by cp_async",
+                one->form == LOAD_STAGES ? " not" : "");
+        else x->asked[k] = d;
+        if (d && !one) one = d;
     }
-    return all;
+    return one;
+}
+
+/* The bytes of all rings if none has more than `most` stages, of which `beside` are not in shared memory. */
+static int64_t bytes_of(const Ahead *x, int most, int beside)
+{
+    int64_t sum = 0;
+    for (int k = 0; k < x->n; k++)
+        sum += x->bytes[k] * ((x->asked[k] || x->stages[k] < most ? x->stages[k] : most) - beside);
+    return sum;
 }
 
 /* Stages derived from the loads' hints and from what fits. */
-static int derived_stages(
-    Staging *c, Instr *const *loads, int n, bool copies, int fit, int64_t each, int64_t left)
+static void derive_stages(Staging *c, Ahead *x, bool copies)
 {
-    int stages = 2;
-    for (int k = 0; k < n; k++) {
-        int want = (int)ir_attr_int(loads[k], ATTR_LATENCY, 3);
-        if (want > stages) stages = want;
+    const int beside = copies ? 0 : 1, cap = copies ? INT_MAX : 3;
+    int most = 0, unnamed = 3; /* the stages of loads without a hint */
+    for (int k = 0; k < x->n; k++) {
+        int want = (int)ir_attr_int(x->loads[k], ATTR_LATENCY, 0);
+        if (want > unnamed) unnamed = want;
     }
-    if (!copies && stages > 3) {
-        diag_perf(c->s, loads[0]->loc,
+    for (int k = 0; k < x->n; k++) {
+        int want = (int)ir_attr_int(x->loads[k], ATTR_LATENCY, unnamed);
+        if (!x->asked[k]) x->stages[k] = want < 2 ? 2 : want;
+        if (!x->asked[k] && x->stages[k] > most) most = x->stages[k];
+    }
+    if (most > cap) {
+        diag_perf(c->s, x->loads[0]->loc,
             "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages "
             "are used",
-            stages);
-        stages = 3;
+            most);
+        most = cap;
     }
-    if (!copies && c->p->options.thrift) stages = 1;
-    if (stages > fit) {
-        diag_perf(c->s, loads[0]->loc,
-            "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", stages,
-            (long long)each, (long long)left, fit < 1 ? 1 : fit);
-        stages = fit;
-    }
-    return stages;
+    if (most && !copies && c->p->options.thrift) most = 1;
+    int fit = most;
+    while (fit > beside && bytes_of(x, fit, beside) > x->left) fit--;
+    if (fit < most)
+        diag_perf(c->s, x->loads[0]->loc,
+            "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", most,
+            (long long)x->each, (long long)x->left, fit < 1 ? 1 : fit);
+    for (int k = 0; k < x->n; k++)
+        if (!x->asked[k] && x->stages[k] > fit) x->stages[k] = fit;
 }
 
-/* All loads of a loop that can run ahead share one place in their rings. */
-void stage_loop(Staging *c, size_t from, int64_t limit)
+/* Whether the stages that a schedule asks for can be had; reports why not. */
+static bool asked_fit(Staging *c, const Ahead *x, bool copies)
 {
-    Instr *first = c->loads.data[from], *loop = first->block->parent;
-    Instr **group = arena_array(&c->s->arena, Instr *, c->loads.len);
-    int n = 0;
-    int64_t each = 0, left = limit - stage_bytes_before(c, first->block);
-    for (size_t j = from; j < c->loads.len; j++) {
+    const int beside = copies ? 0 : 1;
+    for (int k = 0; k < x->n; k++) {
+        if (!x->asked[k]) continue;
+        if (x->asked[k]->n[0] >= (copies ? 2 : 1) && (copies || x->asked[k]->n[0] <= 2) &&
+            bytes_of(x, INT_MAX, beside) <= x->left)
+            continue;
+        int64_t fit = x->left > 0 ? x->left / x->each : 0;
+        schedule_refuse(c->p, x->asked[k], "this loop needs %d stages or more, of %lld bytes each: %lld fit",
+            copies ? 2 : 1, (long long)x->each, (long long)(copies || fit < 2 ? fit : 2));
+        return false;
+    }
+    return true;
+}
+
+/* The loads of the loop that holds load number `from`, which leave the list. */
+static void collect_ahead(Staging *c, size_t from, int64_t limit, Ahead *x)
+{
+    const Block *body = c->loads.data[from]->block;
+    Arena *a = &c->s->arena;
+    size_t most = c->loads.len;
+    *x = (Ahead){ arena_array(a, Instr *, most), arena_array(a, const Decision *, most),
+        arena_array(a, int64_t, most), arena_array(a, int, most),
+        .left = limit - stage_bytes_before(c, body) };
+    for (size_t j = from; j < most; j++) {
         Instr *l = c->loads.data[j];
-        if (!l || l->block != first->block || !stage_runs_ahead(l) || stage_in_place(c, l)) continue;
-        each += stage_stage_bytes(c, stage_buffer_type(c, l, 1));
-        group[n++] = l;
+        if (!l || l->block != body || !stage_runs_ahead(l) || stage_in_place(c, l)) continue;
+        x->bytes[x->n] = stage_stage_bytes(c, stage_buffer_type(c, l, 1));
+        x->each += x->bytes[x->n];
+        x->asked[x->n] = NULL;
+        x->loads[x->n++] = l;
         c->loads.data[j] = NULL;
     }
-    int fit = left > 0 ? (int)(left / each) : 0, extra;
-    const Decision *asked = asked_stages(c, group, n);
-    bool detour = asked && asked->form == LOAD_STAGES_CP_ASYNC,
-         copies = !stage_amd(c) || (!detour && fit >= 2 && stage_all_direct(c, loop, group, n));
+}
+
+void stage_loop(Staging *c, size_t from, int64_t limit)
+{
+    Instr *loop = c->loads.data[from]->block->parent;
+    Ahead x;
+    collect_ahead(c, from, limit, &x);
+    const Decision *asked = find_asked(c, &x);
+    bool detour = asked && asked->form == LOAD_STAGES_CP_ASYNC, two_fit = 2 * x.each <= x.left,
+         copies = !stage_amd(c) || (!detour && two_fit && stage_all_direct(c, loop, x.loads, x.n));
     if (detour && copies) {
         schedule_refuse(
             c->p, asked, "%s copies to shared memory directly: write `stages N`", c->p->target->name);
         return;
     }
-    extra = copies ? 0 : 1; /* AMD: one more buffer is in registers, and a lane has room for only one. */
-    if (!copies) fit = fit > 2 ? 3 : fit + 1;
-    int least = copies ? 2 : 1,
-        stages = asked ? asked->n[0] + extra : derived_stages(c, group, n, copies, fit, each, left);
-    if (asked && (stages - extra < least || stages > fit)) {
-        schedule_refuse(c->p, asked, "this loop needs %d stages or more, of %lld bytes each: %d fit", least,
-            (long long)each, fit - extra);
-        return;
+    const int beside = copies ? 0 : 1; /* AMD: one more buffer is in registers, which have room for one. */
+    for (int k = 0; k < x.n; k++) x.stages[k] = x.asked[k] ? x.asked[k]->n[0] + beside : 0;
+    derive_stages(c, &x, copies);
+    if (!asked_fit(c, &x, copies)) return;
+    bool ahead = true;
+    for (int k = 0; k < x.n; k++) ahead = ahead && x.stages[k] >= 2;
+    for (int k = 0; k < x.n; k++) {
+        if (!ahead) stage_alone(c, x.loads[k]);
+        else
+            schedule_take_load(
+                c->p, x.loads[k], copies ? LOAD_STAGES : LOAD_STAGES_CP_ASYNC, x.stages[k] - beside);
+        x.stages[k] -= beside;
     }
-    for (int k = 0; k < n && stages >= 2; k++)
-        schedule_take_load(c->p, group[k], copies ? LOAD_STAGES : LOAD_STAGES_CP_ASYNC, stages - extra);
-    if (stages < 2)
-        for (int k = 0; k < n; k++) stage_alone(c, group[k]);
-    else if (!copies) stage_by_registers(c, loop, group, n, stages - 1);
-    else stage_by_copies(c, loop, group, n, stages);
+    if (!ahead) return;
+    if (copies) stage_by_copies(c, loop, x.loads, x.stages, x.n);
+    else stage_by_registers(c, loop, x.loads, x.stages, x.n);
 }

@@ -58,7 +58,8 @@ void stage_copy(Staging *, Builder *, const Instr *load, Value *view, const Bloc
  * either case. */
 void stage_issue(
     Staging *, Builder *, Instr *loop, Instr **loads, Value **bufs, int n, Value *at, Value *stage);
-void stage_by_copies(Staging *, Instr *loop, Instr **loads, int n, int stages);
+/* stages: of each load. Loads with the same number of stages share their place in their rings. */
+void stage_by_copies(Staging *, Instr *loop, Instr **loads, const int *stages, int n);
 
 /* multistage_registers.c: how a tile goes from memory to LDS. */
 typedef struct StageWay {
@@ -71,4 +72,5 @@ const Type *stage_dma_type(Staging *, const Instr *load, int64_t stages);
 int stage_dma_count(Staging *, const Instr *load);
 const Type *stage_tile_in_registers(Staging *, const Instr *load);
 bool stage_all_direct(Staging *, const Instr *loop, Instr *const *loads, int n);
-void stage_by_registers(Staging *, Instr *loop, Instr **loads, int n, int stages);
+/* lds: of each load, its stages in LDS, 1 or 2; reordered with the loads. */
+void stage_by_registers(Staging *, Instr *loop, Instr **loads, int *lds, int n);

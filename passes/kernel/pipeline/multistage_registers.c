@@ -117,15 +117,16 @@ static bool loads_of_its_own(const Block *body, Instr *const *staged, int n)
  * instructions, for registers that are not short. A loop with loads of its own keeps all of them in
  * registers: the compiler does not count what goes to LDS, and would wait for all of it when it waits for
  * those. */
-static int take_straight(Staging *c, const Block *body, Instr **loads, int n, int stages)
+static int take_straight(Staging *c, const Block *body, Instr **loads, int *lds, int n)
 {
     int straight = 0;
-    if (stages != 2 || !target_has(c->p->target, TF_LDS_DMA_16) || loads_of_its_own(body, loads, n)) return 0;
+    if (!target_has(c->p->target, TF_LDS_DMA_16) || loads_of_its_own(body, loads, n)) return 0;
     for (int k = n; k-- > 0;) {
-        if (!direct(c, loads[k])) continue;
+        if (lds[k] != 2 || !direct(c, loads[k])) continue;
         Instr *x = loads[k];
-        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1];
+        for (int j = k; j + 1 < n; j++) loads[j] = loads[j + 1], lds[j] = lds[j + 1];
         loads[n - 1] = x;
+        lds[n - 1] = 2;
         straight++;
         n--;
     }
@@ -154,59 +155,96 @@ static Builder behind_own_loads(const Builder *first, const Block *body, Instr *
     return own ? ir_after(own) : *first;
 }
 
-void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int n, int stages)
+/* The loads of a loop whose tiles of the next step are fetched during this one. The first `n` go through
+ * registers, the others straight to LDS. At the end of a step, tiles of loads with two stages are written to
+ * the stage that no thread reads, those with one stage behind a barrier. */
+typedef struct Fetched {
+    Instr **loads;
+    const int *lds;
+    int n, straight;
+    Value **bufs;
+    const Type *types[IR_MAX_RESULTS];
+    Value *tiles[IR_MAX_RESULTS], *stage, *other, *only; /* only: stage 0, of loads with one stage */
+} Fetched;
+
+static bool any_has(const Fetched *x, int stages)
+{
+    for (int k = 0; k < x->n + x->straight; k++)
+        if (x->lds[k] == stages) return true;
+    return false;
+}
+
+static void write_tiles(const Fetched *x, Builder *b, int stages, Value *stage)
+{
+    for (int k = 0; k < x->n; k++)
+        if (x->lds[k] == stages) stage_write(b, stage_view(b, x->bufs[k], stage), x->tiles[k]);
+}
+
+static void fetch_first(Staging *c, Builder *b, Instr *loop, Fetched *x)
 {
     Block *body = loop->blocks[0];
-    Value **bufs = arena_array(&c->s->arena, Value *, (size_t)n), *tiles[IR_MAX_RESULTS];
-    const Type *types[IR_MAX_RESULTS];
-    Builder b = ir_before(loop);
-    if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    Instr *straight[IR_MAX_RESULTS];
-    Value *straight_bufs[IR_MAX_RESULTS];
-    int n_straight = take_straight(c, body, loads, n, stages);
-    n -= n_straight;
-    for (int k = 0; k < n_straight; k++) {
-        straight[k] = loads[n + k];
-        straight_bufs[k] = ring_for(c, &b, body, straight[k], stage_dma_type(c, straight[k], stages));
+    Instr **straight = x->loads + x->n;
+    for (int k = x->n; k < x->n + x->straight; k++)
+        x->bufs[k] = ring_for(c, b, body, x->loads[k], stage_dma_type(c, x->loads[k], x->lds[k]));
+    for (int k = 0; k < x->n; k++) {
+        x->bufs[k] = ring_for(c, b, body, x->loads[k], stage_buffer_type(c, x->loads[k], x->lds[k]));
+        x->types[k] = stage_tile_in_registers(c, x->loads[k]);
     }
-    for (int k = 0; k < n; k++) {
-        bufs[k] = ring_for(c, &b, body, loads[k], stage_buffer_type(c, loads[k], stages));
-        types[k] = stage_tile_in_registers(c, loads[k]);
-    }
-    if (n_straight)
-        stage_issue(c, &b, loop, straight, straight_bufs, n_straight, ir_operand(loop, 0), i32(&b, 0));
-    fetch(c, &b, loop, loads, types, n, ir_operand(loop, 0), tiles);
-    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
-    for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], i32(&b, 0)), tiles[k]);
-    ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    Value *stage = NULL, *other = NULL;
-    if (stages == 2) {
-        loop = ir_add_carried(loop, i32(&b, 0), NULL);
-        body = loop->blocks[0];
-        stage = body->args[body->n_args - 1];
-        ir_set_name(stage, "stage");
-    }
-    b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
-    if (stage) other = ir_bin(&b, OP_SUB, i32(&b, 1), stage);
-    else stage = other = i32(&b, 0);
-    Builder later = behind_own_loads(&b, body, loads, n + n_straight);
+    if (x->straight)
+        stage_issue(c, b, loop, straight, x->bufs + x->n, x->straight, ir_operand(loop, 0), i32(b, 0));
+    fetch(c, b, loop, x->loads, x->types, x->n, ir_operand(loop, 0), x->tiles);
+    if (x->straight) ir_build(b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    for (int k = 0; k < x->n; k++) stage_write(b, stage_view(b, x->bufs[k], i32(b, 0)), x->tiles[k]);
+    ir_build(b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+/* At the head of the loop, which reads this step's tiles and fetches those of the next one. */
+static void fetch_next(Staging *c, Builder *b, Instr *loop, Fetched *x)
+{
+    Block *body = loop->blocks[0];
+    int n = x->n + x->straight;
+    if (x->stage) x->other = ir_bin(b, OP_SUB, i32(b, 1), x->stage);
+    if (any_has(x, 1)) x->only = i32(b, 0);
+    Builder later = behind_own_loads(b, body, x->loads, n);
     later.loc = loop->loc;
     Value *following = ir_bin(&later, OP_ADD, body->args[0], ir_operand(loop, 2));
-    if (n_straight) stage_issue(c, &later, loop, straight, straight_bufs, n_straight, following, other);
-    fetch(c, &later, loop, loads, types, n, following, tiles);
-    for (int k = 0; k < n + n_straight; k++) {
-        Value *view = stage_view(&b, k < n ? bufs[k] : straight_bufs[k - n], stage);
-        ir_set_name(
-            view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(loads[k], 0)->index].name));
-        ir_replace(ir_result(loads[k]), view);
+    if (x->straight)
+        stage_issue(c, &later, loop, x->loads + x->n, x->bufs + x->n, x->straight, following, x->other);
+    fetch(c, &later, loop, x->loads, x->types, x->n, following, x->tiles);
+    for (int k = 0; k < n; k++) {
+        const Instr *l = x->loads[k];
+        Value *view = stage_view(b, x->bufs[k], x->lds[k] == 2 ? x->stage : x->only);
+        ir_set_name(view, arena_printf(&c->s->arena, "%s_tile", c->f->params[ir_operand(l, 0)->index].name));
+        ir_replace(ir_result(l), view);
     }
-    for (int k = 0; k < n + n_straight; k++) ir_erase(loads[k]);
+    for (int k = 0; k < n; k++) ir_erase(x->loads[k]);
+}
+
+void stage_by_registers(Staging *c, Instr *loop, Instr **loads, int *lds, int n)
+{
+    Fetched x = { .loads = loads, .lds = lds, .bufs = arena_array(&c->s->arena, Value *, (size_t)n) };
+    Builder b = ir_before(loop);
+    if (c->regions.len) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+    x.straight = take_straight(c, loop->blocks[0], loads, lds, n);
+    x.n = n - x.straight;
+    fetch_first(c, &b, loop, &x);
+    if (any_has(&x, 2)) {
+        loop = ir_add_carried(loop, i32(&b, 0), NULL);
+        x.stage = loop->blocks[0]->args[loop->blocks[0]->n_args - 1];
+        ir_set_name(x.stage, "stage");
+    }
+    Block *body = loop->blocks[0];
+    b = (Builder){ .module = c->f->module, .block = body, .before = body->first, .loc = loop->loc };
+    fetch_next(c, &b, loop, &x);
     b = ir_before(ir_terminator(body));
-    if (n_straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
-    if (stages == 1) ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    for (int k = 0; k < n; k++) stage_write(&b, stage_view(&b, bufs[k], other), tiles[k]);
+    if (x.straight) ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
+    write_tiles(&x, &b, 2, x.other);
+    if (x.only) {
+        ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
+        write_tiles(&x, &b, 1, x.only);
+    }
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    if (stages == 2) ir_set_operand(ir_terminator(body), loop->n_results - 1, other);
+    if (x.stage) ir_set_operand(ir_terminator(body), loop->n_results - 1, x.other);
 }
 
 /* AMD: whether all staged tiles of the loop go directly to LDS and the loop has no loads of its own, whose

@@ -232,6 +232,21 @@ static const Decision *some_asked(const Roles *c)
     return NULL;
 }
 
+/* Whether the loads of some rings of loops ask for another latency than those of others, so that each ring
+ * has the number of stages that its own loads ask for. The hint `stages` holds for all rings. */
+static bool latencies_differ(const Roles *c)
+{
+    int first = 0;
+    if (c->f->hints.stages > 0) return false;
+    for (size_t k = 0; k < c->rings.len; k++) {
+        const Ring *r = &c->rings.data[k];
+        if (!r->inner || r->latency < 2) continue;
+        if (first && r->latency != first) return true;
+        first = r->latency;
+    }
+    return false;
+}
+
 /* Gives the rings their stages: two for the inner loop's rings, and a third where several products read a
  * stage, which the step gives back late; two for the others, so that the operands of the next tile arrive
  * during this one; then two buffers for each warp's bulk store, which are worth more
@@ -242,9 +257,13 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
     int64_t staged = staged_bytes(c);
     int fit = 1;
     bool held = false;
+    const bool own = latencies_differ(c);
     for (int depth = 2; depth <= most; depth++) {
-        for (size_t k = 0; k < c->rings.len; k++)
-            deepen(c, &c->rings.data[k], depth, true, depth > 2 ? limit - staged : limit, used);
+        for (size_t k = 0; k < c->rings.len; k++) {
+            Ring *r = &c->rings.data[k];
+            if (!own || depth <= 2 || r->latency < 2 || depth <= r->latency)
+                deepen(c, r, depth, true, depth > 2 ? limit - staged : limit, used);
+        }
         for (size_t k = 0; depth == 2 && most > 2 && k < c->rings.len; k++) {
             Ring *r = &c->rings.data[k];
             held |= r->inner && r->held;
@@ -289,6 +308,7 @@ bool roles_plan_rings(Roles *c)
         if (d) asked_stages(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
         if (want > asked && !d) asked = want;
+        if (want > r->latency) r->latency = want;
     }
     for (size_t k = 0; k < c->rings.len; k++) {
         Ring *r = &c->rings.data[k];

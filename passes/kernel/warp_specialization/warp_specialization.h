@@ -8,7 +8,7 @@
 typedef struct Ring {
     int param;
     const Type *view;
-    int depth, loads;
+    int depth, loads, latency; /* latency: the largest of its loads; 0: none has one */
     bool inner, shared, by_cp_async, own;
     bool held; /* several products of a step read a stage */
     Value *value;

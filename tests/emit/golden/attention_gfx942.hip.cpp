@@ -212,7 +212,7 @@ void attention(const i64 grid0,
     const i32 mul_27 = (add_26 * 64);
     const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
     const i32 cdiv_29 = ((min_28 + 63) / 64);
-    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
     const i64 h_30 = (i64)(rem_131);
     const i64 mul_31 = (h_30 * HK_);
@@ -223,7 +223,7 @@ void attention(const i64 grid0,
     const u32 K_ring_218 = shared_base + 0;    /* 2 x 8192 bytes */
     const u32 V_ring_219 = shared_base + 16384;    /* 2 x 8192 bytes */
     const bool lt_220 = (0 < cdiv_29);
-    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
     const i32 mul_223 = (0 * 64);
     const u16 *const K_t3 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_223 * K_stride2;
@@ -334,7 +334,7 @@ void attention(const i64 grid0,
         const i32 sub_242 = (i32)((u32)1 - (u32)stage_240);
         const i32 add_243 = (j_41 + 1);
         const bool lt_244 = (add_243 < cdiv_29);
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_247 = (add_243 * 64);
         const u16 *const K_t26 = K + (i64)div_132 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_247 * K_stride2;
@@ -359,7 +359,7 @@ void attention(const i64 grid0,
 #line 19 "examples/kernels/attention.tile"
         const u32 K_tile_254 = K_ring_218 + (u32)stage_240 * 8192;
         const u32 V_tile_255 = V_ring_219 + (u32)stage_240 * 8192;
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
         /* var s   = mma(q, transpose(k)); */

@@ -149,7 +149,7 @@ attention(const i64 grid0,
     const i32 mul_27 = (add_26 * 64);
     const i32 min_28 = ((i32)N_ < mul_27 ? (i32)N_ : mul_27);
     const i32 cdiv_29 = ((min_28 + 63) / 64);
-    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
     const i64 h_30 = (i64)(rem_144);
     const i64 mul_31 = (h_30 * HK_);
@@ -162,7 +162,7 @@ attention(const i64 grid0,
     const bool lt_235 = (0 < cdiv_29);
     if (lt_235) {
         const u32 shared_stage_236 = K_ring_232 + (u32)0 * 8192;
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_237 = (0 * 64);
         const u16 *const K_t3 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_237 * K_stride2;
@@ -192,7 +192,7 @@ attention(const i64 grid0,
     const bool lt_241 = (add_239 < cdiv_29);
     if (lt_241) {
         const u32 shared_stage_242 = K_ring_232 + (u32)1 * 8192;
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_243 = (add_239 * 64);
         const u16 *const K_t9 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_243 * K_stride2;
@@ -222,7 +222,7 @@ attention(const i64 grid0,
     const bool lt_247 = (add_245 < cdiv_29);
     if (lt_247) {
         const u32 shared_stage_248 = K_ring_232 + (u32)2 * 8192;
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_249 = (add_245 * 64);
         const u16 *const K_t15 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_249 * K_stride2;
@@ -315,7 +315,7 @@ attention(const i64 grid0,
         const i32 where_267 = (ge_264 ? sub_266 : add_262);
         const u32 K_tile_272 = K_ring_232 + (u32)stage_257 * 8192;
         const u32 V_tile_273 = V_ring_233 + (u32)stage_257 * 8192;
-        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+        /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_45 = (j_41 * 64);
         /* var s   = mma(q, transpose(k)); */
@@ -355,7 +355,7 @@ attention(const i64 grid0,
         const bool lt_268 = (add_260 < cdiv_29);
         if (lt_268) {
             const u32 shared_stage_269 = K_ring_232 + (u32)where_267 * 8192;
-            /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+            /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
             const i32 mul_270 = (add_260 * 64);
 #pragma unroll

@@ -198,7 +198,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 const i32 mul_259 = (add_258 * 128);
                 const i32 min_260 = ((i32)N_ < mul_259 ? (i32)N_ : mul_259);
                 const i32 cdiv_261 = ((min_260 + 127) / 128);
-                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                 const i64 h_262 = (i64)(h_238);
                 const i64 mul_263 = (h_262 * HK_);
@@ -207,7 +207,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #line 19 "examples/kernels/attention.tile"
 #pragma unroll 1
                 for (i32 j_273 = 0; j_273 < cdiv_261; j_273++) {
-                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                     const i32 mul_277 = (j_273 * 128);
                     mbar_wait(K_ring_177_empty + 8 * K_ring_177_stage, K_ring_177_phase ^ 1);
@@ -264,7 +264,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
             float l_400[2];
             float acc_401[32];
             if (lt_399) {
-                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+                /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                 mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
                 const u32 K_405 = K_ring_177 + K_ring_177_stage * 16384;
@@ -356,7 +356,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 V_445 = ring_none_416;
 #pragma unroll 1
                 for (;;) {
-                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                     const i32 mul_447 = (j_427 * 128);
                     /* var s   = mma(q, transpose(k)); */
@@ -661,7 +661,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         carried_443[i] = p_523[i];
                     }
                     if (!go_t23) break;
-                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 2); */
+                    /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                     mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
                     const u32 K_527 = K_ring_177 + K_ring_177_stage * 16384;
