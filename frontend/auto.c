@@ -26,7 +26,7 @@ static const AutoSpace sides = { 6, 128, { 16, 32, 64, 96, 128, 256 } }; /* of a
 static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };           /* of a loop around products */
 static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } };         /* last axis and another one */
 static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } };      /* an axis that is not the last */
-static const AutoSpace lengths = { 8, 1024, { 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
+static const AutoSpace lengths = { 9, 1024, { 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
 
 static bool is_flag(const AutoConst *a) { return a->param->kids[1]->kind == N_BOOL; }
 

@@ -10,6 +10,8 @@ enum {
     MOST_AUTO = 40,
     REACH = 2, /* values to either side */
     CYCLES = 3,
+    MATRIX_ROWS =
+        64, /* of the largest matrix instruction: a tile may have them although the tensor has fewer */
 };
 /* Ratio of the estimates of two values below which one is better: of equals the one nearer to where the
  * search stands stays. */
@@ -37,6 +39,7 @@ static int useful(const Search *z, const SearchName *m)
     int64_t extent = extent_along(z, m);
     int n = m->n - m->absent, v = 0;
     if (!m->derived || extent <= 0) return n;
+    if (z->point[0].products && extent < MATRIX_ROWS) extent = MATRIX_ROWS;
     while (v < n - 1 && m->values[v].i < extent) v++;
     return v + 1;
 }

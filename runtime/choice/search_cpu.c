@@ -7,8 +7,8 @@
 #include <math.h>
 
 enum {
-    BEGIN = 2000,          /* operations that the beginning of a program takes */
-    NEAR_BYTES = 48 << 10, /* of the nearest cache; the next one has at least FAR_BYTES */
+    BEGIN = 2000,       /* operations that the beginning of a program takes */
+    NEAR_BYTES = 24576, /* of the nearest cache that tiles may fill; the next cache has at least FAR_BYTES */
     FAR_BYTES = 1 << 20,
     VECTOR_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
@@ -46,7 +46,7 @@ static void count_tiles(Tiles *t, const Block *b)
 static double speed_of_caches(const CostDevice *d, double bytes)
 {
     double far = d->l2_bytes > 0 ? (double)d->l2_bytes : FAR_BYTES;
-    return bytes <= NEAR_BYTES / 2 ? 1 : bytes <= far / 2 ? NEXT_CACHE : BEYOND_CACHES;
+    return bytes <= NEAR_BYTES ? 1 : bytes <= far / 2 ? NEXT_CACHE : BEYOND_CACHES;
 }
 
 bool search_estimate_cpu(
