@@ -1,6 +1,7 @@
 /* ast.h: the syntax tree. One node type for all: a kind (ast.def), a name, a value and children, so that
  * printing, name resolution and the analyses are plain walks. Built by parser.y, lives in the session's
- * arena, is never changed afterwards, but for hints that are called by a former name (former.c). */
+ * arena, is never changed afterwards, but for hints that are called by a former name (former.c) and the
+ * defaults of `auto` constants (auto.c). */
 #pragma once
 #include "frontend/frontend.h"
 #include "frontend/names.h"

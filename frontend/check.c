@@ -34,6 +34,11 @@ static void check_params(Check *c, const Node *params)
         const Node *p = params->kids[i];
         if (p->kind != N_PCONST) continue;
         check_type_name(c, p->kids[0], true);
+        if (p->op && strcmp(p->kids[0]->name, "int") && strcmp(p->kids[0]->name, "bool"))
+            check_note(c,
+                check_fault(
+                    c, p->kids[1]->loc, "`auto` chooses an `int` or a `bool`, not `%s`", p->kids[0]->name),
+                "const int TN = auto");
         const Node *kernel = c->kernel;
         c->kernel = NULL;
         check_expr(c, p->kids[1]);

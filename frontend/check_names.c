@@ -106,6 +106,11 @@ static void unknown_name(Check *c, const Node *n)
         return;
     }
     Diag *d = check_fault(c, n->loc, "unknown name `%s`", n->name);
+    if (!strcmp(n->name, "auto")) {
+        check_note(
+            c, d, "`auto` stands for the value of a const parameter: kernel k(.., const int TN = auto)");
+        return;
+    }
     if (c->in_extent) {
         check_note(c, d,
             "a dimension's name stands by itself in one of the tensors; else declare a `const int` or an "

@@ -91,6 +91,7 @@ typedef struct FrontParam {
     bool optional;
     /* FRONT_NOTHING: there is none. A default that depends on other consts is computed from their defaults */
     FrontValue default_value;
+    bool automatic; /* a const `auto`: default_value serves where nothing chooses */
     Loc loc;
 } FrontParam;
 
@@ -123,6 +124,9 @@ typedef struct FrontDomain {
     int n;
     const FrontValue *values;
     Loc loc;
+    bool derived; /* by the compiler, for a const `auto` */
+    /* Derived, and all its tiles lie along this dimension: the dimension; else NULL. */
+    const char *along;
 } FrontDomain;
 
 /* One `instantiate` of a kernel: the product of its domains. */
@@ -163,7 +167,8 @@ typedef struct FrontTune {
     const char *const *keys; /* dimensions and consts whose values choose the table's entry */
     Loc loc;
 } FrontTune;
-const FrontTune *frontend_tune(const Ast *, const char *kernel); /* NULL: none */
+/* NULL: none. A kernel with `auto` constants has one. */
+const FrontTune *frontend_tune(const Ast *, const char *kernel);
 /* Configuration number k of the product of the domains, last domain fastest: one binding a domain. False: no
  * such number, or the block's `require (...)` rejects it. */
 int64_t frontend_tune_count(const FrontTune *);

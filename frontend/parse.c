@@ -239,6 +239,17 @@ Node *parse_bool(Parse *p, Loc loc, int v)
     return n;
 }
 
+Node *parse_auto(Parse *p, Node *param)
+{
+    Node *value = param->kids[1];
+    if (value->kind != N_NAME || strcmp(value->name, "auto")) return param;
+    bool flag = !strcmp(param->kids[0]->name, "bool");
+    param->kids[1] =
+        parse_named(p, parse_node(p, flag ? N_BOOL : N_INT, value->loc), value->name, value->loc);
+    param->op = 1;
+    return param;
+}
+
 NodeList parse_push(Parse *p, NodeList list, Node *n)
 {
     if (list.len == list.cap) {

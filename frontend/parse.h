@@ -59,6 +59,9 @@ Node *parse_table(Parse *, Loc, Node *length, NodeList entries);
 Node *parse_tensor(
     Parse *, Loc, int io, const char *type, Loc type_loc, const char *name, Loc name_loc, NodeList dims);
 Node *parse_optional(Node *tensor, int optional);
+/* The const parameter; where its default is the word `auto`, a value that auto.c will replace stands there.
+ */
+Node *parse_auto(Parse *, Node *param);
 Node *parse_bind(Parse *, NodeKind, Loc, Node *target, Node *value);
 Node *parse_for(Parse *, Loc, int is_const, const char *name, Loc name_loc, Node *lo, Node *hi, Node *step,
     Node *hint, Node *body);

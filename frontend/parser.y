@@ -105,7 +105,7 @@ param: io IDENT IDENT '[' dims ']' optional
     | IDENT IDENT                       { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), NULL); }
     | IDENT IDENT '=' expr              { $$ = NAMED(N_PSCALAR, $2, @2, @$, parse_word(p, $1, @1), $4); }
     | CONST IDENT IDENT                 { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), NULL); }
-    | CONST IDENT IDENT '=' expr        { $$ = NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), $5); }
+    | CONST IDENT IDENT '=' expr        { $$ = parse_auto(p, NAMED(N_PCONST, $3, @3, @$, parse_word(p, $2, @2), $5)); }
     ;
 optional: %empty { $$ = 0; } | '?' { $$ = 1; }
     ;

@@ -21,6 +21,7 @@ static void print_operator(const Node *n, Text *out)
 {
     static const char *const io[] = { "in", "out", "inout" };
     if (n->kind == N_PTENSOR) text_printf(out, " %s%s", io[n->op], n->u ? " optional" : "");
+    else if (n->kind == N_PCONST) text_puts(out, n->op ? " auto" : "");
     else if (n->kind == N_FOR || n->kind == N_IF) text_puts(out, n->op ? " const" : "");
     else if (n->kind == N_ASSIGN) text_printf(out, " %s=", ast_operator_text((Operator)n->op));
     else if (n->kind == N_LET || n->kind == N_VAR) text_puts(out, n->op ? " tuple" : "");

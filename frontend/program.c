@@ -161,6 +161,7 @@ static void describe_params(Session *s, const Ast *ast, KernelInfo *info, Lower 
             f->kind = p->kind == N_PSCALAR            ? FRONT_SCALAR
                       : !strcmp(f->type_name, "type") ? FRONT_CONST_TYPE
                                                       : FRONT_CONST;
+            f->automatic = p->kind == N_PCONST && p->op;
             if (p->kind == N_PCONST) f->default_value = lower_eval_param(eval, p);
         }
     }
@@ -193,7 +194,9 @@ static KernelInfo *describe_kernel(Session *s, Ast *ast, Lower *eval, const Node
     for (uint32_t i = 0; i < n->kids[1]->n; i++)
         if (!strcmp(n->kids[1]->kids[i]->name, "grid"))
             describe_grid(s, ast, info, eval, n->kids[1]->kids[i]->kids[0]);
+    list_autos(s, info);
     program_find_keys(s, ast, info);
+    if (info->n_autos) set_auto_defaults(s, ast, info);
     return info;
 }
 
@@ -208,7 +211,7 @@ static FrontDomain describe_domain(Session *s, Lower *eval, const Node *kernel, 
             param = kernel->kids[0]->kids[i];
     for (uint32_t i = 0; i < d->n; i++)
         values[i] = lower_eval_domain_value(eval, check_is_placement(kernel, d->name), param, d->kids[i]);
-    return (FrontDomain){ d->name, (int)d->n, values, d->loc };
+    return (FrontDomain){ .name = d->name, .n = (int)d->n, .values = values, .loc = d->loc };
 }
 
 static KernelInfo *info_of(const struct Program *g, const char *name)
@@ -284,6 +287,8 @@ void program_build(Ast *ast)
         else if (n->kind == N_LADDER) describe_ladder(s, eval, info, n);
         else describe_instance(s, ast, eval, info, n);
     }
+    for (size_t i = 0; i < g->kernels.len && !s->n_errors; i++)
+        if (g->kernels.data[i]->n_autos) describe_autos(s, ast, g->kernels.data[i]);
 }
 
 int frontend_kernel_count(const Ast *ast) { return ast->program ? (int)ast->program->kernels.len : 0; }
@@ -326,7 +331,7 @@ bool frontend_tune_config_with(
             if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
     }
     const KernelInfo *info = info_of(ast->program, t->kernel);
-    if (!configs_list(&info->configs, out)) return false;
+    if (!configs_list(&info->configs, out) || !autos_allow(info, out)) return false;
     if (!info->require) return true;
     FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
@@ -356,6 +361,8 @@ bool frontend_grid_names(const Ast *ast, const char *kernel, const char *name)
         if (!strcmp(info->node->kids[1]->kids[i]->name, "grid") &&
             mentions(info->node->kids[1]->kids[i]->kids[0], name))
             return true;
+    for (int i = 0; info && i < info->n_autos; i++)
+        if (info->autos[i].grid && !strcmp(info->autos[i].param->name, name)) return true;
     return false;
 }
 

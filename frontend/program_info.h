@@ -8,6 +8,17 @@ typedef struct TuneConfigs {
     FrontValue *values;
 } TuneConfigs;
 
+/* A const parameter `auto`, and what its value decides in the kernel (program_keys.c, auto.c). */
+typedef struct AutoConst {
+    Node *param;
+    bool grid, tile;      /* the grid clause names it; an extent of a tile depends on it */
+    bool last, other;     /* .. along the last axis of a tensor; along another axis */
+    bool latency, raster; /* the depth of a load's pipeline; the group of a `raster` clause */
+    const char *along;    /* the only dimension that its tiles lie along, or NULL */
+    bool many;            /* they lie along several */
+    Loc fixed;            /* file not 0: a window of this extent that begins at a fixed place */
+} AutoConst;
+
 typedef struct KernelInfo {
     FrontKernel k;
     const Node *node;
@@ -16,6 +27,9 @@ typedef struct KernelInfo {
     TuneConfigs configs;
     const FrontLadder *ladder;
     const Node *require; /* the tune block's `require (...)`, or NULL */
+    AutoConst *autos;
+    int n_autos;
+    bool products; /* the kernel calls `mma` */
 } KernelInfo;
 
 struct Program {
@@ -29,6 +43,13 @@ struct Program {
  */
 int describe_configs(Session *, struct Lower *eval, KernelInfo *, const Node *block, FrontDomain *);
 bool configs_list(const TuneConfigs *, const FrontBinding *config);
+/* auto.c: lists the `auto` constants, before their uses are looked for; gives them their defaults; adds their
+ * domains to the tune block, which it makes if there is none. Whether the tiles of a configuration are of a
+ * size that the space of `auto` has. */
+void list_autos(Session *, KernelInfo *);
+void set_auto_defaults(Session *, Ast *, KernelInfo *);
+void describe_autos(Session *, Ast *, KernelInfo *);
+bool autos_allow(const KernelInfo *, const FrontBinding *config);
 /* ladder.c: fills info->ladder. */
 void describe_ladder(Session *, struct Lower *eval, KernelInfo *, const Node *);
 /* program_keys.c: finds which dimensions of the kernel are tile extents, and fills key_locs and the keys. */

@@ -17,12 +17,20 @@ struct Env {
     const Env *outer;
 };
 
+/* What a compile-time use decides, for `auto` constants. */
+typedef struct AutoUse {
+    bool tile, last, other, latency;
+    const char *along;
+    Loc fixed;
+} AutoUse;
+
 typedef struct Keys {
     Session *s;
     const Ast *ast;
     KernelInfo *info;
     int64_t *steps;
     int depth, recursion;
+    AutoUse use; /* of what is demanded now */
 } Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
@@ -69,6 +77,29 @@ static void mark_dimension(Keys *k, const char *name, Loc at)
         if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
 }
 
+/* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
+static const Node *mark_auto(Keys *k, const char *name)
+{
+    const Node *params = k->info->node->kids[0];
+    for (uint32_t i = 0; i < params->n && k->info->n_autos; i++)
+        if (params->kids[i]->kind == N_PCONST && params->kids[i]->name == name && !params->kids[i]->op)
+            return params->kids[i]->kids[1];
+    for (int i = 0; i < k->info->n_autos; i++) {
+        AutoConst *a = &k->info->autos[i];
+        if (a->param->name != name) continue;
+        a->tile |= k->use.tile;
+        a->last |= k->use.last;
+        a->other |= k->use.other;
+        a->latency |= k->use.latency;
+        if (k->use.along) {
+            a->many |= a->along && a->along != k->use.along;
+            a->along = k->use.along;
+        }
+        if (k->use.fixed.file && !a->fixed.file) a->fixed = k->use.fixed;
+    }
+    return NULL;
+}
+
 /* Everything `n` depends on must be known at compile time. `at` is where it is needed. A list of what is
  * still to do instead of recursion: chains of `let` may be long. */
 static void demand(Keys *k, const Node *first, const Env *env, Loc at)
@@ -87,6 +118,8 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
         if (n->kind == N_NAME) {
             const Env *e = lookup(k, item.env, n->name);
             if (!e) mark_dimension(k, n->name, at);
+            const Node *otherwise = e ? NULL : mark_auto(k, n->name);
+            if (otherwise) vec_push(&k->s->arena, &todo, ((Item){ otherwise, NULL }));
             if (!e || *e->demanded) continue;
             *e->demanded = true;
             vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
@@ -107,6 +140,26 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
 static void demand_here(Keys *k, const Node *n, const Env *env)
 {
     if (n) demand(k, n, env, n->loc);
+}
+
+static void demand_for(Keys *k, AutoUse use, const Node *n, const Env *env)
+{
+    k->use = use;
+    demand_here(k, n, env);
+    k->use = (AutoUse){ 0 };
+}
+
+/* The extent of a window along axis `axis` of the tensor's node, whose axes come after its type. */
+static void demand_window(Keys *k, const Node *window, const Node *tensor, uint32_t axis, const Env *env)
+{
+    const Node *extent = window->kids[1], *dim = tensor && axis < tensor->n ? tensor->kids[axis] : NULL;
+    bool fixed = dim && window->kids[0]->kind == N_INT && extent->kind == N_NAME;
+    AutoUse use = { .tile = true,
+        .last = dim && axis + 1 == tensor->n,
+        .other = dim && axis + 1 < tensor->n,
+        .along = dim && dim->kind == N_NAME ? dim->name : NULL,
+        .fixed = fixed ? window->loc : (Loc){ 0 } };
+    demand_for(k, use, extent, env);
 }
 
 /* A table of constants, which values may subscript. */
@@ -137,7 +190,7 @@ static void walk_index(Keys *k, const Node *n, const Env *env)
         if (a->kind == N_WINDOW) {
             walk(k, a->kids[0], env);
             if (constant) demand_here(k, a->kids[0], env);
-            demand_here(k, a->kids[1], env);
+            demand_window(k, a, t, i, env);
             demand_here(k, a->kids[2], env);
             continue;
         }
@@ -192,9 +245,12 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
     }
     for (size_t i = 0; i < sizeof constant / sizeof *constant; i++)
         if (!strcmp(n->name, constant[i].call))
-            demand_here(k, argument(n, constant[i].position, constant[i].name), env);
+            demand_for(
+                k, (AutoUse){ .tile = i == 0 }, argument(n, constant[i].position, constant[i].name), env);
+    k->info->products |= !strcmp(n->name, "mma");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        demand_here(k, argument(n, UINT32_MAX, named[i]), env);
+        demand_for(
+            k, (AutoUse){ .latency = !strcmp(named[i], "latency") }, argument(n, UINT32_MAX, named[i]), env);
 }
 
 static void walk_block(Keys *k, const Node *n, const Env *env)
@@ -215,7 +271,7 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
     if (n->kind == N_INDEX) {
         walk_index(k, n, env);
     } else if (n->kind == N_LIST) {
-        for (uint32_t i = 0; i < n->n; i++) demand_here(k, n->kids[i], env);
+        for (uint32_t i = 0; i < n->n; i++) demand_for(k, (AutoUse){ .tile = true }, n->kids[i], env);
     } else if (n->kind == N_CALL) {
         walk_call(k, n, env);
     } else if (n->kind == N_BLOCK) {

@@ -100,7 +100,7 @@ int describe_configs(Session *s, Lower *eval, KernelInfo *info, const Node *bloc
     for (int d = 0; d < names; d++) {
         const Node *at = first->kids[0]->kids[d];
         FrontValue *values = arena_array(&s->arena, FrontValue, (size_t)n + 1);
-        out[d] = (FrontDomain){ at->name, 0, values, at->loc };
+        out[d] = (FrontDomain){ .name = at->name, .values = values, .loc = at->loc };
         int k = 0;
         for (uint32_t i = 0; i < block->n; i++) {
             if (!is_config(block->kids[i])) continue;

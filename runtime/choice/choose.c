@@ -1,6 +1,6 @@
 /* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the
  * least estimate (search.h, docs/tuning.md). What the caller binds stays. The CPU keeps the declared
- * defaults: its programs share cores in turn.
+ * defaults, because its programs share cores in turn, and chooses `auto` constants alone.
  *
  * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up
  * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
@@ -16,10 +16,18 @@
 
 enum { MEMO_MOST = 4096, EXACT = 24 };
 
+/* On a CPU only `auto` constants are chosen. */
+static bool chooses(const tile_kernel *k)
+{
+    if (k->context->driver->ops->kind != TARGET_CPU) return frontend_tune(k->module->ast, k->name) != NULL;
+    for (int i = 0; i < k->front->n_params; i++)
+        if (k->front->params[i].automatic) return true;
+    return false;
+}
+
 tile_status chooser_open(tile_kernel *k)
 {
-    if (k->context->driver->ops->kind == TARGET_CPU || !frontend_tune(k->module->ast, k->name))
-        return TILE_OK;
+    if (!chooses(k)) return TILE_OK;
     Choice *first = arena_array(&k->session.arena, Choice, FIRST_PART);
     struct Chooser *c = context_alloc(k->context, sizeof *c);
     if (!c) return context_fail(k->context, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
@@ -50,6 +58,14 @@ typedef struct Ask {
 } Ask;
 
 static Ast *parse(void *user, Session *s) { return module_parse(((Ask *)user)->k->module, s); }
+
+static int64_t extent(void *user, const char *name)
+{
+    const Ask *a = user;
+    for (int d = 0; d < a->k->n_dims; d++)
+        if (!strcmp(a->k->dims[d].name, name)) return a->l->dims[d];
+    return -1;
+}
 
 /* The context's last error belongs to the launch and not to a search, so nothing here may set it. */
 static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
@@ -194,7 +210,8 @@ static void say(tile_kernel *k, Session *s, const SearchResult *r, bool by_model
             bound_name(r->bound));
         size_t n = strlen(estimate);
         if (r->n && r->declared_ns < INFINITY)
-            format_text(estimate + n, sizeof estimate - n, "; as declared %.1f us", r->declared_ns * 1e-3);
+            format_text(estimate + n, sizeof estimate - n, "; %s %.1f us",
+                r->automatic ? "by default" : "as declared", r->declared_ns * 1e-3);
     }
     if (r->declared_ns == INFINITY)
         diag_perf(s, k->front->loc, "as declared, %s does not fit %s: %s is taken%s", k->title,
@@ -248,6 +265,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
         arena_array(&s->arena, bool, (size_t)k->n_dims + 1), &facts);
     SearchProblem p = { .parse = parse,
         .shape = shape,
+        .extent = extent,
         .user = &ask,
         .kernel = k->name,
         .bindings = b,

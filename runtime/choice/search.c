@@ -60,8 +60,11 @@ static void add_name(Search *z, int domain)
     if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
+    if (z->p->device.target->kind == TARGET_CPU && !d->derived && !(c && c->automatic)) return;
     SearchName *n = &z->name[z->n_names];
     *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
+    n->derived = d->derived;
+    n->along = d->along;
     n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
     n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
     set_values(n, d, c);
@@ -104,7 +107,7 @@ static bool allowed(const Search *z, const SearchPoint *p)
 
 /* --- points ------------------------------------------------------------------------------------------ */
 
-static bool add(Search *z, const uint8_t *at)
+bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
@@ -120,12 +123,12 @@ static bool add(Search *z, const uint8_t *at)
 static void consider(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
-    bool good = add(z, at);
+    bool good = search_add(z, at);
     for (int j = 0; j < z->n_names && !good; j++)
         for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid && !z->name[j].fixed; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
-            good = add(z, p);
+            good = search_add(z, p);
         }
 }
 
@@ -193,7 +196,7 @@ static bool same_tiles(const Search *z, const SearchPoint *a, const SearchPoint 
 }
 
 /* The best point whose tiles differ from those of the `n` points `but`; -1: there is none. */
-static int best(const Search *z, const int *but, int n)
+int search_best(const Search *z, const int *but, int n)
 {
     int found = -1;
     for (int i = 0; i < z->n_points; i++) {
@@ -208,7 +211,7 @@ static int best(const Search *z, const int *but, int n)
 static int best_of_different_tiles(const Search *z, int *tops, int most)
 {
     int n = 0, now;
-    while (n < most && (now = best(z, tops, n)) >= 0) tops[n++] = now;
+    while (n < most && (now = search_best(z, tops, n)) >= 0) tops[n++] = now;
     return n;
 }
 
@@ -293,9 +296,9 @@ static void consider_without_cp_async(Search *z, const uint8_t *declared)
 static void consider_smaller(Search *z, const uint8_t *declared)
 {
     uint8_t p[MOST_NAMES];
-    if (best(z, NULL, 0) >= 0) return;
+    if (search_best(z, NULL, 0) >= 0) return;
     improve(z, &(int){ 0 }, 1);
-    for (int j = 0; j < z->n_names && best(z, NULL, 0) < 0; j++) {
+    for (int j = 0; j < z->n_names && search_best(z, NULL, 0) < 0; j++) {
         const SearchName *m = &z->name[j];
         for (int v = 0; v < m->n && !m->with_tiles && !m->hint && !m->fixed; v++) {
             memcpy(p, declared, sizeof p);
@@ -314,6 +317,7 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names && i < MOST_NAMES; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
+    if (search_has_autos(z)) return search_autos(z);
     if (z->p->only_if_needed || !z->p->device.model) search_estimate(z);
     bool fits = first->ns < INFINITY;
     if (fits && (z->p->only_if_needed || first->programs >= z->p->device.units)) return 0;
@@ -333,17 +337,17 @@ static int walk(Search *z)
     if (!n) return 0;
     improve(z, tops, n);
     for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
-        int before = best(z, NULL, 0), last[AGAIN];
+        int before = search_best(z, NULL, 0), last[AGAIN];
         consider_tiles(z, z->point[before].at);
         consider_pairs(z, z->point[before].at);
         search_estimate(z);
         improve(z, last, best_of_different_tiles(z, last, AGAIN));
-        if (best(z, NULL, 0) == before) break;
+        if (search_best(z, NULL, 0) == before) break;
     }
-    consider_last(z, z->point[best(z, NULL, 0)].at);
+    consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return best(z, NULL, 0);
+    return search_best(z, NULL, 0);
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */
@@ -365,8 +369,10 @@ static const SearchPoint *as_declared(const Search *z)
 
 /* How far below the declared configuration's an estimate must be to be taken, as a ratio. Estimates are
  * imprecise, most of all where memory alone bounds both and nothing is multiplied. */
-static double margin(const DeviceModel *m, const SearchPoint *found, const SearchPoint *declared)
+static double margin(const Search *z, const SearchPoint *found, const SearchPoint *declared)
 {
+    if (search_has_autos(z)) return 1; /* nobody wrote these defaults */
+    const DeviceModel *m = z->p->device.model;
     bool memory = !found->products && found->bound == BOUND_MEMORY && declared->bound == BOUND_MEMORY;
     return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
 }
@@ -384,9 +390,12 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     int found = walk(z);
     search_close_workers(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
-    if (b->ns > declared->ns * margin(p->device.model, b, declared)) b = declared;
+    if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
-    out->n = b == &z->point[0] ? 0 : search_bindings(z, b, false, config);
+    out->automatic = search_has_autos(z);
+    bool all =
+        out->automatic && b->ns < INFINITY; /* all that was chosen is named, also what is the default */
+    out->n = b == &z->point[0] && !all ? 0 : search_bindings(z, b, all, config);
     out->config = config;
     out->ns = b->ns;
     out->declared_ns = z->point[0].ns;

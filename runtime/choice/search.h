@@ -1,6 +1,7 @@
 /* search.h: looks among the configurations of a `tune` block for the one that should run fastest, by the
  * estimates of cost.h: some dozens of them are compiled as far as their emission, in threads, none is run.
- * The runtime asks where no table speaks (choose.c), tilec where tiles do not fit a target. */
+ * The runtime asks where no table speaks (choose.c), tilec where tiles do not fit a target and for `auto`
+ * constants. On a CPU only `auto` constants are chosen, by what search_cpu.c counts in the tile IR. */
 #pragma once
 #include "runtime/compile/compile.h"
 #include "runtime/choice/cost.h"
@@ -9,6 +10,8 @@ typedef struct SearchProblem {
     Ast *(*parse)(void *user, Session *); /* the tree, checked, in that session */
     /* Extents (room for the kernel's dimensions), grid and number of programs; false: nothing can be said. */
     bool (*shape)(void *user, const Compiled *, int64_t *dims, EvalEnv *, int64_t *programs);
+    /* The extent of a dimension by name, as far as it is known; else -1. */
+    int64_t (*extent)(void *user, const char *dimension);
     void *user;
     const char *kernel;
     const FrontBinding *bindings;
@@ -26,6 +29,7 @@ typedef struct SearchResult {
     double ns, declared_ns; /* estimates; INFINITY: does not fit */
     Bound bound;
     int tried;
+    bool automatic; /* `auto` constants are among what was chosen: they have defaults that nobody declared */
 } SearchResult;
 
 /* The result lies in the session. False: the kernel has no `tune` block, or nothing in it is free. */

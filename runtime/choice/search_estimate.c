@@ -50,6 +50,10 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     memcpy(all, q->bindings, (size_t)q->n_bindings * sizeof *all);
     size_t n = (size_t)q->n_bindings + (size_t)search_bindings(z, p, true, all + q->n_bindings);
     p->ns = INFINITY;
+    if (q->device.target->kind == TARGET_CPU) {
+        if (!search_estimate_cpu(z, w, p, all, n)) p->ns = INFINITY;
+        return;
+    }
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
     if (code.shared_bytes > q->device.shared_bytes) return;
     if (code.planned_registers > code.lane_registers) return;

@@ -16,8 +16,10 @@ typedef struct SearchName {
     int n, declared;      /* values; which of them is as declared */
     int beside;           /* another name that says something only beside this one, or -1 */
     bool shapes_grid, absent;
-    bool with_tiles; /* tried in every combination with the other such names */
-    bool fixed;      /* left as declared */
+    const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
+    bool derived;      /* an `auto` constant whose domain the compiler made */
+    bool with_tiles;   /* tried in every combination with the other such names */
+    bool fixed;        /* left as declared */
     FrontValue values[MOST_VALUES + 1];
 } SearchName;
 
@@ -66,3 +68,14 @@ void search_open_workers(Search *);
 void search_close_workers(void *search);
 /* Estimates all points that have no estimate yet, in threads that stay for the next time. */
 void search_estimate(Search *);
+/* What a search of tiles on a CPU estimates: see search_cpu.c. False: nothing can be said. */
+bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
+
+/* search.c: adds a point without an estimate, unless `require` rejects it. The best point that is none of
+ * these; -1: there is none. */
+bool search_add(Search *, const uint8_t *at);
+int search_best(const Search *, const int *but, int n);
+/* search_auto.c: whether that is the way through this block: it has `auto` constants whose domains the
+ * compiler made, or the target is a CPU. The number of the best point. */
+bool search_has_autos(const Search *);
+int search_autos(Search *);

@@ -203,6 +203,23 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     return host_blocks(s, f, out) && gpu_compile(s, f, o->target, &options, code, lowered);
 }
 
+static void count_work(Session *s, Func *f, Compiled *out)
+{
+    const char *too_long;
+    out->work = eval_compile(&s->arena, f, work_of_program(f), &too_long);
+}
+
+bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
+    const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **func)
+{
+    *out = (Compiled){ 0 };
+    if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, func)) return false;
+    copy_signature(s, *func, out);
+    if (!host_blocks(s, *func, out)) return false;
+    count_work(s, *func, out);
+    return true;
+}
+
 bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
     const LaunchFacts *facts, const CompileOptions *o, Compiled *out)
 {
@@ -221,8 +238,7 @@ bool compile_kernel(Session *s, Ast *ast, const char *kernel, const FrontBinding
     bool check = f->remap && !f->permutes;
     if (check) out->remap = host_code(s, f, f->remap, "remap");
     ok &= !check || out->remap;
-    const char *too_long;
-    if (o->target->kind == TARGET_CPU) out->work = eval_compile(&s->arena, f, work_of_program(f), &too_long);
+    if (o->target->kind == TARGET_CPU) count_work(s, f, out);
     Artifact *a = &out->artifact;
     *a = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     PassReport lowering = { 0 };

@@ -87,6 +87,10 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
 struct GpuCode;
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
     const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered, struct GpuCode *code);
+/* For the CPU: the part before the backend, with what a launch evaluates in *out, `work` among it. False
+ * after diagnostics. */
+bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
+    const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **func);
 /* Computes the derived extents into dims; env has the others. Returns the number of one that already has
  * another value in dims (at least 0), -1 if all are equal, or -2 if an expression cannot be evaluated. */
 int compiled_derive(const Compiled *, const EvalEnv *env, int64_t *dims);

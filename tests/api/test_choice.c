@@ -241,6 +241,80 @@ static void test_split(void)
     tile_context_destroy(ctx);
 }
 
+static const char auto_text[] =
+    "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = auto) grid (cdiv(N, BLOCK)) {\n"
+    "    let i = program_id();\n    store(Y[i*BLOCK +: BLOCK], load(X[i*BLOCK +: BLOCK]) + 1.0);\n}\n"
+    "tune copy { require (BLOCK <= 2048); }\n";
+
+/* `auto` is chosen for each extent, by what `require` leaves; a binding and TILE_CONTEXT_AS_DECLARED come
+ * before it. */
+static void test_auto(void)
+{
+    tile_kernel *k;
+    fake_open(FAKE_CUDA);
+    Notes notes = { 0 };
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, auto_text, "copy", NULL, 0, &k));
+    unsigned large = programs(k, 1 << 18), small = programs(k, 4096);
+    CU_ASSERT(large >= (1 << 18) / 2048 && large < (1 << 18) / 64);
+    CU_ASSERT(small > 4096 / 1024); /* the fake has four multiprocessors, of which each takes several */
+    CU_ASSERT_EQUAL(programs(k, 4096), small);
+    CU_ASSERT_EQUAL(notes.n, 2);
+    CHECK_TEXT(notes.last, "BLOCK=");
+    tile_kernel_destroy(k);
+    OK(ctx, kernel_of(ctx, auto_text, "copy", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 4096 } } },
+                1, &k));
+    CU_ASSERT_EQUAL(programs(k, 1 << 18), 64);
+    CU_ASSERT_EQUAL(notes.n, 2);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    if (!(ctx = gpu_context(
+              "cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE | TILE_CONTEXT_AS_DECLARED, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, auto_text, "copy", NULL, 0, &k));
+    CU_ASSERT_EQUAL(programs(k, 4096), 4); /* the default is 1024 */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+#ifdef HAVE_CPU
+/* On the CPU `auto` constants are chosen as well, and programs of any size compute the same. */
+static void test_auto_cpu(void)
+{
+    static float x[5000], y[5000];
+    static const int64_t sizes[] = { 1, 31, 1000, 4999 };
+    tile_kernel *k;
+    Notes notes = { 0 };
+    tile_context_desc cd = { .struct_size = sizeof cd,
+        .target = "cpu",
+        .flags = TILE_CONTEXT_NO_CACHE,
+        .on_diagnostic = note,
+        .on_diagnostic_user = &notes };
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, auto_text, "copy", NULL, 0, &k));
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int64_t n = sizes[s], wrong = 0;
+        tile_tensor in = { x, &n, NULL, -1, TILE_NONE }, out = { y, &n, NULL, -1, TILE_NONE };
+        for (int64_t i = 0; i < 5000; i++) x[i] = (float)(i % 97), y[i] = -1;
+        OK(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&in), tile_arg_tensor(&out) }, 2, NULL));
+        for (int64_t i = 0; i < 5000; i++) wrong += y[i] != (i < n ? x[i] + 1 : -1);
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+    CU_ASSERT_EQUAL(notes.n, 4);
+    CHECK_TEXT(notes.last, "BLOCK=");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+#endif
+
 /* The declared tile, 64 x 64 of f32, needs 16 KB of shared memory. */
 static void test_does_not_fit(void)
 {
@@ -290,6 +364,10 @@ int main(int argc, char **argv)
         { "choice", test_choice },
         { "split", test_split },
         { "does_not_fit", test_does_not_fit },
+        { "auto", test_auto },
+#ifdef HAVE_CPU
+        { "auto_cpu", test_auto_cpu },
+#endif
 #ifdef HAVE_HIP
         { "by_number", test_by_number },
 #endif

@@ -147,6 +147,8 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
     KernelOptions kernel = kernel_options_of(&o.passes);
     o.backend.kernel = &kernel;
     const LaunchFacts *facts = input_facts(b->in, v, assume);
+    const Variant *whole = v;
+    v = fit_autos(b->in, v, facts, &o);
     const Diag *before = s->last_diag;
     Module *m = compile_to_ir(s, b->in->ast, v->kernel->name, v->bindings, v->n, facts, &o, NULL, &f);
     bool ok = m && compile_backend(s, m, f, &o, a);
@@ -169,7 +171,7 @@ static bool lower(Bundle *b, const Variant *v, unsigned assume, const Target *t,
                 "--check is not for bundles: run the kernel with `tilec run --check` or through libtile");
             return false;
         }
-    *out = (Lowered){ f, a, smaller };
+    *out = (Lowered){ f, a, smaller ? smaller : v != whole ? v : NULL };
     return true;
 }
 

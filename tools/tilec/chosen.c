@@ -37,7 +37,8 @@ static void print_choice(Session *s, const SearchResult *r, Text *out)
     text_printf(out, "  %s, of %d configurations", search_text(s, r), r->tried);
     if (r->ns < INFINITY)
         text_printf(out, "; estimated at %.1f us, bound by %s", r->ns * 1e-3, bound_name(r->bound));
-    if (r->n && r->declared_ns < INFINITY) text_printf(out, "; as declared %.1f us", r->declared_ns * 1e-3);
+    if (r->n && r->declared_ns < INFINITY)
+        text_printf(out, "; %s %.1f us", r->automatic ? "by default" : "as declared", r->declared_ns * 1e-3);
     text_puts(out, r->ns < INFINITY ? "\n" : "; none of them fits\n");
 }
 

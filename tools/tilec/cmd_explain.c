@@ -1,6 +1,8 @@
 /* cmd_explain.c: `tilec explain`: what was done to a kernel, and what its main loop has become. */
 #include "tools/tilec/chosen.h"
 #include "tools/tilec/explain_page.h"
+#include "tools/tilec/problem.h"
+#include "tools/tilec/fit.h"
 #include "passes/kernel/schedule/schedule.h"
 
 typedef struct Explain {
@@ -149,6 +151,13 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
         CostDevice device = device_of_model(x->card, x->o.target);
         if (!(x->v = chosen_on(x->in, x->v, &x->o, &device, x->out))) return false;
         x->facts = emit_assumed(x->in, x->v);
+    } else {
+        const Variant *v = x->v;
+        size_t n = v->n;
+        x->v = fit_autos(x->in, v, x->facts, &x->o);
+        if (x->v != v)
+            text_printf(
+                x->out, "chosen: %s\n", problem_config_text(s, x->v->bindings + n, (int)(x->v->n - n)));
     }
     e->v = x->v;
     e->facts = x->facts;

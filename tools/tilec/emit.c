@@ -56,6 +56,7 @@ static bool compiled(
     mine.backend.emit = kind;
     mine.backend.symbol = symbol;
     const LaunchFacts *facts = emit_assumed(in, v);
+    v = fit_autos(in, v, facts, o);
     const Diag *before = in->session.last_diag;
     bool ok = compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c);
     const Variant *smaller = fit_smaller(in, v, facts, &mine, &c->artifact, before);
@@ -67,8 +68,9 @@ static bool compiled(
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
     Func *f;
-    Module *m = compile_to_ir(
-        &in->session, in->ast, v->kernel->name, v->bindings, v->n, emit_assumed(in, v), o, NULL, &f);
+    const LaunchFacts *facts = emit_assumed(in, v);
+    v = fit_autos(in, v, facts, o);
+    Module *m = compile_to_ir(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, o, NULL, &f);
     KernelPlan plan;
     PassReport report = { 0 };
     KernelOptions options = kernel_options_of(&o->passes);

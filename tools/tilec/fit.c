@@ -2,7 +2,14 @@
 #include "tools/tilec/fit.h"
 #include "runtime/choice/search.h"
 
-static Ast *parse(void *user, Session *s) { return input_parse_again(user, s); }
+enum { USUAL_CORES = 8 }; /* of the processor that code which is compiled ahead of time runs on */
+
+typedef struct Fitting {
+    Input *in;
+    const Variant *v;
+} Fitting;
+
+static Ast *parse(void *user, Session *s) { return input_parse_again(((Fitting *)user)->in, s); }
 
 /* Extents that nothing binds are large, as far as the grid allows. */
 static bool shape(void *user, const Compiled *c, int64_t *dims, EvalEnv *env, int64_t *programs)
@@ -36,36 +43,88 @@ static void forget_after(Session *s, const Diag *before)
     for (const Diag *d = s->diags; d; d = d->next) s->n_errors += d->severity == SEV_ERROR;
 }
 
-const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o,
-    const Artifact *a, const Diag *before)
+static int64_t extent(void *user, const char *name)
 {
-    Session *s = &in->session;
-    SearchResult r;
+    const Fitting *x = user;
+    for (size_t i = 0; i < x->v->n; i++)
+        if (!strcmp(x->v->bindings[i].name, name) && x->v->bindings[i].value.kind == FRONT_INT)
+            return x->v->bindings[i].value.i;
+    return -1;
+}
+
+/* What the search says of candidates is nobody's business: the session's diagnostics stay as they are. */
+static bool search(
+    Fitting *x, const LaunchFacts *facts, const CompileOptions *o, bool only_if_needed, SearchResult *r)
+{
+    Session *s = &x->in->session;
+    CompileOptions quiet = *o;
     SearchProblem p = { .parse = parse,
         .shape = shape,
-        .user = in,
-        .kernel = v->kernel->name,
-        .bindings = v->bindings,
-        .n_bindings = (int)v->n,
+        .extent = extent,
+        .user = x,
+        .kernel = x->v->kernel->name,
+        .bindings = x->v->bindings,
+        .n_bindings = (int)x->v->n,
         .facts = facts,
-        .options = o,
+        .options = &quiet,
         .device = device_of_target(o->target),
         .threads = 1,
-        .only_if_needed = true };
-    if (!a->too_large) return NULL;
+        .only_if_needed = only_if_needed };
     Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;
-    CompileOptions quiet = *o;
+    if (o->target->kind == TARGET_CPU) p.device.units = USUAL_CORES;
     quiet.passes.dump_after = NULL;
-    p.options = &quiet;
+    quiet.times = NULL;
     s->n_errors = 0; /* the front end counts them */
     s->diags = s->last_diag = NULL;
-    bool found = search_configuration(s, &p, &r) && r.n;
+    bool found = search_configuration(s, &p, r) && r->n;
     s->diags = first;
     s->last_diag = last;
     if (last) last->next = NULL;
     s->n_errors = errors;
-    if (!found) return NULL;
+    return found;
+}
+
+static const Variant *with_config(Session *s, const Variant *v, const SearchResult *r)
+{
+    Variant *w = arena_new(&s->arena, Variant);
+    FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r->n);
+    memcpy(b, v->bindings, v->n * sizeof *b);
+    memcpy(b + v->n, r->config, (size_t)r->n * sizeof *b);
+    *w = *v;
+    w->bindings = b;
+    w->n = v->n + (size_t)r->n;
+    w->n_config = v->n_config + (size_t)r->n;
+    return w;
+}
+
+static bool is_bound(const Variant *v, const char *name)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (!strcmp(v->bindings[i].name, name)) return true;
+    return false;
+}
+
+const Variant *fit_autos(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o)
+{
+    Fitting x = { in, v };
+    SearchResult r;
+    bool any = false;
+    for (int i = 0; i < v->kernel->n_params; i++)
+        any |= v->kernel->params[i].automatic && !is_bound(v, v->kernel->params[i].name);
+    if (!any || !search(&x, facts, o, false, &r)) return v;
+    diag_perf(&in->session, v->kernel->loc, "%s: %s is chosen for %s, of %d configurations", v->title,
+        search_text(&in->session, &r), o->target->name, r.tried);
+    return with_config(&in->session, v, &r);
+}
+
+const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o,
+    const Artifact *a, const Diag *before)
+{
+    Session *s = &in->session;
+    Fitting x = { in, v };
+    SearchResult r;
+    if (!a->too_large || !search(&x, facts, o, true, &r)) return NULL;
     forget_after(s, before);
     if (a->shape.shared_bytes > o->target->shared_bytes)
         diag_perf(s, v->kernel->loc,
@@ -77,13 +136,5 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
         diag_perf(s, v->kernel->loc,
             "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block",
             v->title, a->registers_planned, o->target->name, search_text(s, &r));
-    Variant *w = arena_new(&s->arena, Variant);
-    FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r.n);
-    memcpy(b, v->bindings, v->n * sizeof *b);
-    memcpy(b + v->n, r.config, (size_t)r.n * sizeof *b);
-    *w = *v;
-    w->bindings = b;
-    w->n = v->n + (size_t)r.n;
-    w->n_config = v->n_config + (size_t)r.n;
-    return w;
+    return with_config(s, v, &r);
 }

@@ -1,6 +1,7 @@
 /* object.c: see object.h. Every variant is compiled for what a launch may promise (input_facts) and for the
  * levels of its machine (machine.h); the launcher picks the first that fits. */
 #include "ir/work.h"
+#include "tools/tilec/fit.h"
 #include "tools/tilec/object.h"
 #include "tools/tilec/elf.h"
 #include "tools/tilec/embed.h"
@@ -20,8 +21,9 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, const Obje
     o.backend.cpu = level->cpu;
     o.backend.features = level->features;
     o.backend.symbol = symbol;
-    Module *m = compile_to_ir(
-        s, in->ast, v->kernel->name, v->bindings, v->n, input_facts(in, v, assume), &o, NULL, &f);
+    const LaunchFacts *facts = input_facts(in, v, assume);
+    const Variant *sized = fit_autos(in, v, facts, &o);
+    Module *m = compile_to_ir(s, in->ast, v->kernel->name, sized->bindings, sized->n, facts, &o, NULL, &f);
     if (!driver_backend(TARGET_CPU)) {
         diag_error(s, (Loc){ 0 }, "this build has no backend for the CPU");
         return false;
@@ -38,7 +40,8 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, const Obje
         return false;
     }
     a->entry = a->entry ? a->entry : symbol;
-    vec_push(&s->arena, out, ((Built){ v, level->level, (int)assume, 0, f, a, work, NULL }));
+    vec_push(
+        &s->arena, out, ((Built){ v, level->level, (int)assume, 0, f, a, work, sized != v ? sized : NULL }));
     return true;
 }
 

@@ -215,11 +215,14 @@ static Ast *parse(void *user, Session *s)
     return p->parse(p->user, s);
 }
 
+static int64_t extent(void *user, const char *name) { return extent_of(user, name); }
+
 bool problem_choose(const ProblemView *v, Session *s, SearchResult *r)
 {
     CompileOptions o = options_of(v);
     SearchProblem p = { .parse = parse,
         .shape = shape,
+        .extent = extent,
         .user = (void *)v,
         .kernel = v->problem->kernel,
         .bindings = v->fixed,

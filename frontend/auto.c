@@ -1,0 +1,244 @@
+/* auto.c: the constants whose value the compiler chooses, `const int TN = auto`. From what a constant decides
+ * (program_keys.c) follow the values that it may take, which become a domain of the kernel's tune block, and
+ * the value that it has where nothing is known of a launch. docs/tuning.md has the table. */
+#include "frontend/lower.h"
+#include "frontend/program.h"
+#include "frontend/program_info.h"
+
+enum {
+    MOST_VALUES = 9,
+    MOST_DEPTH = 8,          /* constants whose defaults name each other */
+    MOST_SUMS = 1 << 15,     /* elements of a tile of sums: all registers of a multiprocessor's half */
+    MOST_ELEMENTS = 1 << 14, /* of a tile that is not multiplied */
+    MOST_TRIES = 1 << 16,    /* configurations that are asked for one that `require` allows */
+};
+
+/* The values that an `auto` constant may take, in order, and its default. */
+typedef struct AutoSpace {
+    int n, otherwise;
+    int64_t value[MOST_VALUES];
+} AutoSpace;
+
+static const AutoSpace flags = { 2, 0, { 0, 1 } };
+static const AutoSpace depths = { 3, 3, { 2, 3, 4 } };
+static const AutoSpace bands = { 3, 8, { 1, 8, 16 } };
+static const AutoSpace sides = { 6, 128, { 16, 32, 64, 96, 128, 256 } }; /* of a tile of sums */
+static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };           /* of a loop around products */
+static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } };         /* last axis and another one */
+static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } };      /* an axis that is not the last */
+static const AutoSpace lengths = { 9, 1024, { 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
+
+static bool is_flag(const AutoConst *a) { return a->param->kids[1]->kind == N_BOOL; }
+
+static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
+{
+    if (is_flag(a)) return &flags;
+    if (!a->tile && a->latency) return &depths;
+    if (!a->tile && a->raster) return &bands;
+    if (info->products) return a->grid ? &sides : &steps;
+    return a->last && a->other ? &squares : a->other ? &rows : &lengths;
+}
+
+static bool mentions(const Node *n, const char *name)
+{
+    if (!n) return false;
+    if (n->kind == N_NAME && n->name == name) return true;
+    for (uint32_t i = 0; i < n->n; i++)
+        if (mentions(n->kids[i], name)) return true;
+    return false;
+}
+
+/* The same, also by way of the default of another constant. */
+static bool depends(const Node *params, const Node *n, const char *name, int depth)
+{
+    bool found = mentions(n, name);
+    for (uint32_t i = 0; i < params->n && !found && depth; i++) {
+        const Node *p = params->kids[i];
+        if (p->kind == N_PCONST && !p->op && mentions(n, p->name))
+            found = depends(params, p->kids[1], name, depth - 1);
+    }
+    return found;
+}
+
+void list_autos(Session *s, KernelInfo *info)
+{
+    const Node *params = info->node->kids[0], *clauses = info->node->kids[1];
+    info->autos = arena_array(&s->arena, AutoConst, (size_t)params->n + 1);
+    for (uint32_t i = 0; i < params->n; i++) {
+        if (params->kids[i]->kind != N_PCONST || !params->kids[i]->op) continue;
+        AutoConst *a = &info->autos[info->n_autos++];
+        *a = (AutoConst){ .param = params->kids[i] };
+        for (uint32_t k = 0; k < clauses->n; k++) {
+            bool named = depends(params, clauses->kids[k]->kids[0], a->param->name, MOST_DEPTH);
+            a->grid |= named && !strcmp(clauses->kids[k]->name, "grid");
+            a->raster |= named && !strcmp(clauses->kids[k]->name, "raster");
+        }
+    }
+}
+
+static void set_default(const AutoConst *a, int64_t v) { a->param->kids[1]->u = (uint64_t)v; }
+
+/* Without products: a tile of two such constants has about as many elements as one of a single constant. */
+static int64_t default_of(const KernelInfo *info, const AutoConst *a)
+{
+    const AutoSpace *space = space_of(info, a);
+    bool beside = false;
+    for (int i = 0; i < info->n_autos; i++) {
+        const AutoConst *b = &info->autos[i];
+        beside |= b != a && b->tile && space_of(info, b) == &rows;
+    }
+    return space == &lengths && beside ? space->otherwise / rows.otherwise : space->otherwise;
+}
+
+/* Evaluates the defaults of the kernel's consts again. */
+static void evaluate_defaults(Session *s, Ast *ast, KernelInfo *info)
+{
+    const Node *params = info->node->kids[0];
+    FrontParam *out = (FrontParam *)info->k.params;
+    Lower *eval = lower_eval_begin(ast, NULL, NULL, 0);
+    int errors = s->n_errors;
+    lower_presence(eval, params);
+    for (uint32_t i = 0; i < params->n && s->n_errors == errors; i++)
+        if (params->kids[i]->kind == N_PCONST) out[i].default_value = lower_eval_param(eval, params->kids[i]);
+}
+
+void set_auto_defaults(Session *s, Ast *ast, KernelInfo *info)
+{
+    for (int i = 0; i < info->n_autos; i++) {
+        const AutoConst *a = &info->autos[i];
+        const char *name = a->param->name;
+        set_default(a, default_of(info, a));
+        if (a->fixed.file) {
+            Diag *d = diag_error(s, a->fixed,
+                "this window begins at a fixed place, so that the results depend on `%s`, which is `auto`",
+                name);
+            if (a->along)
+                diag_note(
+                    s, d, (Loc){ 0 }, "`0 +: %s` is the whole axis; else give `%s` a value", a->along, name);
+            else diag_note(s, d, (Loc){ 0 }, "give `%s` a value", name);
+        } else if (!is_flag(a) && !a->tile && !a->grid && !a->latency && !a->raster) {
+            Diag *d = diag_error(s, a->param->kids[1]->loc, "`%s` is `auto` and sizes nothing", name);
+            diag_note(s, d, (Loc){ 0 },
+                "an `auto` constant is an extent of tiles or of the grid, a `latency` or a raster's group; "
+                "the "
+                "compiler also chooses a hint that is left out");
+        }
+    }
+    evaluate_defaults(s, ast, info);
+}
+
+/* --- the tune block ---------------------------------------------------------------------------------- */
+
+static FrontDomain domain_of(Session *s, const KernelInfo *info, const AutoConst *a)
+{
+    const AutoSpace *space = space_of(info, a);
+    FrontValue *values = arena_array(&s->arena, FrontValue, MOST_VALUES);
+    for (int i = 0; i < space->n; i++)
+        values[i] = is_flag(a) ? (FrontValue){ FRONT_BOOL, { .b = space->value[i] != 0 } }
+                               : (FrontValue){ FRONT_INT, { .i = space->value[i] } };
+    return (FrontDomain){ .name = a->param->name,
+        .n = space->n,
+        .values = values,
+        .derived = true,
+        .along = a->many ? NULL : a->along,
+        .loc = a->param->kids[1]->loc };
+}
+
+static int domain_named(const FrontTune *t, const char *name)
+{
+    for (int d = 0; d < t->n; d++)
+        if (!strcmp(t->domains[d].name, name)) return d;
+    return -1;
+}
+
+static int64_t as_number(FrontValue v) { return v.kind == FRONT_BOOL ? v.b : v.i; }
+
+/* How far a configuration is from the defaults, in powers of two. */
+static int64_t distance(const KernelInfo *info, const FrontBinding *config)
+{
+    int64_t all = 0;
+    for (int i = 0; i < info->n_autos; i++) {
+        const AutoConst *a = &info->autos[i];
+        int64_t v = as_number(config[domain_named(info->tune, a->param->name)].value),
+                u = (int64_t)a->param->kids[1]->u;
+        int apart = __builtin_clzll((uint64_t)v | 1) - __builtin_clzll((uint64_t)u | 1);
+        all += 2 * (apart < 0 ? -apart : apart) + (v != u);
+    }
+    return all;
+}
+
+/* The defaults become those of the allowed configuration that is nearest to them. Names of the block that
+ * are not `auto` keep their declared values. */
+static void choose_defaults(Session *s, Ast *ast, KernelInfo *info)
+{
+    const FrontTune *t = info->tune;
+    FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1),
+                 *fixed = arena_array(&s->arena, FrontBinding, (size_t)info->k.n_params + 1);
+    int64_t count = frontend_tune_count(t), best = -1, least = INT64_MAX;
+    int n = 0;
+    for (int i = 0; i < info->k.n_params; i++)
+        if (info->k.params[i].kind >= FRONT_CONST && !info->k.params[i].automatic &&
+            info->k.params[i].default_value.kind != FRONT_NOTHING)
+            fixed[n++] = (FrontBinding){ info->k.params[i].name, info->k.params[i].default_value };
+    for (int64_t k = 0; k < count && k < MOST_TRIES && !s->n_errors; k++) {
+        if (!frontend_tune_config_with(ast, t, k, fixed, n, config)) continue;
+        int64_t now = distance(info, config);
+        if (now < least) {
+            least = now;
+            best = k;
+        }
+    }
+    if (s->n_errors) return;
+    if (best < 0) {
+        Diag *d = diag_error(s, info->require ? info->require->loc : t->loc,
+            "no value of the `auto` constants of kernel `%s` is allowed", info->k.name);
+        diag_note(
+            s, d, info->autos[0].param->kids[1]->loc, "%lld combinations are possible", (long long)count);
+        return;
+    }
+    frontend_tune_config_with(ast, t, best, fixed, n, config);
+    for (int i = 0; i < info->n_autos; i++)
+        set_default(&info->autos[i], as_number(config[domain_named(t, info->autos[i].param->name)].value));
+    evaluate_defaults(s, ast, info);
+}
+
+void describe_autos(Session *s, Ast *ast, KernelInfo *info)
+{
+    const FrontTune *given = info->tune;
+    FrontTune *t = arena_new(&s->arena, FrontTune);
+    int n = given ? given->n : 0;
+    FrontDomain *domains = arena_array(&s->arena, FrontDomain, (size_t)(n + info->n_autos) + 1);
+    *t = given ? *given : (FrontTune){ .kernel = info->k.name, .loc = info->k.loc };
+    if (n) memcpy(domains, given->domains, (size_t)n * sizeof *domains);
+    t->domains = domains;
+    if (!t->n_keys) {
+        t->keys = info->k.dims;
+        t->n_keys = info->k.n_dims;
+    }
+    for (int i = 0; i < info->n_autos; i++)
+        if (!given || domain_named(given, info->autos[i].param->name) < 0)
+            domains[t->n++] = domain_of(s, info, &info->autos[i]);
+    info->tune = t;
+    if (frontend_tune_count(t) > LIMIT_TUNE_CONFIGS) {
+        diag_error(s, t->loc, "the tune block of `%s` has more than %d combinations, with those of `auto`",
+            info->k.name, LIMIT_TUNE_CONFIGS);
+        return;
+    }
+    choose_defaults(s, ast, info);
+}
+
+/* Tiles of sums are as large as the product of the constants that shape the grid, other tiles at most as the
+ * product of all. What a tune block gives is not counted. */
+bool autos_allow(const KernelInfo *info, const FrontBinding *config)
+{
+    int64_t all = 1;
+    int n = 0;
+    for (int i = 0; i < info->n_autos; i++) {
+        const AutoConst *a = &info->autos[i];
+        int d = domain_named(info->tune, a->param->name);
+        if (d < 0 || !info->tune->domains[d].derived || !a->tile || (info->products && !a->grid)) continue;
+        all *= as_number(config[d].value);
+        n++;
+    }
+    return n < 2 || all <= (info->products ? MOST_SUMS : MOST_ELEMENTS);
+}

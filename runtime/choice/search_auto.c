@@ -1,0 +1,135 @@
+/* search_auto.c: the way through the configurations of a kernel with `auto` constants (search.h). Its space
+ * was made by the compiler and is regular: the values of a constant are in order, and its best value changes
+ * slowly with the others. One constant after the other takes the best of its next values, until none improves
+ * or MOST_AUTO configurations were compiled: some milliseconds. Values of tiles that reach beyond the tensor,
+ * where a smaller one covers it already, are left out. */
+#include "runtime/choice/search_points.h"
+#include <math.h>
+
+enum {
+    MOST_AUTO = 40,
+    REACH = 2, /* values to either side */
+    CYCLES = 3,
+    MATRIX_ROWS =
+        64, /* of the largest matrix instruction: a tile may have them although the tensor has fewer */
+};
+/* Ratio of the estimates of two values below which one is better: of equals the one nearer to where the
+ * search stands stays. */
+static const double BETTER = 0.995;
+
+bool search_has_autos(const Search *z)
+{
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].derived) return true;
+    return z->n_names && z->p->device.target->kind == TARGET_CPU;
+}
+
+/* The extent that the tiles of this name divide; -1: not known. */
+static int64_t extent_along(const Search *z, const SearchName *m)
+{
+    for (int i = 0; m->along && i < z->p->n_bindings; i++)
+        if (!strcmp(z->p->bindings[i].name, m->along) && z->p->bindings[i].value.kind == FRONT_INT)
+            return z->p->bindings[i].value.i;
+    return m->along && z->p->extent ? z->p->extent(z->p->user, m->along) : -1;
+}
+
+/* The number of values that are worth a look: up to the first that covers the extent. */
+static int useful(const Search *z, const SearchName *m)
+{
+    int64_t extent = extent_along(z, m);
+    int n = m->n - m->absent, v = 0;
+    if (!m->derived || extent <= 0) return n;
+    if (z->point[0].products && extent < MATRIX_ROWS) extent = MATRIX_ROWS;
+    while (v < n - 1 && m->values[v].i < extent) v++;
+    return v + 1;
+}
+
+/* Looks at the next values of name `j` to both sides of the best point; returns the new best one. */
+static int improve_name(Search *z, int from, int j)
+{
+    uint8_t at[MOST_NAMES];
+    int here = z->point[from].at[j], n = useful(z, &z->name[j]),
+        reach = z->name[j].derived ? REACH : MOST_VALUES, first = z->n_points;
+    for (int v = here - reach; v <= here + reach; v++) {
+        if (v < 0 || v >= n || v == here || z->n_points >= MOST_AUTO) continue;
+        memcpy(at, z->point[from].at, sizeof at);
+        at[j] = (uint8_t)v;
+        search_add(z, at);
+    }
+    if (z->n_points == first) return from;
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+    return from;
+}
+
+static int64_t value_of(const Search *z, int point, int j)
+{ return z->name[j].values[z->point[point].at[j]].i; }
+
+static int place_of(const SearchName *m, int useful_values, int64_t value)
+{
+    for (int v = 0; v < useful_values; v++)
+        if (m->values[v].i == value) return v;
+    return -1;
+}
+
+/* Exchanges the values of two constants that shape the grid: a tile of 256 by 128 for one of 128 by 256. */
+static int exchange(Search *z, int from)
+{
+    uint8_t at[MOST_NAMES];
+    int first = z->n_points;
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = i + 1; j < z->n_names && z->n_points < MOST_AUTO; j++) {
+            const SearchName *a = &z->name[i], *b = &z->name[j];
+            if (!a->derived || !b->derived || !a->shapes_grid || !b->shapes_grid ||
+                a->values[0].kind != FRONT_INT || b->values[0].kind != FRONT_INT)
+                continue;
+            int u = place_of(a, useful(z, a), value_of(z, from, j)),
+                v = place_of(b, useful(z, b), value_of(z, from, i));
+            memcpy(at, z->point[from].at, sizeof at);
+            if (u < 0 || v < 0) continue;
+            at[i] = (uint8_t)u;
+            at[j] = (uint8_t)v;
+            search_add(z, at);
+        }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+    return from;
+}
+
+/* Adds the point with each value clipped to what is useful; returns its number. */
+static int clipped_start(Search *z)
+{
+    uint8_t at[MOST_NAMES];
+    memcpy(at, z->point[0].at, sizeof at);
+    for (int j = 0; j < z->n_names; j++) {
+        int n = useful(z, &z->name[j]);
+        if (z->name[j].derived && at[j] >= n) at[j] = (uint8_t)(n - 1);
+    }
+    int before = z->n_points;
+    if (memcmp(at, z->point[0].at, sizeof at)) search_add(z, at);
+    return z->n_points > before ? before : 0;
+}
+
+/* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
+ * says nothing where there are enough of them, nor of constants that do not shape the grid. */
+int search_autos(Search *z)
+{
+    int now = z->p->only_if_needed ? 0 : clipped_start(z);
+    search_estimate(z);
+    if (!(z->point[now].ns < INFINITY) && z->point[0].ns < INFINITY) now = 0;
+    bool fits = z->point[now].ns < INFINITY, cpu = z->p->device.target->kind == TARGET_CPU,
+         by_number = !cpu && !z->p->device.model;
+    if (fits && z->p->only_if_needed) return now;
+    if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
+    for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed = by_number && !z->name[j].shapes_grid;
+    for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
+        int before = now;
+        for (int j = 0; j < z->n_names; j++)
+            if (!z->name[j].fixed) now = improve_name(z, now, j);
+        now = exchange(z, now);
+        if (now == before) break;
+    }
+    return now;
+}

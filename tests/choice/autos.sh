@@ -1,0 +1,37 @@
+#!/bin/bash
+# autos.sh COSTS SOURCE_FOLDER: what is chosen for the `auto` constants of autos.tile is as autos.expected says, and where there is a
+# device model, its estimate is within 3% of the best of the whole space. UPDATE=1 writes autos.expected again.
+set -u
+costs=$1 here=$2/tests/choice failed=0
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+while read -r kernel rest; do
+    for target in cuda:sm_90a cuda:sm_80 hip:gfx942 cpu; do
+        # shellcheck disable=SC2086
+        said=$("$costs" --choose "$here/autos.tile" "$kernel" "$target" $rest)
+        said=${said%, in *}
+        case $target in
+        cuda:*)
+            # shellcheck disable=SC2086
+            best=$("$costs" "$here/autos.tile" "$kernel" "$target" $rest | sed -nE 's/.*"estimate": ([0-9.e+]+).*/\1/p' | sort -g | head -1)
+            awk -v said="$said" -v best="$best" 'BEGIN {
+                sub(/^[^:]*: /, "", said)
+                exit !(best > 0 && said * 1000 <= best * 1.03 + 50)
+            }' || { echo "FAIL: $kernel $target $rest: $said, and the best is $best ns"; failed=1; } ;;
+        *) said=${said%%:*} ;; # neither times nor bounds are known
+        esac
+        echo "$kernel $target $rest: $said"
+    done
+done >"$work/choices" <<'PROBLEMS'
+rows M=8192 N=4096 T=f16
+rows M=100003 N=96 T=f16
+plane H=4096 W=4096
+plane H=37 W=100
+loop M=4096 N=12345
+product M=4096 N=4096 K=4096
+product M=512 N=512 K=4096
+product M=16 N=8192 K=8192
+PROBLEMS
+[ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
+diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }
+grep -q '^FAIL' "$work/choices" && failed=1
+exit $failed
