@@ -68,7 +68,7 @@ static void check_params(Check *c, const Node *params)
 }
 
 /* The expression of a remap, in which its names hold. */
-static void check_placement(Check *c, const Node *clause)
+static void check_remap_formula(Check *c, const Node *clause)
 {
     const Node *names = clause->kids[0];
     Name *outer = c->names;
@@ -95,7 +95,7 @@ static void check_remap(Check *c, const Node *clause)
             "remap (w) = (w % 8) * (num_programs() / 8) + w / 8");
         return;
     }
-    check_placement(c, clause);
+    check_remap_formula(c, clause);
 }
 
 const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split_k", "stages",
@@ -193,7 +193,7 @@ bool check_formula(Ast *ast, const Node *kernel, const Node *clause)
     c.kernel = kernel;
     c.level++;
     check_params(&c, kernel->kids[0]);
-    check_placement(&c, clause);
+    check_remap_formula(&c, clause);
     return c.s->n_errors == errors;
 }
 
