@@ -66,7 +66,7 @@ int tile_yylex(TILE_YYSTYPE *, Loc *, void *scanner);
 %%
 
 file: items END                         { parse_file(p, @$, $1); }
-    | FORMULA expr END                  { p->result = $2; }
+    | items FORMULA expr END            { p->result = $3; }
     ;
 items: %empty                           { $$ = (NodeList){ 0 }; }
     | items item                        { $$ = parse_push(p, $1, $2); }
