@@ -61,6 +61,7 @@ static void *open_with(const char *name, const char *optimize, bool header, char
     char target[64];
     State *s = calloc(1, sizeof *s);
     bool hip = !strncmp(name + 4, "gfx", 3);
+    if (header && !strncmp(name, "tcc_", 4)) return free(s), exec_emu_open_quick(name, why, why_size);
     snprintf(target, sizeof target, "%s:%.*s", hip ? "hip" : "cuda", (int)strcspn(name + 4, ","), name + 4);
     s->order = s->late = -1;
     s->target = target_find(target);

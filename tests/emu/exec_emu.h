@@ -3,6 +3,7 @@
 #include "executor.h"
 #include "tests/emu/cuda_source.h"
 
+/* Names of executors.c. A name that begins with tcc_ is opened by exec_emu_open_quick. */
 void *exec_emu_open(const char *name, char *why, size_t why_size);
 void *exec_emu_open_once(const char *name, char *why,
     size_t why_size); /* compiles faster and runs slower, for kernels that run once */

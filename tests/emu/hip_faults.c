@@ -66,15 +66,11 @@ static bool try(void *emu, Problem *p, Run *run, char *why, size_t size)
     return v.ok;
 }
 
-/* The devices of TinyCC are called tcc_gfx942 and so on (quick.h). */
-static void *open_device(const char *device, char *why, size_t size)
-{ return (strncmp(device, "tcc_", 4) ? exec_emu_open_once : exec_emu_open_quick)(device, why, size); }
-
 static bool test(const Row *r, const char *device, int only)
 {
     static Faults faults;
     char why[1000] = "", path[512];
-    void *emu = open_device(device, why, sizeof why);
+    void *emu = exec_emu_open_once(device, why, sizeof why);
     const Recipe *recipe = recipe_find(r->recipe);
     Problem *p =
         emu && recipe ? problem_make(recipe, r->sizes, r->consts, r->views, NULL, 1, why, sizeof why) : NULL;
@@ -127,7 +123,7 @@ int main(int argc, char **argv)
         else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
         else if (!first) first = argv[k];
     }
-    void *emu = open_device(first ? first : "emu_gfx942", why, sizeof why);
+    void *emu = exec_emu_open_once(first ? first : "emu_gfx942", why, sizeof why);
     if (!emu) {
         printf("SKIP: %s\n", why);
         return 77;

@@ -237,9 +237,6 @@ static bool run_row(void *emu, const Row *r, int draws)
     return ok;
 }
 
-void *open_device(const char *device, char *why, size_t size)
-{ return (strncmp(device, "tcc_", 4) ? exec_emu_open : exec_emu_open_quick)(device, why, size); }
-
 int main(int argc, char **argv)
 {
     int only = -1, draws = 6, fault = -1;
@@ -263,7 +260,7 @@ int main(int argc, char **argv)
         }
     }
     const char *const devices[] = { quick ? "tcc_sm_90a" : "emu_sm_90a", quick ? "tcc_sm_80" : "emu_sm_80" };
-    void *emu = open_device(devices[0], why, sizeof why);
+    void *emu = exec_emu_open(devices[0], why, sizeof why);
     if (!emu) {
         printf("SKIP: %s\n", why);
         return 77;

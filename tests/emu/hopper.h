@@ -27,8 +27,6 @@ bool prepare(Test *, const Row *, char *why, size_t size);
 void release(Test *);
 /* Runs all of them and compares the results. */
 bool try(void *emu, Test *, char *why, size_t size);
-/* The devices of TinyCC are called tcc_sm_90a and so on. */
-void *open_device(const char *device, char *why, size_t size);
 
 /* hopper_faults.c: plants each fault alone in the emitted text; `only`: the one with this number. `number`:
  * of the row. */

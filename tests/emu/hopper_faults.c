@@ -101,7 +101,7 @@ bool faults_of(const Row *r, int number, const char *device, int draws, int only
     static Faults faults;
     char why[2000] = "";
     Test t = { 0 };
-    void *emu = open_device(device, why, sizeof why);
+    void *emu = exec_emu_open(device, why, sizeof why);
     bool ok = emu && prepare(&t, r, why, sizeof why);
     if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
     int caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };

@@ -5,6 +5,7 @@
 #include "tests/emu/hip_machine.h"
 #include "tests/emu/quick_text.h"
 #include <dlfcn.h>
+#include <glob.h>
 #include <libtcc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,9 @@ static void quick_unset(void)
     __asm__ volatile("" ::"r"(stack) : "memory");
 }
 
+/* Called after the declaration of a variable without a value, which in a loop would keep the one before. */
+static void quick_unset_variable(void *p, unsigned long n) { memset(p, 0xfe, n); }
+
 /* --- the library of the prelude --- */
 
 static char *whole_file(const char *path)
@@ -48,30 +52,85 @@ static char *whole_file(const char *path)
     return text;
 }
 
-/* A library in the folder TILE_EMU_PRELUDES is used, or made there and kept, for machines whose compiler is
- * too old for device.h. */
-static bool make_library(Quick *q, const char *folder, const char *compile, char *why, size_t why_size)
+/* The prelude's functions as C++, and a number for these, the headers that they need and the command. */
+static char *library_text(const Target *t)
 {
-    const char *kept = getenv("TILE_EMU_PRELUDES");
-    char path[320], library[320], command[2400];
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    Session s;
+    if (!f) return NULL;
+    session_init(&s, allocator_libc);
+    int left = setjmp(s.oom);
+    if (!left) quick_write_library(f, &s, t);
+    session_free(&s);
+    if (!fclose(f) && !left) return text;
+    free(text);
+    return NULL;
+}
+
+static uint64_t hash_more(uint64_t h, const char *text)
+{
+    for (; text && *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211ull;
+    return h;
+}
+
+static uint64_t library_hash(const char *text, const char *source, const char *compile)
+{
+    char pattern[320];
+    glob_t headers = { 0 };
+    uint64_t h = hash_more(hash_more(1469598103934665603ull, text), compile);
+    snprintf(pattern, sizeof pattern, "%s/tests/emu/*.h", source);
+    if (!glob(pattern, 0, NULL, &headers))
+        for (size_t i = 0; i < headers.gl_pathc; i++) {
+            char *header = whole_file(headers.gl_pathv[i]);
+            h = hash_more(h, header);
+            free(header);
+        }
+    globfree(&headers);
+    return h;
+}
+
+/* Compiles to a name of this process's own, then renames: other tests may make the same library now. */
+static bool compile_library(const char *text, const char *folder, const char *compile, const char *library,
+    char *why, size_t why_size)
+{
+    char path[320], own[340], command[2400];
     snprintf(path, sizeof path, "%s/prelude.cpp", folder);
-    const char *chip = strchr(q->target->name, ':');
-    snprintf(
-        library, sizeof library, "%s/prelude_%s.so", kept ? kept : folder, chip ? chip + 1 : q->target->name);
+    snprintf(own, sizeof own, "%s.%d", library, (int)getpid());
+    FILE *f = fopen(path, "w");
+    if (f) fputs(text, f);
+    if (!f || fclose(f)) return snprintf(why, why_size, "%s cannot be written", path), false;
+    snprintf(command, sizeof command, "%s %s -o %s -lgcc", compile, path, own);
+    if (system(command)) return snprintf(why, why_size, "%s does not compile", path), false;
+    unlink(path);
+    if (rename(own, library)) return snprintf(why, why_size, "%s cannot be written", library), false;
+    return true;
+}
+
+/* The library is kept under a name that tells its content, in the folder that holds those of the processes:
+ * the tests of a build compile it once. In the folder TILE_EMU_PRELUDES, for machines whose compiler is too
+ * old for device.h, the target alone is its name. */
+static bool make_library(
+    Quick *q, const char *source, const char *folder, const char *compile, char *why, size_t why_size)
+{
+    const char *kept = getenv("TILE_EMU_PRELUDES"), *chip = strchr(q->target->name, ':');
+    char library[320];
+    chip = chip ? chip + 1 : q->target->name;
+    if (kept) snprintf(library, sizeof library, "%s/prelude_%s.so", kept, chip);
     if (!kept || access(library, R_OK)) {
-        FILE *f = fopen(path, "w");
-        Session s;
-        session_init(&s, allocator_libc);
-        if (!setjmp(s.oom) && f) quick_write_library(f, &s, q->target);
-        session_free(&s);
-        if (!f || fclose(f)) return snprintf(why, why_size, "%s cannot be written", path), false;
-        snprintf(command, sizeof command, "%s %s -o %s -lgcc", compile, path, library);
-        if (system(command)) return snprintf(why, why_size, "%s does not compile", path), false;
-        unlink(path);
+        char *text = library_text(q->target);
+        if (!text) return snprintf(why, why_size, "the prelude cannot be written"), false;
+        if (!kept)
+            snprintf(library, sizeof library, "%.*s/prelude_%s_%016llx.so",
+                (int)(strrchr(folder, '/') - folder), folder, chip,
+                (unsigned long long)library_hash(text, source, compile));
+        bool made = !access(library, R_OK) || compile_library(text, folder, compile, library, why, why_size);
+        free(text);
+        if (!made) return false;
     }
     q->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!q->library) return snprintf(why, why_size, "%s", dlerror()), false;
-    if (!kept) unlink(library);
     return true;
 }
 
@@ -85,7 +144,7 @@ Quick *quick_open(
     snprintf(path, sizeof path, "%s/tests/emu/quick_device.h", source);
     q->header = whole_file(path);
     if (!q->header) snprintf(why, why_size, "%s cannot be read", path);
-    else if (make_library(q, folder, compile, why, why_size)) return q;
+    else if (make_library(q, source, folder, compile, why, why_size)) return q;
     quick_close(q);
     return NULL;
 }
@@ -117,6 +176,7 @@ static void add_symbols(Quick *q)
     for (int i = 0; machine[i]; i++) tcc_add_symbol(q->tcc, machine[i], dlsym(RTLD_DEFAULT, machine[i]));
     tcc_add_symbol(q->tcc, "shared", shared ? shared : q); /* for HIP any address */
     tcc_add_symbol(q->tcc, "quick_unset", (void *)quick_unset);
+    tcc_add_symbol(q->tcc, "quick_unset_variable", (void *)quick_unset_variable);
     tcc_add_symbol(q->tcc, "memcpy", (void *)memcpy);
     tcc_add_symbol(q->tcc, "memmove", (void *)memmove);
     tcc_add_symbol(q->tcc, "memset", (void *)memset);

@@ -1,14 +1,11 @@
 /* quick.h: emitted kernels compiled within the process by TinyCC, in a few milliseconds instead of the
- * hundred that a call of g++ takes. Campaigns use it.
+ * hundred that a call of g++ takes. Campaigns and the tests of builds without sanitizers use it.
  *
  * Only the kernel itself is compiled in this way. The functions of the target's prelude are a library that
  * the host's C++ compiler makes once, from device.h or hip_device.h; the kernel calls them. The machine and
- * its checks (emu.h, hip_machine.h) are the same as for the other executors. Two things are weaker:
- *
- * - A variable declared within a loop keeps its value from the iteration before, where the other executors
- * fill it with a pattern, so reading it before writing it may go unnoticed.
- * - A kernel that TinyCC compiles wrongly fails. The caller therefore runs every failing kernel again with
- * the host's compiler, and counts it only if it fails there too (random_queue.c). */
+ * its checks (emu.h, hip_machine.h) are the same as for the other executors, and so is the pattern that
+ * variables hold before they are written. A kernel that TinyCC compiles wrongly fails: campaigns run every
+ * failing kernel again with the host's compiler, and count it only if it fails there too (random_queue.c). */
 #pragma once
 #include "tests/emu/cuda_source.h"
 

@@ -10,6 +10,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __has_builtin(x) 1
 void *memcpy(void *, const void *, unsigned long);
+void quick_unset_variable(void *, unsigned long);
 extern int emu_mutant;
 #define EMU_WITHOUT(n) \
     if (emu_mutant == (n)) { \

@@ -315,6 +315,35 @@ static bool write_line(Body *b, FILE *f, Line l)
     return write_elements_of(f, &b->pointers, l);
 }
 
+/* TYPE name, other[N];  with neither value nor call? */
+static bool declares(Line l)
+{
+    static const char *const others[] = { "typedef ", "return ", "goto ", "else ", "extern ", "static " };
+    size_t words = 0;
+    while (l.n && *l.p == ' ') l.p++, l.n--;
+    if (l.n < 2 || l.p[l.n - 1] != ';' || !isalpha((unsigned char)*l.p)) return false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (begins(l, others[i])) return false;
+    for (size_t i = 0; i + 1 < l.n; i++) {
+        if (!word_char(l.p[i]) && !strchr(" ,*[]", l.p[i])) return false;
+        words += l.p[i] == ' ' && (word_char(l.p[i + 1]) || l.p[i + 1] == '*');
+    }
+    return words > 0;
+}
+
+/* Fills what the line declares with the pattern of quick_unset. */
+static void write_unset(FILE *f, Line l)
+{
+    if (!declares(l)) return;
+    for (const char *p = l.p, *end = l.p + l.n - 1; p < end;) {
+        int length;
+        size_t n = strcspn(p, ",;");
+        const char *open = memchr(p, '[', n), *name = last_word(p, open ? open : p + n, &length);
+        fprintf(f, " quick_unset_variable((void *)&%.*s, sizeof %.*s);", length, name, length, name);
+        p += n + 1;
+    }
+}
+
 static bool write_body_line(Body *b, Line l)
 {
     char *text = NULL;
@@ -329,6 +358,7 @@ static bool write_body_line(Body *b, Line l)
         if (ok) (b->hip ? hip_plant : cuda_plant)(b->f, b->faults, b->line, text, n, b->before);
         free(text);
     }
+    write_unset(b->f, l);
     fputc('\n', b->f);
     if (l.n && !(b->hip && holds(l, "/* "))) b->before = l.p;
     return ok;

@@ -129,11 +129,7 @@ static bool run(void *user, Session *s, GenKernel *k, const RandomCase *c, char 
 
 static bool thorough(void *user) { return exec_emu_thorough(((Emulator *)user)->emu, true); }
 
-static void *open_emulator(char *why, size_t why_size)
-{
-    const bool quick = !strncmp(device, "tcc_", 4);
-    return (quick ? exec_emu_open_quick : exec_emu_open_once)(device, why, why_size);
-}
+static void *open_emulator(char *why, size_t why_size) { return exec_emu_open_once(device, why, why_size); }
 
 int main(int argc, char **argv)
 {
