@@ -5,11 +5,30 @@
 #include "ir/stack.h"
 #include <stdio.h>
 
-/* The last failure of this thread, and the serial number of its context (0: none yet). */
-static __thread struct {
-    uint64_t context;
+/* The last failure of this thread in each of the contexts in which it failed last, by serial number (0:
+ * none). */
+enum { OWN_ERRORS = 4 };
+typedef struct OwnError {
+    uint64_t context, when;
     char text[CONTEXT_MESSAGE];
-} own_error;
+} OwnError;
+static __thread OwnError own_errors[OWN_ERRORS];
+static __thread uint64_t own_failures; /* counts them */
+
+static OwnError *own_error(const tile_context *c)
+{
+    for (int i = 0; i < OWN_ERRORS; i++)
+        if (own_errors[i].context == c->serial) return &own_errors[i];
+    return NULL;
+}
+
+static OwnError *oldest_error(void)
+{
+    OwnError *oldest = own_errors;
+    for (int i = 1; i < OWN_ERRORS; i++)
+        if (own_errors[i].when < oldest->when) oldest = &own_errors[i];
+    return oldest;
+}
 
 tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
 {
@@ -18,8 +37,11 @@ tile_status context_fail(tile_context *c, tile_status st, const char *fmt, ...)
     va_start(ap, fmt);
     format_args(text, sizeof text, fmt, ap);
     va_end(ap);
-    memcpy(own_error.text, text, sizeof text);
-    own_error.context = c->serial;
+    OwnError *own = own_error(c);
+    if (!own) own = oldest_error();
+    memcpy(own->text, text, sizeof text);
+    own->context = c->serial;
+    own->when = ++own_failures;
     lock_enter(&c->lock);
     memcpy(c->error, text, sizeof text);
     lock_leave(&c->lock);
@@ -69,9 +91,10 @@ size_t tile_context_error(tile_context *c, char *buf, size_t size)
 {
     if (size) buf[0] = 0;
     if (!c) return 0;
-    if (own_error.context == c->serial) {
-        if (size) format_text(buf, size, "%s", own_error.text);
-        return strlen(own_error.text);
+    const OwnError *own = own_error(c);
+    if (own) {
+        if (size) format_text(buf, size, "%s", own->text);
+        return strlen(own->text);
     }
     lock_enter(&c->lock);
     size_t n = strlen(c->error);

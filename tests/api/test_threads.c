@@ -34,7 +34,8 @@ static void *shared_worker(void *arg)
     return (void *)(intptr_t)bad;
 }
 
-/* Each thread finds the text of its own failure, not that of the thread that failed last. */
+/* Each thread finds the text of its own failure, not that of the thread that failed last, also if it has
+ * failed in another context since. */
 static void *failing_worker(void *arg)
 {
     int64_t i = (int64_t)(intptr_t)arg, n = 100 + i, other = 200 + i;
@@ -43,14 +44,22 @@ static void *failing_worker(void *arg)
         { x, &n, NULL, 1, TILE_F32 } };
     tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
     char want[100], text[300];
+    tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE };
+    tile_context *own;
+    tile_module *none;
     long bad = 0;
+    if (tile_context_create(&d, &own) != TILE_OK) return (void *)(intptr_t)1;
     snprintf(want, sizeof want, "is %lld in X (axis 0) but %lld in Y", (long long)n, (long long)other);
     for (int k = 0; k < 200; k++) {
         bad += tile_launch(add, a, 3, NULL) != TILE_ERROR_SHAPE;
+        bad += tile_module_load_file(own, "/no/such/file.tile", NULL, &none) != TILE_ERROR_IO;
         sched_yield();
         tile_context_error(ctx, text, sizeof text);
         bad += !strstr(text, want);
+        tile_context_error(own, text, sizeof text);
+        bad += !strstr(text, "/no/such/file.tile");
     }
+    tile_context_destroy(own);
     return (void *)(intptr_t)bad;
 }
 

@@ -265,9 +265,10 @@ TILE_API tile_status tile_context_create(const tile_context_desc *desc, tile_con
  * compilations. NULL is ignored. Device memory, streams and events got from it must have been freed before.
  * May block. */
 TILE_API void tile_context_destroy(tile_context *);
-/* Copies the text of the calling thread's last failure, if it was one in this context, else that of the
- * context's last failure of any thread, into buf, cut to size - 1 characters; "" if there was none. Returns
- * the length of the whole text. buf may be NULL with size 0. */
+/* Copies the text of the calling thread's last failure in this context, else that of the context's last
+ * failure of any thread, into buf, cut to size - 1 characters; "" if there was none. Returns the length of
+ * the whole text. buf may be NULL with size 0. A thread's own texts are kept for the four contexts in which
+ * it failed last. */
 TILE_API size_t tile_context_error(tile_context *, char *buf, size_t size);
 
 typedef struct tile_device_info {
