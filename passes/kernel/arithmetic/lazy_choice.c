@@ -21,7 +21,10 @@
  * A step that keeps its maxima has one comparison for each row and nothing else. Its exponents are one
  * fma, because rows whose maximum is far from zero never have a bar to stay below (near.c says what is
  * far, and bounds the error). A maximum of -inf or NaN has no bar either, so only the other branch needs
- * guards against it. */
+ * guards against it.
+ *
+ * Scores that are more than a scaled product may grow in every step, as with biases by distance (ALiBi).
+ * There the other branch chooses again: without a row that is far, it yields %x, c, %base * -c too. */
 #include "passes/kernel/arithmetic/lazy_rescale.h"
 #include <math.h>
 
@@ -35,6 +38,7 @@ typedef struct Choice {
     Value *sums[MOST_SUMS]; /* carried values with as few elements as the maximum, which alpha scales */
     KernelNear near[MOST_EXPONENTS];
     int n_sums, n_near;
+    bool often; /* the maxima may grow in every step */
     const Type *types[CHOSEN];
     Builder at;   /* after the maximum of the scores */
     ValueMap map; /* what was made again there */
@@ -105,6 +109,7 @@ static void plan_choice(Choice *h)
             continue;
         n->c = bring(h, n->c);
         n->scale = bring(h, n->scale);
+        h->often |= !n->scale;
         h->n_near++;
     }
     for (int k = 0; k < 3 + h->n_sums; k++) h->types[k] = c->top->type;
@@ -140,6 +145,27 @@ static Value *new_bar(Choice *h, Builder *b, Value *top)
     return bar;
 }
 
+/* The exponents under a new maximum: one fma each too, where no row of the warp is far from zero. */
+static void take_new_exponents(Choice *h, Builder *b, Value *base, Value **out)
+{
+    Value *far = NULL;
+    for (int k = 0; k < h->n_near; k++) {
+        Value *one = ir_un(b, OP_NOT, kernel_near_is(b, &h->near[k], base));
+        far = far ? ir_bin(b, OP_OR, far, one) : one;
+    }
+    Value *any = ir_emit(b, OP_WARPGROUP_ANY, &far, 1, NO_ATTRS, NULL), *near = ir_un(b, OP_NOT, any);
+    ir_set_name(any, "far");
+    Instr *choice =
+        ir_build(b, OP_IF, &near, 1, ATTRS(a_int(ATTR_RARE, 1)), &h->types[3 + h->n_sums], 3 * h->n_near);
+    for (int arm = 0; arm < 2; arm++) {
+        Builder in = ir_at_end(choice->blocks[arm]);
+        in.loc = b->loc;
+        for (int k = 0; k < h->n_near; k++) kernel_near_arm(&in, &h->near[k], base, arm, &out[3 * k]);
+        ir_build(&in, OP_YIELD, out, 3 * h->n_near, NO_ATTRS, NULL, 0);
+    }
+    for (int k = 0; k < 3 * h->n_near; k++) out[k] = &choice->results[k];
+}
+
 static Value *clone_into(Builder *b, const Value *v, ValueMap *map)
 { return ir_result(ir_clone(b, v->def, map)); }
 
@@ -158,8 +184,10 @@ static void take_new(Choice *h, Builder *b)
     out[1] = clone_into(b, c->alpha, map);
     out[2] = new_bar(h, b, out[0]);
     for (int k = 0; k < h->n_sums; k++) out[3 + k] = ir_bin(b, OP_MUL, h->sums[k], out[1]);
-    for (int k = 0; k < h->n_near; k++)
-        kernel_near_arm(b, &h->near[k], base, true, &out[3 + h->n_sums + 3 * k]);
+    Value **exponents = &out[3 + h->n_sums];
+    if (h->often) take_new_exponents(h, b, base, exponents);
+    for (int k = 0; k < h->n_near && !h->often; k++)
+        kernel_near_arm(b, &h->near[k], base, true, &exponents[3 * k]);
     ir_build(b, OP_YIELD, out, 3 + h->n_sums + 3 * h->n_near, NO_ATTRS, NULL, 0);
 }
 
