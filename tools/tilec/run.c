@@ -10,7 +10,9 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_WARNING) r->n_warned++;
-    if (d->severity == TILE_SEVERITY_PRINT && r->measuring) return;
+    bool once = d->severity == TILE_SEVERITY_PRINT || d->severity == TILE_SEVERITY_WARNING ||
+                d->severity == TILE_SEVERITY_NOTE;
+    if (once && r->measuring) return; /* The first launch has given it. */
     if (r->captured && d->severity != TILE_SEVERITY_PRINT && d->severity != TILE_SEVERITY_DEBUG) {
         size_t n = strlen(r->captured);
         format_text(r->captured + n, CAPTURED - n, "%s", d->rendered);
