@@ -81,6 +81,8 @@ has '^  line 16: store Y: stride 1024 on axis 0 of Y, along which lanes follow e
 has '^  Y +[0-9]+ +[0-9]+ +1.0x +32.0x +- +9[0-9.]+%$'
 "$tilec" explain "$k/histogram.tile" --memory -D T=u8 -o out.txt || fail "--memory of a histogram"
 has 'atomic_rmw COUNT .* uncoalesced: scattered'
+"$tilec" explain "$k/gemm.tile" --target=cuda:sm_90a -D T=f16 -D TO=f16 --memory -o out.txt || fail "operands of wgmma"
+grep -qE "wgmma B +wgmma read .* none" out.txt && grep -qE "A_ring +TMA write .* none" out.txt || fail "wgmma and TMA in shared memory: $(cat out.txt)"
 expect 2 "--memory shows the threads of a GPU" "$tilec" explain "$k/silu.tile" --memory --target=cpu
 expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.tile" -D T=f32 --plot=access
 

@@ -15,6 +15,8 @@ typedef struct ExplainLaunch {
     SimTrace *trace;     /* the accesses of its programs; NULL: not known, and why_not says why */
     const char *why_not;
     double operations, bytes; /* on floats, of all programs; of the tensors that they touch */
+    int64_t counted, steps;   /* programs whose operations were counted, and what one of them took */
+    int64_t replayed;         /* programs that the cache model ran: the first ones */
     const SimDevice *device;  /* whose caches are modelled; NULL: there is no model */
     bool other;               /* the device stands for another one of the target's kind */
     SimResult result;         /* of the replay, if `tensors` */

@@ -7,7 +7,11 @@ enum {
     MOST_PROGRAMS = 1024,
     LEAST_EXTENT = 2,
     PROBES = 1024,
-    MOST_PROBED = 1 << 22,
+    MOST_PROBED = 1 << 19,
+    MOST_REPLAYED = 1 << 20, /* steps */
+    LEAST_REPLAYED = 16,
+    LONG_PROGRAM = 1 << 16, /* steps, behind which made-up extents are smaller */
+    SMALL_EXTENT = 16,
     MOST_ACCESSES = 1 << 18,
     MOST_STEPS = 1 << 20
 };
@@ -44,9 +48,9 @@ static int64_t programs_of(const Func *f, const int64_t *dims)
     return all > 1e15 ? INT64_MAX : (int64_t)all;
 }
 
-static void make_up(const Func *f, int64_t *dims)
+static void make_up(const Func *f, int64_t extent, int64_t *dims)
 {
-    for (int d = 0; d < f->n_dims; d++) dims[d] = is_free(&f->dims[d]) ? PROBLEM_EXTENT : f->dims[d].extent;
+    for (int d = 0; d < f->n_dims; d++) dims[d] = is_free(&f->dims[d]) ? extent : f->dims[d].extent;
     derive(f, dims);
     for (int level = TILE_MAX_RANK - 1; level >= 0; level--) {
         bool smaller = true;
@@ -161,6 +165,8 @@ static double count_operations(Explained *x, SimTrace *trace)
         steps += s.steps + s.evaluated / 16;
     }
     sim_program_free(p);
+    x->launch.counted = done;
+    x->launch.steps = done ? steps / done : 0;
     return done ? sum * (double)all / (double)done : 0;
 }
 
@@ -177,18 +183,28 @@ static double tensor_bytes(const Explained *x)
     return all;
 }
 
+/* A launch whose free extents are `extent` at most. */
+static void try_launch(Explained *x, int64_t extent)
+{
+    ExplainLaunch *l = &x->launch;
+    make_up(x->tile, extent, l->dims);
+    l->assumed = name_assumed(x);
+    find_strides(x);
+    SimLaunch launch = { l->dims, find_scalars(x) };
+    l->trace = sim_trace(x->tile, &launch, &l->why_not);
+    if (l->trace) l->operations = count_operations(x, l->trace);
+}
+
 void explain_launch(Explained *x)
 {
     ExplainLaunch *l = &x->launch;
     if (l->dims) return;
     l->dims = arena_array(&x->in->session.arena, int64_t, (size_t)x->tile->n_dims + 1);
-    make_up(x->tile, l->dims);
-    l->assumed = name_assumed(x);
-    find_strides(x);
-    SimLaunch launch = { l->dims, find_scalars(x) };
-    l->trace = sim_trace(x->tile, &launch, &l->why_not);
+    int64_t extent = PROBLEM_EXTENT;
+    try_launch(x, extent);
+    while (l->trace && l->assumed && l->steps > LONG_PROGRAM && extent > SMALL_EXTENT)
+        try_launch(x, extent /= 4);
     l->bytes = tensor_bytes(x);
-    if (l->trace) l->operations = count_operations(x, l->trace);
     l->device = find_device(x, &l->other);
 }
 
@@ -202,7 +218,11 @@ void explain_replay(Explained *x)
     SimTensor *tensors = arena_calloc(&s->arena, (size_t)x->tile->n_params + 1, sizeof *tensors);
     const char *why = NULL;
     const EvalCode *remap = x->tile->remap ? eval_compile(&s->arena, x->tile, x->tile->remap, &why) : NULL;
-    SimOptions o = { .per_unit = x->tile->hints.occupancy > 0 ? x->tile->hints.occupancy : 1,
+    int64_t programs = l->steps > 0 ? MOST_REPLAYED / l->steps : sim_trace_programs(l->trace);
+    l->replayed = programs < LEAST_REPLAYED ? LEAST_REPLAYED : programs;
+    if (l->replayed > sim_trace_programs(l->trace)) l->replayed = sim_trace_programs(l->trace);
+    SimOptions o = { .programs = l->replayed,
+        .per_unit = x->tile->hints.occupancy > 0 ? x->tile->hints.occupancy : 1,
         .max_lines = 1 << 18,
         .tensors = tensors,
         .alloc = x->in->tool->alloc };

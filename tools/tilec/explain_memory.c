@@ -322,9 +322,13 @@ static void print_reuse(Explained *x, Text *t)
     double *within = arena_array(&x->in->session.arena, double, (size_t)f->n_params + 1);
     reuse_within(x, within);
     text_printf(t,
-        "used again, in lines of %lld bytes of %lld programs, and hits by the cache model of %s%s%s:\n"
+        "used again, in lines of %lld bytes of %s%lld programs, and hits by the cache model of %s%s%s:\n"
         "  %-12s %12s %12s %14s %14s %8s %8s\n",
-        (long long)l->device->line, (long long)sim_trace_programs(l->trace), l->device->name,
+        (long long)l->device->line,
+        l->replayed < sim_trace_programs(l->trace)
+            ? arena_printf(&x->in->session.arena, "the first %lld of ", (long long)l->replayed)
+            : "",
+        (long long)sim_trace_programs(l->trace), l->device->name,
         l->other ? arena_printf(&x->in->session.arena, ", which stands for %s", x->o->target->name) : "",
         l->result.sample > 1
             ? arena_printf(&x->in->session.arena, ", of one block in %lld", (long long)l->result.sample)
