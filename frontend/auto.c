@@ -102,27 +102,46 @@ static void evaluate_defaults(Session *s, Ast *ast, KernelInfo *info)
         if (params->kids[i]->kind == N_PCONST) out[i].default_value = lower_eval_param(eval, params->kids[i]);
 }
 
+/* An extent of a tensor that depends on the constant, or NULL. */
+static const Node *extent_of(const KernelInfo *info, const AutoConst *a)
+{
+    const Node *params = info->node->kids[0];
+    for (uint32_t i = 0; i < params->n; i++)
+        for (uint32_t k = 1; params->kids[i]->kind == N_PTENSOR && k < params->kids[i]->n; k++)
+            if (depends(params, params->kids[i]->kids[k], a->param->name, MOST_DEPTH))
+                return params->kids[i]->kids[k];
+    return NULL;
+}
+
+/* Reports a constant whose value results depend on, or that decides nothing. */
+static void check_auto(Session *s, const KernelInfo *info, const AutoConst *a)
+{
+    const char *name = a->param->name;
+    const Node *extent = extent_of(info, a);
+    Diag *d;
+    if (extent) {
+        d = diag_error(s, extent->loc, "the extent of a tensor depends on `%s`, which is `auto`", name);
+        diag_note(s, d, (Loc){ 0 }, "the caller must know it: give `%s` a value", name);
+    } else if (a->fixed.file) {
+        d = diag_error(s, a->fixed,
+            "this window begins at a fixed place, so that the results depend on `%s`, which is `auto`", name);
+        if (a->along)
+            diag_note(
+                s, d, (Loc){ 0 }, "`0 +: %s` is the whole axis; else give `%s` a value", a->along, name);
+        else diag_note(s, d, (Loc){ 0 }, "give `%s` a value", name);
+    } else if (!is_flag(a) && !a->tile && !a->grid && !a->latency && !a->raster) {
+        d = diag_error(s, a->param->kids[1]->loc, "`%s` is `auto` and sizes nothing", name);
+        diag_note(s, d, (Loc){ 0 },
+            "an `auto` constant is an extent of tiles or of the grid, a `latency` or a raster's group; a "
+            "hint that is left out is chosen without it");
+    }
+}
+
 void set_auto_defaults(Session *s, Ast *ast, KernelInfo *info)
 {
     for (int i = 0; i < info->n_autos; i++) {
-        const AutoConst *a = &info->autos[i];
-        const char *name = a->param->name;
-        set_default(a, default_of(info, a));
-        if (a->fixed.file) {
-            Diag *d = diag_error(s, a->fixed,
-                "this window begins at a fixed place, so that the results depend on `%s`, which is `auto`",
-                name);
-            if (a->along)
-                diag_note(
-                    s, d, (Loc){ 0 }, "`0 +: %s` is the whole axis; else give `%s` a value", a->along, name);
-            else diag_note(s, d, (Loc){ 0 }, "give `%s` a value", name);
-        } else if (!is_flag(a) && !a->tile && !a->grid && !a->latency && !a->raster) {
-            Diag *d = diag_error(s, a->param->kids[1]->loc, "`%s` is `auto` and sizes nothing", name);
-            diag_note(s, d, (Loc){ 0 },
-                "an `auto` constant is an extent of tiles or of the grid, a `latency` or a raster's group; "
-                "the "
-                "compiler also chooses a hint that is left out");
-        }
+        set_default(&info->autos[i], default_of(info, &info->autos[i]));
+        check_auto(s, info, &info->autos[i]);
     }
     evaluate_defaults(s, ast, info);
 }

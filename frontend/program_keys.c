@@ -13,7 +13,7 @@ struct Env {
     const char *name;
     const Node *init;
     const Env *init_env;
-    bool *demanded;
+    unsigned *demanded; /* the uses that it was followed for: see use_mask */
     const Env *outer;
 };
 
@@ -50,7 +50,7 @@ static const Env *lookup(Keys *k, const Env *e, const char *name)
 static const Env *extend(Keys *k, const Env *outer, const char *name, const Node *init, const Env *init_env)
 {
     Env *e = arena_new(&k->s->arena, Env);
-    *e = (Env){ name, init, init_env, arena_new(&k->s->arena, bool), outer };
+    *e = (Env){ name, init, init_env, arena_new(&k->s->arena, unsigned), outer };
     return e;
 }
 
@@ -75,6 +75,13 @@ static void mark_dimension(Keys *k, const char *name, Loc at)
 {
     for (int d = 0; d < k->info->k.n_dims; d++)
         if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
+}
+
+/* A bit for each kind of use. A name is followed once for each, so that `auto` constants learn of all. */
+static unsigned use_mask(const AutoUse *u)
+{
+    return 1u | (unsigned)u->tile << 1 | (unsigned)u->last << 2 | (unsigned)u->other << 3 |
+           (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5;
 }
 
 /* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
@@ -109,6 +116,7 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
         const Env *env;
     })
     todo = { 0 };
+    unsigned uses = use_mask(&k->use);
     typedef __typeof__(*todo.data) Item;
     vec_push(&k->s->arena, &todo, ((Item){ first, env }));
     while (todo.len && count(k)) {
@@ -120,8 +128,8 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
             if (!e) mark_dimension(k, n->name, at);
             const Node *otherwise = e ? NULL : mark_auto(k, n->name);
             if (otherwise) vec_push(&k->s->arena, &todo, ((Item){ otherwise, NULL }));
-            if (!e || *e->demanded) continue;
-            *e->demanded = true;
+            if (!e || (*e->demanded & uses) == uses) continue;
+            *e->demanded |= uses;
             vec_push(&k->s->arena, &todo, ((Item){ e->init, e->init_env }));
             continue;
         }

@@ -112,6 +112,21 @@ static int clipped_start(Search *z)
     return z->n_points > before ? before : 0;
 }
 
+/* The better of `from` and a point with larger steps between products: the extents of the grid are best with
+ * the steps that they will have in the end. */
+static int larger_steps(Search *z, int from)
+{
+    uint8_t at[MOST_NAMES];
+    int before = z->n_points;
+    memcpy(at, z->point[from].at, sizeof at);
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].derived && !z->name[j].shapes_grid && at[j] + 1 < useful(z, &z->name[j])) at[j]++;
+    if (!z->point[from].products || !memcmp(at, z->point[from].at, sizeof at)) return from;
+    search_add(z, at);
+    search_estimate(z);
+    return z->n_points > before && z->point[before].ns < z->point[from].ns ? before : from;
+}
+
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
  * says nothing where there are enough of them, nor of constants that do not shape the grid. */
 int search_autos(Search *z)
@@ -124,6 +139,7 @@ int search_autos(Search *z)
     if (fits && z->p->only_if_needed) return now;
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed = by_number && !z->name[j].shapes_grid;
+    if (fits) now = larger_steps(z, now);
     for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
         int before = now;
         for (int j = 0; j < z->n_names; j++)

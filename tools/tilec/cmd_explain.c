@@ -155,7 +155,7 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
         const Variant *v = x->v;
         size_t n = v->n;
         x->v = fit_autos(x->in, v, x->facts, &x->o);
-        if (x->v != v)
+        if (x->v != v && !x->memory)
             text_printf(
                 x->out, "chosen: %s\n", problem_config_text(s, x->v->bindings + n, (int)(x->v->n - n)));
     }
