@@ -268,6 +268,7 @@ bool emit_guarded_loads(Emit *, Instr *cond);
 void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
+void emit_bulk_flush(Emit *, const Instr *);
 bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);            /* shared_*, copy* */

@@ -238,9 +238,18 @@ bool emit_staged_convert(Emit *e, Instr *i)
     return true;
 }
 
-/* The coordinates of box k for TMA, with a comma before each. */
-static const char *box_coordinates(
-    Emit *e, const Window *w, const TensorMapDesc *t, const BulkBoxes *b, const char *k, int bytes)
+/* The offset of a window along axis q of the map, for TMA. */
+static const char *coordinate(Emit *e, const Window *w, const TensorMapDesc *t, int q)
+{
+    const Value *offset = w->offset[t->axes[q]];
+    bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
+    return str(e, "%s(%s", wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
+}
+
+/* The coordinates of box k for TMA, with a comma before each. `kept`: the variables that keep the window's
+ * offsets; NULL: the offsets themselves. */
+static const char *box_coordinates(Emit *e, const Window *w, const TensorMapDesc *t, const BulkBoxes *b,
+    const char *k, int bytes, const char *kept)
 {
     const char *c = "";
     int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b->n > b->warps ? b->n : b->warps));
@@ -248,7 +257,7 @@ static const char *box_coordinates(
         int ta = w->tile_axis[t->axes[q]];
         const Value *offset = w->offset[t->axes[q]];
         bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
-        c = str(e, "%s, %s(%s", c, wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
+        c = str(e, "%s, %s", c, kept ? str(e, "(%s_%d", kept, q) : coordinate(e, w, t, q));
         if (ta >= 0) {
             for (int n = 0; n < b->n; n++) at[n] = b->origin[n][ta];
             Index *o = index_entry(e, at, b->n, index_variable(e, k));
@@ -267,54 +276,115 @@ static const char *box_coordinates(
  * that one fence serves all of them (bench/NOTES.md, Convolution). */
 enum { FEW_BOXES = 4 };
 
-bool emit_bulk_store(Emit *e, Instr *store)
-{
-    int buffers = (int)ir_attr_int(store, ATTR_BULK, 0), axis;
-    MemParts m;
+typedef struct BulkStore {
+    const Instr *store;
     Window w;
     BulkBoxes b;
-    if (!buffers) return false;
+    DType type;
+    int map, buffers, axis;
+    bool at_once, late; /* written before the first one leaves; left to the next bulk_flush */
+    const char *stage, *box, *to;
+} BulkStore;
+
+static void open_bulk(Emit *e, const Instr *store, BulkStore *x)
+{
+    MemParts m;
+    *x = (BulkStore){ .store = store,
+        .buffers = (int)ir_attr_int(store, ATTR_BULK, 0),
+        .late = ir_attr_int(store, ATTR_LATE, 0) != 0 };
     ir_mem_parts(store, &m);
-    window_of(e, store, &w);
-    kernel_unit_axis(e->f, store, &axis);
-    Value *x = m.values[0];
-    DType d = x->type->dtype;
-    const Layout *l = layout_of(e, x);
-    int bytes = dtype_bytes(d);
-    if (!kernel_bulk_boxes(&e->s->arena, l, axis, bytes, &b))
+    window_of(e, store, &x->w);
+    kernel_unit_axis(e->f, store, &x->axis);
+    x->type = m.values[0]->type->dtype;
+    if (!kernel_bulk_boxes(&e->s->arena, layout_of(e, m.values[0]), x->axis, dtype_bytes(x->type), &x->b))
         ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
-    note_tensor(e, WAY_TMA, true, &w, NULL, NULL);
-    int map = map_for(e, &w, &b, d);
-    const TensorMapDesc *t = &e->maps.data[map];
-    const char *stage = staging(e, store, &b, buffers, d), *from = array_of(e, x, l), *k = tmp(e, "box"),
-               *lanes = tmp(e, "lanes");
+    x->map = map_for(e, &x->w, &x->b, x->type);
+    x->at_once = x->buffers == x->b.n && (x->b.n > FEW_BOXES || x->late);
+    x->stage = staging(e, store, &x->b, x->buffers, x->type);
+    x->box = tmp(e, "box");
+    x->to =
+        x->buffers > 1 ? str(e, "%s + %s %% %d * %d", x->stage, x->box, x->buffers, x->b.bytes) : x->stage;
     e->bulk = true;
-    bool adds = ir_adds(store);
-    line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA%s */", b.box[axis],
-        adds ? ", which adds them" : "");
-    if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &b, "lane"));
-    else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &b, "(lane >> 2)"));
-    bool at_once = buffers == b.n && b.n > FEW_BOXES;
-    const char *to = buffers > 1 ? str(e, "%s + %s %% %d * %d", stage, k, buffers, b.bytes) : stage;
-    if (!at_once) begin_unrolled(e, k, b.n);
-    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
-        at_once ? 0 : kernel_bulk_depth(b.n, buffers) - 1);
-    line(e, "%s();", use(e, "warp_sync"));
-    if (at_once) begin_unrolled(e, k, b.n);
-    fill_box(e, &b, from, to, lanes, k, bytes);
-    if (at_once) end_block(e);
+}
+
+/* One lane starts the copies of the warp's boxes. */
+static void send_boxes(Emit *e, const BulkStore *x)
+{
     line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
-    const char *c = box_coordinates(e, &w, t, &b, k, bytes);
+    const TensorMapDesc *t = &e->maps.data[x->map];
+    const char *c = box_coordinates(
+        e, &x->w, t, &x->b, x->box, dtype_bytes(x->type), x->late ? str(e, "%s_at", x->stage) : NULL);
     line(e, "if (lane == 0) {");
     e->indent++;
-    if (at_once) begin_unrolled(e, k, b.n);
-    const char *how = adds ? "_add" : window_hint(e, &w, ACCESS_TMA);
-    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", how, w.rank)),
-        slot_name(e, SLOT_TENSOR_MAP, w.param, map, d), to, c);
-    if (at_once) end_block(e);
+    if (x->at_once) begin_unrolled(e, x->box, x->b.n);
+    const char *how = ir_adds(x->store) ? "_add" : window_hint(e, &x->w, ACCESS_TMA);
+    line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", how, x->w.rank)),
+        slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), x->to, c);
+    if (x->at_once) end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
     end_block(e);
-    if (!at_once) end_block(e);
+}
+
+/* Declares, at the role's begin, what a late store keeps until the next bulk_flush: whether there is
+ * something to send, and where to. */
+static void declare_kept(Emit *e, const BulkStore *x)
+{
+    line_in(e, e->pre, 2, "bool %s_full = false;", x->stage);
+    for (int q = 0; q < x->w.rank; q++) line_in(e, e->pre, 2, "i32 %s_at_%d = 0;", x->stage, q);
+}
+
+static void keep(Emit *e, const BulkStore *x)
+{
+    for (int q = 0; q < x->w.rank; q++)
+        line(e, "%s_at_%d = %s);", x->stage, q, coordinate(e, &x->w, &e->maps.data[x->map], q));
+    line(e, "%s_full = true;", x->stage);
+}
+
+static void flush(Emit *e, const Instr *store)
+{
+    BulkStore x;
+    size_t stages = e->stages.len;
+    open_bulk(e, store, &x);
+    if (e->stages.len > stages) declare_kept(e, &x);
+    line(e, "if (%s_full) {    /* what the step before has left in the buffers */", x.stage);
+    e->indent++;
+    send_boxes(e, &x);
+    line(e, "%s_full = false;", x.stage);
+    end_block(e);
+}
+
+void emit_bulk_flush(Emit *e, const Instr *i)
+{
+    const Block *steps = i->prev && i->prev->op == OP_FOR ? i->prev->blocks[0] : i->block;
+    for (const Instr *store = steps->first; store; store = store->next)
+        if (store->op == OP_STORE && ir_attr_int(store, ATTR_LATE, 0)) flush(e, store);
+}
+
+bool emit_bulk_store(Emit *e, Instr *store)
+{
+    BulkStore x;
+    if (!ir_attr_int(store, ATTR_BULK, 0)) return false;
+    open_bulk(e, store, &x);
+    note_tensor(e, WAY_TMA, true, &x.w, NULL, NULL);
+    MemParts m;
+    ir_mem_parts(store, &m);
+    Value *v = m.values[0];
+    const char *from = array_of(e, v, layout_of(e, v)), *lanes = tmp(e, "lanes");
+    int bytes = dtype_bytes(x.type);
+    line(e, "/* a warp's rows in boxes of %d: to shared memory, from there by TMA%s */", x.b.box[x.axis],
+        ir_adds(store) ? ", which adds them" : "");
+    if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &x.b, "lane"));
+    else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &x.b, "(lane >> 2)"));
+    if (!x.at_once) begin_unrolled(e, x.box, x.b.n);
+    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
+        x.at_once ? 0 : kernel_bulk_depth(x.b.n, x.buffers) - 1);
+    line(e, "%s();", use(e, "warp_sync"));
+    if (x.at_once) begin_unrolled(e, x.box, x.b.n);
+    fill_box(e, &x.b, from, x.to, lanes, x.box, bytes);
+    if (x.at_once) end_block(e);
+    if (x.late) keep(e, &x);
+    else send_boxes(e, &x);
+    if (!x.at_once) end_block(e);
     return true;
 }

@@ -21,10 +21,11 @@ static void emit_ring(Emit *e, Instr *i)
         .depth = (int)t->shape[0],
         .arrivals = (int)ir_attr_int(i, ATTR_COUNT, 1),
         .ctas = (int)ir_attr_int(i, ATTR_CLUSTER, 1),
-        .bytes = ((int64_t)s->bytes + 1023) / 1024 * 1024 };
+        .bytes = kernel_ring_bytes(s) };
+    int64_t align = kernel_ring_align(s);
     r.name = name_of(e, ir_result(i));
     for (const Use *u = ir_result(i)->uses; u; u = u->next) r.none |= u->user->op == OP_RING_NONE;
-    e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
+    e->shared_bytes = (e->shared_bytes + align - 1) / align * align;
     line(e, "const u32 %s = shared_base + %lld;    /* %d stages of %lld bytes */", r.name,
         (long long)e->shared_bytes, r.depth, (long long)r.bytes);
     note_shared(e, i, e->shared_bytes, r.bytes * r.depth);

@@ -301,6 +301,7 @@ void emit_shared(Emit *e, Instr *i)
         if (target_has(e->target, TF_CP_ASYNC)) line(e, "%s();", use(e, "cp_async_commit"));
         return;
     case KERNEL_COPY_WAIT: emit_copy_wait(e, i); return;
+    case KERNEL_BULK_FLUSH: emit_bulk_flush(e, i); return;
     case KERNEL_SHARED_SLICE: /* emit.c */
     case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_BARRIER: break;

@@ -70,8 +70,9 @@ typedef struct KernelPlan {
     int cp_async_warps; /* cp.async producers, which fill the rings that TMA cannot fill. Their warps come
                          after those of the producer. */
     int producer_registers, cp_async_registers, consumer_registers;
-    int min_ctas;  /* launch bounds */
-    int registers; /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
+    bool registers_full; /* products hold more registers of a consumer than it can have */
+    int min_ctas;        /* launch bounds */
+    int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
@@ -239,6 +240,10 @@ void kernel_multicast(Session *, Func *, KernelPlan *, RingLoad *, size_t n);
  * loads a part. -1: the tile cannot be divided. */
 int kernel_multicast_parts(const LayoutShared *, const Instr *mem, int unit, int ctas, int *axis);
 
+/* The bytes of one stage of a ring, and the multiple of bytes at which each begins: 128 for vectors, as TMA
+ * wants it, and 1024 for tiles, whose swizzle has that period. */
+int64_t kernel_ring_bytes(const LayoutShared *);
+int64_t kernel_ring_align(const LayoutShared *);
 /* A tile that occupies `parts` stages of a ring side by side (epilogue_loads.c): the layout of the part in
  * one stage. */
 const LayoutShared *kernel_stage_part(Arena *, int64_t rows, int64_t columns, int parts, int bytes);

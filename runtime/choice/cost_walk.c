@@ -298,7 +298,7 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
             row = cost_row_bytes(w, i);
     if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
     w->c.wasted += bytes * cost_narrow(w, i);
-    if (row % 128)
+    if (row % 128 && ring && ring->results[0].type->rank > 2) /* a vector has no panels */
         w->c.panels =
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
@@ -349,6 +349,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
         w->c.meets += times;
         return;
     case KERNEL_BARRIER: w->c.meets += times; return;
+    case KERNEL_BULK_FLUSH:
     case KERNEL_SHARED_SLICE:
     case KERNEL_SHARED_TRANSPOSE:
     case KERNEL_COPY_COMMIT: return;

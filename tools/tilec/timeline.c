@@ -203,6 +203,7 @@ static void shared_step(Draw *d, const Instr *i)
             arena_printf(&d->s->arena, "wait until %lld groups of copies are in flight",
                 (long long)ir_attr_int(i, ATTR_DEPTH, 0)));
         return;
+    case KERNEL_BULK_FLUSH: step(d, i, LANE_COPY, "bulk_flush", "start the additions"); return;
     case KERNEL_BARRIER: step(d, i, LANE_WAIT, "barrier", "barrier"); return;
     case KERNEL_SHARED_READ:
     case KERNEL_SHARED_WRITE: step(d, i, LANE_MEMORY, "shared", op_info[i->op].name); return;

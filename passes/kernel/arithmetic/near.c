@@ -166,7 +166,7 @@ static bool is_loaded(const Value *row, const Block *step)
 {
     const Instr *i = row->def;
     if (!i || i->block != step) return false;
-    if (i->op == OP_LOAD) return true;
+    if (i->op == OP_LOAD || i->op == OP_SHARED_READ) return true; /* from memory, or from a ring */
     bool moved = op_has(i->op, OPF_PURE) && i->n_operands == 1 && op_family(i->op) != OPS_REDUCE;
     return moved && is_loaded(ir_operand(i, 0), step);
 }

@@ -96,9 +96,12 @@ static void place(Order *o, Instr *i);
 
 static bool needs_wait(Order *o, const Instr *i);
 
+static bool is_vector_read(const Instr *i)
+{ return i->op == OP_SHARED_READ && i->results[0].type->rank == 1; }
+
 static bool holds_load(const Order *o, const Instr *i)
 {
-    bool found = i->op == OP_LOAD && i->results[0].type->kind == TYPE_TILE;
+    bool found = (i->op == OP_LOAD && i->results[0].type->kind == TYPE_TILE) || is_vector_read(i);
     for (int k = 0; k < i->n_operands && !found; k++) {
         const Instr *d = ir_operand(i, k)->def;
         found = d && d->block == o->body && !o->done[d->mark] && holds_load(o, d);
@@ -272,10 +275,35 @@ int kernel_issue_first(Overlap *c, Block *body)
     return later;
 }
 
+/* Places the vectors of rings that the value needs. Reads of shared memory are slow while products read their
+ * operands there, so those for the arithmetic behind the first wait come before the products. Where products
+ * fill the registers, a vector held that long would be spilled. */
+static void place_vectors(Order *o, const Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Instr *d = ir_operand(i, k)->def;
+        if (!d || d->block != o->body || o->done[d->mark]) continue;
+        if (is_vector_read(d)) place(o, d);
+        else if (d->op != OP_WGMMA) place_vectors(o, d);
+    }
+    for (int b = 0; b < i->n_blocks; b++)
+        for (const Instr *x = i->blocks[b]->first; x; x = x->next) place_vectors(o, x);
+}
+
+static void place_first_vectors(Order *o)
+{
+    for (size_t k = 0; k < o->all.len; k++)
+        if (o->all.data[k]->op == OP_WGMMA && needs_wait(o, o->all.data[k])) {
+            place_vectors(o, o->all.data[k]);
+            return;
+        }
+}
+
 bool kernel_interleave(Overlap *c, Block *body)
 {
     Order o;
     if (!begin(&o, c, body)) return false;
+    if (!c->p->registers_full) place_first_vectors(&o);
     for (int early = 1; early >= 0; early--)
         for (size_t k = 0; k < o.all.len; k++)
             if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k])))

@@ -8,7 +8,16 @@
  * need at the tensor's edge.
  *
  * A store that adds (`rmw`) is done by the same buffers and boxes: TMA adds them to memory (PTX ISA,
- * cp.reduce.async.bulk.tensor). Since additions commute, it may stand in any loop.
+ * cp.reduce.async.bulk.tensor). Since additions commute, it may stand in any loop. In a loop of products
+ * whose steps issue a product before they wait for one, the boxes stay in their buffers until the products of
+ * the next step are issued (`late`, `bulk_flush`), so that no warp waits for its writes to reach them:
+ *
+ *   for { wgmma; wgmma_wait; ..; store {rmw = add, bulk = 2} }
+ *
+ * becomes
+ *
+ *   for { wgmma; bulk_flush; wgmma_wait; ..; store {rmw = add, bulk = 2, late = 1} }; bulk_flush
+ *
  *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
  * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
@@ -244,6 +253,40 @@ static int buffers_for(
     return n;
 }
 
+static Instr *first_of(const Block *b, Op op)
+{
+    Instr *i = b->first;
+    while (i && i->op != op) i = i->next;
+    return i;
+}
+
+static bool is_before(const Instr *a, const Instr *b)
+{
+    while (a && a != b) a = a->next;
+    return a;
+}
+
+/* Each box must have a buffer of its own, since nothing leaves before the step ends. */
+static void leave_late(Session *s, KernelPlan *p, Instr *store, const MemParts *m, int axis, int buffers)
+{
+    BulkBoxes b;
+    Instr *loop = store->block->parent, *product = first_of(store->block, OP_WGMMA),
+          *wait = first_of(store->block, OP_WGMMA_WAIT);
+    if (!ir_adds(store) || !loop || loop->op != OP_FOR || ir_over_programs(loop) || !product || !wait ||
+        !is_before(product, wait) || !is_before(wait, store) ||
+        !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis,
+            dtype_bytes(m->values[0]->type->dtype), &b) ||
+        b.n != buffers)
+        return;
+    ir_set_attr(s, store, a_int(ATTR_LATE, 1));
+    if (first_of(store->block, OP_BULK_FLUSH)) return;
+    for (Instr *i = product; i != wait; i = i->next)
+        if (i->op == OP_WGMMA) product = i;
+    Builder step = ir_after(product), behind = ir_after(loop);
+    ir_build(&step, OP_BULK_FLUSH, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(&behind, OP_BULK_FLUSH, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
 bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
 {
     MemParts m;
@@ -257,6 +300,9 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
+    int axis;
+    kernel_unit_axis(f, store, &axis);
+    if (buffers) leave_late(s, p, store, &m, axis, buffers);
     return buffers > 0;
 }
 

@@ -52,8 +52,8 @@ static bool behind(const Instr *i, const Instr *loop)
 static int parts_for(Roles *c, const Ring *r, const Instr *load)
 {
     const Type *t = ir_result(load)->type;
-    if (r->view->dtype != t->dtype || r->shared || r->by_cp_async) return 0;
-    int64_t stage = ((int64_t)layouts_shared(&c->p->layouts, r->view)->bytes + 1023) / 1024 * 1024;
+    if (r->view->dtype != t->dtype || r->view->rank != 2 || r->shared || r->by_cp_async) return 0;
+    int64_t stage = kernel_ring_bytes(layouts_shared(&c->p->layouts, r->view));
     for (int n = 1; n <= r->depth; n *= 2) {
         const LayoutShared *s =
             kernel_stage_part(&c->s->arena, t->shape[0], t->shape[1], n, dtype_bytes(t->dtype));

@@ -12,10 +12,27 @@ bool roles_from_stage(Roles *c, const Instr *load)
     return u != &u->user->operands[0] || dtype_bytes(v->type->dtype) == 2 || roles_unit_axis(c, load) == 1;
 }
 
+bool roles_is_vector(const Instr *load)
+{ return ir_result(load)->type->rank == 1 && !roles_product_of(roles_matrix_of(load)); }
+
+enum { MOST_OF_A_BOX = 256 }; /* elements along an axis of a TMA box */
+
+/* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes. */
+static const Type *vector_view(Roles *c, const Type *t)
+{
+    int32_t n = (int32_t)t->shape[0], order = 0, bytes = dtype_bytes(t->dtype),
+            panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX;
+    if (panel * bytes % 16) return NULL;
+    const LayoutShared *s =
+        layout_shared_make(&c->s->arena, 1, &n, &order, bytes, panel, panel * bytes, 0, 0, NULL);
+    return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
+}
+
 /* The layout that a wgmma descriptor can describe: A [M, K] and B [K, N], contiguous along the tensor's unit
  * axis. */
 static const Type *view_type(Roles *c, const Instr *load)
 {
+    if (roles_is_vector(load)) return vector_view(c, ir_result(load)->type);
     const Value *v = roles_matrix_of(load);
     const Type *t = v->type;
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
@@ -35,8 +52,30 @@ static const Type *view_type(Roles *c, const Instr *load)
         c->s, t->dtype, 2, (int64_t[]){ tile[0], tile[1] }, layouts_shared_text(&c->p->layouts, s));
 }
 
+int64_t kernel_ring_align(const LayoutShared *s) { return s->rank == 1 ? 128 : 1024; }
+
+int64_t kernel_ring_bytes(const LayoutShared *s)
+{
+    int64_t align = kernel_ring_align(s);
+    return ((int64_t)s->bytes + align - 1) / align * align;
+}
+
 static int64_t view_bytes(Roles *c, const Type *t)
-{ return ((int64_t)layouts_shared(&c->p->layouts, t)->bytes + 1023) / 1024 * 1024; }
+{ return kernel_ring_bytes(layouts_shared(&c->p->layouts, t)); }
+
+static int64_t whole_kilobytes(int64_t bytes) { return (bytes + 1023) / 1024 * 1024; }
+
+/* The memory that so many more stages of this view take. Rings of vectors lie behind each other; what follows
+ * them begins at a whole kilobyte. */
+static int64_t more_bytes(Roles *c, const Type *view, int stages)
+{
+    int64_t vectors = 0, more = stages * view_bytes(c, view);
+    if (view->rank > 1) return more;
+    for (size_t k = 0; k < c->rings.len; k++)
+        if (c->rings.data[k].view->rank == 1 && c->rings.data[k].loads)
+            vectors += c->rings.data[k].depth * view_bytes(c, c->rings.data[k].view);
+    return whole_kilobytes(vectors + more) - whole_kilobytes(vectors);
+}
 
 Instr *roles_last_product(const Instr *load)
 {
@@ -113,11 +152,10 @@ static int products_of(const Value *matrix, const Block *step)
 static void deepen(Roles *c, Ring *r, int depth, bool inner, int64_t limit, int64_t *used)
 {
     int per = r->loads > 0 ? r->loads : 1; /* the number of stages that a step takes at once */
-    if (r->asked || r->inner != inner || r->depth != (depth - 1) * per ||
-        *used + per * view_bytes(c, r->view) > limit)
-        return;
+    int64_t more = more_bytes(c, r->view, per);
+    if (r->asked || r->inner != inner || r->depth != (depth - 1) * per || *used + more > limit) return;
     r->depth = depth * per;
-    *used += per * view_bytes(c, r->view);
+    *used += more;
 }
 
 /* Gives the ring the number of stages that the schedule asks for. */
@@ -130,31 +168,50 @@ static void asked_stages(Roles *c, Ring *r, const Decision *d, int64_t *used)
     }
     if (r->asked) return;
     r->asked = d;
+    *used += more_bytes(c, r->view, d->n[0]);
     r->depth = d->n[0];
-    *used += view_bytes(c, r->view) * r->depth;
+    r->loads += r->view->rank == 1;
 }
 
-/* A load to registers that feeds no product also gets a ring, if it asks for buffers and the smallest rings
- * leave room, or if a schedule asks for it. */
+/* Whether an access to memory takes the integers, or what is computed from them: as positions of a load the
+ * producer reads them itself. */
+static bool is_position(const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Instr *i = u->user;
+        if (op_family(i->op) == OPS_MEMORY) return true;
+        if (op_is_pure(i->op) && !i->n_blocks && i->n_results == 1 &&
+            dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)))
+            return true;
+    }
+    return false;
+}
+
+/* A load to registers that feeds no product also gets a ring if it asks for buffers or is a vector, and the
+ * smallest rings leave room, or if a schedule asks for it. Each thread would wait for a vector in each step,
+ * or hold it in registers for a step; the producer fetches it ahead for the whole CTA. */
 static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
 {
     const Decision *d = schedule_asked_load(c->p, i);
     if (d && (d->form == LOAD_MULTISTAGE || d->form == LOAD_STAGES_CP_ASYNC))
         schedule_refuse(c->p, d, "beside products of wgmma a load goes through a ring, or to registers");
-    if (d ? d->form != LOAD_STAGES : ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
-    bool plain = ir_result(i)->type->rank == 2 && ir_is_used(i);
-    for (const Use *u = ir_result(i)->uses; u; u = u->next) plain &= u->user->op != OP_RESHAPE;
+    bool vector =
+        roles_is_vector(i) && !(dtype_is_int(ir_result(i)->type->dtype) && is_position(ir_result(i)));
+    if (d ? d->form != LOAD_STAGES : !vector && ir_attr_int(i, ATTR_LATENCY, 0) < 2) return;
+    bool plain = (vector || ir_result(i)->type->rank == 2) && ir_is_used(i);
+    for (const Use *u = ir_result(i)->uses; u && !vector; u = u->next) plain &= u->user->op != OP_RESHAPE;
     c->why = NULL;
     const Type *view = plain && roles_tma_window(c, i) && roles_control_fits(c, i) ? view_type(c, i) : NULL;
     if (d && (!view || d->n[0] < 1))
         schedule_refuse(c->p, d, "TMA does not fetch this tile into a ring: %s",
             c->why ? c->why : "it takes rows of two axes in multiples of 16 bytes, and at least one stage");
-    if (!view || (!d && *used + view_bytes(c, view) > limit)) return;
+    int64_t more = view ? more_bytes(c, view, 1) : 0;
+    if (!view || (!d && *used + more > limit)) return;
     Ring *r = roles_ring(c, i);
     r->inner = true;
     if (d) asked_stages(c, r, d, used);
     else {
-        *used += view_bytes(c, view);
+        *used += more;
         r->depth = ++r->loads;
     }
     vec_push(&c->s->arena, &c->loads, i);
@@ -277,7 +334,8 @@ static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
             for (size_t k = 0; k < c->rings.len; k++) deepen(c, &c->rings.data[k], 2, false, rest, used);
     }
     for (size_t k = 0; k < c->rings.len; k++)
-        if (c->rings.data[k].inner && c->rings.data[k].depth > fit) fit = c->rings.data[k].depth;
+        if (c->rings.data[k].inner && c->rings.data[k].view->rank > 1 && c->rings.data[k].depth > fit)
+            fit = c->rings.data[k].depth;
     return fit;
 }
 

@@ -45,7 +45,7 @@ static Instr *release_after(const Ring *r, Instr *last)
 static Block *consume(Roles *c, Instr *load)
 {
     Ring *r = roles_taken_ring(c, load);
-    Value *matrix = roles_matrix_of(load);
+    Value *matrix = roles_is_vector(load) ? ir_result(load) : roles_matrix_of(load);
     bool product = roles_from_stage(c, load);
     Builder b = ir_before(load);
     Value *view = ir_emit(&b, OP_RING_GET, &r->value, 1, NO_ATTRS, NULL);
@@ -205,7 +205,8 @@ static void choose_registers(KernelPlan *p, int consumers, int held)
     const Decision *d = schedule_asked(p, DECIDE_REGISTERS);
     int threads = 32 * kernel_cta_warps(p), each = target_registers_each(p->target, threads),
         all = each * threads;
-    p->producer_registers = held > MOST_HANDED && consumers == 2 ? LEAST_HANDED : registers_for(consumers);
+    p->registers_full = held > MOST_HANDED;
+    p->producer_registers = p->registers_full && consumers == 2 ? LEAST_HANDED : registers_for(consumers);
     p->consumer_registers = p->warps > 4
                                 ? (all / 32 - p->producer_registers * p->producer_warps) / p->warps / 8 * 8
                                 : HANDED_ALONE;
@@ -377,11 +378,11 @@ static void make_rings(Roles *c)
     Builder b = { .module = f->module, .block = f->body, .before = f->body->first, .loc = f->loc };
     for (size_t k = 0; k < c->rings.len; k++) {
         Ring *r = &c->rings.data[k];
-        int64_t shape[3] = { r->depth, r->view->shape[0], r->view->shape[1] };
+        int64_t shape[3] = { r->depth, r->view->shape[0], r->view->rank > 1 ? r->view->shape[1] : 0 };
         Attr attrs[3] = { a_int(ATTR_DEPTH, r->depth), a_int(ATTR_COUNT, c->p->warps),
             a_int(ATTR_CLUSTER, c->p->multicast) };
         r->value = ir_emit(&b, OP_RING, NULL, 0, (Attrs){ attrs, r->shared ? 3 : 2 },
-            type_shared(c->s, r->view->dtype, 3, shape, r->view->layout));
+            type_shared(c->s, r->view->dtype, r->view->rank + 1, shape, r->view->layout));
         ir_set_name(r->value, arena_printf(&c->s->arena, "%s_ring", f->params[r->param].name));
     }
 }

@@ -83,6 +83,8 @@ bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its 
 /* Whether neither the offsets nor the operations around the load depend on computed tiles. */
 bool roles_control_fits(Roles *, const Instr *load);
 
+/* Whether the load is of rank 1 and feeds no product: a row's statistic, a factor of each column, a bias. */
+bool roles_is_vector(const Instr *load);
 bool roles_from_stage(Roles *, const Instr *load); /* whether products read the stage of the ring directly */
 /* The last product of the load's block that reads the matrix, or a part of it. */
 Instr *roles_last_product(const Instr *load);
