@@ -1,7 +1,7 @@
 /* value_text.c: values of bindings as text: what -D and tables give to consts, dimensions and hints, and
  * back. */
 #include "frontend/frontend.h"
-#include "frontend/lower.h"
+#include "frontend/parse.h"
 #include "ir/number.h"
 
 /* An integer of i64 or u64; one above 2^63 - 1 is FRONT_UINT. */
