@@ -3,7 +3,7 @@
 # The words that may stand for the value of option $1 of command $2; $3...: the words of the line.
 _tilec_words() {
     case $1 in
-        --target) echo interp cpu cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100 ;;
+        --target) echo interp cpu cpu:aarch64 cuda:sm_80 cuda:sm_86 cuda:sm_89 cuda:sm_90 cuda:sm_90a cuda:sm_100 cuda:sm_100a cuda:sm_120 cuda:sm_121 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100 ;;
         --emit) echo ast ir kernel-ir schedule cuda hip ptx cubin sass llvm hsaco asm ;;
         --device)
             case $2 in
