@@ -427,6 +427,7 @@ template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c)
     const i32 at[] = { c... };
     emu_tma_load(d, m, bar, (int)sizeof...(C), at);
 }
+#define tma_load_1d emu_tma
 #define tma_load_2d emu_tma
 #define tma_load_3d emu_tma
 #define tma_load_4d emu_tma
@@ -458,26 +459,32 @@ template <class... C> EMU void emu_tma_out_add(const void *m, u32 s, C... c)
 #define tma_store_3d emu_tma_out
 #define tma_store_4d emu_tma_out
 #define tma_store_5d emu_tma_out
+#define tma_load_stream_1d emu_tma
 #define tma_load_stream_2d emu_tma
 #define tma_load_stream_3d emu_tma
 #define tma_load_stream_4d emu_tma
 #define tma_load_stream_5d emu_tma
+#define tma_load_keep_1d emu_tma
 #define tma_load_keep_2d emu_tma
 #define tma_load_keep_3d emu_tma
 #define tma_load_keep_4d emu_tma
 #define tma_load_keep_5d emu_tma
+#define tma_multicast_stream_1d emu_tma_all
 #define tma_multicast_stream_2d emu_tma_all
 #define tma_multicast_stream_3d emu_tma_all
 #define tma_multicast_stream_4d emu_tma_all
 #define tma_multicast_stream_5d emu_tma_all
+#define tma_multicast_keep_1d emu_tma_all
 #define tma_multicast_keep_2d emu_tma_all
 #define tma_multicast_keep_3d emu_tma_all
 #define tma_multicast_keep_4d emu_tma_all
 #define tma_multicast_keep_5d emu_tma_all
+#define tma_store_stream_1d emu_tma_out
 #define tma_store_stream_2d emu_tma_out
 #define tma_store_stream_3d emu_tma_out
 #define tma_store_stream_4d emu_tma_out
 #define tma_store_stream_5d emu_tma_out
+#define tma_store_keep_1d emu_tma_out
 #define tma_store_keep_2d emu_tma_out
 #define tma_store_keep_3d emu_tma_out
 #define tma_store_keep_4d emu_tma_out
