@@ -204,6 +204,10 @@ bool lower_const_shape(Lower *, const Node *, const char *what, int *rank, int64
 bool lower_const_dtype(Lower *, const Node *, DType *out);
 Value *lower_index_value(Lower *, const Node *, const char *what); /* any integer scalar, as index */
 
+/* Where a window has a tile of indices for a subscript. */
+#define LOWER_GATHER_NOTE \
+    "`gather(X[i, t])` reads one element for each index of a tile, `scatter` writes them"
+
 /* lower_notes.c: the note for operands of two types, for shapes that do not fit */
 const char *lower_mix_note(Lower *, const Node *a, const Node *b, V, V);
 const char *lower_shape_note(V, V);

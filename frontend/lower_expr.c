@@ -402,9 +402,7 @@ Value *lower_index_value(Lower *l, const Node *n, const char *what)
     if (v.kind == V_ERROR) return NULL;
     if ((v.kind != V_CONST && v.kind != V_IR) || !dtype_is_int(value_dtype(v)) || value_rank(v)) {
         bool index_tile = !strcmp(what, "a subscript") && value_is_number(v) && value_rank(v);
-        lower_error_note(l, n->loc,
-            index_tile ? "`gather(X[i, t])` reads one element for each index of a tile, `scatter` writes them"
-                       : NULL,
+        lower_error_note(l, n->loc, index_tile ? LOWER_GATHER_NOTE : NULL,
             "%s must be an integer scalar, not %s", what, value_describe(l, v));
         return NULL;
     }

@@ -42,11 +42,31 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
     }
     w->param = &l->params[v.param];
     w->operands[w->n++] = l->args[v.param];
-    int rank = w->param->type->rank;
-    if ((int)n->n - 1 == rank) return n;
-    lower_error(l, n->loc, "%d subscript%s for a tensor of %d %s", (int)n->n - 1, n->n == 2 ? "" : "s", rank,
+    return n;
+}
+
+/* Whether one of the subscripts is a tile of indices, which only `gather` and `scatter` take. */
+static bool has_index_tile(Lower *l, const Node *n)
+{
+    bool found = false;
+    for (uint32_t i = 1; i < n->n; i++) {
+        const Node *a = n->kids[i];
+        if (a->kind == N_ALL || a->kind == N_WINDOW || a->kind == N_NONE) continue;
+        V v = lower_expr(l, a);
+        found |= value_is_number(v) && value_rank(v);
+    }
+    return found;
+}
+
+/* Whether there is one subscript an axis. `window`: of a window, not of a gather. */
+static bool fits_rank(Lower *l, const Node *n, const Window *w, bool window)
+{
+    int rank = w->param->type->rank, given = (int)n->n - 1;
+    if (given == rank) return true;
+    lower_error_note(l, n->loc, window && has_index_tile(l, n) ? LOWER_GATHER_NOTE : NULL,
+        "%d subscript%s for a tensor of %d %s", given, given == 1 ? "" : "s", rank,
         rank == 1 ? "axis" : "axes");
-    return NULL;
+    return false;
 }
 
 static bool whole_axis(Lower *l, const Node *a, Window *w, int axis)
@@ -98,7 +118,7 @@ static bool read_window(Lower *l, const Call *c, Window *w)
 {
     *w = (Window){ .n = 0 };
     const Node *n = tensor_of(l, c, w);
-    if (!n) return false;
+    if (!n || !fits_rank(l, n, w, true)) return false;
     bool ok = true;
     for (int i = 0; i < w->param->type->rank; i++) ok &= window_axis(l, n->kids[i + 1], w, i);
     if (!ok) return false;
@@ -112,7 +132,7 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
 {
     *w = (Window){ .n = 0 };
     const Node *n = tensor_of(l, c, w);
-    if (!n) return false;
+    if (!n || !fits_rank(l, n, w, false)) return false;
     int rank = w->param->type->rank;
     V v[TILE_MAX_RANK + 1];
     if (rank == 0) {

@@ -49,11 +49,22 @@ static Diag *make(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap
     return d;
 }
 
+/* Whether the session has this warning: each variant of a kernel is lowered again, and warns again. */
+static bool is_repeated(const Session *s, const Diag *d)
+{
+    for (const Diag *e = s->diags; e; e = e->next)
+        if (e->severity == d->severity && e->loc.file == d->loc.file && e->loc.begin == d->loc.begin &&
+            e->loc.end == d->loc.end && !strcmp(e->message, d->message))
+            return true;
+    return false;
+}
+
 static Diag *add(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap)
 {
     if (sev == SEV_WARNING && s->warnings_as_errors) sev = SEV_ERROR;
     if (sev == SEV_ERROR && s->n_errors >= s->error_limit) return NULL;
     Diag *d = make(s, sev, loc, fmt, ap);
+    if (sev == SEV_WARNING && is_repeated(s, d)) return NULL;
     if (s->last_diag) s->last_diag->next = d;
     else s->diags = d;
     s->last_diag = d;

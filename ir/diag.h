@@ -44,6 +44,7 @@ Loc loc_join(Loc a, Loc b);
 int diag_distance(const char *name, size_t n, const char *other);
 
 Diag *diag_error(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* NULL, and nothing is added, when the session has the same warning of the same place. */
 Diag *diag_warning(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A performance note: what was not done, why, and what would mend it (`--wperf`). */
 Diag *diag_perf(Session *, Loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -194,4 +194,16 @@ expect 0 "" "$tilec" $wide --target=cuda:sm_90a
 grep -q 'attention (D=256, T=f16, CAUSAL=true)' wide.cu || fail "on sm_90a the declared tiles fit"
 expect 1 "needs 131072 bytes of shared memory, cuda:sm_86 has 101376" "$tilec" $wide --target=cuda:sm_86 -D TM=128 -D TN=128
 
+# a warning of the front end is given once, however many variants, levels of CPUs and targets there are
+cat >relu.tile <<'T'
+kernel relu(in T X[N], out T Y[N], const type T = f32) grid (cdiv(N, 16)) {
+    let i = program_id();
+    store(Y[i*16 +: 16], max(load(X[i*16 +: 16]), 0));
+}
+T
+once() { "$@" 2>relu.txt || fail "$* failed"; [ "$(grep -c 'does not reduce' relu.txt)" = 1 ] || fail "not one warning: $*: $(cat relu.txt)"; }
+once "$tilec" relu.tile --target=cpu -o relu.o
+once "$tilec" relu.tile -D T=f16,f32 --emit=ir -o relu.txt.ir
+once "$tilec" relu.tile -D T=f16,f32 --bundle --target=cpu,cuda:sm_80,cuda:sm_90a -o relu.c -h relu.h
+once "$tilec" run relu.tile --in 'X=ones:f32[20]'
 finish
