@@ -17,16 +17,12 @@ bool roles_is_vector(const Instr *load)
 
 enum { MOST_OF_A_BOX = 256 }; /* elements along an axis of a TMA box */
 
-/* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes along the tensor's unit axis, so
- * not a column of it. */
-static const Type *vector_view(Roles *c, const Instr *load)
+/* A vector lies as it does in memory. NULL: TMA moves multiples of 16 bytes. */
+static const Type *vector_view(Roles *c, const Type *t)
 {
-    const Type *t = ir_result(load)->type;
     int32_t n = (int32_t)t->shape[0], order = 0, bytes = dtype_bytes(t->dtype),
             panel = n < MOST_OF_A_BOX ? n : MOST_OF_A_BOX;
-    int axis;
-    kernel_unit_axis(c->f, load, &axis);
-    if (panel * bytes % 16 || axis != 0) return NULL;
+    if (panel * bytes % 16) return NULL;
     const LayoutShared *s =
         layout_shared_make(&c->s->arena, 1, &n, &order, bytes, panel, panel * bytes, 0, 0, NULL);
     return s ? type_shared(c->s, t->dtype, 1, t->shape, layouts_shared_text(&c->p->layouts, s)) : NULL;
@@ -36,7 +32,7 @@ static const Type *vector_view(Roles *c, const Instr *load)
  * axis. */
 static const Type *view_type(Roles *c, const Instr *load)
 {
-    if (roles_is_vector(load)) return vector_view(c, load);
+    if (roles_is_vector(load)) return vector_view(c, ir_result(load)->type);
     const Value *v = roles_matrix_of(load);
     const Type *t = v->type;
     int axis = roles_unit_axis(c, load), bytes = dtype_bytes(t->dtype);
