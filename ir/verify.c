@@ -415,6 +415,7 @@ static void check_func(Verifier *v)
     check_block(v, f->body, OP_RETURN, IN_BODY, 0);
     if (v->ok) check_return(v);
     if (v->ok) verify_barriers(v);
+    if (v->ok) verify_late(v);
     if (v->ok) check_flights(v);
     if (v->ok && v->laid_out) check_held(v);
     if (v->ok) check_roles(v);

@@ -1,6 +1,6 @@
 /* verify.h: what the parts of the verifier share: verify.c checks functions, blocks, values and instructions,
- * verify_tokens.c memory and its tokens, verify_barriers.c the barriers and verify_rings.c the rings of
- * kernel IR. */
+ * verify_tokens.c memory and its tokens, verify_barriers.c the barriers, verify_rings.c the rings
+ * and verify_late.c the late stores of kernel IR. */
 #pragma once
 #include "ir/ir.h"
 
@@ -42,3 +42,7 @@ void verify_rings(Verifier *);
 
 /* verify_barriers.c: barriers stand only under control flow that is uniform. */
 void verify_barriers(Verifier *);
+
+/* verify_late.c: what late bulk stores leave in buffers is sent before the next step's, and behind the loop.
+ */
+void verify_late(Verifier *);

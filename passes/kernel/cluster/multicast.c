@@ -141,7 +141,8 @@ int kernel_multicast_parts(const LayoutShared *s, const Instr *mem, int unit, in
     *axis = -1;
     for (int a = 0; a < ext->n; a++)
         if (a != unit && ext->v[a] > 0) rows *= ext->v[a];
-    if (rows != s->tile[s->order[1]]) return -1; /* a stage of which only some rows are loaded */
+    if (s->rank < 2 || rows != s->tile[s->order[1]])
+        return -1; /* a vector, or a stage of which only some rows are loaded */
     if (panels % ctas == 0) return 0;
     /* Rows are consecutive, and the first axes are the slowest. */
     for (int a = 0; a < ext->n; a++) {

@@ -18,7 +18,6 @@
  *
  *   for { wgmma; bulk_flush; wgmma_wait; ..; store {rmw = add, bulk = 2, late = 1} }; bulk_flush
  *
- *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
  * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
@@ -317,7 +316,9 @@ static void find_like(void *user, Instr *i)
 {
     Like *l = user;
     MemParts m;
-    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0)) return;
+    /* The buffers of a late store are full between the steps. */
+    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0))
+        return;
     ir_mem_parts(i, &m);
     const Type *t = m.values[0]->type;
     if (t->layout == l->type->layout && type_elements(t) == type_elements(l->type) &&
