@@ -154,9 +154,13 @@ expect 1 "no pass is named 'exp3'" tilec bench wrong.tile --kernel=twice --in 'X
 expect 1 "cannot make the folder no/where" tilec bench wrong.tile --ladder --output-dir no/where
 touch plain
 expect 1 "is no folder" tilec bench wrong.tile --ladder --output-dir plain
-if [ "$(id -u)" != 0 ]; then
-    mkdir locked && chmod a-w locked
-    expect 1 "cannot write to the folder locked" tilec bench wrong.tile --ladder --output-dir locked
+# As root by another user, if that one reaches the command.
+mkdir locked && chmod 555 locked
+other=()
+[ "$(id -u)" = 0 ] && other=(setpriv --reuid=65534 --regid=65534 --clear-groups) && chmod 711 .
+if "${other[@]}" test -x "$tilec" && "${other[@]}" test -r wrong.tile; then
+    expect 1 "cannot write to the folder locked" "${other[@]}" "$tilec" bench wrong.tile --ladder --output-dir locked
+    [ -z "$(ls locked)" ] || fail "files in a folder that is not writable"
 fi
 expect 1 "cannot write /dev/full: No space left on device" tilec bench scale.tile --ladder --set M=4 --set N=64 --repeat=1 --json=/dev/full --csv=none.csv
 absent none.csv

@@ -79,6 +79,11 @@ grep -q 'no bank conflicts</text>' banks.svg || fail "banks.svg shows conflicts"
 "$tilec" explain "$k/transpose.tile" --memory -D TM=1 -o out.txt || fail "--memory"
 has '^  line 16: store Y: stride 1024 on axis 0 of Y, along which lanes follow each other: 32 sectors for 128 bytes; '
 has '^  Y +[0-9]+ +[0-9]+ +1.0x +32.0x +- +9[0-9.]+%$'
+# an access in a function of an imported file is named by that file
+mkdir part && printf '\n\nfn fetch(x, i) { return load(x[i*32 +: 32 : 2]); }\n' >part/lib.tile
+printf 'import "part/lib.tile";\nkernel k(in f32 X[M], out f32 Y[N]) grid (cdiv(N, 32)) { let i = program_id(); store(Y[i*32 +: 32], fetch(X, i)); }\n' >user.tile
+"$tilec" explain user.tile --target=cuda:sm_80 --memory -o out.txt || fail "--memory of an imported function"
+has '^ +2  store Y ' && has '^  lib.tile:3  load X ' && has '^  lib.tile:3: load X: step 2 '
 "$tilec" explain "$k/histogram.tile" --memory -D T=u8 -o out.txt || fail "--memory of a histogram"
 has 'atomic_rmw COUNT .* uncoalesced: scattered'
 "$tilec" explain "$k/gemm.tile" --target=cuda:sm_90a -D T=f16 -D TO=f16 --memory -o out.txt || fail "operands of wgmma"

@@ -65,9 +65,11 @@ int explain_occupancy(const Explained *, int registers, const char **bound);
 void explain_memory(Explained *, Text *);
 /* Counts one access of the kernel, with the strides of the launch. */
 void explain_count(const Explained *, const EmittedAccess *, AccessCount *);
-/* "load X", "mma_sync of f16[64, 32]"; and the line of the source, 0: none. */
+/* "load X", "mma_sync of f16[64, 32]"; the line in its file, 0: none; and how a report names the place:
+ * "line 5", in an imported file "lib.tile:5" (of the session's arena). */
 const char *explain_access_name(const Explained *, const EmittedAccess *);
 int explain_line(const Explained *, Loc);
+const char *explain_place(const Explained *, Loc);
 
 /* explain_pictures.c: --plot=KIND. */
 typedef enum PictureKind {

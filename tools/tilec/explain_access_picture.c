@@ -32,7 +32,7 @@ static bool is_drawn(const Explained *x, int k)
     for (int i = 0; i < k; i++) { /* another copy of the same access */
         const EmittedAccess *b = &x->code.accesses[i];
         if (!b->shared && b->layout && b->param == a->param && b->write == a->write && b->way == a->way &&
-            explain_line(x, a->instr->loc) == explain_line(x, b->instr->loc) &&
+            !strcmp(explain_place(x, a->instr->loc), explain_place(x, b->instr->loc)) &&
             layout_equal(a->layout, b->layout))
             return false;
     }
@@ -80,8 +80,8 @@ static void draw_panel(const Explained *x, const Panel *p, double y, Text *t)
     AccessClass class = access_class(&p->count);
     double top = y + 24, requests = p->count.requests > 0 ? p->count.requests : 1;
     draw_text_fit(t, 8, y + 14, PAGE - 16, (DrawFont){ .bold = true },
-        arena_printf(t->arena, "line %d: %s: %s, %.1f sectors for %.0f bytes a request, %d bytes a lane",
-            explain_line(x, p->access->instr->loc), explain_access_name(x, p->access),
+        arena_printf(t->arena, "%s: %s: %s, %.1f sectors for %.0f bytes a request, %d bytes a lane",
+            explain_place(x, p->access->instr->loc), explain_access_name(x, p->access),
             access_class_name[class], p->count.moved / requests, p->count.bytes / requests, p->count.width));
     for (int r = 0; r < p->rows; r++) draw_row(p, r, top + r * p->cell_height, access_class_colour[class], t);
     bool cut = p->rows < p->extent[0] || p->columns < p->extent[1];

@@ -20,6 +20,21 @@ int explain_line(const Explained *x, Loc loc)
     return line;
 }
 
+/* NULL: the source itself; else the name of the imported file, without its folder. */
+static const char *imported_file(const Explained *x, Loc loc)
+{
+    const Source *source = loc.file == x->in->file ? NULL : diag_source(&x->in->session, loc.file);
+    const char *slash = source ? strrchr(source->name, '/') : NULL;
+    return slash ? slash + 1 : source ? source->name : NULL;
+}
+
+const char *explain_place(const Explained *x, Loc loc)
+{
+    const char *file = imported_file(x, loc);
+    return arena_printf(
+        &x->in->session.arena, file ? "%s:%d" : "%sline %d", file ? file : "", explain_line(x, loc));
+}
+
 static const char *shape_of(Arena *a, const Type *t)
 {
     Text s;
@@ -73,20 +88,22 @@ void explain_count(const Explained *x, const EmittedAccess *a, AccessCount *c)
 typedef struct Row {
     const EmittedAccess *access;
     AccessCount count;
-    const char *name;
+    const char *name, *place; /* "line 5", "lib.tile:5" */
     int line, times;
 } Row;
 typedef VEC(Row) Rows;
 
 static bool same_row(const Row *a, const Row *b)
 {
-    return a->line == b->line && !strcmp(a->name, b->name) && a->access->way == b->access->way &&
+    return !strcmp(a->place, b->place) && !strcmp(a->name, b->name) && a->access->way == b->access->way &&
            a->access->write == b->access->write && !memcmp(&a->count, &b->count, sizeof a->count);
 }
 
 static int by_line(const void *a, const void *b)
 {
     const Row *x = a, *y = b;
+    uint32_t file = x->access->instr->loc.file, other = y->access->instr->loc.file;
+    if (file != other) return file < other ? -1 : 1;
     if (x->line != y->line) return x->line < y->line ? -1 : 1;
     return (x->access > y->access) - (x->access < y->access);
 }
@@ -101,6 +118,7 @@ static Rows rows_of(const Explained *x, bool shared)
         explain_count(x, a, &row.count);
         row.name = explain_access_name(x, a);
         row.line = explain_line(x, a->instr->loc);
+        row.place = explain_place(x, a->instr->loc);
         size_t i = 0;
         while (i < rows.len && !same_row(&rows.data[i], &row)) i++;
         if (i < rows.len) rows.data[i].times++;
@@ -108,6 +126,18 @@ static Rows rows_of(const Explained *x, bool shared)
     }
     if (rows.len) qsort(rows.data, rows.len, sizeof *rows.data, by_line);
     return rows;
+}
+
+/* A row's place in the column `line`, and how wide that column is. */
+static const char *row_place(const Row *r)
+{ return !strncmp(r->place, "line ", 5) ? r->place + 5 : r->place; }
+
+static int place_width(const Rows *rows)
+{
+    size_t wide = 4;
+    for (size_t k = 0; k < rows->len; k++)
+        if (strlen(row_place(&rows->data[k])) > wide) wide = strlen(row_place(&rows->data[k]));
+    return (int)wide;
 }
 
 static const char *times_of(Arena *a, const Row *r)
@@ -144,7 +174,7 @@ static void advise(const Explained *x, const Row *r, Text *t)
     Arena *arena = &x->in->session.arena;
     int unit = unit_axis(x, a->param), tile = a->tile_axis[unit];
     double requests = c->requests > 0 ? c->requests : 1;
-    text_printf(t, "  line %d: %s: ", r->line, r->name);
+    text_printf(t, "  %s: %s: ", r->place, r->name);
     if (c->data) {
         text_printf(t,
             "addresses depend on data: up to %s sectors for %s bytes of a warp; sort the indices, or let a "
@@ -183,19 +213,21 @@ static void advise(const Explained *x, const Row *r, Text *t)
 static void print_tensors(const Explained *x, const Rows *rows, Text *t)
 {
     Arena *arena = &x->in->session.arena;
+    int wide = place_width(rows);
     text_printf(t,
         "tensors, for one tile and all of its warps (sectors of %d bytes):\n"
-        "  %4s  %-22s %-18s %5s %7s %8s %9s %8s %8s %6s  %s\n",
-        access_sector(x->o->target), "line", "access", "by", "width", "piece", "requests", "bytes", "sectors",
-        "fewest", "lanes", "verdict");
+        "  %*s  %-22s %-18s %5s %7s %8s %9s %8s %8s %6s  %s\n",
+        access_sector(x->o->target), wide, "line", "access", "by", "width", "piece", "requests", "bytes",
+        "sectors", "fewest", "lanes", "verdict");
     for (size_t k = 0; k < rows->len; k++) {
         const Row *r = &rows->data[k];
         const AccessCount *c = &r->count;
         AccessClass class = access_class(c);
-        text_printf(t, "  %4d  %-22s %-18s %5d %7s %8s %9s %8s %8s %5.0f%%  %s%s%s%s\n", r->line, r->name,
-            access_way_name(r->access->way), c->width, number_of(arena, c->runs > 0 ? c->bytes / c->runs : 0),
-            number_of(arena, c->requests), number_of(arena, c->bytes), number_of(arena, c->moved),
-            number_of(arena, c->fewest), c->lanes > 0 ? 100 * c->active / c->lanes : 0,
+        text_printf(t, "  %*s  %-22s %-18s %5d %7s %8s %9s %8s %8s %5.0f%%  %s%s%s%s\n", wide, row_place(r),
+            r->name, access_way_name(r->access->way), c->width,
+            number_of(arena, c->runs > 0 ? c->bytes / c->runs : 0), number_of(arena, c->requests),
+            number_of(arena, c->bytes), number_of(arena, c->moved), number_of(arena, c->fewest),
+            c->lanes > 0 ? 100 * c->active / c->lanes : 0,
             class == CLASS_STRIDED || class == CLASS_SCATTERED ? "uncoalesced: " : "",
             access_class_name[class],
             class != CLASS_GOOD || c->moved < 1.01 * c->fewest ? "" : ", rows begin within sectors",
@@ -222,14 +254,15 @@ static void print_shared(const Explained *x, const Rows *rows, Text *t)
         text_puts(t, "shared memory: no tile goes through it by the threads' own accesses\n");
         return;
     }
+    int wide = place_width(rows);
     text_printf(t,
         "shared memory, for one tile and all of its warps (wavefronts: passes over the banks):\n"
-        "  %4s  %-22s %-18s %5s %8s %9s %10s %8s  %s\n",
-        "line", "access", "by", "width", "requests", "bytes", "wavefronts", "fewest", "bank conflicts");
+        "  %*s  %-22s %-18s %5s %8s %9s %10s %8s  %s\n",
+        wide, "line", "access", "by", "width", "requests", "bytes", "wavefronts", "fewest", "bank conflicts");
     for (size_t k = 0; k < rows->len; k++) {
         const Row *r = &rows->data[k];
         const AccessCount *c = &r->count;
-        text_printf(t, "  %4d  %-22s %-18s %5d %8s %9s %10s %8s  ", r->line, r->name,
+        text_printf(t, "  %*s  %-22s %-18s %5d %8s %9s %10s %8s  ", wide, row_place(r), r->name,
             arena_printf(arena, "%s %s", shared_way(r->access), r->access->write ? "write" : "read"),
             c->width, number_of(arena, c->requests), number_of(arena, c->bytes), number_of(arena, c->moved),
             number_of(arena, c->fewest));
@@ -241,7 +274,7 @@ static void print_shared(const Explained *x, const Rows *rows, Text *t)
     for (size_t k = 0; k < rows->len; k++) {
         const Row *r = &rows->data[k];
         if (r->count.moved <= r->count.fewest) continue;
-        text_printf(t, "  line %d: %s: lanes meet in banks: up to %s more wavefronts in a request; ", r->line,
+        text_printf(t, "  %s: %s: lanes meet in banks: up to %s more wavefronts in a request; ", r->place,
             r->name, number_of(arena, r->count.worst));
         text_puts(
             t, r->access->instr->op == OP_CONVERT && !ir_attr_int(r->access->instr, ATTR_SWIZZLE, 0)
@@ -362,14 +395,14 @@ static void print_divergence(const Explained *x, const Rows *rows, Text *t)
         const Attr *e = ir_attr(a->instr, ATTR_EXTENTS);
         if (r->count.active < r->count.lanes && !r->count.data && a->layout && ++said)
             text_printf(t,
-                "  line %d: %s: %.0f of %.0f lanes move nothing: the tile has fewer elements than the "
+                "  %s: %s: %.0f of %.0f lanes move nothing: the tile has fewer elements than the "
                 "warps\n",
-                r->line, r->name, r->count.lanes - r->count.active, r->count.lanes);
+                r->place, r->name, r->count.lanes - r->count.active, r->count.lanes);
         for (int q = 0; a->masked && e && q < e->n; q++) {
             int64_t have = x->launch.dims[x->kernel->params[a->param].dims[q]], span = e->v[q] * a->step[q];
             if (e->v[q] <= 1 || a->picked >> q & 1 || have % span == 0 || ++said == 0) continue;
-            text_printf(t, "  line %d: %s: the last window along axis %d has %lld of %lld elements inside\n",
-                r->line, r->name, q, (long long)(have % span), (long long)span);
+            text_printf(t, "  %s: %s: the last window along axis %d has %lld of %lld elements inside\n",
+                r->place, r->name, q, (long long)(have % span), (long long)span);
         }
     }
     if (!said) text_puts(t, "  all lanes of all accesses move elements in this launch\n");

@@ -84,7 +84,7 @@ static void draw_banks(const Explained *x, const EmittedAccess *a, const AccessC
     int words[MOST_BANKS], most = worst_request(cycle, a, c->width, words), banks = cycle.banks;
     double cell = (double)WIDTH / banks, top = y + 24, height = 40;
     draw_text_fit(t, 8, y + 14, LEFT + WIDTH - 8, (DrawFont){ .bold = true },
-        arena_printf(t->arena, "line %d: %s, %s of %d bytes a lane: %s", explain_line(x, a->instr->loc),
+        arena_printf(t->arena, "%s: %s, %s of %d bytes a lane: %s", explain_place(x, a->instr->loc),
             explain_access_name(x, a), a->write ? "write" : "read", c->width,
             c->moved > c->fewest
                 ? arena_printf(t->arena, "%.1f times the fewest wavefronts", c->moved / c->fewest)
