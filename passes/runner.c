@@ -32,7 +32,7 @@ static void dump(const PassRunner *r, PassId id)
     Text text;
     if (!r->options->on_dump || !pass_in(&r->dump, id)) return;
     text_init(&text, r->scratch);
-    ir_print(r->module, &text);
+    ir_print_with(r->module, IR_PRINT_LOC, &text);
     r->options->on_dump(r->options->dump_user, pass_info[id].name, text.data);
 }
 

@@ -64,6 +64,11 @@ else
     echo "no NVRTC here: PTX and cubins left out"
 fi
 expect 0 "// after fold" "$tilec" k.tile --emit=ir -D T=16 --dump-after=fold
+# an instruction of a dump says its line; a line of an imported file is none of this file
+"$tilec" lines.tile --emit=ir -D T=f16 --dump-after=fold 2>dump.txt >/dev/null
+grep -q 'load .* loc(5)$' dump.txt || fail "--dump-after=fold: no source line: $(cat dump.txt)"
+"$tilec" lines.tile --target=cuda:sm_80 -D T=f16 -D U=f16 --dump-after=layout -o lines.cu 2>dump.txt
+grep -q 'store .* loc(5)$' dump.txt || fail "--dump-after=layout: no source line: $(cat dump.txt)"
 for out in "--emit=ir" "-o t.o -h t.h" "--target=cuda:sm_80 -o t.cu" "--target=cuda:sm_90a --emit=kernel-ir"; do
     # shellcheck disable=SC2086
     "$tilec" k.tile $out -D T=16 --time-passes >/dev/null 2>times.txt || fail "$out --time-passes"
