@@ -102,7 +102,15 @@ static bool compile_library(const char *text, const char *folder, const char *co
     if (f) fputs(text, f);
     if (!f || fclose(f)) return snprintf(why, why_size, "%s cannot be written", path), false;
     snprintf(command, sizeof command, "%s %s -o %s -lgcc", compile, path, own);
-    if (system(command)) return snprintf(why, why_size, "%s does not compile", path), false;
+    /* Where there is a compiler, a prelude that it refuses is a failure, not a missing device. */
+    if (system(command)) {
+        snprintf(
+            command, sizeof command, "%.*s --version >/dev/null 2>&1", (int)strcspn(compile, " "), compile);
+        snprintf(why, why_size, "%s does not compile", path);
+        if (system(command)) return false;
+        fprintf(stderr, "%s\n", why);
+        exit(1);
+    }
     unlink(path);
     if (rename(own, library)) return snprintf(why, why_size, "%s cannot be written", library), false;
     return true;
