@@ -10,7 +10,7 @@ enum {
     MOST_DEPTH = 8,          /* constants whose defaults name each other */
     MOST_SUMS = 1 << 15,     /* elements of a tile of sums: all registers of a multiprocessor's half */
     MOST_ELEMENTS = 1 << 14, /* of a tile that is not multiplied */
-    MOST_TRIES = 1 << 16,    /* configurations that are asked for one that `require` allows */
+    MOST_TRIES = 1 << 16,    /* configurations that `require` allows and that are compared */
 };
 
 /* The values that an `auto` constant may take, in order, and its default. */
@@ -194,14 +194,15 @@ static void choose_defaults(Session *s, Ast *ast, KernelInfo *info)
     FrontBinding *config = arena_array(&s->arena, FrontBinding, (size_t)t->n + 1),
                  *fixed = arena_array(&s->arena, FrontBinding, (size_t)info->k.n_params + 1);
     int64_t count = frontend_tune_count(t), best = -1, least = INT64_MAX;
-    int n = 0;
+    int n = 0, tries = 0;
     for (int i = 0; i < info->k.n_params; i++)
         if (info->k.params[i].kind >= FRONT_CONST && !info->k.params[i].automatic &&
             info->k.params[i].default_value.kind != FRONT_NOTHING)
             fixed[n++] = (FrontBinding){ info->k.params[i].name, info->k.params[i].default_value };
-    for (int64_t k = 0; k < count && k < MOST_TRIES && !s->n_errors; k++) {
+    for (int64_t k = 0; k < count && tries < MOST_TRIES && !s->n_errors; k++) {
         if (!frontend_tune_config_with(ast, t, k, fixed, n, config)) continue;
         int64_t now = distance(info, config);
+        tries++;
         if (now < least) {
             least = now;
             best = k;

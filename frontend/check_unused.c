@@ -27,8 +27,12 @@ static bool may_store(const Node *n, const char *name)
     bool call = n->kind == N_CALL && builtin_find(n->name);
     for (uint32_t i = 0; i < n->n; i++) {
         const Node *k = n->kids[i];
-        if (call && k && k->kind == N_ARG) k = k->kids[0];
-        if (call && k && i == 0 && writes(n->name) && mentions(k, name)) return true;
+        bool target = i == 0; /* arguments with names may stand in any order */
+        if (call && k && k->kind == N_ARG) {
+            target = !strcmp(k->name, "window");
+            k = k->kids[0];
+        }
+        if (call && k && target && writes(n->name) && mentions(k, name)) return true;
         if (call && k && k->kind == N_NAME && k->name == name) continue;
         bool window = call && k && k->kind == N_INDEX && k->kids[0]->kind == N_NAME;
         for (uint32_t j = 1; window && j < k->n; j++)
