@@ -44,8 +44,8 @@ static const struct {
     { ARM, BF16, { "bf16" } },
 };
 
-/* `known`: what the processor's name says. A list of this machine's features is complete: a hypervisor may
- * hide what the name promises. */
+/* `known`: what the processor's name says. `complete`: LLVM's list of the features of an x86-64 machine, from
+ * which a hypervisor may hide what the name promises. That of an Arm machine never names dot products. */
 static unsigned features_of(Architecture a, unsigned known, const char *list, bool complete)
 {
     for (size_t i = 0; i < sizeof llvm_features / sizeof *llvm_features; i++) {
@@ -97,7 +97,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     }
     /* A name that is not in the table, of this machine, says nothing. */
     by_name(t->cpu, a, &features);
-    features = features_of(a, features, t->features, host);
+    features = features_of(a, features, t->features, host && a == X86);
     t->arm = a == ARM;
     t->fma = features & FMA;
     t->avx512 = features & AVX512;

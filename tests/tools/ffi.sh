@@ -28,6 +28,15 @@ if [ -n "${4-}" ]; then
     expect 0 "" "$tilec" "$here/ffi.tile" --shared --kernel=softmax --target=cuda:sm_80 -o only.so
 fi
 
+# for another machine its compiler links, not this machine's
+if [ "$(uname -m)" != aarch64 ] && "$tilec" "$here/ffi.tile" --kernel=softmax --target=cpu:aarch64 -o arm.o 2>no; then
+    mkdir cross && printf '#!/bin/sh\nfor a; do [ "$p" != -o ] || echo "$0" >"$a"; p=$a; done\n' >cross/aarch64-linux-gnu-gcc
+    chmod +x cross/aarch64-linux-gnu-gcc
+    expect 0 "" env PATH="$work/cross:$PATH" "$tilec" "$here/ffi.tile" --kernel=softmax --shared --target=cpu:aarch64 -o arm.so
+    grep -q aarch64-linux-gnu-gcc arm.so || fail "another compiler has linked for Arm"
+    expect 1 "no C compiler here (looked for aarch64-linux-gnu-gcc); TILE_CC names one" env PATH="$work/none" "$tilec" "$here/ffi.tile" --kernel=softmax --shared --target=cpu:aarch64 -o none.so; absent none.so
+fi
+
 # the command line
 expect 1 "no C compiler here (looked for $work/none); TILE_CC names one" env TILE_CC="$work/none" "$tilec" "$here/ffi.tile" --shared -o n.so; absent n.so
 expect 1 "the C compiler failed: no output" env TILE_CC=false "$tilec" "$here/ffi.tile" --shared -o n.so; absent n.so

@@ -55,6 +55,9 @@ expect 1 "broken.md:6: no row of a history of placements" sim "${conv[@]}" --rem
 same broken.md before.md
 expect 1 "cannot write nowhere/h.md" sim "${conv[@]}" --remap=none --history=nowhere/h.md
 expect 1 "cannot write /dev/full: No space left" sim "${conv[@]}" --remap=none --history=/dev/full
+# runs at the same time lose no rows
+for run in 1 2 3 4 5 6 7 8; do sim "${conv[@]}" --remap=none --history=eight.md >/dev/null & done; wait
+expect 0 "| 8 |" grep '^| 8 |' eight.md
 printf 'a\0b' >zero.md; expect 1 "zero.md: no history of placements" sim "${conv[@]}" --remap=none --history=zero.md
 expect 1 "--history wants a file" sim "${conv[@]}" --remap=none --history=-
 if mkdir sealed && chmod 500 sealed && ! touch sealed/x 2>/dev/null; then expect 1 "cannot write sealed/h.md" sim "${conv[@]}" --remap=none --history=sealed/h.md; fi

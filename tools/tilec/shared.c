@@ -66,13 +66,24 @@ static bool write_files(const Folder *f)
     return true;
 }
 
-static bool link_files(Input *in, const Folder *f)
+/* The compiler of the machine that the library is for, if that is another one than this. */
+static const char *cross_compiler(const Strings *targets)
+{
+#if !defined(__aarch64__)
+    for (size_t i = 0; i < targets->len; i++)
+        if (target_find(targets->data[i])->triple) return "aarch64-linux-gnu-gcc";
+#endif
+    return NULL;
+}
+
+static bool link_files(Input *in, const Strings *targets, const Folder *f)
 {
     enum { MOST = 1 << 30 };
     static const char *const names[] = { "cc", "gcc", "clang" };
     const char *named = getenv("TILE_CC");
     FileText log = { 0 };
     int code = 127;
+    if (!named) named = cross_compiler(targets);
     if (named) code = run_compiler(f, named);
     for (size_t i = 0; !named && code == 127 && i < sizeof names / sizeof *names; i++)
         code = run_compiler(f, names[i]);
@@ -113,7 +124,8 @@ int shared_compile(Input *in, const Variants *list, const Strings *targets, Outp
     tool_at_end(t, cleanup, remove_folder, f);
     int code = make_files(in, list, targets, f);
     if (!code && !write_files(f)) code = tool_error(t, "cannot write to %s", path);
-    if (!code && (!link_files(in, f) || !file_read(t, inside(f, "k.so"), MOST, &library))) code = EXIT_INPUT;
+    if (!code && !link_files(in, targets, f)) code = EXIT_INPUT;
+    if (!code && !file_read(t, inside(f, "k.so"), MOST, &library)) code = EXIT_INPUT;
     if (!code) outputs_add(t, outputs, args_last(in->args, FLAG_OUTPUT, NULL), library.data, library.len);
     for (size_t i = 0; !code && header && i < f->files.list.len; i++) {
         const Output *o = &f->files.list.data[i];

@@ -3,8 +3,12 @@
 #include "tools/tilec/sim.h"
 #include "ir/number.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char table_head[] = "| iteration | remap | L2 hit | to the first | to the best so far | time | "
                                  "to the first | to the best so far "
@@ -23,6 +27,21 @@ static void remember(Past *p, double rate, double ms)
     if (!p->any) *p = (Past){ p->rows, true, rate, ms, rate, ms };
     if (rate > p->best_rate) p->best_rate = rate;
     if (ms < p->best_ms) p->best_ms = ms;
+}
+
+static void close_folder(void *p) { close((int)(intptr_t)p); }
+
+/* Runs that append to one history at a time would lose each other's rows: each holds a lock on the file's
+ * folder from its reading to the end of the run. Where there are no locks, nothing is locked. */
+static void lock_folder(Tool *t, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *folder = slash ? arena_strndup(&t->arena, path, (size_t)(slash - path) + 1) : ".";
+    ToolCleanup *cleanup = arena_new(&t->arena, ToolCleanup);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    tool_at_end(t, cleanup, close_folder, (void *)(intptr_t)fd);
+    while (flock(fd, LOCK_EX) && errno == EINTR) continue;
 }
 
 /* --- reading ----------------------------------------------------------------------------------------- */
@@ -168,6 +187,7 @@ bool sim_history(Input *in, const SimReport *r, const char *path, Text *t)
         tool_error(in->tool, "--history wants a file that it can read again");
         return false;
     }
+    lock_folder(in->tool, path);
     if (stat(path, &st) ? errno != ENOENT : S_ISREG(st.st_mode))
         if (!file_read(in->tool, path, MOST_BYTES, &file)) return false;
     if (memchr(file.data, 0, file.len)) {
