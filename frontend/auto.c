@@ -39,22 +39,13 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     return a->last && a->other ? &squares : a->other ? &rows : &lengths;
 }
 
-static bool mentions(const Node *n, const char *name)
-{
-    if (!n) return false;
-    if (n->kind == N_NAME && n->name == name) return true;
-    for (uint32_t i = 0; i < n->n; i++)
-        if (mentions(n->kids[i], name)) return true;
-    return false;
-}
-
 /* The same, also by way of the default of another constant. */
 static bool depends(const Node *params, const Node *n, const char *name, int depth)
 {
-    bool found = mentions(n, name);
+    bool found = program_mentions(n, name);
     for (uint32_t i = 0; i < params->n && !found && depth; i++) {
         const Node *p = params->kids[i];
-        if (p->kind == N_PCONST && !p->op && mentions(n, p->name))
+        if (p->kind == N_PCONST && !p->op && program_mentions(n, p->name))
             found = depends(params, p->kids[1], name, depth - 1);
     }
     return found;

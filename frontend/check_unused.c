@@ -1,6 +1,7 @@
 /* check_unused.c: warnings about kernels that compile and cannot be right: an `out` tensor that no path
  * stores, a grid axis whose program id nothing uses. Both are read from the syntax tree, for all bindings at
  * once: a store under any condition counts, and so does a use in any function that the kernel calls. */
+#include "frontend/program_info.h"
 #include "frontend/call.h"
 #include "frontend/check.h"
 
@@ -8,15 +9,6 @@ static bool is_atomic(const char *name) { return !strncmp(name, "atomic_", 7); }
 
 static bool writes(const char *name)
 { return !strcmp(name, "store") || !strcmp(name, "scatter") || is_atomic(name); }
-
-static bool mentions(const Node *n, const char *name)
-{
-    if (!n) return false;
-    if (n->kind == N_NAME && n->name == name) return true;
-    for (uint32_t i = 0; i < n->n; i++)
-        if (mentions(n->kids[i], name)) return true;
-    return false;
-}
 
 /* Whether some path may store the tensor: it is the target of a store, or handed to a function, or named in
  * any other way than as the tensor that a builtin reads or asks about. */
@@ -32,7 +24,7 @@ static bool may_store(const Node *n, const char *name)
             target = !strcmp(k->name, "window");
             k = k->kids[0];
         }
-        if (call && k && target && writes(n->name) && mentions(k, name)) return true;
+        if (call && k && target && writes(n->name) && program_mentions(k, name)) return true;
         if (call && k && k->kind == N_NAME && k->name == name) continue;
         bool window = call && k && k->kind == N_INDEX && k->kids[0]->kind == N_NAME;
         for (uint32_t j = 1; window && j < k->n; j++)

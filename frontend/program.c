@@ -345,12 +345,12 @@ bool frontend_tune_config_with(
 bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
 { return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out); }
 
-static bool mentions(const Node *n, const char *name)
+bool program_mentions(const Node *n, const char *name)
 {
     if (!n) return false;
     if (n->kind == N_NAME && !strcmp(n->name, name)) return true;
     for (uint32_t i = 0; i < n->n; i++)
-        if (mentions(n->kids[i], name)) return true;
+        if (program_mentions(n->kids[i], name)) return true;
     return false;
 }
 
@@ -359,7 +359,7 @@ bool frontend_grid_names(const Ast *ast, const char *kernel, const char *name)
     const KernelInfo *info = ast->program ? info_of(ast->program, kernel) : NULL;
     for (uint32_t i = 0; info && i < info->node->kids[1]->n; i++)
         if (!strcmp(info->node->kids[1]->kids[i]->name, "grid") &&
-            mentions(info->node->kids[1]->kids[i]->kids[0], name))
+            program_mentions(info->node->kids[1]->kids[i]->kids[0], name))
             return true;
     for (int i = 0; info && i < info->n_autos; i++)
         if (info->autos[i].grid && !strcmp(info->autos[i].param->name, name)) return true;

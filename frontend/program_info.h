@@ -54,3 +54,6 @@ bool autos_allow(const KernelInfo *, const FrontBinding *config);
 void describe_ladder(Session *, struct Lower *eval, KernelInfo *, const Node *);
 /* program_keys.c: finds which dimensions of the kernel are tile extents, and fills key_locs and the keys. */
 void program_find_keys(Session *, const Ast *, KernelInfo *);
+
+/* Whether the name (interned) stands anywhere in the tree. */
+bool program_mentions(const Node *, const char *name);

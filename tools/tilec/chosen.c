@@ -42,8 +42,7 @@ static void print_choice(Session *s, const SearchResult *r, Text *out)
     text_puts(out, r->ns < INFINITY ? "\n" : "; none of them fits\n");
 }
 
-/* The variant with what was chosen behind its own bindings. */
-static const Variant *with_config(Session *s, const Variant *v, const SearchResult *r)
+const Variant *chosen_variant(Session *s, const Variant *v, const SearchResult *r)
 {
     Variant *w = arena_new(&s->arena, Variant);
     FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r->n + 1);
@@ -76,5 +75,5 @@ const Variant *chosen_on(
         return v;
     }
     print_choice(s, &r, out);
-    return r.n ? with_config(s, v, &r) : v;
+    return r.n ? chosen_variant(s, v, &r) : v;
 }

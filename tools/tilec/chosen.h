@@ -1,5 +1,6 @@
 /* chosen.h: what a launch of a variant would take on a named card. */
 #pragma once
+#include "runtime/choice/search.h"
 #include "runtime/choice/device_model.h"
 #include "tools/tilec/input.h"
 
@@ -7,3 +8,6 @@
  * variant itself where nothing is to be chosen. Writes the configuration, its estimated time and what bounds
  * it to `out`. NULL after diagnostics. */
 const Variant *chosen_on(Input *, const Variant *, const CompileOptions *, const CostDevice *, Text *out);
+
+/* The variant with what a search chose behind its own bindings. */
+const Variant *chosen_variant(Session *, const Variant *, const SearchResult *);

@@ -1,4 +1,5 @@
 /* fit.c: see fit.h. */
+#include "tools/tilec/chosen.h"
 #include "tools/tilec/fit.h"
 #include "runtime/choice/search.h"
 
@@ -85,19 +86,6 @@ static bool search(
     return found;
 }
 
-static const Variant *with_config(Session *s, const Variant *v, const SearchResult *r)
-{
-    Variant *w = arena_new(&s->arena, Variant);
-    FrontBinding *b = arena_array(&s->arena, FrontBinding, v->n + (size_t)r->n);
-    memcpy(b, v->bindings, v->n * sizeof *b);
-    memcpy(b + v->n, r->config, (size_t)r->n * sizeof *b);
-    *w = *v;
-    w->bindings = b;
-    w->n = v->n + (size_t)r->n;
-    w->n_config = v->n_config + (size_t)r->n;
-    return w;
-}
-
 static bool is_bound(const Variant *v, const char *name)
 {
     for (size_t i = 0; i < v->n; i++)
@@ -115,7 +103,7 @@ const Variant *fit_autos(Input *in, const Variant *v, const LaunchFacts *facts, 
     if (!any || !search(&x, facts, o, false, &r)) return v;
     diag_perf(&in->session, v->kernel->loc, "%s: %s is chosen for %s, of %d configurations", v->title,
         search_text(&in->session, &r), o->target->name, r.tried);
-    return with_config(&in->session, v, &r);
+    return chosen_variant(&in->session, v, &r);
 }
 
 const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o,
@@ -136,5 +124,5 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
         diag_perf(s, v->kernel->loc,
             "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block",
             v->title, a->registers_planned, o->target->name, search_text(s, &r));
-    return with_config(s, v, &r);
+    return chosen_variant(s, v, &r);
 }
