@@ -168,8 +168,13 @@ void bench_check_results(Bench *b, Run *r, Reference *ref, BenchRow *row)
             b->columns.len > 1 && !reference_take(r, ref, name) ? BENCH_REFERENCE : BENCH_UNCHECKED;
         return;
     }
-    row->reason = reference_compare(b, r, ref, &row->worst);
+    const char *poisoned;
+    row->reason = reference_compare(b, r, ref, &row->worst, &poisoned);
     row->checked = BENCH_CORRECT;
+    if (poisoned && !row->reason) {
+        tool_warning(b->tool, "%s: %s", name, poisoned);
+        bench_log(b, "warning: %s: %s", name, poisoned);
+    }
     if (row->reason) row->state = BENCH_WRONG;
     else row->reason = "";
 }
