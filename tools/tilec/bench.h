@@ -98,7 +98,8 @@ void bench_check_results(Bench *, Run *, Reference *, BenchRow *);
 /* Takes the outputs of the last launch as reference. */
 int reference_take(Run *, Reference *, const char *name);
 /* Compares the outputs of the last launch. NULL: they agree; else one line. *poisoned: NULL, or a line on
- * elements of an `out` tensor that hold the poison on both sides, which agree although nothing stored them. */
+ * elements of an `out` tensor that hold the poison on both sides, which agree although nothing stored them.
+ */
 const char *reference_compare(Bench *, Run *, const Reference *, double *worst, const char **poisoned);
 void reference_free(Run *, Reference *);
 
