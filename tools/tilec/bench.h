@@ -118,6 +118,12 @@ int bench_outputs(Bench *, Outputs *);
 int graph_check(Bench *);
 int graph_time(Bench *, Run *, Measured *);
 
+/* bench_profile.c: --profile: counts what the hardware does in a launch like those that were timed since the
+ * profile had `before` launches. Says in one line why there are no counters. */
+void bench_count_events(Bench *, Run *, size_t before);
+/* Gives the counters' library back. */
+void bench_close_profile(Bench *);
+
 /* bench_against.c: other libraries. Adds a column for each of --against that is found; an exit code. */
 int against_open(Bench *);
 /* Computes, checks and times by the provider of the row's column. */

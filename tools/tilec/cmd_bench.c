@@ -199,7 +199,9 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
         return;
     }
     bool graph = args_has(b->args, FLAG_GRAPH);
+    size_t before = b->profile.launches.len;
     if (graph ? graph_time(b, r, &row->time) : run_time(r, b->seconds, &row->time)) fail(b, r, row);
+    else if (r->profile) bench_count_events(b, r, before);
 }
 
 /* --- one size ---------------------------------------------------------------------------------------- */
@@ -389,6 +391,7 @@ int cmd_bench(Tool *t, const Args *a)
     text_init(&table, &t->arena);
     int code = options(b);
     for (size_t size = 0; size < b->sweep.sizes.len && !code; size++) code = run_size(b, size);
+    bench_close_profile(b);
     if (code && !b->rows.len) return code;
     find_noise(b);
     bench_text(b, &table);
