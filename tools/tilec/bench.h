@@ -41,6 +41,8 @@ typedef struct BenchRow {
     double worst;       /* the largest deviation from the reference, absolute */
     const char *reason; /* one line; of SAME the step with the same code; of ABSENT why; "" */
     const char *config; /* of a step that tunes: what was chosen; "" */
+    const char *why;    /* of SAME: the compiler's remark that the other step's compilation had not; "" */
+    const char *notes;  /* the compiler's remarks on performance */
     BenchWork work;
     double peak;       /* the fraction of the device's peak; 0: not known */
     const char *bound; /* what that peak is of: "arithmetic", "memory" */
@@ -80,6 +82,12 @@ const BenchRow *bench_row(const Bench *, size_t size, int column); /* NULL: none
 /* The row that others are compared with: the first of the size that was timed; and the one before. */
 const BenchRow *bench_baseline(const Bench *, size_t size);
 const BenchRow *bench_previous(const Bench *, const BenchRow *);
+
+/* bench_steps.c: the values of the run, then the step's own (NULL: none), then those of a configuration,
+ * "TM=128, TN=64". On a CPU hints are left out. */
+const tile_binding *bench_bindings(Run *, const FrontStep *, const char *config, size_t *n);
+/* Why a step has the code of another one: a remark of the compiler, or the values that change nothing. */
+const char *bench_same_remark(Bench *, Run *, const BenchRow *row, const BenchRow *same);
 
 /* bench_work.c: counts the work of a launch of r->kernel. False: it cannot be counted (bytes are set). */
 bool bench_count(Run *, BenchWork *);
