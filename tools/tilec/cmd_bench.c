@@ -347,14 +347,26 @@ static bool wants_table(const Args *a)
     return false;
 }
 
+/* Without a file the only one of the folder is measured. NULL after a message. */
+static const Args *with_file(Tool *t, const Args *a)
+{
+    Args *own = arena_new(&t->arena, Args);
+    const char *only = a->inputs.len ? NULL : file_only(t, ".tile");
+    *own = *a;
+    if (only) vec_push(&t->arena, &own->inputs, only);
+    if (own->inputs.len == 1) return own;
+    tool_usage(t,
+        own->inputs.len
+            ? "one .tile file at a time, not %zu"
+            : "no .tile file given, and the folder has not exactly one (`tilec bench --help` shows how)",
+        own->inputs.len);
+    return NULL;
+}
+
 int cmd_bench(Tool *t, const Args *a)
 {
+    if (!(a = with_file(t, a))) return EXIT_USAGE;
     if (!wants_table(a)) return run_plain(t, a, true);
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec bench --help` shows how)",
-            a->inputs.len);
     Bench *b = arena_new(&t->arena, Bench);
     Outputs outputs = { 0 };
     Text table;

@@ -1,11 +1,26 @@
 /* file.c: see file.h. */
 #include "tools/tilec/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+const char *file_only(Tool *t, const char *ending)
+{
+    DIR *folder = opendir(".");
+    const char *found = NULL;
+    size_t n = strlen(ending), files = 0;
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        size_t len = strlen(e->d_name);
+        if (len <= n || *e->d_name == '.' || strcmp(e->d_name + len - n, ending)) continue;
+        if (!files++) found = arena_strdup(&t->arena, e->d_name);
+    }
+    if (folder) closedir(folder);
+    return files == 1 ? found : NULL;
+}
 
 bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
 {
