@@ -64,6 +64,20 @@ for kind in map access memory timeline; do runs $kind.svg tilec explain t.tile -
 runs h.md tilec sim k.tile --kernel=k --set N=65536 --remap='w%8*(n/8)+w/8' --remap=xcd --history=h.md
 has 'w%8\*(n/8)+w/8' h.md
 runs s.svg tilec sim k.tile --kernel=k --set N=65536 --plot=s.svg
+# a full disk: one error, and no file, whichever of the outputs fails
+full() {
+    expect 1 "cannot write /dev/full: No space left on device" "$@"
+    [ "$("$@" 2>&1 >/dev/null | grep -c 'error: ')" = 1 ] || fail "not one error: $*"
+    absent none.json; absent none.svg; absent none.md
+}
+full tilec sim k.tile --kernel=k --set N=4096 --plot=/dev/full --json=none.json --history=none.md
+full tilec bench k.tile --kernel=k --sweep N=64 --repeat=1 --plot=/dev/full --json=none.json
+full tilec explain t.tile -D T=f32 --target=cuda:sm_80 --html=/dev/full --plot=map:none.svg
+full tilec explain t.tile -D T=f32 --target=cuda:sm_80 --plot=map:none.svg -o /dev/full
+full tilec run k.tile --kernel=k --in X=ones:f32[100] --out O=/dev/full
+# pictures are files: nothing that shows them is started, and no environment is needed
+runs v.svg env -i "$tilec" sim k.tile --kernel=k --set N=4096 --plot=v.svg
+runs v.svg env -i "$tilec" explain t.tile -D T=f32 --target=cuda:sm_80 --plot=map:v.svg
 # faults
 runs "" tilec run k.tile --kernel=k --in X=random:f32[100]:1 --check
 runs "" tilec run k.tile --kernel=k --in X=ones:f32[100] --print

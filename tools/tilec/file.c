@@ -155,16 +155,18 @@ int outputs_commit(Tool *t, Outputs *o)
             if (errno == EEXIST) o->list.data[i].temporary = NULL;
         }
     }
+    /* Devices and pipes are next, so that no file is in place where one of them fails. */
+    for (size_t i = 0; i < n && !failed; i++)
+        if (!o->list.data[i].target &&
+            !write_to(o->list.data[i].path, 0, o->list.data[i].data, o->list.data[i].len, NULL))
+            failed = o->list.data[i].path;
     int error = errno;
     for (; renamed < n && !failed; renamed++) {
-        const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
-        bool ok = tmp ? !rename(tmp, o->list.data[renamed].target)
-                      : write_to(path, 0, o->list.data[renamed].data, o->list.data[renamed].len, NULL);
-        if (!ok) {
-            failed = path;
-            error = errno;
-            break;
-        }
+        const char *tmp = o->list.data[renamed].temporary;
+        if (!tmp || !rename(tmp, o->list.data[renamed].target)) continue;
+        failed = o->list.data[renamed].path;
+        error = errno;
+        break;
     }
     if (!failed) return EXIT_OK;
     for (size_t i = renamed; i < n; i++)
