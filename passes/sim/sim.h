@@ -113,7 +113,10 @@ typedef struct SimStep {
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
-/* measure.c: what a program does in the mean, from some that are spread over the grid. */
+/* measure.c: a number near the golden section of n that shares no factor with it: its multiples, modulo n,
+ * are all programs of a grid, and the first of them are spread over it. */
+int64_t sim_spread(int64_t n);
+/* What a program does in the mean, from some that are spread over the grid. */
 typedef struct SimMeasure {
     double *rounds; /* by loop */
     /* By parameter, [1] of accesses that write: bytes that windows and indices ask for; and the bytes of a

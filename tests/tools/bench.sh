@@ -38,7 +38,10 @@ assert {e["name"] for e in events} == {"transpose: " + s for s in ("rows", "coal
 assert all(e["dur"] > 0 for e in events) and events == sorted(events, key=lambda e: e["ts"])' || fail "trace.json"
 # steps of the same code; a step left without a pass differs
 expect 0 "the same code as shared" tilec bench transpose.tile --ladder --set M=64 --set N=64 --repeat=1
-tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 >out.txt || fail "scale: $(cat out.txt)"
+tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 --json=scale.json >out.txt || fail "scale: $(cat out.txt)"
+# without products, operations on floats count: of each element at least the product and the exponential
+python3 -c 'import json
+assert all(2 * 16 * 64 <= r["flops"] <= 4 * 16 * 64 and r["tflops"] > 0 for r in json.load(open("scale.json"))["results"])' || fail "the work of scale: $(cat scale.json)"
 grep -q '  exp2 .*  correct' out.txt || fail "exp2 should differ from plain: $(cat out.txt)"
 # the ladders on GPUs: their steps are emitted, and each hint reaches the code or a note says why it does not
 for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do

@@ -25,7 +25,8 @@ typedef enum BenchChecked { BENCH_UNCHECKED, BENCH_REFERENCE, BENCH_CORRECT } Be
 
 /* The operations and bytes of one launch. */
 typedef struct BenchWork {
-    double flops;                       /* 0: the kernel has no products */
+    double flops;                       /* of products; without any, `operations` */
+    double operations;                  /* all on floats, those of products among them */
     double flops_8, flops_16, flops_32; /* by the type of their operands */
     double bytes;
     bool sampled; /* counted in some of the programs only */

@@ -141,21 +141,6 @@ static const SimDevice *find_device(const Explained *x, bool *other)
     return d;
 }
 
-/* A number near the golden section of n that shares no factor with it. */
-static int64_t coprime(int64_t n)
-{
-    for (int64_t step = (int64_t)((double)n * 0.6180339887); step > 1; step--) {
-        int64_t a = n, b = step;
-        while (b) {
-            int64_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        if (a == 1) return step;
-    }
-    return 1;
-}
-
 /* Operations of all programs. Of a large grid some are run: a step that shares no factor with the grid
  * reaches all positions of every axis. Programs that run long, whose extents are read from a tensor for
  * example, are fewer: no further one begins behind MOST_PROBED steps, and each ends after MOST_ACCESSES
@@ -164,7 +149,7 @@ static int64_t coprime(int64_t n)
 static double count_operations(Explained *x, SimTrace *trace, int64_t most, bool ask)
 {
     int64_t all = sim_trace_programs(trace), n = all < PROBES ? all : PROBES,
-            step = n == all ? 1 : coprime(all);
+            step = n == all ? 1 : sim_spread(all);
     SimProgram *p = sim_program_new(trace, x->in->tool->alloc);
     int64_t done = 0, steps = 0;
     double sum = 0;
