@@ -2,7 +2,6 @@
  * function begins, and its name in CUDA or HIP. */
 #pragma once
 #include "fake_gpu.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,20 @@
 #define N(cuda, hip) cuda
 #endif
 
-extern FakeState fake;
-extern pthread_mutex_t fake_lock; /* of the fields that calls write down */
+/* What the test has set. It may be read without the lock, since tests set it while no call runs. */
+const FakeState *fake_settings(void);
+#define fake (*fake_settings())
+
+/* Calls come from many threads, so what they write down is reached in one way: `WRITE_DOWN(f->field = value)`
+ * holds the lock of the state `f` for the statements in the parentheses. */
+FakeState *fake_begin_writing(void);
+void fake_end_writing(void);
+#define WRITE_DOWN(...) \
+    do { \
+        FakeState *f = fake_begin_writing(); \
+        __VA_ARGS__; \
+        fake_end_writing(); \
+    } while (0)
 
 /* 0, or the code that the test wants this call to give. */
 int fake_enter(const char *name);

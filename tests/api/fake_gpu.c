@@ -2,31 +2,40 @@
  * cuda.h and hip_runtime_api.h. */
 #define _GNU_SOURCE
 #include "fake_driver.h"
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #ifdef FAKE_HIP
-FakeState fake = { .arch = 0x942, .devices = 1 };
+static FakeState state = { .arch = 0x942, .devices = 1 };
 #else
-FakeState fake = { .arch = 90, .devices = 1 };
+static FakeState state = { .arch = 90, .devices = 1 };
 #endif
-pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 #ifndef FAKE_HIP
 static __thread void *current;
 static int context_object;
 #endif
 
-EXPORT FakeState *fake_state(void) { return &fake; }
+EXPORT FakeState *fake_state(void) { return &state; }
+const FakeState *fake_settings(void) { return &state; }
+
+FakeState *fake_begin_writing(void)
+{
+    pthread_mutex_lock(&lock);
+    return &state;
+}
+void fake_end_writing(void) { pthread_mutex_unlock(&lock); }
 
 int fake_enter(const char *name)
 {
     int r = 0;
-    pthread_mutex_lock(&fake_lock);
-    fake.calls++;
-    if (fake.sticky) r = fake.sticky;
-    else if (!strcmp(fake.fail_name, name) && fake.fail_after-- <= 0) r = fake.fail_code;
-    pthread_mutex_unlock(&fake_lock);
+    FakeState *f = fake_begin_writing();
+    f->calls++;
+    if (f->sticky) r = f->sticky;
+    else if (!strcmp(f->fail_name, name) && f->fail_after-- <= 0) r = f->fail_code;
+    fake_end_writing();
     return r;
 }
 
@@ -178,17 +187,14 @@ EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
     bool text = !memcmp(image, "FAKEBIN-PTX", 11), linked = !memcmp(image, "FAKEBIN:linked", 14);
     int refused = text ? fake.refuse_ptx : linked ? 0 : fake.refuse_binary;
     if (refused) return refused;
-    snprintf(fake.last_image, sizeof fake.last_image, "%.100s", (const char *)image);
+    WRITE_DOWN(snprintf(f->last_image, sizeof f->last_image, "%.100s", (const char *)image));
     if (memcmp(image, "FAKEBIN", 7) && memcmp(image,
                                            "\x7f"
                                            "ELF",
                                            4))
         return 200; /* CUDA_ERROR_INVALID_IMAGE */
     *m = fake_on_device(calloc(1, sizeof(FakeModule)));
-    pthread_mutex_lock(&fake_lock);
-    fake.modules++;
-    fake.live_modules++;
-    pthread_mutex_unlock(&fake_lock);
+    WRITE_DOWN(f->modules++, f->live_modules++);
     return 0;
 }
 
@@ -196,9 +202,7 @@ EXPORT int N(cuModuleUnload, hipModuleUnload)(void *m)
 {
     ENTER();
     free(m);
-    pthread_mutex_lock(&fake_lock);
-    fake.live_modules--;
-    pthread_mutex_unlock(&fake_lock);
+    WRITE_DOWN(f->live_modules--);
     return 0;
 }
 
@@ -229,26 +233,34 @@ EXPORT int N(cuOccupancyMaxActiveBlocksPerMultiprocessor, hipModuleOccupancyMaxA
     return 0;
 }
 
-EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *f, unsigned gx, unsigned gy, unsigned gz,
+static FakeLaunch launch_of(void *function, const unsigned grid[3], const unsigned block[3], unsigned shared,
+    void *stream, void **params)
+{
+    FakeLaunch l = { .grid = { grid[0], grid[1], grid[2] },
+        .block = { block[0], block[1], block[2] },
+        .shared = shared,
+        .stream = stream };
+    if (fake.on_launch) fake.on_launch(params);
+    snprintf(l.name, sizeof l.name, "%s", ((Function *)function)->name);
+#ifndef FAKE_HIP
+    l.context = current;
+#endif
+    for (int i = 0; i < fake.n_params; i++) memcpy(&l.params[i], params[i], 8);
+    return l;
+}
+
+EXPORT int N(cuLaunchKernel, hipModuleLaunchKernel)(void *function, unsigned gx, unsigned gy, unsigned gz,
     unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra)
 {
     ENTER();
-    if (fake.on_launch) fake.on_launch(params);
-    pthread_mutex_lock(&fake_lock);
-    FakeLaunch *l = &fake.last;
-    fake.launches++;
-    *l = (FakeLaunch){ .grid = { gx, gy, gz }, .block = { bx, by, bz }, .shared = shared, .stream = stream };
-    snprintf(l->name, sizeof l->name, "%s", ((Function *)f)->name);
-#ifndef FAKE_HIP
-    l->context = current;
-#endif
-    for (int i = 0; i < fake.n_params; i++) memcpy(&l->params[i], params[i], 8);
-    pthread_mutex_unlock(&fake_lock);
+    FakeLaunch l =
+        launch_of(function, (unsigned[]){ gx, gy, gz }, (unsigned[]){ bx, by, bz }, shared, stream, params);
+    WRITE_DOWN(f->launches++, f->last = l);
     return 0;
 }
 
 #if !defined FAKE_HIP && !defined FAKE_OLD
-EXPORT int cuLaunchKernelEx(const void *config, void *f, void **params, void **extra)
+EXPORT int cuLaunchKernelEx(const void *config, void *function, void **params, void **extra)
 {
     struct {
         unsigned grid[3], block[3], shared;
@@ -263,10 +275,9 @@ EXPORT int cuLaunchKernelEx(const void *config, void *f, void **params, void **e
     } c;
     ENTER();
     memcpy(&c, config, sizeof c);
-    int r = cuLaunchKernel(f, c.grid[0], c.grid[1], c.grid[2], c.block[0], c.block[1], c.block[2], c.shared,
-        c.stream, params, extra);
-    for (unsigned i = 0; i < c.n; i++)
-        fake.last.early_start |= c.attributes[i].id == 6 && c.attributes[i].value;
-    return r;
+    FakeLaunch l = launch_of(function, c.grid, c.block, c.shared, c.stream, params);
+    for (unsigned i = 0; i < c.n; i++) l.early_start |= c.attributes[i].id == 6 && c.attributes[i].value;
+    WRITE_DOWN(f->launches++, f->last = l);
+    return 0;
 }
 #endif

@@ -5,19 +5,14 @@ static int give(void **p, size_t n, size_t align)
 {
     if (posix_memalign(p, align, n + 16)) return 2;
     fake_on_device(*p);
-    pthread_mutex_lock(&fake_lock);
-    fake.live_memory++;
-    fake.allocs++;
-    pthread_mutex_unlock(&fake_lock);
+    WRITE_DOWN(f->live_memory++, f->allocs++);
     return 0;
 }
 
 static int take(void *p)
 {
     free(p);
-    pthread_mutex_lock(&fake_lock);
-    fake.live_memory--;
-    pthread_mutex_unlock(&fake_lock);
+    WRITE_DOWN(f->live_memory--);
     return 0;
 }
 
@@ -126,8 +121,7 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base
         if (i + 1 < rank) words[9 + i] = strides[i];
     }
     memcpy(map, words, 128);
-    memcpy(fake.last_map, words, 128);
-    fake.tensor_maps++;
+    WRITE_DOWN(memcpy(f->last_map, words, 128), f->tensor_maps++);
     return 0;
 }
 #endif
