@@ -2,9 +2,11 @@
 
     python3 bench/cpu/attention.py THREADS
 
-Prints PyTorch's version; then for every line read ("f16", "f16 causal", "bf16", "f32") the seconds of one call: the faster way of two, chosen at the
-first call: scaled_dot_product_attention, or the two products and the softmax by themselves. Optional: nothing else here needs Python or PyTorch.
+Prints PyTorch's version; then for every line read ("f16", "f16 causal", "bf16", "f32") the seconds of one
+call, by the faster of two ways, which the first call chooses: scaled_dot_product_attention, or the two
+products and the softmax by themselves. Optional: nothing else here needs Python or PyTorch.
 """
+
 import sys
 import time
 

@@ -93,7 +93,7 @@ typedef struct LaunchArgs {
 typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
 
 /* Launches of a variant that are kept for later ones; see memo.c. */
-enum { MEMOS = 4 };
+enum { MEMOS = 8 };
 typedef struct Memo Memo;
 typedef struct VariantMemos {
     Memo *memo[MEMOS];

@@ -4,6 +4,7 @@
  * scalars are put into a copy of the slots. What may differ is checked again: an address must lie as the old
  * one did with respect to 16 bytes (which the key holds) and overlap nothing, a scalar must have the old
  * one's sign (likewise), and where the grid or the work reads scalars nothing is remembered of other values.
+ * A launch that has to encode tensor maps anew is kept as well, so tensors that alternate are encoded once.
  * Whatever does not fit takes the long way through launch.c, which also finds the words for what is wrong.
  *
  * Memos belong to variants, which live as long as their kernel. They are rewritten under a sequence number
@@ -221,6 +222,7 @@ static inline int compare_scalar(tile_kernel *k, int i, const _Atomic uint64_t *
 {
     if (word(w + SCALAR_KIND) == (uint64_t)a->kind && word(w + SCALAR_GIVEN) == number_bits(a)) {
         v->word = word(w + SCALAR_WORD);
+        v->facts = (uint32_t)word(w + SCALAR_FACTS);
         return SAME;
     }
     return launch_scalar(k, i, a, v) && v->facts == word(w + SCALAR_FACTS) ? MOVED : OTHER;
@@ -289,9 +291,21 @@ static bool renew(tile_kernel *k, const Artifact *a, const View *views, int64_t 
     return true;
 }
 
-/* False: the launch cannot use a memo. */
-static inline bool recall(
-    tile_kernel *k, Memo *m, const tile_arg *args, const tile_launch_desc *desc, tile_status *status)
+static inline bool moves_maps(const Artifact *a, const bool *moved)
+{
+    for (int i = 0; i < a->n_maps; i++)
+        if (moved[a->maps[i].param]) return true;
+    return false;
+}
+
+typedef enum Recall {
+    RECALL_OTHER,   /* the memo is of another launch */
+    RECALL_ENCODES, /* the memo serves, at the price of encoding tensor maps; nothing was launched */
+    RECALL_DONE
+} Recall;
+
+static inline Recall recall(tile_kernel *k, Memo *m, const tile_arg *args, const tile_launch_desc *desc,
+    bool may_encode, tile_status *status)
 {
     Variant *v = m->variant;
     const VariantMemos *all = &v->memos;
@@ -302,7 +316,9 @@ static inline bool recall(
     int64_t strides[k->n_params + 1][TILE_MAX_RANK];
     bool moved[k->n_params + 1];
     int scalars, tensors = before % 2 ? OTHER : compare_all(k, args, w, views, moved, &scalars);
-    if (tensors == OTHER || (scalars == MOVED && all->reads_scalars)) return false;
+    if (tensors == OTHER || (scalars == MOVED && all->reads_scalars)) return RECALL_OTHER;
+    bool encodes = tensors == MOVED && moves_maps(a, moved);
+    if (encodes && !may_encode) return RECALL_ENCODES;
     if (tensors == MOVED) read_views(k, w, views, strides);
 
     uint64_t slots[a->n_slots + 1];
@@ -320,26 +336,29 @@ static inline bool recall(
         uint64_t part = word(stored + a->n_slots + i);
         memcpy((unsigned char *)maps + 8 * i, &part, 8);
     }
-    if (atomic_load_explicit(&m->sequence, memory_order_relaxed) != before || !programs) return false;
+    if (atomic_load_explicit(&m->sequence, memory_order_relaxed) != before || !programs) return RECALL_OTHER;
 
-    if (tensors == MOVED && !launch_apart(k, views)) return false;
+    if (tensors == MOVED && !launch_apart(k, views)) return RECALL_OTHER;
     if ((tensors == MOVED || scalars == MOVED) && !renew(k, a, views, strides, moved, slots, maps))
-        return false;
+        return RECALL_OTHER;
     void *stream = desc ? desc->stream : NULL;
     if (workspace &&
         (!desc || !desc->workspace || desc->workspace_size < workspace || (uintptr_t)desc->workspace % 256))
-        return false;
+        return RECALL_OTHER;
     if (all->workspace >= 0) slots[all->workspace] = desc ? (uint64_t)(uintptr_t)desc->workspace : 0;
     if (all->scheduler >= 0) {
         void *t = context_counter(k->context, stream);
         if (!t) {
             *status = TILE_ERROR_RESOURCES;
-            return true;
+            return RECALL_DONE;
         }
         slots[all->scheduler] = (uint64_t)(uintptr_t)t;
     }
     *status = launch_driver(k, v, slots, params, programs, blocks, stream);
-    return true;
+    if (encodes && !*status)
+        memo_keep(k, v, args, &(LaunchArgs){ .views = views, .strides = strides },
+            &(MemoMade){ slots, maps, programs, blocks, workspace });
+    return RECALL_DONE;
 }
 
 bool memo_launch(
@@ -348,10 +367,13 @@ bool memo_launch(
     /* A checked launch waits for its check record, so it is never launched from a memo. */
     if (k->context->flags & TILE_CONTEXT_CHECKED) return false;
     if (n != (size_t)k->n_params || (n && !args) || (desc && desc->struct_size < sizeof *desc)) return false;
+    Memo *encoding = NULL; /* the first that serves only with other tensor maps */
     for (int i = 0; i < MEMOS; i++) {
         Memo *m = atomic_load_explicit(&k->recent[i], memory_order_acquire);
-        if (!m) return false;
-        if (recall(k, m, args, desc, status)) return true;
+        if (!m) break;
+        Recall found = recall(k, m, args, desc, false, status);
+        if (found == RECALL_DONE) return true;
+        if (found == RECALL_ENCODES && !encoding) encoding = m;
     }
-    return false;
+    return encoding && recall(k, encoding, args, desc, true, status) == RECALL_DONE;
 }

@@ -27,6 +27,7 @@ typedef struct Preparing {
     int64_t (*shape)[TILE_MAX_RANK];
     tile_compile *flight[MOST_THREADS];
     int n_flight, most;
+    size_t variants;             /* that launches of the range take */
     tile_status status, refused; /* refused: a variant was missing in a sealed context */
 } Preparing;
 
@@ -107,7 +108,7 @@ static tile_status set_shapes(Preparing *p)
     return TILE_OK;
 }
 
-static tile_status look_at(Preparing *p, size_t *variants)
+static tile_status look_at(Preparing *p)
 {
     tile_kernel *k = p->k;
     LAUNCH_ARGS(l, k);
@@ -122,7 +123,7 @@ static tile_status look_at(Preparing *p, size_t *variants)
         st = kernel_nothing(k, &l, key, &nothing);
         if (!st && !nothing) st = context_sealed(k->context) ? launch_variant(k, &l, &v) : start(p);
     }
-    *variants += !st && !nothing;
+    p->variants += !st && !nothing;
     return st;
 }
 
@@ -221,7 +222,7 @@ static tile_status take_args(Preparing *p)
     return TILE_OK;
 }
 
-static tile_status prepare_all(Preparing *p, size_t *variants)
+static tile_status prepare_all(Preparing *p)
 {
     tile_kernel *k = p->k;
     Arena *a = &p->s->arena;
@@ -234,7 +235,7 @@ static tile_status prepare_all(Preparing *p, size_t *variants)
     tile_status st = take_args(p);
     if (!st) st = take_ranges(p, &total);
     for (int64_t i = 0; !st && i < total; i++, next_combination(p)) {
-        st = look_at(p, variants);
+        st = look_at(p);
         if (st == TILE_ERROR_SEALED) {
             p->refused = st; /* the list gets the others too */
             st = TILE_OK;
@@ -254,7 +255,6 @@ tile_status tile_kernel_prepare(tile_kernel *k, const tile_prepare_desc *desc, s
     FLOAT_STATE_DEFAULT();
     tile_prepare_desc d;
     Session s;
-    size_t n = 0;
     if (variants) *variants = 0;
     if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t)) || (d.n_dims && !d.dims) || d.threads < 0)
@@ -265,10 +265,10 @@ tile_status tile_kernel_prepare(tile_kernel *k, const tile_prepare_desc *desc, s
     p.most = d.threads ? d.threads : processors();
     if (p.most > MOST_THREADS) p.most = MOST_THREADS;
     int jumped = setjmp(s.oom);
-    tile_status st = jumped ? context_session_failed(k->context, &s, jumped, k->title) : prepare_all(&p, &n);
+    tile_status st = jumped ? context_session_failed(k->context, &s, jumped, k->title) : prepare_all(&p);
     if (st) p.status = st;
     while (p.n_flight) finish_oldest(&p);
     session_free(&s);
-    if (variants) *variants = n;
+    if (variants) *variants = p.variants;
     return p.status;
 }

@@ -268,6 +268,46 @@ static void test_grid_of_scalars(void)
     tile_context_destroy(ctx);
 }
 
+/* As many sets of tensors as a variant has memos, launched in turns: the maps of each set are encoded once,
+ * and the driver sees what the long way gives. */
+static void test_sets(void)
+{
+    enum { SETS = MEMOS, FIRST = 0, LATER = 1, LONG = 2, ROUNDS };
+    tile_module *mod;
+    tile_kernel *k;
+    int64_t shape[4] = { 1, 2, 64, 128 };
+    tile_tensor t[4];
+    tile_arg a[5] = { [4] = tile_arg_float(0.125) };
+    static Seen recalled[SETS];
+    tile_binding b[] = { { "CAUSAL", TILE_BIND_BOOL, { .i = 0 } } };
+    open_context();
+    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/attention.tile", NULL, &mod));
+    OK(ctx, tile_kernel_create(mod, "attention", b, 1, &k));
+    fake->on_launch = look;
+    for (int round = FIRST; round < ROUNDS; round++)
+        for (int set = 0; set < SETS; set++) {
+            for (int i = 0; i < 4; i++) {
+                t[i] = (tile_tensor){ memory + (4 * set + i) * (32 << 10), shape, NULL, 4, TILE_F16 };
+                a[i] = tile_arg_tensor(&t[i]);
+            }
+            plan = artifact_of(k, a, 5);
+            memset(&seen, 0, sizeof seen);
+            tile_status st;
+            int before = fake->tensor_maps;
+            bool by_memo = round != LONG && memo_launch(k, a, 5, NULL, &st);
+            if (!by_memo) st = launch_long(k, a, 5);
+            CU_ASSERT_EQUAL(st, TILE_OK);
+            CU_ASSERT_EQUAL(by_memo, round == LATER || (round == FIRST && set > 0));
+            CU_ASSERT_EQUAL(fake->tensor_maps - before, round == LATER ? 0 : plan->n_maps);
+            if (round == LONG) CU_ASSERT_EQUAL(memcmp(&recalled[set], &seen, sizeof seen), 0);
+            recalled[set] = seen;
+        }
+    CU_ASSERT_NOT_EQUAL(memcmp(&recalled[0], &recalled[1], sizeof seen), 0);
+    tile_kernel_destroy(k);
+    tile_module_destroy(mod);
+    tile_context_destroy(ctx);
+}
+
 /* Attention has tensor maps and a tile scheduler: maps are encoded again for what moved, and only for that;
  * the counter is the stream's. */
 static void test_maps(void)
@@ -403,6 +443,7 @@ static void test_threads(void)
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = { { "random", test_random }, { "grid_of_scalars", test_grid_of_scalars },
-        { "maps", test_maps }, { "nothing_allocated", test_nothing_allocated }, { "threads", test_threads } };
+        { "maps", test_maps }, { "sets", test_sets }, { "nothing_allocated", test_nothing_allocated },
+        { "threads", test_threads } };
     return unit_run("memo", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }
