@@ -11,22 +11,16 @@
 #include "backends/cpu/mma.h"
 #include <stdio.h>
 
-MmaKind mma_kind(const CpuTarget *t, const Instr *i)
-{
-    DType a = ir_operand(i, 0)->type->dtype;
-    if (a == DT_F64) return MMA_F64;
-    if (a == DT_I8 || a == DT_U8)
-        return (a == ir_operand(i, 1)->type->dtype ? t->dot : t->mixed_dot) ? MMA_I8_QUADS : MMA_I16_PAIRS;
-    return a == DT_BF16 && t->bf16 ? MMA_BF16_PAIRS : MMA_F32;
-}
-
 DType mma_operand_type(MmaKind k, const Value *v)
 {
     switch (k) {
     case MMA_F32: return DT_F32;
     case MMA_F64: return DT_F64;
+    case MMA_AMX_BF16:
     case MMA_BF16_PAIRS: return DT_BF16;
+    case MMA_AMX_F16: return DT_F16;
     case MMA_I16_PAIRS: return DT_I16;
+    case MMA_AMX_I8:
     case MMA_I8_QUADS: return v->type->dtype;
     }
     return DT_F32;
@@ -36,6 +30,11 @@ DType mma_operand_type(MmaKind k, const Value *v)
  */
 void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *mr, int *nv)
 {
+    if (mma_is_amx(k)) { /* in tiles */
+        *mr = m <= AMX_ROWS ? 1 : n <= AMX_ROWS ? 4 : 2;
+        *nv = 4 / *mr;
+        return;
+    }
     int64_t vectors = (n + mma_vector_lanes(t, k) - 1) / mma_vector_lanes(t, k);
     double best = 1e300;
     for (int v = 1; v <= 4; v++) {
@@ -64,15 +63,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
 
 /* --- the product ------------------------------------------------------------------------------------- */
 
-typedef struct Kernel {
-    Gen *g;
-    Step *s;
-    int lanes;
-    int64_t m, n, k;
-    LLVMTypeRef vec;
-    DType acc;
-    LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
-} Kernel;
+typedef MmaProduct Kernel;
 
 /* acc + dot products of pairs of bf16. */
 static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
@@ -92,9 +83,9 @@ static LLVMValueRef add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVM
     const char *name = bytes == 64   ? "llvm.x86.avx512.pmaddw.d.512"
                        : bytes == 32 ? "llvm.x86.avx2.pmadd.wd"
                                      : "llvm.x86.sse2.pmadd.wd";
-    if (g->target->vnni)
-        return gen_intrinsic(
-            g, "llvm.x86.avx512.vpdpwssd.512", NULL, 0, (LLVMValueRef[]){ acc, v[0], v[1] }, 3);
+    if (g->target->has & CPU_VNNI)
+        return gen_intrinsic(g, bytes == 64 ? "llvm.x86.avx512.vpdpwssd.512" : "llvm.x86.avx512.vpdpwssd.256",
+            NULL, 0, (LLVMValueRef[]){ acc, v[0], v[1] }, 3);
     if (!g->target->arm) return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
     int even[64], odd[64];
     LLVMTypeRef wide = gen_vec(g->i32, bytes / 2);
@@ -131,6 +122,9 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
     case MMA_I16_PAIRS: return add_i16_pairs(g, acc, a, b);
     case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
+    case MMA_AMX_BF16: /* amx_product */
+    case MMA_AMX_F16:
+    case MMA_AMX_I8:
     case MMA_F32:
     case MMA_F64: break;
     }
@@ -244,8 +238,7 @@ static void product(Kernel *x)
     Gen *g = x->g;
     Step *s = x->s;
     int64_t nr = s->b->nr, full = x->n / nr, rest = x->n % nr;
-    int group = mma_group(s->b->dtype);
-    int64_t panel_bytes = nr * ((x->k + group - 1) / group * group) * dtype_bytes(s->b->dtype);
+    int64_t panel_bytes = nr * s->b->depth * mma_group(s->b->dtype) * dtype_bytes(s->b->dtype);
     Loop l;
     if (full) {
         LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
@@ -283,7 +276,8 @@ void mma_emit(Gen *g, Step *s)
         x.b = LLVMGetParam(f, 1);
         x.from = s->acc ? LLVMGetParam(f, 2) : NULL;
         x.to = LLVMGetParam(f, 3);
-        product(&x);
+        if (mma_is_amx(s->mma)) amx_product(&x);
+        else product(&x);
         LLVMBuildRetVoid(g->b);
         helper_end(g, &h);
     }
