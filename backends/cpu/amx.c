@@ -197,11 +197,15 @@ static void along_columns(MmaProduct *x, TileBlock *b, int width)
 {
     Gen *g = x->g;
     int64_t whole = x->n / (width * AMX_ROWS), left = x->n - whole * width * AMX_ROWS;
+    LLVMValueRef first =
+        gen_imul(g, LLVMBuildUDiv(g->b, b->row, gen_int(g, x->s->mr * AMX_ROWS), ""), whole + (left > 0));
     Loop l;
     b->columns = width;
     b->last_columns = AMX_ROWS;
     if (whole) {
-        b->panel = gen_imul(g, gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1), width);
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1);
+        b->panel = gen_imul(g, j, width);
+        mma_fetch(x, gen_iadd(g, first, j));
         tile_block(x, b);
         gen_loop_end(g, &l);
     }
@@ -209,6 +213,7 @@ static void along_columns(MmaProduct *x, TileBlock *b, int width)
     b->columns = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
     b->last_columns = (int)(left - (b->columns - 1) * AMX_ROWS);
     b->panel = gen_int(g, whole * width);
+    mma_fetch(x, gen_iadd(g, first, gen_int(g, whole)));
     tile_block(x, b);
 }
 
@@ -217,6 +222,8 @@ void amx_product(MmaProduct *x)
     Gen *g = x->g;
     TileBlock b = { .last_rows = AMX_ROWS };
     int64_t height = x->s->mr, whole = x->m / (height * AMX_ROWS), left = x->m - whole * height * AMX_ROWS;
+    int64_t across = x->s->nv * AMX_ROWS;
+    x->blocks = (whole + (left > 0)) * ((x->n + across - 1) / across);
     Loop l;
     if (x->m % AMX_ROWS || x->n % AMX_ROWS) {
         b.edge = gen_alloca(g, LLVMArrayType2(g->i8, AMX_ROWS * AMX_ROW_BYTES), "edge");

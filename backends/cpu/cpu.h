@@ -440,6 +440,7 @@ struct Window {
      * sum of their work, the largest, and that of the nests already emitted. */
     int walks, work, most, done;
     Window *next_walked;
+    bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
     int64_t shape[TILE_MAX_RANK];
 };

@@ -18,8 +18,19 @@ typedef struct MmaProduct {
     LLVMTypeRef vec;
     DType acc;
     LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
+    /* The windows of A and B that the next step of the loop packs: `rows` rows of `bytes` bytes that are side
+     * by side, `stride` bytes apart. */
+    struct {
+        LLVMValueRef at, stride;
+        int64_t rows, bytes;
+    } next[2];
+    int n_next;
+    int64_t blocks; /* of the accumulator; each fetches a part of the next windows */
 } MmaProduct;
 void amx_product(MmaProduct *);
+/* Block number `block` fetches its part of the next windows into the second cache, so that memory works while
+ * the product is computed. */
+void mma_fetch(MmaProduct *, LLVMValueRef block);
 
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
