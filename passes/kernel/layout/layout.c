@@ -327,9 +327,9 @@ static void fix(Layouter *c, Block *blk)
 
 /* --- third walk: what an operation takes whole is put into registers (ir/held.c) --------------------- */
 
-/* The first product that may be in flight at product i, as far back as its sum is known; i: none is. ptxas waits
- * for those in flight where the registers of another product's sum are written behind their issue. `opaque` keeps
- * the C compiler from writing them there. */
+/* The first product that may be in flight at product i, as far back as its sum is known; i: none is. ptxas
+ * waits for those in flight where the registers of another product's sum are written behind their issue.
+ * `opaque` keeps the C compiler from writing them there. */
 static Instr *first_in_flight(Instr *i)
 {
     Instr *first = i;
