@@ -39,6 +39,8 @@ struct Program {
     VEC(FrontInstance) instances;
 };
 
+struct Lower; /* frontend/lower.h */
+
 /* tune_configs.c: fills info->configs and their domains; returns how many. Whether a configuration is listed.
  */
 int describe_configs(Session *, struct Lower *eval, KernelInfo *, const Node *block, FrontDomain *);

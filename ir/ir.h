@@ -169,6 +169,7 @@ struct Func {
     const Type **results;
     int n_results; /* device functions */
     Hints hints;
+    int64_t packed; /* pack made so many programs one; 0: none */
     bool fits32; /* launch fact: all extents are from 1 to 2^28 - 1 (FITS32_EXTENT), all offsets of elements
                     in bytes from 0 to 2^31 */
     bool extents31; /* launch fact: all extents are below 2^31; fits32 says more */

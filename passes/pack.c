@@ -295,6 +295,7 @@ static bool pack_func(PassContext *c, Func *f)
         want /= n;
     }
     if (done == 1) return false;
+    f->packed = done;
     pass_count(c, "programs in one", done);
     if (!x.asked) f->hints.warps = fitting_warps(&x, want);
     return true;

@@ -178,6 +178,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
+    out->packed = f->packed > 0;
     out->pingpong = code->plan->pingpong;
     out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;
 }

@@ -34,6 +34,7 @@ static double by_number(int64_t programs, int units, int planned_registers)
 static double doubt(const Cost *c, const DeviceModel *m)
 {
     if (c->uncertain) return m->doubt_uncounted;
+    if (c->packed) return m->doubt_packed;
     if (c->joins <= 0) return 1;
     return c->cp_async > 0 ? m->doubt_joined_cp_async : c->chained ? 1 : m->doubt_joined;
 }

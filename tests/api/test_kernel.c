@@ -372,9 +372,10 @@ static void test_tune(void)
     write_file("add.tune", table);
     open_context(NULL, NULL);
     OK(ctx, tile_module_load_file(ctx, in_dir("add.tile"), NULL, &m)); /* the table beside it is taken */
-    OK(ctx, tile_kernel_create(m, "vector_add", NULL, 0, &k));
-    OK(ctx, tile_kernel_create(
-                m, "vector_add", (tile_binding[]){ { "BLOCK", TILE_BIND_INT, { .i = 256 } } }, 1, &fixed));
+    /* One program a CTA, so that the grid tells BLOCK. */
+    tile_binding b[] = { { "pack", TILE_BIND_INT, { .i = 1 } }, { "BLOCK", TILE_BIND_INT, { .i = 256 } } };
+    OK(ctx, tile_kernel_create(m, "vector_add", b, 1, &k));
+    OK(ctx, tile_kernel_create(m, "vector_add", b, 2, &fixed));
     CU_ASSERT_EQUAL(grid_with(k, 1024), 8);
     CU_ASSERT_EQUAL(grid_with(k, 2048), 16); /* nearer to 1000 than to 64000, in powers of two */
     CU_ASSERT_EQUAL(grid_with(k, 65536), 32);
