@@ -4,9 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+static void capture(char *to, const char *text)
+{
+    size_t n = strlen(to);
+    format_text(to + n, CAPTURED - n, "%s", text);
+}
+
 static void on_diagnostic(void *user, const tile_diagnostic *d)
 {
     Run *r = user;
+    if (d->severity == TILE_SEVERITY_PERFORMANCE && r->notes) capture(r->notes, d->rendered);
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_WARNING) r->n_warned++;
@@ -14,8 +21,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
                 d->severity == TILE_SEVERITY_NOTE;
     if (once && r->measuring) return; /* The first launch has given it. */
     if (r->captured && d->severity != TILE_SEVERITY_PRINT && d->severity != TILE_SEVERITY_DEBUG) {
-        size_t n = strlen(r->captured);
-        format_text(r->captured + n, CAPTURED - n, "%s", d->rendered);
+        capture(r->captured, d->rendered);
         return;
     }
     fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT

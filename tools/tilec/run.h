@@ -52,6 +52,7 @@ typedef struct Run {
     bool made_up, ladder;
     Strings set;    /* all values: --set, more_set, the ladder's */
     char *captured; /* CAPTURED bytes that receive diagnostics in place of standard error, or NULL */
+    char *notes;    /* the same for remarks on performance, with --wperf or without; or NULL */
     bool measuring; /* for further launches, whose prints and warnings were shown */
     int n_diagnosed, n_warned; /* errors and warnings printed by on_diagnostic */
 } Run;
