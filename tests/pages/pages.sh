@@ -4,7 +4,10 @@
 . "$(dirname "$0")/../tools/lib.sh"
 . "$root/tests/pages/page.sh"
 build=$4 page_name=$5
-for tool in make pkg-config c++; do command -v $tool >/dev/null || { echo "SKIP: no $tool here"; exit 77; }; done
+for tool in make pkg-config c++; do
+    page_commands "$root/$page_name" | grep -qwF -- "$tool" || continue
+    command -v $tool >/dev/null || { echo "SKIP: no $tool here"; exit 77; }
+done
 # cannot_run COMMAND: why this machine cannot run it, or a status that is not 0
 cannot_run() {
     case $1 in
