@@ -1,5 +1,6 @@
 #!/bin/bash
-# bench.sh: `tilec bench` with ladders and sweeps: every command of docs/bench.md, the ladders of examples/ladders, wrong input.
+# bench.sh: `tilec bench` with ladders and sweeps: the files that it writes, the ladders of examples/ladders, wrong input. pages.bench runs
+# the commands of docs/bench.md.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 mkdir bin && ln -s "$tilec" bin/tilec && export PATH=$work/bin:$PATH
@@ -15,12 +16,9 @@ kernel product(in f32 A[M, K], in f32 B[K, N], out f32 C[M, N], const int T = 32
 }
 T
 echo 'kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 8)) { let i = program_id(); store(Y[i*8 +: 8], load(X[i*8 +: 8])); }' >copy.tile
-n=0
-while IFS= read -r line; do
-    eval "$line" >out.txt 2>&1 </dev/null || fail "$line"$'\n'"$(cat out.txt)"
-    n=$((n + 1))
-done < <(sed -n '/^```sh$/,/^```$/p' "$root/docs/bench.md" | grep '^tilec ')
-[ $n -ge 5 ] || fail "only $n commands in docs/bench.md"
+expect 0 "correct" tilec bench gemm.tile --ladder --sweep M=N=K=64,96 --repeat=3 --output-dir out
+expect 0 "M=N=128" tilec bench transpose.tile --sweep M=N=64..128*2 --repeat=3 --plot=p.svg --csv=p.csv --json=p.json
+expect 0 "correct" tilec bench transpose.tile --ladder --set M=64 --set N=64 --repeat=3 --profile=trace.json
 for f in out/gemm.{txt,csv,json,md,svg,log} p.svg p.csv p.json; do [ -s $f ] || fail "$f is missing"; done
 [ "$(grep -c '^64,64,64,' out/gemm.csv)" = 5 ] && [ "$(grep -c '^96,96,96,' out/gemm.csv)" = 5 ] || fail "steps of gemm: $(cat out/gemm.csv)"
 grep -q 'correct; TM=' out/gemm.txt || fail "the step that tunes: $(cat out/gemm.txt)"

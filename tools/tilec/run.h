@@ -27,8 +27,10 @@ typedef struct Run {
     const Args *args;
     tile_context *context;
     tile_module *module;
-    tile_kernel *kernel, *probe; /* probe: a kernel that tells the parameters while bindings are read */
-    void *begin, *end;           /* events, while launches are timed */
+    tile_kernel *kernel;
+    const FrontKernel *front;  /* the kernel as declared, with its consts */
+    const FrontParam *without; /* a type that nothing binds, or NULL: f32 stands for it */
+    void *begin, *end;         /* events, while launches are timed */
     ToolCleanup cleanup;
     Watch watch;
     Profile *profile;        /* receives the launches that are timed, or NULL */
@@ -67,6 +69,9 @@ int run_failed(Run *, tile_status);
 
 /* Prints a command line that works, for a user whose own lacks an argument (example.c). */
 void run_print_command(Run *);
+/* The next const or const type, behind `after`, that neither the command line binds nor a default; NULL: none
+ * is left. A default that such a const decides counts as none. */
+const FrontParam *run_next_without_value(const Run *, const FrontParam *after);
 /* An empty run, in the tool's arena. It is closed by run_close, or at the end of the command. */
 void run_init(Run *, Tool *, const Args *);
 /* Device, module, kernel, and its arguments there; an exit code. */
