@@ -302,7 +302,7 @@ static void move(SimProgram *p, const Moves *m)
 }
 
 /* SimStep.steps: elements are cheaper than operations. */
-static int64_t steps_of(const SimProgram *p) { return p->steps + p->evaluated / 16; }
+static int64_t steps_of(const SimProgram *p) { return p->steps + p->evaluated / 8; }
 
 static bool run(SimProgram *p, const NodeList *l);
 

@@ -106,8 +106,9 @@ typedef struct SimStep {
     double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
     double flops;                       /* of products, each once */
     double operations; /* of products, and of element-wise operations and reductions on floats */
-    int64_t steps; /* of the run itself: operations of the derived program, and 16 elements of results each */
-    bool cut;      /* a limit ended the program */
+    int64_t
+        steps; /* of the run itself: operations of the derived program, and one for 8 elements of results */
+    bool cut;  /* a limit ended the program */
     const int64_t *rounds; /* of each loop */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */

@@ -31,6 +31,18 @@ static void draw_buffers(const Explained *x, double y, Text *t)
     }
 }
 
+/* The axis of the bars above. */
+static void draw_scale(double y, Text *t)
+{
+    for (int k = 0; k <= 100; k += 25) {
+        double x = LEFT + WIDTH * k / 100.0;
+        draw_line(t, x, y, x, y + 4, (DrawStyle){ .stroke = "#444444" });
+        draw_text(
+            t, x, y + 15, (DrawFont){ .size = 10, .anchor = DRAW_MIDDLE }, arena_printf(t->arena, "%d%%", k));
+    }
+    draw_text(t, LEFT - 12, y + 15, (DrawFont){ .size = 10, .anchor = DRAW_END }, "of the limit");
+}
+
 /* The lanes that the banks serve together. */
 static LdsCycle cycle_of(const Target *t, const EmittedAccess *a, int width)
 {
@@ -132,6 +144,7 @@ void draw_resources(Explained *x, Text *t)
     draw_bar(y + BAR + 10, "shared memory", (double)x->code.shared_bytes, (double)target->shared_bytes,
         "bytes of a CTA", t);
     draw_buffers(x, y + 2 * (BAR + 10), t);
+    draw_scale(y + 2 * (BAR + 10) + BAR, t);
     for (int k = 0; k < n; k++) draw_banks(x, shown[k], &counts[k], y + bars + k * PANEL, t);
     DrawKey keys[] = { { "one word of the bank", { .fill = "#009e73" } },
         { "several words, one after the other", { .fill = "#d55e00" } }, { "used", { .fill = "#56b4e9" } },
