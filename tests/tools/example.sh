@@ -1,7 +1,7 @@
 #!/bin/bash
 # example.sh: `tilec run` without an input prints a command line for the kernel, and that command runs.
 . "$(dirname "$0")/lib.sh"
-tilec() { timeout 60 "$tilec" "$@"; }
+tilec() { timeout 300 "$tilec" "$@"; }
 printed() { tilec run "$@" 2>&1 >/dev/null | sed -n 's/^  \(tilec run .*\)/\1/p'; }
 while read -r file kernel; do
     cp "$root/examples/kernels/$file.tile" .
