@@ -1,7 +1,7 @@
 #!/bin/bash
 # example.sh: `tilec run` without an input prints a command line for the kernel, and that command runs: for every kernel of the examples.
 . "$(dirname "$0")/lib.sh"
-tilec() { timeout 120 "$tilec" "$@"; }
+tilec() { timeout 300 "$tilec" "$@"; }
 printed() { tilec run "$@" 2>&1 >/dev/null | sed -n 's/^  \(tilec run .*\)/\1/p'; }
 # runs ARGUMENTS: the command that is printed for them runs, and says nothing
 runs() {
