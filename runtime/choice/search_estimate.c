@@ -54,7 +54,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         if (!search_estimate_cpu(z, w, p, all, n)) p->ns = INFINITY;
         return;
     }
-    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
+    if (!compile_lowered(
+            s, w->ast, q->kernel, all, n, q->facts, q->options, search_may_fit, &compiled, &f, &code))
+        return;
     if (code.shared_bytes > q->device.shared_bytes) return;
     if (code.planned_registers > code.lane_registers) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
