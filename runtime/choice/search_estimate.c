@@ -54,8 +54,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         if (!search_estimate_cpu(z, w, p, all, n)) p->ns = INFINITY;
         return;
     }
-    if (!compile_lowered(
-            s, w->ast, q->kernel, all, n, q->facts, q->options, search_may_fit, &compiled, &f, &code))
+    CompileTest may_fit = { search_may_fit, &q->device };
+    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &may_fit, &compiled, &f, &code))
         return;
     if (code.shared_bytes > q->device.shared_bytes) return;
     if (code.planned_registers > code.lane_registers) return;

@@ -20,25 +20,28 @@ static const Value *loaded(const Value *v)
 
 /* The sums of a product are in registers, and each loaded operand lies whole in shared memory or in registers
  * beside them. */
-static bool fits_nowhere(const Instr *mma, const Target *t)
+static bool fits_nowhere(const Instr *mma, const CostDevice *d)
 {
-    int64_t registers = (int64_t)t->sm_registers * REGISTER_BYTES, sums = bytes_of(&mma->results[0]);
+    int64_t registers = (int64_t)d->target->sm_registers * REGISTER_BYTES, sums = bytes_of(&mma->results[0]);
     for (int k = 0; k < 2; k++) {
         const Value *tile = loaded(ir_operand(mma, k));
-        if (tile && bytes_of(tile) > t->shared_bytes && bytes_of(tile) + sums > registers) return true;
+        if (tile && bytes_of(tile) > d->shared_bytes && bytes_of(tile) + sums > registers) return true;
     }
     return false;
 }
 
-static bool block_fits(const Block *b, const Target *t)
+static bool block_fits(const Block *b, const CostDevice *d)
 {
     for (const Instr *i = b->first; i; i = i->next) {
-        if (i->op == OP_MMA && fits_nowhere(i, t)) return false;
+        if (i->op == OP_MMA && fits_nowhere(i, d)) return false;
         for (int k = 0; k < i->n_blocks; k++)
-            if (!block_fits(i->blocks[k], t)) return false;
+            if (!block_fits(i->blocks[k], d)) return false;
     }
     return true;
 }
 
-bool search_may_fit(const Func *f, const Target *t)
-{ return t->kind != TARGET_CUDA || block_fits(f->body, t); }
+bool search_may_fit(const void *device, const Func *f)
+{
+    const CostDevice *d = device;
+    return d->target->kind != TARGET_CUDA || block_fits(f->body, d);
+}

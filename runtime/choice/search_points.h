@@ -73,8 +73,8 @@ void search_estimate(Search *);
 bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
 
 /* search_fit.c: false if some product's operands certainly fit neither shared memory nor the registers of a
- * multiprocessor, which tile IR tells in a fraction of the time of a compilation. */
-bool search_may_fit(const Func *, const Target *);
+ * multiprocessor of the CostDevice, which tile IR tells in a fraction of the time of a compilation. */
+bool search_may_fit(const void *device, const Func *);
 
 /* search.c: adds a point without an estimate, unless `require` rejects it. The best point that is none of
  * these; -1: there is none. */
