@@ -31,6 +31,7 @@ const Case example_cases[] = {
     { "embedding", "embedding", "TT=4,TD=16", "N=9,V=7,D=20", "", 0 },
     { "gemm", "gemm", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 2e-3 },
     { "gemm", "gemm", "TM=16,TN=16,TK=16,T=f32,TO=f32", "M=32,N=48,K=64", "", 1e-5 },
+    { "gemm", "gemm", "TM=16,TN=16,TK=16", "M=37,N=21,K=1200", "", 4e-3 },
     { "gemm_bias_gelu", "gemm_bias_gelu", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
     { "gemm_gated", "gemm_gated", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
     { "gemm_residual", "gemm_residual", "TM=16,TN=16,TK=16", "M=37,N=21,K=53", "", 4e-3 },
