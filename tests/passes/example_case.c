@@ -20,6 +20,7 @@ const Case example_cases[] = {
         1e-4 },
     { "attention_decode", "attention_decode_join", "", "B=1,H=4,D=16,S=3", "", 4e-3 },
     { "blur", "blur", "TY=4,TX=16", "H=13,W=37", "", 1e-5 },
+    { "blur", "blur", "R=3,TY=4,TX=16", "H=13,W=37", "", 1e-5 },
     { "conv2d", "conv2d_nchw", "TF=16,TP=2,TQ=4,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,P=7,Q=6", "", 4e-3 },
     { "conv2d", "conv2d_nhwc", "TF=16,TP=2,TQ=4,TC=4", "B=2,C=5,H=7,W=6,F=9,R=3,S=3,P=7,Q=6", "", 4e-3 },
     { "conv2d", "channels_last", "TC=4,TN=8", "B=2,C=5,N=13", "", 0 },
