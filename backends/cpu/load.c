@@ -1,10 +1,9 @@
-/* load.c: links an object of this backend into the process. The objects are simple (x86-64 ELF, a handful of
- * sections and relocation kinds), so this takes some 50 us where a general JIT linker takes milliseconds, and
- * a cached kernel needs no LLVM at all. With debug information the object is shown to gdb through its JIT
- * interface. */
-#include "backends/backend.h"
+/* load.c: links an object of this backend into the process. The objects are simple (ELF, a handful of
+ * sections and relocation kinds; relocate.c), so this takes some 50 us where a general JIT linker takes
+ * milliseconds, and a cached kernel needs no LLVM at all. With debug information the object is shown to gdb
+ * through its JIT interface. */
+#include "backends/cpu/load.h"
 #include <dlfcn.h>
-#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +42,17 @@ typedef struct Loader {
     const Elf64_Ehdr *eh;
     Elf64_Shdr *sections; /* copy, sh_addr filled in */
     char *memory;
-    size_t used, stubs, capacity, text_end;
+    Stubs stubs;
+    size_t capacity, text_end;
     char *err;
     size_t err_size;
 } Loader;
+
+#if defined(__aarch64__)
+enum { OWN_MACHINE = EM_AARCH64 };
+#else
+enum { OWN_MACHINE = EM_X86_64 };
+#endif
 
 static bool fail(Loader *l, const char *what, const char *name)
 {
@@ -61,8 +67,8 @@ static bool check_header(Loader *l)
 {
     if (l->size < sizeof *l->eh || memcmp(l->eh->e_ident, ELFMAG, SELFMAG))
         return fail(l, "not an ELF object", NULL);
-    if (l->eh->e_ident[EI_CLASS] != ELFCLASS64 || l->eh->e_machine != EM_X86_64 || l->eh->e_type != ET_REL)
-        return fail(l, "not an x86-64 object", NULL);
+    if (l->eh->e_ident[EI_CLASS] != ELFCLASS64 || l->eh->e_machine != OWN_MACHINE || l->eh->e_type != ET_REL)
+        return fail(l, "not an object for this machine", NULL);
     if (l->eh->e_shentsize != sizeof(Elf64_Shdr) || l->eh->e_shnum < 1 || l->eh->e_shoff % 8 ||
         !in_file(l, l->eh->e_shoff, (uint64_t)l->eh->e_shnum * sizeof(Elf64_Shdr)))
         return fail(l, "damaged object", NULL);
@@ -72,7 +78,7 @@ static bool check_header(Loader *l)
 static size_t align_up(size_t x, size_t a) { return (x + a - 1) / a * a; }
 
 /* Code first, then, on a page of its own, data; room for jumps to far functions at the end of the code. */
-enum { STUB_BYTES = 16, MAX_STUBS = 64 };
+enum { MAX_STUBS = 64 };
 
 static bool place_sections(Loader *l, bool commit)
 {
@@ -94,27 +100,14 @@ static bool place_sections(Loader *l, bool commit)
         }
         if (pass == 0) {
             at = align_up(at, STUB_BYTES);
-            if (commit) l->used = l->stubs = at;
+            if (commit) l->stubs.at = l->stubs.used = l->memory + at;
             at = align_up(at + STUB_BYTES * MAX_STUBS, page);
             l->text_end = at;
+            if (commit) l->stubs.end = l->memory + at;
         }
     }
     l->capacity = align_up(at + 1, page);
     return true;
-}
-
-/* jmp *0(%rip); address. A symbol has one, however often it is called. */
-static uint64_t stub(Loader *l, uint64_t target)
-{
-    static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
-    for (char *known = l->memory + l->stubs; known < l->memory + l->used; known += STUB_BYTES)
-        if (!memcmp(known + sizeof jump, &target, 8)) return (uint64_t)(uintptr_t)known;
-    if (l->used + STUB_BYTES > l->text_end) return 0;
-    char *p = l->memory + l->used;
-    memcpy(p, jump, sizeof jump);
-    memcpy(p + sizeof jump, &target, 8);
-    l->used += STUB_BYTES;
-    return (uint64_t)(uintptr_t)p;
 }
 
 typedef struct Symbols {
@@ -146,53 +139,20 @@ static bool symbol_address(Loader *l, const Symbols *s, size_t index, uint64_t *
     return true;
 }
 
-static bool relocate(Loader *l, const Symbols *s, const Elf64_Rela *r, const Elf64_Shdr *to,
+static bool relocate_one(Loader *l, const Symbols *s, const Elf64_Rela *r, const Elf64_Shdr *to,
     unsigned char *base, uint64_t place_base)
 {
-    uint64_t sym, type = ELF64_R_TYPE(r->r_info);
-    size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
-    if (type == R_X86_64_NONE) return true;
+    Relocation x = { .type = ELF64_R_TYPE(r->r_info),
+        .where = base + r->r_offset,
+        .place = place_base + r->r_offset,
+        .addend = r->r_addend };
+    size_t width = load_width(l->eh->e_machine, x.type);
+    if (!width) return true;
     if (r->r_offset > to->sh_size || width > to->sh_size - r->r_offset)
         return fail(l, "damaged object", NULL);
-    if (!symbol_address(l, s, ELF64_R_SYM(r->r_info), &sym)) return false;
-    unsigned char *where = base + r->r_offset;
-    uint64_t place = place_base + r->r_offset, value = sym + (uint64_t)r->r_addend;
-    switch (type) {
-    case R_X86_64_64: memcpy(where, &value, 8); return true;
-    case R_X86_64_PC64:
-        value -= place;
-        memcpy(where, &value, 8);
-        return true;
-    case R_X86_64_32:
-    case R_X86_64_32S: {
-        uint32_t w = (uint32_t)value;
-        memcpy(where, &w, 4);
-        return true;
-    }
-    case R_X86_64_PC32:
-    case R_X86_64_PLT32:
-    case R_X86_64_GOTPCREL:
-    case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX: {
-        if (type != R_X86_64_PC32 &&
-            type != R_X86_64_PLT32) { /* a slot that holds the address: the second half of a stub */
-            uint64_t st = stub(l, sym);
-            if (!st) return fail(l, "too many symbols", NULL);
-            value = st + 6 + (uint64_t)r->r_addend;
-        }
-        int64_t d = (int64_t)(value - place);
-        if (type == R_X86_64_PLT32 && d != (int32_t)d) {
-            uint64_t st = stub(l, sym);
-            if (!st) return fail(l, "too many symbols", NULL);
-            d = (int64_t)(st + (uint64_t)r->r_addend - place);
-        }
-        if (d != (int32_t)d) return fail(l, "symbol out of reach", NULL);
-        int32_t w = (int32_t)d;
-        memcpy(where, &w, 4);
-        return true;
-    }
-    default: return fail(l, "unknown relocation", NULL);
-    }
+    if (!symbol_address(l, s, ELF64_R_SYM(r->r_info), &x.symbol)) return false;
+    const char *why = load_relocate(l->eh->e_machine, &l->stubs, &x);
+    return !why || fail(l, why, NULL);
 }
 
 static bool relocate_all(Loader *l, const Symbols *s, char *image)
@@ -210,7 +170,7 @@ static bool relocate_all(Loader *l, const Symbols *s, char *image)
             alloc ? (unsigned char *)(uintptr_t)to->sh_addr : (unsigned char *)image + to->sh_offset;
         const Elf64_Rela *v = (const Elf64_Rela *)(l->obj + r->sh_offset);
         for (size_t i = 0; i < r->sh_size / sizeof *v; i++)
-            if (!relocate(l, s, &v[i], to, base, alloc ? to->sh_addr : 0)) return false;
+            if (!relocate_one(l, s, &v[i], to, base, alloc ? to->sh_addr : 0)) return false;
     }
     return true;
 }
@@ -304,6 +264,7 @@ static bool load(Loader *l, CpuModule *m, const char *entry, CpuKernelFn **fn)
             !symbol_address(l, &s, k, &address))
             return false;
     if (!address) return fail(l, "no such entry", entry);
+    __builtin___clear_cache(l->memory, l->memory + l->text_end);
     if (mprotect(l->memory, l->text_end, PROT_READ | PROT_EXEC))
         return fail(l, "memory cannot be made executable", NULL);
     *fn = (CpuKernelFn *)(uintptr_t)address;

@@ -6,6 +6,24 @@
 
 typedef enum Walk { WALK_LOAD, WALK_STORE, WALK_ADD } Walk;
 
+/* Returns from the function that is being made with all elements of the chunk, if they are in range and side
+ * by side. */
+static void load_at_once(Gen *g, DType d, int lanes, LLVMValueRef row, LLVMValueRef stride, LLVMValueRef c,
+    LLVMValueRef lo, LLVMValueRef hi)
+{
+    LLVMBasicBlockRef all = gen_block(g, "all"), some = gen_block(g, "some");
+    LLVMValueRef bytes = gen_int(g, dtype_bytes(d));
+    LLVMValueRef inside = LLVMBuildAnd(g->b, icmp(g, LLVMIntSLE, lo, c),
+        icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), hi), "");
+    LLVMBuildCondBr(g->b, LLVMBuildAnd(g->b, inside, icmp(g, LLVMIntEQ, stride, bytes), ""), all, some);
+    gen_at(g, all);
+    LLVMValueRef at = gen_ptr(g, row, LLVMBuildMul(g->b, c, bytes, ""));
+    LLVMValueRef v = LLVMBuildLoad2(g->b, gen_mem_type(g, d, lanes), at, "");
+    LLVMSetAlignment(v, (unsigned)dtype_bytes(d));
+    LLVMBuildRet(g->b, v);
+    gen_at(g, some);
+}
+
 /* Functions of the module's own: load, store and add a chunk element by element.
  *     load(row, stride, c, lo, hi, pad) -> vector          store, add(row, stride, c, lo, hi, vector) */
 static LLVMValueRef walker(Gen *g, Walk walk, DType d, int lanes, LLVMTypeRef *type_out)
@@ -25,6 +43,7 @@ static LLVMValueRef walker(Gen *g, Walk walk, DType d, int lanes, LLVMTypeRef *t
                  lo = LLVMGetParam(f, 3), hi = LLVMGetParam(f, 4);
     LLVMValueRef tmp = gen_alloca(g, vec, "chunk"), last = LLVMGetParam(f, 5);
     Loop l;
+    if (!store) load_at_once(g, d, lanes, row, stride, c, lo, hi);
     if (store) {
         LLVMBuildStore(g->b, last, tmp);
     } else {
@@ -102,6 +121,15 @@ static LLVMValueRef plain_chunk(
     return lanes > 1 && !w->not_unit[va] && !w->is_unit[va] ? both(e->g, cond, w->unit[va]) : cond;
 }
 
+/* Whether so many windows are read in the row that a branch for each of them takes too long to compile. */
+static bool many_windows(const Eval *e)
+{
+    enum { MANY = 32 };
+    int n = 0;
+    for (const WindowRow *r = e->row_eval ? e->row_eval->rows : e->rows; r; r = r->next) n++;
+    return n > MANY;
+}
+
 LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -116,6 +144,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
+    if (lanes > 1 && many_windows(e)) return walk_load(g, w, r, coord[va], va, lanes);
     If f;
     gen_if(g, &f, cond);
     LLVMValueRef fast = gen_load(g, w->dtype, lanes, ptr);

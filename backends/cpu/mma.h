@@ -36,3 +36,6 @@ static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 { return LLVMBuildAdd(g->b, a, b, ""); }
+
+/* deepen.c: makes the products of loops over K deeper, before the plan. */
+void cpu_deepen(Session *, Func *, const CpuTarget *);

@@ -1,6 +1,7 @@
 /* processor.c: what the processor that is compiled for can do: by name, from processors.def, or as LLVM finds
  * this machine's; features that are asked for come on top. */
 #include "backends/cpu/cpu.h"
+#include <unistd.h>
 
 typedef enum Architecture { X86, ARM } Architecture;
 
@@ -81,6 +82,18 @@ static bool by_name(const char *name, Architecture a, unsigned *features)
 bool cpu_is_host(const BackendOptions *o, const Target *target)
 { return !target->triple && (!o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native")); }
 
+/* Of the processors of which nothing is known but a name: those with AMX have 2 MB, and others 512 KB or
+ * more. */
+static int64_t second_cache(bool host, unsigned features)
+{
+    long bytes = 0;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    if (host) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    if (bytes > 0) return bytes;
+    return features & CPU_AMX ? 2 << 20 : 512 << 10;
+}
+
 void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, const char *triple, CpuTarget *t)
 {
     bool host = cpu_is_host(o, target);
@@ -114,6 +127,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     t->fma = features & CPU_FMA;
     t->avx512 = features & CPU_AVX512;
     t->amx_model = o->amx_model;
+    t->second_cache = second_cache(host, features);
     t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
     t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;
 }

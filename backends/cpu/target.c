@@ -1,5 +1,5 @@
 /* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/mma.h"
 #include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
@@ -115,6 +115,7 @@ static bool compile(
     if (!tm) return false;
     *out = (Artifact){ .registers = -1, .spill_bytes = -1, .stack_bytes = -1, .static_shared_bytes = -1 };
     if (o->opt_level > 0) kernel_reciprocal(f);
+    if (o->opt_level > 0 && !o->checked) cpu_deepen(s, f, cpu);
     Plan *p = cpu_plan(s, f, cpu, o->checked, true, o->debug_info && o->opt_level == 0);
     cpu_buffers(p);
     if (cpu->amx_refused && p->narrow_products)
@@ -169,8 +170,8 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     pthread_once(&llvm_once, llvm_init);
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
-    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s", major, minor, patch, t.triple,
-        t.cpu, t.features);
+    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %lld", major, minor, patch,
+        t.triple, t.cpu, t.features, (long long)t.second_cache);
 }
 
 CpuModule *cpu_load(

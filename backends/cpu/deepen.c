@@ -1,0 +1,160 @@
+/* deepen.c: products of a loop over K become deeper. Tile IR before the plan is made:
+ *
+ *     for k = lo to hi with (acc)              for k = lo to mid step u with (acc)
+ *         a = load A[i, k*16] [64, 16]             a = load A[i, k*16] [64, u*16]
+ *         b = load B[k*16, j] [16, 64]    ->       b = load B[k*16, j] [u*16, 64]
+ *         acc = mma(a, b, acc)                     acc = mma(a, b, acc)
+ *                                              for k = mid to hi ...: as before
+ *
+ * A product reads and writes its accumulator once, however deep it is, so that the accumulator is moved less
+ * often between memory and registers. The wide window is the windows of `u` iterations side by side, so it
+ * has the same elements, and the sums are added in the same order. Both packed operands together take at most
+ * an eighth of the second cache. A loop is left as it is if it holds anything else. */
+#include "backends/cpu/mma.h"
+
+enum { MAX_DEPTH = 512, PART_OF_CACHE = 8 };
+
+typedef struct Deep {
+    Session *session;
+    const CpuTarget *target;
+    Instr *loop, *mma;
+    int64_t times; /* the iterations that one product takes */
+} Deep;
+
+/* The constant by which the value is a multiple of the loop's counter; 0: it is none. */
+static int64_t times_counter(const Instr *loop, const Value *v)
+{
+    int64_t factor;
+    const Value *k = loop->blocks[0]->args[0];
+    if (!v->def || v->def->op != OP_MUL) return 0;
+    if (ir_operand(v->def, 0) == k && ir_is_const(ir_operand(v->def, 1), &factor)) return factor;
+    if (ir_operand(v->def, 1) == k && ir_is_const(ir_operand(v->def, 0), &factor)) return factor;
+    return 0;
+}
+
+/* The axis of the tensor along which the load goes on by whole windows from iteration to iteration; -1: it
+ * does something else. */
+static int axis_of_steps(const Deep *d, const Instr *load)
+{
+    MemParts m;
+    int axis = -1;
+    if (!ir_mem_parts(load, &m) || m.token || ir_attr(load, ATTR_STEPS)) return -1;
+    const int64_t *extents = ir_attr(load, ATTR_EXTENTS)->v;
+    for (int a = 0; a < m.rank; a++) {
+        if (ir_defined_outside(m.idx[a], d->loop->blocks[0])) continue;
+        if (axis >= 0 || extents[a] < 1 || times_counter(d->loop, m.idx[a]) != extents[a]) return -1;
+        axis = a;
+    }
+    return axis;
+}
+
+/* Whether tile axis `k` of the load's result is this axis of the tensor. */
+static bool is_tile_axis(const Instr *load, int axis, int k)
+{
+    const Attr *extents = ir_attr(load, ATTR_EXTENTS), *order = ir_attr(load, ATTR_ORDER);
+    int axes[TILE_MAX_RANK], n = 0;
+    for (int a = 0; a < extents->n; a++)
+        if (extents->v[a] != -1) axes[n++] = a;
+    return k < n && axes[order ? order->v[k] : k] == axis;
+}
+
+/* Operand number `k` of the product is a load, whose tile is deep along K. */
+static bool operand_fits(const Deep *d, int k)
+{
+    const Instr *load = ir_operand(d->mma, k)->def;
+    if (!load || load->op != OP_LOAD || load->block != d->loop->blocks[0]) return false;
+    if (ir_use_count(ir_result(load)) != 1) return false;
+    int axis = axis_of_steps(d, load);
+    return axis >= 0 && is_tile_axis(load, axis, k == 0);
+}
+
+/* The loop multiplies and does nothing else. */
+static bool matches(Deep *d)
+{
+    const Instr *loop = d->loop;
+    int64_t step;
+    if (loop->op != OP_FOR || loop->n_results != 1 || ir_loop_is(loop, LOOP_EDGE)) return false;
+    if (!ir_is_const(ir_operand(loop, 2), &step) || step != 1) return false;
+    const Block *body = loop->blocks[0];
+    d->mma = ir_operand(body->last, 0)->def;
+    if (!d->mma || d->mma->op != OP_MMA || d->mma->block != body) return false;
+    if (ir_operand(d->mma, 2) != body->args[1] || ir_use_count(body->args[1]) != 1) return false;
+    if (ir_use_count(ir_result(d->mma)) != 1 || !operand_fits(d, 0) || !operand_fits(d, 1)) return false;
+    for (const Instr *i = body->first; i != body->last; i = i->next)
+        if (i != d->mma && i->op != OP_LOAD && (i->n_results != 1 || ir_result(i)->type->kind == TYPE_TILE))
+            return false;
+    return true;
+}
+
+/* How many iterations one product takes: as many as fit the cache, and a power of two. */
+static int64_t choose_times(const Deep *d)
+{
+    MmaKind kind = mma_kind(d->target, d->mma);
+    const Value *a = ir_operand(d->mma, 0), *b = ir_operand(d->mma, 1);
+    int64_t deep = a->type->shape[1], times = 1;
+    int64_t bytes = deep * (a->type->shape[0] * dtype_bytes(mma_operand_type(kind, a)) +
+                               b->type->shape[1] * dtype_bytes(mma_operand_type(kind, b)));
+    while (2 * times * deep <= MAX_DEPTH && 2 * times * bytes <= d->target->second_cache / PART_OF_CACHE)
+        times *= 2;
+    return times;
+}
+
+/* Replaces a load of the copied loop by one of a window that is wider along the axis of K. */
+static void widen(const Deep *d, Instr *load, int axis)
+{
+    Value *operands[4 + TILE_MAX_RANK];
+    Attr attrs[16];
+    int64_t extents[TILE_MAX_RANK];
+    Builder b = ir_before(load);
+    int n = 0;
+    for (int k = 0; k < load->n_operands; k++) operands[k] = ir_operand(load, k);
+    for (int k = 0; k < load->n_attrs; k++) {
+        attrs[n] = load->attrs[k];
+        if (attrs[n].key == ATTR_EXTENTS) {
+            memcpy(extents, attrs[n].v, (size_t)attrs[n].n * sizeof *extents);
+            extents[axis] *= d->times;
+            attrs[n].v = extents;
+        }
+        n++;
+    }
+    Value *wide = ir_emit(&b, OP_LOAD, operands, load->n_operands, (Attrs){ attrs, n }, NULL);
+    if (ir_result(load)->name) ir_set_name(wide, ir_result(load)->name);
+    ir_replace(ir_result(load), wide);
+    ir_erase(load);
+}
+
+static void deepen(Deep *d)
+{
+    ValueMap map;
+    Instr *loop = d->loop;
+    Builder b = ir_before(loop);
+    DType t = loop->blocks[0]->args[0]->type->dtype;
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *times = ir_const_int(&b, t, d->times);
+    /* mid = lo + max(hi - lo, 0) / times * times */
+    Value *n = ir_bin(&b, OP_SUB, ir_bin(&b, OP_MAX, hi, lo), lo);
+    Value *mid = ir_bin(&b, OP_ADD, lo, ir_bin(&b, OP_MUL, ir_bin(&b, OP_DIV, n, times), times));
+    value_map_init(&map, &d->session->arena);
+    Instr *wide = ir_clone(&b, loop, &map);
+    ir_set_operand(wide, 1, mid);
+    ir_set_operand(wide, 2, times);
+    for (int k = 0; k < 2; k++) {
+        const Instr *load = ir_operand(d->mma, k)->def;
+        widen(d, value_map_get(&map, ir_operand(d->mma, k))->def, axis_of_steps(d, load));
+    }
+    ir_set_operand(loop, 0, mid);
+    ir_set_operand(loop, 3, ir_result(wide));
+}
+
+static void deepen_in(Session *s, const CpuTarget *t, Block *block)
+{
+    for (Instr *i = block->first, *next; i; i = next) {
+        next = i->next;
+        Deep d = { .session = s, .target = t, .loop = i };
+        for (int k = 0; k < i->n_blocks; k++) deepen_in(s, t, i->blocks[k]);
+        if (!matches(&d)) continue;
+        d.times = choose_times(&d);
+        if (d.times > 1) deepen(&d);
+    }
+}
+
+void cpu_deepen(Session *s, Func *f, const CpuTarget *t) { deepen_in(s, t, f->body); }
