@@ -296,7 +296,7 @@ static bool pack_func(PassContext *c, Func *f)
     }
     if (done == 1) return false;
     pass_count(c, "programs in one", done);
-    if (!x.asked) f->hints.warps = fitting_warps(&x, want);
+    if (!x.asked && f->hints.warps <= 0) f->hints.warps = fitting_warps(&x, want);
     return true;
 }
 
