@@ -1,6 +1,6 @@
 /* verify.h: what the parts of the verifier share: verify.c checks functions, blocks, values and instructions,
  * verify_tokens.c memory and its tokens, verify_barriers.c the barriers, verify_rings.c the rings
- * and verify_late.c the late stores of kernel IR. */
+ * and verify_late.c the late stores of kernel IR and those for writer warps. */
 #pragma once
 #include "ir/ir.h"
 

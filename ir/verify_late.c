@@ -1,6 +1,8 @@
 /* verify_late.c: bulk stores that leave their boxes in buffers (`late`) and the bulk_flushes that send them
  * (verify.h). A late store is an addition in a `for`; a bulk_flush before it in the step sends what the step
- * before has left, and the instruction behind the loop sends what the last step has. */
+ * before has left, and the instruction behind the loop sends what the last step has. Also bulk stores that
+ * are handed to writer warps (`writer`): an addition of the consumers in a `for`, the kernel's only one,
+ * whose warps the producer's warpgroup has. */
 #include "ir/verify.h"
 
 static bool leaves_late(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_LATE, 0) != 0; }
@@ -12,9 +14,32 @@ static bool has_late(const Block *b)
     return i != NULL;
 }
 
+static bool is_writer(const void *store, const Instr *i)
+{ return i != store && i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0) != 0; }
+
+/* Whether it is in the consumers of a kernel whose other roles are one producer thread. */
+static bool beside_producer(const Instr *i)
+{
+    const Block *b = i->block;
+    while (b->parent && b->parent->op != OP_ROLES) b = b->parent->block;
+    return b->parent && b == b->parent->blocks[1];
+}
+
+static void check_writer(Verifier *v, Instr *i)
+{
+    const Instr *loop = i->block->parent;
+    BREACH_IF(!ir_adds(i) || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0), i,
+        "a store that is handed to writer warps is an addition in bulk that leaves at once");
+    BREACH_IF(!loop || loop->op != OP_FOR, i, "a store that is handed to writer warps stands in a for loop");
+    BREACH_IF(!beside_producer(i), i,
+        "a store is handed to writer warps by consumers, where the producer's warpgroup has warps to spare");
+    BREACH_IF(ir_any_in(v->func->body, is_writer, i), i, "writer warps take the boxes of one store only");
+}
+
 static void check(void *user, Instr *i)
 {
     Verifier *v = user;
+    if (is_writer(NULL, i)) check_writer(v, i);
     if (i->op == OP_BULK_FLUSH) {
         bool behind = i->prev && i->prev->op == OP_FOR;
         BREACH_IF(

@@ -64,6 +64,13 @@ typedef struct Stage {
     const char *name;
 } Stage;
 
+/* A bulk store whose boxes writer warps send: the name of its buffers' address in shared memory, with which
+ * those of its mbarriers and its words begin. */
+typedef struct Writer {
+    const Instr *store;
+    const char *name;
+} Writer;
+
 /* The warp roles, in the order of the blocks of the operation `roles`. ROLE_CP_ASYNC: the cp.async producers.
  */
 enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_CP_ASYNC };
@@ -114,6 +121,7 @@ struct Emit {
     VEC(SharedUse) shared_map;
     VEC(EmittedAccess) accesses;
     VEC(Stage) stages; /* buffers of bulk stores */
+    Writer writer;     /* its store is NULL where there are no writer warps */
     bool bulk;         /* the running role stores by TMA */
     bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
@@ -221,6 +229,8 @@ void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutS
     const char *base);
 /* Reads a tile by ldmatrix. False: the layout does not allow it, and nothing was emitted. */
 bool emit_matrix_read(Emit *, const char *to, DType, const Layout *, const LayoutShared *, const char *view);
+bool emit_matrix_write(
+    Emit *, const char *from, DType, const Layout *, const LayoutShared *, const char *view);
 
 /* --- shared memory --- */
 /* Declares a u32 with the byte offset of these coordinates in a shared tile, and returns its name. */
@@ -269,10 +279,14 @@ void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
 void emit_bulk_flush(Emit *, const Instr *);
-bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
-void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
-void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
-bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
+void emit_writer_places(Emit *, Block *consumers); /* buffers and mbarriers, if writer warps add for them */
+void emit_writer_barriers(Emit *);                 /* sets the mbarriers up */
+void emit_writer(Emit *);                          /* the writer warps, behind the producer thread */
+void emit_writer_end(Emit *);                      /* at the end of the consumers: ends the writer warps */
+bool emit_bulk_store(Emit *, Instr *);             /* a store by TMA; false: the store is not marked as one */
+void emit_indexed(Emit *, Instr *);                /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);                 /* shared_*, copy* */
+bool emit_transposed(Emit *, Instr *permute);      /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */
 /* The array to which a product adds: the accumulator itself if nobody else reads it, otherwise a copy. */

@@ -1,8 +1,7 @@
 /* emit_bulk.c: stores that go through shared memory and TMA, a warp at a time
  * (passes/kernel/warp_specialization/bulk_store.c). PTX ISA 9.7.9.27 (cp.async.bulk.tensor), 9.7.15.4
  * (stmatrix). */
-#include "backends/gpu/emit.h"
-#include "passes/kernel/warp_specialization/bulk_store.h"
+#include "backends/gpu/emit_bulk.h"
 
 static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
 {
@@ -27,8 +26,11 @@ static const char *staging(Emit *e, const Instr *i, const BulkBoxes *b, int buff
     for (size_t k = 0; k < e->stages.len; k++)
         if (e->stages.data[k].store == i) return e->stages.data[k].name;
     const char *n = tmp(e, "stage");
-    vec_push(&e->s->arena, &e->stages, ((Stage){ i, n }));
+    const Writer *writer = emit_writer_of(e, i);
     int warps = e->plan->warps;
+    vec_push(&e->s->arena, &e->stages, ((Stage){ i, n }));
+    if (writer) line_in(e, e->pre, 2, "const u32 %s = %s + warp * %d;", n, writer->name, b->bytes * buffers);
+    if (writer) return n;
     const Type *t = type_shared(
         e->s, d, 3, (int64_t[]){ (int64_t)buffers * warps, 16, b->row_bytes / dtype_bytes(d) }, NULL);
     e->shared_bytes = (e->shared_bytes + 1023) / 1024 * 1024;
@@ -238,26 +240,25 @@ bool emit_staged_convert(Emit *e, Instr *i)
     return true;
 }
 
-/* The offset of a window along axis q of the map, for TMA. */
-static const char *coordinate(Emit *e, const Window *w, const TensorMapDesc *t, int q)
+const char *emit_bulk_coordinate(Emit *e, const BulkStore *x, int q)
 {
-    const Value *offset = w->offset[t->axes[q]];
+    const Value *offset = x->w.offset[e->maps.data[x->map].axes[q]];
     bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
     return str(e, "%s(%s", wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
 }
 
-/* The coordinates of box k for TMA, with a comma before each. `kept`: the variables that keep the window's
- * offsets; NULL: the offsets themselves. */
-static const char *box_coordinates(Emit *e, const Window *w, const TensorMapDesc *t, const BulkBoxes *b,
-    const char *k, int bytes, const char *kept)
+const char *emit_box_coordinates(Emit *e, const BulkStore *x, const char *k, const char *kept)
 {
+    const Window *w = &x->w;
+    const TensorMapDesc *t = &e->maps.data[x->map];
+    const BulkBoxes *b = &x->b;
     const char *c = "";
     int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b->n > b->warps ? b->n : b->warps));
     for (int q = 0; q < w->rank; q++) {
         int ta = w->tile_axis[t->axes[q]];
         const Value *offset = w->offset[t->axes[q]];
         bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
-        c = str(e, "%s, %s", c, kept ? str(e, "(%s_%d", kept, q) : coordinate(e, w, t, q));
+        c = str(e, "%s, %s", c, kept ? str(e, "(%s_%d", kept, q) : emit_bulk_coordinate(e, x, q));
         if (ta >= 0) {
             for (int n = 0; n < b->n; n++) at[n] = b->origin[n][ta];
             Index *o = index_entry(e, at, b->n, index_variable(e, k));
@@ -267,7 +268,7 @@ static const char *box_coordinates(Emit *e, const Window *w, const TensorMapDesc
             if (!index_is(r, 0)) c = str(e, "%s + %s", c, index_text(e, r));
         }
         /* A saturated coordinate must also be one at which a box may begin (kernel_tma_begins). */
-        c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / bytes) : "");
+        c = str(e, "%s)%s", c, wide && !q ? str(e, " & -%d", 16 / dtype_bytes(x->type)) : "");
     }
     return c;
 }
@@ -276,22 +277,13 @@ static const char *box_coordinates(Emit *e, const Window *w, const TensorMapDesc
  * that one fence serves all of them (bench/NOTES.md, Convolution). */
 enum { FEW_BOXES = 4 };
 
-typedef struct BulkStore {
-    const Instr *store;
-    Window w;
-    BulkBoxes b;
-    DType type;
-    int map, buffers, axis;
-    bool at_once, late; /* written before the first one leaves; left to the next bulk_flush */
-    const char *stage, *box, *to;
-} BulkStore;
-
-static void open_bulk(Emit *e, const Instr *store, BulkStore *x)
+void emit_bulk_open(Emit *e, const Instr *store, BulkStore *x)
 {
     MemParts m;
     *x = (BulkStore){ .store = store,
         .buffers = (int)ir_attr_int(store, ATTR_BULK, 0),
-        .late = ir_attr_int(store, ATTR_LATE, 0) != 0 };
+        .late = ir_attr_int(store, ATTR_LATE, 0) != 0,
+        .writer = ir_attr_int(store, ATTR_WRITER, 0) != 0 };
     ir_mem_parts(store, &m);
     window_of(e, store, &x->w);
     kernel_unit_axis(e->f, store, &x->axis);
@@ -299,12 +291,14 @@ static void open_bulk(Emit *e, const Instr *store, BulkStore *x)
     if (!kernel_bulk_boxes(&e->s->arena, layout_of(e, m.values[0]), x->axis, dtype_bytes(x->type), &x->b))
         ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
     x->map = map_for(e, &x->w, &x->b, x->type);
-    x->at_once = x->buffers == x->b.n && (x->b.n > FEW_BOXES || x->late);
-    x->stage = staging(e, store, &x->b, x->buffers, x->type);
+    x->at_once = x->buffers == x->b.n && (x->b.n > FEW_BOXES || x->late || x->writer);
+    bool sends = x->writer && e->role != ROLE_CONSUMER;
+    if (!sends) x->stage = staging(e, store, &x->b, x->buffers, x->type);
     x->box = tmp(e, "box");
+    if (sends) return;
     x->to =
         x->buffers > 1 ? str(e, "%s + %s %% %d * %d", x->stage, x->box, x->buffers, x->b.bytes) : x->stage;
-    e->bulk = true;
+    e->bulk |= !x->writer;
 }
 
 /* One lane starts the copies of the warp's boxes. */
@@ -312,9 +306,7 @@ static void send_boxes(Emit *e, const BulkStore *x)
 {
     line(e, "%s();", use(e, "fence_proxy_async"));
     line(e, "%s();", use(e, "warp_sync"));
-    const TensorMapDesc *t = &e->maps.data[x->map];
-    const char *c = box_coordinates(
-        e, &x->w, t, &x->b, x->box, dtype_bytes(x->type), x->late ? str(e, "%s_at", x->stage) : NULL);
+    const char *c = emit_box_coordinates(e, x, x->box, x->late ? str(e, "%s_at", x->stage) : NULL);
     line(e, "if (lane == 0) {");
     e->indent++;
     if (x->at_once) begin_unrolled(e, x->box, x->b.n);
@@ -337,7 +329,7 @@ static void declare_kept(Emit *e, const BulkStore *x)
 static void keep(Emit *e, const BulkStore *x)
 {
     for (int q = 0; q < x->w.rank; q++)
-        line(e, "%s_at_%d = %s);", x->stage, q, coordinate(e, &x->w, &e->maps.data[x->map], q));
+        line(e, "%s_at_%d = %s);", x->stage, q, emit_bulk_coordinate(e, x, q));
     line(e, "%s_full = true;", x->stage);
 }
 
@@ -345,7 +337,7 @@ static void flush(Emit *e, const Instr *store)
 {
     BulkStore x;
     size_t stages = e->stages.len;
-    open_bulk(e, store, &x);
+    emit_bulk_open(e, store, &x);
     if (e->stages.len > stages) declare_kept(e, &x);
     line(e, "if (%s_full) {    /* what the step before has left in the buffers */", x.stage);
     e->indent++;
@@ -365,7 +357,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
 {
     BulkStore x;
     if (!ir_attr_int(store, ATTR_BULK, 0)) return false;
-    open_bulk(e, store, &x);
+    emit_bulk_open(e, store, &x);
     note_tensor(e, WAY_TMA, true, &x.w, NULL, NULL);
     MemParts m;
     ir_mem_parts(store, &m);
@@ -377,13 +369,16 @@ bool emit_bulk_store(Emit *e, Instr *store)
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &x.b, "lane"));
     else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &x.b, "(lane >> 2)"));
     if (!x.at_once) begin_unrolled(e, x.box, x.b.n);
-    line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
-        x.at_once ? 0 : kernel_bulk_depth(x.b.n, x.buffers) - 1);
-    line(e, "%s();", use(e, "warp_sync"));
+    if (x.writer) emit_writer_wait(e, &x);
+    else
+        line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
+            x.at_once ? 0 : kernel_bulk_depth(x.b.n, x.buffers) - 1);
+    if (!x.writer) line(e, "%s();", use(e, "warp_sync"));
     if (x.at_once) begin_unrolled(e, x.box, x.b.n);
     fill_box(e, &x.b, from, x.to, lanes, x.box, bytes);
     if (x.at_once) end_block(e);
-    if (x.late) keep(e, &x);
+    if (x.writer) emit_writer_hand(e, &x);
+    else if (x.late) keep(e, &x);
     else send_boxes(e, &x);
     if (!x.at_once) end_block(e);
     return true;

@@ -103,10 +103,10 @@ static bool row_offsets(Emit *e, const Layout *l, const LayoutShared *s, const L
            offset_tables(a, constants, seen, count, kt, of_t, of_k);
 }
 
-/* Reads a tile in the layout of an accumulator (such as a bias that is added to scores) by ldmatrix: four 8 x
- * 8 blocks of 16 bits at a time instead of a word. */
-bool emit_matrix_read(
-    Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
+/* Moves a tile in the layout of an accumulator between registers and shared memory by ldmatrix (such as a
+ * bias that is added to scores) or stmatrix: four 8 x 8 blocks of 16 bits at a time instead of a word. */
+static bool move_matrices(
+    Emit *e, bool write, const char *array, DType d, const Layout *l, const LayoutShared *s, const char *view)
 {
     LayoutMatrix m;
     OffsetTable rows, steps;
@@ -121,34 +121,45 @@ bool emit_matrix_read(
     if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
         !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
         return false;
+    bool plain = true;
+    for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
+    if (write && (m.count != 4 || !plain || bytes != 2)) return false;
     note_matrix(e, l, s, &m);
     int32_t c[TILE_MAX_RANK], *word = arena_array(&e->s->arena, int32_t, (size_t)n);
     Index *coords[2];
-    const char *load = use(e, str(e, "ldmatrix_x%d%s", m.count, m.trans ? "_trans" : "")), *k = tmp(e, "q"),
-               *got = tmp(e, "rows");
+    const char *move =
+                   use(e, str(e, "%smatrix_x%d%s", write ? "st" : "ld", m.count, m.trans ? "_trans" : "")),
+               *k = tmp(e, "q"), *got = tmp(e, "rows");
     layout_matrix_row(l, &m, base[0], 0, 0, c);
     for (int a = 0; a < 2; a++) coords[a] = row_coord(e, l, &m, a, str(e, "%d", c[a]));
     const char *at = tmp(e, "row");
     line(e, "const u32 %s = %s;", at, shared_offset(e, s, coords));
     begin_unrolled(e, k, n);
-    bool plain = true;
-    for (uint32_t w = 0; w < m.count; w++) plain = plain && m.word[w] == w * 4 / (uint32_t)bytes;
     for (int r = 0; r < n; r++) word[r] = (int32_t)base[r] * bytes / 4;
     const char *from = str(e, "%s + (%s ^ (%s)) + %s", view, at, entry_text(e, rows.flip, n, k),
                    entry_text(e, rows.add, n, k)),
                *first = entry_text(e, word, n, k);
     /* Registers of 4-byte elements are declared with the element's type, all others as words. */
-    const char *words = bytes == 4 ? str(e, "((u32 *)%s)", to) : to;
-    if (plain) line(e, "%s(&%s[%s], %s);", load, words, first, from);
+    const char *words = bytes == 4 ? str(e, "((u32 *)%s)", array) : array;
+    if (write) line(e, "%s(%s, &%s[%s]);", move, from, words, first);
+    else if (plain) line(e, "%s(&%s[%s], %s);", move, words, first, from);
     else {
         line(e, "u32 %s[%d];", got, (int)m.count);
-        line(e, "%s(%s, %s);", load, got, from);
+        line(e, "%s(%s, %s);", move, got, from);
         for (uint32_t w = 0; w < m.count; w++)
             line(e, "%s[(%s) ^ %u] = %s[%u];", words, first, m.word[w] * (uint32_t)bytes / 4, got, w);
     }
     end_block(e);
     return true;
 }
+
+bool emit_matrix_read(
+    Emit *e, const char *to, DType d, const Layout *l, const LayoutShared *s, const char *view)
+{ return move_matrices(e, false, to, d, l, s, view); }
+
+bool emit_matrix_write(
+    Emit *e, const char *from, DType d, const Layout *l, const LayoutShared *s, const char *view)
+{ return target_has(e->target, TF_WGMMA) && move_matrices(e, true, from, d, l, s, view); }
 
 /* The fragments of one operand that are being read from the shared tile `view`: `tiles` tiles of a warp, with
  * `per_tile` registers each. */

@@ -293,6 +293,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->line = 0;
     e->dynamic = e->bulk = false;
     emit_block(e, b);
+    if (consumer) emit_writer_end(e);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     if (producer && p->multicast) emit_cluster_leave(e);
     e->out = out;
@@ -326,6 +327,7 @@ static void open_role(Emit *e, Block *b, int role)
     body_append(e->out, &decl);
     body_append(e->out, &inner);
     if (producer) line(e, "}");
+    if (producer) emit_writer(e);
     e->indent = 1;
     e->role = -1;
     e->barrier_id = 0;
@@ -380,6 +382,7 @@ static void emit_roles(Emit *e, Instr *i)
         e->shared_bytes += 32 + 2 * SCHEDULED_BYTES;
         if (p->multicast) emit_cluster_places(e);
     }
+    emit_writer_places(e, i->blocks[1]);
     line(e, "if (tid == 0) {");
     e->indent++;
     prefetch_maps(e, i->blocks[0], done);
@@ -396,6 +399,7 @@ static void emit_roles(Emit *e, Instr *i)
             line(e, "%s(%s_empty + %d, %d);    /* of no stage: nobody waits for it */", use(e, "mbar_init"),
                 r->name, 8 * r->depth, r->arrivals * r->ctas);
     }
+    emit_writer_barriers(e);
     if (p->multicast && has_scheduler(i->blocks[1])) emit_cluster_barriers(e);
     line(e, "%s();", use(e, "fence_mbarrier_init"));
     end_block(e);

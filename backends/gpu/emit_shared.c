@@ -269,8 +269,10 @@ static void emit_shared_access(Emit *e, Instr *i)
     LayoutVector v;
     layout_shared_vector(l, s, 16, &v);
     if (write) {
-        put_shared(e, x, l, s, &v, name_of(e, view));
-        if (read_by_wgmma(view)) line(e, "%s();", use(e, "fence_proxy_async"));
+        bool product = read_by_wgmma(view);
+        if (!product || !emit_matrix_write(e, array_of(e, x, l), d, l, s, name_of(e, view)))
+            put_shared(e, x, l, s, &v, name_of(e, view));
+        if (product) line(e, "%s();", use(e, "fence_proxy_async"));
         return;
     }
     const char *to = declare_tile(e, x);

@@ -164,7 +164,8 @@ void emit_wgmma(Emit *e, Instr *i)
     p.sum = p.fresh ? declare_tile(e, r) : product_accumulator(e, i);
     /* Registers that arithmetic has just written must be complete before the fence. Registers of a product in
      * flight must not be accessed. */
-    if (!p.fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT)
+    if (!p.fresh && acc->def && acc->def->op != OP_WGMMA && acc->def->op != OP_WGMMA_WAIT &&
+        acc->def->op != OP_OPAQUE)
         pin_registers(e, p.sum, words, dtype_is_float(r->type->dtype));
     if (p.o.registers) p.words = words_of(e, ir_operand(i, 0), p.blocks * p.o.b.ksteps * 4);
     if (!p.o.registers) note_unit(e, false, p.o.a.shared, ir_operand(i, 0));

@@ -375,6 +375,7 @@ const char *bound_name(Bound b)
     case BOUND_SHARED_MEMORY: return "shared memory";
     case BOUND_ARITHMETIC: return "arithmetic";
     case BOUND_PRODUCTS: return "products";
+    case BOUND_COUNT: break;
     }
     return "";
 }

@@ -327,14 +327,29 @@ static void fix(Layouter *c, Block *blk)
 
 /* --- third walk: what an operation takes whole is put into registers (ir/held.c) --------------------- */
 
+/* The first product that may be in flight at product i, as far back as its sum is known; i: none is. ptxas
+ * waits for those in flight where the registers of another product's sum are written behind their issue.
+ * `opaque` keeps the C compiler from writing them there. */
+static Instr *first_in_flight(Instr *i)
+{
+    Instr *first = i;
+    for (Instr *x = i->prev; x && x != ir_operand(i, 2)->def; x = x->prev) {
+        if (x->op == OP_WGMMA) first = x;
+        if (x->op == OP_WGMMA_WAIT && !ir_attr_int(x, ATTR_DEPTH, 0)) break;
+    }
+    return first;
+}
+
 static void hold(void *user, Instr *i)
 {
     (void)user;
     for (int k = 0; k < i->n_operands; k++) {
         Value *v = ir_operand(i, k);
         if (!ir_held_operand(i, k) || ir_is_held(v)) continue;
-        Builder b = ir_before(i);
-        ir_set_operand(i, k, ir_emit(&b, OP_MATERIALIZE, &v, 1, NO_ATTRS, v->type));
+        Instr *at = i->op == OP_WGMMA && k == 2 ? first_in_flight(i) : i;
+        Builder b = ir_before(at);
+        v = ir_emit(&b, OP_MATERIALIZE, &v, 1, NO_ATTRS, v->type);
+        ir_set_operand(i, k, at == i ? v : ir_emit(&b, OP_OPAQUE, &v, 1, NO_ATTRS, NULL));
     }
 }
 

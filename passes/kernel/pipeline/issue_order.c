@@ -299,10 +299,21 @@ static void place_first_vectors(Order *o)
         }
 }
 
+/* Places what the sums of products begin with before the first product: their registers must not be written
+ * while products are in flight. */
+static void place_first_sums(Order *o)
+{
+    for (size_t k = 0; k < o->all.len; k++) {
+        Instr *i = o->all.data[k], *sum = i->op == OP_WGMMA ? ir_operand(i, 2)->def : NULL;
+        if (sum && sum->block == o->body && sum->op != OP_WGMMA && !needs_wait(o, sum)) place(o, sum);
+    }
+}
+
 bool kernel_interleave(Overlap *c, Block *body)
 {
     Order o;
     if (!begin(&o, c, body)) return false;
+    place_first_sums(&o);
     if (!c->p->registers_full) place_first_vectors(&o);
     for (int early = 1; early >= 0; early--)
         for (size_t k = 0; k < o.all.len; k++)

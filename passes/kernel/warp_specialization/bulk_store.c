@@ -8,9 +8,10 @@
  * need at the tensor's edge.
  *
  * A store that adds (`rmw`) is done by the same buffers and boxes: TMA adds them to memory (PTX ISA,
- * cp.reduce.async.bulk.tensor). Since additions commute, it may stand in any loop. In a loop of products
- * whose steps issue a product before they wait for one, the boxes stay in their buffers until the products of
- * the next step are issued (`late`, `bulk_flush`), so that no warp waits for its writes to reach them:
+ * cp.reduce.async.bulk.tensor). Since additions commute, it may stand in any loop. If each box has a buffer,
+ * warps of the producer's warpgroup send it (`writer`), so that no consumer waits for its writes to reach the
+ * buffers. Where no warps are spare, and the steps of a loop of products issue a product before they wait for
+ * one, the boxes stay in their buffers until the products of the next step are issued (`late`, `bulk_flush`):
  *
  *   for { wgmma; wgmma_wait; ..; store {rmw = add, bulk = 2} }
  *
@@ -265,18 +266,34 @@ static bool is_before(const Instr *a, const Instr *b)
     return a;
 }
 
+static void find_writer(void *user, Instr *i)
+{ *(bool *)user |= i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0) != 0; }
+
+/* Whether warps of the producer's warpgroup are free to send the boxes, one for each consumer warpgroup. */
+static bool has_writers(const Func *f, const KernelPlan *p)
+{
+    bool taken = false;
+    ir_walk(f->body, find_writer, &taken);
+    return !taken && !p->cp_async_warps && p->warps / 4 < p->producer_warps && p->warps % 4 == 0;
+}
+
 /* Each box must have a buffer of its own, since nothing leaves before the step ends. */
-static void leave_late(Session *s, KernelPlan *p, Instr *store, const MemParts *m, int axis, int buffers)
+static void send_apart(
+    Session *s, const Func *f, KernelPlan *p, Instr *store, const MemParts *m, int axis, int buffers)
 {
     BulkBoxes b;
     Instr *loop = store->block->parent, *product = first_of(store->block, OP_WGMMA),
           *wait = first_of(store->block, OP_WGMMA_WAIT);
-    if (!ir_adds(store) || !loop || loop->op != OP_FOR || ir_over_programs(loop) || !product || !wait ||
-        !is_before(product, wait) || !is_before(wait, store) ||
+    if (!ir_adds(store) || !loop || loop->op != OP_FOR || ir_over_programs(loop) ||
         !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis,
             dtype_bytes(m->values[0]->type->dtype), &b) ||
         b.n != buffers)
         return;
+    if (has_writers(f, p)) {
+        ir_set_attr(s, store, a_int(ATTR_WRITER, 1));
+        return;
+    }
+    if (!product || !wait || !is_before(product, wait) || !is_before(wait, store)) return;
     ir_set_attr(s, store, a_int(ATTR_LATE, 1));
     if (first_of(store->block, OP_BULK_FLUSH)) return;
     for (Instr *i = product; i != wait; i = i->next)
@@ -301,7 +318,7 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
     int axis;
     kernel_unit_axis(f, store, &axis);
-    if (buffers) leave_late(s, p, store, &m, axis, buffers);
+    if (buffers) send_apart(s, f, p, store, &m, axis, buffers);
     return buffers > 0;
 }
 
@@ -316,8 +333,9 @@ static void find_like(void *user, Instr *i)
 {
     Like *l = user;
     MemParts m;
-    /* The buffers of a late store are full between the steps. */
-    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0))
+    /* The buffers of a late store are full between the steps, those of writer warps at any time. */
+    if (l->found || i->op != OP_STORE || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0) ||
+        ir_attr_int(i, ATTR_WRITER, 0))
         return;
     ir_mem_parts(i, &m);
     const Type *t = m.values[0]->type;
