@@ -297,7 +297,7 @@ static bool pack_func(PassContext *c, Func *f)
     if (done == 1) return false;
     f->packed = done;
     pass_count(c, "programs in one", done);
-    if (!x.asked) f->hints.warps = fitting_warps(&x, want);
+    if (!x.asked && f->hints.warps <= 0) f->hints.warps = fitting_warps(&x, want);
     return true;
 }
 

@@ -6,6 +6,7 @@
  *   fold, cse, dce                   the canonical form that the others look for
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
+ *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
  *                                    loops
  *   licm                             before mask-peel, so that invariant values are not copied with the loop
@@ -31,6 +32,7 @@ static const PassId pipeline[] = {
     PASS_CSE,
     PASS_DCE,
     PASS_PACK,
+    PASS_PARTS,
     PASS_LICM,
     PASS_LOAD_ORDER,
     PASS_EXP2,

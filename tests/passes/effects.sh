@@ -77,6 +77,9 @@ approx       approx       > attention         -DD=64
 approx       approx       > softmax           -DN=64
 approx       approx       > gemm_gated
 approx       approx       > swiglu
+parts        loops        > softmax           -DN=131072 --target=cuda:sm_80
+parts        loops        > layer_norm        -DN=131072 --target=cuda:sm_80
+parts        loops        > rms_norm_matrix   -DN=131072 --target=cuda:sm_80
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
