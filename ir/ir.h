@@ -355,6 +355,7 @@ typedef struct MemParts {
     int param; /* the index of the tensor's parameter */
 } MemParts;
 bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
+enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };  /* `half` of a barrier */
 bool ir_adds(const Instr *);                  /* whether it is a store that adds (rmw) */
 
 /* --- change ------------------------------------------------------------------------------------------ */

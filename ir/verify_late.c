@@ -1,8 +1,9 @@
 /* verify_late.c: bulk stores that leave their boxes in buffers (`late`) and the bulk_flushes that send them
  * (verify.h). A late store is an addition in a `for`; a bulk_flush before it in the step sends what the step
  * before has left, and the instruction behind the loop sends what the last step has. Also bulk stores that
- * are handed to writer warps (`writer`): an addition of the consumers in a `for`, the kernel's only one,
- * whose warps the producer's warpgroup has. */
+ * are handed to writer warps (`writer`): additions of the consumers, of tiles of one type to one tensor,
+ * beside a producer whose warpgroup has the warps. And barriers in two halves (`half`), which only consumers
+ * have. */
 #include "ir/verify.h"
 
 static bool leaves_late(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_LATE, 0) != 0; }
@@ -14,32 +15,53 @@ static bool has_late(const Block *b)
     return i != NULL;
 }
 
-static bool is_writer(const void *store, const Instr *i)
-{ return i != store && i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0) != 0; }
+static bool is_writer(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0) != 0; }
 
-/* Whether it is in the consumers of a kernel whose other roles are one producer thread. */
-static bool beside_producer(const Instr *i)
+/* A store for writer warps whose boxes differ from those of `store`. */
+static bool is_other_writer(const void *store, const Instr *i)
+{
+    MemParts a, b;
+    return is_writer(i) && ir_mem_parts(i, &a) && ir_mem_parts(store, &b) &&
+           (a.param != b.param || a.values[0]->type != b.values[0]->type);
+}
+
+/* The roles of whose consumers it is a part; NULL: it is in no consumers. */
+static const Instr *roles_of_consumer(const Instr *i)
 {
     const Block *b = i->block;
-    while (b->parent && b->parent->op != OP_ROLES) b = b->parent->block;
-    return b->parent && b == b->parent->blocks[1];
+    while (b->parent && b->parent->op != OP_ROLES && b->parent->op != OP_CP_ASYNC_ROLES) b = b->parent->block;
+    return b->parent && b == b->parent->blocks[1] ? b->parent : NULL;
+}
+
+static bool is_other_half(const void *half, const Instr *i)
+{
+    int64_t own = i->op == OP_BARRIER ? ir_attr_int(i, ATTR_HALF, 0) : 0;
+    return own && own != ir_attr_int(half, ATTR_HALF, 0);
+}
+
+static void check_half(Verifier *v, Instr *i)
+{
+    BREACH_IF(!roles_of_consumer(i), i, "only consumers have a barrier in two halves");
+    BREACH_IF(!ir_any_in(v->func->body, is_other_half, i), i,
+        "a half of a barrier needs the other one: arrivals and waits for them");
 }
 
 static void check_writer(Verifier *v, Instr *i)
 {
-    const Instr *loop = i->block->parent;
     BREACH_IF(!ir_adds(i) || !ir_attr_int(i, ATTR_BULK, 0) || ir_attr_int(i, ATTR_LATE, 0), i,
         "a store that is handed to writer warps is an addition in bulk that leaves at once");
-    BREACH_IF(!loop || loop->op != OP_FOR, i, "a store that is handed to writer warps stands in a for loop");
-    BREACH_IF(!beside_producer(i), i,
+    const Instr *roles = roles_of_consumer(i);
+    BREACH_IF(!roles || roles->op != OP_ROLES, i,
         "a store is handed to writer warps by consumers, where the producer's warpgroup has warps to spare");
-    BREACH_IF(ir_any_in(v->func->body, is_writer, i), i, "writer warps take the boxes of one store only");
+    BREACH_IF(ir_any_in(v->func->body, is_other_writer, i), i,
+        "writer warps take tiles of one type only, for one tensor");
 }
 
 static void check(void *user, Instr *i)
 {
     Verifier *v = user;
-    if (is_writer(NULL, i)) check_writer(v, i);
+    if (is_writer(i)) check_writer(v, i);
+    if (i->op == OP_BARRIER && ir_attr(i, ATTR_HALF)) check_half(v, i);
     if (i->op == OP_BULK_FLUSH) {
         bool behind = i->prev && i->prev->op == OP_FOR;
         BREACH_IF(

@@ -205,7 +205,8 @@ static void emit_instr(Emit *e, Instr *i)
         else emit_hopper(e, i);
         return;
     case OPS_SHARED:
-        if (i->op == OP_BARRIER) barrier(e);
+        if (i->op == OP_BARRIER && ir_attr(i, ATTR_HALF)) emit_half_barrier(e, i);
+        else if (i->op == OP_BARRIER) barrier(e);
         else if (i->op == OP_SHARED_SLICE || i->op == OP_SHARED_TRANSPOSE) emit_hopper(e, i);
         else emit_shared(e, i);
         return;

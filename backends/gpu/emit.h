@@ -122,6 +122,7 @@ struct Emit {
     VEC(EmittedAccess) accesses;
     VEC(Stage) stages; /* buffers of bulk stores */
     Writer writer;     /* its store is NULL where there are no writer warps */
+    bool halves;       /* consumers have barriers in two halves */
     bool bulk;         /* the running role stores by TMA */
     bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
@@ -279,14 +280,20 @@ void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
 void emit_bulk_flush(Emit *, const Instr *);
-void emit_writer_places(Emit *, Block *consumers); /* buffers and mbarriers, if writer warps add for them */
-void emit_writer_barriers(Emit *);                 /* sets the mbarriers up */
-void emit_writer(Emit *);                          /* the writer warps, behind the producer thread */
-void emit_writer_end(Emit *);                      /* at the end of the consumers: ends the writer warps */
-bool emit_bulk_store(Emit *, Instr *);             /* a store by TMA; false: the store is not marked as one */
-void emit_indexed(Emit *, Instr *);                /* gather, scatter, atomics */
-void emit_shared(Emit *, Instr *);                 /* shared_*, copy* */
-bool emit_transposed(Emit *, Instr *permute);      /* transposes the result of a product; false: it is none */
+/* Barriers in two halves (emit_halves.c): their mbarriers, what sets these up, and a role's counts. */
+void emit_halves_place(Emit *, const Block *consumers);
+void emit_halves_barriers(Emit *);
+void emit_halves_counts(Emit *, const Block *consumers);
+void emit_half_barrier(Emit *, const Instr *);
+void emit_writer_places(
+    Emit *, Block *consumers);                /* buffers and mbarriers of writer warps; those of halves */
+void emit_writer_barriers(Emit *);            /* sets the mbarriers up */
+void emit_writer(Emit *);                     /* the writer warps, behind the producer thread */
+void emit_writer_end(Emit *);                 /* at the end of the consumers: ends the writer warps */
+bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
+void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
+bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */
 /* The array to which a product adds: the accumulator itself if nobody else reads it, otherwise a copy. */

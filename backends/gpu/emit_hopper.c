@@ -321,6 +321,7 @@ static void open_role(Emit *e, Block *b, int role)
     }
     if (has_scheduler(b)) line(e, "%su32 scheduled_phase = 0, scheduled_stage = 0;", producer ? "    " : "");
     if (role == ROLE_CP_ASYNC) emit_cp_async_state(e);
+    if (consumer) emit_halves_counts(e, b);
     if (consumer && ir_holds(b, OP_PINGPONG_WAIT))
         line(e, "if (warp >> 2 == %d) %s(2, 256);    /* the first turn is warpgroup 0's */", p->warps / 4 - 1,
             use(e, "bar_arrive"));

@@ -241,7 +241,6 @@ static void emit_shared_stage(Emit *e, Instr *i)
         str(e, "%s + (u32)%s * %lld", name_of(e, ir_operand(i, 0)), stage, (long long)bytes));
 }
 
-/* Whether the asynchronous proxy reads what threads write to the view. */
 static bool read_by_wgmma(const Value *view)
 {
     for (const Use *u = view->uses; u; u = u->next)
@@ -249,6 +248,17 @@ static bool read_by_wgmma(const Value *view)
             (u->user->op == OP_SHARED_TRANSPOSE && read_by_wgmma(ir_result(u->user))))
             return true;
     return false;
+}
+
+/* Whether the asynchronous proxy reads what threads write to the view, from it or from another view of the
+ * same buffer. */
+static bool buffer_read_by_wgmma(const Value *view)
+{
+    const Value *buffer = view->def && view->def->op == OP_SHARED_STAGE ? ir_operand(view->def, 0) : NULL;
+    bool read = read_by_wgmma(view);
+    for (const Use *u = buffer ? buffer->uses : NULL; u && !read; u = u->next)
+        read = u->user->op == OP_SHARED_STAGE && read_by_wgmma(ir_result(u->user));
+    return read;
 }
 
 /* A read or a write of a whole tile by the threads that hold it. */
@@ -269,7 +279,7 @@ static void emit_shared_access(Emit *e, Instr *i)
     LayoutVector v;
     layout_shared_vector(l, s, 16, &v);
     if (write) {
-        bool product = read_by_wgmma(view);
+        bool product = buffer_read_by_wgmma(view);
         if (!product || !emit_matrix_write(e, array_of(e, x, l), d, l, s, name_of(e, view)))
             put_shared(e, x, l, s, &v, name_of(e, view));
         if (product) line(e, "%s();", use(e, "fence_proxy_async"));

@@ -11,7 +11,7 @@
 enum { WORDS_BYTES = 32 };
 
 const Writer *emit_writer_of(const Emit *e, const Instr *store)
-{ return e->writer.store && e->writer.store == store ? &e->writer : NULL; }
+{ return ir_attr_int(store, ATTR_WRITER, 0) ? &e->writer : NULL; }
 
 static void find(void *user, Instr *i)
 {
@@ -24,6 +24,7 @@ void emit_writer_places(Emit *e, Block *consumers)
     BulkStore x;
     int groups = e->plan->warps / 4;
     const Instr *store = NULL;
+    emit_halves_place(e, consumers);
     ir_walk(consumers, find, &store);
     if (!store) return;
     e->writer = (Writer){ store, tmp(e, "adds") };
@@ -47,6 +48,7 @@ void emit_writer_places(Emit *e, Block *consumers)
 void emit_writer_barriers(Emit *e)
 {
     const char *n = e->writer.name;
+    emit_halves_barriers(e);
     if (e->writer.store)
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 4); %s(%s_empty + 8 * i, 1); }",
             e->plan->warps / 4, use(e, "mbar_init"), n, use(e, "mbar_init"), n);

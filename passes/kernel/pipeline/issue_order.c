@@ -45,7 +45,7 @@ static Instr *wait_for(const Instr *product)
 static bool anchored(const Instr *i) { return i->op == OP_SHARED_WRITE || i->op == OP_BARRIER; }
 
 /* Whether a product reads what the step itself has written (staged-operands). */
-static bool reads_written(const Instr *i)
+bool kernel_reads_written(const Instr *i)
 {
     for (int k = 0; k < 2 && i->op == OP_WGMMA; k++) {
         const Value *v = ir_operand(i, k);
@@ -168,7 +168,7 @@ static void place(Order *o, Instr *i)
         Instr *get = o->all.data[k];
         if (get->op == OP_RING_GET && ir_operand(get, 0) == ir_operand(i, 0)) place(o, get);
     }
-    bool behind = anchored(i) || reads_written(i);
+    bool behind = anchored(i) || kernel_reads_written(i);
     for (uint32_t k = 0; behind && k < i->mark; k++)
         if (anchored(o->all.data[k])) place(o, o->all.data[k]);
     o->done[i->mark] = true;
@@ -196,7 +196,7 @@ static bool operands_need_wait(Order *o, const Instr *i)
 
 static bool needs_wait(Order *o, const Instr *i)
 {
-    if (i->op == OP_WGMMA_WAIT || reads_written(i)) return true;
+    if (i->op == OP_WGMMA_WAIT || kernel_reads_written(i)) return true;
     if (!o->known[i->mark]) {
         o->free[i->mark] = !operands_need_wait(o, i);
         o->known[i->mark] = true;
@@ -214,13 +214,13 @@ static void finish(Order *o)
 }
 
 /* Computes the products that are still in flight after each wait. */
-static void set_depths(Order *o)
+void kernel_set_depths(Overlap *c, Block *body)
 {
-    for (Instr *w = o->body->first; w; w = w->next) {
+    for (Instr *w = body->first; w; w = w->next) {
         if (w->op != OP_WGMMA_WAIT) continue;
         int behind = 0;
         for (const Instr *i = product_of(w)->next; i && i != w; i = i->next) behind += i->op == OP_WGMMA;
-        ir_set_attr(o->c->s, w, a_int(ATTR_DEPTH, behind));
+        ir_set_attr(c->s, w, a_int(ATTR_DEPTH, behind));
     }
 }
 
@@ -320,6 +320,6 @@ bool kernel_interleave(Overlap *c, Block *body)
             if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k])))
                 place(&o, o.all.data[k]);
     finish(&o);
-    set_depths(&o);
+    kernel_set_depths(c, body);
     return true;
 }

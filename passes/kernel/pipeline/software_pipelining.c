@@ -198,7 +198,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     kernel_issue_first(c, loop->blocks[0]);
     if (!late) text_puts(&c->note, ISSUE_NOTE);
     if (!late)
-        return kernel_interleave(c, loop->blocks[0]) ||
+        return kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0]) ||
                schedule_refuse(p, d,
                    "the loop writes memory, waits for others, or takes a ring twice in a step: its "
                    "operations stay where they are");
@@ -224,7 +224,7 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
         if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &cross_tile)) {
             form = cross_tile ? LOOP_CROSS_TILE : LOOP_PIPELINED;
             number = number_of(products, late);
-        } else if (kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
+        } else if (kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
     }
     if (form == LOOP_ISSUE) text_puts(&c->note, ISSUE_NOTE);
     if (form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);

@@ -186,7 +186,7 @@ static void find_others(void *user, Instr *i)
     for (int k = 0; k < i->n_operands; k++) {
         const Value *v = ir_operand(i, k);
         if (v->type->kind == TYPE_TENSOR && v->index == u->param)
-            u->others |= i->op != OP_STORE || !exclusive(u->store, i);
+            u->others |= i->op != OP_STORE || (!exclusive(u->store, i) && !(ir_adds(i) && ir_adds(u->store)));
     }
 }
 
@@ -267,15 +267,30 @@ static bool is_before(const Instr *a, const Instr *b)
 }
 
 static void find_writer(void *user, Instr *i)
-{ *(bool *)user |= i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0) != 0; }
+{
+    if (i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0)) *(const Instr **)user = i;
+}
+
+/* The store that writer warps serve already; NULL: none. */
+static const Instr *writer_in(const Func *f)
+{
+    const Instr *found = NULL;
+    ir_walk(f->body, find_writer, &found);
+    return found;
+}
+
+/* Whether the addition `store` can go through the buffers of `other`, which writer warps send: it adds a tile
+ * of the same type to the same tensor (a step that stands behind its loop). */
+static bool goes_through(const Instr *store, const MemParts *m, const Instr *other)
+{
+    MemParts o;
+    return other && other != store && ir_adds(store) && ir_mem_parts(other, &o) && o.param == m->param &&
+           o.values[0]->type == m->values[0]->type;
+}
 
 /* Whether warps of the producer's warpgroup are free to send the boxes, one for each consumer warpgroup. */
 static bool has_writers(const Func *f, const KernelPlan *p)
-{
-    bool taken = false;
-    ir_walk(f->body, find_writer, &taken);
-    return !taken && !p->cp_async_warps && p->warps / 4 < p->producer_warps && p->warps % 4 == 0;
-}
+{ return !writer_in(f) && !p->cp_async_warps && p->warps / 4 < p->producer_warps && p->warps % 4 == 0; }
 
 /* Each box must have a buffer of its own, since nothing leaves before the step ends. */
 static void send_apart(
@@ -313,6 +328,12 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     if (d && d->form == STORE_TMA && d->n[0] < 1)
         return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
     bool tma = d ? d->form == STORE_TMA : !kernel_skips(p, PASS_BULK_STORE);
+    const Instr *writer = writer_in(f);
+    if (goes_through(store, &m, writer)) {
+        ir_set_attr(s, store, a_int(ATTR_BULK, ir_attr_int(writer, ATTR_BULK, 0)));
+        ir_set_attr(s, store, a_int(ATTR_WRITER, 1));
+        return true;
+    }
     int buffers = tma ? buffers_for(s, f, p, store, &m, d) : 0;
     schedule_take_store(p, f, store, buffers ? STORE_TMA : STORE_REGISTERS, buffers);
     if (buffers) ir_set_attr(s, store, a_int(ATTR_BULK, buffers));
