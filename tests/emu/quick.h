@@ -1,5 +1,5 @@
 /* quick.h: emitted kernels compiled within the process by TinyCC, in a few milliseconds instead of the
- * hundred that a call of g++ takes. Campaigns and the tests of builds without sanitizers use it.
+ * hundred that a call of g++ takes. Campaigns use it, and most tests of the emulators.
  *
  * Only the kernel itself is compiled in this way. The functions of the target's prelude are a library that
  * the host's C++ compiler makes once, from device.h or hip_device.h; the kernel calls them. The machine and
