@@ -48,25 +48,34 @@ int lds_extra_cycles(LdsCycle t, const int64_t *addr, int lanes, int bytes)
     return extra;
 }
 
-/* lds_conflicts, or `enough` where there are as many or more. */
+/* Those of the vectors that begin at register r of warp w. */
+static int conflicts_at(
+    LdsCycle t, const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t r, uint32_t w)
+{
+    int64_t addr[64];
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        int32_t c[LAYOUT_MAX_RANK];
+        layout_element(l, r, lane, w, 0, c);
+        addr[lane] = layout_in_tile(l, c) ? (int64_t)layout_shared_offset(s, c) : -1;
+    }
+    return lds_extra_cycles(t, addr, (int)layout_lanes(l), (int)v->bytes);
+}
+
+/* lds_conflicts, or `enough` where there are as many or more. Where offsets are linear, all accesses have the
+ * same conflicts (layout_offsets_linear). */
 static int conflicts_below(LdsChip chip, const Layout *l, const LayoutShared *s, bool read, int enough)
 {
     LayoutVector v;
-    int64_t addr[64];
-    int extra = 0;
+    int extra = 0, same = -1;
+    bool linear = layout_offsets_linear(l, s);
     layout_shared_vector(l, s, 16, &v);
+    LdsCycle t = lds_cycle(chip, read, (int)v.bytes);
     for (uint32_t w = 0; w < layout_warps(l); w++)
         for (uint32_t r = 0; r < layout_regs(l); r++) {
             if (!layout_vector_base(&v, r)) continue;
-            for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
-                int32_t c[LAYOUT_MAX_RANK];
-                bool in = true;
-                layout_element(l, r, lane, w, 0, c);
-                for (int a = 0; a < l->rank; a++) in = in && c[a] < l->tile[a];
-                addr[lane] = in ? (int64_t)layout_shared_offset(s, c) : -1;
-            }
-            extra += lds_extra_cycles(
-                lds_cycle(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+            int n = same >= 0 ? same : conflicts_at(t, l, s, &v, r, w);
+            if (linear) same = n;
+            extra += n;
             if (extra >= enough) return enough;
         }
     return extra;
