@@ -202,7 +202,7 @@ static void test_broken(void)
  * again. */
 static void ignored(const char *why)
 {
-    alarm(60); /* what waits for a FIFO would wait for ever */
+    alarm(240); /* what waits for a FIFO would wait for ever */
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
     alarm(0);
     CHECK_TEXT(said, why);
@@ -286,7 +286,7 @@ static void test_trust_folder(void)
     snprintf(fifo, sizeof fifo, "%s/fifo", keep);
     must(!mkfifo(fifo, 0600), "mkfifo");
     snprintf(dir, sizeof dir, "%s", fifo);
-    alarm(60);
+    alarm(240);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 0);
     alarm(0);
     CHECK_TEXT(said, "Not a directory");
@@ -303,7 +303,7 @@ static void test_trust_note(void)
     CU_ASSERT_EQUAL(fake->versions, 1);
     snprintf(command, sizeof command, "for f in %s/*.note; do rm $f && mkfifo $f || exit 1; done", dir);
     must(!system(command), command);
-    alarm(60);
+    alarm(240);
     CU_ASSERT_EQUAL(cached(0, vector_add_text, 512), 1);
     alarm(0);
     CU_ASSERT_EQUAL(fake->versions, 2);

@@ -1,6 +1,6 @@
 /* test_fork.c: what a child process may do with what its parent made: on the CPU everything works, on a GPU
- * the first call says why it cannot. Each child has a minute; a child that waits for a thread which did not
- * come along is killed by its alarm, and the test fails. */
+ * the first call says why it cannot. Each child has four minutes; a child that waits for a thread which did
+ * not come along is killed by its alarm, and the test fails. */
 #include "api.h"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ static void in_child(void (*fn)(void *), void *p)
     pid_t child = fork();
     if (!child) {
         unsigned failed = CU_get_number_of_failures();
-        alarm(60);
+        alarm(240);
         fn(p);
         _exit(CU_get_number_of_failures() > failed);
     }

@@ -86,7 +86,7 @@ kernel shared(in f32 X[N], out f32 Y[N]) grid (1)
     store(Y[0 +: 16], a);
 }
 T
-expect 0 "ret" timeout 60 "$tilec" shared.tile --emit=asm
+expect 0 "ret" timeout 300 "$tilec" shared.tile --emit=asm
 cat >indices.tile <<'T'
 kernel indices(in f32 X[N], out f32 Y[N]) grid (1)
 {
@@ -96,7 +96,7 @@ kernel indices(in f32 X[N], out f32 Y[N]) grid (1)
 }
 T
 for t in cuda:sm_80 hip:gfx942; do
-    expect 0 "" timeout 60 "$tilec" indices.tile --target=$t -o indices.cu
+    expect 0 "" timeout 300 "$tilec" indices.tile --target=$t -o indices.cu
     [ "$(wc -c <indices.cu)" -lt 200000 ] || fail "$(wc -c <indices.cu) bytes of C for 200 operations on indices"
 done
 expect 1 "nosuchpass" "$tilec" k.tile --emit=ir -D T=16 --skip-pass=nosuchpass
