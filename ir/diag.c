@@ -49,7 +49,8 @@ static Diag *make(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap
     return d;
 }
 
-/* Whether the session has this warning: each variant of a kernel is lowered again, and warns again. */
+/* Whether the session has this warning or performance note: each variant of a kernel is lowered again, and
+ * says it again, and so does each copy of an unrolled loop. */
 static bool is_repeated(const Session *s, const Diag *d)
 {
     for (const Diag *e = s->diags; e; e = e->next)
@@ -64,7 +65,7 @@ static Diag *add(Session *s, Severity sev, Loc loc, const char *fmt, va_list ap)
     if (sev == SEV_WARNING && s->warnings_as_errors) sev = SEV_ERROR;
     if (sev == SEV_ERROR && s->n_errors >= s->error_limit) return NULL;
     Diag *d = make(s, sev, loc, fmt, ap);
-    if (sev == SEV_WARNING && is_repeated(s, d)) return NULL;
+    if (sev != SEV_ERROR && is_repeated(s, d)) return NULL;
     if (s->last_diag) s->last_diag->next = d;
     else s->diags = d;
     s->last_diag = d;

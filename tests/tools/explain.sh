@@ -135,4 +135,7 @@ absent none.svg
 expect 2 "no .tile file given" "$tilec" explain
 expect 2 "there is no target \`soup\`" "$tilec" explain "$k/silu.tile" --target=soup
 expect 1 "cannot open gone.tile" "$tilec" explain gone.tile
+# a performance note is said once, however often the kernel is lowered
+"$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 --wperf 2>&1 >/dev/null | grep performance >notes
+[ -s notes ] && [ -z "$(sort notes | uniq -d)" ] || fail "performance notes are repeated: $(cat notes)"
 finish
