@@ -143,6 +143,22 @@ static int larger_steps(Search *z, int from)
     return z->n_points > before && z->point[before].ns < z->point[from].ns ? before : from;
 }
 
+/* Nothing is known to fit: the first point that does among ever smaller sizes; `from` if there is none. */
+static int smaller_start(Search *z, int from)
+{
+    uint8_t at[MOST_NAMES];
+    for (int now = from;;) {
+        memcpy(at, z->point[now].at, sizeof at);
+        for (int j = 0; j < z->n_names; j++)
+            if (z->name[j].derived && !z->name[j].order_only && at[j]) at[j]--;
+        int before = z->n_points;
+        if (before >= MOST_AUTO || !search_add(z, at) || z->n_points == before) return from;
+        search_estimate(z);
+        now = before;
+        if (z->point[now].ns < INFINITY) return now;
+    }
+}
+
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
  * says nothing where there are enough of them, nor of constants that do not shape the grid. */
 int search_autos(Search *z)
@@ -150,6 +166,7 @@ int search_autos(Search *z)
     int now = z->p->only_if_needed ? 0 : clipped_start(z);
     search_estimate(z);
     if (!(z->point[now].ns < INFINITY) && z->point[0].ns < INFINITY) now = 0;
+    if (!(z->point[now].ns < INFINITY)) now = smaller_start(z, now);
     bool fits = z->point[now].ns < INFINITY, cpu = z->p->device.target->kind == TARGET_CPU,
          by_number = !cpu && !z->p->device.model;
     if (fits && z->p->only_if_needed) return now;

@@ -30,6 +30,7 @@ loop M=4096 N=12345
 product M=4096 N=4096 K=4096
 product M=512 N=512 K=4096
 product M=16 N=8192 K=8192
+nibbles K=4096 C=512 D=4096
 PROBLEMS
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/autos.expected"
 diff -u "$here/autos.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }
