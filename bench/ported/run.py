@@ -193,7 +193,8 @@ def main() -> int:
         rows = []
         for case in good:
             rows.append(time_case(case, o.device, o.type, o.seconds))
-            print(f"{case.name}: {rows[-1]['tile'] * 1e3:.3f} ms", file=sys.stderr)
+            ratio = f", ratio {rows[-1]['ratio']:.2f}" if rows[-1]["ratio"] else ""
+            print(f"{case.name}: {rows[-1]['tile'] * 1e3:.3f} ms{ratio}", file=sys.stderr, flush=True)
         table(rows)
         if o.json:
             o.json.write_text(json.dumps(rows, indent=1))
