@@ -79,7 +79,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)
 {
     FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + n) + 1);
-    Diag *last = s->last_diag;
+    Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;
     Compiled compiled;
     GpuCode code;
@@ -92,6 +92,7 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
     Ast *ast = q->parse(q->user, s);
     bool ok = ast && compile_lowered(s, ast, q->kernel, all, (size_t)(q->n_bindings + n), q->facts,
                          q->options, NULL, &compiled, &f, &code);
+    s->diags = first; /* parsing forgets what was said */
     diag_forget(s, last, errors);
     int64_t *dims = ok ? arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1) : NULL;
     if (ok && q->shape(q->user, &compiled, dims, &env, &programs))
