@@ -26,15 +26,17 @@ static unsigned programs(tile_kernel *k, int64_t n)
     return (unsigned)v.programs;
 }
 
-/* Performance notes of choices: how many, and the last one's text. */
+/* Performance notes of choices: how many, and the last one's text; and how many say that a launch is far from
+ * the roofline. */
 typedef struct Notes {
-    int n;
+    int n, far;
     char last[400];
 } Notes;
 
 static void note(void *user, const tile_diagnostic *d)
 {
     Notes *n = user;
+    n->far += d->severity == TILE_SEVERITY_PERFORMANCE && strstr(d->message, "of the roofline of");
     if (d->severity != TILE_SEVERITY_PERFORMANCE || !strstr(d->message, "no table speaks")) return;
     n->n++;
     snprintf(n->last, sizeof n->last, "%s", d->message);
@@ -151,6 +153,7 @@ static void test_choice(void)
     CU_ASSERT_EQUAL(notes.n, 1);
     CHECK_TEXT(notes.last, "estimated at");
     CHECK_TEXT(notes.last, "bound by");
+    CU_ASSERT_EQUAL(notes.far, 1); /* beside the note of the choice */
     CU_ASSERT_PTR_NULL(
         strstr(choice_of(ctx, (tile_binding[]){ { "TM", TILE_BIND_INT, { .i = 256 } } }, 1, "", 512),
             "TM=64")); /* what is bound stays */
