@@ -178,6 +178,12 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     }
 }
 
+/* Of several reshapes, that of the largest tile counts, and the last one of these. */
+static void note_reshape(const Instr **known, const Instr *i)
+{
+    if (!*known || type_elements(ir_result(*known)->type) <= type_elements(ir_result(i)->type)) *known = i;
+}
+
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
@@ -197,8 +203,8 @@ static void note_anchors(void *user, Instr *i)
     }
     if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
     if (i->op == OP_RESHAPE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0))) {
-        group_of(c, ir_result(i))->reshape = i;
-        group_of(c, ir_operand(i, 0))->reshape_to = i;
+        note_reshape(&group_of(c, ir_result(i))->reshape, i);
+        note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
     }
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
