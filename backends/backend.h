@@ -34,6 +34,8 @@ typedef struct BackendOptions {
     const char *cpu,
         *features;      /* CPU backend: "" or NULL is the host; else LLVM's names, such as "x86-64-v3" */
     const char *symbol; /* name of the entry; NULL: the kernel's name */
+    bool amx_model;     /* CPU, for tests: instructions of AMX become calls of functions that the process has
+                           (tests/unit/cpu/amx_model.h) */
     bool verify_each;   /* verify after each lowering step of the backend's own */
     const struct KernelOptions
         *kernel; /* GPU backends: which kernel passes to leave out (passes/kernel/kernel.h); NULL: none */

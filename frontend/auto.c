@@ -23,19 +23,31 @@ static const AutoSpace flags = { 2, 0, { 0, 1 } };
 static const AutoSpace depths = { 3, 3, { 2, 3, 4 } };
 static const AutoSpace bands = { 3, 8, { 1, 8, 16 } };
 static const AutoSpace sides = { 6, 128, { 16, 32, 64, 96, 128, 256 } }; /* of a tile of sums */
-static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };           /* of a loop around products */
-static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } };         /* last axis and another one */
-static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } };      /* an axis that is not the last */
+/* Of a tile of sums that more than two constants size, as the images, rows and columns of a convolution do.
+ */
+static const AutoSpace parts = { 9, 16, { 1, 2, 4, 8, 16, 32, 64, 128, 256 } };
+static const AutoSpace steps = { 4, 32, { 16, 32, 64, 128 } };      /* of a loop around products */
+static const AutoSpace squares = { 4, 32, { 16, 32, 64, 128 } };    /* last axis and another one */
+static const AutoSpace rows = { 7, 8, { 1, 2, 4, 8, 16, 32, 64 } }; /* an axis that is not the last */
 static const AutoSpace lengths = { 9, 1024, { 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192 } };
 
 static bool is_flag(const AutoConst *a) { return a->param->kids[1]->kind == N_BOOL; }
+
+/* Constants that size the tiles of sums. */
+static int count_sides(const KernelInfo *info)
+{
+    int n = 0;
+    for (int i = 0; i < info->n_autos; i++) n += info->autos[i].grid && info->autos[i].tile;
+    return info->products ? n : 0;
+}
 
 static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
 {
     if (is_flag(a)) return &flags;
     if (!a->tile && a->latency) return &depths;
     if (!a->tile && a->raster) return &bands;
-    if (info->products) return a->grid ? &sides : &steps;
+    if (info->products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
+    if (info->products) return &steps;
     return a->last && a->other ? &squares : a->other ? &rows : &lengths;
 }
 
@@ -69,11 +81,12 @@ void list_autos(Session *s, KernelInfo *info)
 
 static void set_default(const AutoConst *a, int64_t v) { a->param->kids[1]->u = (uint64_t)v; }
 
-/* Without products: a tile of two such constants has about as many elements as one of a single constant. */
+/* A tile of several such constants has about as many elements as one of fewer. */
 static int64_t default_of(const KernelInfo *info, const AutoConst *a)
 {
     const AutoSpace *space = space_of(info, a);
     bool beside = false;
+    if (space == &parts && count_sides(info) > 3) return space->otherwise / 2;
     for (int i = 0; i < info->n_autos; i++) {
         const AutoConst *b = &info->autos[i];
         beside |= b != a && b->tile && space_of(info, b) == &rows;
@@ -151,6 +164,7 @@ static FrontDomain domain_of(Session *s, const KernelInfo *info, const AutoConst
         .values = values,
         .derived = true,
         .along = a->many ? NULL : a->along,
+        .order_only = space == &bands,
         .loc = a->param->kids[1]->loc };
 }
 
@@ -177,6 +191,24 @@ static int64_t distance(const KernelInfo *info, const FrontBinding *config)
     return all;
 }
 
+/* The number of a configuration in which `auto` constants have their defaults; -1: a domain lacks one. */
+static int64_t number_of_defaults(const KernelInfo *info)
+{
+    const FrontTune *t = info->tune;
+    int64_t number = 0;
+    for (int d = 0; d < t->n; d++) {
+        const FrontDomain *domain = &t->domains[d];
+        const AutoConst *a = NULL;
+        int v = 0;
+        for (int i = 0; i < info->n_autos && !a; i++)
+            if (!strcmp(info->autos[i].param->name, domain->name)) a = &info->autos[i];
+        while (a && v < domain->n && as_number(domain->values[v]) != (int64_t)a->param->kids[1]->u) v++;
+        if (v == domain->n) return -1;
+        number = number * domain->n + v;
+    }
+    return number;
+}
+
 /* The defaults become those of the allowed configuration that is nearest to them. Names of the block that
  * are not `auto` keep their declared values. */
 static void choose_defaults(Session *s, Ast *ast, KernelInfo *info)
@@ -190,6 +222,7 @@ static void choose_defaults(Session *s, Ast *ast, KernelInfo *info)
         if (info->k.params[i].kind >= FRONT_CONST && !info->k.params[i].automatic &&
             info->k.params[i].default_value.kind != FRONT_NOTHING)
             fixed[n++] = (FrontBinding){ info->k.params[i].name, info->k.params[i].default_value };
+    if (frontend_tune_config_with(ast, t, number_of_defaults(info), fixed, n, config)) return;
     for (int64_t k = 0; k < count && tries < MOST_TRIES && !s->n_errors; k++) {
         if (!frontend_tune_config_with(ast, t, k, fixed, n, config)) continue;
         int64_t now = distance(info, config);

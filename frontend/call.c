@@ -95,6 +95,18 @@ static const char *name_list(Session *s, const Signature *g)
     return t.data ? t.data : "nothing";
 }
 
+const char *builtin_example(Session *s, const Builtin *b)
+{
+    const Signature g = read_signature(b->signature);
+    Text t;
+    text_init(&t, &s->arena);
+    text_printf(&t, "%s(", b->name);
+    for (int i = 0; i < g.n_needed; i++)
+        text_printf(&t, "%s%.*s", i ? ", " : "", (int)g.p[i].len, g.p[i].name);
+    text_puts(&t, g.rest ? ", ..)" : ")");
+    return t.data;
+}
+
 typedef struct Match {
     Session *s;
     const Node *call;

@@ -15,6 +15,8 @@ typedef struct CallArgs {
 typedef struct Builtin Builtin;
 const Builtin *builtin_find(const char *name);
 const char *builtin_name(const Builtin *);
+/* A call with the plain arguments that it needs, such as `where(condition, a, b)`. */
+const char *builtin_example(Session *, const Builtin *);
 int builtin_count(void);
 int builtin_index(const Builtin *);
 const Builtin *builtin_at(int);

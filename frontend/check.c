@@ -98,8 +98,20 @@ static void check_remap(Check *c, const Node *clause)
     check_remap_formula(c, clause);
 }
 
-const char *const frontend_hints[] = { "occupancy", "warps", "cluster", "cluster_axis", "split_k", "stages",
-    "persistent", "warp_specialize", "cp_async_producer", "pingpong", "schedule", NULL };
+const char *const frontend_hints[] = { "occupancy", "warps", "pack", "cluster", "cluster_axis", "split_k",
+    "stages", "persistent", "warp_specialize", "cp_async_producer", "pingpong", "schedule", NULL };
+
+static void unknown_clause(Check *c, const Node *k)
+{
+    static const char *const known[] = { "grid", "remap", "raster", "hint" };
+    Diag *d = check_fault(c, k->name_loc, "unknown clause `%s`", k->name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (diag_distance(k->name, strlen(k->name), known[i]) <= 2) {
+            diag_note(c->s, d, (Loc){ 0, 0, 0 }, "did you mean `%s`?", known[i]);
+            return;
+        }
+    check_note(c, d, "there are grid, remap, raster and hint");
+}
 
 static void check_clauses(Check *c, const Node *kernel)
 {
@@ -129,9 +141,7 @@ static void check_clauses(Check *c, const Node *kernel)
         else if (!strcmp(k->name, "raster")) check_hint_arguments(c, k, raster, 1);
         else if (!strcmp(k->name, "hint"))
             check_hint_arguments(c, k, frontend_hints, sizeof frontend_hints / sizeof *frontend_hints - 1);
-        else
-            check_note(c, check_fault(c, k->name_loc, "unknown clause `%s`", k->name),
-                "there are grid, remap, raster and hint");
+        else unknown_clause(c, k);
     }
     if (!grid)
         check_note(c, check_fault(c, kernel->name_loc, "kernel `%s` has no grid clause", kernel->name),

@@ -64,7 +64,7 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
                 c, d->name_loc, "kernel `%s` has no const, type or dimension `%s`", kernel->name, d->name);
             if (hints)
                 check_note(c, e,
-                    "a tune block may also set occupancy, warps, raster_group, cluster, cluster_axis, "
+                    "a tune block may also set occupancy, warps, pack, raster_group, cluster, cluster_axis, "
                     "split_k, stages, persistent, warp_specialize, cp_async_producer, pingpong and remap");
         }
         if (!d->n) check_fault(c, d->loc, "the domain of `%s` is empty", d->name);

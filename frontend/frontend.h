@@ -127,6 +127,7 @@ typedef struct FrontDomain {
     bool derived; /* by the compiler, for a const `auto` */
     /* Derived, and all its tiles lie along this dimension: the dimension; else NULL. */
     const char *along;
+    bool order_only; /* derived, and it decides only in which order programs run */
 } FrontDomain;
 
 /* One `instantiate` of a kernel: the product of its domains. */

@@ -161,7 +161,9 @@ static bool method(const Around *a)
     if (!note) note = habit_note(HABIT_METHOD, name, len);
     if (!note) note = habit_note(HABIT_CALL, name, len);
     const char *here = arena_printf(&a->p->session->arena, "%.*s", (int)(len <= 40 ? len : 0), name);
-    if (!note && builtin_find(here)) note = arena_printf(&a->p->session->arena, "write `%s(x)`", here);
+    const Builtin *builtin = note ? NULL : builtin_find(here);
+    if (builtin)
+        note = arena_printf(&a->p->session->arena, "write `%s`", builtin_example(a->p->session, builtin));
     if (!note) note = "a function stands by itself, as in `exp(x)`, and a type's name converts: `f16(x)`";
     return explain(a, (Loc){ a->token.file, point, word.end }, "there are no methods or modules", note);
 }
@@ -193,6 +195,28 @@ static bool cast(const Around *a)
                               : arena_printf(&a->p->session->arena, "write `%.*s(x)`", (int)len, name);
     return explain(a, (Loc){ a->word.file, a->word.begin - 1, a->before.end },
         "a type converts as a function does", note);
+}
+
+/* kernel k(float *x), kernel k(inn f32 X[N]) */
+static bool parameter(const Around *a)
+{
+    if (is(a, a->token, "*") && is_type(a, a->before))
+        return explain(a, a->token, "there are no pointers",
+            "a tensor is `in f32 X[N]`, or `out` or `inout` if it is written");
+    if (!is_name(a, a->token) || !is_type(a, a->before) || !is_name(a, a->word)) return false;
+    if (a->token.end >= a->size || a->text[a->token.end] != '[') return false;
+    return explain_word(a, a->word, "a tensor is declared with its direction: `in`, `out` or `inout`");
+}
+
+/* x if c else y, import triton */
+static bool out_of_place(const Around *a)
+{
+    if (is(a, a->token, "if") && (is_name(a, a->before) || is(a, a->before, ")") || is(a, a->before, "]")))
+        return explain(a, a->token, "`if` begins a statement",
+            "write `c ? a : b` for one condition, `where(c, a, b)` for a tile of them");
+    if (is(a, a->before, "import") && is_name(a, a->token))
+        return explain(a, a->token, "an import names a file", "write `import \"FILE.tile\";`");
+    return false;
 }
 
 /* int n = 3; const B = 16; kernel k(f32 X[N]) */
@@ -248,5 +272,6 @@ bool habit_of_syntax(Parse *p, Loc loc)
     const Source *src = diag_source(p->session, loc.file);
     Around a = { .p = p, .text = src->text, .size = src->len, .token = loc, .before = p->before };
     a.word = word_to(&a, a.before.begin);
-    return method(&a) || loop(&a) || cast(&a) || declaration(&a) || doubled_operator(&a) || foreign_word(&a);
+    return method(&a) || loop(&a) || cast(&a) || parameter(&a) || declaration(&a) || doubled_operator(&a) ||
+           foreign_word(&a) || out_of_place(&a);
 }

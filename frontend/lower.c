@@ -84,8 +84,10 @@ static void bind_consts(Lower *l, const Node *params)
             continue;
         } else
             v = lower_error_note(l, p->loc,
-                arena_printf(
-                    &l->s->arena, "give it with %s %s=..., or in `instantiate`", lower_binder(l), p->name),
+                l->s->binder
+                    ? arena_printf(&l->s->arena, "give it with %s %s=..., or with a default here",
+                          l->s->binder, p->name)
+                    : arena_printf(&l->s->arena, "give it with -D %s=..., or in `instantiate`", p->name),
                 "const `%s` has no value", p->name);
         lower_scope_add(l, p->name, p->name_loc, v, false);
     }

@@ -206,7 +206,8 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 
 /* Where a window has a tile of indices for a subscript. */
 #define LOWER_GATHER_NOTE \
-    "`gather(X[i, t])` reads one element for each index of a tile, `scatter` writes them"
+    "`gather(X[i, t])` reads one element for each index of a tile, `scatter` writes them; elements side by " \
+    "side are a window: `X[i, a +: n]`"
 
 /* lower_notes.c: the note for operands of two types, for shapes that do not fit */
 const char *lower_mix_note(Lower *, const Node *a, const Node *b, V, V);

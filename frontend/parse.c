@@ -144,11 +144,21 @@ void parse_bad_number(Parse *p, Loc loc, const char *text, size_t n)
         "literals have no suffix: they take the type of what they meet; `f16(1.5)` names one");
 }
 
+static bool begins_line(const Parse *p, Loc loc)
+{
+    const char *text = diag_source(p->session, loc.file)->text;
+    uint32_t at = loc.begin;
+    while (at && (text[at - 1] == ' ' || text[at - 1] == '\t')) at--;
+    return at == 0 || text[at - 1] == '\n';
+}
+
 void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
 {
     unsigned char c = (unsigned char)text[0];
     p->lex_error = loc.end;
-    const char *note = c == '@'   ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
+    const char *note = c == '@' && begins_line(p, loc)
+                           ? "a kernel is `kernel name(...) grid (...) { ... }`; there are no decorators"
+                       : c == '@' ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
                        : c == '#' ? "a comment begins with `//`"
                                   : NULL;
     if (c > ' ' && c < 127) {
@@ -378,6 +388,17 @@ static void suggest_keyword(Parse *p, Diag *d, const Source *src, Loc token)
     }
 }
 
+/* n // 2; -- the rest of the line behind `at` is a comment that ends with the `;` of the statement. */
+static bool comment_ends_statement(const Source *src, uint32_t at)
+{
+    while (at < src->len && (src->text[at] == ' ' || src->text[at] == '\t')) at++;
+    if (at + 1 >= src->len || src->text[at] != '/' || src->text[at + 1] != '/') return false;
+    uint32_t end = at;
+    while (end < src->len && src->text[end] != '\n') end++;
+    while (end > at && (src->text[end - 1] == ' ' || src->text[end - 1] == '\r')) end--;
+    return src->text[end - 1] == ';';
+}
+
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
 {
     const Source *src = diag_source(p->session, loc.file);
@@ -390,7 +411,9 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     }
     if (contains(expected, n, "`;`") && p->before.end && lines_between(src, p->before.end, loc.begin)) {
         Loc end = { loc.file, p->before.end, p->before.end };
-        diag_error(p->session, end, "expected `;` at the end of the statement");
+        Diag *d = diag_error(p->session, end, "expected `;` at the end of the statement");
+        if (comment_ends_statement(src, p->before.end))
+            diag_note(p->session, d, (Loc){ 0, 0, 0 }, "`//` begins a comment; integers divide by `/`");
         return;
     }
     if (habit_of_syntax(p, loc)) return;
@@ -404,5 +427,7 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     Diag *d = diag_error(p->session, loc, "%s", t.data);
     if (slice)
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
+    else if (token && (!strcmp(token, "`:`") || !strcmp(token, "`;`")) && contains(expected, n, "`{`"))
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block stands in braces: `{ ... }`");
     suggest_keyword(p, d, src, loc);
 }

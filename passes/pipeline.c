@@ -4,7 +4,7 @@
  *   inline, check, specialize        one function, and every fact of the launch a constant, before anything
  *                                    is derived
  *   fold, cse, dce                   the canonical form that the others look for
- *   rows                             programs as the source has them: before anything is moved, and before
+ *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
  *   load-order, exp2                 need the source's shape: products and permutes not yet split over two
  *                                    loops
@@ -30,7 +30,7 @@ static const PassId pipeline[] = {
     PASS_FOLD,
     PASS_CSE,
     PASS_DCE,
-    PASS_ROWS,
+    PASS_PACK,
     PASS_LICM,
     PASS_LOAD_ORDER,
     PASS_EXP2,

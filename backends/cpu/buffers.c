@@ -385,8 +385,9 @@ static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
             for (int i = 0; i < s->rank; i++)
                 text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
         if (s->kind == STEP_MMA)
-            text_printf(out, " %%%u mr %d nv %d%s", ir_result(s->instr)->id, s->mr, s->nv,
+            text_printf(out, " %%%u mr %d nv %d%s, ", ir_result(s->instr)->id, s->mr, s->nv,
                 s->zero_acc ? " zero" : "");
+        if (s->kind == STEP_MMA) mma_unit_print(p->target, s->instr, out);
         if (s->buf) text_printf(out, " -> @%lld", (long long)buf_root(s->buf)->offset);
         for (Sink *k = s->sinks; k; k = k->next) {
             text_printf(
@@ -405,5 +406,6 @@ static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
 void cpu_plan_print(const Plan *p, Text *out)
 {
     print_steps(p, p->body, out, 0);
+    if (p->target->amx_refused) text_printf(out, "no AMX: %s\n", p->target->amx_refused);
     text_printf(out, "scratch %lld bytes\n", (long long)p->scratch_bytes);
 }

@@ -13,13 +13,14 @@
  *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
- *   mma.c      packing and register-tiled matrix products
+ *   unit.c     which unit of the processor computes a product (units.def)
+ *   mma.c, mma_pack.c, amx.c   packing and register-tiled matrix products
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c what the processor has (processors.def)
  *   target.c   optimisation, object code; load.c links it into the process */
 #pragma once
-#include "backends/backend.h"
+#include "backends/cpu/processor.h"
 #include "ir/scalar.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/DebugInfo.h>
@@ -43,7 +44,16 @@ typedef enum BufForm {
 } BufForm;
 
 /* What an mma computes in. */
-typedef enum MmaKind { MMA_F32, MMA_F64, MMA_BF16_PAIRS, MMA_I16_PAIRS, MMA_I8_QUADS } MmaKind;
+typedef enum MmaKind {
+    MMA_F32,
+    MMA_F64,
+    MMA_BF16_PAIRS,
+    MMA_I16_PAIRS,
+    MMA_I8_QUADS,
+    MMA_AMX_BF16,
+    MMA_AMX_F16,
+    MMA_AMX_I8
+} MmaKind;
 
 struct Buf {
     DType dtype; /* of an element as stored */
@@ -52,6 +62,8 @@ struct Buf {
     int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: the shape of the tile; other forms: rows and columns */
     /* FORM_ROWS: the elements from row to row; panels: the columns of a panel */
     int64_t ld, nr;
+    int64_t depth; /* panels: the groups of rows of a panel, with padding */
+    bool in_tiles; /* a matrix operand for AMX: padded to whole tiles with zeros along K */
     int64_t bytes;
     Steps *home;     /* the block in which it is defined */
     int first, last; /* the positions of its definition and of its last use, in `home` */
@@ -156,20 +168,6 @@ struct Steps {
     Step *last_memory;
 };
 
-/* The abilities of the processor. */
-typedef struct CpuTarget {
-    const char *triple, *cpu, *features; /* for LLVM */
-    int vector_bytes;                    /* 64, 32, 16 */
-    int n_vector_regs;
-    bool arm;       /* AArch64; else x86-64 */
-    bool fma;       /* fused multiply-adds; on x86-64 also AVX2 */
-    bool avx512;    /* F, BW, VL, DQ */
-    bool bf16;      /* dot products of pairs of bf16 */
-    bool vnni;      /* of pairs of 16-bit integers, added to 32 bits */
-    bool dot;       /* Arm: of four 8-bit integers of one sign */
-    bool mixed_dot; /* Arm: of four unsigned and four signed ones */
-} CpuTarget;
-
 typedef struct Plan {
     Session *session;
     Arena *arena;
@@ -188,6 +186,8 @@ typedef struct Plan {
     })
     packs;
     int64_t scratch_bytes;
+    bool amx;             /* a product uses AMX */
+    bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;
     bool named; /* every tile with a name gets a buffer, where a debugger finds it */
 } Plan;
@@ -250,6 +250,7 @@ typedef struct Gen {
     int n_sites;  /* places that report accesses (track.c) */
     bool streams; /* non-temporal stores were emitted */
     int n_helpers;
+    LLVMValueRef amx_callers; /* the tile configuration that the kernel found, to be put back */
 } Gen;
 
 LLVMModuleRef cpu_generate(
@@ -439,6 +440,7 @@ struct Window {
      * sum of their work, the largest, and that of the nests already emitted. */
     int walks, work, most, done;
     Window *next_walked;
+    bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
     int64_t shape[TILE_MAX_RANK];
 };
@@ -463,9 +465,15 @@ LLVMValueRef memory_atomic(Eval *, Instr *, LLVMValueRef *coord, int va);
 /* The tile axis along which the tensor's elements are known to be contiguous, or -1. */
 int memory_unit_axis(const Func *, const Instr *);
 
+/* unit.c: the unit that computes a product. */
+MmaKind mma_kind(const CpuTarget *, const Instr *);
+/* Appends the unit and what the choice was made from: the rates of the units that could compute it. */
+void mma_unit_print(const CpuTarget *, const Instr *, Text *);
+/* amx.c: code at the start and the end of a kernel that uses AMX, and its products. */
+void amx_begin(Gen *);
+void amx_end(Gen *);
 /* mma.c */
 void mma_emit(Gen *, Step *);
-MmaKind mma_kind(const CpuTarget *, const Instr *);
 /* The type that operand `v` of a product is packed as, and how many elements of it along K lie side by side.
  */
 DType mma_operand_type(MmaKind, const Value *v);
@@ -489,11 +497,4 @@ void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int
 
 /* --- target ------------------------------------------------------------------------------------------ */
 
-/* The target machine for `cpu` and `features` (NULL or "": the host), and its abilities. The caller owns the
- * machine. */
-/* processor.c. Whether the code is for this machine's own processor; what the processor can do; whether its
- * name is known, else a diagnostic. */
-bool cpu_is_host(const BackendOptions *, const Target *);
-void cpu_resolve(Session *, const BackendOptions *, const Target *, const char *triple, CpuTarget *out);
-bool cpu_check_name(Session *, const CpuTarget *);
 bool cpu_optimise(Session *, LLVMModuleRef, LLVMTargetMachineRef, const BackendOptions *);

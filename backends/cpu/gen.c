@@ -367,12 +367,14 @@ LLVMModuleRef cpu_generate(
     LLVMBasicBlockRef start = gen_block(g, "start");
     gen_at(g, start);
     debug_frame(g);
+    if (p->amx) amx_begin(g);
     Loop l;
     g->linear = gen_loop(g, &l, LLVMGetParam(g->fn, 1), LLVMGetParam(g->fn, 2), 1);
     if (p->func->remap) g->linear = gen_remap(g, g->linear);
     debug_program(g);
     gen_steps(g, p->body);
     gen_loop_end(g, &l);
+    if (p->amx) amx_end(g);
     /* Arm's stores past the caches keep the order that its locks ask for. */
     if (g->streams && !g->target->arm) gen_intrinsic(g, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
     LLVMBuildRet(g->b, LLVMBuildLoad2(g->b, g->i32, g->failed, ""));

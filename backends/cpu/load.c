@@ -43,7 +43,7 @@ typedef struct Loader {
     const Elf64_Ehdr *eh;
     Elf64_Shdr *sections; /* copy, sh_addr filled in */
     char *memory;
-    size_t used, capacity, text_end;
+    size_t used, stubs, capacity, text_end;
     char *err;
     size_t err_size;
 } Loader;
@@ -94,7 +94,7 @@ static bool place_sections(Loader *l, bool commit)
         }
         if (pass == 0) {
             at = align_up(at, STUB_BYTES);
-            if (commit) l->used = at;
+            if (commit) l->used = l->stubs = at;
             at = align_up(at + STUB_BYTES * MAX_STUBS, page);
             l->text_end = at;
         }
@@ -103,12 +103,14 @@ static bool place_sections(Loader *l, bool commit)
     return true;
 }
 
-/* jmp *0(%rip); address */
+/* jmp *0(%rip); address. A symbol has one, however often it is called. */
 static uint64_t stub(Loader *l, uint64_t target)
 {
+    static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
+    for (char *known = l->memory + l->stubs; known < l->memory + l->used; known += STUB_BYTES)
+        if (!memcmp(known + sizeof jump, &target, 8)) return (uint64_t)(uintptr_t)known;
     if (l->used + STUB_BYTES > l->text_end) return 0;
     char *p = l->memory + l->used;
-    static const unsigned char jump[] = { 0xff, 0x25, 0, 0, 0, 0 };
     memcpy(p, jump, sizeof jump);
     memcpy(p + sizeof jump, &target, 8);
     l->used += STUB_BYTES;

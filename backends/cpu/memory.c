@@ -111,7 +111,9 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr,
                  cond = plain_chunk(e, w, r, coord, va, lanes);
     if (lanes > 1 && w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
-    for (int at = 0; w->ahead && !w->walks && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE)
+    for (int at = 0;
+        w->ahead && !w->walks && !w->in_product && lanes > 1 && at < lanes * dtype_bytes(w->dtype);
+        at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
     If f;

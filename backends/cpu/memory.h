@@ -33,4 +33,7 @@ void memory_add(Gen *, DType, LLVMValueRef v, LLVMValueRef ptr);
 int memory_next(Gen *, const Instr *, const Window *);
 LLVMValueRef memory_distance(Gen *, LLVMValueRef base);
 void memory_note_walks(Gen *, const Instr *, Window *);
+/* The only product that the load is an operand of, in the same block; NULL: there is none, or the load has
+ * other uses. */
+const Instr *memory_product(const Instr *load);
 void memory_prefetch(Gen *, LLVMValueRef ptr, int locality);

@@ -8,25 +8,20 @@
  * (mma_block_shape). Packing converts once to what the products run in: f32 for f16, fp8 and f32; pairs of
  * bf16 where there are dot products of them; of i8 groups of four where the processor multiplies such, else
  * pairs of 16-bit integers. */
+#include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 #include <stdio.h>
-
-MmaKind mma_kind(const CpuTarget *t, const Instr *i)
-{
-    DType a = ir_operand(i, 0)->type->dtype;
-    if (a == DT_F64) return MMA_F64;
-    if (a == DT_I8 || a == DT_U8)
-        return (a == ir_operand(i, 1)->type->dtype ? t->dot : t->mixed_dot) ? MMA_I8_QUADS : MMA_I16_PAIRS;
-    return a == DT_BF16 && t->bf16 ? MMA_BF16_PAIRS : MMA_F32;
-}
 
 DType mma_operand_type(MmaKind k, const Value *v)
 {
     switch (k) {
     case MMA_F32: return DT_F32;
     case MMA_F64: return DT_F64;
+    case MMA_AMX_BF16:
     case MMA_BF16_PAIRS: return DT_BF16;
+    case MMA_AMX_F16: return DT_F16;
     case MMA_I16_PAIRS: return DT_I16;
+    case MMA_AMX_I8:
     case MMA_I8_QUADS: return v->type->dtype;
     }
     return DT_F32;
@@ -36,6 +31,11 @@ DType mma_operand_type(MmaKind k, const Value *v)
  */
 void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *mr, int *nv)
 {
+    if (mma_is_amx(k)) { /* in tiles */
+        *mr = m <= AMX_ROWS ? 1 : n <= AMX_ROWS ? 4 : 2;
+        *nv = 4 / *mr;
+        return;
+    }
     int64_t vectors = (n + mma_vector_lanes(t, k) - 1) / mma_vector_lanes(t, k);
     double best = 1e300;
     for (int v = 1; v <= 4; v++) {
@@ -64,15 +64,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
 
 /* --- the product ------------------------------------------------------------------------------------- */
 
-typedef struct Kernel {
-    Gen *g;
-    Step *s;
-    int lanes;
-    int64_t m, n, k;
-    LLVMTypeRef vec;
-    DType acc;
-    LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
-} Kernel;
+typedef MmaProduct Kernel;
 
 /* acc + dot products of pairs of bf16. */
 static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
@@ -92,9 +84,9 @@ static LLVMValueRef add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVM
     const char *name = bytes == 64   ? "llvm.x86.avx512.pmaddw.d.512"
                        : bytes == 32 ? "llvm.x86.avx2.pmadd.wd"
                                      : "llvm.x86.sse2.pmadd.wd";
-    if (g->target->vnni)
-        return gen_intrinsic(
-            g, "llvm.x86.avx512.vpdpwssd.512", NULL, 0, (LLVMValueRef[]){ acc, v[0], v[1] }, 3);
+    if (g->target->has & CPU_VNNI)
+        return gen_intrinsic(g, bytes == 64 ? "llvm.x86.avx512.vpdpwssd.512" : "llvm.x86.avx512.vpdpwssd.256",
+            NULL, 0, (LLVMValueRef[]){ acc, v[0], v[1] }, 3);
     if (!g->target->arm) return LLVMBuildAdd(g->b, acc, gen_intrinsic(g, name, NULL, 0, v, 2), "");
     int even[64], odd[64];
     LLVMTypeRef wide = gen_vec(g->i32, bytes / 2);
@@ -131,6 +123,9 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
     case MMA_I16_PAIRS: return add_i16_pairs(g, acc, a, b);
     case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
+    case MMA_AMX_BF16: /* amx_product */
+    case MMA_AMX_F16:
+    case MMA_AMX_I8:
     case MMA_F32:
     case MMA_F64: break;
     }
@@ -223,18 +218,52 @@ static void block(
         }
 }
 
+enum { SECOND_CACHE = 2, MAX_UNROLLED_LINES = 16 };
+
+/* Fetches line number `line` of next window `w`. Lines behind its end are not of the window, which does no
+ * harm. */
+static void fetch_line(MmaProduct *x, int w, LLVMValueRef line)
+{
+    Gen *g = x->g;
+    LLVMValueRef count = gen_int(g, (x->next[w].bytes + LINE - 1) / LINE);
+    LLVMValueRef row = LLVMBuildUDiv(g->b, line, count, ""), in = LLVMBuildURem(g->b, line, count, "");
+    LLVMValueRef at = gen_ptr(g, x->next[w].at, LLVMBuildMul(g->b, row, x->next[w].stride, ""));
+    memory_prefetch(g, gen_ptr(g, at, gen_imul(g, in, LINE)), SECOND_CACHE);
+}
+
+/* Straight code, as the branches of loops over a few lines are hard to predict. */
+void mma_fetch(MmaProduct *x, LLVMValueRef block)
+{
+    Gen *g = x->g;
+    for (int w = 0; w < x->n_next; w++) {
+        int64_t lines = (x->next[w].bytes + LINE - 1) / LINE * x->next[w].rows;
+        int64_t n = (lines + x->blocks - 1) / x->blocks;
+        LLVMValueRef first = gen_imul(g, block, n);
+        if (n > MAX_UNROLLED_LINES) {
+            Loop l;
+            fetch_line(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
+            gen_loop_end(g, &l);
+            continue;
+        }
+        for (int64_t k = 0; k < n; k++) fetch_line(x, w, gen_iadd(g, first, gen_int(g, k)));
+    }
+}
+
 /* Computes all row blocks of one panel, which have sizes as equal as possible. */
 static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, LLVMValueRef column)
 {
     Gen *g = x->g;
     int64_t blocks = (x->m + x->s->mr - 1) / x->s->mr, rows = x->m / blocks, more = x->m % blocks;
+    LLVMValueRef first = gen_imul(g, LLVMBuildUDiv(g->b, column, gen_int(g, x->s->b->nr), ""), blocks);
     Loop l;
     if (more) {
         LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, more), 1);
+        mma_fetch(x, gen_iadd(g, first, i));
         block(x, (int)rows + 1, nv, columns, gen_imul(g, i, rows + 1), panel, column);
         gen_loop_end(g, &l);
     }
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, more), gen_int(g, blocks), 1);
+    mma_fetch(x, gen_iadd(g, first, i));
     block(x, (int)rows, nv, columns, gen_iadd(g, gen_imul(g, i, rows), gen_int(g, more)), panel, column);
     gen_loop_end(g, &l);
 }
@@ -244,8 +273,8 @@ static void product(Kernel *x)
     Gen *g = x->g;
     Step *s = x->s;
     int64_t nr = s->b->nr, full = x->n / nr, rest = x->n % nr;
-    int group = mma_group(s->b->dtype);
-    int64_t panel_bytes = nr * ((x->k + group - 1) / group * group) * dtype_bytes(s->b->dtype);
+    x->blocks = (full + (rest > 0)) * ((x->m + s->mr - 1) / s->mr);
+    int64_t panel_bytes = nr * s->b->depth * mma_group(s->b->dtype) * dtype_bytes(s->b->dtype);
     Loop l;
     if (full) {
         LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
@@ -255,6 +284,54 @@ static void product(Kernel *x)
     if (rest)
         panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest,
             gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
+}
+
+/* The load that makes operand k of the product, if the product fetches the window of its next step. */
+static const Window *window_of(Gen *g, const Instr *mma, int k)
+{
+    const Instr *i = ir_operand(mma, k)->def;
+    while (i && (i->op == OP_PERMUTE || i->op == OP_CAST)) i = ir_operand(i, 0)->def;
+    if (!i || i->op != OP_LOAD || memory_product(i) != mma) return NULL;
+    const Window *w = g->windows[ir_result(i)->id];
+    return w && w->in_product ? w : NULL;
+}
+
+enum { FIXED_ARGUMENTS = 4 };
+
+/* Adds what the next windows are to the arguments of a call, and how they lie to the name of the function. */
+static int next_windows(Kernel *x, LLVMValueRef *arguments, Text *name)
+{
+    Gen *g = x->g;
+    int n = FIXED_ARGUMENTS;
+    for (int k = 0; k < 2; k++) {
+        const Window *w = window_of(g, x->s->instr, k);
+        if (!w) continue;
+        int line = w->is_unit[0] && !w->is_unit[1] ? 0 : 1; /* the axis whose elements are side by side */
+        x->next[x->n_next].rows = w->shape[!line];
+        x->next[x->n_next++].bytes = w->shape[line] * dtype_bytes(w->dtype);
+        arguments[n++] = gen_ptr(g, w->base, w->ahead);
+        arguments[n++] = w->stride[!line];
+        text_printf(name, ".%lldx%lld", (long long)w->shape[!line],
+            (long long)(w->shape[line] * dtype_bytes(w->dtype)));
+    }
+    return n;
+}
+
+static void emit_function(Kernel *x, LLVMValueRef f)
+{
+    Gen *g = x->g;
+    x->vec = gen_type(g, x->acc, x->lanes);
+    x->a = LLVMGetParam(f, 0);
+    x->b = LLVMGetParam(f, 1);
+    x->from = x->s->acc ? LLVMGetParam(f, 2) : NULL;
+    x->to = LLVMGetParam(f, 3);
+    for (int k = 0; k < x->n_next; k++) {
+        x->next[k].at = LLVMGetParam(f, (unsigned)(FIXED_ARGUMENTS + 2 * k));
+        x->next[k].stride = LLVMGetParam(f, (unsigned)(FIXED_ARGUMENTS + 2 * k + 1));
+    }
+    if (mma_is_amx(x->s->mma)) amx_product(x);
+    else product(x);
+    LLVMBuildRetVoid(g->b);
 }
 
 /* Makes a function for each shape, because kernels repeat products (peeled loops), and the amount of code
@@ -269,25 +346,22 @@ void mma_emit(Gen *g, Step *s)
         .n = r->shape[1],
         .k = a->shape[1],
         .acc = r->dtype };
-    char name[96];
-    format_text(name, sizeof name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d", s->mma, s->a->dtype,
-        s->b->dtype, (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
-    LLVMTypeRef type =
-        LLVMFunctionType(g->voidt, (LLVMTypeRef[]){ g->ptr, g->ptr, g->ptr, g->ptr }, 4, false);
-    LLVMValueRef f = helper_find(g, name);
+    LLVMValueRef arguments[FIXED_ARGUMENTS + 4] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0),
+        gen_buf(g, s->acc ? s->acc : s->buf, 0), gen_buf(g, s->buf, 0) };
+    LLVMTypeRef types[FIXED_ARGUMENTS + 4];
+    Text name;
+    text_init(&name, g->arena);
+    text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d", s->mma, s->a->dtype, s->b->dtype,
+        (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    int n = next_windows(&x, arguments, &name);
+    for (int k = 0; k < n; k++) types[k] = LLVMTypeOf(arguments[k]);
+    LLVMTypeRef type = LLVMFunctionType(g->voidt, types, (unsigned)n, false);
+    LLVMValueRef f = helper_find(g, name.data);
     if (!f) {
         Helper h;
-        f = helper_begin(g, &h, name, type);
-        x.vec = gen_type(g, x.acc, x.lanes);
-        x.a = LLVMGetParam(f, 0);
-        x.b = LLVMGetParam(f, 1);
-        x.from = s->acc ? LLVMGetParam(f, 2) : NULL;
-        x.to = LLVMGetParam(f, 3);
-        product(&x);
-        LLVMBuildRetVoid(g->b);
+        f = helper_begin(g, &h, name.data, type);
+        emit_function(&x, f);
         helper_end(g, &h);
     }
-    LLVMValueRef args[] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0), gen_buf(g, s->acc ? s->acc : s->buf, 0),
-        gen_buf(g, s->buf, 0) };
-    LLVMBuildCall2(g->b, type, f, args, 4, "");
+    LLVMBuildCall2(g->b, type, f, arguments, (unsigned)n, "");
 }

@@ -5,6 +5,33 @@
 static inline int mma_vector_lanes(const CpuTarget *t, MmaKind k)
 { return t->vector_bytes / (k == MMA_F64 ? 8 : 4); }
 
+/* A tile register of AMX: rows of 64 bytes. */
+enum { AMX_ROWS = 16, AMX_ROW_BYTES = 64 };
+static inline bool mma_is_amx(MmaKind k) { return k == MMA_AMX_BF16 || k == MMA_AMX_F16 || k == MMA_AMX_I8; }
+
+/* A product that is being emitted. */
+typedef struct MmaProduct {
+    Gen *g;
+    Step *s;
+    int lanes;
+    int64_t m, n, k;
+    LLVMTypeRef vec;
+    DType acc;
+    LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
+    /* The windows of A and B that the next step of the loop packs: `rows` rows of `bytes` bytes that are side
+     * by side, `stride` bytes apart. */
+    struct {
+        LLVMValueRef at, stride;
+        int64_t rows, bytes;
+    } next[2];
+    int n_next;
+    int64_t blocks; /* of the accumulator; each fetches a part of the next windows */
+} MmaProduct;
+void amx_product(MmaProduct *);
+/* Block number `block` fetches its part of the next windows into the second cache, so that memory works while
+ * the product is computed. */
+void mma_fetch(MmaProduct *, LLVMValueRef block);
+
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)

@@ -17,7 +17,7 @@ static LLVMValueRef piece_of(Gen *g, LLVMValueRef v, int from, int n)
 static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueRef column)
 {
     int group = b->form == FORM_GROUPS ? mma_group(b->dtype) : 1;
-    int64_t unit = dtype_bytes(b->dtype) * group, rows = (b->shape[0] + group - 1) / group;
+    int64_t unit = dtype_bytes(b->dtype) * group, rows = b->depth;
     LLVMValueRef panel = LLVMBuildUDiv(g->b, column, gen_int(g, b->nr), ""),
                  in = LLVMBuildURem(g->b, column, gen_int(g, b->nr), "");
     LLVMValueRef at = gen_iadd(g, gen_iadd(g, gen_imul(g, panel, rows * b->nr), gen_imul(g, row, b->nr)), in);
@@ -53,6 +53,7 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
         LLVMValueRef shift = gen_splat(g, LLVMBuildMul(g->b, in, bits, ""), width);
         LLVMValueRef old = LLVMBuildLoad2(g->b, t, ptr, "");
         LLVMSetAlignment(old, 4);
+        if (b->dtype == DT_F16) x = LLVMBuildBitCast(g->b, x, gen_vec(g->i16, width), "");
         LLVMValueRef w = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, x, t, ""), shift, "");
         LLVMSetAlignment(
             LLVMBuildStore(g->b, LLVMBuildOr(g->b, w, LLVMBuildAnd(g->b, old, keep, ""), ""), ptr), 4);
@@ -300,7 +301,8 @@ static void transpose_axes(Transpose *u, int axis)
 
 void mma_clear_padding(Gen *g, const Buf *b)
 {
-    if (b->form == FORM_ROWS && b->shape[1] % mma_group(b->dtype))
+    int64_t along_k = b->shape[b->form == FORM_ROWS], tile = AMX_ROW_BYTES / dtype_bytes(b->dtype);
+    if ((b->form == FORM_ROWS && along_k % mma_group(b->dtype)) || (b->in_tiles && along_k % tile))
         LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
 }
 

@@ -4,6 +4,7 @@
  * program's order; a step of loops (nest) has sinks: tiles written to buffers, reductions, stores, packing of
  * matrix operands. A sink joins an earlier nest of the same shape when everything it reads is there by then.
  * A virtual tile that several nests would compute gets a buffer in the first of them. */
+#include "backends/cpu/mma.h"
 #include "backends/cpu/plan.h"
 
 static Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
@@ -191,27 +192,32 @@ static void fill(Plan *p, Steps *in, Value *v)
 
 /* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside).
  */
-static Buf *pack(Plan *p, Steps *in, Instr *mma, Value *v, BufForm form, DType d, int64_t nr)
+static Buf *pack(Plan *p, Steps *in, Instr *mma, MmaKind kind, Value *v, BufForm form, int64_t nr)
 {
+    DType d = mma_operand_type(kind, v);
+    bool tiles = mma_is_amx(kind);
     for (size_t k = 0; k < p->packs.len; k++)
         if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d &&
-            p->packs.data[k].buf->nr == nr &&
+            p->packs.data[k].buf->nr == nr && p->packs.data[k].buf->in_tiles == tiles &&
             steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
             return p->packs.data[k].buf;
     Steps *home = steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
-    int group = mma_group(d);
+    /* Along K, groups are padded, and for AMX whole tiles. */
+    int64_t group = mma_group(d), piece = tiles ? AMX_ROW_BYTES / dtype_bytes(d) : group;
     Buf *b = new_buf(p, home, d, 2, shape);
     b->form = form;
     b->nr = nr;
+    b->in_tiles = tiles;
     if (form == FORM_ROWS) {
-        b->ld = (columns + group - 1) / group * group;
+        b->ld = (columns + piece - 1) / piece * piece;
         if (b->ld * dtype_bytes(d) % 512 == 0)
             b->ld += 64 / dtype_bytes(d); /* Rows should be in different sets of the L1 cache. */
-        b->bytes = rows * b->ld * dtype_bytes(d);
+        b->bytes = (tiles ? (rows + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS : rows) * b->ld * dtype_bytes(d);
     } else {
-        b->bytes = (columns + nr - 1) / nr * nr * ((rows + group - 1) / group * group) * dtype_bytes(d);
+        b->depth = (rows + piece - 1) / piece * (piece / group);
+        b->bytes = (columns + nr - 1) / nr * nr * b->depth * group * dtype_bytes(d);
     }
     int axis = plan_natural_axis(p, v);
     if (axis != 1 && rows >= 4 && columns >= 4) {
@@ -240,10 +246,12 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     s->mma = mma_kind(p->target, i);
     int64_t m = a->type->shape[0], n = b->type->shape[1];
     mma_block_shape(p->target, s->mma, m, n, &s->mr, &s->nv);
-    DType of_a = mma_operand_type(s->mma, a), of_b = mma_operand_type(s->mma, b);
-    int64_t nr = s->nv * (p->target->vector_bytes / (s->mma == MMA_F64 ? 8 : 4));
-    s->a = pack(p, in, i, a, FORM_ROWS, of_a, 0);
-    s->b = pack(p, in, i, b, mma_group(of_b) > 1 ? FORM_GROUPS : FORM_PANELS, of_b, nr);
+    int64_t nr = mma_is_amx(s->mma) ? AMX_ROW_BYTES / 4 : s->nv * mma_vector_lanes(p->target, s->mma);
+    p->amx |= mma_is_amx(s->mma);
+    p->narrow_products |= dtype_bits(a->type->dtype) <= 16;
+    s->a = pack(p, in, i, s->mma, a, FORM_ROWS, 0);
+    s->b =
+        pack(p, in, i, s->mma, b, mma_group(mma_operand_type(s->mma, b)) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
     s->zero_acc = plan_is_zero(acc);
     if (!s->zero_acc) {
         if (!plan_info(p, acc)->buf) fill(p, in, acc);

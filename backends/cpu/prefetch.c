@@ -50,6 +50,18 @@ int memory_next(Gen *g, const Instr *i, const Window *w)
     return moves && (turned || asked || rows || long_rows) ? 2 : -1;
 }
 
+const Instr *memory_product(const Instr *load)
+{
+    const Value *v = ir_result(load);
+    for (const Instr *i = load; v->uses && !v->uses->next; v = ir_result(i)) {
+        i = v->uses->user;
+        if (i->block != load->block) return NULL;
+        if (i->op == OP_MMA) return v == ir_operand(i, 2) ? NULL : i;
+        if (i->op != OP_PERMUTE && i->op != OP_CAST) return NULL;
+    }
+    return NULL;
+}
+
 bool memory_walks(const Window *w, const Step *s)
 {
     int64_t shape[TILE_MAX_RANK];

@@ -3,7 +3,6 @@
 #include "backends/cpu/cpu.h"
 
 typedef enum Architecture { X86, ARM } Architecture;
-enum { FMA = 1, AVX512 = 2, VNNI = 4, BF16 = 8, DOT = 16, MIXED_DOT = 32 };
 
 static const struct {
     const char *name;
@@ -35,13 +34,17 @@ static const struct {
     unsigned feature;
     const char *llvm[4];
 } llvm_features[] = {
-    { X86, FMA, { "avx2", "fma" } },
-    { X86, AVX512, { "avx512f", "avx512bw", "avx512vl", "avx512dq" } },
-    { X86, VNNI, { "avx512vnni" } },
-    { X86, BF16, { "avx512bf16" } },
-    { ARM, DOT, { "dotprod" } },
-    { ARM, MIXED_DOT, { "i8mm" } },
-    { ARM, BF16, { "bf16" } },
+    { X86, CPU_FMA, { "avx2", "fma" } },
+    { X86, CPU_AVX512, { "avx512f", "avx512bw", "avx512vl", "avx512dq" } },
+    { X86, CPU_VNNI, { "avx512vnni" } },
+    { X86, CPU_AVX_VNNI, { "avxvnni" } },
+    { X86, CPU_BF16, { "avx512bf16" } },
+    { X86, CPU_AMX_BF16, { "amx-tile", "amx-bf16" } },
+    { X86, CPU_AMX_I8, { "amx-tile", "amx-int8" } },
+    { X86, CPU_AMX_F16, { "amx-tile", "amx-fp16" } },
+    { ARM, CPU_DOT, { "dotprod" } },
+    { ARM, CPU_MIXED_DOT, { "i8mm" } },
+    { ARM, CPU_BF16, { "bf16" } },
 };
 
 /* `known`: what the processor's name says. `complete`: LLVM's list of the features of an x86-64 machine, from
@@ -59,8 +62,9 @@ static unsigned features_of(Architecture a, unsigned known, const char *list, bo
         if (all) known |= f;
         else if (complete || off) known &= ~f;
     }
-    if (a == X86 && known & AVX512) known |= FMA;
-    if (a == X86 && !(known & AVX512)) known &= ~(unsigned)(VNNI | BF16);
+    if (a == X86 && known & CPU_AVX512) known |= CPU_FMA;
+    if (a == X86 && !(known & CPU_AVX512)) known &= ~(unsigned)(CPU_VNNI | CPU_BF16);
+    if (known & CPU_FMA && !(known & CPU_AVX512) && known & CPU_AVX_VNNI) known |= CPU_VNNI;
     return known;
 }
 
@@ -81,7 +85,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
 {
     bool host = cpu_is_host(o, target);
     Architecture a = strncmp(triple, "aarch64", 7) && strncmp(triple, "arm64", 5) ? X86 : ARM;
-    unsigned features = FMA;
+    unsigned features = CPU_FMA;
     *t = (CpuTarget){ .triple = triple };
     if (host) {
         char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
@@ -98,13 +102,18 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     /* A name that is not in the table, of this machine, says nothing. */
     by_name(t->cpu, a, &features);
     features = features_of(a, features, t->features, host && a == X86);
+    if (features & CPU_AMX && !o->amx_model) {
+        const char *refused = amx_permission();
+        if (refused && host) {
+            features &= ~(unsigned)CPU_AMX;
+            t->amx_refused = refused;
+        }
+    }
+    t->has = features;
     t->arm = a == ARM;
-    t->fma = features & FMA;
-    t->avx512 = features & AVX512;
-    t->bf16 = features & BF16;
-    t->vnni = features & VNNI;
-    t->dot = features & DOT;
-    t->mixed_dot = features & MIXED_DOT;
+    t->fma = features & CPU_FMA;
+    t->avx512 = features & CPU_AVX512;
+    t->amx_model = o->amx_model;
     t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
     t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;
 }

@@ -117,6 +117,8 @@ static bool compile(
     if (o->opt_level > 0) kernel_reciprocal(f);
     Plan *p = cpu_plan(s, f, cpu, o->checked, true, o->debug_info && o->opt_level == 0);
     cpu_buffers(p);
+    if (cpu->amx_refused && p->narrow_products)
+        diag_warning(s, f->loc, "kernel `%s` does not use AMX: %s", f->name, cpu->amx_refused);
     Text plan;
     text_init(&plan, &s->arena);
     cpu_plan_print(p, &plan);

@@ -65,6 +65,33 @@ static bool registers_suffice(Session *s, const Func *f, const Target *t, const 
     return false;
 }
 
+/* Says where the hint `occupancy` asks for more CTAs than a multiprocessor holds, and where it changes
+ * nothing. On AMD it becomes a number of waves on each SIMD, which a CTA of few waves has anyway. */
+static void note_occupancy(Session *s, const Func *f, const Target *t, const GpuCode *code)
+{
+    int asked = f->hints.occupancy;
+    int64_t each = code->shared_bytes + t->cta_shared_bytes, fit = t->sm_threads / code->threads;
+    const char *what = "threads";
+    if (asked < 2 || code->plan->producer_warps) return;
+    if (each > 0 && t->sm_shared_bytes / each < fit) {
+        fit = t->sm_shared_bytes / each;
+        what = "bytes of shared memory";
+    }
+    if (fit < asked) {
+        diag_perf(s, f->loc, "occupancy = %d: a multiprocessor of %s holds %lld CTA%s of %lld %s", asked,
+            t->name, (long long)fit, fit == 1 ? "" : "s",
+            (long long)(*what == 'b' ? code->shared_bytes : code->threads), what);
+        return;
+    }
+    KernelPlan without = *code->plan;
+    without.min_ctas = 0;
+    if (t->kind == TARGET_HIP && kernel_waves_per_eu(&without, code->shared_bytes) == code->planned_waves)
+        diag_perf(s, f->loc,
+            "occupancy = %d: the code is the same without it: %d CTAs of %d waves are %d on each SIMD of %s, "
+            "which it allows in any case",
+            asked, asked, code->plan->warps, code->planned_waves, t->name);
+}
+
 static void forget_since(Session *s, Diag *last)
 {
     if (last) last->next = NULL;
@@ -78,7 +105,9 @@ typedef enum Fit { FAILED, TOO_LARGE, FITS } Fit;
  * memory than the first attempt left. */
 static Fit attempt(Session *s, Func *f, const Target *t, KernelOptions options, GpuCode *code, Func **lowered)
 {
+    Diag *before = s->last_diag;
     for (int n = 0;; n++) {
+        forget_since(s, before); /* what an earlier attempt could not do */
         Module *copy = ir_clone_module(f->module);
         Func *g = ir_func_find(copy, f->name);
         KernelPlan *plan = arena_new(&s->arena, KernelPlan);
@@ -129,6 +158,7 @@ bool gpu_compile(Session *s, Func *f, const Target *t, const KernelOptions *o, G
                 "the tiles of kernel %s take about %d registers a lane, %s has %d: some will be spilled; "
                 "make tiles smaller",
                 f->name, code->planned_registers, t->name, code->lane_registers);
+        note_occupancy(s, f, t, code);
         return registers_suffice(s, f, t, code) && s->n_errors == 0;
     }
     Diag *d = diag_error(s, f->loc, "kernel %s needs %lld bytes of shared memory, %s has %lld", f->name,

@@ -82,7 +82,15 @@ Index *thread_coord(Emit *e, const Layout *l, int axis)
 }
 
 Index *register_coord(Emit *e, const Layout *l, int axis, Index *i)
-{ return index_entry(e, register_coords(e, l, axis), (int)layout_regs(l), i); }
+{
+    int n = (int)layout_regs(l);
+    int32_t c[TILE_MAX_RANK];
+    if (e->measure) return index_number(e, 0); /* nobody reads it */
+    if (i->kind != INDEX_NUMBER || i->add < 0 || i->add >= n)
+        return index_entry(e, register_coords(e, l, axis), n, i);
+    layout_element(l, (uint32_t)i->add, 0, 0, 0, c); /* of a table, this entry is all that is needed */
+    return index_number(e, c[axis]);
+}
 
 Index *coord(Emit *e, const Layout *l, int axis, Index *i)
 {

@@ -239,7 +239,7 @@ static void adopt(Lowering *l, PassId id)
     bool attempt = id == PASS_GATHER_WINDOWS || id == PASS_SPLIT_STEPS || id == PASS_WARP_SPECIALIZATION;
     c->specialized = consumers || (attempt && may_specialize(c));
     if (!consumers || c->p->producer_warps) return;
-    c->p->cp_async_warps = consumers->parent->op == OP_CP_ASYNC_ROLES ? 3 : 0;
+    c->p->cp_async_warps = consumers->parent->op == OP_CP_ASYNC_ROLES ? CP_ASYNC_WARPS : 0;
     c->p->producer_warps = c->p->cp_async_warps ? 1 : 4;
 }
 

@@ -34,6 +34,20 @@ static void add_access(const SimTrace *t, const SimAccess *a, int shift, Lines (
     sum->whole_lines += lines;
 }
 
+int64_t sim_spread(int64_t n)
+{
+    for (int64_t step = (int64_t)((double)n * 0.6180339887); step > 1; step--) {
+        int64_t a = n, b = step;
+        while (b) {
+            int64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1) return step;
+    }
+    return 1;
+}
+
 static void take_mean(const SimTrace *t, int64_t programs, Lines (*sums)[2], SimMeasure *out)
 {
     for (int k = 0; k < sim_trace_loops(t); k++) out->rounds[k] /= (double)programs;

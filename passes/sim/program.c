@@ -290,10 +290,19 @@ static void made_up_value(SimProgram *p, const Node *n)
 static void move(SimProgram *p, const Moves *m)
 {
     Scalar *s = p->stage;
+    if (m->n == 1) {
+        memmove(p->v + m->v[0].to, p->v + m->v[0].from, (size_t)m->v[0].n * sizeof *s);
+        p->evaluated += m->v[0].n;
+        return;
+    }
     for (int k = 0; k < m->n; s += m->v[k++].n) memcpy(s, p->v + m->v[k].from, (size_t)m->v[k].n * sizeof *s);
+    p->evaluated += s - p->stage;
     s = p->stage;
     for (int k = 0; k < m->n; s += m->v[k++].n) memcpy(p->v + m->v[k].to, s, (size_t)m->v[k].n * sizeof *s);
 }
+
+/* SimStep.steps: elements are cheaper than operations. */
+static int64_t steps_of(const SimProgram *p) { return p->steps + p->evaluated / 16; }
 
 static bool run(SimProgram *p, const NodeList *l);
 
@@ -374,7 +383,7 @@ static bool run(SimProgram *p, const NodeList *l)
     for (const Node *n = l->v, *end = n + l->n; n < end; n++) {
         p->evaluated += n->n;
         if (!run_node(p, n)) return false;
-        if ((p->limit && p->n >= p->limit) || (p->step_limit && p->steps >= p->step_limit)) {
+        if ((p->limit && p->n >= p->limit) || (p->step_limit && steps_of(p) >= p->step_limit)) {
             p->full = true;
             return false;
         }
@@ -396,6 +405,6 @@ SimStatus sim_program_run(SimProgram *p, int64_t linear, SimStep *out)
     p->no_memory = p->full = false;
     if (!run(p, &p->t->body) && !p->full) return p->no_memory ? SIM_NO_MEMORY : SIM_FAILED;
     *out = (SimStep){ p->access, p->n, p->elements, p->flops[0], p->flops[1], p->flops[2], p->all_flops,
-        p->operations, p->steps, p->evaluated, p->rounds };
+        p->operations, steps_of(p), p->full, p->rounds };
     return SIM_OK;
 }

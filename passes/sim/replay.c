@@ -256,6 +256,7 @@ static SimStatus start(Replay *r, int64_t x, Place *p)
     SimStatus st = sim_program_run(r->program, program, &s);
     if (st) return st;
     if (!copy_step(r, p, &s)) return SIM_NO_MEMORY;
+    r->r->cut += s.cut;
     if (r->o->chiplet_of) r->o->chiplet_of[program] = (uint8_t)x;
     r->r->flops_8 += s.flops_8;
     r->r->flops_16 += s.flops_16;
@@ -402,8 +403,8 @@ static SimStatus set_up(Replay *r, int64_t *sample)
     if (r->o->tensors && !r->o->windows) r->seen = zeroed(r, r->t->bytes / d->line / 8 + 1, 1);
     if (r->o->tensors && !r->o->windows && !r->seen) return SIM_NO_MEMORY;
     if (!r->cuts || !r->l1 || !r->l2 || !r->place || !r->chiplet || !r->program) return SIM_NO_MEMORY;
-    if (r->o->max_accesses > 0)
-        sim_program_limit(r->program, r->o->max_accesses / (d->chiplets * r->places) + 1, 0);
+    int64_t accesses = r->o->max_accesses > 0 ? r->o->max_accesses / (d->chiplets * r->places) + 1 : 0;
+    sim_program_limit(r->program, accesses, r->o->most_steps);
     SimStatus st = sim_choose_sample(r, sample);
     if (st) return st;
     r->sample_mask = (uint64_t)*sample - 1;

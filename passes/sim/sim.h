@@ -105,15 +105,18 @@ typedef struct SimStep {
     const int64_t *elements;
     double flops_8, flops_16, flops_32; /* of products; those of tf32 count twice in flops_16 */
     double flops;                       /* of products, each once */
-    double operations;     /* of products, and of element-wise operations and reductions on floats */
-    int64_t steps;         /* of the run itself: what it took, in operations of the derived program */
-    int64_t evaluated;     /* and in elements of their results */
+    double operations; /* of products, and of element-wise operations and reductions on floats */
+    int64_t steps; /* of the run itself: operations of the derived program, and 16 elements of results each */
+    bool cut;      /* a limit ended the program */
     const int64_t *rounds; /* of each loop */
 } SimStep;
 /* The accesses of program `linear` (first grid axis fastest), in order; valid until the next call. */
 SimStatus sim_program_run(SimProgram *, int64_t linear, SimStep *);
 
-/* measure.c: what a program does in the mean, from some that are spread over the grid. */
+/* measure.c: a number near the golden section of n that shares no factor with it: its multiples, modulo n,
+ * are all programs of a grid, and the first of them are spread over it. */
+int64_t sim_spread(int64_t n);
+/* What a program does in the mean, from some that are spread over the grid. */
 typedef struct SimMeasure {
     double *rounds; /* by loop */
     /* By parameter, [1] of accesses that write: bytes that windows and indices ask for; and the bytes of a
@@ -136,8 +139,9 @@ typedef struct SimTensor {
 } SimTensor;
 
 typedef struct SimOptions {
-    int64_t per_unit; /* workgroups a compute unit runs at a time; 0: 1 */
-    int64_t programs; /* only the first so many programs of the launch; 0: all */
+    int64_t per_unit;   /* workgroups a compute unit runs at a time; 0: 1 */
+    int64_t programs;   /* only the first so many programs of the launch; 0: all */
+    int64_t most_steps; /* of one program (SimStep.steps), which then ends; 0: no limit */
     /* one of so many blocks of lines is followed (a power of two); 0: chosen so that about max_lines are
      * followed */
     int64_t sample;
@@ -162,6 +166,7 @@ typedef struct SimOptions {
 
 typedef struct SimResult {
     int64_t programs, sample;
+    int64_t cut; /* programs that most_steps ended */
     SimLevel l1, l2, llc;
     /* The standard error of the rates that sampling causes; 0 when nothing was left out. */
     double l2_error, llc_error;

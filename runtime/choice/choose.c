@@ -293,6 +293,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     s->diags = s->last_diag = NULL;
     s->n_errors = 0;
     if (!p.only_if_needed || r.n) say(k, s, &r, p.device.model != NULL);
+    if (k->context->on_diagnostic) search_advise(s, &p, r.config, r.n);
     context_report(k->context, s, k->title);
     write_choice(k, s, name, &r);
     return r.n ? add_choice(k, r.config, r.n) : 0;

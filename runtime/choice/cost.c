@@ -181,3 +181,22 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->pingpong = code->plan->pingpong;
     out->consumers = code->plan->producer_warps ? code->plan->warps / 4 : 0;
 }
+
+Loc cost_line(Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
+    const CostDevice *d, Bound of)
+{
+    CostWalk w = walk_of(s, f, code, env, d);
+    int64_t coord[3];
+    double most = 0;
+    Loc at = { 0 };
+    for (int a = 0; a < 3; a++) coord[a] = env->grid[a] / 2;
+    w.programs = programs;
+    w.lines = arena_array(&s->arena, CostLine, MOST_LINES);
+    cost_walk(&w, programs / 2, coord);
+    for (int n = 0; n < w.n_lines; n++)
+        if (w.lines[n].of[of] > most) {
+            most = w.lines[n].of[of];
+            at = w.lines[n].at;
+        }
+    return at;
+}

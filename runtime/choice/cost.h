@@ -60,6 +60,7 @@ typedef enum Bound {
     BOUND_SHARED_MEMORY,
     BOUND_ARITHMETIC,
     BOUND_PRODUCTS,
+    BOUND_COUNT,
 } Bound;
 
 /* In words: "shared memory". */
@@ -70,3 +71,17 @@ void cost_count(Session *, const Func *f, const GpuCode *code, const EvalEnv *en
     const CostDevice *, Cost *out);
 /* Nanoseconds of a launch; *bound: what bounds it. */
 double cost_estimate(const Cost *, const CostDevice *, Bound *bound);
+
+/* The time that a launch takes at least: that of the resource which the work keeps busy longest, at its full
+ * rate. `roof` is BOUND_MEMORY for the bytes of the tensors, each moved once, BOUND_PRODUCTS or
+ * BOUND_ARITHMETIC. */
+double cost_roof(const Cost *, const CostDevice *, Bound *roof);
+/* The line of the source that takes most of the resource in the program in the middle of the grid; no file:
+ * none does. */
+Loc cost_line(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
+    const CostDevice *, Bound of);
+/* roofline.c: a performance note if the estimate of the launch falls short of its roofline by more than a
+ * quarter: which resource limits it, and which line takes most of that. Without a device model, or where not
+ * all could be counted, there is none. */
+void cost_advise(
+    Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, const CostDevice *);

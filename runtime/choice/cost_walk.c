@@ -390,7 +390,7 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (i->op != OP_PERMUTE) compute(w, i, times);
 }
 
-static void one(CostWalk *w, const Instr *i, double times)
+static void visit(CostWalk *w, const Instr *i, double times)
 {
     if (i->op == OP_FOR) loop(w, i, times);
     else if (i->op == OP_WHILE) open_while(w, i, times);
@@ -402,6 +402,36 @@ static void one(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_COPY) cost_copy(w, i, times);
     else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);
     else own_work(w, i, times);
+}
+
+/* Adds to the line of an instruction what it added to the program. */
+static void add_to_line(CostWalk *w, Loc at, const Cost *before)
+{
+    const Cost *c = &w->c;
+    int n = 0, line, column;
+    diag_position(w->s, at, &line, &column);
+    while (n < w->n_lines && (w->lines[n].at.file != at.file || w->lines[n].line != line)) n++;
+    if (n == MOST_LINES || !line) return;
+    if (n == w->n_lines) w->lines[w->n_lines++] = (CostLine){ .at = at, .line = line };
+    double *of = w->lines[n].of, in = c->in - before->in + c->wasted - before->wasted;
+    of[BOUND_LOADS] += in;
+    of[BOUND_L2] += in;
+    of[BOUND_MEMORY] += in + c->out - before->out;
+    of[BOUND_SHARED_MEMORY] += c->shared - before->shared + c->feed - before->feed;
+    of[BOUND_ARITHMETIC] +=
+        c->alu - before->alu + (c->special - before->special) * w->model->alu / w->model->special;
+    of[BOUND_PRODUCTS] += c->wgmma - before->wgmma + c->mma - before->mma;
+}
+
+static void one(CostWalk *w, const Instr *i, double times)
+{
+    if (!w->lines || i->n_blocks) {
+        visit(w, i, times);
+        return;
+    }
+    Cost before = w->c;
+    visit(w, i, times);
+    add_to_line(w, i->loc, &before);
 }
 
 static void walk(CostWalk *w, const Block *b, double times)

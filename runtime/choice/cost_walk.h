@@ -18,6 +18,14 @@ typedef struct CostKnown {
     Scalar v;
 } CostKnown;
 
+/* What the lines of the source take of each resource, for the advice about a launch. */
+enum { MOST_LINES = 64 };
+typedef struct CostLine {
+    Loc at; /* of the first operation of the line */
+    int line;
+    double of[BOUND_COUNT];
+} CostLine;
+
 typedef struct CostWalk {
     Session *s;
     const Func *f;
@@ -36,7 +44,9 @@ typedef struct CostWalk {
     const DeviceModel *model;
     double cp_async;          /* bytes of the window that was filled last */
     double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
-    const Block *products;    /* where products were counted last, and the bytes that they hold there */
+    CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
+    int n_lines;
+    const Block *products; /* where products were counted last, and the bytes that they hold there */
     double held;
 } CostWalk;
 

@@ -254,7 +254,7 @@ static double programs_time(const Estimate *e)
         double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
         return begin + m->scheduler + mine * fmax(steady, e->iterations * t->alone + end);
     }
-    double busy = mine * (e->iterations * t->pace + store);
+    double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);
     if (e->many_rows) return busy;
     double rounds = uneven ? fmax(n / k + tail, c->heaviest) : ceil(ceil(n) / k), each = t->alone;
     if (fmin(k, n) > 1) each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
@@ -375,6 +375,7 @@ const char *bound_name(Bound b)
     case BOUND_SHARED_MEMORY: return "shared memory";
     case BOUND_ARITHMETIC: return "arithmetic";
     case BOUND_PRODUCTS: return "products";
+    case BOUND_COUNT: break;
     }
     return "";
 }

@@ -65,6 +65,7 @@ static void add_name(Search *z, int domain)
     *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
     n->derived = d->derived;
     n->along = d->along;
+    n->order_only = d->order_only;
     n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
     n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
     set_values(n, d, c);

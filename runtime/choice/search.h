@@ -34,5 +34,8 @@ typedef struct SearchResult {
 
 /* The result lies in the session. False: the kernel has no `tune` block, or nothing in it is free. */
 bool search_configuration(Session *, const SearchProblem *, SearchResult *);
+/* The advice of cost_advise about the configuration, for callers that show performance notes. It compiles the
+ * kernel once more, whose own notes are dropped. The notes' places lie in sources of the session. */
+void search_advise(Session *, const SearchProblem *, const FrontBinding *config, int n);
 /* "TM=128, TN=256": what was chosen, or "as declared". */
 const char *search_text(Session *, const SearchResult *);

@@ -33,13 +33,21 @@ static int64_t extent_along(const Search *z, const SearchName *m)
     return m->along && z->p->extent ? z->p->extent(z->p->user, m->along) : -1;
 }
 
+/* Do two constants at most size a tile of sums, so that each of them is a side of the matrix? */
+static bool sides_of_matrix(const Search *z)
+{
+    int n = 0;
+    for (int i = 0; i < z->n_names; i++) n += z->name[i].derived && z->name[i].shapes_grid;
+    return z->point[0].products && n <= 2;
+}
+
 /* The number of values that are worth a look: up to the first that covers the extent. */
 static int useful(const Search *z, const SearchName *m)
 {
     int64_t extent = extent_along(z, m);
     int n = m->n - m->absent, v = 0;
     if (!m->derived || extent <= 0) return n;
-    if (z->point[0].products && extent < MATRIX_ROWS) extent = MATRIX_ROWS;
+    if (extent < MATRIX_ROWS && sides_of_matrix(z)) extent = MATRIX_ROWS;
     while (v < n - 1 && m->values[v].i < extent) v++;
     return v + 1;
 }
@@ -65,6 +73,14 @@ static int improve_name(Search *z, int from, int j)
 
 static int64_t value_of(const Search *z, int point, int j)
 { return z->name[j].values[z->point[point].at[j]].i; }
+
+/* Do the points differ only in the order of programs? */
+static bool same_sizes(const Search *z, int a, int b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (!z->name[j].order_only && z->point[a].at[j] != z->point[b].at[j]) return false;
+    return true;
+}
 
 static int place_of(const SearchName *m, int useful_values, int64_t value)
 {
@@ -145,7 +161,7 @@ int search_autos(Search *z)
         for (int j = 0; j < z->n_names; j++)
             if (!z->name[j].fixed) now = improve_name(z, now, j);
         now = exchange(z, now);
-        if (now == before) break;
+        if (same_sizes(z, now, before)) break;
     }
     return now;
 }

@@ -54,7 +54,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         if (!search_estimate_cpu(z, w, p, all, n)) p->ns = INFINITY;
         return;
     }
-    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &compiled, &f, &code)) return;
+    CompileTest may_fit = { search_may_fit, &q->device };
+    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &may_fit, &compiled, &f, &code))
+        return;
     if (code.shared_bytes > q->device.shared_bytes) return;
     if (code.planned_registers > code.lane_registers) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
@@ -72,6 +74,31 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->cp_async = cost.cp_async > 0;
     p->products = cost.wgmma + cost.mma > 0;
     p->ns = doubt(&cost, q->device.model) * cost_estimate(&cost, &q->device, &p->bound);
+}
+
+void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)
+{
+    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + n) + 1);
+    Diag *first = s->diags, *last = s->last_diag;
+    int errors = s->n_errors;
+    Compiled compiled;
+    GpuCode code;
+    EvalEnv env;
+    Func *f;
+    int64_t programs = 0;
+    if (!q->device.model || q->device.target->kind == TARGET_CPU) return;
+    memcpy(all, q->bindings, (size_t)q->n_bindings * sizeof *all);
+    if (n) memcpy(all + q->n_bindings, config, (size_t)n * sizeof *all);
+    Ast *ast = q->parse(q->user, s);
+    bool ok = ast && compile_lowered(s, ast, q->kernel, all, (size_t)(q->n_bindings + n), q->facts,
+                         q->options, NULL, &compiled, &f, &code);
+    s->diags = first;
+    s->last_diag = last;
+    if (last) last->next = NULL;
+    s->n_errors = errors;
+    int64_t *dims = ok ? arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1) : NULL;
+    if (ok && q->shape(q->user, &compiled, dims, &env, &programs))
+        cost_advise(s, f, &code, &env, programs, &q->device);
 }
 
 /* --- workers ----------------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ typedef struct SearchName {
     bool shapes_grid, absent;
     const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
     bool derived;      /* an `auto` constant whose domain the compiler made */
+    bool order_only;   /* it decides only the order of programs: the best sizes do not depend on it */
     bool with_tiles;   /* tried in every combination with the other such names */
     bool fixed;        /* left as declared */
     FrontValue values[MOST_VALUES + 1];
@@ -70,6 +71,10 @@ void search_close_workers(void *search);
 void search_estimate(Search *);
 /* What a search of tiles on a CPU estimates: see search_cpu.c. False: nothing can be said. */
 bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const FrontBinding *, size_t n);
+
+/* search_fit.c: false if some product's operands certainly fit neither shared memory nor the registers of a
+ * multiprocessor of the CostDevice, which tile IR tells in a fraction of the time of a compilation. */
+bool search_may_fit(const void *device, const Func *);
 
 /* search.c: adds a point without an estimate, unless `require` rejects it. The best point that is none of
  * these; -1: there is none. */

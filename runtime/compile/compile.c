@@ -191,7 +191,8 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
 }
 
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,
-    const LaunchFacts *facts, const CompileOptions *o, Compiled *out, Func **lowered, struct GpuCode *code)
+    const LaunchFacts *facts, const CompileOptions *o, const CompileTest *may_fit, Compiled *out,
+    Func **lowered, struct GpuCode *code)
 {
     Func *f = NULL;
     KernelOptions options = kernel_options_of(&o->passes);
@@ -199,6 +200,7 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
     *out = (Compiled){ 0 };
     *code = (GpuCode){ 0 };
     if (!compile_to_ir(s, ast, kernel, b, n, facts, o, NULL, &f)) return false;
+    if (may_fit && !may_fit->holds(may_fit->user, f)) return false;
     copy_signature(s, f, out);
     return host_blocks(s, f, out) && gpu_compile(s, f, o->target, &options, code, lowered);
 }

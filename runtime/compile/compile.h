@@ -83,10 +83,16 @@ bool compile_clauses(Session *s, Ast *ast, const char *kernel, const FrontBindin
     const CompileOptions *, Compiled *out);
 /* For GPU targets: compiles to kernel IR and emits it, for callers that examine the code (cost.h). *out has
  * the clauses, *lowered the kernel in kernel IR, and *code the result, with the shared memory that it takes
- * even if that is too much. False after diagnostics. */
+ * even if that is too much. False after diagnostics, and without any if `may_fit` is given and says no of the
+ * kernel's tile IR. */
 struct GpuCode;
+typedef struct CompileTest {
+    bool (*holds)(const void *user, const Func *);
+    const void *user;
+} CompileTest;
 bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,
-    const LaunchFacts *facts, const CompileOptions *, Compiled *out, Func **lowered, struct GpuCode *code);
+    const LaunchFacts *facts, const CompileOptions *, const CompileTest *may_fit, Compiled *out,
+    Func **lowered, struct GpuCode *code);
 /* For the CPU: the part before the backend, with what a launch evaluates in *out, `work` among it. False
  * after diagnostics. */
 bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *, size_t n_bindings,

@@ -13,6 +13,9 @@ enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
 enum { CONTEXT_MESSAGE = 2048 };
 
+/* How messages of a kernel say that a user binds a const or an extent (Session.binder). */
+#define BINDER "a binding (--set)"
+
 struct tile_context {
     Allocator alloc;
     tile_context *parent; /* for context_share: the context that owns the driver; or NULL */

@@ -171,6 +171,7 @@ static void in_session(void *p)
     InSession *call = p;
     Session s;
     session_init(&s, call->c->alloc);
+    s.binder = BINDER;
     int jumped = setjmp(s.oom);
     call->status = jumped ? context_session_failed(call->c, &s, jumped, call->kernel) : call->fn(&s, call->p);
     session_free(&s);

@@ -382,6 +382,7 @@ static tile_kernel *kernel_new(tile_context *c, tile_module *m, const FrontKerne
     atomic_fetch_add(&c->references, 1);
     lock_init(&k->lock);
     session_init(&k->session, c->alloc);
+    k->session.binder = BINDER;
     return k;
 }
 

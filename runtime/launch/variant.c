@@ -303,7 +303,7 @@ static void make_guarded(void *p)
     Session s;
     double start = clock_ms();
     session_init(&s, c->alloc);
-    s.binder = "a binding (--set)";
+    s.binder = BINDER;
     arena_init(&v->arena, c->alloc, &s.oom);
     Making m = { .k = k, .v = v, .s = &s };
     int jumped = setjmp(s.oom);

@@ -6,13 +6,10 @@
 
 const char *hip_compiler(void)
 {
-    static const char *const names[] = { "clang-22" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char command[128];
-        snprintf(command, sizeof command, "%s --version > /dev/null 2>&1", names[i]);
-        if (!system(command)) return names[i];
-    }
-    return NULL;
+    static const char name[] = "clang-22";
+    static int known; /* 1: it is there, -1: not */
+    if (!known) known = system("clang-22 --version > /dev/null 2>&1") ? -1 : 1;
+    return known > 0 ? name : NULL;
 }
 
 static char *read_all(const char *path)

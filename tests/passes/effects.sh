@@ -77,9 +77,9 @@ approx       approx       > attention         -DD=64
 approx       approx       > softmax           -DN=64
 approx       approx       > gemm_gated
 approx       approx       > swiglu
-rows         instrs       > softmax           -DN=64 --target=cuda:sm_90a
-rows         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
-rows         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
+pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
+pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
+pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a
 contract     fma          > attention         -DD=64
 contract     fma          > layer_norm        -DN=1024
 contract     fma          > rope              -DD2=32 --kernel=rope

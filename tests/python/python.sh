@@ -33,6 +33,10 @@ case $test in
         python=$(python_with torch) || skip "no python3 with PyTorch (pip install torch; TILE_PYTHON names the interpreter)"
         package "$python"
         "$python" "$root/bindings/python/tests/test_torch.py" ;;
+    ported)
+        python=$(python_with numpy) || skip "no python3 with NumPy (Debian: python3-numpy)"
+        package "$python"
+        PYTHONDONTWRITEBYTECODE=1 "$python" "$root/bench/ported/run.py" --check --seeds=1 ;;
     doc)
         python=$(python_with numpy) || skip "no python3 with NumPy (Debian: python3-numpy)"
         package "$python"

@@ -396,14 +396,22 @@ static void statements(Maker *m, int n, int depth)
 
 /* --- the whole --- */
 
-static void head(Maker *m)
+/* Every third kernel asks that neighbouring programs become one, which is done where nothing forbids it. */
+static const char *packing(uint64_t seed)
+{
+    static const char *const hints[] = { " hint (pack = 2)", " hint (pack = 3)", " hint (pack = 4)",
+        " hint (pack = 8)" };
+    return seed % 3 ? "" : hints[seed / 3 % 4];
+}
+
+static void head(Maker *m, uint64_t seed)
 {
     line(m, "fn squash(a, b) { return a / (1.0 + abs(a - b)); }");
     line(m, "fn mix(a, b) { return a ^ b; }");
     line(m, "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1], q[2]); }");
     line(m, "kernel random(in f32 A[M, N], in i32 B[M, N], in f32 C[N], inout f32 S[M, N], out f32 Y[M, N], "
             "out i32 Z[M, N], out f32 R[M], i32 k, f32 s)");
-    line(m, "    grid (cdiv(N, %d), cdiv(M, %d))", m->tn, m->tm);
+    line(m, "    grid (cdiv(N, %d), cdiv(M, %d))%s", m->tn, m->tm, packing(seed));
     line(m, "{");
     m->indent = 1;
     line(m, "let (j, i) = program_id();");
@@ -443,7 +451,7 @@ void random_kernel(uint64_t seed, RandomKernel *out)
     Maker m = { .k = out, .random = { seed } };
     m.tm = rows[below(&m, 4)];
     m.tn = cols[below(&m, 5)];
-    head(&m);
+    head(&m, seed);
     statements(&m, 6 + below(&m, 14), 0);
     tail(&m);
     snprintf(out->tensors, sizeof out->tensors,

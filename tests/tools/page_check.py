@@ -2,6 +2,7 @@
 every tag is closed, everything is escaped, every link reaches an element, nothing comes from outside. With a browser
 (chromium) the page is loaded without a screen: no error of the script, and every text of the pictures lies in its
 picture. Exit status 77: there is no browser."""
+import os
 import re
 import shutil
 import subprocess
@@ -85,12 +86,16 @@ document.documentElement.dataset.probe=out.join('; ')||'fine'})();</script></bod
 
 
 def check_browser(name, text, line):
-    with tempfile.NamedTemporaryFile("w", suffix=".html") as f:
-        f.write(text.replace("</body>", PROBE.replace("%d", str(line))))
-        f.flush()
+    # The browser runs as root too, without a network, with a small /dev/shm, and writes nothing outside of the folder.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        page = folder + "/page.html"
+        with open(page, "w") as f:
+            f.write(text.replace("</body>", PROBE.replace("%d", str(line))))
         done = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom", "file://" + f.name],
-            capture_output=True, text=True, timeout=120)
+            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+             "--no-first-run", "--user-data-dir=" + folder, "--enable-logging=stderr", "--dump-dom", "file://" + page],
+            capture_output=True, text=True, timeout=300,
+            env={"PATH": os.environ["PATH"], "HOME": folder, "TMPDIR": folder, "LC_ALL": "C.UTF-8"})
     errors = [l for l in done.stderr.splitlines() if "CONSOLE" in l]
     if errors:
         failures.append(f"{name}: the script says {errors[:3]}")

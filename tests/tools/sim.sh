@@ -21,7 +21,7 @@ echo "attention B32 H48 N4096 D64, 49152 programs, two placements: $took ms of p
 none=$(rate a.json none l2) head=$(rate a.json head l2)
 ((none > 650 && none < 760)) || fail "attention in the order of ids hits L2 at $none per mille"
 ((head > 900)) || fail "attention by head hits L2 at $head per mille"
-grep -q '^</svg>$' a.svg && grep -q 'hsl(' a.svg || fail "the plot is not whole"
+grep -q '^</svg>$' a.svg && grep -q '>chiplet 7<' a.svg || fail "the plot is not whole"
 "${attention[@]}" --remap=none,head --sample=64 --threads=1 >one; "${attention[@]}" --remap=none,head --sample=64 --threads=2 >two; same one two
 
 conv=(--set B=32 --set C=32 --set H=32 --set W=32 --set F=64 --set R=3 --set S=3 --set P=32 --set Q=32)

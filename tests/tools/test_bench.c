@@ -8,9 +8,14 @@ static jmp_buf oom;
 
 static BenchRow row(size_t size, int column, BenchState state, double ms, double spread, const char *reason)
 {
-    BenchRow r = {
-        .size = size, .column = column, .state = state, .reason = reason, .config = "", .bound = ""
-    };
+    BenchRow r = { .size = size,
+        .column = column,
+        .state = state,
+        .reason = reason,
+        .config = "",
+        .bound = "",
+        .why = "",
+        .notes = "" };
     r.checked = column == 0 ? BENCH_REFERENCE : BENCH_CORRECT;
     r.work = (BenchWork){ .flops = 2e9 * (double)(size + 1), .bytes = 1e6 };
     if (ms > 0) {

@@ -16,6 +16,9 @@
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
@@ -52,6 +55,38 @@ int tile_aot_call(const FfiKernel *, const FfiAny *args, int32_t n);
 
 /* --- the processor ----------------------------------------------------------------------------------- */
 
+#if defined(__x86_64__)
+/* Of a processor of LEVEL_V4. `saved`: the states that the operating system saves (XCR0). */
+static int level_of_products(unsigned saved)
+{
+    enum { VNNI = 1u << 11, BF16 = 1u << 5, AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
+    const unsigned amx = AMX_BF16 | AMX_TILE | AMX_INT8, tiles = 3u << 17;
+    unsigned a, b, c, d, a1, b1, c1, d1;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1))
+        return LEVEL_V4;
+    if (!(c & VNNI) || !(a1 & BF16)) return LEVEL_V4;
+    return (d & amx) == amx && (saved & tiles) == tiles ? LEVEL_AMX : LEVEL_V4_DOT;
+}
+#endif
+
+/* Whether the operating system lets this process use AMX. It is asked once, and only if there is code that
+ * would use it, because signal frames become larger. */
+static bool amx_allowed(void)
+{
+#if defined(__x86_64__) && defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18, UNKNOWN = -1 };
+    static int allowed = UNKNOWN;
+    int answer = __atomic_load_n(&allowed, __ATOMIC_RELAXED);
+    if (answer == UNKNOWN) {
+        answer = !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+        __atomic_store_n(&allowed, answer, __ATOMIC_RELAXED);
+    }
+    return answer;
+#else
+    return false;
+#endif
+}
+
 /* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels; on
  * AArch64 what Linux reports (its document "ARM64 ELF hwcaps" has the bits). */
 static int read_processor_level(void)
@@ -69,7 +104,8 @@ static int read_processor_level(void)
     unsigned leaf7 = b;
     if ((leaf7 & v3_7b) != v3_7b || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT))
         return LEVEL_ANY;
-    return (leaf7 & v4_7b) == v4_7b && (low & 0xe6) == 0xe6 ? LEVEL_V4 : LEVEL_V3;
+    if ((leaf7 & v4_7b) != v4_7b || (low & 0xe6) != 0xe6) return LEVEL_V3;
+    return level_of_products(low);
 #elif defined(__aarch64__)
     const unsigned long asimddp = 1ul << 20, i8mm = 1ul << 13, bf16 = 1ul << 14, second = i8mm | bf16;
     if (!(getauxval(AT_HWCAP) & asimddp)) return LEVEL_ANY;
@@ -237,7 +273,8 @@ int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_laun
     int status = read_params(&l, plan);
     for (int64_t i = 0; i < plan[3] && !status; i++, v += v[0]) {
         if (match_variant(&l, v, consts, plan[2], &p)) continue;
-        if (v[1] <= l.level) return launch_variant(&l, entries[v[3]], v, p, threads);
+        if (v[1] <= l.level && (v[1] != LEVEL_AMX || amx_allowed()))
+            return launch_variant(&l, entries[v[3]], v, p, threads);
         fits = true;
     }
     if (status) return status;

@@ -49,10 +49,11 @@ enum {
 #define PLAN_MAX_EXTENT (((int64_t)1 << 48) - 1)
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
 enum { CHOICE_INT, CHOICE_BOOL, CHOICE_FLOAT }; /* a double's bits */
-/* Levels of processors, as far as code tells them apart: the micro-architecture levels of x86-64; on AArch64
- * dot products of 8 bits, and those and bf16 and dot products of mixed signs. A level has what lower ones
- * have. */
-enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4, LEVEL_DOT = 1, LEVEL_BF16 };
+/* Levels of processors, as far as code tells them apart: the micro-architecture levels of x86-64, the last
+ * with dot products of 16 bits (AVX512-VNNI and AVX512-BF16) too, and with products of tiles of bf16 and 8
+ * bits (AMX); on AArch64 dot products of 8 bits, and those and bf16 and dot products of mixed signs. A level
+ * has what lower ones have. */
+enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4, LEVEL_V4_DOT, LEVEL_AMX, LEVEL_DOT = 1, LEVEL_BF16 };
 enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */
 enum {
     PLAN_DATA,

@@ -25,7 +25,8 @@ typedef enum BenchChecked { BENCH_UNCHECKED, BENCH_REFERENCE, BENCH_CORRECT } Be
 
 /* The operations and bytes of one launch. */
 typedef struct BenchWork {
-    double flops;                       /* 0: the kernel has no products */
+    double flops;                       /* of products; without any, `operations` */
+    double operations;                  /* all on floats, those of products among them */
     double flops_8, flops_16, flops_32; /* by the type of their operands */
     double bytes;
     bool sampled; /* counted in some of the programs only */
@@ -41,6 +42,8 @@ typedef struct BenchRow {
     double worst;       /* the largest deviation from the reference, absolute */
     const char *reason; /* one line; of SAME the step with the same code; of ABSENT why; "" */
     const char *config; /* of a step that tunes: what was chosen; "" */
+    const char *why;    /* of SAME: the compiler's remark that the other step's compilation had not; "" */
+    const char *notes;  /* the compiler's remarks on performance */
     BenchWork work;
     double peak;       /* the fraction of the device's peak; 0: not known */
     const char *bound; /* what that peak is of: "arithmetic", "memory" */
@@ -81,6 +84,12 @@ const BenchRow *bench_row(const Bench *, size_t size, int column); /* NULL: none
 const BenchRow *bench_baseline(const Bench *, size_t size);
 const BenchRow *bench_previous(const Bench *, const BenchRow *);
 
+/* bench_steps.c: the values of the run, then the step's own (NULL: none), then those of a configuration,
+ * "TM=128, TN=64". On a CPU hints are left out. */
+const tile_binding *bench_bindings(Run *, const FrontStep *, const char *config, size_t *n);
+/* Why a step has the code of another one: a remark of the compiler, or the values that change nothing. */
+const char *bench_same_remark(Bench *, Run *, const BenchRow *row, const BenchRow *same);
+
 /* bench_work.c: counts the work of a launch of r->kernel. False: it cannot be counted (bytes are set). */
 bool bench_count(Run *, BenchWork *);
 /* The fraction of the device's peak that the work takes in `ms`; 0 where the device's rates are not known. */
@@ -97,8 +106,10 @@ int reference_make(Bench *, Run *, Reference *);
 void bench_check_results(Bench *, Run *, Reference *, BenchRow *);
 /* Takes the outputs of the last launch as reference. */
 int reference_take(Run *, Reference *, const char *name);
-/* Compares the outputs of the last launch. NULL: they agree; else one line. */
-const char *reference_compare(Bench *, Run *, const Reference *, double *worst);
+/* Compares the outputs of the last launch. NULL: they agree; else one line. *poisoned: NULL, or a line on
+ * elements of an `out` tensor that hold the poison on both sides, which agree although nothing stored them.
+ */
+const char *reference_compare(Bench *, Run *, const Reference *, double *worst, const char **poisoned);
 void reference_free(Run *, Reference *);
 
 /* bench_write.c: the table in its forms. */
@@ -115,6 +126,12 @@ int bench_outputs(Bench *, Outputs *);
 /* bench_graph.c: --graph: whether the device has CUDA graphs, an exit code; and times launches in one. */
 int graph_check(Bench *);
 int graph_time(Bench *, Run *, Measured *);
+
+/* bench_profile.c: --profile: counts what the hardware does in a launch like those that were timed since the
+ * profile had `before` launches. Says in one line why there are no counters. */
+void bench_count_events(Bench *, Run *, size_t before);
+/* Gives the counters' library back. */
+void bench_close_profile(Bench *);
 
 /* bench_against.c: other libraries. Adds a column for each of --against that is found; an exit code. */
 int against_open(Bench *);

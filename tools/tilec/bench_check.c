@@ -257,10 +257,30 @@ static const char *say(
         value_at(d, want, c->first));
 }
 
-const char *reference_compare(Bench *b, Run *r, const Reference *ref, double *worst)
+/* Elements of one byte are not looked at: results have any of their values. */
+static const char *find_poison(
+    Bench *b, const Parameter *p, const void *got, const void *want, const Reference *ref)
+{
+    size_t size = (size_t)dtype_bytes(p->host.dtype), n = p->host.bytes / size, both = 0, first = 0;
+    uint8_t poison[16];
+    if (p->info.kind != TILE_PARAM_OUT || size < 2) return NULL;
+    memset(poison, tensor_poison(p->host.dtype), size);
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp((const char *)got + i * size, poison, size)) continue;
+        if (memcmp((const char *)want + i * size, poison, size)) continue;
+        if (!both++) first = i;
+    }
+    if (!both) return NULL;
+    return arena_printf(&b->tool->arena,
+        "%zu of %zu elements of %s, the first at %s, agree with %s because neither stores them", both, n,
+        p->info.name, place_text(&b->tool->arena, &p->host, first), ref->name);
+}
+
+const char *reference_compare(Bench *b, Run *r, const Reference *ref, double *worst, const char **poisoned)
 {
     const char *reason = NULL;
     *worst = 0;
+    *poisoned = NULL;
     for (size_t i = 0; i < r->n_params && !reason; i++) {
         const Parameter *p = &r->params[i];
         DType d = p->host.dtype;
@@ -278,6 +298,7 @@ const char *reference_compare(Bench *b, Run *r, const Reference *ref, double *wo
         Compared c = compare(d, got, ref->data[i], n, atol, rtol);
         if (c.worst > *worst) *worst = c.worst;
         if (c.wrong) reason = say(b, p, &c, got, ref->data[i], ref);
+        if (!*poisoned) *poisoned = find_poison(b, p, got, ref->data[i], ref);
         free(got);
     }
     return reason;

@@ -67,6 +67,9 @@ static int time_graph(
     Bench *b, const Graphs *g, Run *r, void *exec, void *stream, double *ms, int64_t repeat, int *n)
 {
     enum { MAX = 1000 };
+    const char *name =
+        r->profile ? arena_printf(&r->tool->arena, "%s, graph of %d launches", r->profile->name, LAUNCHES)
+                   : NULL;
     int64_t start = clock_ns(), limit = (int64_t)(b->seconds * 1e9);
     for (*n = 0; *n < (repeat ? repeat : MAX) && (repeat || *n < 3 || clock_ns() - start < limit); ++*n) {
         TRY(r, tile_event_record(r->context, r->begin, stream));
@@ -74,6 +77,9 @@ static int time_graph(
         TRY(r, tile_event_record(r->context, r->end, stream));
         TRY(r, tile_event_synchronize(r->context, r->end));
         TRY(r, tile_event_elapsed(r->context, r->begin, r->end, &ms[*n]));
+        if (r->profile)
+            vec_push(&r->tool->arena, &r->profile->launches,
+                ((ProfileLaunch){ name, clock_ns() - (int64_t)(ms[*n] * 1e6), ms[*n] }));
         ms[*n] /= LAUNCHES;
     }
     return EXIT_OK;

@@ -1,10 +1,13 @@
-/* bench_work.c: the work of one launch: operations of products, counted in the tile IR over its programs, and
- * bytes of the arguments. A loop that runs to the diagonal only counts the steps that it runs. */
+/* bench_work.c: the work of one launch: operations counted in the tile IR over its programs, and bytes of the
+ * arguments. The operations are those of products, or where there are none, all on floats. A loop that runs
+ * to the diagonal only counts the steps that it runs. */
 #include "tools/tilec/bench.h"
 #include "passes/sim/sim.h"
 #include "runtime/choice/device_model.h"
 
-enum { MOST_PROGRAMS = 1 << 14 };
+/* MOST_STEPS: of a program, and behind which no further program is run. A program whose loops depend on data
+ * can be as long as the made-up data say. */
+enum { MOST_PROGRAMS = 1 << 14, MOST_STEPS = 1 << 22 };
 
 /* The extents and scalars of the launch, by the function's numbers. */
 static bool launch_of(const Run *r, const Func *f, SimLaunch *out, Arena *a)
@@ -35,35 +38,38 @@ static bool launch_of(const Run *r, const Func *f, SimLaunch *out, Arena *a)
 static void add(BenchWork *w, const SimStep *s)
 {
     w->flops += s->flops;
+    w->operations += s->operations;
     w->flops_8 += s->flops_8;
     w->flops_16 += s->flops_16;
     w->flops_32 += s->flops_32;
 }
 
-/* All programs, or of a large grid a pseudo-random part. */
+/* All programs, or of a large grid a part that is spread over it. */
 static bool count_programs(const SimTrace *t, Allocator alloc, BenchWork *w)
 {
     int64_t n = sim_trace_programs(t), take = n < MOST_PROGRAMS ? n : MOST_PROGRAMS;
     SimProgram *p = sim_program_new(t, alloc);
-    uint64_t state = 1;
+    int64_t spread = sim_spread(n), steps = 0, done = 0;
     bool ok = p != NULL;
-    for (int64_t i = 0; i < take && ok; i++) {
+    if (ok) sim_program_limit(p, 0, MOST_STEPS);
+    for (int64_t i = 0; i < take && ok && steps < MOST_STEPS; i++) {
         SimStep step;
-        int64_t at = i;
-        if (take < n) {
-            state = state * 6364136223846793005u + 1442695040888963407u;
-            at = (int64_t)((state >> 16) % (uint64_t)n);
-        }
-        ok = sim_program_run(p, at, &step) == SIM_OK;
-        if (ok) add(w, &step);
+        ok = sim_program_run(p, i * spread % n, &step) == SIM_OK;
+        if (!ok) break;
+        add(w, &step);
+        steps += step.steps;
+        w->sampled |= step.cut;
+        done++;
     }
     if (p) sim_program_free(p);
-    double scale = take ? (double)n / (double)take : 1;
+    double scale = done ? (double)n / (double)done : 1;
     w->flops *= scale;
+    w->operations *= scale;
     w->flops_8 *= scale;
     w->flops_16 *= scale;
     w->flops_32 *= scale;
-    w->sampled = take < n;
+    w->sampled |= done < n;
+    if (w->flops <= 0) w->flops = w->operations;
     return ok;
 }
 

@@ -29,7 +29,8 @@ static const char *verdict(const Bench *b, const BenchRow *r)
     switch (r->state) {
     case BENCH_FAILED: return arena_printf(a, "failed: %s", r->reason);
     case BENCH_WRONG: return arena_printf(a, "wrong: %s", r->reason);
-    case BENCH_SAME: return arena_printf(a, "the same code as %s%s", r->reason, config);
+    case BENCH_SAME:
+        return arena_printf(a, "the same code as %s%s%s%s", r->reason, config, *r->why ? ": " : "", r->why);
     case BENCH_ABSENT: return arena_printf(a, "left out: %s", r->reason);
     case BENCH_OK: break;
     }
@@ -262,6 +263,10 @@ static void json_row(const Bench *b, const BenchRow *r, Text *t)
     json_string(t, r->config);
     text_puts(t, ", \"reason\": ");
     json_string(t, r->reason);
+    if (*r->why) {
+        text_puts(t, ", \"why\": ");
+        json_string(t, r->why);
+    }
     text_putc(t, '}');
 }
 

@@ -57,40 +57,6 @@ static void fail(Bench *b, Run *r, BenchRow *row)
     if (*r->captured) bench_log(b, "%s", r->captured);
 }
 
-/* Replaces the value of a name, or adds it. */
-static void put_binding(tile_binding *b, size_t *n, const char *name, const char *text)
-{
-    size_t at = 0;
-    while (at < *n && strcmp(b[at].name, name)) at++;
-    b[at] = (tile_binding){ name, TILE_BIND_TEXT, { .text = text } };
-    if (at == *n) ++*n;
-}
-
-/* The values of the run, then the step's own, then those of a configuration: "TM=128, TN=64". */
-static const tile_binding *step_bindings(Run *r, const FrontStep *step, const char *config, size_t *n)
-{
-    Arena *a = &r->tool->arena;
-    size_t most = r->n_bindings + (size_t)(step ? step->n : 0) + 1;
-    for (const char *p = config; *p; p++) most += *p == '=';
-    tile_binding *b = arena_array(a, tile_binding, most);
-    *n = r->n_bindings;
-    memcpy(b, r->bindings, r->n_bindings * sizeof *b);
-    for (int i = 0; step && i < step->n; i++) {
-        Text t;
-        text_init(&t, a);
-        frontend_print_value(step->bindings[i].value, &t);
-        put_binding(b, n, step->bindings[i].name, t.data);
-    }
-    while (*config) {
-        size_t name = strcspn(config, "="), end = strcspn(config, ",");
-        put_binding(
-            b, n, arena_strndup(a, config, name), arena_strndup(a, config + name + 1, end - name - 1));
-        config += end;
-        config += strspn(config, ", ");
-    }
-    return b;
-}
-
 static const char *list_with(Arena *a, const char *list, Strings more)
 {
     for (size_t i = 0; i < more.len; i++)
@@ -104,7 +70,7 @@ static bool make_kernel(Bench *b, Run *r, const FrontStep *step, const char *con
     const Args *a = b->args;
     Arena *arena = &r->tool->arena;
     size_t n;
-    const tile_binding *bindings = step_bindings(r, step, config, &n);
+    const tile_binding *bindings = bench_bindings(r, step, config, &n);
     tile_kernel_destroy(r->kernel);
     r->kernel = NULL;
     tile_status st = tile_kernel_create(r->module, r->kernel_name, bindings, n, &r->kernel);
@@ -168,8 +134,13 @@ void bench_check_results(Bench *b, Run *r, Reference *ref, BenchRow *row)
             b->columns.len > 1 && !reference_take(r, ref, name) ? BENCH_REFERENCE : BENCH_UNCHECKED;
         return;
     }
-    row->reason = reference_compare(b, r, ref, &row->worst);
+    const char *poisoned;
+    row->reason = reference_compare(b, r, ref, &row->worst, &poisoned);
     row->checked = BENCH_CORRECT;
+    if (poisoned && !row->reason) {
+        tool_warning(b->tool, "%s: %s", name, poisoned);
+        bench_log(b, "warning: %s: %s", name, poisoned);
+    }
     if (row->reason) row->state = BENCH_WRONG;
     else row->reason = "";
 }
@@ -185,16 +156,20 @@ static void run_step(Bench *b, Run *r, Reference *ref, uint8_t (*digests)[32], B
         fail(b, r, row);
         return;
     }
+    row->notes = arena_strdup(&b->tool->arena, r->notes);
     const BenchRow *same = same_code(b, r, row, digests);
     bench_check_results(b, r, ref, row);
     if (same && row->state == BENCH_OK) {
         row->state = BENCH_SAME;
         row->time = same->time;
         row->reason = b->columns.data[same->column].name;
+        row->why = bench_same_remark(b, r, row, same);
         return;
     }
     bool graph = args_has(b->args, FLAG_GRAPH);
+    size_t before = b->profile.launches.len;
     if (graph ? graph_time(b, r, &row->time) : run_time(r, b->seconds, &row->time)) fail(b, r, row);
+    else if (r->profile) bench_count_events(b, r, before);
 }
 
 /* --- one size ---------------------------------------------------------------------------------------- */
@@ -203,8 +178,9 @@ static void log_row(Bench *b, const BenchRow *row)
 {
     static const char *const states[] = { "ok", "the same code as", "left out:", "wrong:", "failed:" };
     const BenchColumn *c = &b->columns.data[row->column];
-    bench_log(b, "%s %s: %s %s%s%s", sweep_title(&b->tool->arena, &b->sweep, row->size), c->name,
-        states[row->state], row->reason, *row->config ? "; " : "", row->config);
+    bench_log(b, "%s %s: %s %s%s%s%s%s", sweep_title(&b->tool->arena, &b->sweep, row->size), c->name,
+        states[row->state], row->reason, *row->config ? "; " : "", row->config, *row->why ? ": " : "",
+        row->why);
     if (row->time.n)
         bench_log(b, "  %d launches: median %.6f ms, least %.6f, most %.6f, quartiles %.6f and %.6f",
             row->time.n, row->time.median, row->time.least, row->time.most, row->time.low, row->time.high);
@@ -230,11 +206,13 @@ static int run_columns(Bench *b, Run *r, Reference *ref, size_t size)
     else work = (BenchWork){ .bytes = run_bytes(r) };
     if (b->work > 0) work.flops = b->work;
     for (size_t c = 0; c < b->columns.len; c++) {
-        BenchRow row = { .size = size, .column = (int)c, .reason = "", .config = "", .bound = "" };
+        BenchRow row = {
+            .size = size, .column = (int)c, .reason = "", .config = "", .bound = "", .why = "", .notes = ""
+        };
         const char *title = sweep_title(&b->tool->arena, &b->sweep, size);
         b->profile.name = arena_printf(&b->tool->arena, "%s%s%s%s%s", b->kernel, b->ladder ? ": " : "",
             b->ladder ? b->columns.data[c].name : "", *title ? ", " : "", title);
-        *r->captured = 0;
+        *r->captured = *r->notes = 0;
         if (r->tool->err == stderr && b->columns.len * b->sweep.sizes.len > 1)
             watch_doing(&r->watch, b->columns.data[c].name, "");
         if (!b->columns.data[c].provider) run_step(b, r, ref, digests, &row);
@@ -298,6 +276,7 @@ static int run_size(Bench *b, size_t size)
     if (!code) code = run_keep_originals(r);
     if (!code) code = reference_make(b, r, &ref);
     r->captured = arena_alloc(&b->tool->arena, CAPTURED);
+    r->notes = arena_alloc(&b->tool->arena, CAPTURED);
     if (!code) code = run_columns(b, r, &ref, size);
     reference_free(r, &ref);
     watch_end(&r->watch);
@@ -368,14 +347,26 @@ static bool wants_table(const Args *a)
     return false;
 }
 
+/* Without a file the only one of the folder is measured. NULL after a message. */
+static const Args *with_file(Tool *t, const Args *a)
+{
+    Args *own = arena_new(&t->arena, Args);
+    const char *only = a->inputs.len ? NULL : file_only(t, ".tile");
+    *own = *a;
+    if (only) vec_push(&t->arena, &own->inputs, only);
+    if (own->inputs.len == 1) return own;
+    tool_usage(t,
+        own->inputs.len
+            ? "one .tile file at a time, not %zu"
+            : "no .tile file given, and the folder has not exactly one (`tilec bench --help` shows how)",
+        own->inputs.len);
+    return NULL;
+}
+
 int cmd_bench(Tool *t, const Args *a)
 {
+    if (!(a = with_file(t, a))) return EXIT_USAGE;
     if (!wants_table(a)) return run_plain(t, a, true);
-    if (a->inputs.len != 1)
-        return tool_usage(t,
-            a->inputs.len ? "one .tile file at a time, not %zu"
-                          : "no .tile file given (`tilec bench --help` shows how)",
-            a->inputs.len);
     Bench *b = arena_new(&t->arena, Bench);
     Outputs outputs = { 0 };
     Text table;
@@ -384,6 +375,7 @@ int cmd_bench(Tool *t, const Args *a)
     text_init(&table, &t->arena);
     int code = options(b);
     for (size_t size = 0; size < b->sweep.sizes.len && !code; size++) code = run_size(b, size);
+    bench_close_profile(b);
     if (code && !b->rows.len) return code;
     find_noise(b);
     bench_text(b, &table);

@@ -163,6 +163,8 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
     e->facts = x->facts;
     if (!lowered(x, false, &e->report, &e->tile)) return false;
     if (x->o.target->kind != TARGET_CPU && !emit_kernel(x, e)) return false;
+    CostDevice card = x->card ? device_of_model(x->card, x->o.target) : device_of_target(x->o.target);
+    if (args_has(x->in->args, FLAG_WPERF)) fit_advise(x->in, x->v, x->facts, &x->o, &card);
     timeline_build(s, e->kernel ? e->kernel : e->tile, line);
     if (!x->memory) return print_variant(x, e, &e->report, line);
     explain_memory(e, x->out);

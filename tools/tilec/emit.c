@@ -60,9 +60,12 @@ static bool compiled(
     const Diag *before = in->session.last_diag;
     bool ok = compile_kernel(&in->session, in->ast, v->kernel->name, v->bindings, v->n, facts, &mine, c);
     const Variant *smaller = fit_smaller(in, v, facts, &mine, &c->artifact, before);
-    return !smaller ? ok
-                    : compile_kernel(&in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n,
-                          facts, &mine, c);
+    if (smaller)
+        ok = compile_kernel(
+            &in->session, in->ast, v->kernel->name, smaller->bindings, smaller->n, facts, &mine, c);
+    CostDevice device = device_of_target(o->target);
+    if (ok && args_has(in->args, FLAG_WPERF)) fit_advise(in, smaller ? smaller : v, facts, o, &device);
+    return ok;
 }
 
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)

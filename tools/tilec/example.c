@@ -88,6 +88,18 @@ static void put_extents(Run *r, Text *t)
         }
 }
 
+/* Consts that have no value. */
+static void put_consts(const Run *r, Text *t)
+{
+    for (const FrontParam *p = NULL; (p = run_next_without_value(r, p));) {
+        const char *type = p->type_name ? p->type_name : "", *value = "16";
+        if (p->kind == FRONT_CONST_TYPE) value = "f32";
+        else if (!strcmp(type, "bool")) value = "true";
+        else if (*type == 'f' || *type == 'b') value = "1.0";
+        text_printf(t, " --set %s=%s", p->name, value);
+    }
+}
+
 void run_print_command(Run *r)
 {
     Text t;
@@ -96,6 +108,7 @@ void run_print_command(Run *r)
     text_printf(&t, "tilec %s", command_info[r->args->command].name);
     put_quoted(&t, r->args->inputs.data[0]);
     put_given(&t, r->args);
+    if (r->args->command == CMD_RUN) put_consts(r, &t);
     for (size_t i = 0; i < r->n_params; i++) {
         const Parameter *p = &r->params[i];
         if (p->info.kind == TILE_PARAM_SCALAR) {

@@ -7,15 +7,19 @@
 #include "passes/sim/sim.h"
 #include "runtime/choice/device_model.h"
 
+enum { EXPLAIN_REPLAYED_STEPS = 1 << 14 }; /* of a program that the cache model runs (SimStep.steps) */
+
 /* The launch that is examined: of extents that nothing binds, some stand for all. */
 typedef struct ExplainLaunch {
-    int64_t *dims;                           /* by dimension of the function */
-    const int64_t (*strides)[TILE_MAX_RANK]; /* by parameter, in elements */
+    int64_t *dims;                     /* by dimension of the function */
+    int64_t (*strides)[TILE_MAX_RANK]; /* by parameter, in elements */
+    const Scalar *scalars;             /* by parameter */
     const char *assumed; /* "M, N; 1024 stands for each" of extents that nothing binds; NULL: all are bound */
     SimTrace *trace;     /* the accesses of its programs; NULL: not known, and why_not says why */
     const char *why_not;
     double operations, bytes; /* on floats, of all programs; of the tensors that they touch */
     int64_t counted, steps;   /* programs whose operations were counted, and what one of them took */
+    bool cut;                 /* some of them ended early, so that fewer operations were counted */
     int64_t replayed;         /* programs that the cache model ran: the first ones */
     const SimDevice *device;  /* whose caches are modelled; NULL: there is no model */
     bool other;               /* the device stands for another one of the target's kind */

@@ -325,6 +325,7 @@ static void reuse_within(const Explained *x, double *times)
     SimProgram *p = sim_program_new(l->trace, x->in->tool->alloc);
     SimStep step;
     if (!p) arena_oom(&s->arena);
+    sim_program_limit(p, 0, EXPLAIN_REPLAYED_STEPS);
     int64_t programs = sim_trace_programs(l->trace);
     if (programs > 0 && !sim_program_run(p, programs / 2, &step))
         for (int64_t k = 0; k < step.n; k++) {
@@ -338,6 +339,24 @@ static void reuse_within(const Explained *x, double *times)
         for (size_t k = 0; k < n; k++) distinct += !k || lines[q].data[k] != lines[q].data[k - 1];
         times[q] = distinct ? (double)n / (double)distinct : 0;
     }
+}
+
+/* Which programs the cache model ran, before "64 programs". */
+static const char *followed(const Explained *x)
+{
+    const ExplainLaunch *l = &x->launch;
+    Arena *a = &x->in->session.arena;
+    const char *which = l->replayed < sim_trace_programs(l->trace)
+                            ? arena_printf(a, "the first %lld of ", (long long)l->replayed)
+                            : "";
+    return l->result.cut ? arena_printf(a, "the beginnings of %s", which) : which;
+}
+
+static bool is_accessed(const SimTrace *t, int param)
+{
+    for (int k = 0; k < sim_trace_sites(t); k++)
+        if (sim_trace_site(t, k)->param == param) return true;
+    return false;
 }
 
 static void print_reuse(Explained *x, Text *t)
@@ -357,11 +376,7 @@ static void print_reuse(Explained *x, Text *t)
     text_printf(t,
         "used again, in lines of %lld bytes of %s%lld programs, and hits by the cache model of %s%s%s:\n"
         "  %-12s %12s %12s %14s %14s %8s %8s\n",
-        (long long)l->device->line,
-        l->replayed < sim_trace_programs(l->trace)
-            ? arena_printf(&x->in->session.arena, "the first %lld of ", (long long)l->replayed)
-            : "",
-        (long long)sim_trace_programs(l->trace), l->device->name,
+        (long long)l->device->line, followed(x), (long long)sim_trace_programs(l->trace), l->device->name,
         l->other ? arena_printf(&x->in->session.arena, ", which stands for %s", x->o->target->name) : "",
         l->result.sample > 1
             ? arena_printf(&x->in->session.arena, ", of one block in %lld", (long long)l->result.sample)
@@ -370,7 +385,10 @@ static void print_reuse(Explained *x, Text *t)
     for (int p = 0; p < f->n_params; p++) {
         const SimTensor *s = &l->tensors[p];
         double asked = s->l1.accesses > s->l2.accesses ? s->l1.accesses : s->l2.accesses;
-        if (f->params[p].type->kind != TYPE_TENSOR || asked <= 0) continue;
+        if (f->params[p].type->kind != TYPE_TENSOR) continue;
+        if (asked <= 0 && l->result.sample > 1 && is_accessed(l->trace, p))
+            text_printf(t, "  %-12s no line of it is in the blocks that are followed\n", f->params[p].name);
+        if (asked <= 0) continue;
         double again = s->distinct > 0 ? asked / s->distinct : 0;
         text_printf(t, "  %-12s %12.0f %12.0f %13.1fx %13.1fx ", f->params[p].name, asked, s->distinct,
             within[p], within[p] > 0 ? again / within[p] : 0);

@@ -82,9 +82,9 @@ static void print_intensity(Explained *x, Text *t)
     amount(t, l->bytes, "B");
     text_puts(t, " of tensors");
     if (l->assumed) text_printf(t, ", for %s", l->assumed);
-    if (l->counted < sim_trace_programs(l->trace))
-        text_printf(t, "; counted in %lld of %lld programs", (long long)l->counted,
-            (long long)sim_trace_programs(l->trace));
+    if (l->counted < sim_trace_programs(l->trace) || l->cut)
+        text_printf(t, "; counted in %s%lld of %lld programs", l->cut ? "the beginnings of " : "",
+            (long long)l->counted, (long long)sim_trace_programs(l->trace));
     text_putc(t, '\n');
 }
 

@@ -1,11 +1,26 @@
 /* file.c: see file.h. */
 #include "tools/tilec/file.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+const char *file_only(Tool *t, const char *ending)
+{
+    DIR *folder = opendir(".");
+    const char *found = NULL;
+    size_t n = strlen(ending), files = 0;
+    for (struct dirent *e; folder && (e = readdir(folder));) {
+        size_t len = strlen(e->d_name);
+        if (len <= n || *e->d_name == '.' || strcmp(e->d_name + len - n, ending)) continue;
+        if (!files++) found = arena_strdup(&t->arena, e->d_name);
+    }
+    if (folder) closedir(folder);
+    return files == 1 ? found : NULL;
+}
 
 bool file_read(Tool *t, const char *path, size_t limit, FileText *file)
 {
@@ -140,16 +155,18 @@ int outputs_commit(Tool *t, Outputs *o)
             if (errno == EEXIST) o->list.data[i].temporary = NULL;
         }
     }
+    /* Devices and pipes are next, so that no file is in place where one of them fails. */
+    for (size_t i = 0; i < n && !failed; i++)
+        if (!o->list.data[i].target &&
+            !write_to(o->list.data[i].path, 0, o->list.data[i].data, o->list.data[i].len, NULL))
+            failed = o->list.data[i].path;
     int error = errno;
     for (; renamed < n && !failed; renamed++) {
-        const char *path = o->list.data[renamed].path, *tmp = o->list.data[renamed].temporary;
-        bool ok = tmp ? !rename(tmp, o->list.data[renamed].target)
-                      : write_to(path, 0, o->list.data[renamed].data, o->list.data[renamed].len, NULL);
-        if (!ok) {
-            failed = path;
-            error = errno;
-            break;
-        }
+        const char *tmp = o->list.data[renamed].temporary;
+        if (!tmp || !rename(tmp, o->list.data[renamed].target)) continue;
+        failed = o->list.data[renamed].path;
+        error = errno;
+        break;
     }
     if (!failed) return EXIT_OK;
     for (size_t i = renamed; i < n; i++)

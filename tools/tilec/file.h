@@ -10,6 +10,9 @@ typedef struct FileText {
 /* Reads a file (`-`: standard input) of at most `limit` bytes; a message and false when it cannot. */
 bool file_read(Tool *, const char *path, size_t limit, FileText *);
 
+/* The only file of the current folder whose name ends in `ending`. NULL: there is none, or several. */
+const char *file_only(Tool *, const char *ending);
+
 /* Outputs are collected in memory and written by outputs_commit: each into a new file beside its target, and
  * only when all are complete are they renamed into place. A run that fails leaves what was there before. */
 typedef struct Output {

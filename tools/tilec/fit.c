@@ -53,13 +53,11 @@ static int64_t extent(void *user, const char *name)
     return -1;
 }
 
-/* What the search says of candidates is nobody's business: the session's diagnostics stay as they are. */
-static bool search(
-    Fitting *x, const LaunchFacts *facts, const CompileOptions *o, bool only_if_needed, SearchResult *r)
+static SearchProblem problem_of(Fitting *x, const LaunchFacts *facts, CompileOptions *quiet)
 {
-    Session *s = &x->in->session;
-    CompileOptions quiet = *o;
-    SearchProblem p = { .parse = parse,
+    quiet->passes.dump_after = NULL;
+    quiet->times = NULL;
+    return (SearchProblem){ .parse = parse,
         .shape = shape,
         .extent = extent,
         .user = x,
@@ -67,15 +65,22 @@ static bool search(
         .bindings = x->v->bindings,
         .n_bindings = (int)x->v->n,
         .facts = facts,
-        .options = &quiet,
-        .device = device_of_target(o->target),
-        .threads = 1,
-        .only_if_needed = only_if_needed };
+        .options = quiet,
+        .device = device_of_target(quiet->target),
+        .threads = 1 };
+}
+
+/* What the search says of candidates is nobody's business: the session's diagnostics stay as they are. */
+static bool search(
+    Fitting *x, const LaunchFacts *facts, const CompileOptions *o, bool only_if_needed, SearchResult *r)
+{
+    Session *s = &x->in->session;
+    CompileOptions quiet = *o;
+    SearchProblem p = problem_of(x, facts, &quiet);
+    p.only_if_needed = only_if_needed;
     Diag *first = s->diags, *last = s->last_diag;
     int errors = s->n_errors;
     if (o->target->kind == TARGET_CPU) p.device.units = USUAL_CORES;
-    quiet.passes.dump_after = NULL;
-    quiet.times = NULL;
     s->n_errors = 0; /* the front end counts them */
     s->diags = s->last_diag = NULL;
     bool found = search_configuration(s, &p, r) && r->n;
@@ -125,4 +130,14 @@ const Variant *fit_smaller(Input *in, const Variant *v, const LaunchFacts *facts
             "%s takes %d registers a lane as declared, which %s has not: %s is taken from its `tune` block",
             v->title, a->registers_planned, o->target->name, search_text(s, &r));
     return chosen_variant(s, v, &r);
+}
+
+void fit_advise(
+    Input *in, const Variant *v, const LaunchFacts *facts, const CompileOptions *o, const CostDevice *device)
+{
+    Fitting x = { in, v };
+    CompileOptions quiet = *o;
+    SearchProblem p = problem_of(&x, facts, &quiet);
+    p.device = *device;
+    search_advise(&in->session, &p, NULL, 0);
 }

@@ -4,6 +4,8 @@
 #include "tools/tilec/embed.h"
 
 static const ObjectLevel x86_levels[] = {
+    { LEVEL_AMX, "x86-64-v4", "+avx512vnni,+amx-tile,+amx-bf16,+amx-int8", "amx", true },
+    { LEVEL_V4_DOT, "x86-64-v4", "+avx512vnni,+avx512bf16", "v4dot", true },
     { LEVEL_V4, "x86-64-v4", NULL, "v4", false },
     { LEVEL_V3, "x86-64-v3", NULL, "v3", false },
 };

@@ -4,9 +4,16 @@
 #include <math.h>
 #include <stdlib.h>
 
+static void capture(char *to, const char *text)
+{
+    size_t n = strlen(to);
+    format_text(to + n, CAPTURED - n, "%s", text);
+}
+
 static void on_diagnostic(void *user, const tile_diagnostic *d)
 {
     Run *r = user;
+    if (d->severity == TILE_SEVERITY_PERFORMANCE && r->notes) capture(r->notes, d->rendered);
     if (d->severity == TILE_SEVERITY_PERFORMANCE && !args_has(r->args, FLAG_WPERF)) return;
     if (d->severity == TILE_SEVERITY_ERROR) r->n_diagnosed++;
     if (d->severity == TILE_SEVERITY_WARNING) r->n_warned++;
@@ -14,8 +21,7 @@ static void on_diagnostic(void *user, const tile_diagnostic *d)
                 d->severity == TILE_SEVERITY_NOTE;
     if (once && r->measuring) return; /* The first launch has given it. */
     if (r->captured && d->severity != TILE_SEVERITY_PRINT && d->severity != TILE_SEVERITY_DEBUG) {
-        size_t n = strlen(r->captured);
-        format_text(r->captured + n, CAPTURED - n, "%s", d->rendered);
+        capture(r->captured, d->rendered);
         return;
     }
     fputs(d->rendered, d->severity == TILE_SEVERITY_DEBUG || d->severity == TILE_SEVERITY_PRINT
@@ -32,7 +38,11 @@ int run_failed(Run *r, tile_status st)
     if (r->captured) return EXIT_INPUT; /* The caller says it. */
     if (tile_context_error(r->context, text, sizeof text) == 0)
         format_text(text, sizeof text, "%s", tile_status_name(st));
-    return r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
+    int code = r->n_diagnosed && st == TILE_ERROR_COMPILE ? EXIT_INPUT : tool_error(r->tool, "%s", text);
+    if (st == TILE_ERROR_COMPILE && r->args->command == CMD_RUN && r->kernel &&
+        run_next_without_value(r, NULL))
+        run_print_command(r);
+    return code;
 }
 
 /* --- what the command line says ---------------------------------------------------------------------- */
@@ -135,6 +145,24 @@ static bool binds(const Strings *set, const char *name)
     return false;
 }
 
+const FrontParam *run_next_without_value(const Run *r, const FrontParam *after)
+{
+    if (!r->front) return NULL;
+    for (const FrontParam *p = after ? after + 1 : r->front->params;
+        p < r->front->params + r->front->n_params; p++)
+        if ((p->kind == FRONT_CONST_TYPE || p->kind == FRONT_CONST) &&
+            p->default_value.kind == FRONT_NOTHING && !binds(&r->set, p->name))
+            return p;
+    return NULL;
+}
+
+static bool is_scalar(const FrontKernel *k, const char *name)
+{
+    for (int i = 0; k && i < k->n_params; i++)
+        if (k->params[i].kind == FRONT_SCALAR && !strcmp(k->params[i].name, name)) return true;
+    return false;
+}
+
 /* All values: those of the command line, of the sweep, and what the ladder has for other names. */
 static int gather_set(Run *r, const char *name)
 {
@@ -179,6 +207,22 @@ int run_set_passes(Run *r)
     return EXIT_OK;
 }
 
+/* A kernel with types that nothing binds, each as f32, so that its parameters can be described. `first` gets
+ * the first of them. */
+static tile_status create_with_any_types(Run *r, const FrontParam **first)
+{
+    tile_binding *b = arena_array(&r->tool->arena, tile_binding, r->n_bindings + (size_t)r->front->n_params);
+    size_t n = r->n_bindings;
+    for (size_t i = 0; i < n; i++) b[i] = r->bindings[i];
+    *first = NULL;
+    for (const FrontParam *p = NULL; (p = run_next_without_value(r, p));) {
+        if (p->kind != FRONT_CONST_TYPE) continue;
+        if (!*first) *first = p;
+        b[n++] = (tile_binding){ .name = p->name, .kind = TILE_BIND_TEXT, .value.text = "f32" };
+    }
+    return tile_kernel_create(r->module, r->kernel_name, b, n, &r->kernel);
+}
+
 /* --set binds scalars, consts, types and extents. What is no scalar argument is a binding of the kernel. */
 static int make_kernel(Run *r)
 {
@@ -187,17 +231,12 @@ static int make_kernel(Run *r)
     if (!name) return EXIT_USAGE;
     int gathered = gather_set(r, name);
     if (gathered) return gathered;
-    TRY(r, tile_kernel_create(r->module, name, NULL, 0, &r->probe));
-    int code = read_params(r, r->probe);
-    tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 1);
+    r->front = frontend_kernel_find(module_program(r->module), name);
+    tile_binding *b = arena_array(&r->tool->arena, tile_binding, set->len + 2);
     size_t n = 0;
-    for (size_t i = 0; i < set->len && !code; i++) {
-        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) {
-            code = EXIT_USAGE;
-            break;
-        }
-        Parameter *p = find_param(r, left);
-        if (p && p->info.kind == TILE_PARAM_SCALAR) continue;
+    for (size_t i = 0; i < set->len; i++) {
+        if (!split_binding(r->tool, "--set", set->data[i], &left, &right)) return EXIT_USAGE;
+        if (is_scalar(r->front, left)) continue;
         int64_t extent;
         b[n].name = left;
         b[n].kind = TILE_BIND_TEXT;
@@ -205,19 +244,21 @@ static int make_kernel(Run *r)
         if (text_to_int(right, &extent))
             vec_push(&r->tool->arena, &r->known, ((Extent){ left, extent, "--set" }));
     }
-    tile_kernel_destroy(r->probe);
-    r->probe = NULL;
-    if (code) return code;
     r->kernel_name = name;
     r->bindings = b;
     r->n_bindings = n;
-    TRY(r, tile_kernel_create(r->module, name, b, n, &r->kernel));
-    if ((code = run_set_passes(r)) || (code = read_params(r, r->kernel))) return code;
+    tile_status st = tile_kernel_create(r->module, name, b, n, &r->kernel);
+    const FrontParam *without = st == TILE_ERROR_NOT_FOUND ? run_next_without_value(r, NULL) : NULL;
+    if (without) st = create_with_any_types(r, &without);
+    if (st) return run_failed(r, st);
+    int code = run_set_passes(r);
+    if (code || (code = read_params(r, r->kernel))) return code;
     for (size_t i = 0; i < set->len; i++) {
         split_binding(r->tool, "--set", set->data[i], &left, &right);
         Parameter *p = find_param(r, left);
         if (p && p->info.kind == TILE_PARAM_SCALAR) p->set = right;
     }
+    r->without = without;
     return EXIT_OK;
 }
 
@@ -295,8 +336,10 @@ static int find_shape(void *user, const tile_param_info *p, int64_t *shape)
     for (int a = 0; a < p->rank; a++) {
         const char *name = p->dims[a];
         if (!extent_is_name(name) || find_param(r, name) || extent_find(&r->known, name)) continue;
-        return tool_error(r->tool, "the extent %s of %s is not known: no --in tells it; give --set %s=...",
-            name, p->name, name);
+        int code = tool_error(r->tool,
+            "the extent %s of %s is not known: no --in tells it; give --set %s=...", name, p->name, name);
+        run_print_command(r);
+        return code;
     }
     for (size_t i = 0; i < r->n_params; i++) {
         Parameter *q = &r->params[i];
@@ -406,6 +449,11 @@ int run_open(Run *r)
     if (!code) code = match(r, FLAG_IN);
     if (!code) code = match(r, FLAG_OUT);
     if (!code) code = choose_tensors(r);
+    if (!code && r->without) {
+        code = tool_usage(
+            r->tool, "the type %s has no value: --set %s=TYPE", r->without->name, r->without->name);
+        run_print_command(r);
+    }
     if (!code) code = read_tensors(r);
     return code ? code : upload(r);
 }
@@ -421,7 +469,6 @@ static void close_run(void *p)
         if (r->params[i].original) tile_memory_free(r->context, TILE_MEMORY_DEVICE, r->params[i].original);
         free(r->params[i].host.data);
     }
-    tile_kernel_destroy(r->probe);
     tile_kernel_destroy(r->kernel);
     tile_module_destroy(r->module);
     tile_context_destroy(r->context);

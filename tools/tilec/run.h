@@ -27,8 +27,10 @@ typedef struct Run {
     const Args *args;
     tile_context *context;
     tile_module *module;
-    tile_kernel *kernel, *probe; /* probe: a kernel that tells the parameters while bindings are read */
-    void *begin, *end;           /* events, while launches are timed */
+    tile_kernel *kernel;
+    const FrontKernel *front;  /* the kernel as declared, with its consts */
+    const FrontParam *without; /* a type that nothing binds, or NULL: f32 stands for it */
+    void *begin, *end;         /* events, while launches are timed */
     ToolCleanup cleanup;
     Watch watch;
     Profile *profile;        /* receives the launches that are timed, or NULL */
@@ -50,6 +52,7 @@ typedef struct Run {
     bool made_up, ladder;
     Strings set;    /* all values: --set, more_set, the ladder's */
     char *captured; /* CAPTURED bytes that receive diagnostics in place of standard error, or NULL */
+    char *notes;    /* the same for remarks on performance, with --wperf or without; or NULL */
     bool measuring; /* for further launches, whose prints and warnings were shown */
     int n_diagnosed, n_warned; /* errors and warnings printed by on_diagnostic */
 } Run;
@@ -66,6 +69,9 @@ int run_failed(Run *, tile_status);
 
 /* Prints a command line that works, for a user whose own lacks an argument (example.c). */
 void run_print_command(Run *);
+/* The next const or const type, behind `after`, that neither the command line binds nor a default; NULL: none
+ * is left. A default that such a const decides counts as none. */
+const FrontParam *run_next_without_value(const Run *, const FrontParam *after);
 /* An empty run, in the tool's arena. It is closed by run_close, or at the end of the command. */
 void run_init(Run *, Tool *, const Args *);
 /* Device, module, kernel, and its arguments there; an exit code. */

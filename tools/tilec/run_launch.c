@@ -48,8 +48,9 @@ int run_interpret(Run *r, const Args *a, void *const *data)
         left_out[i] = r->params[i].left_out;
         if (left_out[i]) absent[n_absent++] = names[i];
     }
+    bool reported = data && (r->interp || args_has(a, FLAG_CHECK)); /* by the launch itself */
     InterpretJob job = { r->kernel_name, r->bindings, r->n_bindings, &r->known, args, (int)r->n_params,
-        &r->progress, absent, n_absent, a->command == CMD_RUN && !data, names, left_out };
+        &r->progress, absent, n_absent, a->command == CMD_RUN && !reported, names, left_out };
     watch_doing(&r->watch, "interpreting", "programs");
     return interpret(r->tool, a, &job);
 }

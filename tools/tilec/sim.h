@@ -54,6 +54,10 @@ bool sim_history(Input *, const SimReport *, const char *path, Text *);
 /* The placement that others are compared with: `none`, else the first that is not refused; NULL: there is
  * none. */
 const SimCase *sim_reference(const SimReport *);
+/* What a placement is called: "auto = xcd". */
+const char *sim_label(Arena *, const SimCase *);
 void sim_print(const SimReport *, Text *);
 void sim_json(const SimReport *, Text *);
+
+/* sim_plot.c: the rates as bars, and for each placement which chiplet ran which tile. */
 void sim_svg(const SimReport *, Text *);

@@ -1,4 +1,4 @@
-/* sim_report.c: the results of `tilec sim` as a table, as JSON and as a picture. */
+/* sim_report.c: the results of `tilec sim` as a table and as JSON. */
 #include "tools/tilec/json.h"
 #include "tools/tilec/sim.h"
 
@@ -13,7 +13,7 @@ static const char *bytes_of(Arena *a, double b)
     return arena_printf(a, "%.*f %s", u && b < 99.95 ? 2 : 0, b, units[u]);
 }
 
-static const char *label(Arena *a, const SimCase *c)
+const char *sim_label(Arena *a, const SimCase *c)
 { return strcmp(c->name, c->placed) ? arena_printf(a, "%s = %s", c->name, c->placed) : c->name; }
 
 const SimCase *sim_reference(const SimReport *r)
@@ -57,7 +57,7 @@ static void print_case(const SimReport *r, const SimCase *c, int width, Text *t)
     const SimResult *x = &c->result;
     const SimCase *than = sim_reference(r);
     const char *l1 = arena_printf(a, c->refused ? "[%.1f%%]" : "%.1f%%", 100 * sim_rate(x->l1));
-    text_printf(t, "%-*s %7s %16s ", width, label(a, c), l1, rate_text(a, c, x->l2, x->l2_error));
+    text_printf(t, "%-*s %7s %16s ", width, sim_label(a, c), l1, rate_text(a, c, x->l2, x->l2_error));
     text_printf(t, "%16s", r->device->llc_bytes ? rate_text(a, c, x->llc, x->llc_error) : "-");
     if (c->refused) {
         double tiles = (double)sim_trace_programs(r->trace);
@@ -102,7 +102,7 @@ void sim_print(const SimReport *r, Text *t)
         text_printf(t, "; one block of lines in %lld followed", (long long)r->cases[0].result.sample);
     int width = 26;
     for (int k = 0; k < r->n; k++) {
-        int n = (int)strlen(label(t->arena, &r->cases[k]));
+        int n = (int)strlen(sim_label(t->arena, &r->cases[k]));
         if (n > width) width = n > MOST_NAME ? MOST_NAME : n;
     }
     bool to_none = !sim_reference(r) || !strcmp(sim_reference(r)->name, "none");
@@ -177,119 +177,4 @@ void sim_json(const SimReport *r, Text *t)
             x->bound);
     }
     text_puts(t, "\n ]}\n");
-}
-
-/* --- picture ----------------------------------------------------------------------------------------- */
-
-enum { BAR = 22, BARS_W = 560, MAP = 288, MAX_CELLS = 96, COLUMNS = 3, BAR_LETTERS = 26, MAP_LETTERS = 38 };
-
-/* Hues a golden angle apart: neighbours differ, any number of chiplets has colours. */
-static void colour(Text *t, int chiplet)
-{
-    if (chiplet == 255) text_puts(t, "#dddddd");
-    else text_printf(t, "hsl(%d,%d%%,%d%%)", chiplet * 137 % 360, 65, 45 + 12 * (chiplet % 3));
-}
-
-static void xml_text(Text *t, const char *s)
-{
-    for (; *s; s++) {
-        if (*s == '<') text_puts(t, "&lt;");
-        else if (*s == '&') text_puts(t, "&amp;");
-        else text_putc(t, *s);
-    }
-}
-
-/* A label of at most so many letters; a formula may be longer. */
-static void svg_label(Text *t, const SimCase *c, int most)
-{
-    const char *text = label(t->arena, c);
-    int n = (int)strlen(text);
-    if (c->refused) text = arena_printf(t->arena, "[%s]", text);
-    xml_text(t, n > most ? arena_printf(t->arena, "%.*s..", most - 2, text) : text);
-}
-
-static void svg_bar(Text *t, int y, const char *what, double rate, double error, const char *fill)
-{
-    text_printf(t, "<rect x=\"200\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"/>", y, rate * 300,
-        BAR / 2 - 1, fill);
-    if (error > 0)
-        text_printf(t, "<path d=\"M%.1f %dH%.1f\" stroke=\"black\"/>", 200 + 300 * (rate - error),
-            y + BAR / 4, 200 + 300 * (rate + error));
-    text_printf(t, "<text x=\"%.1f\" y=\"%d\" font-size=\"9\">%s %.1f%%</text>\n", 204 + 300 * rate,
-        y + BAR / 2 - 2, what, 100 * rate);
-}
-
-/* The plane of the first two grid axes at 0 of the third; a grid of one axis is wrapped into rows. */
-static void svg_map(const SimReport *r, const SimCase *c, int x0, int y0, Text *t)
-{
-    const int64_t *g = sim_trace_grid(r->trace);
-    int64_t rows = g[0], columns = g[1], n = g[0] * g[1];
-    if (columns == 1) {
-        for (rows = 1; rows * rows < n;) rows++;
-        columns = rows ? (n + rows - 1) / rows : 0;
-    }
-    int64_t step_i = rows / MAX_CELLS + 1, step_j = columns / MAX_CELLS + 1,
-            shown_i = (rows + step_i - 1) / step_i, shown_j = (columns + step_j - 1) / step_j;
-    int64_t most = shown_i > shown_j ? shown_i : shown_j;
-    double cell = most ? (double)(MAP - 32) / (double)most : 1;
-    text_printf(t, "<text x=\"%d\" y=\"%d\">", x0, y0 - 6);
-    svg_label(t, c, MAP_LETTERS);
-    text_printf(t, "</text><g shape-rendering=\"crispEdges\">");
-    for (int64_t i = 0; i < shown_i; i++)
-        for (int64_t j = 0, run; j < shown_j; j += run) {
-            int64_t at = i * step_i + j * step_j * rows;
-            run = 1;
-            if (at >= n) continue;
-            while (j + run < shown_j && i * step_i + (j + run) * step_j * rows < n &&
-                   c->chiplet_of[i * step_i + (j + run) * step_j * rows] == c->chiplet_of[at])
-                run++;
-            text_printf(t, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"",
-                x0 + (double)j * cell, y0 + (double)i * cell, (double)run * cell, cell);
-            colour(t, c->chiplet_of[at]);
-            text_puts(t, "\"/>");
-        }
-    text_puts(t, "</g>\n");
-}
-
-void sim_svg(const SimReport *r, Text *t)
-{
-    const int64_t *g = sim_trace_grid(r->trace);
-    int bars = 60 + r->n * (BAR + 8), maps = (r->n + COLUMNS - 1) / COLUMNS, height = bars + 60 + maps * MAP,
-        width = COLUMNS * MAP + 40;
-    text_printf(t,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-        "font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-        width, height);
-    text_puts(t, "<text x=\"20\" y=\"24\" font-size=\"14\">");
-    xml_text(t, r->title);
-    text_printf(t, " on %s: hits in L2%s</text>\n", r->device->name,
-        r->device->llc_bytes ? " and in the last-level cache" : "");
-    for (int k = 0; k < r->n; k++) {
-        const SimResult *x = &r->cases[k].result;
-        int y = 44 + k * (BAR + 8);
-        text_printf(t, "<text x=\"20\" y=\"%d\">", y + 14);
-        svg_label(t, &r->cases[k], BAR_LETTERS);
-        text_puts(t, "</text>");
-        svg_bar(t, y, "L2", sim_rate(x->l2), x->l2_error, "#4477aa");
-        if (r->device->llc_bytes)
-            svg_bar(t, y + BAR / 2, "last level", sim_rate(x->llc), x->llc_error, "#aabbcc");
-    }
-    text_printf(t,
-        "<text x=\"20\" y=\"%d\">Which chiplet ran which tile: grid axis 0 (%lld) downwards, axis 1 (%lld) "
-        "to the right%s</text>",
-        bars + 10, (long long)g[0], (long long)g[1],
-        g[1] == 1  ? ", wrapped"
-        : g[2] > 1 ? ", at 0 of axis 2"
-                   : "");
-    for (int64_t x = 0; x < r->device->chiplets && x < 32; x++) {
-        text_printf(
-            t, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"", (int)(20 + x * 26), bars + 18);
-        colour(t, (int)x);
-        text_printf(t, "\"/><text x=\"%d\" y=\"%d\" font-size=\"9\">%lld</text>", (int)(34 + x * 26),
-            bars + 28, (long long)x);
-    }
-    text_putc(t, '\n');
-    for (int k = 0; k < r->n; k++)
-        svg_map(r, &r->cases[k], 20 + k % COLUMNS * MAP, bars + 60 + k / COLUMNS * MAP, t);
-    text_puts(t, "</svg>\n");
 }

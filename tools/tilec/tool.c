@@ -29,6 +29,7 @@ int tool_usage(Tool *t, const char *fmt, ...)
     return EXIT_USAGE;
 }
 void tool_warning(Tool *t, const char *fmt, ...) { MESSAGE("warning"); }
+void tool_note(Tool *t, const char *fmt, ...) { MESSAGE("note"); }
 
 int cmd_help(Tool *t, const Args *a)
 {

@@ -39,6 +39,7 @@ void tool_end(Tool *, ToolCleanup *);
 int tool_error(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int tool_usage(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void tool_warning(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void tool_note(Tool *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 typedef enum CommandId {
 #define COMMAND(ID, name, fn, synopsis, doc) CMD_##ID,

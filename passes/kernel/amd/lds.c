@@ -10,6 +10,7 @@
  * RDNA 3 has 64 banks, of which a wave of a compute unit by itself sees one set of 32 (RDNA 3 ISA guide,
  * 12.1). Its lanes are assumed to be served in order, which is not published. */
 #include "passes/kernel/amd/lds.h"
+#include <limits.h>
 
 LdsCycle lds_cycle(LdsChip chip, bool read, int bytes)
 {
@@ -47,7 +48,8 @@ int lds_extra_cycles(LdsCycle t, const int64_t *addr, int lanes, int bytes)
     return extra;
 }
 
-int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool read)
+/* lds_conflicts, or `enough` where there are as many or more. */
+static int conflicts_below(LdsChip chip, const Layout *l, const LayoutShared *s, bool read, int enough)
 {
     LayoutVector v;
     int64_t addr[64];
@@ -65,9 +67,13 @@ int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool rea
             }
             extra += lds_extra_cycles(
                 lds_cycle(chip, read, (int)v.bytes), addr, (int)layout_lanes(l), (int)v.bytes);
+            if (extra >= enough) return enough;
         }
     return extra;
 }
+
+int lds_conflicts(LdsChip chip, const Layout *l, const LayoutShared *s, bool read)
+{ return conflicts_below(chip, l, s, read, INT_MAX); }
 
 const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int inner, int bytes,
     const Layout *writer, const Layout *reader, int *conflicts)
@@ -95,8 +101,8 @@ const LayoutShared *lds_layout(Arena *a, LdsChip chip, const int32_t *tile, int 
             const LayoutShared *s =
                 layout_shared_make(a, 2, tile, order, bytes, span / bytes, span, 4, bits, mask);
             if (!s) continue;
-            int n = (writer ? lds_conflicts(chip, writer, s, false) : 0) +
-                    (reader ? lds_conflicts(chip, reader, s, true) : 0);
+            int most = best ? least : INT_MAX, n = writer ? conflicts_below(chip, writer, s, false, most) : 0;
+            if (reader && n < most) n += conflicts_below(chip, reader, s, true, most - n);
             if (!best || n < least) {
                 best = s;
                 least = n;

@@ -160,6 +160,15 @@ static bool is_beside(const Value *own, const Value *other, const Group *from)
            box >= 2 * n;
 }
 
+/* Whether a reshaped value is only stored. The store brings it into a layout for its accesses itself, mostly
+ * by an exchange within warps. */
+static bool only_stored(const Value *own, const Group *from)
+{
+    bool stored = own->uses != NULL && (from->access_bytes > 0 || from->reshape);
+    for (const Use *u = own->uses; u; u = u->next) stored &= u->user->op == OP_STORE;
+    return stored;
+}
+
 /* The layout that a group takes from another group on the other side of a reshape, so that the reshape moves
  * nothing. Examples are a product's result that is reshaped, a tile that is loaded and reshaped, and a vector
  * that becomes a row or a column beside a tile. NULL: there is no such layout, or no reason for it. */
@@ -173,7 +182,8 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
         bool same =
             own->type->rank == rank &&
             ((from->mma && !from->plain) ||
-                (!from->visiting && !g->ordered && (lies_where(g, from) || is_beside(own, other, from))));
+                (!from->visiting && !g->ordered &&
+                    (lies_where(g, from) || is_beside(own, other, from) || (!k && only_stored(own, from)))));
         for (int a = 0; a < rank && same; a++) same = own->type->shape[a] == tile[a];
         if (!same) continue;
         g->visiting = true;

@@ -169,7 +169,7 @@ static void halve_steps(Session *s, Func *f, KernelPlan *p)
     if (kernel_skips(p, PASS_SOFTWARE_PIPELINING)) return;
     ir_collect(&s->arena, f->body, OP_MMA_SYNC, &products);
     /* The question whether a product fits is the same as in warp-specialization. */
-    p->cp_async_warps = roles_cp_async_warps(p);
+    p->cp_async_warps = roles_cp_async_warps(p, &products);
     for (size_t k = 0; k < products.len; k++) {
         Instr *i = products.data[k];
         if (!i->block) continue; /* It was erased together with an earlier product. */

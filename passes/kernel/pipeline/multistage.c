@@ -88,15 +88,25 @@ static int64_t bytes_of(const Ahead *x, int most, int beside)
 static void derive_stages(Staging *c, Ahead *x, bool copies)
 {
     const int beside = copies ? 0 : 1, cap = copies ? INT_MAX : 3;
-    int most = 0, unnamed = 3; /* the stages of loads without a hint */
+    int most = 0, hint = 0, unnamed = 3; /* the stages of loads without a hint */
     for (int k = 0; k < x->n; k++) {
         int want = (int)ir_attr_int(x->loads[k], ATTR_LATENCY, 0);
-        if (want > unnamed) unnamed = want;
+        if (want > hint) hint = want;
     }
+    if (hint > unnamed) unnamed = hint;
     for (int k = 0; k < x->n; k++) {
         int want = (int)ir_attr_int(x->loads[k], ATTR_LATENCY, unnamed);
         if (!x->asked[k]) x->stages[k] = want < 2 ? 2 : want;
         if (!x->asked[k] && x->stages[k] > most) most = x->stages[k];
+    }
+    if (most && !copies && c->p->options.thrift) {
+        most = 1;
+        if (hint > 1)
+            diag_perf(c->s, x->loads[0]->loc,
+                "latency = %d: the registers of %s have no room for loads that are under way: each step "
+                "waits "
+                "for its own",
+                hint, c->p->target->name);
     }
     if (most > cap) {
         diag_perf(c->s, x->loads[0]->loc,
@@ -105,7 +115,6 @@ static void derive_stages(Staging *c, Ahead *x, bool copies)
             most);
         most = cap;
     }
-    if (most && !copies && c->p->options.thrift) most = 1;
     int fit = most;
     while (fit > beside && bytes_of(x, fit, beside) > x->left) fit--;
     if (fit < most)

@@ -320,3 +320,61 @@ bool roles_cp_async_gains(Roles *c)
                        "two tensors that TMA cannot fetch, with rows at multiples of 4 bytes: mma.sync is "
                        "faster than cp.async producer warps for both");
 }
+
+/* --- how many warps ---------------------------------------------------------------------------------- */
+
+enum { CP_ASYNC_REGISTERS = 88 };
+
+static const char *cp_async_wrong(const Decision *d)
+{
+    if (d->n[0] != CP_ASYNC_WARPS && d->n[0] != MOST_CP_ASYNC_WARPS)
+        return "cp_async_producer takes 3 or 7 warps: with the producer's they make whole warpgroups, which "
+               "hand over registers together";
+    return roles_handed_over(d->n[1]) ? NULL : "registers are handed over in eights, from 24 to 240 a thread";
+}
+
+int roles_warpgroups_of(int64_t rows, bool four)
+{
+    int n = (int)(rows / 64);
+    if (n > 4) n = n % 4 == 0 ? 4 : n % 3 == 0 ? 3 : 2;
+    return n == 4 && !four ? 2 : n;
+}
+
+/* Whether the consumers have enough registers beside seven cp.async producers: ptxas wants room for the
+ * widest product in the registers that the launch gives each thread, and all sums must fit into those that
+ * the producers leave. */
+static bool more_have_room(const KernelPlan *p, const InstrList *products)
+{
+    enum { BESIDE_PRODUCT = 24, BESIDE_SUMS = 40 }; /* registers for addresses, operands and the epilogue */
+    int64_t sums = 0, rows = 0, widest = 0;
+    for (size_t k = 0; k < products->len; k++) {
+        const Type *t = ir_result(products->data[k])->type;
+        int64_t words = dtype_bytes(t->dtype) / 4;
+        sums += t->shape[0] * t->shape[1] * words;
+        if (t->shape[0] > rows) rows = t->shape[0];
+        if (64 * t->shape[1] * words > widest) widest = 64 * t->shape[1] * words;
+    }
+    int warps = 4 * roles_warpgroups_of(rows, false), producers = 1 + MOST_CP_ASYNC_WARPS;
+    int threads = 32 * (warps + producers);
+    /* One warpgroup of 64 rows consumes less than three warps bring. */
+    if (warps < 8 || threads > p->target->cta_threads) return false;
+    int each = target_registers_each(p->target, threads),
+        left = (each * threads - 32 * CP_ASYNC_REGISTERS * producers) / (32 * warps);
+    return widest / 128 + BESIDE_PRODUCT <= each && sums / (32 * warps) + BESIDE_SUMS <= left;
+}
+
+int roles_cp_async_warps(KernelPlan *p, const InstrList *products)
+{
+    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
+    if (d && !cp_async_wrong(d)) return d->n[0];
+    return more_have_room(p, products) ? MOST_CP_ASYNC_WARPS : CP_ASYNC_WARPS;
+}
+
+void roles_ask_cp_async(KernelPlan *p, const InstrList *products)
+{
+    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
+    const char *wrong = d ? cp_async_wrong(d) : NULL;
+    p->cp_async_warps = roles_cp_async_warps(p, products);
+    p->cp_async_registers = d && !wrong ? d->n[1] : CP_ASYNC_REGISTERS;
+    if (wrong) schedule_refuse(p, d, "%s", wrong);
+}

@@ -158,35 +158,8 @@ static bool asked_consumers(Roles *c, const Decision *d, int *consumers)
  * because the launch gave the CTA no more. */
 enum { LEAST_HANDED = 24, MOST_HANDED = 240, HANDED_ALONE = 232 };
 
-static bool handed_over(int registers)
+bool roles_handed_over(int registers)
 { return registers % 8 == 0 && registers >= LEAST_HANDED && registers <= MOST_HANDED; }
-
-/* Fills up the producer's warpgroup, because ptxas wants room for the widest product in the registers that
- * the launch gives each thread: 168 with 384 threads, 128 with 512. */
-enum { CP_ASYNC_WARPS = 3, CP_ASYNC_REGISTERS = 88 };
-
-static const char *cp_async_wrong(const Decision *d)
-{
-    if (d->n[0] != 3 && d->n[0] != 7)
-        return "cp_async_producer takes 3 or 7 warps: with the producer's they make whole warpgroups, which "
-               "hand over registers together";
-    return handed_over(d->n[1]) ? NULL : "registers are handed over in eights, from 24 to 240 a thread";
-}
-
-int roles_cp_async_warps(KernelPlan *p)
-{
-    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
-    return d && !cp_async_wrong(d) ? d->n[0] : CP_ASYNC_WARPS;
-}
-
-static void asked_cp_async(KernelPlan *p)
-{
-    const Decision *d = schedule_asked(p, DECIDE_CP_ASYNC);
-    const char *wrong = d ? cp_async_wrong(d) : NULL;
-    p->cp_async_warps = roles_cp_async_warps(p);
-    p->cp_async_registers = d && !wrong ? d->n[1] : CP_ASYNC_REGISTERS;
-    if (wrong) schedule_refuse(p, d, "%s", wrong);
-}
 
 /* Gives the consumers the registers of the launch that the producer and the cp.async producers leave. */
 static void registers_beside_cp_async(KernelPlan *p, int each, int all)
@@ -216,7 +189,7 @@ static void choose_registers(KernelPlan *p, int consumers, int held)
             "`cp_async_producer N R` says what they and the producer have, and consumers have the rest");
     if (d && p->warps <= 4)
         schedule_refuse(p, d, "with one consumer warpgroup registers are not handed over");
-    else if (d && (!handed_over(d->n[0]) || !handed_over(d->n[1])))
+    else if (d && (!roles_handed_over(d->n[0]) || !roles_handed_over(d->n[1])))
         schedule_refuse(p, d, "registers are handed over in eights, from 24 to 240 a thread");
     else if (d && (d->n[0] > each || d->n[1] < each))
         schedule_refuse(p, d,
@@ -340,6 +313,14 @@ static bool four_have_room(Roles *c)
     return between && words <= ROOM;
 }
 
+/* Whether seven cp.async producers fill a ring of theirs. */
+static bool beside_more(Roles *c)
+{
+    for (size_t k = 0; k < c->loads.len && c->p->cp_async_warps == MOST_CP_ASYNC_WARPS; k++)
+        if (roles_by_cp_async(c, c->loads.data[k])) return true;
+    return false;
+}
+
 /* Decides the number of consumer warpgroups and the rings; 0: no warp specialization, and a note or an error
  * gives the reason. */
 static int plan(Roles *c)
@@ -349,15 +330,13 @@ static int plan(Roles *c)
     int errors = c->s->n_errors;
     bool ok = true;
     kernel_choose_programs(p);
-    asked_cp_async(p);
+    roles_ask_cp_async(p, &c->products);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
     /* A tile of rows that lie in the stage once for each tap is not whole before its operands are read. */
     if (ok) kernel_part(p, PASS_MERGE_LOADS, join_windows, c);
-    int consumers = (int)(c->rows / 64);
-    if (ok && consumers > 4) consumers = consumers % 4 == 0 ? 4 : consumers % 3 == 0 ? 3 : 2;
-    if (ok && consumers == 4 && !four_have_room(c))
-        consumers = 2; /* Two warpgroups with two row blocks each: a thread has more registers. */
+    bool four = ok && !beside_more(c) && four_have_room(c);
+    int consumers = ok ? roles_warpgroups_of(c->rows, four) : 0;
     if (ok && asked) ok = asked_consumers(c, asked, &consumers);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_rows_fit(c, c->products.data[k], consumers);
     if (ok && roles_plan_rings(c) && roles_cp_async_gains(c)) {

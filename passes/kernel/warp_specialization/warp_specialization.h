@@ -75,8 +75,15 @@ bool roles_tma_window(Roles *, const Instr *mem);
 bool roles_cp_async_window(Roles *, const Instr *load);
 /* Whether they do, because TMA cannot or because a schedule asks for it. */
 bool roles_by_cp_async(Roles *, const Instr *load);
-/* The number of cp.async producer warps, where some are needed. A schedule may give it. */
-int roles_cp_async_warps(KernelPlan *);
+/* The number of cp.async producer warps, where some are needed: the most for which the consumers have enough
+ * registers. A schedule may give it. */
+int roles_cp_async_warps(KernelPlan *, const InstrList *products);
+void roles_ask_cp_async(KernelPlan *, const InstrList *products); /* sets their number and registers */
+/* Whether setmaxnreg can give a thread so many registers. */
+bool roles_handed_over(int registers);
+/* The number of consumer warpgroups that share so many rows. four: whether four may share four blocks of 64;
+ * a thread of two warpgroups with two row blocks each has more registers. */
+int roles_warpgroups_of(int64_t rows, bool four);
 int roles_cp_async_rings(const Roles *); /* how many rings cp.async producers fill */
 bool roles_cp_async_gains(Roles *);
 bool roles_product_fits(Roles *, Instr *product); /* also adds the loads of its operands to Roles.loads */

@@ -377,7 +377,7 @@ typedef enum tile_binding_kind {
     TILE_BIND_TEXT = 4, /* as on tilec's command line: "64", "true", "f16" */
 } tile_binding_kind;
 
-/* A const, a const type, a dimension or a hint (occupancy, warps, raster_group, cluster, cluster_axis,
+/* A const, a const type, a dimension or a hint (occupancy, warps, pack, raster_group, cluster, cluster_axis,
  * split_k, stages, persistent, warp_specialize, cp_async_producer, pingpong; remap, as text) of a kernel,
  * and its value; or an optional tensor, and whether launches give it (BOOL), which is then fixed. */
 typedef struct tile_binding {

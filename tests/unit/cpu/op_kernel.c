@@ -7,6 +7,7 @@
 
 int failures, checks;
 bool everywhere;
+const BackendOptions *kernel_only;
 static const char *const cpus[] = { NULL, "x86-64-v3" };
 
 void kernel_begin(Kernel *k)
@@ -130,6 +131,40 @@ static void reset(Kernel *k)
     for (int t = 0; t < k->n; t++) memcpy(k->data[t], k->start[t], k->bytes[t]);
 }
 
+static bool run_compiled(Kernel *k, const char *what, const BackendOptions *o)
+{
+    CpuRun r = { 0 };
+    reset(k);
+    bool ok = cpu_run_compile(&k->s, k->f, o, &r) && cpu_run_bind(&k->s, k->f, k->args, &r) &&
+              cpu_run_launch(&r) == 0;
+    if (ok) compare(k, what, o->cpu);
+    cpu_run_free(&r);
+    return ok;
+}
+
+void kernel_product(Kernel *k, const DType types[3], const int64_t size[3], int turned, const Scalar *a,
+    const Scalar *b, const Scalar *c, int n)
+{
+    char label[96];
+    int64_t rows = size[0], columns = size[1], deep = size[2], order[2] = { 1, 0 };
+    int64_t as[2] = { turned & 1 ? deep : rows, turned & 1 ? rows : deep },
+            bs[2] = { turned & 2 ? columns : deep, turned & 2 ? deep : columns }, cs[2] = { rows, columns };
+    kernel_open_func(k);
+    Value *x = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[0], 2, as, a, n)),
+          *y = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[1], 2, bs, b, n));
+    if (turned & 1) x = ir_op(&k->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, order, 2)), x);
+    if (turned & 2) y = ir_op(&k->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, order, 2)), y);
+    Value *acc = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[2], 2, cs, c, n));
+    Value *zero = ir_splat(&k->b,
+        dtype_is_float(types[2]) ? ir_const_float(&k->b, types[2], 0) : ir_const_int(&k->b, types[2], 0), 2,
+        cs);
+    kernel_output(k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, x, y, acc));
+    kernel_output(k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, x, y, zero));
+    snprintf(label, sizeof label, "mma %s %s, %lldx%lldx%lld, turned %d", dtype_name(types[0]),
+        dtype_name(types[1]), (long long)rows, (long long)columns, (long long)deep, turned);
+    kernel_finish(k, label);
+}
+
 void kernel_finish(Kernel *k, const char *what)
 {
     checks++;
@@ -143,17 +178,13 @@ void kernel_finish(Kernel *k, const char *what)
     bool ok = ir_verify(k->f->module) && interp_run(&k->s, k->f, k->args, k->n);
     for (int t = 0; t < k->n; t++) memcpy(k->copy[t], k->data[t], k->bytes[t]);
     size_t n_cpus = sizeof cpus / sizeof *cpus;
-    for (size_t c = everywhere ? 0 : (size_t)checks % n_cpus; ok && c < n_cpus;
+    for (size_t c = everywhere ? 0 : (size_t)checks % n_cpus; ok && c < n_cpus && !kernel_only;
         c += everywhere ? 1 : n_cpus) {
         if (cpus[c] && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) continue;
-        CpuRun r = { 0 };
         BackendOptions o = { .opt_level = 2, .cpu = cpus[c], .verify_each = true };
-        reset(k);
-        ok = cpu_run_compile(&k->s, k->f, &o, &r) && cpu_run_bind(&k->s, k->f, k->args, &r) &&
-             cpu_run_launch(&r) == 0;
-        if (ok) compare(k, what, cpus[c]);
-        cpu_run_free(&r);
+        ok = run_compiled(k, what, &o);
     }
+    if (ok && kernel_only) ok = run_compiled(k, what, kernel_only);
     if (!ok) {
         printf("%s: failed\n", what);
         failures++;

@@ -18,7 +18,8 @@ typedef struct Kernel {
 } Kernel;
 
 extern int failures, checks;
-extern bool everywhere; /* every kernel for every processor, and not in turn */
+extern const BackendOptions *kernel_only; /* compile with these alone; NULL: for the processors of a list */
+extern bool everywhere;                   /* every kernel for every processor, and not in turn */
 
 void kernel_begin(Kernel *);
 void kernel_open_func(Kernel *);
@@ -29,6 +30,11 @@ Value *kernel_token_of(Kernel *, int t);
 void kernel_store_all(Kernel *, int t, Value *x);
 /* A new output that takes all of `x`. */
 void kernel_output(Kernel *, Value *x);
+/* A product of M, N and K, of tensors of types[0] and types[1] with sums of types[2], and the same from zero;
+ * the operands are filled with `n` values each, in turn. Bits of `turned`: a, b lie the other way in memory.
+ * Runs and compares it, as kernel_finish does. */
+void kernel_product(Kernel *, const DType types[3], const int64_t size[3], int turned, const Scalar *a,
+    const Scalar *b, const Scalar *c, int n);
 /* Runs what was built on both and compares; `what` names it in a failure. */
 void kernel_finish(Kernel *, const char *what);
 void kernel_end(Kernel *);

@@ -365,34 +365,16 @@ static void part_mma(void)
         { DT_F8E5M2, DT_F8E5M2, DT_F32 } };
     static const int64_t sizes[][3] = { { 1, 1, 1 }, { 16, 16, 16 }, { 33, 47, 21 }, { 5, 100, 64 },
         { 64, 3, 7 }, { 70, 130, 40 } };
-    static Scalar a[9000], b[9000], c[9200];
+    static Scalar a[9000], b[9000], c[9000];
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
             for (int turned = 0; turned < 4; turned++) {
                 KERNEL(k)
                 {
-                    kernel_open_func(k);
-                    const int64_t *e = sizes[z];
-                    int64_t m = e[0], n = e[1], kk = e[2], order[2] = { 1, 0 };
-                    int64_t as[2] = { turned & 1 ? kk : m, turned & 1 ? m : kk },
-                            bs[2] = { turned & 2 ? n : kk, turned & 2 ? kk : n }, cs[2] = { m, n };
                     gentle(types[t][0], a, 9000);
                     gentle(types[t][1], b, 9000);
-                    gentle(types[t][2], c, 9200);
-                    Value *x = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[t][0], 2, as, a, 9000)),
-                          *y = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[t][1], 2, bs, b, 9000));
-                    if (turned & 1)
-                        x = ir_op(&k->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, order, 2)), x);
-                    if (turned & 2)
-                        y = ir_op(&k->b, OP_PERMUTE, NULL, ATTRS(a_ints(ATTR_ORDER, order, 2)), y);
-                    Value *acc = kernel_load_all(k, kernel_tensor(k, PARAM_IN, types[t][2], 2, cs, c, 9200));
-                    Value *zero = ir_splat(&k->b, constant(k, types[t][2], (Scalar){ 0 }), 2, cs);
-                    kernel_output(k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, x, y, acc));
-                    kernel_output(k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, x, y, zero));
-                    snprintf(label, sizeof label, "mma %s %s, %lldx%lldx%lld, turned %d",
-                        dtype_name(types[t][0]), dtype_name(types[t][1]), (long long)m, (long long)n,
-                        (long long)kk, turned);
-                    kernel_finish(k, label);
+                    gentle(types[t][2], c, 9000);
+                    kernel_product(k, types[t], sizes[z], turned, a, b, c, 9000);
                 }
                 kernel_end(k);
             }

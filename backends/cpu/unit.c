@@ -1,0 +1,98 @@
+/* unit.c: which unit of the processor computes a product: the fastest by units.def of those that the
+ * processor has and that take the product's types. */
+#include "backends/cpu/mma.h"
+
+enum { CPU_ANY = 0 };
+
+/* In the order of units.def, which decides between equals. */
+static const struct {
+    MmaKind kind;
+    const char *name;
+    unsigned feature;
+    int rate;
+} units[] = {
+#define UNIT(KIND, NAME, FEATURE, PER_CYCLE) \
+    { \
+        KIND, NAME \
+        , FEATURE, PER_CYCLE \
+    } \
+    ,
+#define RATE(PROCESSOR, KIND, PER_CYCLE)
+#include "backends/cpu/units.def"
+#undef UNIT
+#undef RATE
+};
+enum { N_UNITS = sizeof units / sizeof *units };
+
+static const struct {
+    const char *processor;
+    MmaKind kind;
+    int rate;
+} rates[] = {
+#define UNIT(KIND, NAME, FEATURE, PER_CYCLE)
+#define RATE(PROCESSOR, KIND, PER_CYCLE) { PROCESSOR, KIND, PER_CYCLE },
+#include "backends/cpu/units.def"
+#undef UNIT
+#undef RATE
+};
+
+static bool is_8_bits(DType d) { return d == DT_I8 || d == DT_U8; }
+
+/* Whether the unit computes products of these types, on a processor that has the unit's feature. */
+static bool takes(const CpuTarget *t, MmaKind k, DType a, DType b)
+{
+    switch (k) {
+    case MMA_AMX_I8:
+    case MMA_I16_PAIRS: return is_8_bits(a);
+    case MMA_I8_QUADS: return is_8_bits(a) && (a == b || t->has & CPU_MIXED_DOT);
+    case MMA_AMX_BF16:
+    case MMA_BF16_PAIRS: return a == DT_BF16 && b == DT_BF16;
+    case MMA_AMX_F16: return a == DT_F16 && b == DT_F16;
+    case MMA_F32: return !is_8_bits(a) && a != DT_F64;
+    case MMA_F64: return a == DT_F64;
+    }
+    return false;
+}
+
+/* The part of `n` that is not padding in whole pieces. */
+static double used(int64_t n, int64_t piece) { return (double)n / (double)((n + piece - 1) / piece * piece); }
+
+/* The multiply-adds a cycle that unit number `u` reaches on the product `i`. */
+static double rate_of(const CpuTarget *t, size_t u, const Instr *i)
+{
+    const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
+    int rate = units[u].rate;
+    for (size_t k = 0; k < sizeof rates / sizeof *rates; k++)
+        if (rates[k].kind == units[u].kind && !strcmp(rates[k].processor, t->cpu)) rate = rates[k].rate;
+    if (!mma_is_amx(units[u].kind)) return rate * t->vector_bytes / 64.0;
+    int64_t deep = AMX_ROW_BYTES / dtype_bytes(a->dtype);
+    return rate * used(a->shape[0], AMX_ROWS) * used(b->shape[1], AMX_ROWS) * used(a->shape[1], deep);
+}
+
+static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
+{
+    return (t->has & units[u].feature) == units[u].feature &&
+           takes(t, units[u].kind, ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype);
+}
+
+static size_t choose(const CpuTarget *t, const Instr *i)
+{
+    size_t best = N_UNITS;
+    for (size_t u = 0; u < N_UNITS; u++)
+        if (has_unit(t, u, i) && (best == N_UNITS || rate_of(t, u, i) > rate_of(t, best, i))) best = u;
+    return best;
+}
+
+MmaKind mma_kind(const CpuTarget *t, const Instr *i) { return units[choose(t, i)].kind; }
+
+void mma_unit_print(const CpuTarget *t, const Instr *i, Text *out)
+{
+    size_t best = choose(t, i);
+    bool first = true;
+    text_printf(out, "by %s: %.1f multiply-adds a cycle", units[best].name, rate_of(t, best, i));
+    for (size_t u = 0; u < N_UNITS; u++) {
+        if (u == best || !has_unit(t, u, i)) continue;
+        text_printf(out, "%s %s %.1f", first ? ";" : ",", units[u].name, rate_of(t, u, i));
+        first = false;
+    }
+}

@@ -1,0 +1,303 @@
+/* pack: lets one CTA do several neighbouring programs, when a program is small.
+ *
+ *   grid { yield %m }                                          grid { yield cdiv %m, 32 }
+ *   %r = program_id                                            %r = mul program_id, 32
+ *   %x = load %X[%r, 0] {extents = [-1, 128]}           ->     %x = load %X[%r, 0] {extents = [32, 128]}
+ *   %s = reduce_sum %x {axis = 0} : f32[1]                     %s = reduce_sum %x {axis = 1} : f32[32, 1]
+ *   %y = mul %x, broadcast %s                                  %y = mul %x, broadcast %s
+ *   store %Y[%r, 0] = %y {extents = [-1, 128]}                 store %Y[%r, 0] = %y {extents = [32, 128]}
+ *
+ * A multiprocessor holds a limited number of CTAs (32), so that small programs have too few bytes in flight
+ * to keep memory busy, and cannot fill their warps with vectors of 16 bytes; bench/NOTES.md has measurements.
+ * What differs between programs gets an axis in front, the programs (pack_rewrite.c). What does not (weights)
+ * is computed once for all of them. Windows that lie side by side become one (pack_access.c). If the number
+ * of programs is not known to be a multiple, and stores of programs past the last one are not dropped anyway,
+ * the programs behind the last whole pack run one by one in a loop (pack_tail.c).
+ *
+ * Requires: pack_varies.c proves that running programs in step keeps their meaning. It runs before index
+ * arithmetic is narrowed and masks are settled. Keeps: every element, except that a reduction may join a
+ * program's elements in another order. Does not handle: products, prints, atomics that order memory, loops
+ * whose bounds differ between programs, stores under a condition that differs; kernels with hints for a
+ * cluster, a placement (remap) or a written schedule, which are about programs as they are. Without the hint
+ * `pack` it leaves alone: AMD, where nothing was measured; CPUs, whose programs follow each other without a
+ * cost; programs with loops; windows that would become gathers. */
+#include "passes/pack.h"
+#include "ir/layout.h"
+
+enum {
+    /* bench/NOTES.md, Behind the decisions, has the measurements. */
+    MOST_BYTES = 1600,  /* of a program: with more, CTAs of one warp have enough loads in flight */
+    MOST_LOADED = 3200, /* the same of all that a program loads */
+    FULL_ELEMS = 800,   /* of a program: more keep the lanes of a warp busy */
+    LANE_BYTES = 64,    /* of the programs that a lane holds; half of it when vectors have 8 bytes */
+    LANE_ELEMS = 32,    /* elements of the programs that a lane holds */
+    MOST_ELEMS = 48,    /* the same when more elements give each warp whole programs, which saves a barrier */
+    FEW_BYTES = 512,    /* smaller programs gain even if warps share programs */
+    LONG_GRID = 16,     /* packs, beside which a last one of single programs takes little time */
+    FEW_PAST = 8,       /* a program past the last one may stand beside so many that are */
+    WARPS = 4,
+    LANES = 32,
+};
+
+/* What a program moves. */
+typedef struct Size {
+    int64_t bytes;  /* of the widest tile that it loads or stores */
+    int elem_bytes; /* of that tile */
+    int64_t elems;  /* of the largest tile that it holds */
+    int64_t loaded; /* bytes of all tiles that it loads */
+    bool loops;
+    bool pieces; /* gathers of positions that lie side by side, of which other passes know more */
+} Size;
+
+typedef struct Choice {
+    PassContext *c;
+    Func *f;
+    Pack p; /* of the axis that is looked at */
+    Size size;
+    int64_t asked; /* programs of a pack, by the hint; 0: not given */
+    int warps;
+} Choice;
+
+static int64_t elements(const Value *v) { return is_tile(v) ? type_elements(v->type) : 1; }
+
+/* Whether a tile of indices counts the positions of an axis. */
+static bool counts_positions(const Choice *x, Value *v)
+{
+    Affine form;
+    if (!is_tile(v) || !affine_of(facts_new(x->c->scratch, x->f), v, &form)) return false;
+    for (int a = 0; a < v->type->rank; a++)
+        if (form.lane[a]) return true;
+    return false;
+}
+
+static void measure(void *choice, Instr *i)
+{
+    Choice *x = choice;
+    Size *s = &x->size;
+    MemParts m;
+    s->loops |= is_loop(i);
+    for (int k = 0; k < i->n_results; k++)
+        if (pack_is_varying(&x->p, &i->results[k]) && elements(&i->results[k]) > s->elems)
+            s->elems = elements(&i->results[k]);
+    if (!ir_mem_parts(i, &m)) return;
+    bool varies = false;
+    for (int a = 0; a < m.rank; a++) varies |= pack_is_varying(&x->p, m.idx[a]);
+    const Value *v = m.result ? m.result : m.values[0];
+    int64_t bytes = elements(v) * dtype_bytes(v->type->dtype);
+    if (!varies) return;
+    if (m.result) s->loaded += bytes;
+    for (int a = 0; a < m.rank && i->op != OP_LOAD && i->op != OP_STORE; a++)
+        s->pieces |= counts_positions(x, m.idx[a]);
+    if (bytes <= s->bytes || (i->op != OP_LOAD && i->op != OP_STORE)) return;
+    s->bytes = bytes;
+    s->elem_bytes = dtype_bytes(v->type->dtype);
+}
+
+/* Whether warps would share programs, in the layout of tiles that are read in vectors. */
+static bool shared_programs(const Choice *x, int64_t n)
+{
+    int32_t tile[2] = { (int32_t)n, (int32_t)(x->size.bytes / x->size.elem_bytes) }, order[2] = { 1, 0 },
+            at[TILE_MAX_RANK];
+    const Layout *l =
+        layout_coalesced(x->c->scratch, 2, tile, order, x->size.elem_bytes, 16, LANES, x->warps);
+    for (int w = 1; l && w < x->warps; w *= 2) {
+        layout_element(l, 0, 0, (uint32_t)w, 0, at);
+        if (at[1]) return true;
+    }
+    return false;
+}
+
+/* The number of programs that fill the lanes of a CTA. */
+static int64_t fill(const Choice *x)
+{
+    const Size *s = &x->size;
+    int64_t lanes = (int64_t)x->warps * LANES, n = 1, few;
+    int64_t bytes = lanes * (s->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
+    while (n * 2 * s->bytes <= bytes && n * 2 * s->elems <= lanes * LANE_ELEMS) n *= 2;
+    few = n;
+    bool whole = s->bytes % 16 != 0; /* such tiles have another layout, in which a warp has whole ones */
+    while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
+    return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
+}
+
+/* --- one axis ------------------------------------------------------------------------------------------ */
+
+static Instr *coordinate(const Func *f, int axis)
+{
+    for (Instr *i = f->body->first; i; i = i->next)
+        if (i->op == OP_PROGRAM_ID && ir_attr_int(i, ATTR_AXIS, 0) == axis) return i;
+    return NULL;
+}
+
+static bool counts_programs(const void *unused, const Instr *i)
+{
+    (void)unused;
+    return i->op == OP_NUM_PROGRAMS;
+}
+
+/* num_programs goes on saying how many programs there are. */
+static void keep_counts(Pack *p)
+{
+    InstrList counts = { 0 };
+    ir_collect(p->c->scratch, p->f->body, OP_NUM_PROGRAMS, &counts);
+    for (size_t k = 0; k < counts.len; k++) {
+        int64_t axis = ir_attr_int(counts.data[k], ATTR_AXIS, 0);
+        Value *n = p->programs, *old = ir_result(counts.data[k]);
+        Builder b = ir_before(counts.data[k]);
+        if (axis >= 0 && axis != p->axis) continue;
+        for (int a = 0; axis < 0 && a < ir_terminator(p->f->grid)->n_operands; a++)
+            if (a != p->axis)
+                n = ir_bin(
+                    &b, OP_MUL, n, ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, a)), NULL));
+        ir_replace(old, n);
+    }
+}
+
+/* Rewrites the body. `guard`: programs behind the last whole pack run one by one. */
+static bool apply(Pack *p, bool guard)
+{
+    Instr *id = coordinate(p->f, p->axis);
+    Value *whole = NULL;
+    if (guard || ir_any_in(p->f->body, counts_programs, NULL)) {
+        Builder front = ir_before(p->f->body->first);
+        ir_unlink(id);
+        ir_place(&front, id);
+    }
+    Builder b = ir_after(id);
+    p->forms = arena_array(p->c->scratch, PackForm, p->values);
+    p->ranges = ranges_new(p->f);
+    p->dead = (InstrList){ 0 };
+    p->indexed = 0;
+    p->along = 0;
+    p->guard = NULL;
+    value_map_init(&p->map, p->c->scratch);
+    p->base = ir_op(&b, OP_MUL, NULL, NO_ATTRS, ir_result(id), ir_index(&b, p->n));
+    if (guard || ir_any_in(p->f->body, counts_programs, NULL)) {
+        p->programs = extent_emit(&b, ir_operand(ir_terminator(p->f->grid), p->axis));
+        keep_counts(p);
+    }
+    if (guard) {
+        whole = ir_bin(&b, OP_LE, ir_bin(&b, OP_ADD, p->base, ir_index(&b, p->n)), p->programs);
+        if (!pack_tail_begin(p, whole)) return false;
+    }
+    pack_rewrite(p);
+    if (guard) pack_tail_end(p, whole);
+    ir_sweep(p->f->body);
+    return true;
+}
+
+/* Whether the last pack, which is not whole or has programs past the last one, is a small part of all, as far
+ * as is known. With `guard`, its programs run one by one. */
+static bool few_behind(const Choice *x, RangeInfo programs, bool guard)
+{
+    int64_t n = x->p.n, last = programs.lo % n;
+    if (x->asked || programs.lo != programs.hi || last == 0) return true;
+    return guard ? programs.lo / n >= LONG_GRID : (n - last) * FEW_PAST <= programs.lo;
+}
+
+/* Packs n programs along the axis of x->p if that gives windows; false: nothing has changed. */
+static bool pack(Choice *x, int64_t n)
+{
+    Pack *p = &x->p;
+    p->n = n;
+    RangeInfo programs = range_of(ranges_new(x->f), ir_operand(ir_terminator(x->f->grid), p->axis));
+    bool guard = programs.div % n != 0 && !pack_drops_tail(p);
+    if (!few_behind(x, programs, guard)) return false;
+    SavedBody saved = ir_body_save(x->f);
+    if (apply(p, guard) && (x->asked || !p->indexed)) return true;
+    ir_body_restore(x->f, &saved);
+    return false;
+}
+
+static bool look_at(Choice *x, int axis)
+{
+    x->p = (Pack){ .c = x->c, .f = x->f, .axis = axis };
+    return coordinate(x->f, axis) && pack_varies(&x->p);
+}
+
+/* How many bytes of a program's windows lie beside those of the next program along the axis; -1: they cannot
+ * be packed. */
+static int64_t gain(Choice *x, int axis)
+{
+    if (!look_at(x, axis)) return -1;
+    SavedBody saved = ir_body_save(x->f);
+    x->p.n = 2;
+    bool may = apply(&x->p, false) && (x->asked || !x->p.indexed);
+    ir_body_restore(x->f, &saved);
+    return may ? x->p.along : -1;
+}
+
+static int best_axis(Choice *x, unsigned used)
+{
+    int best = -1, axes = ir_terminator(x->f->grid)->n_operands, left = 0, only = -1;
+    int64_t most = -1;
+    for (int a = 0; a < axes; a++) {
+        if (used >> a & 1 || !coordinate(x->f, a)) continue;
+        left++;
+        only = a;
+    }
+    if (left <= 1) return only;
+    for (int a = 0; a < axes; a++) {
+        int64_t g = used >> a & 1 ? -1 : gain(x, a);
+        if (g <= most) continue;
+        most = g;
+        best = a;
+    }
+    return best;
+}
+
+/* --- how many ------------------------------------------------------------------------------------------ */
+
+static void shrink_grid(Func *f, int axis, int64_t n)
+{
+    Instr *grid = ir_terminator(f->grid);
+    Builder b = ir_before(grid);
+    ir_set_operand(grid, axis, ir_bin(&b, OP_CDIV, ir_operand(grid, axis), ir_index(&b, n)));
+}
+
+/* The programs that a pack should have; 1: packing gains nothing. */
+static int64_t wanted(Choice *x)
+{
+    if (x->asked) return x->asked;
+    x->size = (Size){ 0 };
+    ir_walk(x->f->body, measure, x);
+    const Size *s = &x->size;
+    if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;
+    if (s->bytes > MOST_BYTES || s->loaded > MOST_LOADED || s->elems > FULL_ELEMS) return 1;
+    return fill(x);
+}
+
+/* Fewer programs than fill the lanes get fewer warps. */
+static int fitting_warps(const Choice *x, int64_t missing)
+{
+    int warps = x->warps;
+    for (; warps > 1 && missing > 1; missing /= 2) warps /= 2;
+    return warps;
+}
+
+static bool pack_func(PassContext *c, Func *f)
+{
+    Choice x = { .c = c, .f = f, .asked = f->hints.pack };
+    bool cuda = c->options->target && c->options->target->kind == TARGET_CUDA;
+    unsigned used = 0;
+    int64_t want = 0, done = 1, n;
+    if (!f->is_kernel || !f->grid || f->remap || f->hints.remap || f->hints.schedule || f->hints.cluster > 1)
+        return false;
+    if (x.asked == 1 || (!x.asked && !cuda)) return false;
+    x.warps = f->hints.warps > 0 ? f->hints.warps : WARPS;
+    for (int axis; want != 1 && (axis = best_axis(&x, used)) >= 0; used |= 1u << axis) {
+        if (!look_at(&x, axis)) continue;
+        if (!want) want = wanted(&x);
+        for (n = want; n > 1 && !pack(&x, n); n = x.asked ? 1 : n / 2) {}
+        if (n <= 1) continue;
+        shrink_grid(f, axis, n);
+        done *= n;
+        want /= n;
+    }
+    if (done == 1) return false;
+    pass_count(c, "programs in one", done);
+    if (!x.asked) f->hints.warps = fitting_warps(&x, want);
+    return true;
+}
+
+bool pass_pack(PassContext *c, Module *m) { return pass_each_func(c, m, pack_func); }

@@ -1,0 +1,59 @@
+/* pack.h: between the files of pack: what differs between the programs of one pack (pack_varies.c), the
+ * rewriting of operations (pack_rewrite.c) and of memory accesses (pack_access.c), the programs behind the
+ * last whole pack (pack_tail.c), and how many programs become one (pack.c). */
+#pragma once
+#include "passes/affine.h"
+
+/* An integer scalar that is base + l * step in the l-th program of the pack. */
+typedef struct PackForm {
+    Value *base; /* NULL: the scalar has no such form */
+    int64_t step;
+} PackForm;
+
+typedef struct Pack {
+    PassContext *c;
+    Func *f;
+    int axis;        /* of the grid, along which programs are packed */
+    int64_t n;       /* programs of a pack */
+    Value *base;     /* the coordinate of the first program of the pack */
+    Value *programs; /* the number of programs along the axis; NULL: not computed in the body */
+    Instr *guard;    /* holds the programs behind the last whole pack, which stay as they are; NULL: none */
+    uint32_t values; /* the ids below were there before the rewriting; the arrays are indexed by them */
+    bool *varies;    /* whether a value differs between programs */
+    PackForm *forms;
+    ValueMap map; /* from a value that varies to the tile that holds it for all programs */
+    Ranges *ranges;
+    InstrList dead;
+    int indexed;   /* windows that became gathers, scatters or atomics */
+    int64_t along; /* bytes of windows that lie side by side along the last axis of their tensor */
+} Pack;
+
+/* pack_varies.c */
+/* Finds what varies. False: some operation means something else when programs run in step. */
+bool pack_varies(Pack *);
+static inline bool pack_is_varying(const Pack *p, const Value *v)
+{ return v->id < p->values && p->varies[v->id]; }
+
+/* pack_rewrite.c */
+void pack_rewrite(Pack *);
+/* The type of a value for all programs: a tile with one more axis in front. */
+const Type *pack_type(const Pack *, const Type *);
+/* The value for all programs, computed at the builder's position. */
+Value *pack_value(Pack *, Builder *, Value *);
+/* The form of a scalar: of one that does not vary, itself with step 0. */
+PackForm pack_form(const Pack *, Value *);
+/* A tile with the axes in another order, or the tile itself if the order is that which it has. */
+Value *pack_permuted(Builder *, Value *, const int64_t *order);
+void pack_set(Pack *, Value *old, Value *tile); /* gives the new value the name of the old one */
+
+/* pack_access.c */
+void pack_access(Pack *, Builder *, Instr *);
+
+/* pack_tail.c */
+/* Whether programs behind the last one have no effect: each store moves along an axis that ends there. */
+bool pack_drops_tail(const Pack *);
+/* Makes the body an `if` for whole packs, and a loop over single programs for the others. Called before
+ * pack_rewrite with the first instruction of the programs; pack_tail_end is called after it. False: the chain
+ * of a token is not found, and nothing has changed. */
+bool pack_tail_begin(Pack *, Value *whole);
+void pack_tail_end(Pack *, Value *whole);

@@ -1,0 +1,48 @@
+#!/bin/bash
+# roofline.sh TILEC: --wperf names the resource that keeps a launch from its roofline, and the line that takes most of it.
+tilec=$1 failed=0
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+cat >"$work/k.tile" <<'KERNELS'
+kernel copied(in f32 X[N], out f32 Y[N], const int T = 4096) grid (cdiv(N, T))
+{
+    let i = program_id();
+    store(Y[i*T +: T], load(X[i*T +: T]));
+}
+kernel product(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N], const int T = 64, const int TK = 32)
+    grid (cdiv(M, T), cdiv(N, T))
+{
+    let (i, j) = program_id();
+    var acc = zeros([T, T], f32);
+    for k in 0 .. cdiv(K, TK) {
+        let a = load(A[i*T +: T, k*TK +: TK]);
+        let b = load(B[k*TK +: TK, j*T +: T]);
+        acc = mma(a, b, acc);
+    }
+    store(C[i*T +: T, j*T +: T], f16(acc));
+}
+kernel few(in f32 X[M, N], out f32 Y[M]) grid (M)
+{
+    let i = program_id();
+    var most = 0.0;
+    for j in 0 .. cdiv(N, 256) { most = max(most, max(load(X[i, j*256 +: 256]), drop = true)); }
+    store(Y[i], most);
+}
+KERNELS
+expect() { # PATTERN, then what tilec is given
+    local want=$1
+    shift
+    said=$("$tilec" explain "$work/k.tile" --device=h100 --wperf "$@" 2>&1 >"$work/out")
+    # shellcheck disable=SC2053
+    [[ "$said" == $want ]] || { echo "FAIL: $*: expected $want, said: $said"; failed=1; }
+}
+expect '' --kernel=copied -D N=16777216
+expect '*k.tile:1[123]:*product is estimated to reach * of the roofline of h100: it is bound by loads in flight, most of all in this line*products alone would take*' \
+    --kernel=product -D M=4096 -D N=4096 -D K=4096
+expect '*k.tile:18:8:*few is estimated to reach * of the roofline of h100: 4 programs do not fill 132 multiprocessors*memory alone would take*' \
+    --kernel=few -D M=4 -D N=1048576
+# without --wperf nothing is said
+"$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline && { echo "FAIL: said without --wperf"; failed=1; }
+# compiled ahead of time
+said=$("$tilec" "$work/k.tile" -D M=4096 -D N=4096 -D K=4096 --target=cuda:sm_90a --emit=cuda --wperf -o "$work/k.cu" 2>&1)
+[[ "$said" == *"product is estimated to reach"*"of the roofline of h100"* ]] || { echo "FAIL: --emit: $said"; failed=1; }
+exit $failed
