@@ -41,6 +41,7 @@ void want_histogram(Problem *);
 void want_attention_delta(Problem *);
 void want_attention_backward(Problem *);
 void want_attention_gradients(Problem *);
+void want_attention_gradients_sink(Problem *);
 void want_attention_mla(Problem *);
 void want_attention_paged(Problem *);
 void want_chunk_scan(Problem *);

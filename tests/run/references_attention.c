@@ -225,12 +225,28 @@ void want_attention_gradients(Problem *p)
         .scale = problem_scalar_value(p, "scale"),
         .window = window ? atoi(window) : 0,
         .cap = softcap && !strcmp(softcap, "true") ? problem_scalar_value(p, "cap") : 0,
+        .bias = has_tensor(p, "BIAS") ? problem_tensor(p, "BIAS")->values : NULL,
+        .dbias = has_tensor(p, "DBIAS") ? problem_tensor(p, "DBIAS")->want : NULL,
         .causal = is_causal(p, true) };
     double *delta = calloc((size_t)(B * H * M), sizeof *delta);
     for (int64_t i = 0; i < B * H * M; i++)
         for (int64_t e = 0; e < D; e++) delta[i] += O[i * D + e] * DO[i * D + e];
     ref_attention_backward(Q, K, V, DO, L, delta, DQ, DK, DV, &a);
     free(delta);
+    if (has_tensor(p, "ORDER"))
+        memset(problem_tensor(p, "ORDER")->want, 0, sizeof(double) * (size_t)(B * HK * problem_size(p, "P")));
+}
+
+void want_attention_gradients_sink(Problem *p)
+{
+    IN(SINK);
+    IN(L);
+    IN(DELTA);
+    WANT(DSINK);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    ref_attention_sink_backward(SINK, L, DELTA, DSINK, &(RefAttention){ .b = B, .h = H, .m = M });
 }
 
 /* Both parts of queries and keys side by side; all heads share one key part. */
