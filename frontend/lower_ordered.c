@@ -119,7 +119,7 @@ static const char *other_order(const Lower *l, const Node *kernel)
     const Hints *h = &l->func->hints;
     if (l->func->remap || lower_find_clause(kernel, "remap") || (h->remap && strcmp(h->remap, "none")))
         return "`remap`";
-    if (h->raster_group || lower_find_clause(kernel, "raster")) return "`raster`";
+    if (h->raster_group) return "`raster`";
     return h->cluster > 1 ? "`cluster`" : h->split_k > 1 ? "`split_k`" : NULL;
 }
 

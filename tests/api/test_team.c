@@ -23,6 +23,16 @@ static const char text[] = "kernel saxpy(in f32 X[N], inout f32 Y[N], f32 a) gri
                            "    var y = load(X[i*64 +: 64]);\n"
                            "    for k in 0 .. n { y = y * 0.5 + 1.0; }\n"
                            "    store(Y[i*64 +: 64], y);\n"
+                           "}\n"
+                           "kernel ordered(in f32 X[N], inout f32 Y[K], inout i32 S[P], i32 n) grid (P)\n"
+                           "{\n"
+                           "    let i = program_id();\n"
+                           "    let x = load(X[i*64 +: 64]);\n"
+                           "    for t in 0 .. cdiv(K, 64) {\n"
+                           "        var y = x;\n"
+                           "        for k in 0 .. n { y = y * 0.5 + x; }\n"
+                           "        atomic_add(Y[t*64 +: 64], y * 0.3333, step = t, semaphore = S);\n"
+                           "    }\n"
                            "}\n";
 
 enum { MANY = 1 << 20, TEAM = 4 };
@@ -232,13 +242,43 @@ static void test_callers(void)
     }
 }
 
+/* Sums in a fixed order have the same bits, however many threads add; and the semaphore is 0 again, so that
+ * the next launch finds what it needs. */
+static void test_ordered(void)
+{
+    enum { PROGRAMS = 40, SUMS = 128 };
+    static int32_t semaphore[PROGRAMS];
+    static float sums[SUMS], want[SUMS];
+    int64_t n = PROGRAMS * 64, sum = SUMS, programs = PROGRAMS;
+    for (int threads = 1; threads <= TEAM; threads++) {
+        tile_context *c = open_team(threads, NULL);
+        tile_kernel *k;
+        CU_ASSERT_FATAL(kernel_of(c, text, "ordered", NULL, 0, &k) == TILE_OK);
+        for (int i = 0; i < SUMS; i++) sums[i] = 1e4f / (float)(i + 1);
+        for (int run = 0; run < 3; run++) {
+            tile_tensor a = { x + 1000, &n, NULL, 1, TILE_F32 }, b = { sums, &sum, NULL, 1, TILE_F32 },
+                        s = { semaphore, &programs, NULL, 1, TILE_I32 };
+            OK(c, tile_launch(k,
+                      (tile_arg[]){
+                          tile_arg_tensor(&a), tile_arg_tensor(&b), tile_arg_tensor(&s), tile_arg_int(5000) },
+                      4, NULL));
+        }
+        if (threads == 1) memcpy(want, sums, sizeof want);
+        CU_ASSERT(!memcmp(want, sums, sizeof want));
+        for (int i = 0; i < PROGRAMS; i++) CU_ASSERT_EQUAL(semaphore[i], 0);
+        tile_kernel_destroy(k);
+        tile_context_destroy(c);
+    }
+}
+
 int main(int argc, char **argv)
 {
     x = aligned_alloc(64, MANY * sizeof *x);
     y = aligned_alloc(64, MANY * sizeof *y);
     for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
     static const UnitTest tests[] = { { "the work decides", test_worth }, { "scalars count", test_scalar },
-        { "whose threads", test_region }, { "many callers", test_callers } };
+        { "whose threads", test_region }, { "many callers", test_callers },
+        { "sums in order", test_ordered } };
     int failed = unit_run("team", tests, sizeof tests / sizeof *tests, argc, argv);
     free(x);
     free(y);

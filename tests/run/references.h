@@ -40,6 +40,7 @@ void want_dropout(Problem *);
 void want_histogram(Problem *);
 void want_attention_delta(Problem *);
 void want_attention_backward(Problem *);
+void want_attention_forward(Problem *);
 void want_attention_gradients(Problem *);
 void want_attention_gradients_sink(Problem *);
 void want_attention_mla(Problem *);
