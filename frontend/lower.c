@@ -242,6 +242,7 @@ static void lower_body(Lower *l, const Node *block, const Node *kernel)
             l->params[i].token.v =
                 value_ir(ir_emit(&l->b, OP_TOKEN, NULL, 0, ATTRS(a_int(ATTR_PARAM, i)), NULL));
     lower_block(l, block, true);
+    lower_ordered_end(l, kernel->loc);
     l->b.loc = kernel->loc;
     ir_build(&l->b, OP_RETURN, NULL, 0, NO_ATTRS, NULL, 0);
     for (Instr *i = l->func->body->first, *next; i; i = next) {

@@ -91,6 +91,7 @@ typedef struct KParam {
     const Type *type;
     Var token;
     const int *dims;
+    bool is_semaphore; /* it orders additions (lower_ordered.c) */
 } KParam;
 
 typedef struct Lower Lower;
@@ -244,6 +245,17 @@ V lower_gather(Lower *, const Call *);
 V lower_scatter(Lower *, const Call *);
 V lower_atomic(Lower *, const Call *, int rmw);
 V lower_atomic_cas(Lower *, const Call *);
+
+/* lower_ordered.c: additions in a fixed order */
+typedef struct OrderedAdd {
+    int param;   /* the semaphore; -1: the addition has no place in an order */
+    Value *step; /* an i32 */
+} OrderedAdd;
+bool lower_ordered_begin(
+    Lower *, const Call *, OrderedAdd *);                  /* reads the arguments; false after a message */
+void lower_ordered_wait(Lower *, Loc, const OrderedAdd *); /* before the addition */
+void lower_ordered_pass(Lower *, Loc, const OrderedAdd *); /* after it */
+void lower_ordered_end(Lower *, Loc); /* where a kernel ends: programs have passed all their steps */
 
 /* lower_shape.c */
 V lower_reshape(Lower *, const Call *);

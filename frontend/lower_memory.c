@@ -420,6 +420,12 @@ static V atomic(Lower *l, const Call *c, Op op, int rmw, int n_values)
     static const char *const names[] = { "the expected value", "the desired value" };
     Window w;
     AttrList a = { .n = 0 };
+    for (int k = 5; k < 7 && n_values == 1; k++)
+        if (ARG(c, k))
+            return lower_error_note(l, ARG(c, k)->loc,
+                "atomic_add(X[i*T +: T], tile, step = i, semaphore = S)",
+                "`%s` is for an addition to a window, not for tiles of indices",
+                k == 5 ? "step" : "semaphore");
     if (!read_indices(l, c, &w)) return value_error();
     bool ok = writable(l, c, &w);
     for (int k = 0; k < n_values; k++)
@@ -456,8 +462,14 @@ static V add_to_window(Lower *l, const Call *c)
     if (!read_window(l, c, &w)) return value_error();
     push_window(&a, &w);
     push_attr(&a, a_int(ATTR_RMW, RMW_ADD));
-    bool ok = writable(l, c, &w) && push_value(l, &w, ARG(c, 1), "the value");
-    return ok ? finish(l, c, OP_STORE, &w, &a, false) : value_error();
+    OrderedAdd order;
+    if (!writable(l, c, &w) || !push_value(l, &w, ARG(c, 1), "the value") ||
+        !lower_ordered_begin(l, c, &order))
+        return value_error();
+    lower_ordered_wait(l, c->node->loc, &order);
+    V done = finish(l, c, OP_STORE, &w, &a, false);
+    lower_ordered_pass(l, c->node->loc, &order);
+    return done;
 }
 
 V lower_atomic(Lower *l, const Call *c, int rmw)

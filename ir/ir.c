@@ -428,3 +428,31 @@ bool ir_mem_parts(const Instr *i, MemParts *p)
 }
 
 bool ir_adds(const Instr *i) { return i->op == OP_STORE && ir_attr(i, ATTR_RMW) != NULL; }
+
+bool ir_orders(const Instr *i)
+{
+    return (i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS) &&
+           ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
+}
+
+static bool orders(const void *user, const Instr *i)
+{
+    (void)user;
+    return ir_orders(i);
+}
+
+bool ir_orders_memory(const Func *f) { return ir_any_in(f->body, orders, NULL); }
+
+static void find_wait(void *found, Instr *i)
+{
+    if (!ir_orders(i)) return;
+    for (const Block *b = i->block; b->parent; b = b->parent->block)
+        if (b->parent->op == OP_WHILE && !ir_over_programs(b->parent)) *(bool *)found = true;
+}
+
+bool ir_waits_for_programs(const Func *f)
+{
+    bool waits = false;
+    ir_walk(f->body, find_wait, &waits);
+    return waits;
+}

@@ -357,6 +357,12 @@ typedef struct MemParts {
 bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
 enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };  /* `half` of a barrier */
 bool ir_adds(const Instr *);                  /* whether it is a store that adds (rmw) */
+bool ir_orders(const Instr *);                /* whether it is an atomic with acquire or release */
+bool ir_orders_memory(const Func *);          /* whether it holds one */
+/* Whether programs wait for other programs: whether a `while` holds an atomic with acquire or release. Then a
+ * program must start no later than those that wait for it, which is so where programs start in the order of
+ * their numbers and each waits for lower numbers only. */
+bool ir_waits_for_programs(const Func *);
 
 /* --- change ------------------------------------------------------------------------------------------ */
 

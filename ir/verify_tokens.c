@@ -1,12 +1,6 @@
 /* verify_tokens.c: memory and its tokens (verify.h). */
 #include "ir/verify.h"
 
-static bool orders_all(const Instr *i)
-{
-    return (i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS) &&
-           ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
-}
-
 /* How many tensors' chains a token stands for. Joined chains part again by several uses of one token, one a
  * chain. */
 static int token_width(const Value *t, int depth)
@@ -26,7 +20,7 @@ static int token_width(const Value *t, int depth)
         return n;
     }
     MemParts m;
-    if (ir_mem_parts(i, &m)) return orders_all(i) && m.token ? token_width(m.token, depth + 1) : 1;
+    if (ir_mem_parts(i, &m)) return ir_orders(i) && m.token ? token_width(m.token, depth + 1) : 1;
     if (i->op == OP_FOR && t->index + 3 < i->n_operands)
         return token_width(ir_operand(i, t->index + 3), depth + 1);
     if (i->op == OP_WHILE && t->index < i->n_operands) return token_width(ir_operand(i, t->index), depth + 1);
@@ -49,7 +43,7 @@ static int uses_on_path(
         MemParts m;
         bool mem = ir_mem_parts(i, &m) && m.token == t;
         for (int k = 0; k < i->n_operands; k++) n += ir_operand(i, k) == t;
-        if (mem && !orders_all(i) && m.param < 64) {
+        if (mem && !ir_orders(i) && m.param < 64) {
             if (*params >> m.param & 1) {
                 *culprit = i;
                 return 1 << 20;

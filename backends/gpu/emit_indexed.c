@@ -154,6 +154,35 @@ static void share_old(Emit *e, const Indexed *x)
     line(e, "%s = *%s;", x->result, cell);
 }
 
+static bool is_bulk(const void *user, const Instr *i)
+{
+    (void)user;
+    return i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0) > 0;
+}
+
+static bool stores_in_bulk(const Emit *e)
+{
+    const Block *consumers = kernel_consumers(e->f);
+    return consumers && e->role == ROLE_CONSUMER && ir_any_in(consumers, is_bulk, NULL);
+}
+
+/* What the warps of this role have stored by TMA must be in memory before a release says so. The wait that
+ * frees their buffers asks for less (PTX ISA, cp.async.bulk.wait_group). */
+static void release(Emit *e)
+{
+    if (stores_in_bulk(e)) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
+    memory_barrier(e);
+    line(e, "%s();", use(e, "fence_device"));
+}
+
+/* TMA writes by another proxy, which the fence of the threads does not order (PTX ISA, fence.proxy). */
+static void acquire(Emit *e)
+{
+    line(e, "%s();", use(e, "fence_device"));
+    if (stores_in_bulk(e)) line(e, "%s();", use(e, "fence_proxy_async_global"));
+    memory_barrier(e);
+}
+
 void emit_indexed(Emit *e, Instr *i)
 {
     Indexed x = { .instr = i, .atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS };
@@ -165,15 +194,9 @@ void emit_indexed(Emit *e, Instr *i)
     x.sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
     const char *base = slot_name(e, SLOT_DATA, x.m.param, 0, x.d);
     declare_old(e, &x);
-    if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) {
-        memory_barrier(e);
-        line(e, "%s();", use(e, "fence_device"));
-    }
+    if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
     access_all(e, &x, base);
     share_old(e, &x);
-    if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) {
-        line(e, "%s();", use(e, "fence_device"));
-        memory_barrier(e);
-    }
+    if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }

@@ -296,7 +296,7 @@ static inline bool kernel_grew(const KernelContext *c, uint32_t before) { return
 bool kernel_whole_rows(const KernelContext *);
 /* Decides whether a CTA runs several programs, and whether the dynamic tile scheduler says which
  * (tile_scheduler.c). */
-void kernel_choose_programs(KernelPlan *);
+void kernel_choose_programs(const Func *, KernelPlan *);
 /* The block of the consumers; NULL: the kernel has no warp specialization. */
 Block *kernel_consumers(const Func *);
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */

@@ -195,19 +195,21 @@ static void count_done(Run *r, int64_t n)
 
 /* Runs programs [begin, end) in pieces that take a fraction of a second, so that the count of finished
  * programs advances. `piece`: the programs of the next piece; 1 at first, and more when a whole piece took no
- * time. False: a check failed. */
+ * time. False: a check failed. The rest runs all the same, because programs of other threads may wait for it.
+ */
 static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch)
 {
     enum { MOST = 4096 };
+    bool ok = true;
     for (int64_t n; begin < end; begin += n) {
         n = end - begin < *piece ? end - begin : *piece;
         bool timed = n == *piece && n < MOST;
         int64_t start = timed ? coarse_ms() : 0;
-        if (r->fn(r->l->slots, begin, begin + n, scratch)) return false;
+        ok &= !r->fn(r->l->slots, begin, begin + n, scratch);
         count_done(r, n);
         if (timed && coarse_ms() == start) *piece *= 64;
     }
-    return true;
+    return ok;
 }
 
 static void run_share(void *run)

@@ -23,6 +23,16 @@ static const char text[] = "kernel saxpy(in f32 X[N], inout f32 Y[N], f32 a) gri
                            "    var y = load(X[i*64 +: 64]);\n"
                            "    for k in 0 .. n { y = y * 0.5 + 1.0; }\n"
                            "    store(Y[i*64 +: 64], y);\n"
+                           "}\n"
+                           "kernel ordered(in f32 X[N], inout f32 Y[K], inout i32 S[P], i32 n) grid (P)\n"
+                           "{\n"
+                           "    let i = program_id();\n"
+                           "    let x = load(X[i*64 +: 64]);\n"
+                           "    for t in 0 .. cdiv(K, 64) {\n"
+                           "        var y = x;\n"
+                           "        for k in 0 .. n { y = y * 0.5 + x; }\n"
+                           "        atomic_add(Y[t*64 +: 64], y * 0.3333, step = t, semaphore = S);\n"
+                           "    }\n"
                            "}\n";
 
 enum { MANY = 1 << 20, TEAM = 4 };
@@ -232,13 +242,92 @@ static void test_callers(void)
     }
 }
 
+static tile_status ordered(tile_kernel *k, float *sums, int64_t n_sums, int32_t *semaphore, int64_t programs)
+{
+    int64_t n = programs * 64;
+    tile_tensor a = { x + 1000, &n, NULL, 1, TILE_F32 }, b = { sums, &n_sums, NULL, 1, TILE_F32 },
+                s = { semaphore, &programs, NULL, 1, TILE_I32 };
+    return tile_launch(k,
+        (tile_arg[]){ tile_arg_tensor(&a), tile_arg_tensor(&b), tile_arg_tensor(&s), tile_arg_int(5000) }, 4,
+        NULL);
+}
+
+/* Sums in a fixed order have the same bits, however many threads add; and the semaphore is 0 again, so that
+ * the next launch finds what it needs. */
+static void test_ordered(void)
+{
+    enum { PROGRAMS = 40, SUMS = 128 };
+    static int32_t semaphore[PROGRAMS];
+    static float sums[SUMS], want[SUMS];
+    for (int threads = 1; threads <= TEAM; threads++) {
+        tile_context *c = open_team(threads, NULL);
+        tile_kernel *k;
+        CU_ASSERT_FATAL(kernel_of(c, text, "ordered", NULL, 0, &k) == TILE_OK);
+        for (int i = 0; i < SUMS; i++) sums[i] = 1e4f / (float)(i + 1);
+        for (int run = 0; run < 3; run++) OK(c, ordered(k, sums, SUMS, semaphore, PROGRAMS));
+        if (threads == 1) memcpy(want, sums, sizeof want);
+        CU_ASSERT(!memcmp(want, sums, sizeof want));
+        for (int i = 0; i < PROGRAMS; i++) CU_ASSERT_EQUAL(semaphore[i], 0);
+        tile_kernel_destroy(k);
+        tile_context_destroy(c);
+    }
+}
+
+typedef struct Task {
+    pthread_t id;
+    void (*task)(void *arg, int i);
+    void *arg;
+    int i;
+} Task;
+
+static void *run_task(void *task)
+{
+    Task *t = task;
+    t->task(t->arg, t->i);
+    return NULL;
+}
+
+/* A pool of the caller whose threads all run, also when the first one ends early. */
+static void spread(void *user, int n, void (*task)(void *arg, int i), void *arg)
+{
+    Task all[TEAM];
+    for (int i = 0; i < n; i++) {
+        all[i] = (Task){ .task = task, .arg = arg, .i = i };
+        if (pthread_create(&all[i].id, NULL, run_task, &all[i])) exit(1);
+    }
+    for (int i = 0; i < n; i++) pthread_join(all[i].id, NULL);
+}
+
+/* A check that fails keeps no program from running, since another thread may wait for it. A thread looks at
+ * the clock after the first program of its share, whose check fails here. */
+static void test_ordered_checks(void)
+{
+    enum { PROGRAMS = 1024 };
+    static int32_t semaphore[PROGRAMS] = { 100 };
+    static float sums[64];
+    tile_context_desc d = { .struct_size = sizeof d,
+        .target = "cpu",
+        .flags = TILE_CONTEXT_NO_CACHE | TILE_CONTEXT_CHECKED,
+        .threads = TEAM,
+        .run_threads = spread };
+    tile_context *c;
+    tile_kernel *k;
+    CU_ASSERT_FATAL(tile_context_create(&d, &c) == TILE_OK);
+    CU_ASSERT_FATAL(kernel_of(c, text, "ordered", NULL, 0, &k) == TILE_OK);
+    CHECK_STATUS(c, ordered(k, sums, 64, semaphore, PROGRAMS), TILE_ERROR_CHECK);
+    CHECK_TEXT(error_of(c), "the semaphore was not 0");
+    tile_kernel_destroy(k);
+    tile_context_destroy(c);
+}
+
 int main(int argc, char **argv)
 {
     x = aligned_alloc(64, MANY * sizeof *x);
     y = aligned_alloc(64, MANY * sizeof *y);
     for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
     static const UnitTest tests[] = { { "the work decides", test_worth }, { "scalars count", test_scalar },
-        { "whose threads", test_region }, { "many callers", test_callers } };
+        { "whose threads", test_region }, { "many callers", test_callers }, { "sums in order", test_ordered },
+        { "checks of sums in order", test_ordered_checks } };
     int failed = unit_run("team", tests, sizeof tests / sizeof *tests, argc, argv);
     free(x);
     free(y);

@@ -398,6 +398,7 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     emu_mark_read(emu.warp, from, o.bytes, EMU_READING, emu.fiber->lane);
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
     issue(&emu.fiber->stores, &o);
+    emu.fiber->unwritten = true;
 }
 
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
@@ -407,10 +408,14 @@ void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *
 
 void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 
-/* That its bytes are written too, only the launch's end asks. */
+/* That its bytes are written too, ask the launch's end and fences. */
 static void was_read(const Copy *c)
 { emu_mark_read(emu.warp, c->at, c->bytes, emu.warp->clock.at[emu.warp->index], emu.fiber->lane); }
 void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_land, was_read); }
+void emu_bulk_written(uint32_t left)
+{
+    if (!left) emu.fiber->unwritten = false;
+}
 
 /* --- in flight --------------------------------------------------------------------------------------- */
 

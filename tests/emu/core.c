@@ -2,8 +2,8 @@
  *
  * The scheduler walks over the warps of the resident CTAs in an order drawn from the seed and runs every lane
  * that can go on until it waits. Some seeds hold warps back for as long as others can run. When nobody can,
- * one copy in flight lands; when none is in flight, the launch is stuck and the report says where each warp
- * waits. */
+ * or those that can only look at a value in memory, one copy in flight lands; when none is in flight, the
+ * launch is stuck and the report says where each warp waits. */
 #include "tests/emu/core.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -374,13 +374,14 @@ static void run_all(void)
             some = true;
         }
         if (!some || emu.failed) return;
-        if (step(&o) || emu.failed) continue;
-        bool landed = false;
+        bool ran = step(&o), landed = false;
+        if (emu.failed || (ran && !emu_global_waits())) continue;
         for (int k = 0, first = (int)emu_random((uint32_t)emu.n_ctas); k < emu.n_ctas && !landed; k++) {
             Cta *x = &emu.ctas[(first + k) % emu.n_ctas];
             landed = x->active && emu_async_some(x);
         }
-        if (!landed && !(spinning(&o) && o.spins < SPINS)) report_deadlock();
+        if (landed) emu_global_came();
+        if (!landed && !ran && !(spinning(&o) && o.spins < SPINS)) report_deadlock();
     }
 }
 

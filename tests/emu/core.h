@@ -89,6 +89,9 @@ typedef struct Fiber {
     uint32_t value;
     const Mbar *mbar;
     Copies loads, stores; /* by cp.async, by TMA */
+    const void *looked;   /* where its last atomic was */
+    bool unwritten;       /* it has started stores by TMA and did not wait until memory had them */
+    uint32_t atomics;     /* the CTA's, when it made its last fence */
 } Fiber;
 
 /* Accumulators of products in flight: their registers hold poison until the wait. */
@@ -169,6 +172,7 @@ typedef struct Cta {
     int registers; /* not held by any warp */
     uint64_t issues[EMU_WARPS / 4][64];
     uint32_t issued[EMU_WARPS / 4];
+    uint32_t atomics; /* on global memory */
     uint16_t *knows, *met, ordered_before;
     bool fenced; /* of other CTAs: global.c */
 } Cta;
@@ -246,6 +250,9 @@ void emu_shadow_close(Cta *);
 void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
 void emu_global_touch(void); /* by the asynchronous proxy too */
+/* Whether threads only look at memory, again and again; until something comes that others waited for. */
+bool emu_global_waits(void);
+void emu_global_came(void);
 void emu_global_forget(Cta *);
 void emu_global_close(void);
 

@@ -488,8 +488,9 @@ template <class... C> EMU void emu_tma_out_add(const void *m, u32 s, C... c)
 EMU void prefetch_map(const void *) {}
 EMU void bulk_commit(void) { emu_bulk_commit(); }
 EMU void bulk_wait_read(u32 n) { emu_bulk_wait(n); }
-EMU void bulk_wait(u32 n) { emu_bulk_wait(n); }
+EMU void bulk_wait(u32 n) { emu_bulk_wait(n), emu_bulk_written(n); }
 EMU void fence_proxy_async(void) { emu_proxy_fence(); }
+EMU void fence_proxy_async_global(void) {}
 EMU void stmatrix_x4(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, false); }
 EMU void stmatrix_x4_trans(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, true); }
 EMU void wgmma_fence(void) { emu_wgmma_fence(); }

@@ -447,6 +447,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
         late = st->late >= 0 ? st->late : st->runs >> 1;
+    /* Programs that wait need those of lower numbers to have started. */
+    if (ir_waits_for_programs(f)) order &= st->target->kind == TARGET_HIP ? ~1 : ~16;
     st->roles = code.n_maps > 0 || code.cluster > 1 || strstr(code.text, "wgmma_fence(");
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster; /* clusters, or CTAs */
     if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
@@ -455,10 +457,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     emu_global_tensor(&q->scheduler, &q->scheduler + 1);
     const char *err = fn(q->words, programs, code.threads, order, late);
     emu_global_tensor(NULL, NULL);
-    if (err) {
-        explain(st, &code, l->kernel, err, why, why_size);
-        return false;
-    }
+    if (err) return explain(st, &code, l->kernel, err, why, why_size), false;
     if (q->scheduler) {
         snprintf(why, why_size, "%s: the tile scheduler's counter is left at %llx", l->kernel,
             (unsigned long long)q->scheduler);

@@ -29,6 +29,21 @@ static Known *atomics[BUCKETS];
 static uint16_t *all_epochs; /* by CTA: fences made + 1 */
 static int64_t blocks;
 
+/* How often in a row threads only came again to where their last atomic was: they wait for others. */
+static int64_t looks;
+enum { SOME_LOOKS = 100, MOST_LOOKS = 20000 };
+
+static void look(const void *p, int64_t before)
+{
+    looks = emu.fiber->looked == p ? before + 1 : 0;
+    emu.fiber->looked = p;
+    if (looks > MOST_LOOKS)
+        emu_fail("deadlock: atomics wait for a value that nobody writes, one of them at %p", p);
+}
+
+bool emu_global_waits(void) { return looks > SOME_LOOKS; }
+void emu_global_came(void) { looks = 0; }
+
 static uint64_t cta_of(uint64_t tag) { return tag >> 40; } /* and 1 */
 static int warp_of(uint64_t tag) { return (int)(tag >> 35 & 31); }
 static int lane_of(uint64_t tag) { return (int)(tag >> 30 & 31); }
@@ -91,6 +106,7 @@ void emu_grid_wait(void) { emu.fiber->waited = true; }
 
 void emu_global_touch(void)
 {
+    looks = 0;
     if (emu.launch->early_start && !emu.fiber->waited)
         emu_fail("memory is touched while the grids before may still run");
 }
@@ -162,6 +178,10 @@ static void join(uint16_t *to, const uint16_t *from)
 void emu_global_fence(void)
 {
     Cta *c = emu.cta;
+    /* The first fence behind an atomic is an acquire's, which promises nothing of what came before. */
+    if (emu.fiber->unwritten && emu.fiber->atomics == c->atomics)
+        emu_fail("a fence that does not order the stores by TMA in flight");
+    emu.fiber->atomics = c->atomics;
     if (blocks > 1 << 23) return;
     uint16_t *now = &epochs(&all_epochs)[c->index.x];
     join(epochs(&c->knows), c->met);
@@ -174,7 +194,10 @@ void emu_global_atomic(const void *p, uint32_t bytes)
 {
     Cta *c = emu.cta;
     uint64_t a = (uint64_t)(uintptr_t)p;
+    int64_t before = looks;
+    c->atomics++;
     write(p, NULL, bytes, ATOMIC);
+    look(p, before);
     Known **k = &atomics[(a >> 2 ^ a >> 14) % BUCKETS];
     while (*k && (*k)->address != a) k = &(*k)->next;
     if (*k) join(epochs(&c->met), (*k)->epoch);
@@ -212,10 +235,15 @@ void emu_global_start(Cta *c)
     free(c->met);
     c->knows = c->met = NULL;
     c->fenced = false;
+    c->atomics = 0;
     c->ordered_before = 0;
 }
 
-void emu_global_open(int64_t n) { blocks = n; }
+void emu_global_open(int64_t n)
+{
+    blocks = n;
+    looks = 0;
+}
 
 void emu_global_close(void)
 {

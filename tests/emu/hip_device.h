@@ -327,6 +327,7 @@ EMU_BUFFER(128, emu_u32x4)
 /* Fibers take turns only where they wait: plain operations are atomic. */
 template <class T, class V> EMU T emu_atomic_fetch_add(T *p, V x, int, int)
 {
+    hip_look(p);
     T was = *p;
     *p = (T)(was + (T)x);
     return was;

@@ -48,6 +48,19 @@ void hip_fail(const char *format, ...)
     abort();
 }
 
+void hip_look(const void *p)
+{
+    static const void *last;
+    static int lane, looks;
+    looks = p == last && lane == hip_group.now ? looks + 1 : 0;
+    last = p;
+    lane = hip_group.now;
+    if (looks > 100000) {
+        looks = 0;
+        hip_fail("deadlock: an atomic at %p waits for a value that nobody writes", p);
+    }
+}
+
 /* The next lane that can run: of this wave first. -1: none. */
 static int next_lane(void)
 {

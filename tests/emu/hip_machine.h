@@ -34,6 +34,8 @@ typedef struct HipRun {
 
 /* NULL, or what went wrong; valid until the next call. */
 const char *hip_run(const HipRun *);
+/* An atomic at this address: a thread that does nothing else waits for workgroups that have not started. */
+void hip_look(const void *);
 __attribute__((noreturn, format(printf, 1, 2))) void hip_fail(const char *format, ...);
 
 /* The line of the source that the lane is at, for messages; 0: unknown. */

@@ -178,8 +178,8 @@ static uint64_t u64_of_double(double x) { return (uint64_t)x; }
 static void add_symbols(Quick *q)
 {
     static const char *const machine[] = { "emu_line", "emu_mutant", "threadIdx", "blockIdx", "blockDim",
-        "gridDim", "emu_wgmma", "emu_syncthreads", "emu_copy_wait", "emu_bulk_wait", "emu_wgmma_wait",
-        "emu_registers", "hip_line", "hip_wait_loads", "hip_fence", NULL };
+        "gridDim", "emu_wgmma", "emu_syncthreads", "emu_copy_wait", "emu_bulk_wait", "emu_bulk_written",
+        "emu_wgmma_wait", "emu_registers", "hip_line", "hip_wait_loads", "hip_fence", NULL };
     void *shared = dlsym(q->library, "shared");
     for (int i = 0; machine[i]; i++) tcc_add_symbol(q->tcc, machine[i], dlsym(RTLD_DEFAULT, machine[i]));
     tcc_add_symbol(q->tcc, "shared", shared ? shared : q); /* for HIP any address */

@@ -47,12 +47,13 @@ void emu_wgmma(const EmuProduct *, void *, const unsigned *, unsigned, unsigned,
 void emu_syncthreads(void);
 void emu_copy_wait(unsigned);
 void emu_bulk_wait(unsigned);
+void emu_bulk_written(unsigned);
 void emu_wgmma_wait(unsigned);
 void emu_registers(int, bool);
 #define __shared__
 #define __syncthreads emu_syncthreads
 #define cp_async_wait emu_copy_wait
-#define bulk_wait emu_bulk_wait
+#define bulk_wait(n) (emu_bulk_wait(n), emu_bulk_written(n))
 #define bulk_wait_read emu_bulk_wait
 #define wgmma_wait emu_wgmma_wait
 #define setmaxnreg_inc(n) emu_registers(n, true)

@@ -64,7 +64,7 @@ const Case example_cases[] = {
     { "attention_backward", "attention_dkdv", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
     { "attention_backward", "attention_dq", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
     { "attention_gradients", "attention_gradients_begin", "TM=16", "B=1,H=2,M=37,D=16", "", 4e-3 },
-    { "attention_gradients", "attention_gradients", "TM=16,TN=16", "B=1,H=2,HK=1,M=37,N=53,D=16",
+    { "attention_gradients", "attention_gradients", "TM=16,TN=16,ORDER=false", "B=1,H=2,HK=1,M=37,N=53,D=16",
         "scale=0.05,cap=2", 8e-3 },
     { "attention_gradients", "attention_gradients_end", "TM=16", "B=1,H=2,M=37,D=16", "scale=0.05", 4e-3 },
     { "attention_differential", "attention_differential", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16,DV=24",

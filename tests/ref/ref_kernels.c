@@ -165,6 +165,7 @@ void ref_attention(const double *q, const double *k, const double *v, double *o,
                 for (int64_t j = 0; j < a->n; j++)
                     top = max_nan(top, s[j] = score(a, row, keys + j * a->d, b, h, i, j));
                 memset(out, 0, (size_t)dv * sizeof *out);
+                if (a->l) a->l[(b * a->h + h) * a->m + i] = -INFINITY;
                 if (top == -INFINITY) continue; /* a query that sees nothing gives zeros */
                 if (a->sink) sum = exp(a->sink[h] - top);
                 for (int64_t j = 0; j < a->n; j++) {
@@ -174,8 +175,32 @@ void ref_attention(const double *q, const double *k, const double *v, double *o,
                     for (int64_t d = 0; d < dv; d++) out[d] += p * values[j * dv + d];
                 }
                 for (int64_t d = 0; d < dv; d++) out[d] /= sum;
+                if (a->l) a->l[(b * a->h + h) * a->m + i] = top + log(sum);
             }
     free(s);
+}
+
+/* One query, at `row` of q and g, and one key. */
+static void pair_backward(const double *q, const double *k, const double *v, const double *g, double l,
+    double delta, double *dq, double *dk, double *dv, const RefAttention *a, int64_t pair)
+{
+    double s = 0, gv = 0, slope = 1;
+    for (int64_t e = 0; e < a->d; e++) s += q[e] * k[e], gv += g[e] * v[e];
+    s *= a->scale;
+    if (a->cap > 0) {
+        double t = tanh(s / a->cap);
+        s = a->cap * t;
+        slope = 1 - t * t;
+    }
+    if (a->bias) s += a->bias[pair];
+    if (l == -INFINITY) return; /* a query that sees no key */
+    double p = exp(s - l), dt = p * (gv - delta), ds = dt * slope * a->scale;
+    if (a->dbias) a->dbias[pair] = dt;
+    for (int64_t e = 0; e < a->d; e++) {
+        if (dq) dq[e] += ds * k[e];
+        if (dk) dk[e] += ds * q[e];
+        if (dv) dv[e] += p * g[e];
+    }
 }
 
 void ref_attention_backward(const double *q, const double *k, const double *v, const double *g,
@@ -183,27 +208,29 @@ void ref_attention_backward(const double *q, const double *k, const double *v, c
 {
     int64_t d = a->d;
     for (int64_t e = 0; dq && e < a->b * a->h * a->m * d; e++) dq[e] = 0;
-    for (int64_t e = 0; dk && e < a->b * a->hk * a->n * d; e++) dk[e] = dv[e] = 0;
+    for (int64_t e = 0; dk && e < a->b * a->hk * a->n * d; e++) dk[e] = 0;
+    for (int64_t e = 0; dv && e < a->b * a->hk * a->n * d; e++) dv[e] = 0;
+    for (int64_t e = 0; a->dbias && e < a->b * a->h * a->m * a->n; e++) a->dbias[e] = 0;
     for (int64_t bh = 0; bh < a->b * a->h; bh++)
         for (int64_t i = 0; i < a->m; i++)
             for (int64_t j = 0; j < (a->causal && i + 1 < a->n ? i + 1 : a->n); j++) {
                 int64_t kv = bh / a->h * a->hk + bh % a->h / (a->h / a->hk);
                 int64_t row = (bh * a->m + i) * d, key = (kv * a->n + j) * d;
-                double s = 0, gv = 0, slope = 1;
                 if (a->window && i >= j + a->window) continue;
-                for (int64_t e = 0; e < d; e++) s += q[row + e] * k[key + e], gv += g[row + e] * v[key + e];
-                s *= a->scale;
-                if (a->cap > 0) {
-                    double t = tanh(s / a->cap);
-                    s = a->cap * t;
-                    slope = 1 - t * t;
-                }
-                double p = exp(s - l[bh * a->m + i]), ds = p * (gv - delta[bh * a->m + i]) * slope * a->scale;
-                for (int64_t e = 0; e < d; e++) {
-                    if (dq) dq[row + e] += ds * k[key + e];
-                    if (dk) dk[key + e] += ds * q[row + e], dv[key + e] += p * g[row + e];
-                }
+                pair_backward(q + row, k + key, v + key, g + row, l[bh * a->m + i], delta[bh * a->m + i],
+                    dq ? dq + row : NULL, dk ? dk + key : NULL, dv ? dv + key : NULL, a,
+                    (bh * a->m + i) * a->n + j);
             }
+}
+
+void ref_attention_sink_backward(
+    const double *sink, const double *l, const double *delta, double *dsink, const RefAttention *a)
+{
+    for (int64_t h = 0; h < a->h; h++) dsink[h] = 0;
+    for (int64_t i = 0; i < a->b * a->h * a->m; i++) {
+        int64_t h = i / a->m % a->h;
+        dsink[h] -= exp(sink[h] - l[i]) * delta[i];
+    }
 }
 
 void ref_chunk_scan(

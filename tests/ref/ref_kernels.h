@@ -45,12 +45,17 @@ typedef struct RefAttention {
     const double *slope; /* [h]: score - slope |position - key| */
     const double *bias;  /* [b, h, m, n], added */
     const double *sink;  /* [h]: one more logit without a value */
+    double *l;           /* [b, h, m] or NULL: ref_attention gives the logarithm of the sum of exp(score) */
+    double *dbias;       /* [b, h, m, n] or NULL: ref_attention_backward gives the bias' gradient */
 } RefAttention;
 void ref_attention(const double *q, const double *k, const double *v, double *o, const RefAttention *);
-/* From o's gradient g, the logarithms l of the sums and delta; causal, window and cap may be set. Each of dq,
- * dk, dv may be NULL. */
+/* From o's gradient g, the logarithms l of the sums and delta; causal, window, cap, bias and dbias may be
+ * set. Each of dq, dk, dv may be NULL. */
 void ref_attention_backward(const double *q, const double *k, const double *v, const double *g,
     const double *l, const double *delta, double *dq, double *dk, double *dv, const RefAttention *);
+/* The gradient of the sinks' logits [h], from the same l, which contain them, and delta. */
+void ref_attention_sink_backward(
+    const double *sink, const double *l, const double *delta, double *dsink, const RefAttention *);
 
 /* state-space scan: x, y [batch, l, h, p], a [batch, l, h], b, c [batch, l, n] */
 typedef struct RefScan {

@@ -253,6 +253,81 @@ static void test_attention_is_softmax_gemm(void)
     CU_ASSERT(apart < 1e-12);
 }
 
+/* --- attention's gradients against differences ------------------------------------------------------- */
+
+enum { GB = 2, GH = 4, GHK = 2, GM = 6, GN = 7, GD = 3 };
+enum { GQ = GB * GH * GM * GD, GK = GB * GHK * GN * GD, GS = GB * GH * GM * GN, GROWS = GB * GH * GM };
+typedef struct Gradients {
+    double q[GQ], k[GK], v[GK], bias[GS], sink[GH], g[GQ], o[GQ], l[GROWS];
+    RefAttention a;
+} Gradients;
+
+/* The sum of g o, of which the gradients are derivatives. */
+static double loss(Gradients *x)
+{
+    double sum = 0;
+    ref_attention(x->q, x->k, x->v, x->o, &x->a);
+    for (int i = 0; i < GQ; i++) sum += x->g[i] * x->o[i];
+    return sum;
+}
+
+/* The largest difference between the gradient and (loss(v + h) - loss(v - h)) / 2h, over the elements. */
+static double apart_from_differences(Gradients *x, double *v, const double *gradient, int n)
+{
+    double worst = 0, h = 1e-5;
+    for (int i = 0; i < n; i++) {
+        double was = v[i], up, down;
+        v[i] = was + h, up = loss(x);
+        v[i] = was - h, down = loss(x);
+        v[i] = was;
+        double apart = fabs((up - down) / (2 * h) - gradient[i]);
+        if (!(apart <= worst)) worst = apart;
+    }
+    return worst;
+}
+
+static void gradients_agree(Gradients *x)
+{
+    static double dq[GQ], dk[GK], dv[GK], dbias[GS], dsink[GH], delta[GROWS];
+    loss(x);
+    for (int i = 0; i < GROWS; i++) {
+        delta[i] = 0;
+        for (int e = 0; e < GD; e++) delta[i] += x->g[i * GD + e] * x->o[i * GD + e];
+    }
+    double l[GROWS];
+    memcpy(l, x->l, sizeof l);
+    x->a.dbias = dbias;
+    ref_attention_backward(x->q, x->k, x->v, x->g, l, delta, dq, dk, dv, &x->a);
+    CU_ASSERT(apart_from_differences(x, x->q, dq, GQ) < 1e-8);
+    CU_ASSERT(apart_from_differences(x, x->k, dk, GK) < 1e-8);
+    CU_ASSERT(apart_from_differences(x, x->v, dv, GK) < 1e-8);
+    if (x->a.bias) CU_ASSERT(apart_from_differences(x, x->bias, dbias, GS) < 1e-8);
+    if (!x->a.sink) return;
+    ref_attention_sink_backward(x->sink, l, delta, dsink, &x->a);
+    CU_ASSERT(apart_from_differences(x, x->sink, dsink, GH) < 1e-8);
+}
+
+static void test_attention_gradients(void)
+{
+    static Gradients x;
+    RefRandom r = { 5 };
+    for (int i = 0; i < GQ; i++) x.q[i] = ref_random_normal(&r), x.g[i] = ref_random_normal(&r);
+    for (int i = 0; i < GK; i++) x.k[i] = ref_random_normal(&r), x.v[i] = ref_random_normal(&r);
+    for (int i = 0; i < GS; i++) x.bias[i] = i % 5 ? ref_random_normal(&r) : -INFINITY;
+    for (int j = 0; j < GN; j++) x.bias[j] = -INFINITY; /* the first query sees no key */
+    for (int i = 0; i < GH; i++) x.sink[i] = ref_random_normal(&r);
+    for (int with = 0; with < 32; with++) {
+        x.a =
+            (RefAttention){ .b = GB, .h = GH, .hk = GHK, .m = GM, .n = GN, .d = GD, .scale = 0.5, .l = x.l };
+        x.a.causal = with & 1;
+        x.a.window = with & 2 ? 3 : 0;
+        x.a.cap = with & 4 ? 1.5 : 0;
+        x.a.bias = with & 8 ? x.bias : NULL;
+        x.a.sink = with & 16 ? x.sink : NULL;
+        gradients_agree(&x);
+    }
+}
+
 static void test_rope(void)
 {
     double c[4], s[4], y[8], x[8] = { 1, 2, 3, 4, 1, 0, 0, 0 };
@@ -284,5 +359,5 @@ UNIT_MAIN("references", { "formats", test_formats }, { "round_trip", test_round_
     { "round_f32", test_round_f32 }, { "ulp", test_ulp }, { "compare", test_compare },
     { "philox", test_philox }, { "rows", test_rows }, { "images", test_images },
     { "conv_is_gemm", test_conv_is_gemm }, { "attention", test_attention },
-    { "attention_is_softmax_gemm", test_attention_is_softmax_gemm }, { "rope", test_rope },
-    { "random", test_random })
+    { "attention_is_softmax_gemm", test_attention_is_softmax_gemm },
+    { "attention_gradients", test_attention_gradients }, { "rope", test_rope }, { "random", test_random })

@@ -149,14 +149,7 @@ const Recipe recipes[] = {
     { "attention_dq", "attention_backward", BACKWARD "out DQ[B,H,M,D] T", "f32 scale=0.05",
         "T=f16 CAUSAL=true", { "attention_dq Q K V DO L DELTA DQ scale" }, want_attention_backward, 16, 64, 0,
         FLOOR_RMS, 2 },
-    { "attention_gradients", "attention_gradients",
-        QKV "in O[B,H,M,D] T; in DO[B,H,M,D] T; in L[B,H,M] f32 unit; work L2[B,H,M] f32; work DELTA[B,H,M] "
-            "f32; work SUM[B,H,M,D] f32; out DQ[B,H,M,D] T; out DK[B,HK,N,D] T; out DV[B,HK,N,D] T",
-        "f32 scale=0.05; f32 cap=2", "T=f16 CAUSAL=true WINDOW=0 SOFTCAP=false",
-        { "attention_gradients_begin O DO L L2 DELTA SUM / T",
-            "attention_gradients Q K V DO L2 DELTA SUM DK DV scale cap",
-            "attention_gradients_end SUM DQ scale / T" },
-        want_attention_gradients, 16, 64, 0, FLOOR_RMS, 2 },
+#include "gradients_recipes.def"
     { "attention_mla", "attention_mla",
         "in Q[B,H,M,D] T; in QR[B,H,M,R] T; in K[B,H,N,D] T; in KR[B,N,R] T; in V[B,H,N,DV] T; out "
         "O[B,H,M,DV] T",
@@ -399,9 +392,7 @@ const Case cases[] = {
     { "attention_dkdv", "B=1 H=1 M=33 N=33 D=64", NULL, "Q:s K:s DK:s" },
     { "attention_dq", "B=1 H=2 M=97 N=97 D=64 | B=1 H=1 M=70 N=130 D=32",
         "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16" },
-    { "attention_gradients", "B=1 H=2 HK=1 M=40 N=70 D=32",
-        "TM=64 TN=64 | CAUSAL=false TM=32 TN=32 T=bf16 | WINDOW=40 SOFTCAP=true TM=32 TN=64" },
-    { "attention_gradients", "B=1 H=2 HK=1 M=136 N=144 D=64", "TM=64 TN=128" },
+#include "gradients_cases.def"
     { "attention_mla", "B=2 H=2 M=97 N=97 D=64 R=32 DV=64 | B=1 H=1 M=33 N=129 D=32 R=64 DV=48",
         "TM=64 TN=32 | CAUSAL=false TM=32 TN=32 T=bf16" },
     { "attention_differential", "B=2 H=1 TWO=2 M=97 N=97 D=32 DV=64 | B=1 H=1 TWO=2 M=33 N=129 D=64 DV=48",

@@ -197,7 +197,35 @@ void want_attention_backward(Problem *p)
         keys ? problem_tensor(p, "DK")->want : NULL, keys ? problem_tensor(p, "DV")->want : NULL, &a);
 }
 
-/* DELTA comes from O, which is an arbitrary number here, as L is. */
+/* What the problem's consts and tensors say of the gradients. */
+static RefAttention gradients_of(Problem *p)
+{
+    const char *window = problem_const(p, "WINDOW"), *softcap = problem_const(p, "SOFTCAP");
+    return (RefAttention){ .b = problem_size(p, "B"),
+        .h = problem_size(p, "H"),
+        .hk = problem_size(p, "HK"),
+        .m = problem_size(p, "M"),
+        .n = problem_size(p, "N"),
+        .d = problem_size(p, "D"),
+        .scale = problem_scalar_value(p, "scale"),
+        .window = window ? atoi(window) : 0,
+        .cap = softcap && !strcmp(softcap, "true") ? problem_scalar_value(p, "cap") : 0,
+        .bias = has_tensor(p, "BIAS") ? problem_tensor(p, "BIAS")->values : NULL,
+        .sink = has_tensor(p, "SINK") ? problem_tensor(p, "SINK")->values : NULL,
+        .dbias = has_tensor(p, "DBIAS") ? problem_tensor(p, "DBIAS")->want : NULL,
+        .causal = is_causal(p, true) };
+}
+
+/* DELTA comes from O, which each element of DO meets. */
+static double *delta_of(const RefAttention *a, const double *o, const double *g)
+{
+    double *delta = calloc((size_t)(a->b * a->h * a->m), sizeof *delta);
+    for (int64_t i = 0; i < a->b * a->h * a->m; i++)
+        for (int64_t e = 0; e < a->d; e++) delta[i] += o[i * a->d + e] * g[i * a->d + e];
+    return delta;
+}
+
+/* O is an arbitrary number here, as L is. */
 void want_attention_gradients(Problem *p)
 {
     IN(Q);
@@ -209,28 +237,46 @@ void want_attention_gradients(Problem *p)
     WANT(DQ);
     WANT(DK);
     WANT(DV);
-    SIZE(B);
-    SIZE(H);
-    SIZE(HK);
-    SIZE(M);
-    SIZE(N);
-    SIZE(D);
-    const char *window = problem_const(p, "WINDOW"), *softcap = problem_const(p, "SOFTCAP");
-    RefAttention a = { .b = B,
-        .h = H,
-        .hk = HK,
-        .m = M,
-        .n = N,
-        .d = D,
-        .scale = problem_scalar_value(p, "scale"),
-        .window = window ? atoi(window) : 0,
-        .cap = softcap && !strcmp(softcap, "true") ? problem_scalar_value(p, "cap") : 0,
-        .causal = is_causal(p, true) };
-    double *delta = calloc((size_t)(B * H * M), sizeof *delta);
-    for (int64_t i = 0; i < B * H * M; i++)
-        for (int64_t e = 0; e < D; e++) delta[i] += O[i * D + e] * DO[i * D + e];
+    RefAttention a = gradients_of(p);
+    double *delta = delta_of(&a, O, DO);
     ref_attention_backward(Q, K, V, DO, L, delta, DQ, DK, DV, &a);
     free(delta);
+    for (int64_t i = 0; has_tensor(p, "ORDER") && i < a.b * a.hk * problem_size(p, "P"); i++)
+        problem_tensor(p, "ORDER")->want[i] = 0;
+}
+
+void want_attention_forward(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(DO);
+    IN(SINK);
+    WANT(O);
+    WANT(L);
+    WANT(DQ);
+    WANT(DK);
+    WANT(DV);
+    WANT(DSINK);
+    RefAttention a = gradients_of(p);
+    a.l = L;
+    ref_attention(Q, K, V, O, &a);
+    double *delta = delta_of(&a, O, DO);
+    ref_attention_backward(Q, K, V, DO, L, delta, DQ, DK, DV, &a);
+    ref_attention_sink_backward(SINK, L, delta, DSINK, &a);
+    free(delta);
+}
+
+void want_attention_gradients_sink(Problem *p)
+{
+    IN(SINK);
+    IN(L);
+    IN(DELTA);
+    WANT(DSINK);
+    SIZE(B);
+    SIZE(H);
+    SIZE(M);
+    ref_attention_sink_backward(SINK, L, DELTA, DSINK, &(RefAttention){ .b = B, .h = H, .m = M });
 }
 
 /* Both parts of queries and keys side by side; all heads share one key part. */

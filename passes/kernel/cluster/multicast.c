@@ -327,6 +327,7 @@ static const char *unsuited(const Multicast *c)
 {
     if (c->ctas > MOST_CTAS) return "a cluster has at most 8 CTAs";
     if (c->p->cluster > 1) return "a program is spread over a cluster";
+    if (ir_waits_for_programs(c->f)) return "programs that wait for others cannot also load together";
     if (!c->p->persistent) return "the programs of a CTA are not one loop";
     if (c->f->remap && !c->f->permutes)
         return "the kernel has a remap of its own, which is checked for programs, not for clusters of them";

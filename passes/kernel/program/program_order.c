@@ -18,6 +18,8 @@
  * first. Two programs that write parts of one sector then run together, and the sector leaves L2 as a
  * whole.
  *
+ * Programs that wait for others (ir_waits_for_programs) keep the order of their numbers.
+ *
  * All orders are bijections of [0, programs) for every grid size; the last group takes the size that is
  * left. A kernel's own remap or raster clause takes precedence over them, and a schedule's order over
  * both. */
@@ -258,7 +260,7 @@ static void visit_store(void *user, Instr *i)
  * elements; ORDER_IDS: none of them. */
 static int derive(ProgramOrder *c, int *n)
 {
-    if (kernel_skips(c->p, PASS_PROGRAM_ORDER)) return ORDER_IDS;
+    if (kernel_skips(c->p, PASS_PROGRAM_ORDER) || ir_waits_for_programs(c->f)) return ORDER_IDS;
     if (!c->streams.len) {
         Splits s = { .c = c, .axis = UNKNOWN };
         ir_walk(c->f->body, visit_store, &s);
@@ -279,6 +281,9 @@ static int derive(ProgramOrder *c, int *n)
 static bool legal(ProgramOrder *c, const Decision *d)
 {
     if (d->form == ORDER_IDS) return true;
+    if (ir_waits_for_programs(c->f))
+        return schedule_refuse(c->p, d,
+            "its programs wait for others, and only those that start in the order of their numbers may");
     if (d->form == ORDER_REMAP)
         return c->f->remap ||
                schedule_refuse(c->p, d, "the kernel has no remap or raster clause, and none was asked for");

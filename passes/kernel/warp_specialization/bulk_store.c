@@ -19,6 +19,9 @@
  *
  *   for { wgmma; bulk_flush; wgmma_wait; ..; store {rmw = add, bulk = 2, late = 1} }; bulk_flush
  *
+ * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
+ * has what was stored before it (backends/gpu/emit_indexed.c).
+ *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation of
  * the program is on its tensor, so that only the kernel's end waits for it); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
@@ -299,7 +302,7 @@ static void send_apart(
     BulkBoxes b;
     Instr *loop = store->block->parent, *product = first_of(store->block, OP_WGMMA),
           *wait = first_of(store->block, OP_WGMMA_WAIT);
-    if (!ir_adds(store) || !loop || loop->op != OP_FOR || ir_over_programs(loop) ||
+    if (!ir_adds(store) || ir_orders_memory(f) || !loop || loop->op != OP_FOR || ir_over_programs(loop) ||
         !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis,
             dtype_bytes(m->values[0]->type->dtype), &b) ||
         b.n != buffers)

@@ -329,7 +329,7 @@ static int plan(Roles *c)
     const Decision *asked = schedule_asked(p, DECIDE_WARP_SPECIALIZATION);
     int errors = c->s->n_errors;
     bool ok = true;
-    kernel_choose_programs(p);
+    kernel_choose_programs(c->f, p);
     roles_ask_cp_async(p, &c->products);
     for (size_t k = 0; k < c->products.len && ok; k++) ok = roles_product_fits(c, c->products.data[k]);
     for (size_t k = 0; k < c->loads.len && ok; k++) ok = roles_control_fits(c, c->loads.data[k]);
