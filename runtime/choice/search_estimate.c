@@ -30,11 +30,12 @@ static double by_number(int64_t programs, int units, int planned_registers)
     return score * (1 + 0.1 / (1 + planned_registers));
 }
 
-/* What an estimate is multiplied by where it is known to be too low. */
-static double doubt(const Cost *c, const DeviceModel *m)
+/* What an estimate is multiplied by where it is known to be too low. declared: of the configuration that the
+ * source declares. */
+static double doubt(const Cost *c, const DeviceModel *m, bool declared)
 {
     if (c->uncertain) return m->doubt_uncounted;
-    if (c->packed) return m->doubt_packed;
+    if (c->packed && !declared) return m->doubt_packed;
     if (c->joins <= 0) return 1;
     return c->cp_async > 0 ? m->doubt_joined_cp_async : c->chained ? 1 : m->doubt_joined;
 }
@@ -74,7 +75,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
     p->products = cost.wgmma + cost.mma > 0;
-    p->ns = doubt(&cost, q->device.model) * cost_estimate(&cost, &q->device, &p->bound);
+    p->ns = doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)
