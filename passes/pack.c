@@ -153,12 +153,29 @@ static void keep_counts(Pack *p)
     }
 }
 
+/* `id` takes the place of other instructions that give its coordinate, in blocks in front of it or under it.
+ * True: there are some. */
+static bool take_place_of_others(const Pack *p, Instr *id)
+{
+    InstrList all = { 0 };
+    bool others = false;
+    ir_collect(p->c->scratch, p->f->body, OP_PROGRAM_ID, &all);
+    for (size_t k = 0; k < all.len; k++) {
+        if (all.data[k] == id || ir_attr_int(all.data[k], ATTR_AXIS, 0) != p->axis) continue;
+        ir_replace(ir_result(all.data[k]), ir_result(id));
+        ir_erase(all.data[k]);
+        others = true;
+    }
+    return others;
+}
+
 /* Rewrites the body. `guard`: programs behind the last whole pack run one by one. */
 static bool apply(Pack *p, bool guard)
 {
     Instr *id = coordinate(p->f, p->axis);
     Value *whole = NULL;
-    if (guard || ir_any_in(p->f->body, counts_programs, NULL)) {
+    bool others = take_place_of_others(p, id);
+    if (others || guard || ir_any_in(p->f->body, counts_programs, NULL)) {
         Builder front = ir_before(p->f->body->first);
         ir_unlink(id);
         ir_place(&front, id);

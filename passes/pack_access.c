@@ -204,6 +204,7 @@ static void store_one(Pack *p, Builder *b, Instr *i, const Window *w)
     v = ir_op(
         b, OP_SLICE, typed(p, w, v->type->rank, shape), ATTRS(a_int(ATTR_AXIS, 0), a_int(ATTR_START, 0)), v);
     ir_set_operand(i, 1 + w->m.rank, ir_op(b, OP_RESHAPE, w->m.values[0]->type, NO_ATTRS, v));
+    for (int a = 0; a < w->m.rank; a++) ir_set_operand(i, 1 + a, pack_form(p, w->m.idx[a]).base);
 }
 
 /* --- by indices -------------------------------------------------------------------------------------- */

@@ -325,6 +325,7 @@ typedef struct Loop {
     int n_sums, n_stores, n;
 } Loop;
 
+/* The carried values: those of the reductions, and behind them the tokens of the stores. */
 static void collect(Parts *p, Builder *b, int pass, Loop *l)
 {
     *l = (Loop){ .init = { ir_index(b, 0), ir_index(b, p->length), ir_index(b, p->part) } };
@@ -333,12 +334,12 @@ static void collect(Parts *p, Builder *b, int pass, Loop *l)
         if (reduces_long(p, i)) {
             l->sums[l->n_sums] = sum_of(p, b, i, l->init + 3, l->n);
             l->n += l->sums[l->n_sums++].n;
-        } else if (i->op == OP_STORE) {
-            MemParts m;
-            ir_mem_parts(i, &m);
-            l->stores[l->n_stores++] = i;
-            l->init[3 + l->n++] = m.token;
-        }
+        } else if (i->op == OP_STORE) l->stores[l->n_stores++] = i;
+    }
+    for (int k = 0; k < l->n_stores; k++) {
+        MemParts m;
+        ir_mem_parts(l->stores[k], &m);
+        l->init[3 + l->n++] = m.token;
     }
 }
 

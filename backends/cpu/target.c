@@ -170,8 +170,9 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     pthread_once(&llvm_once, llvm_init);
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
-    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %lld", major, minor, patch,
-        t.triple, t.cpu, t.features, (long long)t.second_cache);
+    /* t.has, because the system may refuse AMX now, and may have allowed it when a kernel was kept. */
+    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %x, %lld", major, minor, patch,
+        t.triple, t.cpu, t.features, t.has, (long long)t.second_cache);
 }
 
 CpuModule *cpu_load(

@@ -70,6 +70,7 @@ static bool allowed(const Instr *i)
     if (combined || op_is_elementwise(i->op) || i->op == OP_LOAD || i->op == OP_STORE) return true;
     if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_BROADCAST) return true;
     if (i->op == OP_RETURN || i->op == OP_YIELD) return true;
+    if (op_family(i->op) == OPS_ARG) return false; /* CTAs exchange no positions */
     return op_is_pure(i->op) && !i->n_blocks && i->n_results == 1 &&
            (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
 }
