@@ -1,9 +1,10 @@
 /* verify_late.c: bulk stores that leave their boxes in buffers (`late`) and the bulk_flushes that send them
  * (verify.h). A late store is an addition in a `for`; a bulk_flush before it in the step sends what the step
  * before has left, and the instruction behind the loop sends what the last step has. Also bulk stores that
- * are handed to writer warps (`writer`): additions of the consumers, of tiles of one type to one tensor,
- * beside a producer whose warpgroup has the warps. And barriers in two halves (`half`), which only consumers
- * have. */
+ * are handed to writer warps (`writer`): additions of the consumers, of tiles of one type to one tensor along
+ * the same axes, beside a producer whose warpgroup has the warps. Neither stands in a program with an atomic
+ * that orders memory, since its release waits only for what its own warps have sent. And barriers in two
+ * halves (`half`), which only consumers have. */
 #include "ir/verify.h"
 
 static bool leaves_late(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_LATE, 0) != 0; }
@@ -21,8 +22,10 @@ static bool is_writer(const Instr *i) { return i->op == OP_STORE && ir_attr_int(
 static bool is_other_writer(const void *store, const Instr *i)
 {
     MemParts a, b;
-    return is_writer(i) && ir_mem_parts(i, &a) && ir_mem_parts(store, &b) &&
-           (a.param != b.param || a.values[0]->type != b.values[0]->type);
+    if (!is_writer(i) || !ir_mem_parts(i, &a) || !ir_mem_parts(store, &b)) return false;
+    const Attr *x = ir_attr(i, ATTR_EXTENTS), *y = ir_attr(store, ATTR_EXTENTS);
+    return a.param != b.param || a.values[0]->type != b.values[0]->type ||
+           memcmp(x->v, y->v, sizeof *x->v * (size_t)x->n) != 0;
 }
 
 /* The roles of whose consumers it is a part; NULL: it is in no consumers. */
@@ -54,12 +57,14 @@ static void check_writer(Verifier *v, Instr *i)
     BREACH_IF(!roles || roles->op != OP_ROLES, i,
         "a store is handed to writer warps by consumers, where the producer's warpgroup has warps to spare");
     BREACH_IF(ir_any_in(v->func->body, is_other_writer, i), i,
-        "writer warps take tiles of one type only, for one tensor");
+        "writer warps take tiles of one type only, for one tensor, along the same axes");
 }
 
 static void check(void *user, Instr *i)
 {
     Verifier *v = user;
+    BREACH_IF((leaves_late(i) || is_writer(i)) && ir_orders_memory(v->func), i,
+        "beside an atomic that orders memory, no addition is late or handed to writer warps");
     if (is_writer(i)) check_writer(v, i);
     if (i->op == OP_BARRIER && ir_attr(i, ATTR_HALF)) check_half(v, i);
     if (i->op == OP_BULK_FLUSH) {

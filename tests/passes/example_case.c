@@ -63,6 +63,9 @@ const Case example_cases[] = {
     { "attention_backward", "attention_delta", "TM=16", "B=1,H=2,M=37,D=16", "", 4e-3 },
     { "attention_backward", "attention_dkdv", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
     { "attention_backward", "attention_dq", "TM=16,TN=16", "B=1,H=2,M=37,N=53,D=16", "scale=0.05", 8e-3 },
+    { "attention_gradients", "attention_forward", "TM=16,TN=16", "B=1,H=2,HK=1,M=37,N=53,D=16",
+        "scale=0.25,cap=2", 8e-3 },
+    { "attention_gradients", "attention_gradients_sink", "TM=16", "B=2,H=2,M=37", "", 1e-4 },
     { "attention_gradients", "attention_gradients_begin", "TM=16", "B=1,H=2,M=37,D=16", "", 4e-3 },
     { "attention_gradients", "attention_gradients", "TM=16,TN=16,ORDER=false", "B=1,H=2,HK=1,M=37,N=53,D=16",
         "scale=0.05,cap=2", 8e-3 },
@@ -171,6 +174,11 @@ static int64_t extent(const Problem *p, const Case *c, int dim)
 bool case_args(Problem *p, const Case *c)
 {
     uint64_t seed = 42;
+    if (p->func->n_params > MAX_ARGS) {
+        fprintf(stderr, "%s: %d arguments, of which a case has at most %d\n", c->kernel, p->func->n_params,
+            MAX_ARGS);
+        return false;
+    }
     for (int k = 0; k < p->func->n_params; k++) {
         const Param *q = &p->func->params[k];
         DType d = q->type->dtype;

@@ -3,7 +3,7 @@
 #pragma once
 #include "ir/interp.h"
 
-enum { MAX_BINDS = 24, MAX_ARGS = 12 };
+enum { MAX_BINDS = 24, MAX_ARGS = 24 };
 
 typedef struct Case {
     const char *file, *kernel, *consts; /* "TM=16,T=f32" */

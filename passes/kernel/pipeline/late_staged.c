@@ -17,8 +17,8 @@
  * Two stages still suffice: a warp that writes in step i has waited for the arrivals of step i - 1, and
  * before those each warp has waited for the product of step i - 2.
  *
- * Requires: steps of 1; a sum that only one addition to memory takes; registers for that sum beside those of
- * the step. Keeps: everything. */
+ * Requires: steps of 1; a sum that only one addition to memory takes; a wait for another product before the
+ * barrier; registers for that sum beside those of the step. Keeps: everything. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Staged {
@@ -81,6 +81,15 @@ static bool needs_step_only(Staged *s)
     for (Instr *i = s->body->first; i; i = i->next) i->mark = n++;
     s->needed = arena_array(&s->c->s->arena, bool, n);
     return ir_all_operands(s->product, need, s) && ir_all_operands(s->store, need, s);
+}
+
+/* Whether the step waits for a product before the barrier: the late product is in flight until behind that
+ * wait. */
+static bool waits_before_barrier(const Staged *s)
+{
+    const Instr *i = s->body->first;
+    while (i->op != OP_WGMMA_WAIT && i != s->barrier) i = i->next;
+    return i != s->barrier;
 }
 
 /* Where the late part goes. */
@@ -188,7 +197,7 @@ bool kernel_late_staged(Overlap *c, Instr *loop)
 {
     Staged s = { .c = c, .loop = loop, .body = loop->blocks[0] };
     if (c->p->registers_full || ir_over_programs(loop) || !find(&s) || !kernel_interleave(c, s.body) ||
-        !needs_step_only(&s))
+        !waits_before_barrier(&s) || !needs_step_only(&s))
         return false;
     take_out(&s);
     kernel_set_depths(c, s.body);

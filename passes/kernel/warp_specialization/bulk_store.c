@@ -282,13 +282,23 @@ static const Instr *writer_in(const Func *f)
     return found;
 }
 
+/* Whether the tiles of both stores lie along the same axes of their tensor, at offsets of the same types. */
+static bool lie_alike(const Instr *a, const MemParts *m, const Instr *b, const MemParts *o)
+{
+    const Attr *x = ir_attr(a, ATTR_EXTENTS), *y = ir_attr(b, ATTR_EXTENTS);
+    for (int k = 0; k < m->rank; k++)
+        if (x->v[k] != y->v[k] || m->idx[k]->type != o->idx[k]->type) return false;
+    return true;
+}
+
 /* Whether the addition `store` can go through the buffers of `other`, which writer warps send: it adds a tile
- * of the same type to the same tensor (a step that stands behind its loop). */
-static bool goes_through(const Instr *store, const MemParts *m, const Instr *other)
+ * of the same type to the same tensor, along the same axes (a step that stands behind its loop). */
+static bool goes_through(const Func *f, const Instr *store, const MemParts *m, const Instr *other)
 {
     MemParts o;
     return other && other != store && ir_adds(store) && ir_mem_parts(other, &o) && o.param == m->param &&
-           o.values[0]->type == m->values[0]->type;
+           o.values[0]->type == m->values[0]->type && lie_alike(store, m, other, &o) &&
+           tma_takes(f, store, m);
 }
 
 /* Whether warps of the producer's warpgroup are free to send the boxes, one for each consumer warpgroup. */
@@ -332,7 +342,7 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
         return schedule_refuse(p, d, "TMA stores from one buffer a warp at least");
     bool tma = d ? d->form == STORE_TMA : !kernel_skips(p, PASS_BULK_STORE);
     const Instr *writer = writer_in(f);
-    if (goes_through(store, &m, writer)) {
+    if (tma && goes_through(f, store, &m, writer)) {
         ir_set_attr(s, store, a_int(ATTR_BULK, ir_attr_int(writer, ATTR_BULK, 0)));
         ir_set_attr(s, store, a_int(ATTR_WRITER, 1));
         return true;
