@@ -1,5 +1,6 @@
 #!/bin/bash
-# roofline.sh TILEC: --wperf names the resource that keeps a launch from its roofline, and the line that takes most of it.
+# roofline.sh TILEC: --wperf names the resource that keeps a launch from its roofline, and the line that takes
+# most of it.
 tilec=$1 failed=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cat >"$work/k.tile" <<'KERNELS'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# optional.sh SOURCE: an optional package of quickstart that cannot be installed is named, and quickstart goes on. Its
-# functions run with tools that stand in for the package manager's.
+# optional.sh SOURCE: an optional package of quickstart that cannot be installed is named, and quickstart goes
+# on. Its functions run with tools that stand in for the package manager's.
 work=$(mktemp -d) && cd "$work" || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir bin build

@@ -1,6 +1,7 @@
 #!/bin/bash
-# pages.sh TILEC SOURCE CC BUILD PAGE: the commands of PAGE as they stand there, in order, and what they print: in a folder that has the
-# tree's files and the build, with a home folder of its own. `./quickstart` finds all built, and there is no compiler for GPUs.
+# pages.sh TILEC SOURCE CC BUILD PAGE: the commands of PAGE as they stand there, in order, and what they
+# print: in a folder that has the tree's files and the build, with a home folder of its own. `./quickstart`
+# finds all built, and there is no compiler for GPUs.
 . "$(dirname "$0")/../tools/lib.sh"
 . "$root/tests/pages/page.sh"
 build=$4 page_name=$5

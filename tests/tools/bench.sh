@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench.sh: `tilec bench` with ladders and sweeps: the files that it writes, the ladders of examples/ladders, wrong input. pages.bench runs
-# the commands of docs/bench.md.
+# bench.sh: `tilec bench` with ladders and sweeps: the files that it writes, the ladders of examples/ladders,
+# wrong input. pages.bench runs the commands of docs/bench.md.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 mkdir bin && ln -s "$tilec" bin/tilec && export PATH=$work/bin:$PATH

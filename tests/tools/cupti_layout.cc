@@ -1,4 +1,5 @@
-// cupti_layout.cc: the structs of tools/tilec/cupti.h against those of CUPTI's headers. Compiled only where these are found.
+// cupti_layout.cc: the structs of tools/tilec/cupti.h against those of CUPTI's headers. Compiled only where
+// these are found.
 #include <cuda.h>
 #include <cupti_result.h>
 

@@ -1,7 +1,8 @@
 #!/bin/bash
-# drawings.sh: the tables and drawings of `tilec explain` and the JSON of `tilec sim` for small kernels, to the letter (drawings.expected). Those of
-# bench are in bench.expected, the picture of sim in sim_plot.expected, its table and history in sim_loop.sh, a timeline in docs/attention.svg.
-# UPDATE=1 writes drawings.expected anew, to be read.
+# drawings.sh: the tables and drawings of `tilec explain` and the JSON of `tilec sim` for small kernels, to
+# the letter (drawings.expected). Those of bench are in bench.expected, the picture of sim in
+# sim_plot.expected, its table and history in sim_loop.sh, a timeline in docs/attention.svg. UPDATE=1 writes
+# drawings.expected anew, to be read.
 . "$(dirname "$0")/lib.sh"
 export TILE_NVRTC=/none TILE_CLANG=/none # planned registers, wherever the test runs
 cat >turn.tile <<'T'

@@ -1,5 +1,6 @@
 #!/bin/bash
-# example.sh: `tilec run` without an input prints a command line for the kernel, and that command runs: for every kernel of the examples.
+# example.sh: `tilec run` without an input prints a command line for the kernel, and that command runs: for
+# every kernel of the examples.
 . "$(dirname "$0")/lib.sh"
 tilec() { timeout 300 "$tilec" "$@"; }
 printed() { tilec run "$@" 2>&1 >/dev/null | sed -n 's/^  \(tilec run .*\)/\1/p'; }

@@ -96,7 +96,8 @@ expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.ti
 grep -q '>Roofline of h100</text>' roof.svg && grep -q '>1 silu' roof.svg && grep -q 'TFLOPS</text>' roof.svg || fail "roof.svg lacks a title, a variant or an axis"
 "$tilec" explain "$k/silu.tile" --roofline=amd.svg --target=hip:gfx942 -o out.txt && grep -q 'best case of the cache model' amd.svg || fail "--roofline of an MI300X"
 
-# programs whose length a tensor says are followed in part, all variants are reported, and a tensor that is sampled away is named
+# programs whose length a tensor says are followed in part, all variants are reported, and a tensor that is
+# sampled away is named
 "$tilec" explain "$k/attention_paged.tile" --memory -o out.txt || fail "--memory of attention_paged.tile"
 (($(grep -c '^used again, ' out.txt) == $(grep -c '^memory accesses of ' out.txt) && $(grep -c '^memory accesses of attention_paged_prefill<' out.txt) >= 4)) ||
     fail "variants of attention_paged.tile: $(cat out.txt)"

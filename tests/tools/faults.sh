@@ -61,7 +61,8 @@ for how in --check --target=interp; do
 done
 absent bad.npy
 
-# --expect: elements that neither side stores hold poison on both, and are said; by the interpreter to the element
+# --expect: elements that neither side stores hold poison on both, and are said; by the interpreter to the
+# element
 eighth() { "$tilec" run faults.tile --kernel=eighth --in 'X=ones:f32[1024]' "$@"; }
 expect 0 "warning: 87.5% of O never stored: 896 of 1024 elements, O[128:1024]" eighth --expect=interp
 expect 1 "error: 87.5% of O never stored" eighth --expect=interp --werror --out O=bad.npy

@@ -1,6 +1,6 @@
 #!/bin/bash
-# forms.sh: the command lines that users know from elsewhere and from the documents, each in the form in which they are written; here with smaller
-# sizes, fewer launches and the extents of the kernels at hand.
+# forms.sh: the command lines that users know from elsewhere and from the documents, each in the form in which
+# they are written; here with smaller sizes, fewer launches and the extents of the kernels at hand.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 mkdir bin && ln -s "$tilec" bin/tilec && export PATH=$work/bin:$PATH

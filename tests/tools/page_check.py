@@ -86,7 +86,8 @@ document.documentElement.dataset.probe=out.join('; ')||'fine'})();</script></bod
 
 
 def check_browser(name, text, line):
-    # The browser runs as root too, without a network, with a small /dev/shm, and writes nothing outside of the folder.
+    # The browser runs as root too, without a network, with a small /dev/shm, and writes nothing outside of
+    # the folder.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page = folder + "/page.html"
         with open(page, "w") as f:

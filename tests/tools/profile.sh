@@ -1,6 +1,6 @@
 #!/bin/bash
-# profile.sh: the trace of `tilec bench --profile`: launches, and hardware counters where CUPTI is found. A driver and a CUPTI in memory stand in
-# for NVIDIA's. SCRIPT TILEC SOURCE_FOLDER COMPILER FAKE_CUDA
+# profile.sh: the trace of `tilec bench --profile`: launches, and hardware counters where CUPTI is found. A
+# driver and a CUPTI in memory stand in for NVIDIA's. SCRIPT TILEC SOURCE_FOLDER COMPILER FAKE_CUDA
 . "$(dirname "$0")/lib.sh"
 mkdir drivers && cp "$4" drivers/libcuda.so.1 && cp "$4" drivers/libnvrtc.so.13
 $cc -std=gnu11 -O1 -shared -fPIC -I"$root" "$root/tests/tools/fake_cupti.c" -o cupti.so -ldl || fail "the stand-in for CUPTI"
@@ -10,7 +10,8 @@ ladder k { at (N = 64); step small "8 elements" (T = 8); step large "16 elements
 T
 export LD_LIBRARY_PATH=$work/drivers
 bench() { "$tilec" bench k.tile --target=cuda --ladder --repeat=3 --profile=trace.json "$@"; }
-# The launches of a step, and each counter at the first of them and 0 behind the last; the chip lacks the instructions of the tensor pipe.
+# The launches of a step, and each counter at the first of them and 0 behind the last; the chip lacks the
+# instructions of the tensor pipe.
 cat >check.py <<'T'
 import json, sys
 events = json.load(open("trace.json"))["traceEvents"]

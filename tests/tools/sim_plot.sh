@@ -1,6 +1,7 @@
 #!/bin/bash
-# sim_plot.sh: the picture of `tilec sim --plot`: to the letter for a small launch; for grids of every form, each map shows all chiplets that ran
-# something, or says how many of them; axes have their extents, and texts lie within the picture.
+# sim_plot.sh: the picture of `tilec sim --plot`: to the letter for a small launch; for grids of every form,
+# each map shows all chiplets that ran something, or says how many of them; axes have their extents, and texts
+# lie within the picture.
 . "$(dirname "$0")/lib.sh"
 cat >k.tile <<'T'
 kernel one(in f32 X[A], out f32 Y[A]) grid (A) { let i = program_id(); store(Y[i], load(X[i])); }
@@ -37,7 +38,8 @@ plot() { # CHIPLETS NOTES KERNEL OPTION...
     "$tilec" sim k.tile --kernel="$kernel" "$@" --plot=p.svg >out.txt 2>&1 || fail "$kernel $*: $(cat out.txt)"
     python3 check.py p.svg "$want" "$notes" || fail "the plot of $kernel $*"
 }
-# batches of one chiplet each: another pair of axes; a first axis that is as long as there are chiplets; few programs; long axes, of which some are drawn
+# batches of one chiplet each: another pair of axes; a first axis that is as long as there are chiplets; few
+# programs; long axes, of which some are drawn
 plot 8,8,8 0 three --set A=4 --set B=4 --set C=16 --remap=none,xcd,chunk --device=mi300x
 grep -q '>axis 0 at 0<\|>axis 1 at 0<' p.svg || fail "no plane along axis 2"
 plot 8,8 0 three --set A=8 --set B=6 --set C=8 --remap=none,xcd --device=mi325x
