@@ -23,7 +23,9 @@ unmarked_commands() {
     local tools='tilec|cmake|ctest|ninja|make|cc|c[+][+]|gcc|gdb|bash|sh|git|pip|python3?|[.]/[a-z]|[A-Z_]+=[^ ]+ [a-z]'
     awk -v command="^ *([$] )?($tools)( |\$)" -v indented="^(    |\t)([$] )?($tools)( |\$)" '
         /^```/ { kind = inside ? "" : $0; inside = !inside; next }
-        inside && kind !~ /^```(sh|text|make|cmake)$/ && $0 ~ command || !inside && $0 ~ indented { print NR ": " $0 }' "$1"
+        inside && kind !~ /^```(sh|text|make|cmake)$/ && $0 ~ command || !inside && $0 ~ indented {
+            print NR ": " $0
+        }' "$1"
 }
 
 # why_left_out PAGE COMMAND: the reason, or nothing and a status that is not 0. An entry holds for commands
@@ -83,7 +85,8 @@ end_block() {
             # out.
             # shellcheck disable=SC2053
             if [ $passed_over = 0 ]; then
-                [[ $out == $(pattern_of "${block%$'\n'}") ]] || fail "$pending printed"$'\n'"$out"$'\n'"and not"$'\n'"$block"
+                [[ $out == $(pattern_of "${block%$'\n'}") ]] ||
+                    fail "$pending printed"$'\n'"$out"$'\n'"and not"$'\n'"$block"
                 [ "$code" = 0 ] || [[ $block == *error:* ]] || fail "status $code: $pending"
                 compared=$((compared + 1))
             fi
