@@ -53,6 +53,41 @@ static uint32_t lane_bits_along(const Layout *l, int axis)
     return mask;
 }
 
+/* The bits of a CTA's number in the cluster over which the axis is distributed. CTAs that differ in others
+ * alone hold the same elements. */
+static uint32_t block_bits_along(const Layout *l, int axis)
+{
+    uint32_t mask = 0;
+    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
+    layout_element(l, 0, 0, 0, 0, c0);
+    for (uint32_t b = 1; b < layout_blocks(l); b <<= 1) {
+        layout_element(l, 0, 0, 0, b, c1);
+        if (c1[axis] != c0[axis]) mask |= b;
+    }
+    return mask;
+}
+
+/* Joins the parts of the CTAs whose numbers differ in the bits of `mask`, in their order. */
+static void join_parts_of_blocks(
+    Emit *e, Instr *i, DType acc, const char *a, const char *parts, uint32_t mask, uint32_t blocks)
+{
+    const char *y = tmp(e, "y"), *sum = str(e, "%s[0]", a), *first = "";
+    bool all = mask == blocks - 1;
+    if (!all) {
+        first = tmp(e, "first");
+        line(e,
+            "const int %s = block & %u;    /* the CTAs that hold the same elements as this one, left out */",
+            first, (blocks - 1) & ~mask);
+    }
+    line(e, "%s[0] = %s[%s];", a, parts, all ? "0" : first);
+    line(e, "for (int p = 1; p < %u; p++) {", blocks);
+    e->indent++;
+    if (!all) line(e, "if (p & %u) continue;", (blocks - 1) & ~mask);
+    line(e, "const %s %s = %s[%s];", ctype(acc), y, parts, all ? "p" : str(e, "%s + p", first));
+    line(e, "%s[0] = %s;", a, combine_expr(e, i, acc, sum, y));
+    end_block(e);
+}
+
 /* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
  * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for. Every
  * reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the round after next
@@ -60,20 +95,14 @@ static uint32_t lane_bits_along(const Layout *l, int axis)
  * before all have sent to it. */
 static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
 {
-    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
     int n = (int)layout_blocks(l), bytes = ctype_bytes(acc), slot = (n * bytes + 15) / 16 * 16;
-    bool along = false, again = i->block != e->f->body;
-    layout_element(l, 0, 0, 0, 0, c0);
-    for (int b = 1; b < n; b++) {
-        layout_element(l, 0, 0, 0, (uint32_t)b, c1);
-        along |= c1[axis] != c0[axis];
-    }
-    if (!along) return;
+    bool again = i->block != e->f->body;
+    uint32_t mask = block_bits_along(l, axis);
+    if (!mask) return;
     int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
     e->shared_bytes = bar + 16;
     const char *place = str(e, "shared_base + %lld", (long long)at),
-               *mbar = str(e, "shared_base + %lld", (long long)bar), *round = NULL, *parts = tmp(e, "parts"),
-               *y = tmp(e, "y");
+               *mbar = str(e, "shared_base + %lld", (long long)bar), *round = NULL, *parts = tmp(e, "parts");
     line(e, "/* every CTA sends its part to all of the cluster */");
     if (!e->cluster_met && again)
         line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
@@ -92,12 +121,7 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", round) : "0");
     line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at,
         again ? str(e, " + (%s & 1) * %d", round, slot) : "");
-    line(e, "%s[0] = %s[0];", a, parts);
-    line(e, "for (int p = 1; p < %d; p++) {", n);
-    e->indent++;
-    line(e, "const %s %s = %s[p];", ctype(acc), y, parts);
-    line(e, "%s[0] = %s;", a, combine_expr(e, i, acc, str(e, "%s[0]", a), y));
-    end_block(e);
+    join_parts_of_blocks(e, i, acc, a, parts, mask, (uint32_t)n);
     if (again) line(e, "%s++;", round);
 }
 

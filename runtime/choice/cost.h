@@ -46,7 +46,7 @@ typedef struct Cost {
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
     bool wide;     /* operands of 32 bits go to mma.sync */
     bool pingpong; /* warpgroups take turns at issuing products */
-    bool packed;          /* several programs are one (passes/pack.c) */
+    bool packed;   /* several programs are one (passes/pack.c) */
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
     int64_t shared_bytes;

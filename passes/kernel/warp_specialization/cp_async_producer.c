@@ -345,7 +345,7 @@ int roles_warpgroups_of(int64_t rows, bool four)
  * the producers leave. */
 static bool more_have_room(const KernelPlan *p, const InstrList *products)
 {
-    enum { BESIDE_PRODUCT = 24, BESIDE_SUMS = 40 }; /* registers for addresses, operands and the epilogue */
+    enum { BESIDE_PRODUCT = 24, BESIDE_SUM = 40 }; /* registers for addresses, operands and the epilogue */
     int64_t sums = 0, rows = 0, widest = 0;
     for (size_t k = 0; k < products->len; k++) {
         const Type *t = ir_result(products->data[k])->type;
@@ -360,7 +360,8 @@ static bool more_have_room(const KernelPlan *p, const InstrList *products)
     if (warps < 8 || threads > p->target->cta_threads) return false;
     int each = target_registers_each(p->target, threads),
         left = (each * threads - 32 * CP_ASYNC_REGISTERS * producers) / (32 * warps);
-    return widest / 128 + BESIDE_PRODUCT <= each && sums / (32 * warps) + BESIDE_SUMS <= left;
+    return widest / 128 + BESIDE_PRODUCT <= each &&
+           sums / (32 * warps) + BESIDE_SUM * (int)products->len <= left;
 }
 
 int roles_cp_async_warps(KernelPlan *p, const InstrList *products)
