@@ -53,35 +53,35 @@ static const char *line_of(const char *list, int64_t number)
     return list && *list ? list : NULL;
 }
 
+static bool count_in(Session *s, const Problem *p, const char *list, int64_t number, bool *first)
+{
+    ProblemView v;
+    ProblemCount c;
+    FrontBinding config[64];
+    if (setjmp(s->oom) || !problem_view(p, s, &v) || (!list && !v.tune)) return false;
+    int n = list ? 64 : v.tune->n;
+    const char *line = list ? line_of(list, number) : NULL;
+    if (list ? !line : number >= frontend_tune_count(v.tune)) return false;
+    if (line) {
+        const char *end = strchr(line, '\n');
+        char *text = arena_strndup(&s->arena, line, end ? (size_t)(end - line) : strlen(line));
+        n = problem_read_config(&v, s, text, config, 64);
+    }
+    if (line || problem_config(&v, number, config)) {
+        problem_count(&v, s, config, n, &c);
+        if (!*first) printf(",\n");
+        *first = false;
+        print_count(p, problem_config_text(s, config, n), &c);
+    }
+    return true;
+}
+
 /* Prints configuration `number`. False: there are no more. */
 static bool count_one(const Problem *p, const char *list, int64_t number, bool *first)
 {
     Session s;
-    ProblemView v;
-    ProblemCount c;
-    bool more = false;
     session_init(&s, allocator_libc);
-    if (setjmp(s.oom)) {
-        session_free(&s);
-        return false;
-    }
-    if (problem_view(p, &s, &v) && (list || v.tune)) {
-        FrontBinding config[64];
-        int n = list ? 64 : v.tune->n;
-        const char *line = list ? line_of(list, number) : NULL;
-        more = list ? line != NULL : number < frontend_tune_count(v.tune);
-        if (line) {
-            const char *end = strchr(line, '\n');
-            char *text = arena_strndup(&s.arena, line, end ? (size_t)(end - line) : strlen(line));
-            n = problem_read_config(&v, &s, text, config, 64);
-        }
-        if (more && (line || problem_config(&v, number, config))) {
-            problem_count(&v, &s, config, n, &c);
-            if (!*first) printf(",\n");
-            *first = false;
-            print_count(p, problem_config_text(&s, config, n), &c);
-        }
-    }
+    bool more = count_in(&s, p, list, number, first);
     session_free(&s);
     return more;
 }

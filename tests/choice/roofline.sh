@@ -1,5 +1,6 @@
 #!/bin/bash
-# roofline.sh TILEC: --wperf names the resource that keeps a launch from its roofline, and the line that takes most of it.
+# roofline.sh TILEC: --wperf names the resource that keeps a launch from its roofline, and the line that takes
+# most of it.
 tilec=$1 failed=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 cat >"$work/k.tile" <<'KERNELS'
@@ -36,13 +37,17 @@ expect() { # PATTERN, then what tilec is given
     [[ "$said" == $want ]] || { echo "FAIL: $*: expected $want, said: $said"; failed=1; }
 }
 expect '' --kernel=copied -D N=16777216
-expect '*k.tile:1[123]:*product is estimated to reach * of the roofline of h100: it is bound by loads in flight, most of all in this line*products alone would take*' \
+reach='is estimated to reach * of the roofline of h100:'
+expect "*k.tile:1[123]:*product $reach it is bound by loads in flight, most of all in this line*products alone would take*" \
     --kernel=product -D M=4096 -D N=4096 -D K=4096
-expect '*k.tile:18:8:*few is estimated to reach * of the roofline of h100: 4 programs do not fill 132 multiprocessors*memory alone would take*' \
+expect "*k.tile:18:8:*few $reach 4 programs do not fill 132 multiprocessors*memory alone would take*" \
     --kernel=few -D M=4 -D N=1048576
 # without --wperf nothing is said
-"$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline && { echo "FAIL: said without --wperf"; failed=1; }
+"$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline &&
+    { echo "FAIL: said without --wperf"; failed=1; }
 # compiled ahead of time
-said=$("$tilec" "$work/k.tile" -D M=4096 -D N=4096 -D K=4096 --target=cuda:sm_90a --emit=cuda --wperf -o "$work/k.cu" 2>&1)
-[[ "$said" == *"product is estimated to reach"*"of the roofline of h100"* ]] || { echo "FAIL: --emit: $said"; failed=1; }
+said=$("$tilec" "$work/k.tile" -D M=4096 -D N=4096 -D K=4096 --target=cuda:sm_90a --emit=cuda --wperf \
+    -o "$work/k.cu" 2>&1)
+[[ "$said" == *"product is estimated to reach"*"of the roofline of h100"* ]] ||
+    { echo "FAIL: --emit: $said"; failed=1; }
 exit $failed

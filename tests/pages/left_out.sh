@@ -1,6 +1,6 @@
 #!/bin/bash
-# left_out.sh TILEC SOURCE CC PAGE...: each entry of left_out still stands for a command of its page, and no command stands outside of the
-# blocks that pages.sh runs.
+# left_out.sh TILEC SOURCE CC PAGE...: each entry of left_out still stands for a command of its page, and no
+# command stands outside of the blocks that pages.sh runs.
 . "$(dirname "$0")/../tools/lib.sh"
 . "$root/tests/pages/page.sh"
 shift 3

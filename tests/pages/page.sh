@@ -1,10 +1,12 @@
 # page.sh: reads pages of the documents. Sourced after tests/tools/lib.sh.
 #
-# run_page PAGE runs a page line by line in the current folder: a block of ```tile, ```c or ```make whose first line is a comment with a file
-# name is saved under that name; each line of a ```sh block is run; a ```text block is what the commands right before it print, where `...`
-# stands for anything. A command fails only where the text shows its error. Commands that left_out lists are passed over. Then the commands
-# within the text are run that name a file which the page has saved.
-# page_commands PAGE prints the commands, a line each. unmarked_commands PAGE prints lines that look like commands and are in no ```sh block.
+# run_page PAGE runs a page line by line in the current folder: a block of ```tile, ```c or ```make whose
+# first line is a comment with a file name is saved under that name; each line of a ```sh block is run; a
+# ```text block is what the commands right before it print, where `...` stands for anything. A command fails
+# only where the text shows its error. Commands that left_out lists are passed over. Then the commands within
+# the text are run that name a file which the page has saved.
+# page_commands PAGE prints the commands, a line each. unmarked_commands PAGE prints lines that look like
+# commands and are in no ```sh block.
 
 # A text block as a pattern of the shell.
 pattern_of() {
@@ -21,10 +23,13 @@ unmarked_commands() {
     local tools='tilec|cmake|ctest|ninja|make|cc|c[+][+]|gcc|gdb|bash|sh|git|pip|python3?|[.]/[a-z]|[A-Z_]+=[^ ]+ [a-z]'
     awk -v command="^ *([$] )?($tools)( |\$)" -v indented="^(    |\t)([$] )?($tools)( |\$)" '
         /^```/ { kind = inside ? "" : $0; inside = !inside; next }
-        inside && kind !~ /^```(sh|text|make|cmake)$/ && $0 ~ command || !inside && $0 ~ indented { print NR ": " $0 }' "$1"
+        inside && kind !~ /^```(sh|text|make|cmake)$/ && $0 ~ command || !inside && $0 ~ indented {
+            print NR ": " $0
+        }' "$1"
 }
 
-# why_left_out PAGE COMMAND: the reason, or nothing and a status that is not 0. An entry holds for commands that begin with its text.
+# why_left_out PAGE COMMAND: the reason, or nothing and a status that is not 0. An entry holds for commands
+# that begin with its text.
 left_out=$(dirname "${BASH_SOURCE[0]}")/left_out
 why_left_out() {
     local page begin why
@@ -76,10 +81,12 @@ end_block() {
             done 9<<<"${block%$'\n'}"
             out=$(cat "$work/page.out") ;;
         text)
-            # What is shown is of the whole block, so it is not compared where a command of the block was left out.
+            # What is shown is of the whole block, so it is not compared where a command of the block was left
+            # out.
             # shellcheck disable=SC2053
             if [ $passed_over = 0 ]; then
-                [[ $out == $(pattern_of "${block%$'\n'}") ]] || fail "$pending printed"$'\n'"$out"$'\n'"and not"$'\n'"$block"
+                [[ $out == $(pattern_of "${block%$'\n'}") ]] ||
+                    fail "$pending printed"$'\n'"$out"$'\n'"and not"$'\n'"$block"
                 [ "$code" = 0 ] || [[ $block == *error:* ]] || fail "status $code: $pending"
                 compared=$((compared + 1))
             fi

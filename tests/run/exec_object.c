@@ -159,27 +159,31 @@ static void add_bindings(Session *s, const Ast *ast, const FrontKernel *k, const
     }
 }
 
-/* The command that compiles the kernel for this launch, but for its output; freed by the caller. NULL and the
- * reason. */
+/* The command that compiles the kernel of `text` for this launch, but for its output; freed by the caller.
+ * NULL: it cannot be bound, or memory ran out. */
+static char *command_of(Session *s, const Run *run, const Launch *l, const char *text, size_t size)
+{
+    if (setjmp(s->oom)) return NULL;
+    Text command;
+    text_init(&command, &s->arena);
+    Ast *ast = frontend_parse(s, diag_add_source(s, run->path, NULL, text, size), launch_import, NULL);
+    const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
+    text_printf(&command, "%s %s --target=cpu:aarch64 --kernel=%s -O%d", TILE_TILEC, run->path, l->kernel,
+        run->passes ? 2 : 0);
+    if (k) add_bindings(s, ast, k, l, &command);
+    return k && !s->n_errors ? strdup(command.data) : NULL;
+}
+
+/* The same of the file that `run` names. NULL and the reason. */
 static char *compile_command(const Run *run, const Launch *l, char *why, size_t why_size)
 {
-    char *result = NULL;
     size_t size;
     char *text = read_file(run->path, &size);
     Session s;
     session_init(&s, allocator_libc);
-    snprintf(why, why_size, "%s cannot be read", run->path);
-    if (text && !setjmp(s.oom)) {
-        Text command;
-        text_init(&command, &s.arena);
-        Ast *ast = frontend_parse(&s, diag_add_source(&s, run->path, NULL, text, size), launch_import, NULL);
-        const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
-        text_printf(&command, "%s %s --target=cpu:aarch64 --kernel=%s -O%d", TILE_TILEC, run->path, l->kernel,
-            run->passes ? 2 : 0);
-        if (k) add_bindings(&s, ast, k, l, &command);
-        if (k && !s.n_errors) result = strdup(command.data);
-        else snprintf(why, why_size, "the kernel %s cannot be bound", l->kernel);
-    }
+    char *result = text ? command_of(&s, run, l, text, size) : NULL;
+    if (!text) snprintf(why, why_size, "%s cannot be read", run->path);
+    else if (!result) snprintf(why, why_size, "the kernel %s cannot be bound", l->kernel);
     session_free(&s);
     free(text);
     return result;

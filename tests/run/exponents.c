@@ -193,7 +193,7 @@ static const char *cut(const char *s, char *out, size_t size)
 /* "c=1 d=2" or "0.5" (the scale) as a recipe writes scalars. */
 static void scalars_of(const char *text, char *out, size_t size)
 {
-    char copy[96], *save = NULL;
+    char copy[112], *save = NULL;
     *out = 0;
     snprintf(copy, sizeof copy, "%s%s", strchr(text, '=') ? "" : "scale=", text);
     for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))

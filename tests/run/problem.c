@@ -220,25 +220,30 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static bool begins(const char *s, const char *with)
+{
+    while (*with && *s == *with) s++, with++;
+    return !*with;
+}
+
 static bool fill_tensor(Maker *k, Tensor *t, const char *fill, bool special)
 {
     static const char *const known[] = { "normal", "unit", "ones",
         "int:", "extremes:", "index:", "offsets:", "mask", "masked-start" };
     bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        found |= !strncmp(fill, known[i], strlen(known[i]));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) found |= begins(fill, known[i]);
     if (!found) return fail(k, "table: fill '%s'", fill);
     int64_t limit = 0;
     const char *colon = strchr(fill, ':');
     if (colon && !find_size(k->p, colon + 1, &limit)) return fail(k, "table: size '%s'", colon + 1);
     for (int64_t i = 0; i < t->count; i++) t->values[i] = draw(k, t, fill, i, limit);
-    if (!strncmp(fill, "offsets:", 8)) qsort(t->values, (size_t)t->count, sizeof *t->values, ascending);
+    if (begins(fill, "offsets:")) qsort(t->values, (size_t)t->count, sizeof *t->values, ascending);
     for (int64_t i = 0; i < t->count; i++) {
         ref_put(t->type, view_data(t), tensor_offset(t, i), t->values[i]);
         /* The NaN that the arithmetic of this machine makes. Where emulated lanes hold copies of a sum, they
          * are equal bit for bit. */
         size_t size = ref_type_size(t->type);
-        if (!strncmp(fill, "extremes:", 9) && isnan(t->values[i]))
+        if (begins(fill, "extremes:") && isnan(t->values[i]))
             ((unsigned char *)view_data(t))[(tensor_offset(t, i) + 1) * (int64_t)size - 1] |= 0x80;
     }
     /* In this order, so that of a few elements the first is NaN: element 0, then others far apart. */

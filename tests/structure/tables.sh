@@ -18,7 +18,8 @@ for hint in $(sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def); do
 done
 counted $n 11 ir/hints.def
 for hint in $(sed -nE 's/^HINT\(([a-z_0-9]+),.*/\1/p' ir/hints.def); do
-    git grep -qE "hints(\.|->)$hint\b|\bh(\.|->)$hint\b" -- passes backends frontend || fail "no pass reads the hint $hint (ir/hints.def)"
+    git grep -qE "hints(\.|->)$hint\b|\bh(\.|->)$hint\b" -- passes backends frontend ||
+        fail "no pass reads the hint $hint (ir/hints.def)"
 done
 for hint in $(section Hints | sed -nE 's/^\| `([a-z_]+) = [a-z0-9]+` \| `hint \(\.\.\.\)`.*/\1/p'); do
     grep -qE "^HINT\($hint," ir/hints.def || fail "docs/language.md has a hint $hint, but ir/hints.def has not"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench.sh: `tilec bench` with ladders and sweeps: the files that it writes, the ladders of examples/ladders, wrong input. pages.bench runs
-# the commands of docs/bench.md.
+# bench.sh: `tilec bench` with ladders and sweeps: the files that it writes, the ladders of examples/ladders,
+# wrong input. pages.bench runs the commands of docs/bench.md.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 mkdir bin && ln -s "$tilec" bin/tilec && export PATH=$work/bin:$PATH
@@ -36,10 +36,12 @@ assert {e["name"] for e in events} == {"transpose: " + s for s in ("rows", "coal
 assert all(e["dur"] > 0 for e in events) and events == sorted(events, key=lambda e: e["ts"])' || fail "trace.json"
 # steps of the same code; a step left without a pass differs
 expect 0 "the same code as shared" tilec bench transpose.tile --ladder --set M=64 --set N=64 --repeat=1
-tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 --json=scale.json >out.txt || fail "scale: $(cat out.txt)"
+tilec bench scale.tile --ladder --set M=16 --set N=64 --repeat=1 --json=scale.json >out.txt ||
+    fail "scale: $(cat out.txt)"
 # without products, operations on floats count: of each element at least the product and the exponential
 python3 -c 'import json
-assert all(2 * 16 * 64 <= r["flops"] <= 4 * 16 * 64 and r["tflops"] > 0 for r in json.load(open("scale.json"))["results"])' || fail "the work of scale: $(cat scale.json)"
+assert all(2 * 16 * 64 <= r["flops"] <= 4 * 16 * 64 and r["tflops"] > 0
+           for r in json.load(open("scale.json"))["results"])' || fail "the work of scale: $(cat scale.json)"
 grep -q '  exp2 .*  correct' out.txt || fail "exp2 should differ from plain: $(cat out.txt)"
 # the ladders on GPUs: their steps are emitted, and each hint reaches the code or a note says why it does not
 for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do
@@ -48,36 +50,64 @@ for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do
     done
 done
 # Text of a step without producer warps, without its comments; and the remarks on it.
-step() { "$tilec" attention.tile -D D=128 -D warp_specialize=0 --target=$1 $(sed 's/[^ ]*=/-D &/g' <<<"$2") --wperf -o text.c 2>remarks || fail "$2 for $1"; grep -v '^//' text.c >"$3"; }
-for target in cuda:sm_80 cuda:sm_86 cuda:sm_90a cuda:sm_100a cuda:sm_120 hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100; do
+step() {
+    "$tilec" attention.tile -D D=128 -D warp_specialize=0 --target=$1 $(sed 's/[^ ]*=/-D &/g' <<<"$2") \
+        --wperf -o text.c 2>remarks || fail "$2 for $1"
+    grep -v '^//' text.c >"$3"
+}
+for target in cuda:sm_80 cuda:sm_86 cuda:sm_90a cuda:sm_100a cuda:sm_120 \
+    hip:gfx90a hip:gfx942 hip:gfx950 hip:gfx1100; do
     step $target "LK=1 LV=1" step4
     step $target "LK=2 LV=4" step5
     if cmp -s step4 step5; then
-        [ $target = hip:gfx1100 ] && grep -q "latency = 4: the registers of hip:gfx1100 have no room" remarks || fail "latency 2 and 4 change nothing on $target: $(cat remarks)"
+        [ $target = hip:gfx1100 ] && grep -q "latency = 4: the registers of $target have no room" remarks ||
+            fail "latency 2 and 4 change nothing on $target: $(cat remarks)"
     fi
     step $target "LK=2 LV=4 occupancy=2" step6
-    if cmp -s step5 step6; then grep -q "occupancy = 2: " remarks || fail "occupancy changes nothing on $target, and nothing says so: $(cat remarks)"; fi
+    if cmp -s step5 step6; then
+        grep -q "occupancy = 2: " remarks ||
+            fail "occupancy changes nothing on $target, and nothing says so: $(cat remarks)"
+    fi
 done
 for target in cuda:sm_80 cuda:sm_90a cuda:sm_100a; do
     "$tilec" attention.tile -D D=128 -D warp_specialize=0 -D LK=2 -D LV=4 --target=$target --emit=schedule >s.txt
-    grep -qx 'load K stages 2' s.txt && grep -qx 'load V stages 4' s.txt || fail "latencies 2 and 4 on $target: $(cat s.txt)"
-    "$tilec" attention.tile -D D=128 -D warp_specialize=0 --target=$target --emit=schedule | grep -q stages && fail "latency = 1 has a ring on $target"
+    grep -qx 'load K stages 2' s.txt && grep -qx 'load V stages 4' s.txt ||
+        fail "latencies 2 and 4 on $target: $(cat s.txt)"
+    "$tilec" attention.tile -D D=128 -D warp_specialize=0 --target=$target --emit=schedule | grep -q stages &&
+        fail "latency = 1 has a ring on $target"
 done
 step hip:gfx1100 "LK=2 LV=4" step5; step hip:gfx1100 "LK=2 LV=4 occupancy=2" step6
 cmp -s step5 step6 && fail "occupancy does not reach gfx1100"
-expect 0 "occupancy = 2: a multiprocessor of hip:gfx942 holds 1 CTA of 49152 bytes of shared memory" "$tilec" attention.tile --target=hip:gfx942 -D D=128 -D LK=2 -D LV=4 -D occupancy=2 --wperf -o a.hip
-expect 0 "occupancy = 2: the code is the same without it: 2 CTAs of 2 waves are 1 on each SIMD of hip:gfx950" "$tilec" attention.tile --target=hip:gfx950 -D D=128 -D LK=2 -D LV=4 -D occupancy=2 --wperf -o a.hip
+occupied=("$tilec" attention.tile -D D=128 -D LK=2 -D LV=4 -D occupancy=2 --wperf -o a.hip)
+expect 0 "occupancy = 2: a multiprocessor of hip:gfx942 holds 1 CTA of 49152 bytes of shared memory" \
+    "${occupied[@]}" --target=hip:gfx942
+expect 0 "occupancy = 2: the code is the same without it: 2 CTAs of 2 waves are 1 on each SIMD of hip:gfx950" \
+    "${occupied[@]}" --target=hip:gfx950
 # on a CPU hints are left out, and what changes nothing is named; also where the cache has the code
 cat >hints.tile <<'T'
-kernel k(in f32 X[N], out f32 Y[N], const int TN = 8) grid (cdiv(N, TN)) { let i = program_id(); store(Y[i*TN +: TN], load(X[i*TN +: TN])); }
-ladder k { at (N = 64); step plain "as declared"; step busy "two at a time" (occupancy = 2, warps = 8); step default "as declared" (TN = 8); step wide "16" (TN = 16); }
+kernel k(in f32 X[N], out f32 Y[N], const int TN = 8) grid (cdiv(N, TN))
+{
+    let i = program_id();
+    store(Y[i*TN +: TN], load(X[i*TN +: TN]));
+}
+ladder k {
+    at (N = 64);
+    step plain "as declared";
+    step busy "two at a time" (occupancy = 2, warps = 8);
+    step default "as declared" (TN = 8);
+    step wide "16" (TN = 16);
+}
 T
 for _ in 1 2; do
-    tilec bench hints.tile --ladder --repeat=1 --output-dir hints >out.txt 2>&1 || fail "hints: $(cat out.txt)"
-    grep -q '  busy .*the same code as plain: occupancy = 2 is left out: hints have no meaning on a CPU$' out.txt || fail "hints on a CPU: $(cat out.txt)"
-    grep -q '  default .*the same code as busy: TN = 8 changes nothing on cpu$' out.txt && grep -q '  wide .*correct$' out.txt || fail "steps of the same code: $(cat out.txt)"
+    tilec bench hints.tile --ladder --repeat=1 --output-dir hints >out.txt 2>&1 ||
+        fail "hints: $(cat out.txt)"
+    grep -q '  busy .*the same code as plain: occupancy = 2 is left out: hints have no meaning on a CPU$' out.txt ||
+        fail "hints on a CPU: $(cat out.txt)"
+    grep -q '  default .*the same code as busy: TN = 8 changes nothing on cpu$' out.txt &&
+        grep -q '  wide .*correct$' out.txt || fail "steps of the same code: $(cat out.txt)"
 done
-grep -q '"reason": "plain", "why": "occupancy = 2 is left out' hints/k.json && grep -q 'occupancy = 2 is left out' hints/k.md || fail "why the code is the same: $(cat hints/k.json)"
+grep -q '"reason": "plain", "why": "occupancy = 2 is left out' hints/k.json &&
+    grep -q 'occupancy = 2 is left out' hints/k.md || fail "why the code is the same: $(cat hints/k.json)"
 expect 0 "occupancy = 2: a CTA with producer warps has the registers" "$tilec" attention.tile --target=cuda:sm_90a -D D=64 -D occupancy=2 --wperf --emit=schedule
 expect 0 "occupancy = 2: a CPU has no multiprocessors" "$tilec" attention.tile -D D=64 -D occupancy=2 --wperf -o a.o -h a.h
 # a causal loop counts up to the diagonal

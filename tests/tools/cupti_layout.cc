@@ -1,4 +1,5 @@
-// cupti_layout.cc: the structs of tools/tilec/cupti.h against those of CUPTI's headers. Compiled only where these are found.
+// cupti_layout.cc: the structs of tools/tilec/cupti.h against those of CUPTI's headers. Compiled only where
+// these are found.
 #include <cuda.h>
 #include <cupti_result.h>
 
@@ -10,7 +11,9 @@
 
 #define SAME(ours, last, theirs) static_assert(CUPTI_SIZE(ours, last) == theirs##_STRUCT_SIZE, #ours);
 #define AT(ours, field, theirs, name) \
-    static_assert(offsetof(ours, field) == offsetof(theirs, name) && sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->name), #ours "." #field);
+    static_assert(offsetof(ours, field) == offsetof(theirs, name) && \
+            sizeof(((ours *)0)->field) == sizeof(((theirs *)0)->name), \
+        #ours "." #field);
 SAME(CuptiNothing, reserved, CUpti_Profiler_Initialize_Params)
 SAME(CuptiNothing, reserved, CUpti_Profiler_DeInitialize_Params)
 SAME(CuptiChip, name, CUpti_Device_GetChipName_Params)
@@ -49,7 +52,9 @@ SAME(CuptiPush, range, CUpti_RangeProfiler_PushRange_Params)
 SAME(CuptiStop, done, CUpti_RangeProfiler_Stop_Params)
 AT(CuptiStop, pass, CUpti_RangeProfiler_Stop_Params, passIndex)
 SAME(CuptiDecode, dropped, CUpti_RangeProfiler_DecodeData_Params)
-static_assert((int)CUPTI_RANGES_OF_USER == (int)CUPTI_UserRange && (int)CUPTI_REPLAY_BY_USER == (int)CUPTI_UserReplay, "modes");
+static_assert((int)CUPTI_RANGES_OF_USER == (int)CUPTI_UserRange, "modes");
+static_assert((int)CUPTI_REPLAY_BY_USER == (int)CUPTI_UserReplay, "modes");
 static_assert((int)CUPTI_INVALID_METRIC_NAME == (int)CUPTI_ERROR_INVALID_METRIC_NAME, "codes");
 static_assert((int)CUPTI_NO_PRIVILEGES == (int)CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, "codes");
-static_assert((int)CUPTI_NO_PRIVILEGES_VIRTUALIZED == (int)CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES, "codes");
+static_assert(
+    (int)CUPTI_NO_PRIVILEGES_VIRTUALIZED == (int)CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES, "codes");

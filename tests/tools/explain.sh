@@ -96,12 +96,15 @@ expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.ti
 grep -q '>Roofline of h100</text>' roof.svg && grep -q '>1 silu' roof.svg && grep -q 'TFLOPS</text>' roof.svg || fail "roof.svg lacks a title, a variant or an axis"
 "$tilec" explain "$k/silu.tile" --roofline=amd.svg --target=hip:gfx942 -o out.txt && grep -q 'best case of the cache model' amd.svg || fail "--roofline of an MI300X"
 
-# programs whose length a tensor says are followed in part, all variants are reported, and a tensor that is sampled away is named
+# programs whose length a tensor says are followed in part, all variants are reported, and a tensor that is
+# sampled away is named
 "$tilec" explain "$k/attention_paged.tile" --memory -o out.txt || fail "--memory of attention_paged.tile"
-(($(grep -c '^used again, ' out.txt) == $(grep -c '^memory accesses of ' out.txt) && $(grep -c '^memory accesses of attention_paged_prefill<' out.txt) >= 4)) ||
+(($(grep -c '^used again, ' out.txt) == $(grep -c '^memory accesses of ' out.txt) &&
+    $(grep -c '^memory accesses of attention_paged_prefill<' out.txt) >= 4)) ||
     fail "variants of attention_paged.tile: $(cat out.txt)"
 has 'of the beginnings of the first 16 of 1024 programs' && has '^  PAGES_OF '
-awk '/^used again/ { n = 0 } /^  [KV]  / { n++ } /^divergence/ && n != 2 { exit 1 } /^memory accesses of attention_paged_join/ { exit 0 }' out.txt || fail "K or V is missing: $(cat out.txt)"
+awk '/^used again/ { n = 0 } /^  [KV]  / { n++ } /^divergence/ && n != 2 { exit 1 }
+    /^memory accesses of attention_paged_join/ { exit 0 }' out.txt || fail "K or V is missing: $(cat out.txt)"
 
 # the steps of a ladder beside the variant
 cat >ladder.tile <<'END'
@@ -136,6 +139,7 @@ expect 2 "no .tile file given" "$tilec" explain
 expect 2 "there is no target \`soup\`" "$tilec" explain "$k/silu.tile" --target=soup
 expect 1 "cannot open gone.tile" "$tilec" explain gone.tile
 # a performance note is said once, however often the kernel is lowered
-"$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 --wperf 2>&1 >/dev/null | grep performance >notes
+"$tilec" explain "$k/gemm.tile" --kernel=gemm --device=h100 -D T=f16 -D M=4096 -D N=4096 -D K=4096 --wperf \
+    2>&1 >/dev/null | grep performance >notes
 [ -s notes ] && [ -z "$(sort notes | uniq -d)" ] || fail "performance notes are repeated: $(cat notes)"
 finish

@@ -61,16 +61,21 @@ for how in --check --target=interp; do
 done
 absent bad.npy
 
-# --expect: elements that neither side stores hold poison on both, and are said; by the interpreter to the element
+# --expect: elements that neither side stores hold poison on both, and are said; by the interpreter to the
+# element
 eighth() { "$tilec" run faults.tile --kernel=eighth --in 'X=ones:f32[1024]' "$@"; }
 expect 0 "warning: 87.5% of O never stored: 896 of 1024 elements, O[128:1024]" eighth --expect=interp
 expect 1 "error: 87.5% of O never stored" eighth --expect=interp --werror --out O=bad.npy
-expect 0 "warning: 896 of 1024 elements of O, the first at [128], agree with eighth because neither stores them" eighth --expect=eighth
+expect 0 "warning: 896 of 1024 elements of O, the first at [128], agree with eighth because neither stores them" \
+    eighth --expect=eighth
 expect 0 "agree with --expect because neither stores them" eighth --expect O=o.npy
 expect 1 "error: 896 of 1024 elements of O" eighth --expect=eighth --werror --out O=bad.npy
-[ "$(eighth --expect=interp --check 2>&1 | grep -c 'never stored')" = 1 ] || fail "--check and --expect=interp report twice"
-[ "$(eighth --expect=interp --target=interp 2>&1 | grep -c 'never stored')" = 1 ] || fail "--target=interp and --expect=interp report twice"
-expect 0 "warning: eighth: 896 of 1024 elements of O" "$tilec" bench faults.tile --kernel=eighth --in 'X=ones:f32[1024]' --expect=interp --repeat=1
+[ "$(eighth --expect=interp --check 2>&1 | grep -c 'never stored')" = 1 ] ||
+    fail "--check and --expect=interp report twice"
+[ "$(eighth --expect=interp --target=interp 2>&1 | grep -c 'never stored')" = 1 ] ||
+    fail "--target=interp and --expect=interp report twice"
+expect 0 "warning: eighth: 896 of 1024 elements of O" \
+    "$tilec" bench faults.tile --kernel=eighth --in 'X=ones:f32[1024]' --expect=interp --repeat=1
 absent bad.npy
 
 # the compiler and the simulator warn where the fault is provable

@@ -1,6 +1,6 @@
 #!/bin/bash
-# forms.sh: the command lines that users know from elsewhere and from the documents, each in the form in which they are written; here with smaller
-# sizes, fewer launches and the extents of the kernels at hand.
+# forms.sh: the command lines that users know from elsewhere and from the documents, each in the form in which
+# they are written; here with smaller sizes, fewer launches and the extents of the kernels at hand.
 . "$(dirname "$0")/lib.sh"
 export OMP_NUM_THREADS=1
 mkdir bin && ln -s "$tilec" bin/tilec && export PATH=$work/bin:$PATH
@@ -17,13 +17,19 @@ kernel k(in f32 X[N], out f32 O[N], const int TN = 64, const int BAD = 0) grid (
     let i = program_id();
     store(O[i*TN +: TN], load(X[i*TN +: TN]) + (BAD == 1 ? 1.0 : 0.0));
 }
-kernel plain(in f32 X[N], out f32 O[N]) grid (cdiv(N, 8)) { let i = program_id(); store(O[i*8 +: 8], load(X[i*8 +: 8])); }
+kernel plain(in f32 X[N], out f32 O[N]) grid (cdiv(N, 8))
+{
+    let i = program_id();
+    store(O[i*8 +: 8], load(X[i*8 +: 8]));
+}
 tune k { config (TN = 64); config (TN = 128); key (N); }
 ladder k { step small "tiles of 64"; step large "tiles of 256" (TN = 256); step tuned "the fastest of two" (tune); }
 T
 # ladders
 runs "out/k.json out/k.md out/k.log" tilec bench k.tile --ladder --sweep N=1024..16384*2 --output-dir out --repeat=1
-for n in 1024 2048 4096 8192 16384; do [ "$(grep -c "^$n," out/k.csv)" = 3 ] || fail "steps of N = $n: $(cat out/k.csv)"; done
+for n in 1024 2048 4096 8192 16384; do
+    [ "$(grep -c "^$n," out/k.csv)" = 3 ] || fail "steps of N = $n: $(cat out/k.csv)"
+done
 runs ref.npy tilec run k.tile --kernel=plain --in X=random:f32[1024]:1 --out O=ref.npy
 runs "" tilec bench k.tile --ladder --set N=1024 --in X=random:f32[1024]:1 --expect O=ref.npy --repeat=1
 runs "" tilec bench k.tile --ladder --set N=1024 --expect=interp --atol=1e-2 --rtol=1e-2 --repeat=1
@@ -43,7 +49,9 @@ cd product || exit 1
 runs p.svg tilec bench --sweep M=N=K=32..96:32 --against=openblas,torch --plot=p.svg --repeat=1
 has 'TFLOPS.*GB/s'
 [ "$(grep -c '  product .*' out.txt)" -ge 3 ] || fail "three sizes: $(cat out.txt)"
-for provider in openblas torch; do grep -q "  $provider  *[0-9]\|$provider is left out" out.txt || fail "$provider: $(cat out.txt)"; done
+for provider in openblas torch; do
+    grep -q "  $provider  *[0-9]\|$provider is left out" out.txt || fail "$provider: $(cat out.txt)"
+done
 cd .. || exit 1
 expect 2 "no .tile file given, and the folder has not exactly one" env -C bin tilec bench --sweep N=8
 runs trace.json tilec bench k.tile --kernel=k --set N=1024 --profile=trace.json --repeat=2
@@ -59,7 +67,9 @@ runs r.svg tilec explain t.tile -D T=f32 --roofline=r.svg
 runs page.html tilec explain t.tile -D T=f32 --target=cuda:sm_80 --html=page.html
 runs "" tilec explain t.tile --memory -D TM=1 -D TN=32
 has uncoalesced
-for kind in map access memory timeline; do runs $kind.svg tilec explain t.tile -D T=f32 --target=cuda:sm_80 --plot=$kind; done
+for kind in map access memory timeline; do
+    runs $kind.svg tilec explain t.tile -D T=f32 --target=cuda:sm_80 --plot=$kind
+done
 # the simulator as a loop
 runs h.md tilec sim k.tile --kernel=k --set N=65536 --remap='w%8*(n/8)+w/8' --remap=xcd --history=h.md
 has 'w%8\*(n/8)+w/8' h.md

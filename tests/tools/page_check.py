@@ -1,7 +1,7 @@
-"""page_check.py TILEC SOURCE [BROWSER]: the page of `tilec explain --html` for some kernels. html.parser reads it:
-every tag is closed, everything is escaped, every link reaches an element, nothing comes from outside. With a browser
-(chromium) the page is loaded without a screen: no error of the script, and every text of the pictures lies in its
-picture. Exit status 77: there is no browser."""
+"""page_check.py TILEC SOURCE [BROWSER]: the page of `tilec explain --html` for some kernels. html.parser
+reads it: every tag is closed, everything is escaped, every link reaches an element, nothing comes from
+outside. With a browser (chromium) the page is loaded without a screen: no error of the script, and every text
+of the pictures lies in its picture. Exit status 77: there is no browser."""
 import os
 import re
 import shutil
@@ -86,14 +86,16 @@ document.documentElement.dataset.probe=out.join('; ')||'fine'})();</script></bod
 
 
 def check_browser(name, text, line):
-    # The browser runs as root too, without a network, with a small /dev/shm, and writes nothing outside of the folder.
+    # The browser runs as root too, without a network, with a small /dev/shm, and writes nothing outside of
+    # the folder.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page = folder + "/page.html"
         with open(page, "w") as f:
             f.write(text.replace("</body>", PROBE.replace("%d", str(line))))
         done = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-             "--no-first-run", "--user-data-dir=" + folder, "--enable-logging=stderr", "--dump-dom", "file://" + page],
+            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+             "--disable-background-networking", "--no-first-run", "--user-data-dir=" + folder,
+             "--enable-logging=stderr", "--dump-dom", "file://" + page],
             capture_output=True, text=True, timeout=300,
             env={"PATH": os.environ["PATH"], "HOME": folder, "TMPDIR": folder, "LC_ALL": "C.UTF-8"})
     errors = [l for l in done.stderr.splitlines() if "CONSOLE" in l]

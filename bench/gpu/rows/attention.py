@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
 import triton_peers
-from common import DT, dev, randn, triton
+from common import DT, dev, randn, split_results, triton
 from harness import beat, cdiv
 
 
@@ -283,11 +283,7 @@ def decode(b):
         q = randn(B, H, D)
         k, v = randn(B, HK, N, D), randn(B, HK, N, D)
         o = torch.empty_like(q)
-        pm, pl, po = (
-            torch.empty(B, H, S, device=dev),
-            torch.empty(B, H, S, device=dev),
-            torch.empty(B, H, S, D, device=dev),
-        )
+        pm, pl, po = split_results(B, H, S, D)
         a = K.plan(
             dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=sc, B=B, H=H, HK=HK, N=N, D=D, S=S), (HK, B, S)
         )

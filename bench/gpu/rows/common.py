@@ -30,3 +30,12 @@ def triton(b, what, make, small, *key):
 
 def randn(*s, dt=torch.float16):
     return torch.randn(*s, device=dev, dtype=dt)
+
+
+def split_results(B, H, S, D):
+    """Room for what the programs of S parts of the keys leave: maxima and sums [B, H, S], and outputs."""
+    return (
+        torch.empty(B, H, S, device=dev),
+        torch.empty(B, H, S, device=dev),
+        torch.empty(B, H, S, D, device=dev),
+    )

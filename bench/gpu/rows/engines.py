@@ -3,7 +3,7 @@
 import math
 import torch
 import torch.nn.functional as F
-from common import dev, randn
+from common import dev, randn, split_results
 from harness import beat, cdiv
 
 
@@ -31,11 +31,7 @@ def attend_paged(K, J, B, H, HK, N, D=128, ragged=False):
     )
     if ragged:
         n[0] = 0
-    pm, pl, po = (
-        torch.empty(B, H, S, device=dev),
-        torch.empty(B, H, S, device=dev),
-        torch.empty(B, H, S, D, device=dev),
-    )
+    pm, pl, po = split_results(B, H, S, D)
     a = K.plan(
         dict(
             Q=q,
@@ -82,11 +78,7 @@ def attend_contiguous(K, J, B, H, HK, N, D=128):
     S = J.const["S"]
     q, k, v = randn(B, H, D), randn(B, HK, N, D), randn(B, HK, N, D)
     o = torch.empty_like(q)
-    pm, pl, po = (
-        torch.empty(B, H, S, device=dev),
-        torch.empty(B, H, S, device=dev),
-        torch.empty(B, H, S, D, device=dev),
-    )
+    pm, pl, po = split_results(B, H, S, D)
     a = K.plan(
         dict(Q=q, K=k, V=v, PM=pm, PL=pl, PO=po, scale=1 / math.sqrt(D), B=B, H=H, HK=HK, N=N, D=D, S=S),
         (HK, B, S),
