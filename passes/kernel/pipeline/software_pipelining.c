@@ -196,12 +196,13 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
     if (late == products->data[0])
         return schedule_refuse(p, d, "the first product has none before it to run behind");
     kernel_issue_first(c, loop->blocks[0]);
-    if (!late) text_puts(&c->note, ISSUE_NOTE);
-    if (!late)
-        return kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0]) ||
-               schedule_refuse(p, d,
-                   "the loop writes memory, waits for others, or takes a ring twice in a step: its "
-                   "operations stay where they are");
+    if (!late) {
+        bool issued = kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0]);
+        text_puts(&c->note, ISSUE_NOTE);
+        return issued || schedule_refuse(p, d,
+                             "the loop writes memory, waits for others, or takes a ring twice in a step: its "
+                             "operations stay where they are");
+    }
     return kernel_rotate(c, loop, late, d, &cross_tile) ||
            schedule_refuse(p, d,
                "product %d cannot run a step behind the others: something that it makes is needed by them, "
