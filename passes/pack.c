@@ -176,8 +176,8 @@ static bool apply(Pack *p, bool guard)
     Value *whole = NULL;
     bool others = take_place_of_others(p, id);
     if (others || guard || ir_any_in(p->f->body, counts_programs, NULL)) {
-        Builder front = ir_before(p->f->body->first);
         ir_unlink(id);
+        Builder front = ir_before(p->f->body->first); /* not `id` itself */
         ir_place(&front, id);
     }
     Builder b = ir_after(id);
