@@ -52,7 +52,7 @@ expect 2 "there is no target \`hip:gfx999\`" "$tilec" k.tile --kernel=k --target
 
 expect 1 "extents are missing: --set N=.." "$tilec" sim k.tile --kernel=k
 echo 'kernel tm(in f32 X[N], out f32 Y[N], const int TM) grid (cdiv(N, TM)) { let i = program_id(); store(Y[i*TM +: TM], load(X[i*TM +: TM])); }' >tm.tile
-expect 1 "note: give it with --set TM=..., or in" "$tilec" sim tm.tile --set N=100
+expect 1 "note: give it with --set TM=..., or with a default" "$tilec" sim tm.tile --set N=100
 echo 'kernel rows(in f32 X[N, D], out f32 Y[N, D]) grid (N) { let i = program_id(); store(Y[i, :], load(X[i, :])); }' >rows.tile
 expect 1 "in the file, or --set D=..." "$tilec" sim rows.tile --set N=100
 expect 1 "which kernel? --kernel=NAME, one of k, up" "$tilec" sim k.tile --set N=4
