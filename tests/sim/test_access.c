@@ -119,6 +119,7 @@ static bool check_launch(Session *s, Ast *ast, const Launch *l, bool passes, con
             scalars[i] = args[i].scalar;
             continue;
         }
+        if (!a->tensor) continue; /* an optional one that is left out */
         args[i].data = a->tensor->base + a->tensor->offset;
         for (int axis = 0; axis < a->tensor->rank - a->drop; axis++) {
             args[i].shape[axis] = a->tensor->shape[a->drop + axis];
