@@ -12,26 +12,29 @@
 
 enum { SKIP = 77, N = 256, DRAWS = 6 };
 
+/* One program a CTA: programs that become one have no races with each other. */
 static const char kernels[] =
-    "kernel apart(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); store(Y[i*64 +: "
-    "64], load(X[i*64 +: 64]) + load(Y[i*64 +: 64])); }\n"
-    "kernel sum(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); "
+    "kernel apart(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = "
+    "program_id(); store(Y[i*64 +: 64], load(X[i*64 +: 64]) + load(Y[i*64 +: 64])); }\n"
+    "kernel sum(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = program_id(); "
     "atomic_add(Y[arange(64)], load(X[i*64 +: 64])); }\n"
-    "kernel plain_sum(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); store(Y[0 +: "
-    "64], load(Y[0 +: 64]) + load(X[i*64 +: 64])); }\n"
-    "kernel overlap(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); store(Y[i*60 +: "
-    "64], load(X[i*64 +: 64])); }\n"
-    "kernel neighbour(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); store(Y[i*64 "
-    "+: 64], load(Y[i*64 + 1 +: 64]) + load(X[i*64 +: 64])); }\n"
-    "kernel atomic_read(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) { let i = program_id(); "
-    "atomic_add(Y[arange(64)], load(X[i*64 +: 64])); store(Y[N/2 + i*16 +: 16], load(Y[0 +: 16])); }\n"
-    "kernel behind(in f32 X[N], inout f32 Y[N]) grid (8) { let i = program_id(); if i > 0 { while "
-    "atomic_add(Y[i - 1], 0.0, order = acquire) <= 0.0 {} } store(Y[64 +: 64], load(Y[64 +: 64]) + load(X[0 "
-    "+: 64])); atomic_exch(Y[i], 1.0, order = release); }\n"
-    "kernel ahead(in f32 X[N], inout f32 Y[N]) grid (8) { let i = program_id(); if i < 3 { while "
-    "atomic_add(Y[7], 0.0, order = acquire) <= 0.0 {} } atomic_exch(Y[i], 1.0, order = release); }\n"
-    "kernel own(in f32 X[N], inout f32 Y[N]) grid (1) { store(Y[0 +: 256], load(X[0 +: 256]) * 2.0); let t = "
-    "reshape(load(Y[1 +: 256]), [16, 16]); store(Y[0 +: 256], reshape(transpose(t), [256])); }\n";
+    "kernel plain_sum(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = "
+    "program_id(); store(Y[0 +: 64], load(Y[0 +: 64]) + load(X[i*64 +: 64])); }\n"
+    "kernel overlap(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = "
+    "program_id(); store(Y[i*60 +: 64], load(X[i*64 +: 64])); }\n"
+    "kernel neighbour(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = "
+    "program_id(); store(Y[i*64 +: 64], load(Y[i*64 + 1 +: 64]) + load(X[i*64 +: 64])); }\n"
+    "kernel atomic_read(in f32 X[N], inout f32 Y[N]) grid (cdiv(N, 64)) hint (pack = 1) { let i = "
+    "program_id(); atomic_add(Y[arange(64)], load(X[i*64 +: 64])); store(Y[N/2 + i*16 +: 16], load(Y[0 "
+    "+: 16])); }\n"
+    "kernel behind(in f32 X[N], inout f32 Y[N]) grid (8) hint (pack = 1) { let i = program_id(); if i > "
+    "0 { while atomic_add(Y[i - 1], 0.0, order = acquire) <= 0.0 {} } store(Y[64 +: 64], load(Y[64 +: "
+    "64]) + load(X[0 +: 64])); atomic_exch(Y[i], 1.0, order = release); }\n"
+    "kernel ahead(in f32 X[N], inout f32 Y[N]) grid (8) hint (pack = 1) { let i = program_id(); if i < 3 "
+    "{ while atomic_add(Y[7], 0.0, order = acquire) <= 0.0 {} } atomic_exch(Y[i], 1.0, order = release); "
+    "}\n"
+    "kernel own(in f32 X[N], inout f32 Y[N]) grid (1) { store(Y[0 +: 256], load(X[0 +: 256]) * 2.0); let "
+    "t = reshape(load(Y[1 +: 256]), [16, 16]); store(Y[0 +: 256], reshape(transpose(t), [256])); }\n";
 
 static const struct {
     const char *name;
