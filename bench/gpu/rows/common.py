@@ -1,6 +1,7 @@
 """What the rows of all families share: types, random tensors, and the tuned Triton kernels as peers."""
 
 import torch
+import torch.nn.functional as F
 import triton_peers
 from harness import beat
 
@@ -39,3 +40,14 @@ def split_results(B, H, S, D):
         torch.empty(B, H, S, device=dev),
         torch.empty(B, H, S, D, device=dev),
     )
+
+
+def eager_row(what, X, W, B):
+    """PyTorch's own way of the row kernel `what`, as a function."""
+    return {
+        "silu": lambda: F.silu(X),
+        "softmax": lambda: torch.softmax(X, -1),
+        "rms": lambda: F.rms_norm(X, (X.shape[1],), W, 1e-5),
+        "layer": lambda: F.layer_norm(X, (X.shape[1],), W, B, 1e-5),
+        "transpose": lambda: X.T.contiguous(),
+    }[what]

@@ -213,8 +213,7 @@ def median(fn, n=11):
 
 def rounds(named, n=3, got=None):
     """n medians of each name, one a round, in a new random order each: whoever follows a long hot kernel
-    meets lower
-    clocks. got: rounds that there are already"""
+    meets lower clocks. got: rounds that there are already"""
     got = got or {k: [] for k, _ in named}
     for r in range(len(got[named[0][0]]), n):
         for k, f in random.sample(named, len(named)):

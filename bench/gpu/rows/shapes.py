@@ -32,7 +32,7 @@ import torch
 import torch.nn.functional as F
 import harness
 from attention import heads
-from common import DT
+from common import DT, eager_row
 from libtile import AS_DECLARED, NO_CACHE, Library
 
 TO = {"f8e4m3": "f16", "i8": "i32"}
@@ -488,13 +488,6 @@ class Rows:
         )
         turn = what == "transpose"
         Y, Z = torch.empty((N, M) if turn else (M, N), device="cuda", dtype=dt), torch.empty_like(X)
-        torchs = {
-            "silu": lambda: F.silu(X),
-            "softmax": lambda: torch.softmax(X, -1),
-            "rms": lambda: F.rms_norm(X, (N,), W, 1e-5),
-            "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5),
-            "transpose": lambda: X.T.contiguous(),
-        }[what]
         want = {
             "silu": lambda: F.silu(X.float()),
             "softmax": lambda: torch.softmax(X.float(), -1),
@@ -523,7 +516,7 @@ class Rows:
             want,
             8e-3 if T == "bf16" else 2e-3,
             0.92 if turn else 0.95,
-            beside=[("torch", torchs)],
+            beside=[("torch", eager_row(what, X, W, Bb))],
         )
 
 

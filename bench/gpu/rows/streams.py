@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 import triton_peers
-from common import DT, dev, randn, triton
+from common import DT, dev, eager_row, randn, triton
 from harness import cdiv
 
 
@@ -23,13 +23,6 @@ def stream(name, what, shape, T="f16", grid=lambda c, M, N: (cdiv(M, c.get("ROWS
             "layer": lambda: F.layer_norm(f, (N,), W.to(f.dtype), Bb.to(f.dtype), 1e-5),
             "transpose": lambda: f.T,
         }[what]
-        peers = {
-            "silu": lambda: F.silu(X),
-            "softmax": lambda: torch.softmax(X, -1),
-            "rms": lambda: F.rms_norm(X, (N,), W, 1e-5),
-            "layer": lambda: F.layer_norm(X, (N,), W, Bb, 1e-5),
-            "transpose": lambda: X.T.contiguous(),
-        }
         ours = []
         for K in b.named(name):
             Y = torch.empty((N, M) if turn else (M, N), device=dev, dtype=dt)
@@ -60,7 +53,7 @@ def stream(name, what, shape, T="f16", grid=lambda c, M, N: (cdiv(M, c.get("ROWS
             [("copy", lambda: Z.copy_(X))],
             ours,
             must,
-            beside=[("torch", peers[what])] + tri,
+            beside=[("torch", eager_row(what, X, W, Bb))] + tri,
         )
 
     return case

@@ -512,23 +512,11 @@ def jobs_of(every, only):
                 yield lambda c=c, make=make: make()(c)()
 
 
-def time_of(go, flush, n):
-    torch.cuda._sleep(4_000_000)  # the host gets ahead: no gap between launches is timed
-    for _ in range(2):
-        go()
-    ev = [(torch.cuda.Event(True), torch.cuda.Event(True)) for _ in range(n)]
-    for a, b in ev:
-        flush.zero_()
-        a.record()
-        go()
-        b.record()
-    torch.cuda.synchronize()
-    return sorted(a.elapsed_time(b) for a, b in ev)[n // 2]
-
-
 def tune(only):
-    flush = torch.empty(64 << 20, dtype=torch.int8, device="cuda")
+    import harness
+
     begin = time.time()
+    harness.beat("compiling Triton kernels", 1200)
     for p in workers(15, "--compile-all", *only):
         p.wait()
     print(f"# compiled in {time.time() - begin:.0f} s", flush=True)
@@ -537,15 +525,16 @@ def tune(only):
             continue
         f, got = make(), []
         for c in GRID[grid]:
+            harness.beat(f"triton {name}", 120)
             try:
                 go = f(c)
                 go()
                 torch.cuda.synchronize()
-                got.append((time_of(go, flush, 5), go, c))
+                got.append((harness.median(go, 5), go, c))
             except Exception as x:
                 print("#", name, c, str(x).split("\n")[0][:100], flush=True)
         best = sorted(
-            ((time_of(go, flush, 15), i) for i, (_, go, _) in enumerate(sorted(got, key=lambda g: g[0])[:4]))
+            ((harness.median(go, 15), i) for i, (_, go, _) in enumerate(sorted(got, key=lambda g: g[0])[:4]))
         )
         c = sorted(got, key=lambda g: g[0])[best[0][1]][2]
         print(f"    {name!r}: {c},  # {best[0][0]:.4f} ms", flush=True)
