@@ -133,6 +133,20 @@ grep -q '>openblas</text>' b.svg || fail "b.svg has no line of openblas"
 expect 0 "left out: the kernel is no product of two matrices" tilec bench copy.tile --sweep N=8 --repeat=1 --against=openblas
 expect 2 "there is no provider \`mkl\`; there are openblas and torch" tilec bench product.tile --sweep M=N=K=8 --against=mkl
 python3 -c 'import torch' 2>/dev/null || expect 0 "torch is left out" tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
+
+# A program for PyTorch that fails says why, and one that prints more times than are kept is read to its end.
+mkdir fake
+cat >fake/python3 <<'PROGRAM'
+#!/bin/sh
+case "$1" in -c) exit 0 ;; esac
+[ "$FAKE" = fails ] && { echo "Traceback" >&2; echo "ValueError: no such shape" >&2; exit 1; }
+exec seq 20000
+PROGRAM
+chmod +x fake/python3
+FAKE=fails PATH=$PWD/fake:$PATH expect 0 "torch  left out: the program for PyTorch failed: ValueError: no such shape" \
+    tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
+FAKE=times PATH=$PWD/fake:$PATH expect 0 "torch  left out: its result has another size than the kernel's" \
+    tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
 # a wrong step and one that does not compile: the others go on
 cat >wrong.tile <<'T'
 kernel k(in f32 X[N], out f32 Y[N], const int T = 16, const int BAD = 0) grid (cdiv(N, T))

@@ -131,14 +131,15 @@ static const char *run_blas(Bench *b, Run *r, const Operands *o, Reference *ref,
 
 /* --- PyTorch ----------------------------------------------------------------------------------------- */
 
-/* Reads raw tensors, computes, prints a time for each launch, and writes the result. */
+/* Reads raw tensors, computes, writes the result, and prints a time for each launch: on a GPU between two
+ * events, as tilec's own launches are timed, with --graph around a graph of several. */
 static const char torch_program[] =
     "import sys, time, torch\n"
-    "operation, device, threads, repeat, causal, scale, folder, n = sys.argv[1:9]\n"
+    "operation, device, threads, repeat, causal, scale, folder, graph, n = sys.argv[1:10]\n"
     "types = {'f16': torch.float16, 'bf16': torch.bfloat16, 'f32': torch.float32, 'f64': torch.float64}\n"
     "tensors = []\n"
     "for i in range(int(n)):\n"
-    "    kind, *shape = sys.argv[9 + i].split(',')\n"
+    "    kind, *shape = sys.argv[10 + i].split(',')\n"
     "    data = bytearray(open(f'{folder}/in{i}', 'rb').read())\n"
     "    tensors.append(torch.frombuffer(data, dtype=types[kind]).reshape([int(x) for x in "
     "shape]).to(device))\n"
@@ -151,16 +152,32 @@ static const char torch_program[] =
     "    if device == 'cuda': torch.cuda.synchronize()\n"
     "result = compute()\n"
     "wait()\n"
-    "open(f'{folder}/out', 'wb').write(bytes(result.to(types[sys.argv[9 + "
+    "open(f'{folder}/out', 'wb').write(bytes(result.to(types[sys.argv[10 + "
     "int(n)]]).contiguous().cpu().flatten()"
     ".view(torch.uint8).tolist()))\n"
+    "launches = 16 if int(graph) else 1\n"
+    "run = compute\n"
+    "if int(graph):\n"
+    "    captured = torch.cuda.CUDAGraph()\n"
+    "    with torch.cuda.graph(captured):\n"
+    "        for i in range(launches): compute()\n"
+    "    run = captured.replay\n"
+    "    run()\n"
+    "def timed():\n"
+    "    if device == 'cuda':\n"
+    "        begin, end = (torch.cuda.Event(enable_timing=True) for i in range(2))\n"
+    "        begin.record()\n"
+    "        run()\n"
+    "        end.record()\n"
+    "        end.synchronize()\n"
+    "        return begin.elapsed_time(end) / launches\n"
+    "    start = time.perf_counter()\n"
+    "    run()\n"
+    "    return (time.perf_counter() - start) * 1e3\n"
     "begin = time.perf_counter()\n"
     "count = 0\n"
     "while count < int(repeat) if int(repeat) else count < 3 or time.perf_counter() - begin < 1:\n"
-    "    start = time.perf_counter()\n"
-    "    compute()\n"
-    "    wait()\n"
-    "    print((time.perf_counter() - start) * 1e3)\n"
+    "    print(timed())\n"
     "    count += 1\n";
 
 static bool has_torch(void) { return !system("python3 -c 'import torch' >/dev/null 2>&1"); }
@@ -214,29 +231,43 @@ static const char *torch_command(Bench *b, Run *r, const Operands *o, const char
     args_int(b->tool, b->args, FLAG_REPEAT, 1, 10000, &repeat);
     args_int(b->tool, b->args, FLAG_THREADS, 0, 4096, &threads);
     text_init(&t, &b->tool->arena);
-    text_printf(&t, "python3 '%s/program.py' %s %s %lld %lld %d %s '%s' %d", folder,
+    text_printf(&t, "python3 '%s/program.py' %s %s %lld %lld %d %s '%s' %d %d", folder,
         o->operation == ATTENTION ? "attention" : "product",
         context_target(r->context)->kind == TARGET_CPU ? "cpu" : "cuda", (long long)threads,
-        (long long)repeat, is_causal(r), scale_of(r), folder, n);
+        (long long)repeat, is_causal(r), scale_of(r), folder, args_has(b->args, FLAG_GRAPH), n);
     for (int i = 0; i < n; i++) text_printf(&t, " %s", torch_shape(&b->tool->arena, o->in[i]));
     text_printf(&t, " %s 2>'%s/errors'", dtype_name(o->out->host.dtype), folder);
     return t.data;
 }
 
-static const char *read_times(Bench *b, const char *command, Measured *out)
+/* The last line of what the program wrote to stderr: Python's exception. */
+static const char *torch_failure(Bench *b, const char *folder)
+{
+    FileText errors;
+    if (!file_read(b->tool, arena_printf(&b->tool->arena, "%s/errors", folder), 1 << 20, &errors))
+        return "the program for PyTorch failed";
+    while (errors.len && strchr(" \n", errors.data[errors.len - 1])) errors.len--;
+    size_t start = errors.len;
+    while (start && errors.data[start - 1] != '\n') start--;
+    return arena_printf(&b->tool->arena, "the program for PyTorch failed: %.*s",
+        (int)(errors.len - start < 200 ? errors.len - start : 200), errors.data + start);
+}
+
+/* False: it failed, or printed no time. All that it prints is read, else it would die of a closed pipe. */
+static bool read_times(Bench *b, const char *command, Measured *out)
 {
     enum { MAX = 10000 };
     double *ms = arena_array(&b->tool->arena, double, MAX);
     char line[128], *end;
     int n = 0;
     FILE *f = popen(command, "r");
-    while (f && n < MAX && fgets(line, sizeof line, f)) {
-        ms[n] = number_read(line, &end);
-        n += end != line;
+    while (f && fgets(line, sizeof line, f)) {
+        double value = number_read(line, &end);
+        if (end != line && n < MAX) ms[n++] = value;
     }
-    if (!f || pclose(f) || !n) return "the program for PyTorch failed";
+    if (!f || pclose(f) || !n) return false;
     *out = measure_summary(ms, n);
-    return NULL;
+    return true;
 }
 
 static const char *compute_by_torch(
@@ -244,17 +275,18 @@ static const char *compute_by_torch(
 {
     Arena *a = &b->tool->arena;
     FileText result;
+    Measured time;
     bool ok = put_file(arena_printf(a, "%s/program.py", folder), torch_program, sizeof torch_program - 1);
     for (int i = 0; i < 3 && o->in[i]; i++)
         ok &= put_file(arena_printf(a, "%s/in%d", folder, i), o->in[i]->host.data, o->in[i]->host.bytes);
     if (!ok) return "its inputs cannot be written to a temporary folder";
-    const char *why = read_times(b, torch_command(b, r, o, folder), &row->time);
-    if (why) return why;
+    if (!read_times(b, torch_command(b, r, o, folder), &time)) return torch_failure(b, folder);
     if (!file_read(b->tool, arena_printf(a, "%s/out", folder), o->out->host.bytes + 1, &result) ||
         result.len != o->out->host.bytes ||
         tile_copy(r->context, o->out->device, result.data, result.len, NULL) ||
         tile_context_synchronize(r->context))
         return "its result has another size than the kernel's";
+    row->time = time;
     bench_check_results(b, r, ref, row);
     return NULL;
 }
