@@ -143,9 +143,9 @@ case "$1" in -c) exit 0 ;; esac
 exec seq 20000
 PROGRAM
 chmod +x fake/python3
-FAKE=fails PATH=$PWD/fake:$PATH expect 0 "torch  left out: the program for PyTorch failed: ValueError: no such shape" \
+FAKE=fails PATH=$PWD/fake:$PATH expect 0 "left out: the program for PyTorch failed: ValueError: no such shape" \
     tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
-FAKE=times PATH=$PWD/fake:$PATH expect 0 "torch  left out: its result has another size than the kernel's" \
+FAKE=times PATH=$PWD/fake:$PATH expect 0 "left out: its result has another size than the kernel's" \
     tilec bench product.tile --sweep M=N=K=8 --repeat=1 --against=torch
 # a wrong step and one that does not compile: the others go on
 cat >wrong.tile <<'T'
