@@ -13,8 +13,7 @@ enum { FMT_WIDTH = 110, FMT_WIDTH_LEAST = 40, FMT_INDENT = 4 };
  * than `width` only where it holds one long token or a comment. */
 bool frontend_format(Session *, uint32_t file, int width, Text *out);
 
-/* --- what the files of the formatter share ---------------------------------------------------------------
- */
+/* --- what the files of the formatter share ------------------------------------------------------------ */
 
 typedef enum FmtRole { FMT_PLAIN, FMT_UNARY, FMT_PRODUCT, FMT_SUM, FMT_OPTIONAL, FMT_CLAUSE } FmtRole;
 

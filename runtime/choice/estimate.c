@@ -90,8 +90,7 @@ static double resident_ctas(const Estimate *e)
     return c->persistent ? 1 : fmin(fmax(n, 1), e->t->sm_ctas);
 }
 
-/* --- one iteration of a program's loop --------------------------------------------------------------------
- */
+/* --- one iteration of a program's loop ---------------------------------------------------------------- */
 
 static double matrix_time(const Estimate *e)
 { return (e->c->wgmma / e->m->wgmma + e->c->mma / e->m->mma) / e->iterations; }
