@@ -2,7 +2,7 @@
 #include "tools/tilec/json.h"
 #include "tools/tilec/bundle_parts.h"
 #include "tools/tilec/embed.h"
-#include "tools/tilec/pack.h"
+#include "tools/tilec/compress.h"
 #include "runtime/drivers/driver_gpu.h"
 
 static const char *on(TargetKind k) { return k == TARGET_CUDA ? "TILE_ON_CUDA" : "TILE_ON_HIP"; }
@@ -33,7 +33,7 @@ static size_t stored_as(const Bundle *b, size_t i)
 /* The stored form: compressed if that saves an eighth. *packed: its size then, else 0. */
 static const void *stored_bytes(Arena *a, const MadeImage *m, size_t *packed)
 {
-    const void *block = pack_lz4(a, m->bytes, m->size, packed);
+    const void *block = compress_lz4(a, m->bytes, m->size, packed);
     if (*packed <= m->size - m->size / 8 && m->size > 64) return block;
     *packed = 0;
     return m->bytes;

@@ -1,6 +1,6 @@
-/* pack.c: see pack.h. Format: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md. The search is
- * greedy: it takes the last place where the next four bytes stood, and nothing longer is looked for. */
-#include "tools/tilec/pack.h"
+/* compress.c: see compress.h. Format: https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md. The search
+ * is greedy: it takes the last place where the next four bytes stood, and nothing longer is looked for. */
+#include "tools/tilec/compress.h"
 #include <stdint.h>
 
 enum {
@@ -39,7 +39,7 @@ static void put_sequence(Text *t, const unsigned char *literals, size_t count, s
     if (rest >= 15) put_length(t, rest - 15);
 }
 
-const void *pack_lz4(Arena *a, const void *bytes, size_t size, size_t *packed)
+const void *compress_lz4(Arena *a, const void *bytes, size_t size, size_t *packed)
 {
     const unsigned char *p = bytes;
     uint32_t *last = arena_array(a, uint32_t, 1 << HASH_BITS); /* the place behind it; 0: none */

@@ -1,7 +1,7 @@
-/* test_pack.c: what tilec compresses, bundles read back; damaged blocks are refused. */
+/* test_compress.c: what tilec compresses, bundles read back; damaged blocks are refused. */
 #include "tests/unit/unit.h"
 #include "tools/aot/unpack.h"
-#include "tools/tilec/pack.h"
+#include "tools/tilec/compress.h"
 #include <stdlib.h>
 
 static Arena arena;
@@ -10,7 +10,7 @@ static jmp_buf oom;
 static void round_trip(const unsigned char *bytes, size_t n)
 {
     size_t packed;
-    const void *block = pack_lz4(&arena, bytes, n, &packed);
+    const void *block = compress_lz4(&arena, bytes, n, &packed);
     unsigned char *back = malloc(n + 1);
     back[n] = 77;
     CU_ASSERT(unpack(block, packed, back, n));
@@ -40,7 +40,7 @@ static void test_round(void)
         }
     size_t packed;
     memset(bytes, 5, sizeof bytes);
-    pack_lz4(&arena, bytes, sizeof bytes, &packed);
+    compress_lz4(&arena, bytes, sizeof bytes, &packed);
     CU_ASSERT(packed < sizeof bytes / 200);
     arena_free(&arena);
 }
@@ -62,7 +62,7 @@ static void test_damage(void)
     arena_init(&arena, allocator_libc, &oom);
     if (setjmp(oom)) abort();
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(i % 90 < 60 ? i % 11 : i * i);
-    const void *block = pack_lz4(&arena, bytes, sizeof bytes, &packed);
+    const void *block = compress_lz4(&arena, bytes, sizeof bytes, &packed);
     for (size_t at = 0; at < packed; at++)
         for (int v = 0; v < 256; v++) {
             unsigned char *copy = malloc(packed), *out = malloc(sizeof bytes);
