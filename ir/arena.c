@@ -36,8 +36,7 @@ void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
 void arena_init_within(Arena *a, Arena *keeper)
 { *a = (Arena){ .alloc = keeper->alloc, .on_oom = keeper->on_oom, .keeper = keeper->keeper }; }
 
-static void release(const Arena *a, ArenaChunk *c)
-{ a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0); }
+static void release(const Arena *a, ArenaChunk *c) { a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0); }
 
 static void release_all(const Arena *a, ArenaChunk *first)
 {
