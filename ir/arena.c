@@ -3,6 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+enum { ADDRESS_SANITIZER = 1 };
+#elif defined(__has_feature)
+enum { ADDRESS_SANITIZER = __has_feature(address_sanitizer) };
+#else
+enum { ADDRESS_SANITIZER = 0 };
+#endif
+
 struct ArenaChunk {
     ArenaChunk *next;
     size_t size, used;
@@ -23,19 +31,52 @@ static void *libc_realloc(void *user, void *ptr, size_t old_size, size_t new_siz
 const Allocator allocator_libc = { libc_realloc, NULL, 0 };
 
 void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
-{ *a = (Arena){ .alloc = alloc, .on_oom = on_oom }; }
+{ *a = (Arena){ .alloc = alloc, .on_oom = on_oom, .keeper = a }; }
+
+void arena_init_within(Arena *a, Arena *keeper)
+{ *a = (Arena){ .alloc = keeper->alloc, .on_oom = keeper->on_oom, .keeper = keeper->keeper }; }
+
+static void release(const Arena *a, ArenaChunk *c) { a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0); }
+
+static void release_all(const Arena *a, ArenaChunk *first)
+{
+    for (ArenaChunk *c = first, *next; c; c = next) {
+        next = c->next;
+        release(a, c);
+    }
+}
 
 void arena_free(Arena *a)
 {
+    release_all(a, a->chunk);
+    release_all(a, a->spare);
+    a->chunk = a->spare = NULL;
+    a->used = a->total = 0;
+}
+
+void arena_clear(Arena *a)
+{
+    bool keeps = !ADDRESS_SANITIZER && !a->alloc.chunk;
     for (ArenaChunk *c = a->chunk, *next; c; c = next) {
         next = c->next;
-        a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0);
+        if (keeps && c->size == CHUNK) {
+            c->next = a->keeper->spare;
+            a->keeper->spare = c;
+        } else release(a, c);
     }
     a->chunk = NULL;
     a->used = a->total = 0;
 }
 
 _Noreturn void arena_oom(Arena *a) { longjmp(*a->on_oom, 1); }
+
+static ArenaChunk *fresh_chunk(Arena *a, size_t size)
+{
+    ArenaChunk *c = a->keeper->spare;
+    if (!c || size != c->size) return a->alloc.realloc(a->alloc.user, NULL, 0, HEAD + size);
+    a->keeper->spare = c->next;
+    return c;
+}
 
 /* Bytes as they come. */
 static void *take(Arena *a, size_t bytes)
@@ -45,7 +86,7 @@ static void *take(Arena *a, size_t bytes)
     ArenaChunk *c = a->chunk;
     if (!c || c->size - c->used < bytes) {
         size_t chunk = a->alloc.chunk ? a->alloc.chunk : CHUNK, size = bytes > chunk / 4 ? bytes : chunk;
-        ArenaChunk *fresh = a->alloc.realloc(a->alloc.user, NULL, 0, HEAD + size);
+        ArenaChunk *fresh = fresh_chunk(a, size);
         if (!fresh) arena_oom(a);
         fresh->size = size;
         fresh->used = 0;

@@ -24,16 +24,26 @@ typedef struct Allocator {
 extern const Allocator allocator_libc;
 
 typedef struct ArenaChunk ArenaChunk;
-typedef struct Arena {
+typedef struct Arena Arena;
+struct Arena {
     Allocator alloc;
     /* The recovery point of a failed allocation; it must be set before the first allocation. */
     jmp_buf *on_oom;
     ArenaChunk *chunk;
-    size_t used, total; /* bytes handed out; bytes held */
-} Arena;
+    size_t used, total; /* bytes handed out; bytes held, without spare chunks */
+    ArenaChunk *spare;  /* empty chunks of the usual size */
+    Arena *keeper;      /* whose spare chunks this arena uses: its own, or those of another one */
+};
 
 void arena_init(Arena *, Allocator, jmp_buf *on_oom);
+/* An arena with the allocator and the recovery point of `keeper`, whose spare chunks it shares. It is freed
+ * before `keeper` is. */
+void arena_init_within(Arena *, Arena *keeper);
 void arena_free(Arena *);
+/* Frees everything that was handed out, and keeps chunks for later allocations, so that the system does not
+ * have to clear the same memory again and again. Gives all of it back in a build with an address sanitizer,
+ * and if the allocator chooses the size of chunks: both look for uses of freed memory. */
+void arena_clear(Arena *);
 /* `bytes` of zeroed memory, aligned to 16. */
 void *arena_alloc(Arena *, size_t bytes);
 /* n * size with an overflow check (overflow counts as out of memory). */

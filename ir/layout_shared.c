@@ -194,6 +194,20 @@ static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
     return (nlanes + group - 1) / group;
 }
 
+bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
+{
+    if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
+        memcmp(l->tile, l->cover, sizeof l->tile))
+        return false;
+    for (int k = 1; k + 1 < s->rank; k++) {
+        if (!layout_pow2(s->tile[s->order[k]])) return false;
+    }
+    for (int i = 0; i < l->ndigit; i++) {
+        if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
+    }
+    return true;
+}
+
 /* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL:
  * vectors v. */
 static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v,
@@ -201,9 +215,13 @@ static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const Layou
 {
     uint32_t addr[LAYOUT_MAX_LANES] = { 0 }, nlanes = m ? 8u * m->count : layout_lanes(l),
              width = m ? 16 : v->n * s->elem_bytes;
-    bool any = false;
+    bool any = false, linear = !m && layout_offsets_linear(l, s);
     for (uint32_t lane = 0; lane < nlanes; lane++) {
         int32_t c[LAYOUT_MAX_RANK];
+        if (linear && lane & (lane - 1)) { /* the exclusive or of its bits' offsets */
+            addr[lane] = addr[lane & (lane - 1)] ^ addr[lane & -lane] ^ addr[0];
+            continue;
+        }
         if (m) layout_matrix_row(l, m, reg, lane, warp, c);
         else layout_element(l, reg, lane, warp, 0, c);
         bool in = layout_in_tile(l, c);
@@ -224,20 +242,6 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
 }
 
 /* --- search ------------------------------------------------------------------------------------------ */
-
-bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
-{
-    if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
-        memcmp(l->tile, l->cover, sizeof l->tile))
-        return false;
-    for (int k = 1; k + 1 < s->rank; k++) {
-        if (!layout_pow2(s->tile[s->order[k]])) return false;
-    }
-    for (int i = 0; i < l->ndigit; i++) {
-        if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
-    }
-    return true;
-}
 
 /* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be
  * `enough` or more, some such number. */

@@ -19,13 +19,12 @@ void session_init(Session *s, Allocator alloc)
     s->error_limit = 20;
 }
 
-void session_free(Session *s)
+static void release(Session *s)
 {
     while (s->deferred.len) {
         s->deferred.len--;
         s->deferred.data[s->deferred.len].fn(s->deferred.data[s->deferred.len].ptr);
     }
-    arena_free(&s->arena);
     s->diags = s->last_diag = NULL;
     s->types = NULL;
     s->sources.data = NULL;
@@ -34,6 +33,21 @@ void session_free(Session *s)
     s->deferred.len = s->deferred.cap = 0;
     s->strings.data = NULL;
     s->strings.len = s->strings.cap = 0;
+}
+
+void session_free(Session *s)
+{
+    release(s);
+    arena_free(&s->arena);
+}
+
+void session_renew(Session *s)
+{
+    release(s);
+    arena_clear(&s->arena);
+    Arena kept = s->arena;
+    session_init(s, kept.alloc);
+    s->arena.spare = kept.spare;
 }
 
 void session_defer(Session *s, void (*fn)(void *), void *ptr)

@@ -34,6 +34,9 @@ struct Session {
 
 void session_init(Session *, Allocator);
 void session_free(Session *);
+/* As session_free and session_init with the same allocator, except that the session keeps its memory for what
+ * follows. */
+void session_renew(Session *);
 int64_t clock_ns(void); /* the time of a clock that never goes backwards */
 double clock_ms(void);  /* the same in milliseconds */
 /* Runs fn(ptr) when the session is freed. Runs it at once if there is no memory to record it. */

@@ -54,6 +54,7 @@ typedef struct Choice {
     Func *f;
     Pack p; /* of the axis that is looked at */
     Size size;
+    Facts *facts;  /* while a program is measured, from the first question on */
     int64_t asked; /* programs of a pack, by the hint; 0: not given */
     int warps;
 } Choice;
@@ -61,10 +62,12 @@ typedef struct Choice {
 static int64_t elements(const Value *v) { return is_tile(v) ? type_elements(v->type) : 1; }
 
 /* Whether a tile of indices counts the positions of an axis. */
-static bool counts_positions(const Choice *x, Value *v)
+static bool counts_positions(Choice *x, Value *v)
 {
     Affine form;
-    if (!is_tile(v) || !affine_of(facts_new(x->c->scratch, x->f), v, &form)) return false;
+    if (!is_tile(v)) return false;
+    if (!x->facts) x->facts = facts_new(x->c->scratch, x->f);
+    if (!affine_of(x->facts, v, &form)) return false;
     for (int a = 0; a < v->type->rank; a++)
         if (form.lane[a]) return true;
     return false;
@@ -277,6 +280,7 @@ static int64_t wanted(Choice *x)
 {
     if (x->asked) return x->asked;
     x->size = (Size){ 0 };
+    x->facts = NULL;
     ir_walk(x->f->body, measure, x);
     const Size *s = &x->size;
     if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;

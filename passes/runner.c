@@ -20,7 +20,7 @@ void pass_runner_init(PassRunner *r, Module *m, const PassOptions *o, PassReport
         .stop = stops ? (int)stop : -1,
         .verify = o->verify_each };
     r->scratch = arena_new(&s->arena, Arena);
-    arena_init(r->scratch, s->arena.alloc, &s->oom);
+    arena_init_within(r->scratch, &s->arena);
     session_defer(s, free_arena, r->scratch);
 }
 
@@ -115,7 +115,7 @@ bool pass_runner_call(PassRunner *r, PassId id, PassCall *call, void *user)
     end_parts(r, id);
     if ((int)id == r->stop && pass_is_step(id)) end_parts(r, (PassId)pass_info[id].within);
     if (!r->stopped) end(r, id, progress, ns);
-    arena_free(r->scratch);
+    arena_clear(r->scratch);
     return progress;
 }
 

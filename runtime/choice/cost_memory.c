@@ -198,6 +198,10 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     MemParts m;
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
     if (!ir_mem_parts(i, &m)) return;
+    if (w->traffic) {
+        if (i->op == OP_LOAD) cost_reads(w, i, m.param, bytes * times);
+        return;
+    }
     if (i->op == OP_LOAD || i->op == OP_STORE) {
         double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
         if (i->op == OP_LOAD) {

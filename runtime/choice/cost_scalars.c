@@ -64,26 +64,27 @@ static void put_elementwise(CostWalk *w, const Instr *i)
 {
     const Value *r = &i->results[0];
     Scalar in[4], out;
-    void (*keep)(CostWalk *, const Value *, Scalar) = cost_put_always;
+    uint32_t walk = COST_ALWAYS; /* in which the result is known */
     if (i->n_operands > 4) return;
     for (int k = 0; k < i->n_operands; k++) {
-        CostKnown x = cost_get(w, ir_operand(i, k));
-        if (!x.is) return;
-        in[k] = x.v;
-        if (!cost_always(w, ir_operand(i, k))) keep = cost_put;
+        const CostKept *x = &w->kept[ir_operand(i, k)->id];
+        if (x->walk != w->walk && x->walk != COST_ALWAYS) return;
+        if (x->walk != COST_ALWAYS) walk = w->walk;
+        in[k] = x->v;
     }
-    if (i->op == OP_CAST) keep(w, r, scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]));
-    else if (i->op == OP_OPAQUE) keep(w, r, in[0]);
-    else if (op_is_elementwise(i->op) && i->n_operands &&
-             scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out))
-        keep(w, r, out);
+    if (i->op == OP_CAST) out = scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]);
+    else if (i->op == OP_OPAQUE) out = in[0];
+    else if (!op_is_elementwise(i->op) || !i->n_operands ||
+             !scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out))
+        return;
+    w->kept[r->id] = (CostKept){ walk, out };
 }
 
 void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
 {
     const Value *r = &i->results[0];
     if (i->n_results != 1 || r->type->kind != TYPE_SCALAR) return;
-    if (i->op != OP_CONST && (w->producer || !w->roles)) {
+    if (i->op != OP_CONST && !w->traffic && (w->producer || !w->roles)) {
         double n = operations(w, i);
         if (w->producer && w->loops) w->c.steps += n * around;
         w->c.scalar += times * n;

@@ -434,14 +434,47 @@ static void one(CostWalk *w, const Instr *i, double times)
     add_to_line(w, i->loc, &before);
 }
 
+/* --- windows of many programs ------------------------------------------------------------------------- */
+
+/* Whether the operation decides windows, after a walk of it. */
+static bool matters(const CostWalk *w, const Instr *i)
+{
+    if (i->n_blocks || i->n_results > 1 || kernel_copies(i->op) || i->op == OP_LOAD) return true;
+    return i->n_results && i->results[0].type->kind == TYPE_SCALAR && !cost_always(w, &i->results[0]);
+}
+
+/* The entry of a block that was walked before; NULL: it was not. */
+static TrafficBlock *met(CostWalk *w, const Block *b)
+{
+    Traffic *t = w->traffic;
+    for (size_t k = 0; k < t->blocks.len; k++)
+        if (t->blocks.data[k].block == b) return &t->blocks.data[k];
+    vec_push(&w->s->arena, &t->blocks, (TrafficBlock){ .block = b });
+    return NULL;
+}
+
+static void trim(CostWalk *w, TrafficBlock *t)
+{
+    for (const Instr *i = t->block->first; i && !t->trimmed; i = i->next)
+        if (matters(w, i)) vec_push(&w->s->arena, &t->steps, i);
+    t->trimmed = true;
+}
+
 static void walk(CostWalk *w, const Block *b, double times)
 {
-    for (const Instr *i = b->first; i; i = i->next) {
-        bool known = w->traffic && i->n_results == 1 && i->results[0].type->kind == TYPE_SCALAR &&
-                     cost_always(w, &i->results[0]); /* hundreds of programs are walked for their windows */
-        if (!known) one(w, i, times);
+    TrafficBlock *again = w->traffic ? met(w, b) : NULL;
+    if (again) {
+        trim(w, again);
+        const Instr **steps = again->steps.data; /* `again` moves when another block is met */
+        for (size_t k = 0, n = again->steps.len; k < n; k++)
+            if (op_is_elementwise(steps[k]->op)) cost_evaluate(w, steps[k], 0, 0);
+            else one(w, steps[k], times);
+        return;
     }
+    for (const Instr *i = b->first; i; i = i->next) one(w, i, times);
 }
+
+/* --- the program --------------------------------------------------------------------------------------- */
 
 void cost_walk(CostWalk *w, int64_t linear, const int64_t *coord)
 {

@@ -50,9 +50,18 @@ typedef struct CostWalk {
     double held;
 } CostWalk;
 
-/* Windows that programs under way together load, each once. */
+/* What a walk for windows does in a block, found when it comes there for the second time: accesses, control
+ * flow, and scalars that differ between programs. */
+typedef struct TrafficBlock {
+    const Block *block;
+    bool trimmed;
+    VEC(const Instr *) steps;
+} TrafficBlock;
+
+/* Windows that programs under way together load, each once. Hundreds of programs are walked for them. */
 enum { MOST_WINDOWS = 4096 };
 typedef struct Traffic {
+    VEC(TrafficBlock) blocks;
     uint64_t seen[MOST_WINDOWS];
     double of[MOST_WINDOWS], bytes[MOST_PARAMS];
 } Traffic; /* of: what the program that loads most of it loads */

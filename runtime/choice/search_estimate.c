@@ -6,7 +6,7 @@
 #include <math.h>
 #include <sched.h>
 
-enum { SESSION_ROOM = 24 << 20 }; /* bytes of a worker's session after which it begins a new one */
+enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
 {
@@ -106,8 +106,8 @@ void search_advise(Session *s, const SearchProblem *q, const FrontBinding *confi
 static bool open_worker(Search *z, SearchWorker *w)
 {
     if (w->open && w->s.arena.used < SESSION_ROOM) return w->ast != NULL;
-    if (w->open) session_free(&w->s);
-    session_init(&w->s, z->s->arena.alloc);
+    if (w->open) session_renew(&w->s);
+    else session_init(&w->s, z->s->arena.alloc);
     w->open = true;
     w->ast = NULL;
     if (setjmp(w->s.oom)) return false;
