@@ -8,6 +8,8 @@
 #include "backends/cpu/cpu.h"
 #include <math.h>
 
+enum { BIAS = 127 }; /* of an f32's exponent */
+
 static LLVMValueRef K(Gen *g, LLVMValueRef like, double v)
 {
     LLVMTypeRef t = LLVMTypeOf(like);
@@ -60,6 +62,9 @@ static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
     return r;
 }
 
+/* Do AVX-512's reduce and scalef serve? They take any exponent, infinite ones too. */
+static bool has_scalef(Gen *g, LLVMValueRef x) { return g->target->avx512 && gen_lanes(x) % 16 == 0; }
+
 /* min and max that keep a NaN x */
 static LLVMValueRef at_most(Gen *g, LLVMValueRef x, double hi)
 { return sel(g, lt(g, K(g, x, hi), x), K(g, x, hi), x); }
@@ -79,44 +84,58 @@ static LLVMValueRef rcp14_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
     return gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
 }
 
-/* p * 2^n, n integral in [-250, 250], also where the result is denormal or overflows. */
-static LLVMValueRef scale(Gen *g, LLVMValueRef p, LLVMValueRef n)
+/* An integral number that was added to 1.5 * 2^23 + `bias`: as f32, and as the low bits of the sum. */
+typedef struct Rounded {
+    LLVMValueRef number, bits;
+} Rounded;
+/* a * b (b NULL: a), in (-2^21, 2^21), rounded. */
+static Rounded rounded(Gen *g, LLVMValueRef a, LLVMValueRef b, int bias)
 {
-    if (g->target->avx512 && gen_lanes(p) % 16 == 0) return gen_by_16(g, p, n, scalef_16);
-    LLVMValueRef i = to_int(g, n);
-    if (g->target->avx512 && gen_lanes(p) > 1) {
-        LLVMTypeRef types[] = { LLVMTypeOf(p), LLVMTypeOf(i) };
-        return gen_intrinsic(g, "llvm.ldexp", types, 2, (LLVMValueRef[]){ p, i }, 2);
-    }
-    LLVMValueRef half = LLVMBuildAShr(g->b, i, I(g, p, 1), ""), rest = LLVMBuildSub(g->b, i, half, "");
-    LLVMValueRef a =
-        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, half, I(g, p, 127), ""), I(g, p, 23), ""));
-    LLVMValueRef b =
-        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, rest, I(g, p, 127), ""), I(g, p, 23), ""));
-    return mul(g, mul(g, p, a), b);
+    LLVMValueRef magic = K(g, a, 0x1.8p23 + bias), z = b ? fma_(g, a, b, magic) : add(g, a, magic);
+    return (Rounded){ sub(g, z, magic), as_int(g, z) };
+}
+
+/* p * 2^n, n in [-250, 250] with bias 2 * BIAS, also where the result is denormal or overflows: the biased
+ * exponent is the sum of those of two powers, the smaller of which is half of it, rounded down. */
+static LLVMValueRef scale(Gen *g, LLVMValueRef p, Rounded n)
+{
+    if (has_scalef(g, p)) return gen_by_16(g, p, n.number, scalef_16);
+    LLVMValueRef half =
+        LLVMBuildAnd(g->b, LLVMBuildShl(g->b, n.bits, I(g, p, 22), ""), I(g, p, 0x7f800000), "");
+    LLVMValueRef rest = LLVMBuildSub(g->b, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""), half, "");
+    return mul(g, mul(g, p, as_float(g, half)), as_float(g, rest));
 }
 
 /* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
  * division. */
 static LLVMValueRef quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
 {
-    if (!g->target->avx512 || gen_lanes(b) % 16) return fdiv(g, a, b);
+    if (!has_scalef(g, b)) return fdiv(g, a, b);
     LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
     LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, K(g, b, 1));
     return mul(g, a, fma_(g, r, e, r));
 }
 
-/* Do AVX-512's reduce and scalef serve? They take any exponent, infinite ones too. */
-static bool has_scalef(Gen *g, LLVMValueRef x) { return g->target->avx512 && gen_lanes(x) % 16 == 0; }
-
 /* x - floor(x); 0 for infinities */
 static LLVMValueRef fraction_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
 {
-    enum { TOWARDS_MINUS_INF = 1, QUIET = 8 };
-    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, TOWARDS_MINUS_INF | QUIET, false),
-        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
+    enum { DOWN_QUIETLY = 9 };
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, DOWN_QUIETLY, false), LLVMConstNull(LLVMTypeOf(x)),
+        LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
     return gen_intrinsic(g, "llvm.x86.avx512.mask.reduce.ps.512", NULL, 0, v, 5);
 }
+
+/* p(x - n) 2^n with n next to x, at least -160 and at most 130 */
+static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients)
+{
+    x = at_least(g, at_most(g, x, 130), -160);
+    Rounded n = rounded(g, x, NULL, 2 * BIAS);
+    return scale(g, poly(g, sub(g, x, n.number), p, n_coefficients), n);
+}
+
+/* p(x - floor(x)) 2^floor(x) */
+static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
+{ return gen_by_16(g, poly(g, gen_by_16(g, x, NULL, fraction_16), p, n), x, scalef_16); }
 
 static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
 {
@@ -124,29 +143,18 @@ static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
         0.00124678462532, 0.000216129155396 };
     static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
         0.00134004281776, 0.000154614446986 };
-    if (has_scalef(g, x))
-        return scale(
-            g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 7), x); /* scalef takes the floor of x */
-    x = at_least(g, at_most(g, x, 130), -160);
-    LLVMValueRef n = round_(g, x), f = sub(g, x, n);
-    return scale(g, poly(g, f, c, 7), n);
+    return has_scalef(g, x) ? exp2_above(g, x, unit, 7) : exp2_near(g, x, c, 7);
 }
 
-/* 2^x for results that are rounded to 16 bits, with a relative error of 2^-13.7 where vreduceps and vscalefps
- * leave four products to be had for the cubic one less, else of 2^-18. */
+/* 2^x on [-1/2, 1/2] with a relative error of 2^-13.7 */
+static const double cubic[] = { 0.999928073346, 0.693260985653, 0.242611125438, 0.0551716695414 };
+
+/* for results that are rounded to 16 bits: as exact as the cubic */
 static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
 {
     static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
-    static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143,
-        0.00957010057161 };
-    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 4), x);
-    x = at_least(g, at_most(g, x, 130), -160);
-    LLVMValueRef n = round_(g, x), f = sub(g, x, n);
-    return scale(g, poly(g, f, c, 5), n);
+    return has_scalef(g, x) ? exp2_above(g, x, unit, 4) : exp2_near(g, x, cubic, 4);
 }
-
-static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x)
-{ return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
 
 static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
 {
@@ -177,7 +185,7 @@ static LLVMValueRef range_16(Gen *g, LLVMValueRef x, LLVMValueRef limit)
  * last five choose one of 32 powers of two (times two, less those bits again), the rest, shifted, is its
  * exponent. `scale` halves what the factor two was put in for, which makes the exponents that are no numbers
  * those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
-static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
+static LLVMValueRef sigmoid_table(Gen *g, LLVMValueRef x, bool nan_follows)
 {
     const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18,
                  scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
@@ -190,15 +198,28 @@ static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
     return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
 }
 
+/* The same where AVX-512 is not: 1 + e^-x is one multiply-add of the cubic and the power of two, which is 0
+ * for the least exponent and infinite for the largest. */
+static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
+{
+    if (has_scalef(g, x)) return sigmoid_table(g, x, nan_follows);
+    LLVMValueRef c = at_least(g, at_most(g, x, 88.2), -88.9), scaled = K(g, x, -0x1.715476p+0);
+    Rounded n = rounded(g, c, scaled, BIAS);
+    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, x, 23), "")),
+                 f = fma_(g, c, scaled, LLVMBuildFNeg(g->b, n.number, ""));
+    return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, cubic, 4), power, K(g, x, 1)));
+}
+
 /* of x <= 90 */
 static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
 {
     static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
         0.001393390005, 0.000198912685101 };
     x = at_least(g, x, -110);
-    LLVMValueRef n = round_(g, mul(g, x, K(g, x, 0x1.715476p+0)));
-    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
-    r = fma_(g, n, K(g, x, -0x1.7f7d1cp-20), r);
+    Rounded n = rounded(g, x, K(g, x, 0x1.715476p+0), 2 * BIAS);
+    LLVMValueRef r =
+        fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
+    r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef p = fma_(g, mul(g, r, r), poly(g, r, q, 6), r);
     return scale(g, add(g, p, K(g, x, 1)), n);
 }
@@ -426,7 +447,8 @@ static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
 static LLVMValueRef sigmoid_(Gen *g, LLVMValueRef x)
 {
     LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
-    return quotient(g, sel(g, lt(g, x, K(g, x, 0)), e, one), add(g, one, e));
+    LLVMValueRef negative = LLVMBuildICmp(g->b, LLVMIntSLT, as_int(g, x), I(g, x, 0), "");
+    return quotient(g, sel(g, negative, e, one), add(g, one, e));
 }
 
 /* libm, element by element. */
@@ -450,9 +472,9 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
     LLVMTypeRef t = LLVMTypeOf(x);
     bool is_f64 = (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == g->f64;
     if (need != NEED_ALL && !is_f64) {
-        if (op == OP_EXP) return exp_narrow(g, x);
+        if (op == OP_EXP) return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0)));
         if (op == OP_EXP2) return exp2_narrow(g, x);
-        if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
+        if (op == OP_SIGMOID) return sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
     }
     switch (op_as_function(op)) {
     case FUNCTION_SQRT: return call(g, "llvm.sqrt", &x, 1);
