@@ -5,205 +5,8 @@
  * bits. Errors in units of the last place (measured by tests/unit/cpu/test_math.c, AVX2 and AVX-512):
  * docs/cpu.md. Denormals, infinities and NaN are handled; `x` finite and huge is reduced exactly for sin and
  * cos. f64 calls libm, element by element. */
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/vector_math.h"
 #include <math.h>
-
-static LLVMValueRef K(Gen *g, LLVMValueRef like, double v)
-{
-    LLVMTypeRef t = LLVMTypeOf(like);
-    bool vec = LLVMGetTypeKind(t) == LLVMVectorTypeKind;
-    LLVMValueRef c = LLVMConstReal(vec ? LLVMGetElementType(t) : t, v);
-    return vec ? gen_splat(g, c, (int)LLVMGetVectorSize(t)) : c;
-}
-
-static LLVMValueRef I(Gen *g, LLVMValueRef like, uint32_t v)
-{
-    int n = gen_lanes(like);
-    return gen_splat(g, LLVMConstInt(g->i32, v, false), n);
-}
-
-static LLVMValueRef add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(g->b, a, b, ""); }
-static LLVMValueRef sub(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(g->b, a, b, ""); }
-static LLVMValueRef mul(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(g->b, a, b, ""); }
-static LLVMValueRef fdiv(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFDiv(g->b, a, b, ""); }
-static LLVMValueRef sel(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b)
-{ return LLVMBuildSelect(g->b, c, a, b, ""); }
-static LLVMValueRef lt(Gen *g, LLVMValueRef a, LLVMValueRef b)
-{ return LLVMBuildFCmp(g->b, LLVMRealOLT, a, b, ""); }
-
-static LLVMValueRef call(Gen *g, const char *name, LLVMValueRef *v, int n)
-{ return gen_intrinsic(g, name, (LLVMTypeRef[]){ LLVMTypeOf(v[0]) }, 1, v, n); }
-
-static LLVMValueRef fma_(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
-{
-    LLVMValueRef v[] = { a, b, c };
-    return call(g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", v, 3);
-}
-
-static LLVMValueRef abs_(Gen *g, LLVMValueRef x) { return call(g, "llvm.fabs", &x, 1); }
-static LLVMValueRef round_(Gen *g, LLVMValueRef x) { return call(g, "llvm.roundeven", &x, 1); }
-static LLVMValueRef as_int(Gen *g, LLVMValueRef x)
-{ return LLVMBuildBitCast(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""); }
-static LLVMValueRef as_float(Gen *g, LLVMValueRef x)
-{ return LLVMBuildBitCast(g->b, x, gen_vec(g->f32, gen_lanes(x)), ""); }
-/* Of NaN and of what i32 does not hold: any integer, which the caller does not use or multiplies a NaN by.
- * Without the freeze the result would be poison, and so would everything be that LLVM computes of a constant
- * NaN. */
-static LLVMValueRef to_int(Gen *g, LLVMValueRef x)
-{ return LLVMBuildFreeze(g->b, LLVMBuildFPToSI(g->b, x, gen_vec(g->i32, gen_lanes(x)), ""), ""); }
-
-/* c[0] + c[1] x + ... */
-static LLVMValueRef poly(Gen *g, LLVMValueRef x, const double *c, int n)
-{
-    LLVMValueRef r = K(g, x, c[n - 1]);
-    for (int k = n - 2; k >= 0; k--) r = fma_(g, r, x, K(g, x, c[k]));
-    return r;
-}
-
-/* min and max that keep a NaN x */
-static LLVMValueRef at_most(Gen *g, LLVMValueRef x, double hi)
-{ return sel(g, lt(g, K(g, x, hi), x), K(g, x, hi), x); }
-static LLVMValueRef at_least(Gen *g, LLVMValueRef x, double lo)
-{ return sel(g, lt(g, x, K(g, x, lo)), K(g, x, lo), x); }
-
-static LLVMValueRef scalef_16(Gen *g, LLVMValueRef p, LLVMValueRef n)
-{
-    LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false),
-        LLVMConstInt(g->i32, 4, false) };
-    return gen_intrinsic(g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, v, 5);
-}
-
-static LLVMValueRef rcp14_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
-{
-    LLVMValueRef v[] = { x, LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false) };
-    return gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
-}
-
-/* p * 2^n, n integral in [-250, 250], also where the result is denormal or overflows. */
-static LLVMValueRef scale(Gen *g, LLVMValueRef p, LLVMValueRef n)
-{
-    if (g->target->avx512 && gen_lanes(p) % 16 == 0) return gen_by_16(g, p, n, scalef_16);
-    LLVMValueRef i = to_int(g, n);
-    if (g->target->avx512 && gen_lanes(p) > 1) {
-        LLVMTypeRef types[] = { LLVMTypeOf(p), LLVMTypeOf(i) };
-        return gen_intrinsic(g, "llvm.ldexp", types, 2, (LLVMValueRef[]){ p, i }, 2);
-    }
-    LLVMValueRef half = LLVMBuildAShr(g->b, i, I(g, p, 1), ""), rest = LLVMBuildSub(g->b, i, half, "");
-    LLVMValueRef a =
-        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, half, I(g, p, 127), ""), I(g, p, 23), ""));
-    LLVMValueRef b =
-        as_float(g, LLVMBuildShl(g->b, LLVMBuildAdd(g->b, rest, I(g, p, 127), ""), I(g, p, 23), ""));
-    return mul(g, mul(g, p, a), b);
-}
-
-/* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
- * division. */
-static LLVMValueRef quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
-{
-    if (!g->target->avx512 || gen_lanes(b) % 16) return fdiv(g, a, b);
-    LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
-    LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, K(g, b, 1));
-    return mul(g, a, fma_(g, r, e, r));
-}
-
-/* Do AVX-512's reduce and scalef serve? They take any exponent, infinite ones too. */
-static bool has_scalef(Gen *g, LLVMValueRef x) { return g->target->avx512 && gen_lanes(x) % 16 == 0; }
-
-/* x - floor(x); 0 for infinities */
-static LLVMValueRef fraction_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
-{
-    enum { TOWARDS_MINUS_INF = 1, QUIET = 8 };
-    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, TOWARDS_MINUS_INF | QUIET, false),
-        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
-    return gen_intrinsic(g, "llvm.x86.avx512.mask.reduce.ps.512", NULL, 0, v, 5);
-}
-
-static LLVMValueRef exp2_(Gen *g, LLVMValueRef x)
-{
-    static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104,
-        0.00124678462532, 0.000216129155396 };
-    static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
-        0.00134004281776, 0.000154614446986 };
-    if (has_scalef(g, x))
-        return scale(
-            g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 7), x); /* scalef takes the floor of x */
-    x = at_least(g, at_most(g, x, 130), -160);
-    LLVMValueRef n = round_(g, x), f = sub(g, x, n);
-    return scale(g, poly(g, f, c, 7), n);
-}
-
-/* 2^x for results that are rounded to 16 bits, with a relative error of 2^-13.7 where vreduceps and vscalefps
- * leave four products to be had for the cubic one less, else of 2^-18. */
-static LLVMValueRef exp2_narrow(Gen *g, LLVMValueRef x)
-{
-    static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
-    static const double c[] = { 0.999999261436, 0.693121814756, 0.240247448609, 0.0559178602143,
-        0.00957010057161 };
-    if (has_scalef(g, x)) return scale(g, poly(g, gen_by_16(g, x, NULL, fraction_16), unit, 4), x);
-    x = at_least(g, at_most(g, x, 130), -160);
-    LLVMValueRef n = round_(g, x), f = sub(g, x, n);
-    return scale(g, poly(g, f, c, 5), n);
-}
-
-static LLVMValueRef exp_narrow(Gen *g, LLVMValueRef x)
-{ return exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0))); }
-
-static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
-{
-    LLVMValueRef half[2][16];
-    for (int j = 0; j < 32; j++) {
-        union {
-            float f;
-            uint32_t u;
-        } t = { .f = (float)exp2(1 + j / 32.0) };
-        half[j / 16][j % 16] = LLVMConstInt(g->i32, t.u - ((uint32_t)j << 18), false);
-    }
-    LLVMValueRef v[] = { LLVMConstVector(half[0], 16), z, LLVMConstVector(half[1], 16) };
-    return gen_intrinsic(g, "llvm.x86.avx512.vpermi2var.d.512", NULL, 0, v, 3);
-}
-
-/* The smaller of |x| and |limit| with the sign of x; a NaN is lost. */
-static LLVMValueRef range_16(Gen *g, LLVMValueRef x, LLVMValueRef limit)
-{
-    enum { SMALLER_MAGNITUDE = 2, CURRENT = 4 };
-    LLVMValueRef v[] = { x, limit, LLVMConstInt(g->i32, SMALLER_MAGNITUDE, false),
-        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
-        LLVMConstInt(g->i32, CURRENT, false) };
-    return gen_intrinsic(g, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, v, 6);
-}
-
-/* 1 / (1 + e^-x) to 2^-13.4; 0 where it is no normal number. With t = -x / ln 2 and k = t rounded to 32nds:
- * e^-x = 2^k (1 + r), r = -x - k ln 2, |r| <= ln 2 / 64. Adding 1.5 * 2^18 leaves 32 k in the low bits: the
- * last five choose one of 32 powers of two (times two, less those bits again), the rest, shifted, is its
- * exponent. `scale` halves what the factor two was put in for, which makes the exponents that are no numbers
- * those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
-static LLVMValueRef sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
-{
-    const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18,
-                 scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
-    LLVMValueRef c =
-        nan_follows ? gen_by_16(g, x, K(g, x, limit), range_16) : at_least(g, at_most(g, x, limit), -limit);
-    LLVMValueRef z = fma_(g, c, K(g, x, -1 / ln2), K(g, x, magic)), k = sub(g, z, K(g, x, magic));
-    LLVMValueRef r = fma_(g, k, K(g, x, -ln2 * scale), fma_(g, c, K(g, x, -scale), K(g, x, scale)));
-    LLVMValueRef bits = as_int(g, z), power = LLVMBuildAdd(g->b, gen_by_16(g, bits, NULL, table_16),
-                                          LLVMBuildShl(g->b, bits, I(g, x, 18), ""), "");
-    return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
-}
-
-/* of x <= 90 */
-static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
-{
-    static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
-        0.001393390005, 0.000198912685101 };
-    x = at_least(g, x, -110);
-    LLVMValueRef n = round_(g, mul(g, x, K(g, x, 0x1.715476p+0)));
-    LLVMValueRef r = fma_(g, n, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
-    r = fma_(g, n, K(g, x, -0x1.7f7d1cp-20), r);
-    LLVMValueRef p = fma_(g, mul(g, r, r), poly(g, r, q, 6), r);
-    return scale(g, add(g, p, K(g, x, 1)), n);
-}
-
-static LLVMValueRef exp_(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90)); }
 
 /* x = m 2^e with m in [sqrt(1/2), sqrt 2): f = m - 1 and e as float */
 static void split(Gen *g, LLVMValueRef x, LLVMValueRef *f, LLVMValueRef *e)
@@ -406,8 +209,8 @@ static LLVMValueRef tanh_(Gen *g, LLVMValueRef x)
         -0.00834394551584, 0.00229274481618 };
     LLVMValueRef a = abs_(g, x), z = mul(g, x, x), one = K(g, x, 1);
     LLVMValueRef small = fma_(g, mul(g, x, z), poly(g, z, c, 6), x);
-    LLVMValueRef e = exp_(g, at_most(g, add(g, a, a), 40));
-    LLVMValueRef large = sub(g, one, quotient(g, K(g, x, 2), add(g, e, one)));
+    LLVMValueRef e = vector_exp(g, at_most(g, add(g, a, a), 40));
+    LLVMValueRef large = sub(g, one, vector_quotient(g, K(g, x, 2), add(g, e, one)));
     return with_sign_of(g, sel(g, lt(g, a, K(g, x, 0.625)), small, large), x); /* of -0 too */
 }
 
@@ -419,14 +222,8 @@ static LLVMValueRef erf_(Gen *g, LLVMValueRef x)
         0.027099523294, -0.00506494692022, 0.000685836683012, -6.22983532516e-5, 3.32168459073e-6,
         -7.58268196973e-8 };
     LLVMValueRef a = abs_(g, x), small = fma_(g, x, poly(g, mul(g, x, x), p, 8), x);
-    LLVMValueRef large = sub(g, K(g, x, 1), exp_(g, poly(g, at_most(g, a, 4), t, 10)));
+    LLVMValueRef large = sub(g, K(g, x, 1), vector_exp(g, poly(g, at_most(g, a, 4), t, 10)));
     return sel(g, lt(g, a, K(g, x, 1)), small, with_sign_of(g, large, x));
-}
-
-static LLVMValueRef sigmoid_(Gen *g, LLVMValueRef x)
-{
-    LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
-    return quotient(g, sel(g, lt(g, x, K(g, x, 0)), e, one), add(g, one, e));
 }
 
 /* libm, element by element. */
@@ -450,9 +247,9 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
     LLVMTypeRef t = LLVMTypeOf(x);
     bool is_f64 = (LLVMGetTypeKind(t) == LLVMVectorTypeKind ? LLVMGetElementType(t) : t) == g->f64;
     if (need != NEED_ALL && !is_f64) {
-        if (op == OP_EXP) return exp_narrow(g, x);
-        if (op == OP_EXP2) return exp2_narrow(g, x);
-        if (op == OP_SIGMOID && has_scalef(g, x)) return sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
+        if (op == OP_EXP) return vector_exp2_narrow(g, mul(g, x, K(g, x, 0x1.715476p+0)));
+        if (op == OP_EXP2) return vector_exp2_narrow(g, x);
+        if (op == OP_SIGMOID) return vector_sigmoid_narrow(g, x, need == NEED_16_BITS_NO_NAN);
     }
     switch (op_as_function(op)) {
     case FUNCTION_SQRT: return call(g, "llvm.sqrt", &x, 1);
@@ -460,8 +257,8 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
     case FUNCTION_FLOOR: return call(g, "llvm.floor", &x, 1);
     case FUNCTION_CEIL: return call(g, "llvm.ceil", &x, 1);
     case FUNCTION_ROUND: return round_(g, x);
-    case FUNCTION_EXP: return is_f64 ? libm(g, "exp", x) : exp_(g, x);
-    case FUNCTION_EXP2: return is_f64 ? libm(g, "exp2", x) : exp2_(g, x);
+    case FUNCTION_EXP: return is_f64 ? libm(g, "exp", x) : vector_exp(g, x);
+    case FUNCTION_EXP2: return is_f64 ? libm(g, "exp2", x) : vector_exp2(g, x);
     case FUNCTION_LOG: return is_f64 ? libm(g, "log", x) : log_(g, x);
     case FUNCTION_LOG2: return is_f64 ? libm(g, "log2", x) : log2_(g, x);
     case FUNCTION_SIN: return is_f64 ? libm(g, "sin", x) : sincos_(g, x, 0);
@@ -469,7 +266,7 @@ LLVMValueRef math_fn(Gen *g, Op op, LLVMValueRef x, Need need)
     case FUNCTION_TANH: return is_f64 ? libm(g, "tanh", x) : tanh_(g, x);
     case FUNCTION_ERF: return is_f64 ? libm(g, "erf", x) : erf_(g, x);
     case FUNCTION_SIGMOID: {
-        if (!is_f64) return sigmoid_(g, x);
+        if (!is_f64) return vector_sigmoid(g, x);
         LLVMValueRef e = libm(g, "exp", LLVMBuildFNeg(g->b, abs_(g, x), ""));
         return fdiv(g, sel(g, lt(g, x, K(g, x, 0)), e, K(g, x, 1)), add(g, K(g, x, 1), e));
     }

@@ -156,7 +156,7 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;
     if (work > HEAVY) lanes = base;
     if (lengthy && !(s->in && plan_rare(s->in)))
-        lanes = (along || narrow) && g->target->avx512 ? 4 * base : 2 * base;
+        lanes = (along || narrow) && (g->target->avx512 || work <= HEAVY) ? 4 * base : 2 * base;
     return s->scalar_lanes ? 1 : lanes;
 }
 

@@ -112,11 +112,39 @@ static void put_result(Eval *e, const Sink *k, LLVMValueRef v, LLVMValueRef *coo
     else plan_info(e->g->plan, ir_result(k->instr))->llvm = v;
 }
 
+static bool from_f16(const Value *v)
+{ return v->def && v->def->op == OP_CAST && ir_operand(v->def, 0)->type->dtype == DT_F16; }
+
+/* A product of numbers widened from f16 is exact in f32, so that a sum may take it by a multiply-add. */
+static Instr *exact_product(const Gen *g, const Sink *k)
+{
+    Instr *i = k->value->def;
+    bool product = i && i->op == OP_MUL && k->value->type->dtype == DT_F32 && from_f16(ir_operand(i, 0)) &&
+                   from_f16(ir_operand(i, 1));
+    return product && k->instr->op == OP_REDUCE_SUM && g->target->fma && !plan_info(g->plan, k->value)->buf
+               ? i
+               : NULL;
+}
+
+static LLVMValueRef add_product(Eval *e, const Instr *product, LLVMValueRef sum, LLVMValueRef *coord, int va)
+{
+    LLVMValueRef v[] = { nest_eval(e, ir_operand(product, 0), coord, va),
+        nest_eval(e, ir_operand(product, 1), coord, va), sum };
+    return gen_intrinsic(e->g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(sum) }, 1, v, 3);
+}
+
 void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va)
 {
     Gen *g = n->g;
     int axis = reduce_axis(k);
     bool arg = is_arg(k->instr->op);
+    const Instr *product = axis == va && k->value->type->shape[axis] > 1 ? exact_product(g, k) : NULL;
+    if (product) {
+        LLVMValueRef sum = a->value[acc_of(e, n, a, k)];
+        LLVMValueRef old = LLVMBuildLoad2(g->b, gen_type(g, DT_F32, e->lanes), sum, "");
+        LLVMBuildStore(g->b, add_product(e, product, old, coord, va), sum);
+        return;
+    }
     LLVMValueRef x = convert(g, reduce_dtype(k), k->value->type->dtype, nest_eval(e, k->value, coord, va));
     if (k->value->type->shape[axis] == 1) {
         put_result(e, k, arg ? places(g, gen_int(g, 0), e->lanes, false) : rounded(g, k, x), coord, va);

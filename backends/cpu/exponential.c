@@ -1,0 +1,183 @@
+/* exponential.c: exp, exp2 and sigmoid on vectors of f32, for results of f32 and, with fewer instructions, of
+ * 16 bits (math.c says where coefficients come from, docs/cpu.md how exact the functions are). AVX-512 has
+ * instructions for exponents; elsewhere they are the low bits of a sum with 1.5 * 2^23. exp
+ * computes its polynomial in pairs of terms, since the dependences of long chains fill the instructions that
+ * a processor keeps in flight; exp2's, which would need a product more, is no faster so. */
+#include "backends/cpu/vector_math.h"
+#include <math.h>
+
+enum { BIAS = 127 }; /* of an f32's exponent */
+
+static LLVMValueRef scalef_16(Gen *g, LLVMValueRef p, LLVMValueRef n)
+{
+    LLVMValueRef v[] = { p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(g->i16, 0xffff, false),
+        LLVMConstInt(g->i32, 4, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.scalef.ps.512", NULL, 0, v, 5);
+}
+
+static LLVMValueRef rcp14_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
+{
+    LLVMValueRef v[] = { x, LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.rcp14.ps.512", NULL, 0, v, 3);
+}
+
+/* An integral number that was added to 1.5 * 2^23 + `bias`: as f32, and as the low bits of the sum. */
+typedef struct Rounded {
+    LLVMValueRef number, bits;
+} Rounded;
+/* a * b (b NULL: a), in (-2^21, 2^21), rounded. */
+static Rounded rounded(Gen *g, LLVMValueRef a, LLVMValueRef b, int bias)
+{
+    LLVMValueRef magic = K(g, a, 0x1.8p23 + bias), z = b ? fma_(g, a, b, magic) : add(g, a, magic);
+    return (Rounded){ sub(g, z, magic), as_int(g, z) };
+}
+
+/* p 2^n or (p + 1) 2^n, n in [-250, 250] with bias 2 * BIAS, also where the result is denormal or overflows.
+ * The biased exponent is the sum of those of two powers, the smaller of which is half of it, rounded down. */
+static LLVMValueRef scale(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
+{
+    if (has_scalef(g, p)) return gen_by_16(g, one_more ? add(g, p, K(g, p, 1)) : p, n.number, scalef_16);
+    LLVMValueRef bits = LLVMBuildShl(g->b, n.bits, I(g, p, 22), ""),
+                 half = LLVMBuildAnd(g->b, bits, I(g, p, 0x7f800000), "");
+    LLVMValueRef rest = LLVMBuildSub(g->b, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""), half, "");
+    LLVMValueRef power = as_float(g, half), r = one_more ? fma_(g, p, power, power) : mul(g, p, power);
+    return mul(g, r, as_float(g, rest));
+}
+
+/* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
+ * division. */
+LLVMValueRef vector_quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{
+    if (!has_scalef(g, b)) return fdiv(g, a, b);
+    LLVMValueRef r = gen_by_16(g, b, NULL, rcp14_16);
+    LLVMValueRef e = fma_(g, LLVMBuildFNeg(g->b, b, ""), r, K(g, b, 1));
+    return mul(g, a, fma_(g, r, e, r));
+}
+
+/* x - floor(x); 0 for infinities */
+static LLVMValueRef fraction_16(Gen *g, LLVMValueRef x, LLVMValueRef none)
+{
+    enum { DOWN_QUIETLY = 9 };
+    LLVMValueRef v[] = { x, LLVMConstInt(g->i32, DOWN_QUIETLY, false), LLVMConstNull(LLVMTypeOf(x)),
+        LLVMConstInt(g->i16, 0xffff, false), LLVMConstInt(g->i32, 4, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.reduce.ps.512", NULL, 0, v, 5);
+}
+
+/* c[0] + c[1] x + ..., in pairs of terms; x2 = x^2 */
+static LLVMValueRef poly_pairs(Gen *g, LLVMValueRef x, LLVMValueRef x2, const double *c, int n)
+{
+    LLVMValueRef r = NULL;
+    for (int k = (n - 1) / 2 * 2; k >= 0; k -= 2) {
+        LLVMValueRef pair = k + 1 < n ? fma_(g, x, K(g, x, c[k + 1]), K(g, x, c[k])) : K(g, x, c[k]);
+        r = r ? fma_(g, r, x2, pair) : pair;
+    }
+    return r;
+}
+
+/* p(x - n) 2^n with n next to x, at least -160 and at most 130 */
+static LLVMValueRef exp2_near(Gen *g, LLVMValueRef x, const double *p, int n_coefficients)
+{
+    x = at_least(g, at_most(g, x, 130), -160);
+    Rounded n = rounded(g, x, NULL, 2 * BIAS);
+    return scale(g, poly(g, sub(g, x, n.number), p, n_coefficients), false, n);
+}
+
+/* p(x - floor(x)) 2^floor(x) */
+static LLVMValueRef exp2_above(Gen *g, LLVMValueRef x, const double *p, int n)
+{ return gen_by_16(g, poly(g, gen_by_16(g, x, NULL, fraction_16), p, n), x, scalef_16); }
+
+LLVMValueRef vector_exp2(Gen *g, LLVMValueRef x)
+{
+    static const double unit[] = { 1.0, 0.693147044443, 0.240229305556, 0.0554852806046, 0.00967545159104,
+        0.00124678462532, 0.000216129155396 };
+    static const double c[] = { 1.0, 0.693147206703, 0.240226509223, 0.0555032722667, 0.00961805667852,
+        0.00134004281776, 0.000154614446986 };
+    return has_scalef(g, x) ? exp2_above(g, x, unit, 7) : exp2_near(g, x, c, 7);
+}
+
+/* 2^x on [-1/2, 1/2] with a relative error of 2^-13.7 */
+static const double cubic[] = { 0.999928073346, 0.693260985653, 0.242611125438, 0.0551716695414 };
+
+/* for results that are rounded to 16 bits: as exact as the cubic */
+LLVMValueRef vector_exp2_narrow(Gen *g, LLVMValueRef x)
+{
+    static const double unit[] = { 0.999925218564, 0.695833540506, 0.226067155393, 0.0780245226644 };
+    return has_scalef(g, x) ? exp2_above(g, x, unit, 4) : exp2_near(g, x, cubic, 4);
+}
+
+static LLVMValueRef table_16(Gen *g, LLVMValueRef z, LLVMValueRef none)
+{
+    LLVMValueRef half[2][16];
+    for (int j = 0; j < 32; j++) {
+        union {
+            float f;
+            uint32_t u;
+        } t = { .f = (float)exp2(1 + j / 32.0) };
+        half[j / 16][j % 16] = LLVMConstInt(g->i32, t.u - ((uint32_t)j << 18), false);
+    }
+    LLVMValueRef v[] = { LLVMConstVector(half[0], 16), z, LLVMConstVector(half[1], 16) };
+    return gen_intrinsic(g, "llvm.x86.avx512.vpermi2var.d.512", NULL, 0, v, 3);
+}
+
+/* The smaller of |x| and |limit| with the sign of x; a NaN is lost. */
+static LLVMValueRef range_16(Gen *g, LLVMValueRef x, LLVMValueRef limit)
+{
+    enum { SMALLER_MAGNITUDE = 2, CURRENT = 4 };
+    LLVMValueRef v[] = { x, limit, LLVMConstInt(g->i32, SMALLER_MAGNITUDE, false),
+        LLVMConstNull(LLVMTypeOf(x)), LLVMConstInt(g->i16, 0xffff, false),
+        LLVMConstInt(g->i32, CURRENT, false) };
+    return gen_intrinsic(g, "llvm.x86.avx512.mask.range.ps.512", NULL, 0, v, 6);
+}
+
+/* 1 / (1 + e^-x) to 2^-13.4; 0 where it is no normal number. With t = -x / ln 2 and k = t rounded to 32nds:
+ * e^-x = 2^k (1 + r), r = -x - k ln 2, |r| <= ln 2 / 64. Adding 1.5 * 2^18 leaves 32 k in the low bits: the
+ * last five choose one of 32 powers of two (times two, less those bits again), the rest, shifted, is its
+ * exponent. `scale` halves what the factor two was put in for, which makes the exponents that are no numbers
+ * those of |t| > 127, and spreads the error of 1 + r (r^2 / 2, one-sided) to both sides. */
+static LLVMValueRef sigmoid_table(Gen *g, LLVMValueRef x, bool nan_follows)
+{
+    const double ln2 = 0.69314718055994531, limit = 127.005 * ln2, magic = 0x1.8p18,
+                 scale = 0.5 * (1 + ln2 * ln2 / 64 / 64 / 4);
+    LLVMValueRef c =
+        nan_follows ? gen_by_16(g, x, K(g, x, limit), range_16) : at_least(g, at_most(g, x, limit), -limit);
+    LLVMValueRef z = fma_(g, c, K(g, x, -1 / ln2), K(g, x, magic)), k = sub(g, z, K(g, x, magic));
+    LLVMValueRef r = fma_(g, k, K(g, x, -ln2 * scale), fma_(g, c, K(g, x, -scale), K(g, x, scale)));
+    LLVMValueRef bits = as_int(g, z), power = LLVMBuildAdd(g->b, gen_by_16(g, bits, NULL, table_16),
+                                          LLVMBuildShl(g->b, bits, I(g, x, 18), ""), "");
+    return gen_by_16(g, fma_(g, as_float(g, power), r, K(g, x, 1)), NULL, rcp14_16);
+}
+
+/* The same where AVX-512 is not: 1 + e^-x is one multiply-add of the cubic and the power of two, which is 0
+ * for the least exponent and infinite for the largest. */
+LLVMValueRef vector_sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
+{
+    if (has_scalef(g, x)) return sigmoid_table(g, x, nan_follows);
+    LLVMValueRef c = at_least(g, at_most(g, x, 88.2), -88.9), scaled = K(g, x, -0x1.715476p+0);
+    Rounded n = rounded(g, c, scaled, BIAS);
+    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, x, 23), "")),
+                 f = fma_(g, c, scaled, LLVMBuildFNeg(g->b, n.number, ""));
+    return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, cubic, 4), power, K(g, x, 1)));
+}
+
+/* of x <= 90 */
+static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
+{
+    static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
+        0.001393390005, 0.000198912685101 };
+    x = at_least(g, x, -110);
+    Rounded n = rounded(g, x, K(g, x, 0x1.715476p+0), 2 * BIAS);
+    LLVMValueRef r =
+        fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
+    r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
+    LLVMValueRef r2 = mul(g, r, r), p = fma_(g, r2, poly_pairs(g, r, r2, q, 6), r);
+    return scale(g, p, true, n);
+}
+
+LLVMValueRef vector_exp(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90)); }
+
+LLVMValueRef vector_sigmoid(Gen *g, LLVMValueRef x)
+{
+    LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
+    LLVMValueRef negative = LLVMBuildICmp(g->b, LLVMIntSLT, as_int(g, x), I(g, x, 0), "");
+    return vector_quotient(g, sel(g, negative, e, one), add(g, one, e));
+}
