@@ -74,7 +74,8 @@ static void touch_steps(Plan *p, Steps *in)
             break;
         case STEP_MMA:
             touch(s->a, s);
-            touch(s->b, s);
+            if (s->thin) read_value(p, s, ir_operand(s->instr, 1));
+            else touch(s->b, s);
             touch(s->buf, s);
             if (s->acc) touch(s->acc, s);
             break;
@@ -384,7 +385,10 @@ static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
         if (s->kind == STEP_NEST)
             for (int i = 0; i < s->rank; i++)
                 text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
-        if (s->kind == STEP_MMA)
+        if (s->kind == STEP_MMA && s->thin)
+            text_printf(out, " %%%u of few rows, B as it lies along axis %d%s, ", ir_result(s->instr)->id,
+                s->thin_axis, s->zero_acc ? " zero" : "");
+        else if (s->kind == STEP_MMA)
             text_printf(out, " %%%u mr %d nv %d%s, ", ir_result(s->instr)->id, s->mr, s->nv,
                 s->zero_acc ? " zero" : "");
         if (s->kind == STEP_MMA) mma_unit_print(p->target, s->instr, out);

@@ -14,7 +14,7 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_pack.c, amx.c   packing and register-tiled matrix products
+ *   mma.c, mma_pack.c, amx.c, thin.c   packing and register-tiled matrix products; products of few rows
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c what the processor has (processors.def)
@@ -84,6 +84,7 @@ typedef struct ValInfo {
     Step *avail;       /* the step of its own block after which it can be read; NULL: always */
     Step *at;          /* for buffers: the nest that fills it */
     bool wanted;       /* must have a buffer */
+    bool thin;         /* the result of a thin product */
     uint32_t walk[2];  /* plan_leaves: the last traversal that came here, by `same` */
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
@@ -153,6 +154,8 @@ struct Step {
     bool zero_acc;
     Buf *acc;
     int nv, mr;
+    bool thin;     /* b is not packed (NULL) but multiplied as it is computed, ... */
+    int thin_axis; /* ... along this axis */
     /* control */
     Steps *blocks[2];
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */

@@ -75,8 +75,7 @@ static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLV
     return gen_intrinsic(g, "llvm.aarch64.neon.bfdot", (LLVMTypeRef[]){ LLVMTypeOf(acc), t }, 2, v, 3);
 }
 
-/* acc + dot products of pairs of 16-bit integers. */
-static LLVMValueRef add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef mma_add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     int bytes = g->target->vector_bytes, lanes = bytes / 4;
     LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
@@ -121,7 +120,7 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     LLVMValueRef v[] = { a, b, acc };
     switch (x->s->mma) {
     case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
-    case MMA_I16_PAIRS: return add_i16_pairs(g, acc, a, b);
+    case MMA_I16_PAIRS: return mma_add_i16_pairs(g, acc, a, b);
     case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
     case MMA_AMX_BF16: /* amx_product */
     case MMA_AMX_F16:
@@ -338,6 +337,10 @@ static void emit_function(Kernel *x, LLVMValueRef f)
  * determines compile time. */
 void mma_emit(Gen *g, Step *s)
 {
+    if (s->thin) {
+        thin_emit(g, s);
+        return;
+    }
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
     Kernel x = { .g = g,
         .s = s,

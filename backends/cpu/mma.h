@@ -32,6 +32,12 @@ void amx_product(MmaProduct *);
  * the product is computed. */
 void mma_fetch(MmaProduct *, LLVMValueRef block);
 
+/* acc + dot products of pairs of 16-bit integers. */
+LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+/* thin.c: whether the product has so few rows that B is multiplied as it is computed, and such products. */
+bool mma_is_thin(Plan *, const Instr *, MmaKind);
+void thin_emit(Gen *, Step *);
+
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)

@@ -250,8 +250,10 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     p->amx |= mma_is_amx(s->mma);
     p->narrow_products |= dtype_bits(a->type->dtype) <= 16;
     s->a = pack(p, in, i, s->mma, a, FORM_ROWS, 0);
-    s->b =
-        pack(p, in, i, s->mma, b, mma_group(mma_operand_type(s->mma, b)) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
+    s->thin = plan_info(p, ir_result(i))->thin = mma_is_thin(p, i, s->mma);
+    BufForm form = mma_group(mma_operand_type(s->mma, b)) > 1 ? FORM_GROUPS : FORM_PANELS;
+    if (s->thin) s->thin_axis = plan_natural_axis(p, b);
+    else s->b = pack(p, in, i, s->mma, b, form, nr);
     s->zero_acc = plan_is_zero(acc);
     if (!s->zero_acc) {
         if (!plan_info(p, acc)->buf) fill(p, in, acc);

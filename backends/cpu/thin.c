@@ -1,0 +1,252 @@
+/* thin.c: products of a few rows. Each element of B is multiplied so few times that packing it costs more
+ * than it saves. So B is not packed: it is computed where it is multiplied, along the axis whose elements lie
+ * side by side in memory. A is packed as rows, and the sums stay in registers.
+ *
+ *     elements side by side along N (strips)      strips of B's columns; k runs down; a row of A is broadcast
+ *     elements side by side along K (dots)        some columns of B; k runs in vectors, whose lanes are added
+ *                                                 at the end */
+#include "backends/cpu/mma.h"
+#include "backends/cpu/plan.h"
+
+enum {
+    MOST_ROWS = 4, /* of a thin product: the sums of some vectors of each row fit the registers */
+    MOST_SUMS = 8, /* vectors of sums at once: enough that each multiply-add finds the last one finished */
+    BYTES_AT_ONCE = 64 /* of memory along a row: a line */
+};
+
+static bool takes(MmaKind k) { return k == MMA_F32 || k == MMA_F64 || k == MMA_I16_PAIRS; }
+
+bool mma_is_thin(Plan *p, const Instr *i, MmaKind k)
+{
+    Value *b = ir_operand(i, 1);
+    if (!takes(k) || ir_operand(i, 0)->type->shape[0] > MOST_ROWS) return false;
+    if (!b->def || b->def->block != i->block || ir_use_count(b) != 1 || plan_has_buffer(p, b)) return false;
+    int64_t deep = b->type->shape[0], columns = b->type->shape[1], lanes = mma_vector_lanes(p->target, k);
+    int64_t along_k = lanes * mma_group(mma_operand_type(k, b));
+    if (plan_natural_axis(p, b) == 1) return columns % lanes == 0 && deep >= 2;
+    return deep % along_k == 0 && columns >= MOST_ROWS;
+}
+
+typedef struct Thin {
+    Gen *g;
+    Step *s;
+    Value *b;
+    DType from, as;  /* the type of B, and that products run in */
+    int lanes, rows; /* of a vector of sums; of the sums */
+    int64_t n, k;
+    LLVMTypeRef vec;
+} Thin;
+
+/* Lanes [at, at + n) of v, and zeros up to `lanes`. */
+static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
+{
+    int mask[64], have = gen_lanes(v);
+    if (have == n && n == lanes) return v;
+    if (have == 1) v = LLVMBuildBitCast(g->b, v, LLVMVectorType(LLVMTypeOf(v), 1), "");
+    for (int k = 0; k < lanes; k++) mask[k] = k < n ? at + k : have;
+    return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
+}
+
+/* acc + a b; with pairs, the elements of a vector of twice as many lanes. */
+static LLVMValueRef multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    Gen *g = t->g;
+    if (t->s->mma == MMA_I16_PAIRS) return mma_add_i16_pairs(g, acc, a, b);
+    LLVMValueRef v[] = { a, b, acc };
+    return gen_intrinsic(g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", &t->vec, 1, v, 3);
+}
+
+/* B at (k, column), `width` elements along the axis. */
+static LLVMValueRef elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int axis, int width)
+{
+    Eval e;
+    LLVMValueRef coord[TILE_MAX_RANK] = { k, column };
+    eval_init(&e, t->g, width);
+    return nest_eval(&e, t->b, coord, axis);
+}
+
+static LLVMValueRef a_at(Thin *t, int row, LLVMValueRef k)
+{
+    int bytes = dtype_bytes(t->s->a->dtype);
+    return gen_ptr(t->g, gen_buf(t->g, t->s->a, row * t->s->a->ld * bytes), gen_imul(t->g, k, bytes));
+}
+
+static LLVMValueRef sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
+{
+    int bytes = dtype_bytes(b->dtype);
+    return gen_ptr(t->g, gen_buf(t->g, b, row * t->n * bytes), gen_imul(t->g, column, bytes));
+}
+
+/* --- strips ------------------------------------------------------------------------------------------ */
+
+enum { MAX_PARTS = MOST_SUMS };
+
+/* Adds the products of row k to the sums of a strip: acc[row * parts + part]. With pairs, of rows k and k +
+ * 1, whose elements take turns in a vector; `both`: there is a second row. */
+static void strip_step(
+    Thin *t, LLVMValueRef k, bool both, LLVMValueRef column, int width, int parts, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    bool pairs = t->s->mma == MMA_I16_PAIRS;
+    LLVMValueRef b[MAX_PARTS], x = elements(t, k, column, 1, width), y = LLVMConstNull(LLVMTypeOf(x));
+    if (!pairs) x = convert(g, t->as, t->from, x);
+    else if (both) y = elements(t, gen_iadd(g, k, gen_int(g, 1)), column, 1, width);
+    for (int v = 0; v < parts; v++) {
+        int mask[64];
+        for (int j = 0; j < 2 * t->lanes; j++) mask[j] = v * t->lanes + j / 2 + (j % 2 ? width : 0);
+        b[v] = pairs ? convert(g, t->as, t->from, gen_shuffle(g, x, y, mask, 2 * t->lanes))
+                     : part(g, x, v * t->lanes, t->lanes, t->lanes);
+    }
+    for (int r = 0; r < t->rows; r++) {
+        LLVMTypeRef one = pairs ? g->i32 : gen_type(g, t->as, 1);
+        LLVMValueRef a = LLVMBuildLoad2(g->b, one, a_at(t, r, k), "");
+        LLVMSetAlignment(a, (unsigned)dtype_bytes(t->s->a->dtype));
+        a = gen_splat(g, a, t->lanes);
+        for (int v = 0; v < parts; v++) acc[r * parts + v] = multiply_add(t, acc[r * parts + v], a, b[v]);
+    }
+}
+
+/* The sums of `width` columns, a whole number of vectors, from `column` on. */
+static void strip(Thin *t, LLVMValueRef column, int width)
+{
+    Gen *g = t->g;
+    Step *s = t->s;
+    int parts = width / t->lanes, n = parts * t->rows, group = mma_group(s->a->dtype);
+    LLVMValueRef acc[MOST_SUMS], phi[MOST_SUMS];
+    for (int c = 0; c < n; c++) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c % parts * t->lanes));
+        acc[c] = s->acc ? gen_load(g, s->buf->dtype, t->lanes, sum_at(t, s->acc, c / parts, at))
+                        : LLVMConstNull(t->vec);
+    }
+    Loop l;
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k / group * group), group);
+    for (int c = 0; c < n; c++) {
+        phi[c] = LLVMBuildPhi(g->b, t->vec, "");
+        LLVMAddIncoming(phi[c], &acc[c], &l.before, 1);
+        acc[c] = phi[c];
+    }
+    strip_step(t, k, true, column, width, parts, acc);
+    LLVMBasicBlockRef latch = gen_here(g);
+    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
+    gen_loop_end(g, &l);
+    if (t->k % group) strip_step(t, gen_int(g, t->k - 1), false, column, width, parts, acc);
+    for (int c = 0; c < n; c++) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c % parts * t->lanes));
+        gen_store(g, s->buf->dtype, acc[c], sum_at(t, s->buf, c / parts, at));
+    }
+}
+
+static int strip_parts(const Thin *t)
+{
+    int parts = MOST_SUMS;
+    while (parts * t->rows > MOST_SUMS || parts * t->lanes > BYTES_AT_ONCE) parts /= 2;
+    return parts;
+}
+
+static void strips(Thin *t)
+{
+    Gen *g = t->g;
+    int width = strip_parts(t) * t->lanes;
+    int64_t done = t->n / width * width;
+    if (done) {
+        Loop l;
+        strip(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), width), width);
+        gen_loop_end(g, &l);
+    }
+    for (; width >= t->lanes; width /= 2)
+        for (; t->n - done >= width; done += width) strip(t, gen_int(g, done), width);
+}
+
+/* --- dots -------------------------------------------------------------------------------------------- */
+
+/* The sum of the lanes, halves first. */
+static LLVMValueRef sum_of_lanes(Thin *t, LLVMValueRef v)
+{
+    Gen *g = t->g;
+    for (int n = t->lanes / 2; n; n /= 2) {
+        LLVMValueRef low = part(g, v, 0, n, n), high = part(g, v, n, n, n);
+        v = dtype_is_float(t->as) ? LLVMBuildFAdd(g->b, low, high, "") : LLVMBuildAdd(g->b, low, high, "");
+    }
+    return LLVMBuildExtractElement(g->b, v, gen_int(g, 0), "");
+}
+
+/* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
+static int dot_width(const Thin *t)
+{
+    int least = t->lanes * mma_group(t->as), width = BYTES_AT_ONCE / dtype_bytes(t->from);
+    while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
+    return width < least ? least : width;
+}
+
+static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int width = dot_width(t), at_once = t->lanes * mma_group(t->as);
+    for (int c = 0; c < columns; c++) {
+        LLVMValueRef x = elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
+        x = convert(g, t->as, t->from, x);
+        for (int at = 0; at < width; at += at_once)
+            for (int r = 0; r < t->rows; r++) {
+                LLVMValueRef from = a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
+                LLVMValueRef a = gen_load(g, t->as, at_once, from), b = part(g, x, at, at_once, at_once);
+                acc[c * t->rows + r] = multiply_add(t, acc[c * t->rows + r], a, b);
+            }
+    }
+}
+
+/* The sums of `columns` columns from `column` on: acc[column * rows + row]. */
+static void dot(Thin *t, LLVMValueRef column, int columns)
+{
+    Gen *g = t->g;
+    const Buf *to = t->s->buf;
+    LLVMValueRef acc[MOST_SUMS], phi[MOST_SUMS], zero = LLVMConstNull(t->vec);
+    Loop l;
+    int n = columns * t->rows;
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
+    for (int c = 0; c < n; c++) {
+        acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
+        LLVMAddIncoming(phi[c], &zero, &l.before, 1);
+    }
+    dot_step(t, k, column, columns, acc);
+    LLVMBasicBlockRef latch = gen_here(g);
+    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
+    gen_loop_end(g, &l);
+    for (int c = 0; c < n; c++) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c / t->rows)), v = sum_of_lanes(t, acc[c]);
+        if (t->s->acc) {
+            LLVMValueRef old = gen_load(g, to->dtype, 1, sum_at(t, t->s->acc, c % t->rows, at));
+            v = dtype_is_float(to->dtype) ? LLVMBuildFAdd(g->b, old, v, "") : LLVMBuildAdd(g->b, old, v, "");
+        }
+        gen_store(g, to->dtype, v, sum_at(t, to, c % t->rows, at));
+    }
+}
+
+static void dots(Thin *t)
+{
+    Gen *g = t->g;
+    int columns = MOST_ROWS;
+    while (columns * t->rows > MOST_SUMS) columns /= 2;
+    int64_t done = t->n / columns * columns;
+    Loop l;
+    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
+    gen_loop_end(g, &l);
+    for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
+}
+
+void thin_emit(Gen *g, Step *s)
+{
+    Value *b = ir_operand(s->instr, 1);
+    const Type *r = ir_result(s->instr)->type;
+    Thin t = { .g = g,
+        .s = s,
+        .b = b,
+        .from = b->type->dtype,
+        .as = mma_operand_type(s->mma, b),
+        .lanes = mma_vector_lanes(g->target, s->mma),
+        .rows = (int)r->shape[0],
+        .n = r->shape[1],
+        .k = b->type->shape[0] };
+    t.vec = gen_type(g, r->dtype, t.lanes);
+    if (s->thin_axis == 1) strips(&t);
+    else dots(&t);
+}
