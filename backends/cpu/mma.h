@@ -34,6 +34,7 @@ void mma_fetch(MmaProduct *, LLVMValueRef block);
 
 /* acc + dot products of pairs of 16-bit integers. */
 LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+enum { MOST_THIN_ROWS = 4 }; /* of a thin product: the sums of some vectors of each row fit the registers */
 /* thin.c: whether the product has so few rows that B is multiplied as it is computed, and such products. */
 bool mma_is_thin(Plan *, const Instr *, MmaKind);
 void thin_emit(Gen *, Step *);
@@ -43,5 +44,7 @@ static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 { return LLVMBuildAdd(g->b, a, b, ""); }
 
+/* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
+void cpu_few_rows(Session *, Func *);
 /* deepen.c: makes the products of loops over K deeper, before the plan. */
 void cpu_deepen(Session *, Func *, const CpuTarget *);

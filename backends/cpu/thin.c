@@ -9,8 +9,8 @@
 #include "backends/cpu/plan.h"
 
 enum {
-    MOST_ROWS = 4, /* of a thin product: the sums of some vectors of each row fit the registers */
-    MOST_SUMS = 8, /* vectors of sums at once: enough that each multiply-add finds the last one finished */
+    MOST_SUMS = 8,    /* vectors of sums at once: enough that each multiply-add finds the last one finished */
+    ROWS_AT_ONCE = 4, /* of B, before the sums are moved */
     BYTES_AT_ONCE = 64 /* of memory along a row: a line */
 };
 
@@ -19,12 +19,13 @@ static bool takes(MmaKind k) { return k == MMA_F32 || k == MMA_F64 || k == MMA_I
 bool mma_is_thin(Plan *p, const Instr *i, MmaKind k)
 {
     Value *b = ir_operand(i, 1);
-    if (!takes(k) || ir_operand(i, 0)->type->shape[0] > MOST_ROWS) return false;
+    if (!takes(k) || ir_operand(i, 0)->type->shape[0] > MOST_THIN_ROWS) return false;
     if (!b->def || b->def->block != i->block || ir_use_count(b) != 1 || plan_has_buffer(p, b)) return false;
     int64_t deep = b->type->shape[0], columns = b->type->shape[1], lanes = mma_vector_lanes(p->target, k);
     int64_t along_k = lanes * mma_group(mma_operand_type(k, b));
-    if (plan_natural_axis(p, b) == 1) return columns % lanes == 0 && deep >= 2;
-    return deep % along_k == 0 && columns >= MOST_ROWS;
+    if (plan_natural_axis(p, b) == 1)
+        return columns % lanes == 0 && deep % mma_group(mma_operand_type(k, b)) == 0;
+    return deep % along_k == 0 && columns >= MOST_THIN_ROWS;
 }
 
 typedef struct Thin {
@@ -83,14 +84,13 @@ enum { MAX_PARTS = MOST_SUMS };
 
 /* Adds the products of row k to the sums of a strip: acc[row * parts + part]. With pairs, of rows k and k +
  * 1, whose elements take turns in a vector; `both`: there is a second row. */
-static void strip_step(
-    Thin *t, LLVMValueRef k, bool both, LLVMValueRef column, int width, int parts, LLVMValueRef *acc)
+static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int width, int parts, LLVMValueRef *acc)
 {
     Gen *g = t->g;
     bool pairs = t->s->mma == MMA_I16_PAIRS;
     LLVMValueRef b[MAX_PARTS], x = elements(t, k, column, 1, width), y = LLVMConstNull(LLVMTypeOf(x));
     if (!pairs) x = convert(g, t->as, t->from, x);
-    else if (both) y = elements(t, gen_iadd(g, k, gen_int(g, 1)), column, 1, width);
+    else y = elements(t, gen_iadd(g, k, gen_int(g, 1)), column, 1, width);
     for (int v = 0; v < parts; v++) {
         int mask[64];
         for (int j = 0; j < 2 * t->lanes; j++) mask[j] = v * t->lanes + j / 2 + (j % 2 ? width : 0);
@@ -106,55 +106,55 @@ static void strip_step(
     }
 }
 
-/* The sums of `width` columns, a whole number of vectors, from `column` on. */
-static void strip(Thin *t, LLVMValueRef column, int width)
+/* Adds the products of `deep` rows of B from row k on to the sums of `width` columns, a whole number of
+ * vectors, from `column` on. `from`: where the sums so far are. */
+static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
 {
     Gen *g = t->g;
     Step *s = t->s;
-    int parts = width / t->lanes, n = parts * t->rows, group = mma_group(s->a->dtype);
-    LLVMValueRef acc[MOST_SUMS], phi[MOST_SUMS];
+    int parts = width / t->lanes, n = parts * t->rows, bytes = dtype_bytes(s->buf->dtype);
+    LLVMValueRef acc[MOST_SUMS], at[MOST_SUMS];
     for (int c = 0; c < n; c++) {
-        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c % parts * t->lanes));
-        acc[c] = s->acc ? gen_load(g, s->buf->dtype, t->lanes, sum_at(t, s->acc, c / parts, at))
-                        : LLVMConstNull(t->vec);
+        at[c] = gen_imul(g, gen_iadd(g, column, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
+        acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
     }
-    Loop l;
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k / group * group), group);
-    for (int c = 0; c < n; c++) {
-        phi[c] = LLVMBuildPhi(g->b, t->vec, "");
-        LLVMAddIncoming(phi[c], &acc[c], &l.before, 1);
-        acc[c] = phi[c];
-    }
-    strip_step(t, k, true, column, width, parts, acc);
-    LLVMBasicBlockRef latch = gen_here(g);
-    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
-    gen_loop_end(g, &l);
-    if (t->k % group) strip_step(t, gen_int(g, t->k - 1), false, column, width, parts, acc);
-    for (int c = 0; c < n; c++) {
-        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c % parts * t->lanes));
-        gen_store(g, s->buf->dtype, acc[c], sum_at(t, s->buf, c / parts, at));
-    }
+    for (int d = 0; d < deep; d += mma_group(s->a->dtype))
+        strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, width, parts, acc);
+    for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
 }
 
 static int strip_parts(const Thin *t)
 {
     int parts = MOST_SUMS;
-    while (parts * t->rows > MOST_SUMS || parts * t->lanes > BYTES_AT_ONCE) parts /= 2;
+    while (parts * t->rows > MOST_SUMS || parts * t->lanes * dtype_bytes(t->from) > BYTES_AT_ONCE) parts /= 2;
     return parts;
 }
 
+/* Some rows of B at a time, from one end of the window to the other: memory is read in the order in which it
+ * lies, and few rows are in the caches at once, which are in the same sets where rows are a power of two
+ * apart. */
 static void strips(Thin *t)
 {
     Gen *g = t->g;
-    int width = strip_parts(t) * t->lanes;
+    Step *s = t->s;
+    int width = strip_parts(t) * t->lanes, deep = ROWS_AT_ONCE;
+    while (t->k % deep) deep /= 2;
+    LLVMValueRef buf = gen_buf(g, s->buf, 0);
+    if (!s->acc) LLVMBuildMemSet(g->b, buf, LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
+    Loop rows, columns;
+    LLVMValueRef k = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->k), deep), from = buf;
+    if (s->acc)
+        from = LLVMBuildSelect(
+            g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
     int64_t done = t->n / width * width;
     if (done) {
-        Loop l;
-        strip(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), width), width);
-        gen_loop_end(g, &l);
+        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), width);
+        strip(t, from, k, deep, c, width);
+        gen_loop_end(g, &columns);
     }
     for (; width >= t->lanes; width /= 2)
-        for (; t->n - done >= width; done += width) strip(t, gen_int(g, done), width);
+        for (; t->n - done >= width; done += width) strip(t, from, k, deep, gen_int(g, done), width);
+    gen_loop_end(g, &rows);
 }
 
 /* --- dots -------------------------------------------------------------------------------------------- */
@@ -224,7 +224,7 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
 static void dots(Thin *t)
 {
     Gen *g = t->g;
-    int columns = MOST_ROWS;
+    int columns = MOST_THIN_ROWS;
     while (columns * t->rows > MOST_SUMS) columns /= 2;
     int64_t done = t->n / columns * columns;
     Loop l;
