@@ -5,6 +5,7 @@
  *     elements side by side along N (strips)      strips of B's columns; k runs down; a row of A is broadcast
  *     elements side by side along K (dots)        some columns of B; k runs in vectors, whose lanes are added
  *                                                 at the end */
+#include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 #include "backends/cpu/plan.h"
 
@@ -36,6 +37,7 @@ typedef struct Thin {
     int lanes, rows; /* of a vector of sums; of the sums */
     int64_t n, k;
     LLVMTypeRef vec;
+    bool whole; /* all that B is computed from is in range */
 } Thin;
 
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
@@ -137,7 +139,7 @@ static void strips(Thin *t)
 {
     Gen *g = t->g;
     Step *s = t->s;
-    int width = strip_parts(t) * t->lanes, deep = ROWS_AT_ONCE;
+    int width = strip_parts(t) * t->lanes, deep = t->whole ? ROWS_AT_ONCE : mma_group(s->a->dtype);
     while (t->k % deep) deep /= 2;
     LLVMValueRef buf = gen_buf(g, s->buf, 0);
     if (!s->acc) LLVMBuildMemSet(g->b, buf, LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
@@ -233,6 +235,61 @@ static void dots(Thin *t)
     for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
 }
 
+/* --- whole windows ----------------------------------------------------------------------------------- */
+
+enum { MAX_WINDOWS = 8 };
+
+/* The windows that B is computed from. */
+typedef struct Windows {
+    Gen *g;
+    Window *w[MAX_WINDOWS], saved[MAX_WINDOWS];
+    int n;
+    bool too_many;
+} Windows;
+
+static void add_window(void *user, Value *leaf, bool same)
+{
+    Windows *x = user;
+    if (!leaf->def || leaf->def->op != OP_LOAD || leaf->type->kind != TYPE_TILE) return;
+    Window *w = x->g->windows[leaf->id];
+    if (!w || plan_info(x->g->plan, leaf)->buf) return;
+    if (x->n == MAX_WINDOWS) x->too_many = true;
+    else x->w[x->n++] = w;
+}
+
+/* Whether the whole window is in range (i1; NULL: always). */
+static LLVMValueRef window_is_whole(Gen *g, const Window *w)
+{
+    LLVMValueRef ok = w->outside ? LLVMBuildNot(g->b, w->outside, "") : NULL;
+    for (int t = 0; t < w->rank; t++) {
+        if (!w->hi[t]) continue;
+        ok = both(g, ok, icmp(g, LLVMIntSGE, w->hi[t], gen_int(g, w->shape[t])));
+        ok = both(g, ok, icmp(g, LLVMIntSLE, w->lo[t], gen_int(g, 0)));
+    }
+    return ok;
+}
+
+static void product(Thin *t)
+{
+    if (t->s->thin_axis == 1) strips(t);
+    else dots(t);
+}
+
+/* The product if all windows are whole: their loads are of vectors, without a test. */
+static void whole_product(Thin *t, Windows *x)
+{
+    for (int k = 0; k < x->n; k++) {
+        Window *w = x->w[k];
+        x->saved[k] = *w;
+        w->outside = NULL;
+        for (int a = 0; a < w->rank; a++) w->lo[a] = w->hi[a] = NULL;
+    }
+    t->whole = true;
+    product(t);
+    t->whole = false;
+    for (int k = 0; k < x->n; k++) *x->w[k] = x->saved[k];
+}
+
 void thin_emit(Gen *g, Step *s)
 {
     Value *b = ir_operand(s->instr, 1);
@@ -247,6 +304,19 @@ void thin_emit(Gen *g, Step *s)
         .n = r->shape[1],
         .k = b->type->shape[0] };
     t.vec = gen_type(g, r->dtype, t.lanes);
-    if (s->thin_axis == 1) strips(&t);
-    else dots(&t);
+    Windows x = { .g = g };
+    plan_leaves(g->plan, b, true, add_window, &x);
+    LLVMValueRef whole = NULL;
+    for (int k = 0; k < x.n; k++) whole = both(g, whole, window_is_whole(g, x.w[k]));
+    if (x.too_many || !whole) {
+        t.whole = !whole && !x.too_many;
+        product(&t);
+        return;
+    }
+    If f;
+    gen_if(g, &f, whole);
+    whole_product(&t, &x);
+    gen_else(g, &f);
+    product(&t);
+    gen_endif(g, &f);
 }
