@@ -10,6 +10,7 @@
 #include "backends/cpu/plan.h"
 
 enum {
+    MOST_AT_ONCE = 4, /* rows, or columns of dots */
     MOST_SUMS = 8,    /* vectors of sums at once: enough that each multiply-add finds the last one finished */
     ROWS_AT_ONCE = 4, /* of B, before the sums are moved */
     BYTES_AT_ONCE = 64 /* of memory along a row: a line */
@@ -26,15 +27,17 @@ bool mma_is_thin(Plan *p, const Instr *i, MmaKind k)
     int64_t along_k = lanes * mma_group(mma_operand_type(k, b));
     if (plan_natural_axis(p, b) == 1)
         return columns % lanes == 0 && deep % mma_group(mma_operand_type(k, b)) == 0;
-    return deep % along_k == 0 && columns >= MOST_THIN_ROWS;
+    return deep % along_k == 0 && columns >= MOST_AT_ONCE;
 }
 
 typedef struct Thin {
     Gen *g;
     Step *s;
     Value *b;
-    DType from, as;  /* the type of B, and that products run in */
-    int lanes, rows; /* of a vector of sums; of the sums */
+    DType from, as;   /* the type of B, and that products run in */
+    int lanes, rows;  /* of a vector of sums; of the sums that are computed at once, */
+    int64_t m;        /* of all of them, */
+    LLVMValueRef row; /* of which this is the first row */
     int64_t n, k;
     LLVMTypeRef vec;
     bool whole; /* all that B is computed from is in range */
@@ -71,13 +74,15 @@ static LLVMValueRef elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int a
 static LLVMValueRef a_at(Thin *t, int row, LLVMValueRef k)
 {
     int bytes = dtype_bytes(t->s->a->dtype);
-    return gen_ptr(t->g, gen_buf(t->g, t->s->a, row * t->s->a->ld * bytes), gen_imul(t->g, k, bytes));
+    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, t->s->a->ld), k);
+    return gen_ptr(t->g, gen_buf(t->g, t->s->a, row * t->s->a->ld * bytes), gen_imul(t->g, in, bytes));
 }
 
 static LLVMValueRef sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
 {
     int bytes = dtype_bytes(b->dtype);
-    return gen_ptr(t->g, gen_buf(t->g, b, row * t->n * bytes), gen_imul(t->g, column, bytes));
+    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, t->n), column);
+    return gen_ptr(t->g, gen_buf(t->g, b, row * t->n * bytes), gen_imul(t->g, in, bytes));
 }
 
 /* --- strips ------------------------------------------------------------------------------------------ */
@@ -110,19 +115,28 @@ static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int width, 
 
 /* Adds the products of `deep` rows of B from row k on to the sums of `width` columns, a whole number of
  * vectors, from `column` on. `from`: where the sums so far are. */
-static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
+static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
 {
     Gen *g = t->g;
     Step *s = t->s;
     int parts = width / t->lanes, n = parts * t->rows, bytes = dtype_bytes(s->buf->dtype);
-    LLVMValueRef acc[MOST_SUMS], at[MOST_SUMS];
+    LLVMValueRef acc[MOST_SUMS], at[MOST_SUMS], first = gen_iadd(g, gen_imul(g, t->row, t->n), column);
     for (int c = 0; c < n; c++) {
-        at[c] = gen_imul(g, gen_iadd(g, column, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
+        at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
         acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
     }
     for (int d = 0; d < deep; d += mma_group(s->a->dtype))
         strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, width, parts, acc);
     for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
+}
+
+/* The same for all rows, which find the elements of B in the first cache. */
+static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
+{
+    Loop l;
+    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
+    strip_rows(t, from, k, deep, column, width);
+    gen_loop_end(t->g, &l);
 }
 
 static int strip_parts(const Thin *t)
@@ -196,8 +210,8 @@ static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, 
     }
 }
 
-/* The sums of `columns` columns from `column` on: acc[column * rows + row]. */
-static void dot(Thin *t, LLVMValueRef column, int columns)
+/* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
+static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     Gen *g = t->g;
     const Buf *to = t->s->buf;
@@ -223,10 +237,18 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
     }
 }
 
+static void dot(Thin *t, LLVMValueRef column, int columns)
+{
+    Loop l;
+    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
+    dot_rows(t, column, columns);
+    gen_loop_end(t->g, &l);
+}
+
 static void dots(Thin *t)
 {
     Gen *g = t->g;
-    int columns = MOST_THIN_ROWS;
+    int columns = MOST_AT_ONCE;
     while (columns * t->rows > MOST_SUMS) columns /= 2;
     int64_t done = t->n / columns * columns;
     Loop l;
@@ -300,9 +322,10 @@ void thin_emit(Gen *g, Step *s)
         .from = b->type->dtype,
         .as = mma_operand_type(s->mma, b),
         .lanes = mma_vector_lanes(g->target, s->mma),
-        .rows = (int)r->shape[0],
+        .m = r->shape[0],
         .n = r->shape[1],
         .k = b->type->shape[0] };
+    for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
     t.vec = gen_type(g, r->dtype, t.lanes);
     Windows x = { .g = g };
     plan_leaves(g->plan, b, true, add_window, &x);
