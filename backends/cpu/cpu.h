@@ -55,6 +55,14 @@ typedef enum MmaKind {
     MMA_AMX_I8
 } MmaKind;
 
+/* How a product of few rows or columns is computed (thin.c). */
+typedef enum Thinness {
+    THIN_NONE,
+    THIN_STRIPS,   /* rows of B, in vectors along N */
+    THIN_DOTS,     /* columns of B, in vectors along K */
+    THIN_DOTS_OF_A /* rows of A, in vectors along K; B has few columns */
+} Thinness;
+
 struct Buf {
     DType dtype; /* of an element as stored */
     BufForm form;
@@ -154,8 +162,7 @@ struct Step {
     bool zero_acc;
     Buf *acc;
     int nv, mr;
-    bool thin;     /* b is not packed (NULL) but multiplied as it is computed, ... */
-    int thin_axis; /* ... along this axis */
+    Thinness thin; /* not THIN_NONE: an operand is not packed (NULL) but multiplied as it is computed */
     /* control */
     Steps *blocks[2];
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */

@@ -4,12 +4,15 @@
  *
  *     elements side by side along N (strips)      strips of B's columns; k runs down; a row of A is broadcast
  *     elements side by side along K (dots)        some columns of B; k runs in vectors, whose lanes are added
- *                                                 at the end */
+ *                                                 at the end
+ *
+ * Where B has few columns the operands change places: A is computed where it is multiplied, in dots. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 #include "backends/cpu/plan.h"
 
 enum {
+    CHEAP = 6,        /* instructions for a vector of an operand */
     MOST_AT_ONCE = 4, /* rows, or columns of dots */
     MOST_SUMS = 8,    /* vectors of sums at once: enough that each multiply-add finds the last one finished */
     ROWS_AT_ONCE = 4, /* of B, before the sums are moved */
@@ -18,16 +21,27 @@ enum {
 
 static bool takes(MmaKind k) { return k == MMA_F32 || k == MMA_F64 || k == MMA_I16_PAIRS; }
 
-bool mma_is_thin(Plan *p, const Instr *i, MmaKind k)
+/* Whether the operand is computed for this product alone, and need not be stored: each group of rows computes
+ * it again. */
+static bool is_virtual(Plan *p, const Instr *i, Value *v, int64_t rows)
 {
-    Value *b = ir_operand(i, 1);
-    if (!takes(k) || ir_operand(i, 0)->type->shape[0] > MOST_THIN_ROWS) return false;
-    if (!b->def || b->def->block != i->block || ir_use_count(b) != 1 || plan_has_buffer(p, b)) return false;
-    int64_t deep = b->type->shape[0], columns = b->type->shape[1], lanes = mma_vector_lanes(p->target, k);
-    int64_t along_k = lanes * mma_group(mma_operand_type(k, b));
-    if (plan_natural_axis(p, b) == 1)
-        return columns % lanes == 0 && deep % mma_group(mma_operand_type(k, b)) == 0;
-    return deep % along_k == 0 && columns >= MOST_AT_ONCE;
+    if (!v->def || v->def->block != i->block || ir_use_count(v) != 1 || plan_has_buffer(p, v)) return false;
+    return rows <= (plan_cost_at(p, v) > CHEAP ? MOST_AT_ONCE : MOST_THIN_ROWS);
+}
+
+Thinness mma_thinness(Plan *p, const Instr *i, MmaKind k)
+{
+    Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
+    if (!takes(k)) return THIN_NONE;
+    int64_t m = a->type->shape[0], deep = b->type->shape[0], n = b->type->shape[1];
+    int64_t lanes = mma_vector_lanes(p->target, k), group = mma_group(mma_operand_type(k, b));
+    bool whole_dots = deep % (lanes * group) == 0;
+    if (is_virtual(p, i, b, m)) {
+        if (plan_natural_axis(p, b) == 1) return n % lanes || deep % group ? THIN_NONE : THIN_STRIPS;
+        return whole_dots && n >= MOST_AT_ONCE ? THIN_DOTS : THIN_NONE;
+    }
+    bool columns = is_virtual(p, i, a, n) && plan_natural_axis(p, a) == 1;
+    return columns && whole_dots && m >= MOST_AT_ONCE ? THIN_DOTS_OF_A : THIN_NONE;
 }
 
 typedef struct Thin {
@@ -66,23 +80,28 @@ static LLVMValueRef multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVM
 static LLVMValueRef elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int axis, int width)
 {
     Eval e;
-    LLVMValueRef coord[TILE_MAX_RANK] = { k, column };
+    bool turned = t->s->thin == THIN_DOTS_OF_A;
+    LLVMValueRef coord[TILE_MAX_RANK] = { turned ? column : k, turned ? k : column };
     eval_init(&e, t->g, width);
-    return nest_eval(&e, t->b, coord, axis);
+    return nest_eval(&e, t->b, coord, turned ? 1 - axis : axis);
 }
 
+/* The packed operand's elements from k on that belong to row `row` of the sums. */
 static LLVMValueRef a_at(Thin *t, int row, LLVMValueRef k)
 {
-    int bytes = dtype_bytes(t->s->a->dtype);
-    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, t->s->a->ld), k);
-    return gen_ptr(t->g, gen_buf(t->g, t->s->a, row * t->s->a->ld * bytes), gen_imul(t->g, in, bytes));
+    const Buf *b = t->s->thin == THIN_DOTS_OF_A ? t->s->b : t->s->a;
+    int bytes = dtype_bytes(b->dtype);
+    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, b->ld), k);
+    return gen_ptr(t->g, gen_buf(t->g, b, row * b->ld * bytes), gen_imul(t->g, in, bytes));
 }
 
 static LLVMValueRef sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
 {
+    bool turned = t->s->thin == THIN_DOTS_OF_A;
+    int64_t of_row = turned ? 1 : t->n, of_column = turned ? t->m : 1;
     int bytes = dtype_bytes(b->dtype);
-    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, t->n), column);
-    return gen_ptr(t->g, gen_buf(t->g, b, row * t->n * bytes), gen_imul(t->g, in, bytes));
+    LLVMValueRef in = gen_iadd(t->g, gen_imul(t->g, t->row, of_row), gen_imul(t->g, column, of_column));
+    return gen_ptr(t->g, gen_buf(t->g, b, row * of_row * bytes), gen_imul(t->g, in, bytes));
 }
 
 /* --- strips ------------------------------------------------------------------------------------------ */
@@ -293,7 +312,7 @@ static LLVMValueRef window_is_whole(Gen *g, const Window *w)
 
 static void product(Thin *t)
 {
-    if (t->s->thin_axis == 1) strips(t);
+    if (t->s->thin == THIN_STRIPS) strips(t);
     else dots(t);
 }
 
@@ -312,9 +331,30 @@ static void whole_product(Thin *t, Windows *x)
     for (int k = 0; k < x->n; k++) *x->w[k] = x->saved[k];
 }
 
+/* Packs the few columns of B as rows. */
+static void turn_columns(Thin *t)
+{
+    Gen *g = t->g;
+    Buf *to = t->s->b;
+    Value *v = ir_operand(t->s->instr, 1);
+    Loop columns, along;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int width = plan_natural_axis(g->plan, v) == 0 ? t->lanes * mma_group(t->as) : 1;
+    coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
+    coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
+    Eval e;
+    eval_init(&e, g, width);
+    LLVMValueRef x = convert(g, to->dtype, v->type->dtype, nest_eval(&e, v, coord, 0));
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, coord[1], to->ld), coord[0]);
+    gen_store(g, to->dtype, x, gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, at, dtype_bytes(to->dtype))));
+    gen_loop_end(g, &along);
+    gen_loop_end(g, &columns);
+}
+
 void thin_emit(Gen *g, Step *s)
 {
-    Value *b = ir_operand(s->instr, 1);
+    bool turned = s->thin == THIN_DOTS_OF_A;
+    Value *b = ir_operand(s->instr, !turned);
     const Type *r = ir_result(s->instr)->type;
     Thin t = { .g = g,
         .s = s,
@@ -322,11 +362,12 @@ void thin_emit(Gen *g, Step *s)
         .from = b->type->dtype,
         .as = mma_operand_type(s->mma, b),
         .lanes = mma_vector_lanes(g->target, s->mma),
-        .m = r->shape[0],
-        .n = r->shape[1],
-        .k = b->type->shape[0] };
+        .m = r->shape[turned],
+        .n = r->shape[!turned],
+        .k = b->type->shape[turned] };
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
     t.vec = gen_type(g, r->dtype, t.lanes);
+    if (turned) turn_columns(&t);
     Windows x = { .g = g };
     plan_leaves(g->plan, b, true, add_window, &x);
     LLVMValueRef whole = NULL;

@@ -183,18 +183,20 @@ static void few_rows(Bench *b, tile_dtype type, int64_t m, bool turned)
     free((void *)g.a), free((void *)g.b), free(g.c);
 }
 
-static void few_rows_int4(Bench *b, int64_t m)
+static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
 {
-    char row[80];
-    snprintf(row, sizeof row, "rows 4-bit blocks M %lld x 4096 x 4096", (long long)m);
+    char row[80], consts[32];
+    snprintf(row, sizeof row, "rows 4-bit blocks, A %s, M %lld x 4096 x 4096", tile_dtype_name(type),
+        (long long)m);
+    snprintf(consts, sizeof consts, "T=%s", tile_dtype_name(type));
     if (!bench_wanted(b, row)) return;
     Layers l = { .weights = 1, .threads = b->threads, .bytes = WEIGHTS * WEIGHTS / 2, .n = MOST_LAYERS };
     enum { GROUPS = WEIGHTS / GROUP };
-    void *a = bench_random(TILE_F16, m * WEIGHTS, 1), *w = bench_random(TILE_I8, (int64_t)l.bytes * l.n, 2),
-         *scale = bench_random(TILE_F16, WEIGHTS * GROUPS, 3),
-         *zero = bench_random(TILE_F16, WEIGHTS * GROUPS, 4), *c = bench_random(TILE_F16, m * WEIGHTS, 5);
+    void *a = bench_random(type, m * WEIGHTS, 1), *w = bench_random(TILE_I8, (int64_t)l.bytes * l.n, 2),
+         *scale = bench_random(type, WEIGHTS * GROUPS, 3), *zero = bench_random(type, WEIGHTS * GROUPS, 4),
+         *c = bench_random(type, m * WEIGHTS, 5);
     l.data = w;
-    if (bench_load(b, "gemm_int4", "gemm_int4", "T=f16", &l.launch)) {
+    if (bench_load(b, "gemm_int4", "gemm_int4", consts, &l.launch)) {
         bench_matrix(&l.launch, a, m, WEIGHTS, false);
         bench_matrix(&l.launch, w, WEIGHTS, WEIGHTS / 2, false);
         bench_matrix(&l.launch, scale, WEIGHTS, GROUPS, false);
@@ -217,6 +219,7 @@ void bench_products(Bench *b)
             few_rows(b, TILE_BF16, m, turned);
             few_rows(b, TILE_I8, m, turned);
         }
-        few_rows_int4(b, m);
+        few_rows_int4(b, TILE_F16, m);
+        few_rows_int4(b, TILE_F32, m);
     }
 }
