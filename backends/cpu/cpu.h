@@ -93,6 +93,7 @@ typedef struct ValInfo {
     Step *at;          /* for buffers: the nest that fills it */
     bool wanted;       /* must have a buffer */
     bool thin;         /* the result of a thin product */
+    unsigned unseen;   /* bits of the axes of a product whose positions beyond its window nothing reads */
     uint32_t walk[2];  /* plan_leaves: the last traversal that came here, by `same` */
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
@@ -311,6 +312,7 @@ typedef struct Loop {
     LLVMBasicBlockRef body, before;
     LLVMValueRef i, from, n;
     int64_t step;
+    bool runs; /* known to run once at least */
 } Loop;
 LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
 void gen_loop_end(Gen *, Loop *);
@@ -361,27 +363,6 @@ LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
-
-/* --- debug information (debug.c); each function does nothing without it ------------------------------- */
-
-/* Begins the debug information of g->fn, and completes it. */
-void debug_begin(Gen *, const char *symbol);
-void debug_end(Gen *);
-/* Code of the setup block belongs to the line of the kernel. debug_setup goes to that line and returns the
- * place from which debug_resume goes on. */
-LLVMMetadataRef debug_setup(Gen *);
-void debug_resume(Gen *, LLVMMetadataRef);
-/* Shows arguments, extents and consts; called before code is generated for the first step. */
-void debug_frame(Gen *);
-/* Shows the program id, at the start of each program. */
-void debug_program(Gen *);
-/* Shows the arguments of a block, at its start. */
-void debug_arguments(Gen *, const Block *);
-/* Shows what a step made available, and hides the tiles that it overwrote; called after the step. */
-void debug_step(Gen *, const Step *);
-/* Where tiles are, noted before a branch; each side of the branch begins with that. */
-const DebugPlaces *debug_places(Gen *);
-void debug_return(Gen *, const DebugPlaces *);
 
 /* --- nests ------------------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
  *
  * A kernel is left as it is if it has several stores or other effects, or computes rows from other rows. */
 #include "backends/cpu/mma.h"
+#include "backends/cpu/plan.h"
 
 static const int64_t sizes[] = { 1, 4, 16 };
 enum {
@@ -89,8 +90,10 @@ static bool all_uses_marked(const Few *w)
     for (size_t k = 0; k < w->marked.len; k++)
         for (const Use *u = w->marked.data[k]->uses; u; u = u->next) {
             const Instr *i = u->user;
-            bool out = i == w->store || i->op == OP_YIELD || (i->op == OP_FOR && u >= &i->operands[3]);
-            if (!out && !(i->n_results && w->axis[ir_result(i)->id])) return false;
+            const Value *to = i->n_results ? ir_result(i) : NULL;
+            if (i->op == OP_YIELD && i->block->parent) to = &i->block->parent->results[u - i->operands];
+            if (i->op == OP_FOR) to = u >= &i->operands[3] ? &i->results[u - &i->operands[3]] : NULL;
+            if (i != w->store && !(to && w->axis[to->id])) return false;
         }
     return true;
 }
@@ -230,8 +233,8 @@ static void make_versions(Few *w, int axis)
     }
 }
 
-/* Whether the kernel has products whose rows along this axis of the stored tile may be fewer. */
-static bool may_be_fewer(Few *w, int axis)
+/* Marks what the rows of the stored tile, which lie along `axis`, are computed from. */
+static bool mark_stored(Few *w, int axis)
 {
     MemParts m;
     ir_mem_parts(w->store, &m);
@@ -239,10 +242,19 @@ static bool may_be_fewer(Few *w, int axis)
     w->axis = arena_array(&w->session->arena, int, w->f->module->next_id);
     w->marked.len = 0;
     w->products = false;
-    if (w->rows < sizes[0] * LEAST_GAIN ||
-        w->f->dims[w->f->params[m.param].dims[tensor_axis(w->store, axis)]].extent >= w->rows)
-        return false;
     return mark(w, m.values[0], axis, 0) && w->products && all_uses_marked(w);
+}
+
+/* Whether the kernel has products whose rows along this axis of the stored tile may be fewer. */
+static bool may_be_fewer(Few *w, int axis)
+{
+    MemParts m;
+    ir_mem_parts(w->store, &m);
+    int64_t rows = m.values[0]->type->shape[axis];
+    if (rows < sizes[0] * LEAST_GAIN ||
+        w->f->dims[w->f->params[m.param].dims[tensor_axis(w->store, axis)]].extent >= rows)
+        return false;
+    return mark_stored(w, axis);
 }
 
 void cpu_few_rows(Session *s, Func *f)
@@ -256,4 +268,43 @@ void cpu_few_rows(Session *s, Func *f)
     int first = t->rank - 2;
     if (t->shape[t->rank - 1] < t->shape[first]) first = t->rank - 1;
     if (may_be_fewer(&w, first)) make_versions(&w, tensor_axis(w.store, first));
+}
+
+/* --- unseen rows ------------------------------------------------------------------------------------- */
+
+/* Whether axis `axis` of the product's operand is a window that ends where that of the stored tile does. */
+static bool ends_alike(const Few *w, const Instr *mma, int axis, int stored)
+{
+    MemParts of_store, of_load;
+    int operand = axis;
+    const Instr *i = ir_operand(mma, operand)->def;
+    for (; i && (i->op == OP_PERMUTE || i->op == OP_CAST); i = ir_operand(i, 0)->def)
+        if (i->op == OP_PERMUTE) axis = (int)ir_attr(i, ATTR_ORDER)->v[axis];
+    if (!i || i->op != OP_LOAD || !ir_mem_parts(i, &of_load) || ir_attr(i, ATTR_STEPS)) return false;
+    ir_mem_parts(w->store, &of_store);
+    int a = tensor_axis(i, axis), b = tensor_axis(w->store, stored);
+    return of_load.idx[a] == of_store.idx[b] &&
+           w->f->params[of_load.param].dims[a] == w->f->params[of_store.param].dims[b];
+}
+
+void plan_unseen(Plan *p)
+{
+    InstrList stores = { 0 };
+    ir_collect(p->arena, p->func->body, OP_STORE, &stores);
+    for (size_t k = 0; k < stores.len; k++) {
+        MemParts m;
+        Few w = { .session = p->session, .f = p->func, .store = stores.data[k] };
+        if (!ir_mem_parts(w.store, &m) || m.values[0]->type->kind != TYPE_TILE || ir_adds(w.store) ||
+            ir_attr(w.store, ATTR_STEPS))
+            continue;
+        for (int axis = 0; axis < m.values[0]->type->rank; axis++) {
+            if (!mark_stored(&w, axis)) continue;
+            for (size_t j = 0; j < w.marked.len; j++) {
+                Value *v = w.marked.data[j];
+                int at = w.axis[v->id] - 1;
+                if (v->def && v->def->op == OP_MMA && ends_alike(&w, v->def, at, axis))
+                    plan_info(p, v)->unseen |= 1 << at;
+            }
+        }
+    }
 }

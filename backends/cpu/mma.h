@@ -25,7 +25,8 @@ typedef struct MmaProduct {
         int64_t rows, bytes;
     } next[2];
     int n_next;
-    int64_t blocks; /* of the accumulator; each fetches a part of the next windows */
+    LLVMValueRef real[3]; /* how many rows, columns and elements along K are in range; NULL: all */
+    int64_t blocks;       /* of the accumulator; each fetches a part of the next windows */
 } MmaProduct;
 void amx_product(MmaProduct *);
 /* Block number `block` fetches its part of the next windows into the second cache, so that memory works while

@@ -477,6 +477,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->packs.data = arena_grow(p->arena, NULL, 0, 64 * sizeof *p->packs.data);
     p->packs.cap = 64;
     plan_find_wanted(p, f->body);
+    if (!checked && !named) plan_unseen(p);
     p->body = new_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);

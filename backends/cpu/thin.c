@@ -332,7 +332,7 @@ static void whole_product(Thin *t, Windows *x)
 }
 
 /* Packs the few columns of B as rows. */
-static void turn_columns(Thin *t)
+static void columns_as_rows(Thin *t)
 {
     Gen *g = t->g;
     Buf *to = t->s->b;
@@ -367,7 +367,7 @@ void thin_emit(Gen *g, Step *s)
         .k = b->type->shape[turned] };
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
     t.vec = gen_type(g, r->dtype, t.lanes);
-    if (turned) turn_columns(&t);
+    if (turned) columns_as_rows(&t);
     Windows x = { .g = g };
     plan_leaves(g->plan, b, true, add_window, &x);
     LLVMValueRef whole = NULL;

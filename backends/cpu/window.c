@@ -1,6 +1,7 @@
 /* window.c: windows of tensors. A window's address, strides and the box of its positions that lie in range
  * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
+#include "backends/cpu/debug.h"
 
 enum { STREAM_BYTES = 16 << 20 }; /* larger tensors are written without going through the caches */
 
