@@ -5,8 +5,8 @@
  *     store C[i, j] = acc [128, 128]             else { as before }
  *
  * Of a store, what reaches beyond the tensor is not written. If each row of what is stored is computed from
- * the same rows of other tiles, the other rows need not be computed. The same for columns, if the tile has
- * fewer of them. A product of few rows takes as long as the packing of B or less; thin.c does not even pack.
+ * the same rows of other tiles, the other rows need not be computed. Where it cannot be done for rows, it may
+ * be for columns. A product of few rows takes no longer than it takes to pack B, which thin.c does not do.
  *
  * A kernel is left as it is if it has several stores or other effects, or computes rows from other rows. */
 #include "backends/cpu/mma.h"
@@ -38,6 +38,18 @@ static bool mark_carried(Few *w, Instr *loop, int k, int axis, int depth)
            mark(w, ir_operand(loop, k + 3), axis, depth) && mark(w, ir_operand(body->last, k), axis, depth);
 }
 
+/* The axis of the reshape's operand that is axis `axis` of its result, where it moves nothing; -1. */
+static int axis_before_reshape(const Instr *i, int axis)
+{
+    const Type *from = ir_operand(i, 0)->type, *to = ir_result(i)->type;
+    int n = 0;
+    if (from->kind != TYPE_TILE || !plan_same_squeezed(from, to)) return -1;
+    for (int a = 0; a < axis; a++) n += to->shape[a] != 1;
+    for (int a = 0; a < from->rank; a++)
+        if (from->shape[a] != 1 && n-- == 0) return a;
+    return -1;
+}
+
 static bool mark_shape(Few *w, const Instr *i, int axis, int depth)
 {
     Value *x = ir_operand(i, 0);
@@ -45,7 +57,10 @@ static bool mark_shape(Few *w, const Instr *i, int axis, int depth)
     case SHAPE_SPLAT: return true;
     case SHAPE_BROADCAST: return x->type->shape[axis] == 1 || mark(w, x, axis, depth);
     case SHAPE_PERMUTE: return mark(w, x, (int)ir_attr(i, ATTR_ORDER)->v[axis], depth);
-    case SHAPE_RESHAPE:
+    case SHAPE_RESHAPE: {
+        int before = axis_before_reshape(i, axis);
+        return before >= 0 && mark(w, x, before, depth);
+    }
     case SHAPE_ARANGE:
     case SHAPE_SLICE:
     case SHAPE_CONCAT: break;
@@ -265,9 +280,9 @@ void cpu_few_rows(Session *s, Func *f)
     ir_mem_parts(w.store, &m);
     const Type *t = m.values[0]->type;
     if (t->rank < 2) return;
-    int first = t->rank - 2;
-    if (t->shape[t->rank - 1] < t->shape[first]) first = t->rank - 1;
-    if (may_be_fewer(&w, first)) make_versions(&w, tensor_axis(w.store, first));
+    int axis = t->rank - 2;
+    if (!may_be_fewer(&w, axis) && !may_be_fewer(&w, ++axis)) return;
+    make_versions(&w, tensor_axis(w.store, axis));
 }
 
 /* --- unseen rows ------------------------------------------------------------------------------------- */

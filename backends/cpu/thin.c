@@ -54,7 +54,7 @@ typedef struct Thin {
     LLVMValueRef row; /* of which this is the first row */
     int64_t n, k;
     LLVMTypeRef vec;
-    bool whole; /* all that B is computed from is in range */
+    bool whole; /* all that B is computed from is in range; else short code, as it runs at edges alone */
 } Thin;
 
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
@@ -160,7 +160,7 @@ static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValu
 
 static int strip_parts(const Thin *t)
 {
-    int parts = MOST_SUMS;
+    int parts = t->whole ? MOST_SUMS : 1;
     while (parts * t->rows > MOST_SUMS || parts * t->lanes * dtype_bytes(t->from) > BYTES_AT_ONCE) parts /= 2;
     return parts;
 }
@@ -208,7 +208,7 @@ static LLVMValueRef sum_of_lanes(Thin *t, LLVMValueRef v)
 /* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
 static int dot_width(const Thin *t)
 {
-    int least = t->lanes * mma_group(t->as), width = BYTES_AT_ONCE / dtype_bytes(t->from);
+    int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
     while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
     return width < least ? least : width;
 }
@@ -267,7 +267,7 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
 static void dots(Thin *t)
 {
     Gen *g = t->g;
-    int columns = MOST_AT_ONCE;
+    int columns = t->whole ? MOST_AT_ONCE : 1;
     while (columns * t->rows > MOST_SUMS) columns /= 2;
     int64_t done = t->n / columns * columns;
     Loop l;
