@@ -73,8 +73,10 @@ static void touch_steps(Plan *p, Steps *in)
             touch(s->buf, s);
             break;
         case STEP_MMA:
-            touch(s->a, s);
-            touch(s->b, s);
+            for (int k = 0; k < 2 && s->thin; k++)
+                if (k == 1 || !s->a) read_value(p, s, ir_operand(s->instr, k));
+            if (s->a) touch(s->a, s);
+            if (s->b) touch(s->b, s);
             touch(s->buf, s);
             if (s->acc) touch(s->acc, s);
             break;
@@ -378,13 +380,18 @@ static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
 {
     static const char *const names[] = { STEP_KINDS(TEXT_OF) };
     static const char *const sinks[] = { SINK_KINDS(TEXT_OF) };
+    static const char *const thin[] = { "", "of few rows, by rows of B as they lie",
+        "of few rows, by columns of B as they lie", "of few columns, by rows of A as they lie" };
     for (Step *s = in->first; s; s = s->next) {
         if (s->kind == STEP_SCALAR) continue;
         text_printf(out, "%*s%d %s", indent, "", s->pos, names[s->kind]);
         if (s->kind == STEP_NEST)
             for (int i = 0; i < s->rank; i++)
                 text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
-        if (s->kind == STEP_MMA)
+        if (s->kind == STEP_MMA && s->thin)
+            text_printf(
+                out, " %%%u %s%s, ", ir_result(s->instr)->id, thin[s->thin], s->zero_acc ? " zero" : "");
+        else if (s->kind == STEP_MMA)
             text_printf(out, " %%%u mr %d nv %d%s, ", ir_result(s->instr)->id, s->mr, s->nv,
                 s->zero_acc ? " zero" : "");
         if (s->kind == STEP_MMA) mma_unit_print(p->target, s->instr, out);

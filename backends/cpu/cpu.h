@@ -14,7 +14,7 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_pack.c, amx.c   packing and register-tiled matrix products
+ *   mma.c, mma_pack.c, amx.c, thin.c   packing and register-tiled matrix products; products of few rows
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c what the processor has (processors.def)
@@ -55,6 +55,14 @@ typedef enum MmaKind {
     MMA_AMX_I8
 } MmaKind;
 
+/* How a product of few rows or columns is computed (thin.c). */
+typedef enum Thinness {
+    THIN_NONE,
+    THIN_STRIPS,   /* rows of B, in vectors along N */
+    THIN_DOTS,     /* columns of B, in vectors along K */
+    THIN_DOTS_OF_A /* rows of A, in vectors along K; B has few columns */
+} Thinness;
+
 struct Buf {
     DType dtype; /* of an element as stored */
     BufForm form;
@@ -84,6 +92,8 @@ typedef struct ValInfo {
     Step *avail;       /* the step of its own block after which it can be read; NULL: always */
     Step *at;          /* for buffers: the nest that fills it */
     bool wanted;       /* must have a buffer */
+    bool thin;         /* the result of a thin product */
+    unsigned unseen;   /* bits of the axes of a product whose positions beyond its window nothing reads */
     uint32_t walk[2];  /* plan_leaves: the last traversal that came here, by `same` */
     LLVMValueRef llvm; /* scalars */
 } ValInfo;
@@ -153,6 +163,7 @@ struct Step {
     bool zero_acc;
     Buf *acc;
     int nv, mr;
+    Thinness thin; /* not THIN_NONE: an operand is not packed (NULL) but multiplied as it is computed */
     /* control */
     Steps *blocks[2];
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */
@@ -301,6 +312,7 @@ typedef struct Loop {
     LLVMBasicBlockRef body, before;
     LLVMValueRef i, from, n;
     int64_t step;
+    bool runs; /* known to run once at least */
 } Loop;
 LLVMValueRef gen_loop(Gen *, Loop *, LLVMValueRef from, LLVMValueRef n, int64_t step);
 void gen_loop_end(Gen *, Loop *);
@@ -351,27 +363,6 @@ LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
-
-/* --- debug information (debug.c); each function does nothing without it ------------------------------- */
-
-/* Begins the debug information of g->fn, and completes it. */
-void debug_begin(Gen *, const char *symbol);
-void debug_end(Gen *);
-/* Code of the setup block belongs to the line of the kernel. debug_setup goes to that line and returns the
- * place from which debug_resume goes on. */
-LLVMMetadataRef debug_setup(Gen *);
-void debug_resume(Gen *, LLVMMetadataRef);
-/* Shows arguments, extents and consts; called before code is generated for the first step. */
-void debug_frame(Gen *);
-/* Shows the program id, at the start of each program. */
-void debug_program(Gen *);
-/* Shows the arguments of a block, at its start. */
-void debug_arguments(Gen *, const Block *);
-/* Shows what a step made available, and hides the tiles that it overwrote; called after the step. */
-void debug_step(Gen *, const Step *);
-/* Where tiles are, noted before a branch; each side of the branch begins with that. */
-const DebugPlaces *debug_places(Gen *);
-void debug_return(Gen *, const DebugPlaces *);
 
 /* --- nests ------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
  * overwritten, and `<optimized out>` otherwise. A value has the name that ir_set_name gave it; values of one
  * name and type are one variable. */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/debug.h"
 
 enum { OP_DEREF = 0x06, OP_PLUS_UCONST = 0x23 };                                        /* DW_OP_* */
 enum { ENCODED_BOOL = 2, ENCODED_FLOAT = 4, ENCODED_SIGNED = 5, ENCODED_UNSIGNED = 7 }; /* DW_ATE_* */

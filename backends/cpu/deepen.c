@@ -9,13 +9,14 @@
  * A product reads and writes its accumulator once, however deep it is, so that the accumulator is moved less
  * often between memory and registers. The wide window is the windows of `u` iterations side by side, so it
  * has the same elements, and the sums are added in the same order. Both packed operands together take at most
- * an eighth of the second cache. A loop is left as it is if it holds anything else. */
+ * a seventh of the second cache. A loop is left as it is if it holds anything else. */
 #include "backends/cpu/mma.h"
 
-enum { MAX_DEPTH = 512, PART_OF_CACHE = 8 };
+enum { MAX_DEPTH = 512, PART_OF_CACHE = 7 };
 
 typedef struct Deep {
     Session *session;
+    Func *func;
     const CpuTarget *target;
     Instr *loop, *mma;
     int64_t times; /* the iterations that one product takes */
@@ -86,14 +87,24 @@ static bool matches(Deep *d)
     return true;
 }
 
-/* How many iterations one product takes: as many as fit the cache, and a power of two. */
+/* A product of few rows (thin.c) whose B lies row by row: it moves its sums as often, however deep it is. */
+static bool goes_by_rows(const Deep *d)
+{
+    return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS &&
+           memory_unit_axis(d->func, ir_operand(d->mma, 1)->def) == 1;
+}
+
+/* How many iterations one product takes: as many as fit the cache, and a power of two. Of a product of few
+ * rows the window of B itself, which is fetched into the cache while the last one is multiplied. */
 static int64_t choose_times(const Deep *d)
 {
     MmaKind kind = mma_kind(d->target, d->mma);
     const Value *a = ir_operand(d->mma, 0), *b = ir_operand(d->mma, 1);
     int64_t deep = a->type->shape[1], times = 1;
+    if (goes_by_rows(d)) return 1;
+    DType of_b = a->type->shape[0] <= MOST_THIN_ROWS ? b->type->dtype : mma_operand_type(kind, b);
     int64_t bytes = deep * (a->type->shape[0] * dtype_bytes(mma_operand_type(kind, a)) +
-                               b->type->shape[1] * dtype_bytes(mma_operand_type(kind, b)));
+                               b->type->shape[1] * dtype_bytes(of_b));
     while (2 * times * deep <= MAX_DEPTH && 2 * times * bytes <= d->target->second_cache / PART_OF_CACHE)
         times *= 2;
     return times;
@@ -145,16 +156,16 @@ static void deepen(Deep *d)
     ir_set_operand(loop, 3, ir_result(wide));
 }
 
-static void deepen_in(Session *s, const CpuTarget *t, Block *block)
+static void deepen_in(Session *s, Func *f, const CpuTarget *t, Block *block)
 {
     for (Instr *i = block->first, *next; i; i = next) {
         next = i->next;
-        Deep d = { .session = s, .target = t, .loop = i };
-        for (int k = 0; k < i->n_blocks; k++) deepen_in(s, t, i->blocks[k]);
+        Deep d = { .session = s, .func = f, .target = t, .loop = i };
+        for (int k = 0; k < i->n_blocks; k++) deepen_in(s, f, t, i->blocks[k]);
         if (!matches(&d)) continue;
         d.times = choose_times(&d);
         if (d.times > 1) deepen(&d);
     }
 }
 
-void cpu_deepen(Session *s, Func *f, const CpuTarget *t) { deepen_in(s, t, f->body); }
+void cpu_deepen(Session *s, Func *f, const CpuTarget *t) { deepen_in(s, f, t, f->body); }

@@ -2,6 +2,7 @@
  * business of scalar.c, tiles of nest.c. Values that change along control flow go through allocas, which LLVM
  * turns into registers. */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/debug.h"
 
 /* --- control flow ------------------------------------------------------------------------------------ */
 
@@ -14,6 +15,7 @@ LLVMValueRef gen_loop(Gen *g, Loop *l, LLVMValueRef from, LLVMValueRef n, int64_
     l->from = from;
     l->n = n;
     l->step = step;
+    l->runs = false;
     gen_at(g, l->body);
     l->i = LLVMBuildPhi(g->b, LLVMTypeOf(n), "i");
     return l->i;
@@ -28,8 +30,8 @@ void gen_loop_end(Gen *g, Loop *l)
     LLVMBasicBlockRef latch = gen_here(g);
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, l->n, ""), l->body, done);
     gen_at(g, l->before);
-    bool runs = LLVMIsAConstantInt(from) && LLVMIsAConstantInt(l->n) &&
-                LLVMConstIntGetSExtValue(from) < LLVMConstIntGetSExtValue(l->n);
+    bool runs = l->runs || (LLVMIsAConstantInt(from) && LLVMIsAConstantInt(l->n) &&
+                               LLVMConstIntGetSExtValue(from) < LLVMConstIntGetSExtValue(l->n));
     if (runs) LLVMBuildBr(g->b, l->body);
     else LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, from, l->n, ""), l->body, done);
     LLVMAddIncoming(l->i, (LLVMValueRef[]){ from, next }, (LLVMBasicBlockRef[]){ l->before, latch }, 2);

@@ -10,6 +10,7 @@
  * pairs of 16-bit integers. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
+#include "backends/cpu/plan.h"
 #include <stdio.h>
 
 DType mma_operand_type(MmaKind k, const Value *v)
@@ -75,8 +76,7 @@ static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLV
     return gen_intrinsic(g, "llvm.aarch64.neon.bfdot", (LLVMTypeRef[]){ LLVMTypeOf(acc), t }, 2, v, 3);
 }
 
-/* acc + dot products of pairs of 16-bit integers. */
-static LLVMValueRef add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef mma_add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     int bytes = g->target->vector_bytes, lanes = bytes / 4;
     LLVMTypeRef t = gen_vec(g->i16, bytes / 2);
@@ -121,7 +121,7 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     LLVMValueRef v[] = { a, b, acc };
     switch (x->s->mma) {
     case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
-    case MMA_I16_PAIRS: return add_i16_pairs(g, acc, a, b);
+    case MMA_I16_PAIRS: return mma_add_i16_pairs(g, acc, a, b);
     case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
     case MMA_AMX_BF16: /* amx_product */
     case MMA_AMX_F16:
@@ -164,6 +164,20 @@ static void acc_store(Kernel *x, LLVMValueRef value, LLVMValueRef ptr, int on)
 
 enum { MAX_ACC = 64 };
 
+/* n / by, rounded up. */
+static LLVMValueRef parts_of(Gen *g, LLVMValueRef n, int64_t by)
+{ return LLVMBuildUDiv(g->b, gen_iadd(g, n, gen_int(g, by - 1)), gen_int(g, by), ""); }
+
+/* The steps of the loop over K, of which there is one at least: `at_once` elements along K at a time. Behind
+ * those in range are zeros. */
+static LLVMValueRef steps_along_k(Kernel *x, int64_t steps, int at_once)
+{
+    Gen *g = x->g;
+    int group = mma_group(x->s->a->dtype);
+    if (!x->real[2]) return gen_int(g, steps);
+    return larger(g, gen_imul(g, parts_of(g, x->real[2], at_once), at_once / group), gen_int(g, 1));
+}
+
 /* Computes mr rows from row0 and nv vectors of the panel at `column`, of which `columns` columns are real. */
 static void block(
     Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
@@ -187,7 +201,8 @@ static void block(
     int unroll = 1;
     while (unroll * mr * nv < 16 && unroll < 4 && steps % (2 * unroll) == 0) unroll *= 2;
     Loop l;
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, steps), unroll);
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), steps_along_k(x, steps, unroll * group), unroll);
+    l.runs = true;
     for (int c = 0; c < mr * nv; c++) acc[c] = phi[c] = LLVMBuildPhi(g->b, x->vec, "");
     LLVMValueRef ak = gen_ptr(g, arow, gen_imul(g, k, aunit)), bk = gen_ptr(g, panel, gen_imul(g, k, bstep));
     for (int u = 0; u < unroll; u++) {
@@ -249,6 +264,14 @@ void mma_fetch(MmaProduct *x, LLVMValueRef block)
     }
 }
 
+/* The end of a loop over [from, to) of which position i is needed where i * size < real - first. */
+static LLVMValueRef needed(Gen *g, LLVMValueRef real, int64_t first, int64_t size, int64_t from, int64_t to)
+{
+    if (!real) return gen_int(g, to);
+    LLVMValueRef left = larger(g, LLVMBuildSub(g->b, real, gen_int(g, first), ""), gen_int(g, 0));
+    return smaller(g, larger(g, parts_of(g, left, size), gen_int(g, from)), gen_int(g, to));
+}
+
 /* Computes all row blocks of one panel, which have sizes as equal as possible. */
 static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, LLVMValueRef column)
 {
@@ -257,12 +280,14 @@ static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, L
     LLVMValueRef first = gen_imul(g, LLVMBuildUDiv(g->b, column, gen_int(g, x->s->b->nr), ""), blocks);
     Loop l;
     if (more) {
-        LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, more), 1);
+        LLVMValueRef end = needed(g, x->real[0], 0, rows + 1, 0, more);
+        LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), end, 1);
         mma_fetch(x, gen_iadd(g, first, i));
         block(x, (int)rows + 1, nv, columns, gen_imul(g, i, rows + 1), panel, column);
         gen_loop_end(g, &l);
     }
-    LLVMValueRef i = gen_loop(g, &l, gen_int(g, more), gen_int(g, blocks), 1);
+    LLVMValueRef end = needed(g, x->real[0], more, rows, more, blocks);
+    LLVMValueRef i = gen_loop(g, &l, gen_int(g, more), end, 1);
     mma_fetch(x, gen_iadd(g, first, i));
     block(x, (int)rows, nv, columns, gen_iadd(g, gen_imul(g, i, rows), gen_int(g, more)), panel, column);
     gen_loop_end(g, &l);
@@ -277,13 +302,17 @@ static void product(Kernel *x)
     int64_t panel_bytes = nr * s->b->depth * mma_group(s->b->dtype) * dtype_bytes(s->b->dtype);
     Loop l;
     if (full) {
-        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, full), 1);
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), needed(g, x->real[1], 0, nr, 0, full), 1);
         panel_rows(x, s->nv, nr, gen_ptr(g, x->b, gen_imul(g, j, panel_bytes)), gen_imul(g, j, nr));
         gen_loop_end(g, &l);
     }
-    if (rest)
-        panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest,
-            gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), gen_int(g, full * nr));
+    if (!rest) return;
+    LLVMValueRef at = gen_int(g, full * nr);
+    If f;
+    if (x->real[1]) gen_if(g, &f, icmp(g, LLVMIntSGT, x->real[1], at));
+    panel_rows(x, (int)((rest + x->lanes - 1) / x->lanes), rest,
+        gen_ptr(g, x->b, gen_int(g, full * panel_bytes)), at);
+    if (x->real[1]) gen_endif(g, &f);
 }
 
 /* The load that makes operand k of the product, if the product fetches the window of its next step. */
@@ -296,7 +325,7 @@ static const Window *window_of(Gen *g, const Instr *mma, int k)
     return w && w->in_product ? w : NULL;
 }
 
-enum { FIXED_ARGUMENTS = 4 };
+enum { FIXED_ARGUMENTS = 4, MAX_ARGUMENTS = FIXED_ARGUMENTS + 4 + 3 };
 
 /* Adds what the next windows are to the arguments of a call, and how they lie to the name of the function. */
 static int next_windows(Kernel *x, LLVMValueRef *arguments, Text *name)
@@ -317,6 +346,39 @@ static int next_windows(Kernel *x, LLVMValueRef *arguments, Text *name)
     return n;
 }
 
+/* The end of the window that makes operand k of the product, along this axis of the operand; NULL: all of it
+ * is in range, or what is behind the end is not zero. */
+static LLVMValueRef end_of_operand(Gen *g, const Instr *mma, int k, int axis)
+{
+    const Instr *i = ir_operand(mma, k)->def;
+    for (; i && (i->op == OP_PERMUTE || i->op == OP_CAST); i = ir_operand(i, 0)->def)
+        if (i->op == OP_PERMUTE) axis = (int)ir_attr(i, ATTR_ORDER)->v[axis];
+    const Window *w = i && i->op == OP_LOAD ? g->windows[ir_result(i)->id] : NULL;
+    if (!w || w->rank != 2 || (w->m.pad && !plan_is_zero(w->m.pad))) return NULL;
+    return w->hi[axis];
+}
+
+/* Adds how many rows, columns and elements along K are in range to the arguments of a call, where fewer may
+ * be and nothing reads the others. */
+static int add_ends(Kernel *x, LLVMValueRef *arguments, int n, Text *name)
+{
+    Gen *g = x->g;
+    const Instr *mma = x->s->instr;
+    unsigned unseen = plan_info(g->plan, ir_result(mma))->unseen;
+    LLVMValueRef end[3] = { NULL, NULL, end_of_operand(g, mma, 0, 1) };
+    for (int a = 0; a < 2; a++)
+        if (unseen >> a & 1) end[a] = end_of_operand(g, mma, a, a);
+    LLVMValueRef other = end_of_operand(g, mma, 1, 0);
+    end[2] = end[2] && other ? larger(g, end[2], other) : NULL;
+    for (int a = 0; a < 3; a++) {
+        x->real[a] = end[a];
+        if (!end[a]) continue;
+        arguments[n++] = end[a];
+        text_printf(name, ".end%d", a);
+    }
+    return n;
+}
+
 static void emit_function(Kernel *x, LLVMValueRef f)
 {
     Gen *g = x->g;
@@ -329,6 +391,9 @@ static void emit_function(Kernel *x, LLVMValueRef f)
         x->next[k].at = LLVMGetParam(f, (unsigned)(FIXED_ARGUMENTS + 2 * k));
         x->next[k].stride = LLVMGetParam(f, (unsigned)(FIXED_ARGUMENTS + 2 * k + 1));
     }
+    unsigned at = (unsigned)(FIXED_ARGUMENTS + 2 * x->n_next);
+    for (int a = 0; a < 3; a++)
+        if (x->real[a]) x->real[a] = LLVMGetParam(f, at++);
     if (mma_is_amx(x->s->mma)) amx_product(x);
     else product(x);
     LLVMBuildRetVoid(g->b);
@@ -338,6 +403,10 @@ static void emit_function(Kernel *x, LLVMValueRef f)
  * determines compile time. */
 void mma_emit(Gen *g, Step *s)
 {
+    if (s->thin) {
+        thin_emit(g, s);
+        return;
+    }
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
     Kernel x = { .g = g,
         .s = s,
@@ -346,14 +415,15 @@ void mma_emit(Gen *g, Step *s)
         .n = r->shape[1],
         .k = a->shape[1],
         .acc = r->dtype };
-    LLVMValueRef arguments[FIXED_ARGUMENTS + 4] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0),
+    LLVMValueRef arguments[MAX_ARGUMENTS] = { gen_buf(g, s->a, 0), gen_buf(g, s->b, 0),
         gen_buf(g, s->acc ? s->acc : s->buf, 0), gen_buf(g, s->buf, 0) };
-    LLVMTypeRef types[FIXED_ARGUMENTS + 4];
+    LLVMTypeRef types[MAX_ARGUMENTS];
     Text name;
     text_init(&name, g->arena);
     text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d", s->mma, s->a->dtype, s->b->dtype,
         (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
     int n = next_windows(&x, arguments, &name);
+    if (!mma_is_amx(s->mma)) n = add_ends(&x, arguments, n, &name);
     for (int k = 0; k < n; k++) types[k] = LLVMTypeOf(arguments[k]);
     LLVMTypeRef type = LLVMFunctionType(g->voidt, types, (unsigned)n, false);
     LLVMValueRef f = helper_find(g, name.data);

@@ -25,17 +25,28 @@ typedef struct MmaProduct {
         int64_t rows, bytes;
     } next[2];
     int n_next;
-    int64_t blocks; /* of the accumulator; each fetches a part of the next windows */
+    LLVMValueRef real[3]; /* how many rows, columns and elements along K are in range; NULL: all */
+    int64_t blocks;       /* of the accumulator; each fetches a part of the next windows */
 } MmaProduct;
 void amx_product(MmaProduct *);
 /* Block number `block` fetches its part of the next windows into the second cache, so that memory works while
  * the product is computed. */
 void mma_fetch(MmaProduct *, LLVMValueRef block);
 
+/* acc + dot products of pairs of 16-bit integers. */
+LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+enum { MOST_THIN_ROWS = 16 }; /* of a thin product: the sums of some vectors of each row fit the registers */
+/* thin.c: whether the product has so few rows that B is multiplied as it is computed, and how; and such
+ * products. */
+Thinness mma_thinness(Plan *, const Instr *, MmaKind);
+void thin_emit(Gen *, Step *);
+
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 { return LLVMBuildAdd(g->b, a, b, ""); }
 
+/* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
+void cpu_few_rows(Session *, Func *);
 /* deepen.c: makes the products of loops over K deeper, before the plan. */
 void cpu_deepen(Session *, Func *, const CpuTarget *);

@@ -249,9 +249,16 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     int64_t nr = mma_is_amx(s->mma) ? AMX_ROW_BYTES / 4 : s->nv * mma_vector_lanes(p->target, s->mma);
     p->amx |= mma_is_amx(s->mma);
     p->narrow_products |= dtype_bits(a->type->dtype) <= 16;
-    s->a = pack(p, in, i, s->mma, a, FORM_ROWS, 0);
-    s->b =
-        pack(p, in, i, s->mma, b, mma_group(mma_operand_type(s->mma, b)) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
+    s->thin = mma_thinness(p, i, s->mma);
+    plan_info(p, ir_result(i))->thin = s->thin != THIN_NONE;
+    DType d = mma_operand_type(s->mma, b);
+    if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, i, s->mma, a, FORM_ROWS, 0);
+    if (s->thin == THIN_NONE)
+        s->b = pack(p, in, i, s->mma, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
+    if (s->thin == THIN_DOTS_OF_A) { /* filled by the product */
+        s->b = new_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
+        s->b->ld = b->type->shape[0];
+    }
     s->zero_acc = plan_is_zero(acc);
     if (!s->zero_acc) {
         if (!plan_info(p, acc)->buf) fill(p, in, acc);
@@ -470,6 +477,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->packs.data = arena_grow(p->arena, NULL, 0, 64 * sizeof *p->packs.data);
     p->packs.cap = 64;
     plan_find_wanted(p, f->body);
+    if (!checked && !named) plan_unseen(p);
     p->body = new_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);

@@ -26,6 +26,10 @@ Step *plan_step(Plan *, Steps *in, StepKind, Instr *);
 Sink *plan_sink(Plan *, SinkKind, Instr *, Value *, Buf *);
 bool plan_shape_is(const Step *, const Type *);
 
+/* few_rows.c: finds the products whose rows or columns beyond the end of their windows nothing reads
+ * (ValInfo.unseen). */
+void plan_unseen(Plan *);
+
 /* share.c: buffers for virtual tiles that several steps would compute. */
 void plan_share(Plan *);
 bool plan_rare(const Steps *);

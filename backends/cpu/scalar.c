@@ -1,5 +1,6 @@
 /* scalar.c: slots, scalar instructions, the blocks of reduce, scan and remap, checks and print. */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/debug.h"
 
 /* --- slots and scalars ------------------------------------------------------------------------------- */
 

@@ -74,6 +74,8 @@ static void mark_steps(Plan *p, Evals *evals, Steps *in)
             if (plan_info(p, s->value)->buf == s->buf) mark_operands(&m, s->value->def);
             else mark_virtual(&m, s->value, false);
         }
+        for (int k = 0; k < 2 && s->kind == STEP_MMA && s->thin; k++)
+            if (k == 1 || !s->a) mark_virtual(&m, ir_operand(s->instr, k), false);
         if (s->kind == STEP_FOR || s->kind == STEP_WHILE) mark_operands(&m, s->instr);
         if (s->kind == STEP_SCALAR && s->instr->op != OP_STORE) mark_operands(&m, s->instr);
         for (int b = 0; b < 2; b++)

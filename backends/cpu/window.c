@@ -1,6 +1,7 @@
 /* window.c: windows of tensors. A window's address, strides and the box of its positions that lie in range
  * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
+#include "backends/cpu/debug.h"
 
 enum { STREAM_BYTES = 16 << 20 }; /* larger tensors are written without going through the caches */
 
@@ -150,7 +151,10 @@ Window *memory_window(Gen *g, Instr *i)
     if (i->op == OP_LOAD) {
         w->locality = memory_next(g, i, w);
         if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
-        w->in_product = w->ahead && n == 2 && i->block != g->func->body && memory_product(i);
+        const Instr *product = memory_product(i);
+        bool thin = product && plan_info(g->plan, ir_result(product))->thin;
+        w->in_product = w->ahead && n == 2 && i->block != g->func->body && product && !thin;
+        if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
         if (w->locality == 2 && !w->not_unit[n - 1]) memory_note_walks(g, i, w);
         g->windows[ir_result(i)->id] = w;
     }

@@ -10,6 +10,7 @@ typedef struct Bench {
     int threads;
     double seconds;     /* least time spent on one figure */
     const char *only;   /* run rows whose name holds this text; NULL: all */
+    const char *consts; /* bound beside those of each row; NULL: none */
     const char *python; /* that may have PyTorch */
     int failures, short_of;
 } Bench;
@@ -18,8 +19,8 @@ typedef void BenchFn(void *);
 
 double bench_now(void); /* seconds */
 
-/* Medians of the times of one call, in seconds, and of peer / ours pair by pair (more than 1: we are faster).
- */
+/* The least times of one call, in seconds, as others use the machine too; and the median of peer / ours round
+ * by round (more than 1: we are faster). */
 typedef struct BenchPair {
     double ours, peer, ratio;
 } BenchPair;
@@ -38,6 +39,7 @@ bool bench_wanted(const Bench *, const char *row);
 typedef struct BenchLaunch {
     tile_kernel *kernel;
     tile_tensor tensors[8];
+    int64_t shapes[8][2], strides[8][2]; /* of bench_matrix */
     tile_arg args[8];
     int n;
 } BenchLaunch;
@@ -46,6 +48,8 @@ typedef struct BenchLaunch {
  * failure: false. */
 bool bench_load(Bench *, const char *file, const char *name, const char *consts, BenchLaunch *);
 void bench_tensor(BenchLaunch *, void *data, int rank, const int64_t *shape);
+/* An argument of `rows` x `columns`; `turned`: it lies transposed in memory, a column after the other. */
+void bench_matrix(BenchLaunch *, void *data, int64_t rows, int64_t columns, bool turned);
 void bench_scalar(BenchLaunch *, double);
 /* Launches once and reports an error: false. */
 bool bench_try(Bench *, BenchLaunch *);
@@ -58,24 +62,28 @@ void bench_row(
 /* A row without a peer: a figure that must be at most `most`. */
 void bench_limit(Bench *, const char *row, const char *unit, double figure, double most);
 
-/* Small pseudo-random values, as f32, f16 or bf16; and back, to compare. */
+/* Small pseudo-random values, as f32, f16, bf16, i8 or i32; and back, to compare. */
 void *bench_random(tile_dtype, int64_t n, uint64_t seed);
 double bench_value(tile_dtype, const void *array, int64_t i);
 
 void bench_products(Bench *);
 void bench_attention(Bench *);
+void bench_convolutions(Bench *);
 void bench_streams(Bench *);
 void bench_compile(Bench *);
 void bench_overhead(Bench *);
 
 /* peers */
 bool peer_sgemm_open(int threads); /* OpenBLAS by dlopen; false: not installed */
-void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c);
+/* `turned_a`, `turned_b`: the input lies transposed in memory. */
+void peer_sgemm(
+    int64_t m, int64_t n, int64_t k, const float *a, bool turned_a, const float *b, bool turned_b, float *c);
 const char *peer_sgemm_name(void);
 void peer_copy(void *dst, const void *src, size_t bytes, int threads); /* memcpy, shared among threads */
-/* PyTorch in a process of its own (attention.py beside this file). Open: false if there is none. */
+void peer_read(const void *src, size_t bytes, int threads); /* reads every byte, shared among threads */
+/* PyTorch in a process of its own (torch_peer.py beside this file). Open: false if there is none. */
 bool peer_torch_open(const char *python, int threads);
-double peer_torch(void *row); /* seconds of one call of "f16", "f16 causal", ...; 0: it cannot */
+double peer_torch(void *row); /* seconds of one call of a row that torch_peer.py names; 0: it cannot */
 const char *peer_torch_name(void);
 void peer_torch_close(void);
 void peer_close(void);

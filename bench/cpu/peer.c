@@ -1,4 +1,5 @@
-/* peer.c: what the figures are held against: OpenBLAS, PyTorch, and memcpy by as many threads. */
+/* peer.c: what the figures are held against: OpenBLAS, PyTorch, and memcpy and reads by as many
+ * threads. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 #include <dlfcn.h>
@@ -34,11 +35,12 @@ bool peer_sgemm_open(int threads)
 
 const char *peer_sgemm_name(void) { return sgemm_name; }
 
-void peer_sgemm(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c)
+void peer_sgemm(
+    int64_t m, int64_t n, int64_t k, const float *a, bool turned_a, const float *b, bool turned_b, float *c)
 {
-    enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
-    sgemm(
-        ROW_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)n, 0, c, (int)n);
+    enum { ROW_MAJOR = 101, AS_IT_LIES = 111, TRANSPOSED = 112 };
+    sgemm(ROW_MAJOR, turned_a ? TRANSPOSED : AS_IT_LIES, turned_b ? TRANSPOSED : AS_IT_LIES, (int)m, (int)n,
+        (int)k, 1, a, (int)(turned_a ? m : k), b, (int)(turned_b ? k : n), 0, c, (int)n);
 }
 
 /* --- PyTorch: a process that is asked for one call at a time --- */
@@ -63,7 +65,7 @@ bool peer_torch_open(const char *python, int threads)
         dup2(out[1], 1);
         close(in[0]), close(in[1]), close(out[0]), close(out[1]);
         if (!freopen("/dev/null", "w", stderr)) _exit(126);
-        execlp(python, python, BENCH_FOLDER "/attention.py", count, (char *)NULL);
+        execlp(python, python, BENCH_FOLDER "/torch_peer.py", count, (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -98,11 +100,11 @@ void peer_torch_close(void)
     torch.pid = 0;
 }
 
-/* --- copy: threads that wait for work, as starting them would cost more than a small copy --- */
+/* --- copies and reads: threads that wait for work, as starting them would cost more than a small copy --- */
 
 enum { MAX_THREADS = 256 };
 typedef struct Part {
-    void *dst;
+    void *dst; /* NULL: a read */
     const void *src;
     size_t bytes;
 } Part;
@@ -118,7 +120,24 @@ static struct {
     .lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER
 };
 
-static void *copier(void *arg)
+typedef long long Wide __attribute__((vector_size(32)));
+static _Thread_local Wide read_bits; /* so that the loads are needed */
+
+/* Four independent sums, so that the loads wait for memory alone. */
+static void do_part(Part p)
+{
+    if (p.dst) {
+        memcpy(p.dst, p.src, p.bytes);
+        return;
+    }
+    const Wide *x = p.src;
+    Wide a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
+    for (size_t n = p.bytes / sizeof(Wide), i = 0; i + 4 <= n; i += 4)
+        a |= x[i], b |= x[i + 1], c |= x[i + 2], d |= x[i + 3];
+    read_bits |= a | b | c | d;
+}
+
+static void *worker(void *arg)
 {
     int me = (int)(intptr_t)arg, seen = 0;
     pthread_mutex_lock(&pool.lock);
@@ -128,7 +147,7 @@ static void *copier(void *arg)
         seen = pool.round;
         Part p = pool.parts[me];
         pthread_mutex_unlock(&pool.lock);
-        memcpy(p.dst, p.src, p.bytes);
+        do_part(p);
         pthread_mutex_lock(&pool.lock);
         if (--pool.pending == 0) pthread_cond_signal(&pool.done);
     }
@@ -136,28 +155,31 @@ static void *copier(void *arg)
     return NULL;
 }
 
-void peer_copy(void *dst, const void *src, size_t bytes, int threads)
+static void share(void *dst, const void *src, size_t bytes, int threads)
 {
     if (threads > MAX_THREADS) threads = MAX_THREADS;
     for (; pool.n < threads - 1; pool.n++)
-        pthread_create(&pool.threads[pool.n], NULL, copier, (void *)(intptr_t)pool.n);
-    size_t share = (bytes / (size_t)threads + 63) / 64 * 64;
+        pthread_create(&pool.threads[pool.n], NULL, worker, (void *)(intptr_t)pool.n);
+    size_t part = (bytes / (size_t)threads + 127) / 128 * 128;
     pthread_mutex_lock(&pool.lock);
     for (int i = 0; i < pool.n; i++) {
-        size_t from = share * (size_t)(i + 1), to = from + share;
+        size_t from = part * (size_t)(i + 1), to = from + part;
         if (from > bytes) from = bytes;
         if (to > bytes) to = bytes;
-        pool.parts[i] = (Part){ (char *)dst + from, (const char *)src + from, to - from };
+        pool.parts[i] = (Part){ dst ? (char *)dst + from : NULL, (const char *)src + from, to - from };
     }
     pool.pending = pool.n;
     pool.round++;
     pthread_cond_broadcast(&pool.work);
     pthread_mutex_unlock(&pool.lock);
-    memcpy(dst, src, share < bytes ? share : bytes);
+    do_part((Part){ dst, src, part < bytes ? part : bytes });
     pthread_mutex_lock(&pool.lock);
     while (pool.pending) pthread_cond_wait(&pool.done, &pool.lock);
     pthread_mutex_unlock(&pool.lock);
 }
+
+void peer_copy(void *dst, const void *src, size_t bytes, int threads) { share(dst, src, bytes, threads); }
+void peer_read(const void *src, size_t bytes, int threads) { share(NULL, src, bytes, threads); }
 
 void peer_close(void)
 {

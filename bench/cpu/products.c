@@ -1,129 +1,225 @@
-/* products.c: matrix products against OpenBLAS; attention against PyTorch's. */
+/* products.c: matrix products beside OpenBLAS (f32) and PyTorch (bf16, f16, i8); and products of few rows,
+ * whose weights come from memory, beside a read of as many bytes. */
 #include "bench.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-typedef struct Sgemm {
-    int64_t n;
-    const float *a, *b;
-    float *c;
-} Sgemm;
+typedef struct Gemm {
+    tile_dtype type;
+    int64_t m, n, k;
+    bool turned_a, turned_b; /* the input lies transposed in memory */
+    const void *a, *b;
+    void *c;
+} Gemm;
 
 static void run_sgemm(void *arg)
 {
-    Sgemm *s = arg;
-    peer_sgemm(s->n, s->n, s->n, s->a, s->b, s->c);
+    const Gemm *s = arg;
+    peer_sgemm(s->m, s->n, s->k, s->a, s->turned_a, s->b, s->turned_b, s->c);
 }
 
-static double far_apart(const float *x, const float *y, int64_t n)
+static double element(const Gemm *g, const void *x, int64_t i)
+{ return g->type == TILE_I8 ? ((const int8_t *)x)[i] : bench_value(g->type, x, i); }
+
+/* The relative error of some elements of C, from the definition. */
+static double gemm_error(const Gemm *g)
 {
     double diff = 0, norm = 0;
-    for (int64_t i = 0; i < n; i++)
-        diff += ((double)x[i] - y[i]) * ((double)x[i] - y[i]), norm += (double)y[i] * y[i];
+    for (int64_t at = 0; at < g->m * g->n; at += g->m * g->n / 61 + 1) {
+        int64_t i = at / g->n, j = at % g->n;
+        double want = 0;
+        for (int64_t k = 0; k < g->k; k++)
+            want += element(g, g->a, g->turned_a ? k * g->m + i : i * g->k + k) *
+                    element(g, g->b, g->turned_b ? j * g->k + k : k * g->n + j);
+        double got = g->type == TILE_I8 ? ((const int32_t *)g->c)[at] : bench_value(g->type, g->c, at);
+        diff += (got - want) * (got - want), norm += want * want;
+    }
     return sqrt(diff / norm);
 }
 
-static void gemm_f32(Bench *b, int64_t n, bool peer)
+static const char *consts_of(tile_dtype t)
 {
-    char row[64];
-    snprintf(row, sizeof row, "gemm f32 %lld", (long long)n);
+    return t == TILE_I8     ? "T=i8 ACC=i32 TO=i32"
+           : t == TILE_BF16 ? "T=bf16 TO=bf16"
+           : t == TILE_F16  ? "T=f16 TO=f16"
+                            : "T=f32 TO=f32";
+}
+
+static tile_dtype result_of(tile_dtype t) { return t == TILE_I8 ? TILE_I32 : t; }
+static double bound_of(tile_dtype t)
+{ return t == TILE_I8 ? 0 : t == TILE_F32 ? 1e-5 : t == TILE_F16 ? 1e-3 : 1e-2; }
+
+static void tensors_of(BenchLaunch *l, const Gemm *g)
+{
+    bench_matrix(l, (void *)g->a, g->m, g->k, g->turned_a);
+    bench_matrix(l, (void *)g->b, g->k, g->n, g->turned_b);
+    bench_matrix(l, g->c, g->m, g->n, false);
+}
+
+static void gemm(Bench *b, Gemm g, bool peer)
+{
+    char row[80], ask[80];
+    snprintf(row, sizeof row, "gemm %s%s%s %lldx%lldx%lld", tile_dtype_name(g.type), g.turned_a ? " A^T" : "",
+        g.turned_b ? " B^T" : "", (long long)g.m, (long long)g.n, (long long)g.k);
+    snprintf(ask, sizeof ask, "gemm %s %lld %lld %lld", tile_dtype_name(g.type), (long long)g.m,
+        (long long)g.n, (long long)g.k);
     if (!bench_wanted(b, row)) return;
     BenchLaunch l;
-    int64_t shape[2] = { n, n };
-    float *x = bench_random(TILE_F32, n * n, 1), *y = bench_random(TILE_F32, n * n, 2);
-    float *z = bench_random(TILE_F32, n * n, 3), *want = bench_random(TILE_F32, n * n, 3);
-    if (bench_load(b, "gemm", "gemm", "T=f32 TO=f32", &l)) {
-        bench_tensor(&l, x, 2, shape);
-        bench_tensor(&l, y, 2, shape);
-        bench_tensor(&l, z, 2, shape);
+    void *x = bench_random(g.type, g.m * g.k, 1), *y = bench_random(g.type, g.k * g.n, 2);
+    g.a = x, g.b = y, g.c = bench_random(result_of(g.type), g.m * g.n, 3);
+    if (bench_load(b, "gemm", "gemm", consts_of(g.type), &l)) {
+        tensors_of(&l, &g);
         if (bench_try(b, &l)) {
-            Sgemm s = { n, x, y, want };
-            double flops = 2e-9 * (double)n * (double)n * (double)n;
-            if (peer) {
-                run_sgemm(&s);
-                if (far_apart(z, want, n * n) > 1e-5)
-                    fprintf(stderr, "%s: results differ from OpenBLAS's\n", row), b->failures++;
-            }
-            BenchCall c = { run_sgemm, &s };
-            bench_row(b, row, "GFLOP/s", flops, bench_pair(b, bench_launch, &l, peer ? bench_call : NULL, &c),
-                peer_sgemm_name(), 0.75);
+            double flops = 2e-9 * (double)g.m * (double)g.n * (double)g.k, e = gemm_error(&g);
+            bool is_f32 = g.type == TILE_F32;
+            if (!(e <= bound_of(g.type))) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
+            if (!is_f32) peer = peer && peer_torch(ask) > 0;
+            BenchCall c = { run_sgemm, &g };
+            BenchPair t = is_f32 ? bench_pair(b, bench_launch, &l, peer ? bench_call : NULL, &c)
+                                 : bench_pair(b, bench_launch, &l, peer ? peer_torch : NULL, ask);
+            bench_row(b, row, g.type == TILE_I8 ? "Gop/s" : "GFLOP/s", flops, t,
+                is_f32 ? peer_sgemm_name() : peer_torch_name(), is_f32 ? 0.9 : 0.75);
         }
     }
     bench_free(&l);
-    free(x), free(y), free(z), free(want);
+    free(x), free(y), free(g.c);
+}
+
+static void gemm_f32(Bench *b)
+{
+    bool peer = bench_wanted(b, "gemm f32") && peer_sgemm_open(b->threads);
+    static const int64_t shapes[][3] = { { 512, 512, 512 }, { 1024, 1024, 1024 }, { 2048, 2048, 2048 },
+        { 1009, 1009, 1009 }, { 4095, 1000, 333 }, { 1023, 1023, 1023 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        gemm(b, (Gemm){ TILE_F32, shapes[i][0], shapes[i][1], shapes[i][2], .a = NULL }, peer);
+    for (int turn = 1; turn < 4; turn++)
+        for (int64_t n = 1009; n <= 1024; n += 15)
+            gemm(b, (Gemm){ TILE_F32, n, n, n, .turned_a = turn & 1, .turned_b = turn & 2 }, peer);
+}
+
+/* Whether rows of the type are wanted, for which PyTorch is started. */
+static bool wants_type(const Bench *b, tile_dtype type)
+{
+    char row[32];
+    snprintf(row, sizeof row, "gemm %s", tile_dtype_name(type));
+    return bench_wanted(b, row) || (b->only && !strncmp(b->only, row, strlen(row)));
+}
+
+static void gemm_narrow(Bench *b, tile_dtype type)
+{
+    bool peer = wants_type(b, type) && peer_torch_open(b->python, b->threads);
+    gemm(b, (Gemm){ type, 512, 512, 512, .a = NULL }, peer);
+    gemm(b, (Gemm){ type, 1024, 1024, 1024, .a = NULL }, peer);
+    gemm(b, (Gemm){ type, 2048, 2048, 2048, .a = NULL }, peer);
+    gemm(b, (Gemm){ type, 4096, 4096, 1024, .a = NULL }, peer);
+    peer_torch_close();
+}
+
+/* --- few rows ---------------------------------------------------------------------------------------- */
+
+enum { WEIGHTS = 4096, GROUP = 128, ALL_BYTES = 256 << 20, MOST_LAYERS = 32 };
+
+/* Layers of weights in turn, which no cache holds together, as those of a model. */
+typedef struct Layers {
+    BenchLaunch launch;
+    int n, now, weights; /* `weights`: the number of that argument */
+    char *data;
+    size_t bytes; /* of one layer */
+    int threads;
+} Layers;
+
+static void next_layer(Layers *l)
+{
+    l->now = (l->now + 1) % l->n;
+    l->launch.tensors[l->weights].data = l->data + (size_t)l->now * l->bytes;
+}
+
+static void run_layer(void *arg)
+{
+    next_layer(arg);
+    bench_launch(&((Layers *)arg)->launch);
+}
+
+static void read_layer(void *arg)
+{
+    Layers *l = arg;
+    next_layer(l);
+    peer_read(l->data + (size_t)l->now * l->bytes, l->bytes, l->threads);
+}
+
+static void time_layers(Bench *b, const char *row, Layers *l)
+{
+    if (!bench_try(b, &l->launch)) return;
+    BenchCall c = { read_layer, l };
+    bench_row(b, row, "GB/s", 1e-9 * (double)l->bytes, bench_pair(b, run_layer, l, bench_call, &c),
+        "memory read", 0.85);
+}
+
+static void few_rows(Bench *b, tile_dtype type, int64_t m, bool turned)
+{
+    char row[80], consts[80];
+    snprintf(row, sizeof row, "rows %s%s M %lld x 4096 x 4096", tile_dtype_name(type), turned ? " B^T" : "",
+        (long long)m);
+    if (!bench_wanted(b, row)) return;
+    snprintf(consts, sizeof consts, "%s", consts_of(type));
+    Layers l = { .weights = 1, .threads = b->threads };
+    l.bytes = tile_dtype_size(type) * WEIGHTS * WEIGHTS;
+    l.n = (int)(ALL_BYTES / l.bytes);
+    Gemm g = { type, m, WEIGHTS, WEIGHTS, false, turned, bench_random(type, m * WEIGHTS, 1),
+        bench_random(type, (int64_t)l.n * WEIGHTS * WEIGHTS, 2),
+        bench_random(result_of(type), m * WEIGHTS, 3) };
+    l.data = (char *)g.b;
+    if (bench_load(b, "gemm", "gemm", consts, &l.launch)) {
+        tensors_of(&l.launch, &g);
+        if (bench_try(b, &l.launch)) {
+            double e = gemm_error(&g);
+            if (!(e <= bound_of(type))) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
+            time_layers(b, row, &l);
+        }
+    }
+    bench_free(&l.launch);
+    free((void *)g.a), free((void *)g.b), free(g.c);
+}
+
+static void few_rows_int4(Bench *b, tile_dtype type, int64_t m)
+{
+    char row[80], consts[32];
+    snprintf(row, sizeof row, "rows 4-bit blocks, A %s, M %lld x 4096 x 4096", tile_dtype_name(type),
+        (long long)m);
+    snprintf(consts, sizeof consts, "T=%s", tile_dtype_name(type));
+    if (!bench_wanted(b, row)) return;
+    Layers l = { .weights = 1, .threads = b->threads, .bytes = WEIGHTS * WEIGHTS / 2, .n = MOST_LAYERS };
+    enum { GROUPS = WEIGHTS / GROUP };
+    void *a = bench_random(type, m * WEIGHTS, 1), *w = bench_random(TILE_I8, (int64_t)l.bytes * l.n, 2),
+         *scale = bench_random(type, WEIGHTS * GROUPS, 3), *zero = bench_random(type, WEIGHTS * GROUPS, 4),
+         *c = bench_random(type, m * WEIGHTS, 5);
+    l.data = w;
+    if (bench_load(b, "gemm_int4", "gemm_int4", consts, &l.launch)) {
+        bench_matrix(&l.launch, a, m, WEIGHTS, false);
+        bench_matrix(&l.launch, w, WEIGHTS, WEIGHTS / 2, false);
+        bench_matrix(&l.launch, scale, WEIGHTS, GROUPS, false);
+        bench_matrix(&l.launch, zero, WEIGHTS, GROUPS, false);
+        bench_matrix(&l.launch, c, m, WEIGHTS, false);
+        time_layers(b, row, &l);
+    }
+    bench_free(&l.launch);
+    free(a), free(w), free(scale), free(zero), free(c);
 }
 
 void bench_products(Bench *b)
 {
-    bool peer = peer_sgemm_open(b->threads);
-    gemm_f32(b, 512, peer);
-    gemm_f32(b, 1024, peer);
-    gemm_f32(b, 2048, peer);
-}
-
-/* One row of the output from the definition, to see that what is timed is attention. */
-static double attention_error(tile_dtype t, const void *q, const void *k, const void *v, const void *o,
-    int64_t n, int64_t d, int64_t row, bool causal)
-{
-    double *s = malloc((size_t)n * sizeof *s), sum = 0, top = -INFINITY, diff = 0, norm = 0;
-    int64_t seen = causal ? row + 1 : n;
-    for (int64_t j = 0; j < seen; j++) {
-        s[j] = 0;
-        for (int64_t e = 0; e < d; e++) s[j] += bench_value(t, q, row * d + e) * bench_value(t, k, j * d + e);
-        s[j] *= 0.125;
-        if (s[j] > top) top = s[j];
-    }
-    for (int64_t j = 0; j < seen; j++) sum += s[j] = exp(s[j] - top);
-    for (int64_t e = 0; e < d; e++) {
-        double want = 0;
-        for (int64_t j = 0; j < seen; j++) want += s[j] / sum * bench_value(t, v, j * d + e);
-        diff += (bench_value(t, o, row * d + e) - want) * (bench_value(t, o, row * d + e) - want);
-        norm += want * want;
-    }
-    free(s);
-    return sqrt(diff / norm);
-}
-
-static void attention(Bench *b, tile_dtype type, bool causal, bool peer)
-{
-    enum { H = 8, N = 2048, D = 64 };
-    char row[64], consts[64];
-    snprintf(
-        row, sizeof row, "attention %s B1 H8 N2048 D64%s", tile_dtype_name(type), causal ? " causal" : "");
-    if (!bench_wanted(b, row)) return;
-    snprintf(consts, sizeof consts, "T=%s CAUSAL=%s", tile_dtype_name(type), causal ? "true" : "false");
-    BenchLaunch l;
-    int64_t shape[4] = { 1, H, N, D }, count = (int64_t)H * N * D;
-    void *q = bench_random(type, count, 1), *k = bench_random(type, count, 2),
-         *v = bench_random(type, count, 3), *o = bench_random(type, count, 4);
-    if (bench_load(b, "attention", "attention", consts, &l)) {
-        bench_tensor(&l, q, 4, shape);
-        bench_tensor(&l, k, 4, shape);
-        bench_tensor(&l, v, 4, shape);
-        bench_tensor(&l, o, 4, shape);
-        bench_scalar(&l, 0.125);
-        if (bench_try(b, &l)) {
-            double e = attention_error(type, q, k, v, o, N, D, 1234, causal);
-            if (!(e < 0.02)) fprintf(stderr, "%s: relative error %g\n", row, e), b->failures++;
-            double flops = 4e-9 * H * N * N * D * (causal ? 0.5 : 1);
-            char name[32];
-            snprintf(name, sizeof name, "%s%s", tile_dtype_name(type), causal ? " causal" : "");
-            peer = peer && peer_torch(name) > 0;
-            bench_row(b, row, "GFLOP/s", flops,
-                bench_pair(b, bench_launch, &l, peer ? peer_torch : NULL, name), peer_torch_name(), 0.75);
+    gemm_f32(b);
+    gemm_narrow(b, TILE_BF16);
+    gemm_narrow(b, TILE_I8);
+    for (int64_t m = 1; m <= 16; m *= 4) {
+        for (int turned = 0; turned < 2; turned++) {
+            few_rows(b, TILE_F32, m, turned);
+            few_rows(b, TILE_BF16, m, turned);
+            few_rows(b, TILE_I8, m, turned);
         }
+        few_rows_int4(b, TILE_F16, m);
+        few_rows_int4(b, TILE_F32, m);
     }
-    bench_free(&l);
-    free(q), free(k), free(v), free(o);
-}
-
-void bench_attention(Bench *b)
-{
-    bool peer = bench_wanted(b, "attention") && peer_torch_open(b->python, b->threads);
-    attention(b, TILE_F16, false, peer);
-    attention(b, TILE_F16, true, peer);
-    attention(b, TILE_BF16, false, peer);
-    attention(b, TILE_F32, false, peer);
-    peer_torch_close();
 }

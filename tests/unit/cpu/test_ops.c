@@ -364,7 +364,7 @@ static void part_mma(void)
         { DT_U8, DT_I8, DT_I32 }, { DT_U8, DT_U8, DT_I32 }, { DT_F8E4M3, DT_F8E5M2, DT_F32 },
         { DT_F8E5M2, DT_F8E5M2, DT_F32 } };
     static const int64_t sizes[][3] = { { 1, 1, 1 }, { 16, 16, 16 }, { 33, 47, 21 }, { 5, 100, 64 },
-        { 64, 3, 7 }, { 70, 130, 40 } };
+        { 64, 3, 7 }, { 70, 130, 40 }, { 3, 40, 64 }, { 40, 4, 64 } };
     static Scalar a[9000], b[9000], c[9000];
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
