@@ -1,6 +1,7 @@
 /* processor.c: what the processor that is compiled for can do: by name, from processors.def, or as LLVM finds
  * this machine's; features that are asked for come on top. */
 #include "backends/cpu/cpu.h"
+#include "ir/cpu_level.h"
 #include <unistd.h>
 
 typedef enum Architecture { X86, ARM } Architecture;
@@ -94,13 +95,31 @@ static int64_t second_cache(bool host, unsigned features)
     return features & CPU_AMX ? 2 << 20 : 512 << 10;
 }
 
+/* The level that TILE_CPU_LEVEL asks for; NULL: none. `cpuid` is slow in a virtual machine, so the processor
+ * is asked only where the variable is set. */
+static const CpuLevel *asked_level(Session *s, CpuTarget *t)
+{
+    char error[200];
+    const char *named = getenv("TILE_CPU_LEVEL");
+    const CpuLevel *level = named && *named ? cpu_level_asked(cpu_level_read(), error, sizeof error) : NULL;
+    if (named && *named && !level) t->level_error = arena_strdup(&s->arena, error);
+    return level;
+}
+
 void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, const char *triple, CpuTarget *t)
 {
     bool host = cpu_is_host(o, target);
     Architecture a = strncmp(triple, "aarch64", 7) && strncmp(triple, "arm64", 5) ? X86 : ARM;
     unsigned features = CPU_FMA;
     *t = (CpuTarget){ .triple = triple };
-    if (host) {
+    const CpuLevel *level = host ? asked_level(s, t) : NULL;
+    if (level) {
+        t->cpu = level->cpu;
+        t->features = level->features ? level->features : "";
+        if (o->features && *o->features)
+            t->features =
+                arena_printf(&s->arena, "%s%s%s", t->features, *t->features ? "," : "", o->features);
+    } else if (host) {
         char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
         t->cpu = arena_strdup(&s->arena, name);
         t->features = arena_strdup(&s->arena, list);
@@ -114,7 +133,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     }
     /* A name that is not in the table, of this machine, says nothing. */
     by_name(t->cpu, a, &features);
-    features = features_of(a, features, t->features, host && a == X86);
+    features = features_of(a, features, t->features, host && !level && a == X86);
     if (features & CPU_AMX && !o->amx_model) {
         const char *refused = amx_permission();
         if (refused && host) {
@@ -139,7 +158,8 @@ bool cpu_check_name(Session *s, const CpuTarget *t)
     Architecture a = t->arm ? ARM : X86;
     unsigned features;
     Text text;
-    if (by_name(t->cpu, a, &features)) return true;
+    if (t->level_error) diag_error(s, (Loc){ 0 }, "%s", t->level_error);
+    if (t->level_error || by_name(t->cpu, a, &features)) return !t->level_error;
     text_init(&text, &s->arena);
     for (size_t i = 0; i < N_PROCESSORS; i++)
         if (processors[i].architecture == a)

@@ -29,10 +29,11 @@ typedef struct CpuTarget {
     bool amx_model;       /* BackendOptions.amx_model */
     const char
         *amx_refused; /* why there is no AMX although the processor has it; NULL: there is, or it lacks it */
+    const char *level_error; /* what is wrong with TILE_CPU_LEVEL; NULL: nothing */
 } CpuTarget;
 
-/* Whether the code is for this machine's own processor; what the processor can do; whether its name is known,
- * else a diagnostic. */
+/* Whether the code is for this machine's own processor; what the processor can do, and if it is this
+ * machine's, at most the level that TILE_CPU_LEVEL asks for; whether its name is known, else a diagnostic. */
 bool cpu_is_host(const BackendOptions *, const Target *);
 void cpu_resolve(Session *, const BackendOptions *, const Target *, const char *triple, CpuTarget *out);
 bool cpu_check_name(Session *, const CpuTarget *);

@@ -43,7 +43,7 @@ static LLVMTargetMachineRef target_machine(
     LLVMTargetRef llvm;
     pthread_once(&llvm_once, llvm_init);
     cpu_resolve(s, o, target, triple_of(s, target), out);
-    if (!cpu_is_host(o, target) && !cpu_check_name(s, out)) return NULL;
+    if ((out->level_error || !cpu_is_host(o, target)) && !cpu_check_name(s, out)) return NULL;
     if (LLVMGetTargetFromTriple(out->triple, &llvm, &err)) {
         diag_error(s, (Loc){ 0 }, "LLVM has no target for %s: %s", out->triple, err);
         LLVMDisposeMessage(err);
@@ -172,8 +172,9 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
     /* t.has, because the system may refuse AMX now, and may have allowed it when a kernel was kept. */
-    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %x, %lld", major, minor, patch,
-        t.triple, t.cpu, t.features, t.has, (long long)t.second_cache);
+    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %x, %lld%s", major, minor,
+        patch, t.triple, t.cpu, t.features, t.has, (long long)t.second_cache,
+        t.level_error ? ", no level" : "");
 }
 
 CpuModule *cpu_load(

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "runtime/drivers/driver.h"
 #include "runtime/context/fork.h"
+#include "ir/cpu_level.h"
 #include "runtime/drivers/pool.h"
 #include <dlfcn.h>
 #include <sched.h>
@@ -63,12 +64,23 @@ static void cpu_name(char *out, size_t room)
     if (f) fclose(f);
 }
 
+/* TILE_CPU_LEVEL may ask for a level that does not exist here. Without it the processor is not asked. */
+static bool level_is_known(DriverError *e)
+{
+    char error[200] = "";
+    if (!getenv("TILE_CPU_LEVEL")) return true;
+    cpu_level_asked(cpu_level_read(), error, sizeof error);
+    if (error[0]) driver_error(e, "%s", error);
+    return !error[0];
+}
+
 static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
 {
     if (d->device) {
         driver_error(e, "no CPU device %d: there is 1", d->device);
         return TILE_ERROR_NO_DEVICE;
     }
+    if (!level_is_known(e)) return TILE_ERROR_UNSUPPORTED;
     CpuDriver *c = d->alloc.realloc(d->alloc.user, NULL, 0, sizeof *c);
     if (!c) {
         driver_error(e, "out of memory");

@@ -258,5 +258,37 @@ static void test_print(void)
             tile_context_destroy(ctx);
         }
 }
+/* TILE_CPU_LEVEL: the lowest level gives the same results; one that does not exist opens no context. */
+static void test_level(void)
+{
+    static const char text[] = "kernel k(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 64))\n"
+                               "{ let i = program_id() * 64; store(Y[i +: 64], load(X[i +: 64]) * 2.0); }\n";
+    tile_context_desc d = { .struct_size = sizeof d, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE };
+    char error[200] = "", callers[40] = "";
+    if (getenv("TILE_CPU_LEVEL")) snprintf(callers, sizeof callers, "%s", getenv("TILE_CPU_LEVEL"));
+    setenv("TILE_CPU_LEVEL", "v9", 1);
+    CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, error, sizeof error), TILE_ERROR_UNSUPPORTED);
+    CU_ASSERT_PTR_NULL(ctx);
+    CU_ASSERT(strstr(error, "TILE_CPU_LEVEL: there is no level 'v9'; there are any") != NULL);
+    setenv("TILE_CPU_LEVEL", "any", 1);
+    open_cpu(0, 1);
+    tile_module *m;
+    tile_kernel *k;
+    float x[100], y[100] = { 0 };
+    int64_t n = 100;
+    for (int i = 0; i < 100; i++) x[i] = (float)i;
+    OK(ctx, tile_module_load_memory(ctx, "level.tile", text, sizeof text - 1, NULL, &m));
+    OK(ctx, tile_kernel_create(m, "k", NULL, 0, &k));
+    tile_tensor t[2] = { { x, &n, NULL, 1, TILE_F32 }, { y, &n, NULL, 1, TILE_F32 } };
+    tile_arg a[2] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) };
+    OK(ctx, tile_launch(k, a, 2, NULL));
+    for (int i = 0; i < 100; i++) CU_ASSERT_EQUAL(y[i], 2.0f * (float)i);
+    tile_kernel_destroy(k);
+    tile_module_destroy(m);
+    tile_context_destroy(ctx);
+    if (callers[0]) setenv("TILE_CPU_LEVEL", callers, 1);
+    else unsetenv("TILE_CPU_LEVEL");
+}
+
 UNIT_MAIN("cpu", { "memory", test_memory }, { "copies", test_copies }, { "launch", test_launch },
-    { "grid", test_grid }, { "checked", test_checked }, { "print", test_print })
+    { "grid", test_grid }, { "checked", test_checked }, { "print", test_print }, { "level", test_level })

@@ -14,6 +14,40 @@ if valgrind --tool=none -q true 2>/dev/null; then
     if [ "$(valgrind --tool=none -q ./has)" = 1 ]; then expect 0 "all launches as expected" valgrind --tool=none -q ./check
     else echo "valgrind has no AVX2 on this machine: variants for x86-64-v3 are not tried apart"; fi
 else echo "no valgrind: variants for x86-64-v3 are not tried apart"; fi
+# TILE_CPU_LEVEL: each level that this machine has, best last; one that it lacks or that does not exist is an error of the launch
+cat >level.tile <<'T'
+kernel level(out i32 Y[N]) grid (N) { store(Y[program_id()], i32(program_id() * 2)); }
+T
+cat >level.c <<'T'
+#include "level.h"
+#include <stdio.h>
+int main(void)
+{
+    int y[3] = { 0 };
+    int64_t n = 3;
+    tile_view v = { y, &n, NULL };
+    int first = level(v, NULL), second = level(v, NULL);
+    printf("%d %d %d %s\n", first, second, y[2], level_error());
+    return 0;
+}
+T
+expect 0 "" "$tilec" level.tile -o level.o -h level.h
+expect 0 "" "$cc" level.c level.o -o level
+expect 0 "there is no level 'v9'; there are any" env TILE_CPU_LEVEL=v9 ./level
+expect 0 "0 0 4" env TILE_CPU_LEVEL= ./level
+for name in $(TILE_CPU_LEVEL=v9 ./level | sed 's/.*there are //; s/,//g'); do
+    case $(uname -m).$name in
+    x86_64.any) expect 0 "nothing was compiled for this processor" env TILE_CPU_LEVEL=any ./level ;;
+    *) expect 0 "0 0 4" env TILE_CPU_LEVEL=$name ./level
+       expect 0 "all launches as expected" env TILE_CPU_LEVEL=$name ./check ;;
+    esac
+    expect 0 "" env TILE_CPU_LEVEL=$name "$tilec" level.tile --emit=asm -o level.s
+done
+expect 1 "there is no level 'v9'; there are any" env TILE_CPU_LEVEL=v9 "$tilec" level.tile --emit=asm -o level.s
+if [ "$(uname -m)" = x86_64 ] && ! grep -qw avx512f /proc/cpuinfo; then
+    expect 0 "this processor lacks the level 'v4'; there are any" env TILE_CPU_LEVEL=v4 ./level
+    expect 1 "this processor lacks the level 'v4'; there are any" env TILE_CPU_LEVEL=v4 "$tilec" level.tile --emit=asm -o level.s
+fi
 if command -v g++ >/dev/null; then
     printf '#include "k.h"\nint main() { return 0; }\n' >h.cpp
     expect 0 "" g++ -Wall -Wextra -Werror -c h.cpp -o h.o

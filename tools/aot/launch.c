@@ -5,6 +5,7 @@
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the
  * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
 #include "tools/aot/args.h"
+#include "ir/cpu_level.h"
 #include "ir/float_state.h"
 #include "ir/threads.h"
 #include <dlfcn.h>
@@ -14,13 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#if defined(__linux__)
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
-#endif
-#elif defined(__aarch64__)
-#include <sys/auxv.h>
 #endif
 
 typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);
@@ -55,20 +51,6 @@ int tile_aot_call(const FfiKernel *, const FfiAny *args, int32_t n);
 
 /* --- the processor ----------------------------------------------------------------------------------- */
 
-#if defined(__x86_64__)
-/* Of a processor of LEVEL_V4. `saved`: the states that the operating system saves (XCR0). */
-static int level_of_products(unsigned saved)
-{
-    enum { VNNI = 1u << 11, BF16 = 1u << 5, AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
-    const unsigned amx = AMX_BF16 | AMX_TILE | AMX_INT8, tiles = 3u << 17;
-    unsigned a, b, c, d, a1, b1, c1, d1;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1))
-        return LEVEL_V4;
-    if (!(c & VNNI) || !(a1 & BF16)) return LEVEL_V4;
-    return (d & amx) == amx && (saved & tiles) == tiles ? LEVEL_AMX : LEVEL_V4_DOT;
-}
-#endif
-
 /* Whether the operating system lets this process use AMX. It is asked once, and only if there is code that
  * would use it, because signal frames become larger. */
 static bool amx_allowed(void)
@@ -87,41 +69,22 @@ static bool amx_allowed(void)
 #endif
 }
 
-/* Features and the operating system's saving of their registers, as the x86-64 psABI defines the levels; on
- * AArch64 what Linux reports (its document "ARM64 ELF hwcaps" has the bits). */
-static int read_processor_level(void)
-{
-#if defined(__x86_64__)
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return LEVEL_ANY;
-    const unsigned v3_1c = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_FMA | bit_MOVBE | bit_POPCNT |
-                           bit_AVX | bit_F16C | bit_OSXSAVE;
-    if ((c & v3_1c) != v3_1c) return LEVEL_ANY;
-    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return LEVEL_ANY;
-    const unsigned v3_7b = bit_AVX2 | bit_BMI | bit_BMI2,
-                   v4_7b = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
-    unsigned leaf7 = b;
-    if ((leaf7 & v3_7b) != v3_7b || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & bit_LZCNT))
-        return LEVEL_ANY;
-    if ((leaf7 & v4_7b) != v4_7b || (low & 0xe6) != 0xe6) return LEVEL_V3;
-    return level_of_products(low);
-#elif defined(__aarch64__)
-    const unsigned long asimddp = 1ul << 20, i8mm = 1ul << 13, bf16 = 1ul << 14, second = i8mm | bf16;
-    if (!(getauxval(AT_HWCAP) & asimddp)) return LEVEL_ANY;
-    return (getauxval(AT_HWCAP2) & second) == second ? LEVEL_BF16 : LEVEL_DOT;
-#else
-    return LEVEL_ANY;
-#endif
-}
-
 /* The instruction `cpuid` takes microseconds in a virtual machine, so it is asked once. Threads that ask at
- * the same time get the same answer. */
+ * the same time get the same answer. -1: the launch has failed, with a message. */
 static int processor_level(void)
 {
     static int known = -1;
     int level = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (level < 0) __atomic_store_n(&known, level = read_processor_level(), __ATOMIC_RELAXED);
+    if (level >= 0) return level;
+    char error[200];
+    level = cpu_level_read();
+    const CpuLevel *asked = cpu_level_asked(level, error, sizeof error);
+    if (asked) level = asked->level;
+    if (error[0]) {
+        fail(TILE_LAUNCH_UNSUPPORTED, "%s", error);
+        return -1;
+    }
+    __atomic_store_n(&known, level, __ATOMIC_RELAXED);
     return level;
 }
 
@@ -269,6 +232,7 @@ int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_laun
     Launch l = { .args = args, .level = processor_level() };
     const int64_t *p, *v = plan_variants(plan);
     bool fits = false;
+    if (l.level < 0) return TILE_LAUNCH_UNSUPPORTED;
     if (error_text[0]) error_text[0] = 0;
     int status = read_params(&l, plan);
     for (int64_t i = 0; i < plan[3] && !status; i++, v += v[0]) {

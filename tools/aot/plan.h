@@ -17,11 +17,11 @@
  *              work
  *   program  = inputs, steps, results;  each input: SlotKind, param, index, type;  each step: op, type, a,
  *            b, c, value;  each result: a word
- * level: LEVEL_.. of a processor; 0 on a GPU. assume: what must hold of the arguments. entry: index into the
- * code that comes with the plan. An extent of -2 is derived: it is what the program of extents gives for it,
- * a result for each such dim in their order. The words of a program: its inputs, then what its steps compute.
- * The first variant that fits is taken. work: that of one program (ir/work.h), without results where it is
- * not known.
+ * level: LEVEL_.. of a processor (ir/cpu_level.h); 0 on a GPU. assume: what must hold of the arguments.
+ * entry: index into the code that comes with the plan. An extent of -2 is derived: it is what the program of
+ * extents gives for it, a result for each such dim in their order. The words of a program: its inputs, then
+ * what its steps compute. The first variant that fits is taken. work: that of one program (ir/work.h),
+ * without results where it is not known.
  *
  * names: the word at which the names begin, as characters in the order of a little-endian machine. Each ends
  * with a 0, and they are in this order: the kernel with its bindings, as in libtile's messages; for each
@@ -48,12 +48,7 @@ enum {
 };
 #define PLAN_MAX_EXTENT (((int64_t)1 << 48) - 1)
 enum { PLAN_IN, PLAN_OUT, PLAN_INOUT, PLAN_SCALAR };
-enum { CHOICE_INT, CHOICE_BOOL, CHOICE_FLOAT }; /* a double's bits */
-/* Levels of processors, as far as code tells them apart: the micro-architecture levels of x86-64, the last
- * with dot products of 16 bits (AVX512-VNNI and AVX512-BF16) too, and with products of tiles of bf16 and 8
- * bits (AMX); on AArch64 dot products of 8 bits, and those and bf16 and dot products of mixed signs. A level
- * has what lower ones have. */
-enum { LEVEL_ANY, LEVEL_V3, LEVEL_V4, LEVEL_V4_DOT, LEVEL_AMX, LEVEL_DOT = 1, LEVEL_BF16 };
+enum { CHOICE_INT, CHOICE_BOOL, CHOICE_FLOAT };                             /* a double's bits */
 enum { PLAN_ANY, PLAN_ALIGNED = 1, PLAN_DIVISIBLE = 2, PLAN_POSITIVE = 4 }; /* bits, as Assume in input.h */
 enum {
     PLAN_DATA,

@@ -1,18 +1,35 @@
 /* machine.c: see machine.h. */
 #include "tools/tilec/machine.h"
-#include "tools/aot/plan.h"
+#include "ir/cpu_level.h"
 #include "tools/tilec/embed.h"
 
+/* The rows of one machine for which objects have code. */
+#define ROW_ALWAYS(LEVEL, NAME, CPU, FEATURES) \
+    { \
+        LEVEL, CPU, FEATURES, NAME \
+        , false \
+    } \
+    ,
+#define ROW_PRODUCTS(LEVEL, NAME, CPU, FEATURES) \
+    { \
+        LEVEL, CPU, FEATURES, NAME \
+        , true \
+    } \
+    ,
+#define ROW_NEVER(LEVEL, NAME, CPU, FEATURES)
+#define ROW(LEVEL, NAME, CPU, FEATURES, OBJECTS) ROW_##OBJECTS(LEVEL, NAME, CPU, FEATURES)
+#define NO_ROW(LEVEL, NAME, CPU, FEATURES, OBJECTS)
 static const ObjectLevel x86_levels[] = {
-    { LEVEL_AMX, "x86-64-v4", "+avx512vnni,+amx-tile,+amx-bf16,+amx-int8", "amx", true },
-    { LEVEL_V4_DOT, "x86-64-v4", "+avx512vnni,+avx512bf16", "v4dot", true },
-    { LEVEL_V4, "x86-64-v4", NULL, "v4", false },
-    { LEVEL_V3, "x86-64-v3", NULL, "v3", false },
+#define CPU_LEVEL_X86 ROW
+#define CPU_LEVEL_ARM NO_ROW
+#include "ir/cpu_levels.def"
+#undef CPU_LEVEL_X86
+#undef CPU_LEVEL_ARM
 };
 static const ObjectLevel arm_levels[] = {
-    { LEVEL_BF16, "generic", "+dotprod,+i8mm,+bf16", "bf16", true },
-    { LEVEL_DOT, "generic", "+dotprod", "dot", true },
-    { LEVEL_ANY, "generic", NULL, "any", false },
+#define CPU_LEVEL_X86 NO_ROW
+#define CPU_LEVEL_ARM ROW
+#include "ir/cpu_levels.def"
 };
 enum {
     N_X86_LEVELS = sizeof x86_levels / sizeof *x86_levels,

@@ -6,7 +6,7 @@
 
 /* Code of a level is for processors that have its features. */
 typedef struct ObjectLevel {
-    int level;                           /* LEVEL_.. of tools/aot/plan.h */
+    int level;                           /* LEVEL_.. of ir/cpu_level.h */
     const char *cpu, *features, *suffix; /* LLVM's names; of symbols */
     bool products;                       /* serves kernels with products of 8 or 16 bits alone */
 } ObjectLevel;
