@@ -59,7 +59,7 @@ static void facts(Func *f, int argc, char **argv)
             p->stride_div[a] = div;
             const Dim *d = &f->dims[p->dims[a]];
             stride = stride > 0 && d->extent >= 0 ? stride * d->extent : -1;
-            div *= d->extent >= 0 ? d->extent : d->div;
+            div *= d->extent > 0 ? d->extent : d->extent < 0 ? d->div : 1; /* 0: of a tensor left out */
         }
     }
     f->fits32 = true;

@@ -80,7 +80,7 @@ class VariantInfo(C.Structure):
     ]
 
 
-AS_DECLARED, NO_CACHE, INT, FLOAT, TEXT, TENSOR = 16, 2, 3, 4, 4, 2
+AS_DECLARED, NO_CACHE, NONE, INT, FLOAT, TEXT, TENSOR = 16, 2, 0, 3, 4, 4, 2
 
 
 class Library:
@@ -126,8 +126,8 @@ class Kernel:
         self.lib, self.handle, self.name, self.keep = lib, handle, name, keep
 
     def plan(self, *args):
-        """A function that launches on these tensors and numbers, in PyTorch's stream, and what was compiled
-        for them."""
+        """A function that launches on these tensors and numbers (None: an optional tensor left out), in
+        PyTorch's stream, and what was compiled for them."""
         a, keep = (Arg * len(args))(), []
         for i, x in enumerate(args):
             if isinstance(x, torch.Tensor):
@@ -135,6 +135,8 @@ class Kernel:
                 t = Tensor(x.data_ptr(), n(*x.shape), n(*x.stride()), x.dim(), 0)
                 keep += [x, t]
                 a[i].kind, a[i].value.p = TENSOR, C.addressof(t)
+            elif x is None:
+                a[i].kind = NONE
             elif isinstance(x, float):
                 a[i].kind, a[i].value.f = FLOAT, x
             else:

@@ -11,8 +11,11 @@
 --gelu, --residual, --gated=MxNxK[:bf16]
     fused epilogues, against PyTorch eager (--inductor: and its Inductor); beside it the product alone
 --attention=B2H16[HK4]M3000[N4000]D128[causal|lower][:bf16][:bshd|:packed]
-    against cuDNN and FlashAttention-2. causal: query i sees keys 0 .. i; lower: aligned at the end, keys 0 ..
-    i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as slices of one B, M, H + 2 HK, D.
+    against cuDNN, FlashAttention-2, and FlashAttention-4 where it is installed. causal: query i sees keys 0 ..
+    i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as
+    slices of one B, M, H + 2 HK, D.
+--backward=B2H16[HK4]M3000D128[causal][:bf16][:ordered]
+    attention's backward pass, against cuDNN and FlashAttention-4. ordered: the same bits in every run
 --window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]
     against FlexAttention, compiled; beside it cuDNN (bias) and FlashAttention-2 (window). W: of windows, C:
     of caps; a bias is the same for all heads, or for the batch.
@@ -30,7 +33,7 @@ Each may be given several times. A line says what was chosen.
 import math, os, re, traceback
 import torch
 import torch.nn.functional as F
-import harness
+import fa4, gradients, harness
 from attention import heads
 from common import DT, eager_row
 from libtile import AS_DECLARED, NO_CACHE, Library
@@ -65,6 +68,8 @@ class Rows:
         """One row of the family `what` by its text, as bench.py's arguments give both."""
         if what in ("gemm", "grouped", "attention", "conv"):
             getattr(self, what)(text)
+        elif what == "backward":
+            gradients.backward(self, text)
         elif what in FUSED:
             self.fused(what, text)
         elif what in VARIANTS:
@@ -287,6 +292,8 @@ class Rows:
                 peers.append((name, sdpa(be)))
             except Exception as x:
                 print(f"{name}: {str(x)[:100]}", flush=True)
+        if mask != "lower":
+            peers += fa4.forward(q, k, v, scale, mask == "causal")
         seen = (
             None
             if mask == "full"
@@ -524,7 +531,7 @@ FUSED, VARIANTS = ("gelu", "residual", "gated"), ("window", "softcap", "alibi", 
 WORDS = (
     FUSED
     + VARIANTS
-    + ("gemm", "grouped", "attention", "conv", "softmax", "rms", "layer", "silu", "transpose")
+    + ("gemm", "grouped", "attention", "backward", "conv", "softmax", "rms", "layer", "silu", "transpose")
 )
 
 
