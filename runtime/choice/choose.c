@@ -139,7 +139,7 @@ static int add_choice(tile_kernel *k, const FrontBinding *config, int n)
 
 /* --- the disk cache ---------------------------------------------------------------------------------- */
 
-static const char magic[] = "tile-choice-1\n";
+static const char magic[] = "tile-choice-2\n";
 
 static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t n)
 {
@@ -159,8 +159,8 @@ static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t
     return cache_key(t.data, t.len);
 }
 
-/* Reads lines of the form NAME VALUE, and ignores others. */
-static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *choice)
+/* Reads a line with the estimate in picoseconds, then lines of the form NAME KIND VALUE. */
+static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *choice, double *ns)
 {
     const void *bytes;
     size_t size;
@@ -171,7 +171,9 @@ static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *ch
         return false;
     char *text = arena_strndup(&s->arena, bytes, size), *at = text;
     if (strncmp(at, magic, sizeof magic - 1)) return false;
-    for (at += sizeof magic - 1; *at && n < 64; n++) {
+    *ns = (double)strtoll(at + sizeof magic - 1, &at, 10) * 1e-3;
+    if (*at++ != '\n') return false;
+    for (; *at && n < 64; n++) {
         size_t len = strcspn(at, " \n");
         char *end;
         if (!len || len > 256 || at[len] != ' ') return false;
@@ -188,12 +190,16 @@ static bool read_choice(tile_kernel *k, Session *s, const CacheKey *key, int *ch
     return true;
 }
 
+/* An estimate, with 0 for none. */
+static double known(double ns) { return ns < 1e15 ? ns : 0; }
+
 static void write_choice(tile_kernel *k, Session *s, const CacheKey *key, const SearchResult *r)
 {
     Text t;
     if (k->context->flags & TILE_CONTEXT_NO_CACHE) return;
     text_init(&t, &s->arena);
     text_puts(&t, magic);
+    text_printf(&t, "%lld\n", (long long)(known(r->ns) * 1e3));
     for (int i = 0; i < r->n; i++)
         text_printf(&t, "%s %d %lld\n", r->config[i].name, (int)r->config[i].value.kind,
             (long long)(r->config[i].value.kind == FRONT_BOOL ? r->config[i].value.b : r->config[i].value.i));
@@ -253,7 +259,8 @@ static CostDevice device_of(const tile_kernel *k)
     return device_of_card(k->context->target, d->name, d->multiprocessors, d->l2_bytes, d->shared_bytes);
 }
 
-static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name)
+static int search(
+    tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_t *key, const CacheKey *name, double *ns)
 {
     Ask ask = { k, l };
     LaunchFacts facts;
@@ -284,6 +291,7 @@ static int search(tile_kernel *k, Session *s, const LaunchArgs *l, const uint64_
     bool found = search_configuration(s, &p, &r);
     prepared(compiler);
     if (!found) return 0;
+    *ns = known(r.ns);
     if (context_debug_has(k->context, "time")) {
         char text[80];
         format_text(
@@ -307,6 +315,7 @@ typedef struct Wanted {
     const uint64_t *key, *words;
     size_t n;
     int choice;
+    double ns;
 } Wanted;
 
 static void search_guarded(void *p)
@@ -316,15 +325,17 @@ static void search_guarded(void *p)
     session_init(&s, w->k->context->alloc);
     if (!setjmp(s.oom) && !setjmp(w->k->chooser->session.oom)) {
         int got = 0;
+        double ns = 0;
         CacheKey name = key_of(w->k, &s, w->words, w->n);
-        if (!read_choice(w->k, &s, &name, &got)) got = search(w->k, &s, w->l, w->key, &name);
+        if (!read_choice(w->k, &s, &name, &got, &ns)) got = search(w->k, &s, w->l, w->key, &name, &ns);
         w->choice = got;
+        w->ns = ns;
     }
     session_free(&s);
 }
 
 /* Finds a choice whose extents are all within a twelfth of these, with the same promises; -1: none. */
-static int nearby(const tile_kernel *k, const uint64_t *words)
+static int nearby(const tile_kernel *k, const uint64_t *words, double *ns)
 {
     for (const Chosen *m = k->chooser->memos; m; m = m->older) {
         bool close = true;
@@ -333,6 +344,7 @@ static int nearby(const tile_kernel *k, const uint64_t *words)
             int64_t a = (int64_t)m->words[k->key_words + d], b = (int64_t)words[k->key_words + d];
             close = llabs(a - b) * 12 <= b;
         }
+        if (close) *ns = m->ns;
         if (close) return m->choice;
     }
     return -1;
@@ -348,7 +360,7 @@ static uint64_t hash_words(const uint64_t *words, size_t n)
     return h;
 }
 
-static void remember(tile_kernel *k, const uint64_t *words, size_t n, uint64_t hash, int choice)
+static void remember(tile_kernel *k, const uint64_t *words, size_t n, uint64_t hash, int choice, double ns)
 {
     struct Chooser *c = k->chooser;
     size_t bytes = sizeof(Chosen) + n * sizeof *words;
@@ -358,6 +370,7 @@ static void remember(tile_kernel *k, const uint64_t *words, size_t n, uint64_t h
     m->bytes = bytes;
     m->hash = hash;
     m->choice = choice;
+    m->ns = ns;
     memcpy(m->words, words, n * sizeof *words);
     m->older = c->memos;
     c->memos = m;
@@ -378,7 +391,7 @@ static const Chosen *recall(const struct Chooser *c, const uint64_t *words, size
 static tile_status choose(tile_kernel *k, Wanted *w)
 {
     bool pinned = k->context->flags & TILE_CONTEXT_PINNED, sealed = context_sealed(k->context);
-    if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words);
+    if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words, &w->ns);
     if (w->choice >= 0) return TILE_OK;
     if (sealed) return kernel_refuse(k, w->key, w->l->dims);
     if (!pinned) w->choice = 0;
@@ -390,26 +403,50 @@ static tile_status choose(tile_kernel *k, Wanted *w)
     return st;
 }
 
+/* What a choice is remembered by: the key without its choice, and the extents. False: an extent is 0. */
+static bool words_of(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key, uint64_t *words)
+{
+    memcpy(words, key, (size_t)k->key_words * sizeof *words);
+    words[0] &= 255;
+    for (int d = 0; d < k->n_dims; d++) {
+        if (!l->dims[d]) return false;
+        words[k->key_words + d] = (uint64_t)l->dims[d];
+    }
+    return true;
+}
+
+double kernel_choice_estimate(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
+{
+    size_t n = (size_t)(k->key_words + k->n_dims);
+    uint64_t words[n];
+    if (!words_of(k, l, key, words)) return 0;
+    const Chosen *m = recall(k->chooser, words, n, hash_words(words, n));
+    return m ? m->ns : 0;
+}
+
+double kernel_copy_estimate(const tile_kernel *k, double bytes)
+{
+    const DeviceModel *m = device_of(k).model;
+    if (!m) return INFINITY;
+    return m->launch + m->begin + m->latency + m->memory_latency + m->end + 2 * bytes / (0.75 * m->memory);
+}
+
 tile_status kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, int *choice)
 {
     struct Chooser *c = k->chooser;
     size_t n = (size_t)(k->key_words + k->n_dims);
     uint64_t words[n];
     *choice = 0;
-    memcpy(words, key, (size_t)k->key_words * sizeof *words);
-    for (int d = 0; d < k->n_dims; d++) {
-        if (!l->dims[d]) return TILE_OK; /* nothing to compute */
-        words[k->key_words + d] = (uint64_t)l->dims[d];
-    }
+    if (!words_of(k, l, key, words)) return TILE_OK; /* nothing to compute */
     uint64_t hash = hash_words(words, n);
     tile_status st = TILE_OK;
     const Chosen *m = recall(c, words, n, hash);
     if (!m) {
         lock_enter(&k->lock);
         m = recall(c, words, n, hash);
-        Wanted w = { k, l, key, words, n, -1 };
+        Wanted w = { k, l, key, words, n, -1, 0 };
         if (!m && !(st = choose(k, &w))) {
-            remember(k, words, n, hash, w.choice);
+            remember(k, words, n, hash, w.choice, w.ns);
             *choice = w.choice;
         }
         lock_leave(&k->lock);

@@ -15,6 +15,7 @@ typedef struct Chosen {
     size_t bytes;
     uint64_t hash;
     int choice;
+    double ns; /* its estimate; 0: not known */
     uint64_t words[];
 } Chosen; /* the key without its choice, then the extents. `next`: of the same slot */
 

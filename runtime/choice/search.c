@@ -10,12 +10,15 @@
 
 enum {
     MOST_TOGETHER = 512, /* combinations that are tried whole; larger products are tried a name at a time */
-    BEAM = 5,            /* configurations of different tiles that the other names are tried from */
-    AGAIN = 3,           /* the same in later rounds */
+    BEAM = 5,             /* configurations of different tiles that the other names are tried from */
+    AGAIN = 3,            /* the same in later rounds */
     ROUNDS = 2,
+    DIVIDED = 48, /* tiles of few programs that are divided as far as the device has room */
 };
 /* Estimates that differ by less are equal; of equal ones the first is taken. */
 static const double EQUAL = 0.9999;
+/* The ratio of estimates below which another tile is taken because its loops can be divided. */
+static const double DIVIDED_GAIN = 0.97;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
 
@@ -310,6 +313,56 @@ static void consider_smaller(Search *z, const uint8_t *declared)
     }
 }
 
+/* The greatest value of name `j` with which the programs of `p` still run at once; 0: there is none. */
+static int room_to_divide(const Search *z, const SearchPoint *p, int j)
+{
+    int found = 0;
+    for (int v = 0; v < listed(&z->name[j]); v++) {
+        int64_t parts = z->name[j].values[v].i;
+        if (parts > 1 && parts * p->programs <= z->p->device.units &&
+            (!found || parts > z->name[j].values[found].i))
+            found = v;
+    }
+    return found;
+}
+
+/* Adds the points of few programs with as many parts as there is room for, at most DIVIDED of them: first
+ * what should be fastest if dividing costs nothing. */
+static void consider_parts(Search *z, int j)
+{
+    bool taken[MOST_POINTS] = { false };
+    const int n = z->n_points;
+    for (int k = 0; k < DIVIDED; k++) {
+        int now = -1, by = 0;
+        double least = INFINITY;
+        for (int i = 0; i < n; i++) {
+            const SearchPoint *p = &z->point[i];
+            int v = taken[i] || !(p->ns < INFINITY) ? 0 : room_to_divide(z, p, j);
+            if (v && p->ns / (double)z->name[j].values[v].i < least)
+                now = i, by = v, least = p->ns / (double)z->name[j].values[v].i;
+        }
+        if (now < 0) break;
+        taken[now] = true;
+        consider_value(z, z->point[now].at, j, by);
+    }
+    search_estimate(z);
+}
+
+/* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
+ * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
+ * clearly better than the best one so far, `best`. */
+static int divided(Search *z, int best)
+{
+    int tops[AGAIN] = { 0 };
+    if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) consider_parts(z, j);
+    int n = best_of_different_tiles(z, tops, AGAIN);
+    improve(z, tops, n);
+    int found = search_best(z, NULL, 0);
+    return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -348,7 +401,7 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return search_best(z, NULL, 0);
+    return divided(z, search_best(z, NULL, 0));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

@@ -120,6 +120,10 @@ struct DriverOps {
 
     tile_status (*memory_alloc)(Driver *, tile_memory, size_t, void **, DriverError *);
     tile_status (*memory_free)(Driver *, tile_memory, void *, DriverError *);
+    /* Memory that is there for what follows in the stream until it is freed there, also in a recorded graph.
+     * NULL except on CUDA; UNSUPPORTED if the driver is too old. */
+    tile_status (*scratch_alloc)(Driver *, size_t, void *stream, void **, DriverError *);
+    tile_status (*scratch_free)(Driver *, void *, void *stream, DriverError *);
     tile_status (*copy)(Driver *, void *dst, const void *src, size_t, void *stream, DriverError *);
     tile_status (*copy_2d)(Driver *, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
         size_t width, size_t rows, void *stream, DriverError *);

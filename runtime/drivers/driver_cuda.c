@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "runtime/drivers/driver_gpu.h"
 #include "runtime/drivers/gpu_facts.h"
+#include "runtime/drivers/scratch.h"
 #include <stdio.h>
 
 enum {
@@ -107,6 +108,7 @@ static tile_status start(GpuDriver *g, const DriverDesc *d, DriverError *e)
 static void cuda_close(Driver *d)
 {
     GpuDriver *g = (GpuDriver *)d;
+    scratch_close(g);
     if (g->own_context && !gpudrv_forked(g)) g->primary_release(g->device);
     gpudrv_free(g);
 }
@@ -222,5 +224,7 @@ const DriverOps driver_cuda = {
     .copy = cuda_copy,
     .copy_2d = cuda_copy_2d,
     .tensor_map = cuda_tensor_map,
+    .scratch_alloc = scratch_alloc,
+    .scratch_free = scratch_free,
     GPU_OPS,
 };

@@ -46,6 +46,7 @@ GpuDriver *gpudrv_new(const DriverOps *ops, const DriverDesc *d)
     if (d->compiler_library)
         format_text(g->compiler_library, sizeof g->compiler_library, "%s", d->compiler_library);
     lock_init(&g->rtc_lock);
+    lock_init(&g->scratch_lock);
     return g;
 }
 
@@ -53,6 +54,7 @@ void gpudrv_free(GpuDriver *g)
 {
     rtc_close(g->rtc);
     lock_destroy(&g->rtc_lock);
+    lock_destroy(&g->scratch_lock);
     if (g->library) dlclose(g->library);
     g->alloc.realloc(g->alloc.user, g, sizeof *g, 0);
 }

@@ -20,6 +20,9 @@ typedef struct GpuDriver {
     /* guards the opening of the compiler, but not its use */
     Lock rtc_lock;
     Rtc *rtc;
+    /* CUDA: the pool of scratch.c; NULL: not made. scratch_lock guards its making. */
+    Lock scratch_lock;
+    struct ScratchPool *scratch;
     atomic_bool prepared; /* the compiler has compiled something, or is about to */
     char compiler_library[512];
 #define FN(field, args, cuda, hip, required) int(*field) args;

@@ -332,6 +332,7 @@ int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *k
 static void kernel_free(tile_kernel *k)
 {
     tile_context *c = k->context;
+    pitch_close(k);
     for (Variant *v = k->variants, *next; v; v = next) {
         next = v->next;
         variant_free(k, v);

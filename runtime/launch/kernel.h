@@ -161,7 +161,8 @@ struct tile_kernel {
     TuneTable *tune;
     TuneRow *rows;
     int n_rows;
-    struct Chooser *chooser; /* see choose.c; NULL: there is nothing to choose */
+    struct Chooser *chooser;           /* see choose.c; NULL: there is nothing to choose */
+    _Atomic(struct Pitcher *) pitcher; /* see pitch.c; NULL: no launch has copied anything */
     int key_words;
     /* The extent of some axis is an expression, which is compared once the variant is known. */
     bool anonymous;
@@ -218,6 +219,13 @@ void chooser_close(tile_kernel *);
  * allocates no memory and takes no lock. */
 tile_status kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key, int *choice);
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
+/* The estimate of that choice in nanoseconds; 0: it is not known. The key may have the choice or not. */
+double kernel_choice_estimate(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
+/* The estimate of a kernel that only copies so many bytes; INFINITY where nothing is known of the device. */
+double kernel_copy_estimate(const tile_kernel *, double bytes);
+
+/* pitch.c: frees the kernels that copy. */
+void pitch_close(tile_kernel *);
 
 /* For memos: reads a scalar; whether the views that must be apart are (arguments.c); the driver's launch
  * (launch.c). */

@@ -1,7 +1,7 @@
 /* launch.c: the long way of a launch, for what memo.c does not know: read and check the arguments
  * (arguments.c), make the key (key.c), find the variant, evaluate the grid (grid.c), fill the slots, hand
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
-#include "runtime/launch/launch.h"
+#include "runtime/launch/pitch.h"
 #include "ir/threads.h"
 
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
@@ -235,6 +235,9 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     Variant *v = NULL;
     st = kernel_bind(k, args, n_args, &a);
     if (!st) st = launch_overlap(k, a.views);
+    Pitch pitch;
+    if (!st && pitch_wanted(k, args, n_args, &a, &pitch) && pitch_launch(k, n_args, &a, &pitch, &d, &st))
+        return st;
     if (!st) st = launch_variant(k, &a, &v);
     if (st) return st;
     if (!v) return no_programs(k, &a, (const int64_t[3]){ 0 });

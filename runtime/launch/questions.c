@@ -1,7 +1,7 @@
 /* questions.c: what a launch with these arguments would do, without doing it: its variant compiled, its
  * workspace, a description of both. */
 #define _GNU_SOURCE
-#include "runtime/launch/launch.h"
+#include "runtime/launch/pitch.h"
 #include <stdio.h>
 
 typedef struct Answer {
@@ -9,18 +9,29 @@ typedef struct Answer {
     int64_t programs, blocks;
 } Answer; /* v NULL: there is nothing to compute */
 
-static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
+static tile_status answer(tile_kernel *k, const LaunchArgs *a, Answer *out)
 {
-    LAUNCH_ARGS(a, k);
-    *out = (Answer){ 0 };
-    tile_status st = kernel_bind(k, args, n_args, &a);
-    if (!st) st = launch_variant(k, &a, &out->v);
+    tile_status st = launch_variant(k, a, &out->v);
     if (st || !out->v) return st;
     int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
-    if ((st = launch_grid(k, out->v, &a, extents, &env, &out->programs))) return st;
+    if ((st = launch_grid(k, out->v, a, extents, &env, &out->programs))) return st;
     out->blocks = launch_blocks(k->context, &out->v->compiled, &env, out->programs);
     return TILE_OK;
+}
+
+/* Where a launch copies tensors first, the answer is the one for the copies. */
+static tile_status ask(tile_kernel *k, const tile_arg *args, size_t n_args, Answer *out)
+{
+    LAUNCH_ARGS(a, k);
+    LAUNCH_ARGS(copied, k);
+    Pitch p;
+    *out = (Answer){ 0 };
+    tile_status st = kernel_bind(k, args, n_args, &a);
+    if (st || !pitch_wanted(k, args, n_args, &a, &p)) return st ? st : answer(k, &a, out);
+    st = pitch_compile(k, &a, &p);
+    if (!st) st = kernel_bind(k, p.args, n_args, &copied);
+    return st ? st : answer(k, &copied, out);
 }
 
 tile_status tile_kernel_compile(tile_kernel *k, const tile_arg *args, size_t n_args)

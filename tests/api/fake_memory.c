@@ -107,6 +107,33 @@ EXPORT int cuGetErrorString(int e, const char **s)
     return 0;
 }
 #ifndef FAKE_OLD
+EXPORT int cuMemPoolCreate(void **pool, const void *properties)
+{
+    ENTER();
+    *pool = fake_on_device(calloc(1, 16));
+    return 0;
+}
+EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value)
+{
+    ENTER();
+    return attribute != 4;
+}
+EXPORT int cuMemPoolDestroy(void *pool)
+{
+    ENTER();
+    free(pool);
+    return 0;
+}
+EXPORT int cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *stream)
+{
+    ENTER();
+    return give(p, n, 256);
+}
+EXPORT int cuMemFreeAsync(void *p, void *stream)
+{
+    ENTER();
+    return take(p);
+}
 EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base, const uint64_t *dims,
     const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, int swizzle,
     int promotion, int fill)

@@ -478,16 +478,18 @@ typedef struct tile_launch_desc {
                               kernel's until the launch has finished */
 } tile_launch_desc;
 
-/* Launches the kernel over its grid. Arguments in the order of tile_kernel_param. Tensors are borrowed: data
- * must stay until the work has finished, shapes and structs only during the call. desc NULL: default stream,
- * no workspace. A grid without programs is success, as are outputs without elements where an extent is 0 that
- * tiles are as large as. out and inout tensors must not overlap other arguments, and must not overlap
- * themselves; what can be proven is rejected. The first launch of a specialization compiles (may block); a
- * later one neither allocates, locks nor compiles, and on a GPU returns before the work is done. Legal under
- * CUDA graph capture once compiled. On the CPU the call returns when the work is done. Checked contexts wait
- * for the work everywhere. TILE_ERROR_INVALID_ARGUMENT, SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID,
- * REMAP, WORKSPACE: nothing was launched. TILE_ERROR_COMPILE, RESOURCES, OUT_OF_MEMORY, DRIVER: likewise.
- * TILE_ERROR_DEVICE_FAULT: work launched earlier faulted. */
+/* Launches the kernel over its grid. Arguments in the order of tile_kernel_param. Tensors are borrowed:
+ * data must stay until the work has finished, shapes and structs only during the call. desc NULL: default
+ * stream, no workspace. A grid without programs is success, as are outputs without elements where an
+ * extent is 0 that tiles are as large as. out and inout tensors must not overlap other arguments, and must
+ * not overlap themselves; what can be proven is rejected. The first launch of a specialization compiles
+ * (may block); a later one neither allocates, locks nor compiles, and on a GPU returns before the work is
+ * done. Legal under CUDA graph capture once compiled. Inputs whose strides TMA does not take may be copied
+ * first, in memory of the device that is allocated and freed in the order of the stream (docs/tuning.md).
+ * On the CPU the call returns when the work is done. Checked contexts wait for the work everywhere.
+ * TILE_ERROR_INVALID_ARGUMENT, SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID, REMAP, WORKSPACE: nothing
+ * was launched. TILE_ERROR_COMPILE, RESOURCES, OUT_OF_MEMORY, DRIVER: likewise. TILE_ERROR_DEVICE_FAULT:
+ * work launched earlier faulted. */
 TILE_API tile_status tile_launch(
     tile_kernel *, const tile_arg *args, size_t n_args, const tile_launch_desc *desc);
 

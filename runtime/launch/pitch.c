@@ -1,0 +1,220 @@
+/* pitch.c: inputs whose rows lie where the copy engine (TMA) does not reach.
+ *
+ *   X: rows of 137 f16, 137 elements apart   --copy-->   X': the same rows, 144 elements apart
+ *   launch on X                                         launch on X'
+ *
+ * TMA takes strides and addresses that are multiples of 16 bytes. Where an input has others, a kernel's own
+ * warps bring its elements, in many times as many instructions, and again for each program that reads them.
+ * So a launch is estimated in both forms (choose.c), and if the copies pay, they are made first: in memory
+ * that is allocated and freed in the order of the stream, by a tile kernel of this file. Afterwards the
+ * kernel itself is launched on the copies, through the ordinary way.
+ *
+ * Requires: a target with TMA and a driver with memory in the order of streams; a kernel whose configuration
+ * is chosen by estimate (a `tune` block, no entry of a table); inputs of 1, 2 or 4 bytes an element with one
+ * axis of stride 1, whose other axes form rows at one distance. Not in checked contexts, nor as declared. */
+#define _GNU_SOURCE
+#include "runtime/launch/pitch.h"
+#include <math.h>
+
+static const char pitch_text[] =
+    "kernel pitch(in T X[N, C], out T Y[N, C], const type T = i16, const int TN = 16, const int TC = 256)\n"
+    "    grid (cdiv(C, TC), cdiv(N, TN))\n"
+    "{\n"
+    "    let (j, i) = program_id();\n"
+    "    store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "}\n";
+
+/* SIZES: of an element, 1, 2 and 4 bytes; WIDTHS: of a tile, 64, 128 and 256 columns. */
+enum { ROW_GRAIN = 32, PLACE = 256, SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TILE_ELEMENTS = 4096 };
+/* Of the estimate of the launch as it is: what the copies may take, and what the whole may take with them.
+ * Products whose operands TMA cannot fetch take two to five times their estimate (bench/NOTES.md, "Copies of
+ * operands"). */
+static const double MOST_COPIES = 0.9, MOST_COPIED = 1.8;
+
+/* The kernels that copy. */
+struct Pitcher {
+    tile_module *module;
+    tile_kernel *kernel[SIZES][WIDTHS];
+};
+
+/* --- which tensors ----------------------------------------------------------------------------------- */
+
+/* Whether some box of the tensor begins where TMA cannot fetch it. */
+static bool out_of_reach(const KernelParam *q, const View *v, const int64_t *strides, int unit)
+{
+    if (!(v->facts & FACT_ALIGNED)) return true;
+    for (int a = 0; a < q->rank; a++)
+        if (a != unit && v->extent[a] > 1 && strides[a] * q->size % 16) return true;
+    return false;
+}
+
+/* The axes but the one of stride 1 as rows at one distance. False: they are none, or overlap. */
+static bool as_rows(const KernelParam *q, const View *v, const int64_t *strides, int unit, PitchedTensor *t)
+{
+    int axis[TILE_MAX_RANK], n = 0;
+    for (int a = 0; a < q->rank; a++) {
+        if (a == unit || v->extent[a] == 1) continue;
+        int at = n++;
+        for (; at > 0 && strides[axis[at - 1]] < strides[a]; at--) axis[at] = axis[at - 1];
+        axis[at] = a;
+    }
+    if (!n) return false;
+    t->columns = v->extent[unit];
+    t->rows = 1;
+    t->from = strides[axis[n - 1]];
+    if (t->from < t->columns) return false;
+    for (int k = n - 1; k >= 0; k--) {
+        if (strides[axis[k]] != t->from * t->rows) return false;
+        t->rows *= v->extent[axis[k]];
+    }
+    t->to = (t->columns * q->size + ROW_GRAIN - 1) / ROW_GRAIN * ROW_GRAIN / q->size;
+    for (int a = 0; a < q->rank; a++)
+        t->strides[a] = a == unit ? 1 : v->extent[a] == 1 ? t->to : strides[a] / t->from * t->to;
+    return true;
+}
+
+static void find_tensors(tile_kernel *k, const LaunchArgs *l, Pitch *p)
+{
+    for (int i = 0; i < k->n_params && p->n < MOST_PITCHED; i++) {
+        const KernelParam *q = &k->params[i];
+        const View *v = &l->views[i];
+        PitchedTensor *t = &p->tensor[p->n];
+        int unit = (int)(v->facts >> FACT_UNIT & 15) - 1;
+        if (q->kind != PARAM_IN || v->facts & FACT_ABSENT || q->size > 4 || q->rank < 2 || unit < 0 ||
+            !out_of_reach(q, v, l->strides[i], unit) || !as_rows(q, v, l->strides[i], unit, t))
+            continue;
+        t->param = i;
+        t->offset = p->bytes;
+        p->bytes += ((size_t)(t->rows * t->to * q->size) + PLACE - 1) / PLACE * PLACE;
+        p->n++;
+    }
+}
+
+/* Gives the copies their addresses, from `base` on. */
+static void place(Pitch *p, const LaunchArgs *l, char *base)
+{
+    for (int i = 0; i < p->n; i++) {
+        PitchedTensor *t = &p->tensor[i];
+        t->tensor = (tile_tensor){ base + t->offset, l->views[t->param].extent, t->strides, -1, TILE_NONE };
+        p->args[t->param] = tile_arg_tensor(&t->tensor);
+    }
+}
+
+/* --- whether they are copied ------------------------------------------------------------------------- */
+
+static bool possible(const tile_kernel *k)
+{
+    const tile_context *c = k->context;
+    return k->chooser && c->driver->ops->scratch_alloc && target_has(c->target, TF_TMA) &&
+           !(c->flags & (TILE_CONTEXT_CHECKED | TILE_CONTEXT_AS_DECLARED));
+}
+
+/* The estimate of a launch with these arguments; 0: there is none. */
+static double estimate(tile_kernel *k, const LaunchArgs *l)
+{
+    uint64_t key[k->key_words];
+    if (kernel_key(k, l, key)) return 0;
+    return (key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows ? 0 : kernel_choice_estimate(k, l, key);
+}
+
+static double copies_take(const tile_kernel *k, const Pitch *p)
+{
+    double ns = 0;
+    for (int i = 0; i < p->n; i++)
+        ns += kernel_copy_estimate(
+            k, (double)(p->tensor[i].rows * p->tensor[i].to * k->params[p->tensor[i].param].size));
+    return ns;
+}
+
+bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l, Pitch *p)
+{
+    if (!possible(k)) return false;
+    p->n = 0;
+    p->bytes = 0;
+    find_tensors(k, l, p);
+    if (!p->n) return false;
+    double copies = copies_take(k, p), as_it_is = estimate(k, l);
+    if (!(as_it_is > 0) || copies > MOST_COPIES * as_it_is) return false;
+    memcpy(p->args, args, n * sizeof *args);
+    place(p, l,
+        (char *)(uintptr_t)4096); /* No address is read: each is aligned, and that is all that counts. */
+    LAUNCH_ARGS(copied, k);
+    double then = kernel_bind(k, p->args, n, &copied) ? 0 : estimate(k, &copied);
+    return then > 0 && then + copies < MOST_COPIED * as_it_is;
+}
+
+/* --- the launch -------------------------------------------------------------------------------------- */
+
+static void close_pitcher(tile_context *c, struct Pitcher *p)
+{
+    for (int i = 0; i < SIZES * WIDTHS; i++) tile_kernel_destroy(p->kernel[i / WIDTHS][i % WIDTHS]);
+    tile_module_destroy(p->module);
+    context_free(c, p, sizeof *p);
+}
+
+void pitch_close(tile_kernel *k)
+{
+    struct Pitcher *p = atomic_load(&k->pitcher);
+    if (p) close_pitcher(k->context, p);
+}
+
+static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
+{
+    static const char *const type[SIZES] = { "i8", "i16", "i32" };
+    tile_context *c = k->context;
+    struct Pitcher *p = context_alloc(c, sizeof *p), *other = NULL;
+    if (!p) return context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory");
+    memset(p, 0, sizeof *p);
+    tile_status st =
+        tile_module_load_memory(c, "pitch.tile", pitch_text, sizeof pitch_text - 1, NULL, &p->module);
+    for (int i = 0; i < SIZES * WIDTHS && !st; i++) {
+        int64_t width = LEAST_WIDTH << i % WIDTHS;
+        const tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = type[i / WIDTHS] } },
+            { "TC", TILE_BIND_INT, { .i = width } },
+            { "TN", TILE_BIND_INT, { .i = TILE_ELEMENTS / width } } };
+        st = tile_kernel_create(p->module, "pitch", b, 3, &p->kernel[i / WIDTHS][i % WIDTHS]);
+    }
+    if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
+    *out = other ? other : p;
+    return st;
+}
+
+/* Launches the copies, or compiles them where `d` is NULL. */
+static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l, const tile_launch_desc *d)
+{
+    struct Pitcher *pitcher = atomic_load_explicit(&k->pitcher, memory_order_acquire);
+    tile_status st = pitcher ? TILE_OK : make_pitcher(k, &pitcher);
+    for (int i = 0; i < p->n && !st; i++) {
+        const PitchedTensor *t = &p->tensor[i];
+        int64_t shape[2] = { t->rows, t->columns }, from[2] = { t->from, 1 }, to[2] = { t->to, 1 };
+        tile_tensor x = { l->views[t->param].data, shape, from, 2, TILE_NONE },
+                    y = { t->tensor.data, shape, to, 2, TILE_NONE };
+        const tile_arg args[] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
+        int size = k->params[t->param].size, width = 0;
+        while (width < WIDTHS - 1 && LEAST_WIDTH << width < t->columns) width++;
+        tile_kernel *copy = pitcher->kernel[size == 4 ? 2 : size - 1][width];
+        st = d ? tile_launch(copy, args, 2, d) : tile_kernel_compile(copy, args, 2);
+    }
+    return st;
+}
+
+tile_status pitch_compile(tile_kernel *k, const LaunchArgs *l, const Pitch *p)
+{ return copy_all(k, p, l, NULL); }
+
+bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, const tile_launch_desc *desc,
+    tile_status *st)
+{
+    const DriverOps *ops = k->context->driver->ops;
+    Driver *driver = k->context->driver;
+    void *memory;
+    DriverError e;
+    if (ops->scratch_alloc(driver, p->bytes, desc->stream, &memory, &e)) return false;
+    tile_launch_desc plain = { .struct_size = sizeof plain, .stream = desc->stream }, own = *desc;
+    own.struct_size = sizeof own;
+    place(p, l, memory);
+    *st = copy_all(k, p, l, &plain);
+    if (!*st) *st = tile_launch(k, p->args, n_args, &own);
+    tile_status freed = ops->scratch_free(driver, memory, desc->stream, &e);
+    if (freed && !*st) *st = context_driver_fail(k->context, freed, &e, k->title);
+    return true;
+}

@@ -1,0 +1,160 @@
+/* test_pitch.c: inputs with rows where the copy engine does not reach (pitch.c): which launches copy them
+ * first, where the copies lie, and what becomes of their memory. Runs on the fake CUDA driver, whose tensor
+ * maps refuse strides that are no multiples of 16 bytes. */
+#define _GNU_SOURCE
+#include "api.h"
+
+static tile_context *ctx;
+static FakeState *fake;
+static uint16_t memory[4 << 20] __attribute__((aligned(256)));
+
+enum { MOST = 8 };
+static int launched;                  /* launches that the callback saw */
+static uint64_t first_words[MOST][3]; /* of each: data of its first parameters */
+
+static void on_launch(void **params)
+{
+    for (int i = 0; i < 3 && launched < MOST; i++) memcpy(&first_words[launched][i], params[i], 8);
+    launched++;
+}
+
+static const char product_text[] =
+    "kernel gemm(in f16 A[M, K], in f16 B[K, N], out f16 C[M, N], const int TM = 128, const int TN = 128,\n"
+    "            const int TK = 32) grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+    "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+    "    for k in 0 .. cdiv(K, TK) {\n"
+    "        acc = mma(load(A[i*TM +: TM, k*TK +: TK], latency = 4),\n"
+    "                  load(B[k*TK +: TK, j*TN +: TN], latency = 4), acc);\n    }\n"
+    "    store(C[i*TM +: TM, j*TN +: TN], f16(acc));\n}\n"
+    "tune gemm { TM in {64, 128}; TN in {64, 128}; TK in {32, 64}; key (M, N, K); }\n";
+
+static bool begin(uint32_t flags)
+{
+    fake = fake_open(FAKE_CUDA);
+    fake->on_launch = on_launch;
+    tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
+    cd.flags |= flags;
+    if (!tile_context_create(&cd, &ctx)) return true;
+    CU_FAIL("context");
+    return false;
+}
+
+static tile_kernel *product(void)
+{
+    tile_kernel *k;
+    OK(ctx, kernel_of(ctx, product_text, "gemm", NULL, 0, &k));
+    return k;
+}
+
+typedef struct Product {
+    int64_t a[2], b[2], c[2], sa[2], sb[2], sc[2];
+    tile_tensor t[3];
+    tile_arg args[3];
+} Product;
+
+/* Operands of M x N x K, rows of A and B so many elements apart; turned: B lies transposed. */
+static void operands(
+    Product *p, int64_t m, int64_t n, int64_t k, int64_t pitch_a, int64_t pitch_b, bool turned)
+{
+    *p = (Product){ { m, k }, { k, n }, { m, n }, { pitch_a, 1 },
+        { turned ? 1 : pitch_b, turned ? pitch_b : 1 }, { (n + 7) / 8 * 8, 1 }, { { 0 } }, { { 0 } } };
+    int64_t *shape[] = { p->a, p->b, p->c }, *strides[] = { p->sa, p->sb, p->sc };
+    for (int i = 0; i < 3; i++) {
+        p->t[i] = (tile_tensor){ memory + ((size_t)i << 20), shape[i], strides[i], -1, TILE_NONE };
+        p->args[i] = tile_arg_tensor(&p->t[i]);
+    }
+}
+
+/* The launches that one launch makes. */
+static int launches_of(tile_kernel *k, const Product *p)
+{
+    launched = 0;
+    OK(ctx, tile_launch(k, p->args, 3, NULL));
+    return launched;
+}
+
+/* Whether launch i was given the address of operand t. */
+static bool reads(int i, const tile_tensor *t)
+{
+    bool found = false;
+    for (int k = 0; k < 3; k++) found |= first_words[i][k] == (uintptr_t)t->data;
+    return found;
+}
+
+static void test_copies(void)
+{
+    Product p;
+    if (!begin(0)) return;
+    tile_kernel *k = product();
+    operands(&p, 900, 900, 901, 901, 901, false);
+    tile_variant_info v = { .struct_size = sizeof v };
+    OK(ctx, tile_kernel_variant(k, p.args, 3, &v));
+    int compiled = fake->compiles;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 3);    /* copies of A and B, and the product */
+    CU_ASSERT_EQUAL(fake->compiles, compiled); /* the question has compiled all of them */
+    CU_ASSERT(fake->tensor_maps >= 2);
+    CU_ASSERT(reads(0, &p.t[0]) && reads(1, &p.t[1]) && !reads(2, &p.t[0]));
+    int64_t held = fake->live_memory, asked = fake->allocs;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 3);
+    CU_ASSERT_EQUAL(fake->live_memory, held); /* what was allocated was freed */
+    CU_ASSERT_EQUAL(fake->allocs, asked + 1); /* at once, for both copies */
+    operands(&p, 900, 900, 904, 904, 905, true);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* A is in reach; the rows of B lie along K */
+    operands(&p, 900, 904, 904, 904, 904, false);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
+    operands(&p, 17, 65, 33, 33, 65, false);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* takes no longer than a copy */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    CU_ASSERT_EQUAL(fake->live_modules, 0);
+}
+
+/* Rows at one distance are copied, whatever the order of the axes; others, and rows that overlap, are not. */
+static void test_rows(void)
+{
+    Product p;
+    if (!begin(0)) return;
+    tile_kernel *k = product();
+    operands(&p, 900, 904, 901, 1001, 904, false);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* rows further apart than they are long */
+    CU_ASSERT(reads(0, &p.t[0]));
+    p.t[0].data = memory + 1;
+    p.sa[0] = 904;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* strides in reach, an address that is not */
+    p.t[0].data = memory;
+    p.sa[0] = 0;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* one row for all */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+/* Without memory, and where configurations are as declared, a launch takes the tensors as they are. */
+static void test_as_they_are(void)
+{
+    Product p;
+    if (!begin(0)) return;
+    tile_kernel *k = product();
+    operands(&p, 900, 900, 901, 901, 901, false);
+    snprintf(fake->fail_name, sizeof fake->fail_name, "cuMemAllocFromPoolAsync");
+    fake->fail_code = 2;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
+    fake->fail_code = 0;
+    fake->fail_name[0] = 0;
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    if (!begin(TILE_CONTEXT_AS_DECLARED)) return;
+    k = product();
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+int main(int argc, char **argv)
+{
+    static const UnitTest tests[] = {
+        { "copies", test_copies },
+        { "rows", test_rows },
+        { "as_they_are", test_as_they_are },
+    };
+    return unit_run("pitch", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
+}
