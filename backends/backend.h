@@ -97,6 +97,8 @@ typedef struct Backend {
     /* The version of what decides the output besides the module: part of the cache key, e.g. "llvm 22.1.0
      * znver4+avx512f". NULL: none. */
     const char *(*fingerprint)(Session *, const Target *, const BackendOptions *);
+    /* CPU only, else NULL: multiply-adds a cycle of a core of this machine, in products of this type. */
+    double (*product_rate)(Session *, const Target *, DType);
 } Backend;
 
 /* Defined by backends/cpu (with TILE_ENABLE_CPU) and backends/gpu. */

@@ -175,6 +175,15 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
         t.triple, t.cpu, t.features, t.has, (long long)t.second_cache);
 }
 
+static double product_rate(Session *s, const Target *target, DType d)
+{
+    CpuTarget t;
+    BackendOptions host = { 0 };
+    pthread_once(&llvm_once, llvm_init);
+    cpu_resolve(s, &host, target, triple_of(s, target), &t);
+    return cpu_product_rate(&t, d);
+}
+
 CpuModule *cpu_load(
     const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
 void cpu_unload(CpuModule *);
@@ -184,4 +193,5 @@ const Backend backend_cpu = { .name = "cpu",
     .compile = compile,
     .load = cpu_load,
     .unload = cpu_unload,
-    .fingerprint = fingerprint };
+    .fingerprint = fingerprint,
+    .product_rate = product_rate };
