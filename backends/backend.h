@@ -23,6 +23,13 @@ typedef enum ArtifactKind {
     ARTIFACT_BINARY, /* cubin or AMD code object */
 } ArtifactKind;
 
+/* What code for the CPU takes of a processor. */
+typedef struct CpuUse {
+    int vector_registers, vector_registers_had, vector_bytes;
+    int64_t spills, reloads; /* stores of registers to the stack and loads from there, in the text */
+    int64_t stack_bytes;     /* of the largest frame */
+} CpuUse;
+
 typedef struct BackendOptions {
     EmitKind emit;
     int opt_level;   /* 0..3 */
@@ -36,6 +43,7 @@ typedef struct BackendOptions {
     const char *symbol; /* name of the entry; NULL: the kernel's name */
     bool amx_model;     /* CPU, for tests: instructions of AMX become calls of functions that the process has
                            (tests/unit/cpu/amx_model.h) */
+    CpuUse *use;        /* CPU, with EMIT_ASM: what the code takes; NULL: is not asked */
     bool verify_each;   /* verify after each lowering step of the backend's own */
     const struct KernelOptions
         *kernel; /* GPU backends: which kernel passes to leave out (passes/kernel/kernel.h); NULL: none */

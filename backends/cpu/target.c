@@ -1,5 +1,6 @@
 /* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
 #include "backends/cpu/mma.h"
+#include "backends/cpu/use.h"
 #include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
@@ -150,6 +151,7 @@ static bool compile(
         LLVMDisposeMessage(text);
         return true;
     }
+    if (o->use) cpu_use_begin(ctx, mod, o->use);
     LLVMMemoryBufferRef buf = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(
             tm, mod, o->emit == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile, &err, &buf)) {
@@ -160,6 +162,7 @@ static bool compile(
     session_defer(s, dispose_buffer, buf);
     set_data(s, out, o->emit == EMIT_ASM ? ARTIFACT_TEXT : ARTIFACT_OBJECT, LLVMGetBufferStart(buf),
         LLVMGetBufferSize(buf));
+    if (o->use) cpu_use_registers(cpu, out->data, o->use);
     return true;
 }
 
