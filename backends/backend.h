@@ -23,6 +23,13 @@ typedef enum ArtifactKind {
     ARTIFACT_BINARY, /* cubin or AMD code object */
 } ArtifactKind;
 
+/* What code for the CPU takes of a processor. */
+typedef struct CpuUse {
+    int vector_registers, vector_registers_had, vector_bytes;
+    int64_t spills, reloads; /* stores of registers to the stack and loads from there, in the text */
+    int64_t stack_bytes;     /* of the largest frame */
+} CpuUse;
+
 typedef struct BackendOptions {
     EmitKind emit;
     int opt_level;   /* 0..3 */
@@ -36,6 +43,7 @@ typedef struct BackendOptions {
     const char *symbol; /* name of the entry; NULL: the kernel's name */
     bool amx_model;     /* CPU, for tests: instructions of AMX become calls of functions that the process has
                            (tests/unit/cpu/amx_model.h) */
+    CpuUse *use;        /* CPU, with EMIT_ASM: what the code takes; NULL: is not asked */
     bool verify_each;   /* verify after each lowering step of the backend's own */
     const struct KernelOptions
         *kernel; /* GPU backends: which kernel passes to leave out (passes/kernel/kernel.h); NULL: none */
@@ -97,6 +105,8 @@ typedef struct Backend {
     /* The version of what decides the output besides the module: part of the cache key, e.g. "llvm 22.1.0
      * znver4+avx512f". NULL: none. */
     const char *(*fingerprint)(Session *, const Target *, const BackendOptions *);
+    /* CPU only, else NULL: multiply-adds a cycle of a core of this machine, in products of this type. */
+    double (*product_rate)(Session *, const Target *, DType);
 } Backend;
 
 /* Defined by backends/cpu (with TILE_ENABLE_CPU) and backends/gpu. */

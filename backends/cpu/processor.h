@@ -36,6 +36,8 @@ typedef struct CpuTarget {
  * machine's, at most the level that TILE_CPU_LEVEL asks for; whether its name is known, else a diagnostic. */
 bool cpu_is_host(const BackendOptions *, const Target *);
 void cpu_resolve(Session *, const BackendOptions *, const Target *, const char *triple, CpuTarget *out);
+/* The multiply-adds of products of this type that a core does in a cycle, by units.def (unit.c). */
+double cpu_product_rate(const CpuTarget *, DType);
 bool cpu_check_name(Session *, const CpuTarget *);
 /* Asks the operating system, once for the process, to let it use AMX. NULL, or why not. */
 const char *amx_permission(void);

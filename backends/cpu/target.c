@@ -1,5 +1,6 @@
 /* target.c: LLVM's machine, optimisation and code emission; the backend's table. */
 #include "backends/cpu/mma.h"
+#include "backends/cpu/use.h"
 #include "ir/c_names.h"
 #include "passes/kernel/kernel.h"
 #include <llvm-c/Analysis.h>
@@ -151,6 +152,7 @@ static bool compile(
         LLVMDisposeMessage(text);
         return true;
     }
+    if (o->use) cpu_use_begin(ctx, mod, o->use);
     LLVMMemoryBufferRef buf = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(
             tm, mod, o->emit == EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile, &err, &buf)) {
@@ -161,6 +163,7 @@ static bool compile(
     session_defer(s, dispose_buffer, buf);
     set_data(s, out, o->emit == EMIT_ASM ? ARTIFACT_TEXT : ARTIFACT_OBJECT, LLVMGetBufferStart(buf),
         LLVMGetBufferSize(buf));
+    if (o->use) cpu_use_registers(cpu, out->data, o->use);
     return true;
 }
 
@@ -177,6 +180,15 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
         t.level_error ? ", no level" : "");
 }
 
+static double product_rate(Session *s, const Target *target, DType d)
+{
+    CpuTarget t;
+    BackendOptions host = { 0 };
+    pthread_once(&llvm_once, llvm_init);
+    cpu_resolve(s, &host, target, triple_of(s, target), &t);
+    return cpu_product_rate(&t, d);
+}
+
 CpuModule *cpu_load(
     const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
 void cpu_unload(CpuModule *);
@@ -186,4 +198,5 @@ const Backend backend_cpu = { .name = "cpu",
     .compile = compile,
     .load = cpu_load,
     .unload = cpu_unload,
-    .fingerprint = fingerprint };
+    .fingerprint = fingerprint,
+    .product_rate = product_rate };

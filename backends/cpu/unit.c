@@ -57,29 +57,44 @@ static bool takes(const CpuTarget *t, MmaKind k, DType a, DType b)
 /* The part of `n` that is not padding in whole pieces. */
 static double used(int64_t n, int64_t piece) { return (double)n / (double)((n + piece - 1) / piece * piece); }
 
-/* The multiply-adds a cycle that unit number `u` reaches on the product `i`. */
-static double rate_of(const CpuTarget *t, size_t u, const Instr *i)
+/* The multiply-adds a cycle of unit number `u` where nothing is padding. */
+static double full_rate(const CpuTarget *t, size_t u)
 {
-    const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
     int rate = units[u].rate;
     for (size_t k = 0; k < sizeof rates / sizeof *rates; k++)
         if (rates[k].kind == units[u].kind && !strcmp(rates[k].processor, t->cpu)) rate = rates[k].rate;
-    if (!mma_is_amx(units[u].kind)) return rate * t->vector_bytes / 64.0;
+    return mma_is_amx(units[u].kind) ? rate : rate * t->vector_bytes / 64.0;
+}
+
+/* The multiply-adds a cycle that it reaches on the product `i`. */
+static double rate_of(const CpuTarget *t, size_t u, const Instr *i)
+{
+    const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
+    double rate = full_rate(t, u);
+    if (!mma_is_amx(units[u].kind)) return rate;
     int64_t deep = AMX_ROW_BYTES / dtype_bytes(a->dtype);
     return rate * used(a->shape[0], AMX_ROWS) * used(b->shape[1], AMX_ROWS) * used(a->shape[1], deep);
 }
 
+static bool has_unit_of(const CpuTarget *t, size_t u, DType a, DType b)
+{ return (t->has & units[u].feature) == units[u].feature && takes(t, units[u].kind, a, b); }
+
 static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
-{
-    return (t->has & units[u].feature) == units[u].feature &&
-           takes(t, units[u].kind, ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype);
-}
+{ return has_unit_of(t, u, ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype); }
 
 static size_t choose(const CpuTarget *t, const Instr *i)
 {
     size_t best = N_UNITS;
     for (size_t u = 0; u < N_UNITS; u++)
         if (has_unit(t, u, i) && (best == N_UNITS || rate_of(t, u, i) > rate_of(t, best, i))) best = u;
+    return best;
+}
+
+double cpu_product_rate(const CpuTarget *t, DType d)
+{
+    double best = 0;
+    for (size_t u = 0; u < N_UNITS; u++)
+        if (has_unit_of(t, u, d, d) && full_rate(t, u) > best) best = full_rate(t, u);
     return best;
 }
 

@@ -8,6 +8,9 @@
 /* The program of a module. */
 const Ast *module_program(const tile_module *);
 const Target *context_target(const tile_context *);
+/* A short text that the cache folder keeps under a name. False: it has none, or there is no folder. */
+bool context_note_read(const tile_context *, const char *name, char *out, size_t room);
+void context_note_write(const tile_context *, const char *name, const char *text);
 
 /* The passes that the variants of one kernel are compiled with beside those of its context. */
 typedef struct KernelPasses {

@@ -77,6 +77,18 @@ tile_status kernel_set_passes(tile_kernel *k, const KernelPasses *p)
 const Ast *module_program(const tile_module *m) { return m->ast; }
 const Target *context_target(const tile_context *c) { return c->target; }
 
+bool context_note_read(const tile_context *c, const char *name, char *out, size_t room)
+{
+    CacheKey key = cache_note_key(name, strlen(name) + 1);
+    return cache_read_text(&c->cache, &key, out, room);
+}
+
+void context_note_write(const tile_context *c, const char *name, const char *text)
+{
+    CacheKey key = cache_note_key(name, strlen(name) + 1);
+    cache_write(&c->cache, &key, text, strlen(text));
+}
+
 bool kernel_tile_ir(tile_kernel *k, Session *s, const FrontBinding *more, size_t n, Func **out)
 {
     CompileOptions o = compile_options_default(k->context->target);

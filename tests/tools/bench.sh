@@ -28,7 +28,9 @@ assert [s["name"] for s in r["steps"]] == ["plain", "tiled", "unbuffered", "buff
 for x in r["results"]:
     n = x["size"]["M"]
     assert x["flops"] == 2 * n**3 or n % 64, x
-    assert x["state"] in ("ok", "same") and x["median_ms"] >= x["least_ms"] > 0, x' || fail "out/gemm.json"
+    assert x["state"] in ("ok", "same") and x["median_ms"] >= x["least_ms"] > 0, x
+    assert x["of_peak"] > 0, x' || fail "out/gemm.json"
+grep -q '[0-9]% arithmetic' out/gemm.txt || fail "no fraction of the peak: $(cat out/gemm.txt)"
 python3 -c 'import json
 events = [e for e in json.load(open("trace.json"))["traceEvents"] if e["ph"] == "X"]
 assert len(events) == 9, len(events)        # three launches of three steps: the fourth has the code of the third

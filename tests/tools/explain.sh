@@ -35,6 +35,16 @@ has '^softmax_long<T=bf16> for cpu$'
 has '^  exp2 +exp turned into exp2: 3'
 has '^  those in main loops +3 -> 0$'
 has 'load X$'
+has '^resources, as LLVM gives them:$'
+has '^  registers +[1-9][0-9]* of (16|32) vector registers of (16|32|64) bytes$'
+has '^  stack +[0-9]+ bytes a thread$'
+has '^  occupancy +one program at a time on each thread; programs in all: [0-9]+$'
+# a product of large tiles spills; a copy takes few registers
+"$tilec" explain "$k/attention.tile" -D T=f32 -D D=64 -D CAUSAL=true --target=cpu:aarch64 -o out.txt || fail "spills"
+has '^  spills +[1-9][0-9]* stores to the stack and [1-9][0-9]* loads from it, in the whole text$'
+echo 'kernel k(in f32 X[8], out f32 Y[8]) grid (1) { store(Y[0 +: 8], load(X[0 +: 8])); }' >few.tile
+"$tilec" explain few.tile --target=cpu:aarch64 -o out.txt || fail "few registers"
+has '^  registers +[1-4] of 32 vector registers of 16 bytes$'
 "$tilec" explain "$k/vector_add.tile" --target=cuda:sm_80 -D T=f32 -o out.txt || fail "vector_add"
 has '^every program: the whole program$'
 

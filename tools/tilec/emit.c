@@ -68,6 +68,14 @@ static bool compiled(
     return ok;
 }
 
+bool emit_cpu_use(Input *in, const Variant *v, const CompileOptions *o, CpuUse *use)
+{
+    CompileOptions mine = *o;
+    Compiled c;
+    mine.backend.use = use;
+    return compiled(in, v, &mine, EMIT_ASM, NULL, &c);
+}
+
 static bool emit_ir(Input *in, const Variant *v, const CompileOptions *o, bool lowered, Text *out)
 {
     Func *f;

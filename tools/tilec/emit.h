@@ -24,6 +24,8 @@ int emit_source(Input *, const Variants *, const CompileOptions *, Text *out);
  * diagnostics. */
 bool emit_binary(
     Input *, const Variant *, const CompileOptions *, Compiled *c, bool ptx, const void **data, size_t *size);
+/* What the code for a CPU takes of its processor. False after diagnostics. */
+bool emit_cpu_use(Input *, const Variant *, const CompileOptions *, CpuUse *);
 /* Whether the vendor's compiler for the target is found here. */
 bool emit_compiler(Input *, const Target *);
 /* "attention_D64_CAUSALtrue": a C identifier. */

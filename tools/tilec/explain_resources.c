@@ -88,12 +88,38 @@ static void print_intensity(Explained *x, Text *t)
     text_putc(t, '\n');
 }
 
+/* A CPU has neither shared memory nor an occupancy: a thread runs program after program. */
+static void print_cpu(Explained *x, Text *t)
+{
+    CpuUse use;
+#ifdef TILE_HAVE_BACKEND_CPU
+    if (!emit_cpu_use(x->in, x->v, x->o, &use)) return;
+#else
+    text_puts(t, "resources: not known: this tilec was built without LLVM\n");
+    return;
+#endif
+    text_puts(t, "resources, as LLVM gives them:\n");
+    text_printf(t, "  registers      %d of %d vector registers of %d bytes\n", use.vector_registers,
+        use.vector_registers_had, use.vector_bytes);
+    if (use.spills + use.reloads)
+        text_printf(t,
+            "  spills         %lld stores to the stack and %lld loads from it, in the whole text\n",
+            (long long)use.spills, (long long)use.reloads);
+    else text_puts(t, "  spills         none\n");
+    text_printf(t, "  stack          %lld bytes a thread\n", (long long)use.stack_bytes);
+    text_puts(t, "  shared memory  none: a CPU has caches instead\n");
+    text_puts(t, "  occupancy      one program at a time on each thread");
+    if (x->launch.trace)
+        text_printf(t, "; programs in all: %lld", (long long)sim_trace_programs(x->launch.trace));
+    text_putc(t, '\n');
+}
+
 void explain_resources(Explained *x, bool ask, Text *t)
 {
     const Target *target = x->o->target;
     explain_launch(x);
     if (target->kind == TARGET_CPU) {
-        text_puts(t, "resources: LLVM allocates the registers of a CPU\n");
+        print_cpu(x, t);
         print_intensity(x, t);
         return;
     }
