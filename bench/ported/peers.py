@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 
@@ -11,14 +13,10 @@ TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 class TorchNames:
     """`xp` of a reference that runs in PyTorch. Names that both libraries share are PyTorch's own."""
 
+    uint64 = torch.int64  # PyTorch shifts no unsigned words; the references mask what they shift
+
     def __init__(self, device: str):
         self.device = device
-        self.float64, self.float32, self.int32, self.int64 = (
-            torch.float64,
-            torch.float32,
-            torch.int32,
-            torch.int64,
-        )
 
     def __getattr__(self, name: str):
         if name == "add":  # the references ask for numpy.add.at
@@ -31,6 +29,16 @@ class TorchNames:
     def zeros(self, *args, **named):
         return torch.zeros(*args, device=self.device, **named)
 
+    def asarray(self, x, dtype=None):
+        return torch.asarray(x, dtype=dtype, device=self.device)
+
+    def einsum(self, formula: str, *factors):
+        common = functools.reduce(torch.promote_types, [f.dtype for f in factors])
+        return torch.einsum(formula, *[f.to(common) for f in factors])
+
+    def pad(self, x, widths):
+        return torch.nn.functional.pad(x, [w for pair in reversed(widths) for w in pair])
+
     def sort(self, x, axis=-1):
         return torch.sort(x, dim=axis).values
 
@@ -41,13 +49,13 @@ class TorchNames:
         return torch.take_along_dim(x, index.long(), dim=axis)
 
 
-def tensors_of(args: dict, device: str, dtype: str) -> dict:
-    """Copies on the device. Floating arrays take the type, where one is asked for and they have 16 bits."""
+def tensors_of(args: dict, device: str, dtypes: dict | None = None) -> dict:
+    """Copies on the device. dtypes: the element types of some of them, by name, as tilec calls them."""
 
-    def tensor(a):
+    def tensor(name, a):
         if not isinstance(a, np.ndarray):
             return a
         t = torch.from_numpy(a.copy()).to(device)
-        return t.to(TYPES[dtype]) if dtype and t.dtype == torch.float16 else t
+        return t.to(TYPES[dtypes[name]]) if dtypes and name in dtypes else t
 
-    return {name: tensor(a) for name, a in args.items()}
+    return {name: tensor(name, a) for name, a in args.items()}

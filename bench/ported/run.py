@@ -2,7 +2,7 @@
 """Runs the kernels of bench/ported: checks them, times them, and prints the table.
 
     bench/ported/run.py                            checks, then times on the CPU against NumPy and PyTorch
-    bench/ported/run.py --device=cuda --type=f16   on a GPU, against PyTorch
+    bench/ported/run.py --device=cuda --type=f16   on a GPU, against PyTorch: checks and times there (gpu.py)
     bench/ported/run.py --check                    only checks, at the small sizes of the kernels' heads
     bench/ported/run.py --check --build=BUILD --on=interp,tcc_sm_90a     the same in interpreter and emulators
 
@@ -93,47 +93,37 @@ def elsewhere(build: Path, device: str, found: list) -> bool:
     return done.returncode in (0, 77)
 
 
-def seconds(run, budget: float, sync=lambda: None) -> float:
+def seconds(run, budget: float) -> float:
     """Median time of a run. The first one does not count, unless it took longer than the budget."""
     times: list[float] = []
     until = time.perf_counter() + 2 * budget
     while len(times) < 2 or (time.perf_counter() < until and len(times) < 200):
         start = time.perf_counter()
-        run(), sync()
+        run()
         times.append(time.perf_counter() - start)
         if times[0] > budget and len(times) == 1:
             return times[0]
     return float(np.median(times[1:]))
 
 
-def time_case(case: Case, device: str, dtype: str, budget: float) -> dict:
+def time_case(case: Case, budget: float) -> dict:
     """Times by contender in seconds: "tile", "numpy", "eager", "inductor" as far as they run; what failed."""
     consts = case.consts_of(case.bench_consts or case.consts[0])
-    if dtype and any(p.kind == "type" and p.name == "T" for p in case.kernel.parameters):
-        consts["T"] = dtype
     sizes = sizes_of(case.bench, np.random.default_rng(0))
     row: dict = {"kernel": case.name, "failed": {}}
-    args = case.arguments(sizes, {**consts, "T": "f32"} if dtype == "bf16" else consts, 1)
-    sync = lambda: None  # noqa: E731
-    if torch and (device != "cpu" or torch.get_num_threads()):
-        tensors = tensors_of(args, device, dtype)
-        names = TorchNames(device)
-        sync = torch.cuda.synchronize if device == "cuda" else sync
-    mine = tensors if device != "cpu" else args
-    outs = case.launch(mine, sizes, consts)
-    row["tile"] = seconds(lambda: case.launch(mine, sizes, consts, out=outs), budget, sync)
-    contenders = {}
-    if device == "cpu":
-        contenders["numpy"] = lambda: case.refer(np, args, sizes, consts)
+    args = case.arguments(sizes, consts, 1)
+    outs = case.launch(args, sizes, consts)
+    row["tile"] = seconds(lambda: case.launch(args, sizes, consts, out=outs), budget)
+    contenders = {"numpy": lambda: case.refer(np, args, sizes, consts)}
     if torch:
-        eager = lambda: case.refer(names, tensors, sizes, consts)  # noqa: E731
-        contenders["eager"] = eager
-        contenders["inductor"] = torch.compile(eager)
+        tensors, names = tensors_of(args, "cpu"), TorchNames("cpu")
+        contenders["eager"] = lambda: case.refer(names, tensors, sizes, consts)
+        contenders["inductor"] = torch.compile(contenders["eager"])
     for name, run in contenders.items():
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                row[name] = seconds(run, budget, sync)
+                row[name] = seconds(run, budget)
         except Exception as error:
             row["failed"][name] = f"{type(error).__name__}: {error}".splitlines()[0][:100]
     peers = [row[n] for n in contenders if n in row]
@@ -173,18 +163,36 @@ def options() -> argparse.Namespace:
         "--build", type=Path, help="folder of the build whose interpreter and emulators check"
     )
     parser.add_argument("--on", default="interp,tcc_sm_90a", help="devices of --build, by commas")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda: what is timed")
-    parser.add_argument(
-        "--type", default="", help="f32, f16 or bf16 for the const type T of the timed kernels"
-    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda: where it runs")
+    gpu = parser.add_argument_group("for --device=cuda")
+    gpu.add_argument("--type", default="", help="f32, f16 or bf16 for the const types of the timed kernels")
+    gpu.add_argument("--peers", default="eager,inductor", help="what is timed beside the kernels, by commas")
+    gpu.add_argument("--jobs", type=int, default=12, help="processes that compile at a time")
+    gpu.add_argument("--compile", type=float, default=40, metavar="S", help="the most for a peer to compile")
+    gpu.add_argument("--tune", type=float, default=0, metavar="S", help="also measure the space of `auto`")
+    gpu.add_argument("--worker", metavar="KERNEL", help=argparse.SUPPRESS)
+    gpu.add_argument("--lock", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.5, help="time for each contender")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     return parser.parse_args()
 
 
+def on_gpu(o: argparse.Namespace) -> int:
+    if not torch or not torch.cuda.is_available():
+        sys.exit("bench/ported/run.py --device=cuda needs a GPU and PyTorch for it")
+    import gpu
+
+    if o.worker:
+        gpu.worker(cases(f"^{o.worker}$")[0], o)
+        return 0
+    return gpu.run(cases(o.only), o, sys.argv[1:])
+
+
 def main() -> int:
     o = options()
     warnings.simplefilter("ignore", tile.Warning)
+    if o.device == "cuda":
+        return on_gpu(o)
     found = cases(o.only)
     good = [case for case in found if check(case, o.seeds)]
     elsewhere_good = all([elsewhere(o.build, d, found) for d in o.on.split(",")]) if o.build else True
@@ -192,7 +200,7 @@ def main() -> int:
     if not o.check:
         rows = []
         for case in good:
-            rows.append(time_case(case, o.device, o.type, o.seconds))
+            rows.append(time_case(case, o.seconds))
             ratio = f", ratio {rows[-1]['ratio']:.2f}" if rows[-1]["ratio"] else ""
             print(f"{case.name}: {rows[-1]['tile'] * 1e3:.3f} ms{ratio}", file=sys.stderr, flush=True)
         table(rows)

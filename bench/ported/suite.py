@@ -5,6 +5,9 @@ read too, and in addition
 
     // bench: M=4096 N=4096          the sizes that are timed
     // bench-consts: H=32            consts of the timed launch; without: those of the first alternative
+    // bench-gpu: M=16384 N=4096     other sizes on a GPU, where those of `bench` are small for one
+    // bench-bytes: 12*T*N           bytes that must move, where they are not those of all tensors; 0 where
+                                     they do not bound the time (products, sorts, recurrences)
 
 The reference of `kernel NAME` is the function NAME of a module in references/. Its parameters have names of
 the kernel's tensors, scalars, sizes and consts; `xp` is numpy, or PyTorch with the names of numpy. It returns
@@ -93,6 +96,7 @@ class Case:
         self.kernel = tile.load(str(path))[self.name]
         self.sizes, self.consts = alternatives(head(text, "sizes")), alternatives(head(text, "consts"))
         self.bench, self.bench_consts = head(text, "bench"), head(text, "bench-consts")
+        self.bench_gpu, self.bench_bytes = head(text, "bench-gpu"), head(text, "bench-bytes")
         self.source = (re.search(r"\b[Aa]fter (.*?)\.$", text, re.M) or re.search("()", text)).group(1)
         fills = [item.split() for item in head(text, "fill").split(";") if item.strip()]
         fills += [
@@ -145,12 +149,33 @@ class Case:
                 args[p.name] = filled(self.fills.get(p.name, "normal"), shape, np.dtype(dtype), sizes, rng)
         return args
 
+    def named(self, args: dict, sizes: dict, consts: dict) -> dict:
+        """What a call of the kernel is given."""
+        bound = {p.name for p in self.kernel.parameters if p.kind in ("const", "type")}
+        return {**args, **consts, **{n: v for n, v in self.needed(sizes).items() if n not in bound}}
+
     def launch(self, args: dict, sizes: dict, consts: dict, out=None):
         """The outputs in the order of the source; `inout` arguments are changed."""
-        named = {p.name for p in self.kernel.parameters if p.kind in ("const", "type")}
-        return self.kernel(
-            **args, **consts, **{n: v for n, v in self.needed(sizes).items() if n not in named}, out=out
-        )
+        return self.kernel(**self.named(args, sizes, consts), out=out)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the bytes that must move bound its time."""
+        return self.bench_bytes != "0"
+
+    def bytes_moved(self, sizes: dict, consts: dict) -> int:
+        """The bytes that a launch must read and write: of all tensors once, if the head does not say else."""
+        bound = {**self.bound(consts), **sizes}
+        if self.bench_bytes and self.streams:
+            formula = re.sub(r"sizeof\((\w+)\)", lambda m: str(bytes_of(bound[m[1]])), self.bench_bytes)
+            return int(extent(formula, bound))
+        total = 0
+        for p in self.kernel.parameters:
+            if p.kind in ("in", "inout", "out"):
+                elements = np.prod([int(extent(d, bound)) for d in p.dims], dtype=np.int64)
+                width = bytes_of(str(bound.get(p.dtype, p.dtype)))
+                total += int(elements) * width * (2 if p.kind == "inout" else 1)
+        return total
 
     def needed(self, sizes: dict) -> dict:
         """Sizes that no input has, which outputs are allocated by."""
@@ -169,6 +194,11 @@ class Case:
         return list(got) if isinstance(got, (tuple, list)) else [got]
 
 
+def bytes_of(dtype: str) -> int:
+    """The bytes of an element."""
+    return 1 if dtype == "bool" else int(re.match(r"[a-z]+(\d+)", dtype).group(1)) // 8
+
+
 def extent(formula: str, known: dict) -> int:
     text = re.sub(r"\bcdiv\(", "_cdiv(", formula.replace("/", "//"))
     return eval(text, {"_cdiv": lambda a, b: -(-a // b), "min": min, "max": max}, known)  # noqa: S307
@@ -180,7 +210,7 @@ def wide(a):
 
 
 # Relative deviation of outputs by type, as docs/tuning.md has them.
-TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3}
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
 def deviation(got: np.ndarray, want: np.ndarray) -> float:

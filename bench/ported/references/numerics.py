@@ -15,6 +15,10 @@ def _around(xp, x):
     return _at(xp, x, -1, 0) + _at(xp, x, 1, 0) + _at(xp, x, 0, -1) + _at(xp, x, 0, 1)
 
 
+def _whole(xp, x):
+    return xp.asarray(x, dtype=xp.int64)
+
+
 def nms_mask(xp, BOX, threshold, N):
     x, y, u, v = BOX[:, 0], BOX[:, 1], BOX[:, 0] + BOX[:, 2], BOX[:, 1] + BOX[:, 3]
 
@@ -32,7 +36,7 @@ def _clamped(xp, X, y, x):
     """X [C, H, W] at places [R, P] within its edges, bilinear: [C, R, P]."""
     h, w = X.shape[1:]
     y, x = xp.clip(y, 0, h - 1), xp.clip(x, 0, w - 1)
-    yl, xl = (y // 1).astype(int), (x // 1).astype(int)
+    yl, xl = _whole(xp, xp.floor(y)), _whole(xp, xp.floor(x))
     yh, xh = xp.clip(yl + 1, None, h - 1), xp.clip(xl + 1, None, w - 1)
     fy, fx = y - yl, x - xl
     top = X[:, yl, xl] * (1 - fx) + X[:, yl, xh] * fx
@@ -55,12 +59,13 @@ def roi_align(xp, X, BOX, R, C, H, W):
 def bicubic_upsample(xp, X, H, W, H2, W2):
     def matrix(n, big):
         at = (xp.arange(big) + 0.5) * 0.5 - 0.5
-        first, rows = xp.floor(at).astype(int), xp.zeros((big, n))
+        first, rows = xp.floor(at), 0.0
         for k in range(4):
             d = xp.abs(at - first + 1 - k)
             near, far = (1.25 * d - 2.25) * d * d + 1, ((-0.75 * d + 3.75) * d - 6) * d + 3
-            xp.add.at(rows, (xp.arange(big), xp.clip(first + k - 1, 0, n - 1)), xp.where(d <= 1, near, far))
-        return rows
+            hit = xp.clip(first + k - 1, 0, n - 1)[:, None] == xp.arange(n)[None, :]
+            rows = rows + xp.where(hit, xp.where(d <= 1, near, far)[:, None], 0.0)
+        return xp.asarray(rows, dtype=X.dtype)
 
     return matrix(H, H2) @ X @ matrix(W, W2).T
 
@@ -74,7 +79,7 @@ def grid_sample(xp, X, G, B, H, W):
 
     def at(yy, xx):
         inside = (yy >= 0) & (yy < H) & (xx >= 0) & (xx < W)
-        yy, xx = xp.where(inside, yy + 1, 0).astype(int), xp.where(inside, xx + 1, 0).astype(int)
+        yy, xx = (_whole(xp, xp.where(inside, z + 1, 0)) for z in (yy, xx))
         return xp.moveaxis(padded[b, :, yy, xx], 3, 1)
 
     top = at(y0, x0) * (1 - fx) + at(y0, x0 + 1) * fx
@@ -156,9 +161,9 @@ def black_scholes(xp, S, X, T, rate, vol):
 
 
 def mandelbrot(xp, X, Y, H, W, STEPS):
-    cx, cy = xp.float32(X)[None, :], xp.float32(Y)[:, None]
-    x = y = xp.zeros((H, W), xp.float32)
-    n = xp.zeros((H, W), xp.int32)
+    cx, cy = (xp.asarray(z, dtype=xp.float32) for z in (X[None, :], Y[:, None]))
+    x = y = xp.zeros((H, W), dtype=xp.float32)
+    n = xp.zeros((H, W), dtype=xp.int32)
     for _ in range(STEPS):
         xx, yy = x * x, y * y
         inside = xx + yy <= 4
@@ -239,16 +244,16 @@ def _philox(xp, seed, counter):
     c = [counter & mask, counter >> 32, counter * 0, counter * 0]
     k0, k1 = seed & mask, seed >> 32
     for _ in range(10):
-        a, b = c[0].astype(xp.uint64) * 0xD2511F53, c[2].astype(xp.uint64) * 0xCD9E8D57
-        c = [(b >> 32) ^ c[1] ^ k0, b & mask, (a >> 32) ^ c[3] ^ k1, a & mask]
+        a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
+        c = [(b >> 32 & mask) ^ c[1] ^ k0, b & mask, (a >> 32 & mask) ^ c[3] ^ k1, a & mask]
         k0, k1 = (k0 + 0x9E3779B9) & mask, (k1 + 0xBB67AE85) & mask
     return c[0]
 
 
 def ising_sweep(xp, S, parity, beta, seed, H, W):
     y, x = xp.arange(H)[:, None], xp.arange(W)[None, :]
-    bits = _philox(xp, seed, (y * W + x).astype(xp.uint64))
-    u = (bits >> 8).astype(xp.float32) * xp.float32(1 / 16777216)
+    bits = _philox(xp, seed, xp.asarray(y * W + x, dtype=xp.uint64))
+    u = xp.asarray(bits >> 8, dtype=xp.float32) * (1 / 16777216)
     flips = ((y + x) % 2 == parity) & (u < xp.exp(-2 * beta * S * _around(xp, S * 1.0)))
     return xp.where(flips, -S, S)
 

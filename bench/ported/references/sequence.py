@@ -72,7 +72,7 @@ def selective_state_update(xp, S, X, DT, A, BM, CM, SKIP, Z, BIAS, H, G):
 
 def chunk_cumsum(xp, DT, A, BIAS, most, B, T, H, L):
     dt = xp.clip(_softplus(xp, DT + BIAS), None, most)
-    dt = xp.concatenate([dt, dt[:, :1].repeat(-T % L, axis=1) * 0], axis=1) if T % L else dt
+    dt = xp.concatenate([dt] + [dt[:, :1] * 0] * (-T % L), axis=1)
     dt = xp.swapaxes(dt, 1, 2).reshape(B, H, -1, L)
     return dt, xp.cumsum(dt * -A[None, :, None, None], axis=3)
 
@@ -114,12 +114,12 @@ NF4 += [0.7229568362236023, 1.0]
 
 
 def nf4_dequantize(xp, CODE, SCALE, B, N):
-    pairs = xp.stack([CODE >> 4, CODE & 15], -1)
+    pairs = xp.asarray(xp.stack([CODE >> 4, CODE & 15], -1), dtype=xp.int64)
     return (xp.asarray(NF4)[pairs].reshape(B, 64) * SCALE[:, None]).reshape(N)
 
 
 def mxfp4_dequantize(xp, CODE, EXP, M, G, N):
-    c = xp.stack([CODE & 15, CODE >> 4], -1).reshape(M, G, 32)
+    c = xp.asarray(xp.stack([CODE & 15, CODE >> 4], -1), dtype=xp.int64).reshape(M, G, 32)
     x = xp.asarray((0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0))[c & 7] * (1.0 - (c >> 3) * 2.0)
     return (x * 2.0 ** (EXP * 1.0 - 127)[:, :, None]).reshape(M, N)
 
@@ -145,10 +145,10 @@ def group_quant_fp8(xp, X, eps, M, G):
 
 
 def awq_dequantize(xp, W, Z, S, K, G, N, R):
-    def nibbles(w):
-        return (
-            xp.stack([(w >> s) & 15 for s in (0, 16, 4, 20, 8, 24, 12, 28)], -1).reshape(w.shape[0], N) * 1.0
-        )
+    def nibbles(word):
+        w = xp.asarray(word, dtype=xp.int64)
+        codes = xp.stack([(w >> s) & 15 for s in (0, 16, 4, 20, 8, 24, 12, 28)], -1)
+        return codes.reshape(w.shape[0], N) * 1.0
 
     def rows(x):
         return xp.stack([x] * R, 1).reshape(K, N)
