@@ -7,6 +7,7 @@ enum {
     MOST_DEPTH = 32,   /* operations from a bound back to what a launch knows */
     MOST_OPERANDS = 3, /* of an element-wise operation */
     MEMORY_WORK = 2,   /* of an element that is loaded or stored: its place, and the access */
+    ATOMIC_WORK = 64,  /* of an element that is changed atomically, without vectors */
 };
 
 typedef struct Counter {
@@ -106,6 +107,7 @@ static int64_t work_of_instr(const Instr *i)
         return type_elements(i->results[0].type) * a->shape[a->rank - 1];
     }
     if (op_family(i->op) == OPS_SORT) return most * sort_work(ir_operand(i, 0)->type);
+    if (ir_attr(i, ATTR_RMW) || i->op == OP_ATOMIC_CAS) return most * ATOMIC_WORK;
     return most * (op_family(i->op) == OPS_MEMORY ? MEMORY_WORK : op_info[i->op].cost);
 }
 

@@ -137,7 +137,11 @@ static void chunk(Nest *n, Eval *e)
     }
 }
 
-enum { HEAVY = 20 };
+enum {
+    HEAVY = 20,
+    MOST_HELD = 8,       /* accumulators of a row: half of the registers */
+    MOST_HELD_COST = 64, /* instructions of a row that is written out chunk by chunk */
+};
 
 /* Lanes of a chunk. Wider than a register means several registers side by side: independent work, which hides
  * latencies. Short rows with much to do stay at one, as twice the code would only take longer to compile. */
@@ -160,13 +164,71 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     return s->scalar_lanes ? 1 : lanes;
 }
 
+/* --- reductions along the loop around the rows ------------------------------------------------------------
+ */
+
+static int chunks_of(int64_t extent, int lanes)
+{
+    int n = (int)(extent / lanes);
+    return n + __builtin_popcountll((uint64_t)(extent % lanes));
+}
+
+static bool holds(const Nest *n)
+{
+    const Step *s = n->step;
+    int lanes = plan_lanes(n->g->target), held = 0, cost = 0;
+    int64_t extent = s->rank < 2 ? INT32_MAX : s->shape[s->rank - 1];
+    if (extent > MOST_HELD * lanes) return false;
+    for (const Sink *k = s->sinks; k; k = k->next) {
+        bool moves = k->kind == SINK_BUFFER || k->kind == SINK_STORE;
+        if (!moves && !reduce_can_be_held(s, k)) return false;
+        if (!moves) held += dtype_bytes(reduce_dtype(k)) > 4 ? 2 : 1;
+        cost += plan_cost(n->g->plan, k->value);
+    }
+    int chunks = chunks_of(extent, lanes);
+    return held && held * chunks <= MOST_HELD && cost * chunks <= MOST_HELD_COST;
+}
+
+/* Takes the accumulators of all chunks of a row from the buffers, or puts them back. */
+static void move_held(Nest *n, bool back)
+{
+    Gen *g = n->g;
+    const Step *s = n->step;
+    int64_t extent = s->shape[s->rank - 1], done = 0;
+    n->at[s->rank - 2] = gen_int(g, 0);
+    for (int w = plan_lanes(g->target), number = 0; w; w /= 2)
+        for (; extent - done >= w; done += w, number++) {
+            int at = 0;
+            Eval e;
+            eval_init(&e, g, w);
+            n->at[s->rank - 1] = gen_int(g, done);
+            for (Sink *k = s->sinks; k; k = k->next, at++) {
+                LLVMValueRef coord[TILE_MAX_RANK];
+                if (k->kind != SINK_REDUCE) continue;
+                int va = unsqueeze(g, k->value->type, n->at, s->rank, coord);
+                if (back) reduce_release(&e, k, &n->acc[at], number, coord, va);
+                else reduce_hold(&e, k, &n->acc[at], coord, va);
+            }
+        }
+}
+
+static void restart_held(Nest *n)
+{
+    int at = 0;
+    for (const Sink *k = n->step->sinks; k && n->held; k = k->next) n->acc[at++].n = 0;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------
+ */
+
 /* All chunks of a row. */
 static void chunks(Nest *n, Eval *r, int lanes)
 {
     Gen *g = n->g;
     int last = n->step->rank - 1;
     int64_t extent = n->step->shape[last], done = 0;
-    if (extent >= 2 * lanes) {
+    restart_held(n);
+    if (extent >= 2 * lanes && !n->held) {
         Loop l;
         Eval e;
         done = extent / lanes * lanes;
@@ -194,7 +256,7 @@ static void row(Nest *n)
 {
     Gen *g = n->g;
     int last = n->step->rank - 1, at = 0;
-    int lanes = nest_lanes(g, n->step, n->step->shape[last]);
+    int lanes = n->held ? plan_lanes(g->target) : nest_lanes(g, n->step, n->step->shape[last]);
     Eval r;
     eval_init(&r, g, 1);
     r.row = gen_here(g);
@@ -242,9 +304,12 @@ static void loops(Nest *n, int axis)
         return;
     }
     Loop l;
+    bool held = n->held && axis == n->step->rank - 2;
+    if (held) move_held(n, false);
     n->at[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n->step->shape[axis]), 1);
     loops(n, axis + 1);
     gen_loop_end(g, &l);
+    if (held) move_held(n, true);
 }
 
 /* A buffer of zeros and nothing else. */
@@ -271,6 +336,7 @@ void nest_emit(Gen *g, Step *s)
     Nest n = { .g = g, .step = s };
     n.acc = arena_array(g->arena, Acc, (size_t)n_sinks);
     n.windows = arena_array(g->arena, Window *, (size_t)n_sinks);
+    n.held = holds(&n);
     before_nest(&n);
     if (s->rank == 0) {
         Eval e;

@@ -16,6 +16,7 @@ typedef struct Nest {
     Acc *acc; /* one a sink */
     Window **windows;
     LLVMValueRef at[TILE_MAX_RANK];
+    bool held; /* the reductions of the loop around the rows have an accumulator for each chunk of a row */
 } Nest;
 
 /* Evaluates the operation that makes `v`, even where v has a buffer (which this fills). */
@@ -28,6 +29,13 @@ DType reduce_dtype(const Sink *);
 LLVMValueRef reduce_identity(Gen *, const Sink *, int lanes);
 LLVMValueRef reduce_no_place(Gen *, int lanes);
 bool reduce_along_chunks(const Step *, const Sink *);
+/* A reduction along the axis of the loop around the rows, of elements that its results' buffer holds as they
+ * are combined. */
+bool reduce_can_be_held(const Step *, const Sink *);
+/* Before the loop around the rows: takes the chunk of `lanes` results at `coord` from the buffer into an
+ * accumulator, the next one of `a`. After it: puts the chunk of accumulator `w` back. */
+void reduce_hold(Eval *, Sink *, Acc *a, LLVMValueRef *coord, int va);
+void reduce_release(Eval *, Sink *, Acc *a, int w, LLVMValueRef *coord, int va);
 /* One chunk of a reduction. */
 void reduce_chunk(Eval *, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);
 /* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */

@@ -1,6 +1,7 @@
 /* reduce.c: reductions inside nests. Along the chunk's axis one vector accumulator a width of chunk, whose
- * lanes are combined after the row, halves first; across it the results' buffer is the accumulator. The order
- * is fixed, whatever the number of threads. */
+ * lanes are combined after the row, halves first; across it the results' buffer is the accumulator, or, while
+ * a loop runs along the reduced axis and rows are short, one vector for each chunk of a row. The order is
+ * fixed, whatever the number of threads. */
 #include "backends/cpu/nest.h"
 #include <stdio.h>
 
@@ -133,6 +134,47 @@ static LLVMValueRef add_product(Eval *e, const Instr *product, LLVMValueRef sum,
     return gen_intrinsic(e->g, "llvm.fma", (LLVMTypeRef[]){ LLVMTypeOf(sum) }, 1, v, 3);
 }
 
+/* --- accumulators of short rows ----------------------------------------------------------------------- */
+
+bool reduce_can_be_held(const Step *s, const Sink *k)
+{
+    int at = 0;
+    if (k->kind != SINK_REDUCE || reduce_along_chunks(s, k) || is_arg(k->instr->op) || s->scalar_lanes)
+        return false;
+    for (int a = 0; a < reduce_axis(k); a++) at += k->value->type->shape[a] != 1;
+    const Buf *values = k->aux ? k->aux : k->buf;
+    return k->value->type->shape[reduce_axis(k)] > 1 && at == s->rank - 2 && values &&
+           values->dtype == reduce_dtype(k);
+}
+
+void reduce_hold(Eval *e, Sink *k, Acc *a, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    LLVMValueRef c[TILE_MAX_RANK];
+    int rva = result_coord(k, coord, va, gen_int(g, 0), c);
+    a->lanes[a->n] = e->lanes;
+    a->value[a->n] = gen_alloca(g, gen_type(g, reduce_dtype(k), e->lanes), "held");
+    LLVMBuildStore(g->b, buf_load(e, k->aux ? k->aux : k->buf, c, rva), a->value[a->n++]);
+}
+
+void reduce_release(Eval *e, Sink *k, Acc *a, int w, LLVMValueRef *coord, int va)
+{
+    Gen *g = e->g;
+    LLVMValueRef c[TILE_MAX_RANK];
+    int rva = result_coord(k, coord, va, gen_int(g, 0), c);
+    LLVMValueRef v = LLVMBuildLoad2(g->b, gen_type(g, reduce_dtype(k), e->lanes), a->value[w], "");
+    buf_store(e, k->aux ? k->aux : k->buf, v, c, rva);
+}
+
+static void combine_held(Nest *n, const Sink *k, Acc *a, LLVMValueRef x)
+{
+    Gen *g = n->g;
+    LLVMValueRef to = a->value[a->n++];
+    LLVMBuildStore(g->b, combine(g, k, LLVMBuildLoad2(g->b, LLVMTypeOf(x), to, ""), x), to);
+}
+
+/* --- chunks --------------------------------------------------------------------------------------------- */
+
 void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va)
 {
     Gen *g = n->g;
@@ -148,6 +190,10 @@ void reduce_chunk(Eval *e, Nest *n, Sink *k, Acc *a, LLVMValueRef *coord, int va
     LLVMValueRef x = convert(g, reduce_dtype(k), k->value->type->dtype, nest_eval(e, k->value, coord, va));
     if (k->value->type->shape[axis] == 1) {
         put_result(e, k, arg ? places(g, gen_int(g, 0), e->lanes, false) : rounded(g, k, x), coord, va);
+        return;
+    }
+    if (n->held) {
+        combine_held(n, k, a, x);
         return;
     }
     if (axis == va) {

@@ -137,10 +137,24 @@ static Sink **place_of(Plan *p, Step *nest, const Value *v)
     return place;
 }
 
+/* Whether the elements are positions, one scalar or those of a smaller buffer, at other coordinates: reading
+ * them takes as long as computing them again. */
+static bool only_renamed(Plan *p, const Value *v)
+{
+    while (is_tile(v) && v->def && !plan_has_buffer(p, (Value *)v)) {
+        const Value *x = v->def->n_operands ? ir_operand(v->def, 0) : NULL;
+        bool unit = v->def->op == OP_RESHAPE && is_tile(x) && plan_same_squeezed(x->type, v->type);
+        if (v->def->op == OP_ARANGE || v->def->op == OP_SPLAT) return true;
+        if (v->def->op != OP_BROADCAST && !unit) return false;
+        v = x;
+    }
+    return true;
+}
+
 static bool share(Plan *p, Evals *evals, Value *v)
 {
     Evals *e = &evals[v->id];
-    if (e->steps.len == 0 || plan_has_buffer(p, v)) return false;
+    if (e->steps.len == 0 || plan_has_buffer(p, v) || only_renamed(p, v)) return false;
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
     int c = plan_cost_at(p, v);

@@ -155,4 +155,9 @@ expect 0 's.txt:1:8: warning: in schedules `ring` is called `stages` now' "${att
 printf 'load K stages 2; warp_specialization 2; programs dynamic; loop 1 pipelined 2' >s.txt
 expect 0 "" "${attention[@]}" --target=cuda:sm_90a --schedule=s.txt -o now.cu
 same former.cu now.cu
+
+# on a CPU, positions that several loops compare with are computed where they are read: no buffer of 8192 x 64
+"$tilec" "$root/bench/ported/kernels/moe_align_blocks.tile" --emit=schedule -D T=65536 -D E=64 -D TT=8192 >cpu.txt
+grep -q 'nest 8192x64 reduce' cpu.txt || fail "the counts are not summed as expected"
+! grep -q '8192x64 buffer' cpu.txt || fail "positions have a buffer"
 finish
