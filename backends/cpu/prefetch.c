@@ -109,7 +109,7 @@ void memory_fetch_part(Eval *e, Window *w, const Step *s, LLVMValueRef *coord, i
     int work = memory_work(g, s);
     int64_t bytes = dtype_bytes(w->dtype), from = 64 * w->done / w->work,
             part = 64 * (w->done + work) / w->work - from;
-    if (plan_lanes(g->target) * 4 == LINE && 4 * w->most >= 3 * w->work) {
+    if (g->target->vector_bytes == LINE && 4 * w->most >= 3 * w->work) {
         from = 0;
         part = work == w->most ? 64 : 0;
     }
