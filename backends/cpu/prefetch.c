@@ -100,15 +100,16 @@ void memory_note_walks(Gen *g, const Instr *i, Window *w)
     g->walked = w;
 }
 
-/* In 64ths of the row, rounded so that the parts of all walks are the row. A walk with three quarters of the
- * work fetches it all (softmax f16: 5% faster than with the rest left to the walk that stores). */
+/* In 64ths of the row, rounded so that the parts of all walks are the row. Where a vector is a whole line,
+ * the short walks are over before memory has answered, so a walk with three quarters of the work fetches it
+ * all (bench/NOTES.md, "Rows and transposes on Zen 3", compares). */
 void memory_fetch_part(Eval *e, Window *w, const Step *s, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     int work = memory_work(g, s);
     int64_t bytes = dtype_bytes(w->dtype), from = 64 * w->done / w->work,
             part = 64 * (w->done + work) / w->work - from;
-    if (4 * w->most >= 3 * w->work) {
+    if (g->target->vector_bytes == LINE && 4 * w->most >= 3 * w->work) {
         from = 0;
         part = work == w->most ? 64 : 0;
     }

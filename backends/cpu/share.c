@@ -151,6 +151,16 @@ static bool only_renamed(Plan *p, const Value *v)
     return true;
 }
 
+/* Is `v` widened by so many instructions that reading it again is faster than widening it again? From f16, a
+ * processor that has the instruction and no halves of 64 bytes to join takes one. */
+static bool costly_widening(const Plan *p, const Value *v)
+{
+    if (v->def->op != OP_CAST || v->type->dtype != DT_F32) return false;
+    DType from = ir_operand(v->def, 0)->type->dtype;
+    bool one = from == DT_F16 && p->target->fma && !p->target->avx512;
+    return dtype_is_float(from) && !one;
+}
+
 static bool share(Plan *p, Evals *evals, Value *v)
 {
     Evals *e = &evals[v->id];
@@ -158,12 +168,10 @@ static bool share(Plan *p, Evals *evals, Value *v)
     Steps *home = find_steps(p->body, plan_block_of(v));
     if (!home) return false;
     int c = plan_cost_at(p, v);
-    bool in_loop = false, widened = v->def->op == OP_CAST && v->type->dtype == DT_F32 &&
-                                    dtype_is_float(ir_operand(v->def, 0)->type->dtype);
+    bool in_loop = false;
     for (size_t k = 0; k < e->steps.len; k++) in_loop |= e->steps.data[k].step->in != home;
     if (e->steps.len == 1 && !in_loop) return false;
-    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && !(widened && !in_loop))
-        return false; /* Reading the widened values again is faster than widening them again. */
+    if (c <= (in_loop || e->steps.len == 2 ? 8 : 2) && (in_loop || !costly_widening(p, v))) return false;
     if (v->def->op == OP_LOAD && !in_loop && c <= 3) return false;
     Step *first = NULL;
     for (size_t k = 0; k < e->steps.len; k++) {
