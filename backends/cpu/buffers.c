@@ -376,25 +376,34 @@ void cpu_buffers(Plan *p)
 
 #define TEXT_OF(name, text) text,
 
+/* The blocks of a product, its unit, and what they were chosen by: the vector registers, and the cache that
+ * the operands share. */
+static void print_product(const Plan *p, const Step *s, Text *out)
+{
+    static const char *const thin[] = { "", "of few rows, by rows of B as they lie",
+        "of few rows, by columns of B as they lie", "of few columns, by rows of A as they lie" };
+    text_printf(out, " %%%u ", ir_result(s->instr)->id);
+    if (s->thin) text_puts(out, thin[s->thin]);
+    else text_printf(out, "mr %d nv %d", s->mr, s->nv);
+    text_printf(out, "%s, ", s->zero_acc ? " zero" : "");
+    mma_unit_print(p->target, s->instr, out);
+    if (s->thin || p->amx) return;
+    text_printf(out, "; %d sums in %d registers, %lld deep with %lld KB packed for a second cache of %lld KB",
+        s->mr * s->nv, p->target->n_vector_regs, (long long)ir_operand(s->instr, 0)->type->shape[1],
+        (long long)((s->a->bytes + s->b->bytes) >> 10), (long long)(p->target->second_cache >> 10));
+}
+
 static void print_steps(const Plan *p, Steps *in, Text *out, int indent)
 {
     static const char *const names[] = { STEP_KINDS(TEXT_OF) };
     static const char *const sinks[] = { SINK_KINDS(TEXT_OF) };
-    static const char *const thin[] = { "", "of few rows, by rows of B as they lie",
-        "of few rows, by columns of B as they lie", "of few columns, by rows of A as they lie" };
     for (Step *s = in->first; s; s = s->next) {
         if (s->kind == STEP_SCALAR) continue;
         text_printf(out, "%*s%d %s", indent, "", s->pos, names[s->kind]);
         if (s->kind == STEP_NEST)
             for (int i = 0; i < s->rank; i++)
                 text_printf(out, "%c%lld", i ? 'x' : ' ', (long long)s->shape[i]);
-        if (s->kind == STEP_MMA && s->thin)
-            text_printf(
-                out, " %%%u %s%s, ", ir_result(s->instr)->id, thin[s->thin], s->zero_acc ? " zero" : "");
-        else if (s->kind == STEP_MMA)
-            text_printf(out, " %%%u mr %d nv %d%s, ", ir_result(s->instr)->id, s->mr, s->nv,
-                s->zero_acc ? " zero" : "");
-        if (s->kind == STEP_MMA) mma_unit_print(p->target, s->instr, out);
+        if (s->kind == STEP_MMA) print_product(p, s, out);
         if (s->buf) text_printf(out, " -> @%lld", (long long)buf_root(s->buf)->offset);
         for (Sink *k = s->sinks; k; k = k->next) {
             text_printf(

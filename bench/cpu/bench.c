@@ -100,6 +100,9 @@ double bench_call(void *arg)
     return timed(c->fn, c->arg);
 }
 
+bool bench_wants_some(const Bench *b, const char *beginning)
+{ return bench_wanted(b, beginning) || !strncmp(b->only, beginning, strlen(beginning)); }
+
 bool bench_wanted(const Bench *b, const char *row) { return !b->only || strstr(row, b->only); }
 
 static bool complain(Bench *b, const char *what, tile_status status)

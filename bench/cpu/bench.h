@@ -34,6 +34,8 @@ typedef struct BenchCall {
 /* The peer of bench_pair when it is a function of this process: user data is a BenchCall. */
 double bench_call(void *);
 bool bench_wanted(const Bench *, const char *row);
+/* Whether rows that begin so may be wanted, for which a peer is opened. */
+bool bench_wants_some(const Bench *, const char *beginning);
 
 /* A kernel and the arguments of one launch. */
 typedef struct BenchLaunch {

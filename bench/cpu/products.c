@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct Gemm {
     tile_dtype type;
@@ -89,7 +88,7 @@ static void gemm(Bench *b, Gemm g, bool peer)
 
 static void gemm_f32(Bench *b)
 {
-    bool peer = bench_wanted(b, "gemm f32") && peer_sgemm_open(b->threads);
+    bool peer = bench_wants_some(b, "gemm f32") && peer_sgemm_open(b->threads);
     static const int64_t shapes[][3] = { { 512, 512, 512 }, { 1024, 1024, 1024 }, { 2048, 2048, 2048 },
         { 1009, 1009, 1009 }, { 4095, 1000, 333 }, { 1023, 1023, 1023 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -99,17 +98,11 @@ static void gemm_f32(Bench *b)
             gemm(b, (Gemm){ TILE_F32, n, n, n, .turned_a = turn & 1, .turned_b = turn & 2 }, peer);
 }
 
-/* Whether rows of the type are wanted, for which PyTorch is started. */
-static bool wants_type(const Bench *b, tile_dtype type)
-{
-    char row[32];
-    snprintf(row, sizeof row, "gemm %s", tile_dtype_name(type));
-    return bench_wanted(b, row) || (b->only && !strncmp(b->only, row, strlen(row)));
-}
-
 static void gemm_narrow(Bench *b, tile_dtype type)
 {
-    bool peer = wants_type(b, type) && peer_torch_open(b->python, b->threads);
+    char rows[32];
+    snprintf(rows, sizeof rows, "gemm %s", tile_dtype_name(type));
+    bool peer = bench_wants_some(b, rows) && peer_torch_open(b->python, b->threads);
     gemm(b, (Gemm){ type, 512, 512, 512, .a = NULL }, peer);
     gemm(b, (Gemm){ type, 1024, 1024, 1024, .a = NULL }, peer);
     gemm(b, (Gemm){ type, 2048, 2048, 2048, .a = NULL }, peer);
