@@ -68,6 +68,7 @@ enum {
     LIMIT_CARRIED = 1024,   /* variables assigned in one loop */
     LIMIT_CALLS = 32,       /* fn calls inside fn calls */
     LIMIT_UNROLL = 4096,    /* iterations of one `const for` */
+    LIMIT_GROWTH = 1024,    /* IR instructions of a `const for` that can be a loop as well */
     LIMIT_ARRAY = 64,       /* elements of an array of variables */
     LIMIT_TABLE = 256,      /* entries of a table of constants */
     LIMIT_INSTRS = 1 << 18, /* IR instructions of one kernel */

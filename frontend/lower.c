@@ -383,9 +383,10 @@ FrontValue lower_eval_domain_value(Lower *l, bool placement, const Node *param, 
     return front_value(v);
 }
 
-/* formula: a remap clause in place of the kernel's own, or NULL. */
-static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
-    const char *target, bool with_body, const Node *formula)
+/* formula: a remap clause in place of the kernel's own, or NULL. again: whether what it gives is of no use,
+ * and the kernel has to be lowered once more. */
+static Module *lower_once(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
+    const char *target, bool with_body, const Node *formula, Nodes *unrolled, bool *again)
 {
     Session *s = ast->session;
     const FrontKernel *k = frontend_kernel_find(ast, name);
@@ -395,7 +396,13 @@ static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bind
         return NULL;
     }
     const Node *kernel = program_kernel_node(ast, k);
-    Lower l = { .s = s, .ast = ast, .bindings = bindings, .n_bindings = n, .target = target, .front = k };
+    Lower l = { .s = s,
+        .ast = ast,
+        .bindings = bindings,
+        .n_bindings = n,
+        .target = target,
+        .front = k,
+        .unrolled = *unrolled };
     Scope globals, params;
     begin(&l, name, &globals);
     l.func->loc = kernel->name_loc;
@@ -417,8 +424,23 @@ static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bind
     if (remap) lower_remap(&l, remap);
     lower_hints(&l, kernel);
     if (s->n_errors == errors) lower_body(&l, with_body ? kernel->kids[2] : NULL, kernel);
+    *unrolled = l.unrolled;
+    *again = l.again;
     l.func->spec = specialization(&l, k);
     return s->n_errors > errors ? NULL : l.module;
+}
+
+static Module *lower_kernel(Ast *ast, const char *name, const FrontBinding *bindings, size_t n,
+    const char *target, bool with_body, const Node *formula)
+{
+    Nodes unrolled = { 0 };
+    Module *m;
+    bool again;
+    do {
+        again = false;
+        m = lower_once(ast, name, bindings, n, target, with_body, formula, &unrolled, &again);
+    } while (again);
+    return m;
 }
 
 Module *frontend_lower(Ast *ast, const char *name, const FrontBinding *bindings, size_t n, const char *target)

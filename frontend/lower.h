@@ -94,6 +94,8 @@ typedef struct KParam {
     bool is_semaphore; /* it orders additions (lower_ordered.c) */
 } KParam;
 
+typedef VEC(const Node *) Nodes;
+
 typedef struct Lower Lower;
 struct Lower {
     Session *s;
@@ -123,6 +125,8 @@ struct Lower {
     int64_t mark;
     int64_t steps;
     bool stopped;        /* a limit was reached, and every further value is an error */
+    Nodes unrolled;      /* each `const for` whose body cannot be that of a loop at run time */
+    bool again;          /* one more was found: the kernel has to be lowered once more */
     NameMap specialized; /* key text -> Specialized */
     unsigned n_functions;
 };

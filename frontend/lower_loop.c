@@ -3,14 +3,17 @@
  * returns is built as a `while` that counts: the return ends the loop. */
 #include "frontend/lower_flow.h"
 
-/* Erases what was lowered into a loose block. */
-static void discard(Block *b)
+/* Erases the instructions behind `mark` (NULL: the start of the block) up to `end`. */
+static void erase_between(Instr *mark, Instr *end)
 {
-    for (Instr *i = b->last, *prev; i; i = prev) {
+    for (Instr *i = end, *prev; i && i != mark; i = prev) {
         prev = i->prev;
         ir_erase(i);
     }
 }
+
+/* Erases what was lowered into a loose block. */
+static void discard(Block *b) { erase_between(NULL, b->last); }
 
 /* The types of a function's return values are known once a `return` was lowered. A loop needs them before its
  * body: the body is lowered once for that and thrown away. */
@@ -290,27 +293,111 @@ void lower_for(Lower *l, const Node *n)
     else lower_counted(l, n, &count, unroll);
 }
 
+/* --- const for --------------------------------------------------------------------------------------- */
+
+typedef struct ConstLoop {
+    int64_t lo, by, count;
+} ConstLoop;
+
+static int64_t count_instrs(const Instr *from)
+{
+    int64_t n = 0;
+    for (const Instr *i = from; i; i = i->next) {
+        n++;
+        for (int k = 0; k < i->n_blocks; k++) n += count_instrs(i->blocks[k]->first);
+    }
+    return n;
+}
+
+/* One iteration, with the counter as a constant. False after an error. */
+static bool lower_iteration(Lower *l, const Node *n, const ConstLoop *c, int64_t k)
+{
+    Scope inner;
+    int errors = l->s->n_errors;
+    lower_scope_push(l, &inner);
+    lower_scope_add(l, n->name, n->name_loc, value_int(c->lo + k * c->by), false);
+    lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
+    lower_scope_pop(l);
+    return l->s->n_errors == errors;
+}
+
+/* Lowers it as a `for`. After an error, what was lowered so far cannot be used, since it refers to the body:
+ * the kernel is lowered once more, with this loop unrolled, and the diagnostics of the attempt are dropped.
+ */
+static bool lower_as_loop(Lower *l, const Node *n, const ConstLoop *c)
+{
+    Session *s = l->s;
+    Diag *last = s->last_diag;
+    DiagFn *on_diag = s->on_diag;
+    int errors = s->n_errors, warnings = s->n_warnings, perf = s->n_perf;
+    Counter count = { ir_index(&l->b, c->lo), ir_index(&l->b, c->lo + c->count * c->by),
+        ir_index(&l->b, c->by), { NULL, NULL } };
+    s->on_diag = NULL;
+    lower_counted(l, n, &count, a_int(ATTR_UNROLL, 0));
+    s->on_diag = on_diag;
+    if (l->again) return false;
+    if (s->n_errors > errors || l->stopped) {
+        diag_forget(s, last, errors);
+        s->n_warnings = warnings;
+        s->n_perf = perf;
+        vec_push(&s->arena, &l->unrolled, n);
+        l->again = l->stopped = true;
+        return false;
+    }
+    for (Diag *d = last ? last->next : s->diags; d && on_diag; d = d->next) on_diag(s->on_diag_user, s, d);
+    return true;
+}
+
+static bool must_unroll(const Lower *l, const Node *n)
+{
+    for (size_t i = 0; i < l->unrolled.len; i++)
+        if (l->unrolled.data[i] == n) return true;
+    return flow_returns(n) || l->in_clause || l->in_combine || l->frame->probing;
+}
+
+/* After the first iteration, which stands behind `mark`: where all iterations together are many instructions,
+ * the loop is one at run time, if its body does not need the counter, or a variable that it changes, as a
+ * constant. The first iteration is then erased. `start`: the values of `vars` before it. */
+static bool lower_grown(Lower *l, const Node *n, const ConstLoop *c, Vars vars, const V *start, Instr *mark)
+{
+    int64_t instrs = count_instrs(mark ? mark->next : l->b.block->first);
+    if (instrs * c->count <= LIMIT_GROWTH || must_unroll(l, n)) return false;
+    for (size_t i = 0; i < vars.len; i++)
+        if (start[i].kind != V_IR && !flow_same(start[i], vars.data[i]->v)) return false;
+    flow_set_values(vars, start);
+    Instr *end = l->b.block->last;
+    if (!lower_as_loop(l, n, c)) return true;
+    erase_between(mark, end);
+    diag_perf(l->s, n->loc,
+        "`const for` of %lld iterations with %lld operations each is a loop at run time; at most %d "
+        "operations "
+        "are unrolled",
+        (long long)c->count, (long long)instrs, LIMIT_GROWTH);
+    return true;
+}
+
 void lower_const_for(Lower *l, const Node *n)
 {
     const int64_t most = (int64_t)1 << 40;
-    int64_t lo, hi, by = 1;
-    bool ok = lower_const_int(l, n->kids[0], "the start of `const for`", -most, most, &lo);
+    ConstLoop c = { .by = 1 };
+    int64_t hi;
+    bool ok = lower_const_int(l, n->kids[0], "the start of `const for`", -most, most, &c.lo);
     ok &= lower_const_int(l, n->kids[1], "the end of `const for`", -most, most, &hi);
-    ok &= !n->kids[2] || lower_const_int(l, n->kids[2], "the step of `const for`", 1, most, &by);
+    ok &= !n->kids[2] || lower_const_int(l, n->kids[2], "the step of `const for`", 1, most, &c.by);
     if (!ok) return;
-    int64_t count = hi > lo ? (hi - lo + by - 1) / by : 0;
-    if (count > LIMIT_UNROLL) {
+    c.count = hi > c.lo ? (hi - c.lo + c.by - 1) / c.by : 0;
+    if (c.count > LIMIT_UNROLL) {
         lower_error_note(l, n->loc, "a plain `for` runs at run time",
-            "`const for` of %lld iterations; at most %d are unrolled", (long long)count, LIMIT_UNROLL);
+            "`const for` of %lld iterations; at most %d are unrolled", (long long)c.count, LIMIT_UNROLL);
         return;
     }
-    for (int64_t k = 0; k < count && !flow_done(l) && lower_step(l, n->loc); k++) {
-        Scope inner;
-        int errors = l->s->n_errors;
-        lower_scope_push(l, &inner);
-        lower_scope_add(l, n->name, n->name_loc, value_int(lo + k * by), false);
-        lower_guarded(l, (Branch){ n->kids[4], NULL, 0, 0 }, false);
-        lower_scope_pop(l);
-        if (l->s->n_errors > errors) return;
+    Branch body = { n->kids[4], NULL, 0, 0 };
+    Vars vars = flow_changeable(l, &body, 1);
+    V *start = flow_values(l, vars);
+    Block *block = l->b.block;
+    Instr *mark = block->last;
+    for (int64_t k = 0; k < c.count && !flow_done(l) && lower_step(l, n->loc); k++) {
+        if (!lower_iteration(l, n, &c, k)) return;
+        if (k == 0 && l->b.block == block && lower_grown(l, n, &c, vars, start, mark)) return;
     }
 }

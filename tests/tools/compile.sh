@@ -87,6 +87,41 @@ kernel shared(in f32 X[N], out f32 Y[N]) grid (1)
 }
 T
 expect 0 "ret" timeout 300 "$tilec" shared.tile --emit=asm
+# a `const for` of many operations is a loop at run time, of the same value; one that needs its counter as a constant is not
+cat >grown.tile <<'T'
+kernel grown(in f32 X[N], out f32 Y[N], const int R = 12) grid (cdiv(N, 64))
+{
+    let i = program_id() * 64;
+    var written = zeros([64], f32);
+    var counted = zeros([64], f32);
+    const for dy in -R .. R + 1 {
+        const for dx in -R .. R + 1 {
+            let x = load(X[i + dx +: 64]);
+            written += exp(x * f32(dy*dy + dx)) * x;
+        }
+    }
+    for dy in -R .. R + 1 {
+        for dx in -R .. R + 1 {
+            let x = load(X[i + dx +: 64]);
+            counted += exp(x * f32(dy*dy + dx)) * x;
+        }
+    }
+    assert(all(written == counted), "one value");
+    store(Y[i +: 64], written);
+}
+kernel subscript(in f32 X[N], out f32 Y[N]) grid (1)
+{
+    var a[4] = zeros([64], f32);
+    const for k in 0 .. 300 { a[k % 4] += load(X[k +: 64]); }
+    store(Y[0 +: 64], a[0] + a[1] + a[2] + a[3]);
+}
+T
+expect 0 "\`const for\` of 25 iterations with 225 operations each is a loop at run time" "$tilec" grown.tile --kernel=grown --wperf --emit=asm -o grown.s
+expect 0 "" "$tilec" grown.tile --kernel=subscript --wperf --emit=ir -o grown.ir
+[ "$(grep -c ' = load ' grown.ir)" = 300 ] || fail "$(grep -c ' = load ' grown.ir) loads of 300 unrolled iterations"
+for O in 0 3; do
+    "$tilec" run grown.tile --kernel=grown --check -O$O --in X=random:f32[150]:1:-0.01:0.01 --no-cache >run.txt 2>&1 || fail "grown: $(cat run.txt)"
+done
 cat >indices.tile <<'T'
 kernel indices(in f32 X[N], out f32 Y[N]) grid (1)
 {

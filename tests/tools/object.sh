@@ -13,6 +13,29 @@ if valgrind --tool=none -q true 2>/dev/null; then
     expect 0 "" "$cc" has.c -o has
     if [ "$(valgrind --tool=none -q ./has)" = 1 ]; then expect 0 "all launches as expected" valgrind --tool=none -q ./check
     else echo "valgrind has no AVX2 on this machine: variants for x86-64-v3 are not tried apart"; fi
+    # what a launch costs beside its kernel: 2000 instructions and a few hundred of the C library
+    cat >cost.tile <<'T'
+kernel cost(in f32 X[N], out f32 Y[N]) grid (cdiv(N, 16)) { store(Y[program_id()*16 +: 16], load(X[program_id()*16 +: 16])); }
+T
+    cat >cost.c <<'T'
+#include "cost.h"
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    float x[16] = { 1 }, y[16] = { 0 };
+    int64_t n = 16;
+    tile_view in = { x, &n, NULL }, out = { y, &n, NULL };
+    for (int i = atoi(argv[argc - 1]); i > 0; i--)
+        if (cost(in, out, NULL)) return 1;
+    return 0;
+}
+T
+    expect 0 "" "$tilec" cost.tile -o cost.o -h cost.h
+    expect 0 "" "$cc" cost.c cost.o -o cost
+    instructions() { valgrind --tool=callgrind --callgrind-out-file=/dev/null ./cost "$1" 2>&1 | sed -n 's/,//g; s/.*refs: *//p'; }
+    if few=$(instructions 1) && many=$(instructions 1001) && [ -n "$few" ] && [ -n "$many" ]; then
+        ((many - few < 1000 * 6000)) || fail "a launch takes $(((many - few) / 1000)) instructions"
+    fi
 else echo "no valgrind: variants for x86-64-v3 are not tried apart"; fi
 # TILE_CPU_LEVEL: each level that this machine has, best last; one that it lacks or that does not exist is an error of the launch
 cat >level.tile <<'T'

@@ -343,7 +343,8 @@ static int bundle_launch(
     }
     if (q->kind != TILE_ON_CUDA && q->kind != TILE_ON_HIP)
         return fail(TILE_LAUNCH_INVALID, "%s: there is no queue of kind %d", k->name, q->kind);
-    Launch l = { .args = args };
+    Launch l; /* 40 KB: read_params and find_programs set what a launch reads */
+    l.args = args;
     int status = read_params(&l, k->plan);
     if (status) return status;
     if ((status = api_of(q->kind, &a)) || (status = home_of(a, q, k->name, &h))) return status;

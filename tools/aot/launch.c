@@ -229,7 +229,10 @@ int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_laun
     const int64_t *consts, const tile_threads *threads)
 {
     FLOAT_STATE_DEFAULT();
-    Launch l = { .args = args, .level = processor_level() };
+    Launch l; /* 40 KB: read_params and find_programs set what a launch reads. Clearing it would take most of
+                 the time. */
+    l.args = args;
+    l.level = processor_level();
     const int64_t *p, *v = plan_variants(plan);
     bool fits = false;
     if (l.level < 0) return TILE_LAUNCH_UNSUPPORTED;

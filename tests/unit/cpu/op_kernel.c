@@ -181,7 +181,7 @@ void kernel_finish(Kernel *k, const char *what)
     for (size_t c = everywhere ? 0 : (size_t)checks % n_cpus; ok && c < n_cpus && !kernel_only;
         c += everywhere ? 1 : n_cpus) {
         if (cpus[c] && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) continue;
-        BackendOptions o = { .opt_level = 2, .cpu = cpus[c], .verify_each = true };
+        BackendOptions o = { .opt_level = 2 + checks / (int)n_cpus % 2, .cpu = cpus[c], .verify_each = true };
         ok = run_compiled(k, what, &o);
     }
     if (ok && kernel_only) ok = run_compiled(k, what, kernel_only);

@@ -5,6 +5,7 @@
  * machine with AMX, its own instructions run too. */
 #include "amx_model.h"
 #include "op_kernel.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,6 +76,85 @@ static void test_products(void)
             expect(amx_products > before, "a product does not use AMX");
             expect(released(), "tile registers are not released");
         }
+}
+
+/* The operands hold nothing but these values. */
+static void extreme_product(const BackendOptions *o, const DType t[3], const double *av, const double *bv,
+    int n, void (*then)(Kernel *))
+{
+    static const int64_t size[3] = { 5, 18, 128 };
+    Kernel kernel, *k = &kernel;
+    kernel_begin(k);
+    kernel_only = o;
+    if (!setjmp(k->s.oom)) {
+        for (int i = 0; i < N_VALUES; i++) {
+            double x = av[next() % (uint32_t)n], y = bv[next() % (uint32_t)n];
+            a[i] = dtype_is_float(t[0]) ? scalar_float(x) : scalar_int((int64_t)x);
+            b[i] = dtype_is_float(t[1]) ? scalar_float(y) : scalar_int((int64_t)y);
+            c[i] = dtype_is_float(t[2]) ? scalar_float(-0.0) : scalar_int(i % 2 ? INT32_MAX : INT32_MIN);
+        }
+        kernel_product(k, t, size, 0, a, b, c, N_VALUES);
+        if (then) then(k);
+    }
+    kernel_end(k);
+}
+
+static const BackendOptions by_model = {
+    .opt_level = 3, .cpu = "x86-64-v3", .features = all_amx, .amx_model = true
+};
+
+/* Sums of extreme products are exact modulo 2^32, in each unit: those of pairs of bytes do not saturate at 16
+ * bits. NaN and infinities come through. */
+static void test_extremes(void)
+{
+    static const double i8[] = { -128, -128, 127 }, u8[] = { 255, 255, 254 }, low[] = { 0, -128, -128 };
+    static const double floats[][4] = { { 1, -0.0, -INFINITY, INFINITY }, { -0.0, 1, 2, NAN } };
+    const BackendOptions host = { .opt_level = 3 }, v3 = { .opt_level = 3, .cpu = "x86-64-v3" };
+    const BackendOptions *const options[] = { &by_model, &host, &v3 };
+    for (size_t o = 0; o < 3; o++)
+        for (size_t t = 0; t < N_TYPES; t++) {
+            const double *x = types[t][0] == DT_U8 ? u8 : i8, *y = types[t][1] == DT_U8 ? u8 : i8;
+            if (dtype_is_float(types[t][0])) {
+                for (int v = 0; v < 2 && o < 2; v++)
+                    extreme_product(options[o], types[t], floats[v], floats[v], 4, NULL);
+                continue;
+            }
+            extreme_product(options[o], types[t], x, y, 3, NULL);
+            if (types[t][0] == DT_U8 && types[t][1] == DT_I8)
+                extreme_product(options[o], types[t], u8, low, 3, NULL);
+        }
+}
+
+/* The product from zero by AMX, of which the interpreter has a result that is not zero. */
+static void is_flushed(Kernel *k)
+{
+    enum { FROM_ZERO = 4 }; /* the tensor */
+    CpuRun r = { 0 };
+    size_t n = k->bytes[FROM_ZERO] / sizeof(float);
+    const float *y = k->data[FROM_ZERO], *kept = k->copy[FROM_ZERO];
+    bool flushed = true, other = true;
+    bool ok = cpu_run_compile(&k->s, k->f, &by_model, &r) && cpu_run_bind(&k->s, k->f, k->args, &r) &&
+              cpu_run_launch(&r) == 0;
+    for (size_t i = 0; i < n && ok; i++) {
+        flushed &= y[i] == 0;
+        other &= kept[i] != 0;
+    }
+    expect(ok && flushed && other, "AMX takes denormal numbers of bf16 products as other than zero");
+    cpu_run_free(&r);
+}
+
+/* docs/language.md, "Small numbers on the CPU": AMX takes denormal operands of bf16, and denormal sums, as
+ * zero. It keeps denormal operands of f16, and the units of vectors keep all. */
+static void test_denormals(void)
+{
+    const BackendOptions old = { .opt_level = 3, .cpu = "x86-64-v2" };
+    const double denormal[] = { 0x1p-130 }, big[] = { 0x1p20 }, small[] = { 0x1p-70 }, half[] = { 0x1p-20 },
+                 one[] = { 1 };
+    extreme_product(&old, types[0], denormal, big, 1, is_flushed);
+    extreme_product(&old, types[0], big, denormal, 1, is_flushed);
+    extreme_product(&old, types[0], small, small, 1, is_flushed);
+    extreme_product(&old, types[1], half, one, 1, NULL);
+    extreme_product(&by_model, types[1], half, one, 1, NULL);
 }
 
 static void test_callers_configuration(void)
@@ -169,6 +249,8 @@ int main(void)
         return 77;
     }
     test_products();
+    test_extremes();
+    test_denormals();
     test_callers_configuration();
     test_code();
     test_choice();
