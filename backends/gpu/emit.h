@@ -286,9 +286,17 @@ void emit_halves_barriers(Emit *);
 void emit_halves_counts(Emit *, const Block *consumers);
 void emit_half_barrier(Emit *, const Instr *);
 void emit_writer_places(
-    Emit *, Block *consumers);                /* buffers and mbarriers of writer warps; those of halves */
-void emit_writer_barriers(Emit *);            /* sets the mbarriers up */
-void emit_writer(Emit *);                     /* the writer warps, behind the producer thread */
+    Emit *, Block *consumers);     /* buffers and mbarriers of writer warps; those of halves */
+void emit_writer_barriers(Emit *); /* sets the mbarriers up */
+void emit_writer(Emit *);          /* the writer warps, behind the producer thread */
+/* Rings (emit_hopper.c): the ring of a value; and the text that moves a stage's number, and its phase unless
+ * that is NULL, to the next stage. */
+const RingInfo *emit_ring_of(Emit *, const Value *);
+void emit_advance(Emit *, const RingInfo *, const char *stage, const char *phase);
+void emit_release(Emit *, Instr *); /* emit_release.c */
+/* Emits that all words of a register array are taken together, and returns `after` with a sum that is 0 once
+ * they have been read. */
+const char *emit_has_read(Emit *, const char *after, DType, const char *array, int words);
 void emit_writer_end(Emit *);                 /* at the end of the consumers: ends the writer warps */
 bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */

@@ -6,7 +6,7 @@
  * (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
 #include "backends/gpu/emit.h"
 
-static const RingInfo *ring_of(Emit *e, const Value *v)
+const RingInfo *emit_ring_of(Emit *e, const Value *v)
 {
     for (size_t k = 0; k < e->rings.len; k++)
         if (e->rings.data[k].value == v) return &e->rings.data[k];
@@ -34,7 +34,7 @@ static void emit_ring(Emit *e, Instr *i)
     vec_push(&e->s->arena, &e->rings, r);
 }
 
-static void advance(Emit *e, const RingInfo *r, const char *stage, const char *phase)
+void emit_advance(Emit *e, const RingInfo *r, const char *stage, const char *phase)
 {
     if (r->depth == 1) {
         if (phase) line(e, "%s ^= 1;", phase);
@@ -87,7 +87,7 @@ static const LayoutShared *stage_layout(Emit *e, const Instr *put, int parts)
  * the stage, and the last one completes it. */
 static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *window, int64_t column)
 {
-    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     Window w = *window;
     int map = map_for(e, r, i, &w, s), panels = 1, part = -1;
     const TensorMapDesc *d = &e->maps.data[map];
@@ -134,7 +134,7 @@ static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *wi
             to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, stage,
             shared ? str(e, ", %d", r->ctas) : "", c);
     }
-    if (number == parts - 1) advance(e, r, stage, str(e, "%s_phase", r->name));
+    if (number == parts - 1) emit_advance(e, r, stage, str(e, "%s_phase", r->name));
 }
 
 static void emit_put(Emit *e, Instr *i)
@@ -151,7 +151,7 @@ static void emit_put(Emit *e, Instr *i)
 /* For each part: wait, read fragments by ldmatrix, release the stage. */
 static void emit_ring_read(Emit *e, Instr *i)
 {
-    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     const Type *t = ir_result(i)->type;
     int parts = (int)ir_attr_int(i, ATTR_COUNT, 1), columns = (int)(t->shape[1] / parts);
     const LayoutShared *s =
@@ -167,11 +167,12 @@ static void emit_ring_read(Emit *e, Instr *i)
         line(e, "const u32 %s = %s + %s * %lld;", view, r->name, stage, (long long)r->bytes);
         if (v.bytes > 4 || !emit_matrix_read(e, array, t->dtype, l, s, view))
             take_shared(e, array, t->dtype, l, s, &v, view);
+        const char *read = emit_has_read(e, "", t->dtype, array, array_len(t->dtype, (int)layout_regs(l)));
         line(e, "%s();", use(e, "warp_sync"));
-        line(e, "if (lane == 0) %s(%s_empty + 8 * %s);", use(e, "mbar_arrive"), r->name,
-            r->depth > 1 ? str(e, "%s_free", r->name) : "0");
-        advance(e, r, stage, str(e, "%s_phase", r->name));
-        if (r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
+        line(e, "if (lane == 0) %s(%s_empty + 8 * %s%s);", use(e, "mbar_arrive"), r->name,
+            r->depth > 1 ? str(e, "%s_free", r->name) : "0", read);
+        emit_advance(e, r, stage, str(e, "%s_phase", r->name));
+        if (r->depth > 1) emit_advance(e, r, str(e, "%s_free", r->name), NULL);
     }
 }
 
@@ -188,18 +189,18 @@ static bool is_by_cp_async(const Emit *e, const RingInfo *r)
 
 static void emit_get(Emit *e, Instr *i)
 {
-    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0";
     line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, stage, r->name);
     if (is_by_cp_async(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
     declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes));
-    advance(e, r, stage, str(e, "%s_phase", r->name));
+    emit_advance(e, r, stage, str(e, "%s_phase", r->name));
 }
 
 /* The address after the last stage: one more stage, for all accesses to it. */
 static void emit_none(Emit *e, Instr *i)
 {
-    const RingInfo *r = ring_of(e, ir_operand(i, 0));
+    const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
     declare(e, ir_result(i), str(e, "%s + %lld", r->name, (long long)(r->depth * r->bytes)));
 }
 
@@ -211,46 +212,6 @@ static void emit_slice(Emit *e, Instr *i)
     if (ir_attr_int(i, ATTR_AXIS, 0) != s->order[1] || s->rank != 2 || s->pitch != s->panel * s->elem_bytes)
         ir_fail(e->s, i->loc, "a slice of a view along an axis that is not its rows");
     declare(e, ir_result(i), str(e, "%s + %lld", name_of(e, ir_operand(i, 0)), (long long)bytes));
-}
-
-/* Whether threads read the ring, and not only wgmma. Then all lanes of a warp must have read before one of
- * them releases the stage. */
-static bool read_by_threads(const Value *ring)
-{
-    for (const Use *u = ring->uses; u; u = u->next) {
-        if (u->user->op != OP_RING_GET) continue;
-        for (const Use *w = ir_result(u->user)->uses; w; w = w->next)
-            if (w->user->op == OP_SHARED_READ) return true;
-    }
-    return false;
-}
-
-/* Lane 0 releases the stage for its warp, so all lanes must have passed the wait for it. wgmma_wait brings
- * them together, and so does the barrier of an earlier release. A loop between the wait and this place that
- * may not run does not. */
-static bool lanes_together(const Instr *release)
-{
-    for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent)
-        for (const Instr *p = at->prev; p; p = p->prev) {
-            if (p->op == OP_WGMMA_WAIT || p->op == OP_WGMMA_PROMOTED || p->op == OP_RING_RELEASE) return true;
-            if (p->op == OP_RING_GET && ir_operand(p, 0) == ir_operand(release, 0)) return false;
-        }
-    return false;
-}
-
-static void emit_release(Emit *e, Instr *i)
-{
-    const RingInfo *r = ring_of(e, ir_operand(i, 0));
-    if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
-    bool named = i->n_operands == 2;
-    const char *stage =
-        named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8)
-              : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
-    if (r->ctas > 1)
-        line(e, "if (lane < %d) %s(%s_empty + %s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name,
-            stage); /* all of them write here */
-    else line(e, "if (lane == 0) %s(%s_empty + %s);", use(e, "mbar_arrive"), r->name, stage);
-    if (!named && r->depth > 1) advance(e, r, str(e, "%s_free", r->name), NULL);
 }
 
 static bool asks_scheduler(const void *user, const Instr *i)
@@ -343,8 +304,8 @@ static void prefetch_maps(Emit *e, Block *b, bool *done)
         if (i->op != OP_RING_PUT) continue;
         Window w;
         window_of(e, i, &w);
-        int map = map_for(
-            e, ring_of(e, ir_operand(i, 0)), i, &w, stage_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
+        int map = map_for(e, emit_ring_of(e, ir_operand(i, 0)), i, &w,
+            stage_layout(e, i, (int)ir_attr_int(i, ATTR_COUNT, 0)));
         if (map < 64 && !done[map])
             line(e, "%s(&%s);", use(e, "prefetch_map"),
                 slot_name(e, SLOT_TENSOR_MAP, w.param, map, e->maps.data[map].dtype));
@@ -356,7 +317,7 @@ static void place_stages(Emit *e, Block *b)
 {
     for (Instr *i = b->first; i; i = i->next) {
         for (int k = 0; k < i->n_blocks; k++) place_stages(e, i->blocks[k]);
-        if (i->op == OP_RING_CP_ASYNC) emit_cp_async_stage(e, i, ring_of(e, ir_operand(i, 0)));
+        if (i->op == OP_RING_CP_ASYNC) emit_cp_async_stage(e, i, emit_ring_of(e, ir_operand(i, 0)));
     }
 }
 

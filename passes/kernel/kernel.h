@@ -299,6 +299,8 @@ bool kernel_whole_rows(const KernelContext *);
 void kernel_choose_programs(const Func *, KernelPlan *);
 /* The block of the consumers; NULL: the kernel has no warp specialization. */
 Block *kernel_consumers(const Func *);
+/* Whether a product reads what a step writes to shared memory (staged-operands). */
+bool kernel_reads_written(const Instr *);
 /* An operation whose operands are a view or a ring, a tensor, and offsets. */
 static inline bool kernel_copies(Op op)
 { return op == OP_COPY || op == OP_RING_PUT || op == OP_RING_CP_ASYNC; }

@@ -36,18 +36,41 @@ static Product product_of(CostWalk *w, const Instr *i, double times)
     return p;
 }
 
+static bool adds_to_carried(const Instr *i)
+{ return i->op == OP_WGMMA && !ir_operand(i, 2)->def && ir_operand(i, 2)->block == i->block; }
+
+static double carried_sums(const Block *b)
+{
+    double bytes = 0;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (adds_to_carried(i)) bytes += bytes_of(i->results[0].type);
+    return bytes;
+}
+
+/* Whether the product reads what its step wrote to shared memory before it. */
+static bool reads_this_step(const Instr *i)
+{
+    if (!kernel_reads_written(i)) return false;
+    while (i && i->op != OP_SHARED_WRITE) i = i->prev;
+    return i != NULL;
+}
+
 /* Registers that the products of a block hold at once. The next step of the same sum stays in the same
- * registers. */
+ * registers. Those of sums that the loop carries are held from the first product on. What a step writes to
+ * shared memory frees the registers of the sums that it was computed from. */
 static void hold(CostWalk *w, const Instr *i, const Product *p)
 {
     const Type *c = i->results[0].type;
-    if (w->products != i->block) w->held = 0;
+    if (w->products != i->block) w->sums = w->held = carried_sums(i->block);
     w->products = i->block;
     w->c.chained |= ir_attr_int(i, ATTR_CHAINED, 0) != 0;
     const Instr *from = ir_operand(i, 2)->def;
+    bool carried = adds_to_carried(i);
+    if (reads_this_step(i)) w->held = w->sums;
     if (!from || from->block != i->block || from->op != i->op) {
-        w->held += (double)type_elements(c) * dtype_bytes(c->dtype);
-        if (p->a->kind == TYPE_TILE) w->held += p->m * p->k * p->size;
+        double operand = p->a->kind == TYPE_TILE ? p->m * p->k * p->size : 0;
+        w->held += operand + (carried ? 0 : bytes_of(c));
+        w->sums += carried ? operand : 0;
     }
     int words = (int)((w->held + p->beside) / 4 / w->threads);
     if (words > w->c.held) w->c.held = words;

@@ -46,8 +46,9 @@ typedef struct CostWalk {
     double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
     CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
-    const Block *products; /* where products were counted last, and the bytes that they hold there */
-    double held;
+    const Block *products; /* where products were counted last, and the bytes that they hold there: all of
+                            * them, and those of carried sums and their operands */
+    double held, sums;
 } CostWalk;
 
 /* What a walk for windows does in a block, found when it comes there for the second time: accesses, control

@@ -36,8 +36,6 @@ void kernel_mark_dependents(Block *, const Value *on);
 void kernel_join_sums(Block *body);
 int kernel_issue_first(Overlap *, Block *body);
 bool kernel_interleave(Overlap *, Block *body);
-/* Whether a product reads what the step itself has written (staged-operands). */
-bool kernel_reads_written(const Instr *);
 /* Computes the products that are still in flight after each wait of the body. */
 void kernel_set_depths(Overlap *, Block *body);
 /* Puts the body into that order, with the product of what a step writes to shared memory a step behind
