@@ -10,8 +10,8 @@
 
 enum {
     MOST_TOGETHER = 512, /* combinations that are tried whole; larger products are tried a name at a time */
-    BEAM = 5,             /* configurations of different tiles that the other names are tried from */
-    AGAIN = 3,            /* the same in later rounds */
+    BEAM = 5,            /* configurations of different tiles that the other names are tried from */
+    AGAIN = 3,           /* the same in later rounds */
     ROUNDS = 2,
     DIVIDED = 48, /* tiles of few programs that are divided as far as the device has room */
 };

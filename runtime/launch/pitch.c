@@ -40,7 +40,7 @@ enum { ROW_GRAIN = 32, PLACE = 256, SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TIL
  * operands"). */
 static const double MOST_COPIES = 0.9, MOST_COPIED = 1.8;
 static const double MOST_TRANSPOSED = 0.95; /* of the estimate of what is transposed, with its copies */
-enum { MOST_DECISIONS = 256 };             /* more are made anew by each launch */
+enum { MOST_DECISIONS = 256 };              /* more are made anew by each launch */
 
 /* The kernels that copy; [WIDTHS]: that transpose. */
 struct Pitcher {
