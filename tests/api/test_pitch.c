@@ -6,6 +6,7 @@
 
 static tile_context *ctx;
 static FakeState *fake;
+static Counter counter; /* of the context's memory */
 static uint16_t memory[4 << 20] __attribute__((aligned(256)));
 
 enum { MOST = 8 };
@@ -34,6 +35,8 @@ static bool begin(uint32_t flags)
     fake->on_launch = on_launch;
     tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
     cd.flags |= flags;
+    counter = (Counter){ 0 };
+    cd.allocator = (tile_allocator){ counter_realloc, &counter };
     if (!tile_context_create(&cd, &ctx)) return true;
     CU_FAIL("context");
     return false;
@@ -107,6 +110,7 @@ static void test_copies(void)
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
     CU_ASSERT_EQUAL(fake->live_modules, 0);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
 /* Rows at one distance are copied, whatever the order of the axes; others, and rows that overlap, are not. */
