@@ -10,15 +10,15 @@
 
 enum {
     MOST_TOGETHER = 512, /* combinations that are tried whole; larger products are tried a name at a time */
-    BEAM = 5,             /* configurations of different tiles that the other names are tried from */
-    AGAIN = 3,            /* the same in later rounds */
+    BEAM = 5,            /* configurations of different tiles that the other names are tried from */
+    AGAIN = 3,           /* the same in later rounds */
     ROUNDS = 2,
     DIVIDED = 48, /* tiles of few programs that are divided as far as the device has room */
 };
 /* Estimates that differ by less are equal; of equal ones the first is taken. */
 static const double EQUAL = 0.9999;
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
-static const double DIVIDED_GAIN = 0.97;
+static const double DIVIDED_GAIN = 0.98;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
 

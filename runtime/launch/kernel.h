@@ -161,8 +161,10 @@ struct tile_kernel {
     TuneTable *tune;
     TuneRow *rows;
     int n_rows;
-    struct Chooser *chooser;           /* see choose.c; NULL: there is nothing to choose */
-    _Atomic(struct Pitcher *) pitcher; /* see pitch.c; NULL: no launch has copied anything */
+    struct Chooser *chooser; /* see choose.c; NULL: there is nothing to choose */
+    /* See pitch.c; NULL: no launch has copied anything, none had to be decided. */
+    _Atomic(struct Pitcher *) pitcher;
+    _Atomic(struct PitchDecision *) decisions;
     int key_words;
     /* The extent of some axis is an expression, which is compared once the variant is known. */
     bool anonymous;

@@ -221,11 +221,10 @@ static tile_status check_size(
     return TILE_OK;
 }
 
-tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
+static tile_status launch(
+    tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc, bool as_given)
 {
-    FLOAT_STATE_DEFAULT();
     tile_status st;
-    if (!k) return TILE_ERROR_INVALID_ARGUMENT;
     if (memo_launch(k, args, n_args, desc, &st)) return st;
     tile_launch_desc d;
     if (!context_take_desc(&d, sizeof d, desc, sizeof(size_t)))
@@ -236,7 +235,8 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
     st = kernel_bind(k, args, n_args, &a);
     if (!st) st = launch_overlap(k, a.views);
     Pitch pitch;
-    if (!st && pitch_wanted(k, args, n_args, &a, &pitch) && pitch_launch(k, n_args, &a, &pitch, &d, &st))
+    if (!st && !as_given && pitch_wanted(k, args, n_args, &a, &pitch) &&
+        pitch_launch(k, n_args, &a, &pitch, &d, &st))
         return st;
     if (!st) st = launch_variant(k, &a, &v);
     if (st) return st;
@@ -263,4 +263,13 @@ tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, con
         .given = args,
         .workspace = workspace };
     return v->prints ? printing_launch(&l, programs, blocks) : run_launch(&l, programs, blocks);
+}
+
+tile_status launch_as_given(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
+{ return launch(k, args, n_args, desc, true); }
+
+tile_status tile_launch(tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc)
+{
+    FLOAT_STATE_DEFAULT();
+    return k ? launch(k, args, n_args, desc, false) : TILE_ERROR_INVALID_ARGUMENT;
 }

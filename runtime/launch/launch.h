@@ -17,6 +17,8 @@ tile_status launch_scalar_value(tile_kernel *, int i, const tile_arg *, View *, 
 /* Does everything between the key and the driver: dimensions, grid, remap. */
 tile_status launch_grid(
     tile_kernel *, Variant *, const LaunchArgs *, int64_t *dims, EvalEnv *, int64_t *programs);
+/* tile_launch, without copies of inputs (pitch.c). */
+tile_status launch_as_given(tile_kernel *, const tile_arg *, size_t n, const tile_launch_desc *);
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *, const LaunchArgs *, Variant **out);
 /* The CTAs to start on a GPU, or the threads of a launch on the CPU. `env` has dimensions and grid. */

@@ -1,4 +1,5 @@
-/* pitch.c: inputs whose rows lie where the copy engine (TMA) does not reach.
+/* pitch.c: inputs whose rows lie where the copy engine (TMA) does not reach, or across what a matrix unit
+ * takes.
  *
  *   X: rows of 137 f16, 137 elements apart   --copy-->   X': the same rows, 144 elements apart
  *   launch on X                                         launch on X'
@@ -7,7 +8,8 @@
  * warps bring its elements, in many times as many instructions, and again for each program that reads them.
  * So a launch is estimated in both forms (choose.c), and if the copies pay, they are made first: in memory
  * that is allocated and freed in the order of the stream, by a tile kernel of this file. Afterwards the
- * kernel itself is launched on the copies, through the ordinary way.
+ * kernel itself is launched on the copies, through the ordinary way. In the same manner inputs of two axes
+ * and 1 or 4 bytes an element are transposed: of these wgmma takes operands only with K contiguous.
  *
  * Requires: a target with TMA and a driver with memory in the order of streams; a kernel whose configuration
  * is chosen by estimate (a `tune` block, no entry of a table); inputs of 1, 2 or 4 bytes an element with one
@@ -22,6 +24,13 @@ static const char pitch_text[] =
     "{\n"
     "    let (j, i) = program_id();\n"
     "    store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "}\n"
+    "kernel transposed(in T X[N, C], out T Y[C, N], const type T = i16, const int TN = 64, const int TC = "
+    "64)\n"
+    "    grid (cdiv(C, TC), cdiv(N, TN))\n"
+    "{\n"
+    "    let (j, i) = program_id();\n"
+    "    store(Y[j*TC +: TC, i*TN +: TN], load(X[i*TN +: TN, j*TC +: TC], order = (1, 0)));\n"
     "}\n";
 
 /* SIZES: of an element, 1, 2 and 4 bytes; WIDTHS: of a tile, 64, 128 and 256 columns. */
@@ -30,11 +39,24 @@ enum { ROW_GRAIN = 32, PLACE = 256, SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TIL
  * Products whose operands TMA cannot fetch take two to five times their estimate (bench/NOTES.md, "Copies of
  * operands"). */
 static const double MOST_COPIES = 0.9, MOST_COPIED = 1.8;
+static const double MOST_TRANSPOSED = 0.95; /* of the estimate of what is transposed, with its copies */
+enum { MOST_DECISIONS = 256 };              /* more are made anew by each launch */
 
-/* The kernels that copy. */
+/* The kernels that copy; [WIDTHS]: that transpose. */
 struct Pitcher {
     tile_module *module;
-    tile_kernel *kernel[SIZES][WIDTHS];
+    tile_kernel *kernel[SIZES][WIDTHS + 1];
+};
+
+/* What was decided for launches of one key and these extents. */
+struct PitchDecision {
+    struct PitchDecision *older;
+    size_t bytes;
+    int number;
+    bool copied;         /* tensors out of reach are copied */
+    uint64_t transposed; /* a bit for each of the first 64 parameters */
+    size_t n;
+    uint64_t words[];
 };
 
 /* --- which tensors ----------------------------------------------------------------------------------- */
@@ -73,21 +95,62 @@ static bool as_rows(const KernelParam *q, const View *v, const int64_t *strides,
     return true;
 }
 
-static void find_tensors(tile_kernel *k, const LaunchArgs *l, Pitch *p)
+/* The two axes of more than one element, exchanged. False: there are others. */
+static bool as_transposed(
+    const KernelParam *q, const View *v, const int64_t *strides, int unit, PitchedTensor *t)
 {
+    int other = -1;
+    for (int a = 0; a < q->rank; a++) {
+        if (a == unit || v->extent[a] == 1) continue;
+        if (other >= 0) return false;
+        other = a;
+    }
+    if (other < 0 || v->extent[unit] == 1 || strides[other] < v->extent[unit]) return false;
+    t->transposed = true;
+    t->columns = v->extent[unit];
+    t->rows = v->extent[other];
+    t->from = strides[other];
+    t->to = (t->rows * q->size + ROW_GRAIN - 1) / ROW_GRAIN * ROW_GRAIN / q->size;
+    for (int a = 0; a < q->rank; a++) t->strides[a] = a == other ? 1 : t->to;
+    return true;
+}
+
+/* The tensors that may be copied: those out of reach; those in `transposed`. */
+static void find_tensors(
+    const tile_kernel *k, const LaunchArgs *l, bool copied, uint64_t transposed, Pitch *p)
+{
+    p->n = 0;
+    p->bytes = 0;
     for (int i = 0; i < k->n_params && p->n < MOST_PITCHED; i++) {
         const KernelParam *q = &k->params[i];
         const View *v = &l->views[i];
         PitchedTensor *t = &p->tensor[p->n];
         int unit = (int)(v->facts >> FACT_UNIT & 15) - 1;
-        if (q->kind != PARAM_IN || v->facts & FACT_ABSENT || q->size > 4 || q->rank < 2 || unit < 0 ||
-            !out_of_reach(q, v, l->strides[i], unit) || !as_rows(q, v, l->strides[i], unit, t))
+        bool asked = i < 64 && transposed >> i & 1;
+        if (q->kind != PARAM_IN || v->facts & FACT_ABSENT || q->size > 4 || q->rank < 2 || unit < 0) continue;
+        t->transposed = false;
+        if (!(asked && as_transposed(q, v, l->strides[i], unit, t)) &&
+            !(copied && out_of_reach(q, v, l->strides[i], unit) && as_rows(q, v, l->strides[i], unit, t)))
             continue;
         t->param = i;
         t->offset = p->bytes;
-        p->bytes += ((size_t)(t->rows * t->to * q->size) + PLACE - 1) / PLACE * PLACE;
+        p->bytes +=
+            ((size_t)((t->transposed ? t->columns : t->rows) * t->to * q->size) + PLACE - 1) / PLACE * PLACE;
         p->n++;
     }
+}
+
+/* The tensors that find_tensors could transpose, in types of which matrix units take one order alone. */
+static uint64_t transposable(const tile_kernel *k, const LaunchArgs *l)
+{
+    uint64_t found = 0;
+    Pitch p;
+    for (int i = 0; i < k->n_params && i < 64; i++) {
+        if (k->params[i].size != 1 && k->params[i].size != 4) continue;
+        find_tensors(k, l, false, (uint64_t)1 << i, &p);
+        found |= (uint64_t)p.n << i;
+    }
+    return found;
 }
 
 /* Gives the copies their addresses, from `base` on. */
@@ -126,28 +189,97 @@ static double copies_take(const tile_kernel *k, const Pitch *p)
     return ns;
 }
 
-bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l, Pitch *p)
+/* The estimate of the launch on copies, with these; INFINITY: the copies take more than `most`, or there is
+ * no estimate. */
+static double estimate_copied(
+    tile_kernel *k, const tile_arg *args, const LaunchArgs *l, Pitch *p, double most)
 {
-    if (!possible(k)) return false;
-    p->n = 0;
-    p->bytes = 0;
-    find_tensors(k, l, p);
-    if (!p->n) return false;
-    double copies = copies_take(k, p), as_it_is = estimate(k, l);
-    if (!(as_it_is > 0) || copies > MOST_COPIES * as_it_is) return false;
-    memcpy(p->args, args, n * sizeof *args);
+    double copies = copies_take(k, p);
+    if (!p->n || copies > most) return INFINITY;
+    memcpy(p->args, args, (size_t)k->n_params * sizeof *args);
     place(p, l,
         (char *)(uintptr_t)4096); /* No address is read: each is aligned, and that is all that counts. */
     LAUNCH_ARGS(copied, k);
-    double then = kernel_bind(k, p->args, n, &copied) ? 0 : estimate(k, &copied);
-    return then > 0 && then + copies < MOST_COPIED * as_it_is;
+    double then = kernel_bind(k, p->args, (size_t)k->n_params, &copied) ? 0 : estimate(k, &copied);
+    return then > 0 ? then + copies : INFINITY;
+}
+
+/* Transposes one tensor after the other, as long as that is faster. */
+static void decide(
+    tile_kernel *k, const tile_arg *args, const LaunchArgs *l, uint64_t transposable, struct PitchDecision *d)
+{
+    double as_it_is = estimate(k, l), most = MOST_COPIES * as_it_is, now = as_it_is;
+    Pitch p;
+    if (!(as_it_is > 0)) return;
+    find_tensors(k, l, true, 0, &p);
+    double copied = estimate_copied(k, args, l, &p, most);
+    d->copied = copied < MOST_COPIED * as_it_is;
+    if (d->copied) now = copied;
+    for (int i = 0; i < 64; i++) {
+        if (!(transposable >> i & 1)) continue;
+        find_tensors(k, l, d->copied, d->transposed | (uint64_t)1 << i, &p);
+        double transposed = estimate_copied(k, args, l, &p, most);
+        if (transposed > MOST_TRANSPOSED * now) continue;
+        d->transposed |= (uint64_t)1 << i;
+        now = transposed;
+    }
+}
+
+/* --- what was decided -------------------------------------------------------------------------------- */
+
+static const struct PitchDecision *recall(const struct PitchDecision *d, const uint64_t *words, size_t n)
+{
+    while (d && (d->n != n || memcmp(d->words, words, n * sizeof *words))) d = d->older;
+    return d;
+}
+
+static void remember(tile_kernel *k, struct PitchDecision made, const uint64_t *words, size_t n)
+{
+    struct PitchDecision *first = atomic_load(&k->decisions), *d = NULL;
+    made.bytes = sizeof made + n * sizeof *words;
+    made.n = n;
+    if (!first || first->number < MOST_DECISIONS) d = context_alloc(k->context, made.bytes);
+    if (!d) return;
+    *d = made;
+    memcpy(d->words, words, n * sizeof *words);
+    do {
+        d->older = first;
+        d->number = first ? first->number + 1 : 1;
+    } while (!atomic_compare_exchange_strong(&k->decisions, &first, d));
+}
+
+bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchArgs *l, Pitch *p)
+{
+    if (!possible(k)) return false;
+    uint64_t asked = transposable(k, l);
+    find_tensors(k, l, true, 0, p);
+    if (!p->n && !asked) return false;
+    size_t n_words = (size_t)(k->key_words + k->n_dims) + 2;
+    uint64_t words[n_words];
+    if (kernel_key(k, l, words)) return false;
+    memcpy(words + k->key_words, l->dims, (size_t)k->n_dims * sizeof *l->dims);
+    words[n_words - 2] = asked;
+    words[n_words - 1] = p->bytes;
+    const struct PitchDecision *known =
+        recall(atomic_load_explicit(&k->decisions, memory_order_acquire), words, n_words);
+    struct PitchDecision made = { .copied = known && known->copied,
+        .transposed = known ? known->transposed : 0 };
+    if (!known) {
+        decide(k, args, l, asked, &made);
+        remember(k, made, words, n_words);
+    }
+    find_tensors(k, l, made.copied, made.transposed, p);
+    memcpy(p->args, args, n * sizeof *args);
+    place(p, l, (char *)(uintptr_t)4096);
+    return p->n > 0;
 }
 
 /* --- the launch -------------------------------------------------------------------------------------- */
 
 static void close_pitcher(tile_context *c, struct Pitcher *p)
 {
-    for (int i = 0; i < SIZES * WIDTHS; i++) tile_kernel_destroy(p->kernel[i / WIDTHS][i % WIDTHS]);
+    for (int i = 0; i < SIZES * (WIDTHS + 1); i++)
+        tile_kernel_destroy(p->kernel[i / (WIDTHS + 1)][i % (WIDTHS + 1)]);
     tile_module_destroy(p->module);
     context_free(c, p, sizeof *p);
 }
@@ -156,6 +288,10 @@ void pitch_close(tile_kernel *k)
 {
     struct Pitcher *p = atomic_load(&k->pitcher);
     if (p) close_pitcher(k->context, p);
+    for (struct PitchDecision *d = atomic_load(&k->decisions), *older; d; d = older) {
+        older = d->older;
+        context_free(k->context, d, d->bytes);
+    }
 }
 
 static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
@@ -167,12 +303,14 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
     memset(p, 0, sizeof *p);
     tile_status st =
         tile_module_load_memory(c, "pitch.tile", pitch_text, sizeof pitch_text - 1, NULL, &p->module);
-    for (int i = 0; i < SIZES * WIDTHS && !st; i++) {
-        int64_t width = LEAST_WIDTH << i % WIDTHS;
-        const tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = type[i / WIDTHS] } },
+    for (int i = 0; i < SIZES * (WIDTHS + 1) && !st; i++) {
+        int size = i / (WIDTHS + 1), w = i % (WIDTHS + 1);
+        int64_t width = LEAST_WIDTH << w;
+        const tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = type[size] } },
             { "TC", TILE_BIND_INT, { .i = width } },
             { "TN", TILE_BIND_INT, { .i = TILE_ELEMENTS / width } } };
-        st = tile_kernel_create(p->module, "pitch", b, 3, &p->kernel[i / WIDTHS][i % WIDTHS]);
+        st = tile_kernel_create(
+            p->module, w < WIDTHS ? "pitch" : "transposed", b, w < WIDTHS ? 3 : 1, &p->kernel[size][w]);
     }
     if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
     *out = other ? other : p;
@@ -186,12 +324,14 @@ static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l,
     tile_status st = pitcher ? TILE_OK : make_pitcher(k, &pitcher);
     for (int i = 0; i < p->n && !st; i++) {
         const PitchedTensor *t = &p->tensor[i];
-        int64_t shape[2] = { t->rows, t->columns }, from[2] = { t->from, 1 }, to[2] = { t->to, 1 };
+        const int64_t shape[2] = { t->rows, t->columns }, from[2] = { t->from, 1 }, to[2] = { t->to, 1 },
+                      transposed[2] = { t->columns, t->rows };
         tile_tensor x = { l->views[t->param].data, shape, from, 2, TILE_NONE },
-                    y = { t->tensor.data, shape, to, 2, TILE_NONE };
+                    y = { t->tensor.data, t->transposed ? transposed : shape, to, 2, TILE_NONE };
         const tile_arg args[] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
         int size = k->params[t->param].size, width = 0;
         while (width < WIDTHS - 1 && LEAST_WIDTH << width < t->columns) width++;
+        if (t->transposed) width = WIDTHS;
         tile_kernel *copy = pitcher->kernel[size == 4 ? 2 : size - 1][width];
         st = d ? tile_launch(copy, args, 2, d) : tile_kernel_compile(copy, args, 2);
     }
@@ -213,7 +353,7 @@ bool pitch_launch(tile_kernel *k, size_t n_args, const LaunchArgs *l, Pitch *p, 
     own.struct_size = sizeof own;
     place(p, l, memory);
     *st = copy_all(k, p, l, &plain);
-    if (!*st) *st = tile_launch(k, p->args, n_args, &own);
+    if (!*st) *st = launch_as_given(k, p->args, n_args, &own);
     tile_status freed = ops->scratch_free(driver, memory, desc->stream, &e);
     if (freed && !*st) *st = context_driver_fail(k->context, freed, &e, k->title);
     return true;

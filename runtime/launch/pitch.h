@@ -1,12 +1,14 @@
-/* pitch.h: launches whose inputs are copied first, into rows that the copy engine reaches. */
+/* pitch.h: launches whose inputs are copied first, into rows that the copy engine reaches, or transposed. */
 #pragma once
 #include "runtime/launch/launch.h"
 
 enum { MOST_PITCHED = 4 };
 
-/* A tensor that is copied: `rows` rows of `columns` elements, `from` elements apart and `to` in the copy. */
+/* A tensor that is copied: `rows` rows of `columns` elements, `from` elements apart; in the copy `to`
+ * elements apart, or where it is transposed, `columns` rows of `rows` elements, `to` elements apart. */
 typedef struct PitchedTensor {
     int param;
+    bool transposed;
     int64_t rows, columns, from, to;
     size_t offset; /* bytes, in the memory of the launch */
     int64_t strides[TILE_MAX_RANK];

@@ -6,6 +6,7 @@
 
 static tile_context *ctx;
 static FakeState *fake;
+static Counter counter; /* of the context's memory */
 static uint16_t memory[4 << 20] __attribute__((aligned(256)));
 
 enum { MOST = 8 };
@@ -34,6 +35,8 @@ static bool begin(uint32_t flags)
     fake->on_launch = on_launch;
     tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
     cd.flags |= flags;
+    counter = (Counter){ 0 };
+    cd.allocator = (tile_allocator){ counter_realloc, &counter };
     if (!tile_context_create(&cd, &ctx)) return true;
     CU_FAIL("context");
     return false;
@@ -107,6 +110,7 @@ static void test_copies(void)
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
     CU_ASSERT_EQUAL(fake->live_modules, 0);
+    CU_ASSERT_EQUAL(atomic_load(&counter.live), 0);
 }
 
 /* Rows at one distance are copied, whatever the order of the axes; others, and rows that overlap, are not. */
@@ -124,6 +128,34 @@ static void test_rows(void)
     p.t[0].data = memory;
     p.sa[0] = 0;
     CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* one row for all */
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+/* Products of tf32 and 8-bit types, of which wgmma takes operands with K contiguous alone. */
+static void test_transposed(void)
+{
+    static const char text[] =
+        "kernel gemm(in f32 A[M, K], in f32 B[K, N], out f32 C[M, N], const int TM = 128, const int TN = "
+        "128)\n"
+        "    grid (cdiv(M, TM), cdiv(N, TN)) {\n"
+        "    let (i, j) = program_id();\n    var acc = zeros([TM, TN], f32);\n"
+        "    for k in 0 .. cdiv(K, 32) {\n"
+        "        acc = mma(load(A[i*TM +: TM, k*32 +: 32], latency = 4),\n"
+        "                  load(B[k*32 +: 32, j*TN +: TN], latency = 4), acc, precision = tf32);\n    }\n"
+        "    store(C[i*TM +: TM, j*TN +: TN], acc);\n}\n"
+        "tune gemm { TM in {64, 128}; TN in {64, 128}; key (M, N, K); }\n";
+    tile_kernel *k;
+    Product p;
+    if (!begin(0)) return;
+    OK(ctx, kernel_of(ctx, text, "gemm", NULL, 0, &k));
+    operands(&p, 768, 768, 768, 768, 768, false);
+    for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* B, then the product */
+    CU_ASSERT(reads(0, &p.t[1]));
+    operands(&p, 768, 768, 768, 768, 768, true);
+    for (int i = 0; i < 3; i++) p.t[i].data = memory + (size_t)i * 1310720;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* B lies so */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }
@@ -154,6 +186,7 @@ int main(int argc, char **argv)
     static const UnitTest tests[] = {
         { "copies", test_copies },
         { "rows", test_rows },
+        { "transposed", test_transposed },
         { "as_they_are", test_as_they_are },
     };
     return unit_run("pitch", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
