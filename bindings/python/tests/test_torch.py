@@ -30,10 +30,13 @@ def parts(x):
 
 def need_cpu(test):
     """Skips the test where the library was built without LLVM, as one for a GPU alone may be."""
+    copy = tile.loads("kernel copy(in f32 X[8], out f32 Y[8]) grid (1) { store(Y[0 +: 8], load(X[0 +: 8])); }")
     try:
-        tile.context("cpu")
+        copy["copy"](np.ones(8, np.float32))
     except tile.Error as e:
-        test.skipTest(f"the library has no CPU target: {e}")
+        if "no backend for cpu" not in str(e):
+            raise
+        test.skipTest(str(e))
 
 
 class Cpu(unittest.TestCase):
