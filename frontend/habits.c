@@ -168,18 +168,34 @@ static bool method(const Around *a)
     return explain(a, (Loc){ a->token.file, point, word.end }, "there are no methods or modules", note);
 }
 
+/* The word of `word(..) {`, where the grammar stops at the brace; empty where it is another place. */
+static Loc called_before_block(const Around *a)
+{
+    uint32_t at = a->before.begin;
+    if (!is(a, a->token, "{") || !is(a, a->before, ")")) return (Loc){ a->token.file, at, at };
+    for (int open = 1; at && open; at--) open += a->text[at - 1] == ')' ? 1 : a->text[at - 1] == '(' ? -1 : 0;
+    return word_to(a, at);
+}
+
 /* for (int j = 0; ..), for j in range(..) */
 static bool loop(const Around *a)
 {
     if (is(a, a->before, "for") && is(a, a->token, "("))
         return explain(a, a->token, "a loop goes over a range, without parentheses",
             "write `for j in 0 .. n { }`, or `for j in 0 .. n : step { }`");
-    if (!is(a, a->token, "{") || !is(a, a->before, ")")) return false;
-    uint32_t at = a->before.begin;
-    for (int open = 1; at && open; at--) open += a->text[at - 1] == ')' ? 1 : a->text[at - 1] == '(' ? -1 : 0;
-    Loc word = word_to(a, at);
+    Loc word = called_before_block(a);
     if (!is(a, word, "range") && !is(a, word, "static_range")) return false;
     return explain_word(a, word, habit_note(HABIT_CALL, a->text + word.begin, word.end - word.begin));
+}
+
+/* elif (c) { .. }, whlie (c) { .. }: calls, up to their block */
+static bool block_of_word(const Around *a)
+{
+    Loc word = called_before_block(a);
+    const char *text = a->text + word.begin, *note = habit_note(HABIT_WORD, text, word.end - word.begin),
+               *keyword = note ? NULL : habit_keyword(text, word.end - word.begin);
+    if (keyword) note = arena_printf(&a->p->session->arena, "did you mean `%s`?", keyword);
+    return note && (!keyword || !is(a, word, keyword)) && explain_word(a, word, note);
 }
 
 /* (f16)x */
@@ -273,5 +289,5 @@ bool habit_of_syntax(Parse *p, Loc loc)
     Around a = { .p = p, .text = src->text, .size = src->len, .token = loc, .before = p->before };
     a.word = word_to(&a, a.before.begin);
     return method(&a) || loop(&a) || cast(&a) || parameter(&a) || declaration(&a) || doubled_operator(&a) ||
-           foreign_word(&a) || out_of_place(&a);
+           foreign_word(&a) || out_of_place(&a) || block_of_word(&a);
 }

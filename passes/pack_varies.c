@@ -125,7 +125,7 @@ static bool may(const Legal *l, const Instr *i)
 {
     OpFamily family = op_family(i->op);
     if (family == OPS_PRODUCT || family == OPS_CALL) return false;
-    if (family == OPS_MESSAGE) return i->op == OP_ASSERT && !l->guarded; /* a print is of one program */
+    if (family == OPS_MESSAGE) return false; /* a print, and an assertion that fails, name their program */
     if (family == OPS_MEMORY) return may_access(l, i);
     if (family == OPS_COMBINED) return may_combine(l, i);
     if (family == OPS_TOKEN) return i->op == OP_TOKEN;

@@ -194,8 +194,8 @@ static void test_fallback(void)
     static const char *const wide_bf16[] = {
         "hip:gfx90a has no matrix unit for f8e4m3: operands are widened to bf16", NULL
     };
-    static const char *const clipped[] = { "latency = 8: the tiles of this loop come by way of registers, "
-                                           "which hold one step: 3 stages are used",
+    static const char *const clipped[] = { "8 stages are asked for and 3 are used: the tiles of this loop "
+                                           "come by way of registers, which hold one step",
         NULL };
     static const char *const none[] = { NULL };
     Heard h;

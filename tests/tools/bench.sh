@@ -51,6 +51,29 @@ for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do
         "$tilec" $file.tile --target=$target -D $([ $file = attention ] && echo D=64 || echo TM=64) --emit=schedule >/dev/null || fail "$file for $target"
     done
 done
+# A remark that names a hint has the source's value and stands at its line, also where loads ask for different ones.
+cat >hints.tile <<'T'
+kernel attend(in f16 Q[M, D], in f16 K[N, D], in f16 V[N, D], out f16 O[M, D], const int T = 128)
+    grid (cdiv(M, T)) hint (occupancy = 9)
+{
+    let i = program_id();
+    let q = load(Q[i*T +: T, :]);
+    var acc = zeros([T, D], f32);
+    for j in 0 .. cdiv(N, T) {
+        let s = mma(q, transpose(load(K[j*T +: T, :], latency = 2)), zeros([T, T], f32));
+        acc = mma(f16(s), load(V[j*T +: T, :], latency = 9), acc);
+    }
+    store(O[i*T +: T, :], f16(acc));
+}
+T
+for target in cuda:sm_80 cuda:sm_86 cuda:sm_90a cuda:sm_120 hip:gfx90a hip:gfx942 hip:gfx1100; do
+    "$tilec" hints.tile --target=$target -D D=128 --wperf -o text.c 2>remarks || fail "hints for $target: $(cat remarks)"
+    awk '/performance: latency = [0-9]/ { match($0, /latency = [0-9]+/); want = substr($0, RSTART, RLENGTH); next }
+         /performance: [0-9]+ (stages are asked|buffers a load)/ { want = "latency = 9"; next }
+         /performance: occupancy = / { occupancy++ }
+         want != "" { seen++; if (index($0, want) == 0) { print want " at: " $0; bad = 1 }; want = "" }
+         END { exit bad || !seen || !occupancy }' remarks || fail "remarks on hints for $target: $(cat remarks)"
+done
 # Text of a step without producer warps, without its comments; and the remarks on it.
 step() {
     "$tilec" attention.tile -D D=128 -D warp_specialize=0 --target=$1 $(sed 's/[^ ]*=/-D &/g' <<<"$2") \

@@ -89,9 +89,12 @@ static void derive_stages(Staging *c, Ahead *x, bool copies)
 {
     const int beside = copies ? 0 : 1, cap = copies ? INT_MAX : 3;
     int most = 0, hint = 0, unnamed = 3; /* the stages of loads without a hint */
+    Loc asked = x->loads[0]->loc;        /* of the load that asks for the most */
     for (int k = 0; k < x->n; k++) {
         int want = (int)ir_attr_int(x->loads[k], ATTR_LATENCY, 0);
-        if (want > hint) hint = want;
+        if (want <= hint) continue;
+        hint = want;
+        asked = x->loads[k]->loc;
     }
     if (hint > unnamed) unnamed = hint;
     for (int k = 0; k < x->n; k++) {
@@ -102,23 +105,23 @@ static void derive_stages(Staging *c, Ahead *x, bool copies)
     if (most && !copies && c->p->options.thrift) {
         most = 1;
         if (hint > 1)
-            diag_perf(c->s, x->loads[0]->loc,
+            diag_perf(c->s, asked,
                 "latency = %d: the registers of %s have no room for loads that are under way: each step "
                 "waits "
                 "for its own",
                 hint, c->p->target->name);
     }
     if (most > cap) {
-        diag_perf(c->s, x->loads[0]->loc,
-            "latency = %d: the tiles of this loop come by way of registers, which hold one step: 3 stages "
-            "are used",
+        diag_perf(c->s, asked,
+            "%d stages are asked for and 3 are used: the tiles of this loop come by way of registers, which "
+            "hold one step",
             most);
         most = cap;
     }
     int fit = most;
     while (fit > beside && bytes_of(x, fit, beside) > x->left) fit--;
     if (fit < most)
-        diag_perf(c->s, x->loads[0]->loc,
+        diag_perf(c->s, asked,
             "%d stages of %lld bytes do not fit shared memory (%lld bytes left): %d are used", most,
             (long long)x->each, (long long)x->left, fit < 1 ? 1 : fit);
     for (int k = 0; k < x->n; k++)

@@ -345,6 +345,7 @@ bool roles_plan_rings(Roles *c)
                     (c->p->options.reserve > 1024 ? c->p->options.reserve : 1024),
             used = 0;
     int asked = 0;
+    Loc most_asked = c->f->loc; /* of the load that asks for the most */
     for (size_t k = 0; k < c->loads.len; k++) {
         const Instr *l = c->loads.data[k];
         if (!view_type(c, l)) return roles_refuse(c, l->loc, "the tile's rows are not multiples of 16 bytes");
@@ -365,7 +366,7 @@ bool roles_plan_rings(Roles *c)
         r->loads++;
         if (d) asked_stages(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
-        if (want > asked && !d) asked = want;
+        if (want > asked && !d) asked = want, most_asked = l->loc;
         if (want > r->latency) r->latency = want;
     }
     for (size_t k = 0; k < c->rings.len; k++) {
@@ -394,6 +395,6 @@ bool roles_plan_rings(Roles *c)
                 "rows at arbitrary addresses need two stages: one is filled while the other one arrives");
     c->p->spare_shared = limit - used; /* The limit leaves a kilobyte for mbarriers and the tile scheduler. */
     if (fit < asked && fit < most)
-        diag_perf(c->s, c->f->loc, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
+        diag_perf(c->s, most_asked, "%d buffers a load were asked for, %d fit shared memory", asked, fit);
     return true;
 }
