@@ -182,10 +182,20 @@ static bool read_elsewhere(Plan *p, Step *s, const Buf *b)
     return e.found;
 }
 
+/* Does the thin product compute an operand from `b` while it writes its sums? */
+static bool multiplies_from(Plan *p, const Step *s, const Buf *b)
+{
+    Elsewhere e = { p, b, false };
+    for (int k = 0; k < 2 && s->thin; k++)
+        if (k == 1 || !s->a) plan_leaves(p, ir_operand(s->instr, k), false, elsewhere_leaf, &e);
+    return e.found;
+}
+
 static void join_products(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
-        if (s->kind == STEP_MMA && s->acc) join(s->acc, s->buf, s->acc, s->buf);
+        if (s->kind == STEP_MMA && s->acc && !multiplies_from(p, s, s->acc))
+            join(s->acc, s->buf, s->acc, s->buf);
         for (Sink *k = s->sinks; k; k = k->next) {
             if (k->kind != SINK_BUFFER || !filled_here(p, k) ||
                 !(op_info[k->value->def->op].flags & OPF_ELEM))

@@ -99,6 +99,15 @@ static bool mark(Few *w, Value *v, int axis, int depth)
     return loop && loop->op == OP_FOR && v->index > 0 && mark_carried(w, loop, v->index - 1, axis, depth + 1);
 }
 
+/* Whether rows of the marked value `v` are used as rows of the marked result `to`: not along K of a product,
+ * and not as what a broadcast repeats. */
+static bool as_rows(const Few *w, const Use *u, const Value *v, const Value *to)
+{
+    int k = (int)(u - u->user->operands), axis = w->axis[to->id] - 1;
+    if (u->user->op == OP_MMA && k < 2 && k != axis) return false;
+    return u->user->op != OP_BROADCAST || w->axis[v->id] == axis + 1;
+}
+
 /* Rows of a marked value go to marked values, or out. */
 static bool all_uses_marked(const Few *w)
 {
@@ -108,7 +117,8 @@ static bool all_uses_marked(const Few *w)
             const Value *to = i->n_results ? ir_result(i) : NULL;
             if (i->op == OP_YIELD && i->block->parent) to = &i->block->parent->results[u - i->operands];
             if (i->op == OP_FOR) to = u >= &i->operands[3] ? &i->results[u - &i->operands[3]] : NULL;
-            if (i != w->store && !(to && w->axis[to->id])) return false;
+            if (i == w->store) continue;
+            if (!to || !w->axis[to->id] || !as_rows(w, u, w->marked.data[k], to)) return false;
         }
     return true;
 }
@@ -188,13 +198,13 @@ static void join_loops(Instr *edge)
     if (!ir_is_used(before)) ir_erase(before);
 }
 
-static void copy_into(Few *w, Block *to, int64_t rows)
+static void copy_into(Few *w, Block *to, const Instr *until, int64_t rows)
 {
     Builder b = ir_at_end(to);
     ValueMap map;
     value_map_init(&map, &w->session->arena);
-    for (const Instr *i = w->f->body->first; i != w->f->body->last; i = i->next)
-        if (is_versioned(i) && i->op != OP_IF) ir_clone(&b, i, &map);
+    for (const Instr *i = w->f->body->first; i != until; i = i->next)
+        if (is_versioned(i)) ir_clone(&b, i, &map);
     for (size_t k = 0; k < w->marked.len; k++) shrink(w, &map, w->marked.data[k], rows);
     Instr *store = to->last;
     while (store->op != OP_STORE) store = store->prev;
@@ -240,7 +250,7 @@ static void make_versions(Few *w, int axis)
         Block *other = i->blocks[1];
         b = ir_at_end(other);
     }
-    for (int k = 0; k < n; k++) copy_into(w, made[k], sizes[k]);
+    for (int k = 0; k < n; k++) copy_into(w, made[k], outer, sizes[k]);
     move_into(w, b.block, outer);
     for (Block *o = b.block->parent->block; o != w->f->body; o = o->parent->block) {
         Builder end = ir_at_end(o);
@@ -302,6 +312,15 @@ static bool ends_alike(const Few *w, const Instr *mma, int axis, int stored)
            w->f->params[of_load.param].dims[a] == w->f->params[of_store.param].dims[b];
 }
 
+/* Whether sums are carried from one place of the window `i` to the next, whose end is another. */
+static bool carried_between(const Few *w, const Value *i)
+{
+    for (const Block *b = plan_block_of(i); b && b->parent; b = b->parent->block)
+        for (int k = 0; k < b->n_args; k++)
+            if (w->axis[b->args[k]->id]) return true;
+    return false;
+}
+
 void plan_unseen(Plan *p)
 {
     InstrList stores = { 0 };
@@ -313,7 +332,7 @@ void plan_unseen(Plan *p)
             ir_attr(w.store, ATTR_STEPS))
             continue;
         for (int axis = 0; axis < m.values[0]->type->rank; axis++) {
-            if (!mark_stored(&w, axis)) continue;
+            if (!mark_stored(&w, axis) || carried_between(&w, m.idx[tensor_axis(w.store, axis)])) continue;
             for (size_t j = 0; j < w.marked.len; j++) {
                 Value *v = w.marked.data[j];
                 int at = w.axis[v->id] - 1;
