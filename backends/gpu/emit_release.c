@@ -48,10 +48,10 @@ static bool depends(const Instr *i, const Value *on, int chain)
     return false;
 }
 
-/* Whether a product that needs what was read was issued between the read and the release. */
-static bool arrived(const Instr *read, const Instr *release)
+/* Whether a product that needs what was read was issued between the read and `end`, of the same block. */
+static bool arrived(const Instr *read, const Instr *end)
 {
-    for (const Instr *p = read->next; p && p != release; p = p->next)
+    for (const Instr *p = read->next; p && p != end; p = p->next)
         if (p->op == OP_WGMMA && depends(p, ir_result(read), CHAIN)) return true;
     return false;
 }
@@ -69,19 +69,45 @@ const char *emit_has_read(Emit *e, const char *after, DType d, const char *array
     return str(e, "%s + (%s & %s())", after, all, use(e, "hidden_zero"));
 }
 
-/* What the address of the arrival adds for the reads of the ring since its stage was taken. */
+/* Where the block of the release takes the stage, or the last one of its ring: stages are released in the
+ * order in which they are taken. NULL: it takes none before the release. */
+static const Instr *taken(const Instr *release)
+{
+    const Value *ring = ir_operand(release, 0);
+    const Instr *last = NULL;
+    int before = 0;
+    for (const Instr *p = release->prev; p; p = p->prev)
+        before += p->op == OP_RING_RELEASE && ir_operand(p, 0) == ring;
+    for (const Instr *p = release->block->first; p != release; p = p->next) {
+        if (p->op != OP_RING_GET || ir_operand(p, 0) != ring) continue;
+        last = p;
+        if (before-- == 0) break;
+    }
+    return last;
+}
+
+/* The ring of whose stage this is a read; NULL: of none. */
+static const Value *ring_read(const Instr *i)
+{
+    const Instr *from = i->op == OP_SHARED_READ ? ir_operand(i, 0)->def : NULL;
+    return from && from->op == OP_RING_GET ? ir_operand(from, 0) : NULL;
+}
+
+/* What the address of the arrival adds for the reads of the ring since its stage was taken. Where that was in
+ * an earlier step, the last read around the release stands for those before it. */
 static const char *reads_before(Emit *e, const Instr *release)
 {
+    const Instr *get = taken(release);
     const char *text = "";
-    for (const Instr *p = release->prev; p; p = p->prev) {
-        if (p->op == OP_RING_GET && ir_operand(p, 0) == ir_operand(release, 0)) break;
-        const Instr *from = p->op == OP_SHARED_READ ? ir_operand(p, 0)->def : NULL;
-        if (!from || from->op != OP_RING_GET || ir_operand(from, 0) != ir_operand(release, 0) ||
-            arrived(p, release))
-            continue;
-        const Value *v = ir_result(p);
-        text = emit_has_read(e, text, v->type->dtype, name_of(e, v),
-            array_len(v->type->dtype, (int)layout_regs(layout_of(e, v))));
+    for (const Instr *at = release; at && (at == release || at->op == OP_IF); at = at->block->parent) {
+        for (const Instr *p = at->prev; p && p != get && (at == release || !*text); p = p->prev) {
+            if (ring_read(p) != ir_operand(release, 0)) continue;
+            if (arrived(p, at)) return text;
+            const Value *v = ir_result(p);
+            text = emit_has_read(e, text, v->type->dtype, name_of(e, v),
+                array_len(v->type->dtype, (int)layout_regs(layout_of(e, v))));
+        }
+        if (get || *text) break;
     }
     return text;
 }

@@ -216,6 +216,8 @@ class Measured:
             try:
                 runs[name] = self._graph(run, self.sets, name)
             except Exception as error:
+                if name == "tile":
+                    raise
                 self.row["failed"][name] = said(error)
         runs["copy"] = self._graph(lambda p: p[0].copy_(p[1]), pairs, "copy")
         times: dict = {name: [] for name in runs}
@@ -344,6 +346,8 @@ class Process:
         self.child.wait()
         self.errors.seek(0)
         last = (self.errors.read().strip().splitlines() or ["no message"])[-1][:160]
+        if self.killed:
+            last = "it took too long and was ended"
         return json.loads(text) if text else {"kernel": self.name, "failed": {"tile": last}}
 
 

@@ -163,7 +163,7 @@ def options() -> argparse.Namespace:
         "--build", type=Path, help="folder of the build whose interpreter and emulators check"
     )
     parser.add_argument("--on", default="interp,tcc_sm_90a", help="devices of --build, by commas")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda: where it runs")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where it runs")
     gpu = parser.add_argument_group("for --device=cuda")
     gpu.add_argument("--type", default="", help="f32, f16 or bf16 for the const types of the timed kernels")
     gpu.add_argument("--peers", default="eager,inductor", help="what is timed beside the kernels, by commas")

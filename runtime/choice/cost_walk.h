@@ -80,8 +80,13 @@ static inline void cost_put(CostWalk *w, const Value *v, Scalar x)
 static inline void cost_put_always(CostWalk *w, const Value *v, Scalar x)
 { w->kept[v->id] = (CostKept){ COST_ALWAYS, x }; }
 
+static inline double cost_bytes(const Type *t) { return (double)type_elements(t) * dtype_bytes(t->dtype); }
+
 /* cost_walk.c: walks the program with this number and these coordinates, and adds to w->c. */
 void cost_walk(CostWalk *, int64_t linear, const int64_t *coord);
+
+/* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
+void cost_product(CostWalk *, const Instr *, double times);
 
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */

@@ -120,8 +120,10 @@ struct DriverOps {
 
     tile_status (*memory_alloc)(Driver *, tile_memory, size_t, void **, DriverError *);
     tile_status (*memory_free)(Driver *, tile_memory, void *, DriverError *);
-    /* Memory that is there for what follows in the stream until it is freed there, also in a recorded graph.
-     * NULL except on CUDA; UNSUPPORTED if the driver is too old. */
+    /* Memory that is there for what follows in the stream until it is freed there, also in a recorded graph:
+     * whether there is such memory, which is asked before any is allocated. All three are NULL except on
+     * CUDA; a driver that is too old and some virtual devices have none. */
+    bool (*scratch_there)(Driver *);
     tile_status (*scratch_alloc)(Driver *, size_t, void *stream, void **, DriverError *);
     tile_status (*scratch_free)(Driver *, void *, void *stream, DriverError *);
     tile_status (*copy)(Driver *, void *dst, const void *src, size_t, void *stream, DriverError *);

@@ -224,6 +224,7 @@ const DriverOps driver_cuda = {
     .copy = cuda_copy,
     .copy_2d = cuda_copy_2d,
     .tensor_map = cuda_tensor_map,
+    .scratch_there = scratch_there,
     .scratch_alloc = scratch_alloc,
     .scratch_free = scratch_free,
     GPU_OPS,

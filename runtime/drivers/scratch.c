@@ -35,19 +35,32 @@ static void find(GpuDriver *g, ScratchPool *p)
 }
 
 /* In the device's context, with the lock held. */
-static int make(GpuDriver *g)
+static void make(GpuDriver *g)
 {
     ScratchPool *p = g->alloc.realloc(g->alloc.user, NULL, 0, sizeof *p);
     uint64_t kept = KEPT;
     PoolProperties all = { .allocation = PINNED, .location = ON_DEVICE, .device = g->device };
-    if (!p) return 0;
+    if (!p) return;
     *p = (ScratchPool){ 0 };
     find(g, p);
     g->scratch = p;
-    if (!p->create || !p->set || !p->destroy || !p->alloc || !p->free) return 0;
-    int r = p->create(&p->pool, &all);
-    if (r) p->pool = NULL;
-    return r ? r : p->set(p->pool, RELEASE_THRESHOLD, &kept);
+    if (!p->create || !p->set || !p->destroy || !p->alloc || !p->free) return;
+    if (p->create(&p->pool, &all)) p->pool = NULL;
+    else p->set(p->pool, RELEASE_THRESHOLD, &kept); /* else nothing is kept, which is slower */
+}
+
+/* The pool is made when it is asked for first, outside of the capture of a graph. */
+bool scratch_there(Driver *d)
+{
+    GpuDriver *g = (GpuDriver *)d;
+    GpuScope scope;
+    if (gpudrv_enter(g, &scope)) return false;
+    lock_enter(&g->scratch_lock);
+    if (!g->scratch) make(g);
+    bool there = g->scratch && g->scratch->pool;
+    lock_leave(&g->scratch_lock);
+    gpudrv_leave(g, &scope);
+    return there;
 }
 
 tile_status scratch_alloc(Driver *d, size_t bytes, void *stream, void **out, DriverError *e)
@@ -55,18 +68,11 @@ tile_status scratch_alloc(Driver *d, size_t bytes, void *stream, void **out, Dri
     GpuDriver *g = (GpuDriver *)d;
     GpuScope scope;
     int r = gpudrv_enter(g, &scope);
-    if (r) return gpudrv_result(g, r, "making the device current", e);
-    lock_enter(&g->scratch_lock);
-    if (!g->scratch) r = make(g);
-    ScratchPool *p = g->scratch;
-    lock_leave(&g->scratch_lock);
-    bool there = p && p->pool;
-    if (!r && there) r = p->alloc(out, bytes, p->pool, stream);
-    gpudrv_leave(g, &scope);
-    if (r) return gpudrv_result(g, r, "allocating memory of a stream", e);
-    if (there) return TILE_OK;
-    driver_error(e, "the CUDA driver has no memory in the order of streams");
-    return TILE_ERROR_UNSUPPORTED;
+    if (!r) {
+        r = g->scratch->alloc(out, bytes, g->scratch->pool, stream);
+        gpudrv_leave(g, &scope);
+    }
+    return gpudrv_result(g, r, "allocating memory of a stream", e);
 }
 
 tile_status scratch_free(Driver *d, void *memory, void *stream, DriverError *e)

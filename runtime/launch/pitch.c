@@ -271,7 +271,7 @@ bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchAr
     find_tensors(k, l, made.copied, made.transposed, p);
     memcpy(p->args, args, n * sizeof *args);
     place(p, l, (char *)(uintptr_t)4096);
-    return p->n > 0;
+    return p->n > 0 && k->context->driver->ops->scratch_there(k->context->driver);
 }
 
 /* --- the launch -------------------------------------------------------------------------------------- */

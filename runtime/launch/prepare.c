@@ -2,7 +2,7 @@
  * all combinations of the extents, makes the key of each as its launch would, and compiles every key that it
  * meets for the first time, several at once (async.c). */
 #define _GNU_SOURCE
-#include "runtime/launch/launch.h"
+#include "runtime/launch/pitch.h"
 #include <sched.h>
 
 enum { MOST_COMBINATIONS = 1 << 20, MOST_THREADS = 64 };
@@ -108,23 +108,37 @@ static tile_status set_shapes(Preparing *p)
     return TILE_OK;
 }
 
-static tile_status look_at(Preparing *p)
+/* The variant of a launch with these arguments, which may be copies of the combination's (pitch.c). */
+static tile_status look_for(Preparing *p, const LaunchArgs *l)
 {
     tile_kernel *k = p->k;
-    LAUNCH_ARGS(l, k);
     uint64_t key[k->key_words];
     bool nothing = false;
-    tile_status st = set_shapes(p);
-    if (!st) st = kernel_bind(k, p->args, (size_t)k->n_params, &l);
-    if (!st) st = kernel_key(k, &l, key);
+    tile_status st = kernel_key(k, l, key);
     if (st || !add_key(p, key)) return st;
     if (!kernel_ready(k, key)) {
         Variant *v;
-        st = kernel_nothing(k, &l, key, &nothing);
-        if (!st && !nothing) st = context_sealed(k->context) ? launch_variant(k, &l, &v) : start(p);
+        st = kernel_nothing(k, l, key, &nothing);
+        if (!st && !nothing) st = context_sealed(k->context) ? launch_variant(k, l, &v) : start(p);
     }
     p->variants += !st && !nothing;
     return st;
+}
+
+static tile_status look_at(Preparing *p)
+{
+    tile_kernel *k = p->k;
+    size_t n = (size_t)k->n_params;
+    LAUNCH_ARGS(l, k);
+    LAUNCH_ARGS(copied, k);
+    Pitch pitch;
+    tile_status st = set_shapes(p);
+    if (!st) st = kernel_bind(k, p->args, n, &l);
+    if (st || !pitch_wanted(k, p->args, n, &l, &pitch)) return st ? st : look_for(p, &l);
+    tile_status copies = pitch_compile(k, &l, &pitch);
+    st = kernel_bind(k, pitch.args, n, &copied);
+    if (!st) st = look_for(p, &copied);
+    return st ? st : copies;
 }
 
 /* --- all combinations -------------------------------------------------------------------------------- */

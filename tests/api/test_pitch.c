@@ -181,6 +181,55 @@ static void test_as_they_are(void)
     tile_context_destroy(ctx);
 }
 
+/* Some devices have no memory in the order of streams: there, what is compiled is what a launch takes. */
+static void test_no_pool(void)
+{
+    Product p;
+    if (!begin(0)) return;
+    snprintf(fake->fail_name, sizeof fake->fail_name, "cuMemPoolCreate");
+    fake->fail_code = 801;
+    tile_kernel *k = product();
+    operands(&p, 900, 900, 901, 901, 901, false);
+    OK(ctx, tile_kernel_compile(k, p.args, 3));
+    int compiled = fake->compiles;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
+    CU_ASSERT_EQUAL(fake->compiles, compiled);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+    fake->fail_code = 0;
+    fake->fail_name[0] = 0;
+}
+
+/* tile_kernel_prepare compiles what a launch on copies takes, also where the variant for the tensors as they
+ * are is there already. */
+static void test_prepared(void)
+{
+    static const tile_dim_range dims[] = { { "M", 900, 900, 1 }, { "N", 904, 904, 1 }, { "K", 901, 901, 1 } };
+    const tile_prepare_desc d = { .struct_size = sizeof d, .dims = dims, .n_dims = 3 };
+    Product p;
+    if (!begin(0)) return;
+    tile_kernel *k = product();
+    operands(&p, 900, 904, 901, 901, 904, false);
+    snprintf(fake->fail_name, sizeof fake->fail_name, "cuMemAllocFromPoolAsync");
+    fake->fail_code = 2;
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
+    fake->fail_code = 0;
+    fake->fail_name[0] = 0;
+    OK(ctx, tile_context_seal(ctx, 1));
+    CHECK_STATUS(ctx, tile_kernel_prepare(k, &d, NULL), TILE_ERROR_SEALED);
+    OK(ctx, tile_context_seal(ctx, 0));
+    OK(ctx, tile_kernel_prepare(k, &d, NULL));
+    tile_kernel *fresh = product();
+    OK(ctx, tile_kernel_prepare(fresh, &d, NULL));
+    OK(ctx, tile_context_seal(ctx, 1));
+    OK(ctx, tile_kernel_prepare(fresh, &d, NULL));
+    CU_ASSERT_EQUAL(tile_context_missing(ctx, NULL, 0), 0);
+    CU_ASSERT_EQUAL(launches_of(fresh, &p), 2);
+    tile_kernel_destroy(fresh);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = {
@@ -188,6 +237,8 @@ int main(int argc, char **argv)
         { "rows", test_rows },
         { "transposed", test_transposed },
         { "as_they_are", test_as_they_are },
+        { "no_pool", test_no_pool },
+        { "prepared", test_prepared },
     };
     return unit_run("pitch", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

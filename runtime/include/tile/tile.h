@@ -484,9 +484,10 @@ typedef struct tile_launch_desc {
  * extent is 0 that tiles are as large as. out and inout tensors must not overlap other arguments, and must
  * not overlap themselves; what can be proven is rejected. The first launch of a specialization compiles
  * (may block); a later one neither allocates, locks nor compiles, and on a GPU returns before the work is
- * done. Legal under CUDA graph capture once compiled. Inputs whose strides TMA does not take may be copied
- * first, in memory of the device that is allocated and freed in the order of the stream (docs/tuning.md).
- * On the CPU the call returns when the work is done. Checked contexts wait for the work everywhere.
+ * done. Legal under CUDA graph capture once compiled. Where TMA does not take an input's strides, or a
+ * matrix unit not its order of axes, the input may be copied first (docs/tuning.md, "Copies"): such a launch
+ * allocates memory of the device and frees it, in the order of the stream, and takes a lock for it. On the
+ * CPU the call returns when the work is done. Checked contexts wait for the work everywhere.
  * TILE_ERROR_INVALID_ARGUMENT, SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID, REMAP, WORKSPACE: nothing
  * was launched. TILE_ERROR_COMPILE, RESOURCES, OUT_OF_MEMORY, DRIVER: likewise. TILE_ERROR_DEVICE_FAULT:
  * work launched earlier faulted. */
