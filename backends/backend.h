@@ -79,6 +79,7 @@ typedef struct Artifact {
     LaunchShape shape;
     const char *schedule; /* GPU: what was decided, as text that can be read back (docs/schedule.md); CPU: the
                              plan, for people */
+    int ctas; /* CTAs of a multiprocessor that the launch bounds ask for, where no hint does; 0: none */
     int registers_planned; /* of a thread, as the schedule expects; 0 unknown */
     bool too_large; /* the tiles take more shared memory, or on AMD more registers, than there is: smaller
                        ones may do. Also where compiling failed */

@@ -41,6 +41,7 @@ typedef struct KernelOptions {
     bool measure;              /* for an estimate: no text is written */
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */
+    int most_ctas;    /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
     int l2_percent;   /* the part of L2 that one group of streams may take; 0: the default */
     bool early_start; /* the kernel may start before its predecessor in the stream has ended, and waits for it
                          before it accesses memory (CUDA, sm_90 and later) */

@@ -244,6 +244,26 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
     return st == TILE_ERROR_OUT_OF_MEMORY ? st : TILE_ERROR_UNSUPPORTED;
 }
 
+/* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
+ * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, as long as that helps. */
+static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
+{
+    enum { FEW_BYTES = 64 };
+    CompileOptions options = m->options;
+    while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
+        Compiled again, of;
+        options.passes.most_ctas = text->artifact.ctas / 2;
+        if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
+            return false;
+        of = again;
+        if (!compile_to_binary(m->s, m->k->context->driver, &options, &again)) return false;
+        if (again.artifact.spill_bytes >= compiled->artifact.spill_bytes) return true;
+        *compiled = again;
+        *text = of;
+    }
+    return true;
+}
+
 static tile_status compile(Making *m)
 {
     tile_context *c = m->k->context;
@@ -262,7 +282,8 @@ static tile_status compile(Making *m)
     if (ok) {
         double start = clock_ms();
         text = compiled;
-        ok = compile_to_binary(m->s, c->driver, &m->options, &compiled);
+        ok = compile_to_binary(m->s, c->driver, &m->options, &compiled) &&
+             compile_for_fewer(m, ast, &compiled, &text);
         m->vendor_ms += clock_ms() - start;
     }
     context_report(c, m->s, m->title);

@@ -26,6 +26,17 @@ EXPORT int N(nvrtcCreateProgram, hiprtcCreateProgram)(
     return 0;
 }
 
+/* What ptxas says of a kernel. */
+static const char *resources(const char *text)
+{
+    int threads, ctas = 0;
+    const char *bounds = strstr(text, "__launch_bounds__(");
+    if (bounds) sscanf(bounds, "__launch_bounds__(%d, %d)", &threads, &ctas);
+    return fake.spills_at && ctas >= fake.spills_at
+               ? "    400 bytes stack frame, 400 bytes spill stores, 400 bytes spill loads\n"
+               : "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n";
+}
+
 EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const char *const *options)
 {
     ENTER();
@@ -43,13 +54,13 @@ EXPORT int N(nvrtcCompileProgram, hiprtcCompileProgram)(void *p, int n, const ch
     if (fake.crash_arch[0] && strstr(all, fake.crash_arch)) abort();
     WRITE_DOWN(f->compiles++, memcpy(f->options, all, sizeof all),
         snprintf(f->program, sizeof f->program, "%s", q->text));
-    snprintf(q->log, sizeof q->log, "%s",
-        fake.compile_error[0]
-            ? fake.compile_error
-            : "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function "
-              "properties for k\n"
-              "    8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads\n"
-              "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
+    if (fake.compile_error[0]) snprintf(q->log, sizeof q->log, "%s", fake.compile_error);
+    else
+        snprintf(q->log, sizeof q->log, "%s%s%s",
+            "ptxas info    : Compiling entry function 'k' for 'sm_90a'\nptxas info    : Function "
+            "properties for k\n",
+            resources(q->text),
+            "ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem, 400 bytes cmem[0]\n");
     return fake.compile_error[0] ? 6 : 0;
 }
 

@@ -4,7 +4,7 @@
 
 static FakeState *fake;
 static tile_context *ctx;
-static tile_kernel *add;
+static tile_kernel *add, *rows;
 
 static void open_add(void)
 {
@@ -77,6 +77,29 @@ static void test_reaches_driver(void)
     CU_ASSERT_EQUAL(v.programs, 3);
     CHECK_TEXT(v.specialization, "X: aligned 16, unit stride on axis 0");
     close_add();
+}
+
+/* Launch bounds under which words spill are halved until they do not; the variant is the last one. */
+static void test_spilling(void)
+{
+    static const char text[] =
+        "kernel rows(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
+        " store(X[program_id(), :], x / sum(x, axis = 0));\n}\n";
+    for (int spills = 0; spills < 2; spills++) {
+        int64_t shape[2] = { 3, 4096 };
+        tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
+        tile_arg a = tile_arg_tensor(&t);
+        tile_variant_info v = { .struct_size = sizeof v };
+        open_add();
+        fake->spills_at = spills ? 3 : 0;
+        OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &rows));
+        OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
+        CU_ASSERT_EQUAL(fake->compiles, 1 + spills);
+        CHECK_TEXT(fake->program, spills ? "256, at most 128 registers" : "256, at most 64 registers");
+        CU_ASSERT_EQUAL(v.spill_bytes, 12);
+        tile_kernel_destroy(rows);
+        close_add();
+    }
 }
 
 /* Asked for, and where the code waits for what is before it: so not on sm_80. Launches that are remembered
@@ -470,8 +493,8 @@ static void test_warm(void)
 }
 
 UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_driver },
-    { "early_start", test_early_start }, { "variants", test_variants }, { "grain", test_grain },
-    { "empty", test_empty }, { "no_elements", test_no_elements }, { "refused", test_refused },
-    { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
+    { "early_start", test_early_start }, { "spilling", test_spilling }, { "variants", test_variants },
+    { "grain", test_grain }, { "empty", test_empty }, { "no_elements", test_no_elements },
+    { "refused", test_refused }, { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
     { "driver_failures", test_driver_failures }, { "fault", test_fault },
     { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device }, { "warm", test_warm })

@@ -19,15 +19,14 @@ typedef struct Explain {
 } Explain;
 
 /* Reports and pages that show the threads of a GPU. */
-static bool needs_gpu(const Args *a)
-{ return args_has(a, FLAG_MEMORY) || args_has(a, FLAG_HTML) || args_has(a, FLAG_ROOFLINE); }
+static bool needs_gpu(const Args *a) { return args_has(a, FLAG_MEMORY) || args_has(a, FLAG_HTML); }
 
-/* The first target that --device serves; without one the CPU, or a GPU where what is asked for needs threads.
- */
+/* The first target that --device serves; without one the CPU, or a GPU where what is asked for needs threads
+ * or is drawn by an estimate, of which a CPU has none. */
 static const Target *default_target(const Args *a, const DeviceModel *card)
 {
     if (card) return device_model_target(card);
-    return target_find(needs_gpu(a) ? "cuda:sm_90a" : "cpu");
+    return target_find(needs_gpu(a) || args_has(a, FLAG_ROOFLINE) ? "cuda:sm_90a" : "cpu");
 }
 
 static const DeviceModel *card_of(const Args *a)
@@ -98,6 +97,7 @@ static bool emit_kernel(Explain *x, Explained *e)
     Diag *before = s->last_diag;
     int errors = s->n_errors;
     options.report = &lowering;
+    if (x->o.target->kind == TARGET_CPU) return true;
     bool ok = gpu_compile(s, e->tile, x->o.target, &options, &e->code, &e->kernel);
     if (!ok && e->code.shared_bytes <= x->o.target->shared_bytes) return false;
     if (!ok) {
@@ -162,7 +162,7 @@ static bool explain_variant(Explain *x, Explained *e, Timeline *line)
     e->v = x->v;
     e->facts = x->facts;
     if (!lowered(x, false, &e->report, &e->tile)) return false;
-    if (x->o.target->kind != TARGET_CPU && !emit_kernel(x, e)) return false;
+    if (!emit_kernel(x, e)) return false;
     CostDevice card = x->card ? device_of_model(x->card, x->o.target) : device_of_target(x->o.target);
     if (args_has(x->in->args, FLAG_WPERF)) fit_advise(x->in, x->v, x->facts, &x->o, &card);
     timeline_build(s, e->kernel ? e->kernel : e->tile, line);
@@ -356,9 +356,7 @@ static int check_targets(Tool *t, const Args *a, const DeviceModel *card)
             return tool_usage(t, "%s runs code for %s, not for %s", card->name, card->targets, target->name);
         if (needs_gpu(a) && target->kind == TARGET_CPU)
             return tool_usage(t, "--%s shows the threads of a GPU; choose a --target that is one",
-                args_has(a, FLAG_MEMORY) ? "memory"
-                : args_has(a, FLAG_HTML) ? "html"
-                                         : "roofline");
+                args_has(a, FLAG_MEMORY) ? "memory" : "html");
     }
     return EXIT_OK;
 }

@@ -1,5 +1,6 @@
 /* explain_roofline.c: `tilec explain --roofline`: the variants under the roofs of a device. */
 #include "tools/tilec/explain_page.h"
+#include "tools/tilec/host_peak.h"
 #include "tools/tilec/problem.h"
 #include <math.h>
 
@@ -9,8 +10,28 @@ typedef struct Roofs {
     double products, arithmetic, memory, l2;
 } Roofs;
 
+/* The measured peaks of this machine, if its processor runs the code of the target. */
+static bool roofs_of_host(const Explained *x, Roofs *r)
+{
+    Tool *tool = x->in->tool;
+    Run run = { .tool = tool, .device = { .struct_size = sizeof run.device } };
+    HostPeak p;
+    const tile_context_desc d = { .struct_size = sizeof d,
+        .target = x->o->target->name,
+        .allocator = { tool->alloc.realloc, tool->alloc.user } };
+    if (x->o->backend.cpu || tile_context_create(&d, &run.context)) return false;
+    bool known = !tile_context_device(run.context, &run.device);
+    if (known) {
+        host_peak(&run, x->launch.bytes, false, &p);
+        *r = (Roofs){ arena_strdup(&tool->arena, run.device.name), p.tflops_16, p.tflops_32, p.memory_tbs };
+    }
+    tile_context_destroy(run.context);
+    return known;
+}
+
 static bool roofs_of(const Explained *x, Roofs *r)
 {
+    if (x->o->target->kind == TARGET_CPU) return roofs_of_host(x, r);
     const DeviceModel *m = x->card ? x->card : device_model(x->o->target);
     const SimDevice *d = x->launch.device;
     if (m) {
@@ -110,34 +131,42 @@ static DrawSeries roof(
     return (DrawSeries){ .name = name, .x = xy, .y = xy + 3, .n = n, .mark = DRAW_LINE, .dash = dash };
 }
 
-bool roofline_draw(const Roofline *r, Text *t)
+/* "3.35", "989": two digits behind the point below 10. */
+static const char *rate_text(Arena *a, double rate)
+{ return arena_printf(a, rate < 0.1 ? "%.3f" : rate < 10 ? "%.2f" : "%.0f", rate); }
+
+/* The lines of the roofs. */
+static int draw_roofs(Arena *a, const Roofs *r, double lo, double hi, DrawSeries *all)
 {
-    Session *s = &r->first->in->session;
-    Arena *a = t->arena;
-    Roofs roofs;
-    if (!roofs_of(r->first, &roofs)) {
-        diag_error(s, (Loc){ 0 }, "--roofline: no roofs are known of a device that runs code for %s",
-            r->first->o->target->name);
-        return false;
-    }
-    double lo = 0.1, hi = roofs.memory > 0 ? 8 * roofs.products / roofs.memory : 1000;
-    int without = 0;
-    for (size_t k = 0; k < r->points.len; k++) {
-        const RoofPoint *p = &r->points.data[k];
-        if (p->intensity > 0 && p->intensity / 2 < lo) lo = p->intensity / 2;
-        if (p->intensity * 2 > hi) hi = p->intensity * 2;
-        without += !(p->intensity > 0 && p->rate > 0);
-    }
-    DrawSeries *all = arena_array(a, DrawSeries, r->points.len + 4);
     int n = 0;
+    const char *memory = rate_text(a, r->memory), *products = rate_text(a, r->products),
+               *arithmetic = rate_text(a, r->arithmetic);
+    bool matrix = r->products > r->arithmetic;
     all[n++] = roof(a,
-        arena_printf(a, "memory, %.2f TB/s, and the matrix unit, %.0f TFLOPS", roofs.memory, roofs.products),
-        roofs.memory, roofs.products, lo, hi, NULL);
-    all[n++] = roof(a, arena_printf(a, "L2, %.1f TB/s", roofs.l2), roofs.l2, roofs.products, lo, hi, "6 3");
-    all[n++] = roof(
-        a, arena_printf(a, "arithmetic, %.0f TFLOPS", roofs.arithmetic), 0, roofs.arithmetic, lo, hi, "2 3");
-    for (size_t k = 0; k < r->points.len; k++) {
-        const RoofPoint *p = &r->points.data[k];
+        matrix ? arena_printf(a, "memory, %s TB/s, and the matrix unit, %s TFLOPS", memory, products)
+               : arena_printf(a, "memory, %s TB/s, and arithmetic, %s TFLOPS", memory, arithmetic),
+        r->memory, matrix ? r->products : r->arithmetic, lo, hi, NULL);
+    if (r->l2 > 0)
+        all[n++] = roof(a, arena_printf(a, "L2, %.1f TB/s", r->l2), r->l2, r->products, lo, hi, "6 3");
+    if (matrix)
+        all[n++] =
+            roof(a, arena_printf(a, "arithmetic, %s TFLOPS", arithmetic), 0, r->arithmetic, lo, hi, "2 3");
+    return n;
+}
+
+/* Where no times are known, as on a CPU, a point lies on the roof at its intensity. */
+static double attainable(const Roofs *r, double intensity)
+{
+    double most = r->products > r->arithmetic ? r->products : r->arithmetic;
+    return intensity * r->memory < most ? intensity * r->memory : most;
+}
+
+/* The points that have a rate, each with its number. */
+static int draw_points(Arena *a, const RoofPoint *points, size_t count, DrawSeries *all)
+{
+    int n = 0;
+    for (size_t k = 0; k < count; k++) {
+        const RoofPoint *p = &points[k];
         const char **label = arena_array(a, const char *, 1);
         *label = arena_printf(a, "%zu", k + 1);
         if (p->intensity > 0 && p->rate > 0)
@@ -148,19 +177,49 @@ bool roofline_draw(const Roofline *r, Text *t)
                 .mark = DRAW_POINTS,
                 .labels = label };
     }
-    const char *assumed = r->first->launch.assumed,
-               *note = arena_printf(a, "%s; bytes are those of the tensors, each once%s%s%s",
-                   r->points.data[0].estimated ? "times are estimates"
-                                               : "times are the best case of the cache model",
-                   without
-                       ? arena_printf(a,
-                             "; %d variants without floating-point operations or an estimate are left out",
-                             without)
-                       : "",
-                   assumed ? "; " : "", assumed ? assumed : "");
-    const char *title = arena_printf(a, "Roofline of %s", roofs.device);
+    return n;
+}
+
+static const char *note_of(Arena *a, const Roofline *r, bool host, int without)
+{
+    const char *assumed = r->first->launch.assumed, *times = "times are the best case of the cache model";
+    if (r->points.data[0].estimated) times = "times are estimates";
+    if (host) times = "no times: points lie where the roofs are (tilec bench measures)";
+    return arena_printf(a, "%s; bytes are those of the tensors, each once%s%s%s", times,
+        without ? arena_printf(a,
+                      "; %d variants without floating-point operations or an estimate are left out", without)
+                : "",
+        assumed ? "; " : "", assumed ? assumed : "");
+}
+
+bool roofline_draw(const Roofline *r, Text *t)
+{
+    Session *s = &r->first->in->session;
+    Arena *a = t->arena;
+    Roofs roofs;
+    if (!roofs_of(r->first, &roofs)) {
+        diag_error(s, (Loc){ 0 }, "--roofline: no roofs are known of a device that runs code for %s",
+            r->first->o->target->name);
+        return false;
+    }
+    bool host = r->first->o->target->kind == TARGET_CPU;
+    double lo = 0.1, hi = roofs.memory > 0 ? 8 * roofs.products / roofs.memory : 1000;
+    int without = 0;
+    RoofPoint *points = arena_array(a, RoofPoint, r->points.len);
+    for (size_t k = 0; k < r->points.len; k++) {
+        RoofPoint *p = &points[k];
+        *p = r->points.data[k];
+        if (host) p->rate = attainable(&roofs, p->intensity);
+        if (p->intensity > 0 && p->intensity / 2 < lo) lo = p->intensity / 2;
+        if (p->intensity * 2 > hi) hi = p->intensity * 2;
+        without += !(p->intensity > 0 && p->rate > 0);
+    }
+    DrawSeries *all = arena_array(a, DrawSeries, r->points.len + 3);
+    int n = draw_roofs(a, &roofs, lo, hi, all);
+    n += draw_points(a, points, r->points.len, all + n);
+    const char *note = note_of(a, r, host, without);
     double width = 96 + (draw_text_width(note, 11) > 700 ? draw_text_width(note, 11) : 700);
-    draw_chart(&(DrawChart){ .title = title,
+    draw_chart(&(DrawChart){ .title = arena_printf(a, "Roofline of %s", roofs.device),
                    .note = note,
                    .x = { "operations on floats for each byte of the tensors", DRAW_LOG10, lo, hi },
                    .y = { "TFLOPS", DRAW_LOG10 },

@@ -201,6 +201,8 @@ void cta_size_unspecialized(Func *f, KernelPlan *p)
     const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
                    *programs = schedule_asked(p, DECIDE_PROGRAMS);
     if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = rows_at_once(f, p);
+    if (p->options.most_ctas && !f->hints.occupancy && p->min_ctas > p->options.most_ctas)
+        p->min_ctas = p->options.most_ctas;
     int most = p->target->sm_threads / (p->warps * p->target->wave);
     if (ctas && (ctas->n[0] < 1 || ctas->n[0] > most))
         schedule_refuse(

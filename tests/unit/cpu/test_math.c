@@ -34,7 +34,7 @@ static const Function functions[] = {
     { OP_SIGMOID, "sigmoid", ref_sigmoid, 2.6, -105, 30 },
     { OP_SQRT, "sqrt", sqrt, 0.5, 0, 0 },
     { OP_RSQRT, "rsqrt", ref_rsqrt, 1.6, 0, 0 },
-    /* rounded to f16 at once: ulp of f16 */
+    /* rounded to f16 at once: ulp of f16; on processors without AVX-512: NARROW */
     { OP_EXP, "exp.f16", exp, 0.67, -18, 12, true },
     { OP_EXP2, "exp2.f16", exp2, 0.67, -26, 17, true },
     { OP_SIGMOID, "sigmoid.f16", ref_sigmoid, 0.7, -18, 12, true },
@@ -45,6 +45,7 @@ static const Function functions[] = {
 };
 
 enum { N = 1 << 20 };
+static const double NARROW = 0.52;
 static float in[N], out[N];
 static _Float16 in16[N], out16[N];
 
@@ -144,9 +145,10 @@ static int test_function(const Function *f, const char *cpu)
                     where = in[i];
                 }
             }
-            failed = worst > f->bound;
+            double bound = cpu && f->narrow ? NARROW : f->bound;
+            failed = worst > bound;
             printf("%-11s %-10s %.3f ulp at %a (bound %.2f)%s\n", f->name, cpu ? cpu : "host", worst,
-                (double)where, f->bound, failed ? " FAILED" : "");
+                (double)where, bound, failed ? " FAILED" : "");
         }
     }
     if (s.n_errors) {
