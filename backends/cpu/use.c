@@ -1,5 +1,6 @@
 /* use.c: what code for the CPU takes of a processor, for `tilec explain`: LLVM's warning of stack sizes, the
- * remark of its register allocator, and the vector registers that the assembly names. */
+ * remark of its register allocator, and the vector registers that the assembly names. At -O0 another
+ * allocator is at work, which makes no remarks. */
 #include "backends/cpu/use.h"
 #include <llvm-c/Support.h>
 #include <pthread.h>
@@ -49,12 +50,11 @@ void cpu_use_begin(LLVMContextRef ctx, LLVMModuleRef m, CpuUse *use)
             LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, size);
 }
 
-/* The number of the vector register whose name begins there, or -1: "%ymm13", "v7.4s", "q31". */
+/* The number of the vector register whose name begins there, or -1: "%ymm13", "v7.4s", "q31", "s0". */
 static int register_at(const char *p, bool arm)
 {
     char *end;
-    if (arm ? *p != 'v' && *p != 'q'
-            : strncmp(p, "%xmm", 4) && strncmp(p, "%ymm", 4) && strncmp(p, "%zmm", 4))
+    if (arm ? !strchr("vqdshb", *p) : strncmp(p, "%xmm", 4) && strncmp(p, "%ymm", 4) && strncmp(p, "%zmm", 4))
         return -1;
     p += arm ? 1 : 4;
     if (*p < '0' || *p > '9') return -1;
@@ -65,12 +65,17 @@ static int register_at(const char *p, bool arm)
 static bool in_name(char c)
 { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
 
+/* Instructions stand behind a tab, and directives behind a tab and a dot; labels, such as a kernel's name, do
+ * not. */
 void cpu_use_registers(const CpuTarget *t, const char *assembly, CpuUse *use)
 {
     uint32_t seen = 0;
-    for (const char *p = assembly; *p; p++) {
-        int n = p > assembly && in_name(p[-1]) ? -1 : register_at(p, t->arm);
-        if (n >= 0) seen |= 1u << n;
+    for (const char *line = assembly; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        if (line[0] != '\t' || line[1] == '.') continue;
+        for (const char *p = line + 1; *p && *p != '\n'; p++) {
+            int n = in_name(p[-1]) ? -1 : register_at(p, t->arm);
+            if (n >= 0) seen |= 1u << n;
+        }
     }
     use->vector_registers = __builtin_popcount(seen);
     use->vector_registers_had = t->n_vector_regs;

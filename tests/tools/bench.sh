@@ -51,6 +51,12 @@ for target in cuda:sm_80 cuda:sm_90a hip:gfx942; do
         "$tilec" $file.tile --target=$target -D $([ $file = attention ] && echo D=64 || echo TM=64) --emit=schedule >/dev/null || fail "$file for $target"
     done
 done
+# More threads than processors have no higher peak: its rates are those that are kept already.
+expect 0 "% of the peak" tilec bench copy.tile --in X=random:f32[4096]:1 --repeat=3
+kept=$(find "$TILE_CACHE_DIR" -name '*.note' | wc -l)
+((kept > 0)) || fail "no rates are kept"
+expect 0 "% of the peak" tilec bench copy.tile --in X=random:f32[4096]:1 --repeat=3 --threads=500
+[ "$(find "$TILE_CACHE_DIR" -name '*.note' | wc -l)" = "$kept" ] || fail "a peak of 500 threads"
 # A remark that names a hint has the source's value and stands at its line, also where loads ask for different ones.
 cat >hints.tile <<'T'
 kernel attend(in f16 Q[M, D], in f16 K[N, D], in f16 V[N, D], out f16 O[M, D], const int T = 128)

@@ -45,6 +45,15 @@ has '^  spills +[1-9][0-9]* stores to the stack and [1-9][0-9]* loads from it, i
 echo 'kernel k(in f32 X[8], out f32 Y[8]) grid (1) { store(Y[0 +: 8], load(X[0 +: 8])); }' >few.tile
 "$tilec" explain few.tile --target=cpu:aarch64 -o out.txt || fail "few registers"
 has '^  registers +[1-4] of 32 vector registers of 16 bytes$'
+# a kernel's own name is no register, one number takes one, and nothing says that -O0 does not spill
+echo 'kernel v7(in f32 X[N], out f32 Y[N]) grid (N) { let i = program_id(); store(Y[i], load(X[i]) * 2.0); }' >named.tile
+"$tilec" explain named.tile --target=cpu:aarch64 -o out.txt || fail "a kernel with a register's name"
+has '^  registers +1 of 32 vector registers'
+sed 's/f32/i32/g; s/2[.]0/2/' named.tile >none.tile
+"$tilec" explain none.tile --target=cpu:aarch64 -o out.txt || fail "no registers"
+has '^  registers +0 of 32 vector registers'
+"$tilec" explain few.tile --target=cpu:aarch64 -O0 -o out.txt || fail "explain at -O0"
+has '^  spills +not counted at -O0$'
 "$tilec" explain "$k/vector_add.tile" --target=cuda:sm_80 -D T=f32 -o out.txt || fail "vector_add"
 has '^every program: the whole program$'
 

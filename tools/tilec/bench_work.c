@@ -132,8 +132,9 @@ static double host_part(const Run *r, const BenchWork *w, double ms, const char 
         HostPeak p;
         host_peak(r, w->bytes, again, &p);
         double wide = has_doubles(r) ? p.tflops_64 : p.tflops_32,
-               products = w->flops_8 / p.tflops_8 + w->flops_16 / p.tflops_16 + w->flops_32 / wide;
-        part = larger_part(products * 1e-12, w->bytes / p.memory_tbs * 1e-12, ms, bound);
+               products = w->flops_8 / p.tflops_8 + w->flops_16 / p.tflops_16 + w->flops_32 / wide,
+               memory = p.memory_tbs > 0 ? w->bytes / p.memory_tbs : 0;
+        part = larger_part(products * 1e-12, memory * 1e-12, ms, bound);
         if (part <= 1) break;
     }
     return part;

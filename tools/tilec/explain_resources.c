@@ -101,7 +101,8 @@ static void print_cpu(Explained *x, Text *t)
     text_puts(t, "resources, as LLVM gives them:\n");
     text_printf(t, "  registers      %d of %d vector registers of %d bytes\n", use.vector_registers,
         use.vector_registers_had, use.vector_bytes);
-    if (use.spills + use.reloads)
+    if (!x->o->backend.opt_level) text_puts(t, "  spills         not counted at -O0\n");
+    else if (use.spills + use.reloads)
         text_printf(t,
             "  spills         %lld stores to the stack and %lld loads from it, in the whole text\n",
             (long long)use.spills, (long long)use.reloads);
