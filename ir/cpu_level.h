@@ -4,7 +4,6 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -89,22 +88,36 @@ static const CpuLevel cpu_levels[] = {
 };
 enum { N_CPU_LEVELS = sizeof cpu_levels / sizeof *cpu_levels };
 
+/* Appends at most `most` bytes of `more` to the text in `out`, as far as there is room. */
+static inline void cpu_level_say(char *out, size_t room, const char *more, size_t most)
+{
+    size_t at = strlen(out), n = strlen(more);
+    if (n > most) n = most;
+    if (n > room - at - 1) n = room - at - 1;
+    memcpy(out + at, more, n);
+    out[at + n] = 0;
+}
+
 /* The level that the environment variable TILE_CPU_LEVEL names, among those up to `own`, the processor's.
- * NULL where the variable is unset or empty; where it names no level, or one above `own`, also a message. */
+ * NULL where the variable is unset or empty; where it names no level, or one above `own`, also a message of
+ * at most `room` bytes, which is at least 1. */
 static inline const CpuLevel *cpu_level_asked(int own, char *error, size_t room)
 {
     const char *named = getenv("TILE_CPU_LEVEL");
     const CpuLevel *found = NULL;
-    if (room) error[0] = 0;
+    error[0] = 0;
     if (!named || !*named) return NULL;
     for (int k = 0; k < N_CPU_LEVELS; k++)
         if (!strcmp(cpu_levels[k].name, named)) found = &cpu_levels[k];
     if (found && found->level <= own) return found;
-    int n = snprintf(error, room, "TILE_CPU_LEVEL: %s '%.40s'; there are",
-        found ? "this processor lacks the level" : "there is no level", named);
-    for (int k = N_CPU_LEVELS - 1; k >= 0 && n >= 0 && (size_t)n < room; k--)
-        if (cpu_levels[k].level <= own)
-            n += snprintf(
-                error + n, room - (size_t)n, "%s %s", cpu_levels[k].level ? "," : "", cpu_levels[k].name);
+    cpu_level_say(error, room, "TILE_CPU_LEVEL: ", room);
+    cpu_level_say(error, room, found ? "this processor lacks the level '" : "there is no level '", room);
+    cpu_level_say(error, room, named, 40);
+    cpu_level_say(error, room, "'; there are ", room);
+    for (int k = N_CPU_LEVELS - 1; k >= 0; k--) {
+        if (cpu_levels[k].level > own) continue;
+        if (cpu_levels[k].level) cpu_level_say(error, room, ", ", 2);
+        cpu_level_say(error, room, cpu_levels[k].name, room);
+    }
     return NULL;
 }

@@ -35,7 +35,7 @@ product cortex-a53 i8 i8 i32 smull sdot
 product cortex-a53 f32 f32 f32 fmla
 product znver4 i8 i8 i32 vpdpwssd vpmaddwd
 product znver4 bf16 bf16 f32 vdpbf16ps
-product cascadelake i8 i8 i32 vpdpwssd vpmaddwd
+product cascadelake i8 i8 i32 vpdpwssd # where it adds to a sum of its own, LLVM takes vpmaddwd and vpaddd there
 product x86-64-v4 i8 i8 i32 vpmaddwd vpdpwssd
 product x86-64-v3 i8 i8 i32 vpmaddwd
 product x86-64-v3 bf16 bf16 f32 'vfmadd[0-9]*ps' vdpbf16ps
