@@ -23,12 +23,14 @@ if [ "$root" = packages ]; then
     root=$work/root
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/packages" "$root"
     : >"$work/status"
-    apt=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State::lists=$work/lists" -o "Dir::State::status=$work/status"
-        -o "Dir::Cache=$work/cache" -o Debug::NoLocking=1)
+    apt=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Debug::NoLocking=1 -o "Dir::Cache=$work/cache"
+        -o "Dir::State::lists=$work/lists" -o "Dir::State::status=$work/status")
     apt-get "${apt[@]}" update >"$work/log" 2>&1 || skip "no arm64 packages: $(tail -1 "$work/log")"
-    mapfile -t names < <(apt-get "${apt[@]}" -s --no-install-recommends install libllvm22 libcunit1-dev 2>"$work/log" | awk '/^Inst/ { print $2 }')
+    mapfile -t names < <(apt-get "${apt[@]}" -s --no-install-recommends install libllvm22 libcunit1-dev \
+        2>"$work/log" | awk '/^Inst/ { print $2 }')
     ((${#names[@]})) || skip "LLVM 22 for arm64 does not install: $(tail -1 "$work/log")"
-    (cd "$work/packages" && apt-get "${apt[@]}" download "${names[@]}") >"$work/log" 2>&1 || skip "a package does not come: $(tail -1 "$work/log")"
+    (cd "$work/packages" && apt-get "${apt[@]}" download "${names[@]}") >"$work/log" 2>&1 ||
+        skip "a package does not come: $(tail -1 "$work/log")"
     for package in "$work"/packages/*.deb; do dpkg-deb -x "$package" "$root" || fail "$package"; done
 fi
 root=$(cd "$root" 2>/dev/null && pwd) || fail "no folder $TILE_AARCH64"
@@ -39,14 +41,18 @@ llvm=$(echo "$libraries"/libLLVM.so.22.*)
 mkdir -p "$work/include" "$work/lib"
 ln -s "$root/usr/include/CUnit" "$work/include/CUnit"
 cp "$libraries"/libcunit.* "$work/lib"
-printf 'set(CMAKE_SYSTEM_NAME Linux)\nset(CMAKE_SYSTEM_PROCESSOR aarch64)\nset(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)\n' >"$work/toolchain.cmake"
+printf 'set(%s)\n' "CMAKE_SYSTEM_NAME Linux" "CMAKE_SYSTEM_PROCESSOR aarch64" \
+    "CMAKE_C_COMPILER aarch64-linux-gnu-gcc" >"$work/toolchain.cmake"
 links="-Wl,-rpath-link,$libraries -Wl,-rpath-link,$root/lib/aarch64-linux-gnu"
-"$cmake" -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_TOOLCHAIN_FILE=$work/toolchain.cmake" "-DLLVM_LIBRARY=$llvm" \
-    "-DCMAKE_C_FLAGS=-isystem $work/include" "-DCMAKE_EXE_LINKER_FLAGS=-L$work/lib $links" "-DCMAKE_SHARED_LINKER_FLAGS=$links" >"$work/log" 2>&1 ||
+"$cmake" -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    "-DCMAKE_TOOLCHAIN_FILE=$work/toolchain.cmake" "-DLLVM_LIBRARY=$llvm" \
+    "-DCMAKE_C_FLAGS=-isystem $work/include" "-DCMAKE_EXE_LINKER_FLAGS=-L$work/lib $links" \
+    "-DCMAKE_SHARED_LINKER_FLAGS=$links" >"$work/log" 2>&1 ||
     fail "cmake: $(tail -20 "$work/log")"
 tests="async cache choice cpu float kernel launch memo oom optional signature stack team threads"
 # shellcheck disable=SC2046
-"$cmake" --build "$work/build" --target $(printf 'test_api_%s ' $tests) tile_run_test >"$work/log" 2>&1 || fail "build: $(tail -20 "$work/log")"
+"$cmake" --build "$work/build" --target $(printf 'test_api_%s ' $tests) tile_run_test >"$work/log" 2>&1 ||
+    fail "build: $(tail -20 "$work/log")"
 failures=0
 run() {
     if qemu-aarch64 -L "$root" "$@" >"$work/log" 2>&1; then echo "$(basename "$1"): as expected"
