@@ -106,6 +106,8 @@ static const CpuLevel *asked_level(Session *s, CpuTarget *t)
     return level;
 }
 
+static void dispose_message(void *text) { LLVMDisposeMessage(text); }
+
 void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, const char *triple, CpuTarget *t)
 {
     bool host = cpu_is_host(o, target);
@@ -120,11 +122,12 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
             t->features =
                 arena_printf(&s->arena, "%s%s%s", t->features, *t->features ? "," : "", o->features);
     } else if (host) {
-        char *name = LLVMGetHostCPUName(), *list = LLVMGetHostCPUFeatures();
+        char *name = LLVMGetHostCPUName();
+        session_defer(s, dispose_message, name);
+        char *list = LLVMGetHostCPUFeatures();
+        session_defer(s, dispose_message, list);
         t->cpu = arena_strdup(&s->arena, name);
         t->features = arena_strdup(&s->arena, list);
-        LLVMDisposeMessage(name);
-        LLVMDisposeMessage(list);
         if (o->features && *o->features)
             t->features = arena_printf(&s->arena, "%s,%s", t->features, o->features);
     } else {
