@@ -370,8 +370,7 @@ static bool lower_grown(Lower *l, const Node *n, const ConstLoop *c, Vars vars, 
     erase_between(mark, end);
     diag_perf(l->s, n->loc,
         "`const for` of %lld iterations with %lld operations each is a loop at run time; at most %d "
-        "operations "
-        "are unrolled",
+        "operations are unrolled",
         (long long)c->count, (long long)instrs, LIMIT_GROWTH);
     return true;
 }

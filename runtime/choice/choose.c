@@ -424,12 +424,7 @@ double kernel_choice_estimate(const tile_kernel *k, const LaunchArgs *l, const u
     return m ? m->ns : 0;
 }
 
-double kernel_copy_estimate(const tile_kernel *k, double bytes)
-{
-    const DeviceModel *m = device_of(k).model;
-    if (!m) return INFINITY;
-    return m->launch + m->begin + m->latency + m->memory_latency + m->end + 2 * bytes / (0.75 * m->memory);
-}
+const DeviceModel *kernel_device_model(const tile_kernel *k) { return device_of(k).model; }
 
 tile_status kernel_choice(tile_kernel *k, const LaunchArgs *l, const uint64_t *key, int *choice)
 {

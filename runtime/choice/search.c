@@ -338,8 +338,11 @@ static void consider_parts(Search *z, int j)
         for (int i = 0; i < n; i++) {
             const SearchPoint *p = &z->point[i];
             int v = taken[i] || !(p->ns < INFINITY) ? 0 : room_to_divide(z, p, j);
-            if (v && p->ns / (double)z->name[j].values[v].i < least)
-                now = i, by = v, least = p->ns / (double)z->name[j].values[v].i;
+            double ns = v ? p->ns / (double)z->name[j].values[v].i : INFINITY;
+            if (ns >= least) continue;
+            now = i;
+            by = v;
+            least = ns;
         }
         if (now < 0) break;
         taken[now] = true;

@@ -223,8 +223,8 @@ tile_status kernel_choice(tile_kernel *, const LaunchArgs *, const uint64_t *key
 const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n);
 /* The estimate of that choice in nanoseconds; 0: it is not known. The key may have the choice or not. */
 double kernel_choice_estimate(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
-/* The estimate of a kernel that only copies so many bytes; INFINITY where nothing is known of the device. */
-double kernel_copy_estimate(const tile_kernel *, double bytes);
+/* The model of the device that the kernel runs on; NULL: there is none. */
+const struct DeviceModel *kernel_device_model(const tile_kernel *);
 
 /* pitch.c: frees the kernels that copy. */
 void pitch_close(tile_kernel *);

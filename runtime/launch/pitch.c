@@ -16,6 +16,7 @@
  * axis of stride 1, whose other axes form rows at one distance. Not in checked contexts, nor as declared. */
 #define _GNU_SOURCE
 #include "runtime/launch/pitch.h"
+#include "runtime/choice/device_model.h"
 #include <math.h>
 
 static const char pitch_text[] =
@@ -35,12 +36,7 @@ static const char pitch_text[] =
 
 /* SIZES: of an element, 1, 2 and 4 bytes; WIDTHS: of a tile, 64, 128 and 256 columns. */
 enum { ROW_GRAIN = 32, PLACE = 256, SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TILE_ELEMENTS = 4096 };
-/* Of the estimate of the launch as it is: what the copies may take, and what the whole may take with them.
- * Products whose operands TMA cannot fetch take two to five times their estimate (bench/NOTES.md, "Copies of
- * operands"). */
-static const double MOST_COPIES = 0.9, MOST_COPIED = 1.8;
-static const double MOST_TRANSPOSED = 0.95; /* of the estimate of what is transposed, with its copies */
-enum { MOST_DECISIONS = 256 };              /* more are made anew by each launch */
+enum { MOST_DECISIONS = 256 }; /* more are made anew by each launch */
 
 /* The kernels that copy; [WIDTHS]: that transpose. */
 struct Pitcher {
@@ -180,21 +176,22 @@ static double estimate(tile_kernel *k, const LaunchArgs *l)
     return (key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows ? 0 : kernel_choice_estimate(k, l, key);
 }
 
-static double copies_take(const tile_kernel *k, const Pitch *p)
+static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitch *p)
 {
-    double ns = 0;
-    for (int i = 0; i < p->n; i++)
-        ns += kernel_copy_estimate(
-            k, (double)(p->tensor[i].rows * p->tensor[i].to * k->params[p->tensor[i].param].size));
+    double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, ns = p->n * each;
+    for (int i = 0; i < p->n; i++) {
+        const PitchedTensor *t = &p->tensor[i];
+        ns += 2 * (double)(t->rows * t->to * k->params[t->param].size) / (m->copy_memory * m->memory);
+    }
     return ns;
 }
 
 /* The estimate of the launch on copies, with these; INFINITY: the copies take more than `most`, or there is
  * no estimate. */
 static double estimate_copied(
-    tile_kernel *k, const tile_arg *args, const LaunchArgs *l, Pitch *p, double most)
+    tile_kernel *k, const DeviceModel *m, const tile_arg *args, const LaunchArgs *l, Pitch *p, double most)
 {
-    double copies = copies_take(k, p);
+    double copies = copies_take(k, m, p);
     if (!p->n || copies > most) return INFINITY;
     memcpy(p->args, args, (size_t)k->n_params * sizeof *args);
     place(p, l,
@@ -208,18 +205,20 @@ static double estimate_copied(
 static void decide(
     tile_kernel *k, const tile_arg *args, const LaunchArgs *l, uint64_t transposable, struct PitchDecision *d)
 {
-    double as_it_is = estimate(k, l), most = MOST_COPIES * as_it_is, now = as_it_is;
+    const DeviceModel *m = kernel_device_model(k);
+    double as_it_is = m ? estimate(k, l) : 0, now = as_it_is;
     Pitch p;
     if (!(as_it_is > 0)) return;
+    double most = m->copies_most * as_it_is;
     find_tensors(k, l, true, 0, &p);
-    double copied = estimate_copied(k, args, l, &p, most);
-    d->copied = copied < MOST_COPIED * as_it_is;
+    double copied = estimate_copied(k, m, args, l, &p, most);
+    d->copied = copied < m->copied_most * as_it_is;
     if (d->copied) now = copied;
     for (int i = 0; i < 64; i++) {
         if (!(transposable >> i & 1)) continue;
         find_tensors(k, l, d->copied, d->transposed | (uint64_t)1 << i, &p);
-        double transposed = estimate_copied(k, args, l, &p, most);
-        if (transposed > MOST_TRANSPOSED * now) continue;
+        double transposed = estimate_copied(k, m, args, l, &p, most);
+        if (transposed > m->transposed_most * now) continue;
         d->transposed |= (uint64_t)1 << i;
         now = transposed;
     }

@@ -42,7 +42,7 @@ if [ -n "${UPDATE:-}" ]; then make_page >$page; fi
 make_page | diff $page - || fail "$page is not what runtime/choice/device_model.def says: UPDATE=1 bash tests/structure/tables.sh ."
 counted "$(grep -cE '^(FIELD|CARD)\(' runtime/choice/device_model.def)" 90 runtime/choice/device_model.def
 for field in $(sed -nE 's/^(FIELD|CARD)\(([a-z0-9_]+),.*/\2/p' runtime/choice/device_model.def); do
-    git grep -qE "(\.|->)$field\b" -- 'runtime/choice/*.c' || fail "nothing in runtime/choice reads the field $field (device_model.def)"
+    git grep -qE "(\.|->)$field\b" -- 'runtime/*.c' || fail "nothing in runtime reads the field $field (device_model.def)"
 done
 while read -r found; do
     case $found in together | 'data sheet' | chosen) continue ;; esac

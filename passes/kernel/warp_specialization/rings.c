@@ -366,7 +366,10 @@ bool roles_plan_rings(Roles *c)
         r->loads++;
         if (d) asked_stages(c, r, d, &used);
         int want = (int)ir_attr_int(l, ATTR_LATENCY, 0);
-        if (want > asked && !d) asked = want, most_asked = l->loc;
+        if (want > asked && !d) {
+            asked = want;
+            most_asked = l->loc;
+        }
         if (want > r->latency) r->latency = want;
     }
     for (size_t k = 0; k < c->rings.len; k++) {
