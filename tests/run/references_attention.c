@@ -156,6 +156,59 @@ void want_attention_paged_prefill(Problem *p)
     free(s);
 }
 
+/* Copies rows of heads, [rows, heads, d], to heads of rows, [heads, rows, d], or back. */
+static void exchange_heads(const double *from, double *to, int64_t rows, int64_t heads, int64_t d, bool back)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t by_row = (r * heads + h) * d, by_head = (h * rows + r) * d;
+            memcpy(to + (back ? by_row : by_head), from + (back ? by_head : by_row), (size_t)d * sizeof *to);
+        }
+}
+
+/* Sequence by sequence, causal aligned at the end. */
+void want_attention_packed(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(QSTART);
+    IN(KSTART);
+    WANT(O);
+    SIZE(R);
+    SIZE(S);
+    SIZE(B1);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    const char *window = problem_const(p, "WINDOW");
+    double *q = malloc((size_t)(R * H * D) * sizeof *q), *o = malloc((size_t)(R * H * D) * sizeof *o),
+           *k = malloc((size_t)(S * HK * D + 1) * sizeof *k),
+           *v = malloc((size_t)(S * HK * D + 1) * sizeof *v);
+    for (int64_t b = 0; b + 1 < B1; b++) {
+        int64_t first = (int64_t)QSTART[b], keys = (int64_t)KSTART[b];
+        RefAttention a = { .b = 1,
+            .h = H,
+            .hk = HK,
+            .m = (int64_t)QSTART[b + 1] - first,
+            .n = (int64_t)KSTART[b + 1] - keys,
+            .d = D,
+            .scale = problem_scalar_value(p, "scale"),
+            .causal = is_causal(p, true),
+            .window = window ? atoll(window) : 0 };
+        a.shift = a.n - a.m;
+        exchange_heads(Q + first * H * D, q, a.m, H, D, false);
+        exchange_heads(K + keys * HK * D, k, a.n, HK, D, false);
+        exchange_heads(V + keys * HK * D, v, a.n, HK, D, false);
+        ref_attention(q, k, v, o, &a);
+        exchange_heads(o, O + first * H * D, a.m, H, D, true);
+    }
+    free(q);
+    free(o);
+    free(k);
+    free(v);
+}
+
 void want_attention_delta(Problem *p)
 {
     IN(O);
