@@ -78,6 +78,8 @@ const Case example_cases[] = {
         "scale=0.25", 1e-4 },
     { "attention_paged", "attention_paged_prefill", "TM=16,TN=16",
         "R=37,B=2,B1=3,H=4,HK=2,D=16,P=7,PAGE=8,MOST=3", "scale=0.25,most=20", 8e-3 },
+    { "attention_append", "attention_append", "TM=8,TN=16,G=2", "B=2,M=11,N=37,H=2,HK=1,D=16", "scale=0.25",
+        8e-3 },
     { "attention_packed", "attention_packed", "TM=16,TN=16", "R=37,S=53,B1=6,H=2,HK=1,D=16", "scale=0.25",
         8e-3 },
     { "attention_paged", "attention_paged_join", "", "B=1,H=4,D=16,S=3", "", 4e-3 },

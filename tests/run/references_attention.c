@@ -166,6 +166,47 @@ static void exchange_heads(const double *from, double *to, int64_t rows, int64_t
         }
 }
 
+/* The cache with the new rows behind those that it has; the new queries are the last positions. */
+void want_attention_append(Problem *p)
+{
+    IN(Q);
+    IN(KNEW);
+    IN(VNEW);
+    IN(LEN);
+    SIZE(B);
+    SIZE(M);
+    SIZE(N);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    WANT(O);
+    WANT(K);
+    WANT(V);
+    int64_t row = HK * D;
+    double *q = malloc((size_t)(M * H * D) * sizeof *q), *o = malloc((size_t)(M * H * D) * sizeof *o),
+           *k = malloc((size_t)(N * row) * sizeof *k), *v = malloc((size_t)(N * row) * sizeof *v);
+    memcpy(K, problem_tensor(p, "K")->values, (size_t)(B * N * row) * sizeof *K);
+    memcpy(V, problem_tensor(p, "V")->values, (size_t)(B * N * row) * sizeof *V);
+    for (int64_t b = 0; b < B; b++) {
+        int64_t had = (int64_t)LEN[b];
+        RefAttention a = {
+            .b = 1, .h = H, .hk = HK, .m = M, .n = had + M, .d = D, .causal = true, .shift = had
+        };
+        a.scale = problem_scalar_value(p, "scale");
+        memcpy(K + (b * N + had) * row, KNEW + b * M * row, (size_t)(M * row) * sizeof *K);
+        memcpy(V + (b * N + had) * row, VNEW + b * M * row, (size_t)(M * row) * sizeof *V);
+        exchange_heads(Q + b * M * H * D, q, M, H, D, false);
+        exchange_heads(K + b * N * row, k, a.n, HK, D, false);
+        exchange_heads(V + b * N * row, v, a.n, HK, D, false);
+        ref_attention(q, k, v, o, &a);
+        exchange_heads(o, O + b * M * H * D, M, H, D, true);
+    }
+    free(q);
+    free(o);
+    free(k);
+    free(v);
+}
+
 /* Sequence by sequence, causal aligned at the end. */
 void want_attention_packed(Problem *p)
 {
