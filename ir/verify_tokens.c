@@ -80,6 +80,30 @@ void verify_token(Verifier *v, const Value *t)
         "the token %%%u is the memory state of two operations on one path", t->id);
 }
 
+typedef struct Writes {
+    int param;
+    bool found;
+} Writes;
+
+static void find_write(void *writes, Instr *i)
+{
+    Writes *w = writes;
+    MemParts m;
+    if (ir_mem_parts(i, &m) && m.param == w->param && i->op != OP_LOAD && i->op != OP_GATHER) w->found = true;
+}
+
+/* Whether `i` is in a loop that does not write the parameter. There a load without a token reads what the
+ * program found (first-reads). */
+static bool in_loop_of_reads(const Instr *i, int param)
+{
+    const Instr *loop = i->block->parent;
+    while (loop && loop->op == OP_IF) loop = loop->block->parent;
+    Writes w = { param, false };
+    if (!loop || loop->op == OP_ROLES || loop->op == OP_CP_ASYNC_ROLES) return false;
+    for (int k = 0; k < loop->n_blocks; k++) ir_walk(loop->blocks[k], find_write, &w);
+    return !w.found;
+}
+
 void verify_memory(Verifier *v, const Instr *i)
 {
     MemParts m;
@@ -90,5 +114,6 @@ void verify_memory(Verifier *v, const Instr *i)
     BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name,
         p->name);
     BREACH_IF(p->kind == PARAM_IN && m.token, i, "a load from %s, which is in, takes no token", p->name);
-    BREACH_IF(p->kind != PARAM_IN && !m.token, i, "a load from %s, which is written, needs a token", p->name);
+    BREACH_IF(p->kind != PARAM_IN && !m.token && !in_loop_of_reads(i, m.param), i,
+        "a load from %s, which is written, needs a token", p->name);
 }

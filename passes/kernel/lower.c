@@ -60,6 +60,7 @@ static void pipeline(Lowering *l)
      * them from the lists. */
     ir_drop_unused(l->c.f->body);
     cta_size_begin(l->c.f, l->c.p);
+    RUN(FIRST_READS);
     RUN(CLUSTER);
     RUN(SPLIT_K);
     RUN(PROGRAM_IDS);

@@ -132,6 +132,14 @@ static const Row rows[] = {
     { "attention_cross", "B=1 H=2 HK=1 M=65 N=200 D=64", "TM=64 TN=64", NULL },
     { "attention_cross", "B=2 H=2 HK=2 M=166 N=46 D=96 | B=2 H=2 HK=2 M=166 N=700 D=96", "T=bf16 TM=64 TN=80",
         NULL, .faults = true }, /* programs without a key, in which only the waits keep the lanes together */
+    /* a cache that is read by TMA and written behind its end */
+    { "attention_append", "B=3 M=19 N=420 KEYS=400 H=4 HK=2 D=64", "TM=32 TN=64", NULL },
+    { "attention_append", "B=2 M=1 N=150 KEYS=149 H=2 HK=2 D=128", "T=bf16 G=1 TM=8 TN=64", NULL },
+    /* sequences of unequal length, some empty, found by a search in the starts that each role does */
+    { "attention_packed", "B1=6 R=190 S=260 H=2 HK=1 D=64 | B1=9 R=40 S=21 H=2 HK=2 D=64", "TM=64 TN=64",
+        NULL },
+    { "attention_packed", "B1=4 R=300 S=200 H=1 HK=1 D=128", "CAUSAL=false WINDOW=90 T=bf16 TM=128 TN=96",
+        NULL },
     { "softmax", "M=3 N=8209", "T=f32", NULL, .faults = true }, /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
     { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */

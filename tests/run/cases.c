@@ -173,6 +173,7 @@ const Recipe recipes[] = {
         "f32 scale=0.125; i32 most=150", "T=f16",
         { "attention_paged_prefill Q K V PAGES_OF LEN START O scale most" }, want_attention_paged_prefill, 8,
         64, 0, FLOOR_RMS, 1 },
+#include "packed_recipes.def"
     /* The state is rounded to T once for each chunk, and so are its inputs. */
     { "chunk_scan", "chunk_scan",
         "in X[BATCH,L,H,P] T; in A[BATCH,L,H] f32 unit; in B[BATCH,L,N] T; in C[BATCH,L,N] T; out "
@@ -406,6 +407,7 @@ const Case cases[] = {
     { "attention_paged_prefill", "B=2 B1=3 R=97 H=2 HK=1 D=64 P=5 PAGE=64 MOST=2 KEYS=129", "TM=64 TN=64" },
     { "attention_paged", "B=2 H=4 HK=1 D=64 P=5 PAGE=48 MOST=3 KEYS=145 S=1", "T=f16 TN=96" },
     { "attention_paged", "B=2 H=4 HK=1 D=64 P=3 PAGE=128 MOST=2 KEYS=257 S=1", "T=f16" },
+#include "packed_cases.def"
     { "chunk_scan", "BATCH=1 L=97 H=2 P=64 N=32 | BATCH=2 L=33 H=2 P=32 N=48", "TC=32 | TC=64 T=bf16" },
 
     { "rope_table", "S=1 D2=32 | S=225 D2=64" },

@@ -156,6 +156,100 @@ void want_attention_paged_prefill(Problem *p)
     free(s);
 }
 
+/* Copies rows of heads, [rows, heads, d], to heads of rows, [heads, rows, d], or back. */
+static void exchange_heads(const double *from, double *to, int64_t rows, int64_t heads, int64_t d, bool back)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t by_row = (r * heads + h) * d, by_head = (h * rows + r) * d;
+            memcpy(to + (back ? by_row : by_head), from + (back ? by_head : by_row), (size_t)d * sizeof *to);
+        }
+}
+
+/* The cache with the new rows behind those that it has; the new queries are the last positions. */
+void want_attention_append(Problem *p)
+{
+    IN(Q);
+    IN(KNEW);
+    IN(VNEW);
+    IN(LEN);
+    SIZE(B);
+    SIZE(M);
+    SIZE(N);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    WANT(O);
+    WANT(K);
+    WANT(V);
+    int64_t row = HK * D;
+    double *q = malloc((size_t)(M * H * D) * sizeof *q), *o = malloc((size_t)(M * H * D) * sizeof *o),
+           *k = malloc((size_t)(N * row) * sizeof *k), *v = malloc((size_t)(N * row) * sizeof *v);
+    memcpy(K, problem_tensor(p, "K")->values, (size_t)(B * N * row) * sizeof *K);
+    memcpy(V, problem_tensor(p, "V")->values, (size_t)(B * N * row) * sizeof *V);
+    for (int64_t b = 0; b < B; b++) {
+        int64_t had = (int64_t)LEN[b];
+        RefAttention a = {
+            .b = 1, .h = H, .hk = HK, .m = M, .n = had + M, .d = D, .causal = true, .shift = had
+        };
+        a.scale = problem_scalar_value(p, "scale");
+        memcpy(K + (b * N + had) * row, KNEW + b * M * row, (size_t)(M * row) * sizeof *K);
+        memcpy(V + (b * N + had) * row, VNEW + b * M * row, (size_t)(M * row) * sizeof *V);
+        exchange_heads(Q + b * M * H * D, q, M, H, D, false);
+        exchange_heads(K + b * N * row, k, a.n, HK, D, false);
+        exchange_heads(V + b * N * row, v, a.n, HK, D, false);
+        ref_attention(q, k, v, o, &a);
+        exchange_heads(o, O + b * M * H * D, M, H, D, true);
+    }
+    free(q);
+    free(o);
+    free(k);
+    free(v);
+}
+
+/* Sequence by sequence, causal aligned at the end. */
+void want_attention_packed(Problem *p)
+{
+    IN(Q);
+    IN(K);
+    IN(V);
+    IN(QSTART);
+    IN(KSTART);
+    WANT(O);
+    SIZE(R);
+    SIZE(S);
+    SIZE(B1);
+    SIZE(H);
+    SIZE(HK);
+    SIZE(D);
+    const char *window = problem_const(p, "WINDOW");
+    double *q = malloc((size_t)(R * H * D) * sizeof *q), *o = malloc((size_t)(R * H * D) * sizeof *o),
+           *k = malloc((size_t)(S * HK * D + 1) * sizeof *k),
+           *v = malloc((size_t)(S * HK * D + 1) * sizeof *v);
+    for (int64_t b = 0; b + 1 < B1; b++) {
+        int64_t first = (int64_t)QSTART[b], keys = (int64_t)KSTART[b];
+        RefAttention a = { .b = 1,
+            .h = H,
+            .hk = HK,
+            .m = (int64_t)QSTART[b + 1] - first,
+            .n = (int64_t)KSTART[b + 1] - keys,
+            .d = D,
+            .scale = problem_scalar_value(p, "scale"),
+            .causal = is_causal(p, true),
+            .window = window ? atoll(window) : 0 };
+        a.shift = a.n - a.m;
+        exchange_heads(Q + first * H * D, q, a.m, H, D, false);
+        exchange_heads(K + keys * HK * D, k, a.n, HK, D, false);
+        exchange_heads(V + keys * HK * D, v, a.n, HK, D, false);
+        ref_attention(q, k, v, o, &a);
+        exchange_heads(o, O + first * H * D, a.m, H, D, true);
+    }
+    free(q);
+    free(o);
+    free(k);
+    free(v);
+}
+
 void want_attention_delta(Problem *p)
 {
     IN(O);

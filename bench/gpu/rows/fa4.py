@@ -21,7 +21,7 @@ def _own(*tensors):
     return [t.detach().transpose(1, 2).contiguous() for t in tensors]
 
 
-def _peer(go):
+def peer(go):
     """[("fa4", go)], or nothing where it does not run. The first call compiles its kernels."""
     beat("compiling FlashAttention-4", 180)
     try:
@@ -38,7 +38,7 @@ def forward(q, k, v, scale, causal):
     if not _there():
         return []
     q, k, v = _own(q, k, v)
-    return _peer(lambda: flash_attn_func(q, k, v, softmax_scale=scale, causal=causal))
+    return peer(lambda: flash_attn_func(q, k, v, softmax_scale=scale, causal=causal))
 
 
 def backward(q, k, v, do, scale, causal, ordered):
@@ -59,4 +59,4 @@ def backward(q, k, v, do, scale, causal, ordered):
         print("fa4:", str(x)[:200], flush=True)
         return []
     o = o[0] if isinstance(o, tuple) else o
-    return _peer(lambda: torch.autograd.grad(o, (q, k, v), do, retain_graph=True))
+    return peer(lambda: torch.autograd.grad(o, (q, k, v), do, retain_graph=True))

@@ -14,6 +14,9 @@
     against cuDNN, FlashAttention-2, and FlashAttention-4 where it is installed. causal: query i sees keys 0 ..
     i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as
     slices of one B, M, H + 2 HK, D.
+--sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1
+    attention over packed sequences of unequal length (4096x4: four of 4096; 100/4096: of 100 queries on 4096
+    keys, causal aligned at the end), against FlashAttention-4 and PyTorch's FlashAttention-2
 --backward=B2H16[HK4]M3000D128[causal][:bf16][:ordered]
     attention's backward pass, against cuDNN and FlashAttention-4. ordered: the same bits in every run
 --window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]
@@ -33,7 +36,7 @@ Each may be given several times. A line says what was chosen.
 import math, os, re, traceback
 import torch
 import torch.nn.functional as F
-import fa4, gradients, harness
+import fa4, gradients, harness, packed
 from attention import heads
 from common import DT, eager_row
 from libtile import AS_DECLARED, NO_CACHE, Library
@@ -70,6 +73,8 @@ class Rows:
             getattr(self, what)(text)
         elif what == "backward":
             gradients.backward(self, text)
+        elif what == "sequences":
+            packed.row(self, text)
         elif what in FUSED:
             self.fused(what, text)
         elif what in VARIANTS:
@@ -531,7 +536,8 @@ FUSED, VARIANTS = ("gelu", "residual", "gated"), ("window", "softcap", "alibi", 
 WORDS = (
     FUSED
     + VARIANTS
-    + ("gemm", "grouped", "attention", "backward", "conv", "softmax", "rms", "layer", "silu", "transpose")
+    + ("gemm", "grouped", "attention", "sequences", "backward", "conv", "softmax", "rms", "layer", "silu")
+    + ("transpose",)
 )
 
 

@@ -327,10 +327,31 @@ static bool scalar_only(Roles *c, const Value *v);
 
 static bool scalar_test(void *c, Value *v) { return scalar_only(c, v); }
 
+/* Whether a `while` and all operations in it make scalars from scalars, without writes: a search in a tensor
+ * of the kernel's inputs, say. */
+static bool while_of_scalars(Roles *c, const Instr *i, const Instr *whole)
+{
+    if ((i->op != OP_WHILE && i->op != OP_IF && i->n_blocks) || (op_info[i->op].flags & OPF_WRITE))
+        return false;
+    for (int k = 0; k < i->n_results; k++)
+        if (i->results[k].type->kind != TYPE_SCALAR) return false;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        bool inside = i != whole &&
+                      !(ir_defined_outside(v, whole->blocks[0]) && ir_defined_outside(v, whole->blocks[1]));
+        if (v->type->kind == TYPE_TOKEN || (!inside && !scalar_only(c, v))) return false;
+    }
+    for (int k = 0; k < i->n_blocks; k++)
+        for (const Instr *j = i->blocks[k]->first; j; j = j->next)
+            if (!while_of_scalars(c, j, whole)) return false;
+    return true;
+}
+
 static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
     if (!loop) return true;
+    if (d && d->op == OP_WHILE) return while_of_scalars(c, d, d);
     if (loop->op == OP_FOR && d) { /* The results of a loop also depend on its number of iterations. */
         for (int k = 0; k < 3; k++)
             if (!scalar_only(c, ir_operand(d, k))) return false;

@@ -10,6 +10,17 @@ typedef struct Live {
     Op put;
 } Live;
 
+static void mark(Live *l, Value *v);
+
+/* A `while` stays as it is: what it does decides how often it does it. */
+static void mark_while(Live *l, Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
+    for (int k = 0; k < i->n_results; k++) l->value[i->results[k].id] = true;
+    for (int k = 0; k < i->n_blocks; k++)
+        for (Instr *j = i->blocks[k]->first; j; j = j->next) mark_while(l, j);
+}
+
 static void mark(Live *l, Value *v)
 {
     if (l->value[v->id]) return;
@@ -29,6 +40,10 @@ static void mark(Live *l, Value *v)
     }
     if (d->op == OP_FOR) {
         mark(l, d->blocks[0]->args[v->index + 1]);
+        return;
+    }
+    if (d->op == OP_WHILE) {
+        mark_while(l, d);
         return;
     }
     if (d->op == OP_IF) {
