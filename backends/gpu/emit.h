@@ -225,6 +225,10 @@ void put_shared(
     Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 /* The array that holds the value in this layout: the value's own array, or a copy. */
 const char *array_of(Emit *, const Value *, const Layout *);
+/* Reads words of which lanes would meet in a bank (emit_exchanged.c). False: they do not, or no exchange of
+ * two registers helps. */
+bool take_exchanged(Emit *, const char *array, DType, const Layout *, const LayoutShared *,
+    const LayoutVector *, const char *base);
 /* Reads a tile from the shared tile at `base`, in vectors. */
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *,
     const char *base);
