@@ -394,6 +394,8 @@ void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, 
 void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, int bytes);
 void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
+/* A read by word, in which lanes with the bit `other` read register r ^ exchange in place of r. */
+void note_exchanged(Emit *, const Layout *, const LayoutShared *, uint32_t exchange, uint32_t other);
 void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);
 void note_unit(Emit *, bool write, const LayoutShared *, const Value *of);
 void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);

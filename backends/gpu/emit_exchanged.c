@@ -56,6 +56,7 @@ bool take_exchanged(Emit *e, const char *array, DType d, const Layout *l, const 
     if (is_hip(e) || dtype_bytes(d) != 4 || v->n != 1 || (regs & (regs - 1)) || layout_lanes(l) != 32 ||
         !linear_offsets(e, l, s, 1, &own, &seen) || !find_exchange(l, s, own, &x))
         return false;
+    note_exchanged(e, l, s, x.reg, x.lane);
     coords_at(e, l, index_number(e, 0), c);
     const char *at = tmp(e, "at"), *other = str(e, "(lane & %u)", x.lane), *low = tmp(e, "low"),
                *high = str(e, "%s[v + %u]", array, x.reg);
