@@ -38,7 +38,7 @@ static int count_sides(const KernelInfo *info)
 {
     int n = 0;
     for (int i = 0; i < info->n_autos; i++) n += info->autos[i].grid && info->autos[i].tile;
-    return info->products ? n : 0;
+    return info->k.products ? n : 0;
 }
 
 static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
@@ -46,8 +46,8 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     if (is_flag(a)) return &flags;
     if (!a->tile && a->latency) return &depths;
     if (!a->tile && a->raster) return &bands;
-    if (info->products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
-    if (info->products) return &steps;
+    if (info->k.products && a->grid) return count_sides(info) > 2 ? &parts : &sides;
+    if (info->k.products) return &steps;
     return a->last && a->other ? &squares : a->other ? &rows : &lengths;
 }
 
@@ -280,9 +280,9 @@ bool autos_allow(const KernelInfo *info, const FrontBinding *config)
     for (int i = 0; i < info->n_autos; i++) {
         const AutoConst *a = &info->autos[i];
         int d = domain_named(info->tune, a->param->name);
-        if (d < 0 || !info->tune->domains[d].derived || !a->tile || (info->products && !a->grid)) continue;
+        if (d < 0 || !info->tune->domains[d].derived || !a->tile || (info->k.products && !a->grid)) continue;
         all *= as_number(config[d].value);
         n++;
     }
-    return n < 2 || all <= (info->products ? MOST_SUMS : MOST_ELEMENTS);
+    return n < 2 || all <= (info->k.products ? MOST_SUMS : MOST_ELEMENTS);
 }

@@ -109,6 +109,7 @@ typedef struct FrontKernel {
     const char *const *keys;
     int grid_rank;
     const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */
+    bool products;       /* the kernel calls `mma` */
     Loc loc;
 } FrontKernel;
 

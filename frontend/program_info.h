@@ -29,7 +29,6 @@ typedef struct KernelInfo {
     const Node *require; /* the tune block's `require (...)`, or NULL */
     AutoConst *autos;
     int n_autos;
-    bool products; /* the kernel calls `mma` */
 } KernelInfo;
 
 struct Program {

@@ -255,7 +255,7 @@ static void walk_call(Keys *k, const Node *n, const Env *env)
         if (!strcmp(n->name, constant[i].call))
             demand_for(
                 k, (AutoUse){ .tile = i == 0 }, argument(n, constant[i].position, constant[i].name), env);
-    k->info->products |= !strcmp(n->name, "mma");
+    k->info->k.products |= !strcmp(n->name, "mma");
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         demand_for(
             k, (AutoUse){ .latency = !strcmp(named[i], "latency") }, argument(n, UINT32_MAX, named[i]), env);

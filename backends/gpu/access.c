@@ -37,7 +37,9 @@ int access_lanes(const EmittedAccess *a, const int64_t *strides, uint32_t base, 
     int lanes = matrix ? 8 * a->matrix.count : (int)layout_lanes(l);
     for (int lane = 0; lane < lanes; lane++) {
         if (matrix) layout_matrix_row(l, &a->matrix, base, (uint32_t)lane, warp, c);
-        else layout_element(l, base, (uint32_t)lane, warp, 0, c);
+        else
+            layout_element(
+                l, base ^ ((uint32_t)lane & a->other ? a->exchange : 0), (uint32_t)lane, warp, 0, c);
         bool moves = layout_in_tile(l, c);
         if (a->write && !a->shared) moves = moves && layout_is_unique(l, (uint32_t)lane, warp, 0);
         addr[lane] = !moves      ? NOTHING

@@ -39,6 +39,7 @@ typedef struct EmittedAccess {
     int64_t begins[TILE_MAX_RANK]; /* by axis of the tensor: a divisor of the window's offset */
     uint32_t picked;               /* tensor axes whose positions a tile gives */
     bool masked;                   /* elements may be out of range */
+    uint32_t exchange, other;      /* lanes with the bit `other` move register r ^ exchange in place of r */
     int bytes;                     /* of an element */
 } EmittedAccess;
 

@@ -225,6 +225,10 @@ void put_shared(
     Emit *, const Value *, const Layout *, const LayoutShared *, const LayoutVector *, const char *base);
 /* The array that holds the value in this layout: the value's own array, or a copy. */
 const char *array_of(Emit *, const Value *, const Layout *);
+/* Reads words of which lanes would meet in a bank (emit_exchanged.c). False: they do not, or no exchange of
+ * two registers helps. */
+bool take_exchanged(Emit *, const char *array, DType, const Layout *, const LayoutShared *,
+    const LayoutVector *, const char *base);
 /* Reads a tile from the shared tile at `base`, in vectors. */
 void take_shared(Emit *, const char *array, DType, const Layout *, const LayoutShared *, const LayoutVector *,
     const char *base);
@@ -390,6 +394,8 @@ void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, 
 void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, int bytes);
 void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
+/* A read by word, in which lanes with the bit `other` read register r ^ exchange in place of r. */
+void note_exchanged(Emit *, const Layout *, const LayoutShared *, uint32_t exchange, uint32_t other);
 void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);
 void note_unit(Emit *, bool write, const LayoutShared *, const Value *of);
 void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);

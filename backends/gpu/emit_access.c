@@ -61,6 +61,18 @@ void note_vectors(Emit *e, bool write, const Layout *l, const LayoutShared *s, c
                 .bytes = s->elem_bytes });
 }
 
+void note_exchanged(Emit *e, const Layout *l, const LayoutShared *s, uint32_t exchange, uint32_t other)
+{
+    note(e, (EmittedAccess){ .way = WAY_SHARED,
+                .param = -1,
+                .layout = l,
+                .shared = s,
+                .vector = single,
+                .exchange = exchange,
+                .other = other,
+                .bytes = s->elem_bytes });
+}
+
 void note_matrix(Emit *e, const Layout *l, const LayoutShared *s, const LayoutMatrix *m)
 {
     note(e, (EmittedAccess){ .way = WAY_MATRIX,

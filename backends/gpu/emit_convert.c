@@ -344,8 +344,9 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
 {
     int regs = (int)layout_regs(l), n = (int)v->n;
     bool padded = false;
-    note_vectors(e, put, l, s, v);
     for (int a = 0; a < l->rank; a++) padded |= l->cover[a] != l->tile[a];
+    if (!put && !padded && take_exchanged(e, array, d, l, s, v, base)) return;
+    note_vectors(e, put, l, s, v);
     if (!put && !padded && take_byte_pairs(e, array, d, l, s, v, base)) return;
     if (!put && ((padded || !plain_vector(v, d)) && per_word(d) > 1)) {
         begin_unrolled(e, "i", array_len(d, regs));

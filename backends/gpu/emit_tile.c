@@ -1,6 +1,7 @@
 /* emit_tile.c: tiles in registers: their arrays, element-wise runs, what goes through shared memory element
  * by element. */
 #include "backends/gpu/emit.h"
+#include "passes/kernel/layout/registers.h"
 
 /* --- arrays of registers ----------------------------------------------------------------------------- */
 
@@ -337,22 +338,11 @@ static const char *placed(Emit *e, Index *const *c, const void *user)
     return row_major(e, d, p->type);
 }
 
-/* A reshape whose result has the same registers. */
-static bool same_registers(Emit *e, const Instr *i)
-{
-    const Value *x = ir_operand(i, 0), *r = ir_result(i);
-    if (i->op != OP_RESHAPE || x->type->kind != TYPE_TILE || r->type->kind != TYPE_TILE) return false;
-    int32_t tile[TILE_MAX_RANK];
-    for (int a = 0; a < r->type->rank; a++) tile[a] = (int32_t)r->type->shape[a];
-    const Layout *l = layout_reshape(&e->s->arena, layout_of(e, x), r->type->rank, tile);
-    return l && layout_equal(l, layout_of(e, r));
-}
-
 void emit_by_position(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
     DType d = r->type->dtype;
-    if (same_registers(e, i) && e->storage[ir_operand(i, 0)->id]) {
+    if (kernel_same_registers(&e->s->arena, e->plan, i) && e->storage[ir_operand(i, 0)->id]) {
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
         return;
     }

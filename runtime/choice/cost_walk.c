@@ -1,5 +1,6 @@
 /* cost_walk.c: of cost: walks the kernel IR of one program and counts what it does. */
 #include "runtime/choice/cost_walk.h"
+#include "passes/kernel/layout/registers.h"
 #include <math.h>
 
 enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
@@ -296,7 +297,8 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (f == OPS_PRODUCT) cost_product(w, i, times);
     else if (f == OPS_MEMORY) cost_memory(w, i, times);
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
-    else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout))
+    else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
+                                        !kernel_same_registers(&w->s->arena, w->plan, i)))
         convert(w, i, times);
     else if (i->op != OP_PERMUTE) compute(w, i, times);
 }

@@ -136,12 +136,13 @@ static void find_tensors(
     }
 }
 
-/* The tensors that find_tensors could transpose, in types of which matrix units take one order alone. */
+/* The tensors of a kernel with products that find_tensors could transpose, in types of which matrix units
+ * take one order alone. */
 static uint64_t transposable(const tile_kernel *k, const LaunchArgs *l)
 {
     uint64_t found = 0;
     Pitch p;
-    for (int i = 0; i < k->n_params && i < 64; i++) {
+    for (int i = 0; k->front->products && i < k->n_params && i < 64; i++) {
         if (k->params[i].size != 1 && k->params[i].size != 4) continue;
         find_tensors(k, l, false, (uint64_t)1 << i, &p);
         found |= (uint64_t)p.n << i;

@@ -107,6 +107,8 @@ has '^ +2  store Y ' && has '^  lib.tile:3  load X ' && has '^  lib.tile:3: load
 has 'atomic_rmw COUNT .* uncoalesced: scattered'
 "$tilec" explain "$k/gemm.tile" --target=cuda:sm_90a -D T=f16 -D TO=f16 --memory -o out.txt || fail "operands of wgmma"
 grep -qE "wgmma B +wgmma read .* none" out.txt && grep -qE "A_ring +TMA write .* none" out.txt || fail "wgmma and TMA in shared memory: $(cat out.txt)"
+"$tilec" explain "$k/gemm.tile" --target=cuda:sm_90a -D T=f32 -D TO=f32 -D TF32=true -D TURN=true -D TM=256 --memory -o out.txt || fail "--memory of tf32"
+grep -qE "shared_read B +vectors read .* none" out.txt && grep -qE "store C +registers .* coalesced" out.txt || fail "a transposed tf32 product: $(cat out.txt)"
 expect 2 "--memory shows the threads of a GPU" "$tilec" explain "$k/silu.tile" --memory --target=cpu
 expect 1 "--plot=access: a CPU has no such threads" "$tilec" explain "$k/silu.tile" -D T=f32 --plot=access
 

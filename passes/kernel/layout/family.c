@@ -197,6 +197,29 @@ static const Layout *reshaped(Layouter *c, Group *g, int rank, const int32_t *ti
     return NULL;
 }
 
+/* A product's result of 32-bit elements that is transposed to be stored stays in the lanes that hold it, if
+ * they fill whole sectors of memory, as the eight rows of a fragment do. */
+static const Layout *transposed(Layouter *c, const Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->permute, *store = i && ir_result(i)->uses ? ir_result(i)->uses->user : NULL;
+    if (!store || g->mma || rank != 2 || ir_use_count(ir_result(i)) != 1 || store->op != OP_STORE)
+        return NULL;
+    Value *own = ir_result(i), *other = ir_operand(i, 0);
+    const Group *from = group_of(c, other);
+    const Attr *order = ir_attr(i, ATTR_ORDER);
+    int axis;
+    kernel_unit_axis(c->f, store, &axis);
+    int bytes = dtype_bytes(own->type->dtype);
+    if (!from->mma || from->plain || axis < 0 || bytes != 4 || own->type->shape[0] != tile[0] ||
+        own->type->shape[1] != tile[1])
+        return NULL;
+    group_assign(c, other);
+    if (!other->type->layout) return NULL;
+    const Layout *l = layout_permute(&c->s->arena, layouts_get(&c->p->layouts, other->type),
+        (int32_t[]){ (int32_t)order->v[0], (int32_t)order->v[1] });
+    return l && layouter_sector_use(l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
+}
+
 /* Gives slices of a product's accumulator its fragments, if adjacent slices form the whole. Then combining
  * them moves nothing. */
 static const Layout *sliced(Layouter *c, const Group *g, int rank, const int32_t *tile)
@@ -273,6 +296,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = reshaped(c, g, rank, tile);
+        if (!l) l = transposed(c, g, rank, tile);
         if (!l) l = group_blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);

@@ -206,6 +206,8 @@ static void note_anchors(void *user, Instr *i)
         note_reshape(&group_of(c, ir_result(i))->reshape, i);
         note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
     }
+    if (i->op == OP_PERMUTE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0)))
+        group_of(c, ir_result(i))->permute = i;
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)

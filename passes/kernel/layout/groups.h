@@ -31,6 +31,7 @@ typedef struct Group {
     int elem_bytes;          /* of the widest element in the group */
     const Instr *reshape;    /* makes a value of this group from one of another group */
     const Instr *reshape_to; /* makes a value of another group from one of this group */
+    const Instr *permute;    /* makes a value of this group from one of another group */
     const Instr *left;       /* a product whose left operand is a value of the group in registers */
     int64_t most;            /* the elements of the largest tile that the group loads or stores */
     const Instr *combine;    /* makes a value of this group from slices of another group's value */
@@ -72,6 +73,9 @@ void layouter_need_any(Layouter *, Instr *, int k);
 void layouter_result_in(Layouter *, Instr *, int k, const Layout *natural);
 
 /* sectors.c */
+/* The bytes moved per byte of the 32-byte sectors accessed, in percent, when one warp stores its register
+ * vectors of at most `width` bytes with unit stride along `axis` and rows far apart. */
+int layouter_sector_use(const Layout *, int axis, int bytes, int width);
 void layouter_fix_load(Layouter *, Instr *);
 void layouter_fix_store(Layouter *, Instr *);
 void layouter_store_layout(Layouter *, Instr *);

@@ -1,6 +1,6 @@
 /* layout_table.c: the table between the texts of layouts on types and the structures, and small questions
  * that many kernel passes ask. */
-#include "passes/kernel/kernel.h"
+#include "passes/kernel/layout/registers.h"
 #include "ir/range.h"
 
 static size_t row_of(LayoutTable *t, const char *text)
@@ -219,4 +219,20 @@ LayoutMma kernel_mma_kind(Session *s, const char *name)
     for (int k = 0; k < LAYOUT_MMA_COUNT; k++)
         if (!strcmp(layout_mma_info((LayoutMma)k)->name, name)) return (LayoutMma)k;
     ir_fail(s, (Loc){ 0 }, "no matrix instruction %s", name);
+}
+
+bool kernel_same_registers(Arena *a, KernelPlan *p, const Instr *i)
+{
+    const Type *from = i->n_operands ? ir_operand(i, 0)->type : NULL,
+               *to = i->n_results ? ir_result(i)->type : NULL;
+    if ((i->op != OP_RESHAPE && i->op != OP_PERMUTE) || from->kind != TYPE_TILE || to->kind != TYPE_TILE ||
+        !from->layout || !to->layout)
+        return false;
+    bool permutes = i->op == OP_PERMUTE;
+    int32_t axes[TILE_MAX_RANK];
+    const Attr *order = ir_attr(i, ATTR_ORDER);
+    for (int k = 0; k < to->rank; k++) axes[k] = (int32_t)(permutes ? order->v[k] : to->shape[k]);
+    const Layout *l = layouts_get(&p->layouts, from),
+                 *same = permutes ? layout_permute(a, l, axes) : layout_reshape(a, l, to->rank, axes);
+    return same && layout_equal(same, layouts_get(&p->layouts, to));
 }

@@ -1,9 +1,8 @@
 /* sectors.c: of layout: chooses the layouts in which loads and stores move whole sectors of memory. */
 #include "passes/kernel/layout/groups.h"
+#include "passes/kernel/layout/registers.h"
 
-/* The bytes moved per byte of the 32-byte sectors accessed, in percent, when one warp stores its register
- * vectors with unit stride along `axis` and rows far apart. */
-static int sector_use(const Layout *l, int axis, int bytes, int width)
+int layouter_sector_use(const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
     int32_t c[TILE_MAX_RANK];
@@ -37,11 +36,14 @@ void layouter_store_layout(Layouter *c, Instr *i)
     ir_mem_parts(i, &m);
     const Type *t = m.values[0]->type;
     const Param *p = &c->f->params[m.param];
+    const Instr *made = m.values[0]->def;
+    /* A transposed accumulator has whole sectors already (family.c). */
+    if (made && made->op == OP_PERMUTE && kernel_same_registers(&c->s->arena, c->p, made)) return;
     if (t->kind != TYPE_TILE || !t->layout || axis < 0 || p->stride[unit] != 1 || p->align < 16) return;
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v)) return;
-    if (sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
+    if (layouter_sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
         layouter_need(c, i, m.rank + 1, v);
 }
 
@@ -92,10 +94,10 @@ void layouter_fix_store(Layouter *c, Instr *i)
         (steps && steps->v[unit] != 1))
         return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
-    int now = sector_use(l, axis, bytes, width);
+    int now = layouter_sector_use(l, axis, bytes, width);
     if (now >= 90) return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && w != l && sector_use(w, axis, bytes, width) >= 90) best = w;
+    if (w && w != l && layouter_sector_use(w, axis, bytes, width) >= 90) best = w;
     if (!best) {
         int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
         order[n++] = axis;
@@ -104,7 +106,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
         for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
         w = layout_coalesced(
             &c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
-        if (w && sector_use(w, axis, bytes, width) >= 2 * now) best = w;
+        if (w && layouter_sector_use(w, axis, bytes, width) >= 2 * now) best = w;
     }
     for (int k = 0; best && k < i->n_operands; k++)
         if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
@@ -122,9 +124,9 @@ void layouter_fix_load(Layouter *c, Instr *i)
         return;
     int bytes = dtype_bytes(v->type->dtype);
     const Layout *l = layouts_get(&c->p->layouts, v->type);
-    if (v->type->shape[axis] * bytes < 32 || sector_use(l, axis, bytes, width) >= 90) return;
+    if (v->type->shape[axis] * bytes < 32 || layouter_sector_use(l, axis, bytes, width) >= 90) return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && !layout_equal(l, w) && sector_use(w, axis, bytes, width) >= 90 &&
+    if (w && !layout_equal(l, w) && layouter_sector_use(w, axis, bytes, width) >= 90 &&
         layout_convert_within(&c->s->arena, w, l, bytes))
         layouter_result_in(c, i, 0, w);
 }
