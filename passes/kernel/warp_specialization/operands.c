@@ -327,31 +327,23 @@ static bool scalar_only(Roles *c, const Value *v);
 
 static bool scalar_test(void *c, Value *v) { return scalar_only(c, v); }
 
-/* Whether a `while` and all operations in it make scalars from scalars, without writes: a search in a tensor
- * of the kernel's inputs, say. */
-static bool while_of_scalars(Roles *c, const Instr *i, const Instr *whole)
+/* Value k of those that a `while` carries: what its test takes from before the loop and from the step before,
+ * or what its test hands to the body and, in the end, to the results. */
+static bool while_from_scalars(Roles *c, const Instr *loop, int k, bool tested)
 {
-    if ((i->op != OP_WHILE && i->op != OP_IF && i->n_blocks) || (op_info[i->op].flags & OPF_WRITE))
-        return false;
-    for (int k = 0; k < i->n_results; k++)
-        if (i->results[k].type->kind != TYPE_SCALAR) return false;
-    for (int k = 0; k < i->n_operands; k++) {
-        const Value *v = ir_operand(i, k);
-        bool inside = i != whole &&
-                      !(ir_defined_outside(v, whole->blocks[0]) && ir_defined_outside(v, whole->blocks[1]));
-        if (v->type->kind == TYPE_TOKEN || (!inside && !scalar_only(c, v))) return false;
-    }
-    for (int k = 0; k < i->n_blocks; k++)
-        for (const Instr *j = i->blocks[k]->first; j; j = j->next)
-            if (!while_of_scalars(c, j, whole)) return false;
-    return true;
+    const Instr *test = ir_terminator(loop->blocks[0]);
+    if (tested) return scalar_only(c, ir_operand(test, k + 1));
+    return scalar_only(c, ir_operand(loop, k)) &&
+           scalar_only(c, ir_operand(ir_terminator(loop->blocks[1]), k));
 }
 
 static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
     if (!loop) return true;
-    if (d && d->op == OP_WHILE) return while_of_scalars(c, d, d);
+    if (loop->op == OP_WHILE)
+        return while_from_scalars(c, loop, v->index, d || v->block != loop->blocks[0]) &&
+               (!d || scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), 0)));
     if (loop->op == OP_FOR && d) { /* The results of a loop also depend on its number of iterations. */
         for (int k = 0; k < 3; k++)
             if (!scalar_only(c, ir_operand(d, k))) return false;
@@ -409,7 +401,9 @@ bool roles_control_fits(Roles *c, const Instr *load)
             if (!scalar_only(c, ir_operand(p, 0)))
                 return roles_refuse(c, p->loc,
                     "a condition depends on computed tiles, or on a tensor that the kernel writes");
-        } else return roles_refuse(c, p->loc, "a load stands inside a while loop");
+        } else if (p->op != OP_WHILE || !scalar_only(c, ir_operand(ir_terminator(p->blocks[0]), 0)))
+            return roles_refuse(c, p->loc,
+                "the test of a while loop depends on computed tiles, or on a tensor that the kernel writes");
     }
     return true;
 }

@@ -12,20 +12,25 @@ typedef struct Live {
 
 static void mark(Live *l, Value *v);
 
-/* A `while` stays as it is: what it does decides how often it does it. */
-static void mark_while(Live *l, Instr *i)
+/* A value that a `while` carries: its way around the loop. The loop itself keeps its test (mark_puts). */
+static void mark_carried_by_while(Live *l, Instr *loop, int k)
 {
-    for (int k = 0; k < i->n_operands; k++) mark(l, ir_operand(i, k));
-    for (int k = 0; k < i->n_results; k++) l->value[i->results[k].id] = true;
-    for (int k = 0; k < i->n_blocks; k++)
-        for (Instr *j = i->blocks[k]->first; j; j = j->next) mark_while(l, j);
+    mark(l, &loop->results[k]);
+    mark(l, ir_operand(loop, k));
+    mark(l, ir_operand(ir_terminator(loop->blocks[0]), k + 1));
+    mark(l, ir_operand(ir_terminator(loop->blocks[1]), k));
+    mark(l, ir_operand(ir_terminator(loop->blocks[0]), 0));
 }
 
 static void mark(Live *l, Value *v)
 {
     if (l->value[v->id]) return;
     l->value[v->id] = true;
-    Instr *d = v->def;
+    Instr *d = v->def, *loop = d ? d : v->block->parent;
+    if (loop && loop->op == OP_WHILE) {
+        mark_carried_by_while(l, loop, v->index);
+        return;
+    }
     if (!d) {
         Instr *p = v->block->parent;
         if (!p) return;
@@ -40,10 +45,6 @@ static void mark(Live *l, Value *v)
     }
     if (d->op == OP_FOR) {
         mark(l, d->blocks[0]->args[v->index + 1]);
-        return;
-    }
-    if (d->op == OP_WHILE) {
-        mark_while(l, d);
         return;
     }
     if (d->op == OP_IF) {
@@ -67,6 +68,7 @@ static void mark_puts(Live *l, Block *b)
         if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i)); /* handed on to the consumers */
         if (!is_needed(l, i)) continue;
         for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_WHILE) mark(l, ir_operand(ir_terminator(i->blocks[0]), 0));
         for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
     }
 }
@@ -85,7 +87,8 @@ static void sweep(Live *l, Block *b)
         prev = i->prev;
         if (is_live(l, i)) {
             for (int k = i->n_results - 1; k >= 0; k--)
-                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_IF)) ir_drop_carried(i, k);
+                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF))
+                    ir_drop_carried(i, k);
             for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
             continue;
         }
