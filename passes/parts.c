@@ -23,8 +23,10 @@
 
 enum {
     MOST_BYTES = 1 << 17, /* of a tile: half of the registers of a CTA of 32 warps */
-    PART = 4096,          /* elements of a part: 16 for each lane of 8 warps */
-    LEAST_PART = 256,
+    PART_BYTES =
+        1 << 15, /* of a part in memory: 64 for each lane of 16 warps; two such CTAs share a processor */
+    PLACE_BYTES = 1 << 13, /* where positions are carried for each element */
+    LEAST_PART = 256,      /* elements */
 };
 
 int parts_long_axis(const Parts *p, const Type *t)
@@ -406,9 +408,27 @@ static void split(Parts *p)
 
 /* --- which axis ---------------------------------------------------------------------------------------- */
 
+/* The bytes in memory of one element of a part, as the widest load or store has it, for all of the other
+ * axes. */
+static int64_t widest(const Parts *p, bool *places)
+{
+    int64_t most = 1;
+    for (const Instr *i = p->f->body->first; i; i = i->next) {
+        *places |= op_family(i->op) == OPS_ARG && parts_reduces(p, i);
+        for (int k = 0; k < i->n_operands + i->n_results && (i->op == OP_LOAD || i->op == OP_STORE); k++) {
+            const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
+            if (!parts_is_long(p, v)) continue;
+            int64_t bytes = type_elements(v->type) / p->length * dtype_bytes(v->type->dtype);
+            if (bytes > most) most = bytes;
+        }
+    }
+    return most;
+}
+
 static bool find_axis(Parts *p)
 {
-    int64_t most = MOST_BYTES, elems = 0;
+    bool places = false;
+    int64_t most = MOST_BYTES;
     uint32_t n = 1;
     for (Instr *i = p->f->body->first; i; i = i->next) {
         i->mark = n++;
@@ -416,15 +436,16 @@ static bool find_axis(Parts *p)
             const Type *t = i->results[k].type;
             if (t->kind != TYPE_TILE || type_elements(t) * dtype_bytes(t->dtype) <= most) continue;
             most = type_elements(t) * dtype_bytes(t->dtype);
-            elems = type_elements(t);
             p->length = 0;
             for (int a = 0; a < t->rank; a++)
                 if (t->shape[a] > p->length) p->length = t->shape[a];
         }
     }
-    if (!elems) return false;
+    if (!p->length) return false;
     p->bytes = most;
-    for (p->part = PART; p->part > LEAST_PART && p->part * (elems / p->length) > PART; p->part /= 2) {}
+    int64_t each = widest(p, &places);
+    p->part = places ? PLACE_BYTES : PART_BYTES;
+    for (int64_t room = p->part; p->part > LEAST_PART && p->part * each > room; p->part /= 2) {}
     p->pass = arena_array(p->c->scratch, int, n);
     p->lead = arena_array(p->c->scratch, Instr *, n);
     p->rate = arena_array(p->c->scratch, double, n);

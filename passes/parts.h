@@ -57,7 +57,7 @@ Value *parts_inside(Parts *, Builder *, const Type *part, int axis);
 bool parts_online(Parts *, const Instr *i, int pass);
 /* Another reduction has this one as its lead. */
 bool parts_leads(const Parts *, const Instr *i);
-/* Neighbouring elements of the carried tile of a reduction that leads or follows. */
+/* The neighbouring elements that are joined before they are joined to the carried value. */
 int64_t parts_group(const Parts *, const Instr *i);
 /* The type of the value that is carried for a reduction of a part of type `x`. */
 const Type *parts_carried(const Parts *, const Sum *, const Type *x);

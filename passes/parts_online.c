@@ -206,7 +206,7 @@ int64_t parts_group(const Parts *p, const Instr *i)
 {
     const Type *t = ir_operand(i, 0)->type;
     int64_t group = ACCESS_BITS / 8;
-    if (!p->lead[i->mark] && !parts_leads(p, i)) return 1;
+    if (op_family(i->op) != OPS_REDUCE) return 1;
     for (const Instr *x = p->f->body->first; x; x = x->next) {
         if (x->op != OP_LOAD || !parts_is_long(p, ir_result(x))) continue;
         int64_t wide = ACCESS_BITS / dtype_bits(ir_result(x)->type->dtype);
@@ -325,18 +325,20 @@ static Value *followed(Parts *p, Builder *b, const Sum *s, Value **carried)
     return x;
 }
 
-/* The lead's operand in groups, neutral behind the end of the axis. */
-static Value *led(Parts *p, Builder *b, const Sum *s)
+/* The operand in groups, neutral behind the end of the axis. */
+static Value *operand(Parts *p, Builder *b, const Sum *s)
 {
     if (s->group == 1) return parts_operand(p, b, s);
-    Value *x = in_groups(p, b, s, parts_need(p, b, ir_operand(s->old, 0))), *in = inside(p, b, s, x->type);
+    Value *x = ir_cast(b, parts_need(p, b, ir_operand(s->old, 0)), s->dtype);
+    x = in_groups(p, b, s, x);
+    Value *in = inside(p, b, s, x->type);
     return in ? ir_op(b, OP_WHERE, NULL, NO_ATTRS, in, x, parts_neutral(b, x->type, s->join)) : x;
 }
 
 Value *parts_join(Parts *p, Builder *b, Sum *s, Value *carried)
 {
     Value *before = carried;
-    s->x = s->lead ? followed(p, b, s, &carried) : led(p, b, s);
+    s->x = s->lead ? followed(p, b, s, &carried) : operand(p, b, s);
     Value *now = ir_bin(b, s->join, carried, join_groups(b, s, s->x));
     if (s->leads) rebase(b, s, before, now);
     return now;
