@@ -89,29 +89,31 @@ static bool widens(const Instr *i)
            dtype_bits(to) >= dtype_bits(from);
 }
 
-static bool form_by_rule(const Instr *i, const Form *f, Form *out)
+static bool form_of_sum(const Instr *i, const Form *f, Form *out)
 {
     Form product;
-    bool float_type = dtype_is_float(ir_result(i)->type->dtype);
-    switch ((int)i->op) {
-    case OP_SPLAT:
-    case OP_BROADCAST: *out = f[0]; return true;
-    case OP_CAST: *out = f[0]; return widens(i);
-    case OP_NEG: *out = scaled(f[0], -1); return float_type && f[0].kind != FREE;
-    case OP_ADD: return float_type && sum_of_forms(&f[0], &f[1], 1, out);
-    case OP_SUB: return float_type && sum_of_forms(&f[0], &f[1], -1, out);
-    case OP_MUL: return float_type && product_of_forms(&f[0], &f[1], out);
-    case OP_DIV:
-        *out = scaled(f[0], 1 / f[1].c);
-        return float_type && constant(&f[1]) && f[1].c != 0 && f[0].kind != FREE;
-    case OP_FMA:
-        return float_type && product_of_forms(&f[0], &f[1], &product) &&
-               sum_of_forms(&product, &f[2], 1, out);
-    case OP_EXP: return power(&f[0], 1, out);
-    case OP_EXP2: return power(&f[0], log(2), out);
-    case OP_WHERE: return chosen(f, out);
-    default: return false;
+    if (i->op == OP_ADD) return sum_of_forms(&f[0], &f[1], 1, out);
+    if (i->op == OP_SUB) return sum_of_forms(&f[0], &f[1], -1, out);
+    return i->op == OP_FMA && product_of_forms(&f[0], &f[1], &product) &&
+           sum_of_forms(&product, &f[2], 1, out);
+}
+
+static bool form_by_rule(const Instr *i, const Form *f, Form *out)
+{
+    Op op = i->op;
+    *out = f[0];
+    if (op == OP_SPLAT || op == OP_BROADCAST) return true;
+    if (op == OP_CAST) return widens(i);
+    if (op == OP_WHERE) return chosen(f, out);
+    if (!dtype_is_float(ir_result(i)->type->dtype)) return false;
+    if (op == OP_EXP || op == OP_EXP2) return power(&f[0], op == OP_EXP ? 1 : log(2), out);
+    if (op == OP_MUL) return product_of_forms(&f[0], &f[1], out);
+    if (op == OP_NEG || op == OP_DIV) {
+        double by = op == OP_NEG ? -1 : 1 / f[1].c;
+        *out = scaled(f[0], by);
+        return f[0].kind != FREE && (op == OP_NEG || (constant(&f[1]) && f[1].c != 0));
     }
+    return form_of_sum(i, f, out);
 }
 
 /* A tile of the long axis must have the lead's shape; any other value must be a scalar, or a tile of that
