@@ -9,36 +9,27 @@
  *
  * A reduction along the axis ends a pass over it; what uses its result belongs to the next pass. Each pass is
  * a loop that loads again what it needs: L2 mostly still holds it. The number of passes is the least that
- * the dependences allow, because everything that does not wait for a reduction is in the first loop.
+ * the dependences allow, because everything that does not wait for a reduction is in the first loop. A sum of
+ * powers about a maximum does not wait for it (parts_online.c).
  *
  * Requires: a GPU; a body without control flow; loads of tensors that are only read; element-wise operations
  * and reductions; each tensor stored once; windows that cover a whole axis of their tensors, or an extent
  * that parts divide. Keeps: every element, except that a sum may be added in another order. Does not handle:
- * scans, sorts, products, atomics; axes that clusters divide among CTAs (passes/kernel/cluster/cluster.c);
- * two axes of one tile that are as long. */
+ * scans, sorts, products, atomics; axes that clusters divide among CTAs (passes/kernel/cluster/cluster.c), if
+ * the CTAs hold them; two axes of one tile that are as long.
+ */
 #include "ir/scalar.h"
-#include "passes/pass.h"
+#include "passes/parts.h"
 
 enum {
     MOST_BYTES = 1 << 17, /* of a tile: half of the registers of a CTA of 32 warps */
-    PART = 4096,          /* elements of a part: 16 for each lane of 8 warps */
-    LEAST_PART = 256,
+    PART_BYTES =
+        1 << 15, /* of a part in memory: 64 for each lane of 16 warps; two such CTAs share a processor */
+    PLACE_BYTES = 1 << 13, /* where positions are carried for each element */
+    LEAST_PART = 256,      /* elements */
 };
 
-typedef struct Parts {
-    PassContext *c;
-    Func *f;
-    int64_t length, part;
-    int *pass;      /* by mark: the pass in which the instruction runs; of a reduction, that of its operand */
-    int passes;     /* beside the first */
-    int loops;      /* made */
-    bool clustered; /* the cluster pass takes it, where there are clusters */
-    Value *at;      /* the loop's counter: the first position of the part */
-    ValueMap map;
-} Parts;
-
-/* The long axis of a tile; -1: none, -2: two. */
-static int long_axis(const Parts *p, const Type *t)
+int parts_long_axis(const Parts *p, const Type *t)
 {
     int axis = -1;
     for (int a = 0; t->kind == TYPE_TILE && a < t->rank; a++)
@@ -46,20 +37,18 @@ static int long_axis(const Parts *p, const Type *t)
     return axis;
 }
 
-static bool is_long(const Parts *p, const Value *v) { return long_axis(p, v->type) >= 0; }
-
-static bool reduces_long(const Parts *p, const Instr *i)
+bool parts_reduces(const Parts *p, const Instr *i)
 {
-    return op_reduces(i->op) && is_long(p, ir_operand(i, 0)) &&
-           ir_attr_int(i, ATTR_AXIS, 0) == long_axis(p, ir_operand(i, 0)->type);
+    return op_reduces(i->op) && parts_is_long(p, ir_operand(i, 0)) &&
+           ir_attr_int(i, ATTR_AXIS, 0) == parts_long_axis(p, ir_operand(i, 0)->type);
 }
 
 /* The instruction works on the long axis: it runs in a loop. */
 static bool in_loop(const Parts *p, const Instr *i)
 {
     bool any = false;
-    for (int k = 0; k < i->n_operands; k++) any |= is_long(p, ir_operand(i, k));
-    for (int k = 0; k < i->n_results; k++) any |= is_long(p, &i->results[k]);
+    for (int k = 0; k < i->n_operands; k++) any |= parts_is_long(p, ir_operand(i, k));
+    for (int k = 0; k < i->n_results; k++) any |= parts_is_long(p, &i->results[k]);
     return any;
 }
 
@@ -107,7 +96,7 @@ static bool keeps_axis(const Parts *p, const Instr *i)
     const Type *t[2] = { ir_operand(i, 0)->type, ir_result(i)->type };
     int64_t before[2] = { 1, 1 };
     for (int k = 0; k < 2; k++) {
-        int axis = long_axis(p, t[k]);
+        int axis = parts_long_axis(p, t[k]);
         if (axis < 0) return false;
         for (int a = 0; a < axis; a++) before[k] *= t[k]->shape[a];
     }
@@ -126,7 +115,7 @@ static bool may_long(Parts *p, const Instr *i)
 static bool may(Parts *p, const Instr *i)
 {
     for (int k = 0; k < i->n_results; k++)
-        if (long_axis(p, i->results[k].type) == -2) return false;
+        if (parts_long_axis(p, i->results[k].type) == -2) return false;
     if (i->n_blocks) return false;
     if (i->op == OP_STORE && !stored_once(p, i)) return false;
     if (in_loop(p, i)) return may_long(p, i);
@@ -144,16 +133,19 @@ static bool cluster_takes(const Instr *i)
 /* The pass of each instruction: behind the passes of the reductions that it depends on. */
 static bool order_passes(Parts *p)
 {
-    p->clustered = p->c->options->target->cluster_ctas > 1;
+    /* A CTA of a cluster holds its share of the largest tile. */
+    int ctas = p->f->hints.cluster == 1 ? 1 : p->c->options->target->cluster_ctas;
+    p->clustered = ctas > 1 && p->bytes <= (int64_t)MOST_BYTES * ctas;
     for (Instr *i = p->f->body->first; i; i = i->next) {
         if (!may(p, i)) return false;
         int pass = 0;
         for (int k = 0; k < i->n_operands; k++) {
             const Instr *d = ir_operand(i, k)->def;
             if (!d) continue;
-            int after = p->pass[d->mark] + reduces_long(p, d);
+            int after = p->pass[d->mark] + parts_reduces(p, d);
             if (after > pass) pass = after;
         }
+        if (parts_reduces(p, i) && parts_online(p, i, pass)) pass--;
         p->pass[i->mark] = pass;
         if (pass > p->passes) p->passes = pass;
         if (op_reduces(i->op) && in_loop(p, i) && !cluster_takes(i)) p->clustered = false;
@@ -163,10 +155,10 @@ static bool order_passes(Parts *p)
 
 /* --- one pass ----------------------------------------------------------------------------------------- */
 
-static const Type *part_of(const Parts *p, const Type *t)
+const Type *parts_type(const Parts *p, const Type *t)
 {
     int64_t shape[TILE_MAX_RANK];
-    int axis = long_axis(p, t);
+    int axis = parts_long_axis(p, t);
     if (axis < 0) return t;
     for (int a = 0; a < t->rank; a++) shape[a] = a == axis ? p->part : t->shape[a];
     return type_tile(p->c->session, t->dtype, t->rank, shape);
@@ -198,7 +190,7 @@ static void clone_part(Parts *p, Builder *b, Instr *i)
         return;
     }
     Value *v = ir_emit(
-        b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, part_of(p, ir_result(i)->type));
+        b, i->op, ops, i->n_operands, (Attrs){ i->attrs, i->n_attrs }, parts_type(p, ir_result(i)->type));
     ir_set_name(v, ir_result(i)->name);
     if (i->op == OP_ARANGE)
         v = ir_bin(b, OP_ADD, v, ir_splat(b, ir_cast(b, p->at, v->type->dtype), 1, &p->part));
@@ -206,24 +198,16 @@ static void clone_part(Parts *p, Builder *b, Instr *i)
 }
 
 /* Clones what the value needs, in the order of the program. */
-static void need(Parts *p, Builder *b, Value *v)
+Value *parts_need(Parts *p, Builder *b, Value *v)
 {
     Instr *i = v->def;
-    if (!i || !is_long(p, v) || value_map_get(&p->map, v) != v) return;
-    for (int k = 0; k < i->n_operands; k++) need(p, b, ir_operand(i, k));
+    if (!i || !parts_is_long(p, v) || value_map_get(&p->map, v) != v) return value_map_get(&p->map, v);
+    for (int k = 0; k < i->n_operands; k++) parts_need(p, b, ir_operand(i, k));
     clone_part(p, b, i);
+    return value_map_get(&p->map, v);
 }
 
 /* --- reductions ---------------------------------------------------------------------------------------- */
-
-typedef struct Sum {
-    Instr *old;
-    Op join;      /* of two elements */
-    DType dtype;  /* in which it is joined: 16-bit sums add in f32 and round once */
-    int first, n; /* carried values */
-    int axis;
-    int64_t drop;
-} Sum;
 
 static Op join_of(Op op)
 {
@@ -234,8 +218,7 @@ static Op join_of(Op op)
     return op == OP_REDUCE_MAX || op == OP_ARGMAX ? OP_MAX : OP_MIN;
 }
 
-/* What joins with x to x. */
-static Value *neutral(Builder *b, const Type *t, Op join)
+Value *parts_neutral(Builder *b, const Type *t, Op join)
 {
     if (join == OP_OR || join == OP_AND) return build_int(b, t, join == OP_AND);
     bool least = join == OP_MAX, one = join == OP_MUL, most = join == OP_MIN;
@@ -257,17 +240,20 @@ static Value *positions(const Parts *p, Builder *b, const Type *t, int axis, DTy
     return ir_op(b, OP_BROADCAST, type_tile(p->c->session, d, t->rank, t->shape), NO_ATTRS, l);
 }
 
-/* The operand of a reduction for this part, neutral behind the end of the axis. */
-static Value *operand_part(Parts *p, Builder *b, const Sum *s)
+Value *parts_inside(Parts *p, Builder *b, const Type *part, int axis)
+{
+    if (p->length % p->part == 0) return NULL;
+    Value *at = positions(p, b, part, axis, DT_INDEX, p->at);
+    return ir_bin(b, OP_LT, at, build_int(b, at->type, p->length));
+}
+
+Value *parts_operand(Parts *p, Builder *b, const Sum *s)
 {
     Value *x = ir_operand(s->old, 0);
-    int axis = long_axis(p, x->type);
-    need(p, b, x);
-    x = ir_cast(b, value_map_get(&p->map, x), s->dtype);
-    if (p->length % p->part == 0) return x;
-    Value *at = positions(p, b, x->type, axis, DT_INDEX, p->at);
-    at = ir_bin(b, OP_LT, at, build_int(b, at->type, p->length));
-    return ir_op(b, OP_WHERE, NULL, NO_ATTRS, at, x, neutral(b, x->type, s->join));
+    Value *part = ir_cast(b, parts_need(p, b, x), s->dtype);
+    Value *inside = parts_inside(p, b, part->type, parts_long_axis(p, x->type));
+    if (!inside) return part;
+    return ir_op(b, OP_WHERE, NULL, NO_ATTRS, inside, part, parts_neutral(b, part->type, s->join));
 }
 
 static Value *reduced(Builder *b, Op op, Value *x, int64_t axis, int64_t drop)
@@ -277,7 +263,7 @@ static Value *reduced(Builder *b, Op op, Value *x, int64_t axis, int64_t drop)
  * number. */
 static void join_places(Parts *p, Builder *b, const Sum *s, Value *const *carried, Value **next)
 {
-    Value *x = operand_part(p, b, s), *best = carried[s->first], *place = carried[s->first + 1];
+    Value *x = parts_operand(p, b, s), *best = carried[s->first], *place = carried[s->first + 1];
     Value *at = positions(p, b, x->type, s->axis, DT_I32, p->at);
     Value *better = ir_bin(b, s->join == OP_MAX ? OP_GT : OP_LT, x, best);
     if (dtype_is_float(x->type->dtype))
@@ -299,8 +285,10 @@ static Value *first_place(Builder *b, const Sum *s, Value *best, Value *place)
 
 static Sum sum_of(Parts *p, Builder *b, Instr *i, Value **init, int n)
 {
-    const Type *x = part_of(p, ir_operand(i, 0)->type);
+    const Type *x = parts_type(p, ir_operand(i, 0)->type);
     Sum s = { .old = i,
+        .group = parts_group(p, i),
+        .leads = parts_leads(p, i),
         .join = join_of(i->op),
         .dtype = x->dtype,
         .first = n,
@@ -309,7 +297,7 @@ static Sum sum_of(Parts *p, Builder *b, Instr *i, Value **init, int n)
         .drop = ir_attr_int(i, ATTR_DROP, 0) };
     bool rounds = s.join == OP_ADD || s.join == OP_MUL;
     if (rounds && dtype_is_float(x->dtype) && dtype_bits(x->dtype) < 32) s.dtype = DT_F32;
-    init[n] = neutral(b, type_with_dtype(p->c->session, x, s.dtype), s.join);
+    init[n] = parts_neutral(b, parts_carried(p, &s, type_with_dtype(p->c->session, x, s.dtype)), s.join);
     if (s.n == 2) init[n + 1] = positions(p, b, x, s.axis, DT_I32, NULL);
     return s;
 }
@@ -326,11 +314,14 @@ typedef struct Loop {
 /* The carried values: those of the reductions, and behind them the tokens of the stores. */
 static void collect(Parts *p, Builder *b, int pass, Loop *l)
 {
-    *l = (Loop){ .init = { ir_index(b, 0), ir_index(b, p->length), ir_index(b, p->part) } };
+    *l = (Loop){ .init = {
+                     ir_index(b, 0), ir_index(b, (p->length + p->part - 1) / p->part), ir_index(b, 1) } };
     for (Instr *i = p->f->body->first; i; i = i->next) {
         if (!i->mark || p->pass[i->mark] != pass || !in_loop(p, i)) continue;
-        if (reduces_long(p, i)) {
+        if (parts_reduces(p, i)) {
             l->sums[l->n_sums] = sum_of(p, b, i, l->init + 3, l->n);
+            for (int k = 0; k < l->n_sums; k++)
+                if (l->sums[k].old == p->lead[i->mark]) l->sums[l->n_sums].lead = &l->sums[k];
             l->n += l->sums[l->n_sums++].n;
         } else if (i->op == OP_STORE) l->stores[l->n_stores++] = i;
     }
@@ -341,26 +332,23 @@ static void collect(Parts *p, Builder *b, int pass, Loop *l)
     }
 }
 
-static void fill_loop(Parts *p, Instr *loop, const Loop *l)
+static void fill_loop(Parts *p, Instr *loop, Loop *l)
 {
     Value *next[IR_MAX_RESULTS];
     Builder in = ir_at_end(loop->blocks[0]);
     value_map_init(&p->map, p->c->scratch);
-    p->at = loop->blocks[0]->args[0];
+    p->at = ir_bin(&in, OP_MUL, loop->blocks[0]->args[0], ir_index(&in, p->part));
     for (int k = 0; k < l->n_sums; k++) {
-        const Sum *s = &l->sums[k];
+        Sum *s = &l->sums[k];
         if (s->n == 2) join_places(p, &in, s, loop->blocks[0]->args + 1, next);
-        else {
-            Value *x = operand_part(p, &in, s);
-            next[s->first] = ir_bin(&in, s->join, loop->blocks[0]->args[s->first + 1], x);
-        }
+        else next[s->first] = parts_join(p, &in, s, loop->blocks[0]->args[s->first + 1]);
     }
     for (int k = 0; k < l->n_stores; k++) {
         Instr *i = l->stores[k];
         MemParts m;
         int carried = l->n - l->n_stores + k;
         ir_mem_parts(i, &m);
-        need(p, &in, m.values[0]);
+        parts_need(p, &in, m.values[0]);
         value_map_set(&p->map, m.token, loop->blocks[0]->args[carried + 1]);
         clone_part(p, &in, i);
         next[carried] = value_map_get(&p->map, ir_result(i));
@@ -368,13 +356,17 @@ static void fill_loop(Parts *p, Instr *loop, const Loop *l)
     ir_build(&in, OP_YIELD, next, l->n, NO_ATTRS, NULL, 0);
 }
 
-static void finish_sums(Builder *b, Instr *loop, const Loop *l)
+static void finish_sums(Parts *p, Builder *b, Instr *loop, Loop *l)
 {
     for (int k = 0; k < l->n_sums; k++) {
-        const Sum *s = &l->sums[k];
+        Sum *s = &l->sums[k];
         Value *v = &loop->results[s->first], *old = ir_result(s->old);
         if (s->n == 2) v = first_place(b, s, v, &loop->results[s->first + 1]);
-        else v = ir_cast(b, reduced(b, s->old->op, v, s->axis, s->drop), old->type->dtype);
+        else {
+            Value *lead = s->lead ? &loop->results[s->lead->first] : NULL;
+            v = ir_cast(b, parts_finish(p, b, s, v, lead), old->type->dtype);
+        }
+        s->total = v;
         ir_set_name(v, old->name);
         ir_replace(old, v);
     }
@@ -405,7 +397,7 @@ static void split(Parts *p)
         Instr *loop = ir_build(&b, OP_FOR, l->init, l->n + 3, NO_ATTRS, NULL, 0);
         fill_loop(p, loop, l);
         p->loops++;
-        finish_sums(&b, loop, l);
+        finish_sums(p, &b, loop, l);
     }
     for (Instr *i = end->prev, *before; i; i = before) {
         before = i->prev;
@@ -414,12 +406,29 @@ static void split(Parts *p)
     ir_sweep(p->f->body);
 }
 
-/* --- which axis
- * ---------------------------------------------------------------------------------------------- */
+/* --- which axis ---------------------------------------------------------------------------------------- */
+
+/* The bytes in memory of one element of a part, as the widest load or store has it, for all of the other
+ * axes. */
+static int64_t widest(const Parts *p, bool *places)
+{
+    int64_t most = 1;
+    for (const Instr *i = p->f->body->first; i; i = i->next) {
+        *places |= op_family(i->op) == OPS_ARG && parts_reduces(p, i);
+        for (int k = 0; k < i->n_operands + i->n_results && (i->op == OP_LOAD || i->op == OP_STORE); k++) {
+            const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
+            if (!parts_is_long(p, v)) continue;
+            int64_t bytes = type_elements(v->type) / p->length * dtype_bytes(v->type->dtype);
+            if (bytes > most) most = bytes;
+        }
+    }
+    return most;
+}
 
 static bool find_axis(Parts *p)
 {
-    int64_t most = MOST_BYTES, elems = 0;
+    bool places = false;
+    int64_t most = MOST_BYTES;
     uint32_t n = 1;
     for (Instr *i = p->f->body->first; i; i = i->next) {
         i->mark = n++;
@@ -427,15 +436,19 @@ static bool find_axis(Parts *p)
             const Type *t = i->results[k].type;
             if (t->kind != TYPE_TILE || type_elements(t) * dtype_bytes(t->dtype) <= most) continue;
             most = type_elements(t) * dtype_bytes(t->dtype);
-            elems = type_elements(t);
             p->length = 0;
             for (int a = 0; a < t->rank; a++)
                 if (t->shape[a] > p->length) p->length = t->shape[a];
         }
     }
-    if (!elems) return false;
-    for (p->part = PART; p->part > LEAST_PART && p->part * (elems / p->length) > PART; p->part /= 2) {}
+    if (!p->length) return false;
+    p->bytes = most;
+    int64_t each = widest(p, &places);
+    p->part = places ? PLACE_BYTES : PART_BYTES;
+    for (int64_t room = p->part; p->part > LEAST_PART && p->part * each > room; p->part /= 2) {}
     p->pass = arena_array(p->c->scratch, int, n);
+    p->lead = arena_array(p->c->scratch, Instr *, n);
+    p->rate = arena_array(p->c->scratch, double, n);
     return p->part * 2 <= p->length;
 }
 
@@ -443,7 +456,7 @@ static int values_of(const Parts *p)
 {
     int n = 0;
     for (const Instr *i = p->f->body->first; i; i = i->next)
-        n += in_loop(p, i) ? reduces_long(p, i) ? 2 : i->op == OP_STORE : 0;
+        n += in_loop(p, i) ? parts_reduces(p, i) ? 2 : i->op == OP_STORE : 0;
     return n;
 }
 

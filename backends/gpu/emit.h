@@ -434,7 +434,10 @@ typedef enum CachedAccess { ACCESS_VECTOR, ACCESS_TMA, ACCESS_CP_ASYNC } CachedA
 const char *window_hint(const Emit *, const Window *, CachedAccess);
 const char *window_load_fn(Emit *, const Window *, int bytes);
 /* The condition that the coordinates lie in the tile and not in its padding, "" when that is known. */
-const char *tile_condition(Emit *, const Layout *, Index *const *coords);
+const char *tile_condition(Emit *, const Layout *, Index *reg, Index *const *coords);
+/* The condition that coordinate `c` of register `reg` along the axis is in the tile. It does not ask where
+ * all threads' are, for the first values of the register's variable. */
+const char *inside_axis(Emit *, const Layout *, int axis, Index *reg, Index *c);
 /* The condition that selects one of the threads that hold the same element, so that only one stores it. */
 const char *unique_holder(Emit *, const Layout *);
 const char *both_conditions(Emit *, const char *, const char *);

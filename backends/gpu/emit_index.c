@@ -119,6 +119,33 @@ static bool is_variable(const Index *x) { return x->kind == INDEX_VARIABLE && x-
 /* Whether a digit of x is all of what x depends on. */
 static bool is_whole(const Index *x, const IndexDigit *d) { return d->below == 1 && d->size == x->n; }
 
+bool index_value(const Index *x, int v, int *out)
+{
+    int of;
+    switch (x->kind) {
+    case INDEX_NUMBER: *out = x->add; return true;
+    case INDEX_VARIABLE: *out = x->scale * v + x->add; return true;
+    case INDEX_SUM:
+        if (!index_value(x->of, v, &of)) return false;
+        *out = of + x->add;
+        return true;
+    case INDEX_DIGITS:
+    case INDEX_BITS:
+    case INDEX_ENTRY:
+        if (!index_value(x->of, v, &of) || of < 0 || of >= x->n) return false;
+        *out = x->table[of];
+        return true;
+    case INDEX_OTHER: break;
+    }
+    return false;
+}
+
+const char *index_name(const Index *x)
+{
+    while (x->of) x = x->of;
+    return x->kind == INDEX_VARIABLE ? x->text : NULL;
+}
+
 bool index_is_linear(const Index *x, int *scale, const char **name, int *add)
 {
     switch (x->kind) {

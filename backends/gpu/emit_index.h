@@ -45,6 +45,10 @@ Index *index_plus(Emit *, Index *i, int add);
 bool index_is(const Index *, int number);
 /* Whether the index is *scale * *name + *add, with *scale > 0 and *add >= 0. */
 bool index_is_linear(const Index *, int *scale, const char **name, int *add);
+/* The value of the index for the value `v` of its variable, in *out; false: it is not known. */
+bool index_value(const Index *, int v, int *out);
+/* The name of the variable; NULL: there is none, or it is not known. */
+const char *index_name(const Index *);
 /* Whether two indices are equal for every value of their variables, as far as their formulas show it. */
 bool index_equal(const Index *, const Index *);
 

@@ -83,7 +83,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     const char *cond = "", *at = NULL;
     if (x->l) {
         coords_at(e, x->l, r, c);
-        cond = tile_condition(e, x->l, c);
+        cond = tile_condition(e, x->l, r, c);
     }
     cond = both_conditions(e, x->holder, cond);
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
@@ -103,7 +103,7 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     access(e, x, old, p, r);
     end_block(e);
     if (x->shared) {
-        const char *mine = both_conditions(e, x->holder, tile_condition(e, x->l, c)),
+        const char *mine = both_conditions(e, x->holder, tile_condition(e, x->l, r, c)),
                    *put = use(e, str(e, "sts_%s", dtype_name(x->d)));
         line(e, "%s%s%s%s(%s + (%s) * %d, %s);", *mine ? "if (" : "", mine, *mine ? ") " : "", put, x->shared,
             row_major(e, c, m->result->type), dtype_bytes(x->d), old);

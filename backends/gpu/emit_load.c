@@ -43,7 +43,7 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     Index *base = vector_base(e, l, v, "v", &follow);
     coords_at(e, l, base, c);
     const char *in_window = window_condition(e, w, c, false),
-               *cond = both_conditions(e, tile_condition(e, l, c), in_window);
+               *cond = both_conditions(e, tile_condition(e, l, base, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
     const char *call =
         str(e, "%s(%s, %s + %s);", window_load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
@@ -174,7 +174,7 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     begin_unrolled(e, "v", (int)layout_regs(l) / n);
     if (is_hip(e)) coords_of_parts(e, l, thread, r, x.c, own);
     else coords_at(e, l, r, x.c);
-    x.inside = tile_condition(e, l, x.c);
+    x.inside = tile_condition(e, l, r, x.c);
     const char *cond = both_conditions(e, x.inside, window_condition(e, w, x.c, false)),
                *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
                *fn = window_load_fn(e, w, (int)v->bytes),
@@ -229,9 +229,10 @@ static void load_elements(
         const char *xs[4];
         int here = regs - g * pw < pw ? regs - g * pw : pw;
         for (int k = 0; k < here; k++) {
-            coords_at(e, l, loop ? index_linear(e, pw, "v", k) : index_number(e, g * pw + k), c);
+            Index *r = loop ? index_linear(e, pw, "v", k) : index_number(e, g * pw + k);
+            coords_at(e, l, r, c);
             const char *in_window = window_condition(e, w, c, false),
-                       *cond = both_conditions(e, tile_condition(e, l, c), in_window);
+                       *cond = both_conditions(e, tile_condition(e, l, r, c), in_window);
             xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, w, c));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }

@@ -176,7 +176,8 @@ static void join_registers(Emit *e, const Reduction *q)
     const char *v = element(e, x, q->l, i), *to = index_text(e, map_register(e, q->l, q->keep, i));
     if (d != q->acc) v = cast_expr(e, d, q->acc, v);
     if (padded)
-        v = str(e, "(%s < %d ? %s : %s)", coord_text(e, q->l, q->axis, "i"), q->l->tile[q->axis], v, q->init);
+        v = str(
+            e, "(%s ? %s : %s)", inside_axis(e, q->l, q->axis, i, coord(e, q->l, q->axis, i)), v, q->init);
     const char *slot = tmp(e, "k"), *el = tmp(e, "x");
     int32_t *chain = chain_of(e, q, chains);
     line(e, "const %s %s = %s;", ctype(q->acc), el, v);

@@ -191,7 +191,7 @@ static void emit_copy(Emit *e, Instr *i)
     coords_at(e, l, reg, c);
     for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, reg) : c[a];
     const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
-    const char *inside = both_conditions(e, holder, tile_condition(e, l, c));
+    const char *inside = both_conditions(e, holder, tile_condition(e, l, reg, c));
     if (*inside) {
         line(e, "if (%s) {", inside);
         e->indent++;

@@ -78,7 +78,7 @@ static void store_ragged(Emit *e, const Store *s)
     begin_unrolled(e, "v", (int)layout_regs(s->l) / s->n);
     Index *base = vector_base(e, s->l, &s->v, "v", &follow);
     coords_at(e, s->l, base, c);
-    const char *inside = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
+    const char *inside = both_conditions(e, s->holder, tile_condition(e, s->l, base, c)),
                *words = vector_words(e, &s->v, s->from, s->d, base, follow), *index = window_index(e, w, c),
                *in_window = vector_condition(e, w, c, s->n);
     line(e, "if (%s) %s(%s + %s, %s);", both_conditions(e, inside, in_window), vector_fn(e, s), s->ptr, index,
@@ -105,7 +105,7 @@ static void store_vectors(Emit *e, const Store *s)
     Index *base = s->n > 1 ? vector_base(e, s->l, &s->v, "v", &follow) : index_variable(e, "v");
     coords_at(e, s->l, base, c);
     const char *in_window = window_condition(e, w, c, false),
-               *mine = both_conditions(e, s->holder, tile_condition(e, s->l, c)),
+               *mine = both_conditions(e, s->holder, tile_condition(e, s->l, base, c)),
                *cond = both_conditions(e, mine, in_window);
     const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
                                 : stored_element(e, s->from, element_type(s), base),

@@ -273,12 +273,42 @@ void coords_at(Emit *e, const Layout *l, Index *i, Index **c)
     for (int a = 0; a < l->rank; a++) c[a] = coord(e, l, a, i);
 }
 
-const char *tile_condition(Emit *e, const Layout *l, Index *const *c)
+/* The coordinate along the axis is in the tile in all threads. */
+static bool all_inside(const Layout *l, int axis, int reg, int32_t thread)
+{
+    int32_t c[TILE_MAX_RANK];
+    layout_element(l, (uint32_t)reg, 0, 0, 0, c);
+    return l->separable && thread + c[axis] < l->tile[axis];
+}
+
+/* The largest part of a coordinate that depends on the thread. */
+static int32_t thread_most(const Layout *l, int axis)
+{
+    int32_t most = 0, c[TILE_MAX_RANK];
+    for (uint32_t b = 0; b < l->count[LAYOUT_BLOCK]; b++)
+        for (uint32_t w = 0; w < l->count[LAYOUT_WARP]; w++)
+            for (uint32_t t = 0; t < l->count[LAYOUT_LANE]; t++) {
+                layout_element(l, 0, t, w, b, c);
+                if (c[axis] > most) most = c[axis];
+            }
+    return most;
+}
+
+const char *inside_axis(Emit *e, const Layout *l, int axis, Index *reg, Index *c)
+{
+    int n = (int)layout_regs(l), sure = 0, r;
+    const char *name = index_name(reg), *ask = str(e, "%s < %d", index_text(e, c), l->tile[axis]);
+    if (e->measure || !name) return ask;
+    int32_t thread = thread_most(l, axis);
+    while (sure < n && index_value(reg, sure, &r) && r < n && all_inside(l, axis, r, thread)) sure++;
+    return sure ? str(e, "(%s < %d || %s)", name, sure, ask) : ask;
+}
+
+const char *tile_condition(Emit *e, const Layout *l, Index *reg, Index *const *c)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
-        if (l->cover[a] != l->tile[a])
-            x = both_conditions(e, x, str(e, "%s < %d", index_text(e, c[a]), l->tile[a]));
+        if (l->cover[a] != l->tile[a]) x = both_conditions(e, x, inside_axis(e, l, a, reg, c[a]));
     return x;
 }
 

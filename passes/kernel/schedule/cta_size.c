@@ -155,12 +155,55 @@ void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
     p->warps = warps;
 }
 
+enum {
+    REGISTERS = 32, /* half of those of a thread where a multiprocessor holds 1024 */
+    SHIFTED = 3,    /* a load that shifts unaligned vectors holds so much more */
+};
+
+typedef struct Loops {
+    const Func *f;
+    const KernelPlan *p;
+    int64_t bytes; /* of the values that loops carry and of what an iteration loads, all threads */
+    bool product;
+} Loops;
+
+static void add_bytes(int64_t *sum, const Type *t)
+{
+    if (t->kind == TYPE_TILE) *sum += type_elements(t) * dtype_bytes(t->dtype);
+}
+
+static void look_into(void *user, Instr *i)
+{
+    Loops *x = user;
+    x->product |= i->op == OP_MMA || i->op == OP_MMA_SYNC;
+    if (i->op == OP_LOAD && kernel_may_shift(x->f, x->p, i) && kernel_access_bytes(x->f, i) < 16)
+        x->bytes += SHIFTED * type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype);
+    for (int k = 0; k < i->n_results && (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_LOAD); k++)
+        add_bytes(&x->bytes, i->results[k].type);
+}
+
+/* Loops whose carried values and loads leave half of the registers of `threads` threads a multiprocessor
+ * free. */
+static bool small_loops(const Func *f, const KernelPlan *p)
+{
+    int threads = p->warps * p->target->wave;
+    Loops x = { .f = f, .p = p };
+    for (Instr *i = f->body->first; i; i = i->next) {
+        if (i->op != OP_FOR && i->op != OP_WHILE) continue;
+        int64_t before = x.bytes;
+        x.bytes = 0;
+        look_into(&x, i);
+        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], look_into, &x);
+        if (before > x.bytes) x.bytes = before;
+    }
+    return !x.product && x.bytes <= (int64_t)4 * REGISTERS * threads;
+}
+
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. Programs that reduce rows wait
  * for memory and then for each other. With 1024 threads on a multiprocessor, other programs fill the gap.
  * Without bounds, the compiler gives each thread as many registers as it can use, and fewer CTAs fit. The
  * same holds for CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned
- * vectors (bench/NOTES.md, Behind the decisions). It does not apply to loops, which carry more values from
- * iteration to iteration. */
+ * vectors (bench/NOTES.md, Behind the decisions). It does not apply to loops that carry and load much. */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
@@ -177,8 +220,9 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
                    kernel_shift_cost(f, i, 1, &by_element) < by_element;
     }
     reduces |= shifted > 0 && shifted <= FEW;
+    if (loops && !small_loops(f, p)) return 0;
     int n = THREADS / (p->warps * p->target->wave);
-    return !reduces || loops ? 0 : n < most ? n : most;
+    return !reduces ? 0 : n < most ? n : most;
 }
 
 /* Takes the number of warps and the scratch memory from the schedule. */
