@@ -267,6 +267,7 @@ void emit_combine(Emit *, Instr *); /* a reduction across the CTAs of a cluster 
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);
+void emit_slide(Emit *, const Instr *); /* emit_shift.c */
 /* Emits reshape, permute, concat and slice through shared memory. */
 void emit_by_position(Emit *, Instr *);
 /* Emits a barrier before a memory operation if program order requires one. */

@@ -98,10 +98,13 @@ static void note_shape(Layouter *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
+static int access_width(Layouter *c, const Instr *i)
+{ return kernel_slides(c->f, c->p, i) ? 16 : kernel_access_bytes(c->f, i); }
+
 /* Whether vectors of 16 bytes are impossible, because addresses are not multiples of 16 or rows of the tile
  * are no whole number of vectors. */
 bool group_is_odd(Layouter *c, const Instr *i, const Value *v, int axis)
-{ return kernel_access_bytes(c->f, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
+{ return access_width(c, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
 
 /* The cost of the access by element, and by unaligned vectors (unaligned_vectors.c). */
 static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, int axis)
@@ -174,7 +177,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
         g->access_bytes = bytes;
         g->unit = axis;
         g->access_elem = dtype_bytes(v->type->dtype);
-        g->access_width = kernel_access_bytes(c->f, i);
+        g->access_width = access_width(c, i);
     }
 }
 
