@@ -337,14 +337,21 @@ static const char *placed(Emit *e, Index *const *c, const void *user)
     return row_major(e, d, p->type);
 }
 
-/* A reshape whose result has the same registers. */
+/* A reshape or permutation whose result has the same registers. */
 static bool same_registers(Emit *e, const Instr *i)
 {
     const Value *x = ir_operand(i, 0), *r = ir_result(i);
-    if (i->op != OP_RESHAPE || x->type->kind != TYPE_TILE || r->type->kind != TYPE_TILE) return false;
-    int32_t tile[TILE_MAX_RANK];
-    for (int a = 0; a < r->type->rank; a++) tile[a] = (int32_t)r->type->shape[a];
-    const Layout *l = layout_reshape(&e->s->arena, layout_of(e, x), r->type->rank, tile);
+    if ((i->op != OP_RESHAPE && i->op != OP_PERMUTE) || x->type->kind != TYPE_TILE ||
+        r->type->kind != TYPE_TILE)
+        return false;
+    int32_t tile[TILE_MAX_RANK], perm[TILE_MAX_RANK];
+    for (int a = 0; a < r->type->rank; a++) {
+        tile[a] = (int32_t)r->type->shape[a];
+        perm[a] = i->op == OP_PERMUTE ? (int32_t)ir_attr(i, ATTR_ORDER)->v[a] : a;
+    }
+    const Layout *l = i->op == OP_PERMUTE
+                          ? layout_permute(&e->s->arena, layout_of(e, x), perm)
+                          : layout_reshape(&e->s->arena, layout_of(e, x), r->type->rank, tile);
     return l && layout_equal(l, layout_of(e, r));
 }
 
@@ -356,7 +363,7 @@ void emit_by_position(Emit *e, Instr *i)
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
         return;
     }
-    if (emit_transposed(e, i)) return;
+    if (emit_half(e, i) || emit_transposed(e, i)) return;
     int64_t elems = type_elements(r->type);
     for (int k = 0; k < i->n_operands; k++)
         if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);

@@ -187,6 +187,16 @@ static void note_reshape(const Instr **known, const Instr *i)
     if (!*known || type_elements(ir_result(*known)->type) <= type_elements(ir_result(i)->type)) *known = i;
 }
 
+static bool moves_shape(const Instr *i)
+{ return i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_SLICE || i->op == OP_CONCAT; }
+
+static void note_moved(Layouter *c, const Instr *i)
+{
+    if (!moves_shape(i) || !group_takes(ir_result(i)) || !group_takes(ir_operand(i, 0))) return;
+    Group *g = group_of(c, ir_result(i));
+    if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
+}
+
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
@@ -209,6 +219,7 @@ static void note_anchors(void *user, Instr *i)
         note_reshape(&group_of(c, ir_result(i))->reshape, i);
         note_reshape(&group_of(c, ir_operand(i, 0))->reshape_to, i);
     }
+    note_moved(c, i);
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
