@@ -35,7 +35,7 @@ bool ir_held_operand(const Instr *i, int k)
     if (i->op == OP_MMA_SYNC && (k == 2 || strcmp(ir_attr(i, ATTR_INSTR)->s, "fma"))) made = ir_result(i);
     /* The first step of a wgmma does not add an accumulator that is zero. */
     if (wgmma && (k != 2 || v->type->layout || !is_zero(v))) made = ir_result(i);
-    if (i->op == OP_OPAQUE) made = ir_result(i);
+    if (i->op == OP_OPAQUE || i->op == OP_SLIDE) made = ir_result(i);
     if (i->op == OP_WGMMA_WAIT) made = &i->results[k];
     if (i->op == OP_YIELD || i->op == OP_CONDITION) made = handed_to(i, k);
     return made && made->type->layout;

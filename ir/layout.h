@@ -152,9 +152,8 @@ const Layout *layout_mma(
  * the axis stays with extent 1; else it is dropped (rank 1 stays rank 1). Registers that became copies are
  * merged. */
 const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep);
-/* The tile of extent 1 along `axis` read as `extent` equal elements: registers repeat. Inverse in meaning of
- * layout_slice(keep) only where that layout's threads did not share the axis; to follow a tile use the tile's
- * layout instead. */
+/* The tile of extent 1 along `axis` read as `extent` equal elements: registers repeat. To follow a tile, use
+ * the tile's layout instead. */
 const Layout *layout_broadcast(Arena *a, const Layout *l, int axis, int32_t extent);
 /* A new axis of extent 1 before `axis` (0..rank). */
 const Layout *layout_expand(Arena *a, const Layout *l, int axis);
@@ -165,6 +164,13 @@ const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t 
 /* n tiles of layout l side by side along `axis`; register index = r + regs(l) * which. NULL if l has padding
  * there. */
 const Layout *layout_concat(Arena *a, const Layout *l, int axis, int n);
+/* Half of the tile along `axis`, in a layout for either: `bit` of `in` tells them apart, register bit `reg`
+ * is gone. A lane or warp bit then counts what that did: threads exchange halves. NULL: no such bits. */
+typedef struct LayoutHalf {
+    LayoutInput in;
+    int bit, reg;
+} LayoutHalf;
+const Layout *layout_half(Arena *a, const Layout *l, int axis, LayoutHalf *);
 /* l with registers and lanes exchanged along `axis` so that a thread holds as many consecutive elements as
  * fit max_bytes: the layout to store an accumulator from. Within a warp, so layout_convert needs only
  * shuffles. l itself where nothing can be gained. */

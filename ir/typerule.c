@@ -43,7 +43,7 @@ const char *rule_values_only(Rule *r)
     return NULL;
 }
 
-static const char *rule_same_types(Rule *r, int from)
+const char *rule_same_types(Rule *r, int from)
 {
     TRY(rule_values_only(r));
     for (int k = from + 1; k < r->n; k++) {

@@ -38,6 +38,7 @@ static inline bool rule_equal_bare(const Type *a, const Type *b)
 const char *rule_give(Rule *, int k, const Type *); /* result k is of this type */
 const char *rule_declared(Rule *);                  /* the type of the first result was given */
 const char *rule_tile_declared(Rule *);
+const char *rule_same_types(Rule *, int from); /* of the operands from this one on */
 const char *rule_values_only(Rule *);
 const char *rule_check_order(Rule *, const Attr *order, int rank);
 const char *rule_need_axis(Rule *, int64_t *axis); /* ATTR_AXIS, which must be an axis of operand 0 */

@@ -11,6 +11,20 @@ const char *rule_LAID_OUT(Rule *r)
     return NULL;
 }
 
+const char *rule_SLIDE(Rule *r)
+{
+    int64_t axis, start = rule_attr_int(r, ATTR_START, 0);
+    TRY(rule_need_axis(r, &axis));
+    TRY(rule_same_types(r, 0));
+    const Type *t = T(r, 0);
+    int64_t run = t->dtype == DT_BOOL ? 0 : 16 / dtype_bytes(t->dtype);
+    if (t->kind != TYPE_TILE || !run || t->shape[axis] % run)
+        WHY("%s has no whole runs of 16 bytes along axis %lld", STR(t), (long long)axis);
+    if (start < 1 || start >= run)
+        WHY("position %lld of a run of %lld elements", (long long)start, (long long)run);
+    return rule_give(r, 0, t);
+}
+
 const char *rule_SHARED(Rule *r)
 {
     TRY(rule_declared(r));

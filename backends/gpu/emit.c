@@ -161,6 +161,8 @@ static void emit_registers(Emit *e, Instr *i)
         emit_convert(e, i);
     } else if (i->op == OP_MATERIALIZE) {
         emit_materialize(e, i);
+    } else if (i->op == OP_SLIDE) {
+        emit_slide(e, i);
     } else if (ir_result(i)->type->kind == TYPE_TILE) {
         emit_opaque_tile(e, i);
     } else {

@@ -109,6 +109,8 @@ struct Emit {
     RegisterUse largest;
     ScratchUse scratch_use, scratch_use_early;
     const Instr *here;     /* the instruction that is being emitted */
+    const Instr *halved;   /* a slice whose exchange of halves is at hand, in `exchanged` */
+    const char *exchanged;
     int64_t scratch_early; /* scratch_bytes up to last_buffer; -1: last_buffer is not yet emitted */
     int threads;           /* of the running role: the threads that take part in its barriers */
     int barrier_id;        /* the named barrier of the running role; 0: the barrier of the CTA */
@@ -271,6 +273,7 @@ void emit_combine(Emit *, Instr *); /* a reduction across the CTAs of a cluster 
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);
+void emit_slide(Emit *, const Instr *); /* emit_shift.c */
 /* Emits reshape, permute, concat and slice through shared memory. */
 void emit_by_position(Emit *, Instr *);
 /* Emits a barrier before a memory operation if program order requires one. */
@@ -305,6 +308,8 @@ void emit_writer_end(Emit *);                 /* at the end of the consumers: en
 bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
+bool emit_half(Emit *, Instr *); /* emit_half.c: a half or a pair of halves without shared memory */
+bool emit_half(Emit *, Instr *); /* a half or a pair of halves without shared memory; false: it is none */
 bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */

@@ -363,3 +363,25 @@ ShiftDone emit_shifted_load(
     e->indent++;
     return SHIFT_PART;
 }
+
+/* Word k of the run of operand a that the loop is at, and then of the same run of operand b. */
+static const char *word_of_two(Emit *e, const char *a, const char *b, int words, int k)
+{ return str(e, "%s[%d * v + %d]", k < words ? a : b, words, k % words); }
+
+void emit_slide(Emit *e, const Instr *i)
+{
+    const Value *x = ir_operand(i, 0), *y = ir_operand(i, 1);
+    DType d = x->type->dtype;
+    const char *to = declare_tile(e, ir_result(i)), *a = registers_of(e, x), *b = registers_of(e, y);
+    int start = (int)ir_attr_int(i, ATTR_START, 0), run = 16 / dtype_bytes(d), in_word = per_word(d),
+        words = run / in_word, whole = start / in_word, bytes = start % in_word * dtype_bytes(d);
+    begin_unrolled(e, "v", (int)layout_regs(layout_of(e, x)) / run);
+    for (int k = 0; k < words; k++) {
+        const char *first = word_of_two(e, a, b, words, k + whole);
+        line(e, "%s[%d * v + %d] = %s;", to, words, k,
+            bytes ? str(e, "%s(%s, %s, 0x%xu)", use(e, "byte_perm"), first,
+                        word_of_two(e, a, b, words, k + whole + 1), 0x3210 + 0x1111 * bytes)
+                  : first);
+    }
+    end_block(e);
+}

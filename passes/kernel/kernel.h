@@ -320,6 +320,14 @@ bool kernel_is_zero(const Value *); /* a constant tile or scalar of zeros */
 int kernel_unit_axis(const Func *, const Instr *mem, int *tile_axis);
 /* The bytes that one access of a lane can have along the unit axis, from the size of an element to 16. */
 int kernel_access_bytes(const Func *, const Instr *mem);
+/* The same where the offset along the unit axis is a multiple of *divisor (NULL: as it is) and the window may
+ * reach beyond the tensor, or may not. */
+int kernel_access_bytes_at(const Func *, const Instr *mem, const int64_t *divisor, bool masked);
+/* sliding_windows.c: whether the load can be made of aligned vectors because its window begins a constant
+ * number of elements beside a multiple of 16 bytes. */
+bool kernel_slides(const Func *, const KernelPlan *, const Instr *load);
+/* Makes such loads of aligned ones, which they share. Layouts are assigned. */
+bool kernel_slide_windows(Session *, Func *, KernelPlan *);
 /* cp_async_producer.c: how cp.async producers copy the window of a load or ring_cp_async to a stage of the
  * ring. They copy each line of the window to a staging area first, as aligned vectors. Axes are those of the
  * tile.

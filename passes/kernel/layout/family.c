@@ -220,6 +220,49 @@ static const Layout *transposed(Layouter *c, const Group *g, int rank, const int
     return l && layouter_sector_use(l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
 }
 
+const Layout *group_moved(Layouter *c, const Instr *i)
+{
+    Arena *a = &c->s->arena;
+    const Type *t = ir_result(i)->type, *from = ir_operand(i, 0)->type;
+    int32_t tile[TILE_MAX_RANK], perm[TILE_MAX_RANK];
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    LayoutHalf h;
+    if (t->kind != TYPE_TILE || from->kind != TYPE_TILE || !from->layout) return NULL;
+    const Layout *l = layouts_get(&c->p->layouts, from);
+    for (int k = 0; k < t->rank; k++) tile[k] = (int32_t)t->shape[k];
+    if (i->op == OP_RESHAPE) return layout_reshape(a, l, t->rank, tile);
+    if (i->op == OP_PERMUTE) {
+        for (int k = 0; k < t->rank; k++) perm[k] = (int32_t)ir_attr(i, ATTR_ORDER)->v[k];
+        return layout_permute(a, l, perm);
+    }
+    if (i->op == OP_SLICE)
+        return 2 * t->shape[axis] == from->shape[axis] && ir_attr_int(i, ATTR_START, 0) % t->shape[axis] == 0
+                   ? layout_half(a, l, axis, &h)
+                   : NULL;
+    return i->op == OP_CONCAT && i->n_operands == 2 && ir_operand(i, 1)->type == from
+               ? layout_concat(a, l, axis, 2)
+               : NULL;
+}
+
+/* The layout of a group that nothing but its shape ties down: that in which its first value comes from
+ * another group's. Halves, pairs of halves, reshapes and permutations then follow each other in registers,
+ * and a half that lanes tell apart takes one exchange. Products' results leave their fragments in other ways
+ * (`reshaped` above; backends/gpu/emit_transpose.c). */
+static const Layout *followed(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->moved;
+    if (!i || g->mma || g->access_bytes || g->ordered || g->unfit || g->visiting) return NULL;
+    if (ir_result(i)->type->rank != rank || group_of(c, ir_operand(i, 0))->mma) return NULL;
+    for (int a = 0; a < rank; a++)
+        if (ir_result(i)->type->shape[a] != tile[a]) return NULL;
+    g->visiting = true;
+    for (int k = 0; k < i->n_operands; k++) group_assign(c, ir_operand(i, k));
+    g->visiting = false;
+    const Layout *l = group_moved(c, i);
+    g->followed = l != NULL;
+    return l;
+}
+
 /* Gives slices of a product's accumulator its fragments, if adjacent slices form the whole. Then combining
  * them moves nothing. */
 static const Layout *sliced(Layouter *c, const Group *g, int rank, const int32_t *tile)
@@ -295,8 +338,10 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
     } else {
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
+        if (!l && g->moved && g->moved->op != OP_RESHAPE) l = followed(c, g, rank, tile);
         if (!l) l = reshaped(c, g, rank, tile);
         if (!l) l = transposed(c, g, rank, tile);
+        if (!l) l = followed(c, g, rank, tile);
         if (!l) l = group_blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);

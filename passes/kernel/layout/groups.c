@@ -98,10 +98,13 @@ static void note_shape(Layouter *c, const Value *v, bool mma)
     if (dtype_bytes(v->type->dtype) > g->elem_bytes) g->elem_bytes = dtype_bytes(v->type->dtype);
 }
 
+static int access_width(Layouter *c, const Instr *i)
+{ return kernel_slides(c->f, c->p, i) ? 16 : kernel_access_bytes(c->f, i); }
+
 /* Whether vectors of 16 bytes are impossible, because addresses are not multiples of 16 or rows of the tile
  * are no whole number of vectors. */
 bool group_is_odd(Layouter *c, const Instr *i, const Value *v, int axis)
-{ return kernel_access_bytes(c->f, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
+{ return access_width(c, i) < 16 || v->type->shape[axis] * dtype_bytes(v->type->dtype) % 16 != 0; }
 
 /* The cost of the access by element, and by unaligned vectors (unaligned_vectors.c). */
 static void note_shift(Layouter *c, Group *g, const Instr *i, const Value *v, int axis)
@@ -174,7 +177,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
         g->access_bytes = bytes;
         g->unit = axis;
         g->access_elem = dtype_bytes(v->type->dtype);
-        g->access_width = kernel_access_bytes(c->f, i);
+        g->access_width = access_width(c, i);
     }
 }
 
@@ -182,6 +185,16 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
 static void note_reshape(const Instr **known, const Instr *i)
 {
     if (!*known || type_elements(ir_result(*known)->type) <= type_elements(ir_result(i)->type)) *known = i;
+}
+
+static bool moves_shape(const Instr *i)
+{ return i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_SLICE || i->op == OP_CONCAT; }
+
+static void note_moved(Layouter *c, const Instr *i)
+{
+    if (!moves_shape(i) || !group_takes(ir_result(i)) || !group_takes(ir_operand(i, 0))) return;
+    Group *g = group_of(c, ir_result(i));
+    if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
 }
 
 static void note_anchors(void *user, Instr *i)
@@ -208,6 +221,7 @@ static void note_anchors(void *user, Instr *i)
     }
     if (i->op == OP_PERMUTE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0)))
         group_of(c, ir_result(i))->permute = i;
+    note_moved(c, i);
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)

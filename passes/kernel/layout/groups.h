@@ -32,12 +32,14 @@ typedef struct Group {
     const Instr *reshape;    /* makes a value of this group from one of another group */
     const Instr *reshape_to; /* makes a value of another group from one of this group */
     const Instr *permute;    /* makes a value of this group from one of another group */
+    const Instr *moved;      /* the first that makes one from another group by shape alone */
     const Instr *left;       /* a product whose left operand is a value of the group in registers */
     int64_t most;            /* the elements of the largest tile that the group loads or stores */
     const Instr *combine;    /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     bool visiting;
+    bool followed; /* has the layout in which its first value comes from another group's */
 } Group;
 
 typedef struct Layouter {
@@ -64,6 +66,9 @@ void group_split_warps(const KernelPlan *, Group *);
 const Layout *group_fragment(Layouter *, const Instr *mma, int k,
     const int32_t *tile); /* the layout of operand k (A, B or C) of a product on a matrix unit */
 const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
+/* The layout in which the result of a reshape, permute, half or pair of halves is without moving elements
+ * between threads, or by an exchange of half of them; NULL: there is none. The operands have layouts. */
+const Layout *group_moved(Layouter *, const Instr *);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 
 /* layout.c: converts operand k of i to layout l; to any layout that it has; and result k of i from the layout

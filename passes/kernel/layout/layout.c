@@ -237,6 +237,18 @@ static void fix_copy(Layouter *c, Instr *i)
                     c->p->target->wave, c->p->warps));
 }
 
+/* What changes its shape alone, of a value that follows another one (family.c), is computed where its
+ * elements are, and converted afterwards if need be. */
+static void fix_moved(Layouter *c, Instr *i)
+{
+    const Value *v = ir_operand(i, 0); /* perhaps made by this pass, and then in no group */
+    const Group *from = v->id < c->n && group_takes(v) ? group_of(c, v) : NULL;
+    const Layout *l = from && from->followed && ir_result(i)->type->layout ? group_moved(c, i) : NULL;
+    if (l && layout_convert_within(&c->s->arena, l, layouts_get(&c->p->layouts, ir_result(i)->type),
+                 dtype_bytes(ir_result(i)->type->dtype)))
+        layouter_result_in(c, i, 0, l);
+}
+
 static void fix_mma(Layouter *c, Instr *i)
 {
     LayoutTable *lt = &c->p->layouts;
@@ -287,7 +299,10 @@ static void fix_instr(Layouter *c, Instr *i)
     const Layout *own =
         type && type->kind == TYPE_TILE && type->layout ? layouts_get(&c->p->layouts, type) : NULL;
     switch (op_info[i->op].layout) {
-    case LAYOUT_RULE_ANY: fix_any(c, i); break;
+    case LAYOUT_RULE_ANY:
+        fix_any(c, i);
+        if (own && (i->op == OP_SLICE || i->op == OP_CONCAT)) fix_moved(c, i);
+        break;
     case LAYOUT_RULE_SAME: fix_same(c, i); break;
     case LAYOUT_RULE_FREE:
     case LAYOUT_RULE_GIVEN: break;
@@ -296,6 +311,7 @@ static void fix_instr(Layouter *c, Instr *i)
         break;
     case LAYOUT_RULE_MOVED:
         if (own) layouter_need_any(c, i, 0);
+        if (own) fix_moved(c, i);
         break;
     case LAYOUT_RULE_BROADCAST: fix_broadcast(c, i); break;
     case LAYOUT_RULE_REDUCED: fix_reduced(c, i); break;
@@ -359,6 +375,12 @@ static bool load_in_bulk(void *user)
     return kernel_bulk_loads(c->s, c->f, c->p);
 }
 
+static bool slide_windows(void *user)
+{
+    Layouter *c = user;
+    return kernel_slide_windows(c->s, c->f, c->p);
+}
+
 static bool record_accesses(void *user)
 {
     Layouter *c = user;
@@ -377,6 +399,7 @@ bool kernel_pass_layout(KernelContext *k)
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
     if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, load_in_bulk, &c);
+    if (!kernel_step(p, PASS_SLIDING_WINDOWS, slide_windows, &c)) return true;
     kernel_step(p, PASS_UNALIGNED_VECTORS, record_accesses, &c);
     return true;
 }

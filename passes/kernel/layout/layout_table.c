@@ -191,6 +191,9 @@ bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
 }
 
 int kernel_access_bytes(const Func *f, const Instr *mem)
+{ return kernel_access_bytes_at(f, mem, NULL, ir_attr_int(mem, ATTR_MASKED, 1) != 0); }
+
+int kernel_access_bytes_at(const Func *f, const Instr *mem, const int64_t *divisor, bool masked)
 {
     MemParts m;
     if (kernel_copies(mem->op)) {
@@ -204,10 +207,10 @@ int kernel_access_bytes(const Func *f, const Instr *mem)
     if (unit < 0 || p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
     int64_t align = range_gcd(p->align, 16);
     for (int a = 0; a < m.rank; a++)
-        align = range_gcd(align, elem * (a == unit                         ? kernel_divisor(f, m.idx[a])
+        align = range_gcd(align, elem * (a == unit ? divisor ? *divisor : kernel_divisor(f, m.idx[a])
                                             : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
                                                                            : p->stride_div[a]));
-    if (ir_attr_int(mem, ATTR_MASKED, 1)) { /* A vector must be wholly in range or wholly out of range. */
+    if (masked) { /* A vector must be wholly in range or wholly out of range. */
         const Dim *d = &f->dims[p->dims[unit]];
         align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
     }

@@ -1,0 +1,212 @@
+/* sliding-windows: windows that lie a few elements beside each other, as those of a stencil, are made of
+ * aligned vectors in registers. A step of layout.
+ *
+ *   %w = load X[y, x - 1]     ->   %l = load X[y, x - 4]; %m = load X[y, x]; %r = load X[y, x + 4]
+ *   %e = load X[y, x + 1]          %w = slide %l, %m {start = 3}; %e = slide %m, %r {start = 1}
+ *
+ * with x a multiple of 16 bytes and f32. A lane has runs of 16 bytes, so that the elements of a run of %w are
+ * the last of the same run of %l and the first of that of %m, all in one lane: `slide` moves registers, or
+ * takes bytes of two words. All windows of a row share the aligned loads.
+ *
+ * Proof. With n elements in 16 bytes and an offset x + c, where c = q n + s and 0 < s < n, element k of the
+ * window is X[x + c + k]. Let j = k mod n. If j + s < n, it is element k + s of the window at x + q n, else
+ * element k + s - n of that at x + (q + 1) n; both are in the run that k is in, as the tile has whole runs.
+ * An element out of range has the pad in each of these windows, because they are masked.
+ *
+ * Requires: CUDA; a tensor that the kernel only reads, rows of stride 1 at multiples of 16 bytes, an offset
+ * that is a multiple of 16 bytes and a constant; layouts in which each lane has runs of 16 bytes. Keeps:
+ * results. Does not handle rows at other addresses (unaligned_vectors.c), nor windows that overlap along
+ * other axes: those meet in L1. */
+#include "ir/range.h"
+#include "passes/kernel/kernel.h"
+#include <string.h>
+
+/* A window whose offset along the contiguous axis is `base` + `constant`, with `base` a multiple of 16 bytes;
+ * NULL: 0. */
+typedef struct Sliding {
+    MemParts m;
+    Value *base;
+    int64_t constant;
+    int unit, axis, run; /* the contiguous axis of the tensor and of the tile, the elements of 16 bytes */
+} Sliding;
+
+/* The sum of a value and constants. */
+static Value *without_constants(Value *v, int64_t *constant)
+{
+    int64_t c;
+    for (*constant = 0; v->def; v = ir_operand(v->def, 0)) {
+        if (ir_is_const(v, &c)) {
+            *constant += c;
+            return NULL;
+        }
+        bool sum = v->def->op == OP_ADD || v->def->op == OP_SUB;
+        if (!sum || !ir_is_const(ir_operand(v->def, 1), &c) || c > INT32_MAX || c < -INT32_MAX) break;
+        *constant += v->def->op == OP_ADD ? c : -c;
+    }
+    return v;
+}
+
+static bool sliding(const Func *f, const KernelPlan *p, const Instr *load, Sliding *w)
+{
+    enum { ANY = 1 << 20 };
+    if (p->target->kind != TARGET_CUDA || p->producer_warps || kernel_skips(p, PASS_SLIDING_WINDOWS) ||
+        load->op != OP_LOAD || !ir_mem_parts(load, &w->m) || w->m.token || w->m.mask ||
+        w->m.result->type->kind != TYPE_TILE)
+        return false;
+    const Param *q = &f->params[w->m.param];
+    const Type *t = w->m.result->type;
+    const Attr *steps = ir_attr(load, ATTR_STEPS);
+    w->unit = kernel_unit_axis(f, load, &w->axis);
+    if (q->kind != PARAM_IN || w->axis < 0 || t->dtype == DT_BOOL || q->stride[w->unit] != 1 ||
+        (steps && steps->v[w->unit] != 1))
+        return false;
+    for (int a = 0; a < w->m.rank; a++)
+        if (w->m.idx[a]->type->kind != TYPE_SCALAR) return false;
+    w->run = 16 / dtype_bytes(t->dtype);
+    w->base = without_constants(w->m.idx[w->unit], &w->constant);
+    int64_t divisor = w->base ? kernel_divisor(f, w->base) : ANY;
+    return w->run > 1 && t->shape[w->axis] % w->run == 0 &&
+           kernel_access_bytes_at(f, load, &divisor, true) == 16;
+}
+
+/* The elements by which it lies behind a multiple of 16 bytes. */
+static int start_of(const Sliding *w)
+{
+    int64_t s = w->constant % w->run;
+    return (int)(s < 0 ? s + w->run : s);
+}
+
+bool kernel_slides(const Func *f, const KernelPlan *p, const Instr *load)
+{
+    Sliding w;
+    return sliding(f, p, load, &w) && start_of(&w);
+}
+
+typedef struct Aligned {
+    Instr *load;
+    Sliding w;
+} Aligned;
+
+typedef struct Slider {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    Ranges *ranges;
+    const Block *block; /* whose aligned loads are known */
+    VEC(Aligned) known;
+    int slid;
+} Slider;
+
+static bool same_list(const Instr *a, const Instr *b, AttrKey key)
+{
+    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
+    return x && y ? x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v) : x == y;
+}
+
+/* Are the windows the same except for a constant along the contiguous axis? */
+static bool beside(const Aligned *a, const Instr *load, const Sliding *w)
+{
+    bool same = a->w.m.param == w->m.param && a->w.base == w->base && a->w.m.pad == w->m.pad &&
+                ir_result(a->load)->type == ir_result(load)->type && same_list(a->load, load, ATTR_EXTENTS) &&
+                same_list(a->load, load, ATTR_ORDER) && same_list(a->load, load, ATTR_STEPS);
+    for (int k = 0; k < w->m.rank && same; k++) same = k == w->unit || a->w.m.idx[k] == w->m.idx[k];
+    return same;
+}
+
+static Instr *known_at(const Slider *c, const Instr *load, const Sliding *w, int64_t at)
+{
+    for (size_t k = 0; k < c->known.len; k++)
+        if (c->known.data[k].w.constant == at && beside(&c->known.data[k], load, w))
+            return c->known.data[k].load;
+    return NULL;
+}
+
+/* The offset base + at, of the type that the load has. */
+static Value *offset_at(Slider *c, Builder *b, const Sliding *w, int64_t at)
+{
+    DType d = w->m.idx[w->unit]->type->dtype;
+    if (!w->base) return ir_const_int(b, d, at);
+    return at ? ir_bin(b, OP_ADD, w->base, ir_const_int(b, d, at)) : w->base;
+}
+
+static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
+{
+    Instr *i = known_at(c, load, w, at);
+    if (i) return ir_result(i);
+    Builder b = ir_before(load);
+    const Type *t = ir_result(load)->type;
+    Value **operands = arena_array(&c->s->arena, Value *, (size_t)load->n_operands);
+    for (int k = 0; k < load->n_operands; k++)
+        operands[k] = k == 1 + w->unit ? offset_at(c, &b, w, at) : ir_operand(load, k);
+    i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
+    ir_del_attr(i, ATTR_MASKED); /* It may reach beyond what was proven in range. */
+    ir_del_attr(i, ATTR_ALIGN);
+    Aligned a = { .load = i, .w = *w };
+    a.w.constant = at;
+    vec_push(&c->s->arena, &c->known, a);
+    return ir_result(i);
+}
+
+/* Do the registers of every lane hold whole runs, each in order? */
+static bool has_runs(const Layout *l, int axis, int run)
+{
+    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];
+    uint32_t regs = layout_regs(l);
+    bool runs = l->separable && regs % (uint32_t)run == 0;
+    for (uint32_t r = 0; r < regs && runs; r++) {
+        layout_element(l, r / (uint32_t)run * (uint32_t)run, 0, 0, 0, from);
+        layout_element(l, r, 0, 0, 0, c);
+        for (int d = 0; d < l->rank; d++)
+            runs = runs && c[d] == from[d] + (d == axis ? (int32_t)(r % (uint32_t)run) : 0);
+        runs = runs && from[axis] % run == 0;
+    }
+    for (uint32_t k = 0; k < layout_lanes(l) * layout_warps(l) && runs; k++) {
+        layout_element(l, 0, k % layout_lanes(l), k / layout_lanes(l), 0, c);
+        runs = c[axis] % run == 0;
+    }
+    return runs;
+}
+
+/* Does the offset stay in its type when it moves by a run to either side? */
+static bool has_room(Slider *c, const Sliding *w)
+{
+    if (!w->base || dtype_bytes(w->m.idx[w->unit]->type->dtype) > 4) return true;
+    if (!c->ranges) c->ranges = ranges_new(c->f);
+    RangeInfo r = range_of(c->ranges, w->base);
+    int64_t most = (w->constant < 0 ? -w->constant : w->constant) + 2 * (int64_t)w->run;
+    return r.lo >= INT32_MIN + most && r.hi <= INT32_MAX - most;
+}
+
+static void slide(void *user, Instr *i)
+{
+    Slider *c = user;
+    Sliding w;
+    if (c->block != i->block) c->known.len = 0;
+    c->block = i->block;
+    if (!sliding(c->f, c->p, i, &w) || !w.m.result->type->layout) return;
+    int start = start_of(&w);
+    if (!start) {
+        Instr *same = known_at(c, i, &w, w.constant);
+        if (same) {
+            ir_replace(ir_result(i), ir_result(same));
+            ir_erase(i);
+        } else vec_push(&c->s->arena, &c->known, ((Aligned){ .load = i, .w = w }));
+        return;
+    }
+    const Type *t = w.m.result->type;
+    if (!has_room(c, &w) || !has_runs(layouts_get(&c->p->layouts, t), w.axis, w.run)) return;
+    Value *from = aligned_at(c, i, &w, w.constant - start),
+          *to = aligned_at(c, i, &w, w.constant - start + w.run);
+    Builder b = ir_before(i);
+    Value *v = ir_op(&b, OP_SLIDE, NULL, ATTRS(a_int(ATTR_AXIS, w.axis), a_int(ATTR_START, start)), from, to);
+    ir_replace(ir_result(i), v);
+    ir_erase(i);
+    c->slid++;
+}
+
+bool kernel_slide_windows(Session *s, Func *f, KernelPlan *p)
+{
+    Slider c = { .s = s, .f = f, .p = p };
+    ir_walk(f->body, slide, &c);
+    return c.slid > 0;
+}
