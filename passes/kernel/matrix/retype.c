@@ -73,7 +73,7 @@ static void retype(Session *s, Func *f, int param, DType to)
 bool kernel_pass_retype(KernelContext *c)
 {
     bool changed = false;
-    DType to;
+    DType to = DT_U8;
     if (!ir_holds(c->f->body, OP_MMA)) return false;
     for (int k = 0; k < c->f->n_params; k++) {
         if (c->f->params[k].type->kind != TYPE_TENSOR || !read_as(c->f->body->args[k], &to)) continue;
