@@ -103,12 +103,12 @@ def check_small(case: Case, dtype: str) -> None:
                 want = case.refer(np, {n: wide(a) for n, a in args.items()}, sizes, consts)
             tensors = tensors_of(args, "cuda")
             got = outputs(case, tensors, case.launch(tensors, sizes, consts))
-            off = max(deviation(g.cpu().numpy(), w) for g, w in zip(got, want))
+            off = max(deviation(g.cpu().numpy(), w, case.allowed) for g, w in zip(got, want))
             if not off <= 1:
                 raise ValueError(f"at {sizes} {text} off by {off:.3g} times what is allowed")
 
 
-def off_by(got: torch.Tensor, want: torch.Tensor) -> float:
+def off_by(got: torch.Tensor, want: torch.Tensor, allowed: float) -> float:
     """As suite.deviation, on the GPU; of whole numbers a small part may differ."""
     if got.shape != want.shape:
         return float("inf")
@@ -120,7 +120,7 @@ def off_by(got: torch.Tensor, want: torch.Tensor) -> float:
     if not off.isfinite().all():
         return float("inf")
     size = torch.where(w.isfinite(), w, 0.0).abs()
-    norm, allowed = size.square().mean().sqrt(), TOLERANCE[str(got.dtype)[6:]]
+    norm, allowed = size.square().mean().sqrt(), max(allowed, TOLERANCE[str(got.dtype)[6:]])
     whole = off.square().mean().sqrt() / (norm + 1e-6) / allowed
     return max(whole.item(), ((off / (size + norm + 1e-6)).max() / (16 * allowed)).item())
 
@@ -172,7 +172,7 @@ class Measured:
         try:
             with within(40):
                 want = self.case.refer(TorchNames("cuda"), exact, self.sizes, self.consts)
-            self.row["off"] = max(off_by(g, w) for g, w in zip(got, want, strict=True))
+            self.row["off"] = max(off_by(g, w, self.case.allowed) for g, w in zip(got, want, strict=True))
         except Exception as error:
             self.row["failed"]["check"] = said(error)
         finally:

@@ -8,6 +8,8 @@ read too, and in addition
     // bench-gpu: M=16384 N=4096     other sizes on a GPU, where those of `bench` are small for one
     // bench-bytes: 12*T*N           bytes that must move, where they are not those of all tensors; 0 where
                                      they do not bound the time (products, sorts, recurrences)
+    // deviation: 2e-3               that of the outputs, where `mma` allows more than their types do (fp8,
+                                     docs/language.md)
 
 The reference of `kernel NAME` is the function NAME of a module in references/. Its parameters have names of
 the kernel's tensors, scalars, sizes and consts; `xp` is numpy, or PyTorch with the names of numpy. It returns
@@ -97,6 +99,7 @@ class Case:
         self.sizes, self.consts = alternatives(head(text, "sizes")), alternatives(head(text, "consts"))
         self.bench, self.bench_consts = head(text, "bench"), head(text, "bench-consts")
         self.bench_gpu, self.bench_bytes = head(text, "bench-gpu"), head(text, "bench-bytes")
+        self.allowed = float(head(text, "deviation") or 0)
         self.source = (re.search(r"\b[Aa]fter (.*?)\.$", text, re.M) or re.search("()", text)).group(1)
         fills = [item.split() for item in head(text, "fill").split(";") if item.strip()]
         fills += [
@@ -213,8 +216,8 @@ def wide(a):
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
-def deviation(got: np.ndarray, want: np.ndarray) -> float:
-    """How far an output is off, in units of what its type allows: up to 1 is right."""
+def deviation(got: np.ndarray, want: np.ndarray, allowed: float) -> float:
+    """How far an output is off, in units of what is allowed, by its type at least: up to 1 is right."""
     want = np.asarray(want)
     if got.shape != want.shape:
         return float("inf")
@@ -227,7 +230,7 @@ def deviation(got: np.ndarray, want: np.ndarray) -> float:
             return float("inf")
         norm = np.sqrt(np.mean(np.where(np.isfinite(want), want, 0.0) ** 2)) if want.size else 0.0
         off = np.abs(g - w)
-        allowed = TOLERANCE[got.dtype.name]
+        allowed = max(allowed, TOLERANCE[got.dtype.name])
         whole = np.sqrt(np.mean(off**2)) / (norm + 1e-6) / allowed if off.size else 0.0
         each = (off / (np.abs(w) + norm + 1e-6)).max(initial=0.0) / (16 * allowed)
     return float(max(whole, each))

@@ -1,6 +1,6 @@
 /* lower.c: the order of the passes of the kernel IR. pipeline() is the whole of it.
  *
- *   cluster, split-k                 what one program does, before anything depends on the CTA that does it
+ *   retype .. split-k                what one program does, before anything depends on the CTA that does it
  *   program-ids .. mask-branch       while loads are those of the tile IR; products get instructions
  *   warp specialization              an attempt: where it is refused, the body is as it was before
  *   gather-windows .. shared         the same loads and products without it
@@ -60,6 +60,7 @@ static void pipeline(Lowering *l)
      * them from the lists. */
     ir_drop_unused(l->c.f->body);
     cta_size_begin(l->c.f, l->c.p);
+    RUN(RETYPE);
     RUN(CLUSTER);
     RUN(SPLIT_K);
     RUN(PROGRAM_IDS);

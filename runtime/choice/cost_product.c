@@ -33,11 +33,25 @@ static Product product_of(CostWalk *w, const Instr *i, double times)
 static bool adds_to_carried(const Instr *i)
 { return i->op == OP_WGMMA && !ir_operand(i, 2)->def && ir_operand(i, 2)->block == i->block; }
 
+/* Whether arithmetic, and no product, adds to the value k that the loop carries. */
+static bool arithmetic_adds(const Block *body, int k)
+{
+    const Instr *sum = ir_operand(ir_terminator(body), k - 1)->def;
+    bool adds = false;
+    if (body->args[k]->type->kind != TYPE_TILE || !sum || (sum->op != OP_ADD && sum->op != OP_FMA))
+        return false;
+    for (int o = 0; o < sum->n_operands; o++) adds |= ir_operand(sum, o) == body->args[k];
+    return adds;
+}
+
+/* The bytes of the sums that the block carries, be it as accumulators of products or beside them. */
 static double carried_sums(const Block *b)
 {
     double bytes = 0;
     for (const Instr *i = b->first; i; i = i->next)
         if (adds_to_carried(i)) bytes += cost_bytes(i->results[0].type);
+    for (int k = 1; b->parent && b->parent->op == OP_FOR && k < b->n_args; k++)
+        if (ir_holds(b, OP_WGMMA) && arithmetic_adds(b, k)) bytes += cost_bytes(b->args[k]->type);
     return bytes;
 }
 

@@ -14,10 +14,15 @@
  * Such a load is where its value is needed, behind the wait for a product, and every step would pay its
  * latency.
  *
- * Requires: a tensor that is only read; a latency hint of two or more; offsets that follow from the loop's
- * counter and from outside alone. Keeps: everything. The last step loads its own window again, so that
- * what is known of the loop's range holds for the load too. */
+ * Requires: a tensor that is only read; offsets that follow from the loop's counter and from outside alone;
+ * a latency hint of two or more. A factor of rows, of columns or of the whole tile, as a scale of each block
+ * of K, needs no hint where it is loaded behind a wait and registers last for it beside the sums. Where such
+ * a factor stands behind the whole loop of products, in another loop, it is loaded before the former. Keeps:
+ * everything. The last step loads its own window again, so that what is known of the loop's range holds for
+ * the load too. */
 #include "passes/kernel/pipeline/software_pipelining.h"
+
+enum { OTHERS = 40 }; /* registers of a consumer for addresses, counters and what arithmetic is doing */
 
 /* Lists the instructions of the body from which v is computed, in program order. False when something else
  * than the counter varies. */
@@ -46,6 +51,22 @@ static Value *clone_slice(
     return ir_result(copy);
 }
 
+/* The last instruction of the body that reads the value, also through operations that only repeat it or give
+ * it another shape. A load before it would need other registers than the value, and be waited for where its
+ * result is moved to them. */
+static Instr *last_reader(Block *body, const Value *v)
+{
+    Instr *last = ir_last_use_in(body, v);
+    for (const Use *u = v->uses; u; u = u->next) {
+        const Op op = u->user->op;
+        if (u->user->block != body || (op != OP_BROADCAST && op != OP_RESHAPE && op != OP_SPLAT)) continue;
+        Instr *behind = last_reader(body, ir_result(u->user)), *i = last;
+        while (i && i != behind) i = i->next;
+        if (i) last = behind;
+    }
+    return last;
+}
+
 /* Returns the loop that replaces `loop`. */
 static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *list, int n)
 {
@@ -57,7 +78,7 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
     value_map_set(&map, body->args[0], ir_operand(loop, 0));
     Value *first = clone_slice(s, &b, &map, list, n, load);
 
-    Instr *last = ir_last_use_in(body, ir_result(load));
+    Instr *last = last_reader(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
     b.loc = load->loc;
     value_map_init(&map, &s->arena);
@@ -77,12 +98,119 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
 static bool can_run_ahead(const Func *f, const Instr *loop, const Instr *i, const Instr **list, int *n)
 {
     MemParts m;
-    if (!ir_mem_parts(i, &m) || m.token || m.mask || m.result->type->kind != TYPE_TILE ||
-        f->params[m.param].kind != PARAM_IN || !ir_result(i)->uses)
+    if (!ir_mem_parts(i, &m) || m.token || m.mask || f->params[m.param].kind != PARAM_IN ||
+        !ir_result(i)->uses)
         return false;
     for (int k = 0; k < i->n_operands; k++)
         if (!slice_of(ir_operand(i, k), loop->blocks[0], list, n, 0)) return false;
     return true;
+}
+
+static bool only_merges(const Value *v, int *kept)
+{
+    const Type *t = v->type;
+    int n = 0;
+    for (int a = 0; a < t->rank; a++)
+        if (t->shape[a] > 1) *kept = a, n++;
+    return n <= 1;
+}
+
+/* The registers of a thread that hold a factor of rows, of columns, or of a whole tile; 0: it is another
+ * tile. A thread of a fragment has two of 16 rows, and two of each 8 columns. */
+static int words_of_factor(const KernelPlan *p, const Value *v)
+{
+    int axis = 0;
+    if (v->type->kind == TYPE_SCALAR) return 1;
+    if (!only_merges(v, &axis)) return 0;
+    const Value *seen = v;
+    while (
+        seen->uses && seen->uses->user->op == OP_RESHAPE && only_merges(ir_result(seen->uses->user), &axis))
+        seen = ir_result(seen->uses->user);
+    int n = (int)type_elements(v->type);
+    bool rows = seen->type->rank == 2 && axis == 0;
+    return rows ? (n + 8 * p->warps - 1) / (8 * p->warps) : (n + 3) / 4;
+}
+
+/* The registers of a consumer's thread that sums hold in a step: those that the loop carries, and those of
+ * its products that add to no other sum of the step. */
+static int words_of_sums(const KernelPlan *p, const Instr *loop)
+{
+    const Block *body = loop->blocks[0];
+    int64_t words = 0;
+    for (int k = 1; k < body->n_args; k++)
+        if (body->args[k]->type->kind == TYPE_TILE) words += type_elements(body->args[k]->type);
+    for (const Instr *i = body->first; i; i = i->next) {
+        const Value *begin = i->op == OP_WGMMA ? ir_operand(i, 2) : NULL;
+        const Block *from = begin ? begin->def ? begin->def->block : begin->block : body;
+        if (from != body || (begin && begin->def && begin->def->op == OP_SPLAT))
+            words += type_elements(ir_result(i)->type);
+    }
+    return (int)(words / (32 * p->warps));
+}
+
+/* Whether it is a factor that is loaded behind the wait for a product, and that registers last for. */
+static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Instr *load)
+{
+    bool behind = false;
+    int words = words_of_factor(p, ir_result(load));
+    for (const Instr *i = loop->blocks[0]->first; i != load; i = i->next) behind |= i->op == OP_WGMMA_WAIT;
+    return behind && words && !p->registers_full &&
+           words_of_sums(p, loop) + words + OTHERS <= p->consumer_registers;
+}
+
+/* Whether v is there before the loop, or can be computed there. The marked instructions are behind it. */
+static bool can_precede(const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    if (!d || !d->mark) return true;
+    if (depth > 40 || d->n_blocks || !(op_info[d->op].flags & OPF_PURE)) return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (!can_precede(ir_operand(d, k), depth + 1)) return false;
+    return true;
+}
+
+static void move_before(Instr *loop, Instr *i)
+{
+    for (int k = 0; k < i->n_operands; k++) {
+        Instr *d = ir_operand(i, k)->def;
+        if (d && d->mark) move_before(loop, d);
+    }
+    Builder b = ir_before(loop);
+    ir_unlink(i);
+    ir_place(&b, i);
+    i->mark = 0;
+}
+
+/* Factors that meet the sums of a loop of products behind it, within a loop of the program: they are loaded
+ * before the loop, and arrive while it runs. */
+void kernel_load_before(Overlap *c, Instr *loop)
+{
+    const Instr *around = loop->block->parent;
+    if (!around || around->op != OP_FOR || ir_over_programs(around)) return;
+    for (Instr *i = loop->block->first; i; i = i->next) i->mark = 0;
+    int words = words_of_sums(c->p, loop) + words_of_sums(c->p, around) + OTHERS;
+    loop->mark = 1;
+    for (Instr *i = loop->next, *next; i; i = next) {
+        MemParts m;
+        next = i->next;
+        i->mark = 1;
+        if (i->op != OP_LOAD || !ir_mem_parts(i, &m)) continue;
+        const Decision *d = schedule_asked_load(c->p, i);
+        int own = words_of_factor(c->p, ir_result(i));
+        bool wanted = d ? d->form == LOAD_HOISTED
+                        : own && !c->p->registers_full && words + own <= c->p->consumer_registers &&
+                              !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING);
+        bool can = !m.token && !m.mask && c->f->params[m.param].kind == PARAM_IN;
+        for (int k = 0; k < i->n_operands; k++) can = can && can_precede(ir_operand(i, k), 0);
+        if (d && wanted && !can)
+            schedule_refuse(c->p, d,
+                "this load cannot stand before the loop of products: its tensor is written too, or its "
+                "offsets follow from the loop");
+        if (!wanted || !can) continue;
+        move_before(loop, i);
+        words += own;
+        schedule_take_load(c->p, i, LOAD_HOISTED, 0);
+    }
 }
 
 Instr *kernel_prefetch(Overlap *c, Instr *loop)
@@ -91,11 +219,12 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
         next = i->next;
         const Instr *list[64];
         int n = 0;
-        if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE) continue;
+        if (i->op != OP_LOAD) continue;
         const Decision *d = schedule_asked_load(c->p, i);
-        bool wanted =
-                 d ? d->form == LOAD_PREFETCH
-                   : ir_attr_int(i, ATTR_LATENCY, 1) >= 2 && !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING),
+        bool wanted = d ? d->form == LOAD_PREFETCH
+                        : !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING) &&
+                              (ir_attr(i, ATTR_LATENCY) ? ir_attr_int(i, ATTR_LATENCY, 1) >= 2
+                                                        : factor_behind_wait(c->p, loop, i)),
              can = can_run_ahead(c->f, loop, i, list, &n);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,

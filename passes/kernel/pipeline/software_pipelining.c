@@ -255,6 +255,7 @@ static void overlap_loop(Overlap *c, Instr *loop)
         overlap_program(c, loop, schedule_asked_loop(c->p, ++c->loop));
         return;
     }
+    kernel_load_before(c, loop);
     loop = kernel_prefetch(c, loop);
     const Decision *d = schedule_asked_loop(c->p, ++c->loop);
     if (!d && kernel_skips(c->p, PASS_SOFTWARE_PIPELINING)) {

@@ -15,6 +15,9 @@ typedef struct Overlap {
 /* Moves loads of the loop's body to registers one step ahead. Returns the loop, which is rebuilt when
  * something changed. */
 Instr *kernel_prefetch(Overlap *, Instr *loop);
+/* Moves loads of factors that stand behind the loop of products, in another loop of the program, before it.
+ */
+void kernel_load_before(Overlap *, Instr *loop);
 /* Handles a chain of two or more products in a step whose left operands are computed in registers
  * (computed_operands.c). False: at most their order changed. */
 bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);

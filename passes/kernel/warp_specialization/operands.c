@@ -327,10 +327,23 @@ static bool scalar_only(Roles *c, const Value *v);
 
 static bool scalar_test(void *c, Value *v) { return scalar_only(c, v); }
 
+/* Value k of those that a `while` carries: what its test takes from before the loop and from the step before,
+ * or what its test hands to the body and, in the end, to the results. */
+static bool while_from_scalars(Roles *c, const Instr *loop, int k, bool tested)
+{
+    const Instr *test = ir_terminator(loop->blocks[0]);
+    if (tested) return scalar_only(c, ir_operand(test, k + 1));
+    return scalar_only(c, ir_operand(loop, k)) &&
+           scalar_only(c, ir_operand(ir_terminator(loop->blocks[1]), k));
+}
+
 static bool from_scalars(Roles *c, const Value *v)
 {
     const Instr *d = v->def, *loop = d ? d : v->block->parent;
     if (!loop) return true;
+    if (loop->op == OP_WHILE)
+        return while_from_scalars(c, loop, v->index, d || v->block != loop->blocks[0]) &&
+               (!d || scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), 0)));
     if (loop->op == OP_FOR && d) { /* The results of a loop also depend on its number of iterations. */
         for (int k = 0; k < 3; k++)
             if (!scalar_only(c, ir_operand(d, k))) return false;
@@ -388,7 +401,9 @@ bool roles_control_fits(Roles *c, const Instr *load)
             if (!scalar_only(c, ir_operand(p, 0)))
                 return roles_refuse(c, p->loc,
                     "a condition depends on computed tiles, or on a tensor that the kernel writes");
-        } else return roles_refuse(c, p->loc, "a load stands inside a while loop");
+        } else if (p->op != OP_WHILE || !scalar_only(c, ir_operand(ir_terminator(p->blocks[0]), 0)))
+            return roles_refuse(c, p->loc,
+                "the test of a while loop depends on computed tiles, or on a tensor that the kernel writes");
     }
     return true;
 }

@@ -10,11 +10,27 @@ typedef struct Live {
     Op put;
 } Live;
 
+static void mark(Live *l, Value *v);
+
+/* A value that a `while` carries: its way around the loop. The loop itself keeps its test (mark_puts). */
+static void mark_carried_by_while(Live *l, Instr *loop, int k)
+{
+    mark(l, &loop->results[k]);
+    mark(l, ir_operand(loop, k));
+    mark(l, ir_operand(ir_terminator(loop->blocks[0]), k + 1));
+    mark(l, ir_operand(ir_terminator(loop->blocks[1]), k));
+    mark(l, ir_operand(ir_terminator(loop->blocks[0]), 0));
+}
+
 static void mark(Live *l, Value *v)
 {
     if (l->value[v->id]) return;
     l->value[v->id] = true;
-    Instr *d = v->def;
+    Instr *d = v->def, *loop = d ? d : v->block->parent;
+    if (loop && loop->op == OP_WHILE) {
+        mark_carried_by_while(l, loop, v->index);
+        return;
+    }
     if (!d) {
         Instr *p = v->block->parent;
         if (!p) return;
@@ -52,6 +68,7 @@ static void mark_puts(Live *l, Block *b)
         if (i->op == OP_PROGRAM_COORD) mark(l, ir_result(i)); /* handed on to the consumers */
         if (!is_needed(l, i)) continue;
         for (int k = 0; k < (i->op == OP_FOR ? 3 : i->op == OP_IF ? 1 : 0); k++) mark(l, ir_operand(i, k));
+        if (i->op == OP_WHILE) mark(l, ir_operand(ir_terminator(i->blocks[0]), 0));
         for (int k = 0; k < i->n_blocks; k++) mark_puts(l, i->blocks[k]);
     }
 }
@@ -70,7 +87,8 @@ static void sweep(Live *l, Block *b)
         prev = i->prev;
         if (is_live(l, i)) {
             for (int k = i->n_results - 1; k >= 0; k--)
-                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_IF)) ir_drop_carried(i, k);
+                if (!l->value[i->results[k].id] && (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF))
+                    ir_drop_carried(i, k);
             for (int k = 0; k < i->n_blocks; k++) sweep(l, i->blocks[k]);
             continue;
         }

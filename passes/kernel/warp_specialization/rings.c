@@ -217,18 +217,18 @@ static void ring_beside(Roles *c, Instr *i, int64_t limit, int64_t *used)
     vec_push(&c->s->arena, &c->loads, i);
 }
 
+/* In the loop of a product and in the loops around it. */
 static void add_register_loads(Roles *c, int64_t limit, int64_t *used)
 {
     const char *why = c->why; /* Loads that remain loads to registers are no failure. */
-    for (size_t k = 0; k < c->products.len; k++) {
-        const Block *body = c->products.data[k]->block;
-        if (!body->parent || body->parent->op != OP_FOR) continue;
-        for (Instr *i = body->first; i; i = i->next) {
-            bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE;
-            for (size_t l = 0; l < c->loads.len; l++) known |= c->loads.data[l] == i;
-            if (!known) ring_beside(c, i, limit, used);
-        }
-    }
+    for (size_t k = 0; k < c->products.len; k++)
+        for (const Block *body = c->products.data[k]->block; body->parent && body->parent->op == OP_FOR;
+            body = body->parent->block)
+            for (Instr *i = body->first; i; i = i->next) {
+                bool known = i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE;
+                for (size_t l = 0; l < c->loads.len; l++) known |= c->loads.data[l] == i;
+                if (!known) ring_beside(c, i, limit, used);
+            }
     c->why = why;
 }
 
