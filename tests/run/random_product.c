@@ -1,7 +1,7 @@
 /* random_product.c: random kernels whose loops multiply matrices: see random_kernel.h. Operands come as
  * engines have them: windows, transposed, shifted by taps, with steps, of gathered rows, of 8 and 4 bits,
  * masked, scaled; several products a step; online softmax; what meets the sums behind the loop; hints that
- * divide, share and fill. */
+ * divide, share and fill; loops over tiles and groups written by hand around the loop of a product. */
 #include "random_kernel.h"
 #include "ref_random.h"
 #include <stdarg.h>
@@ -251,6 +251,71 @@ static void softmax(Maker *m)
             m, "    store(L[i*%d +: %d], reshape(%s, [%d]));", tm, tm, CHOOSE(m, "l", "m", "m + log(l)"), tm);
 }
 
+/* The sums `acc` of the tile (i, j), rows from `first` on: in one loop, of steps with scales, or of groups of
+ * steps with scales, of rows, of columns and of the whole tile. */
+static void tile_of_sums(Maker *m, bool grouped)
+{
+    int how = below(m, 3), tk = m->tk;
+    char right[64], left[80], scales[160] = "";
+    snprintf(left, sizeof left, "load(A[first +: %d, k*%d +: %d]%s)", m->tm, tk, tk, ahead(m));
+    snprintf(right, sizeof right, "load(%s, j*%d +: %d])", grouped ? "BG[g, k*TK +: TK" : "B[k*TK +: TK",
+        m->tn, m->tn);
+    if (chance(m, 60)) snprintf(scales + strlen(scales), 80, " * load(SM[first +: %d, s])[:, None]", m->tm);
+    if (chance(m, 40))
+        snprintf(scales + strlen(scales), 80, " * load(SN[s, j*%d +: %d])[None, :]", m->tn, m->tn);
+    line(m, "        var acc = zeros([%d, %d], f32);", m->tm, m->tn);
+    if (how < 2) line(m, "        for k in %s .. cdiv(K, TK) {", CHOOSE(m, "0", "0", "i % 2"));
+    if (how == 0) line(m, "            acc = mma(%s, %s, acc);", left, right);
+    if (how == 1) {
+        line(m, "            let s = k;");
+        line(m, "            acc = acc + mma(%s, %s)%s;", left, right, scales);
+    }
+    if (how < 2) {
+        line(m, "        }");
+        return;
+    }
+    line(m, "        for s in 0 .. cdiv(K, 2*TK) {");
+    line(m, "            var part = zeros([%d, %d], f32);", m->tm, m->tn);
+    line(m, "            for k in 2*s .. min(2*s + 2, cdiv(K, TK)) { part = mma(%s, %s, part); }", left,
+        right);
+    line(m, "            acc = acc + part%s;", scales);
+    line(m, "        }");
+}
+
+/* Programs that take every second tile, of one product or of groups whose ends are loaded. */
+static void walk(Maker *m)
+{
+    bool grouped = chance(m, 50), counted = chance(m, 50);
+    char h[64];
+    line(m, "    grid (2)%s", hint(m, h, sizeof h));
+    line(m, "{");
+    line(m, "    const int TK = %d;", m->tk);
+    line(m, "    let columns = cdiv(N, %d);", m->tn);
+    if (!counted) line(m, "    var t = program_id();");
+    line(m, "    var done = index(0);");
+    line(m, grouped ? "    for g in 0 .. G {" : "    for g in 0 .. 1 {");
+    line(m, grouped ? "    let begin = index(load(START[g]));" : "    let begin = index(0);");
+    line(m, grouped ? "    let end = index(load(START[g + 1]));" : "    let end = M;");
+    line(m, "    let tiles = cdiv(end - begin, %d) * columns;", m->tm);
+    if (counted) line(m, "    for t in done + (program_id() + done) %% 2 .. done + tiles : 2 {");
+    else line(m, "    while t < done + tiles {");
+    line(m, "        let i = (t - done) / columns;");
+    line(m, "        let j = (t - done) %% columns;");
+    line(m, "        let first = begin + i*%d;", m->tm);
+    tile_of_sums(m, grouped);
+    line(m, "        if first + %d <= end { store(YG[first +: %d, j*%d +: %d], %s(acc)); }", m->tm, m->tm,
+        m->tn, m->tn, m->type);
+    line(m, "        else {");
+    line(m, "            let row = first + arange(%d)[:, None];", m->tm);
+    line(m, "            scatter(YG[row, j*%d + arange(%d)[None, :]], %s(acc), mask = row < end);", m->tn,
+        m->tn, m->type);
+    line(m, "        }");
+    if (!counted) line(m, "        t = t + 2;");
+    line(m, "    }");
+    line(m, "    done = done + tiles;");
+    line(m, "    }");
+}
+
 void random_product(uint64_t seed, RandomKernel *out)
 {
     /* T: the kernel's type of 16 bits */
@@ -272,6 +337,11 @@ void random_product(uint64_t seed, RandomKernel *out)
         { "in", "S", "M", "f32", "" },
         { "in", "R", "M,N", "T", "" },
         { "in", "V", "N,K", "T", "" },
+        { "in", "START", "G1", "i32", " offsets:M" },
+        { "in", "BG", "G,K,N", "T", "" },
+        { "in", "SM", "M,K", "f32", " unit" },
+        { "in", "SN", "K,N", "f32", " unit" },
+        { "inout", "YG", "M,N", "T", "" },
         { "out", "Y", "M,N", "T", "" },
         { "out", "Z", "M,N", "f32", "" },
         { "out", "O", "M,K", "T", "" },
@@ -284,7 +354,8 @@ void random_product(uint64_t seed, RandomKernel *out)
     m->tm = ONE_OF(m, 16, 64, 64, 64, 128);
     m->tn = ONE_OF(m, 16, 32, 64, 64, 128, 24);
     m->tk = online ? ONE_OF(m, 32, 64, 64) : ONE_OF(m, 16, 32, 32, 64, 64);
-    if (online) softmax(m);
+    if (seed % 5 == 4) walk(m);
+    else if (online) softmax(m);
     else sums(m);
     line(m, "}");
     int used = snprintf(out->text, sizeof out->text, "kernel random(");
@@ -303,11 +374,11 @@ void random_product(uint64_t seed, RandomKernel *out)
             out->launch + strlen(out->launch), sizeof out->launch - strlen(out->launch), " %s", all[k].name);
     }
     snprintf(out->text + used, sizeof out->text - (size_t)used, ")\n%s", m->text);
-    int rows = even ? 8 * (1 + below(m, 20)) : 1 + below(m, 150),
+    int groups = 1 + (int)(seed / 5 % 4), rows = even ? 8 * (1 + below(m, 20)) : 1 + below(m, 150),
         cols = even ? 8 * (1 + below(m, 20)) : 1 + below(m, 150),
         k = online ? m->tk
             : even ? 8 * (1 + below(m, 26))
                    : 1 + below(m, 200);
-    snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d K=%d MA=%d KB=%d VR=%d H=%d", rows, cols, k,
-        2 * rows + below(m, 3), 2 * k + below(m, 3), 1 + below(m, 60), (k + 1) / 2);
+    snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d K=%d MA=%d KB=%d VR=%d H=%d G=%d G1=%d", rows, cols, k,
+        2 * rows + below(m, 3), 2 * k + below(m, 3), 1 + below(m, 60), (k + 1) / 2, groups, groups + 1);
 }

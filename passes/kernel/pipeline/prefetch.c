@@ -22,8 +22,6 @@
  * the load too. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
-enum { OTHERS = 40 }; /* registers of a consumer for addresses, counters and what arithmetic is doing */
-
 /* Lists the instructions of the body from which v is computed, in program order. False when something else
  * than the counter varies. */
 static bool slice_of(const Value *v, const Block *body, const Instr **list, int *n, int depth)
@@ -131,9 +129,7 @@ static int words_of_factor(const KernelPlan *p, const Value *v)
     return rows ? (n + 8 * p->warps - 1) / (8 * p->warps) : (n + 3) / 4;
 }
 
-/* The registers of a consumer's thread that sums hold in a step: those that the loop carries, and those of
- * its products that add to no other sum of the step. */
-static int words_of_sums(const KernelPlan *p, const Instr *loop)
+int kernel_words_of_sums(const KernelPlan *p, const Instr *loop)
 {
     const Block *body = loop->blocks[0];
     int64_t words = 0;
@@ -155,7 +151,7 @@ static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Ins
     int words = words_of_factor(p, ir_result(load));
     for (const Instr *i = loop->blocks[0]->first; i != load; i = i->next) behind |= i->op == OP_WGMMA_WAIT;
     return behind && words && !p->registers_full &&
-           words_of_sums(p, loop) + words + OTHERS <= p->consumer_registers;
+           kernel_words_of_sums(p, loop) + words + BESIDE_SUMS <= p->consumer_registers;
 }
 
 /* Whether v is there before the loop, or can be computed there. The marked instructions are behind it. */
@@ -181,6 +177,19 @@ static void move_before(Instr *loop, Instr *i)
     i->mark = 0;
 }
 
+void kernel_loads_before(Instr *place)
+{
+    for (Instr *i = place->block->first; i; i = i->next) i->mark = 0;
+    for (Instr *i = place, *next; i; i = next) {
+        MemParts m;
+        bool can = i->op == OP_LOAD && ir_mem_parts(i, &m) && !m.token;
+        next = i->next;
+        i->mark = 1;
+        for (int k = 0; can && k < i->n_operands; k++) can = can_precede(ir_operand(i, k), 0);
+        if (can) move_before(place, i);
+    }
+}
+
 /* Factors that meet the sums of a loop of products behind it, within a loop of the program: they are loaded
  * before the loop, and arrive while it runs. */
 void kernel_load_before(Overlap *c, Instr *loop)
@@ -188,7 +197,7 @@ void kernel_load_before(Overlap *c, Instr *loop)
     const Instr *around = loop->block->parent;
     if (!around || around->op != OP_FOR || ir_over_programs(around)) return;
     for (Instr *i = loop->block->first; i; i = i->next) i->mark = 0;
-    int words = words_of_sums(c->p, loop) + words_of_sums(c->p, around) + OTHERS;
+    int words = kernel_words_of_sums(c->p, loop) + kernel_words_of_sums(c->p, around) + BESIDE_SUMS;
     loop->mark = 1;
     for (Instr *i = loop->next, *next; i; i = next) {
         MemParts m;

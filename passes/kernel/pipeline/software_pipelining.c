@@ -13,7 +13,7 @@
  * part runs one step ahead.
  *
  * 3. Otherwise, or if there are several late products, whose operands would not fit registers for a step:
- * the order within the step (issue_order.c).
+ * the order within the step (issue_order.c), or within two steps (two_steps.c).
  *
  * Requires: `wgmma` in warp roles. Keeps: everything. Does not handle: products that are directly in the
  * loop over programs and have no steps around them. The next program is known only when it has
@@ -157,6 +157,21 @@ static Instr *late_product(InstrList *products, Block *body)
 static const char PLAIN_NOTE[] = "  plain order: products are waited for where they are issued\n";
 static const char ISSUE_NOTE[] = "  order: products are issued as soon as their operands are there\n";
 
+/* The order within the step, and within two steps together where that lets arithmetic and products overlap.
+ */
+static bool issue_order(Overlap *c, Instr *loop, const InstrList *products)
+{
+    if (kernel_late_staged(c, loop)) return true;
+    Instr *two = kernel_two_steps(c, loop, products);
+    if (two) kernel_interleave(c, two->blocks[0]);
+    for (Instr *i = two ? two->blocks[0]->first : NULL; i; i = i->next)
+        if (i->op == OP_WGMMA_WAIT) {
+            kernel_loads_before(i);
+            break;
+        }
+    return kernel_interleave(c, loop->blocks[0]);
+}
+
 static int number_of(const InstrList *products, const Instr *late)
 {
     for (size_t k = 0; k < products->len; k++)
@@ -197,7 +212,7 @@ static bool asked_order(Overlap *c, Instr *loop, InstrList *products, const Deci
         return schedule_refuse(p, d, "the first product has none before it to run behind");
     kernel_issue_first(c, loop->blocks[0]);
     if (!late) {
-        bool issued = kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0]);
+        bool issued = issue_order(c, loop, products);
         text_puts(&c->note, ISSUE_NOTE);
         return issued || schedule_refuse(p, d,
                              "the loop writes memory, waits for others, or takes a ring twice in a step: its "
@@ -225,7 +240,7 @@ static void derived_order(Overlap *c, Instr *loop, InstrList *products, bool cha
         if (late && later < 2 && kernel_rotate(c, loop, late, NULL, &cross_tile)) {
             form = cross_tile ? LOOP_CROSS_TILE : LOOP_PIPELINED;
             number = number_of(products, late);
-        } else if (kernel_late_staged(c, loop) || kernel_interleave(c, loop->blocks[0])) form = LOOP_ISSUE;
+        } else if (issue_order(c, loop, products)) form = LOOP_ISSUE;
     }
     if (form == LOOP_ISSUE) text_puts(&c->note, ISSUE_NOTE);
     if (form == LOOP_PLAIN) text_puts(&c->note, PLAIN_NOTE);

@@ -18,6 +18,16 @@ Instr *kernel_prefetch(Overlap *, Instr *loop);
 /* Moves loads of factors that stand behind the loop of products, in another loop of the program, before it.
  */
 void kernel_load_before(Overlap *, Instr *loop);
+/* Moves the loads of `place` and of what stands behind it before it, where their positions allow it and their
+ * tensors are only read. */
+void kernel_loads_before(Instr *place);
+enum { BESIDE_SUMS = 40 }; /* registers of a consumer for addresses, counters and arithmetic */
+/* The registers of a consumer's thread that sums hold in a step: those that the loop carries, and those of
+ * its products that add to no other sum of the step. */
+int kernel_words_of_sums(const KernelPlan *, const Instr *loop);
+/* Makes a loop of two steps each before the loop, which keeps an odd last one, if the body's only product
+ * begins a sum of its own and both steps' fit registers and rings (two_steps.c). NULL: nothing changed. */
+Instr *kernel_two_steps(Overlap *, Instr *loop, const InstrList *products);
 /* Handles a chain of two or more products in a step whose left operands are computed in registers
  * (computed_operands.c). False: at most their order changed. */
 bool kernel_chain_computed(Overlap *, Instr *loop, InstrList *products);
