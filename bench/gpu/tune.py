@@ -84,8 +84,6 @@ PROBLEMS = (
         for m, n, h in ((32768, 4096, [""]), (131072, 1009, [""]))
     ]
     + [
-        rows("softmax_long", "softmax", 2048, 65536, ["TN=16384, warps=16"]),
-        rows("rms_norm_long", "rms_norm_matrix", 2048, 65536, ["TN=32768, warps=32"]),
         rows("layer_norm_long", "layer_norm", 2048, 65536, ["TN=16384, warps=16"]),
     ]
     + [

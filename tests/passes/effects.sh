@@ -56,7 +56,7 @@ dce          instrs       < max_pool
 dce          instrs       < conv2d            -DR=3 -DS=3
 licm         in-loops     < attention         -DD=64
 licm         in-loops     < gemm
-licm         in-loops     < softmax           --kernel=softmax_long
+licm         in-loops     < layer_norm        --kernel=layer_norm_long
 load-order   permute      < attention         -DD=64
 load-order   permute      < attention_decode  -DD=64
 load-order   permute      < conv2d            -DR=3 -DS=3 --kernel=conv2d_nhwc
@@ -77,9 +77,9 @@ approx       approx       > attention         -DD=64
 approx       approx       > softmax           -DN=64
 approx       approx       > gemm_gated
 approx       approx       > swiglu
-parts        loops        > softmax           -DN=131072 --target=cuda:sm_80
-parts        loops        > layer_norm        -DN=131072 --target=cuda:sm_80
-parts        loops        > rms_norm_matrix   -DN=131072 --target=cuda:sm_80
+parts        loops        > softmax           -DN=500000 --target=cuda:sm_80
+parts        loops        > layer_norm        -DN=500000 --target=cuda:sm_80
+parts        loops        > rms_norm_matrix   -DN=500000 --target=cuda:sm_80
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a

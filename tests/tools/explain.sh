@@ -30,10 +30,10 @@ has '^  exp +2 -> 2$'
 has '^every program: '
 
 # the CPU, several variants, other targets
-"$tilec" explain "$k/softmax.tile" --kernel=softmax_long -o out.txt || fail "softmax"
-has '^softmax_long<T=bf16> for cpu$'
-has '^  exp2 +exp turned into exp2: 3'
-has '^  those in main loops +3 -> 0$'
+"$tilec" explain "$k/layer_norm.tile" --kernel=layer_norm_long -o out.txt || fail "layer_norm"
+has '^layer_norm_long<T=bf16> for cpu$'
+has '^  contract +products and sums made one fma: 5'
+has '^  those in main loops +5 -> 0$'
 has 'load X$'
 has '^resources, as LLVM gives them:$'
 has '^  registers +[1-9][0-9]* of (16|32) vector registers of (16|32|64) bytes$'

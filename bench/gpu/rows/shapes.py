@@ -507,12 +507,12 @@ class Rows:
             "layer": lambda: F.layer_norm(X.float(), (N,), W.float(), Bb.float(), 1e-5),
             "transpose": lambda: X.T,
         }[what]
-        # Rows that the registers of eight CTAs do not hold are another kernel.
+        # A LayerNorm of rows that the registers of eight CTAs do not hold is another kernel.
         long = "_long" if N * X.element_size() > 262144 else ""
         file, name = {
             "silu": ("silu", "silu"),
-            "softmax": ("softmax", "softmax" + long),
-            "rms": ("rms_norm_matrix", "rms_norm_long" if long else "rms_norm_matrix"),
+            "softmax": ("softmax", "softmax"),
+            "rms": ("rms_norm_matrix", "rms_norm_matrix"),
             "layer": ("layer_norm", "layer_norm" + long),
             "transpose": ("transpose", "transpose"),
         }[what]
