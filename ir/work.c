@@ -15,6 +15,9 @@ typedef struct Counter {
     Builder b;
     ValueMap copies; /* of values of the kernel */
     int depth;
+    WorkOf *of;
+    void *user;
+    bool lower; /* of two programs in the middle */
 } Counter;
 
 static Value *number(Counter *c, int64_t n) { return ir_index(&c->b, n); }
@@ -50,6 +53,7 @@ static Value *middle_program(Counter *c, const Instr *i)
 {
     Value *programs =
         ir_emit(&c->b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, ir_attr_int(i, ATTR_AXIS, 0))), NULL);
+    if (c->lower) programs = binary(c, OP_SUB, programs, number(c, 1));
     return ir_cast(&c->b, binary(c, OP_DIV, programs, number(c, 2)), i->results[0].type->dtype);
 }
 
@@ -95,8 +99,9 @@ static int64_t sort_work(const Type *t)
     return log * (log + 1) / 2;
 }
 
-static int64_t work_of_instr(const Instr *i)
+int64_t work_of_instr(void *none, const Instr *i)
 {
+    (void)none;
     int64_t most = 0;
     for (int k = 0; k < i->n_results + i->n_operands; k++) {
         int64_t n = elements_of(k < i->n_results ? &i->results[k] : ir_operand(i, k - i->n_results));
@@ -117,7 +122,7 @@ static Value *work_of_block(Counter *c, const Block *b)
     Value *loops = NULL;
     for (const Instr *i = b->first; i; i = i->next) {
         bool control = op_family(i->op) == OPS_CONTROL;
-        if (!control) fixed += work_of_instr(i);
+        if (!control) fixed += c->of(c->user, i);
         for (int k = 0; control && k < i->n_blocks; k++) {
             Value *inside = work_of_block(c, i->blocks[k]);
             if (i->op != OP_IF) inside = binary(c, OP_MUL, trips_of(c, i), inside);
@@ -128,10 +133,10 @@ static Value *work_of_block(Counter *c, const Block *b)
     return loops ? binary(c, OP_ADD, all, loops) : all;
 }
 
-Block *work_of_program(Func *f)
+Block *work_of_program(Func *f, bool lower, WorkOf *of, void *user)
 {
     Block *b = ir_block_new(f, NULL);
-    Counter c = { .f = f, .b = ir_at_end(b) };
+    Counter c = { .f = f, .b = ir_at_end(b), .of = of, .user = user, .lower = lower };
     for (int k = 0; k < f->body->n_args; k++) ir_block_arg(b, f->body->args[k]->type, f->body->args[k]->name);
     value_map_init(&c.copies, &f->module->session->arena);
     Value *work = work_of_block(&c, f->body);

@@ -1,6 +1,6 @@
 /* choose.c: the configuration of a launch for which no table speaks: of the `tune` block's the one with the
- * least estimate (search.h, docs/tuning.md). What the caller binds stays. The CPU keeps the declared
- * defaults, because its programs share cores in turn, and chooses `auto` constants alone.
+ * least estimate (search.h, docs/tuning.md). What the caller binds stays. On the CPU constants are chosen and
+ * hints are not.
  *
  * Choices are remembered by extents and by what code is specialized on, so that a warm launch looks one up
  * without locks, and in the disk cache, so that another process need not search. A kernel that meets many
@@ -16,12 +16,14 @@
 
 enum { MEMO_MOST = 4096, EXACT = 24 };
 
-/* On a CPU only `auto` constants are chosen. */
+/* On a CPU only constants are chosen, because code does not depend on hints. */
 static bool chooses(const tile_kernel *k)
 {
-    if (k->context->driver->ops->kind != TARGET_CPU) return frontend_tune(k->module->ast, k->name) != NULL;
-    for (int i = 0; i < k->front->n_params; i++)
-        if (k->front->params[i].automatic) return true;
+    const FrontTune *t = frontend_tune(k->module->ast, k->name);
+    if (!t || k->context->driver->ops->kind != TARGET_CPU) return t != NULL;
+    for (int i = 0; i < t->n; i++)
+        for (int j = 0; j < k->front->n_params; j++)
+            if (!strcmp(t->domains[i].name, k->front->params[j].name)) return true;
     return false;
 }
 
@@ -293,9 +295,9 @@ static int search(
     if (!found) return 0;
     *ns = known(r.ns);
     if (context_debug_has(k->context, "time")) {
-        char text[80];
-        format_text(
-            text, sizeof text, "chosen among %d configurations in %.2f ms", r.tried, clock_ms() - start);
+        char text[200];
+        format_text(text, sizeof text, "chosen among %d configurations in %.2f ms: %s", r.tried,
+            clock_ms() - start, search_text(s, &r));
         context_debug(k->context, text, k->title);
     }
     s->diags = s->last_diag = NULL;

@@ -20,6 +20,7 @@ static const double EQUAL = 0.9999;
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
+static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
 
 /* --- what may be chosen ------------------------------------------------------------------------------ */
@@ -55,6 +56,17 @@ static void set_values(SearchName *n, const FrontDomain *d, const FrontParam *c)
     if (c) n->values[n->declared] = c->default_value;
 }
 
+static bool on_cpu(const Search *z) { return z->p->device.target->kind == TARGET_CPU; }
+
+static bool has_auto(const FrontKernel *k)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].automatic) return true;
+    return false;
+}
+
+/* On a CPU, of a kernel with `auto` constants these alone are chosen, because code that is compiled ahead of
+ * time chooses no others. */
 static void add_name(Search *z, int domain)
 {
     const FrontDomain *d = &z->tune->domains[domain];
@@ -63,7 +75,7 @@ static void add_name(Search *z, int domain)
     if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
-    if (z->p->device.target->kind == TARGET_CPU && !d->derived && !(c && c->automatic)) return;
+    if (on_cpu(z) && (hint || (has_auto(z->front) && !d->derived && !c->automatic))) return;
     SearchName *n = &z->name[z->n_names];
     *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
     n->derived = d->derived;
@@ -428,7 +440,8 @@ static const SearchPoint *as_declared(const Search *z)
  * imprecise, most of all where memory alone bounds both and nothing is multiplied. */
 static double margin(const Search *z, const SearchPoint *found, const SearchPoint *declared)
 {
-    if (search_has_autos(z)) return 1; /* nobody wrote these defaults */
+    if (has_auto(z->front)) return 1; /* nobody wrote these defaults */
+    if (on_cpu(z)) return MARGIN_ON_CPU;
     const DeviceModel *m = z->p->device.model;
     bool memory = !found->products && found->bound == BOUND_MEMORY && declared->bound == BOUND_MEMORY;
     return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
@@ -449,7 +462,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
-    out->automatic = search_has_autos(z);
+    out->automatic = has_auto(z->front);
     bool all =
         out->automatic && b->ns < INFINITY; /* all that was chosen is named, also what is the default */
     out->n = b == &z->point[0] && !all ? 0 : search_bindings(z, b, all, config);

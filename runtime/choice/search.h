@@ -1,7 +1,7 @@
 /* search.h: looks among the configurations of a `tune` block for the one that should run fastest, by the
  * estimates of cost.h: some dozens of them are compiled as far as their emission, in threads, none is run.
  * The runtime asks where no table speaks (choose.c), tilec where tiles do not fit a target and for `auto`
- * constants. On a CPU only `auto` constants are chosen, by what search_cpu.c counts in the tile IR. */
+ * constants. On a CPU constants are chosen and no hints, by what search_cpu.c counts in the tile IR. */
 #pragma once
 #include "runtime/compile/compile.h"
 #include "runtime/choice/cost.h"

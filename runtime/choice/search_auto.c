@@ -10,6 +10,7 @@ enum {
     MOST_AUTO = 40,
     REACH = 2, /* values to either side */
     CYCLES = 3,
+    LEAST_WORK = 1 << 25, /* on a CPU: half a millisecond; for less, other code is not worth compiling */
     MATRIX_ROWS =
         64, /* of the largest matrix instruction: a tile may have them although the tensor has fewer */
 };
@@ -17,6 +18,7 @@ enum {
  * search stands stays. */
 static const double BETTER = 0.995;
 
+/* Is this the way through the block? See search_points.h. */
 bool search_has_autos(const Search *z)
 {
     for (int i = 0; i < z->n_names; i++)
@@ -52,9 +54,32 @@ static int useful(const Search *z, const SearchName *m)
     return v + 1;
 }
 
+/* A value of name `j` that is not looked at yet: the nearest to `here`; -1. */
+static int one_value(const Search *z, int j, int here)
+{
+    int n = useful(z, &z->name[j]);
+    return here + 1 < n ? here + 1 : here - 1;
+}
+
+/* On a CPU many constants of a tune block decide nothing: the depth of a pipeline, the order of programs. If
+ * one more value of name `j` gives the same estimate, the other values are not compiled. */
+static void fix_if_idle(Search *z, int from, int j)
+{
+    uint8_t at[MOST_NAMES];
+    int v = one_value(z, j, z->point[from].at[j]), first = z->n_points;
+    if (z->p->device.target->kind != TARGET_CPU || z->name[j].derived || v < 0) return;
+    memcpy(at, z->point[from].at, sizeof at);
+    at[j] = (uint8_t)v;
+    if (z->n_points >= MOST_AUTO || !search_add(z, at) || z->n_points == first) return;
+    search_estimate(z);
+    z->name[j].fixed = z->point[first].ns == z->point[from].ns;
+}
+
 /* Looks at the next values of name `j` to both sides of the best point; returns the new best one. */
 static int improve_name(Search *z, int from, int j)
 {
+    fix_if_idle(z, from, j);
+    if (z->name[j].fixed) return from;
     uint8_t at[MOST_NAMES];
     int here = z->point[from].at[j], n = useful(z, &z->name[j]),
         reach = z->name[j].derived ? REACH : MOST_VALUES, first = z->n_points;
@@ -66,7 +91,7 @@ static int improve_name(Search *z, int from, int j)
     }
     if (z->n_points == first) return from;
     search_estimate(z);
-    for (int i = first; i < z->n_points; i++)
+    for (int i = 0; i < z->n_points; i++)
         if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
     return from;
 }
@@ -170,6 +195,7 @@ int search_autos(Search *z)
     bool fits = z->point[now].ns < INFINITY, cpu = z->p->device.target->kind == TARGET_CPU,
          by_number = !cpu && !z->p->device.model;
     if (fits && z->p->only_if_needed) return now;
+    if (cpu && !z->name[0].derived && z->point[0].ns < LEAST_WORK) return 0;
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
     for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed = by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);

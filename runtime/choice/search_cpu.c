@@ -1,26 +1,49 @@
-/* search_cpu.c: what a configuration of a kernel with `auto` constants should take on a CPU. Nothing is
- * compiled beyond tile IR: the operations of a program are counted there (ir/work.h), and so are the bytes of
- * the tiles that it holds at once, which caches serve more or less quickly. The number is in operations of a
- * vector, and serves comparison alone. */
+/* search_cpu.c: what a configuration should take on a CPU. Nothing is compiled beyond tile IR: the operations
+ * of a program are counted there (ir/work.h), and so are the bytes of the tiles that it holds at once, which
+ * caches serve more or less quickly. A product counts with the rate of its unit (units.def), the packing of
+ * its operands and the sums that move between memory and registers. The number is in operations of a vector,
+ * and serves comparison alone. docs/tuning.md, "On a CPU", has the formulas. */
 #include "ir/work.h"
 #include "runtime/choice/search_points.h"
+#include "runtime/drivers/driver.h"
 #include <math.h>
 
 enum {
-    BEGIN = 2000,       /* operations that the beginning of a program takes */
-    NEAR_BYTES = 24576, /* of the nearest cache that tiles may fill; the next cache has at least FAR_BYTES */
-    FAR_BYTES = 1 << 20,
+    BEGIN = 2000, /* operations that the beginning of a program takes */
+    NEAR_BYTES =
+        24576, /* of the nearest cache that tiles may fill; the next cache has at least SECOND_BYTES */
+    SECOND_BYTES = 1 << 20,
     VECTOR_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
+    PACK_WORK = 10,  /* of an element of an operand that is packed, in multiply-adds of f32 */
+    SUM_WORK = 1,    /* of a sum that moves from memory to registers and back */
+    THIN_WORK = 2,   /* of a multiply-add of few rows, of any type */
+    THIN_LOAD = 2,   /* of an element of B that is used for few rows */
+    FEW_ROWS = 16,   /* products of so few rows do not pack B (backends/cpu/few_rows.c) */
+    RUN_BYTES = 256, /* of a row in memory; shorter ones are read more slowly */
+    MOST_SHORT = 4,  /* times as slowly at most */
 };
-static const double NEXT_CACHE = 1.15, BEYOND_CACHES = 2;
+static const double NEXT_CACHE = 1.15, BEYOND_CACHES = 2, TRANSPOSED = 1.3;
 
 /* Of the loads, stores and sums of a block. */
 typedef struct Tiles {
-    double bytes;   /* of all of them */
-    double largest; /* elements */
-    double narrow;  /* the largest ratio of whole vectors to what a row of a tile fills */
+    double bytes, stored; /* of all of them, and of stores: products store their sums where they are */
+    double largest;       /* elements */
+    double narrow;        /* the largest ratio of whole vectors to what a row of a tile fills */
+    const Instr *store;   /* of the largest matrix */
+    bool products,
+        transposed; /* transposed: a window that is transposed where it is loaded exceeds the nearest cache */
 } Tiles;
+
+/* What the work of an instruction depends on. */
+typedef struct Weights {
+    Func *f;
+    Session *s;
+    const Target *target;
+    const int64_t *dims;
+    Tiles tiles;
+    bool few; /* a product has few rows, and its windows stay in no cache */
+} Weights;
 
 static void count_tile(Tiles *t, const Type *type)
 {
@@ -34,19 +57,167 @@ static void count_tile(Tiles *t, const Type *type)
     if (vectors / filled > t->narrow) t->narrow = vectors / filled;
 }
 
+static void count_store(Tiles *t, const Instr *i)
+{
+    MemParts m;
+    double before = t->bytes;
+    for (int k = 0; k < i->n_operands; k++) count_tile(t, ir_operand(i, k)->type);
+    t->stored += t->bytes - before;
+    if (!ir_mem_parts(i, &m) || !m.values[0] || m.values[0]->type->rank != 2 || m.rank != 2) return;
+    const Type *now = m.values[0]->type;
+    if (!t->store || (ir_mem_parts(t->store, &m) && type_elements(now) > type_elements(m.values[0]->type)))
+        t->store = i;
+}
+
+static void count_transposed(Tiles *t, const Instr *i)
+{
+    const Type *type = i->results[0].type;
+    bool transposes = ir_attr(i, ATTR_ORDER) && type_is_value(type) && type->rank > 1;
+    t->transposed |= transposes && type_elements(type) * dtype_bytes(type->dtype) > NEAR_BYTES;
+}
+
 static void count_tiles(Tiles *t, const Block *b)
 {
     for (const Instr *i = b->first; i; i = i->next) {
         if (i->op == OP_LOAD || i->op == OP_MMA) count_tile(t, i->results[0].type);
-        for (int k = 0; i->op == OP_STORE && k < i->n_operands; k++) count_tile(t, ir_operand(i, k)->type);
+        if (i->op == OP_STORE) count_store(t, i);
+        if (i->op == OP_LOAD || i->op == OP_PERMUTE) count_transposed(t, i);
+        t->products |= i->op == OP_MMA;
         for (int k = 0; k < i->n_blocks; k++) count_tiles(t, i->blocks[k]);
     }
 }
 
+static bool same_sides(const Type *a, const Type *b, bool transposed)
+{ return a->shape[0] == b->shape[transposed] && a->shape[1] == b->shape[!transposed]; }
+
+/* The extent of the output along the axis of a matrix of the shape that is stored, or of its transpose; 0:
+ * not known. */
+static int64_t extent_of(const Weights *w, const Type *t, int axis)
+{
+    MemParts m;
+    if (t->rank != 2 || !w->tiles.store || !ir_mem_parts(w->tiles.store, &m)) return 0;
+    const Type *stored = m.values[0]->type;
+    bool same = same_sides(t, stored, false);
+    if (!same && !same_sides(t, stored, true)) return 0;
+    return w->dims[w->f->params[m.param].dims[same ? axis : 1 - axis]];
+}
+
+/* The rows (axis 0) or columns of such a matrix that lie inside the output, on average over the programs: the
+ * backend leaves out the others. */
+static double useful(const Weights *w, const Type *t, int axis)
+{
+    int64_t tile = t->shape[axis], extent = extent_of(w, t, axis);
+    return extent > 0 ? (double)extent / (double)((extent + tile - 1) / tile) : (double)tile;
+}
+
+/* How much faster the unit multiplies this type than f32. */
+static double faster_than_f32(const Weights *w, DType d)
+{
+    const Backend *b = driver_backend(TARGET_CPU);
+    if (d == DT_F32 || !b || !b->product_rate) return 1;
+    double f32 = b->product_rate(w->s, w->target, DT_F32), rate = b->product_rate(w->s, w->target, d);
+    return rate > 0 && f32 > 0 ? rate / f32 : 1;
+}
+
+/* Is the operand computed again for each product? An operand that is defined outside of the product's loop is
+ * packed once. */
+static bool packed_each_time(const Instr *product, int operand)
+{
+    const Value *v = ir_operand(product, operand);
+    while (v->def && v->def->block == product->block && op_family(v->def->op) == OPS_SHAPE)
+        v = ir_operand(v->def, 0);
+    return v->def && v->def->block == product->block;
+}
+
+static double product_work(Weights *w, const Instr *i)
+{
+    const Type *a = ir_operand(i, 0)->type, *sums = i->results[0].type;
+    if (sums->rank != 2) return (double)work_of_instr(NULL, i);
+    double m = useful(w, sums, 0), n = useful(w, sums, 1), k = (double)a->shape[1];
+    int few = n < m; /* operand 0 has few rows, or operand 1 few columns, which then change places */
+    int64_t extent = extent_of(w, sums, few);
+    w->few |= extent > 0 && extent <= FEW_ROWS;
+    double least = fmin(m, n), most = fmax(m, n);
+    double work = packed_each_time(i, few) ? PACK_WORK * least * k : 0;
+    if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k;
+    work += SUM_WORK * m * n + m * n * k / faster_than_f32(w, a->dtype);
+    if (packed_each_time(i, 1 - few)) work += PACK_WORK * most * k;
+    return work;
+}
+
+/* The axis of the tensor along which the elements of a window lie side by side. */
+static int unit_axis(const Param *p, int rank)
+{
+    for (int a = rank - 1; a >= 0; a--)
+        if (p->stride[a] == 1) return a;
+    return rank - 1;
+}
+
+/* How much longer than others it takes to load a window whose rows in memory are short. */
+static double shortness(const Weights *w, const Instr *i)
+{
+    MemParts m;
+    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.rank < 2) return 1;
+    int64_t along = ir_attr(i, ATTR_EXTENTS)->v[unit_axis(&w->f->params[m.param], m.rank)];
+    double run = (double)((along > 0 ? along : 1) * dtype_bytes(i->results[0].type->dtype));
+    return run < RUN_BYTES ? fmin(RUN_BYTES / run, MOST_SHORT) : 1;
+}
+
+/* The part of a window that lies inside its tensor at best. */
+static double inside(const Weights *w, const Instr *i)
+{
+    MemParts m;
+    double part = 1;
+    if ((i->op != OP_LOAD && i->op != OP_STORE) || !ir_mem_parts(i, &m)) return 1;
+    const Attr *window = ir_attr(i, ATTR_EXTENTS);
+    for (int a = 0; window && a < m.rank; a++) {
+        int64_t extent = w->dims[w->f->params[m.param].dims[a]];
+        if (extent > 0 && window->v[a] > extent) part *= (double)extent / (double)window->v[a];
+    }
+    return part;
+}
+
+/* WorkOf of kernels with products. */
+static int64_t weigh(void *weights, const Instr *i)
+{
+    Weights *w = weights;
+    if (i->op == OP_MMA) return (int64_t)product_work(w, i);
+    const Value *v = i->n_results ? &i->results[0] : i->n_operands ? ir_operand(i, 0) : NULL;
+    double part = inside(w, i);
+    if (i->op != OP_LOAD && v && type_is_value(v->type) && extent_of(w, v->type, 0) > 0)
+        part = useful(w, v->type, 0) * useful(w, v->type, 1) / (double)type_elements(v->type);
+    return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * part);
+}
+
 static double speed_of_caches(const CostDevice *d, double bytes)
 {
-    double far = d->l2_bytes > 0 ? (double)d->l2_bytes : FAR_BYTES;
-    return bytes <= NEAR_BYTES ? 1 : bytes <= far / 2 ? NEXT_CACHE : BEYOND_CACHES;
+    double second = d->l2_bytes > 0 ? (double)d->l2_bytes : SECOND_BYTES;
+    return bytes <= NEAR_BYTES ? 1 : bytes <= second / 2 ? NEXT_CACHE : BEYOND_CACHES;
+}
+
+/* How much longer the program takes than its work. */
+static double slowdown(const Weights *w, const CostDevice *d)
+{
+    const Tiles *t = &w->tiles;
+    double begins = 1 + TILE_BEGIN / t->largest;
+    if (w->few) return begins;
+    double rows = t->products ? 1 : t->transposed ? t->narrow * TRANSPOSED : t->narrow;
+    return rows * begins * speed_of_caches(d, t->products ? t->bytes - t->stored : t->bytes);
+}
+
+/* The mean of the two programs in the middle of the grid, which is exact where the work of programs grows
+ * evenly, as in causal attention. */
+static double work_of_middle(Weights *w, EvalEnv *env)
+{
+    double sum = 0;
+    for (int lower = 0; lower < 2; lower++) {
+        const char *too_long;
+        int64_t work = 0;
+        Block *b = work_of_program(w->f, lower, weigh, w);
+        const EvalCode *code = eval_compile(&w->s->arena, w->f, b, &too_long);
+        if (code && eval_run(code, env, &work, 1)) sum += (double)work / 2;
+    }
+    return sum;
 }
 
 bool search_estimate_cpu(
@@ -56,19 +227,20 @@ bool search_estimate_cpu(
     Compiled compiled;
     Func *f;
     EvalEnv env;
-    int64_t programs = 0, work = 0;
+    int64_t programs = 0, counted = 0;
     if (!compile_tiles(&w->s, w->ast, q->kernel, bindings, n, q->facts, q->options, &compiled, &f))
         return false;
     int64_t *dims = arena_array(&w->s.arena, int64_t, (size_t)compiled.n_dims + 1);
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return false;
-    if (!compiled.work || !eval_run(compiled.work, &env, &work, 1)) work = 0;
-    Tiles t = { 0, 1, 1 };
-    count_tiles(&t, f->body);
+    Weights weights = { f, &w->s, q->device.target, dims, { .largest = 1, .narrow = 1 }, false };
+    Tiles *t = &weights.tiles;
+    count_tiles(t, f->body);
+    double work = t->products ? work_of_middle(&weights, &env) : 0;
+    if (!t->products && compiled.work && eval_run(compiled.work, &env, &counted, 1)) work = (double)counted;
     int cores = q->device.units > 0 ? q->device.units : 1;
     double rounds = ceil((double)programs / cores);
     p->programs = programs;
     p->bound = BOUND_ARITHMETIC;
-    p->ns = rounds * (BEGIN + (double)work * t.narrow * speed_of_caches(&q->device, t.bytes) *
-                                  (1 + TILE_BEGIN / t.largest));
+    p->ns = rounds * (BEGIN + work * slowdown(&weights, &q->device));
     return true;
 }

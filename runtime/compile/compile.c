@@ -208,7 +208,7 @@ bool compile_lowered(Session *s, Ast *ast, const char *kernel, const FrontBindin
 static void count_work(Session *s, Func *f, Compiled *out)
 {
     const char *too_long;
-    out->work = eval_compile(&s->arena, f, work_of_program(f), &too_long);
+    out->work = eval_compile(&s->arena, f, work_of_program(f, false, work_of_instr, NULL), &too_long);
 }
 
 bool compile_tiles(Session *s, Ast *ast, const char *kernel, const FrontBinding *b, size_t n,

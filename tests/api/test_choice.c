@@ -356,6 +356,54 @@ static void test_does_not_fit(void)
     tile_context_destroy(ctx);
 }
 
+#ifdef HAVE_CPU
+/* What a launch on the CPU takes for a product of one row by weights [n, n] of 8 bits; "" where it is as
+ * declared. Nothing is launched, so the tensors have no memory. */
+static const char *choice_on_cpu(uint32_t flags, int64_t n, Notes *notes)
+{
+    static tile_variant_info v;
+    static char text[512];
+    int64_t row[2] = { 1, n }, weights[2] = { n, n };
+    tile_context_desc cd = { .struct_size = sizeof cd, .target = "cpu", .threads = 1 };
+    void *memory = (void *)4096;
+    tile_tensor t[3] = { { memory, row, NULL, -1, TILE_NONE }, { memory, weights, NULL, -1, TILE_NONE },
+        { memory, row, NULL, -1, TILE_NONE } };
+    tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = "i8" } },
+        { "ACC", TILE_BIND_TEXT, { .text = "i32" } }, { "TO", TILE_BIND_TEXT, { .text = "i32" } } };
+    tile_module *m;
+    tile_kernel *k;
+    cd.flags = TILE_CONTEXT_NO_CACHE | flags;
+    cd.on_diagnostic = note;
+    cd.on_diagnostic_user = notes;
+    v = (tile_variant_info){ .struct_size = sizeof v };
+    if (tile_context_create(&cd, &ctx)) return "no context";
+    OK(ctx, tile_module_load_file(ctx, TILE_KERNELS "/gemm.tile",
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = "" }, &m));
+    OK(ctx, tile_kernel_create(m, "gemm", b, 3, &k));
+    OK(ctx,
+        tile_kernel_variant(k,
+            (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3, &v));
+    snprintf(text, sizeof text, "%s", v.specialization);
+    tile_kernel_destroy(k);
+    tile_module_destroy(m);
+    tile_context_destroy(ctx);
+    return text;
+}
+
+/* Rows of 128 bytes are read slowly; a launch of little work is not worth other code. */
+static void test_cpu(void)
+{
+    Notes notes = { 0 };
+    CHECK_TEXT(choice_on_cpu(0, 4096, &notes), "TN=256");
+    CHECK_TEXT(notes.last, "TN=256");
+    CU_ASSERT_PTR_NULL(strstr(choice_on_cpu(0, 512, &notes), "TN="));
+    CHECK_TEXT(notes.last, "as declared");
+    CU_ASSERT_EQUAL(notes.n, 2);
+    CU_ASSERT_PTR_NULL(strstr(choice_on_cpu(TILE_CONTEXT_AS_DECLARED, 4096, &notes), "TN="));
+    CU_ASSERT_EQUAL(notes.n, 2);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     strcpy(path, "/tmp/tile-choice-XXXXXX");
@@ -370,6 +418,7 @@ int main(int argc, char **argv)
         { "auto", test_auto },
 #ifdef HAVE_CPU
         { "auto_cpu", test_auto_cpu },
+        { "cpu", test_cpu },
 #endif
 #ifdef HAVE_HIP
         { "by_number", test_by_number },

@@ -29,7 +29,7 @@ static bool add_variant(Input *in, const Variant *v, unsigned assume, const Obje
         return false;
     }
     if (m && !object_level_serves(level, f)) return true;
-    const Block *work = m ? work_of_program(f) : NULL;
+    const Block *work = m ? work_of_program(f, false, work_of_instr, NULL) : NULL;
     if (!m || !compile_backend(s, m, f, &o, a)) {
         if (m) diag_error(s, v->kernel->loc, "%s does not compile for %s", v->title, o.backend.cpu);
         return false;

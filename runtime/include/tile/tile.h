@@ -207,7 +207,7 @@ enum {
               to on_diagnostic; a GPU's driver writes them to the process's standard output */
     TILE_CONTEXT_AS_DECLARED =
         16, /* launches for which no table speaks take a kernel's declared defaults, if those fit the device,
-               instead of what estimates say is fastest among its `tune` block (GPUs; docs/tuning.md) */
+               instead of what estimates say is fastest among its `tune` block (docs/tuning.md) */
     TILE_CONTEXT_EARLY_START =
         32, /* CUDA, sm_90 and later: a kernel may be started while the work before it in its stream still
                runs (programmatic stream serialization); it sets itself up and waits for all of that before it
@@ -656,7 +656,7 @@ TILE_API void tile_tune_destroy(tile_tune *);
  * same configurations without a search. An entry of the same launch is replaced, others stay; the file
  * appears whole (by rename). `note` is kept with each entry, NULL: none. May block (files).
  * TILE_ERROR_NOT_FOUND: nothing was chosen: there was no launch or preparation, the kernel has no `tune`
- * block, or it runs on the CPU, where the declared defaults hold. TILE_ERROR_IO; TILE_ERROR_COMPILE: the file
+ * block, or only hints in it, and runs on the CPU. TILE_ERROR_IO; TILE_ERROR_COMPILE: the file
  * that lies there is no table; TILE_ERROR_OUT_OF_MEMORY. */
 TILE_API tile_status tile_kernel_write_choices(tile_kernel *, const char *path, const char *note);
 

@@ -1,0 +1,24 @@
+#!/bin/bash
+# cpu.sh COSTS SOURCE_FOLDER: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
+# (bench/NOTES.md, "Choice on a CPU"), and configurations as declared stay where nothing is gained.
+set -u
+costs=$1 kernels=$2/examples/kernels failed=0
+export TILE_CPU_LEVEL=any # the rates of units differ from machine to machine
+check() # EXPECTED FILE KERNEL BINDINGS..
+{
+    local want=$1 file=$2 kernel=$3 said
+    shift 3
+    said=$("$costs" --choose "$kernels/$file.tile" "$kernel" cpu "$@") || said="error"
+    [ "${said%%:*}" = "$want" ] || { echo "FAIL: $kernel $*: ${said%%:*}, expected $want"; failed=1; }
+}
+check 'as declared' gemm gemm M=1024 N=1024 K=1024 T=f32 TO=f32
+check 'as declared' gemm gemm M=1009 N=1009 K=1009 T=f32 TO=f32
+# Rows of 128 bytes are read at a third of the speed of rows of 256.
+check 'TN=256, TK=128' gemm gemm M=1 N=4096 K=4096 T=i8 ACC=i32 TO=i32
+# Tiles that divide the image compute no columns beyond it.
+check 'TP=8, TQ=8, TC=64' conv2d conv2d_nhwc B=1 H=56 W=56 C=64 F=64 R=3 S=3 P=56 Q=56 T=f32
+check 'TF=128, TQ=28, TC=64' conv2d conv2d_nchw B=8 H=28 W=28 C=128 F=128 R=3 S=3 P=28 Q=28 T=f32
+# Windows that are transposed stay in the first cache.
+check 'as declared' transpose transpose M=8192 N=8192
+check 'as declared' silu silu M=4096 N=4096
+exit $failed
