@@ -108,11 +108,13 @@ struct Emit {
                                  at offset 0. NULL: there is no such instruction */
     RegisterUse largest;
     ScratchUse scratch_use, scratch_use_early;
-    const Instr *here;     /* the instruction that is being emitted */
-    int64_t scratch_early; /* scratch_bytes up to last_buffer; -1: last_buffer is not yet emitted */
-    int threads;           /* of the running role: the threads that take part in its barriers */
-    int barrier_id;        /* the named barrier of the running role; 0: the barrier of the CTA */
-    int role;              /* one of ROLE_..., or -1 when there are no roles */
+    const Instr *here;           /* the instruction that is being emitted */
+    int64_t scratch_early;       /* scratch_bytes up to last_buffer; -1: last_buffer is not yet emitted */
+    int threads;                 /* of the running role: the threads that take part in its barriers */
+    int barrier_id;              /* the named barrier of the running role; 0: the barrier of the CTA */
+    int role;                    /* one of ROLE_..., or -1 when there are no roles */
+    int64_t workspace_per_block; /* bytes of the workspace that each CTA takes */
+    int in_last;                 /* conditions that only the last CTA of a tile passes, not yet closed */
     bool waits;   /* the kernel starts early and has not yet waited for its predecessor in the stream */
     bool measure; /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
@@ -264,6 +266,13 @@ bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 Instr *emit_run(Emit *, Instr *first);
 void emit_reduce(Emit *, Instr *);
 void emit_combine(Emit *, Instr *); /* a reduction across the CTAs of a cluster */
+/* Two elements of such a reduction combined: RMW_ADD, RMW_MAX or RMW_MIN. */
+const char *emit_joined(Emit *, int rmw, DType, const char *x, const char *y);
+/* emit_workspace.c: a reduction across the clusters of a program. What follows it stands under a condition,
+ * which emit_workspace_leave closes at the end of the block; emit_workspace_enter comes before all of it. */
+void emit_workspace_enter(Emit *);
+void emit_workspace_combine(Emit *, Instr *);
+void emit_workspace_leave(Emit *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);
