@@ -185,6 +185,7 @@ static RangeInfo of_place(Ranges *r, const Instr *i)
     case PLACE_CP_ASYNC_ROW: return (RangeInfo){ 0, 1023, 1 };
     case PLACE_CTA_ID: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS - 1, 1 };
     case PLACE_CLUSTER_RANK: return (RangeInfo){ 0, 15, 1 };
+    case PLACE_CLUSTER_ID: return (RangeInfo){ 0, ir_attr_int(i, ATTR_COUNT, 1) - 1, 1 };
     case PLACE_NUM_CTAS: return (RangeInfo){ 0, RANGE_MAX_PROGRAMS, 1 };
     }
     return all;

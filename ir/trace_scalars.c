@@ -55,7 +55,8 @@ static Cell leaf(const Trial *t, const Instr *i)
         return cell_number(axis < 0 ? l->grid[0] * l->grid[1] * l->grid[2] : l->grid[axis]);
     if (i->op == OP_PROGRAM) return cell_number((int64_t)(trace_mix(l->seed) % (uint64_t)l->programs));
     if (i->op == OP_NUM_CTAS) return cell_number(l->ctas);
-    if (i->op == OP_CTA_ID || i->op == OP_CLUSTER_RANK || i->op == OP_CP_ASYNC_ROW) return cell_number(0);
+    if (i->op == OP_CTA_ID || i->op == OP_CLUSTER_RANK || i->op == OP_CLUSTER_ID || i->op == OP_CP_ASYNC_ROW)
+        return cell_number(0);
     if (i->op == OP_STRIDE) return cell_number(1 + axis);
     if (i->op != OP_LOAD && i->op != OP_GATHER) return unknown;
     return ir_mem_parts(i, &m) ? element(t, i, &m) : unknown;

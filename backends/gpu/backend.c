@@ -200,9 +200,11 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .static_shared_bytes = -1 };
     out->shape = (LaunchShape){ .threads = code.threads,
         .cluster = code.cluster,
+        .clusters = code.clusters,
         .persistent = code.persistent ? 1 : 0,
         .early_start = code.early_start,
-        .shared_bytes = code.shared_bytes };
+        .shared_bytes = code.shared_bytes,
+        .workspace_per_block = code.workspace_per_block };
     /* In HIP, LDS is a static array. Its size is in the code object, and the launch asks for none. */
     if (t->kind == TARGET_HIP) {
         out->static_shared_bytes = (int)code.shared_bytes;

@@ -217,6 +217,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OPS_ORDER: emit_hopper(e, i); return;
     case OPS_COLLECTIVE:
         if (i->op == OP_CLUSTER_COMBINE) emit_combine(e, i);
+        else if (i->op == OP_WORKSPACE_COMBINE) emit_workspace_combine(e, i);
         else emit_hopper(e, i);
         return;
     case OPS_CALL:
@@ -227,8 +228,9 @@ static void emit_instr(Emit *e, Instr *i)
 
 void emit_block(Emit *e, Block *b)
 {
+    int in_last = e->in_last;
     for (Instr *i = b->first; i; i = i->next) {
-        if (op_info[i->op].flags & OPF_TERM) return;
+        if (op_info[i->op].flags & OPF_TERM) break;
         if (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout &&
             (op_info[i->op].flags & OPF_PURE))
             continue;
@@ -245,6 +247,7 @@ void emit_block(Emit *e, Block *b)
             e->scratch_bytes = 0;
         }
     }
+    while (e->in_last > in_last) emit_workspace_leave(e);
 }
 
 static bool is_no_buffer(void *user, Value *v)
@@ -445,6 +448,8 @@ static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_maps = (int)e->maps.len;
     out->persistent = plan->persistent;
     out->cluster = ctas > 0 ? ctas : 1;
+    out->clusters = plan->clusters > 1 ? plan->clusters : 1;
+    out->workspace_per_block = e->workspace_per_block;
     out->accesses = e->accesses.data;
     out->n_accesses = (int)e->accesses.len;
     out->shared_map = e->shared_map.data;
@@ -474,6 +479,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->last_buffer = plan->split_k ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
+    if (!plan->producer_warps) emit_workspace_enter(e);
     emit_block(e, f->body);
     int threads = kernel_cta_warps(plan) * plan->target->wave;
     int64_t scratch_at = (e->shared_bytes + 127) / 128 * 128;

@@ -108,13 +108,15 @@ struct Emit {
                                  at offset 0. NULL: there is no such instruction */
     RegisterUse largest;
     ScratchUse scratch_use, scratch_use_early;
-    const Instr *here;     /* the instruction that is being emitted */
-    const Instr *halved;   /* a slice whose exchange of halves is at hand, in `exchanged` */
+    const Instr *here;   /* the instruction that is being emitted */
+    const Instr *halved; /* a slice whose exchange of halves is at hand, in `exchanged` */
     const char *exchanged;
-    int64_t scratch_early; /* scratch_bytes up to last_buffer; -1: last_buffer is not yet emitted */
-    int threads;           /* of the running role: the threads that take part in its barriers */
-    int barrier_id;        /* the named barrier of the running role; 0: the barrier of the CTA */
-    int role;              /* one of ROLE_..., or -1 when there are no roles */
+    int64_t scratch_early;       /* scratch_bytes up to last_buffer; -1: last_buffer is not yet emitted */
+    int threads;                 /* of the running role: the threads that take part in its barriers */
+    int barrier_id;              /* the named barrier of the running role; 0: the barrier of the CTA */
+    int role;                    /* one of ROLE_..., or -1 when there are no roles */
+    int64_t workspace_per_block; /* bytes of the workspace that each CTA takes */
+    int in_last;                 /* conditions that only the last CTA of a tile passes, not yet closed */
     bool waits;   /* the kernel starts early and has not yet waited for its predecessor in the stream */
     bool measure; /* no text is wanted (gpu_measure) */
     VEC(RingInfo) rings;
@@ -270,6 +272,13 @@ bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 Instr *emit_run(Emit *, Instr *first);
 void emit_reduce(Emit *, Instr *);
 void emit_combine(Emit *, Instr *); /* a reduction across the CTAs of a cluster */
+/* Two elements of such a reduction combined: RMW_ADD, RMW_MAX or RMW_MIN. */
+const char *emit_joined(Emit *, int rmw, DType, const char *x, const char *y);
+/* emit_workspace.c: a reduction across the clusters of a program. What follows it stands under a condition,
+ * which emit_workspace_leave closes at the end of the block; emit_workspace_enter comes before all of it. */
+void emit_workspace_enter(Emit *);
+void emit_workspace_combine(Emit *, Instr *);
+void emit_workspace_leave(Emit *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);
@@ -304,11 +313,11 @@ void emit_release(Emit *, Instr *); /* emit_release.c */
 /* Emits that all words of a register array are taken together, and returns `after` with a sum that is 0 once
  * they have been read. */
 const char *emit_has_read(Emit *, const char *after, DType, const char *array, int words);
-void emit_writer_end(Emit *);                 /* at the end of the consumers: ends the writer warps */
-bool emit_bulk_store(Emit *, Instr *);        /* a store by TMA; false: the store is not marked as one */
-void emit_indexed(Emit *, Instr *);           /* gather, scatter, atomics */
-void emit_shared(Emit *, Instr *);            /* shared_*, copy* */
-bool emit_half(Emit *, Instr *); /* emit_half.c: a half or a pair of halves without shared memory */
+void emit_writer_end(Emit *);          /* at the end of the consumers: ends the writer warps */
+bool emit_bulk_store(Emit *, Instr *); /* a store by TMA; false: the store is not marked as one */
+void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
+void emit_shared(Emit *, Instr *);     /* shared_*, copy* */
+bool emit_half(Emit *, Instr *);       /* emit_half.c: a half or a pair of halves without shared memory */
 bool emit_half(Emit *, Instr *); /* a half or a pair of halves without shared memory; false: it is none */
 bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);

@@ -6,7 +6,7 @@
  * waited for but the parts. Without an axis every CTA sends and joins the whole tile. */
 #include "backends/gpu/emit.h"
 
-static const char *combined(Emit *e, int rmw, DType d, const char *x, const char *y)
+const char *emit_joined(Emit *e, int rmw, DType d, const char *x, const char *y)
 {
     if (rmw == RMW_ADD) return dtype_is_float(d) ? str(e, "%s + %s", x, y) : wrapped(e, d, "+", x, y);
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", rmw == RMW_MAX ? "max" : "min", dtype_name(d))), x, y);
@@ -66,7 +66,7 @@ static void join_part(Emit *e, const Exchange *x, int q, const char *load, const
         line(e, "%s(%s, %s);", load, y, slot);
         begin_unrolled(e, k, x->per);
         const char *sum = str(e, "%s[%s * %d + %s]", x->to, x->v, x->per, k);
-        line(e, "%s = %s;", sum, combined(e, x->rmw, x->d, sum, str(e, "%s[%s]", y, k)));
+        line(e, "%s = %s;", sum, emit_joined(e, x->rmw, x->d, sum, str(e, "%s[%s]", y, k)));
         end_block(e);
     }
     end_block(e);
@@ -84,7 +84,7 @@ static void join_parts(Emit *e, const Exchange *x)
         begin_unrolled(e, k, x->n);
         const char *own = str(e, "%s[%d + %s]", x->from, x->sliced ? q * x->n : 0, k),
                    *sum = str(e, "%s[%s]", x->to, k);
-        line(e, "%s = %s;", sum, q ? combined(e, x->rmw, x->d, sum, own) : own);
+        line(e, "%s = %s;", sum, q ? emit_joined(e, x->rmw, x->d, sum, own) : own);
         end_block(e);
         e->indent--;
         line(e, "} else {");

@@ -250,6 +250,13 @@ static const char *launch_name(Emit *e, const Instr *d, const char *cast)
     return NULL;
 }
 
+static const char *cluster_id(Emit *e, const char *type)
+{
+    const char *cta = is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
+    return str(e, "(%s)(%s / %d %% %d)", type, cta, ctas, e->plan->clusters);
+}
+
 static const char *place_name(Emit *e, const Instr *d, const char *type)
 {
     int64_t pieces = ir_attr_int(d, ATTR_COUNT, 1);
@@ -260,6 +267,7 @@ static const char *place_name(Emit *e, const Instr *d, const char *type)
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: return str(e, "(%s)%s", type, cta_id(e));
     case PLACE_CLUSTER_RANK: return str(e, "(%s)block", type);
+    case PLACE_CLUSTER_ID: return cluster_id(e, type);
     case PLACE_NUM_CTAS: return str(e, "(%s)%s", type, cta_count(e));
     case PLACE_PROGRAM_COORD: return NULL; /* a variable */
     }
@@ -307,6 +315,7 @@ const char *cta_id(Emit *e)
 {
     /* The CTAs of a cluster that take one program, or draw one, together. */
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
+    if (e->plan->clusters > 1) ctas = e->plan->clusters * (ctas > 1 ? ctas : 1);
     if (ctas > 1) return str(e, "(blockIdx.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x";
 }
@@ -314,6 +323,7 @@ const char *cta_id(Emit *e)
 const char *cta_count(Emit *e)
 {
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : e->plan->multicast;
+    if (e->plan->clusters > 1) ctas = e->plan->clusters * (ctas > 1 ? ctas : 1);
     if (ctas > 1) return str(e, "(gridDim.x / %d)", ctas);
     return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x";
 }

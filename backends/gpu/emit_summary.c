@@ -160,6 +160,8 @@ void emit_summary(Emit *e, int64_t scratch_at, int64_t all, Text *t)
     text_printf(t, " * programs: %s\n",
         p->persistent
             ? "persistent: as many CTAs as fit take one after the other, by the dynamic tile scheduler"
+        : p->clusters > 1
+            ? arena_printf(&e->s->arena, "one for %d clusters, whose sums meet in the workspace", p->clusters)
         : p->cluster > 1 ? "one a cluster"
                          : "one a CTA");
     if (p->cluster > 1 && !p->split_k)

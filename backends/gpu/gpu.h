@@ -52,6 +52,8 @@ typedef struct GpuCode {
     /* The CTAs of a cluster. If the kernel is persistent, they load together. Otherwise one program is
      * divided among them, and the grid has `cluster` CTAs for each program. */
     int cluster;
+    int clusters;                /* that share a program */
+    int64_t workspace_per_block; /* bytes that each CTA takes of the workspace */
     /* The decisions as text that can be read back (passes/kernel/schedule/schedule.h). */
     const char *schedule;
     const SharedUse *shared_map;

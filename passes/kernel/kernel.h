@@ -82,9 +82,10 @@ typedef struct KernelPlan {
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
     int split_k;          /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
-    int64_t parts_bytes;  /* bytes of shared memory that receive the partial sums of the other CTAs */
-    int multicast;        /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
-    int multicast_axis;   /* the grid axis along which these programs are neighbours */
+    int clusters; /* clusters (CTAs without clusters) that share a program through the workspace; 0: one */
+    int64_t parts_bytes; /* bytes of shared memory that receive the partial sums of the other CTAs */
+    int multicast;       /* CTAs of a cluster that run neighbouring programs and load together; 0: none */
+    int multicast_axis;  /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
     bool pingpong;       /* consumer warpgroups take turns at issuing products */
     const char *schedule;              /* notes on derived decisions, or NULL */

@@ -45,21 +45,26 @@ static void put_string(Text *t, const char *s)
     put_bytes(t, s, strlen(s) + 1);
 }
 
-static void put_payload(Text *t, const Compiled *c)
+static void put_shape(Text *t, const LaunchShape *s)
 {
-    const Artifact *a = &c->artifact;
-    const LaunchShape *s = &a->shape;
-    put(t, a->kind);
-    put_bytes(t, a->data, a->size);
-    put_string(t, a->entry);
     put(t, s->threads);
     put(t, s->cluster);
+    put(t, s->clusters);
     put(t, s->persistent);
     put(t, s->early_start);
     put(t, s->shared_bytes);
     put(t, s->scratch_bytes);
     put(t, s->workspace_bytes);
     put(t, s->workspace_per_block);
+}
+
+static void put_payload(Text *t, const Compiled *c)
+{
+    const Artifact *a = &c->artifact;
+    put(t, a->kind);
+    put_bytes(t, a->data, a->size);
+    put_string(t, a->entry);
+    put_shape(t, &a->shape);
     put_string(t, a->schedule);
     put(t, a->registers_planned);
     put(t, a->registers);
@@ -215,6 +220,7 @@ static void get_artifact(Reader *r, Artifact *a)
     a->entry = get_string(r);
     s->threads = (int)get_in(r, 0, 4096);
     s->cluster = (int)get_in(r, 0, 64);
+    s->clusters = (int)get_in(r, 0, 1024);
     s->persistent = (int)get_in(r, 0, 1 << 20);
     s->early_start = (int)get_in(r, 0, 1);
     s->shared_bytes = get_in(r, 0, 1 << 30);

@@ -258,7 +258,10 @@ static void prepared(void *p)
 static CostDevice device_of(const tile_kernel *k)
 {
     const DriverInfo *d = &k->context->driver->info;
-    return device_of_card(k->context->target, d->name, d->multiprocessors, d->l2_bytes, d->shared_bytes);
+    CostDevice made =
+        device_of_card(k->context->target, d->name, d->multiprocessors, d->l2_bytes, d->shared_bytes);
+    made.workspace = k->context->driver->ops->scratch_alloc != NULL;
+    return made;
 }
 
 static int search(

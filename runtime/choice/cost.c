@@ -23,6 +23,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(scalar) \
     F(again) \
     F(joins) \
+    F(left) \
     F(iterations) \
     F(steps) \
     F(stalls) \
@@ -176,6 +177,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
     out->words = code->largest.words;
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
+    out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->packed = f->packed > 0;

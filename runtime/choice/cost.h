@@ -27,6 +27,7 @@ typedef struct Cost {
     double panels;   /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                         ones */
     double joins;    /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
+    double left;     /* bytes that the last CTA of a tile reads from the workspace */
     double heaviest; /* work of the heaviest program to the mean */
     double unique, memory; /* bytes of all tensors that programs touch, once; bytes that come from and go to
                               memory, as far as L2 does not hold them */
@@ -49,6 +50,7 @@ typedef struct Cost {
     bool packed;   /* several programs are one (passes/pack.c) */
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
+    int clusters;         /* of one program */
     int64_t shared_bytes;
 } Cost;
 

@@ -51,6 +51,7 @@ static void put_place(CostWalk *w, const Instr *i)
         if (w->traffic && cost_get(w, ir_operand(i, 0)).is) cost_put(w, r, cost_get(w, ir_operand(i, 0)).v);
         else cost_put(w, r, scalar_int(w->coord[ir_attr_int(i, ATTR_AXIS, 0)]));
         return;
+    case PLACE_CLUSTER_ID:
     case PLACE_CLUSTER_RANK: cost_put(w, r, scalar_int(w->rank)); return; /* parts differ by a step at most */
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;

@@ -226,6 +226,13 @@ static void cluster_combine(CostWalk *w, const Instr *i, double times)
                   (1 + cost_bytes(ir_operand(i, 0)->type) / w->model->join_bytes);
 }
 
+/* The last CTA of a tile reads the parts of all clusters. */
+static void workspace_combine(CostWalk *w, const Instr *i, double times)
+{
+    double bytes = cost_bytes(i->results[0].type) * times;
+    w->c.left += bytes * (double)ir_attr_int(i, ATTR_COUNT, 1);
+}
+
 static void convert(CostWalk *w, const Instr *i, double times)
 {
     w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
@@ -299,6 +306,7 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (f == OPS_PRODUCT) cost_product(w, i, times);
     else if (f == OPS_MEMORY) cost_memory(w, i, times);
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
+    else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
     else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
                                         !kernel_same_registers(&w->s->arena, w->plan, i)))
         convert(w, i, times);

@@ -69,7 +69,8 @@ CostDevice device_of_model(const DeviceModel *m, const Target *t)
         .target = t,
         .units = (int)m->multiprocessors,
         .l2_bytes = (int64_t)m->l2_bytes,
-        .shared_bytes = shared < t->shared_bytes ? shared : t->shared_bytes };
+        .shared_bytes = shared < t->shared_bytes ? shared : t->shared_bytes,
+        .workspace = t->kind == TARGET_CUDA };
 }
 
 CostDevice device_of_card(

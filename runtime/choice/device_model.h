@@ -33,6 +33,7 @@ typedef struct CostDevice {
     const Target *target;
     int units;                      /* multiprocessors */
     int64_t l2_bytes, shared_bytes; /* the L2 cache; the most shared memory of a CTA */
+    bool workspace;                 /* launches get one: parts of loops may meet there */
 } CostDevice;
 
 /* The device for code that is compiled ahead of time: no particular card, but the target's largest common

@@ -50,7 +50,10 @@ static double blend(double power, int n, const double *x)
 static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
 
 /* CTAs that share one program, or join its parts. */
-static double ctas_of_a_program(const Cost *c) { return c->joins > 0 ? c->cluster : 1; }
+static double ctas_of_a_program(const Cost *c) { return (c->joins > 0 ? c->cluster : 1) * c->clusters; }
+
+/* All CTAs of the launch that are not persistent. */
+static double all_ctas(const Cost *c) { return (double)c->programs * c->cluster * c->clusters; }
 
 /* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
@@ -117,7 +120,7 @@ static double l2_time(const Estimate *e)
     const Cost *c = e->c;
     double bytes = c->in - c->given + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
     double time = e->share * bytes / e->m->l2 / e->iterations;
-    time *= fmax(e->m->few_programs_l2, fmin(1, (double)c->programs * c->cluster / e->units));
+    time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     return e->plain ? time * e->m->plain_l2 : time;
 }
 
@@ -233,6 +236,7 @@ static double end_time(const Estimate *e)
     const DeviceModel *m = e->m;
     const Iteration *t = &e->iteration;
     double end = m->end + store_time(e) + (c->chained ? m->join_chained : m->join) * c->joins;
+    if (c->left > 0) end += m->join_workspace + c->left / m->l2;
     if (!c->chained) end += c->loading > 2 ? m->end_of_fours : c->loading > 1 ? m->end_of_pairs : 0;
     if (!c->consumers) return end;
     double bare = fmax(0, 1 - unhidden(e, e->groups)) * t->arithmetic + fmin(t->products, t->arithmetic);
@@ -288,7 +292,7 @@ static double memory_time(const Estimate *e, double bytes)
     double most = m->dirty_most * (double)e->l2_bytes;
     double outs = fmin(c->out * (double)c->programs * ctas_of_a_program(c), most);
     double stays = multiplies(c) && c->memory > outs ? m->written_stays * outs : 0;
-    double busy = fmin(1, (double)c->programs * c->cluster / (m->busy * e->units));
+    double busy = fmin(1, all_ctas(c) / (m->busy * e->units));
     return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * busy);
 }
 
@@ -338,7 +342,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     Estimate e = { .c = c, .m = d->model, .t = d->target, .units = d->units, .l2_bytes = d->l2_bytes };
     e.iterations = fmax(1, c->iterations);
     e.groups = c->consumers ? c->consumers : c->threads / 128.0;
-    e.programs = (double)c->programs / clusters_at_once(&e, c->cluster);
+    e.programs = (double)c->programs * c->clusters / clusters_at_once(&e, c->cluster);
     if (c->loading > 1) e.programs = (double)c->groups / clusters_at_once(&e, c->loading);
     e.resident = resident_ctas(&e);
     e.share = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;

@@ -13,7 +13,8 @@ enum {
     BEAM = 5,            /* configurations of different tiles that the other names are tried from */
     AGAIN = 3,           /* the same in later rounds */
     ROUNDS = 2,
-    DIVIDED = 48, /* tiles of few programs that are divided as far as the device has room */
+    MOST_OF_A_CLUSTER = 8, /* parts of a loop */
+    DIVIDED = 48,          /* tiles of few programs that are divided as far as the device has room */
 };
 /* Estimates that differ by less are equal; of equal ones the first is taken. */
 static const double EQUAL = 0.9999;
@@ -123,11 +124,24 @@ static bool allowed(const Search *z, const SearchPoint *p)
 
 /* --- points ------------------------------------------------------------------------------------------ */
 
+/* Parts of loops meet in a cluster; more of them in the workspace as well. */
+static bool has_place(const Search *z, const uint8_t *at)
+{
+    const CostDevice *d = &z->p->device;
+    bool workspace = d->workspace && d->target->cluster_ctas > 1;
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        bool parts = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS;
+        if (parts && !workspace && m->values[at[i]].i > MOST_OF_A_CLUSTER) return false;
+    }
+    return true;
+}
+
 bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
-    if (!allowed(z, &p)) return false;
+    if (!has_place(z, at) || !allowed(z, &p)) return false;
     for (int i = 0; i < z->n_points; i++)
         if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
@@ -241,6 +255,8 @@ static void consider_name(Search *z, int at, int j)
     if (few_only && z->point[at].programs >= 2 * (int64_t)z->p->device.units) return;
     for (int v = 0; v < m->n; v++) {
         uint8_t p[MOST_NAMES];
+        int64_t ctas = m->values[v].i * z->point[at].programs;
+        if (few_only && m->values[v].i > MOST_OF_A_CLUSTER && ctas > z->p->device.units) continue;
         memcpy(p, z->point[at].at, sizeof p);
         p[j] = (uint8_t)v;
         consider(z, p);

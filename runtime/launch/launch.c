@@ -35,7 +35,8 @@ int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const Eva
         most = most / ctas > 0 ? most / ctas : 1;
         if (blocks > most) blocks = most;
     }
-    return blocks * ctas; /* else a program is a cluster */
+    if (s->clusters > 1) blocks *= s->clusters;
+    return blocks * ctas; /* else a program is a cluster, or several */
 }
 
 size_t launch_workspace(const tile_context *c, const LaunchShape *s, int64_t blocks)
@@ -221,6 +222,26 @@ static tile_status check_size(
     return TILE_OK;
 }
 
+static bool scratch_there(const tile_context *c)
+{ return c->driver->ops->scratch_alloc && c->driver->ops->scratch_there(c->driver); }
+
+/* Where the caller gives no workspace, it is memory in the order of the stream. */
+static tile_status with_workspace(
+    tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc, size_t bytes)
+{
+    const DriverOps *ops = k->context->driver->ops;
+    Driver *driver = k->context->driver;
+    tile_launch_desc own = *desc;
+    DriverError e;
+    tile_status st = ops->scratch_alloc(driver, bytes, desc->stream, &own.workspace, &e);
+    if (st) return context_driver_fail(k->context, st, &e, k->title);
+    own.struct_size = sizeof own;
+    own.workspace_size = bytes;
+    st = launch_as_given(k, args, n_args, &own);
+    tile_status freed = ops->scratch_free(driver, own.workspace, desc->stream, &e);
+    return st || !freed ? st : context_driver_fail(k->context, freed, &e, k->title);
+}
+
 static tile_status launch(
     tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc, bool as_given)
 {
@@ -250,6 +271,8 @@ static tile_status launch(
     int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
     size_t workspace = launch_workspace(k->context, shape, blocks);
+    if (workspace && !d.workspace && !d.workspace_size && scratch_there(k->context))
+        return with_workspace(k, args, n_args, &d, workspace);
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
         return launch_bad(k, TILE_ERROR_WORKSPACE, -1,
             "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace,

@@ -1,8 +1,7 @@
 /* exec_emu.c: compiles problems to CUDA or HIP C and, by a host compiler, to a library, which device.h or
  * hip_machine.c runs thread by thread. Executor "emu", architectures emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
-#include "tests/emu/cuda_source.h"
-#include "tests/emu/emu.h"
+#include "tests/emu/workspace.h"
 #include "tests/emu/hip_source.h"
 #ifdef EMU_QUICK
 #include "tests/emu/quick.h"
@@ -11,7 +10,6 @@
 #include "ir/eval.h"
 #include "ir/scalar.h"
 #include "passes/passes.h"
-#include "backends/gpu/gpu.h"
 #include "runtime/drivers/driver_gpu.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -370,6 +368,7 @@ typedef struct Parameters {
     uint64_t *words;
     uint8_t (*maps)[MAP_BYTES];
     uint64_t scheduler;
+    Workspace workspace;
     CheckRecord check;
 } Parameters;
 
@@ -403,7 +402,7 @@ static bool fill_parameters(
                 return false;
             *word = (uint64_t)(uintptr_t)p->maps[x->index];
             break;
-        case SLOT_WORKSPACE:
+        case SLOT_WORKSPACE: *word = (uint64_t)(uintptr_t)p->workspace.base; break;
         case SLOT_PRINT:
             snprintf(why, why_size, "%s: no such argument on the emulator", l->kernel);
             return false;
@@ -436,13 +435,14 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     KernelOptions options = st->options;
     Values v = { 0 };
     if (!bind_launch(s, f, l, &v) || !gpu_compile(s, f, st->target, &options, &code, NULL)) return false;
-    int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2];
+    int64_t programs = v.env.grid[0] * v.env.grid[1] * v.env.grid[2] * code.clusters;
     if (!programs) return true;
     EmuLaunchFn *fn = exec_emu_build(st, &code, why, why_size);
     if (!fn) return false;
     free(st->text);
     st->text = strdup(code.text);
     Parameters *q = parameters_new(s, &code);
+    q->workspace = workspace_new(&s->arena, &code, programs * code.cluster);
     if (!fill_parameters(f, l, &code, &v, q, why, why_size)) return false;
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
@@ -455,6 +455,7 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
     emu_global_tensor(&q->check, &q->check + 1);
     emu_global_tensor(&q->scheduler, &q->scheduler + 1);
+    workspace_allow(&q->workspace);
     const char *err = fn(q->words, programs, code.threads, order, late);
     emu_global_tensor(NULL, NULL);
     if (err) return explain(st, &code, l->kernel, err, why, why_size), false;

@@ -157,6 +157,15 @@ static const Row rows[] = {
     { "gemm_gated", "M=136 N=72 K=392 | M=8 N=8 K=8", "TM=128 TN=64 TK=64 split_k=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split_k=4",
         NULL },
+    /* parts that meet in the workspace: of clusters of eight, four and two, of CTAs alone, fewer steps than
+       parts */
+    { "gemm", "M=72 N=136 K=712 | M=72 N=136 K=40", "TM=64 TN=64 TK=32 STAGES=2 split_k=16", NULL,
+        .faults = true },
+    { "gemm", "M=24 N=72 K=264", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 split_k=12", "B:t" },
+    { "gemm", "M=40 N=40 K=1023", "TO=f32 TM=64 TN=64 TK=32 split_k=22", NULL },
+    { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split_k=11", NULL },
+    { "conv2d_nhwc", "B=1 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split_k=24",
+        NULL },
     /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys,
      * sums that start from a sink */
     { "attention", "B=1 H=2 HK=1 M=72 N=520 D=64 | B=1 H=2 HK=1 M=72 N=40 D=64",

@@ -10,6 +10,7 @@
  * --emit: emission only, nothing is run; --cut: the first failure is cut down and printed in the form in
  * which it can be kept as a file and run again (minutes). */
 #include "tests/emu/exec_emu.h"
+#include "tests/emu/workspace.h"
 #include "tests/fuzz/ir_campaign.h"
 #include "ir/eval.h"
 #include <stdio.h>
@@ -73,11 +74,12 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
     const Env *v, char *why, size_t why_size)
 {
     uint64_t words[128] = { 0 };
-    int64_t programs = v->env.grid[0] * v->env.grid[1] * v->env.grid[2];
-    static uint64_t check[4];
+    int64_t programs = v->env.grid[0] * v->env.grid[1] * v->env.grid[2] * code->clusters;
+    static uint64_t check[4], scheduler;
     if (!programs) return NULL;
     EmuLaunchFn *fn = exec_emu_build(emu, code, why, why_size);
     if (!fn) return why;
+    Workspace workspace = workspace_new(&k->func->module->session->arena, code, programs * code->cluster);
     for (int i = 0; i < code->n_slots; i++) {
         const Slot *x = &code->slots[i];
         switch (x->kind) {
@@ -89,16 +91,17 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
             break;
         case SLOT_GRID: words[i] = (uint64_t)v->env.grid[x->index]; break;
         case SLOT_CHECK: words[i] = (uint64_t)(uintptr_t)check; break;
+        case SLOT_SCHEDULER: words[i] = (uint64_t)(uintptr_t)&scheduler; break;
+        case SLOT_WORKSPACE: words[i] = (uint64_t)(uintptr_t)workspace.base; break;
         case SLOT_TENSOR_MAP:
-        case SLOT_SCHEDULER:
-        case SLOT_WORKSPACE:
         case SLOT_PRINT: return "an argument the emulator does not know";
         }
     }
     /* A program that was reduced may depend on the order of CTAs, so they run in the order of the
      * interpreter. */
-    return fn(words, programs, code->threads,
+    const char *fault = fn(words, programs, code->threads,
         (int)(c->seed & 3) | (c->cut ? 0 : (int)(c->seed >> 2 & 1) << 4), (int)(c->seed >> 3 & 3));
+    return fault ? fault : scheduler ? "the counter of the scheduler is not zero at the end" : NULL;
 }
 
 static void print(Session *s, const Module *m, const char *code)

@@ -253,7 +253,8 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         most = most / ctas > 0 ? most / ctas : 1;
         if (blocks > most) blocks = most;
     }
-    blocks *= ctas; /* else a program is a cluster */
+    if (e->clusters > 1) blocks *= e->clusters;
+    blocks *= ctas; /* else a program is a cluster, or several */
     if (blocks > INT32_MAX)
         return fail(TILE_LAUNCH_GRID,
             "%s: the grid of %lld programs is too large: it takes %lld blocks, and a launch at most %d",

@@ -4,6 +4,8 @@
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
+enum { MOST_PARTS = 256 };
+
 typedef struct Sum {
     Instr *loop;
     int k;
@@ -28,8 +30,9 @@ typedef struct Division {
     Session *s;
     Func *f;
     KernelPlan *p;
-    int parts;
-    Value *rank;
+    int parts; /* of a loop's steps: ctas for each of the clusters */
+    int ctas, clusters;
+    Value *rank, *part; /* the CTA's number in its cluster, and that of its part */
     InstrList loops;
     VEC(Online) online;
     VEC(Sum) sums;
@@ -40,6 +43,13 @@ typedef struct Division {
     Loc loc;
 } Division;
 
+/* split_k_slices.c: whether all that follows the sums works on slices along `axis`, and what is in the way.
+ */
+bool split_follow_all(Division *, int axis);
+/* Rewrites an operation behind the sums to work on slices, where some operand has one; or, as long as `make`
+ * is not set, says whether it can. */
+bool split_follow(Division *, Instr *);
+void split_note_slice(Division *, const Value *, int axis);
 /* Notes the reason why not, and returns false. The first reason counts. An exception is an axis that does not
  * divide (split_no_parts), when another axis does and fails for another reason. */
 extern const char *const split_no_parts;

@@ -486,8 +486,9 @@ typedef struct tile_launch_desc {
  * (may block); a later one neither allocates, locks nor compiles, and on a GPU returns before the work is
  * done. Legal under CUDA graph capture once compiled. Where TMA does not take an input's strides, or a
  * matrix unit not its order of axes, the input may be copied first (docs/tuning.md, "Copies"): such a launch
- * allocates memory of the device and frees it, in the order of the stream, and takes a lock for it. On the
- * CPU the call returns when the work is done. Checked contexts wait for the work everywhere.
+ * allocates memory of the device and frees it, in the order of the stream, and takes a lock for it. So does,
+ * on CUDA, one that needs a workspace and is given none. On the CPU the call returns when the work is done.
+ * Checked contexts wait for the work everywhere.
  * TILE_ERROR_INVALID_ARGUMENT, SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID, REMAP, WORKSPACE: nothing
  * was launched. TILE_ERROR_COMPILE, RESOURCES, OUT_OF_MEMORY, DRIVER: likewise. TILE_ERROR_DEVICE_FAULT:
  * work launched earlier faulted. */

@@ -1,0 +1,124 @@
+/* emit_workspace.c: the parts of a sum from CTAs that are no cluster (passes/kernel/cluster/split_k.c),
+ * through the workspace of the launch. Each CTA leaves its part there as its threads hold it, and then draws
+ * a number from the counter of its tile. The one that draws the last number reads all parts, in the order of
+ * the clusters, and finishes the tile; the others end. Nobody waits for a CTA that has not started.
+ *
+ *   workspace: the parts, one a CTA in the order of CTAs | counters of 32 bits, one a tile
+ *
+ * What the workspace holds before a launch does not matter: the CTA that comes first to the two words of the
+ * scheduler's slot zeroes the counters. The first word counts who came, the second has 1 when the counters
+ * are zero, and 2 more for each CTA that is done with them; the last one leaves both words zero. */
+#include "backends/gpu/emit.h"
+
+enum { PART_GRAIN = 256, COUNTER_BYTES = 4, TOGETHER = 64 };
+
+typedef struct Parts {
+    DType d;
+    int n, width, per; /* registers of a thread; bytes that go at a time, and elements in them */
+    int64_t bytes;     /* of a CTA's part */
+} Parts;
+
+static Parts parts_of(Emit *e, const Value *v)
+{
+    Parts p = { .d = v->type->dtype, .n = (int)layout_regs(layout_of(e, v)) };
+    int size = dtype_bytes(p.d), all = p.n * size;
+    p.width = all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : size;
+    p.per = p.width / size;
+    p.bytes = ((int64_t)all * e->plan->warps * e->target->wave + PART_GRAIN - 1) / PART_GRAIN * PART_GRAIN;
+    return p;
+}
+
+static const char *scheduler(Emit *e) { return slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64); }
+static const char *workspace(Emit *e) { return slot_name(e, SLOT_WORKSPACE, 0, 0, DT_INDEX); }
+
+static const char *all_ctas(Emit *e)
+{ return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
+static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
+
+static const char *counters(Emit *e, const Parts *p)
+{ return str(e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes); }
+
+static void find(void *user, Instr *i)
+{
+    if (i->op == OP_WORKSPACE_COMBINE) *(const Instr **)user = i;
+}
+
+void emit_workspace_enter(Emit *e)
+{
+    const Instr *i = NULL;
+    ir_walk(e->f->body, find, &i);
+    if (!i) return;
+    Parts p = parts_of(e, ir_result(i));
+    e->workspace_per_block = p.bytes + COUNTER_BYTES;
+    line(e, "if (tid == 0) %s(%s, %s, %s / %d);", use(e, "workspace_enter"), scheduler(e), counters(e, &p),
+        all_ctas(e), e->plan->clusters);
+}
+
+static const char *part_access(Emit *e, const Parts *p, bool load)
+{ return use(e, str(e, "%s_b%d", load ? "ldg" : "stg", 8 * p->width)); }
+
+/* Combines the parts of all clusters. Those of some clusters are asked for before the first is used, as many
+ * as TOGETHER registers hold. */
+static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const char *from)
+{
+    const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *b = tmp(e, "b");
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1, n = e->plan->clusters, together = TOGETHER / p->n;
+    int64_t apart = (int64_t)ctas * p->bytes, stride = (int64_t)e->threads * p->width;
+    together = together < 1 ? 1 : together > n ? n : together;
+    const char *there = n % together ? str(e, "if (%s + %s < %d) ", q, b, n) : "";
+    directive(e, "#pragma unroll 1");
+    line(e, "for (int %s = 0; %s < %d; %s += %d) {", q, q, n, q, together);
+    e->indent++;
+    line(e, "%s %s[%d];", ctype(p->d), y, together * p->n);
+    begin_unrolled(e, b, together);
+    begin_unrolled(e, v, p->n / p->per);
+    line(e, "%s%s(&%s[%s * %d + %s * %d], %s + (i64)(%s + %s) * %lld + %s * %lld);", there,
+        part_access(e, p, true), y, b, p->n, v, p->per, from, q, b, (long long)apart, v, (long long)stride);
+    end_block(e);
+    end_block(e);
+    begin_unrolled(e, b, together);
+    begin_unrolled(e, k, p->n);
+    const char *sum = str(e, "%s[%s]", to, k), *part = str(e, "%s[%s * %d + %s]", y, b, p->n, k);
+    line(e, "%s%s = %s + %s == 0 ? %s : %s;", there, sum, q, b, part, emit_joined(e, rmw, p->d, sum, part));
+    end_block(e);
+    end_block(e);
+    end_block(e);
+}
+
+void emit_workspace_combine(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0), *r = ir_result(i);
+    Parts p = parts_of(e, r);
+    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"), *v = tmp(e, "v"),
+               *last = tmp(e, "last");
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
+    line(
+        e, "/* every CTA leaves its part in the workspace; the last that comes joins them in their order */");
+    line(e, "u8 *const %s = %s + (u64)%s * %lld + tid * %d;", part, workspace(e), own_cta(e),
+        (long long)p.bytes, p.width);
+    begin_unrolled(e, v, p.n / p.per);
+    line(e, "%s(%s + %s * %lld, &%s[%s * %d]);", part_access(e, &p, false), part, v,
+        (long long)e->threads * p.width, from, v, p.per);
+    end_block(e);
+    memory_barrier(e);
+    const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
+    line(e, "if (tid == 0) *%s = %s(%s, %s + %s / %d * %d + %s %% %d);", cell, use(e, "workspace_draw"),
+        scheduler(e), counters(e, &p), own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas);
+    memory_barrier(e);
+    line(e, "const bool %s = *%s == %d;", last, cell, e->plan->clusters - 1);
+    const char *to = declare_tile(e, r);
+    line(e, "if (%s) {", last);
+    e->indent++;
+    e->in_last++;
+    const char *first = tmp(e, "first");
+    line(e, "const u8 *const %s = %s - (u64)(%s / %d %% %d) * %lld;", first, part, own_cta(e), ctas,
+        e->plan->clusters, (long long)(ctas * p.bytes));
+    join_parts(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first);
+}
+
+void emit_workspace_leave(Emit *e)
+{
+    end_block(e);
+    e->in_last--;
+    line(e, "if (tid == 0) %s(%s, %s);", use(e, "workspace_leave"), scheduler(e), all_ctas(e));
+}
