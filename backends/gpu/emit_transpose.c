@@ -4,7 +4,8 @@
  * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
  * element is an access of two bytes, in which lanes meet in one bank (bench/NOTES.md, Products). Each
  * stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix lie
- * in different banks. Then each thread reads 16 bytes at a time of what its own layout asks for. */
+ * in different banks. Then each thread reads what its own layout asks for: 16 bytes at a time, or fewer where
+ * rows of memory begin at no multiple of 16. */
 #include "backends/gpu/emit.h"
 
 /* Words of 16-bit pairs: lane l of word q has row row[q] + l/4 + the warp's, and columns col[q] + 2 (l mod 4)
@@ -35,6 +36,39 @@ static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int3
     return true;
 }
 
+/* The position of an element in rows of so many. */
+static const char *in_rows(Emit *e, Index *const *c, const void *pitch)
+{ return str(e, "(%s) * %d + %s", index_text(e, c[0]), *(const int *)pitch, index_text(e, c[1])); }
+
+/* Reads the rows, `pitch` bytes apart, in vectors of n elements; by element if n is 1. */
+static void read_rows(Emit *e, const Value *r, const char *base, int pitch, int n)
+{
+    const Layout *to = layout_of(e, r);
+    int elements = pitch / 2;
+    if (n == 1) {
+        fill_elements(e, r, base, in_rows, &elements);
+        return;
+    }
+    const char *result = declare_tile(e, r), *load = use(e, str(e, "lds_b%d", 16 * n));
+    begin_unrolled(e, "v", (int)layout_regs(to) / n);
+    Index *c[2];
+    coords_at(e, to, index_linear(e, n, "v", 0), c);
+    const char *in = tile_condition(e, to, c);
+    line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in,
+        *in ? ") " : "", load, result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
+    end_block(e);
+}
+
+/* The elements that a lane of the layout has side by side, in registers that follow each other. */
+static int side_by_side(const Layout *l)
+{
+    LayoutVector v;
+    layout_vector(l, 1, 2, 16, 16, &v);
+    for (uint32_t k = 0; k < v.n; k++)
+        if (v.reg[k] != k) return 1;
+    return (v.n & (v.n - 1)) || layout_regs(l) % v.n ? 1 : (int)v.n;
+}
+
 bool emit_transposed(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
@@ -44,18 +78,11 @@ bool emit_transposed(Emit *e, Instr *i)
         dtype_bytes(d) != 2 || x->type->kind != TYPE_TILE || r->type->kind != TYPE_TILE)
         return false;
     const Layout *from = layout_of(e, x), *to = layout_of(e, r);
-    int words = (int)layout_regs(from) / 2, regs = (int)layout_regs(to);
+    int words = (int)layout_regs(from) / 2;
     int32_t *row = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
             *col = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
             *warp = arena_array(&e->s->arena, int32_t, (size_t)layout_warps(from) + 1);
-    LayoutVector v;
-    if (!fragments(e, from, row, col, warp) || to->rank != 2 || to->cover[0] != to->tile[0] ||
-        to->cover[1] != to->tile[1] || to->tile[1] % 8)
-        return false;
-    layout_vector(to, 1, 2, 16, 16, &v);
-    if (v.n != 8 || regs % 8) return false;
-    for (uint32_t k = 0; k < 8; k++)
-        if (v.reg[k] != k) return false;
+    if (!fragments(e, from, row, col, warp) || to->rank != 2 || to->tile[1] % 8) return false;
     int pitch = to->tile[1] * 2 + 16;
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
     const char *base = tmp(e, "sh"), *src = array_of(e, x, from), *q = tmp(e, "q"), *place = tmp(e, "at");
@@ -69,12 +96,6 @@ bool emit_transposed(Emit *e, Instr *i)
         entry_text(e, warp, (int)layout_warps(from), "warp"), src, q);
     end_block(e);
     barrier(e);
-    const char *result = declare_tile(e, r);
-    begin_unrolled(e, "v", regs / 8);
-    Index *c[2];
-    coords_at(e, to, index_linear(e, 8, "v", 0), c);
-    line(e, "%s(&%s[4 * v], %s + (%s) * %d + (%s) * 2);", use(e, "lds_b128"), result, base,
-        index_text(e, c[0]), pitch, index_text(e, c[1]));
-    end_block(e);
+    read_rows(e, r, base, pitch, side_by_side(to));
     return true;
 }
