@@ -35,6 +35,7 @@ static const PassId pipeline[] = {
     PASS_PARTS,
     PASS_LICM,
     PASS_LOAD_ORDER,
+    PASS_MASK_TRIM,
     PASS_EXP2,
     PASS_FOLD,
     PASS_CSE,

@@ -112,3 +112,64 @@ def row(rows, text):
         8e-3 if T == "bf16" else 2e-3,
         1.0,
     )
+
+
+def append(rows, text):
+    """M new tokens of each sequence go into its cache of N and attend to it, against a copy into the cache and
+    then cuDNN, or FlashAttention-4. The bytes counted are those of the keys and values that are there."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.attention.bias import causal_lower_right
+    import torch.nn.functional as F
+
+    m = re.fullmatch(r"B(\d+)H(\d+)HK(\d+)D(\d+)M(\d+)N(\d+)(:bf16)?", text)
+    if not m:
+        raise RuntimeError(f"--append=B16H32HK8D128M1N8192[:bf16], not {text}")
+    B, H, HK, D, M, N = (int(x) for x in m.groups()[:6])
+    T, had = "bf16" if m[7] else "f16", N - M
+    q, o = (torch.randn(B, M, H, D, device="cuda").to(DT[T]) for _ in range(2))
+    kn, vn = (torch.randn(B, M, HK, D, device="cuda").to(DT[T]) for _ in range(2))
+    k, v = (torch.randn(B, N, HK, D, device="cuda").to(DT[T]) for _ in range(2))
+    length, scale = torch.full((B,), had, device="cuda", dtype=torch.int32), D**-0.5
+
+    def copied():
+        k[:, had:].copy_(kn)
+        v[:, had:].copy_(vn)
+
+    def cudnn():
+        copied()
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]):
+            return F.scaled_dot_product_attention(
+                *(x.transpose(1, 2) for x in (q, k, v)),
+                attn_mask=causal_lower_right(M, N) if M > 1 else None,
+                enable_gqa=H != HK,
+            )
+
+    peers = [("copy+sdpa", cudnn)]
+    if fa4.flash_attn_func:
+
+        def four():
+            copied()
+            return fa4.flash_attn_func(q, k, v, softmax_scale=scale, causal=M > 1)
+
+        peers += [("copy+fa4", go) for _, go in fa4.peer(four)]
+    ends = torch.arange(B + 1, device="cuda")
+    qs, ks = (ends * M).to(torch.int32), (ends * N).to(torch.int32)
+
+    def want():
+        copied()
+        flat = [x.reshape(-1, x.shape[2], D) for x in (q, k, v)]
+        return attend(*flat, qs, ks, scale, True, 0).view(B, M, H, D)
+
+    G = H // HK
+    rows.show(
+        f"append {T} D{D} B{B} {heads(H, HK)} M{M} N{N}",
+        2 * B * HK * N * D * k.element_size() if M < 32 else 4 * B * H * D * pairs_of(M, N, True, 0),
+        "TB/s" if M < 32 else "TFLOPS",
+        peers,
+        lambda l: l.kernel("attention_append", "attention_append", T=T, G=G),
+        (q, kn, vn, length, k, v, o, scale),
+        o,
+        want,
+        8e-3 if T == "bf16" else 2e-3,
+        1.0,
+    )

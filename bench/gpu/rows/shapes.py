@@ -17,6 +17,8 @@
 --sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1
     attention over packed sequences of unequal length (4096x4: four of 4096; 100/4096: of 100 queries on 4096
     keys, causal aligned at the end), against FlashAttention-4 and PyTorch's FlashAttention-2
+--append=B16H32HK8D128M1N8192[:bf16]
+    M new tokens go into caches that hold N then, and attend to them, against a copy and cuDNN
 --backward=B2H16[HK4]M3000D128[causal][:bf16][:ordered]
     attention's backward pass, against cuDNN and FlashAttention-4. ordered: the same bits in every run
 --window, --softcap, --alibi, --sink, --bias=B2H16[HK4]M3000D128[W1024][C20][full][:bf16][:heads|:batch]
@@ -75,6 +77,8 @@ class Rows:
             gradients.backward(self, text)
         elif what == "sequences":
             packed.row(self, text)
+        elif what == "append":
+            packed.append(self, text)
         elif what in FUSED:
             self.fused(what, text)
         elif what in VARIANTS:
@@ -537,7 +541,7 @@ WORDS = (
     FUSED
     + VARIANTS
     + ("gemm", "grouped", "attention", "sequences", "backward", "conv", "softmax", "rms", "layer", "silu")
-    + ("transpose",)
+    + ("append", "transpose")
 )
 
 

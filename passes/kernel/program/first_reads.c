@@ -2,11 +2,11 @@
  * started ahead as loads of inputs are.
  *
  *   %t = token %K                                           %t = token %K
- *   for %j with (%a = %t) {                                 for %j with (%a = %t) {
+ *   %r = for %j with (%a = %t) {                            for %j {
  *     %k, %b = load %K[%j*64] token %a              ->        %k = load %K[%j*64]
- *     yield %b                                                yield %a
+ *     yield %b                                                yield
  *   }                                                       }
- *   %c = scatter %K[..] token %r                            %c = scatter %K[..] token %r
+ *   %c = scatter %K[..] token %r                            %c = scatter %K[..] token %t
  *
  * An example is a cache to which a kernel appends what it attends to. Such a load reads what the program
  * found; programs have no order among themselves but through atomics, whose tokens come from all chains. The
@@ -75,6 +75,21 @@ static void free_of_token(Instr *i, const MemParts *m)
     ir_erase(i);
 }
 
+/* Tokens that a loop gives back as it got them are not carried. */
+static void drop_tokens(void *user, Instr *loop)
+{
+    (void)user;
+    if (loop->op != OP_FOR) return;
+    for (int k = loop->n_results - 1; k >= 0; k--) {
+        Value *inside = loop->blocks[0]->args[k + 1], *init = ir_operand(loop, k + 3);
+        if (init->type->kind != TYPE_TOKEN || ir_operand(ir_terminator(loop->blocks[0]), k) != inside)
+            continue;
+        ir_replace(inside, init);
+        ir_replace(&loop->results[k], init);
+        ir_drop_carried(loop, k);
+    }
+}
+
 bool kernel_pass_first_reads(KernelContext *c)
 {
     InstrList loads = { 0 };
@@ -90,5 +105,6 @@ bool kernel_pass_first_reads(KernelContext *c)
         free_of_token(i, &m);
         progress = true;
     }
+    if (progress) ir_walk(c->f->body, drop_tokens, NULL);
     return progress;
 }
