@@ -38,7 +38,7 @@ typedef struct Tiles {
 /* What the work of an instruction depends on. */
 typedef struct Weights {
     Func *f;
-    Session *s;
+    SearchWorker *worker;
     const Target *target;
     const int64_t *dims;
     Tiles tiles;
@@ -110,12 +110,19 @@ static double useful(const Weights *w, const Type *t, int axis)
     return extent > 0 ? (double)extent / (double)((extent + tile - 1) / tile) : (double)tile;
 }
 
+static double rate_of(const Weights *w, DType d)
+{
+    const Backend *b = driver_backend(TARGET_CPU);
+    double *rate = &w->worker->rate[d];
+    if (*rate <= 0 && b && b->product_rate) *rate = b->product_rate(&w->worker->s, w->target, d);
+    return *rate;
+}
+
 /* How much faster the unit multiplies this type than f32. */
 static double faster_than_f32(const Weights *w, DType d)
 {
-    const Backend *b = driver_backend(TARGET_CPU);
-    if (d == DT_F32 || !b || !b->product_rate) return 1;
-    double f32 = b->product_rate(w->s, w->target, DT_F32), rate = b->product_rate(w->s, w->target, d);
+    if (d == DT_F32) return 1;
+    double f32 = rate_of(w, DT_F32), rate = rate_of(w, d);
     return rate > 0 && f32 > 0 ? rate / f32 : 1;
 }
 
@@ -214,7 +221,7 @@ static double work_of_middle(Weights *w, EvalEnv *env)
         const char *too_long;
         int64_t work = 0;
         Block *b = work_of_program(w->f, lower, weigh, w);
-        const EvalCode *code = eval_compile(&w->s->arena, w->f, b, &too_long);
+        const EvalCode *code = eval_compile(&w->worker->s.arena, w->f, b, &too_long);
         if (code && eval_run(code, env, &work, 1)) sum += (double)work / 2;
     }
     return sum;
@@ -232,7 +239,7 @@ bool search_estimate_cpu(
         return false;
     int64_t *dims = arena_array(&w->s.arena, int64_t, (size_t)compiled.n_dims + 1);
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return false;
-    Weights weights = { f, &w->s, q->device.target, dims, { .largest = 1, .narrow = 1 }, false };
+    Weights weights = { f, w, q->device.target, dims, { .largest = 1, .narrow = 1 }, false };
     Tiles *t = &weights.tiles;
     count_tiles(t, f->body);
     double work = t->products ? work_of_middle(&weights, &env) : 0;

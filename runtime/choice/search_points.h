@@ -38,6 +38,8 @@ typedef struct SearchWorker {
     Session s;
     Ast *ast;
     bool open, runs;
+    double
+        rate[DT_COUNT]; /* of products on the CPU; 0: not asked for. Asking executes `cpuid`, which is slow */
     pthread_t thread;
     struct Search *search;
 } SearchWorker;
