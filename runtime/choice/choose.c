@@ -147,8 +147,8 @@ static CacheKey key_of(tile_kernel *k, Session *s, const uint64_t *words, size_t
 {
     Text t;
     tile_context *c = k->context;
-    int64_t device[3] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes,
-        c->driver->info.l2_bytes };
+    int64_t device[4] = { c->driver->info.multiprocessors, c->driver->info.shared_bytes,
+        c->driver->info.l2_bytes, context_has_scratch(c) };
     uint32_t declared = c->flags & TILE_CONTEXT_AS_DECLARED;
     text_init(&t, &s->arena);
     cache_key_text(&t, magic);
@@ -260,7 +260,7 @@ static CostDevice device_of(const tile_kernel *k)
     const DriverInfo *d = &k->context->driver->info;
     CostDevice made =
         device_of_card(k->context->target, d->name, d->multiprocessors, d->l2_bytes, d->shared_bytes);
-    made.workspace = k->context->driver->ops->scratch_alloc != NULL;
+    made.workspace = context_has_scratch(k->context);
     return made;
 }
 

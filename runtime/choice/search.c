@@ -341,22 +341,23 @@ static void consider_smaller(Search *z, const uint8_t *declared)
     }
 }
 
-/* The greatest value of name `j` with which the programs of `p` still run at once; 0: there is none. */
-static int room_to_divide(const Search *z, const SearchPoint *p, int j)
+/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; 0: there is
+ * none. */
+static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
 {
     int found = 0;
     for (int v = 0; v < listed(&z->name[j]); v++) {
         int64_t parts = z->name[j].values[v].i;
-        if (parts > 1 && parts * p->programs <= z->p->device.units &&
+        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
             (!found || parts > z->name[j].values[found].i))
             found = v;
     }
     return found;
 }
 
-/* Adds the points of few programs with as many parts as there is room for, at most DIVIDED of them: first
- * what should be fastest if dividing costs nothing. */
-static void consider_parts(Search *z, int j)
+/* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
+ * them: first what should be fastest if dividing costs nothing. */
+static void consider_parts(Search *z, int j, int64_t most)
 {
     bool taken[MOST_POINTS] = { false };
     const int n = z->n_points;
@@ -365,7 +366,7 @@ static void consider_parts(Search *z, int j)
         double least = INFINITY;
         for (int i = 0; i < n; i++) {
             const SearchPoint *p = &z->point[i];
-            int v = taken[i] || !(p->ns < INFINITY) ? 0 : room_to_divide(z, p, j);
+            int v = taken[i] || !(p->ns < INFINITY) ? 0 : room_to_divide(z, p, j, most);
             double ns = v ? p->ns / (double)z->name[j].values[v].i : INFINITY;
             if (ns >= least) continue;
             now = i;
@@ -387,7 +388,10 @@ static int divided(Search *z, int best)
     int tops[AGAIN] = { 0 };
     if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
     for (int j = 0; j < z->n_names; j++)
-        if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) consider_parts(z, j);
+        if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
+            consider_parts(z, j, MOST_OF_A_CLUSTER);
+            consider_parts(z, j, INT64_MAX);
+        }
     int n = best_of_different_tiles(z, tops, AGAIN);
     improve(z, tops, n);
     int found = search_best(z, NULL, 0);

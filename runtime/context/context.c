@@ -285,6 +285,9 @@ static void *counter_memory(tile_context *c)
     return p;
 }
 
+bool context_has_scratch(const tile_context *c)
+{ return c->driver->ops->scratch_alloc && c->driver->ops->scratch_there(c->driver); }
+
 /* A captured launch gets a counter of its own: its graph may later run beside other work of the stream. */
 void *context_counter(tile_context *c, void *stream)
 {

@@ -122,6 +122,8 @@ const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
 void *context_counter(tile_context *, void *stream);
+/* Whether a launch can take memory in the order of its stream. Makes the pool for it. */
+bool context_has_scratch(const tile_context *);
 
 /* The address of a tensor's first element, computed with integers: the pointer may be NULL or on a device,
  * and byte_offset may be any number. */

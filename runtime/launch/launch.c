@@ -222,9 +222,6 @@ static tile_status check_size(
     return TILE_OK;
 }
 
-static bool scratch_there(const tile_context *c)
-{ return c->driver->ops->scratch_alloc && c->driver->ops->scratch_there(c->driver); }
-
 /* Where the caller gives no workspace, it is memory in the order of the stream. */
 static tile_status with_workspace(
     tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc, size_t bytes)
@@ -271,7 +268,7 @@ static tile_status launch(
     int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
     size_t workspace = launch_workspace(k->context, shape, blocks);
-    if (workspace && !d.workspace && !d.workspace_size && scratch_there(k->context))
+    if (workspace && !d.workspace && !d.workspace_size && context_has_scratch(k->context))
         return with_workspace(k, args, n_args, &d, workspace);
     if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
         return launch_bad(k, TILE_ERROR_WORKSPACE, -1,

@@ -183,11 +183,10 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         driver_error(e, "no counters for a persistent kernel");
         return TILE_ERROR_OUT_OF_MEMORY;
     }
-    const DriverOps *ops = c->driver->ops;
-    /* what gives launches a workspace is made here, outside of the capture of a graph */
-    if (a->shape.workspace_per_block && ops->scratch_alloc) ops->scratch_there(c->driver);
+    if (a->shape.workspace_per_block)
+        context_has_scratch(c); /* makes the pool, outside of a graph's capture */
     double start = clock_ms();
-    tile_status st = ops->module_load(c->driver, a, &v->module, &v->function, e);
+    tile_status st = c->driver->ops->module_load(c->driver, a, &v->module, &v->function, e);
     m->load_ms += clock_ms() - start;
     if (!st) {
         v->title = arena_strdup(&v->arena, m->title);

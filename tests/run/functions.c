@@ -68,6 +68,11 @@ const FunctionRow function_rows[] = {
     { "send_$t", "M=5", "in A[M,8192] $t int:5; out Y[M,8192] $t", EXACTLY, BY_ROWS " hint (cluster = 2)",
         TURN("let x = load(A[i +: 1, 0 +: 8192]);\n"
              "    store(Y[i +: 1, 0 +: 8192], x - max(x, axis = 1));\n") },
+    { "workspace_draw", "M=5 N=4096", "in A[M,N] f32 int:2; out Y[M,64] f32", EXACTLY,
+        BY_ROWS " hint (split_k = 16)",
+        TURN("var acc = zeros([1, 64], f32);\n"
+             "    for k in 0 .. N/64 { acc = acc + load(A[i +: 1, k*64 +: 64]); }\n"
+             "    store(Y[i +: 1, 0 +: 64], acc);\n") },
     { "above_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i32", EXACTLY, BY_ROWS,
         EACH("store(Y[i, 0], argmax(index(x) * arange(64), axis = 0, drop = true));\n") },
     { "below_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i32", EXACTLY, BY_ROWS,
