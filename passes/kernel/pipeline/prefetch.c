@@ -19,7 +19,7 @@
  * of K, needs no hint where it is loaded behind a wait and registers last for it beside the sums. Where such
  * a factor stands behind the whole loop of products, in another loop, it is loaded before the former. Keeps:
  * everything. The last step loads its own window again, so that what is known of the loop's range holds for
- * the load too. */
+ * the load too; the first load has a mask where the loop may have no step. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 /* Lists the instructions of the body from which v is computed, in program order. False when something else
@@ -65,6 +65,13 @@ static Instr *last_reader(Block *body, const Value *v)
     return last;
 }
 
+/* Whether the loop is known to run. What its range proves of a load holds in its steps alone. */
+static bool runs(const Instr *loop)
+{
+    int64_t lo, hi;
+    return ir_is_const(ir_operand(loop, 0), &lo) && ir_is_const(ir_operand(loop, 1), &hi) && lo < hi;
+}
+
 /* Returns the loop that replaces `loop`. */
 static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *list, int n)
 {
@@ -75,6 +82,7 @@ static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *li
     value_map_init(&map, &s->arena);
     value_map_set(&map, body->args[0], ir_operand(loop, 0));
     Value *first = clone_slice(s, &b, &map, list, n, load);
+    if (!runs(loop)) ir_set_attr(s, first->def, a_int(ATTR_MASKED, 1));
 
     Instr *last = last_reader(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
