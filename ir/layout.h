@@ -175,8 +175,9 @@ const Layout *layout_half(Arena *a, const Layout *l, int axis, LayoutHalf *);
  * fit max_bytes: the layout to store an accumulator from. Within a warp, so layout_convert needs only
  * shuffles. l itself where nothing can be gained. */
 const Layout *layout_vectorize(Arena *a, const Layout *l, int axis, int elem_bytes, int max_bytes);
-/* l on `blocks` CTAs: what the upper warps hold, the warps of the other CTAs hold. NULL where the warps do
- * not divide so. */
+/* l on `blocks` CTAs: what the upper warps hold, the warps of the other CTAs hold. Where the warps do not
+ * divide so and `blocks` is a power of two, neighbouring warps are in different CTAs. NULL where neither is
+ * possible. */
 const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks);
 /* l on a smaller or larger tile of the same covered box (tile <= cover). */
 const Layout *layout_with_tile(Arena *a, const Layout *l, const int32_t *tile);

@@ -386,10 +386,26 @@ const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t 
     return layout_build(a, &b, NULL);
 }
 
-const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks)
+/* The blocks are the lowest bits of the warps. */
+static const Layout *split_low(Arena *a, const Layout *l, int blocks)
 {
     LayoutBuild b, r;
-    if (blocks < 1 || layout_blocks(l) != 1 || layout_warps(l) % (uint32_t)blocks) return NULL;
+    layout_build_from(&b, l);
+    layout_build_init(&r, l->rank, l->tile);
+    if (blocks & (blocks - 1) || 1 << b.nbit[LAYOUT_WARP] < blocks) return NULL;
+    for (int in = 0; in < LAYOUT_INPUTS; in++)
+        for (int i = 0; i < b.nbit[in]; i++)
+            layout_build_bit(
+                &r, in == LAYOUT_WARP && 1 << i < blocks ? LAYOUT_BLOCK : (LayoutInput)in, b.basis[in][i]);
+    for (int i = 0; i < b.ndigit; i++)
+        layout_build_digit(&r, b.digit[i].in, b.digit[i].axis, b.digit[i].size, b.digit[i].stride);
+    return layout_build(a, &r, NULL);
+}
+
+/* The blocks are the highest part of the warps; NULL: their number does not divide so. */
+static const Layout *split_high(Arena *a, const Layout *l, int blocks)
+{
+    LayoutBuild b, r;
     int32_t keep = (int32_t)layout_warps(l) / blocks;
     layout_build_from(&b, l);
     layout_build_init(&r, l->rank, l->tile);
@@ -414,4 +430,11 @@ const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks)
         keep /= here;
     }
     return layout_build(a, &r, NULL);
+}
+
+const Layout *layout_split_blocks(Arena *a, const Layout *l, int blocks)
+{
+    if (blocks < 1 || layout_blocks(l) != 1 || layout_warps(l) % (uint32_t)blocks) return NULL;
+    const Layout *high = split_high(a, l, blocks);
+    return high ? high : split_low(a, l, blocks);
 }
