@@ -220,6 +220,50 @@ static const Layout *transposed(Layouter *c, const Group *g, int rank, const int
     return l && layouter_sector_use(l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
 }
 
+static bool is_half(const Instr *slice)
+{
+    int axis = (int)ir_attr_int(slice, ATTR_AXIS, 0);
+    int64_t n = ir_result(slice)->type->shape[axis];
+    return 2 * n == ir_operand(slice, 0)->type->shape[axis] && ir_attr_int(slice, ATTR_START, 0) % n == 0;
+}
+
+static void basis_of(const Layout *l, LayoutInput in, int bit, int32_t *to)
+{
+    for (int d = 0; d < l->rank; d++)
+        to[d] = (int32_t)(l->basis[in][bit] >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+}
+
+/* The layout with what warps count and what the top registers count exchanged; NULL: there are too few. */
+static const Layout *turned(Arena *a, const Layout *l)
+{
+    int32_t basis[LAYOUT_INPUTS][LAYOUT_MAX_BITS * LAYOUT_MAX_RANK];
+    const int32_t *in[LAYOUT_INPUTS];
+    int nbit[LAYOUT_INPUTS], warps = l->nbit[LAYOUT_WARP], first = l->nbit[LAYOUT_REG] - warps;
+    if (l->ndigit || !warps || first < 0) return NULL;
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        nbit[k] = l->nbit[k];
+        for (int b = 0; b < nbit[k]; b++) {
+            bool given = k == LAYOUT_WARP || (k == LAYOUT_REG && b >= first);
+            LayoutInput from = !given ? (LayoutInput)k : k == LAYOUT_WARP ? LAYOUT_REG : LAYOUT_WARP;
+            basis_of(l, from, !given ? b : k == LAYOUT_WARP ? first + b : b - first, basis[k] + b * l->rank);
+        }
+        in[k] = basis[k];
+    }
+    return layout_from_basis(a, l->rank, l->tile, nbit, in, 0, NULL);
+}
+
+const Layout *group_whole_of(Layouter *c, const Instr *slice)
+{
+    const Type *from = ir_operand(slice, 0)->type;
+    LayoutHalf h;
+    if (!from->layout || !is_half(slice)) return NULL;
+    const Layout *l = layouts_get(&c->p->layouts, from);
+    int axis = (int)ir_attr_int(slice, ATTR_AXIS, 0);
+    if (!layout_half(&c->s->arena, l, axis, &h) || h.in != LAYOUT_WARP) return NULL;
+    const Layout *whole = turned(&c->s->arena, l);
+    return whole && layout_half(&c->s->arena, whole, axis, &h) && h.in == LAYOUT_REG ? whole : NULL;
+}
+
 const Layout *group_moved(Layouter *c, const Instr *i)
 {
     Arena *a = &c->s->arena;
@@ -235,10 +279,10 @@ const Layout *group_moved(Layouter *c, const Instr *i)
         for (int k = 0; k < t->rank; k++) perm[k] = (int32_t)ir_attr(i, ATTR_ORDER)->v[k];
         return layout_permute(a, l, perm);
     }
-    if (i->op == OP_SLICE)
-        return 2 * t->shape[axis] == from->shape[axis] && ir_attr_int(i, ATTR_START, 0) % t->shape[axis] == 0
-                   ? layout_half(a, l, axis, &h)
-                   : NULL;
+    if (i->op == OP_SLICE) {
+        const Layout *whole = group_whole_of(c, i);
+        return is_half(i) ? layout_half(a, whole ? whole : l, axis, &h) : NULL;
+    }
     return i->op == OP_CONCAT && i->n_operands == 2 && ir_operand(i, 1)->type == from
                ? layout_concat(a, l, axis, 2)
                : NULL;

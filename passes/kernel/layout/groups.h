@@ -69,6 +69,9 @@ const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *
 /* The layout in which the result of a reshape, permute, half or pair of halves is without moving elements
  * between threads, or by an exchange of half of them; NULL: there is none. The operands have layouts. */
 const Layout *group_moved(Layouter *, const Instr *);
+/* The layout in which a slice that is a half, which warps tell from the other, wants its operand: with what
+ * warps count in registers, so that halves along all of these axes need no other conversion; else NULL. */
+const Layout *group_whole_of(Layouter *, const Instr *slice);
 const Layout *group_undivided(Layouter *, const Type *, int axis);
 
 /* layout.c: converts operand k of i to layout l; to any layout that it has; and result k of i from the layout

@@ -244,9 +244,27 @@ static void fix_moved(Layouter *c, Instr *i)
     const Value *v = ir_operand(i, 0); /* perhaps made by this pass, and then in no group */
     const Group *from = v->id < c->n && group_takes(v) ? group_of(c, v) : NULL;
     const Layout *l = from && from->followed && ir_result(i)->type->layout ? group_moved(c, i) : NULL;
-    if (l && layout_convert_within(&c->s->arena, l, layouts_get(&c->p->layouts, ir_result(i)->type),
+    if (l && layout_convert(&c->s->arena, l, layouts_get(&c->p->layouts, ir_result(i)->type),
                  dtype_bytes(ir_result(i)->type->dtype)))
         layouter_result_in(c, i, 0, l);
+}
+
+/* A half that warps tell from the other, in the layout that it follows: the whole goes through shared memory
+ * once, for both halves. */
+static void fix_half(Layouter *c, Instr *i)
+{
+    const Layout *whole = group_whole_of(c, i);
+    LayoutHalf h;
+    if (!whole || !layout_equal(layout_half(&c->s->arena, whole, (int)ir_attr_int(i, ATTR_AXIS, 0), &h),
+                      layouts_get(&c->p->layouts, ir_result(i)->type)))
+        return;
+    for (const Use *u = ir_operand(i, 0)->uses; u; u = u->next)
+        if (u->user->op == OP_CONVERT && u->user->block == i->block &&
+            layout_equal(layouts_get(&c->p->layouts, ir_result(u->user)->type), whole)) {
+            ir_set_operand(i, 0, ir_result(u->user));
+            return;
+        }
+    layouter_need(c, i, 0, whole);
 }
 
 static void fix_mma(Layouter *c, Instr *i)
@@ -302,6 +320,7 @@ static void fix_instr(Layouter *c, Instr *i)
     case LAYOUT_RULE_ANY:
         fix_any(c, i);
         if (own && (i->op == OP_SLICE || i->op == OP_CONCAT)) fix_moved(c, i);
+        if (own && i->op == OP_SLICE) fix_half(c, i);
         break;
     case LAYOUT_RULE_SAME: fix_same(c, i); break;
     case LAYOUT_RULE_FREE:
