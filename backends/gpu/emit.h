@@ -45,6 +45,8 @@ typedef struct RingInfo {
     int ctas; /* how many CTAs of the cluster fill it together; 1: each CTA fills its own */
     int64_t bytes;
     bool none; /* consumers may also release "no stage"; an mbarrier after the others takes these arrivals */
+    const Value *joins; /* the ring whose barriers and stage numbers it shares (emit_join.c); NULL: none */
+    const char *read;   /* what the next release depends on for the rings that join this one; NULL: nothing */
 } RingInfo;
 
 /* The state of one ring_cp_async in the cp.async producers. */
@@ -127,6 +129,7 @@ struct Emit {
     VEC(Stage) stages; /* buffers of bulk stores */
     Writer writer;     /* its store is NULL where there are no writer warps */
     bool halves;       /* consumers have barriers in two halves */
+    bool fence_due;    /* of a write to shared memory that wgmma reads behind the next barrier */
     bool bulk;         /* the running role stores by TMA */
     bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
@@ -296,6 +299,7 @@ void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
 void emit_bulk_flush(Emit *, const Instr *);
+void emit_due_fence(Emit *); /* the proxy fence of such a write, if it is due */
 /* Barriers in two halves (emit_halves.c): their mbarriers, what sets these up, and a role's counts. */
 void emit_halves_place(Emit *, const Block *consumers);
 void emit_halves_barriers(Emit *);
@@ -308,6 +312,15 @@ void emit_writer(Emit *);          /* the writer warps, behind the producer thre
 /* Rings (emit_hopper.c): the ring of a value; and the text that moves a stage's number, and its phase unless
  * that is NULL, to the next stage. */
 const RingInfo *emit_ring_of(Emit *, const Value *);
+/* emit_join.c: decides which rings share barriers; the ring whose barriers a ring uses, itself or another;
+ * whether a put or get is the first or last one in its block at those barriers; the bytes that puts behind
+ * this one copy to them. */
+void emit_join_rings(Emit *);
+const RingInfo *emit_barriers_of(Emit *, const RingInfo *);
+bool emit_shares_barriers(Emit *, const RingInfo *); /* with another ring */
+bool emit_is_first_of_joined(Emit *, const Instr *);
+bool emit_is_last_of_joined(Emit *, const Instr *);
+int64_t emit_joined_bytes(Emit *, const Instr *put);
 void emit_advance(Emit *, const RingInfo *, const char *stage, const char *phase);
 void emit_release(Emit *, Instr *); /* emit_release.c */
 /* Emits that all words of a register array are taken together, and returns `after` with a sum that is 0 once

@@ -97,16 +97,17 @@ static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *wi
     for (int a = 0; a < ext->n; a++)
         if (a != w.unit && ext->v[a] > 0) bytes *= ext->v[a];
     bool shared = r->ctas > 1, by_panels = shared && !kernel_multicast_parts(s, i, w.unit, r->ctas, &part);
-    const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0";
+    const RingInfo *at = emit_barriers_of(e, r);
+    const char *stage = r->depth > 1 ? str(e, "%s_stage", at->name) : "0";
     int64_t parts = ir_attr_int(i, ATTR_PARTS, 1), number = 0, begins = 0;
     if (parts > 1) ir_is_const(ir_operand(i, 2 + w.rank), &number);
     begins = number * (bytes / panels / (s->panel * dtype_bytes(d->dtype))) * s->pitch;
-    if (!number)
+    if (!number && at == r)
         line(e, "%s(%s_empty + 8 * %s, %s_phase ^ 1);", use(e, shared ? "mbar_wait_cluster" : "mbar_wait"),
             r->name, stage, r->name);
-    if (!number)
+    if (!number && at == r)
         line(e, "%s(%s_full + 8 * %s, %lld);", use(e, "mbar_expect"), r->name, stage,
-            (long long)(bytes * parts));
+            (long long)(bytes * parts + (emit_shares_barriers(e, r) ? emit_joined_bytes(e, i) : 0)));
     if (by_panels) panels /= r->ctas;
     for (int p = 0; p < panels; p++) {
         const char *c = "", *to = str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes);
@@ -131,10 +132,11 @@ static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *wi
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);",
             use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA),
                        w.rank)),
-            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), r->name, stage,
+            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), at->name, stage,
             shared ? str(e, ", %d", r->ctas) : "", c);
     }
-    if (number == parts - 1) emit_advance(e, r, stage, str(e, "%s_phase", r->name));
+    if (number == parts - 1 && (!emit_shares_barriers(e, r) || emit_is_last_of_joined(e, i)))
+        emit_advance(e, at, stage, str(e, "%s_phase", at->name));
 }
 
 static void emit_put(Emit *e, Instr *i)
@@ -190,11 +192,13 @@ static bool is_by_cp_async(const Emit *e, const RingInfo *r)
 static void emit_get(Emit *e, Instr *i)
 {
     const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
-    const char *stage = r->depth > 1 ? str(e, "%s_stage", r->name) : "0";
-    line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), r->name, stage, r->name);
+    const RingInfo *at = emit_barriers_of(e, r);
+    const char *stage = r->depth > 1 ? str(e, "%s_stage", at->name) : "0";
+    if (!emit_shares_barriers(e, r) || emit_is_first_of_joined(e, i))
+        line(e, "%s(%s_full + 8 * %s, %s_phase);", use(e, "mbar_wait"), at->name, stage, at->name);
     if (is_by_cp_async(e, r)) line(e, "%s();", use(e, "fence_proxy_async"));
     declare(e, ir_result(i), str(e, "%s + %s * %lld", r->name, stage, (long long)r->bytes));
-    emit_advance(e, r, stage, str(e, "%s_phase", r->name));
+    if (at == r) emit_advance(e, r, stage, str(e, "%s_phase", r->name));
 }
 
 /* The address after the last stage: one more stage, for all accesses to it. */
@@ -276,7 +280,7 @@ static void open_role(Emit *e, Block *b, int role)
             (p->producer_warps + (consumer ? p->cp_async_warps : 0)) * 32);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
-        if (!ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
+        if (r->joins || !ir_any_in(b, is_use, &(RingUse){ r->value, walks[role] })) continue;
         line(e, "%su32 %s_phase = 0%s%s;", producer ? "    " : "", r->name,
             r->depth > 1 ? str(e, ", %s_stage = 0", r->name) : "",
             consumer && r->depth > 1 ? str(e, ", %s_free = 0", r->name) : "");
@@ -322,19 +326,25 @@ static void place_stages(Emit *e, Block *b)
     }
 }
 
+/* The barriers of the rings, behind their stages. */
+static void place_barriers(Emit *e)
+{
+    emit_join_rings(e);
+    e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
+    for (size_t k = 0; k < e->rings.len; k++) {
+        const RingInfo *r = &e->rings.data[k];
+        if (r->joins) continue;
+        line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name,
+            (long long)e->shared_bytes, r->name, r->name, 8 * r->depth);
+        e->shared_bytes += 16 * (r->depth + r->none);
+    }
+}
+
 static void emit_roles(Emit *e, Instr *i)
 {
     bool done[64] = { false };
     KernelPlan *p = e->plan;
-    int64_t bars = 0;
-    e->shared_bytes = (e->shared_bytes + 127) / 128 * 128;
-    for (size_t k = 0; k < e->rings.len; k++) {
-        const RingInfo *r = &e->rings.data[k];
-        line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d;", r->name,
-            (long long)(e->shared_bytes + bars), r->name, r->name, 8 * r->depth);
-        bars += 16 * (r->depth + r->none);
-    }
-    e->shared_bytes += bars;
+    place_barriers(e);
     if (i->op == OP_CP_ASYNC_ROLES) place_stages(e, i->blocks[2]);
     if (has_scheduler(i->blocks[1])) {
         line(e,
@@ -355,6 +365,7 @@ static void emit_roles(Emit *e, Instr *i)
             use(e, "mbar_init"), use(e, "mbar_init"), p->warps + p->cp_async_warps);
     for (size_t k = 0; k < e->rings.len; k++) {
         const RingInfo *r = &e->rings.data[k];
+        if (r->joins) continue;
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }",
             r->depth, use(e, "mbar_init"), r->name, is_by_cp_async(e, r) ? p->cp_async_warps : 1,
             use(e, "mbar_init"), r->name, r->arrivals * r->ctas);

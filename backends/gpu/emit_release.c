@@ -112,11 +112,30 @@ static const char *reads_before(Emit *e, const Instr *release)
     return text;
 }
 
+static void set_read(Emit *e, const Value *ring, const char *read)
+{
+    for (size_t k = 0; k < e->rings.len; k++)
+        if (e->rings.data[k].value == ring) e->rings.data[k].read = read;
+}
+
+/* The release of the ring that this one joins, later in the block, depends on what was read of this one. */
+static void join(Emit *e, const Instr *release, const Value *ring)
+{
+    const char *before = emit_ring_of(e, ring)->read;
+    set_read(e, ring, str(e, "%s%s", before ? before : "", reads_before(e, release)));
+}
+
 void emit_release(Emit *e, Instr *i)
 {
     const RingInfo *r = emit_ring_of(e, ir_operand(i, 0));
-    if (read_by_threads(ir_operand(i, 0)) || !lanes_together(i)) line(e, "%s();", use(e, "warp_sync"));
-    const char *read = reads_before(e, i);
+    if (r->joins) {
+        join(e, i, r->joins);
+        return;
+    }
+    if (r->read || read_by_threads(ir_operand(i, 0)) || !lanes_together(i))
+        line(e, "%s();", use(e, "warp_sync"));
+    const char *read = str(e, "%s%s", reads_before(e, i), r->read ? r->read : "");
+    if (r->read) set_read(e, r->value, NULL);
     bool named = i->n_operands == 2;
     const char *stage =
         named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8)

@@ -261,7 +261,20 @@ static bool buffer_read_by_wgmma(const Value *view)
     return read;
 }
 
-/* A read or a write of a whole tile by the threads that hold it. */
+static bool barrier_follows(const Instr *i)
+{
+    while (i && i->op != OP_BARRIER) i = i->next;
+    return i;
+}
+
+void emit_due_fence(Emit *e)
+{
+    if (e->fence_due) line(e, "%s();", use(e, "fence_proxy_async"));
+    e->fence_due = false;
+}
+
+/* A read or a write of a whole tile by the threads that hold it. The proxy fence of a write stands in front
+ * of the barrier behind it, or of an earlier wait for a product, so that products are issued before it. */
 static void emit_shared_access(Emit *e, Instr *i)
 {
     bool write = i->op == OP_SHARED_WRITE;
@@ -282,7 +295,8 @@ static void emit_shared_access(Emit *e, Instr *i)
         bool product = buffer_read_by_wgmma(view);
         if (!product || !emit_matrix_write(e, array_of(e, x, l), d, l, s, name_of(e, view)))
             put_shared(e, x, l, s, &v, name_of(e, view));
-        if (product) line(e, "%s();", use(e, "fence_proxy_async"));
+        e->fence_due = product;
+        if (!barrier_follows(i)) emit_due_fence(e);
         return;
     }
     const char *to = declare_tile(e, x);

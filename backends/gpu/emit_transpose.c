@@ -51,9 +51,9 @@ static void read_rows(Emit *e, const Value *r, const char *base, int pitch, int 
     }
     const char *result = declare_tile(e, r), *load = use(e, str(e, "lds_b%d", 16 * n));
     begin_unrolled(e, "v", (int)layout_regs(to) / n);
-    Index *c[2];
-    coords_at(e, to, index_linear(e, n, "v", 0), c);
-    const char *in = tile_condition(e, to, c);
+    Index *c[2], *reg = index_linear(e, n, "v", 0);
+    coords_at(e, to, reg, c);
+    const char *in = tile_condition(e, to, reg, c);
     line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in,
         *in ? ") " : "", load, result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
     end_block(e);

@@ -309,16 +309,27 @@ static void place_first_sums(Order *o)
     }
 }
 
+/* Places what products of other warpgroups read before products that only add to what the step carries. These
+ * would take the matrix unit from products that the write and other warpgroups wait for, and hold their
+ * operands in registers beside the arithmetic of the write. */
+static void place_writes(Order *o)
+{
+    for (size_t k = 0; k < o->all.len; k++)
+        if (o->all.data[k]->op == OP_SHARED_WRITE) place(o, o->all.data[k]);
+}
+
 bool kernel_interleave(Overlap *c, Block *body)
 {
     Order o;
     if (!begin(&o, c, body)) return false;
     place_first_sums(&o);
     if (!c->p->registers_full) place_first_vectors(&o);
-    for (int early = 1; early >= 0; early--)
+    for (int early = 1; early >= 0; early--) {
         for (size_t k = 0; k < o.all.len; k++)
             if (o.all.data[k]->op == OP_WGMMA && (!early || !needs_wait(&o, o.all.data[k])))
                 place(&o, o.all.data[k]);
+        if (early) place_writes(&o);
+    }
     finish(&o);
     kernel_set_depths(c, body);
     return true;
