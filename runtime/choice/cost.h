@@ -50,7 +50,7 @@ typedef struct Cost {
     bool packed;   /* several programs are one (passes/pack.c) */
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
-    int clusters;         /* of one program */
+    int clusters;         /* of one program; 0 and 1: one */
     int64_t shared_bytes;
 } Cost;
 

@@ -49,11 +49,14 @@ static double blend(double power, int n, const double *x)
 
 static bool multiplies(const Cost *c) { return c->wgmma + c->mma > 0; }
 
+static double clusters_of_a_program(const Cost *c) { return c->clusters > 1 ? c->clusters : 1; }
+
 /* CTAs that share one program, or join its parts. */
-static double ctas_of_a_program(const Cost *c) { return (c->joins > 0 ? c->cluster : 1) * c->clusters; }
+static double ctas_of_a_program(const Cost *c)
+{ return (c->joins > 0 ? c->cluster : 1) * clusters_of_a_program(c); }
 
 /* All CTAs of the launch that are not persistent. */
-static double all_ctas(const Cost *c) { return (double)c->programs * c->cluster * c->clusters; }
+static double all_ctas(const Cost *c) { return (double)c->programs * c->cluster * clusters_of_a_program(c); }
 
 /* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
@@ -342,7 +345,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     Estimate e = { .c = c, .m = d->model, .t = d->target, .units = d->units, .l2_bytes = d->l2_bytes };
     e.iterations = fmax(1, c->iterations);
     e.groups = c->consumers ? c->consumers : c->threads / 128.0;
-    e.programs = (double)c->programs * c->clusters / clusters_at_once(&e, c->cluster);
+    e.programs = (double)c->programs * clusters_of_a_program(c) / clusters_at_once(&e, c->cluster);
     if (c->loading > 1) e.programs = (double)c->groups / clusters_at_once(&e, c->loading);
     e.resident = resident_ctas(&e);
     e.share = c->cluster > 1 && c->joins <= 0 ? 1.0 / c->cluster : 1;
