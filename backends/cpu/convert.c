@@ -12,10 +12,23 @@ static LLVMValueRef cast_f32(Gen *g, LLVMValueRef i)
 { return LLVMBuildBitCast(g->b, i, gen_vec(g->f32, gen_lanes(i)), ""); }
 static LLVMValueRef fk(Gen *g, LLVMValueRef like, double v) { return gen_const_float(g, v, gen_lanes(like)); }
 
+/* The f32 that was narrowed to the f16 `v` without a loss, as an integer of 8 bits is; else NULL. */
+static LLVMValueRef before_f16(LLVMValueRef v)
+{
+    LLVMValueRef x = LLVMIsAFPTruncInst(v) ? LLVMGetOperand(v, 0) : NULL;
+    if (!x || (!LLVMIsAUIToFPInst(x) && !LLVMIsASIToFPInst(x))) return NULL;
+    LLVMTypeRef from = LLVMTypeOf(LLVMGetOperand(x, 0)), wide = LLVMTypeOf(x);
+    if (LLVMGetTypeKind(from) == LLVMVectorTypeKind) from = LLVMGetElementType(from);
+    if (LLVMGetTypeKind(wide) == LLVMVectorTypeKind) wide = LLVMGetElementType(wide);
+    bool exact = LLVMGetIntTypeWidth(from) <= 8 && LLVMGetTypeKind(wide) == LLVMFloatTypeKind;
+    return exact ? x : NULL;
+}
+
 LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
 {
     int n = gen_lanes(v);
     if (d == DT_F32) return v;
+    if (d == DT_F16 && before_f16(v)) return before_f16(v);
     if (d == DT_F16) return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, n), "");
     if (d == DT_BF16)
         return cast_f32(
@@ -134,6 +147,8 @@ static LLVMValueRef int_to_float(Gen *g, DType to, DType from, LLVMValueRef v)
     if (to == DT_F32 || to == DT_F64 || dtype_bits(from) <= 16) {
         LLVMTypeRef t = to == DT_F64 ? f64 : f32;
         LLVMValueRef x = sgn ? LLVMBuildSIToFP(g->b, v, t, "") : LLVMBuildUIToFP(g->b, v, t, "");
+        /* Every integer of 8 bits is an f16: `to_f32` finds it again before this. */
+        if (to == DT_F16 && dtype_bits(from) == 8) return LLVMBuildFPTrunc(g->b, x, gen_vec(g->f16, n), "");
         return to == DT_F64 ? x : from_f32(g, to, x);
     }
     if (dtype_bits(from) == 64) { /* Round to 53 bits, where the last bit says that lower bits were lost. */
