@@ -289,16 +289,6 @@ static void fix_mma(Layouter *c, Instr *i)
     ir_set_attr(c->s, i, a_int(ATTR_COUNT, group_of(c, ir_result(i))->warps[1]));
 }
 
-/* Whether products of one shape, whose left operand it is, are all that uses the tile. */
-static bool for_products_alone(const Value *v)
-{
-    const Type *t = ir_result(v->uses->user)->type;
-    for (const Use *u = v->uses; u; u = u->next)
-        if (u->user->op != OP_WGMMA || ir_operand(u->user, 0) != v || ir_result(u->user)->type != t)
-            return false;
-    return true;
-}
-
 static void fix_wgmma(Layouter *c, Instr *i)
 {
     LayoutTable *lt = &c->p->layouts;
@@ -307,8 +297,8 @@ static void fix_wgmma(Layouter *c, Instr *i)
             ir_operand(i, 2))) /* The first step does not add the accumulator if it is a virtual zero. */
         layouter_need(c, i, 2, layouts_get(lt, ir_result(i)->type));
     if (v->type->kind != TYPE_TILE) return;
-    /* The operand is read from a stage in the layout that the product needs. */
-    if (v->def && v->def->op == OP_SHARED_READ && for_products_alone(v))
+    /* The operand is read from a stage for this product alone, in the layout that the product needs. */
+    if (v->def && v->def->op == OP_SHARED_READ && ir_use_count(v) == 1)
         v->type = layouts_typed(lt, type_with_layout(c->s, v->type, NULL), fragment(c, i, 0));
     layouter_need(c, i, 0, fragment(c, i, 0));
 }

@@ -63,7 +63,9 @@ static Block *consume(Roles *c, Instr *load)
     return positions;
 }
 
-int roles_words_held(const Roles *c)
+/* The registers of a consumer's thread that products hold: those of its sums, to some of which several
+ * products add. */
+static int words_held(const Roles *c)
 {
     int64_t words = 0;
     for (size_t k = 0; k < c->products.len; k++) {
@@ -419,7 +421,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     p->warps = 4 * consumers;
     p->producer_warps = p->cp_async_warps ? 1 : 4;
     /* A product with a staged operand runs while the sums of all other products are held. */
-    choose_registers(p, consumers, roles_staged_bytes(&c) ? roles_words_held(&c) : 0);
+    choose_registers(p, consumers, roles_staged_bytes(&c) ? words_held(&c) : 0);
     p->min_ctas = 1;
     if (f->hints.occupancy > 1)
         diag_perf(s, f->loc,
@@ -459,8 +461,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < swept.len; k++) ir_sweep(swept.data[k]);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     kernel_part(p, PASS_STAGED_OPERANDS, roles_stage_operands, &c);
-    kernel_part(p, PASS_HELD_OPERANDS, roles_hold_operands, &c);
-    int held = roles_words_held(&c);
+    int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     return true;
 }

@@ -113,14 +113,6 @@ bool roles_stage_operands(void *roles);
 bool roles_staged(Roles *, const Instr *product);
 int64_t roles_staged_bytes(Roles *);
 
-/* The registers of a consumer's thread that products hold: those of its sums, to some of which several
- * products add, and of left operands. */
-int roles_words_held(const Roles *);
-
-/* The step held-operands (held_operands.c): left operands that are the same in all steps of a loop stay in
- * registers. It gets the Roles. */
-bool roles_hold_operands(void *roles);
-
 /* Whether so many consumer warpgroups can share the product: each has whole rows of it, or, of the 64 rows of
  * a product beside products of more rows, some of the columns. */
 bool roles_rows_fit(Roles *, const Instr *product, int consumers);
