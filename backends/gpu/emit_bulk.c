@@ -357,7 +357,6 @@ bool emit_bulk_store(Emit *e, Instr *store)
 {
     BulkStore x;
     if (!ir_attr_int(store, ATTR_BULK, 0)) return false;
-    if (kernel_bulk_repeats(store)) keep_order(e, store);
     emit_bulk_open(e, store, &x);
     note_tensor(e, WAY_TMA, true, &x.w, NULL, NULL);
     MemParts m;

@@ -8,11 +8,10 @@
  *   - both are relaxed atomics of one kind whose old values nobody wants,
  *   - their windows lie apart: along one axis the offsets differ by a constant that spans a window, or
  *   - their windows are the same and every thread touches the elements it touched before: same layout, no
- *       element held twice, neither of them by TMA.
+ *       element held twice.
  * Across the iterations of a loop, offsets are compared as functions of its counter; what else changes inside
  * the loop proves nothing. The programs that a persistent loop runs one after the other have no order. */
 #include "backends/gpu/emit.h"
-#include "passes/kernel/warp_specialization/bulk_store.h"
 
 typedef struct Pair {
     Emit *e;
@@ -135,14 +134,10 @@ static bool is_window(const Instr *i)
 { return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
 static const Value *moved(const MemParts *m) { return m->result ? m->result : m->values[0]; }
 
-static bool by_tma(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0) != 0; }
-
-/* Whether the threads and registers of every element agree, and each element is held once. TMA stores behind
- * a thread's back. */
+/* Whether the threads and registers of every element agree, and each element is held once. */
 static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
 {
     const Value *x = moved(&p->m), *y = moved(b);
-    if (by_tma(p->i) || by_tma(before)) return false;
     if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout)
         return false;
     /* Of rows that are shifted in registers, other lanes store elements than those that add them. */
@@ -268,35 +263,10 @@ static bool must_meet(Pair *p, const Value *token)
     return must_meet(p, before.token);
 }
 
-typedef struct BulkSearch {
-    int param;
-    bool found;
-} BulkSearch;
-
-static void find_repeated(void *user, Instr *i)
-{
-    BulkSearch *s = user;
-    MemParts m;
-    s->found |= by_tma(i) && kernel_bulk_repeats(i) && ir_mem_parts(i, &m) && m.param == s->param;
-}
-
-/* Before a meeting: memory has what TMA stored to the tensor in earlier steps, and TMA will find what threads
- * wrote there. */
-static void finish_bulk(Emit *e, int param)
-{
-    BulkSearch s = { .param = param };
-    if (e->plan->producer_warps) ir_walk(e->f->body, find_repeated, &s);
-    if (!s.found) return;
-    line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
-    line(e, "%s();", use(e, "warp_sync"));
-    line(e, "%s();", use(e, "fence_proxy_async_global"));
-}
-
 void keep_order(Emit *e, const Instr *i)
 {
     Pair p = { .e = e, .i = i, .budget = 64 };
     if (!ir_mem_parts(i, &p.m) || !p.m.token || !must_meet(&p, p.m.token)) return;
-    finish_bulk(e, p.m.param);
     memory_barrier(e);
     vec_push(&e->s->arena, &e->met, i);
 }

@@ -22,11 +22,7 @@
  * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
  * has what was stored before it (backends/gpu/emit_indexed.c).
  *
- * A store in a loop of the program, as in persistent loops and loops over groups written by hand, waits until
- * memory has what its earlier steps stored where these may overlap (backends/gpu/emit_order.c). Otherwise
- * only the kernel's end waits for it.
- *
- * Requires: warp specialization (the store is the consumers', and no other operation of the program is on
+ * Requires: warp specialization (the store is the consumers', once a program, and no other operation is on
  * its tensor but stores and scatters in other branches of an `if`); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
  * base, strides and row ends that TMA needs, by launch fact; buffers beside the rings, in the space that the
@@ -212,8 +208,6 @@ static bool once(const Instr *store)
     return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
 }
 
-bool kernel_bulk_repeats(const Instr *store) { return !ir_adds(store) && !once(store); }
-
 int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }
 
 /* The buffers of a warp, for as many boxes in flight as `room` allows: MOST_BUFFERS, or one for each of a few
@@ -237,13 +231,14 @@ static int buffers_for(
     Uses u = { .store = store, .param = m->param };
     kernel_unit_axis(f, store, &axis);
     ir_walk(f->body, find_others, &u);
-    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && tma_takes(f, store, m) && !u.others &&
+    bool can = axis >= 0 && (bytes == 2 || bytes == 4) && (once(store) || ir_adds(store)) &&
+               tma_takes(f, store, m) && !u.others &&
                kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis, bytes, &b);
     if (!can) {
         if (asked)
             schedule_refuse(p, asked,
-                "TMA cannot store this tile: it takes accumulators in whole boxes, to a tensor that nothing "
-                "else touches, whose rows begin and end at multiples of 16 bytes");
+                "TMA cannot store this tile: it takes accumulators in whole boxes, once a program, to a "
+                "tensor that nothing else touches, whose rows begin and end at multiples of 16 bytes");
         return 0;
     }
     int64_t all = (int64_t)b.bytes * p->warps;

@@ -20,9 +20,6 @@ bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *
 /* Marks the store (bulk = the buffers of a warp) if all of these conditions hold and there is room. Returns
  * whether it did. */
 bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
-/* Whether a program may execute the store, which adds nothing, more than once, so that it must keep the order
- * of its own steps. */
-bool kernel_bulk_repeats(const Instr *store);
 /* The boxes of a warp that may be in flight at once. Each program begins with the first buffer again, so a
  * buffer that one of the last `boxes mod buffers` boxes uses is needed again early. */
 int kernel_bulk_depth(int boxes, int buffers);
