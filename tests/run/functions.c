@@ -8,7 +8,7 @@
 
 #define ROWS "M=5 K=64"
 #define BY_ROWS "grid (M)"
-#define GEMM "M=256 N=256 K=128 P2=3 P3=4"
+#define GEMM "M=256 N=128 K=128 P2=3 P3=4"
 #define BY_TILES "grid (cdiv(M, 128), cdiv(N, 128))"
 #define EXACTLY "0 0 0"
 /* accesses of one tensor that is read and written, in vectors of $b bits */
@@ -23,6 +23,14 @@
     "        acc = mma(a, load(B[$lk*64 +: 64, j*128 +: 128]" cache "), acc);\n    }\n" \
     "    store(Y[$li*128 +: 128, j*128 +: 128], f16(acc)" cache ");\n"
 #define PRODUCT_TENSORS "in A[$dM,K] f16 int:2; in B[$dK,N] f16 int:2; out Y[$dM,N] f16"
+/* a product with a vector beside it, which lies along the reduction */
+#define SCALED_TENSORS "in A[M,K] f16 int:2; in B[K,N] f16 int:2; in S[K] f16 int:2; out Y[M,N] f16"
+#define SCALED(cache) \
+    "let (i, j) = program_id();\n    var acc = zeros([128, 128], f32);\n" \
+    "    for k in 0 .. cdiv(K, 64) {\n" \
+    "        let a = load(A[i*128 +: 128, k*64 +: 64]) * load(S[k*64 +: 64]" cache ")[None, :];\n" \
+    "        acc = mma(a, load(B[k*64 +: 64, j*128 +: 128]), acc);\n    }\n" \
+    "    store(Y[i*128 +: 128, j*128 +: 128], f16(acc));\n"
 #define TURN(text) "let i = program_id();\n    " text
 #define EACH(text) TURN("let x = load(A[i, 0 +: 64]);\n    " text)
 #define APPROXIMATE(name) "store(Y[i, 0 +: 64], " name "(x, approx = true));\n"
@@ -40,6 +48,8 @@ const FunctionRow function_rows[] = {
         "grid (cdiv(M, 4)) hint (warps = 1)",
         TURN("let x = load(A[i*4 +: 4, 0 +: 1009]);\n"
              "    store(Y[i*4 +: 4, 0 +: 1009], x * 2.0, cache = $c);\n") },
+    { "tma_load_$c_1d", GEMM, SCALED_TENSORS, EXACTLY, BY_TILES, SCALED(", cache = $c") },
+    { "tma_load_1d", GEMM, SCALED_TENSORS, EXACTLY, BY_TILES, SCALED("") },
     { "tma_load_$c_$rd", GEMM, PRODUCT_TENSORS, EXACTLY, BY_TILES, PRODUCT(", cache = $c") },
     { "tma_store_$c_$rd", GEMM, PRODUCT_TENSORS, EXACTLY, BY_TILES, PRODUCT(", cache = $c") },
     { "tma_multicast_$c_$rd", GEMM, PRODUCT_TENSORS, EXACTLY, BY_TILES " hint (cluster = 2)",
