@@ -24,103 +24,7 @@ static const double DIVIDED_GAIN = 0.98;
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
 
-/* --- what may be chosen ------------------------------------------------------------------------------ */
-
-static bool is_bound(const SearchProblem *p, const char *name)
-{
-    for (int i = 0; i < p->n_bindings; i++)
-        if (!strcmp(p->bindings[i].name, name)) return true;
-    return false;
-}
-
-static const FrontParam *const_named(const FrontKernel *k, const char *name)
-{
-    for (int i = 0; i < k->n_params; i++)
-        if (k->params[i].kind == FRONT_CONST && !strcmp(k->params[i].name, name)) return &k->params[i];
-    return NULL;
-}
-
 static bool is_last(const SearchName *n) { return n->hint && n->hint->search == SEARCH_LAST; }
-
-/* The values of domain `d`, and which of them is as declared. */
-static void set_values(SearchName *n, const FrontDomain *d, const FrontParam *c)
-{
-    n->n = d->n;
-    n->declared = -1;
-    for (int i = 0; i < d->n; i++) {
-        n->values[i] = d->values[i];
-        if (c && d->values[i].i == c->default_value.i) n->declared = i;
-    }
-    if (n->declared >= 0) return;
-    n->declared = n->n++;
-    n->absent = true;
-    if (c) n->values[n->declared] = c->default_value;
-}
-
-static bool on_cpu(const Search *z) { return z->p->device.target->kind == TARGET_CPU; }
-
-static bool has_auto(const FrontKernel *k)
-{
-    for (int i = 0; i < k->n_params; i++)
-        if (k->params[i].automatic) return true;
-    return false;
-}
-
-/* On a CPU, of a kernel with `auto` constants these alone are chosen, because code that is compiled ahead of
- * time chooses no others. */
-static void add_name(Search *z, int domain)
-{
-    const FrontDomain *d = &z->tune->domains[domain];
-    const FrontParam *c = const_named(z->front, d->name);
-    const HintInfo *hint = c ? NULL : hint_find(d->name);
-    if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
-    if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
-    if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
-    if (on_cpu(z) && (hint || (has_auto(z->front) && !d->derived && !c->automatic))) return;
-    SearchName *n = &z->name[z->n_names];
-    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
-    n->derived = d->derived;
-    n->along = d->along;
-    n->order_only = d->order_only;
-    n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
-    n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
-    set_values(n, d, c);
-    if (n->n > 1) z->n_names++;
-}
-
-static void add_names(Search *z)
-{
-    for (int d = 0; d < z->tune->n; d++) add_name(z, d);
-    for (int i = 0; i < z->n_names; i++)
-        for (int j = 0; j < z->n_names; j++) {
-            const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;
-            if (a && a->id == HINT_cluster && b && b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
-        }
-}
-
-/* Does `require` allow the point? Values outside their domain count as fixed. */
-static bool allowed(const Search *z, const SearchPoint *p)
-{
-    FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
-    int n = z->p->n_bindings;
-    int64_t number = 0;
-    memcpy(fixed, z->p->bindings, (size_t)n * sizeof *fixed);
-    for (int d = 0; d < z->tune->n; d++) {
-        int value = 0;
-        bool mine = false;
-        for (int i = 0; i < z->n_names; i++) {
-            const SearchName *m = &z->name[i];
-            if (m->domain != d) continue;
-            mine = true;
-            if (p->at[i] < z->tune->domains[d].n) value = p->at[i];
-            else if (!m->hint) fixed[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
-        }
-        const FrontParam *c = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
-        if (c && !is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
-        number = number * z->tune->domains[d].n + value;
-    }
-    return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
-}
 
 /* --- points ------------------------------------------------------------------------------------------ */
 
@@ -141,7 +45,7 @@ bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
-    if (!has_place(z, at) || !allowed(z, &p)) return false;
+    if (!has_place(z, at) || !search_allowed(z, &p)) return false;
     for (int i = 0; i < z->n_points; i++)
         if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
@@ -460,8 +364,8 @@ static const SearchPoint *as_declared(const Search *z)
  * imprecise, most of all where memory alone bounds both and nothing is multiplied. */
 static double margin(const Search *z, const SearchPoint *found, const SearchPoint *declared)
 {
-    if (has_auto(z->front)) return 1; /* nobody wrote these defaults */
-    if (on_cpu(z)) return MARGIN_ON_CPU;
+    if (search_declares_auto(z)) return 1; /* nobody wrote these defaults */
+    if (search_on_cpu(z)) return MARGIN_ON_CPU;
     const DeviceModel *m = z->p->device.model;
     bool memory = !found->products && found->bound == BOUND_MEMORY && declared->bound == BOUND_MEMORY;
     return !m ? MARGIN_BY_NUMBER : memory ? m->margin_memory : m->margin;
@@ -474,7 +378,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     *out = (SearchResult){ .ns = INFINITY, .declared_ns = INFINITY };
     if (!(z->ast = p->parse(p->user, s)) || !(z->tune = frontend_tune(z->ast, p->kernel))) return false;
     z->front = frontend_kernel_find(z->ast, p->kernel);
-    add_names(z);
+    search_add_names(z);
     if (!z->n_names) return false;
     search_open_workers(z);
     int found = walk(z);
@@ -482,7 +386,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
-    out->automatic = has_auto(z->front);
+    out->automatic = search_declares_auto(z);
     bool all =
         out->automatic && b->ns < INFINITY; /* all that was chosen is named, also what is the default */
     out->n = b == &z->point[0] && !all ? 0 : search_bindings(z, b, all, config);

@@ -66,6 +66,13 @@ typedef struct Search {
 /* Bindings of a point; those that are as declared are left out unless `all`. Returns their number. */
 int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding *out);
 
+/* search_names.c: fills the names that are chosen; whether the target is a CPU; whether the kernel declares
+ * `auto` constants; whether `require` allows the point, where values outside their domain count as fixed. */
+void search_add_names(Search *);
+bool search_on_cpu(const Search *);
+bool search_declares_auto(const Search *);
+bool search_allowed(const Search *, const SearchPoint *);
+
 /* Opens the workers; closed with the session, or before. */
 void search_open_workers(Search *);
 void search_close_workers(void *search);

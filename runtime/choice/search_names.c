@@ -1,0 +1,98 @@
+/* search_names.c: which names of a `tune` block a search chooses values of, and which configurations
+ * `require` allows. */
+#define _GNU_SOURCE
+#include "runtime/choice/search_points.h"
+
+static bool is_bound(const SearchProblem *p, const char *name)
+{
+    for (int i = 0; i < p->n_bindings; i++)
+        if (!strcmp(p->bindings[i].name, name)) return true;
+    return false;
+}
+
+static const FrontParam *const_named(const FrontKernel *k, const char *name)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].kind == FRONT_CONST && !strcmp(k->params[i].name, name)) return &k->params[i];
+    return NULL;
+}
+
+/* The values of domain `d`, and which of them is as declared. */
+static void set_values(SearchName *n, const FrontDomain *d, const FrontParam *c)
+{
+    n->n = d->n;
+    n->declared = -1;
+    for (int i = 0; i < d->n; i++) {
+        n->values[i] = d->values[i];
+        if (c && d->values[i].i == c->default_value.i) n->declared = i;
+    }
+    if (n->declared >= 0) return;
+    n->declared = n->n++;
+    n->absent = true;
+    if (c) n->values[n->declared] = c->default_value;
+}
+
+bool search_on_cpu(const Search *z) { return z->p->device.target->kind == TARGET_CPU; }
+
+bool search_declares_auto(const Search *z)
+{
+    const FrontKernel *k = z->front;
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].automatic) return true;
+    return false;
+}
+
+/* On a CPU, of a kernel with `auto` constants these alone are chosen, because code that is compiled ahead of
+ * time chooses no others. */
+static void add_name(Search *z, int domain)
+{
+    const FrontDomain *d = &z->tune->domains[domain];
+    const FrontParam *c = const_named(z->front, d->name);
+    const HintInfo *hint = c ? NULL : hint_find(d->name);
+    if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
+    if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
+    if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
+    if (search_on_cpu(z) && (hint || (search_declares_auto(z) && !d->derived && !c->automatic))) return;
+    SearchName *n = &z->name[z->n_names];
+    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
+    n->derived = d->derived;
+    n->along = d->along;
+    n->order_only = d->order_only;
+    n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
+    n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
+    set_values(n, d, c);
+    if (n->n > 1) z->n_names++;
+}
+
+void search_add_names(Search *z)
+{
+    for (int d = 0; d < z->tune->n; d++) add_name(z, d);
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = 0; j < z->n_names; j++) {
+            const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;
+            if (a && a->id == HINT_cluster && b && b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
+        }
+}
+
+bool search_allowed(const Search *z, const SearchPoint *p)
+{
+    FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
+    int n = z->p->n_bindings;
+    int64_t number = 0;
+    memcpy(fixed, z->p->bindings, (size_t)n * sizeof *fixed);
+    for (int d = 0; d < z->tune->n; d++) {
+        int value = 0;
+        bool mine = false;
+        for (int i = 0; i < z->n_names; i++) {
+            const SearchName *m = &z->name[i];
+            if (m->domain != d) continue;
+            mine = true;
+            if (p->at[i] < z->tune->domains[d].n) value = p->at[i];
+            else if (!m->hint) fixed[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
+        }
+        const FrontParam *c = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
+        if (c && !is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
+        number = number * z->tune->domains[d].n + value;
+    }
+    return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
+}
