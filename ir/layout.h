@@ -434,8 +434,7 @@ typedef struct {
     uint32_t nwarp;
     LayoutTerm warp_term[16]; /* ((warp >> shift) / div % mod) * mul, added */
 } LayoutReduce;
-/* A part of an input's index that moves along an axis: index / low % size counts `size` positions, `step`
- * elements apart. */
+/* A part of an input's index that moves along an axis: index / low % size counts positions, `step` apart. */
 typedef struct {
     LayoutInput in;
     uint32_t low;

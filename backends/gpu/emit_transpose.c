@@ -54,8 +54,8 @@ static void read_rows(Emit *e, const Value *r, const char *base, int pitch, int 
     Index *c[2], *reg = index_linear(e, n, "v", 0);
     coords_at(e, to, reg, c);
     const char *in = tile_condition(e, to, reg, c);
-    line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in,
-        *in ? ") " : "", load, result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
+    line(e, "%s%s%s%s(&%s[%d * v], %s + (%s) * %d + (%s) * 2);", *in ? "if (" : "", in, *in ? ") " : "", load,
+        result, n / 2, base, index_text(e, c[0]), pitch, index_text(e, c[1]));
     end_block(e);
 }
 

@@ -38,8 +38,8 @@ const Recipe recipes[] = {
      * by 0.2 ulp of f16 (language.md) */
     { "softmax", "softmax", "in X[M,N] T; out Y[M,N] T", NULL, "T=f16", { "softmax X Y" }, want_softmax, 0.7,
         24, 0 },
-    { "softmax_masked", "softmax", "in X[M,N] T masked-start; out Y[M,N] T", NULL, "T=f16",
-        { "softmax X Y" }, want_softmax, 0.7, 24, 0 },
+    { "softmax_masked", "softmax", "in X[M,N] T masked-start; out Y[M,N] T", NULL, "T=f16", { "softmax X Y" },
+        want_softmax, 0.7, 24, 0 },
 
     { "sum_rows", "reduction", "in X[M,N] T; out Y[M] f32", NULL, "T=f32", { "sum_rows X Y" }, want_sum_rows,
         0, 32, 0, FLOOR_RMS },
