@@ -22,7 +22,9 @@ enum {
     /* The most warps of one CTA for its row: with more, half of a multiprocessor waits at one barrier
      * (bench/NOTES.md, Behind the decisions). */
     MOST_WARPS = 8,
-    WARPS = 8, /* of a CTA of a cluster */
+    WARPS = 8,         /* of a CTA of a cluster */
+    ACCESS = 16,       /* bytes of a lane */
+    MOST_ACCESSES = 5, /* of a lane to a row */
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
      * budget (bench/NOTES.md, Behind the decisions). */
     THREADS = 1024,
@@ -142,6 +144,20 @@ static void inspect(ClusterRows *r, const Instr *i)
     }
 }
 
+/* The warps of each CTA, at most WARPS, that leave the fewest lanes without elements in the last access. */
+static int fitting_warps(int64_t bytes, int64_t lanes, int ctas)
+{
+    int64_t pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS), least = INT64_MAX;
+    int best = WARPS;
+    for (int each = WARPS; each > WARPS / 2; each--) {
+        int64_t accesses = (pieces + each * ctas - 1) / (each * ctas), held = accesses * each * ctas;
+        if (accesses > MOST_ACCESSES || held + held / 16 >= least) continue;
+        least = held;
+        best = each;
+    }
+    return best;
+}
+
 static void spread_rows(Session *s, Func *f, KernelPlan *p)
 {
     ClusterRows r = { .f = f };
@@ -176,6 +192,7 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
         for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
     int each = 1;
     while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
+    if (each == WARPS) each = fitting_warps(r.bytes, lanes, ctas);
     p->cluster = ctas;
     schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
     p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;

@@ -325,6 +325,13 @@ static void test_coalesced(void)
             }
         CU_ASSERT_EQUAL(bad, 0);
     }
+    /* Five warps on each of four CTAs: the lowest bits of the warps are the CTAs. */
+    uint32_t held;
+    const Layout *odd = layout_coalesced(&arena, 1, I(25600), I(0), 2, 16, 32, 20);
+    odd = layout_split_blocks(&arena, odd, 4);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(odd);
+    CU_ASSERT(layout_blocks(odd) == 4 && layout_warps(odd) == 5 && layout_regs(odd) == 40);
+    CU_ASSERT(covers(odd, &held) && held == 1);
     /* A full row of 256 bytes a half-warp; one-dimensional tiles; no copies where there is work for all. */
     const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
     CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] &&
