@@ -68,30 +68,41 @@ static bool of_loop(const char *label, size_t n, const char *header)
     return !strncmp(label, own, strlen(own)) || has(label, n, in);
 }
 
-/* The innermost loop with matrix instructions: of those the one whose blocks lie in the shortest stretch,
- * read from its header on, all around. */
+typedef struct Loop {
+    const char *head, *from, *to; /* its header, and the stretch that its blocks lie in */
+    HipWaits waits;               /* read from the header on, all around */
+} Loop;
+
+/* The loop of which the block at `head` is the header. False: it is none, or has no matrix instructions. */
+static bool read_loop(const char *text, const char *head, int depth, Loop *l)
+{
+    char header[40];
+    *l = (Loop){ .head = head };
+    if (!begins_loop(head, label_length(head)) || sscanf(head, ".L%30[A-Z0-9_]", header) != 1) return false;
+    for (const char *p = strstr(text, "\n.LBB"); p;) {
+        const char *next = strstr(++p, "\n.LBB"), *end = next ? next + 1 : p + strcspn(p, "\n");
+        if (of_loop(p, label_length(p), header)) {
+            l->from = l->from ? l->from : p;
+            l->to = end;
+        }
+        p = next;
+    }
+    hip_waits((const char *const[]){ head, l->from }, (const char *const[]){ l->to, head }, depth, &l->waits);
+    return l->waits.matrix > 0;
+}
+
+/* Of the loops with matrix instructions that have no such loop in them, that with the most of them. */
 static void read_loops(const char *text, int depth, HipReport *r)
 {
-    size_t best = SIZE_MAX;
-    for (const char *head = strstr(text, "\n.LBB"); head; head = strstr(head, "\n.LBB")) {
-        head++;
-        char header[40];
-        if (!begins_loop(head, label_length(head)) || sscanf(head, ".L%30[A-Z0-9_]", header) != 1) continue;
-        const char *from = NULL, *to = NULL;
-        for (const char *p = strstr(text, "\n.LBB"); p;) {
-            const char *next = strstr(++p, "\n.LBB"), *end = next ? next + 1 : p + strcspn(p, "\n");
-            if (of_loop(p, label_length(p), header)) {
-                from = from ? from : p;
-                to = end;
-            }
-            p = next;
-        }
-        HipWaits w;
-        hip_waits((const char *const[]){ head, from }, (const char *const[]){ to, head }, depth, &w);
-        if (w.matrix && (size_t)(to - from) < best) {
-            best = (size_t)(to - from);
-            r->waits = w;
-        }
+    Loop loop[64];
+    int n = 0;
+    for (const char *head = strstr(text, "\n.LBB"); head && n < 64; head = strstr(head, "\n.LBB"))
+        n += read_loop(text, ++head, depth, &loop[n]);
+    for (int k = 0; k < n; k++) {
+        bool innermost = loop[k].waits.matrix > r->waits.matrix;
+        for (int j = 0; j < n; j++)
+            innermost &= j == k || loop[j].from < loop[k].from || loop[j].to > loop[k].to;
+        if (innermost) r->waits = loop[k].waits;
     }
 }
 

@@ -5,7 +5,7 @@
 
 typedef struct HipReport {
     long vgprs, agprs, scratch, spills, lds, occupancy;
-    HipWaits waits; /* of the innermost loop with matrix instructions */
+    HipWaits waits; /* of the innermost loop with the most matrix instructions */
 } HipReport;
 
 /* clang-22's name if it is there, else NULL. */
