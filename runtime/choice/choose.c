@@ -391,12 +391,21 @@ static const Chosen *recall(const struct Chooser *c, const uint64_t *words, size
     return m;
 }
 
+/* On a CPU the declared defaults serve every launch, unless the kernel has `auto` constants. */
+static bool defaults_serve(const tile_kernel *k)
+{
+    for (int i = 0; i < k->front->n_params; i++)
+        if (k->front->params[i].automatic) return false;
+    return k->context->driver->ops->kind == TARGET_CPU;
+}
+
 /* Under the lock, for extents that nothing was chosen for. In a pinned context the launch alone decides, and
  * it fails if there is no memory to search with. */
 static tile_status choose(tile_kernel *k, Wanted *w)
 {
     bool pinned = k->context->flags & TILE_CONTEXT_PINNED, sealed = context_sealed(k->context);
     if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words, &w->ns);
+    if (sealed && !pinned && w->choice < 0 && defaults_serve(k)) w->choice = 0;
     if (w->choice >= 0) return TILE_OK;
     if (sealed) return kernel_refuse(k, w->key, w->l->dims);
     if (!pinned) w->choice = 0;

@@ -390,6 +390,31 @@ static const char *choice_on_cpu(uint32_t flags, int64_t n, Notes *notes)
     return text;
 }
 
+/* A sealed context searches for nothing. On the CPU what was compiled as declared serves other extents. */
+static void test_sealed_cpu(void)
+{
+    static const char text[] =
+        "kernel copy(in f32 X[N], out f32 Y[N], const int BLOCK = 64) grid (cdiv(N, BLOCK)) {\n"
+        "    let i = program_id();\n    store(Y[i*BLOCK +: BLOCK], load(X[i*BLOCK +: BLOCK]) + 1.0);\n}\n"
+        "tune copy { BLOCK in {64, 128}; }\n";
+    static float x[512], y[512];
+    tile_kernel *k;
+    tile_context_desc cd = { .struct_size = sizeof cd, .target = "cpu", .flags = TILE_CONTEXT_NO_CACHE };
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, text, "copy", NULL, 0, &k));
+    for (int64_t n = 128; n <= 512; n *= 2) {
+        tile_tensor t[2] = { { x, &n, NULL, -1, TILE_NONE }, { y, &n, NULL, -1, TILE_NONE } };
+        OK(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) }, 2, NULL));
+        CU_ASSERT_EQUAL(y[n - 1], 1);
+        OK(ctx, tile_context_seal(ctx, 1));
+    }
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* Rows of 128 bytes are read slowly; a launch of little work is not worth other code. */
 static void test_cpu(void)
 {
@@ -419,6 +444,7 @@ int main(int argc, char **argv)
 #ifdef HAVE_CPU
         { "auto_cpu", test_auto_cpu },
         { "cpu", test_cpu },
+        { "sealed_cpu", test_sealed_cpu },
 #endif
 #ifdef HAVE_HIP
         { "by_number", test_by_number },

@@ -192,7 +192,8 @@ static void say(Division *c, const char *what)
         arena_printf(&c->s->arena, "%s  split: %s\n", c->p->schedule ? c->p->schedule : "", what);
 }
 
-/* Whether the division may go through the workspace: a single sum, behind which all stores come. */
+/* Whether the division may go through the workspace: a single sum, behind which all stores come and no
+ * products. Producers would load the operands of those, and all clusters but the last end without them. */
 static bool one_sum(Division *c)
 {
     if (c->clusters < 2) return true;
@@ -202,6 +203,9 @@ static bool one_sum(Division *c)
     for (const Instr *i = c->f->body->first; i && i != loop; i = i->next)
         if (i->op == OP_STORE)
             return split_refuse(c, i->loc, "it stores before the sum that would go through the workspace");
+    for (const Instr *i = loop->next; i; i = i->next)
+        if (ir_is_or_holds(i, OP_MMA))
+            return split_refuse(c, i->loc, "a product follows the sum that would go through the workspace");
     return loop == c->loops.data[c->loops.len - 1] ||
            split_refuse(c, c->f->loc, "another loop follows the sum that would go through the workspace");
 }
