@@ -130,8 +130,9 @@ static State selected(const Trim *t, const Instr *i, int s)
 {
     if (ir_operand(i, 0) == ir_operand(t->select, 0)) {
         State masked = state_of(t, ir_operand(i, 2), s);
-        /* A row whose scores are -inf where the mask is true goes the same way. */
-        bool score = masked.is == NEGATIVE_INFINITY || !t->unseen;
+        /* An unseen row has scores that are -inf where the mask is true, too. Of what else the mask selects
+         * nothing is known there. */
+        bool score = i == t->select || !t->unseen;
         return score || same_state(masked, state_of(t, ir_operand(i, 1), s)) ? masked : (State){ UNKNOWN };
     }
     return guarded(t, i, s);
@@ -146,13 +147,27 @@ static bool keeps_rows(const Instr *i)
 static State exponential(State x)
 { return (State){ x.is == NEGATIVE_INFINITY ? ZERO : x.is == ZERO ? ONE : UNKNOWN }; }
 
+/* Each element stays at its coordinates: extents of 1 are added or removed at the end. */
+static bool keeps_places(const Type *a, const Type *r)
+{
+    for (int k = 0; k < a->rank || k < r->rank; k++)
+        if ((k < a->rank ? a->shape[k] : 1) != (k < r->rank ? r->shape[k] : 1)) return false;
+    return true;
+}
+
 /* Of operations that change the shape or type of their operand, or reduce it. */
 static State moved(const Instr *i, State a)
 {
     bool constant = a.is == ZERO || a.is == ONE || a.is == NEGATIVE_INFINITY;
     Op op = i->op;
-    if (op == OP_CAST && constant) return a;
-    if ((op == OP_BROADCAST || op == OP_RESHAPE) && keeps_rows(i)) return a;
+    const Type *from = ir_operand(i, 0)->type, *to = i->results[0].type;
+    /* 8-bit floats saturate. */
+    bool infinite = dtype_is_float(to->dtype) && dtype_bits(to->dtype) >= 16;
+    if (op == OP_CAST && constant && (infinite || a.is != NEGATIVE_INFINITY)) return a;
+    if (op == OP_BROADCAST && keeps_rows(i)) return a;
+    if (op == OP_RESHAPE && keeps_rows(i) &&
+        (a.is != CARRIED || type_elements(from) == from->shape[0] || keeps_places(from, to)))
+        return a;
     if (op == OP_REDUCE_MAX && constant && ir_attr_int(i, ATTR_AXIS, 0)) return a;
     if (op == OP_REDUCE_SUM && a.is == ZERO && ir_attr_int(i, ATTR_AXIS, 0)) return a;
     return (State){ UNKNOWN };
@@ -283,11 +298,40 @@ static bool is_loaded_before(const Trim *t, const Affine *rest)
     return loaded;
 }
 
+/* Whether no sum on the way to the form's value wraps, with room for a quotient that is rounded up. */
+static bool stays_exact(const Trim *t, const Affine *form)
+{
+    enum { HALF_BITS = 62 };
+    int64_t lo = 0, hi = 0;
+    for (int n = 0; n <= form->n; n++) {
+        RangeInfo r = { form->constant, form->constant, 1 };
+        int64_t c = n < form->n ? form->terms[n].coef : 1, a, b;
+        if (n < form->n) r = value_range(t->facts, form->terms[n].atom);
+        if (__builtin_mul_overflow(c < 0 ? r.hi : r.lo, c, &a) ||
+            __builtin_mul_overflow(c < 0 ? r.lo : r.hi, c, &b) || __builtin_add_overflow(lo, a, &lo) ||
+            __builtin_add_overflow(hi, b, &hi) || lo < -(1ll << HALF_BITS) || hi > 1ll << HALF_BITS)
+            return false;
+    }
+    return true;
+}
+
+/* The new bound `v`, joined to the old one in the counter's type: between the old bounds, where v may exceed
+ * that type. */
+static void set_bound(Trim *t, Builder *b, bool first, Value *v)
+{
+    Value *old[2] = { ir_operand(t->loop, 0), ir_operand(t->loop, 1) };
+    DType d = old[0]->type->dtype;
+    if (d != DT_INDEX) {
+        v = ir_bin(b, first ? OP_MIN : OP_MAX, v, ir_cast(b, old[first], DT_INDEX));
+        v = ir_bin(b, first ? OP_MAX : OP_MIN, v, ir_cast(b, old[!first], DT_INDEX));
+        ir_set_operand(t->loop, !first, ir_cast(b, v, d));
+    } else ir_set_operand(t->loop, !first, ir_bin(b, first ? OP_MAX : OP_MIN, old[!first], v));
+}
+
 /* Moves one bound of the loop to where the comparison is true for some element. */
 static bool move_bound(Trim *t, const Instr *compare)
 {
     Value *j = t->loop->blocks[0]->args[0], *v;
-    DType d = j->type->dtype;
     Affine form, rest, var, zero = { 0 };
     if (!some_form(t, compare, &form)) return false;
     int64_t c = affine_coef(t->facts, &form, j);
@@ -297,15 +341,15 @@ static bool move_bound(Trim *t, const Instr *compare)
     Builder b = ir_before(t->loop);
     b.loc = t->loop->loc;
     if (c > 0) { /* j >= ceil(-rest / c) */
-        if (!affine_add(&zero, &rest, -1)) return false;
+        if (!affine_add(&zero, &rest, -1) || !stays_exact(t, &zero)) return false;
         v = ir_bin(&b, OP_MAX, affine_emit(&b, &zero), ir_index(&b, 0));
         if (c != 1) v = ir_bin(&b, OP_CDIV, v, ir_index(&b, c));
-        ir_set_operand(t->loop, 0, ir_bin(&b, OP_MAX, ir_operand(t->loop, 0), ir_cast(&b, v, d)));
+        set_bound(t, &b, true, v);
     } else { /* j < floor(rest / -c) + 1, which is at most 0 where the quotient is not exact */
-        if (__builtin_sub_overflow(rest.constant, c, &rest.constant)) return false;
+        if (__builtin_sub_overflow(rest.constant, c, &rest.constant) || !stays_exact(t, &rest)) return false;
         v = affine_emit(&b, &rest);
         if (c != -1) v = ir_bin(&b, OP_DIV, v, ir_index(&b, -c));
-        ir_set_operand(t->loop, 1, ir_bin(&b, OP_MIN, ir_operand(t->loop, 1), ir_cast(&b, v, d)));
+        set_bound(t, &b, false, v);
     }
     t->trimmed++;
     return true;

@@ -73,13 +73,11 @@ static bool power(const Form *a, double log_base, Form *out)
     return a->kind == LINEAR && a->x == -a->m && a->x != 0 && isfinite(a->rate) && isfinite(a->c);
 }
 
+/* A zero is refused: where an infinite maximum makes NaN of powers, it hides them, and factors would not. */
 static bool chosen(const Form *f, Form *out)
 {
-    const Form *a = &f[1], *b = &f[2];
-    bool zero[2] = { constant(a) && a->c == 0, constant(b) && b->c == 0 };
-    if (f[0].kind != FREE || (!zero[0] && a->kind != POWER) || (!zero[1] && b->kind != POWER)) return false;
-    *out = zero[0] ? *b : *a;
-    return zero[0] || zero[1] || a->rate == b->rate;
+    *out = f[1];
+    return f[0].kind == FREE && f[1].kind == POWER && f[2].kind == POWER && f[1].rate == f[2].rate;
 }
 
 static bool widens(const Instr *i)
