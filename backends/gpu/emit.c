@@ -236,7 +236,7 @@ void emit_block(Emit *e, Block *b)
             continue;
         source_line(e, i);
         e->here = i;
-        if (i->op == OP_BARRIER || i->op == OP_WGMMA_WAIT) emit_due_fence(e);
+        if (i->op == OP_BARRIER || i->op == OP_WGMMA_WAIT || i->n_blocks) emit_due_fence(e);
         if (is_run_op(i)) i = emit_run(e, i);
         else emit_instr(e, i);
         if (i == e->last_buffer) {

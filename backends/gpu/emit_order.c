@@ -205,6 +205,28 @@ static bool harmless(const Pair *p, const Instr *before, const MemParts *b)
     return commute(p, before, b) || windows_apart(p, before, b);
 }
 
+typedef struct FirstReads {
+    const Pair *pair;
+    bool meet;
+} FirstReads;
+
+static void find_first_read(void *user, Instr *i)
+{
+    FirstReads *f = user;
+    MemParts m;
+    if ((i->op != OP_LOAD && i->op != OP_GATHER) || !ir_mem_parts(i, &m) || m.token) return;
+    f->meet |= m.param == f->pair->m.param && !harmless(f->pair, i, &m);
+}
+
+/* Whether loads without a token (first-reads) read what the operation may write: they come before every write
+ * of the program, also those of the other threads. */
+static bool follows_first_reads(const Pair *p)
+{
+    FirstReads f = { .pair = p };
+    if (p->e->f->params[p->m.param].kind != PARAM_IN) ir_walk(p->e->f->body, find_first_read, &f);
+    return f.meet;
+}
+
 static bool must_meet(Pair *p, const Value *token);
 
 static bool within(const Block *b, const Block *outer)
@@ -241,7 +263,7 @@ static bool must_meet(Pair *p, const Value *token)
     const Instr *d = token->def;
     if (p->budget-- <= 0) return true;
     if (!d) return token->block->parent ? must_meet_loop(p, token) : false;
-    if (d->op == OP_TOKEN) return false;
+    if (d->op == OP_TOKEN) return follows_first_reads(p);
     if (d->op == OP_JOIN_TOKENS) {
         for (int k = 0; k < d->n_operands; k++)
             if (must_meet(p, ir_operand(d, k))) return true;

@@ -295,7 +295,7 @@ static void emit_shared_access(Emit *e, Instr *i)
         bool product = buffer_read_by_wgmma(view);
         if (!product || !emit_matrix_write(e, array_of(e, x, l), d, l, s, name_of(e, view)))
             put_shared(e, x, l, s, &v, name_of(e, view));
-        e->fence_due = product;
+        e->fence_due |= product;
         if (!barrier_follows(i)) emit_due_fence(e);
         return;
     }

@@ -162,23 +162,26 @@ static bool factor_behind_wait(const KernelPlan *p, const Instr *loop, const Ins
            kernel_words_of_sums(p, loop) + words + BESIDE_SUMS <= p->consumer_registers;
 }
 
-/* Whether v is there before the loop, or can be computed there. The marked instructions are behind it. */
-static bool can_precede(const Value *v, int depth)
+/* Whether the value comes from behind `place`: from one of the marked instructions of its block. Marks of
+ * other blocks say nothing. */
+static bool is_behind(const Instr *place, const Value *v)
+{ return v->def && v->def->block == place->block && v->def->mark; }
+
+/* Whether v is there before `place`, or can be computed there. */
+static bool can_precede(const Instr *place, const Value *v, int depth)
 {
     const Instr *d = v->def;
-    if (!d || !d->mark) return true;
+    if (!is_behind(place, v)) return true;
     if (depth > 40 || d->n_blocks || !(op_info[d->op].flags & OPF_PURE)) return false;
     for (int k = 0; k < d->n_operands; k++)
-        if (!can_precede(ir_operand(d, k), depth + 1)) return false;
+        if (!can_precede(place, ir_operand(d, k), depth + 1)) return false;
     return true;
 }
 
 static void move_before(Instr *loop, Instr *i)
 {
-    for (int k = 0; k < i->n_operands; k++) {
-        Instr *d = ir_operand(i, k)->def;
-        if (d && d->mark) move_before(loop, d);
-    }
+    for (int k = 0; k < i->n_operands; k++)
+        if (is_behind(loop, ir_operand(i, k))) move_before(loop, ir_operand(i, k)->def);
     Builder b = ir_before(loop);
     ir_unlink(i);
     ir_place(&b, i);
@@ -193,7 +196,7 @@ void kernel_loads_before(Instr *place)
         bool can = i->op == OP_LOAD && ir_mem_parts(i, &m) && !m.token;
         next = i->next;
         i->mark = 1;
-        for (int k = 0; can && k < i->n_operands; k++) can = can_precede(ir_operand(i, k), 0);
+        for (int k = 0; can && k < i->n_operands; k++) can = can_precede(place, ir_operand(i, k), 0);
         if (can) move_before(place, i);
     }
 }
@@ -218,7 +221,7 @@ void kernel_load_before(Overlap *c, Instr *loop)
                         : own && !c->p->registers_full && words + own <= c->p->consumer_registers &&
                               !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING);
         bool can = !m.token && !m.mask && c->f->params[m.param].kind == PARAM_IN;
-        for (int k = 0; k < i->n_operands; k++) can = can && can_precede(ir_operand(i, k), 0);
+        for (int k = 0; k < i->n_operands; k++) can = can && can_precede(loop, ir_operand(i, k), 0);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,
                 "this load cannot stand before the loop of products: its tensor is written too, or its "

@@ -11,7 +11,8 @@
  * An example is a cache to which a kernel appends what it attends to. Such a load reads what the program
  * found; programs have no order among themselves but through atomics, whose tokens come from all chains. The
  * load may be started before the loop, but nothing moves it behind: the loop itself writes nothing to the
- * tensor, and its results wait for the load.
+ * tensor, and its results wait for the load. Threads meet before a write that follows such loads of others
+ * (backends/gpu/emit_order.c), and a producer computes no position or bound from them (operands.c).
  *
  * Requires: the chain of tokens from the kernel's start to the load, and around the loop, has loads only.
  * Keeps: everything. */

@@ -167,6 +167,20 @@ static bool tma_takes(const Func *f, const Instr *store, const MemParts *m)
     return unit >= 0 && ends_with_piece(f, p, unit) && kernel_tma_begins(f, store, unit);
 }
 
+/* Whether the consumers execute the store at most once in each program. */
+static bool once(const Instr *store)
+{
+    const Block *b = store->block;
+    while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
+    const Instr *loop = b->parent;
+    /* If the steps of all programs are one loop, the place where a program ends. */
+    if (loop && ir_loop_is(loop, LOOP_JOINED)) {
+        if (b == store->block) return false;
+        for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
+    } else if (loop && loop->op == OP_FOR) b = loop->block;
+    return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
+}
+
 typedef struct Uses {
     const Instr *store;
     int param;
@@ -190,22 +204,8 @@ static void find_others(void *user, Instr *i)
         const Value *v = ir_operand(i, k);
         if (v->type->kind == TYPE_TENSOR && v->index == u->param)
             u->others |= (i->op != OP_STORE && i->op != OP_SCATTER) ||
-                         (!exclusive(u->store, i) && !(ir_adds(i) && ir_adds(u->store)));
+                         (!(exclusive(u->store, i) && once(u->store)) && !(ir_adds(i) && ir_adds(u->store)));
     }
-}
-
-/* Whether the consumers execute the store at most once in each program. */
-static bool once(const Instr *store)
-{
-    const Block *b = store->block;
-    while (b->parent && b->parent->op == OP_IF) b = b->parent->block;
-    const Instr *loop = b->parent;
-    /* If the steps of all programs are one loop, the place where a program ends. */
-    if (loop && ir_loop_is(loop, LOOP_JOINED)) {
-        if (b == store->block) return false;
-        for (b = loop->block; b->parent && b->parent->op == OP_IF;) b = b->parent->block;
-    } else if (loop && loop->op == OP_FOR) b = loop->block;
-    return b->parent && kernel_is_roles(b->parent->op) && b == b->parent->blocks[1];
 }
 
 int kernel_bulk_depth(int boxes, int buffers) { return boxes % buffers ? boxes % buffers : buffers; }

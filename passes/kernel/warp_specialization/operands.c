@@ -354,8 +354,10 @@ static bool from_scalars(Roles *c, const Value *v)
         return v->index == 0 || (scalar_only(c, ir_operand(loop, v->index + 2)) &&
                                     scalar_only(c, ir_operand(ir_terminator(loop->blocks[0]), v->index - 1)));
     }
-    /* A load that takes a token reads a tensor that the kernel writes. The producer does none of the writes,
-     * and would read at another time than the consumers. */
+    /* The producer does no writes, and would read a tensor that the kernel writes at another time than the
+     * consumers, with a token or without (first-reads). */
+    MemParts m;
+    if (ir_mem_parts(d, &m) && c->f->params[m.param].kind != PARAM_IN) return false;
     for (int k = 0; k < d->n_operands; k++)
         if (ir_operand(d, k)->type->kind == TYPE_TOKEN || !scalar_only(c, ir_operand(d, k))) return false;
     if (d->op == OP_IF)
