@@ -170,9 +170,9 @@ static bool has_runs(const Layout *l, int axis, int run)
 /* Does the offset stay in its type when it moves by a run to either side? */
 static bool has_room(Slider *c, const Sliding *w)
 {
-    if (!w->base || dtype_bytes(w->m.idx[w->unit]->type->dtype) > 4) return true;
-    if (!c->ranges) c->ranges = ranges_new(c->f);
-    RangeInfo r = range_of(c->ranges, w->base);
+    if (dtype_bytes(w->m.idx[w->unit]->type->dtype) > 4) return true;
+    if (w->base && !c->ranges) c->ranges = ranges_new(c->f);
+    RangeInfo r = w->base ? range_of(c->ranges, w->base) : (RangeInfo){ 0, 0, 1 };
     int64_t most = (w->constant < 0 ? -w->constant : w->constant) + 2 * (int64_t)w->run;
     return r.lo >= INT32_MIN + most && r.hi <= INT32_MAX - most;
 }
