@@ -287,38 +287,10 @@ static bool must_meet(Pair *p, const Value *token)
     return must_meet(p, before.token);
 }
 
-typedef struct FirstReads {
-    const Pair *pair;
-    bool harmful;
-} FirstReads;
-
-static void look_at_read(void *user, Instr *i)
-{
-    FirstReads *f = user;
-    MemParts m;
-    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.param != f->pair->m.param) return;
-    f->harmful |= !harmless(f->pair, i, &m);
-}
-
-/* Whether the threads need a barrier before p->i because of loads without a token. */
-static bool must_meet_first_reads(const Pair *p)
-{
-    FirstReads f = { .pair = p };
-    if (p->e->f->params[p->m.param].kind == PARAM_IN) return false;
-    for (size_t k = 0; k < p->e->met.len; k++) {
-        MemParts m;
-        const Instr *d = p->e->met.data[k];
-        if (ir_mem_parts(d, &m) && m.param == p->m.param && within(p->i->block, d->block)) return false;
-    }
-    ir_walk(p->e->f->body, look_at_read, &f);
-    return f.harmful;
-}
-
 void keep_order(Emit *e, const Instr *i)
 {
     Pair p = { .e = e, .i = i, .budget = 64 };
-    if (!ir_mem_parts(i, &p.m) || !p.m.token) return;
-    if (!must_meet(&p, p.m.token) && !must_meet_first_reads(&p)) return;
+    if (!ir_mem_parts(i, &p.m) || !p.m.token || !must_meet(&p, p.m.token)) return;
     memory_barrier(e);
     vec_push(&e->s->arena, &e->met, i);
 }
