@@ -371,6 +371,21 @@ static const Layout *left_operand(Layouter *c, const Group *g, int rank, const i
     return group_fragment(c, g->left, 0, tile);
 }
 
+/* The layout that a group takes from another one; NULL: from none, or from one that asks for its own, as
+ * values that a loop carries and moves do. All values of the group then have a layout of its own. */
+static const Layout *of_others(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    const Layout *l = NULL;
+    g->circular |= g->visiting;
+    if (g->circular) return NULL;
+    if (g->moved && g->moved->op != OP_RESHAPE) l = followed(c, g, rank, tile);
+    if (!l) l = reshaped(c, g, rank, tile);
+    if (!l) l = transposed(c, g, rank, tile);
+    if (!l) l = followed(c, g, rank, tile);
+    g->followed &= !g->circular;
+    return g->circular ? NULL : l;
+}
+
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -382,10 +397,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
     } else {
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
-        if (!l && g->moved && g->moved->op != OP_RESHAPE) l = followed(c, g, rank, tile);
-        if (!l) l = reshaped(c, g, rank, tile);
-        if (!l) l = transposed(c, g, rank, tile);
-        if (!l) l = followed(c, g, rank, tile);
+        if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = group_blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);

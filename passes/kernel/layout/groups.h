@@ -39,6 +39,7 @@ typedef struct Group {
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
     bool visiting;
+    bool circular; /* the group whose layout it would take asked for its own */
     bool followed; /* has the layout in which its first value comes from another group's */
 } Group;
 
