@@ -92,16 +92,27 @@ static void find_write(void *writes, Instr *i)
     if (ir_mem_parts(i, &m) && m.param == w->param && i->op != OP_LOAD && i->op != OP_GATHER) w->found = true;
 }
 
-/* Whether `i` is in a loop that does not write the parameter. There a load without a token reads what the
- * program found (first-reads). */
-static bool in_loop_of_reads(const Instr *i, int param)
+static bool writes(Instr *i, int param)
 {
-    const Instr *loop = i->block->parent;
-    while (loop && loop->op == OP_IF) loop = loop->block->parent;
     Writes w = { param, false };
-    if (!loop || loop->op == OP_ROLES || loop->op == OP_CP_ASYNC_ROLES) return false;
-    for (int k = 0; k < loop->n_blocks; k++) ir_walk(loop->blocks[k], find_write, &w);
-    return !w.found;
+    find_write(&w, i);
+    for (int k = 0; k < i->n_blocks && !w.found; k++) ir_walk(i->blocks[k], find_write, &w);
+    return w.found;
+}
+
+/* Whether a write of the parameter comes before `i` in the program, or in an earlier iteration of a loop
+ * around it. If not, a load without a token reads what the program found (first-reads). */
+static bool write_precedes(const Instr *i, int param)
+{
+    for (; i; i = i->block->parent) {
+        for (Instr *before = i->prev; before; before = before->prev)
+            if (writes(before, param)) return true;
+        Instr *loop = i->block->parent;
+        if (loop && (loop->op == OP_FOR || loop->op == OP_WHILE) && !ir_over_programs(loop) &&
+            writes(loop, param))
+            return true;
+    }
+    return false;
 }
 
 void verify_memory(Verifier *v, const Instr *i)
@@ -114,6 +125,6 @@ void verify_memory(Verifier *v, const Instr *i)
     BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name,
         p->name);
     BREACH_IF(p->kind == PARAM_IN && m.token, i, "a load from %s, which is in, takes no token", p->name);
-    BREACH_IF(p->kind != PARAM_IN && !m.token && !in_loop_of_reads(i, m.param), i,
+    BREACH_IF(p->kind != PARAM_IN && !m.token && write_precedes(i, m.param), i,
         "a load from %s, which is written, needs a token", p->name);
 }
