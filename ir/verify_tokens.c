@@ -80,37 +80,27 @@ void verify_token(Verifier *v, const Value *t)
         "the token %%%u is the memory state of two operations on one path", t->id);
 }
 
-typedef struct Writes {
-    int param;
-    bool found;
-} Writes;
-
-static void find_write(void *writes, Instr *i)
+/* Whether `write` comes before `i` in the program, or in an earlier iteration of a loop around both. */
+static bool precedes(Instr *write, const Instr *i)
 {
-    Writes *w = writes;
-    MemParts m;
-    if (ir_mem_parts(i, &m) && m.param == w->param && i->op != OP_LOAD && i->op != OP_GATHER) w->found = true;
+    for (const Instr *at = i; at; at = at->block->parent) {
+        const Instr *w = ir_within(at->block, write), *before = at->prev;
+        if (!w) continue;
+        if (w == at && (at->op == OP_FOR || at->op == OP_WHILE) && !ir_over_programs(at)) return true;
+        while (before && before != w) before = before->prev;
+        if (before) return true;
+    }
+    return false;
 }
 
-static bool writes(Instr *i, int param)
+/* If no write of the tensor precedes it, a load without a token reads what the program found (first-reads).
+ */
+static bool write_precedes(const Instr *i, const Value *tensor)
 {
-    Writes w = { param, false };
-    find_write(&w, i);
-    for (int k = 0; k < i->n_blocks && !w.found; k++) ir_walk(i->blocks[k], find_write, &w);
-    return w.found;
-}
-
-/* Whether a write of the parameter comes before `i` in the program, or in an earlier iteration of a loop
- * around it. If not, a load without a token reads what the program found (first-reads). */
-static bool write_precedes(const Instr *i, int param)
-{
-    for (; i; i = i->block->parent) {
-        for (Instr *before = i->prev; before; before = before->prev)
-            if (writes(before, param)) return true;
-        Instr *loop = i->block->parent;
-        if (loop && (loop->op == OP_FOR || loop->op == OP_WHILE) && !ir_over_programs(loop) &&
-            writes(loop, param))
-            return true;
+    for (const Use *u = tensor->uses; u; u = u->next) {
+        MemParts m;
+        bool write = u->user->op != OP_LOAD && u->user->op != OP_GATHER && ir_mem_parts(u->user, &m);
+        if (write && precedes(u->user, i)) return true;
     }
     return false;
 }
@@ -125,6 +115,6 @@ void verify_memory(Verifier *v, const Instr *i)
     BREACH_IF(p->kind == PARAM_IN && !load, i, "%s writes the parameter %s, which is in", op_info[i->op].name,
         p->name);
     BREACH_IF(p->kind == PARAM_IN && m.token, i, "a load from %s, which is in, takes no token", p->name);
-    BREACH_IF(p->kind != PARAM_IN && !m.token && write_precedes(i, m.param), i,
+    BREACH_IF(p->kind != PARAM_IN && !m.token && write_precedes(i, m.tensor), i,
         "a load from %s, which is written, needs a token", p->name);
 }

@@ -205,26 +205,16 @@ static bool harmless(const Pair *p, const Instr *before, const MemParts *b)
     return commute(p, before, b) || windows_apart(p, before, b);
 }
 
-typedef struct FirstReads {
-    const Pair *pair;
-    bool meet;
-} FirstReads;
-
-static void find_first_read(void *user, Instr *i)
-{
-    FirstReads *f = user;
-    MemParts m;
-    if ((i->op != OP_LOAD && i->op != OP_GATHER) || !ir_mem_parts(i, &m) || m.token) return;
-    f->meet |= m.param == f->pair->m.param && !harmless(f->pair, i, &m);
-}
-
 /* Whether loads without a token (first-reads) read what the operation may write: they come before every write
  * of the program, also those of the other threads. */
 static bool follows_first_reads(const Pair *p)
 {
-    FirstReads f = { .pair = p };
-    if (p->e->f->params[p->m.param].kind != PARAM_IN) ir_walk(p->e->f->body, find_first_read, &f);
-    return f.meet;
+    for (const Use *u = p->m.tensor->uses; u; u = u->next) {
+        MemParts m;
+        bool read = u->user->op == OP_LOAD || u->user->op == OP_GATHER;
+        if (read && ir_mem_parts(u->user, &m) && !m.token && !harmless(p, u->user, &m)) return true;
+    }
+    return false;
 }
 
 static bool must_meet(Pair *p, const Value *token);
