@@ -257,60 +257,8 @@ const char *context_key(tile_context *c)
     return c->key;
 }
 
-/* --- counters ----------------------------------------------------------------------------------------- */
-
-static void *counter_memory(tile_context *c)
-{
-    void *p = atomic_load_explicit(&c->counters, memory_order_acquire);
-    if (p) return p;
-    DriverError e;
-    const DriverOps *ops = c->driver->ops;
-    size_t bytes = (size_t)(STREAM_COUNTERS + COUNTER_POOL) * 8;
-    lock_enter(&c->lock);
-    tile_status st = TILE_OK;
-    if (!(p = atomic_load(&c->counters))) {
-        st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
-        if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) ||
-                       (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
-            DriverError ignored;
-            ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
-        }
-        if (!st) atomic_store_explicit(&c->counters, p, memory_order_release);
-    }
-    lock_leave(&c->lock);
-    if (st) {
-        context_driver_fail(c, st, &e, "counters of persistent kernels");
-        return NULL;
-    }
-    return p;
-}
-
 bool context_has_scratch(const tile_context *c)
 { return c->driver->ops->scratch_alloc && c->driver->ops->scratch_there(c->driver); }
-
-/* A captured launch gets a counter of its own: its graph may later run beside other work of the stream. */
-void *context_counter(tile_context *c, void *stream)
-{
-    if (c->parent) return context_counter(c->parent, stream);
-    char *base = counter_memory(c);
-    if (!base) return NULL;
-    if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
-        uintptr_t key = (uintptr_t)stream + 1; /* not 0, which marks a free entry */
-        size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % STREAM_COUNTERS;
-        for (int tries = 0; tries < STREAM_COUNTERS; tries++, at = (at + 1) % STREAM_COUNTERS) {
-            uintptr_t seen = atomic_load_explicit(&c->counter_stream[at], memory_order_relaxed);
-            if (seen == 0 && atomic_compare_exchange_strong(&c->counter_stream[at], &seen, key)) seen = key;
-            if (seen == key) return base + at * 8;
-        }
-    }
-    int n = atomic_fetch_add(&c->captured_counters, 1);
-    if (n < COUNTER_POOL) return base + (size_t)(STREAM_COUNTERS + n) * 8;
-    atomic_store(&c->captured_counters, COUNTER_POOL);
-    context_fail(c, TILE_ERROR_RESOURCES,
-        "no counters left: more than %d launches of persistent kernels were captured into graphs",
-        COUNTER_POOL);
-    return NULL;
-}
 
 /* --- create and destroy ------------------------------------------------------------------------------ */
 

@@ -308,6 +308,49 @@ static void test_sets(void)
     tile_context_destroy(ctx);
 }
 
+typedef struct CounterOf {
+    tile_kernel *kernel;
+    const tile_arg *args;
+    size_t n_args;
+    void *stream;
+    uint64_t counter;
+} CounterOf;
+
+/* Launches from a memo, and notes the counter that the launch was given. */
+static void *launch_for_counter(void *of)
+{
+    CounterOf *c = of;
+    tile_launch_desc d = { .struct_size = sizeof d, .stream = c->stream };
+    tile_status st;
+    plan = artifact_of(c->kernel, c->args, c->n_args);
+    CU_ASSERT_TRUE(memo_launch(c->kernel, c->args, c->n_args, &d, &st) && st == TILE_OK);
+    CU_ASSERT_PTR_EQUAL(fake->last.stream, c->stream);
+    for (int s = 0; s < plan->n_slots; s++)
+        if (plan->slots[s].kind == SLOT_SCHEDULER) c->counter = seen.slots[s];
+    CU_ASSERT_NOT_EQUAL(c->counter, 0);
+    return NULL;
+}
+
+/* Launches that may run beside each other have different counters. The handle of the per-thread default stream
+ * names another stream in each thread. */
+static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
+{
+    int streams[2];
+    void *const per_thread = (void *)(uintptr_t)2;
+    enum { N = 5 };
+    CounterOf of[N] = { { k, a, n_args, &streams[0], 0 }, { k, a, n_args, &streams[1], 0 },
+        { k, a, n_args, per_thread, 0 }, { k, a, n_args, per_thread, 0 }, { k, a, n_args, per_thread, 0 } };
+    for (int i = 0; i < N; i++) {
+        pthread_t other;
+        if (i < 3) launch_for_counter(&of[i]);
+        else if (!pthread_create(&other, NULL, launch_for_counter, &of[i])) pthread_join(other, NULL);
+        for (int j = 0; j < i; j++) CU_ASSERT_NOT_EQUAL(of[i].counter, of[j].counter);
+    }
+    CounterOf again = of[2];
+    launch_for_counter(&again);
+    CU_ASSERT_EQUAL(again.counter, of[2].counter);
+}
+
 /* Attention has tensor maps and a tile scheduler: maps are encoded again for what moved, and only for that;
  * the counter is the stream's. */
 static void test_maps(void)
@@ -354,18 +397,7 @@ static void test_maps(void)
     OK(ctx, tile_launch(k, a, 5, NULL)); /* The launches between have taken the places of the first ones. */
     a[4] = tile_arg_float(0.25);
     CU_ASSERT_TRUE(both(k, a, 5));
-    int streams[2];
-    uint64_t counters[2] = { 0 };
-    for (int i = 0; i < 2; i++) {
-        tile_launch_desc d = { .struct_size = sizeof d, .stream = &streams[i] };
-        tile_status st;
-        plan = artifact_of(k, a, 5);
-        CU_ASSERT_TRUE(memo_launch(k, a, 5, &d, &st) && st == TILE_OK);
-        CU_ASSERT_PTR_EQUAL(fake->last.stream, &streams[i]);
-        for (int s = 0; s < plan->n_slots; s++)
-            if (plan->slots[s].kind == SLOT_SCHEDULER) counters[i] = seen.slots[s];
-    }
-    CU_ASSERT(counters[0] && counters[1] && counters[0] != counters[1]);
+    check_counters(k, a, 5);
     snprintf(fake->fail_name, sizeof fake->fail_name, "cuLaunchKernel");
     fake->fail_code = 700;
     CHECK_STATUS(ctx, tile_launch(k, a, 5, NULL), TILE_ERROR_DEVICE_FAULT);

@@ -169,6 +169,18 @@ static int load_entry(const Api *a, Home *h, int number, const char *kernel)
 
 /* --- counters ---------------------------------------------------------------------------------------- */
 
+/* Not 0, and the same for two launches only if they are in one stream. The handle 2 (CU_STREAM_PER_THREAD,
+ * hipStreamPerThread) names another stream in each thread. The other handles are addresses or less, so that
+ * the keys of threads, which are even, differ from all of theirs. Numbers of threads are not given again. */
+static uintptr_t stream_key(void *stream)
+{
+    static uintptr_t threads = 1;
+    static _Thread_local uintptr_t own;
+    if ((uintptr_t)stream != 2) return (uintptr_t)stream + 1;
+    if (!own) own = 2 * (1 + __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED));
+    return own;
+}
+
 /* A zeroed counter for persistent kernels, which leave it zeroed: one a stream, whose launches follow each
  * other; one for each launch that is captured into a graph, which may run beside others. In the home's
  * context. */
@@ -187,9 +199,8 @@ static int counter_of(const Api *a, Home *h, void *stream, const char *kernel, v
         pthread_mutex_unlock(&bundle_lock);
         if (!base) return driver_failed(a, result, kernel, "counters of persistent kernels");
     }
-    if (a->stream_capturing && !a->stream_capturing(stream, &capturing) && capturing)
-        stream = (void *)(~(uintptr_t)0 - 1);
-    uintptr_t key = (uintptr_t)stream + 1;
+    uintptr_t key = stream_key(stream);
+    if (a->stream_capturing && !a->stream_capturing(stream, &capturing) && capturing) key = ~(uintptr_t)0;
     size_t at = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 40) % COUNTERS;
     for (int tries = 0; tries < COUNTERS; tries++, at = (at + 1) % COUNTERS) {
         uintptr_t seen = __atomic_load_n(&h->counter_stream[at], __ATOMIC_RELAXED);

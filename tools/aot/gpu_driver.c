@@ -118,7 +118,7 @@ typedef struct Home {
     unsigned long long id;
     char target[32];
     void *counters;
-    uintptr_t counter_stream[COUNTERS]; /* stream + 1; 0: a free entry; ~0: the entry of a captured launch */
+    uintptr_t counter_stream[COUNTERS]; /* stream_key; 0: a free entry; ~0: the entry of a captured launch */
     void *module[N_IMAGES], *function[N_ENTRIES];
     int refused[N_IMAGES];
 } Home;
