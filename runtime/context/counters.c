@@ -1,7 +1,7 @@
-/* counters.c: the counters of a context, 8 bytes of zeroed device memory each. A launch of a persistent kernel,
- * or of one whose parts meet in a workspace, takes one and leaves it zeroed. Launches that may run beside each
- * other never share one: a stream has a counter, because its launches run in order, and each captured launch
- * has one, because its graph may later run beside other work of the stream. */
+/* counters.c: the counters of a context, 8 bytes of zeroed device memory each. A launch of a persistent
+ * kernel, or of one whose parts meet in a workspace, takes one and leaves it zeroed. Launches that may run
+ * beside each other never share one: a stream has a counter, because its launches run in order, and each
+ * captured launch has one, because its graph may later run beside other work of the stream. */
 #include "runtime/context/context.h"
 #include <stdatomic.h>
 
@@ -35,8 +35,8 @@ static void *counter_memory(tile_context *c)
 }
 
 /* Not 0, and the same for two launches only if they are in one stream. Handles are addresses or less than
- * STREAM_PER_THREAD, so that the keys of threads, which are even, differ from all of theirs. Numbers of threads
- * that have ended are not given again, because the work of their streams may still run. */
+ * STREAM_PER_THREAD, so that the keys of threads, which are even, differ from all of theirs. Numbers of
+ * threads that have ended are not given again, because the work of their streams may still run. */
 static uintptr_t stream_key(void *stream)
 {
     static atomic_uintptr_t threads = 1;

@@ -129,6 +129,11 @@ EXPORT int cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *stream)
     ENTER();
     return give(p, n, 256);
 }
+EXPORT int cuMemAllocAsync(void **p, size_t n, void *stream)
+{
+    ENTER();
+    return give(p, n, 256);
+}
 EXPORT int cuMemFreeAsync(void *p, void *stream)
 {
     ENTER();

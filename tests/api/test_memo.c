@@ -331,8 +331,8 @@ static void *launch_for_counter(void *of)
     return NULL;
 }
 
-/* Launches that may run beside each other have different counters. The handle of the per-thread default stream
- * names another stream in each thread. */
+/* Launches that may run beside each other have different counters. The handle of the per-thread default
+ * stream names another stream in each thread. */
 static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
 {
     int streams[2];

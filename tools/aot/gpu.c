@@ -246,6 +246,26 @@ static int hand_over(
         stream, pointers, NULL);
 }
 
+/* The workspace of a launch that needs `bytes`: the caller's, or, where the caller names none and the driver
+ * can, memory in the order of the stream, which `*own` then is. */
+static int workspace_of(
+    const Api *a, const Kernel *k, int64_t bytes, const tile_queue *q, void **workspace, void **own)
+{
+    *own = NULL;
+    *workspace = q->workspace;
+    if (!bytes) return TILE_LAUNCH_OK;
+    if (!q->workspace && !q->workspace_bytes && a->stream_alloc && a->stream_free) {
+        int result = a->stream_alloc(own, (size_t)bytes, q->stream);
+        *workspace = *own;
+        return result ? driver_failed(a, result, k->name, "allocating a workspace") : TILE_LAUNCH_OK;
+    }
+    if (!q->workspace || q->workspace_bytes < (size_t)bytes || (uintptr_t)q->workspace % 256)
+        return breach(k->plan, TILE_LAUNCH_WORKSPACE, -1,
+            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", (size_t)bytes,
+            q->workspace_bytes, q->workspace ? "were" : "and no address were");
+    return TILE_LAUNCH_OK;
+}
+
 /* In the home's context. `p` stands behind the variant's dims; the grid is known. */
 static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *function, const Launch *l,
     const int64_t *p, const tile_queue *q)
@@ -270,12 +290,8 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         return fail(TILE_LAUNCH_GRID,
             "%s: the grid of %lld programs is too large: it takes %lld blocks, and a launch at most %d",
             k->name, (long long)l->programs, (long long)blocks, INT32_MAX);
-    int64_t workspace = sizes[1] + sizes[2] * blocks;
-    if (workspace &&
-        (!q->workspace || q->workspace_bytes < (size_t)workspace || (uintptr_t)q->workspace % 256))
-        return breach(k->plan, TILE_LAUNCH_WORKSPACE, -1,
-            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", (size_t)workspace,
-            q->workspace_bytes, q->workspace ? "were" : "and no address were");
+    void *workspace, *own;
+    if ((status = workspace_of(a, k, sizes[1] + sizes[2] * blocks, q, &workspace, &own))) return status;
     for (int64_t i = 0; i < n && !status; i++, s += 3) {
         pointers[i] = &words[i];
         if (s[0] == PLAN_TENSOR_MAP) {
@@ -284,12 +300,13 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         } else if (s[0] == PLAN_SCHEDULER) {
             status = counter_of(a, h, q->stream, k->name, &counter);
             words[i] = (uint64_t)(uintptr_t)counter;
-        } else
-            words[i] = s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)q->workspace : slot(l, s, no_own, NULL);
+        } else words[i] = s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)workspace : slot(l, s, no_own, NULL);
     }
+    int result = status ? 0 : hand_over(a, e, function, blocks, q->stream, pointers);
+    int freed = own ? a->stream_free(own, q->stream) : 0;
     if (status) return status;
-    int result = hand_over(a, e, function, blocks, q->stream, pointers);
-    return result ? driver_failed(a, result, k->name, "launch") : TILE_LAUNCH_OK;
+    if (result) return driver_failed(a, result, k->name, "launch");
+    return freed ? driver_failed(a, freed, k->name, "freeing the workspace") : TILE_LAUNCH_OK;
 }
 
 static int launch_on(
