@@ -1,9 +1,9 @@
 /* amx_machine.h: a machine with AMX, for programs on one without: the instructions of AMX, which raise SIGILL
- * there, are decoded and carried out by the functions of amx_model.h. LD_PRELOAD=libamx_machine.so gives it to
- * a program that was not built for it; then LLVM also finds AMX among the features of this machine, and the
- * operating system grants the state of tile registers. On a machine with AMX nothing of this happens, and the
- * processor's own instructions run. At the end of the process it is a failure if a thread's tile registers
- * are still configured. The environment says more:
+ * there, are decoded and carried out by the functions of amx_model.h. LD_PRELOAD=libamx_machine.so gives it
+ * to a program that was not built for it; then LLVM also finds AMX among the features of this machine, and
+ * the operating system grants the state of tile registers. On a machine with AMX nothing of this happens, and
+ * the processor's own instructions run. At the end of the process it is a failure if a thread's tile
+ * registers are still configured. The environment says more:
  *
  *     AMX_MACHINE_CPU=sapphirerapids     the processor's name; without it graniterapids, which has amx-fp16
  *     AMX_MACHINE_PERMISSION=refused     the operating system grants nothing

@@ -1,7 +1,7 @@
-/* test_amx_machine.c: each instruction of AMX, in all forms of addresses, with random tiles of any size, against
- * plain C of its own: floats are added in 113 bits and rounded once. The configuration, what a use that the
- * processor refuses does, threads, and the caller's floating-point state. On a machine with AMX its own
- * instructions run, so that it judges the same expectations. */
+/* test_amx_machine.c: each instruction of AMX, in all forms of addresses, with random tiles of any size,
+ * against plain C of its own: floats are added in 113 bits and rounded once. The configuration, what a use
+ * that the processor refuses does, threads, and the caller's floating-point state. On a machine with AMX its
+ * own instructions run, so that it judges the same expectations. */
 #define _GNU_SOURCE
 #include "amx_machine.h"
 #include <float.h>
@@ -50,8 +50,7 @@ static void put(Code *c, int n, const int *bytes)
 {
     for (int k = 0; k < n; k++) c->byte[c->n++] = (unsigned char)bytes[k];
 }
-#define PUT(c, ...) \
-    put(c, (int)(sizeof(int[]){ __VA_ARGS__ } / sizeof(int)), (int[]){ __VA_ARGS__ })
+#define PUT(c, ...) put(c, (int)(sizeof(int[]){ __VA_ARGS__ } / sizeof(int)), (int[]){ __VA_ARGS__ })
 
 static void pop(Code *c, int r)
 {
@@ -70,8 +69,8 @@ static void instruction(Code *c, const AmxInstruction *i)
     bool product = opcode >= 0x5c, rows = opcode == 0x4b;
     int third = product ? i->tile[2] : 0;
     bool memory = rows || i->op == AMX_LDTILECFG || i->op == AMX_STTILECFG;
-    PUT(c, 0xc4, 0x82 | (memory && x >= 8 ? 0 : 0x40) | (memory && b >= 8 ? 0 : 0x20), (~third & 15) << 3 | pp,
-        opcode);
+    PUT(c, 0xc4, 0x82 | (memory && x >= 8 ? 0 : 0x40) | (memory && b >= 8 ? 0 : 0x20),
+        (~third & 15) << 3 | pp, opcode);
     if (!memory) {
         PUT(c, 0xc0 | (i->op == AMX_TILERELEASE ? 0 : i->tile[0] << 3) | (product ? i->tile[1] : 0));
         return;
@@ -221,7 +220,8 @@ static void fill(unsigned char *at, int bytes, AmxOp op, bool sums)
     int wild = (int)next(4);
     for (int k = 0; k < bytes; k++) at[k] = (unsigned char)next(256);
     for (int k = 0; floats && wild && k + 2 <= bytes; k += 2) { /* near one */
-        uint16_t h = (uint16_t)(next(2) << 15 | (op == AMX_TDPBF16PS ? 0x3e00 + next(0x200) : 0x3400 + next(0xe00)));
+        uint16_t h =
+            (uint16_t)(next(2) << 15 | (op == AMX_TDPBF16PS ? 0x3e00 + next(0x200) : 0x3400 + next(0xe00)));
         if (!next(200)) h &= op == AMX_TDPBF16PS ? 0x807f : 0x83ff;
         if (!sums) memcpy(at + k, &h, 2);
         else if (k % 4 == 2) at[k + 1] = (unsigned char)(0x3d + next(5));
@@ -383,10 +383,13 @@ static void test_decoder(void)
     } cases[] = {
         { { 0xc4, 0xe2, 0x7b, 0x4b, 0x6c, 0x0c, 0x40 }, { AMX_TILELOADD, 7, { 5 }, 4, 1, 0, 64 } },
         { { 0xc4, 0x82, 0x79, 0x4b, 0x7c, 0xfd, 0x80 }, { AMX_TILELOADDT1, 7, { 7 }, 13, 15, 3, -128 } },
-        { { 0xc4, 0xc2, 0x7a, 0x4b, 0x94, 0x6c, 0x45, 0x23, 0x01, 0x00 }, { AMX_TILESTORED, 10, { 2 }, 12, 5, 1, 74565 } },
-        { { 0xc4, 0xe2, 0x7b, 0x4b, 0x0c, 0x95, 0x40, 0x00, 0x00, 0x00 }, { AMX_TILELOADD, 10, { 1 }, AMX_NO_REGISTER, 2, 2, 64 } },
+        { { 0xc4, 0xc2, 0x7a, 0x4b, 0x94, 0x6c, 0x45, 0x23, 0x01, 0x00 },
+            { AMX_TILESTORED, 10, { 2 }, 12, 5, 1, 74565 } },
+        { { 0xc4, 0xe2, 0x7b, 0x4b, 0x0c, 0x95, 0x40, 0x00, 0x00, 0x00 },
+            { AMX_TILELOADD, 10, { 1 }, AMX_NO_REGISTER, 2, 2, 64 } },
         { { 0xc4, 0xe2, 0x7b, 0x4b, 0x0c, 0x24 }, { AMX_TILELOADD, 6, { 1 }, 4, AMX_NO_REGISTER, 0, 0 } },
-        { { 0xc4, 0xe2, 0x78, 0x49, 0x05, 0x00, 0x01, 0x00, 0x00 }, { AMX_LDTILECFG, 9, { 0 }, AMX_NEXT_INSTRUCTION, AMX_NO_REGISTER, 0, 256 } },
+        { { 0xc4, 0xe2, 0x78, 0x49, 0x05, 0x00, 0x01, 0x00, 0x00 },
+            { AMX_LDTILECFG, 9, { 0 }, AMX_NEXT_INSTRUCTION, AMX_NO_REGISTER, 0, 256 } },
         { { 0xc4, 0xe2, 0x78, 0x49, 0x04, 0x24 }, { AMX_LDTILECFG, 6, { 0 }, 4, AMX_NO_REGISTER, 0, 0 } },
         { { 0xc4, 0xe2, 0x79, 0x49, 0x45, 0xc0 }, { AMX_STTILECFG, 6, { 0 }, 5, AMX_NO_REGISTER, 0, -64 } },
         { { 0xc4, 0x82, 0x79, 0x49, 0x04, 0x88 }, { AMX_STTILECFG, 6, { 0 }, 8, 9, 2, 0 } },
@@ -405,7 +408,8 @@ static void test_decoder(void)
         bool ok = amx_decode(cases[k].code, &i, &fault) && !fault;
         expect(ok && !memcmp(&i, &cases[k].want, sizeof i), amx_op_names[cases[k].want.op]);
     }
-    static const unsigned char above[] = { 0xc4, 0x62, 0x7b, 0x4b, 0x1c, 0x08 }, wide[] = { 0xc4, 0xe2, 0xfb, 0x4b, 0x1c, 0x08 },
+    static const unsigned char above[] = { 0xc4, 0x62, 0x7b, 0x4b, 0x1c, 0x08 },
+                               wide[] = { 0xc4, 0xe2, 0xfb, 0x4b, 0x1c, 0x08 },
                                other[] = { 0xc4, 0xe2, 0x71, 0x50, 0xc2, 0 };
     AmxInstruction i;
     const char *fault;
