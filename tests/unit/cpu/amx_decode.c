@@ -120,3 +120,20 @@ bool amx_decode(const unsigned char *code, AmxInstruction *out, const char **fau
     }
     return false;
 }
+
+bool vnni_decode(const unsigned char *code, VnniInstruction *out)
+{
+    *out = (VnniInstruction){ .right = AMX_NO_REGISTER };
+    if (code[0] != 0xc4 || (code[1] & 31) != 2) return false;
+    Fields f = fields_of(code);
+    if (f.w || f.prefix != PREFIX_66 || f.opcode < 0x50 || f.opcode > 0x53) return false;
+    out->words = f.opcode & 2;
+    out->saturates = f.opcode & 1;
+    out->bytes = f.l ? 32 : 16;
+    out->to = f.reg | f.r << 3;
+    out->left = f.vvvv;
+    out->memory.length = 5;
+    if (f.mod == 3) out->right = f.rm | f.b << 3;
+    else memory_operand(code, &f, false, &out->memory);
+    return true;
+}

@@ -1,4 +1,5 @@
-/* amx_decode.h: the instructions of AMX as bytes, by the tables of Intel's Software Developer's Manual. */
+/* amx_decode.h: the instructions of AMX and of AVX-VNNI as bytes, by the tables of Intel's Software
+ * Developer's Manual. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,3 +39,13 @@ typedef struct AmxInstruction {
 /* False: the bytes are no instruction of AMX. If they are one that no processor accepts, `*fault` says why.
  */
 bool amx_decode(const unsigned char *code, AmxInstruction *out, const char **fault);
+
+/* VPDPBUSD, VPDPBUSDS, VPDPWSSD and VPDPWSSDS with VEX, on vectors of `bytes`. `right` is in memory at
+ * base + displacement + (index << scale) if it is no register. */
+typedef struct VnniInstruction {
+    bool words, saturates;
+    int bytes, to, left, right;
+    AmxInstruction memory; /* with the length */
+} VnniInstruction;
+
+bool vnni_decode(const unsigned char *code, VnniInstruction *out);

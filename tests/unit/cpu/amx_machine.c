@@ -64,6 +64,66 @@ static void carry_out(const AmxInstruction *i, const ucontext_t *u)
     }
 }
 
+/* --- AVX-VNNI ---------------------------------------------------------------------------------------- */
+
+/* Where a signal's frame keeps the registers (Intel's manual, XSAVE in its standard form): the lower halves,
+ * the states that are not in their initial one, and the upper halves. */
+enum { AT_LOWER = 160, AT_STATES = 512, AT_UPPER = 576, STATE_SSE = 2, STATE_AVX = 4 };
+
+static void move_vector(ucontext_t *u, int number, int bytes, unsigned char *v, bool write)
+{
+    unsigned char *area = (unsigned char *)u->uc_mcontext.fpregs, *lower = area + AT_LOWER + 16 * number,
+                  *upper = area + AT_UPPER + 16 * number, *states = area + AT_STATES;
+    if (write) {
+        if (!(*states & STATE_AVX)) memset(area + AT_UPPER, 0, 256);
+        *states |= STATE_SSE | STATE_AVX;
+        memcpy(lower, v, 16);
+        if (bytes == 32) memcpy(upper, v + 16, 16);
+        else memset(upper, 0, 16);
+        return;
+    }
+    memcpy(v, lower, 16);
+    if (*states & STATE_AVX) memcpy(v + 16, upper, 16);
+    else memset(v + 16, 0, 16);
+}
+
+static int32_t dot(const VnniInstruction *i, int32_t sum, const unsigned char *a, const unsigned char *b)
+{
+    int64_t wide = sum;
+    int16_t x, y;
+    for (int k = 0; k < 4; k += 2) {
+        memcpy(&x, a + k, 2);
+        memcpy(&y, b + k, 2);
+        if (i->words) wide += (int64_t)x * y;
+        else wide += a[k] * (signed char)b[k] + a[k + 1] * (signed char)b[k + 1];
+    }
+    if (!i->saturates) return (int32_t)(uint32_t)wide;
+    return wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : (int32_t)wide;
+}
+
+static void carry_out_dots(const VnniInstruction *i, ucontext_t *u)
+{
+    unsigned char sums[32], left[32], right[32];
+    const AmxInstruction *m = &i->memory;
+    move_vector(u, i->to, 32, sums, false);
+    move_vector(u, i->left, 32, left, false);
+    if (i->right >= 0) move_vector(u, i->right, 32, right, false);
+    else
+        memcpy(right,
+            (char *)register_of(u, m, m->base) + m->displacement +
+                (int64_t)((uint64_t)register_of(u, m, m->index) << m->scale),
+            (size_t)i->bytes);
+    for (int k = 0; k < i->bytes; k += 4) {
+        int32_t sum;
+        memcpy(&sum, sums + k, 4);
+        sum = dot(i, sum, left + k, right + k);
+        memcpy(sums + k, &sum, 4);
+    }
+    move_vector(u, i->to, i->bytes, sums, true);
+    u->uc_mcontext.gregs[REG_RIP] += m->length;
+    amx_counts->dots++;
+}
+
 /* What stands in the place of `cpuid` is ud2, and of `xgetbv` ud1 %eax, %eax. */
 static bool processor_answers(ucontext_t *u, const unsigned char *code)
 {
@@ -94,10 +154,12 @@ static void on_illegal(int number, siginfo_t *info, void *context)
     ucontext_t *u = context;
     const unsigned char *code = (const unsigned char *)u->uc_mcontext.gregs[REG_RIP];
     AmxInstruction i;
+    VnniInstruction dots;
     const char *fault;
     (void)info;
     _mm_setcsr(SSE_DEFAULT);
-    if (amx_decode(code, &i, &fault)) {
+    if (vnni_decode(code, &dots)) carry_out_dots(&dots, u);
+    else if (amx_decode(code, &i, &fault)) {
         if (!permission_asked || permission_refused) fault = "without the operating system's permission";
         if (fault) {
             say(code, fault);

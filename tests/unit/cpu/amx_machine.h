@@ -5,10 +5,12 @@
  * the processor's own instructions run. At the end of the process it is a failure if a thread's tile
  * registers are still configured. The environment says more:
  *
- *     AMX_MACHINE_CPU=sapphirerapids     the processor's name; without it graniterapids, which has amx-fp16
+ *     AMX_MACHINE_CPU=sapphirerapids     the processor's name; without it graniterapids, which has amx-fp16;
+ *                                        alderlake has no AMX and no AVX-512, but AVX-VNNI, whose
+ *                                        instructions are carried out too
  *     AMX_MACHINE_PERMISSION=refused     the operating system grants nothing
  *     AMX_MACHINE_COUNTS=FILE            appends how often each instruction was carried out
- *     AMX_MACHINE_PRODUCTS=N             fewer products of tiles are a failure
+ *     AMX_MACHINE_PRODUCTS=N             fewer products of tiles, or instructions of AVX-VNNI, are a failure
  *
  * In a program whose instructions `cpuid` and `xgetbv` were replaced (amx_cpuid.sh), these answer as on such
  * a machine too. */
@@ -16,10 +18,10 @@
 #include "amx_decode.h"
 #include <stdatomic.h>
 
-/* Of all threads, and of the processes that are forked: the instructions carried out, and the threads whose
- * tile registers are configured. */
+/* Of all threads, and of the processes that are forked: the instructions carried out (`dots`: of AVX-VNNI),
+ * and the threads whose tile registers are configured. */
 typedef struct AmxCounts {
-    _Atomic int64_t op[N_AMX_OPS], configured;
+    _Atomic int64_t op[N_AMX_OPS], dots, configured;
 } AmxCounts;
 extern AmxCounts *amx_counts;
 

@@ -374,6 +374,62 @@ static void test_refused(void)
     }
 }
 
+/* --- AVX-VNNI ---------------------------------------------------------------------------------------- */
+
+/* The instruction with this opcode on registers 9, 10 and 11, or memory in the place of the last. */
+#define VNNI(BYTES) \
+    __asm__ volatile( \
+        "vmovdqu (%0), %%ymm9\n\tvmovdqu (%1), %%ymm10\n\tvmovdqu (%2), %%ymm11\n\t.byte " BYTES \
+        "\n\tvmovdqu %%ymm9, (%0)" \
+        : \
+        : "r"(sums), "r"(a), "a"(b) \
+        : "memory", "xmm9", "xmm10", "xmm11")
+#define VNNI_FORMS(OPCODE) \
+    if (form == 0) VNNI("0xc4, 0x42, 0x2d, " OPCODE ", 0xcb"); \
+    else if (form == 1) VNNI("0xc4, 0x62, 0x2d, " OPCODE ", 0x08"); \
+    else VNNI("0xc4, 0x42, 0x29, " OPCODE ", 0xcb")
+
+static void execute_dots(int opcode, int form, int32_t *sums, const unsigned char *a, const unsigned char *b)
+{
+    switch (opcode) {
+    case 0x50: VNNI_FORMS("0x50"); break;
+    case 0x51: VNNI_FORMS("0x51"); break;
+    case 0x52: VNNI_FORMS("0x52"); break;
+    default: VNNI_FORMS("0x53"); break;
+    }
+}
+
+static int32_t dots_of(int opcode, int32_t sum, const unsigned char *a, const unsigned char *b)
+{
+    int64_t all = sum;
+    for (int k = 0; k < 4 && opcode < 0x52; k++) all += a[k] * (signed char)b[k];
+    for (int k = 0; k < 4 && opcode >= 0x52; k += 2)
+        all += (int64_t)(int16_t)(a[k] | a[k + 1] << 8) * (int16_t)(b[k] | b[k + 1] << 8);
+    if (opcode & 1) return all > INT32_MAX ? INT32_MAX : all < INT32_MIN ? INT32_MIN : (int32_t)all;
+    return (int32_t)(uint32_t)all;
+}
+
+static void test_dots(void)
+{
+    for (int n = 0; n < 600; n++) {
+        unsigned char a[32], b[32];
+        int32_t sums[8], want[8];
+        int opcode = 0x50 + n % 4, form = n / 4 % 3;
+        bool ends = next(2);
+        for (int k = 0; k < 32; k++) {
+            a[k] = (unsigned char)(ends ? 255 * next(2) : next(256));
+            b[k] = (unsigned char)(ends ? 127 + next(2) : next(256));
+        }
+        for (int k = 0; k < 8; k++) {
+            sums[k] = (int32_t)(next(1 << 16) << 16 | next(1 << 16));
+            if (ends) sums[k] = next(2) ? INT32_MAX - (int32_t)next(99) : INT32_MIN + (int32_t)next(99);
+            want[k] = form == 2 && k >= 4 ? 0 : dots_of(opcode, sums[k], a + 4 * k, b + 4 * k);
+        }
+        execute_dots(opcode, form, sums, a, b);
+        expect(!memcmp(sums, want, sizeof want), "AVX-VNNI");
+    }
+}
+
 /* Bytes of GNU's assembler. */
 static void test_decoder(void)
 {
@@ -432,6 +488,7 @@ int main(void)
     }
     test_decoder();
     rounds(&first);
+    test_dots();
     test_float_state();
     test_threads();
     test_refused();
