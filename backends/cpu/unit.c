@@ -82,11 +82,16 @@ static bool has_unit_of(const CpuTarget *t, size_t u, DType a, DType b)
 static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
 { return has_unit_of(t, u, ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype); }
 
+/* Of equal rates, the unit that stands first; but one of vectors before AMX, whose operands are packed also
+ * for a single row. */
 static size_t choose(const CpuTarget *t, const Instr *i)
 {
     size_t best = N_UNITS;
-    for (size_t u = 0; u < N_UNITS; u++)
-        if (has_unit(t, u, i) && (best == N_UNITS || rate_of(t, u, i) > rate_of(t, best, i))) best = u;
+    for (size_t u = 0; u < N_UNITS; u++) {
+        if (!has_unit(t, u, i)) continue;
+        double more = best == N_UNITS ? 1 : rate_of(t, u, i) - rate_of(t, best, i);
+        if (more > 0 || (more == 0 && mma_is_amx(units[best].kind))) best = u;
+    }
     return best;
 }
 

@@ -94,11 +94,21 @@ static void *serve(void *pool)
     return NULL;
 }
 
-/* Starts threads until there are n; fewer where the system gives no more. Signals of the program are for its
- * own threads. */
+/* Signals of the program are for its own threads. Those that an instruction raises stay: while they are
+ * blocked, the system ends the process without calling the program's handler. */
+static void block_signals(sigset_t *before)
+{
+    static const int raised[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t k = 0; k < sizeof raised / sizeof *raised; k++) sigdelset(&set, raised[k]);
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+/* Starts threads until there are n; fewer where the system gives no more. */
 static void start_threads(Pool *p, int n)
 {
-    sigset_t all, before;
+    sigset_t before;
     if (n <= p->started) return;
     if (n > p->room) {
         pthread_t *more = p->alloc.realloc(
@@ -107,8 +117,7 @@ static void start_threads(Pool *p, int n)
         p->threads = more;
         p->room = n;
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    block_signals(&before);
     while (p->started < n && !pthread_create(&p->threads[p->started], NULL, serve, p)) p->started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char text[] = "kernel saxpy(in f32 X[N], inout f32 Y[N], f32 a) grid (cdiv(N, 256))\n"
@@ -341,6 +342,68 @@ static void test_ordered_checks(void)
     tile_context_destroy(c);
 }
 
+static atomic_bool spinning;
+
+static void *spin(void *unused)
+{
+    while (atomic_load_explicit(&spinning, memory_order_relaxed)) {}
+    return unused;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double p = *(const double *)a, q = *(const double *)b;
+    return (p > q) - (p < q);
+}
+
+/* The median time of ten launches of two microseconds of work. */
+static double ten_launches(tile_kernel *k)
+{
+    enum { BATCHES = 301, LEN = 12000 };
+    double took[BATCHES];
+    for (int b = 0; b < BATCHES; b++) {
+        double start = seconds();
+        for (int i = 0; i < 10; i++)
+            if (saxpy(k, x, y, LEN)) CU_FAIL("saxpy");
+        took[b] = seconds() - start;
+        usleep(500); /* the batches of one slice of the scheduler would be one observation */
+    }
+    qsort(took, BATCHES, sizeof *took, by_size);
+    return took[BATCHES / 2];
+}
+
+/* Launches with all threads of the machine take at most three times as long beside two busy loops. The
+ * machine may have other work, which comes and goes: one of some attempts has to do. */
+static void test_busy(void)
+{
+    enum { LOOPS = 2, ATTEMPTS = 6 };
+    tile_context *c = open_team(0, NULL);
+    tile_kernel *k;
+    double idle = 0, busy = 1;
+    CU_ASSERT_FATAL(kernel_of(c, text, "saxpy", NULL, 0, &k) == TILE_OK);
+    for (int a = 0; a < ATTEMPTS && busy > 3 * idle; a++) {
+        pthread_t id[LOOPS];
+        idle = ten_launches(k);
+        atomic_store(&spinning, true);
+        for (int i = 0; i < LOOPS; i++)
+            if (pthread_create(&id[i], NULL, spin, NULL)) exit(1);
+        busy = ten_launches(k);
+        atomic_store(&spinning, false);
+        for (int i = 0; i < LOOPS; i++) pthread_join(id[i], NULL);
+        printf("%.1f us, beside busy loops %.1f us ", 1e6 * idle, 1e6 * busy);
+    }
+    CU_ASSERT(busy <= 3 * idle);
+    tile_kernel_destroy(k);
+    tile_context_destroy(c);
+}
+
 int main(int argc, char **argv)
 {
     x = aligned_alloc(64, MANY * sizeof *x);
@@ -348,7 +411,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
     static const UnitTest tests[] = { { "the work decides", test_worth }, { "scalars count", test_scalar },
         { "whose threads", test_region }, { "many callers", test_callers }, { "sums in order", test_ordered },
-        { "checks of sums in order", test_ordered_checks } };
+        { "checks of sums in order", test_ordered_checks }, { "beside busy loops", test_busy } };
     int failed = unit_run("team", tests, sizeof tests / sizeof *tests, argc, argv);
     free(x);
     free(y);

@@ -3,6 +3,7 @@
  * Each thread has registers of its own. A use that the processor would refuse (#UD, #GP) ends the process
  * with a message. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AMX_EXPORT __attribute__((visibility("default")))
@@ -20,5 +21,7 @@ AMX_EXPORT void tile_amx_tdpbsud(int32_t to, int32_t a, int32_t b);
 AMX_EXPORT void tile_amx_tdpbusd(int32_t to, int32_t a, int32_t b);
 AMX_EXPORT void tile_amx_tdpbuud(int32_t to, int32_t a, int32_t b);
 
+/* Whether this thread's tile registers are configured. */
+bool amx_model_configured(void);
 /* The products of tiles that this thread has executed. */
 extern _Thread_local int64_t amx_products;

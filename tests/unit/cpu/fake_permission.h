@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <sys/syscall.h>
 
-static atomic_int permission_asked; /* how often */
-static bool permission_refused;
+static atomic_int permission_asked;                /* how often */
+static bool permission_refused, permission_passed; /* passed: the operating system answers */
 
-long syscall(long number, ...);
+__attribute__((visibility("default"))) long syscall(long number, ...);
 long syscall(long number, ...)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023 };
@@ -23,7 +23,7 @@ long syscall(long number, ...)
     register long f __asm__("r9") = va_arg(list, long);
     va_end(list);
     long result = number;
-    if (number == SYS_arch_prctl && a == ARCH_REQ_XCOMP_PERM) {
+    if (number == SYS_arch_prctl && a == ARCH_REQ_XCOMP_PERM && !permission_passed) {
         permission_asked++;
         if (!permission_refused) return 0;
         errno = EINVAL;

@@ -217,6 +217,13 @@ static void chooses_by_rates(Kernel *k, const BackendOptions *unused)
     expect(strstr(schedule_for(k, "x86-64-v3"), "by f32: 16.0") != NULL, "x86-64-v3: bf16");
 }
 
+/* As fast as tiles of which one row of 16 is used: the unit whose operands need no packing. */
+static void chooses_vectors(Kernel *k, const BackendOptions *unused)
+{
+    (void)unused;
+    expect(strstr(schedule_for(k, "sapphirerapids"), "by f32: 32.0") != NULL, "sapphirerapids: equal rates");
+}
+
 static void says_refused(Kernel *k, const BackendOptions *o)
 {
     CpuRun r;
@@ -233,9 +240,10 @@ static void says_refused(Kernel *k, const BackendOptions *o)
 
 static void test_choice(void)
 {
-    static const int64_t one_row[3] = { 1, 64, 16 }, size[3] = { 64, 64, 64 };
+    static const int64_t one_row[3] = { 1, 64, 16 }, equal[3] = { 1, 64, 64 }, size[3] = { 64, 64, 64 };
     const BackendOptions old = { .cpu = "x86-64-v2" }, host = { .opt_level = 2, .features = all_amx };
     product(&old, types[0], one_row, 0, chooses_by_rates);
+    product(&old, types[0], equal, 0, chooses_vectors);
     /* A machine without AMX refuses; one with AMX runs its instructions. */
     bool amx = __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("amx-int8");
     for (size_t t = 0; t < N_TYPES; t++)
