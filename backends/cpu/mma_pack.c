@@ -24,11 +24,20 @@ static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueR
     return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, at, unit));
 }
 
+/* Elements of type `from` as the operand holds them. */
+static LLVMValueRef as_packed(Gen *g, const Buf *b, DType from, LLVMValueRef v)
+{
+    v = convert(g, b->dtype, from, v);
+    if (!b->offset_128) return v;
+    LLVMValueRef high = LLVMConstInt(g->i8, 0x80, false);
+    return LLVMBuildXor(g->b, v, gen_lanes(v) > 1 ? gen_splat(g, high, gen_lanes(v)) : high, "");
+}
+
 void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValueRef row, LLVMValueRef column)
 {
     Gen *g = e->g;
     int bytes = dtype_bytes(b->dtype), lanes = gen_lanes(v);
-    v = convert(g, b->dtype, from, v);
+    v = as_packed(g, b, from, v);
     if (b->form == FORM_ROWS) {
         gen_store(g, b->dtype, v,
             gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, row, b->ld), column), bytes)));
@@ -225,7 +234,8 @@ static void transpose_block(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int 
     u->coord[u->t] = t0;
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
     u->coord[u->l] = gen_iadd(g, l0, i);
-    LLVMValueRef v = convert(g, stored, d, transpose_eval(u, group * n));
+    LLVMValueRef v = transpose_eval(u, group * n);
+    v = u->s->buf->form == FORM_DENSE ? convert(g, stored, d, v) : as_packed(g, u->s->buf, d, v);
     if (group > 1) v = LLVMBuildBitCast(g->b, v, vec, "");
     LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
     if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");

@@ -4,11 +4,11 @@
 
 /* Features of processors, as far as code depends on them. */
 enum {
-    CPU_FMA = 1,        /* fused multiply-adds; on x86-64 also AVX2 */
-    CPU_AVX512 = 2,     /* F, BW, VL, DQ */
-    CPU_VNNI = 4,       /* dot products of pairs of 16-bit integers, added to 32 bits */
-    CPU_BF16 = 8,       /* dot products of pairs of bf16 */
-    CPU_DOT = 16,       /* Arm: dot products of four 8-bit integers of one sign */
+    CPU_FMA = 1,    /* fused multiply-adds; on x86-64 also AVX2 */
+    CPU_AVX512 = 2, /* F, BW, VL, DQ */
+    CPU_VNNI = 4, /* dot products of pairs of 16-bit integers, and of four u8 and four i8, added to 32 bits */
+    CPU_BF16 = 8, /* dot products of pairs of bf16 */
+    CPU_DOT = 16, /* Arm: dot products of four 8-bit integers of one sign */
     CPU_MIXED_DOT = 32, /* Arm: of four unsigned and four signed ones */
     CPU_AVX_VNNI = 64,  /* CPU_VNNI with vectors of 32 bytes, without AVX-512 */
     CPU_AMX_BF16 = 128, /* products of tiles of bf16 */
