@@ -190,6 +190,17 @@ static void fill(Plan *p, Steps *in, Value *v)
     info->avail = info->at = add_sink(p, in, plan_sink(p, SINK_BUFFER, i, v, b), v->type);
 }
 
+/* A window that nothing but the product reads, perhaps converted. */
+static bool is_window_of_product(const Value *v)
+{
+    const Instr *i = v->def;
+    for (; i && ir_use_count(ir_result(i)) == 1; i = ir_operand(i, 0)->def) {
+        if (i->op == OP_LOAD) return true;
+        if (i->op != OP_PERMUTE && i->op != OP_CAST) return false;
+    }
+    return false;
+}
+
 /* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside).
  */
 static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int64_t nr)
@@ -226,7 +237,8 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
         b->bytes = (columns + nr - 1) / nr * nr * b->depth * group * dtype_bytes(d);
     }
     int axis = plan_natural_axis(p, v);
-    if (axis != 1 && rows >= 4 && columns >= 4) {
+    bool in_groups = form == FORM_GROUPS && axis == 1 && is_window_of_product(v);
+    if ((axis != 1 && rows >= 4 && columns >= 4) || in_groups) {
         Step *t = plan_step(p, home, STEP_TRANSPOSE, mma);
         t->value = v;
         t->order[0] = axis;

@@ -1,15 +1,16 @@
-/* test_products.c: products by the vector units of x86-64, beyond few rows: results against the interpreter for
- * all pairs of 8-bit types, whose dot products take an unsigned and a signed operand, at edges, for few
- * elements along K and for operands that lie either way; sums of extreme values, exact modulo 2^32; an operand
- * that two products take, with and without an offset. The assembly for each processor has its instruction, and
- * never vpmaddubsw, which saturates. */
+/* test_products.c: products by the vector units of x86-64, beyond few rows: results against the interpreter
+ * for all pairs of 8-bit types, whose dot products take an unsigned and a signed operand, and for 16 bits, at
+ * edges, for few elements along K and for operands that lie either way, packed alone or twice; sums of extreme values,
+ * exact modulo 2^32; an operand that two products take, with and without an offset. The assembly for each
+ * processor has its instruction, and never vpmaddubsw, which saturates. */
 #include "op_kernel.h"
 #include <stdio.h>
 #include <string.h>
 
-enum { N_VALUES = 9000, N_TYPES = 4 };
+enum { N_VALUES = 9000, N_TYPES = 6, N_INTEGERS = 4 };
 static const DType types[N_TYPES][3] = { { DT_I8, DT_I8, DT_I32 }, { DT_I8, DT_U8, DT_I32 },
-    { DT_U8, DT_I8, DT_I32 }, { DT_U8, DT_U8, DT_I32 } };
+    { DT_U8, DT_I8, DT_I32 }, { DT_U8, DT_U8, DT_I32 }, { DT_BF16, DT_BF16, DT_F32 },
+    { DT_F16, DT_F16, DT_F32 } };
 static Scalar a[N_VALUES], b[N_VALUES], c[N_VALUES];
 
 static uint32_t next(void)
@@ -19,14 +20,31 @@ static uint32_t next(void)
     return state >> 8;
 }
 
-/* Every value of the type, or its ends alone. */
+/* Every value of the type, or its ends alone; floats whose sums are exact. */
 static void fill(DType d, bool ends, Scalar *out)
 {
     for (int i = 0; i < N_VALUES; i++) {
         int64_t v = next() % 256;
+        if (dtype_is_float(d)) {
+            out[i] = scalar_float((double)v / 8 - 16);
+            continue;
+        }
         if (ends) v = v % 4 ? 0x80 : 0x7f + 0x80 * (v % 8 == 4);
         out[i] = scalar_int(d == DT_I32 ? (v & 1 ? INT32_MAX : INT32_MIN) : scalar_wrap(d, v));
     }
+}
+
+/* One product that nothing else shares its operands with: rows of B are packed group by group. */
+static void one_product(Kernel *k, const DType t[3], const int64_t size[3])
+{
+    kernel_open_func(k);
+    Value *x = kernel_load_all(
+              k, kernel_tensor(k, PARAM_IN, t[0], 2, (int64_t[]){ size[0], size[2] }, a, N_VALUES)),
+          *y = kernel_load_all(
+              k, kernel_tensor(k, PARAM_IN, t[1], 2, (int64_t[]){ size[2], size[1] }, b, N_VALUES)),
+          *sums = kernel_load_all(k, kernel_tensor(k, PARAM_IN, t[2], 2, size, c, N_VALUES));
+    kernel_output(k, ir_op(&k->b, OP_MMA, NULL, NO_ATTRS, x, y, sums));
+    kernel_finish(k, "one product");
 }
 
 static void product(const BackendOptions *o, const DType t[3], const int64_t size[3], int turned, bool ends)
@@ -38,22 +56,23 @@ static void product(const BackendOptions *o, const DType t[3], const int64_t siz
         fill(t[0], ends, a);
         fill(t[1], ends, b);
         fill(t[2], ends, c);
-        kernel_product(k, t, size, turned, a, b, c, N_VALUES);
+        if (turned < 0) one_product(k, t, size);
+        else kernel_product(k, t, size, turned, a, b, c, N_VALUES);
     }
     kernel_end(k);
 }
 
 static void test_results(void)
 {
-    static const int64_t sizes[][3] = { { 17, 17, 1 }, { 17, 33, 3 }, { 40, 64, 4 }, { 33, 47, 21 }, { 128, 70, 64 },
-        { 19, 200, 40 }, { 63, 65, 131 } };
+    static const int64_t sizes[][3] = { { 17, 17, 1 }, { 17, 33, 3 }, { 40, 64, 4 }, { 33, 47, 21 },
+        { 128, 70, 64 }, { 19, 200, 40 }, { 63, 65, 131 } };
     const BackendOptions host = { .opt_level = 2, .verify_each = true },
                          v3 = { .opt_level = 2, .cpu = "x86-64-v3", .verify_each = true };
     for (size_t t = 0; t < N_TYPES; t++)
         for (size_t z = 0; z < sizeof sizes / sizeof *sizes; z++)
-            for (int turned = 0; turned < 4; turned++) {
+            for (int turned = -1; turned < 4; turned++) {
                 product(&host, types[t], sizes[z], turned, turned % 2);
-                if (turned == (int)z % 4) product(&v3, types[t], sizes[z], turned, true);
+                if (turned < (int)z % 4) product(&v3, types[t], sizes[z], turned, true);
             }
 }
 
@@ -138,7 +157,7 @@ int main(void)
     }
     test_results();
     test_shared_operand();
-    for (size_t t = 0; t < N_TYPES; t++) check_assembly(types[t]);
+    for (size_t t = 0; t < N_INTEGERS; t++) check_assembly(types[t]);
     printf("%d checks, %d failures\n", checks, failures);
     return failures || !checks;
 }
