@@ -272,15 +272,27 @@ static void block(
 
 enum { SECOND_CACHE = 2, MAX_UNROLLED_LINES = 16 };
 
-/* Fetches line number `line` of next window `w`. Lines behind its end are not of the window, which does no
- * harm. */
-static void fetch_line(MmaProduct *x, int w, LLVMValueRef line)
+/* Next window `w` in parts, as many as blocks if there are so many lines: 2^split of a row. */
+static int64_t bytes_of_part(const MmaProduct *x, int w, int *split)
+{
+    int64_t bytes = x->next[w].bytes;
+    for (*split = 0; x->next[w].rows << *split < x->blocks && bytes > LINE; ++*split) bytes = (bytes + 1) / 2;
+    return bytes;
+}
+
+/* Fetches part number `part` of next window `w`. Its last byte may be in a line more. Lines behind the end
+ * are not of the window, which does no harm. */
+static void fetch_part(MmaProduct *x, int w, LLVMValueRef part)
 {
     Gen *g = x->g;
-    LLVMValueRef count = gen_int(g, (x->next[w].bytes + LINE - 1) / LINE);
-    LLVMValueRef row = LLVMBuildUDiv(g->b, line, count, ""), in = LLVMBuildURem(g->b, line, count, "");
+    int split;
+    int64_t bytes = bytes_of_part(x, w, &split);
+    LLVMValueRef row = LLVMBuildLShr(g->b, part, gen_int(g, split), ""),
+                 in = LLVMBuildAnd(g->b, part, gen_int(g, ((int64_t)1 << split) - 1), "");
     LLVMValueRef at = gen_ptr(g, x->next[w].at, LLVMBuildMul(g->b, row, x->next[w].stride, ""));
-    memory_prefetch(g, gen_ptr(g, at, gen_imul(g, in, LINE)), SECOND_CACHE);
+    at = gen_ptr(g, at, gen_imul(g, in, bytes));
+    for (int64_t b = 0; b < bytes; b += LINE) memory_prefetch(g, gen_ptr(g, at, gen_int(g, b)), SECOND_CACHE);
+    if (bytes > 1) memory_prefetch(g, gen_ptr(g, at, gen_int(g, bytes - 1)), SECOND_CACHE);
 }
 
 /* Straight code, as the branches of loops over a few lines are hard to predict. */
@@ -288,16 +300,17 @@ void mma_fetch(MmaProduct *x, LLVMValueRef block)
 {
     Gen *g = x->g;
     for (int w = 0; w < x->n_next; w++) {
-        int64_t lines = (x->next[w].bytes + LINE - 1) / LINE * x->next[w].rows;
-        int64_t n = (lines + x->blocks - 1) / x->blocks;
+        int split;
+        int64_t lines = bytes_of_part(x, w, &split) / LINE + 1, parts = x->next[w].rows << split;
+        int64_t n = (parts + x->blocks - 1) / x->blocks;
         LLVMValueRef first = gen_imul(g, block, n);
-        if (n > MAX_UNROLLED_LINES) {
+        if (n > 1 && n * lines > MAX_UNROLLED_LINES) {
             Loop l;
-            fetch_line(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
+            fetch_part(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
             gen_loop_end(g, &l);
             continue;
         }
-        for (int64_t k = 0; k < n; k++) fetch_line(x, w, gen_iadd(g, first, gen_int(g, k)));
+        for (int64_t k = 0; k < n; k++) fetch_part(x, w, gen_iadd(g, first, gen_int(g, k)));
     }
 }
 

@@ -22,11 +22,11 @@ typedef struct CpuTarget {
     const char *triple, *cpu, *features; /* for LLVM */
     int vector_bytes;                    /* 64, 32, 16 */
     int n_vector_regs;
-    unsigned has;         /* CPU_.. */
-    bool arm;             /* AArch64; else x86-64 */
-    bool fma, avx512;     /* CPU_FMA, CPU_AVX512 */
-    int64_t second_cache; /* bytes */
-    bool amx_model;       /* BackendOptions.amx_model */
+    unsigned has;                      /* CPU_.. */
+    bool arm;                          /* AArch64; else x86-64 */
+    bool fma, avx512;                  /* CPU_FMA, CPU_AVX512 */
+    int64_t first_cache, second_cache; /* bytes */
+    bool amx_model;                    /* BackendOptions.amx_model */
     const char
         *amx_refused; /* why there is no AMX although the processor has it; NULL: there is, or it lacks it */
     const char *level_error; /* what is wrong with TILE_CPU_LEVEL; NULL: nothing */

@@ -1,8 +1,8 @@
 /* test_products.c: products by the vector units of x86-64, beyond few rows: results against the interpreter
  * for all pairs of 8-bit types, whose dot products take an unsigned and a signed operand, and for 16 bits, at
- * edges, for few elements along K and for operands that lie either way, packed alone or twice; sums of extreme values,
- * exact modulo 2^32; an operand that two products take, with and without an offset. The assembly for each
- * processor has its instruction, and never vpmaddubsw, which saturates. */
+ * edges, for few elements along K and for operands that lie either way, packed alone or twice; sums of
+ * extreme values, exact modulo 2^32; an operand that two products take, with and without an offset. The
+ * assembly for each processor has its instruction, and never vpmaddubsw, which saturates. */
 #include "op_kernel.h"
 #include <stdio.h>
 #include <string.h>
