@@ -70,8 +70,9 @@ struct Buf {
     int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: the shape of the tile; other forms: rows and columns */
     /* FORM_ROWS: the elements from row to row; panels: the columns of a panel */
     int64_t ld, nr;
-    int64_t depth; /* panels: the groups of rows of a panel, with padding */
-    bool in_tiles; /* a matrix operand for AMX: padded to whole tiles with zeros along K */
+    int64_t depth;   /* panels: the groups of rows of a panel, with padding */
+    bool in_tiles;   /* a matrix operand for AMX: padded to whole tiles with zeros along K */
+    bool offset_128; /* FORM_ROWS of 8 bits: the highest bit of each element is inverted (mma_changes_sign) */
     int64_t bytes;
     Steps *home;     /* the block in which it is defined */
     int first, last; /* the positions of its definition and of its last use, in `home` */
@@ -468,6 +469,11 @@ void mma_emit(Gen *, Step *);
 /* The type that operand `v` of a product is packed as, and how many elements of it along K lie side by side.
  */
 DType mma_operand_type(MmaKind, const Value *v);
+/* The operand A of such a product of two types of one sign is packed as one of the other sign: x86's dot
+ * products take an unsigned and a signed operand. Adding 128 to i8, or subtracting it from u8, inverts the
+ * highest bit. The product takes 128 times the sums of the columns of B away again. */
+static inline bool mma_changes_sign(const CpuTarget *t, MmaKind k, DType a, DType b)
+{ return k == MMA_I8_QUADS && !t->arm && a == b; }
 static inline int mma_group(DType d) { return dtype_bytes(d) >= 4 ? 1 : 4 / dtype_bytes(d); }
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(

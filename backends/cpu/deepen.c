@@ -9,10 +9,11 @@
  * A product reads and writes its accumulator once, however deep it is, so that the accumulator is moved less
  * often between memory and registers. The wide window is the windows of `u` iterations side by side, so it
  * has the same elements, and the sums are added in the same order. Both packed operands together take at most
- * a seventh of the second cache. A loop is left as it is if it holds anything else. */
+ * a seventh of the second cache, and a panel of B at most half of the first, because each block of rows of A
+ * reads all of the panel. A loop is left as it is if it holds anything else. */
 #include "backends/cpu/mma.h"
 
-enum { MAX_DEPTH = 512, PART_OF_CACHE = 7 };
+enum { MAX_DEPTH = 512, PART_OF_CACHE = 7, PART_OF_FIRST = 2 };
 
 typedef struct Deep {
     Session *session;
@@ -94,6 +95,15 @@ static bool goes_by_rows(const Deep *d)
            memory_unit_axis(d->func, ir_operand(d->mma, 1)->def) == 1;
 }
 
+/* The bytes of a panel of B for each element along K. */
+static int64_t panel_row_bytes(const Deep *d, MmaKind kind)
+{
+    const Value *b = ir_operand(d->mma, 1);
+    int mr, nv;
+    mma_block_shape(d->target, kind, ir_operand(d->mma, 0)->type->shape[0], b->type->shape[1], &mr, &nv);
+    return (int64_t)nv * mma_vector_lanes(d->target, kind) * dtype_bytes(mma_operand_type(kind, b));
+}
+
 /* How many iterations one product takes: as many as fit the cache, and a power of two. Of a product of few
  * rows the window of B itself, which is fetched into the cache while the last one is multiplied. */
 static int64_t choose_times(const Deep *d)
@@ -102,10 +112,13 @@ static int64_t choose_times(const Deep *d)
     const Value *a = ir_operand(d->mma, 0), *b = ir_operand(d->mma, 1);
     int64_t deep = a->type->shape[1], times = 1;
     if (goes_by_rows(d)) return 1;
-    DType of_b = a->type->shape[0] <= MOST_THIN_ROWS ? b->type->dtype : mma_operand_type(kind, b);
+    bool few = a->type->shape[0] <= MOST_THIN_ROWS;
+    DType of_b = few ? b->type->dtype : mma_operand_type(kind, b);
     int64_t bytes = deep * (a->type->shape[0] * dtype_bytes(mma_operand_type(kind, a)) +
                                b->type->shape[1] * dtype_bytes(of_b));
-    while (2 * times * deep <= MAX_DEPTH && 2 * times * bytes <= d->target->second_cache / PART_OF_CACHE)
+    int64_t panel = few || mma_is_amx(kind) ? 0 : deep * panel_row_bytes(d, kind);
+    while (2 * times * deep <= MAX_DEPTH && 2 * times * bytes <= d->target->second_cache / PART_OF_CACHE &&
+           2 * times * panel <= d->target->first_cache / PART_OF_FIRST)
         times *= 2;
     return times;
 }

@@ -100,15 +100,18 @@ LLVMValueRef mma_add_i16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMVal
     return LLVMBuildAdd(g->b, acc, p, "");
 }
 
-/* acc + dot products of four 8-bit integers each, by Arm's instructions: the unsigned operand of two comes
- * first. */
+/* acc + dot products of four 8-bit integers each: the unsigned operand of two comes first. */
 static LLVMValueRef add_i8_quads(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     Gen *g = x->g;
-    LLVMTypeRef t = gen_vec(g->i8, g->target->vector_bytes);
-    bool ua = x->s->a->dtype == DT_U8, ub = x->s->b->dtype == DT_U8;
+    int bytes = g->target->vector_bytes;
+    LLVMTypeRef t = gen_vec(g->i8, bytes);
+    bool ua = (x->s->a->dtype == DT_U8) != x->s->a->offset_128, ub = x->s->b->dtype == DT_U8;
     LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, ub && !ua ? b : a, t, ""),
         LLVMBuildBitCast(g->b, ub && !ua ? a : b, t, "") };
+    if (!g->target->arm)
+        return gen_intrinsic(
+            g, bytes == 64 ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256", NULL, 0, v, 3);
     const char *name = ua && ub   ? "llvm.aarch64.neon.udot"
                        : ua || ub ? "llvm.aarch64.neon.usdot"
                                   : "llvm.aarch64.neon.sdot";
@@ -178,6 +181,43 @@ static LLVMValueRef steps_along_k(Kernel *x, int64_t steps, int at_once)
     return larger(g, gen_imul(g, parts_of(g, x->real[2], at_once), at_once / group), gen_int(g, 1));
 }
 
+/* Vector v of step k of a panel of B. */
+static LLVMValueRef panel_load(Kernel *x, LLVMValueRef panel_at_k, int64_t step, int v)
+{
+    Gen *g = x->g;
+    const Buf *b = x->s->b;
+    int group = mma_group(b->dtype), vbytes = x->lanes * dtype_bytes(x->acc);
+    int64_t bstep = b->nr * group * dtype_bytes(b->dtype);
+    LLVMTypeRef t = group > 1 ? gen_vec(g->i32, x->lanes) : x->vec;
+    LLVMValueRef l =
+        LLVMBuildLoad2(g->b, t, gen_ptr(g, panel_at_k, gen_int(g, step * bstep + v * vbytes)), "");
+    LLVMSetAlignment(l, 4);
+    return l;
+}
+
+/* 128 times the sums of the columns of a panel, by which the products are too large if the highest bits of A
+ * are inverted: by the instruction that multiplies, with 128 in place of every element of A. */
+static void sum_columns(Kernel *x, int nv, LLVMValueRef panel)
+{
+    Gen *g = x->g;
+    int group = mma_group(x->s->b->dtype);
+    int64_t steps = (x->k + group - 1) / group, bstep = x->s->b->nr * group;
+    LLVMValueRef sum[MAX_VECTORS], phi[MAX_VECTORS], zero = LLVMConstNull(x->vec);
+    LLVMValueRef high = gen_splat(g, LLVMConstInt(g->i32, 0x80808080, false), x->lanes);
+    Loop l;
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), steps_along_k(x, steps, group), 1);
+    l.runs = true;
+    for (int v = 0; v < nv; v++) phi[v] = LLVMBuildPhi(g->b, x->vec, "");
+    LLVMValueRef bk = gen_ptr(g, panel, gen_imul(g, k, bstep));
+    for (int v = 0; v < nv; v++) sum[v] = multiply_add(x, phi[v], high, panel_load(x, bk, 0, v));
+    LLVMBasicBlockRef latch = gen_here(g), before = l.before;
+    gen_loop_end(g, &l);
+    for (int v = 0; v < nv; v++) {
+        LLVMAddIncoming(phi[v], (LLVMValueRef[]){ zero, sum[v] }, (LLVMBasicBlockRef[]){ before, latch }, 2);
+        x->too_much[v] = sum[v];
+    }
+}
+
 /* Computes mr rows from row0 and nv vectors of the panel at `column`, of which `columns` columns are real. */
 static void block(
     Kernel *x, int mr, int nv, int64_t columns, LLVMValueRef row0, LLVMValueRef panel, LLVMValueRef column)
@@ -196,6 +236,7 @@ static void block(
             init[r * nv + v] =
                 from ? acc_load(x, gen_ptr(g, from, gen_int(g, r * x->n * acc_bytes + v * vbytes)), on)
                      : LLVMConstNull(x->vec);
+            if (s->a->offset_128) init[r * nv + v] = LLVMBuildSub(g->b, init[r * nv + v], x->too_much[v], "");
         }
     LLVMValueRef arow = gen_ptr(g, x->a, gen_imul(g, row0, s->a->ld * abytes));
     int unroll = 1;
@@ -206,12 +247,8 @@ static void block(
     for (int c = 0; c < mr * nv; c++) acc[c] = phi[c] = LLVMBuildPhi(g->b, x->vec, "");
     LLVMValueRef ak = gen_ptr(g, arow, gen_imul(g, k, aunit)), bk = gen_ptr(g, panel, gen_imul(g, k, bstep));
     for (int u = 0; u < unroll; u++) {
-        LLVMValueRef b[8];
-        for (int v = 0; v < nv; v++) {
-            LLVMTypeRef t = group > 1 ? gen_vec(g->i32, x->lanes) : x->vec;
-            b[v] = LLVMBuildLoad2(g->b, t, gen_ptr(g, bk, gen_int(g, u * bstep + v * vbytes)), "");
-            LLVMSetAlignment(b[v], 4);
-        }
+        LLVMValueRef b[MAX_VECTORS];
+        for (int v = 0; v < nv; v++) b[v] = panel_load(x, bk, u, v);
         for (int r = 0; r < mr; r++) {
             LLVMTypeRef t = group > 1 ? g->i32 : gen_type(g, x->acc, 1);
             LLVMValueRef one =
@@ -235,15 +272,27 @@ static void block(
 
 enum { SECOND_CACHE = 2, MAX_UNROLLED_LINES = 16 };
 
-/* Fetches line number `line` of next window `w`. Lines behind its end are not of the window, which does no
- * harm. */
-static void fetch_line(MmaProduct *x, int w, LLVMValueRef line)
+/* Next window `w` in parts, as many as blocks if there are so many lines: 2^split of a row. */
+static int64_t bytes_of_part(const MmaProduct *x, int w, int *split)
+{
+    int64_t bytes = x->next[w].bytes;
+    for (*split = 0; x->next[w].rows << *split < x->blocks && bytes > LINE; ++*split) bytes = (bytes + 1) / 2;
+    return bytes;
+}
+
+/* Fetches part number `part` of next window `w`. Its last byte may be in a line more. Lines behind the end
+ * are not of the window, which does no harm. */
+static void fetch_part(MmaProduct *x, int w, LLVMValueRef part)
 {
     Gen *g = x->g;
-    LLVMValueRef count = gen_int(g, (x->next[w].bytes + LINE - 1) / LINE);
-    LLVMValueRef row = LLVMBuildUDiv(g->b, line, count, ""), in = LLVMBuildURem(g->b, line, count, "");
+    int split;
+    int64_t bytes = bytes_of_part(x, w, &split);
+    LLVMValueRef row = LLVMBuildLShr(g->b, part, gen_int(g, split), ""),
+                 in = LLVMBuildAnd(g->b, part, gen_int(g, ((int64_t)1 << split) - 1), "");
     LLVMValueRef at = gen_ptr(g, x->next[w].at, LLVMBuildMul(g->b, row, x->next[w].stride, ""));
-    memory_prefetch(g, gen_ptr(g, at, gen_imul(g, in, LINE)), SECOND_CACHE);
+    at = gen_ptr(g, at, gen_imul(g, in, bytes));
+    for (int64_t b = 0; b < bytes; b += LINE) memory_prefetch(g, gen_ptr(g, at, gen_int(g, b)), SECOND_CACHE);
+    if (bytes > 1) memory_prefetch(g, gen_ptr(g, at, gen_int(g, bytes - 1)), SECOND_CACHE);
 }
 
 /* Straight code, as the branches of loops over a few lines are hard to predict. */
@@ -251,16 +300,17 @@ void mma_fetch(MmaProduct *x, LLVMValueRef block)
 {
     Gen *g = x->g;
     for (int w = 0; w < x->n_next; w++) {
-        int64_t lines = (x->next[w].bytes + LINE - 1) / LINE * x->next[w].rows;
-        int64_t n = (lines + x->blocks - 1) / x->blocks;
+        int split;
+        int64_t lines = bytes_of_part(x, w, &split) / LINE + 1, parts = x->next[w].rows << split;
+        int64_t n = (parts + x->blocks - 1) / x->blocks;
         LLVMValueRef first = gen_imul(g, block, n);
-        if (n > MAX_UNROLLED_LINES) {
+        if (n > 1 && n * lines > MAX_UNROLLED_LINES) {
             Loop l;
-            fetch_line(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
+            fetch_part(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
             gen_loop_end(g, &l);
             continue;
         }
-        for (int64_t k = 0; k < n; k++) fetch_line(x, w, gen_iadd(g, first, gen_int(g, k)));
+        for (int64_t k = 0; k < n; k++) fetch_part(x, w, gen_iadd(g, first, gen_int(g, k)));
     }
 }
 
@@ -278,6 +328,7 @@ static void panel_rows(Kernel *x, int nv, int64_t columns, LLVMValueRef panel, L
     Gen *g = x->g;
     int64_t blocks = (x->m + x->s->mr - 1) / x->s->mr, rows = x->m / blocks, more = x->m % blocks;
     LLVMValueRef first = gen_imul(g, LLVMBuildUDiv(g->b, column, gen_int(g, x->s->b->nr), ""), blocks);
+    if (x->s->a->offset_128) sum_columns(x, nv, panel);
     Loop l;
     if (more) {
         LLVMValueRef end = needed(g, x->real[0], 0, rows + 1, 0, more);

@@ -9,6 +9,8 @@ static inline int mma_vector_lanes(const CpuTarget *t, MmaKind k)
 enum { AMX_ROWS = 16, AMX_ROW_BYTES = 64 };
 static inline bool mma_is_amx(MmaKind k) { return k == MMA_AMX_BF16 || k == MMA_AMX_F16 || k == MMA_AMX_I8; }
 
+enum { MAX_VECTORS = 8 }; /* of a panel */
+
 /* A product that is being emitted. */
 typedef struct MmaProduct {
     Gen *g;
@@ -27,6 +29,7 @@ typedef struct MmaProduct {
     int n_next;
     LLVMValueRef real[3]; /* how many rows, columns and elements along K are in range; NULL: all */
     int64_t blocks;       /* of the accumulator; each fetches a part of the next windows */
+    LLVMValueRef too_much[MAX_VECTORS]; /* of the columns of this panel, if A has an offset of 128 */
 } MmaProduct;
 void amx_product(MmaProduct *);
 /* Block number `block` fetches its part of the next windows into the second cache, so that memory works while

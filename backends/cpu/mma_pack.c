@@ -24,11 +24,20 @@ static LLVMValueRef panel_ptr(Gen *g, const Buf *b, LLVMValueRef row, LLVMValueR
     return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, at, unit));
 }
 
+/* Elements of type `from` as the operand holds them. */
+static LLVMValueRef as_packed(Gen *g, const Buf *b, DType from, LLVMValueRef v)
+{
+    v = convert(g, b->dtype, from, v);
+    if (!b->offset_128) return v;
+    LLVMValueRef high = LLVMConstInt(g->i8, 0x80, false);
+    return LLVMBuildXor(g->b, v, gen_lanes(v) > 1 ? gen_splat(g, high, gen_lanes(v)) : high, "");
+}
+
 void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValueRef row, LLVMValueRef column)
 {
     Gen *g = e->g;
     int bytes = dtype_bytes(b->dtype), lanes = gen_lanes(v);
-    v = convert(g, b->dtype, from, v);
+    v = as_packed(g, b, from, v);
     if (b->form == FORM_ROWS) {
         gen_store(g, b->dtype, v,
             gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, row, b->ld), column), bytes)));
@@ -62,20 +71,23 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
 
 /* --- transposing ------------------------------------------------------------------------------------- */
 
-/* x[i] are n vectors of n elements; transposed in place in log2 n rounds of two-operand shuffles. */
-static void transpose(Gen *g, LLVMValueRef *x, int n)
+/* x[i] are n vectors of n pieces of `piece` elements; transposed in place in log2 n rounds of two-operand
+ * shuffles. */
+static void transpose(Gen *g, LLVMValueRef *x, int n, int piece)
 {
+    int all = n * piece;
     for (int d = n / 2; d; d /= 2)
         for (int i = 0; i < n; i++) {
             if (i & d) continue;
             int lo[64], hi[64];
-            for (int j = 0; j < n; j++) {
-                lo[j] = j & d ? n + j - d : j;
-                hi[j] = j & d ? n + j : j + d;
+            for (int j = 0; j < all; j++) {
+                bool other = j / piece & d;
+                lo[j] = other ? all + j - d * piece : j;
+                hi[j] = other ? all + j : j + d * piece;
             }
             LLVMValueRef a = x[i], b = x[i + d];
-            x[i] = gen_shuffle(g, a, b, lo, n);
-            x[i + d] = gen_shuffle(g, a, b, hi, n);
+            x[i] = gen_shuffle(g, a, b, lo, all);
+            x[i + d] = gen_shuffle(g, a, b, hi, all);
         }
 }
 
@@ -205,7 +217,7 @@ static LLVMValueRef transposer(Gen *g, LLVMTypeRef elem, int n, int64_t stride, 
         LLVMValueRef at = gen_int(g, k);
         x[k] = LLVMBuildLoad2(g->b, vec, LLVMBuildGEP2(g->b, vec, LLVMGetParam(f, 0), &at, 1, ""), "");
     }
-    transpose(g, x, n);
+    transpose(g, x, n, 1);
     for (int k = 0; k < n; k++)
         LLVMSetAlignment(
             LLVMBuildStore(g->b, x[k], gen_ptr(g, LLVMGetParam(f, 1), gen_int(g, k * stride))), 1);
@@ -225,7 +237,8 @@ static void transpose_block(Transpose *u, LLVMValueRef t0, LLVMValueRef l0, int 
     u->coord[u->t] = t0;
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1);
     u->coord[u->l] = gen_iadd(g, l0, i);
-    LLVMValueRef v = convert(g, stored, d, transpose_eval(u, group * n));
+    LLVMValueRef v = transpose_eval(u, group * n);
+    v = u->s->buf->form == FORM_DENSE ? convert(g, stored, d, v) : as_packed(g, u->s->buf, d, v);
     if (group > 1) v = LLVMBuildBitCast(g->b, v, vec, "");
     LLVMValueRef cell = LLVMBuildGEP2(g->b, vec, tmp, &i, 1, "");
     if (stored == DT_BOOL) v = LLVMBuildZExt(g->b, v, vec, "");
@@ -306,10 +319,107 @@ void mma_clear_padding(Gen *g, const Buf *b)
         LLVMBuildMemSet(g->b, gen_buf(g, b, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, b->bytes), 64);
 }
 
+/* --- groups of rows ---------------------------------------------------------------------------------- */
+
+enum { LANE_BYTES = 16, LANE_WORDS = 4 }; /* in which shuffles of bytes stay */
+
+/* Elements of a and b in turn, `unit` at a time, from the lower or the upper half of each lane. */
+static LLVMValueRef unpack(Gen *g, LLVMValueRef a, LLVMValueRef b, int bytes, int unit, bool upper)
+{
+    int mask[64], n = gen_lanes(a), of_lane = LANE_BYTES / bytes;
+    for (int j = 0; j < n; j++) {
+        int in = j % of_lane, from = in / unit / 2 * unit + in % unit + (upper ? of_lane / 2 : 0);
+        mask[j] = j / of_lane * of_lane + from + (in / unit % 2 ? n : 0);
+    }
+    return gen_shuffle(g, a, b, mask, n);
+}
+
+/* x: vectors of as many rows as a group has. Makes of them vectors of groups, of ascending columns. */
+static void interleave(Gen *g, LLVMValueRef *x, int group)
+{
+    LLVMValueRef y[4];
+    int bytes = 4 / group, words = gen_lanes(x[0]) * bytes / 4, lanes = words / LANE_WORDS;
+    for (int k = 0; k < group; k++) y[k] = unpack(g, x[k / 2 * 2], x[k / 2 * 2 + 1], bytes, 1, k % 2);
+    if (group == 2) memcpy(x, y, 2 * sizeof *x);
+    for (int k = 0; k < group && group == 4; k++) x[k] = unpack(g, y[k / 2], y[k / 2 + 2], bytes, 2, k % 2);
+    /* Lane l of x[k] has the columns LANE_WORDS (group l + k) and on. */
+    for (int k = 0; k < group; k++) y[k] = x[k] = LLVMBuildBitCast(g->b, x[k], gen_vec(g->i32, words), "");
+    if (lanes == 4 && group == 4) transpose(g, x, 4, LANE_WORDS);
+    else if (lanes > 1)
+        for (int k = 0; k < group; k++) {
+            int mask[16], first = k * lanes % group;
+            for (int j = 0; j < words; j++) {
+                int at = k * lanes + j / LANE_WORDS;
+                mask[j] = at / group * LANE_WORDS + j % LANE_WORDS + (at % group == first ? 0 : words);
+            }
+            x[k] = gen_shuffle(g, y[first], y[(first + 1) % group], mask, words);
+        }
+}
+
+/* Packs `n` columns, a whole number of lanes, of a group of rows, of which `rows` are there. */
+static void pack_group(Transpose *u, LLVMValueRef row, int rows, LLVMValueRef column, int n)
+{
+    Gen *g = u->g;
+    const Buf *to = u->s->buf;
+    int group = mma_group(to->dtype);
+    LLVMTypeRef t = gen_vec(group == 4 ? g->i8 : g->i16, n);
+    LLVMValueRef x[4] = { NULL };
+    u->coord[1] = column;
+    for (int k = 0; k < group; k++) {
+        u->coord[0] = gen_iadd(g, row, gen_int(g, k));
+        x[k] = k < rows ? as_packed(g, to, u->s->value->type->dtype, transpose_eval(u, n)) : LLVMConstNull(t);
+        x[k] = LLVMBuildBitCast(g->b, x[k], t, "");
+    }
+    interleave(g, x, group);
+    LLVMValueRef in = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
+    for (int k = 0; k < group; k++) {
+        LLVMValueRef c = gen_iadd(g, column, gen_int(g, k * n / group));
+        LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, to, in, c)), 4);
+    }
+}
+
+static void pack_rows(Transpose *u, LLVMValueRef row, int rows)
+{
+    Gen *g = u->g;
+    int64_t columns = u->s->value->type->shape[1], done = 0;
+    int bytes = dtype_bytes(u->s->buf->dtype);
+    for (int n = g->target->vector_bytes / bytes; n * bytes >= LANE_BYTES; n /= 2) {
+        int64_t end = done + (columns - done) / n * n;
+        if (end == done) continue;
+        Loop l;
+        LLVMValueRef c = gen_loop(g, &l, gen_int(g, done), gen_int(g, end), n);
+        pack_group(u, row, rows, c, n);
+        gen_loop_end(g, &l);
+        done = end;
+    }
+    for (int k = 0; k < rows && done < columns; k++) {
+        Loop l;
+        u->coord[0] = gen_iadd(g, row, gen_int(g, k));
+        u->coord[1] = gen_loop(g, &l, gen_int(g, done), gen_int(g, columns), 1);
+        transpose_put(u, transpose_eval(u, 1));
+        gen_loop_end(g, &l);
+    }
+}
+
+/* Packs rows whose elements lie side by side as groups along K: all rows of a group at once. */
+static void pack_groups(Transpose *u)
+{
+    Gen *g = u->g;
+    int group = mma_group(u->s->buf->dtype);
+    int64_t rows = u->s->value->type->shape[0], whole = rows / group * group;
+    Loop l;
+    if (whole) {
+        pack_rows(u, gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), group), group);
+        gen_loop_end(g, &l);
+    }
+    if (rows > whole) pack_rows(u, gen_int(g, whole), (int)(rows - whole));
+}
+
 void transpose_emit(Gen *g, Step *s)
 {
     Transpose u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
     if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
     mma_clear_padding(g, s->buf);
-    transpose_axes(&u, 0);
+    if (u.t == u.l) pack_groups(&u);
+    else transpose_axes(&u, 0);
 }

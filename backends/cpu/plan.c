@@ -190,15 +190,31 @@ static void fill(Plan *p, Steps *in, Value *v)
     info->avail = info->at = add_sink(p, in, plan_sink(p, SINK_BUFFER, i, v, b), v->type);
 }
 
+/* A window that nothing but the product reads, perhaps converted. */
+static bool is_window_of_product(const Value *v)
+{
+    const Instr *i = v->def;
+    for (; i && ir_use_count(ir_result(i)) == 1; i = ir_operand(i, 0)->def) {
+        if (i->op == OP_LOAD) return true;
+        if (i->op != OP_PERMUTE && i->op != OP_CAST) return false;
+    }
+    return false;
+}
+
 /* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside).
  */
-static Buf *pack(Plan *p, Steps *in, Instr *mma, MmaKind kind, Value *v, BufForm form, int64_t nr)
+static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int64_t nr)
 {
+    Instr *mma = s->instr;
+    MmaKind kind = s->mma;
     DType d = mma_operand_type(kind, v);
     bool tiles = mma_is_amx(kind);
+    bool offset = form == FORM_ROWS && mma_changes_sign(p->target, kind, ir_operand(mma, 0)->type->dtype,
+                                           ir_operand(mma, 1)->type->dtype);
     for (size_t k = 0; k < p->packs.len; k++)
         if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d &&
             p->packs.data[k].buf->nr == nr && p->packs.data[k].buf->in_tiles == tiles &&
+            p->packs.data[k].buf->offset_128 == offset &&
             steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
             return p->packs.data[k].buf;
     Steps *home = steps_of(in, plan_block_of(v));
@@ -210,6 +226,7 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, MmaKind kind, Value *v, BufForm
     b->form = form;
     b->nr = nr;
     b->in_tiles = tiles;
+    b->offset_128 = offset;
     if (form == FORM_ROWS) {
         b->ld = (columns + piece - 1) / piece * piece;
         if (b->ld * dtype_bytes(d) % 512 == 0)
@@ -220,13 +237,14 @@ static Buf *pack(Plan *p, Steps *in, Instr *mma, MmaKind kind, Value *v, BufForm
         b->bytes = (columns + nr - 1) / nr * nr * b->depth * group * dtype_bytes(d);
     }
     int axis = plan_natural_axis(p, v);
-    if (axis != 1 && rows >= 4 && columns >= 4) {
-        Step *s = plan_step(p, home, STEP_TRANSPOSE, mma);
-        s->value = v;
-        s->order[0] = axis;
-        s->order[1] = 1;
-        s->buf = b;
-        append(home, s);
+    bool in_groups = form == FORM_GROUPS && axis == 1 && is_window_of_product(v);
+    if ((axis != 1 && rows >= 4 && columns >= 4) || in_groups) {
+        Step *t = plan_step(p, home, STEP_TRANSPOSE, mma);
+        t->value = v;
+        t->order[0] = axis;
+        t->order[1] = 1;
+        t->buf = b;
+        append(home, t);
     } else {
         add_sink(p, home, plan_sink(p, SINK_PACK, mma, v, b), v->type);
     }
@@ -252,9 +270,8 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     s->thin = mma_thinness(p, i, s->mma);
     plan_info(p, ir_result(i))->thin = s->thin != THIN_NONE;
     DType d = mma_operand_type(s->mma, b);
-    if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, i, s->mma, a, FORM_ROWS, 0);
-    if (s->thin == THIN_NONE)
-        s->b = pack(p, in, i, s->mma, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
+    if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, FORM_ROWS, 0);
+    if (s->thin == THIN_NONE) s->b = pack(p, in, s, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
     if (s->thin == THIN_DOTS_OF_A) { /* filled by the product */
         s->b = new_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
         s->b->ld = b->type->shape[0];

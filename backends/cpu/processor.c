@@ -83,6 +83,16 @@ static bool by_name(const char *name, Architecture a, unsigned *features)
 bool cpu_is_host(const BackendOptions *o, const Target *target)
 { return !target->triple && (!o->cpu || !*o->cpu || !strcmp(o->cpu, "host") || !strcmp(o->cpu, "native")); }
 
+/* Of the processors of which nothing is known but a name: 32 KB or more. */
+static int64_t first_cache(bool host)
+{
+    long bytes = 0;
+#if defined(_SC_LEVEL1_DCACHE_SIZE)
+    if (host) bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+    return bytes > 0 ? bytes : 32 << 10;
+}
+
 /* Of the processors of which nothing is known but a name: those with AMX have 2 MB, and others 512 KB or
  * more. */
 static int64_t second_cache(bool host, unsigned features)
@@ -149,6 +159,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     t->fma = features & CPU_FMA;
     t->avx512 = features & CPU_AVX512;
     t->amx_model = o->amx_model;
+    t->first_cache = first_cache(host);
     t->second_cache = second_cache(host, features);
     t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
     t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;

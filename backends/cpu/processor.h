@@ -4,11 +4,11 @@
 
 /* Features of processors, as far as code depends on them. */
 enum {
-    CPU_FMA = 1,        /* fused multiply-adds; on x86-64 also AVX2 */
-    CPU_AVX512 = 2,     /* F, BW, VL, DQ */
-    CPU_VNNI = 4,       /* dot products of pairs of 16-bit integers, added to 32 bits */
-    CPU_BF16 = 8,       /* dot products of pairs of bf16 */
-    CPU_DOT = 16,       /* Arm: dot products of four 8-bit integers of one sign */
+    CPU_FMA = 1,    /* fused multiply-adds; on x86-64 also AVX2 */
+    CPU_AVX512 = 2, /* F, BW, VL, DQ */
+    CPU_VNNI = 4, /* dot products of pairs of 16-bit integers, and of four u8 and four i8, added to 32 bits */
+    CPU_BF16 = 8, /* dot products of pairs of bf16 */
+    CPU_DOT = 16, /* Arm: dot products of four 8-bit integers of one sign */
     CPU_MIXED_DOT = 32, /* Arm: of four unsigned and four signed ones */
     CPU_AVX_VNNI = 64,  /* CPU_VNNI with vectors of 32 bytes, without AVX-512 */
     CPU_AMX_BF16 = 128, /* products of tiles of bf16 */
@@ -22,11 +22,11 @@ typedef struct CpuTarget {
     const char *triple, *cpu, *features; /* for LLVM */
     int vector_bytes;                    /* 64, 32, 16 */
     int n_vector_regs;
-    unsigned has;         /* CPU_.. */
-    bool arm;             /* AArch64; else x86-64 */
-    bool fma, avx512;     /* CPU_FMA, CPU_AVX512 */
-    int64_t second_cache; /* bytes */
-    bool amx_model;       /* BackendOptions.amx_model */
+    unsigned has;                      /* CPU_.. */
+    bool arm;                          /* AArch64; else x86-64 */
+    bool fma, avx512;                  /* CPU_FMA, CPU_AVX512 */
+    int64_t first_cache, second_cache; /* bytes */
+    bool amx_model;                    /* BackendOptions.amx_model */
     const char
         *amx_refused; /* why there is no AMX although the processor has it; NULL: there is, or it lacks it */
     const char *level_error; /* what is wrong with TILE_CPU_LEVEL; NULL: nothing */

@@ -44,7 +44,7 @@ static bool takes(const CpuTarget *t, MmaKind k, DType a, DType b)
     switch (k) {
     case MMA_AMX_I8:
     case MMA_I16_PAIRS: return is_8_bits(a);
-    case MMA_I8_QUADS: return is_8_bits(a) && (a == b || t->has & CPU_MIXED_DOT);
+    case MMA_I8_QUADS: return is_8_bits(a) && (!t->arm || a == b || t->has & CPU_MIXED_DOT);
     case MMA_AMX_BF16:
     case MMA_BF16_PAIRS: return a == DT_BF16 && b == DT_BF16;
     case MMA_AMX_F16: return a == DT_F16 && b == DT_F16;
@@ -79,8 +79,16 @@ static double rate_of(const CpuTarget *t, size_t u, const Instr *i)
 static bool has_unit_of(const CpuTarget *t, size_t u, DType a, DType b)
 { return (t->has & units[u].feature) == units[u].feature && takes(t, units[u].kind, a, b); }
 
+/* Products of few rows or columns multiply an operand where it is loaded (thin.c), without packing groups of
+ * four along K. */
 static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
-{ return has_unit_of(t, u, ir_operand(i, 0)->type->dtype, ir_operand(i, 1)->type->dtype); }
+{
+    const Type *a = ir_operand(i, 0)->type, *b = ir_operand(i, 1)->type;
+    if (units[u].kind == MMA_I8_QUADS && !t->arm &&
+        (a->shape[0] <= MOST_THIN_ROWS || b->shape[1] <= MOST_THIN_ROWS))
+        return false;
+    return has_unit_of(t, u, a->dtype, b->dtype);
+}
 
 /* Of equal rates, the unit that stands first; but one of vectors before AMX, whose operands are packed also
  * for a single row. */

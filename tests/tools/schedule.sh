@@ -160,4 +160,13 @@ same former.cu now.cu
 "$tilec" "$root/bench/ported/kernels/moe_align_blocks.tile" --emit=schedule -D T=65536 -D E=64 -D TT=8192 >cpu.txt
 grep -q 'nest 8192x64 reduce' cpu.txt || fail "the counts are not summed as expected"
 ! grep -q '8192x64 buffer' cpu.txt || fail "positions have a buffer"
+
+# a panel of B takes at most half of the first cache of 32 KB: of 64 columns of 4 bytes and of 1
+deep() { # DEPTH CPU BINDINGS..
+    local depth=$1 cpu=$2
+    shift 2
+    "$tilec" "$k/gemm.tile" --emit=schedule --cpu=$cpu "$@" | grep -m1 'mr 4 nv 4' | grep -q ", $depth deep" || fail "$cpu $*: not $depth deep"
+}
+deep 64 x86-64-v4 -D T=f32 -D TO=f32 -D TF32=false
+deep 256 icelake-server -D T=i8 -D ACC=i32 -D TO=i32 -D TM=64 -D TN=64
 finish
