@@ -20,6 +20,7 @@ enum {
     ROWS_AT_ONCE = 4,   /* of B, before the sums are moved */
     BYTES_AT_ONCE = 64, /* of memory along a row: a line */
     MOST_PARTS = 4,     /* vectors of a row of B at once, where there are 32 registers */
+    MOST_STRIPS = 8,    /* of a row of B that is short: see strip_turns */
     BYTES_AHEAD = 8192  /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
 };
 
@@ -240,8 +241,7 @@ static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, 
     bool grouped = mma_group(t->as) > 1;
     LLVMValueRef b[MAX_SUMS];
     for (int v = 0; v < parts; v++) {
-        bool line = v * t->lanes * dtype_bytes(t->from) % BYTES_AT_ONCE == 0;
-        fetch(t, line);
+        fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
         b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
     }
     fetch(t, true);
@@ -304,6 +304,12 @@ static void take_offsets(Thin *t)
     gen_loop_end(g, &rows);
 }
 
+/* How many strips a turn of the loop over a row of B takes, of `n`. A load that moves along a row three times
+ * makes the processor fetch what is beyond the end of the row in this window, so short rows take two turns.
+ */
+static int strip_turns(const Thin *t, int n)
+{ return t->whole && n % 2 == 0 && n <= MOST_STRIPS ? n / 2 : 1; }
+
 /* Some rows of B at a time, from one end of the window to the other: memory is read in the order in which it
  * lies, and few rows are in the caches at once, which are in the same sets where rows are a power of two
  * apart. */
@@ -324,8 +330,9 @@ static void strips(Thin *t)
             g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
     int64_t done = t->n / width * width;
     if (done) {
-        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), width);
-        strip(t, from, k, deep, c, width);
+        int turns = strip_turns(t, (int)(done / width));
+        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), turns * width);
+        for (int n = 0; n < turns; n++) strip(t, from, k, deep, gen_iadd(g, c, gen_int(g, n * width)), width);
         gen_loop_end(g, &columns);
     }
     for (; width >= t->lanes; width /= 2)
