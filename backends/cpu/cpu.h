@@ -52,7 +52,8 @@ typedef enum MmaKind {
     MMA_I8_QUADS,
     MMA_AMX_BF16,
     MMA_AMX_F16,
-    MMA_AMX_I8
+    MMA_AMX_I8,
+    MMA_I8_THIN /* x86's dot products of four 8-bit integers, of which thin.c makes one operand unsigned */
 } MmaKind;
 
 /* How a product of few rows or columns is computed (thin.c). */

@@ -13,7 +13,14 @@
  * reads all of the panel. A loop is left as it is if it holds anything else. */
 #include "backends/cpu/mma.h"
 
-enum { MAX_DEPTH = 512, PART_OF_CACHE = 7, PART_OF_FIRST = 2 };
+enum {
+    MAX_DEPTH = 512,
+    PART_OF_CACHE = 7,
+    PART_OF_FIRST = 2,
+    MAX_THIN_DEPTH = 4096, /* of a product of few rows, of whose A NEAR_BYTES stay in the first cache; */
+    NEAR_BYTES = 16384,
+    SHALLOWER = 8 /* and by how much the loop is shallower that takes what remains */
+};
 
 typedef struct Deep {
     Session *session;
@@ -104,19 +111,24 @@ static int64_t panel_row_bytes(const Deep *d, MmaKind kind)
     return (int64_t)nv * mma_vector_lanes(d->target, kind) * dtype_bytes(mma_operand_type(kind, b));
 }
 
+static bool has_few_rows(const Deep *d) { return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS; }
+
 /* How many iterations one product takes: as many as fit the cache, and a power of two. Of a product of few
- * rows the window of B itself, which is fetched into the cache while the last one is multiplied. */
+ * rows, B is read along K, which memory delivers the faster the longer its rows are. */
 static int64_t choose_times(const Deep *d)
 {
     MmaKind kind = mma_kind(d->target, d->mma);
     const Value *a = ir_operand(d->mma, 0), *b = ir_operand(d->mma, 1);
     int64_t deep = a->type->shape[1], times = 1;
     if (goes_by_rows(d)) return 1;
-    bool few = a->type->shape[0] <= MOST_THIN_ROWS;
-    DType of_b = few ? b->type->dtype : mma_operand_type(kind, b);
+    if (has_few_rows(d)) {
+        int64_t row = dtype_bytes(mma_operand_type(kind, a)) * a->type->shape[0];
+        while (2 * times * deep <= MAX_THIN_DEPTH && 2 * times * deep * row <= NEAR_BYTES) times *= 2;
+        return times;
+    }
     int64_t bytes = deep * (a->type->shape[0] * dtype_bytes(mma_operand_type(kind, a)) +
-                               b->type->shape[1] * dtype_bytes(of_b));
-    int64_t panel = few || mma_is_amx(kind) ? 0 : deep * panel_row_bytes(d, kind);
+                               b->type->shape[1] * dtype_bytes(mma_operand_type(kind, b)));
+    int64_t panel = mma_is_amx(kind) ? 0 : deep * panel_row_bytes(d, kind);
     while (2 * times * deep <= MAX_DEPTH && 2 * times * bytes <= d->target->second_cache / PART_OF_CACHE &&
            2 * times * panel <= d->target->first_cache / PART_OF_FIRST)
         times *= 2;
@@ -177,7 +189,7 @@ static void deepen_in(Session *s, Func *f, const CpuTarget *t, Block *block)
         for (int k = 0; k < i->n_blocks; k++) deepen_in(s, f, t, i->blocks[k]);
         if (!matches(&d)) continue;
         d.times = choose_times(&d);
-        if (d.times > 1) deepen(&d);
+        for (; d.times > 1; d.times = has_few_rows(&d) ? d.times / SHALLOWER : 1) deepen(&d);
     }
 }
 

@@ -23,6 +23,7 @@ DType mma_operand_type(MmaKind k, const Value *v)
     case MMA_AMX_F16: return DT_F16;
     case MMA_I16_PAIRS: return DT_I16;
     case MMA_AMX_I8:
+    case MMA_I8_THIN:
     case MMA_I8_QUADS: return v->type->dtype;
     }
     return DT_F32;
@@ -68,7 +69,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
 typedef MmaProduct Kernel;
 
 /* acc + dot products of pairs of bf16. */
-static LLVMValueRef add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef mma_add_bf16_pairs(Gen *g, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(g->ctx), (unsigned)g->target->vector_bytes / 2);
     LLVMValueRef v[] = { acc, LLVMBuildBitCast(g->b, a, t, ""), LLVMBuildBitCast(g->b, b, t, "") };
@@ -123,12 +124,13 @@ static LLVMValueRef multiply_add(Kernel *x, LLVMValueRef acc, LLVMValueRef a, LL
     Gen *g = x->g;
     LLVMValueRef v[] = { a, b, acc };
     switch (x->s->mma) {
-    case MMA_BF16_PAIRS: return add_bf16_pairs(g, acc, a, b);
+    case MMA_BF16_PAIRS: return mma_add_bf16_pairs(g, acc, a, b);
     case MMA_I16_PAIRS: return mma_add_i16_pairs(g, acc, a, b);
     case MMA_I8_QUADS: return add_i8_quads(x, acc, a, b);
     case MMA_AMX_BF16: /* amx_product */
     case MMA_AMX_F16:
     case MMA_AMX_I8:
+    case MMA_I8_THIN: /* thin_emit */
     case MMA_F32:
     case MMA_F64: break;
     }

@@ -36,12 +36,13 @@ void amx_product(MmaProduct *);
  * the product is computed. */
 void mma_fetch(MmaProduct *, LLVMValueRef block);
 
-/* acc + dot products of pairs of 16-bit integers. */
+/* acc + dot products of pairs of bf16, and of 16-bit integers. */
+LLVMValueRef mma_add_bf16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 enum { MOST_THIN_ROWS = 16 }; /* of a thin product: the sums of some vectors of each row fit the registers */
-/* thin.c: whether the product has so few rows that B is multiplied as it is computed, and how; and such
- * products. */
-Thinness mma_thinness(Plan *, const Instr *, MmaKind);
+/* thin.c: whether the product has so few rows that B is multiplied as it is computed, and how, and the unit
+ * that it then takes; and such products. */
+Thinness mma_thinness(Plan *, const Instr *, MmaKind *);
 void thin_emit(Gen *, Step *);
 
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)

@@ -262,12 +262,12 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1), *acc = ir_operand(i, 2);
     Step *s = plan_step(p, in, STEP_MMA, i);
     s->mma = mma_kind(p->target, i);
+    s->thin = mma_thinness(p, i, &s->mma);
     int64_t m = a->type->shape[0], n = b->type->shape[1];
     mma_block_shape(p->target, s->mma, m, n, &s->mr, &s->nv);
     int64_t nr = mma_is_amx(s->mma) ? AMX_ROW_BYTES / 4 : s->nv * mma_vector_lanes(p->target, s->mma);
     p->amx |= mma_is_amx(s->mma);
     p->narrow_products |= dtype_bits(a->type->dtype) <= 16;
-    s->thin = mma_thinness(p, i, s->mma);
     plan_info(p, ir_result(i))->thin = s->thin != THIN_NONE;
     DType d = mma_operand_type(s->mma, b);
     if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, FORM_ROWS, 0);

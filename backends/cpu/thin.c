@@ -12,14 +12,33 @@
 #include "backends/cpu/plan.h"
 
 enum {
-    CHEAP = 6,        /* instructions for a vector of an operand */
-    MOST_AT_ONCE = 4, /* rows, or columns of dots */
-    MOST_SUMS = 8,    /* vectors of sums at once: enough that each multiply-add finds the last one finished */
-    ROWS_AT_ONCE = 4, /* of B, before the sums are moved */
-    BYTES_AT_ONCE = 64 /* of memory along a row: a line */
+    CHEAP = 6,         /* instructions for a vector of an operand */
+    MOST_AT_ONCE = 4,  /* rows */
+    LEAST_COLUMNS = 4, /* of dots, and the most at once */
+    MOST_COLUMNS = 8,
+    MAX_SUMS = 16,      /* vectors of sums at once: see most_sums */
+    ROWS_AT_ONCE = 4,   /* of B, before the sums are moved */
+    BYTES_AT_ONCE = 64, /* of memory along a row: a line */
+    MOST_PARTS = 4,     /* vectors of a row of B at once, where there are 32 registers */
+    MOST_STRIPS = 8,    /* of a row of B that is short: see strip_turns */
+    BYTES_AHEAD = 8192  /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
 };
 
-static bool takes(MmaKind k) { return k == MMA_F32 || k == MMA_F64 || k == MMA_I16_PAIRS; }
+/* Half of the registers: enough that each multiply-add finds the last one finished. */
+static int most_sums(const CpuTarget *t)
+{ return t->n_vector_regs >= 2 * MAX_SUMS ? MAX_SUMS : MAX_SUMS / 2; }
+
+/* The units in which a thin product may run instead of the one that multiplies packed operands, best first.
+ */
+static int kinds_for(const CpuTarget *t, MmaKind k, MmaKind *out)
+{
+    int n = 0;
+    if ((k == MMA_I16_PAIRS || k == MMA_I8_QUADS) && !t->arm && t->has & CPU_VNNI) out[n++] = MMA_I8_THIN;
+    if (k == MMA_I8_QUADS && !t->arm) out[n++] = MMA_I16_PAIRS;
+    if (k == MMA_F32 || k == MMA_F64 || k == MMA_I16_PAIRS || k == MMA_BF16_PAIRS) out[n++] = k;
+    if (k == MMA_BF16_PAIRS) out[n++] = MMA_F32;
+    return n;
+}
 
 /* Whether the operand is computed for this product alone, and need not be stored: each group of rows computes
  * it again. */
@@ -29,32 +48,59 @@ static bool is_virtual(Plan *p, const Instr *i, Value *v, int64_t rows)
     return rows <= (plan_cost_at(p, v) > CHEAP ? MOST_AT_ONCE : MOST_THIN_ROWS);
 }
 
-Thinness mma_thinness(Plan *p, const Instr *i, MmaKind k)
+static Thinness thinness_in(Plan *p, const Instr *i, MmaKind k)
 {
     Value *a = ir_operand(i, 0), *b = ir_operand(i, 1);
-    if (!takes(k)) return THIN_NONE;
     int64_t m = a->type->shape[0], deep = b->type->shape[0], n = b->type->shape[1];
     int64_t lanes = mma_vector_lanes(p->target, k), group = mma_group(mma_operand_type(k, b));
     bool whole_dots = deep % (lanes * group) == 0;
     if (is_virtual(p, i, b, m)) {
         if (plan_natural_axis(p, b) == 1) return n % lanes || deep % group ? THIN_NONE : THIN_STRIPS;
-        return whole_dots && n >= MOST_AT_ONCE ? THIN_DOTS : THIN_NONE;
+        return whole_dots && n >= LEAST_COLUMNS ? THIN_DOTS : THIN_NONE;
     }
     bool columns = is_virtual(p, i, a, n) && plan_natural_axis(p, a) == 1;
-    return columns && whole_dots && m >= MOST_AT_ONCE ? THIN_DOTS_OF_A : THIN_NONE;
+    return columns && whole_dots && m >= LEAST_COLUMNS ? THIN_DOTS_OF_A : THIN_NONE;
 }
+
+Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
+{
+    MmaKind kinds[4];
+    int n = kinds_for(p->target, *kind, kinds);
+    for (int k = 0; k < n; k++) {
+        Thinness t = thinness_in(p, i, kinds[k]);
+        if (t == THIN_NONE) continue;
+        *kind = kinds[k];
+        return t;
+    }
+    return THIN_NONE;
+}
+
+enum { MAX_WINDOWS = 8 };
+
+/* The windows that B is computed from, and how far ahead each is fetched. */
+typedef struct Windows {
+    Gen *g;
+    Window *w[MAX_WINDOWS], saved[MAX_WINDOWS];
+    LLVMValueRef ahead[MAX_WINDOWS];
+    int n;
+    bool too_many;
+} Windows;
 
 typedef struct Thin {
     Gen *g;
     Step *s;
     Value *b;
     DType from, as;   /* the type of B, and that products run in */
+    DType packed;     /* of the other operand, which is packed */
     int lanes, rows;  /* of a vector of sums; of the sums that are computed at once, */
     int64_t m;        /* of all of them, */
     LLVMValueRef row; /* of which this is the first row */
     int64_t n, k;
     LLVMTypeRef vec;
-    bool whole; /* all that B is computed from is in range; else short code, as it runs at edges alone */
+    bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
+    bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
+    Windows windows;
+    LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
 } Thin;
 
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
@@ -67,13 +113,42 @@ static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
     return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
 }
 
-/* acc + a b; with pairs, the elements of a vector of twice as many lanes. */
+/* acc + dot products of four 8-bit integers each. x86 multiplies an unsigned operand by a signed one: of two
+ * operands of one sign, the highest bit of each element of B is inverted, which makes i8 greater by 128 and
+ * u8 smaller, and of the other sign. The sums are then off by 128 times those of A. */
+static LLVMValueRef add_quads(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+{
+    Gen *g = t->g;
+    LLVMTypeRef type = gen_vec(g->i8, 4 * t->lanes);
+    bool swap = (t->from == DT_U8) != t->inverts;
+    LLVMValueRef x = LLVMBuildBitCast(g->b, swap ? b : a, type, ""),
+                 y = LLVMBuildBitCast(g->b, swap ? a : b, type, "");
+    return gen_intrinsic(g, t->lanes == 16 ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
+        NULL, 0, (LLVMValueRef[]){ acc, x, y }, 3);
+}
+
+static LLVMValueRef high_bits(const Thin *t)
+{ return gen_splat(t->g, LLVMConstInt(t->g->i8, 0x80, false), 4 * t->lanes); }
+
+static LLVMValueRef invert(const Thin *t, LLVMValueRef b)
+{ return t->inverts ? LLVMBuildXor(t->g->b, b, high_bits(t), "") : b; }
+
+/* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.
+ */
 static LLVMValueRef multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     Gen *g = t->g;
+    if (t->s->mma == MMA_I8_THIN) return add_quads(t, acc, a, b);
+    if (t->s->mma == MMA_BF16_PAIRS) return mma_add_bf16_pairs(g, acc, a, b);
     if (t->s->mma == MMA_I16_PAIRS) return mma_add_i16_pairs(g, acc, a, b);
     LLVMValueRef v[] = { a, b, acc };
     return gen_intrinsic(g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", &t->vec, 1, v, 3);
+}
+
+/* Whether loads of B fetch what is ahead. */
+static void fetch(Thin *t, bool on)
+{
+    for (int k = 0; k < t->windows.n; k++) t->windows.w[k]->ahead = on ? t->windows.ahead[k] : NULL;
 }
 
 /* B at (k, column), `width` elements along the axis. */
@@ -104,27 +179,74 @@ static LLVMValueRef sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
     return gen_ptr(t->g, gen_buf(t->g, b, row * of_row * bytes), gen_imul(t->g, in, bytes));
 }
 
-/* --- strips ------------------------------------------------------------------------------------------ */
-
-enum { MAX_PARTS = MOST_SUMS };
-
-/* Adds the products of row k to the sums of a strip: acc[row * parts + part]. With pairs, of rows k and k +
- * 1, whose elements take turns in a vector; `both`: there is a second row. */
-static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int width, int parts, LLVMValueRef *acc)
+/* What the inverted bits add to the sums of each row of A: by the instruction that multiplies, with these
+ * bits in place of B. Of strips every lane has the sum, of dots a part. */
+static void sum_rows(Thin *t)
 {
     Gen *g = t->g;
-    bool pairs = t->s->mma == MMA_I16_PAIRS;
-    LLVMValueRef b[MAX_PARTS], x = elements(t, k, column, 1, width), y = LLVMConstNull(LLVMTypeOf(x));
-    if (!pairs) x = convert(g, t->as, t->from, x);
-    else y = elements(t, gen_iadd(g, k, gen_int(g, 1)), column, 1, width);
-    for (int v = 0; v < parts; v++) {
-        int mask[64];
-        for (int j = 0; j < 2 * t->lanes; j++) mask[j] = v * t->lanes + j / 2 + (j % 2 ? width : 0);
-        b[v] = pairs ? convert(g, t->as, t->from, gen_shuffle(g, x, y, mask, 2 * t->lanes))
-                     : part(g, x, v * t->lanes, t->lanes, t->lanes);
+    bool strips = t->s->thin == THIN_STRIPS;
+    Loop rows, along;
+    t->offsets = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)t->m), "offsets");
+    LLVMValueRef zero = LLVMConstNull(t->vec);
+    t->row = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->m), 1);
+    LLVMValueRef k = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), strips ? 4 : 4 * t->lanes);
+    LLVMValueRef sum = LLVMBuildPhi(g->b, t->vec, ""), a;
+    LLVMAddIncoming(sum, &zero, &along.before, 1);
+    if (strips) {
+        a = LLVMBuildLoad2(g->b, g->i32, a_at(t, 0, k), "");
+        LLVMSetAlignment(a, 1);
+        a = gen_splat(g, a, t->lanes);
+    } else {
+        a = gen_load(g, t->packed, 4 * t->lanes, a_at(t, 0, k));
     }
+    LLVMValueRef next = add_quads(t, sum, a, high_bits(t));
+    LLVMBasicBlockRef latch = gen_here(g);
+    LLVMAddIncoming(sum, &next, &latch, 1);
+    gen_loop_end(g, &along);
+    LLVMBuildStore(g->b, next, LLVMBuildGEP2(g->b, t->vec, t->offsets, &t->row, 1, ""));
+    gen_loop_end(g, &rows);
+}
+
+/* The offset of row t->row + r. */
+static LLVMValueRef offset_of(Thin *t, int r)
+{
+    LLVMValueRef at = gen_iadd(t->g, t->row, gen_int(t->g, r));
+    return LLVMBuildLoad2(t->g->b, t->vec, LLVMBuildGEP2(t->g->b, t->vec, t->offsets, &at, 1, ""), "");
+}
+
+/* --- strips ------------------------------------------------------------------------------------------ */
+
+/* Rows k and on of B, as many as a group has, `t->lanes` columns from `column` on: the elements of each
+ * column side by side. */
+static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
+{
+    Gen *g = t->g;
+    int group = mma_group(t->as), mask[64];
+    LLVMValueRef row[4];
+    for (int r = 0; r < group; r++) row[r] = elements(t, gen_iadd(g, k, gen_int(g, r)), column, 1, t->lanes);
+    for (int n = group, width = t->lanes; n > 1; n /= 2, width *= 2)
+        for (int r = 0; r < n / 2; r++) {
+            for (int j = 0; j < 2 * width; j++) mask[j] = j;
+            row[r] = gen_shuffle(g, row[2 * r], row[2 * r + 1], mask, 2 * width);
+        }
+    for (int j = 0; j < group * t->lanes; j++) mask[j] = j % group * t->lanes + j / group;
+    if (group > 1) row[0] = gen_shuffle(g, row[0], row[0], mask, group * t->lanes);
+    return invert(t, convert(g, t->as, t->from, row[0]));
+}
+
+/* Adds the products of row k to the sums of a strip, or of the rows of a group: acc[row * parts + part]. */
+static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    bool grouped = mma_group(t->as) > 1;
+    LLVMValueRef b[MAX_SUMS];
+    for (int v = 0; v < parts; v++) {
+        fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
+        b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
+    }
+    fetch(t, true);
     for (int r = 0; r < t->rows; r++) {
-        LLVMTypeRef one = pairs ? g->i32 : gen_type(g, t->as, 1);
+        LLVMTypeRef one = grouped ? g->i32 : gen_type(g, t->as, 1);
         LLVMValueRef a = LLVMBuildLoad2(g->b, one, a_at(t, r, k), "");
         LLVMSetAlignment(a, (unsigned)dtype_bytes(t->s->a->dtype));
         a = gen_splat(g, a, t->lanes);
@@ -139,13 +261,13 @@ static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLV
     Gen *g = t->g;
     Step *s = t->s;
     int parts = width / t->lanes, n = parts * t->rows, bytes = dtype_bytes(s->buf->dtype);
-    LLVMValueRef acc[MOST_SUMS], at[MOST_SUMS], first = gen_iadd(g, gen_imul(g, t->row, t->n), column);
+    LLVMValueRef acc[MAX_SUMS], at[MAX_SUMS], first = gen_iadd(g, gen_imul(g, t->row, t->n), column);
     for (int c = 0; c < n; c++) {
         at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
         acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
     }
     for (int d = 0; d < deep; d += mma_group(s->a->dtype))
-        strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, width, parts, acc);
+        strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, parts, acc);
     for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
 }
 
@@ -160,10 +282,33 @@ static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValu
 
 static int strip_parts(const Thin *t)
 {
-    int parts = t->whole ? MOST_SUMS : 1;
-    while (parts * t->rows > MOST_SUMS || parts * t->lanes * dtype_bytes(t->from) > BYTES_AT_ONCE) parts /= 2;
+    int most = most_sums(t->g->target), parts = t->whole ? most : 1, bytes = t->lanes * dtype_bytes(t->from);
+    while (
+        parts * t->rows > most || (parts * bytes > BYTES_AT_ONCE && (most < MAX_SUMS || parts > MOST_PARTS)))
+        parts /= 2;
     return parts;
 }
+
+/* The sums so far, less the offsets. */
+static void take_offsets(Thin *t)
+{
+    Gen *g = t->g;
+    const Buf *to = t->s->buf;
+    Loop rows, columns;
+    t->row = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->m), 1);
+    LLVMValueRef less = offset_of(t, 0), c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->n), t->lanes);
+    LLVMValueRef old =
+        t->s->acc ? gen_load(g, to->dtype, t->lanes, sum_at(t, t->s->acc, 0, c)) : LLVMConstNull(t->vec);
+    gen_store(g, to->dtype, LLVMBuildSub(g->b, old, less, ""), sum_at(t, to, 0, c));
+    gen_loop_end(g, &columns);
+    gen_loop_end(g, &rows);
+}
+
+/* How many strips a turn of the loop over a row of B takes, of `n`. A load that moves along a row three times
+ * makes the processor fetch what is beyond the end of the row in this window, so short rows take two turns.
+ */
+static int strip_turns(const Thin *t, int n)
+{ return t->whole && n % 2 == 0 && n <= MOST_STRIPS ? n / 2 : 1; }
 
 /* Some rows of B at a time, from one end of the window to the other: memory is read in the order in which it
  * lies, and few rows are in the caches at once, which are in the same sets where rows are a power of two
@@ -175,16 +320,19 @@ static void strips(Thin *t)
     int width = strip_parts(t) * t->lanes, deep = t->whole ? ROWS_AT_ONCE : mma_group(s->a->dtype);
     while (t->k % deep) deep /= 2;
     LLVMValueRef buf = gen_buf(g, s->buf, 0);
-    if (!s->acc) LLVMBuildMemSet(g->b, buf, LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
+    if (t->inverts) take_offsets(t);
+    else if (!s->acc)
+        LLVMBuildMemSet(g->b, buf, LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
     Loop rows, columns;
     LLVMValueRef k = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->k), deep), from = buf;
-    if (s->acc)
+    if (s->acc && !t->inverts)
         from = LLVMBuildSelect(
             g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
     int64_t done = t->n / width * width;
     if (done) {
-        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), width);
-        strip(t, from, k, deep, c, width);
+        int turns = strip_turns(t, (int)(done / width));
+        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), turns * width);
+        for (int n = 0; n < turns; n++) strip(t, from, k, deep, gen_iadd(g, c, gen_int(g, n * width)), width);
         gen_loop_end(g, &columns);
     }
     for (; width >= t->lanes; width /= 2)
@@ -220,6 +368,7 @@ static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, 
     for (int c = 0; c < columns; c++) {
         LLVMValueRef x = elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
         x = convert(g, t->as, t->from, x);
+        if (t->inverts) x = LLVMBuildXor(g->b, x, gen_splat(g, LLVMConstInt(g->i8, 0x80, false), width), "");
         for (int at = 0; at < width; at += at_once)
             for (int r = 0; r < t->rows; r++) {
                 LLVMValueRef from = a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
@@ -234,13 +383,15 @@ static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     Gen *g = t->g;
     const Buf *to = t->s->buf;
-    LLVMValueRef acc[MOST_SUMS], phi[MOST_SUMS], zero = LLVMConstNull(t->vec);
+    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS];
     Loop l;
     int n = columns * t->rows;
+    for (int r = 0; r < t->rows; r++)
+        first[r] = t->inverts ? LLVMBuildNeg(g->b, offset_of(t, r), "") : LLVMConstNull(t->vec);
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
     for (int c = 0; c < n; c++) {
         acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
-        LLVMAddIncoming(phi[c], &zero, &l.before, 1);
+        LLVMAddIncoming(phi[c], &first[c % t->rows], &l.before, 1);
     }
     dot_step(t, k, column, columns, acc);
     LLVMBasicBlockRef latch = gen_here(g);
@@ -264,11 +415,17 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
     gen_loop_end(t->g, &l);
 }
 
+static int columns_at_once(const Thin *t)
+{
+    int columns = t->whole ? MOST_COLUMNS : 1;
+    while (columns * t->rows > most_sums(t->g->target) || columns > t->n) columns /= 2;
+    return columns;
+}
+
 static void dots(Thin *t)
 {
     Gen *g = t->g;
-    int columns = t->whole ? MOST_AT_ONCE : 1;
-    while (columns * t->rows > MOST_SUMS) columns /= 2;
+    int columns = columns_at_once(t);
     int64_t done = t->n / columns * columns;
     Loop l;
     dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
@@ -277,16 +434,6 @@ static void dots(Thin *t)
 }
 
 /* --- whole windows ----------------------------------------------------------------------------------- */
-
-enum { MAX_WINDOWS = 8 };
-
-/* The windows that B is computed from. */
-typedef struct Windows {
-    Gen *g;
-    Window *w[MAX_WINDOWS], saved[MAX_WINDOWS];
-    int n;
-    bool too_many;
-} Windows;
 
 static void add_window(void *user, Value *leaf, bool same)
 {
@@ -310,8 +457,27 @@ static LLVMValueRef window_is_whole(Gen *g, const Window *w)
     return ok;
 }
 
+/* How far ahead the window is fetched into the second cache, in bytes of memory in the order of the product:
+ * of strips, rows of the window or of the next one; of dots, where rows of the window are long, along them.
+ */
+static LLVMValueRef distance(Thin *t, Window *w)
+{
+    Gen *g = t->g;
+    if (w->rank != 2 || !w->ahead) return w->ahead;
+    int along = w->is_unit[0] ? 0 : 1;
+    int64_t bytes = w->shape[along] * dtype_bytes(w->dtype);
+    if (t->s->thin == THIN_STRIPS) {
+        int64_t rows = ROWS_AT_ONCE;
+        while (rows * bytes < BYTES_AHEAD) rows *= 2;
+        return gen_imul(g, w->stride[1 - along], rows);
+    }
+    int64_t ahead = BYTES_AHEAD / MOST_COLUMNS;
+    return bytes > ahead ? gen_int(g, ahead) : w->ahead;
+}
+
 static void product(Thin *t)
 {
+    if (t->inverts) sum_rows(t);
     if (t->s->thin == THIN_STRIPS) strips(t);
     else dots(t);
 }
@@ -361,25 +527,32 @@ void thin_emit(Gen *g, Step *s)
         .b = b,
         .from = b->type->dtype,
         .as = mma_operand_type(s->mma, b),
+        .packed = ir_operand(s->instr, turned)->type->dtype,
         .lanes = mma_vector_lanes(g->target, s->mma),
         .m = r->shape[turned],
         .n = r->shape[!turned],
         .k = b->type->shape[turned] };
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
+    t.inverts = s->mma == MMA_I8_THIN && t.packed == t.from;
     t.vec = gen_type(g, r->dtype, t.lanes);
     if (turned) columns_as_rows(&t);
-    Windows x = { .g = g };
-    plan_leaves(g->plan, b, true, add_window, &x);
+    Windows *x = &t.windows;
+    x->g = g;
+    plan_leaves(g->plan, b, true, add_window, x);
     LLVMValueRef whole = NULL;
-    for (int k = 0; k < x.n; k++) whole = both(g, whole, window_is_whole(g, x.w[k]));
-    if (x.too_many || !whole) {
-        t.whole = !whole && !x.too_many;
+    for (int k = 0; k < x->n; k++) {
+        whole = both(g, whole, window_is_whole(g, x->w[k]));
+        x->ahead[k] = x->w[k]->ahead = distance(&t, x->w[k]);
+        if (x->w[k]->ahead) x->w[k]->locality = 2;
+    }
+    if (x->too_many || !whole) {
+        t.whole = !whole && !x->too_many;
         product(&t);
         return;
     }
     If f;
     gen_if(g, &f, whole);
-    whole_product(&t, &x);
+    whole_product(&t, x);
     gen_else(g, &f);
     product(&t);
     gen_endif(g, &f);

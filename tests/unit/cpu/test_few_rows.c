@@ -48,20 +48,30 @@ static void put(DType d, void *to, int64_t at, double v)
 {
     if (d == DT_F32) ((float *)to)[at] = (float)v;
     else if (d == DT_F16) ((_Float16 *)to)[at] = (_Float16)v;
-    else ((int8_t *)to)[at] = (int8_t)v;
+    else if (d == DT_BF16) {
+        float x = (float)v;
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        ((uint16_t *)to)[at] = (uint16_t)(bits >> 16); /* exact: 8 bits of fraction suffice */
+    } else ((int8_t *)to)[at] = (int8_t)v;
 }
 
 static double want(const Run *r, int64_t i, int64_t j)
 {
     double sum = bias[j];
-    for (int64_t k = 0; k < r->k; k++) sum += a[i][k] * b_of(r, k, j);
+    if (r->type->dtype == DT_U8)
+        for (int64_t k = 0; k < r->k; k++) sum += (uint8_t)a[i][k] * (uint8_t)b[k][j];
+    else
+        for (int64_t k = 0; k < r->k; k++) sum += a[i][k] * b_of(r, k, j);
     return sum;
 }
 
 static bool same(double x, double y) { return x == y || (isnan(x) && isnan(y)); }
 
+static bool is_integer(const Run *r) { return r->type->dtype == DT_I8 || r->type->dtype == DT_U8; }
+
 static double got(const Run *r, const void *c, int64_t at)
-{ return r->type->dtype == DT_I8 ? ((const int32_t *)c)[at] : ((const float *)c)[at]; }
+{ return is_integer(r) ? ((const int32_t *)c)[at] : ((const float *)c)[at]; }
 
 static void check(const Run *r, const void *c, const char *cpu, const char *consts)
 {
@@ -91,7 +101,7 @@ static void launch(Problem *p, CpuRun *code, const Run *r, const char *cpu, cons
         for (int64_t j = 0; j < r->n; j++) put(d, y, k * sb + j * tb, b_of(r, k, j));
     for (int64_t j = 0; j < N_MOST; j++) z[j] = bias[j];
     for (int k = 0; k < (M_MOST + 1) * (N_MOST + GAP); k++) {
-        if (d == DT_I8) ((int32_t *)c)[k] = GUARD;
+        if (is_integer(r)) ((int32_t *)c)[k] = GUARD;
         else c[k] = GUARD;
     }
     InterpArg args[4] = { { .data = x, .shape = { r->m, r->k }, .stride = { sa, ta } },
@@ -118,7 +128,7 @@ static void launches(Problem *p, CpuRun *code, const Run *like, const char *cpu,
             r.m = rows[m];
             r.n = others[o][0];
             r.k = others[o][1];
-            r.infinite = o && r.type->dtype != DT_I8;
+            r.infinite = o && !is_integer(&r);
             launch(p, code, &r, cpu, consts);
             if (r.m > N_MOST) continue;
             int64_t few = r.m; /* .. and few columns */
@@ -168,25 +178,34 @@ static void test(const Run *r, const char *tiles, const char *expected, const ch
     free(p);
 }
 
-int main(void)
+/* Whole numbers whose sums are exact; of integers the extremes too. */
+static void fill(const Types *t)
 {
-    static const Types types[] = { { "T=f32", DT_F32 }, { "T=f16", DT_F16 },
-        { "T=i8,ACC=i32,TO=i32", DT_I8 } };
-    static const char *const cpus[] = {
-#if defined(__x86_64__)
-        "x86-64-v3", "x86-64"
-#else
-        NULL
-#endif
-    };
+    static const int extreme[] = { -128, 127, -1, 0, 1 };
+    bool of_8_bits = t->dtype == DT_I8 || t->dtype == DT_U8;
     for (int64_t k = 0; k < K_MOST; k++) {
         for (int64_t i = 0; i < M_MOST; i++) a[i][k] = (int8_t)((i * 7 + k * 5) % 9 - 3);
         for (int64_t j = 0; j < N_MOST; j++) b[k][j] = (int8_t)((k * 3 + j * 11) % 13 - 5);
+        for (int64_t i = k % 3; of_8_bits && i < M_MOST; i += 3) a[i][k] = (int8_t)extreme[(i + k) % 5];
+        for (int64_t j = k % 2; of_8_bits && j < N_MOST; j += 2) b[k][j] = (int8_t)extreme[(j + 2 * k) % 5];
     }
+}
+
+int main(void)
+{
+    static const Types types[] = { { "T=f32", DT_F32 }, { "T=f16", DT_F16 }, { "T=bf16", DT_BF16 },
+        { "T=i8,ACC=i32,TO=i32", DT_I8 }, { "T=u8,ACC=i32,TO=i32", DT_U8 } };
+    static const char *const cpus[] = {
+#if defined(__x86_64__)
+        "x86-64-v3", "x86-64",
+#endif
+        NULL /* the host, whatever it has */
+    };
     for (int i = 0; i < N_MOST; i++) bias[i] = (int8_t)(i - 30);
     for (size_t k = 0; k < sizeof cpus / sizeof *cpus; k++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (int turned = 0; turned < 4; turned++) {
+                fill(&types[t]);
                 Run r = { .type = &types[t], .turned_a = turned & 1, .turned_b = turned & 2 };
                 test(&r, "TM=64,TN=32", turned & 2 ? "by columns of B" : "by rows of B", cpus[k]);
                 if (turned == 0) test(&r, "TM=64,TN=4", "by rows of A", cpus[k]);
