@@ -472,6 +472,9 @@ static inline int mma_group(DType d) { return dtype_bytes(d) >= 4 ? 1 : 4 / dtyp
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
+/* Packs the same columns of all rows of a group, from `row` on (FORM_GROUPS). */
+void mma_pack_group(
+    Eval *, const Buf *, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
 void transpose_emit(Gen *, Step *);
 /* combined.c */
