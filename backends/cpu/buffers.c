@@ -335,7 +335,7 @@ static void place(Plan *p)
     /* Place large and early buffers first. The rule is simple and close to optimal for the few dozen buffers
      * of a kernel. */
     for (size_t i = 1; i < roots.len; i++)
-        for (size_t j = i; j > 0 && roots.data[j]->bytes > roots.data[j - 1]->bytes; j--) {
+        for (size_t j = i; j > 0 && keep_bytes(roots.data[j]) > keep_bytes(roots.data[j - 1]); j--) {
             Buf *t = roots.data[j];
             roots.data[j] = roots.data[j - 1];
             roots.data[j - 1] = t;
@@ -349,14 +349,14 @@ static void place(Plan *p)
             for (size_t j = 0; j < i; j++) {
                 Buf *o = roots.data[j];
                 bool live = o->life_first <= b->life_last && b->life_first <= o->life_last;
-                if (live && at < o->offset + o->bytes && o->offset < at + b->bytes) {
-                    at = (o->offset + o->bytes + 63) / 64 * 64;
+                if (live && at < o->offset + keep_bytes(o) && o->offset < at + keep_bytes(b)) {
+                    at = (o->offset + keep_bytes(o) + 63) / 64 * 64;
                     moved = true;
                 }
             }
         }
         b->offset = at;
-        if (at + b->bytes > p->scratch_bytes) p->scratch_bytes = at + b->bytes;
+        if (at + keep_bytes(b) > p->scratch_bytes) p->scratch_bytes = at + keep_bytes(b);
     }
     p->scratch_bytes = (p->scratch_bytes + 63) / 64 * 64;
 }
@@ -370,12 +370,12 @@ void cpu_buffers(Plan *p)
     join_products(p, p->body);
     join_carried(p, p->body);
     for (Buf *b = p->bufs; b; b = b->next) {
-        b->life_first = b->first;
-        b->life_last = b->last;
+        b->life_first = b->places ? 0 : b->first;
+        b->life_last = b->places ? pos : b->last;
     }
     for (Buf *b = p->bufs; b; b = b->next) {
         Buf *r = buf_root(b);
-        if (b->last < 0) continue;
+        if (b->last < 0 || b->places) continue;
         if (b->first < r->life_first || r->life_last < 0) r->life_first = b->first;
         if (b->last > r->life_last) r->life_last = b->last;
     }

@@ -79,8 +79,10 @@ struct Buf {
     int first, last; /* the positions of its definition and of its last use, in `home` */
     /* for coalesced buffers: the representative, and its list of members */
     Buf *same, *members, *next_member;
-    int life_first, life_last; /* of the class */
-    int64_t offset;            /* in scratch; of the class */
+    int life_first, life_last;  /* of the class */
+    int64_t offset;             /* in scratch; of the class */
+    int64_t places;             /* keep.c: the tiles of a loop's steps that stay here; 0: none do */
+    LLVMValueRef place, wanted; /* of the step that is emitted: its address, and i1: it is packed now */
     Buf *next;
     uint32_t id;
 };
@@ -141,6 +143,18 @@ struct Sink {
 #define STEP_NAME(name, text) STEP_##name,
 typedef enum StepKind { STEP_KINDS(STEP_NAME) } StepKind;
 
+/* An operand that stays packed while consecutive programs have the same keys (keep.c). */
+enum { MAX_KEYS = 8 };
+typedef struct Keep {
+    Step *loop;
+    Buf *buf;
+    Value *keys[MAX_KEYS]; /* scalars from before the loop that the tiles depend on */
+    int n_keys;
+    bool dear; /* elements are loaded one by one */
+    /* i1: the last program had the same keys; its tiles are in their places; the step has to pack its own */
+    LLVMValueRef same, packed, wanted;
+} Keep;
+
 struct Step {
     StepKind kind;
     Instr *instr;
@@ -171,6 +185,7 @@ struct Step {
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */
     Buf **carried, **carried2;
     DebugName *names; /* with debug information */
+    Keep *keep;       /* of a step that packs; NULL: it packs always */
 };
 
 struct Steps {
@@ -207,6 +222,9 @@ typedef struct Plan {
 
 Plan *cpu_plan(Session *, Func *, const CpuTarget *, bool checked, bool prints, bool named);
 void cpu_buffers(Plan *);
+/* keep.c: which operands stay packed, and the bytes of a buffer with all its places. */
+void plan_keep(Plan *);
+int64_t keep_bytes(const Buf *);
 void cpu_plan_print(const Plan *, Text *);
 /* The required accuracy of an f32 result: all its bits; only the bits that remain after rounding to 16 bits
  * or fewer, through operations that preserve a relative error; or the same, where each use turns a NaN
@@ -479,8 +497,16 @@ static inline int mma_group(DType d) { return dtype_bytes(d) >= 4 ? 1 : 4 / dtyp
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(
     Eval *, const Buf *, DType from, LLVMValueRef value, LLVMValueRef row, LLVMValueRef column);
+/* Packs the same columns of all rows of a group, from `row` on (FORM_GROUPS). */
+void mma_pack_group(
+    Eval *, const Buf *, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
 void transpose_emit(Gen *, Step *);
+/* keep.c: code before the loop, and for its step of this number. The window that is fetched ahead for an
+ * operand becomes its own place where the operand is packed already. */
+void keep_before(Gen *, const Step *loop);
+void keep_step(Gen *, const Step *loop, LLVMValueRef number);
+void keep_fetch(Gen *, const Buf *, LLVMValueRef *at, LLVMValueRef *stride);
 /* combined.c */
 void combined_emit(Gen *, Step *);
 /* scan.c */
@@ -491,6 +517,7 @@ void sort_emit(Gen *, Step *);
 int64_t sort_room(const Instr *);
 /* buffer elements at tile coordinates, axis va contiguous or not */
 LLVMValueRef buf_load(Eval *, const Buf *, LLVMValueRef *coord, int va);
+LLVMValueRef buf_address(Eval *, const Buf *, LLVMValueRef *coord);
 void buf_store(Eval *, const Buf *, LLVMValueRef value, LLVMValueRef *coord, int va);
 
 /* --- target ------------------------------------------------------------------------------------------ */

@@ -236,7 +236,9 @@ static void gen_for(Gen *g, Step *s)
                              : LLVMBuildUDiv(g->b, span, step, "");
     trips = LLVMBuildSelect(g->b, any, trips, gen_int(g, 0), "");
     Loop l;
+    keep_before(g, s);
     LLVMValueRef t = gen_loop(g, &l, gen_int(g, 0), trips, 1);
+    keep_step(g, s, t);
     LLVMValueRef iv = LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, t, step, ""), "");
     Block *body = i->blocks[0];
     plan_info(g->plan, body->args[0])->llvm =
@@ -293,7 +295,9 @@ static void gen_branch(Gen *g, Step *s)
 void gen_steps(Gen *g, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
+        If packs;
         if (s->instr) gen_loc(g, s->instr->loc);
+        if (s->keep) gen_if(g, &packs, s->keep->wanted);
         switch (s->kind) {
         case STEP_SCALAR: gen_scalar_instr(g, s->instr); break;
         case STEP_WINDOW: memory_window(g, s->instr); break;
@@ -308,6 +312,7 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_IF: gen_branch(g, s); break;
         case STEP_YIELD: break;
         }
+        if (s->keep) gen_endif(g, &packs);
         debug_step(g, s);
     }
 }

@@ -152,7 +152,10 @@ LLVMValueRef gen_ptr(Gen *g, LLVMValueRef base, LLVMValueRef byte_offset)
 }
 
 LLVMValueRef gen_buf(Gen *g, const Buf *b, int64_t byte_offset)
-{ return gen_ptr(g, g->scratch, gen_int(g, buf_root((Buf *)b)->offset + byte_offset)); }
+{
+    if (b->place) return gen_ptr(g, b->place, gen_int(g, byte_offset));
+    return gen_ptr(g, g->scratch, gen_int(g, buf_root((Buf *)b)->offset + byte_offset));
+}
 
 LLVMValueRef gen_load(Gen *g, DType d, int lanes, LLVMValueRef ptr)
 {

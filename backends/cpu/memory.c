@@ -1,26 +1,104 @@
 /* memory.c: loads and stores of chunks of a window. A chunk that lies in range with its elements side by side
- * is one vector access; any other goes through a small function that walks it element by element (ragged
- * edges and unusual strides). */
+ * is one vector access. With AVX-512 one that is cut off is a vector access too, under a mask. Any other goes
+ * through a small function that walks it element by element (ragged edges and unusual strides). */
 #include "backends/cpu/memory.h"
 #include <stdio.h>
 
 typedef enum Walk { WALK_LOAD, WALK_STORE, WALK_ADD } Walk;
 
-/* Returns from the function that is being made with all elements of the chunk, if they are in range and side
- * by side. */
-static void load_at_once(Gen *g, DType d, int lanes, LLVMValueRef row, LLVMValueRef stride, LLVMValueRef c,
-    LLVMValueRef lo, LLVMValueRef hi)
+/* --- chunks that are cut off ------------------------------------------------------------------------- */
+
+/* The lanes [lo, hi) of a mask of 64 bits at most: bit k is on if lo <= k < hi. */
+static LLVMValueRef first_lanes(Gen *g, LLVMValueRef n, int lanes)
 {
+    n = larger(g, smaller(g, n, gen_int(g, lanes)), gen_int(g, 0));
+    LLVMValueRef one = gen_int(g, 1), bits = LLVMBuildSub(g->b, LLVMBuildShl(g->b, one, n, ""), one, "");
+    if (lanes < 64) return bits;
+    return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, n, gen_int(g, 64)), bits, gen_int(g, -1), "");
+}
+
+/* Which elements of the chunk at `c` lie in [lo, hi). */
+static LLVMValueRef lanes_in_range(Gen *g, LLVMValueRef c, int lanes, LLVMValueRef lo, LLVMValueRef hi)
+{
+    LLVMValueRef bits = first_lanes(g, LLVMBuildSub(g->b, hi, c, ""), lanes);
+    if (!LLVMIsAConstantInt(lo) || LLVMConstIntGetSExtValue(lo) != 0) {
+        LLVMValueRef before = first_lanes(g, LLVMBuildSub(g->b, lo, c, ""), lanes);
+        bits = LLVMBuildAnd(g->b, bits, LLVMBuildNot(g->b, before, ""), "");
+    }
+    LLVMTypeRef t = LLVMIntTypeInContext(g->ctx, (unsigned)lanes);
+    if (lanes < 64) bits = LLVMBuildTrunc(g->b, bits, t, "");
+    return LLVMBuildBitCast(g->b, bits, gen_vec(g->i1, lanes), "");
+}
+
+/* Whether the processor reads and writes some elements of a vector as fast as all of them. */
+static bool has_masks(const Gen *g, int lanes) { return g->target->avx512 && lanes > 1 && lanes <= 64; }
+
+/* Elements of the type, as integers: LLVM takes accesses to halves under a mask apart. */
+static LLVMTypeRef bits_of(Gen *g, DType d, int lanes)
+{ return gen_vec(LLVMIntTypeInContext(g->ctx, 8 * (unsigned)dtype_bytes(d)), lanes); }
+
+/* The elements of a chunk under a mask, as they are in memory; `pad` in place of the others. */
+static LLVMValueRef masked_load(Gen *g, DType d, LLVMValueRef ptr, LLVMValueRef mask, LLVMValueRef pad)
+{
+    int lanes = gen_lanes(mask);
+    LLVMTypeRef bits = bits_of(g, d, lanes), types[] = { bits, g->ptr };
+    LLVMValueRef others = LLVMBuildBitCast(g->b, gen_splat(g, pad, lanes), bits, "");
+    LLVMValueRef v = gen_intrinsic(g, "llvm.masked.load", types, 2, (LLVMValueRef[]){ ptr, mask, others }, 3);
+    return LLVMBuildBitCast(g->b, v, gen_mem_type(g, d, lanes), "");
+}
+
+static void masked_store(Gen *g, DType d, LLVMValueRef value, LLVMValueRef ptr, LLVMValueRef mask)
+{
+    LLVMTypeRef bits = bits_of(g, d, gen_lanes(mask)), types[] = { bits, g->ptr };
+    LLVMValueRef v = LLVMBuildBitCast(g->b, to_memory(g, d, value), bits, "");
+    gen_intrinsic(g, "llvm.masked.store", types, 2, (LLVMValueRef[]){ v, ptr, mask }, 3);
+}
+
+/* --- functions that walk through a chunk ------------------------------------------------------------- */
+
+/* Returns from the function that is being made, if the elements of the chunk lie side by side and are all in
+ * range; if there are masks, also where some are not. */
+static void load_at_once(Gen *g, DType d, int lanes, LLVMValueRef f)
+{
+    LLVMValueRef row = LLVMGetParam(f, 0), stride = LLVMGetParam(f, 1), c = LLVMGetParam(f, 2),
+                 lo = LLVMGetParam(f, 3), hi = LLVMGetParam(f, 4);
     LLVMBasicBlockRef all = gen_block(g, "all"), some = gen_block(g, "some");
-    LLVMValueRef bytes = gen_int(g, dtype_bytes(d));
-    LLVMValueRef inside = LLVMBuildAnd(g->b, icmp(g, LLVMIntSLE, lo, c),
-        icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), hi), "");
-    LLVMBuildCondBr(g->b, LLVMBuildAnd(g->b, inside, icmp(g, LLVMIntEQ, stride, bytes), ""), all, some);
+    LLVMValueRef bytes = gen_int(g, dtype_bytes(d)), side = icmp(g, LLVMIntEQ, stride, bytes);
+    LLVMValueRef inside = both(
+        g, icmp(g, LLVMIntSLE, lo, c), icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), hi));
+    bool masks = has_masks(g, lanes);
+    LLVMBuildCondBr(g->b, masks ? side : both(g, inside, side), all, some);
     gen_at(g, all);
-    LLVMValueRef at = gen_ptr(g, row, LLVMBuildMul(g->b, c, bytes, ""));
-    LLVMValueRef v = LLVMBuildLoad2(g->b, gen_mem_type(g, d, lanes), at, "");
-    LLVMSetAlignment(v, (unsigned)dtype_bytes(d));
+    LLVMValueRef at = gen_ptr(g, row, LLVMBuildMul(g->b, c, bytes, "")), v;
+    if (masks) {
+        v = masked_load(g, d, at, lanes_in_range(g, c, lanes, lo, hi), LLVMGetParam(f, 5));
+    } else {
+        v = LLVMBuildLoad2(g->b, gen_mem_type(g, d, lanes), at, "");
+        LLVMSetAlignment(v, (unsigned)dtype_bytes(d));
+    }
     LLVMBuildRet(g->b, v);
+    gen_at(g, some);
+}
+
+/* Returns from the function that is being made, if all elements of the chunk are in range: they go from
+ * memory into a register, where a loop through memory would wait for its narrow stores. */
+static void load_apart(Gen *g, DType d, int lanes, LLVMValueRef f)
+{
+    LLVMValueRef stride = LLVMGetParam(f, 1), c = LLVMGetParam(f, 2);
+    LLVMBasicBlockRef all = gen_block(g, "apart"), some = gen_block(g, "cut");
+    LLVMValueRef inside = both(g, icmp(g, LLVMIntSLE, LLVMGetParam(f, 3), c),
+        icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), LLVMGetParam(f, 4)));
+    LLVMBuildCondBr(g->b, inside, all, some);
+    gen_at(g, all);
+    LLVMTypeRef bits = bits_of(g, d, 1);
+    LLVMValueRef at = gen_ptr(g, LLVMGetParam(f, 0), LLVMBuildMul(g->b, c, stride, "")),
+                 v = LLVMGetPoison(gen_vec(bits, lanes));
+    for (int k = 0; k < lanes; k++, at = gen_ptr(g, at, stride)) {
+        LLVMValueRef x = LLVMBuildLoad2(g->b, bits, at, "");
+        LLVMSetAlignment(x, (unsigned)dtype_bytes(d));
+        v = LLVMBuildInsertElement(g->b, v, x, gen_int(g, k), "");
+    }
+    LLVMBuildRet(g->b, LLVMBuildBitCast(g->b, v, gen_mem_type(g, d, lanes), ""));
     gen_at(g, some);
 }
 
@@ -43,7 +121,10 @@ static LLVMValueRef walker(Gen *g, Walk walk, DType d, int lanes, LLVMTypeRef *t
                  lo = LLVMGetParam(f, 3), hi = LLVMGetParam(f, 4);
     LLVMValueRef tmp = gen_alloca(g, vec, "chunk"), last = LLVMGetParam(f, 5);
     Loop l;
-    if (!store) load_at_once(g, d, lanes, row, stride, c, lo, hi);
+    if (!store) {
+        load_at_once(g, d, lanes, f);
+        load_apart(g, d, lanes, f);
+    }
     if (store) {
         LLVMBuildStore(g->b, last, tmp);
     } else {
@@ -130,6 +211,14 @@ static bool many_windows(const Eval *e)
     return n > MANY;
 }
 
+/* A chunk of elements that lie side by side and may be cut off. */
+static LLVMValueRef cut_load(
+    Gen *g, const Window *w, const WindowRow *r, LLVMValueRef ptr, LLVMValueRef c, int lanes)
+{
+    LLVMValueRef mask = lanes_in_range(g, c, lanes, r->lo, r->hi);
+    return to_register(g, w->dtype, masked_load(g, w->dtype, ptr, mask, to_memory(g, w->dtype, w->pad)));
+}
+
 LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -144,13 +233,17 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
+    bool masked = va >= 0 && w->is_unit[va] && has_masks(g, lanes);
+    if (masked && e->row_eval) return cut_load(g, w, r, ptr, coord[va], lanes);
     if (lanes > 1 && many_windows(e)) return walk_load(g, w, r, coord[va], va, lanes);
     If f;
     gen_if(g, &f, cond);
     LLVMValueRef fast = gen_load(g, w->dtype, lanes, ptr);
     LLVMBasicBlockRef fast_end = gen_here(g);
     gen_else(g, &f);
-    LLVMValueRef slow = lanes > 1 ? walk_load(g, w, r, coord[va], va, lanes) : w->pad;
+    LLVMValueRef slow = lanes <= 1 ? w->pad
+                        : masked   ? cut_load(g, w, r, ptr, coord[va], lanes)
+                                   : walk_load(g, w, r, coord[va], va, lanes);
     LLVMBasicBlockRef slow_end = gen_here(g);
     gen_endif(g, &f);
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(fast), "");
@@ -229,7 +322,9 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     plain_store(g, w, r, v, ptr);
     if (lanes > 1) {
         gen_else(g, &f);
-        walk_store(g, w, r, v, coord[va], va);
+        if (w->is_unit[va] && has_masks(g, lanes))
+            masked_store(g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->hi));
+        else walk_store(g, w, r, v, coord[va], va);
     }
     gen_endif(g, &f);
 }

@@ -391,8 +391,10 @@ static int next_windows(Kernel *x, LLVMValueRef *arguments, Text *name)
         int line = w->is_unit[0] && !w->is_unit[1] ? 0 : 1; /* the axis whose elements are side by side */
         x->next[x->n_next].rows = w->shape[!line];
         x->next[x->n_next++].bytes = w->shape[line] * dtype_bytes(w->dtype);
-        arguments[n++] = gen_ptr(g, w->base, w->ahead);
-        arguments[n++] = w->stride[!line];
+        arguments[n] = gen_ptr(g, w->base, w->ahead);
+        arguments[n + 1] = w->stride[!line];
+        keep_fetch(g, k ? x->s->b : x->s->a, &arguments[n], &arguments[n + 1]);
+        n += 2;
         text_printf(name, ".%lldx%lld", (long long)w->shape[!line],
             (long long)(w->shape[line] * dtype_bytes(w->dtype)));
     }

@@ -69,6 +69,43 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
     }
 }
 
+/* a[from] b[from] a[from + 1] b[from + 1] ... of n elements each. */
+static LLVMValueRef interleave(Gen *g, LLVMValueRef a, LLVMValueRef b, int from, int n)
+{
+    int mask[128], lanes = gen_lanes(a);
+    for (int k = 0; k < n; k++) {
+        mask[2 * k] = from + k;
+        mask[2 * k + 1] = lanes + from + k;
+    }
+    if (lanes > 1) return gen_shuffle(g, a, b, mask, 2 * n);
+    LLVMValueRef v = LLVMGetPoison(gen_vec(LLVMTypeOf(a), 2));
+    v = LLVMBuildInsertElement(g->b, v, a, gen_int(g, 0), "");
+    return LLVMBuildInsertElement(g->b, v, b, gen_int(g, 1), "");
+}
+
+void mma_pack_group(
+    Eval *e, const Buf *b, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column)
+{
+    Gen *g = e->g;
+    int group = mma_group(b->dtype), lanes = gen_lanes(values[0]);
+    LLVMValueRef v[4], at_row = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
+    LLVMTypeRef words = gen_vec(g->i16, lanes);
+    for (int j = 0; j < group; j++) {
+        v[j] = convert(g, b->dtype, from, values[j]);
+        if (b->dtype == DT_F16) v[j] = LLVMBuildBitCast(g->b, v[j], words, "");
+    }
+    int width = mma_vector_lanes(g->target, MMA_F32);
+    if (width > lanes) width = lanes;
+    if (group == 4) { /* pairs of bytes first */
+        v[0] = LLVMBuildBitCast(g->b, interleave(g, v[0], v[1], 0, lanes), words, "");
+        v[1] = LLVMBuildBitCast(g->b, interleave(g, v[2], v[3], 0, lanes), words, "");
+    }
+    for (int at = 0; at < lanes; at += width) {
+        LLVMValueRef ptr = panel_ptr(g, b, at_row, gen_iadd(g, column, gen_int(g, at)));
+        LLVMSetAlignment(LLVMBuildStore(g->b, interleave(g, v[0], v[1], at, width), ptr), 4);
+    }
+}
+
 /* --- transposing ------------------------------------------------------------------------------------- */
 
 /* x[i] are n vectors of n pieces of `piece` elements; transposed in place in log2 n rounds of two-operand

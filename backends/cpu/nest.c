@@ -103,6 +103,17 @@ static void fetch_ahead(Nest *n, Eval *e)
     }
 }
 
+/* Packs the chunks of all rows of a group. */
+static void pack_group(Nest *n, Eval *e, Sink *k, LLVMValueRef *coord, int va)
+{
+    LLVMValueRef v[MAX_GROUP], row = coord[0];
+    for (int j = 0; j < n->group; j++) {
+        coord[0] = n->rows[j];
+        v[j] = nest_eval(e, k->value, coord, va);
+    }
+    mma_pack_group(e, k->buf, k->value->type->dtype, v, row, coord[1]);
+}
+
 static void chunk(Nest *n, Eval *e)
 {
     Gen *g = n->g;
@@ -115,6 +126,10 @@ static void chunk(Nest *n, Eval *e)
         switch (k->kind) {
         case SINK_BUFFER: sink_buffer(e, k, coord, va); break;
         case SINK_PACK:
+            if (n->group > 1) {
+                pack_group(n, e, k, coord, va);
+                break;
+            }
             mma_pack_store(
                 e, k->buf, k->value->type->dtype, nest_eval(e, k->value, coord, va), coord[0], coord[1]);
             break;
@@ -306,10 +321,26 @@ static void loops(Nest *n, int axis)
     Loop l;
     bool held = n->held && axis == n->step->rank - 2;
     if (held) move_held(n, false);
-    n->at[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n->step->shape[axis]), 1);
+    n->at[axis] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, n->step->shape[axis]), n->group);
+    for (int j = 0; j < n->group; j++)
+        n->rows[j] = j ? LLVMBuildAdd(g->b, n->at[axis], gen_int(g, j), "") : n->at[axis];
     loops(n, axis + 1);
     gen_loop_end(g, &l);
     if (held) move_held(n, true);
+}
+
+/* The rows that the nest takes at a time: those of a group of matrix operands, if it does nothing but pack
+ * such, else one. */
+static int rows_at_once(const Step *s)
+{
+    int group = 1;
+    for (const Sink *k = s->sinks; k; k = k->next) {
+        if (s->rank != 2 || k->kind != SINK_PACK || k->buf->form != FORM_GROUPS) return 1;
+        int of_sink = mma_group(k->buf->dtype);
+        if ((group > 1 && of_sink != group) || s->shape[0] % of_sink) return 1;
+        group = of_sink;
+    }
+    return group;
 }
 
 /* A buffer of zeros and nothing else. */
@@ -333,7 +364,7 @@ void nest_emit(Gen *g, Step *s)
     }
     int n_sinks = 0;
     for (Sink *k = s->sinks; k; k = k->next) n_sinks++;
-    Nest n = { .g = g, .step = s };
+    Nest n = { .g = g, .step = s, .group = rows_at_once(s) };
     n.acc = arena_array(g->arena, Acc, (size_t)n_sinks);
     n.windows = arena_array(g->arena, Window *, (size_t)n_sinks);
     n.held = holds(&n);

@@ -2,7 +2,7 @@
 #pragma once
 #include "backends/cpu/cpu.h"
 
-enum { MAX_WIDTHS = 8 };
+enum { MAX_WIDTHS = 8, MAX_GROUP = 4 };
 
 /* State of one reduction along the chunk's axis: an accumulator for every width of chunk. */
 typedef struct Acc {
@@ -17,6 +17,8 @@ typedef struct Nest {
     Window **windows;
     LLVMValueRef at[TILE_MAX_RANK];
     bool held; /* the reductions of the loop around the rows have an accumulator for each chunk of a row */
+    int group; /* rows that are packed together; their numbers: */
+    LLVMValueRef rows[MAX_GROUP];
 } Nest;
 
 /* Evaluates the operation that makes `v`, even where v has a buffer (which this fills). */

@@ -498,5 +498,6 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->body = new_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);
+    plan_keep(p);
     return p;
 }
