@@ -493,6 +493,7 @@ DType mma_operand_type(MmaKind, const Value *v);
  * highest bit. The product takes 128 times the sums of the columns of B away again. */
 static inline bool mma_changes_sign(const CpuTarget *t, MmaKind k, DType a, DType b)
 { return k == MMA_I8_QUADS && !t->arm && a == b; }
+enum { MAX_GROUP = 4 };
 static inline int mma_group(DType d) { return dtype_bytes(d) >= 4 ? 1 : 4 / dtype_bytes(d); }
 void mma_block_shape(const CpuTarget *, MmaKind, int64_t m, int64_t n, int *mr, int *nv);
 void mma_pack_store(

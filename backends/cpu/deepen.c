@@ -95,12 +95,11 @@ static bool matches(Deep *d)
     return true;
 }
 
+static bool has_few_rows(const Deep *d) { return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS; }
+
 /* A product of few rows (thin.c) whose B lies row by row: it moves its sums as often, however deep it is. */
 static bool goes_by_rows(const Deep *d)
-{
-    return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS &&
-           memory_unit_axis(d->func, ir_operand(d->mma, 1)->def) == 1;
-}
+{ return has_few_rows(d) && memory_unit_axis(d->func, ir_operand(d->mma, 1)->def) == 1; }
 
 /* The bytes of a panel of B for each element along K. */
 static int64_t panel_row_bytes(const Deep *d, MmaKind kind)
@@ -110,8 +109,6 @@ static int64_t panel_row_bytes(const Deep *d, MmaKind kind)
     mma_block_shape(d->target, kind, ir_operand(d->mma, 0)->type->shape[0], b->type->shape[1], &mr, &nv);
     return (int64_t)nv * mma_vector_lanes(d->target, kind) * dtype_bytes(mma_operand_type(kind, b));
 }
-
-static bool has_few_rows(const Deep *d) { return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS; }
 
 /* How many iterations one product takes: as many as fit the cache, and a power of two. Of a product of few
  * rows, B is read along K, which memory delivers the faster the longer its rows are. */

@@ -69,43 +69,6 @@ void mma_pack_store(Eval *e, const Buf *b, DType from, LLVMValueRef v, LLVMValue
     }
 }
 
-/* a[from] b[from] a[from + 1] b[from + 1] ... of n elements each. */
-static LLVMValueRef interleave(Gen *g, LLVMValueRef a, LLVMValueRef b, int from, int n)
-{
-    int mask[128], lanes = gen_lanes(a);
-    for (int k = 0; k < n; k++) {
-        mask[2 * k] = from + k;
-        mask[2 * k + 1] = lanes + from + k;
-    }
-    if (lanes > 1) return gen_shuffle(g, a, b, mask, 2 * n);
-    LLVMValueRef v = LLVMGetPoison(gen_vec(LLVMTypeOf(a), 2));
-    v = LLVMBuildInsertElement(g->b, v, a, gen_int(g, 0), "");
-    return LLVMBuildInsertElement(g->b, v, b, gen_int(g, 1), "");
-}
-
-void mma_pack_group(
-    Eval *e, const Buf *b, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column)
-{
-    Gen *g = e->g;
-    int group = mma_group(b->dtype), lanes = gen_lanes(values[0]);
-    LLVMValueRef v[4], at_row = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
-    LLVMTypeRef words = gen_vec(g->i16, lanes);
-    for (int j = 0; j < group; j++) {
-        v[j] = convert(g, b->dtype, from, values[j]);
-        if (b->dtype == DT_F16) v[j] = LLVMBuildBitCast(g->b, v[j], words, "");
-    }
-    int width = mma_vector_lanes(g->target, MMA_F32);
-    if (width > lanes) width = lanes;
-    if (group == 4) { /* pairs of bytes first */
-        v[0] = LLVMBuildBitCast(g->b, interleave(g, v[0], v[1], 0, lanes), words, "");
-        v[1] = LLVMBuildBitCast(g->b, interleave(g, v[2], v[3], 0, lanes), words, "");
-    }
-    for (int at = 0; at < lanes; at += width) {
-        LLVMValueRef ptr = panel_ptr(g, b, at_row, gen_iadd(g, column, gen_int(g, at)));
-        LLVMSetAlignment(LLVMBuildStore(g->b, interleave(g, v[0], v[1], at, width), ptr), 4);
-    }
-}
-
 /* --- transposing ------------------------------------------------------------------------------------- */
 
 /* x[i] are n vectors of n pieces of `piece` elements; transposed in place in log2 n rounds of two-operand
@@ -371,10 +334,11 @@ static LLVMValueRef unpack(Gen *g, LLVMValueRef a, LLVMValueRef b, int bytes, in
     return gen_shuffle(g, a, b, mask, n);
 }
 
-/* x: vectors of as many rows as a group has. Makes of them vectors of groups, of ascending columns. */
-static void interleave(Gen *g, LLVMValueRef *x, int group)
+/* x: vectors of as many rows as a group has, of whole lanes. Makes of them vectors of groups, of ascending
+ * columns. */
+static void interleave_lanes(Gen *g, LLVMValueRef *x, int group)
 {
-    LLVMValueRef y[4];
+    LLVMValueRef y[MAX_GROUP];
     int bytes = 4 / group, words = gen_lanes(x[0]) * bytes / 4, lanes = words / LANE_WORDS;
     for (int k = 0; k < group; k++) y[k] = unpack(g, x[k / 2 * 2], x[k / 2 * 2 + 1], bytes, 1, k % 2);
     if (group == 2) memcpy(x, y, 2 * sizeof *x);
@@ -393,26 +357,68 @@ static void interleave(Gen *g, LLVMValueRef *x, int group)
         }
 }
 
+/* The same for rows that are short: one vector of all groups. */
+static LLVMValueRef interleave_short(Gen *g, const LLVMValueRef *x, int group)
+{
+    int n = gen_lanes(x[0]), mask[128];
+    LLVMValueRef pair[2];
+    for (int k = 0; k < 2 * n; k++) mask[k] = k / 2 + (k % 2 ? n : 0);
+    for (int k = 0; k < group / 2; k++) {
+        LLVMValueRef a = x[2 * k], b = x[2 * k + 1];
+        if (n == 1) {
+            pair[k] = LLVMGetPoison(gen_vec(LLVMTypeOf(a), 2));
+            pair[k] = LLVMBuildInsertElement(g->b, pair[k], a, gen_int(g, 0), "");
+            pair[k] = LLVMBuildInsertElement(g->b, pair[k], b, gen_int(g, 1), "");
+        } else pair[k] = gen_shuffle(g, a, b, mask, 2 * n);
+        if (group == 4) pair[k] = LLVMBuildBitCast(g->b, pair[k], n == 1 ? g->i16 : gen_vec(g->i16, n), "");
+    }
+    return group == 4 ? interleave_short(g, pair, 2) : pair[0];
+}
+
+/* Stores the chunks x of all rows of a group, as the operand holds them, at a column. */
+static void store_group(Gen *g, const Buf *to, LLVMValueRef *x, LLVMValueRef row, LLVMValueRef column)
+{
+    int group = mma_group(to->dtype), n = gen_lanes(x[0]), pieces = 1;
+    LLVMValueRef in = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
+    if (n * 4 > g->target->vector_bytes && n * 4 / group % LANE_BYTES == 0) {
+        interleave_lanes(g, x, group);
+        pieces = group;
+    } else x[0] = interleave_short(g, x, group);
+    for (int k = 0; k < pieces; k++) {
+        LLVMValueRef c = gen_iadd(g, column, gen_int(g, k * n / pieces));
+        LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, to, in, c)), 4);
+    }
+}
+
+/* The elements of a row of a group, as the operand holds them, as integers. */
+static LLVMValueRef row_of_group(Gen *g, const Buf *to, DType from, LLVMValueRef v)
+{
+    LLVMTypeRef t = mma_group(to->dtype) == 4 ? g->i8 : g->i16;
+    int n = gen_lanes(v);
+    return LLVMBuildBitCast(g->b, as_packed(g, to, from, v), n == 1 ? t : gen_vec(t, n), "");
+}
+
+void mma_pack_group(
+    Eval *e, const Buf *b, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column)
+{
+    LLVMValueRef x[MAX_GROUP];
+    for (int k = 0; k < mma_group(b->dtype); k++) x[k] = row_of_group(e->g, b, from, values[k]);
+    store_group(e->g, b, x, row, column);
+}
+
 /* Packs `n` columns, a whole number of lanes, of a group of rows, of which `rows` are there. */
 static void pack_group(Transpose *u, LLVMValueRef row, int rows, LLVMValueRef column, int n)
 {
     Gen *g = u->g;
     const Buf *to = u->s->buf;
-    int group = mma_group(to->dtype);
-    LLVMTypeRef t = gen_vec(group == 4 ? g->i8 : g->i16, n);
-    LLVMValueRef x[4] = { NULL };
+    LLVMValueRef x[MAX_GROUP] = { NULL };
     u->coord[1] = column;
-    for (int k = 0; k < group; k++) {
+    for (int k = 0; k < mma_group(to->dtype); k++) {
         u->coord[0] = gen_iadd(g, row, gen_int(g, k));
-        x[k] = k < rows ? as_packed(g, to, u->s->value->type->dtype, transpose_eval(u, n)) : LLVMConstNull(t);
-        x[k] = LLVMBuildBitCast(g->b, x[k], t, "");
+        x[k] = k < rows ? row_of_group(g, to, u->s->value->type->dtype, transpose_eval(u, n))
+                        : LLVMConstNull(LLVMTypeOf(x[0]));
     }
-    interleave(g, x, group);
-    LLVMValueRef in = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
-    for (int k = 0; k < group; k++) {
-        LLVMValueRef c = gen_iadd(g, column, gen_int(g, k * n / group));
-        LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, to, in, c)), 4);
-    }
+    store_group(g, to, x, row, column);
 }
 
 static void pack_rows(Transpose *u, LLVMValueRef row, int rows)

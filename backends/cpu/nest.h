@@ -2,7 +2,7 @@
 #pragma once
 #include "backends/cpu/cpu.h"
 
-enum { MAX_WIDTHS = 8, MAX_GROUP = 4 };
+enum { MAX_WIDTHS = 8 };
 
 /* State of one reduction along the chunk's axis: an accumulator for every width of chunk. */
 typedef struct Acc {
