@@ -213,29 +213,32 @@ static void stored_is_right(const Machine *m, int t, bool floats, const char *wh
     expect(ok, what);
 }
 
-/* Bytes; halves or floats of all sizes, some of them infinite, NaN, zero or denormal. */
-static void fill(unsigned char *at, int bytes, AmxOp op, bool sums)
+/* Bytes; halves or floats near one, or of bf16 so small that products and sums are denormal or hardly not; in
+ * some rounds of all sizes, infinite and NaN. */
+static void fill(unsigned char *at, int bytes, AmxOp op, bool sums, int kind)
 {
-    bool floats = op == AMX_TDPBF16PS || op == AMX_TDPFP16PS;
-    int wild = (int)next(4);
+    enum { ANY, SMALL };
+    bool brief = op == AMX_TDPBF16PS;
     for (int k = 0; k < bytes; k++) at[k] = (unsigned char)next(256);
-    for (int k = 0; floats && wild && k + 2 <= bytes; k += 2) { /* near one */
-        uint16_t h =
-            (uint16_t)(next(2) << 15 | (op == AMX_TDPBF16PS ? 0x3e00 + next(0x200) : 0x3400 + next(0xe00)));
-        if (!next(200)) h &= op == AMX_TDPBF16PS ? 0x807f : 0x83ff;
+    if ((!brief && op != AMX_TDPFP16PS) || kind == ANY) return;
+    for (int k = 0; k + 2 <= bytes; k += 2) {
+        unsigned low = brief ? kind == SMALL ? 0x1e80 : 0x3e00 : 0x3400, range = brief ? 0x200 : 0xe00;
+        uint16_t h = (uint16_t)(next(2) << 15 | (low + next(range)));
+        if (!next(200)) h &= brief ? 0x807f : 0x83ff;
+        if (!brief && kind == SMALL) h &= 0x8000; /* no product of f16 is denormal, but sums are */
         if (!sums) memcpy(at + k, &h, 2);
-        else if (k % 4 == 2) at[k + 1] = (unsigned char)(0x3d + next(5));
+        else if (k % 4 == 2) at[k + 1] = (unsigned char)(kind == SMALL ? next(2) << 7 : 0x3d + next(5));
     }
 }
 
-static void load(Machine *m, int t, AmxOp op, bool sums)
+static void load(Machine *m, int t, AmxOp op, bool sums, int kind)
 {
     static _Thread_local unsigned char memory[8192];
     int64_t stride = 64 + 8 * (int64_t)next(40);
     for (int r = 0; r < ROWS; r++) {
         memset(m->tile[t][r], 0, ROW_BYTES);
         if (r >= rows_of(m, t)) continue;
-        fill(m->tile[t][r], bytes_of(m, t), op, sums);
+        fill(m->tile[t][r], bytes_of(m, t), op, sums, kind);
         memcpy(memory + r * stride, m->tile[t][r], (size_t)bytes_of(m, t));
     }
     in_memory(next(2) ? AMX_TILELOADD : AMX_TILELOADDT1, t, memory, stride);
@@ -260,6 +263,7 @@ static void one_round(AmxOp op)
     Machine m = { .config = { 1 } };
     _Alignas(64) unsigned char back[64];
     int order[N_TILES], rows = 1 + (int)next(ROWS), columns = 1 + (int)next(16), depth = 1 + (int)next(16);
+    int kind = (int)next(4);
     for (int k = 0; k < N_TILES; k++) order[k] = k;
     for (int k = N_TILES; k-- > 1;) {
         int j = (int)next((uint32_t)k + 1), t = order[k];
@@ -272,7 +276,7 @@ static void one_round(AmxOp op)
     in_memory(AMX_STTILECFG, 0, back, 0);
     expect(!memcmp(m.config, back, sizeof back), "sttilecfg does not give what ldtilecfg took");
     stored_is_right(&m, order[0], false, "ldtilecfg does not clear tiles");
-    for (int k = 0; k < N_TILES; k++) load(&m, order[k], op, k < 3);
+    for (int k = 0; k < N_TILES; k++) load(&m, order[k], op, k < 3, kind);
     for (int k = 0; k < 4; k++) {
         int to = order[next(3)], a = order[3 + next(3)], b = order[6 + next(2)];
         on_tiles(op, to, a, b);
@@ -322,7 +326,7 @@ static void test_float_state(void)
         Machine m = { .config = { 1 } };
         for (int t = 0; t < 3; t++) set_size(&m, t, 16, 64);
         in_memory(AMX_LDTILECFG, 0, m.config, 0);
-        for (int t = 0; t < 3; t++) load(&m, t, AMX_TDPBF16PS, t == 0);
+        for (int t = 0; t < 3; t++) load(&m, t, AMX_TDPBF16PS, t == 0, 2);
         _mm_setcsr(states[k]);
         on_tiles(AMX_TDPBF16PS, 0, 1, 2);
         unsigned after = _mm_getcsr();
