@@ -38,9 +38,10 @@ typedef struct DebugName DebugName; /* a named value that becomes available at a
  * forms. */
 typedef enum BufForm {
     FORM_DENSE,
-    FORM_ROWS,   /* mma A: row-major [rows][ld] */
-    FORM_PANELS, /* mma B: [panel][k][nr], panels of nr columns */
-    FORM_GROUPS, /* mma B of 8 or 16 bits: [panel][k/group][nr][group], groups of 4 bytes (mma_group) */
+    FORM_ROWS,    /* mma A: row-major [rows][ld] */
+    FORM_COLUMNS, /* mma A of 32 or 64 bits whose elements lie side by side along M: [k][ld] */
+    FORM_PANELS,  /* mma B: [panel][k][nr], panels of nr columns */
+    FORM_GROUPS,  /* mma B of 8 or 16 bits: [panel][k/group][nr][group], groups of 4 bytes (mma_group) */
 } BufForm;
 
 /* What an mma computes in. */
@@ -69,7 +70,8 @@ struct Buf {
     BufForm form;
     int rank;
     int64_t shape[TILE_MAX_RANK]; /* FORM_DENSE: the shape of the tile; other forms: rows and columns */
-    /* FORM_ROWS: the elements from row to row; panels: the columns of a panel */
+    /* FORM_ROWS, FORM_COLUMNS: the elements from row to row, from column to column; panels: the columns of a
+     * panel */
     int64_t ld, nr;
     int64_t depth;   /* panels: the groups of rows of a panel, with padding */
     bool in_tiles;   /* a matrix operand for AMX: padded to whole tiles with zeros along K */
@@ -175,7 +177,6 @@ struct Step {
     /* STEP_MMA */
     MmaKind mma;
     Buf *a, *b;
-    bool a_columns;
     bool zero_acc;
     Buf *acc;
     int nv, mr;

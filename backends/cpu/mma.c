@@ -1,7 +1,7 @@
 /* mma.c: matrix products.
  *
- *     acc[M][N] += A[M][K] B[K][N]      A: rows (FORM_ROWS), B: panels of nr columns (FORM_PANELS,
- *                                       FORM_GROUPS), acc: dense
+ *     acc[M][N] += A[M][K] B[K][N]      A: rows or columns (FORM_ROWS, FORM_COLUMNS), B: panels of nr
+ *                                       columns (FORM_PANELS, FORM_GROUPS), acc: dense
  *
  * For each panel of B and each block of mr rows of A, mr x nv vectors of acc stay in registers while k runs:
  * nv loads of B and mr broadcasts of A for mr * nv multiply-adds. mr and nv fit the register file
@@ -240,7 +240,10 @@ static void block(
                      : LLVMConstNull(x->vec);
             if (s->a->offset_128) init[r * nv + v] = LLVMBuildSub(g->b, init[r * nv + v], x->too_much[v], "");
         }
-    LLVMValueRef arow = gen_ptr(g, x->a, gen_imul(g, row0, s->a->ld * abytes));
+    bool columns_of_a = s->a->form == FORM_COLUMNS;
+    int64_t next_row = (columns_of_a ? 1 : s->a->ld) * abytes;
+    if (columns_of_a) aunit *= s->a->ld;
+    LLVMValueRef arow = gen_ptr(g, x->a, gen_imul(g, row0, next_row));
     int unroll = 1;
     while (unroll * mr * nv < 16 && unroll < 4 && steps % (2 * unroll) == 0) unroll *= 2;
     Loop l;
@@ -254,7 +257,7 @@ static void block(
         for (int r = 0; r < mr; r++) {
             LLVMTypeRef t = group > 1 ? g->i32 : gen_type(g, x->acc, 1);
             LLVMValueRef one =
-                LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * s->a->ld * abytes)), "");
+                LLVMBuildLoad2(g->b, t, gen_ptr(g, ak, gen_int(g, u * aunit + r * next_row)), "");
             LLVMSetAlignment(one, (unsigned)abytes);
             LLVMValueRef a = gen_splat(g, one, x->lanes);
             for (int v = 0; v < nv; v++) acc[r * nv + v] = multiply_add(x, acc[r * nv + v], a, b[v]);
@@ -475,8 +478,8 @@ void mma_emit(Gen *g, Step *s)
     LLVMTypeRef types[MAX_ARGUMENTS];
     Text name;
     text_init(&name, g->arena);
-    text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d", s->mma, s->a->dtype, s->b->dtype,
-        (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->zero_acc);
+    text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d.%d", s->mma, s->a->dtype, s->b->dtype,
+        (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->a->form, s->zero_acc);
     int n = next_windows(&x, arguments, &name);
     if (!mma_is_amx(s->mma)) n = add_ends(&x, arguments, n, &name);
     for (int k = 0; k < n; k++) types[k] = LLVMTypeOf(arguments[k]);

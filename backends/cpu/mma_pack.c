@@ -135,6 +135,7 @@ static LLVMValueRef transpose_to(Transpose *u, LLVMValueRef t0, LLVMValueRef l0,
     case FORM_ROWS:
         *stride = b->ld * bytes;
         return gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, gen_iadd(g, gen_imul(g, t0, b->ld), l0), bytes));
+    case FORM_COLUMNS: /* pack_columns */
     case FORM_DENSE: break;
     }
     LLVMValueRef at = gen_int(g, 0);
@@ -458,11 +459,34 @@ static void pack_groups(Transpose *u)
     if (rows > whole) pack_rows(u, gen_int(g, whole), (int)(rows - whole));
 }
 
+static void pack_part_of_column(void *user, LLVMValueRef row, int lanes)
+{
+    Transpose *u = user;
+    Gen *g = u->g;
+    const Buf *b = u->s->buf;
+    u->coord[0] = row;
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, u->coord[1], b->ld), row);
+    LLVMValueRef v = as_packed(g, b, u->s->value->type->dtype, transpose_eval(u, lanes));
+    gen_store(g, b->dtype, v, gen_ptr(g, gen_buf(g, b, 0), gen_imul(g, at, dtype_bytes(b->dtype))));
+}
+
+/* Packs the operand A column by column, as its elements lie. */
+static void pack_columns(Transpose *u)
+{
+    Gen *g = u->g;
+    const int64_t *shape = u->s->value->type->shape;
+    Loop l;
+    u->coord[1] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, shape[1]), 1);
+    gen_lines(g, shape[0], pack_part_of_column, u);
+    gen_loop_end(g, &l);
+}
+
 void transpose_emit(Gen *g, Step *s)
 {
     Transpose u = { .g = g, .s = s, .t = s->order[0], .l = s->order[1] };
     if (s->instr->op == OP_LOAD && !g->windows[ir_result(s->instr)->id]) memory_window(g, s->instr);
     mma_clear_padding(g, s->buf);
-    if (u.t == u.l) pack_groups(&u);
+    if (s->buf->form == FORM_COLUMNS) pack_columns(&u);
+    else if (u.t == u.l) pack_groups(&u);
     else transpose_axes(&u, 0);
 }

@@ -201,6 +201,18 @@ static bool is_window_of_product(const Value *v)
     return false;
 }
 
+/* The elements from row to row of an operand: rows should be in different sets of the first cache. */
+static int64_t apart(int64_t n, DType d)
+{ return n * dtype_bytes(d) % 512 == 0 ? n + 64 / dtype_bytes(d) : n; }
+
+/* A is broadcast element by element, so it may lie either way; groups of elements lie along K. */
+static BufForm form_of_a(Plan *p, const Step *s, Value *a)
+{
+    bool grouped = mma_group(mma_operand_type(s->mma, a)) > 1 || s->thin != THIN_NONE;
+    bool turned = plan_natural_axis(p, a) == 0 && a->type->shape[0] >= 4 && a->type->shape[1] >= 4;
+    return turned && !grouped ? FORM_COLUMNS : FORM_ROWS;
+}
+
 /* The buffer of matrix operand `v`, packed where `v` is defined (so once for all iterations of loops inside).
  */
 static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int64_t nr)
@@ -227,10 +239,11 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
     b->nr = nr;
     b->in_tiles = tiles;
     b->offset_128 = offset;
-    if (form == FORM_ROWS) {
-        b->ld = (columns + piece - 1) / piece * piece;
-        if (b->ld * dtype_bytes(d) % 512 == 0)
-            b->ld += 64 / dtype_bytes(d); /* Rows should be in different sets of the L1 cache. */
+    if (form == FORM_COLUMNS) {
+        b->ld = apart(rows, d);
+        b->bytes = columns * b->ld * dtype_bytes(d);
+    } else if (form == FORM_ROWS) {
+        b->ld = apart((columns + piece - 1) / piece * piece, d);
         b->bytes = (tiles ? (rows + AMX_ROWS - 1) / AMX_ROWS * AMX_ROWS : rows) * b->ld * dtype_bytes(d);
     } else {
         b->depth = (rows + piece - 1) / piece * (piece / group);
@@ -242,7 +255,7 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
         Step *t = plan_step(p, home, STEP_TRANSPOSE, mma);
         t->value = v;
         t->order[0] = axis;
-        t->order[1] = 1;
+        t->order[1] = form == FORM_COLUMNS ? 0 : 1;
         t->buf = b;
         append(home, t);
     } else {
@@ -270,7 +283,7 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     p->narrow_products |= dtype_bits(a->type->dtype) <= 16;
     plan_info(p, ir_result(i))->thin = s->thin != THIN_NONE;
     DType d = mma_operand_type(s->mma, b);
-    if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, FORM_ROWS, 0);
+    if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, form_of_a(p, s, a), 0);
     if (s->thin == THIN_NONE) s->b = pack(p, in, s, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
     if (s->thin == THIN_DOTS_OF_A) { /* filled by the product */
         s->b = new_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
