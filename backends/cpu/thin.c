@@ -14,7 +14,8 @@
 
 enum {
     CHEAP = 6,         /* instructions for a vector of an operand */
-    ROWS_AT_ONCE = 4,  /* of B, before the sums are moved */
+    ROWS_AT_ONCE = 4,  /* of B, before the sums are moved, */
+    STAGED_ROWS = 16,  /* and where their vectors are kept for several groups of rows of A */
     MOST_PARTS = 4,    /* vectors of a row of B at once, where there are 32 registers */
     MOST_STRIPS = 8,   /* of a row of B that is short: see strip_turns */
     BYTES_AHEAD = 8192 /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
@@ -61,6 +62,10 @@ Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
     for (int k = 0; k < n; k++) {
         Thinness t = thinness_in(p, i, kinds[k]);
         if (t == THIN_NONE) continue;
+        /* Pairs of bf16 of several groups of rows are bound by products, and packed ones are multiplied
+         * faster. */
+        if (t == THIN_STRIPS && kinds[k] == MMA_BF16_PAIRS && ir_operand(i, 0)->type->shape[0] > MOST_AT_ONCE)
+            return THIN_NONE;
         *kind = kinds[k];
         return t;
     }
@@ -189,17 +194,45 @@ static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
     return invert(t, convert(g, t->as, t->from, row[0]));
 }
 
-/* Adds the products of row k to the sums of a strip, or of the rows of a group: acc[row * parts + part]. */
-static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *acc)
+/* A strip's vectors of row k, or of the rows of a group. */
+static void strip_vectors(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *b)
 {
     Gen *g = t->g;
-    bool grouped = mma_group(t->as) > 1;
-    LLVMValueRef b[MAX_SUMS];
     for (int v = 0; v < parts; v++) {
         fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
         b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
     }
     fetch(t, true);
+}
+
+static LLVMValueRef staged(Thin *t, int at)
+{ return gen_ptr(t->g, t->stage, gen_int(t->g, (int64_t)at * t->lanes * 4)); }
+
+/* Keeps the vectors of `deep` rows for all rows of A: so they are converted once, and rows that are a power
+ * of two apart, which displace each other in the first cache, are read once. */
+static void stage(Thin *t, LLVMValueRef k, int deep, LLVMValueRef column, int parts)
+{
+    Gen *g = t->g;
+    int group = mma_group(t->as);
+    LLVMValueRef b[MAX_SUMS];
+    for (int d = 0; d < deep; d += group) {
+        strip_vectors(t, gen_iadd(g, k, gen_int(g, d)), column, parts, b);
+        for (int v = 0; v < parts; v++) LLVMBuildStore(g->b, b[v], staged(t, d / group * parts + v));
+    }
+}
+
+/* Adds the products of row k + d to the sums of a strip, or of the rows of a group: acc[row * parts + part].
+ */
+static void strip_step(Thin *t, LLVMValueRef from, int d, LLVMValueRef column, int parts, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int group = mma_group(t->as);
+    bool grouped = group > 1;
+    LLVMValueRef b[MAX_SUMS], k = gen_iadd(g, from, gen_int(g, d));
+    LLVMTypeRef type = gen_type(g, t->as, group * t->lanes);
+    if (!t->stage) strip_vectors(t, k, column, parts, b);
+    for (int v = 0; t->stage && v < parts; v++)
+        b[v] = LLVMBuildLoad2(g->b, type, staged(t, d / group * parts + v), "");
     for (int r = 0; r < t->rows; r++) {
         LLVMTypeRef one = grouped ? g->i32 : gen_type(g, t->as, 1);
         LLVMValueRef a = LLVMBuildLoad2(g->b, one, thin_a_at(t, r, k), "");
@@ -222,8 +255,7 @@ static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLV
         at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
         acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
     }
-    for (int d = 0; d < deep; d += mma_group(s->a->dtype))
-        strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, parts, acc);
+    for (int d = 0; d < deep; d += mma_group(s->a->dtype)) strip_step(t, k, d, column, parts, acc);
     for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
 }
 
@@ -231,6 +263,7 @@ static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLV
 static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
 {
     Loop l;
+    if (t->stage) stage(t, k, deep, column, width / t->lanes);
     t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
     strip_rows(t, from, k, deep, column, width);
     gen_loop_end(t->g, &l);
@@ -274,8 +307,12 @@ static void strips(Thin *t)
 {
     Gen *g = t->g;
     Step *s = t->s;
-    int width = strip_parts(t) * t->lanes, deep = t->whole ? ROWS_AT_ONCE : mma_group(s->a->dtype);
+    int parts = strip_parts(t), width = parts * t->lanes, deep = mma_group(s->a->dtype);
+    bool several = t->m > t->rows, stages = several && deep > 1;
+    if (t->whole) deep = stages ? STAGED_ROWS : ROWS_AT_ONCE;
+    if (t->whole && several && !stages && most_sums(g->target) == MAX_SUMS) deep *= 2;
     while (t->k % deep) deep /= 2;
+    if (stages) t->stage = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)(deep * parts)), "stage");
     LLVMValueRef buf = gen_buf(g, s->buf, 0);
     if (t->inverts) take_offsets(t);
     else if (!s->acc)

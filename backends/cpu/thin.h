@@ -41,6 +41,7 @@ typedef struct Thin {
     bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
     bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
     Windows windows;
+    LLVMValueRef stage;   /* not NULL: where the vectors of some rows of B are kept for all rows of A */
     Value *index;         /* not NULL: B is a table of this (thin_index) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
 } Thin;

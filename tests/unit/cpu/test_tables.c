@@ -1,7 +1,7 @@
-/* test_tables.c: products of few rows with weights that are computed from integers of 4 bits (thin_dots.c), which on
- * AVX-512 are looked up in a register: bits, zero point and scale in the operations of every order, of all 16
- * values, in f16, whose operations round, and f32; against the same sums in f64. Compiled for a processor that
- * has no such tables, the results are the same to the bit of the weights. */
+/* test_tables.c: products of few rows with weights that are computed from integers of 4 bits (thin_dots.c),
+ * which on AVX-512 are looked up in a register: bits, zero point and scale in the operations of every order,
+ * of all 16 values, in f16, whose operations round, and f32; against the same sums in f64. Compiled for a
+ * processor that has no such tables, the results are the same to the bit of the weights. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
@@ -9,22 +9,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char source[] = "kernel k(in T A[M, K], in u8 W[N, H], in T S[N, G], in T Z[N, G], out f32 C[M, N], const type T = f32)\n"
-                             "    grid (cdiv(M, 16), cdiv(N, 32))\n"
-                             "{\n"
-                             "    let (i, j) = program_id();\n"
-                             "    var acc = zeros([32, 16], f32);\n"
-                             "    for k in 0 .. G {\n"
-                             "        let w = load(W[j*32 +: 32, k*64 +: 64], latency = 2);\n"
-                             "        let s = load(S[j*32 +: 32, k])[:, None];\n"
-                             "        let z = load(Z[j*32 +: 32, k])[:, None];\n"
-                             "        let low  = load(A[i*16 +: 16, k*128 +: 64]);\n"
-                             "        let high = load(A[i*16 +: 16, k*128 + 64 +: 64]);\n"
-                             "        acc = mma((T(w & 15) - z) * s, transpose(low), acc);\n"
-                             "        acc = mma(s * T(w >> 4) + z, transpose(high), acc);\n"
-                             "    }\n"
-                             "    store(C[i*16 +: 16, j*32 +: 32], transpose(acc));\n"
-                             "}\n";
+static const char source[] =
+    "kernel k(in T A[M, K], in u8 W[N, H], in T S[N, G], in T Z[N, G], out f32 C[M, N], const type T = f32)\n"
+    "    grid (cdiv(M, 16), cdiv(N, 32))\n"
+    "{\n"
+    "    let (i, j) = program_id();\n"
+    "    var acc = zeros([32, 16], f32);\n"
+    "    for k in 0 .. G {\n"
+    "        let w = load(W[j*32 +: 32, k*64 +: 64], latency = 2);\n"
+    "        let s = load(S[j*32 +: 32, k])[:, None];\n"
+    "        let z = load(Z[j*32 +: 32, k])[:, None];\n"
+    "        let low  = load(A[i*16 +: 16, k*128 +: 64]);\n"
+    "        let high = load(A[i*16 +: 16, k*128 + 64 +: 64]);\n"
+    "        acc = mma((T(w & 15) - z) * s, transpose(low), acc);\n"
+    "        acc = mma(s * T(w >> 4) + z, transpose(high), acc);\n"
+    "    }\n"
+    "    store(C[i*16 +: 16, j*32 +: 32], transpose(acc));\n"
+    "}\n";
 
 enum { M_MOST = 17, N_MOST = 70, GROUPS = 3, K = 128 * GROUPS, HALF = K / 2 };
 
