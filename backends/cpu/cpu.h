@@ -14,7 +14,8 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_pack.c, amx.c, thin.c   packing and register-tiled matrix products; products of few rows
+ *   mma.c, mma_pack.c, amx.c, thin.c, thin_dots.c   packing and register-tiled matrix products; products of
+ *       few rows
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c what the processor has (processors.def)
@@ -417,6 +418,8 @@ typedef struct Eval {
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */
 LLVMValueRef nest_eval(Eval *, Value *v, LLVMValueRef *coord, int va);
+/* From now on `v` is x there. */
+void eval_assume(Eval *, Value *v, LLVMValueRef *coord, int va, LLVMValueRef x);
 void nest_emit(Gen *, Step *);
 /* Coordinates of a value of type `t` from those of squeezed axes; returns the axis of the last (-1: none). */
 int unsqueeze(Gen *, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord);

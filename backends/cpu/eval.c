@@ -138,6 +138,9 @@ static LLVMValueRef memo_add(Eval *e, Value *v, LLVMValueRef *coord, int va, LLV
     return result;
 }
 
+void eval_assume(Eval *e, Value *v, LLVMValueRef *coord, int va, LLVMValueRef x)
+{ memo_add(e, v, coord, va, x); }
+
 static LLVMValueRef eval_reshape(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;

@@ -10,23 +10,16 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 #include "backends/cpu/plan.h"
+#include "backends/cpu/thin.h"
 
 enum {
     CHEAP = 6,         /* instructions for a vector of an operand */
-    MOST_AT_ONCE = 4,  /* rows */
-    LEAST_COLUMNS = 4, /* of dots, and the most at once */
-    MOST_COLUMNS = 8,
-    MAX_SUMS = 16,      /* vectors of sums at once: see most_sums */
-    ROWS_AT_ONCE = 4,   /* of B, before the sums are moved */
-    BYTES_AT_ONCE = 64, /* of memory along a row: a line */
-    MOST_PARTS = 4,     /* vectors of a row of B at once, where there are 32 registers */
-    MOST_STRIPS = 8,    /* of a row of B that is short: see strip_turns */
-    BYTES_AHEAD = 8192  /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
+    ROWS_AT_ONCE = 4,  /* of B, before the sums are moved, */
+    STAGED_ROWS = 16,  /* and where their vectors are kept for several groups of rows of A */
+    MOST_PARTS = 4,    /* vectors of a row of B at once, where there are 32 registers */
+    MOST_STRIPS = 8,   /* of a row of B that is short: see strip_turns */
+    BYTES_AHEAD = 8192 /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
 };
-
-/* Half of the registers: enough that each multiply-add finds the last one finished. */
-static int most_sums(const CpuTarget *t)
-{ return t->n_vector_regs >= 2 * MAX_SUMS ? MAX_SUMS : MAX_SUMS / 2; }
 
 /* The units in which a thin product may run instead of the one that multiplies packed operands, best first.
  */
@@ -69,48 +62,14 @@ Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
     for (int k = 0; k < n; k++) {
         Thinness t = thinness_in(p, i, kinds[k]);
         if (t == THIN_NONE) continue;
+        /* Pairs of bf16 of several groups of rows are bound by products, and packed ones are multiplied
+         * faster. */
+        if (t == THIN_STRIPS && kinds[k] == MMA_BF16_PAIRS && ir_operand(i, 0)->type->shape[0] > MOST_AT_ONCE)
+            return THIN_NONE;
         *kind = kinds[k];
         return t;
     }
     return THIN_NONE;
-}
-
-enum { MAX_WINDOWS = 8 };
-
-/* The windows that B is computed from, and how far ahead each is fetched. */
-typedef struct Windows {
-    Gen *g;
-    Window *w[MAX_WINDOWS], saved[MAX_WINDOWS];
-    LLVMValueRef ahead[MAX_WINDOWS];
-    int n;
-    bool too_many;
-} Windows;
-
-typedef struct Thin {
-    Gen *g;
-    Step *s;
-    Value *b;
-    DType from, as;   /* the type of B, and that products run in */
-    DType packed;     /* of the other operand, which is packed */
-    int lanes, rows;  /* of a vector of sums; of the sums that are computed at once, */
-    int64_t m;        /* of all of them, */
-    LLVMValueRef row; /* of which this is the first row */
-    int64_t n, k;
-    LLVMTypeRef vec;
-    bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
-    bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
-    Windows windows;
-    LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
-} Thin;
-
-/* Lanes [at, at + n) of v, and zeros up to `lanes`. */
-static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
-{
-    int mask[64], have = gen_lanes(v);
-    if (have == n && n == lanes) return v;
-    if (have == 1) v = LLVMBuildBitCast(g->b, v, LLVMVectorType(LLVMTypeOf(v), 1), "");
-    for (int k = 0; k < lanes; k++) mask[k] = k < n ? at + k : have;
-    return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
 }
 
 /* acc + dot products of four 8-bit integers each. x86 multiplies an unsigned operand by a signed one: of two
@@ -135,7 +94,7 @@ static LLVMValueRef invert(const Thin *t, LLVMValueRef b)
 
 /* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.
  */
-static LLVMValueRef multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef thin_multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b)
 {
     Gen *g = t->g;
     if (t->s->mma == MMA_I8_THIN) return add_quads(t, acc, a, b);
@@ -152,7 +111,7 @@ static void fetch(Thin *t, bool on)
 }
 
 /* B at (k, column), `width` elements along the axis. */
-static LLVMValueRef elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int axis, int width)
+LLVMValueRef thin_elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int axis, int width)
 {
     Eval e;
     bool turned = t->s->thin == THIN_DOTS_OF_A;
@@ -162,7 +121,7 @@ static LLVMValueRef elements(Thin *t, LLVMValueRef k, LLVMValueRef column, int a
 }
 
 /* The packed operand's elements from k on that belong to row `row` of the sums. */
-static LLVMValueRef a_at(Thin *t, int row, LLVMValueRef k)
+LLVMValueRef thin_a_at(Thin *t, int row, LLVMValueRef k)
 {
     const Buf *b = t->s->thin == THIN_DOTS_OF_A ? t->s->b : t->s->a;
     int bytes = dtype_bytes(b->dtype);
@@ -170,7 +129,7 @@ static LLVMValueRef a_at(Thin *t, int row, LLVMValueRef k)
     return gen_ptr(t->g, gen_buf(t->g, b, row * b->ld * bytes), gen_imul(t->g, in, bytes));
 }
 
-static LLVMValueRef sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
+LLVMValueRef thin_sum_at(Thin *t, const Buf *b, int row, LLVMValueRef column)
 {
     bool turned = t->s->thin == THIN_DOTS_OF_A;
     int64_t of_row = turned ? 1 : t->n, of_column = turned ? t->m : 1;
@@ -193,11 +152,11 @@ static void sum_rows(Thin *t)
     LLVMValueRef sum = LLVMBuildPhi(g->b, t->vec, ""), a;
     LLVMAddIncoming(sum, &zero, &along.before, 1);
     if (strips) {
-        a = LLVMBuildLoad2(g->b, g->i32, a_at(t, 0, k), "");
+        a = LLVMBuildLoad2(g->b, g->i32, thin_a_at(t, 0, k), "");
         LLVMSetAlignment(a, 1);
         a = gen_splat(g, a, t->lanes);
     } else {
-        a = gen_load(g, t->packed, 4 * t->lanes, a_at(t, 0, k));
+        a = gen_load(g, t->packed, 4 * t->lanes, thin_a_at(t, 0, k));
     }
     LLVMValueRef next = add_quads(t, sum, a, high_bits(t));
     LLVMBasicBlockRef latch = gen_here(g);
@@ -208,7 +167,7 @@ static void sum_rows(Thin *t)
 }
 
 /* The offset of row t->row + r. */
-static LLVMValueRef offset_of(Thin *t, int r)
+LLVMValueRef thin_offset_of(Thin *t, int r)
 {
     LLVMValueRef at = gen_iadd(t->g, t->row, gen_int(t->g, r));
     return LLVMBuildLoad2(t->g->b, t->vec, LLVMBuildGEP2(t->g->b, t->vec, t->offsets, &at, 1, ""), "");
@@ -223,7 +182,8 @@ static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
     Gen *g = t->g;
     int group = mma_group(t->as), mask[64];
     LLVMValueRef row[4];
-    for (int r = 0; r < group; r++) row[r] = elements(t, gen_iadd(g, k, gen_int(g, r)), column, 1, t->lanes);
+    for (int r = 0; r < group; r++)
+        row[r] = thin_elements(t, gen_iadd(g, k, gen_int(g, r)), column, 1, t->lanes);
     for (int n = group, width = t->lanes; n > 1; n /= 2, width *= 2)
         for (int r = 0; r < n / 2; r++) {
             for (int j = 0; j < 2 * width; j++) mask[j] = j;
@@ -234,23 +194,52 @@ static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
     return invert(t, convert(g, t->as, t->from, row[0]));
 }
 
-/* Adds the products of row k to the sums of a strip, or of the rows of a group: acc[row * parts + part]. */
-static void strip_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *acc)
+/* A strip's vectors of row k, or of the rows of a group. */
+static void strip_vectors(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *b)
 {
     Gen *g = t->g;
-    bool grouped = mma_group(t->as) > 1;
-    LLVMValueRef b[MAX_SUMS];
     for (int v = 0; v < parts; v++) {
         fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
         b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
     }
     fetch(t, true);
+}
+
+static LLVMValueRef staged(Thin *t, int at)
+{ return gen_ptr(t->g, t->stage, gen_int(t->g, (int64_t)at * t->lanes * 4)); }
+
+/* Keeps the vectors of `deep` rows for all rows of A: so they are converted once, and rows that are a power
+ * of two apart, which displace each other in the first cache, are read once. */
+static void stage(Thin *t, LLVMValueRef k, int deep, LLVMValueRef column, int parts)
+{
+    Gen *g = t->g;
+    int group = mma_group(t->as);
+    LLVMValueRef b[MAX_SUMS];
+    for (int d = 0; d < deep; d += group) {
+        strip_vectors(t, gen_iadd(g, k, gen_int(g, d)), column, parts, b);
+        for (int v = 0; v < parts; v++) LLVMBuildStore(g->b, b[v], staged(t, d / group * parts + v));
+    }
+}
+
+/* Adds the products of row k + d to the sums of a strip, or of the rows of a group: acc[row * parts + part].
+ */
+static void strip_step(Thin *t, LLVMValueRef from, int d, LLVMValueRef column, int parts, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int group = mma_group(t->as);
+    bool grouped = group > 1;
+    LLVMValueRef b[MAX_SUMS], k = gen_iadd(g, from, gen_int(g, d));
+    LLVMTypeRef type = gen_type(g, t->as, group * t->lanes);
+    if (!t->stage) strip_vectors(t, k, column, parts, b);
+    for (int v = 0; t->stage && v < parts; v++)
+        b[v] = LLVMBuildLoad2(g->b, type, staged(t, d / group * parts + v), "");
     for (int r = 0; r < t->rows; r++) {
         LLVMTypeRef one = grouped ? g->i32 : gen_type(g, t->as, 1);
-        LLVMValueRef a = LLVMBuildLoad2(g->b, one, a_at(t, r, k), "");
+        LLVMValueRef a = LLVMBuildLoad2(g->b, one, thin_a_at(t, r, k), "");
         LLVMSetAlignment(a, (unsigned)dtype_bytes(t->s->a->dtype));
         a = gen_splat(g, a, t->lanes);
-        for (int v = 0; v < parts; v++) acc[r * parts + v] = multiply_add(t, acc[r * parts + v], a, b[v]);
+        for (int v = 0; v < parts; v++)
+            acc[r * parts + v] = thin_multiply_add(t, acc[r * parts + v], a, b[v]);
     }
 }
 
@@ -266,8 +255,7 @@ static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLV
         at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
         acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
     }
-    for (int d = 0; d < deep; d += mma_group(s->a->dtype))
-        strip_step(t, gen_iadd(g, k, gen_int(g, d)), column, parts, acc);
+    for (int d = 0; d < deep; d += mma_group(s->a->dtype)) strip_step(t, k, d, column, parts, acc);
     for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
 }
 
@@ -275,6 +263,7 @@ static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLV
 static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
 {
     Loop l;
+    if (t->stage) stage(t, k, deep, column, width / t->lanes);
     t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
     strip_rows(t, from, k, deep, column, width);
     gen_loop_end(t->g, &l);
@@ -296,10 +285,11 @@ static void take_offsets(Thin *t)
     const Buf *to = t->s->buf;
     Loop rows, columns;
     t->row = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->m), 1);
-    LLVMValueRef less = offset_of(t, 0), c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->n), t->lanes);
+    LLVMValueRef less = thin_offset_of(t, 0),
+                 c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->n), t->lanes);
     LLVMValueRef old =
-        t->s->acc ? gen_load(g, to->dtype, t->lanes, sum_at(t, t->s->acc, 0, c)) : LLVMConstNull(t->vec);
-    gen_store(g, to->dtype, LLVMBuildSub(g->b, old, less, ""), sum_at(t, to, 0, c));
+        t->s->acc ? gen_load(g, to->dtype, t->lanes, thin_sum_at(t, t->s->acc, 0, c)) : LLVMConstNull(t->vec);
+    gen_store(g, to->dtype, LLVMBuildSub(g->b, old, less, ""), thin_sum_at(t, to, 0, c));
     gen_loop_end(g, &columns);
     gen_loop_end(g, &rows);
 }
@@ -317,8 +307,12 @@ static void strips(Thin *t)
 {
     Gen *g = t->g;
     Step *s = t->s;
-    int width = strip_parts(t) * t->lanes, deep = t->whole ? ROWS_AT_ONCE : mma_group(s->a->dtype);
+    int parts = strip_parts(t), width = parts * t->lanes, deep = mma_group(s->a->dtype);
+    bool several = t->m > t->rows, stages = several && deep > 1;
+    if (t->whole) deep = stages ? STAGED_ROWS : ROWS_AT_ONCE;
+    if (t->whole && several && !stages && most_sums(g->target) == MAX_SUMS) deep *= 2;
     while (t->k % deep) deep /= 2;
+    if (stages) t->stage = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)(deep * parts)), "stage");
     LLVMValueRef buf = gen_buf(g, s->buf, 0);
     if (t->inverts) take_offsets(t);
     else if (!s->acc)
@@ -338,99 +332,6 @@ static void strips(Thin *t)
     for (; width >= t->lanes; width /= 2)
         for (; t->n - done >= width; done += width) strip(t, from, k, deep, gen_int(g, done), width);
     gen_loop_end(g, &rows);
-}
-
-/* --- dots -------------------------------------------------------------------------------------------- */
-
-/* The sum of the lanes, halves first. */
-static LLVMValueRef sum_of_lanes(Thin *t, LLVMValueRef v)
-{
-    Gen *g = t->g;
-    for (int n = t->lanes / 2; n; n /= 2) {
-        LLVMValueRef low = part(g, v, 0, n, n), high = part(g, v, n, n, n);
-        v = dtype_is_float(t->as) ? LLVMBuildFAdd(g->b, low, high, "") : LLVMBuildAdd(g->b, low, high, "");
-    }
-    return LLVMBuildExtractElement(g->b, v, gen_int(g, 0), "");
-}
-
-/* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
-static int dot_width(const Thin *t)
-{
-    int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
-    while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
-    return width < least ? least : width;
-}
-
-static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
-{
-    Gen *g = t->g;
-    int width = dot_width(t), at_once = t->lanes * mma_group(t->as);
-    for (int c = 0; c < columns; c++) {
-        LLVMValueRef x = elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
-        x = convert(g, t->as, t->from, x);
-        if (t->inverts) x = LLVMBuildXor(g->b, x, gen_splat(g, LLVMConstInt(g->i8, 0x80, false), width), "");
-        for (int at = 0; at < width; at += at_once)
-            for (int r = 0; r < t->rows; r++) {
-                LLVMValueRef from = a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
-                LLVMValueRef a = gen_load(g, t->as, at_once, from), b = part(g, x, at, at_once, at_once);
-                acc[c * t->rows + r] = multiply_add(t, acc[c * t->rows + r], a, b);
-            }
-    }
-}
-
-/* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
-static void dot_rows(Thin *t, LLVMValueRef column, int columns)
-{
-    Gen *g = t->g;
-    const Buf *to = t->s->buf;
-    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS];
-    Loop l;
-    int n = columns * t->rows;
-    for (int r = 0; r < t->rows; r++)
-        first[r] = t->inverts ? LLVMBuildNeg(g->b, offset_of(t, r), "") : LLVMConstNull(t->vec);
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
-    for (int c = 0; c < n; c++) {
-        acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
-        LLVMAddIncoming(phi[c], &first[c % t->rows], &l.before, 1);
-    }
-    dot_step(t, k, column, columns, acc);
-    LLVMBasicBlockRef latch = gen_here(g);
-    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
-    gen_loop_end(g, &l);
-    for (int c = 0; c < n; c++) {
-        LLVMValueRef at = gen_iadd(g, column, gen_int(g, c / t->rows)), v = sum_of_lanes(t, acc[c]);
-        if (t->s->acc) {
-            LLVMValueRef old = gen_load(g, to->dtype, 1, sum_at(t, t->s->acc, c % t->rows, at));
-            v = dtype_is_float(to->dtype) ? LLVMBuildFAdd(g->b, old, v, "") : LLVMBuildAdd(g->b, old, v, "");
-        }
-        gen_store(g, to->dtype, v, sum_at(t, to, c % t->rows, at));
-    }
-}
-
-static void dot(Thin *t, LLVMValueRef column, int columns)
-{
-    Loop l;
-    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
-    dot_rows(t, column, columns);
-    gen_loop_end(t->g, &l);
-}
-
-static int columns_at_once(const Thin *t)
-{
-    int columns = t->whole ? MOST_COLUMNS : 1;
-    while (columns * t->rows > most_sums(t->g->target) || columns > t->n) columns /= 2;
-    return columns;
-}
-
-static void dots(Thin *t)
-{
-    Gen *g = t->g;
-    int columns = columns_at_once(t);
-    int64_t done = t->n / columns * columns;
-    Loop l;
-    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
-    gen_loop_end(g, &l);
-    for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
 }
 
 /* --- whole windows ----------------------------------------------------------------------------------- */
@@ -479,7 +380,7 @@ static void product(Thin *t)
 {
     if (t->inverts) sum_rows(t);
     if (t->s->thin == THIN_STRIPS) strips(t);
-    else dots(t);
+    else thin_dots(t);
 }
 
 /* The product if all windows are whole: their loads are of vectors, without a test. */
@@ -495,26 +396,6 @@ static void whole_product(Thin *t, Windows *x)
     product(t);
     t->whole = false;
     for (int k = 0; k < x->n; k++) *x->w[k] = x->saved[k];
-}
-
-/* Packs the few columns of B as rows. */
-static void columns_as_rows(Thin *t)
-{
-    Gen *g = t->g;
-    Buf *to = t->s->b;
-    Value *v = ir_operand(t->s->instr, 1);
-    Loop columns, along;
-    LLVMValueRef coord[TILE_MAX_RANK];
-    int width = plan_natural_axis(g->plan, v) == 0 ? t->lanes * mma_group(t->as) : 1;
-    coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
-    coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
-    Eval e;
-    eval_init(&e, g, width);
-    LLVMValueRef x = convert(g, to->dtype, v->type->dtype, nest_eval(&e, v, coord, 0));
-    LLVMValueRef at = gen_iadd(g, gen_imul(g, coord[1], to->ld), coord[0]);
-    gen_store(g, to->dtype, x, gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, at, dtype_bytes(to->dtype))));
-    gen_loop_end(g, &along);
-    gen_loop_end(g, &columns);
 }
 
 void thin_emit(Gen *g, Step *s)
@@ -533,9 +414,10 @@ void thin_emit(Gen *g, Step *s)
         .n = r->shape[!turned],
         .k = b->type->shape[turned] };
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
+    if (turned) t.index = thin_index(&t);
     t.inverts = s->mma == MMA_I8_THIN && t.packed == t.from;
     t.vec = gen_type(g, r->dtype, t.lanes);
-    if (turned) columns_as_rows(&t);
+    if (turned) thin_columns_as_rows(&t);
     Windows *x = &t.windows;
     x->g = g;
     plan_leaves(g->plan, b, true, add_window, x);

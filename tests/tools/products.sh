@@ -39,6 +39,38 @@ product cascadelake i8 i8 i32 vpdpwssd # where it adds to a sum of its own, LLVM
 product x86-64-v4 i8 i8 i32 vpmaddwd vpdpwssd
 product x86-64-v3 i8 i8 i32 vpmaddwd
 product x86-64-v3 bf16 bf16 f32 'vfmadd[0-9]*ps' vdpbf16ps
+
+# Products of few rows: dot products where B is loaded, and on AVX-512 weights of 4 bits looked up in a register.
+# few PROCESSOR A B C INSTRUCTION: the assembly has the instruction
+few() {
+    sed 's/32 +: 32, k/4 +: 4, k/; s/i\*32 +: 32/i*4 +: 4/; s/\[32, 32\]/[4, 32]/; s/cdiv(M, 32)/cdiv(M, 4)/; s/k\*32 +: 32/k*64 +: 64/g; s/cdiv(K, 32)/cdiv(K, 64)/' k.tile >few.tile
+    expect 0 "" "$tilec" few.tile --cpu="$1" --emit=asm -D A="$2" -D B="$3" -D C="$4" -o few.s
+    grep -q "[[:space:]]$5[[:space:]]" few.s || fail "$1: no $5 for few rows of $2 x $3"
+}
+few znver4 i8 i8 i32 vpdpbusd
+few znver4 u8 u8 i32 vpdpbusd
+few alderlake i8 i8 i32 vpdpbusd
+few znver4 bf16 bf16 f32 vdpbf16ps
+few x86-64-v4 bf16 bf16 f32 'vfmadd[0-9]*ps'
+few x86-64-v3 i8 i8 i32 vpmaddwd
+few x86-64-v4 i8 i8 i32 vpmaddwd
+cat >bits.tile <<'T'
+kernel k(in f16 A0[K], in u8 B0[N, K], in f16 S[N], out f32 C0[N]) grid (cdiv(N, 32))
+{
+    let j = program_id();
+    let s = load(S[j*32 +: 32])[:, None];
+    var acc = zeros([32, 1], f32);
+    for k in 0 .. cdiv(K, 64) {
+        acc = mma(f16(load(B0[j*32 +: 32, k*64 +: 64]) & 15) * s, load(A0[k*64 +: 64])[:, None], acc);
+    }
+    store(C0[j*32 +: 32], reshape(acc, [32]));
+}
+T
+expect 0 "" "$tilec" bits.tile --cpu=x86-64-v4 --emit=asm -o bits.s
+grep -q 'vperm[ds]' bits.s || fail "weights of 4 bits are not looked up"
+expect 0 "" "$tilec" bits.tile --cpu=x86-64-v3 --emit=asm -o bits.s
+! grep -q 'zmm' bits.s || fail "registers that the level does not have"
+
 expect 1 "there is no processor \`pentium\`; there are generic, cortex-a53," "$tilec" k.tile --target=cpu:aarch64 --cpu=pentium --emit=asm
 expect 1 "does not run on" "$tilec" run k.tile --target=cpu:aarch64
 expect 1 "a bundle is for one host" "$tilec" k.tile --bundle --target=cpu,cpu:aarch64,cuda:sm_80 --bundle-source=always -o b.c -h b.h

@@ -1,0 +1,287 @@
+/* thin_dots.c: products of few rows or columns in dots: k runs in vectors, whose lanes are added at the end.
+ *
+ * Where B is computed from integers of 4 bits and from values that are the same along K, as dequantized
+ * weights are, the 16 values that an element of a column may have are computed once for the column, by the
+ * operations that B is written in, and kept in a register. An element is then one shuffle of that register
+ * (`vpermps`), which reads no more than the four lowest bits of its index. */
+#include "backends/cpu/thin.h"
+#include "backends/cpu/plan.h"
+#include "ir/range.h"
+
+enum { TABLE = 16 }; /* values of f32 in a register of 64 bytes */
+
+/* Lanes [at, at + n) of v, and zeros up to `lanes`. */
+static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
+{
+    int mask[64], have = gen_lanes(v);
+    if (have == n && n == lanes) return v;
+    if (have == 1) v = LLVMBuildBitCast(g->b, v, LLVMVectorType(LLVMTypeOf(v), 1), "");
+    for (int k = 0; k < lanes; k++) mask[k] = k < n ? at + k : have;
+    return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
+}
+
+/* --- tables ------------------------------------------------------------------------------------------ */
+
+typedef struct Search {
+    const Gen *g;
+    Ranges *ranges;
+    Value *index;
+} Search;
+
+/* Whether `v` changes along its axis only as the index does, which is found. */
+static bool is_table(Search *s, Value *v, int axis, int depth)
+{
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1 || v == s->index) return true;
+    const Instr *i = v->def;
+    if (!i || depth > 12 || plan_info(s->g->plan, v)->buf) return false;
+    if (i->op == OP_SPLAT) return true;
+    if (i->op == OP_BROADCAST) return ir_operand(i, 0)->type->shape[axis] == 1;
+    if (!op_is_elementwise(i->op) || i->op == OP_PHILOX) return false;
+    RangeInfo r = range_of(s->ranges, v);
+    if (dtype_bits(v->type->dtype) == 8 && !dtype_is_float(v->type->dtype) && r.lo >= 0 && r.hi < TABLE) {
+        if (s->index) return false;
+        s->index = v;
+        return true;
+    }
+    for (int k = 0; k < i->n_operands; k++)
+        if (!is_table(s, ir_operand(i, k), axis, depth + 1)) return false;
+    return true;
+}
+
+Value *thin_index(Thin *t)
+{
+    Search s = { t->g, ranges_new(t->g->func), NULL };
+    if (!t->g->target->avx512 || t->as != DT_F32 || t->lanes != TABLE || t->k % (4 * TABLE)) return NULL;
+    return is_table(&s, t->b, 1, 0) ? s.index : NULL;
+}
+
+/* The values of a column of B by the index. */
+static LLVMValueRef table_of(Thin *t, LLVMValueRef column)
+{
+    Gen *g = t->g;
+    Eval e;
+    LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
+    eval_init(&e, g, TABLE);
+    eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
+    return convert(g, DT_F32, t->from, nest_eval(&e, t->b, coord, 1));
+}
+
+static LLVMValueRef look_up(Gen *g, LLVMValueRef table, LLVMValueRef index)
+{ return gen_intrinsic(g, "llvm.x86.avx512.permvar.sf.512", NULL, 0, (LLVMValueRef[]){ table, index }, 2); }
+
+/* Four vectors of elements: vector j has elements 4 i + j, so that a shift of 32 bits makes its indices. The
+ * columns are packed in the same order. */
+static void table_step(
+    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    LLVMTypeRef words = gen_vec(g->i32, TABLE);
+    LLVMValueRef x[MAX_SUMS];
+    for (int c = 0; c < columns; c++) {
+        Eval e;
+        LLVMValueRef coord[TILE_MAX_RANK] = { gen_iadd(g, column, gen_int(g, c)), k };
+        eval_init(&e, g, 4 * TABLE);
+        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->index, coord, 1), words, "");
+    }
+    for (int j = 0; j < 4; j++)
+        for (int r = 0; r < t->rows; r++) {
+            LLVMValueRef a =
+                gen_load(g, DT_F32, TABLE, thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * TABLE))));
+            LLVMValueRef shift = gen_splat(g, LLVMConstInt(g->i32, (unsigned)(8 * j), false), TABLE);
+            for (int c = 0; c < columns; c++) {
+                LLVMValueRef at = j ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c];
+                LLVMValueRef *to = &acc[c * t->rows + r];
+                *to = thin_multiply_add(t, *to, a, look_up(g, table[c], at));
+            }
+        }
+}
+
+/* --- sums of lanes ----------------------------------------------------------------------------------- */
+
+static LLVMValueRef add(Thin *t, LLVMValueRef a, LLVMValueRef b)
+{ return dtype_is_float(t->as) ? LLVMBuildFAdd(t->g->b, a, b, "") : LLVMBuildAdd(t->g->b, a, b, ""); }
+
+/* Of each block of `block` lanes of a, and of b unless it is NULL, the sums of its two halves, side by side.
+ */
+static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
+{
+    int low[64], high[64], n = t->g ? gen_lanes(a) * (b ? 2 : 1) / 2 : 0, half = block / 2;
+    for (int j = 0; j < n; j++) {
+        low[j] = j / half * block + j % half;
+        high[j] = low[j] + half;
+    }
+    if (!b) b = LLVMConstNull(LLVMTypeOf(a));
+    return add(t, gen_shuffle(t->g, a, b, low, n), gen_shuffle(t->g, a, b, high, n));
+}
+
+/* The sums of the lanes of n vectors, a power of two and at most as many as a vector has lanes: halves are
+ * added first, of two vectors at once. */
+static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
+{
+    int block = t->lanes;
+    LLVMValueRef x[MAX_SUMS];
+    memcpy(x, v, (size_t)n * sizeof *x);
+    for (; n > 1; n /= 2, block /= 2)
+        for (int k = 0; k < n / 2; k++) x[k] = add_halves(t, x[2 * k], x[2 * k + 1], block);
+    for (; block > 1; block /= 2) x[0] = add_halves(t, x[0], NULL, block);
+    return x[0];
+}
+
+/* Adds the sums of the lanes of n vectors to n sums that lie side by side. */
+static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
+{
+    Gen *g = t->g;
+    const Buf *to = t->s->buf;
+    LLVMValueRef x = sums_of_lanes(t, v, n);
+    if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
+    if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
+    gen_store(g, to->dtype, x, thin_sum_at(t, to, row, column));
+}
+
+/* How many of n vectors are added at once. */
+static int at_once(const Thin *t, int n)
+{
+    int some = 1;
+    while (n % (2 * some) == 0 && 2 * some <= t->lanes) some *= 2;
+    return some;
+}
+
+/* acc[column * rows + row] to the sums, where columns or rows lie side by side. */
+static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    bool turned = t->s->thin == THIN_DOTS_OF_A;
+    LLVMValueRef v[MAX_SUMS];
+    if (turned) { /* the rows of a column, and the next column if these are all */
+        int all = t->m == t->rows ? columns * t->rows : t->rows, some = at_once(t, all);
+        for (int c = 0; c < columns * t->rows; c += some)
+            put_sums(t, c % t->rows, gen_iadd(g, column, gen_int(g, c / t->rows)), acc + c, some);
+        return;
+    }
+    int some = at_once(t, columns);
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < columns; c += some) {
+            for (int k = 0; k < some; k++) v[k] = acc[(c + k) * t->rows + r];
+            put_sums(t, r, gen_iadd(g, column, gen_int(g, c)), v, some);
+        }
+}
+
+/* --- products ---------------------------------------------------------------------------------------- */
+
+/* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
+static int dot_width(const Thin *t)
+{
+    if (t->index) return 4 * TABLE;
+    int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
+    while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
+    return width < least ? least : width;
+}
+
+static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int width = dot_width(t), vector = t->lanes * mma_group(t->as);
+    for (int c = 0; c < columns; c++) {
+        LLVMValueRef x = thin_elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
+        x = convert(g, t->as, t->from, x);
+        if (t->inverts) x = LLVMBuildXor(g->b, x, gen_splat(g, LLVMConstInt(g->i8, 0x80, false), width), "");
+        for (int at = 0; at < width; at += vector)
+            for (int r = 0; r < t->rows; r++) {
+                LLVMValueRef from = thin_a_at(t, r, gen_iadd(g, k, gen_int(g, at)));
+                LLVMValueRef a = gen_load(g, t->as, vector, from), b = part(g, x, at, vector, vector);
+                acc[c * t->rows + r] = thin_multiply_add(t, acc[c * t->rows + r], a, b);
+            }
+    }
+}
+
+/* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
+static void dot_rows(Thin *t, LLVMValueRef column, int columns)
+{
+    Gen *g = t->g;
+    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS], table[MAX_SUMS];
+    Loop l;
+    int n = columns * t->rows;
+    for (int r = 0; r < t->rows; r++)
+        first[r] = t->inverts ? LLVMBuildNeg(g->b, thin_offset_of(t, r), "") : LLVMConstNull(t->vec);
+    for (int c = 0; t->index && c < columns; c++) table[c] = table_of(t, gen_iadd(g, column, gen_int(g, c)));
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
+    for (int c = 0; c < n; c++) {
+        acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
+        LLVMAddIncoming(phi[c], &first[c % t->rows], &l.before, 1);
+    }
+    if (t->index) table_step(t, k, column, columns, table, acc);
+    else dot_step(t, k, column, columns, acc);
+    LLVMBasicBlockRef latch = gen_here(g);
+    for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
+    gen_loop_end(g, &l);
+    put_all(t, column, columns, acc);
+}
+
+static void dot(Thin *t, LLVMValueRef column, int columns)
+{
+    Loop l;
+    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
+    dot_rows(t, column, columns);
+    gen_loop_end(t->g, &l);
+}
+
+static int columns_at_once(const Thin *t)
+{
+    int columns = t->whole ? MOST_COLUMNS : 1;
+    while (columns * t->rows > most_sums(t->g->target) || columns > t->n) columns /= 2;
+    return columns;
+}
+
+void thin_dots(Thin *t)
+{
+    Gen *g = t->g;
+    int columns = columns_at_once(t);
+    int64_t done = t->n / columns * columns;
+    Loop l;
+    dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);
+    gen_loop_end(g, &l);
+    for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
+}
+
+/* Stores elements k and on of a packed column: for tables, in the order of table_step. */
+static void put_packed(Thin *t, LLVMValueRef row, LLVMValueRef k, LLVMValueRef x)
+{
+    Gen *g = t->g;
+    Buf *to = t->s->b;
+    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[TABLE];
+    LLVMValueRef first = gen_imul(g, row, to->ld);
+    if (t->index && width == 1) {
+        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, 4 * TABLE), ""),
+                     base = LLVMBuildSub(g->b, k, in, "");
+        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, 4), ""),
+                     i = LLVMBuildUDiv(g->b, in, gen_int(g, 4), "");
+        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, TABLE), i));
+    }
+    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, k), bytes));
+    if (!t->index || width == 1) {
+        gen_store(g, to->dtype, x, ptr);
+        return;
+    }
+    for (int j = 0; j < 4; j++) {
+        for (int i = 0; i < TABLE; i++) mask[i] = 4 * i + j;
+        gen_store(
+            g, to->dtype, gen_shuffle(g, x, x, mask, TABLE), gen_ptr(g, ptr, gen_int(g, j * TABLE * bytes)));
+    }
+}
+
+void thin_columns_as_rows(Thin *t)
+{
+    Gen *g = t->g;
+    Buf *to = t->s->b;
+    Value *v = ir_operand(t->s->instr, 1);
+    Loop columns, along;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? 4 * TABLE : t->lanes * mma_group(t->as);
+    coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
+    coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
+    Eval e;
+    eval_init(&e, g, width);
+    put_packed(t, coord[1], coord[0], convert(g, to->dtype, v->type->dtype, nest_eval(&e, v, coord, 0)));
+    gen_loop_end(g, &along);
+    gen_loop_end(g, &columns);
+}
