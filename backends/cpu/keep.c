@@ -5,13 +5,13 @@
  *         a = load A[m, k] ...       the same tiles for all programs of a row of the grid
  *         acc = mma(a, b, acc)
  *
- * A tile that is packed in a loop depends on the loop's counter, on numbers of the launch, and on scalars that
- * are computed before the loop, its keys. The first program with other keys than the one before packs as ever,
- * into one place. The second sees that the keys stay, and packs each step's tile into a place of its own. The
- * next ones find the tiles there. So an operand that differs from program to program costs nothing and takes no
- * room in the caches. Only operands stay that take long to pack: what lies side by side in memory is read again
- * as soon as its packed form is fetched from the second cache. A call of the kernel begins without keys:
- * nothing stays from launch to launch. */
+ * A tile that is packed in a loop depends on the loop's counter, on numbers of the launch, and on scalars
+ * that are computed before the loop, its keys. The first program with other keys than the one before packs as
+ * ever, into one place. The second sees that the keys stay, and packs each step's tile into a place of its
+ * own. The next ones find the tiles there. So an operand that differs from program to program costs nothing
+ * and takes no room in the caches. Only operands stay that take long to pack: what lies side by side in
+ * memory is read again as soon as its packed form is fetched from the second cache. A call of the kernel
+ * begins without keys: nothing stays from launch to launch. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 
@@ -53,8 +53,8 @@ static bool load_follows(const Plan *p, Keep *k, const Instr *i, int depth)
     return !m.pad || follows(p, k, m.pad, depth + 1);
 }
 
-/* Whether the value follows from the loop's counter, the launch and the keys, to which it may add some. A tile
- * that has a buffer does not. */
+/* Whether the value follows from the loop's counter, the launch and the keys, to which it may add some. A
+ * tile that has a buffer does not. */
 static bool follows(const Plan *p, Keep *k, Value *v, int depth)
 {
     const Block *body = k->loop->instr->blocks[0];

@@ -1,6 +1,7 @@
 /* nest.c: loop nests over tiles. The last axis of more than one element is walked in chunks of vectors (and
  * smaller powers of two for what is left), the others by plain loops. In a chunk every sink takes its value
  * (eval.c). What does not change along the chunk's axis is computed in the row, before the chunks. */
+#include "backends/cpu/memory.h"
 #include "backends/cpu/nest.h"
 #include "backends/cpu/plan.h"
 
@@ -236,18 +237,44 @@ static void restart_held(Nest *n)
 /* --- rows -------------------------------------------------------------------------------------------------
  */
 
+/* Where the last store of the row ends, if the row does nothing but store, and may be cut off; NULL: chunks
+ * behind it do something. */
+static LLVMValueRef end_of_stores(Nest *n, Eval *r)
+{
+    Gen *g = n->g;
+    LLVMValueRef end = NULL;
+    int at = 0;
+    for (Sink *k = n->step->sinks; k; k = k->next, at++) {
+        LLVMValueRef coord[TILE_MAX_RANK];
+        Eval e;
+        if (r->assume || k->kind != SINK_STORE) return NULL;
+        eval_init(&e, g, 1);
+        e.row_eval = r;
+        n->at[n->step->rank - 1] = gen_int(g, 0);
+        int va = unsqueeze(g, k->value->type, n->at, n->step->rank, coord);
+        WindowRow *w = memory_row(&e, n->windows[at], coord, va);
+        if (!w->hi) return NULL;
+        RowPlace p = row_enter(&e);
+        end = end ? larger(g, end, w->hi) : w->hi;
+        row_leave(&e, p);
+    }
+    return end;
+}
+
 /* All chunks of a row. */
 static void chunks(Nest *n, Eval *r, int lanes)
 {
     Gen *g = n->g;
     int last = n->step->rank - 1;
     int64_t extent = n->step->shape[last], done = 0;
+    LLVMValueRef end = end_of_stores(n, r);
     restart_held(n);
     if (extent >= 2 * lanes && !n->held) {
         Loop l;
         Eval e;
         done = extent / lanes * lanes;
-        n->at[last] = gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), lanes);
+        LLVMValueRef upto = end ? smaller(g, end, gen_int(g, done)) : gen_int(g, done);
+        n->at[last] = gen_loop(g, &l, gen_int(g, 0), upto, lanes);
         eval_init(&e, g, lanes);
         e.row_eval = r;
         e.step = n->step;
