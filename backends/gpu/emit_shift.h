@@ -12,6 +12,7 @@ typedef struct Shift {
     const char *ptr, *limit;
     int64_t known;            /* the same as a number, or -1 when it is not known */
     int bytes, n, vectors;    /* of an element; the elements of a run; the runs of a lane */
+    DType d;                  /* of the tensor (emit_row_start.c) */
     const char *at;           /* of the current run: its coordinate along the unit axis, */
     const char *index, *rows; /* its element offset, and whether its row is in range */
     bool one_row;             /* all runs of a warp are in one row, so that ptr can point to the row */
@@ -34,6 +35,9 @@ void shift_go_to_row(Shift *, bool reads);
  * in elements that counts as near. */
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
+/* Rows by the aligned vectors that hold them (emit_row_start.c). */
+ShiftDone emit_row_load(Emit *, const Window *, const Layout *, const char *ptr, const char *to);
+ShiftDone emit_row_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
 Index *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);
