@@ -7,7 +7,6 @@
  *     |....aaaaaaaaaaaa|bbbbbbbbbbbbbbbb|cccc....|     lead: elements between that address and the row
  *
  * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are.
- * Vectors of one dimension that all programs read (weights) are shifted by the same amount in every lane.
  *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
  * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
@@ -79,21 +78,31 @@ static void places(const Layout *l, int reg, int32_t *least, int32_t *most)
         }
 }
 
-/* The coordinate of the first element of run v. */
-static const char *run_place(Emit *e, const RowStart *r, int v)
+static int run_first(const RowStart *r, int v)
 {
     int32_t least, most;
     places(r->layout, v * r->n, &least, &most);
-    return str(e, "%s + %d", r->coord, least);
+    return least;
 }
 
-/* Whether run v may reach over the end of the row, or an aligned vector around it may, `n` elements further.
- */
-static bool near_end(const RowStart *r, int v, int n)
+/* The coordinate of the first element of run v. */
+static const char *run_place(Emit *e, const RowStart *r, int v)
+{ return str(e, "%s + %d", r->coord, run_first(r, v)); }
+
+/* Whether run v may reach over the end of the row. */
+static bool near_end(const RowStart *r, int v)
 {
     int32_t least, most;
     places(r->layout, v * r->n, &least, &most);
-    return most + r->n + n > r->layout->tile[0];
+    return most + r->n > r->layout->tile[0];
+}
+
+/* Declares a pointer to the thread's first run, from which the others have constant distances. */
+static const char *row_from(Emit *e, const char *ptr, DType d)
+{
+    const char *from = tmp(e, "first");
+    line(e, "const %s *const %s = %s + %s;", pointee(d), from, ptr, e->row_start.coord);
+    return from;
 }
 
 /* The end of the tensor: every row has a stride of at least 0. */
@@ -123,66 +132,16 @@ static void load_row(Emit *e, const Window *w, const RowStart *r, const char *pt
             whole = both_conditions(e, whole, str(e, "%s >= 0", window_stride(e, w->param, a)));
     line(e, "if (%s && (u64)(%s + %d) + 16 <= (u64)(%s)) {", whole, ptr, tile, tensor_end(e, w));
     e->indent++;
+    const char *from = row_from(e, ptr, d);
     for (int v = 0; v < vectors; v++) {
-        const char *at = run_place(e, r, v);
-        if (near_end(r, v, 0)) at = str(e, "(%s < %d ? %s : -%s)", at, tile, at, r->lead);
-        line(e, "%s(&%s[%d], %s + (%s));", load, to, v * n / per_word(d), ptr, at);
+        const char *at = str(e, "%s + %d", from, run_first(r, v));
+        if (near_end(r, v))
+            at = str(e, "(%s < %d ? %s : %s - %s)", run_place(e, r, v), tile, at, ptr, r->lead);
+        line(e, "%s(&%s[%d], %s);", load, to, v * n / per_word(d), at);
     }
     end_block(e);
     line(e, "else {");
     e->indent++;
-}
-
-/* An aligned vector of weights. Those that no run needs, before and behind, are read from the start. */
-static void load_weight(Shift *s, const char *to, const char *at, bool first, bool last)
-{
-    Emit *e = s->e;
-    int tile = s->l->tile[0], end = tile / s->n * s->n, rest = (tile - end) * s->bytes;
-    const char *name = tmp(e, "at"), *cond = first ? str(e, "%s >= 0", name) : "";
-    line(e, "const i32 %s = %s;", name, at);
-    if (last) cond = both_conditions(e, cond, str(e, "%s < %d", name, end));
-    if (*cond) at = str(e, "(%s ? %s : 0)", cond, name);
-    else at = name;
-    line(e, "%s(%s, %s + %s);", window_load_fn(e, s->w, 16), to, s->ptr, at);
-    if (last && rest)
-        line(e, "if (%s == %d) %s(%s, %s + %d, %d);", name, end, use(e, "ldg_nc_low_b128"), to, s->ptr, end,
-            rest);
-}
-
-/* Runs `first` to `first + count` of a vector of weights: the two aligned vectors around each of them. */
-static void load_runs(Shift *s, const RowStart *r, const char *to, const char *shift, int first, int count)
-{
-    Emit *e = s->e;
-    int n = r->n;
-    const char *around = tmp(e, "around");
-    line(e, "u32 %s[%d];", around, 8 * count);
-    for (int v = 0; v < count; v++) {
-        const char *low = str(e, "%s - (i32)%s / %d", run_place(e, r, first + v), shift, s->bytes);
-        bool last = near_end(r, first + v, n);
-        load_weight(s, str(e, "&%s[%d]", around, 8 * v), low, first + v == 0, last);
-        load_weight(s, str(e, "&%s[%d]", around, 8 * v + 4), str(e, "%s + (%s ? %d : 0)", low, shift, n),
-            first + v == 0, last);
-    }
-    for (int word = 0; word < 4; word++) {
-        shift_begin_word(s, shift, word);
-        for (int v = 0; v < count; v++)
-            line(e, "%s(&%s[%d], &%s[%d], %s);", use(e, "funnel_b128"), to, (first + v) * n / per_word(s->d),
-                around, 8 * v, shift_in_word(s, shift, word));
-        end_block(e);
-    }
-}
-
-/* A vector of weights, whose runs all have the same distance from an aligned address. */
-static void load_weights(
-    Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
-{
-    enum { AT_ONCE = 2 }; /* more take too many registers */
-    int vectors = (int)layout_regs(r->layout) / r->n;
-    Shift s = { .e = e, .w = w, .l = r->layout, .ptr = ptr, .bytes = dtype_bytes(d), .n = r->n, .d = d };
-    const char *shift = tmp(e, "shift");
-    line(e, "const u32 %s = (u32)(16 - %s * %d) & 15;", shift, r->lead, s.bytes);
-    for (int v = 0; v < vectors; v += AT_ONCE)
-        load_runs(&s, r, to, shift, v, vectors - v < AT_ONCE ? vectors - v : AT_ONCE);
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -191,9 +150,8 @@ ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *p
     DType d = e->f->params[w->param].type->dtype;
     if (!r) return SHIFT_NONE;
     begin_row(e, ptr, dtype_bytes(d));
-    if (w->rank == 1) load_weights(e, w, r, ptr, to, d);
-    else load_row(e, w, r, ptr, to, d);
-    return w->rank == 1 ? SHIFT_ALL : SHIFT_PART;
+    load_row(e, w, r, ptr, to, d);
+    return SHIFT_PART;
 }
 
 ShiftDone emit_row_store(
@@ -205,22 +163,20 @@ ShiftDone emit_row_store(
     const char *store = use(e, str(e, "stg_if%s_b128", window_hint(e, w, ACCESS_VECTOR)));
     line(e, "if (%s) {", begins_alike(e, ptr, bytes));
     e->indent++;
+    const char *first = row_from(e, ptr, d);
     for (int v = 0; v < vectors; v++) {
-        int32_t least, most;
-        places(l, v * n, &least, &most);
-        const char *at = run_place(e, r, v), *inside = "",
-                   *words = str(e, "(const u32 *)&%s[%d]", from, v * n / per_word(d));
-        if (least < n) inside = str(e, "%s >= 0", at);
-        if (most + n > tile) inside = both_conditions(e, inside, str(e, "%s + %d <= %d", at, n, tile));
-        line(e, "%s(%s, (void *)(%s + (%s)), %s);", store, *inside ? inside : "true", ptr, at, words);
-        if (least < n)
-            line(e, "if (%s < 0) %s(true, (void *)(%s + (%s)), %s, (u32)(%s * %d), %d);", at,
-                use(e, "stg_high_b128"), ptr, at, words, r->lead, bytes, bytes);
-        if (most + n > tile)
-            line(e,
-                "if (%s < %d && %s + %d > %d) %s(true, (void *)(%s + (%s)), %s, (u32)((%d - (%s)) * %d), "
-                "%d);",
-                at, tile, at, n, tile, use(e, "stg_low_b128"), ptr, at, words, tile, at, bytes, bytes);
+        int place = run_first(r, v);
+        const char *at = run_place(e, r, v), *inside = place < n ? str(e, "%s >= 0", at) : "",
+                   *words = str(e, "(const u32 *)&%s[%d]", from, v * n / per_word(d)),
+                   *to = str(e, "(void *)(%s + %d)", first, place);
+        if (near_end(r, v)) inside = both_conditions(e, inside, str(e, "%s + %d <= %d", at, n, tile));
+        line(e, "%s(%s, %s, %s);", store, *inside ? inside : "true", to, words);
+        if (place < n)
+            line(e, "if (%s < 0) %s(true, %s, %s, (u32)(%s * %d), %d);", at, use(e, "stg_high_b128"), to,
+                words, r->lead, bytes, bytes);
+        if (near_end(r, v))
+            line(e, "if (%s < %d && %s + %d > %d) %s(true, %s, %s, (u32)((%d - (%s)) * %d), %d);", at, tile,
+                at, n, tile, use(e, "stg_low_b128"), to, words, tile, at, bytes, bytes);
     }
     end_block(e);
     line(e, "else {");

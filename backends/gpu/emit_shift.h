@@ -12,7 +12,6 @@ typedef struct Shift {
     const char *ptr, *limit;
     int64_t known;            /* the same as a number, or -1 when it is not known */
     int bytes, n, vectors;    /* of an element; the elements of a run; the runs of a lane */
-    DType d;                  /* of the tensor (emit_row_start.c) */
     const char *at;           /* of the current run: its coordinate along the unit axis, */
     const char *index, *rows; /* its element offset, and whether its row is in range */
     bool one_row;             /* all runs of a warp are in one row, so that ptr can point to the row */

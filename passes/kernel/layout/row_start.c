@@ -3,8 +3,8 @@
  *
  *   %x = load %X[%r, 0]; .. %s = reduce_sum %x; .. store %Y[%r, 0] = %y      rows of any number of elements
  *
- * The place of an element within the tile then differs from row to row, so that nothing but the rows' accesses
- * may depend on it. */
+ * The place of an element within the tile then differs from row to row, so that nothing but the rows'
+ * accesses may depend on it. */
 #include "passes/kernel/kernel.h"
 
 typedef struct RowStarts {
@@ -25,7 +25,8 @@ static bool starts_odd(const Param *p, const MemParts *m, int unit, int bytes)
     return false;
 }
 
-/* Whole rows of tensors, and vectors of one dimension that all programs read. The first access is a row. */
+/* Whole rows of tensors. The first access is a load of one. Vectors of one dimension (weights) begin anywhere
+ * beside such rows, and their shifts would take more registers than there are. */
 static bool access_fits(RowStarts *x, const Instr *i)
 {
     MemParts m;
@@ -37,10 +38,9 @@ static bool access_fits(RowStarts *x, const Instr *i)
     const Param *p = &x->f->params[m.param];
     const Type *t = (m.result ? m.result : m.values[0])->type;
     int bytes = dtype_bytes(p->type->dtype);
-    if (t->rank != 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
+    if (t->rank != 1 || m.rank == 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
         x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
         return false;
-    if (m.rank == 1) return x->begun && i->op == OP_LOAD;
     if (!x->begun && (i->op != OP_LOAD || !starts_odd(p, &m, unit, bytes))) return false;
     x->begun = true;
     x->bytes = bytes;
