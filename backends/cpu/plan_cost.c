@@ -1,5 +1,6 @@
 /* plan_cost.c: what it costs to compute a tile where it is read, and how exact its results must be. */
 #include "backends/cpu/plan.h"
+#include "passes/kernel/kernel.h"
 
 enum { MUCH = 2000 }; /* nobody asks beyond that */
 
@@ -59,55 +60,6 @@ int plan_cost(Plan *p, Value *v)
     return c;
 }
 
-/* A function whose results have no sign: sums of them keep the relative error of their terms. */
-static bool never_below_zero(const Value *v, int depth)
-{
-    if (!v->def || depth > 8) return false;
-    Op op = v->def->op;
-    if (op_has(op, OPF_NONNEG)) return true;
-    if (!op_has(op, OPF_MOVES) && op != OP_MUL && op != OP_ADD) return false;
-    for (int k = 0; k < v->def->n_operands; k++)
-        if (!never_below_zero(ir_operand(v->def, k), depth + 1)) return false;
-    return true;
-}
-
-/* Whether the comparison only chooses between a speculation and the exact path (passes/speculate.c). It may
- * then be wrong by some ulp. */
-static bool checks_speculation(const Value *v, int depth)
-{
-    for (const Use *u = v->uses; u; u = u->next)
-        if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
-                                        !checks_speculation(ir_result(u->user), depth + 1)))
-            return false;
-    return true;
-}
-
-static bool narrow_uses(const Value *v, int depth)
-{
-    if (v->type->dtype != DT_F32 || depth > 8) return false;
-    for (const Use *u = v->uses; u; u = u->next) {
-        const Instr *i = u->user;
-        bool keeps = i->op == OP_MUL || i->op == OP_DIV || i->op == OP_NEG || i->op == OP_ABS ||
-                     (op_has(i->op, OPF_MOVES) && i->n_operands == 1) ||
-                     (i->op == OP_WHERE && u != &i->operands[0]) ||
-                     (i->op == OP_REDUCE_SUM && never_below_zero(v, 0));
-        const Value *to = keeps ? &i->results[0] : NULL;
-        if (i->op == OP_CAST) {
-            DType d = ir_result(i)->type->dtype;
-            if (!dtype_is_float(d) || dtype_bits(d) > 16) return false;
-            continue;
-        }
-        if (i->op == OP_LE || i->op == OP_GE) {
-            if (!checks_speculation(ir_result(i), 0)) return false;
-            continue;
-        }
-        if (i->op == OP_YIELD && i->block->parent && i->block->parent->op == OP_IF)
-            to = &i->block->parent->results[u - i->operands];
-        if (!to || !narrow_uses(to, depth + 1)) return false;
-    }
-    return true;
-}
-
 /* x f(x) is NaN where x is, whatever f makes of it. */
 static bool times_operand(const Value *v)
 {
@@ -121,6 +73,6 @@ static bool times_operand(const Value *v)
 
 Need plan_need(const Value *v)
 {
-    if (!v->uses || !narrow_uses(v, 0)) return NEED_ALL;
+    if (!kernel_is_narrow_result(v)) return NEED_ALL;
     return times_operand(v) ? NEED_16_BITS_NO_NAN : NEED_16_BITS;
 }

@@ -147,6 +147,15 @@ const PreludeEntry cuda_prelude[] = {
     { "sigmoid_f32", NULL, "rcp_ulp",
         FN "float sigmoid_f32(float x) { const float e = expf(-fabsf(x)), r = rcp_ulp(1.0f + e); return x < "
            "0.0f ? e * r : r; }" },
+    /* h * h is e^-|x|: sigmoids below 2^-126, of x below -87, are kept though ex2 has no denormal results. */
+    { "sigmoid_f32_narrow", NULL, "ex2 rcp_approx",
+        "/* within 2^-16, denormal results too */\n" FN
+        "float sigmoid_f32_narrow(float x) { const float h = ex2(fabsf(x) * -0.72134752f); return (x < 0.0f "
+        "? h * h : 1.0f) * rcp_approx(fmaf(h, h, 1.0f)); }" },
+    { "div_narrow", NULL, "",
+        "/* within 2 ulp */\n" FN
+        "float div_narrow(float a, float b) { float y; asm(\"div.full.f32 %0, %1, %2;\" : \"=f\"(y) : "
+        "\"f\"(a), \"f\"(b)); return y; }" },
     { "sigmoid_f32_approx", NULL, "ex2 rcp_approx",
         FN "float sigmoid_f32_approx(float x) { return rcp_approx(1.0f + ex2(x * -1.44269504f)); }" },
     FLOAT_ROUND_F32,

@@ -83,6 +83,14 @@ typedef struct UsedFunction {
     const char *reference; /* to the node, as expressions hold it */
 } UsedFunction;
 
+/* Tiles of a row whose coordinates begin `lead` elements before the row; `coord` is the coordinate of a
+ * thread's first register, and `first` its place from there on. NULL: not yet declared. */
+typedef struct RowStart {
+    bool searched;
+    const Layout *layout; /* of these tiles; NULL: there are none */
+    const char *lead, *coord, *first;
+    int n; /* elements of a vector */
+} RowStart;
 struct Emit {
     Session *s;
     const Func *f;
@@ -138,6 +146,7 @@ struct Emit {
     bool cluster_met;          /* the CTAs of the cluster are known to have started */
     int next_tmp;
     Ranges *ranges;              /* computed at the first query */
+    RowStart row_start;          /* where the coordinates of rows begin (emit_row_start.c) */
     const char *guard;           /* AMD: a condition; where it is false, loads give 0. NULL: none */
     struct Iteration *iteration; /* AMD: the enclosing loop, or NULL */
     int line;

@@ -68,6 +68,8 @@ Index *thread_coord(Emit *e, const Layout *l, int axis)
     LayoutTerm terms[LAYOUT_MAX_TERMS];
     int n = layout_thread_terms(l, axis, terms);
     bool by_lane = false;
+    if (e->row_start.coord && layout_equal(l, e->row_start.layout))
+        return index_other(e, "%s", e->row_start.coord);
     if (!n) return index_number(e, 0);
     for (int k = 0; k < n; k++) by_lane |= terms[k].in == LAYOUT_LANE;
     const char *name = coord_name(e, terms, n);

@@ -161,9 +161,12 @@ static const char *division(Emit *e, const Instr *i, const char *const *x)
     int64_t approx = ir_attr_int(i, ATTR_APPROX, 0);
     if (!dtype_is_float(d)) return div_expr(e, i, d, x[0], x[1]);
     if (d == DT_F64) return str(e, "(%s / %s)", x[0], x[1]);
-    if (approx == 2)
-        return is_hip(e) ? str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1])
-                         : str(e, "%s(%s)", use(e, "rcp_ulp"), x[1]); /* x[0] is 1 */
+    double one;
+    if (approx == 2 && !is_hip(e))
+        return ir_is_const_float(ir_operand(i, 0), &one) && one == 1
+                   ? str(e, "%s(%s)", use(e, "rcp_ulp"), x[1])
+                   : round_to(e, rd, str(e, "%s(%s, %s)", use(e, "div_narrow"), x[0], x[1]));
+    if (approx == 2) return str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]);
     if (approx) return round_to(e, rd, str(e, "(%s * %s(%s))", x[0], use(e, "rcp_approx"), x[1]));
     return round_to(e, rd, str(e, "%s(%s, %s)", use(e, "div_f32"), x[0], x[1]));
 }
@@ -266,10 +269,12 @@ static const char *compare_expr(Emit *e, const Instr *i, const char *const *x)
 static const char *function_expr(Emit *e, const Instr *i, const char *const *x)
 {
     DType d = ir_operand(i, 0)->type->dtype;
-    bool approx =
-        ir_attr_int(i, ATTR_APPROX, 0) && d != DT_F64 && op_has(i->op, OPF_APPROX) && i->op != OP_EXP2;
-    const char *name =
-        str(e, "%s_%s%s", op_info[i->op].name, d == DT_F64 ? "f64" : "f32", approx ? "_approx" : "");
+    bool may = d != DT_F64 && op_has(i->op, OPF_APPROX) && i->op != OP_EXP2;
+    int64_t approx = may ? ir_attr_int(i, ATTR_APPROX, 0) : 0;
+    const char *name = str(e, "%s_%s%s", op_info[i->op].name, d == DT_F64 ? "f64" : "f32",
+        approx == 2 ? "_narrow"
+        : approx    ? "_approx"
+                    : "");
     return round_to(e, ir_result(i)->type->dtype, str(e, "%s(%s)", use(e, name), x[0]));
 }
 

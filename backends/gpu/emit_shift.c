@@ -326,6 +326,8 @@ ShiftDone emit_shifted_load(
     Shift s;
     LayoutVector v;
     DType d = e->f->params[w->param].type->dtype;
+    ShiftDone row = emit_row_load(e, w, l, ptr, to);
+    if (row != SHIFT_NONE) return row;
     if (e->f->params[w->param].kind != PARAM_IN || !shift_begin(e, w, l, d, &s) ||
         (window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 && window_whole_vectors(e, w, (int)v.n)))
         return SHIFT_NONE;

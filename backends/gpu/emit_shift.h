@@ -34,6 +34,9 @@ void shift_go_to_row(Shift *, bool reads);
  * in elements that counts as near. */
 int shift_against_limit(const Shift *, int v, int near);
 const char *shift_as_bytes(Shift *, const char *elements);
+/* Rows by the aligned vectors that hold them (emit_row_start.c). */
+ShiftDone emit_row_load(Emit *, const Window *, const Layout *, const char *ptr, const char *to);
+ShiftDone emit_row_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
 Index *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);

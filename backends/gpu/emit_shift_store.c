@@ -240,6 +240,8 @@ ShiftDone emit_shifted_store(
     Shift s;
     ShiftChain chain;
     LayoutVector v;
+    ShiftDone row = emit_row_store(e, w, l, d, ptr, from);
+    if (row != SHIFT_NONE) return row;
     if (!shift_begin(e, w, l, d, &s) ||
         (window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 && window_whole_vectors(e, w, (int)v.n)))
         return SHIFT_NONE;

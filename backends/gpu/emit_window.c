@@ -298,9 +298,15 @@ const char *inside_axis(Emit *e, const Layout *l, int axis, Index *reg, Index *c
 {
     int n = (int)layout_regs(l), sure = 0, r;
     const char *name = index_name(reg), *ask = str(e, "%s < %d", index_text(e, c), l->tile[axis]);
+    const RowStart *start = e->row_start.coord && layout_equal(l, e->row_start.layout) ? &e->row_start : NULL;
+    if (start) ask = str(e, "(u32)(%s) < %du", index_text(e, c), l->tile[axis]);
     if (e->measure || !name) return ask;
     int32_t thread = thread_most(l, axis);
     while (sure < n && index_value(reg, sure, &r) && r < n && all_inside(l, axis, r, thread)) sure++;
+    if (start && sure < start->n) return ask;
+    if (start) /* registers of the first vector may be before the row, and none of them behind it */
+        return str(e, "(%s < %d ? %s >= 0 : %s < %d || %s < %d)", name, start->n, index_text(e, c), name,
+            sure, index_text(e, c), l->tile[axis]);
     return sure ? str(e, "(%s < %d || %s)", name, sure, ask) : ask;
 }
 

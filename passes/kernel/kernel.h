@@ -201,6 +201,9 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
  * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
 void kernel_reciprocal(Func *); /* the CPU backend runs it too */
+/* Whether every use rounds the f32 value to 16 bits, maybe behind operations that keep its relative error
+ * (narrow_results.c). */
+bool kernel_is_narrow_result(const Value *);
 /* An exponent (x scale - row) c under exp2, where `row` is repeated along the rows of x. A scale of NULL
  * means 1 (near.c). */
 typedef struct KernelNear {
@@ -389,9 +392,13 @@ bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, con
 /* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
 /* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
+/* The bytes of an element where rows may be held from the aligned address before their start on; 0: they may
+ * not (row_start.c). */
+int kernel_row_start(const Func *, const KernelPlan *);
+bool kernel_is_row_tile(const Type *);
 /* The cost of 16 bytes of a lane, in half instructions. `chain` is the number of consecutive vectors of a
  * lane. *by_element receives the cost of access element by element. */
-int kernel_shift_cost(const Func *, const Instr *mem, int chain, int *by_element);
+int kernel_shift_cost(const Func *, const KernelPlan *, const Instr *mem, int chain, int *by_element);
 /* Records how each access is done (ATTR_VECTOR, ATTR_SHIFTED), and adds to the plan's notes which rows use
  * shifted vectors. Returns whether any do. The layout pass calls it at its end. */
 bool kernel_record_accesses(Session *, const Func *, KernelPlan *);

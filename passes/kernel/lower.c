@@ -69,6 +69,7 @@ static void pipeline(Lowering *l)
     cta_size_cap_warps(l->c.s, l->c.f, l->c.p);
     RUN(RECIPROCAL);
     RUN(ERFC);
+    RUN(NARROW_RESULTS);
     RUN(MASK_BRANCH);
     bool specialized = may_specialize(&l->c) && warp_specialization(l);
     if (!specialized && !refused(l)) all_warps_alike(l);

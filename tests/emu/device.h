@@ -227,6 +227,7 @@ EMU u32 f8e5m2_to_f16x2(u32 w, int k)
 EMU float rcp_approx(float x) { return 1 / x; }
 EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }
+EMU float div_narrow(float a, float b) { return a / b; }
 EMU float sqrt_f32_approx(float x) { return sqrtf(x); }
 EMU float rsqrt_f32_approx(float x) { return 1 / sqrtf(x); }
 EMU float tanh_f32_approx(float x) { return tanhf(x); }

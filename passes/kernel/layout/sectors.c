@@ -56,7 +56,7 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
             &c->s->arena, layouts_get(&c->p->layouts, v->type), axis, dtype_bytes(v->type->dtype), &s))
         return false;
     for (int k = 0; k < s.vectors; k++) heads += s.before[k] < 0;
-    int cost = kernel_shift_cost(c->f, store, s.vectors / heads, &by_element);
+    int cost = kernel_shift_cost(c->f, c->p, store, s.vectors / heads, &by_element);
     return cost <
            by_element +
                (s.vectors > heads

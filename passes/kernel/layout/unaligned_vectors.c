@@ -39,7 +39,7 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
 /* Costs, in instructions and half as much for each 128 bytes that pass L1. A vector of 16 bytes a lane passes
  * four times 128 bytes, and an element of 2 bytes half of that. The load of a run takes two instructions. A
  * store takes one, four exchanges, and six at each end of a chain. */
-int kernel_shift_cost(const Func *f, const Instr *mem, int chain, int *by_element)
+int kernel_shift_cost(const Func *f, const KernelPlan *p, const Instr *mem, int chain, int *by_element)
 {
     MemParts m;
     ir_mem_parts(mem, &m);
@@ -50,6 +50,8 @@ int kernel_shift_cost(const Func *f, const Instr *mem, int chain, int *by_elemen
         if (a != unit)
             aligned &= (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * bytes % 16 == 0;
     *by_element = 16 / bytes * 2 + 4;
+    bool starts = m.rank > 1 && !aligned && kernel_row_start(f, p) > 0;
+    if (starts) return mem->op == OP_LOAD ? 7 : 10;
     if (aligned) return 6;
     return mem->op == OP_LOAD ? 12 : 6 + 8 + 12 / chain;
 }
@@ -96,7 +98,7 @@ static const Layout *parts_of_row(Arena *a, int32_t tile, int n, int lanes, int 
 {
     enum { BITS = 16 };
     int32_t reg[BITS], lane[BITS];
-    int nbit[LAYOUT_INPUTS] = { 0 }, run = n * lanes, each = (tile + run * warps - 1) / (run * warps);
+    int nbit[LAYOUT_INPUTS] = { 0 }, run = n * lanes, each = (tile + n - 1 + run * warps - 1) / (run * warps);
     for (int k = 1; k < n; k *= 2) reg[nbit[LAYOUT_REG]++] = k;
     for (int k = n; k < run; k *= 2) lane[nbit[LAYOUT_LANE]++] = k;
     const int32_t *basis[LAYOUT_INPUTS] = { reg, lane, NULL, NULL };
@@ -174,7 +176,7 @@ static int shifted_cost(const AccessRecorder *r, const Instr *i, int bytes)
         !kernel_shift_chain(&r->s->arena, layouts_get(&r->p->layouts, t), axis, elem, &chain))
         return 0;
     for (int v = 0; v < chain.vectors; v++) heads += chain.before[v] < 0;
-    return kernel_shift_cost(r->f, i, chain.vectors / heads, &by_element);
+    return kernel_shift_cost(r->f, r->p, i, chain.vectors / heads, &by_element);
 }
 
 static void name_in_note(AccessRecorder *r, int param)

@@ -217,7 +217,7 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
         reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
         loops |= i->op == OP_FOR || i->op == OP_WHILE;
         shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
-                   !kernel_slides(f, p, i) && kernel_shift_cost(f, i, 1, &by_element) < by_element;
+                   !kernel_slides(f, p, i) && kernel_shift_cost(f, p, i, 1, &by_element) < by_element;
     }
     reduces |= shifted > 0 && shifted <= FEW;
     if (loops && !small_loops(f, p)) return 0;
