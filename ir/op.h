@@ -84,6 +84,7 @@ typedef enum LayoutRule {
     LAYOUT_RULE_REDUCED,
     LAYOUT_RULE_COMBINED,
     LAYOUT_RULE_SCANNED,
+    LAYOUT_RULE_SORTED,
     LAYOUT_RULE_CARRIED, /* values that blocks pass on have the same layout in all of them */
     LAYOUT_RULE_LOAD,
     LAYOUT_RULE_STORE,

@@ -9,6 +9,14 @@
  * its result and all of its index operands fit. Where narrow and wide values meet, the pass inserts a
  * cast. A loop's variable also needs its last step, past the end, to fit.
  *
+ * Of a float that becomes an index, users often tell apart only a range: those of clamp(index(x) + 1, 0, n),
+ * or a gather, which gives the pad outside the tensor. Where that range fits, the float is converted to 32
+ * bits, which saturates, and is brought into it.
+ *
+ *   %i = cast %x : index                             %s = cast %x : i32
+ *   %p = add %i, 1                           ->      %i = cast (min (max %s, -1), 510) : index
+ *   %c = min (max %p, 0), 511                        %p, %c as before, now in 32 bits
+ *
  * Requires: nothing; it runs late, so that other passes see only `index`, and fold removes casts of casts
  * behind it. Keeps: everything. Does not handle: values of type i64, which the program asked for; carried
  * index values; grid and remap blocks, which the host runs. */
@@ -18,13 +26,130 @@ typedef enum Width { WIDE, NARROW, ANY } Width;
 
 typedef struct Narrow {
     PassContext *c;
+    Func *f;
     Facts *facts;
     uint8_t *narrow; /* by value id */
     size_t n_ids;
-    int64_t narrowed, casts;
+    int64_t narrowed, casts, converted;
 } Narrow;
 
 static bool is_index(const Value *v) { return type_is_value(v->type) && v->type->dtype == DT_INDEX; }
+
+/* --- indices of floats ------------------------------------------------------------------------------- */
+
+/* The range outside which the users of a value cannot tell it from the range's nearer end. */
+typedef struct Told {
+    int64_t lo, hi;
+} Told;
+static const Told TOLD_ALL = { INT64_MIN, INT64_MAX };
+enum { MOST_USERS = 8, MOST_ADDED = 1 << 20 };
+
+static Told told_apart(Narrow *x, const Value *v, int depth);
+
+/* What is told apart by a user that adds c. */
+static Told told_before(Told r, int64_t c)
+{
+    if (c < -MOST_ADDED || c > MOST_ADDED) return TOLD_ALL;
+    if (r.lo != INT64_MIN) r.lo -= c;
+    if (r.hi != INT64_MAX) r.hi -= c;
+    return r;
+}
+
+static bool is_constant(RangeInfo r) { return r.lo == r.hi; }
+
+/* Of an operation of two operands, the other of which has range o. */
+static Told told_by_pair(Narrow *x, const Instr *i, int k, RangeInfo o, int depth)
+{
+    Told r;
+    switch ((int)i->op) {
+    case OP_ADD:
+    case OP_SUB:
+        if (!is_constant(o) || (i->op == OP_SUB && k)) return TOLD_ALL;
+        return told_before(told_apart(x, &i->results[0], depth), i->op == OP_SUB ? -o.lo : o.lo);
+    case OP_MAX:
+        r = told_apart(x, &i->results[0], depth);
+        if (o.lo > r.lo) r.lo = o.lo;
+        return r;
+    case OP_MIN:
+        r = told_apart(x, &i->results[0], depth);
+        if (o.hi < r.hi) r.hi = o.hi;
+        return r;
+    case OP_LT:
+    case OP_LE:
+    case OP_GT:
+    case OP_GE:
+    case OP_EQ:
+    case OP_NE:
+        if (o.lo < -MOST_ADDED || o.hi > INT32_MAX - 1) return TOLD_ALL;
+        return (Told){ o.lo - 1, o.hi + 1 };
+    default: return TOLD_ALL;
+    }
+}
+
+static Told told_by(Narrow *x, const Use *u, int depth)
+{
+    const Instr *i = u->user;
+    int k = (int)(u - i->operands);
+    MemParts p;
+    if (i->op == OP_BROADCAST || i->op == OP_RESHAPE || i->op == OP_SPLAT || i->op == OP_PERMUTE)
+        return told_apart(x, &i->results[0], depth);
+    if (i->op == OP_WHERE && k) return told_apart(x, &i->results[0], depth);
+    if (i->op == OP_GATHER || i->op == OP_SCATTER) {
+        bool position = ir_mem_parts(i, &p) && k >= 1 && k <= p.rank;
+        return position ? (Told){ -1, range_of_dim(x->f, x->f->params[p.param].dims[k - 1]).hi } : TOLD_ALL;
+    }
+    if (i->op == OP_CLAMP && !k) {
+        Told r = told_apart(x, &i->results[0], depth);
+        int64_t lo = value_range(x->facts, ir_operand(i, 1)).lo,
+                hi = value_range(x->facts, ir_operand(i, 2)).hi;
+        return (Told){ lo > r.lo ? lo : r.lo, hi < r.hi ? hi : r.hi };
+    }
+    if (i->n_operands != 2 || i->n_results != 1) return TOLD_ALL;
+    return told_by_pair(x, i, k, value_range(x->facts, ir_operand(i, 1 - k)), depth);
+}
+
+static Told told_apart(Narrow *x, const Value *v, int depth)
+{
+    Told all = { INT64_MAX, INT64_MIN };
+    if (depth > MOST_USERS) return TOLD_ALL;
+    for (const Use *u = v->uses; u; u = u->next) {
+        Told r = told_by(x, u, depth + 1);
+        if (r.lo > r.hi) return TOLD_ALL;
+        if (r.lo < all.lo) all.lo = r.lo;
+        if (r.hi > all.hi) all.hi = r.hi;
+    }
+    return all;
+}
+
+static Value *bounded(Builder *b, Op op, Value *v, int64_t by)
+{
+    Value *c = ir_const_int(b, DT_I32, by);
+    return ir_bin(b, op, v, v->type->kind == TYPE_TILE ? ir_splat(b, c, v->type->rank, v->type->shape) : c);
+}
+
+static void convert_to_words(Narrow *x, Instr *i)
+{
+    Value *v = ir_operand(i, 0), *old = &i->results[0];
+    Told r = told_apart(x, old, 0);
+    if (!old->uses || r.lo > r.hi || r.lo < INT32_MIN || r.hi > INT32_MAX) return;
+    Builder b = ir_before(i);
+    Value *w = ir_cast(&b, v, DT_I32);
+    if (r.lo > INT32_MIN) w = bounded(&b, OP_MAX, w, r.lo);
+    if (r.hi < INT32_MAX) w = bounded(&b, OP_MIN, w, r.hi);
+    ir_replace(old, ir_cast(&b, w, DT_INDEX));
+    x->converted++;
+}
+
+static void convert_block(Narrow *x, Block *b)
+{
+    for (Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++) convert_block(x, i->blocks[k]);
+        if (i->op == OP_CAST && is_index(&i->results[0]) && dtype_is_float(ir_operand(i, 0)->type->dtype))
+            convert_to_words(x, i);
+    }
+}
+
+/* --- widths ------------------------------------------------------------------------------------------ */
 
 static bool fits(Narrow *x, Value *v) { return range_fits(value_range(x->facts, v), DT_I32); }
 
@@ -84,7 +209,8 @@ static void follow_users(Narrow *x, Block *b)
             continue;
         for (const Use *u = i->results[0].uses; u; u = u->next) any |= wants_narrow(u->user);
         MemParts p;
-        for (const Use *u = i->results[0].uses; leaf && u; u = u->next) any |= ir_mem_parts(u->user, &p);
+        bool cast = !leaf && !x->narrow[ir_operand(i, 0)->id]; /* a narrow one needs a cast then */
+        for (const Use *u = i->results[0].uses; !cast && u; u = u->next) any |= ir_mem_parts(u->user, &p);
         if (any) continue;
         i->mark = 0;
         x->narrow[i->results[0].id] = 0;
@@ -149,7 +275,9 @@ static void retype_block(Narrow *x, Block *b)
 
 static bool narrow_func(PassContext *c, Func *f)
 {
-    Narrow x = { c, facts_new(c->scratch, f) };
+    Narrow x = { .c = c, .f = f, .facts = facts_new(c->scratch, f) };
+    convert_block(&x, f->body);
+    if (x.converted) x.facts = facts_new(c->scratch, f);
     x.n_ids = f->module->next_id;
     x.narrow = arena_alloc(c->scratch, x.n_ids);
     decide_block(&x, f->body);
@@ -158,7 +286,8 @@ static bool narrow_func(PassContext *c, Func *f)
     retype_block(&x, f->body);
     pass_count(c, "index values in 32 bits", x.narrowed);
     pass_count(c, "casts between widths", x.casts);
-    return x.narrowed > 0;
+    pass_count(c, "floats that become indices in 32 bits", x.converted);
+    return x.narrowed > 0 || x.converted > 0;
 }
 
 bool pass_narrow(PassContext *c, Module *m) { return pass_each_func(c, m, narrow_func); }

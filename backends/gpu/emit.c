@@ -194,7 +194,10 @@ static void emit_instr(Emit *e, Instr *i)
     case OPS_COMBINED: emit_combined(e, i); return;
     case OPS_ARG:
     case OPS_SCAN:
-    case OPS_SORT: emit_rows(e, i); return;
+    case OPS_SORT:
+        if (i->op == OP_SORT) emit_sort(e, i);
+        else emit_rows(e, i);
+        return;
     case OPS_MEMORY: emit_memory(e, i); return;
     case OPS_MESSAGE:
         if (i->op == OP_ASSERT) emit_assert(e, i);

@@ -381,7 +381,8 @@ void emit_cluster_barriers(Emit *); /* initializes the mbarriers of that */
 void emit_cluster_meet(Emit *);     /* waits until all CTAs of the cluster have started */
 void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over dynamic */
 void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
-void emit_rows(Emit *, Instr *);                     /* scans, sort, topk, argmax */
+void emit_rows(Emit *, Instr *);                     /* scans, topk, argmax */
+void emit_sort(Emit *, Instr *);                     /* sort */
 void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */
 /* The number of the row (all axes except `axis`) of register i of `keep`. *rows receives the number of rows,
  * padding included. */
@@ -398,7 +399,11 @@ void pack_registers(Emit *, const Value *r, const char *from, DType acc);
 typedef struct Runs {
     int per, groups, lanes;
 } Runs;
-void scan_runs(Emit *, const Instr *, const Layout *, int axis, Runs *);
+bool runs_of(const Layout *, int axis, Runs *); /* false: the layout does not count positions in order */
+void scan_runs(Emit *, const Instr *, const Layout *, int axis, Runs *); /* the same, or an internal error */
+/* The condition that register i is in the tile; "" when all are. */
+const char *inside_tile(Emit *, const Layout *, Index *i);
+DType combined_wide(DType); /* the type in which elements are compared and combined: f32 for narrow floats */
 void emit_for(Emit *, Instr *);
 void emit_while(Emit *, Instr *);
 void emit_if(Emit *, Instr *);

@@ -75,6 +75,25 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
             indexed_value(e, m->values[1], x->l, r));
 }
 
+/* The condition that the index ix is in range: in 32 bits where both sides fit. */
+static const char *within_extent(Emit *e, const MemParts *m, int axis, const char *ix)
+{
+    const Dim *d = &e->f->dims[e->f->params[m->param].dims[axis]];
+    bool small = e->f->fits32 || (d->extent >= 0 && d->extent < INT32_MAX),
+         words = small && dtype_bits(m->idx[axis]->type->dtype) <= 32;
+    return str(
+        e, words ? "(u32)%s < (u32)%s" : "(u64)(i64)%s < (u64)%s", ix, window_extent(e, m->param, axis));
+}
+
+/* The index, which is in range, times the stride. */
+static const char *element_distance(Emit *e, const MemParts *m, int axis, const char *ix)
+{
+    ix = str(e, e->f->fits32 ? "(i32)%s" : "(i64)%s", ix);
+    if (e->f->fits32 && e->f->params[m->param].stride[axis] == FACT_UNKNOWN)
+        return str(e, "%s * (i32)%s", ix, window_stride(e, m->param, axis));
+    return window_times(e, ix, m->param, axis);
+}
+
 /* Emits the access of register r and returns the name of the old value. */
 static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
 {
@@ -89,10 +108,8 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
     const char *p = tmp(e, "p"), *old = tmp(e, "x");
     for (int a = 0; a < m->rank; a++) {
-        const char *ix = str(e, "(i64)%s", indexed_value(e, m->idx[a], x->l, r));
-        if (!in_range(e, m, a))
-            cond = both_conditions(e, cond, str(e, "(u64)(%s) < (u64)%s", ix, window_extent(e, m->param, a)));
-        const char *t = window_times(e, ix, m->param, a);
+        const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = element_distance(e, m, a, ix);
+        if (!in_range(e, m, a)) cond = both_conditions(e, cond, within_extent(e, m, a, ix));
         at = at ? str(e, "%s + %s", at, t) : t;
     }
     line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));

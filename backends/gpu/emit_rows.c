@@ -1,9 +1,9 @@
-/* emit_rows.c: operations along one axis that need the positions of its elements: argmax, scans, sort, topk.
+/* emit_rows.c: operations along one axis that need the positions of its elements: argmax, scans, topk.
  *
  * argmax and topk combine (value, position) pairs within the thread, then by shuffles, then through shared
  * memory; topk does so once for each of its elements, skipping what comes before the last one found. Scans
  * want the layout of kernel_row_layout: a thread holds a run of consecutive elements, lanes and then warps
- * the runs after it. Sort is a bitonic network in shared memory. */
+ * the runs after it. emit_sort.c has sort. */
 #include "backends/gpu/emit.h"
 
 static const char *and(Emit *e, const char *a, const char *b)
@@ -13,7 +13,7 @@ static const char *and(Emit *e, const char *a, const char *b)
 }
 
 /* The condition that register i is in the tile; "" when all are. */
-static const char *inside(Emit *e, const Layout *l, Index *i)
+const char *inside_tile(Emit *e, const Layout *l, Index *i)
 {
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
@@ -63,7 +63,7 @@ const char *warp_rank(Emit *e, const Layout *l, int axis, int *count)
     return entry_text(e, rank, n, "warp");
 }
 
-static DType wide(DType d) { return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d; }
+DType combined_wide(DType d) { return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d; }
 
 void fill_words(Emit *e, DType d, int n, const char *to, RegisterFn *element, const void *user)
 {
@@ -119,7 +119,7 @@ static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *
         ir_fail(e->s, i->loc, "%s over a layout that mixes axes", op_info[i->op].name);
     b->n = (int)layout_regs(b->l);
     b->m = (int)layout_regs(b->keep);
-    b->before = use(e, str(e, "%s_%s", order, dtype_name(wide(b->d))));
+    b->before = use(e, str(e, "%s_%s", order, dtype_name(combined_wide(b->d))));
     b->value = tmp(e, "best");
     b->at = tmp(e, "at");
     line(e, "%s %s[%d];", ctype(b->d), b->value, b->m);
@@ -137,7 +137,7 @@ static void best_in_thread(
     begin_unrolled(e, "i", b->n);
     Index *i = index_variable(e, "i");
     const char *v = tmp(e, "x"), *k = index_text(e, map_register(e, b->l, b->keep, i)),
-               *pos = coord_text(e, b->l, b->axis, "i"), *cond = inside(e, b->l, i);
+               *pos = coord_text(e, b->l, b->axis, "i"), *cond = inside_tile(e, b->l, i);
     line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, i));
     if (last_value)
         cond = and(e, cond,
@@ -156,7 +156,7 @@ static void keep_better(Emit *e, const Best *b, const char *k, const char *v, co
 
 static void best_across(Emit *e, const Best *b, int64_t scratch_from)
 {
-    DType acc = wide(b->d), cell = acc == DT_BOOL ? DT_U8 : acc;
+    DType acc = combined_wide(b->d), cell = acc == DT_BOOL ? DT_U8 : acc;
     for (int s = 0; s < b->plan.nlane; s++) {
         begin_unrolled(e, "i", b->m);
         const char *v = tmp(e, "y"), *p = tmp(e, "p");
@@ -267,7 +267,7 @@ static void emit_topk(Emit *e, Instr *i)
 
 /* --- scans ------------------------------------------------------------------------------------------- */
 
-void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
+bool runs_of(const Layout *l, int axis, Runs *r)
 {
     int32_t c[TILE_MAX_RANK];
     int n = (int)layout_regs(l);
@@ -290,7 +290,13 @@ void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
         layout_element(l, 0, (uint32_t)b, 0, 0, c);
         ok = ok && c[axis] == 0;
     }
-    if (!ok) ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
+    return ok;
+}
+
+void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
+{
+    if (!runs_of(l, axis, r))
+        ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
 }
 
 /* A scan that is being emitted. `run` is the array of all registers. `before` has, for each run, the
@@ -388,7 +394,7 @@ static void emit_scan(Emit *e, Instr *i)
         .l = layout_of(e, x),
         .axis = (int)ir_attr_int(i, ATTR_AXIS, 0),
         .back = ir_attr_int(i, ATTR_REVERSE, 0),
-        .acc = wide(x->type->dtype) };
+        .acc = combined_wide(x->type->dtype) };
     int n = (int)layout_regs(s.l);
     s.none = combine_identity(e, i, s.acc);
     s.type = ctype(s.acc);
@@ -398,7 +404,8 @@ static void emit_scan(Emit *e, Instr *i)
     line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
     begin_unrolled(e, "i", n);
     Index *r = index_variable(e, "i");
-    const char *cond = inside(e, s.l, r), *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, r));
+    const char *cond = inside_tile(e, s.l, r),
+               *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, r));
     line(e, "%s[i] = %s;", s.run, *cond ? str(e, "%s ? %s : %s", cond, v, s.none) : v);
     end_block(e);
     begin_unrolled(e, "g", s.w.groups);
@@ -415,79 +422,10 @@ static void emit_scan(Emit *e, Instr *i)
     pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
 }
 
-/* --- sort -------------------------------------------------------------------------------------------- */
-
-typedef struct Padded {
-    const Type *type;
-    int64_t pitch;
-} Padded;
-
-/* A row-major position, with rows `pitch` apart. */
-static const char *padded_position(Emit *e, Index *const *c, const void *user)
-{
-    const Padded *p = user;
-    Type t = *p->type;
-    t.shape[t.rank - 1] = p->pitch;
-    return row_major(e, c, &t);
-}
-
-static void emit_sort(Emit *e, Instr *i)
-{
-    Value *x = ir_operand(i, 0), *r = ir_result(i);
-    const Type *t = x->type;
-    DType d = t->dtype;
-    bool down = ir_attr_int(i, ATTR_REVERSE, 0);
-    int64_t n = t->shape[t->rank - 1], pitch = 1, rows = type_elements(t) / n;
-    while (pitch < n) pitch *= 2;
-    scratch(e, rows * pitch * dtype_bytes(d));
-    const char *base = tmp(e, "sh"), *get = use(e, str(e, "lds_%s", dtype_name(d))),
-               *put = use(e, str(e, "sts_%s", dtype_name(d)));
-    Padded place = { t, pitch };
-    line(e, "const u32 %s = shared_base + SCRATCH;", base);
-    barrier(e);
-    spill_elements(e, x, layout_of(e, x), base, padded_position, &place);
-    if (pitch != n) {
-        const char *last = down ? use(e, str(e, "LOWEST_%s", dtype_name(wide(d))))
-                           : dtype_is_float(d)
-                               ? str(e, d == DT_F64 ? "%s(0x7ff8000000000000ull)" : "%s(0x7fc00000u)",
-                                     use(e, d == DT_F64 ? "double_bits" : "float_bits"))
-                               : use(e, str(e, "HIGHEST_%s", dtype_name(d)));
-        line(e,
-            "for (int i = tid; i < %lld; i += %d) %s(%s + (i / %lld * %lld + %lld + i %% %lld) * %d, %s);",
-            (long long)(rows * (pitch - n)), e->threads, put, base, (long long)(pitch - n), (long long)pitch,
-            (long long)n, (long long)(pitch - n), dtype_bytes(d), last);
-    }
-    if (pitch > 1) {
-        directive(e, "#pragma unroll 1");
-        line(e, "for (int size = 2; size <= %lld; size *= 2) {", (long long)pitch);
-        e->indent++;
-        directive(e, "#pragma unroll 1");
-        line(e, "for (int half = size / 2; half > 0; half /= 2) {");
-        e->indent++;
-        barrier(e);
-        line(e, "for (int i = tid; i < %lld; i += %d) {", (long long)(rows * pitch / 2), e->threads);
-        e->indent++;
-        line(e, "const int lo = 2 * half * (i / half) + i %% half, hi = lo + half;");
-        line(e, "const %s a = %s(%s + lo * %d), b = %s(%s + hi * %d);", ctype(d), get, base, dtype_bytes(d),
-            get, base, dtype_bytes(d));
-        line(e, "const bool up = ((lo & %lld & size) == 0) != %s;", (long long)pitch - 1,
-            down ? "true" : "false");
-        line(e, "if (up ? %s(a, b) : %s(b, a)) { %s(%s + lo * %d, b); %s(%s + hi * %d, a); }",
-            use(e, str(e, "after_%s", dtype_name(wide(d)))), str(e, "after_%s", dtype_name(wide(d))), put,
-            base, dtype_bytes(d), put, base, dtype_bytes(d));
-        end_block(e);
-        end_block(e);
-        end_block(e);
-    }
-    barrier(e);
-    fill_elements(e, r, base, padded_position, &place);
-}
-
 void emit_rows(Emit *e, Instr *i)
 {
     if (op_family(i->op) == OPS_ARG) emit_arg(e, i);
     else if (op_family(i->op) == OPS_SCAN) emit_scan(e, i);
     else if (i->op == OP_TOPK) emit_topk(e, i);
-    else if (i->op == OP_SORT) emit_sort(e, i);
     else ir_fail(e->s, i->loc, "%s needs no positions along an axis", op_info[i->op].name);
 }

@@ -261,6 +261,11 @@ const Layout *kernel_stage_fragments(Session *, const KernelPlan *, const Instr 
 
 /* The layout for a scan along `axis`: each thread holds a run of consecutive elements. The next run is in the
  * next lane, and after the last lane in the next warp. */
+/* The elements of a row that one thread sorts in registers at most. */
+enum { KERNEL_MOST_SORTED = 64 };
+/* Whether both layouts give each row along `axis` to the same threads and registers, in whatever order, and
+ * hold every element once, or are the same. */
+bool kernel_same_rows(const Layout *, const Layout *, int axis);
 const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
 
 /* The layout that says which thread copies which elements of a tile to shared memory. */

@@ -87,6 +87,32 @@ const Layout *kernel_row_layout(Arena *a, const KernelPlan *p, const Type *t, in
     return layout_blocked(a, t->rank, tile, per, lanes, warps, order);
 }
 
+/* Whether the part `in` of both layouts moves alike along all axes but one. */
+static bool moves_alike(const Layout *a, const Layout *b, LayoutInput in, int axis)
+{
+    int32_t c[LAYOUT_MAX_RANK], d[LAYOUT_MAX_RANK];
+    if (a->count[in] != b->count[in]) return false;
+    for (uint32_t k = 0; k < (uint32_t)a->count[in]; k++) {
+        uint32_t at[LAYOUT_INPUTS] = { 0 };
+        at[in] = k;
+        layout_element(a, at[LAYOUT_REG], at[LAYOUT_LANE], at[LAYOUT_WARP], at[LAYOUT_BLOCK], c);
+        layout_element(b, at[LAYOUT_REG], at[LAYOUT_LANE], at[LAYOUT_WARP], at[LAYOUT_BLOCK], d);
+        for (int x = 0; x < a->rank; x++)
+            if (x != axis && c[x] != d[x]) return false;
+    }
+    return true;
+}
+
+bool kernel_same_rows(const Layout *a, const Layout *b, int axis)
+{
+    LayoutTerm terms[LAYOUT_MAX_TERMS];
+    if (a->rank != b->rank) return false;
+    if (layout_equal(a, b)) return true;
+    for (int in = 0; in < LAYOUT_INPUTS; in++)
+        if (!moves_alike(a, b, (LayoutInput)in, axis)) return false;
+    return layout_unique_terms(a, terms) == 0 && layout_unique_terms(b, terms) == 0;
+}
+
 /* The number of fragments of the wave that has most. */
 static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, int across)
 {
@@ -386,6 +412,15 @@ static const Layout *of_others(Layouter *c, Group *g, int rank, const int32_t *t
     return g->circular ? NULL : l;
 }
 
+/* The layout of scans and of what sorts give, for a group that neither a product nor an access ties down. */
+static const Layout *in_runs(Layouter *c, const Group *g, int rank, const int64_t *shape)
+{
+    Type t = { .kind = TYPE_TILE, .rank = rank };
+    if (g->runs < 1 || g->mma || g->access_bytes || g->runs > rank || c->p->cluster > 1) return NULL;
+    for (int a = 0; a < rank; a++) t.shape[a] = shape[a];
+    return kernel_row_layout(&c->s->arena, c->p, &t, g->runs - 1);
+}
+
 static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK];
@@ -398,6 +433,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
         if (!l) l = of_others(c, g, rank, tile);
+        if (!l) l = in_runs(c, g, rank, shape);
         if (!l) l = group_blocked(c, g, rank, shape);
     }
     if (!l) ir_fail(c->s, c->f->loc, "no layout for a tile of rank %d", rank);

@@ -52,7 +52,7 @@ static bool follows_operand(Op op) /* the result has the layout of operand 0, ex
     return op == OP_BROADCAST || op == OP_REDUCE_SUM || op == OP_REDUCE_PROD || op == OP_REDUCE_MAX ||
            op == OP_REDUCE_MIN || op == OP_REDUCE_ANY || op == OP_REDUCE_ALL || op == OP_ARGMAX ||
            op == OP_ARGMIN || op == OP_REDUCE || op == OP_SCAN_SUM || op == OP_SCAN_PROD ||
-           op == OP_SCAN_MAX || op == OP_SCAN || op == OP_SORT;
+           op == OP_SCAN_MAX || op == OP_SCAN;
 }
 
 static void link_values(void *user, Instr *i)
@@ -197,6 +197,12 @@ static void note_moved(Layouter *c, const Instr *i)
     if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
 }
 
+static void note_ordered(Group *g, int axis)
+{
+    g->ordered = true;
+    if (axis >= 0) g->runs = g->runs && g->runs != axis + 1 ? -1 : axis + 1;
+}
+
 static void note_anchors(void *user, Instr *i)
 {
     Layouter *c = user;
@@ -210,9 +216,11 @@ static void note_anchors(void *user, Instr *i)
         group_of(c, ir_operand(i, 0))->rows = true;
     if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN ||
         i->op == OP_SORT || i->op == OP_TOPK) {
-        for (int k = 0; k < i->n_operands; k++)
-            if (group_takes(ir_operand(i, k))) group_of(c, ir_operand(i, k))->ordered = true;
-        if (group_takes(ir_result(i))) group_of(c, ir_result(i))->ordered = true;
+        int last = ir_operand(i, 0)->type->rank - 1,
+            axis = i->op == OP_TOPK ? -1 : (int)ir_attr_int(i, ATTR_AXIS, last);
+        for (int k = 0; k < i->n_operands && i->op != OP_SORT; k++)
+            if (group_takes(ir_operand(i, k))) note_ordered(group_of(c, ir_operand(i, k)), axis);
+        if (group_takes(ir_result(i))) note_ordered(group_of(c, ir_result(i)), axis);
     }
     if (i->op == OP_CLUSTER_COMBINE && ir_attr(i, ATTR_AXIS)) group_of(c, ir_result(i))->combine = i;
     if (i->op == OP_RESHAPE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0))) {

@@ -38,6 +38,7 @@ typedef struct Group {
     const Instr *combine;    /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
+    int runs; /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
     bool visiting;
     bool circular; /* the group whose layout it would take asked for its own */
     bool followed; /* has the layout in which its first value comes from another group's */

@@ -32,6 +32,7 @@ static Value *as(Layouter *c, Builder *b, Value *v, const Layout *l)
     const Type *t = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), l);
     if (v->type == t) return v;
     if (v->type->layout && layout_equal(layouts_get(&c->p->layouts, v->type), l)) return v;
+    if (v->def && v->def->op == OP_CONVERT && ir_operand(v->def, 0)->type == t) return ir_operand(v->def, 0);
     return ir_emit(b, v->type->layout ? OP_CONVERT : OP_MATERIALIZE, &v, 1, NO_ATTRS, t);
 }
 
@@ -193,6 +194,20 @@ static void fix_scanned(Layouter *c, Instr *i)
     layouter_result_in(c, i, 0, l);
 }
 
+/* Sorts in registers where they suffice (backends/gpu/emit_sort.c); the order that a row begins with does not
+ * matter. */
+static void fix_sorted(Layouter *c, Instr *i)
+{
+    const Type *t = ir_operand(i, 0)->type;
+    int axis = t->rank - 1;
+    const Layout *l = kernel_row_layout(&c->s->arena, c->p, t, axis);
+    layouter_need_any(c, i, 0);
+    if (!l || layout_regs(l) > KERNEL_MOST_SORTED) return;
+    if (!kernel_same_rows(layouts_get(&c->p->layouts, ir_operand(i, 0)->type), l, axis))
+        layouter_need(c, i, 0, l);
+    layouter_result_in(c, i, 0, l);
+}
+
 static void fix_any(Layouter *c, Instr *i)
 {
     for (int k = 0; k < i->n_operands; k++) layouter_need_any(c, i, k);
@@ -336,6 +351,7 @@ static void fix_instr(Layouter *c, Instr *i)
     case LAYOUT_RULE_REDUCED: fix_reduced(c, i); break;
     case LAYOUT_RULE_COMBINED: fix_combined(c, i); return; /* its block computes elements */
     case LAYOUT_RULE_SCANNED: fix_scanned(c, i); break;
+    case LAYOUT_RULE_SORTED: fix_sorted(c, i); break;
     case LAYOUT_RULE_CARRIED: fix_carried(c, i); break;
     case LAYOUT_RULE_LOAD:
         fix_any(c, i);

@@ -24,6 +24,7 @@ enum {
     PARTS = 8,  /* registers for the parts of a sum: one for each warp, at least so many */
     AGAIN = 4,  /* operations that are worth doing twice */
     SMALL = 2,  /* words of a row value */
+    FEW_WORDS = 16,
     /* The limits of make_room (bench/NOTES.md, Behind the decisions). */
     AS_LOADED = 32,       /* words of a row that a thread holds as they were loaded */
     MOST_HELD = 64,       /* words of a row that a thread holds at most */
@@ -311,6 +312,25 @@ static void make_room(Hoist *c, Instr *first)
     }
 }
 
+static bool fits_in(Hoist *c, int budget, bool again)
+{
+    c->budget = budget;
+    return fits(c, 0, again);
+}
+
+/* Lowers the number of CTAs where what is held over a reduction leaves words without a register: words in
+ * memory cost more than loads in flight gain. The vendor's compiler finds room for a few. Where values are
+ * computed again it needs some more, because it computes many at a time. */
+static void avoid_spills(Hoist *c)
+{
+    KernelPlan *p = c->p;
+    for (int n = p->min_ctas; n >= 1; n /= 2) {
+        int all = registers_at(p, n);
+        p->min_ctas = n;
+        if (fits_in(c, all + FEW_WORDS, false) || fits_in(c, all - FEW_WORDS, true)) return;
+    }
+}
+
 /* Returns whether a load was moved, or a value is computed again. */
 static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
@@ -329,6 +349,7 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
     find_loads(&c, first, place);
     c.others = OTHERS + (p->warps > PARTS ? p->warps : PARTS);
     if (!f->hints.occupancy && p->min_ctas > 2) make_room(&c, first);
+    if (!f->hints.occupancy && p->min_ctas > 1) avoid_spills(&c);
     c.budget = registers_at(p, p->min_ctas);
     bool again = false;
     size_t n = c.loads.len;

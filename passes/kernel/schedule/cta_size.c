@@ -12,6 +12,7 @@ typedef struct Sizes {
     const Block *block;     /* the block in which products were counted last */
     int64_t here, products; /* the words of accumulators of this block, and of the block that has the most */
     int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
+    int64_t gathered;       /* the elements of all gathers of tiles */
     bool rows, strided;
     bool fma; /* there is a product that no matrix unit computes as it is written */
 } Sizes;
@@ -37,6 +38,8 @@ static void measure(void *user, Instr *i)
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
+    if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
+        z->gathered += type_elements(ir_result(i)->type);
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
         const Type *t = (m.result ? m.result : m.values[0])->type;
         const Attr *steps = ir_attr(i, ATTR_STEPS);
@@ -52,7 +55,7 @@ static void measure(void *user, Instr *i)
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/NOTES.md, Behind the decisions). Without products, a thread has 64 bytes of a row that is
  * reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It has few
- * elements when accesses cannot be wide. */
+ * elements when accesses cannot be wide, and gathers at most 64, which all can be in flight at once. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -68,6 +71,7 @@ static int choose_warps(const Func *f, const KernelPlan *p)
         per = (z.bytes + t->wave * (z.rows ? 64 : 32) - 1) / (t->wave * (z.rows ? 64 : 32));
         if (z.tile / (t->wave * 32) > per)
             per = z.tile / (t->wave * 32); /* Gathers and tables: no access gives a width. */
+        if (z.gathered / (t->wave * 64) > per) per = z.gathered / (t->wave * 64);
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
