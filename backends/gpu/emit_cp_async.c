@@ -176,8 +176,9 @@ static int late_beside(const Instr *fill)
 /* --- rows that lie anywhere
  * ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the stage, where a thread has one in each pass. A stage
- * is full when its copies have arrived, which the cp.async producers see an iteration later: until then they
- * hold it (`head` is the stage that is being filled), and start the next one's. */
+ * is full when its copies have arrived, which the cp.async producers see some iterations later
+ * (ir_cp_async_lag): until then they hold it (`head` is the stage that is being filled, `open` how many they
+ * hold), and start the next ones'. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -249,11 +250,12 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
         publish(e, f, 0);
         return;
     }
-    line(e, "if (%s_open) {", ring);
+    int lag = ir_cp_async_lag(i);
+    line(e, "if (%s_open == %d) {", ring, lag);
     e->indent++;
-    publish(e, f, late_beside(i));
+    publish(e, f, lag * late_beside(i));
     end_block(e);
-    line(e, "%s_open = true;", ring);
+    line(e, "else %s_open++;", ring);
 }
 
 void emit_cp_async_stage(Emit *e, Instr *fill, const RingInfo *r)
@@ -298,7 +300,7 @@ void emit_cp_async_state(Emit *e)
         CpAsync x;
         if (by_rows(f->instr)) {
             line(e, "u32 %s_head = 0, %s_head_phase = 0;", f->ring->name, f->ring->name);
-            if (f->late) line(e, "bool %s_open = false;", f->ring->name);
+            if (f->late) line(e, "int %s_open = 0;", f->ring->name);
             continue;
         }
         begin(e, f, &x);
@@ -355,10 +357,10 @@ void emit_cp_async_left(Emit *e, const Instr *loop)
         CpAsync x;
         if (f->late != loop) continue;
         if (by_rows(f->instr)) {
-            line(e, "if (%s_open) {", f->ring->name);
+            directive(e, "#pragma unroll 1");
+            line(e, "for (; %s_open; %s_open--) {", f->ring->name, f->ring->name);
             e->indent++;
             publish(e, f, 0);
-            line(e, "%s_open = false;", f->ring->name);
             end_block(e);
             continue;
         }

@@ -112,6 +112,8 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",
         "FLAT=true T=bf16 STRIDE=2 TF=32 TP=8 TQ=8 TC=64 persistent=1", NULL },
     { "conv2d_nhwc", "B=2 C=21 H=7 W=7 F=13 R=3 S=3 P=7 Q=7", "FLAT=true TF=64 TP=8 TQ=8 TC=16", "X:w WT:w" },
+    { "conv2d_nhwc", "B=3 C=72 H=9 W=11 F=40 R=3 S=3 P=9 Q=11 | B=1 C=16 H=9 W=9 F=40 R=3 S=3 P=9 Q=9",
+        "FLAT=true TF=64 TP=8 TQ=8 TC=32 STAGES=8", NULL }, /* five stages of rows in flight */
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64 TR=3",
