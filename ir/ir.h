@@ -331,6 +331,9 @@ const Instr *ir_roles_fault(const Func *, const char **why);
  * reported full, a step later: the one around, if nothing in it waits for another loop and rings have stages
  * for it; NULL: none. */
 const Instr *ir_cp_async_late_in(const Instr *ring_cp_async);
+/* How many iterations later a stage of rows at arbitrary addresses is reported full, and 1 for other windows:
+ * as many as leave three stages to the consumers. */
+int ir_cp_async_lag(const Instr *ring_cp_async);
 /* An operation by which a ring's stages are not filled, taken and given back once each, or by which roles
  * wait for each other for ever (ring_stages.c), and why; NULL: there is none. */
 const Instr *ir_stages_fault(Session *, const Func *, const char **why);

@@ -170,3 +170,11 @@ const Instr *ir_cp_async_late_in(const Instr *fill)
         if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
     return loop;
 }
+
+int ir_cp_async_lag(const Instr *fill)
+{
+    enum { LEFT = 3, MOST = 4 };
+    int64_t depth = ir_operand(fill, 0)->type->shape[0];
+    if (!ir_attr_int(fill, ATTR_PARTS, 0) || stages_a_step(fill) != 1 || depth - LEFT < 1) return 1;
+    return depth - LEFT < MOST ? (int)depth - LEFT : MOST;
+}

@@ -139,15 +139,16 @@ static bool put(Actor *a, const Instr *i)
     return true;
 }
 
-/* Whether a window of this fill is in flight. For rows, there is one for the whole ring. */
-static Late *late_of(Actor *a, const Instr *fill)
+/* The windows of this fill that are in flight. Those of rows count for the whole ring. */
+static int late_of(Actor *a, const Instr *fill)
 {
     bool rows = ir_attr_int(fill, ATTR_PARTS, 0) > 0;
+    int n = 0;
     for (size_t k = 0; k < a->late.len; k++) {
         const Instr *x = a->late.data[k].fill;
-        if (x && (x == fill || (rows && ir_operand(x, 0) == ir_operand(fill, 0)))) return &a->late.data[k];
+        n += x && (x == fill || (rows && ir_operand(x, 0) == ir_operand(fill, 0)));
     }
-    return NULL;
+    return n;
 }
 
 static void end_late(Actor *a, const Instr *fill)
@@ -170,7 +171,7 @@ static bool fill(Actor *a, const Instr *i)
     if (parts) r->part = (part + 1) % parts;
     if (parts && part == 0) step(a, i, TRACE_SPACE, ring, r->begun++);
     if (parts && part != parts - 1) return true;
-    if (late_of(a, i)) end_late(a, i);
+    if (late_of(a, i) == ir_cp_async_lag(i)) end_late(a, i);
     else vec_push(&a->s->arena, &a->late, ((Late){ i, loop }));
     return true;
 }

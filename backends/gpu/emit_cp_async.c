@@ -176,8 +176,9 @@ static int late_beside(const Instr *fill)
 /* --- rows that lie anywhere
  * ---------------------------------------------------------------------------------------------------------
  * Whole pieces of 16 bytes go from memory straight to the stage, where a thread has one in each pass. A stage
- * is full when its copies have arrived, which the cp.async producers see an iteration later: until then they
- * hold it (`head` is the stage that is being filled), and start the next one's. */
+ * is full when its copies have arrived, which the cp.async producers see some iterations later
+ * (ir_cp_async_lag): until then they hold it (`head` is the stage that is being filled, `open` how many they
+ * hold), and start the next ones'. */
 
 static void publish(Emit *e, const Fill *f, int newer)
 {
@@ -187,6 +188,36 @@ static void publish(Emit *e, const Fill *f, int newer)
     line(e, "%s();", use(e, "warp_sync"));
     line(e, "if (lane == 0) %s(%s_full + 8 * %s_stage);", use(e, "mbar_arrive"), ring, ring);
     line(e, "if (++%s_stage == %d) %s_stage = 0;", ring, f->ring->depth, ring);
+}
+
+/* Whether a row's extent may end within a piece of `wide` elements. */
+static bool ends_within(const Emit *e, const Window *w, int wide)
+{
+    const Dim *d = &e->f->dims[e->f->params[w->param].dims[w->unit]];
+    return w->masked && (d->extent >= 0 ? d->extent : d->div) % wide != 0;
+}
+
+/* Copies the piece that begins at `column` of a row to `to`; what is out of range becomes zeros. */
+static void copy_row_piece(Emit *e, const Window *w, Index **c, int bytes, const char *to)
+{
+    const int wide = 16 / bytes;
+    const char *in = tmp(e, "in"), *ptr = window_pointer(e, w), *index = window_index(e, w, c),
+               *cond = window_condition(e, w, c, false);
+    line(e, "const bool %s = %s;", in, *cond ? cond : "true");
+    if (!ends_within(e, w, wide)) {
+        line(e, "%s(%s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), to, ptr, in, index, in);
+        return;
+    }
+    const char *left = tmp(e, "left");
+    line(e, "const i64 %s = (i64)%s - %s - (%s);", left, window_extent(e, w->param, w->unit),
+        name_of(e, w->offset[w->unit]), tile_coord(e, w, w->unit, c));
+    const char *size = tmp(e, "size"), *from = tmp(e, "from");
+    line(e, "const i32 %s = %s ? %s < %d ? (i32)%s * %d : 16 : 0;", size, in, left, wide, left, bytes);
+    line(e, "const void *const %s = %s + (%s ? %s : 0);", from, ptr, in, index);
+    /* Tools report a copy of a part as a read of the whole, also beyond the tensor's end. */
+    line(e, "if ((u32)(%s - 1) < 15u && (u64)%s + 16 > %s) %s(%s, %s, %s);", size, from,
+        cp_async_tensor_end(e, w), use(e, "copy_tail_b128"), to, from, size);
+    line(e, "else %s(%s, %s, %s);", use(e, "cp_async_part_b128"), to, from, size);
 }
 
 static void copy_rows(Emit *e, const Fill *f, const Instr *i)
@@ -201,19 +232,16 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
     kernel_cp_async_passes(e->plan, rows, s->tile[1], dtype_bytes(t->dtype), &pieces);
     if (!pass)
         line(e, "%s(%s_empty + 8 * %s_head, %s_head_phase ^ 1);", use(e, "mbar_wait"), ring, ring, ring);
-    const char *row = name_of(e, ir_operand(i, 2 + w.rank)), *in = tmp(e, "in");
+    const char *row = name_of(e, ir_operand(i, 2 + w.rank));
     Index *column = index_other(e, "tid %% %d * %d", pieces, wide), *c[TILE_MAX_RANK] = { column };
     bool last = (pass + 1) * (e->plan->cp_async_warps * 32 / pieces) > rows;
     if (last) {
         line(e, "if (%s < %lld) {", row, (long long)rows);
         e->indent++;
     }
-    const char *ptr = window_pointer(e, &w), *cond = window_condition(e, &w, c, false),
-               *index = window_index(e, &w, c);
-    line(e, "const bool %s = %s;", in, *cond ? cond : "true");
     const char *place = shared_offset(e, s, (Index *[]){ index_variable(e, row), column });
-    line(e, "%s(%s + %s_head * %lld + %s, %s + (%s ? %s : 0), %s);", use(e, "cp_async_b128"), ring, ring,
-        (long long)f->ring->bytes, place, ptr, in, index, in);
+    copy_row_piece(e, &w, c, dtype_bytes(t->dtype),
+        str(e, "%s + %s_head * %lld + %s", ring, ring, (long long)f->ring->bytes, place));
     if (last) end_block(e);
     if (pass + 1 < passes) return;
     line(e, "%s();", use(e, "cp_async_commit"));
@@ -222,11 +250,12 @@ static void copy_rows(Emit *e, const Fill *f, const Instr *i)
         publish(e, f, 0);
         return;
     }
-    line(e, "if (%s_open) {", ring);
+    int lag = ir_cp_async_lag(i);
+    line(e, "if (%s_open == %d) {", ring, lag);
     e->indent++;
-    publish(e, f, late_beside(i));
+    publish(e, f, lag * late_beside(i));
     end_block(e);
-    line(e, "%s_open = true;", ring);
+    line(e, "else %s_open++;", ring);
 }
 
 void emit_cp_async_stage(Emit *e, Instr *fill, const RingInfo *r)
@@ -271,7 +300,7 @@ void emit_cp_async_state(Emit *e)
         CpAsync x;
         if (by_rows(f->instr)) {
             line(e, "u32 %s_head = 0, %s_head_phase = 0;", f->ring->name, f->ring->name);
-            if (f->late) line(e, "bool %s_open = false;", f->ring->name);
+            if (f->late) line(e, "int %s_open = 0;", f->ring->name);
             continue;
         }
         begin(e, f, &x);
@@ -328,10 +357,10 @@ void emit_cp_async_left(Emit *e, const Instr *loop)
         CpAsync x;
         if (f->late != loop) continue;
         if (by_rows(f->instr)) {
-            line(e, "if (%s_open) {", f->ring->name);
+            directive(e, "#pragma unroll 1");
+            line(e, "for (; %s_open; %s_open--) {", f->ring->name, f->ring->name);
             e->indent++;
             publish(e, f, 0);
-            line(e, "%s_open = false;", f->ring->name);
             end_block(e);
             continue;
         }

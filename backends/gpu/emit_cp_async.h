@@ -28,6 +28,8 @@ const char *cp_async_unit_line(const CpAsync *x, const char *at);
 void cp_async_block_coords(const CpAsync *x, const char *r, Index *k, Index **c);
 void cp_async_open_rows(const CpAsync *x);
 
+/* The address behind the last element of the window's tensor. */
+const char *cp_async_tensor_end(Emit *, const Window *);
 /* Starts the copies of the lines of a window to the staging area. `low` is the variable that receives the
  * lowest address of the first line. */
 void cp_async_start_lines(const CpAsync *, const char *staging, const char *low);

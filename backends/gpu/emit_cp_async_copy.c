@@ -257,21 +257,26 @@ static void copy_straight(const CpAsync *x, const Reach *r, const char *staging)
     end_block(e);
 }
 
+const char *cp_async_tensor_end(Emit *e, const Window *w)
+{
+    const char *all = "1";
+    for (int a = 0; a < w->rank; a++)
+        all = str(
+            e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
+    return str(
+        e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
+}
+
 /* Declares whether vectors around the lines of the window may reach beyond the last element of the tensor. */
 static void ends_near(const CpAsync *x, Reach *r)
 {
     Emit *e = x->e;
     const Window *w = &x->w;
     Index *c[TILE_MAX_RANK];
-    const char *all = "1";
     r->ends = tmp(e, "ends");
     for (int a = 0; a < x->way.rank; a++)
         c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
-    for (int a = 0; a < w->rank; a++)
-        all = str(
-            e, "%s + (i64)(%s - 1) * %s", all, window_extent(e, w->param, a), window_stride(e, w->param, a));
-    const char *end = str(
-        e, "(u64)(%s + (%s))", slot_name(e, SLOT_DATA, w->param, 0, e->f->params[w->param].type->dtype), all);
+    const char *end = cp_async_tensor_end(e, w);
     /* Windows copied as blocks gain nothing from this (bench/NOTES.md, The emitter). */
     if (!x->way.blocks) {
         r->end = tmp(e, "end");

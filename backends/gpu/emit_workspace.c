@@ -10,7 +10,7 @@
  * are zero, and 2 more for each CTA that is done with them; the last one leaves both words zero. */
 #include "backends/gpu/emit.h"
 
-enum { PART_GRAIN = 256, COUNTER_BYTES = 4, TOGETHER = 64 };
+enum { PART_GRAIN = 256, COUNTER_BYTES = 4, TOGETHER = 64, FEW = 8, AT_ONCE = 16 };
 
 typedef struct Parts {
     DType d;
@@ -57,29 +57,45 @@ void emit_workspace_enter(Emit *e)
 static const char *part_access(Emit *e, const Parts *p, bool load)
 { return use(e, str(e, "%s_b%d", load ? "ldg" : "stg", 8 * p->width)); }
 
+/* The registers of a part that are joined before the next ones. Of few parts they are a few, and all of it is
+ * unrolled, so that the next ones are under way while these are added; of many parts all. */
+static int joined_at_once(const Parts *p, int parts)
+{
+    int most = parts <= FEW ? AT_ONCE : p->n, n = p->per;
+    for (int k = p->per; k <= most && k <= p->n; k += p->per)
+        if (p->n % k == 0) n = k;
+    return n;
+}
+
 /* Combines the parts of all clusters. Those of some clusters are asked for before the first is used, as many
  * as TOGETHER registers hold. */
 static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const char *from)
 {
-    const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *b = tmp(e, "b");
-    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1, n = e->plan->clusters, together = TOGETHER / p->n;
+    const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *b = tmp(e, "b"),
+               *g = tmp(e, "g");
+    int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1, n = e->plan->clusters,
+        some = joined_at_once(p, n), together = TOGETHER / some;
     int64_t apart = (int64_t)ctas * p->bytes, stride = (int64_t)e->threads * p->width;
     together = together < 1 ? 1 : together > n ? n : together;
     const char *there = n % together ? str(e, "if (%s + %s < %d) ", q, b, n) : "";
-    directive(e, "#pragma unroll 1");
+    begin_unrolled(e, g, p->n / some);
+    directive(e, n <= FEW ? "#pragma unroll" : "#pragma unroll 1");
     line(e, "for (int %s = 0; %s < %d; %s += %d) {", q, q, n, q, together);
     e->indent++;
-    line(e, "%s %s[%d];", ctype(p->d), y, together * p->n);
+    line(e, "%s %s[%d];", ctype(p->d), y, together * some);
     begin_unrolled(e, b, together);
-    begin_unrolled(e, v, p->n / p->per);
-    line(e, "%s%s(&%s[%s * %d + %s * %d], %s + (i64)(%s + %s) * %lld + %s * %lld);", there,
-        part_access(e, p, true), y, b, p->n, v, p->per, from, q, b, (long long)apart, v, (long long)stride);
+    begin_unrolled(e, v, some / p->per);
+    line(e, "%s%s(&%s[%s * %d + %s * %d], %s + (i64)(%s + %s) * %lld + (%s * %d + %s) * %lld);", there,
+        part_access(e, p, true), y, b, some, v, p->per, from, q, b, (long long)apart, g, some / p->per, v,
+        (long long)stride);
     end_block(e);
     end_block(e);
     begin_unrolled(e, b, together);
-    begin_unrolled(e, k, p->n);
-    const char *sum = str(e, "%s[%s]", to, k), *part = str(e, "%s[%s * %d + %s]", y, b, p->n, k);
+    begin_unrolled(e, k, some);
+    const char *sum = str(e, "%s[%s * %d + %s]", to, g, some, k),
+               *part = str(e, "%s[%s * %d + %s]", y, b, some, k);
     line(e, "%s%s = %s + %s == 0 ? %s : %s;", there, sum, q, b, part, emit_joined(e, rmw, p->d, sum, part));
+    end_block(e);
     end_block(e);
     end_block(e);
     end_block(e);

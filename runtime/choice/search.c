@@ -9,7 +9,8 @@
 #include <math.h>
 
 enum {
-    MOST_TOGETHER = 512, /* combinations that are tried whole; larger products are tried a name at a time */
+    MOST_TOGETHER = 512, /* combinations that are tried whole; of more, a name at a time is tried */
+    MOST_ASKED = 8192,   /* combinations of which `require` is asked how many it allows */
     BEAM = 5,            /* configurations of different tiles that the other names are tried from */
     AGAIN = 3,           /* the same in later rounds */
     ROUNDS = 2,
@@ -77,24 +78,42 @@ static void consider_value(Search *z, const uint8_t *at, int j, int v)
 
 static int listed(const SearchName *n) { return n->n - n->absent; }
 
+/* Combination `number` of the names that are tried with tiles, the other names as in `at`. */
+static void combination(const Search *z, const uint8_t *at, int64_t number, uint8_t *out)
+{
+    memcpy(out, at, MOST_NAMES);
+    for (int i = 0; i < z->n_names; i++) {
+        if (!z->name[i].with_tiles) continue;
+        out[i] = (uint8_t)(number % listed(&z->name[i]));
+        number /= listed(&z->name[i]);
+    }
+}
+
+/* The combinations of the names that are tried with tiles; 0: `require` allows too many of them. */
+static int64_t combinations(const Search *z, const uint8_t *at)
+{
+    SearchPoint p = { 0 };
+    int64_t all = 1, allowed = 0;
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].with_tiles && all <= MOST_ASKED) all *= listed(&z->name[i]);
+    if (all <= MOST_TOGETHER || all > MOST_ASKED) return all <= MOST_TOGETHER ? all : 0;
+    for (int64_t k = 0; k < all && allowed <= MOST_TOGETHER; k++) {
+        combination(z, at, k, p.at);
+        allowed += search_allowed(z, &p);
+    }
+    return allowed <= MOST_TOGETHER ? all : 0;
+}
+
 /* The product of the names that are tried with tiles, from `at`; where it is too large, each of them by
  * itself. */
 static void consider_tiles(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
-    int64_t all = 1;
-    for (int i = 0; i < z->n_names; i++)
-        if (z->name[i].with_tiles && all <= MOST_TOGETHER) all *= listed(&z->name[i]);
-    for (int i = 0; i < z->n_names && all > MOST_TOGETHER; i++)
+    int64_t all = combinations(z, at);
+    for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) consider_value(z, at, i, v);
-    for (int64_t k = 0; k < all && all <= MOST_TOGETHER; k++) {
-        int64_t number = k;
-        memcpy(p, at, sizeof p);
-        for (int i = 0; i < z->n_names; i++) {
-            if (!z->name[i].with_tiles) continue;
-            p[i] = (uint8_t)(number % listed(&z->name[i]));
-            number /= listed(&z->name[i]);
-        }
+    for (int64_t k = 0; k < all; k++) {
+        combination(z, at, k, p);
         consider(z, p);
     }
 }

@@ -5,7 +5,7 @@
 #include "runtime/choice/search.h"
 #include <pthread.h>
 
-enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 640, MOST_WORKERS = 16 };
+enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 960, MOST_WORKERS = 16 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
  * hint: not given. */

@@ -107,6 +107,13 @@ static const Row rows[] = {
         NULL }, /* windows with steps */
     { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=23 W=15 F=136 R=1 S=1 P=12 Q=8",
         "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=72 R=3 S=3 P=9 Q=11 | B=2 C=40 H=3 W=5 F=8 R=3 S=3 P=3 Q=5",
+        "FLAT=true TF=96 TP=8 TQ=16 TC=32", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",
+        "FLAT=true T=bf16 STRIDE=2 TF=32 TP=8 TQ=8 TC=64 persistent=1", NULL },
+    { "conv2d_nhwc", "B=2 C=21 H=7 W=7 F=13 R=3 S=3 P=7 Q=7", "FLAT=true TF=64 TP=8 TQ=8 TC=16", "X:w WT:w" },
+    { "conv2d_nhwc", "B=3 C=72 H=9 W=11 F=40 R=3 S=3 P=9 Q=11 | B=1 C=16 H=9 W=9 F=40 R=3 S=3 P=9 Q=9",
+        "FLAT=true TF=64 TP=8 TQ=8 TC=32 STAGES=8", NULL }, /* five stages of rows in flight */
     { "conv2d_rows", "B=2 C=40 H=7 W=24 F=72 R=3 S=3 N=168", "TF=64 TP=4 TC=32", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16", NULL },
     { "conv2d_rows", "B=2 C=72 H=9 W=20 F=72 R=3 S=3 N=180", "TF=64 TP=6 TC=64 TR=3",
@@ -164,6 +171,9 @@ static const Row rows[] = {
     { "gemm", "M=24 N=72 K=264", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 split_k=12", "B:t" },
     { "gemm", "M=40 N=40 K=1023", "TO=f32 TM=64 TN=64 TK=32 split_k=22", NULL },
     { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split_k=11", NULL },
+    { "gemm", "M=136 N=136 K=1000 | M=8 N=8 K=24", "TM=128 TN=128 TK=64 split_k=3", "A:t" },
+    { "gemm", "M=72 N=264 K=328", "T=bf16 TO=bf16 TM=64 TN=256 TK=32 split_k=6", NULL },
+    { "gemm_residual", "M=72 N=72 K=328", "T=bf16 TM=64 TN=64 TK=32 split_k=5", NULL },
     { "conv2d_nhwc", "B=1 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 split_k=24",
         NULL },
     /* online softmax, each CTA under its own maximum: even, uneven, CTAs without keys, rows without keys,

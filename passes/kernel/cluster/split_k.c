@@ -29,7 +29,8 @@
  * order of the CTAs, so that results are the same in every run. They differ from the loop's own only by
  * the order of one sum, within the bound of mma and of sums.
  *
- * Above 8 parts, a CTA's steps follow from its number in the cluster and that of the cluster, and
+ * Above 8 parts, or where no axis of the tile divides into as many, a CTA's steps follow from its number in
+ * the cluster and that of the cluster, and
  *
  *   %u = workspace_combine %t {rmw = add, count = clusters}      goes on in the last cluster alone
  *
@@ -226,7 +227,7 @@ static int find_axis(Division *c)
         if (!one_sum(c)) return NO_AXIS;
         for (int a = rank - 1; a >= 0; a--)
             if (split_follow_all(c, a)) return a;
-        if (c->clusters < 2) return NO_AXIS;
+        if (c->clusters < 2 && c->why != split_no_parts) return NO_AXIS;
     }
     c->clusters = c->parts;
     return one_sum(c) ? WHOLE : NO_AXIS;

@@ -282,13 +282,13 @@ bool roles_cp_async_window(Roles *c, const Instr *i)
     for (int a = 0; a < m.rank; a++)
         if (p->stride[a] == 1) unit = a;
     int64_t parts = kernel_parts(i, NULL);
-    /* Rows of whole pieces of 16 bytes are copied as they are, if only products read them and there are many
-     * rows. */
+    /* Rows that begin at multiples of 16 bytes are copied as they are, if only products read them and there
+     * are many rows. A piece that a row ends within is copied in part. */
     if (parts) {
         const Type *t = ir_result(i)->type;
         int pieces;
         if (t->rank != 2 || ir_attr(i, ATTR_ORDER) || steps || roles_matrix_of(i) != ir_result(i) ||
-            kernel_access_bytes(c->f, i) < 16 || x->v[m.rank - 1] == -1 || unit != m.rank - 1)
+            kernel_access_bytes_at(c->f, i, NULL, false) < 16 || x->v[m.rank - 1] == -1 || unit != m.rank - 1)
             return false;
         int passes = kernel_cp_async_passes(c->p, t->shape[0], t->shape[1], dtype_bytes(t->dtype), &pieces);
         if (!passes || passes > MOST_CP_ASYNC_PASSES) return false;

@@ -141,6 +141,28 @@ static Value *row_to_read(Builder *b, const Passes *over, int pass, Value *row, 
     return ir_bin(b, OP_MIN, row, ir_const_int(b, DT_I32, over->rows - 1));
 }
 
+/* Moves operations from `first` to before `end` out of the loops in which their operands do not change. What
+ * a row's position has in common with those of other iterations, as its divisions, is then computed once. */
+static void hoist(Instr *first, const Instr *end)
+{
+    for (Instr *i = first, *next; i && i != end; i = next) {
+        next = i->next;
+        Instr *before = NULL;
+        for (Instr *loop = i->block->parent; loop && loop->op == OP_FOR && !ir_loop_is(loop, LOOP_DYNAMIC);
+            loop = loop->block->parent) {
+            bool fixed = true;
+            for (int k = 0; k < i->n_operands; k++)
+                fixed = fixed && ir_defined_outside(ir_operand(i, k), loop->blocks[0]);
+            if (!fixed) break;
+            before = loop;
+        }
+        if (!before || !(op_info[i->op].flags & OPF_PURE) || i->n_blocks) continue;
+        Builder b = ir_before(before);
+        ir_unlink(i);
+        ir_place(&b, i);
+    }
+}
+
 /* Emits a put for each part of a window that has positions: reads all positions first, and then starts the
  * copies. `over`: for rows that cp.async producers copy. */
 static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, int n_ops, Attr *attrs, int n,
@@ -153,6 +175,7 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
     const Attr *e = ir_attr(load, ATTR_EXTENTS);
     Builder early = ir_before(first_place(load, picked));
     early.loc = load->loc;
+    Instr *last = early.before ? early.before->prev : early.block->last;
     for (int a = 0; a < rank; a++) ext[a] = picked >> a & 1 ? -1 : e->v[a];
     for (int p = 0; p < parts; p++) {
         number[p] = over->rows ? ir_emit(&early, OP_CP_ASYNC_ROW, NULL, 0,
@@ -167,6 +190,7 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
             places[p][a] = kernel_position(&early, ops[2 + a], at);
         }
     }
+    hoist(last ? last->next : early.block->first, early.before);
     for (int k = 0; k < n; k++)
         if (attrs[k].key == ATTR_EXTENTS) attrs[k] = a_ints(ATTR_EXTENTS, ext, rank);
     attrs[n++] = a_int(ATTR_PARTS, parts);
