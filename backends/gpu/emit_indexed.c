@@ -67,6 +67,8 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
     const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
     if (x->instr->op == OP_GATHER) line(e, "%s = %s(%s);", old, use(e, str(e, "ldg_%s", d)), p);
     else if (x->instr->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", d)), p, v);
+    else if (ir_takes_turn(x->instr) && x->sem == SEM_ACQUIRE)
+        line(e, "while (%s(%s, 0) <= %s) { }", use(e, str(e, "atomic_add_%s", d)), p, v);
     else if (x->instr->op == OP_ATOMIC_RMW) {
         const char *rmw = attr_enum_name(ATTR_RMW, ir_attr_int(x->instr, ATTR_RMW, 0));
         line(e, "%s = %s(%s, %s);", old, use(e, str(e, "atomic_%s_%s", rmw, d)), p, v);
@@ -94,24 +96,42 @@ static const char *element_distance(Emit *e, const MemParts *m, int axis, const 
     return window_times(e, ix, m->param, axis);
 }
 
+/* The offset of register r's element in the tensor. Adds to `cond` that it is in range. */
+static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **cond)
+{
+    const MemParts *m = &x->m;
+    const char *at = NULL;
+    for (int a = 0; a < m->rank; a++) {
+        const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = element_distance(e, m, a, ix);
+        if (!in_range(e, m, a)) *cond = both_conditions(e, *cond, within_extent(e, m, a, ix));
+        at = at ? str(e, "%s + %s", at, t) : t;
+    }
+    return at;
+}
+
+const char *emit_turn_cell(Emit *e, const Instr *turn)
+{
+    Indexed x = { .instr = turn };
+    ir_mem_parts(turn, &x.m);
+    const char *cond = x.m.mask ? name_of(e, x.m.mask) : "", *at = offset_of(e, &x, NULL, &cond);
+    note_indexed(e, WAY_INDEXED, true, x.m.param, NULL);
+    at = str(e, "(u64)(%s + %s)", slot_name(e, SLOT_DATA, x.m.param, 0, x.m.tensor->type->dtype), at);
+    return *cond ? str(e, "(%s) ? %s : 0", cond, at) : at;
+}
+
 /* Emits the access of register r and returns the name of the old value. */
 static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
 {
     const MemParts *m = &x->m;
     Index *c[TILE_MAX_RANK];
-    const char *cond = "", *at = NULL;
+    const char *cond = "";
     if (x->l) {
         coords_at(e, x->l, r, c);
         cond = tile_condition(e, x->l, r, c);
     }
     cond = both_conditions(e, x->holder, cond);
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
-    const char *p = tmp(e, "p"), *old = tmp(e, "x");
-    for (int a = 0; a < m->rank; a++) {
-        const char *ix = indexed_value(e, m->idx[a], x->l, r), *t = element_distance(e, m, a, ix);
-        if (!in_range(e, m, a)) cond = both_conditions(e, cond, within_extent(e, m, a, ix));
-        at = at ? str(e, "%s + %s", at, t) : t;
-    }
+    const char *p = tmp(e, "p"), *old = tmp(e, "x"), *at = offset_of(e, x, r, &cond);
     line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
@@ -188,6 +208,7 @@ static bool stores_in_bulk(const Emit *e)
 static void release(Emit *e)
 {
     if (stores_in_bulk(e)) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
+    emit_writer_done(e, -1);
     memory_barrier(e);
     line(e, "%s();", use(e, "fence_device"));
 }
@@ -202,9 +223,14 @@ static void acquire(Emit *e)
 
 void emit_indexed(Emit *e, Instr *i)
 {
+    if (ir_takes_turn(i) && ir_attr(i, ATTR_WRITER)) {
+        emit_writer_turn(e, i);
+        return;
+    }
     Indexed x = { .instr = i, .atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS };
     ir_mem_parts(i, &x.m);
     keep_order(e, i);
+    emit_writer_done(e, x.m.param);
     x.d = x.m.tensor->type->dtype;
     x.l = layout_of_all(e, i, &x.m);
     note_indexed(e, WAY_INDEXED, i->op != OP_GATHER, x.m.param, x.l);

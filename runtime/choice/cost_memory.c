@@ -40,11 +40,13 @@ static double sectors(const CostWalk *w, const Instr *i, double bytes)
 
 static void meet_window(CostWalk *w, const Instr *i, int param, int first, int rank, double bytes)
 {
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
     for (int a = 0; a < rank; a++) {
         if (cost_same_along(w->env, param, a)) continue;
         int64_t at = 0;
-        if (!cost_as_int(w, ir_operand(i, first + a), &at)) at = w->linear;
+        bool walks = w->far && e && a < e->n && e->v[a] > 1; /* as far as the axis is long */
+        if (!cost_as_int(w, ir_operand(i, first + a), &at)) at = walks ? 0 : w->linear;
         h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
         h ^= h >> 32;
     }

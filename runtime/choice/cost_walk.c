@@ -43,6 +43,35 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
 
 static void walk(CostWalk *w, const Block *b, double times);
 
+/* The most iterations in which windows of a loop's block walk along an axis of their tensor. */
+typedef struct Walked {
+    const CostWalk *w;
+    const Block *body;
+    double most;
+} Walked;
+
+static void walks_along(void *user, Instr *i)
+{
+    Walked *x = user;
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int at = i->op == OP_LOAD ? 0 : 1;
+    if ((i->op != OP_LOAD && i->op != OP_RING_PUT) || !e || i->n_operands <= at + e->n) return;
+    const Param *p = &x->w->f->params[ir_operand(i, at)->index];
+    for (int a = 0; a < e->n; a++)
+        if (e->v[a] > 1 && !ir_defined_outside(ir_operand(i, at + 1 + a), x->body))
+            x->most = fmax(x->most, ceil((double)x->w->env->dims[p->dims[a]] / (double)e->v[a]));
+}
+
+/* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
+ * right for the longest of what they walk over. Consumers walk as far as their producer. */
+static int64_t unknown_iterations(const CostWalk *w, Block *body)
+{
+    Walked x = { .w = w, .body = body };
+    if (w->roles && !w->producer) x.most = w->rounds;
+    else ir_walk(body, walks_along, &x);
+    return x.most >= 1 ? (int64_t)x.most : UNKNOWN_ITERATIONS;
+}
+
 static void loop(CostWalk *w, const Instr *i, double times)
 {
     int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
@@ -50,7 +79,8 @@ static void loop(CostWalk *w, const Instr *i, double times)
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
     if (programs) iterations = 1;
-    else if (known && step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
+    else if (!known) iterations = unknown_iterations(w, i->blocks[0]);
+    else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
     if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
     else if (known)
         cost_put(w, i->blocks[0]->args[0],
@@ -62,6 +92,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
     w->counted = false;
     if (w->producer && !programs && !w->loops) w->rounds = fmax(w->rounds, (double)iterations);
     w->loops += !programs;
+    w->far += !programs && !known;
     int64_t from;
     if (w->traffic && !programs && known && iterations > 1 && iterations <= MOST_ITERATIONS_NAMED &&
         !ir_is_const(ir_operand(i, 0), &from)) {
@@ -73,6 +104,7 @@ static void loop(CostWalk *w, const Instr *i, double times)
         }
     } else if (iterations > 0) walk(w, i->blocks[0], times * (double)iterations);
     w->loops -= !programs;
+    w->far -= !programs && !known;
     w->counted = counted;
 }
 
@@ -131,6 +163,7 @@ static void carried(CostWalk *w, const Instr *i, double times)
     bool counts = ir_counted(i, &c), known = counts && cost_as_int(w, c.lo, &lo) & cost_as_int(w, c.hi, &hi) &
                                                            cost_as_int(w, c.step, &step);
     if (known && step > 0) iterations = hi > lo + step ? (hi - lo - 1) / step : 0;
+    else if (!known) iterations = unknown_iterations(w, i->blocks[1]);
     const Block *head = i->blocks[0], *issue = i->blocks[1];
     if (known) cost_put(w, head->args[c.at], scalar_int(lo));
     walk(w, head, times);
@@ -146,12 +179,28 @@ static void carried(CostWalk *w, const Instr *i, double times)
     w->counted = met;
 }
 
+static bool takes_tile(const void *user, const Instr *i)
+{
+    (void)user;
+    for (int k = 0; k < i->n_operands; k++)
+        if (ir_operand(i, k)->type->kind == TYPE_TILE) return true;
+    return i->n_results && i->results[0].type->kind == TYPE_TILE;
+}
+
+/* Whether a loop only searches: scalars and loads of single elements, whose time is little beside any tile's. */
+static bool only_scalars(const Instr *loop)
+{
+    for (int k = 0; k < loop->n_blocks; k++)
+        if (ir_any_in(loop->blocks[k], takes_tile, NULL)) return false;
+    return true;
+}
+
 static void open_while(CostWalk *w, const Instr *i, double times)
 {
     if (ir_loop_is(i, LOOP_CARRIED)) carried(w, i, times);
     else if (ir_loop_is(i, LOOP_JOINED)) joined(w, i, times);
     else { /* the kernel's own, whose trip count no walk decides */
-        w->c.uncertain |= w->roles && !w->producer;
+        w->c.uncertain |= w->roles && !w->producer && !only_scalars(i);
         for (int k = 0; k < i->n_blocks; k++)
             walk(w, i->blocks[k], times * (w->roles ? 1 : UNKNOWN_ITERATIONS));
     }

@@ -38,6 +38,7 @@ typedef struct CostWalk {
                                 kernel's own order */
     int loops;               /* around, those over programs aside */
     double rounds;           /* of the producer's loop */
+    int far;                 /* loops around this place whose bounds are loaded */
     bool producer, roles, counted; /* counted: this loop's round has waited already */
     int threads;                   /* that share the work of a tile */
     KernelPlan *plan;

@@ -190,7 +190,7 @@ void emu_global_fence(void)
     c->fenced = true;
 }
 
-void emu_global_atomic(const void *p, uint32_t bytes)
+static void atomic(const void *p, uint32_t bytes)
 {
     Cta *c = emu.cta;
     uint64_t a = (uint64_t)(uintptr_t)p;
@@ -210,12 +210,19 @@ void emu_global_atomic(const void *p, uint32_t bytes)
     join((*k)->epoch, c->knows);
 }
 
+/* A thread that comes again to where its last atomic was lets others go first. */
+void emu_global_atomic(const void *p, uint32_t bytes)
+{
+    if (looks && emu.fiber->looked == p) emu_spin();
+    atomic(p, bytes);
+}
+
 void emu_red_f32(void *to, const void *from, uint32_t n)
 {
     float *x = to;
     if ((uintptr_t)to % (4 * n)) emu_fail("misaligned addition of %u bytes at %p", 4 * n, to);
     for (uint32_t k = 0; k < n; k++) {
-        emu_global_atomic(x + k, 4);
+        atomic(x + k, 4);
         x[k] += ((const float *)from)[k];
     }
 }

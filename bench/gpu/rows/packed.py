@@ -104,7 +104,12 @@ def row(rows, text):
         "TFLOPS",
         _fa4(*args) + _fa2(*args),
         lambda l: l.kernel(
-            "attention_packed", "attention_packed", T=T, CAUSAL="true" if causal else "false", WINDOW=window
+            "attention_packed",
+            "attention_packed",
+            T=T,
+            CAUSAL="true" if causal else "false",
+            WINDOW=window,
+            **({"G": H // HK} if H > HK and 64 % (H // HK) == 0 else {}),
         ),
         (q, k, v, qs, ks, o, scale),
         o,

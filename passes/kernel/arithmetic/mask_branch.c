@@ -5,9 +5,9 @@
  *
  * It applies to selects in loops with products whose condition is a virtual tile: comparisons of index
  * tiles, joined by and / or. Each index tile is bounded by two scalars (arange by its ends, sums by sums,
- * products by constants). A comparison holds everywhere if the bounds say so. The loop stays one loop, so
- * that products can be in flight across the border between masked and unmasked steps. On GPUs this pass
- * replaces mask-peel for such loops.
+ * products and quotients by constants). A comparison holds everywhere if the bounds say so. The loop stays
+ * one loop, so that products can be in flight across the border between masked and unmasked steps. On GPUs
+ * this pass replaces mask-peel for such loops.
  *
  * Requires: products chosen (mma-select). Keeps: everything. Does not handle: conditions that are held in
  * registers. */
@@ -46,11 +46,12 @@ static bool bounds_of(Builder *b, Value *v, Bounds *out, int *steps)
         out->hi = ir_bin(b, d->op, x.hi, d->op == OP_ADD ? y.hi : y.lo);
         return true;
     }
-    if (d->op == OP_MUL) {
-        if (!ir_is_const(ir_operand(d, 1), &c) || c < 0 || !bounds_of(b, ir_operand(d, 0), &x, steps))
+    if (d->op == OP_MUL || d->op == OP_DIV) {
+        if (!ir_is_const(ir_operand(d, 1), &c) || c < (d->op == OP_DIV) ||
+            !bounds_of(b, ir_operand(d, 0), &x, steps))
             return false;
-        out->lo = ir_bin(b, OP_MUL, x.lo, ir_const_int(b, t, c));
-        out->hi = ir_bin(b, OP_MUL, x.hi, ir_const_int(b, t, c));
+        out->lo = ir_bin(b, d->op, x.lo, ir_const_int(b, t, c));
+        out->hi = ir_bin(b, d->op, x.hi, ir_const_int(b, t, c));
         return true;
     }
     if (d->op != OP_CAST) return false;
