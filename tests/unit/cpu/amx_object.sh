@@ -1,7 +1,7 @@
 #!/bin/bash
 # amx_object.sh: objects on a machine with AMX, by libamx_machine.so (the fourth argument) or its own: the launcher takes
 # the code for AMX, the products are right in one thread and several, and the caller's tile configuration stays; if the
-# operating system refuses, or TILE_CPU_LEVEL asks for less, it takes the code below. libtile and tilec obey TILE_CPU_LEVEL=amx.
+# operating system refuses, or TILE_CPU_LEVEL asks for less, it takes the code below. tilec obeys TILE_CPU_LEVEL=amx. Sums stay in tiles.
 . "$(dirname "$0")/../../tools/lib.sh"
 machine=$4
 real=$(grep -qw amx_tile /proc/cpuinfo && echo 1)
@@ -107,5 +107,12 @@ for name in p_bf16_f32 p_i8_i32; do
     expect 0 "does not use AMX: " on_machine 0 env AMX_MACHINE_PERMISSION=refused TILE_CPU_LEVEL=amx ./tilec p.tile $types --emit=schedule -o refused.plan
     grep -q "^no AMX: the operating system refuses" refused.plan || fail "the plan does not say that AMX is refused"
     grep "by amx-" refused.plan && fail "AMX although it is refused"
+done
+# the sums of a block stay in tiles while K runs: moved at most every fourth product of tiles
+for rows in 128 256; do
+    on_machine 100 "$tilec" run "$root/examples/kernels/gemm.tile" --kernel=gemm --set=T=bf16 --set=TO=bf16 --threads=2 \
+        --in=A=random:bf16[$rows,512]:1 --in=B=random:bf16[512,256]:2 --out=C=c.npy >run.txt 2>&1 || fail "$(cat run.txt)"
+    [ -n "$real" ] || awk '{ n[$1] = $2 } END { exit !(n["tdpbf16ps"] >= 4 * n["tilestored"] && 2 * n["tdpbf16ps"] >= n["tileloadd"]) }' counts ||
+        fail "$rows rows: $(tr '\n' ' ' <counts)"
 done
 finish
