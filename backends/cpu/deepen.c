@@ -95,7 +95,12 @@ static bool matches(Deep *d)
     return true;
 }
 
-static bool has_few_rows(const Deep *d) { return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS; }
+/* Of AMX, the operands are packed, and the sums stay in tiles while K runs, however few rows there are. */
+static bool has_few_rows(const Deep *d)
+{
+    return ir_operand(d->mma, 0)->type->shape[0] <= MOST_THIN_ROWS &&
+           !mma_is_amx(mma_kind(d->target, d->mma));
+}
 
 /* A product of few rows (thin.c) whose B lies row by row: it moves its sums as often, however deep it is. */
 static bool goes_by_rows(const Deep *d)
