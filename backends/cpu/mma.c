@@ -29,6 +29,11 @@ DType mma_operand_type(MmaKind k, const Value *v)
     return DT_F32;
 }
 
+/* With AVX-512, 16 sums hide the latency of two multiply-adds a cycle twice over. Blocks of more were
+ * measured to be slower, by about this part for each sum (bench/NOTES.md, "Products on Zen 4"). */
+enum { ENOUGH_SUMS = 16 };
+static const double SLOWER_BY_SUM = 0.003;
+
 /* Every extra shape of block (rows or columns left over) is code to compile: worth a few percent of run time.
  */
 void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *mr, int *nv)
@@ -55,6 +60,8 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
             int shapes = (1 + (m % blocks != 0)) * (1 + (vectors % v != 0 && vectors > v));
             double score = issue * latency + 0.25 * loads + 0.02 * (double)(blocks * panels) +
                            0.04 * (shapes - 1) * issue;
+            if (t->avx512 && rows * v > ENOUGH_SUMS)
+                score += SLOWER_BY_SUM * (double)(rows * v - ENOUGH_SUMS) * issue;
             if (score < best) {
                 best = score;
                 *mr = r;

@@ -16,6 +16,7 @@ enum {
     VECTOR_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
     PACK_WORK = 10,  /* of an element of an operand that is packed, in multiply-adds of f32 */
+    PANEL = 64,      /* columns of a product that are multiplied at once: four vectors of sums */
     SUM_WORK = 1,    /* of a sum that moves from memory to registers and back */
     THIN_WORK = 2,   /* of a multiply-add of few rows, of any type */
     THIN_LOAD = 2,   /* of an element of B that is used for few rows */
@@ -23,7 +24,7 @@ enum {
     RUN_BYTES = 256, /* of a row in memory; shorter ones are read more slowly */
     MOST_SHORT = 4,  /* times as slowly at most */
 };
-static const double NEXT_CACHE = 1.15, BEYOND_CACHES = 2, TRANSPOSED = 1.3;
+static const double NEXT_CACHE = 1.15, BEYOND_CACHES = 2, TRANSPOSED = 1.3, NARROW_PANELS = 1.05;
 
 /* Of the loads, stores and sums of a block. */
 typedef struct Tiles {
@@ -147,7 +148,8 @@ static double product_work(Weights *w, const Instr *i)
     double least = fmin(m, n), most = fmax(m, n);
     double work = packed_each_time(i, few) ? PACK_WORK * least * k : 0;
     if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k;
-    work += SUM_WORK * m * n + m * n * k / faster_than_f32(w, a->dtype);
+    bool narrow = sums->shape[1] > PANEL && sums->shape[1] % PANEL;
+    work += SUM_WORK * m * n + m * n * k / faster_than_f32(w, a->dtype) * (narrow ? NARROW_PANELS : 1);
     if (packed_each_time(i, 1 - few)) work += PACK_WORK * most * k;
     return work;
 }

@@ -168,5 +168,6 @@ deep() { # DEPTH CPU BINDINGS..
     "$tilec" "$k/gemm.tile" --emit=schedule --cpu=$cpu "$@" | grep -m1 'mr 4 nv 4' | grep -q ", $depth deep" || fail "$cpu $*: not $depth deep"
 }
 deep 64 x86-64-v4 -D T=f32 -D TO=f32 -D TF32=false
+deep 64 x86-64-v4 -D T=f32 -D TO=f32 -D TF32=false -D TM=64 -D TN=192 # and blocks of 16 sums, not of 24
 deep 256 icelake-server -D T=i8 -D ACC=i32 -D TO=i32 -D TM=64 -D TN=64
 finish
