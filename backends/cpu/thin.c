@@ -17,7 +17,6 @@ enum {
     ROWS_AT_ONCE = 4,  /* of B, before the sums are moved, */
     STAGED_ROWS = 16,  /* and where their vectors are kept for several groups of rows of A */
     MOST_PARTS = 4,    /* vectors of a row of B at once, where there are 32 registers */
-    MOST_STRIPS = 8,   /* of a row of B that is short: see strip_turns */
     BYTES_AHEAD = 8192 /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
 };
 
@@ -294,15 +293,39 @@ static void take_offsets(Thin *t)
     gen_loop_end(g, &rows);
 }
 
-/* How many strips a turn of the loop over a row of B takes, of `n`. A load that moves along a row three times
- * makes the processor fetch what is beyond the end of the row in this window, so short rows take two turns.
- */
-static int strip_turns(const Thin *t, int n)
-{ return t->whole && n % 2 == 0 && n <= MOST_STRIPS ? n / 2 : 1; }
+/* The columns of a window that are read from its first row to its last before the next ones are: where the
+ * registers hold MOST_PARTS vectors of each row, two strips. A load that moves along a row three times makes
+ * the processor fetch what lies beyond the end of the window (bench/NOTES.md, "Products of few rows on Zen
+ * 4"). */
+static int64_t span_of(const Thin *t)
+{
+    int64_t span = most_sums(t->g->target) == MAX_SUMS ? 2 * MOST_PARTS * t->lanes : t->n;
+    return span < t->n ? span : t->n;
+}
 
-/* Some rows of B at a time, from one end of the window to the other: memory is read in the order in which it
- * lies, and few rows are in the caches at once, which are in the same sets where rows are a power of two
- * apart. */
+/* Some rows of B at a time, from one end of the window to the other, `strips` strips from `column` on: memory
+ * is read in the order in which it lies, and few rows are in the caches at once, which are in the same sets
+ * where rows are a power of two apart. */
+static void strip_span(Thin *t, LLVMValueRef column, int width, int64_t strips, int deep)
+{
+    Gen *g = t->g;
+    Step *s = t->s;
+    Loop rows, columns;
+    LLVMValueRef buf = gen_buf(g, s->buf, 0);
+    LLVMValueRef k = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->k), deep), from = buf;
+    if (s->acc && !t->inverts)
+        from = LLVMBuildSelect(
+            g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
+    if (strips == 1) {
+        strip(t, from, k, deep, column, width);
+    } else {
+        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, strips * width), width);
+        strip(t, from, k, deep, LLVMBuildAdd(g->b, column, c, ""), width);
+        gen_loop_end(g, &columns);
+    }
+    gen_loop_end(g, &rows);
+}
+
 static void strips(Thin *t)
 {
     Gen *g = t->g;
@@ -313,25 +336,19 @@ static void strips(Thin *t)
     if (t->whole && several && !stages && most_sums(g->target) == MAX_SUMS) deep *= 2;
     while (t->k % deep) deep /= 2;
     if (stages) t->stage = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)(deep * parts)), "stage");
-    LLVMValueRef buf = gen_buf(g, s->buf, 0);
     if (t->inverts) take_offsets(t);
     else if (!s->acc)
-        LLVMBuildMemSet(g->b, buf, LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
-    Loop rows, columns;
-    LLVMValueRef k = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->k), deep), from = buf;
-    if (s->acc && !t->inverts)
-        from = LLVMBuildSelect(
-            g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
-    int64_t done = t->n / width * width;
+        LLVMBuildMemSet(
+            g->b, gen_buf(g, s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
+    int64_t of_span = (t->whole ? span_of(t) : t->n) / width, span = of_span * width,
+            done = span ? t->n / span * span : 0;
     if (done) {
-        int turns = strip_turns(t, (int)(done / width));
-        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, done), turns * width);
-        for (int n = 0; n < turns; n++) strip(t, from, k, deep, gen_iadd(g, c, gen_int(g, n * width)), width);
-        gen_loop_end(g, &columns);
+        Loop l;
+        strip_span(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), span), width, of_span, deep);
+        gen_loop_end(g, &l);
     }
     for (; width >= t->lanes; width /= 2)
-        for (; t->n - done >= width; done += width) strip(t, from, k, deep, gen_int(g, done), width);
-    gen_loop_end(g, &rows);
+        for (; t->n - done >= width; done += width) strip_span(t, gen_int(g, done), width, 1, deep);
 }
 
 /* --- whole windows ----------------------------------------------------------------------------------- */
@@ -369,6 +386,7 @@ static LLVMValueRef distance(Thin *t, Window *w)
     int64_t bytes = w->shape[along] * dtype_bytes(w->dtype);
     if (t->s->thin == THIN_STRIPS) {
         int64_t rows = ROWS_AT_ONCE;
+        bytes = bytes * span_of(t) / t->n;
         while (rows * bytes < BYTES_AHEAD) rows *= 2;
         return gen_imul(g, w->stride[1 - along], rows);
     }
