@@ -229,7 +229,8 @@ static void run_share(void *run)
     Run *r = run;
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
-    int64_t piece = r->chunk > 16 ? 1 : INT32_MAX; /* A small chunk is already a piece. */
+    bool pieces = r->alone ? r->chunk > 1 : r->chunk > 16; /* A small chunk is already a piece. */
+    int64_t piece = pieces ? 1 : INT32_MAX;
     if (l->scratch_bytes && !(s = scratch_take(r->c, l->scratch_bytes))) {
         atomic_store(&r->no_memory, 1);
         return;
@@ -277,10 +278,11 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     Run r = { .c = c, .fn = ((CpuFunction *)function)->fn, .l = l };
     int threads = (int)l->blocks;
     int64_t shares = (int64_t)threads * 8;
-    r.chunk = l->programs > shares ? l->programs / shares : 1;
+    r.alone = threads <= 1;
+    /* A thread of its own takes all programs: what they have in common stays within a call. */
+    r.chunk = r.alone ? l->programs : l->programs > shares ? l->programs / shares : 1;
     atomic_store_explicit(&c->done, 0, memory_order_relaxed);
     atomic_store_explicit(&c->total, l->programs, memory_order_relaxed);
-    r.alone = threads <= 1;
     if (threads > 1) run_team(&r, threads);
     else run_share(&r);
     atomic_store_explicit(&c->total, 0, memory_order_relaxed);
