@@ -7,10 +7,12 @@
  * accesses may depend on it. */
 #include "passes/kernel/kernel.h"
 
+enum { MOST_WEIGHTS = 1 }; /* shifting two vectors of weights takes more registers than there are */
+
 typedef struct RowStarts {
     const Func *f;
     const KernelPlan *p;
-    int bytes; /* of an element of all rows */
+    int bytes, weights; /* of an element of all rows; vectors of one dimension */
     bool begun, stores, ok;
 } RowStarts;
 
@@ -25,8 +27,8 @@ static bool starts_odd(const Param *p, const MemParts *m, int unit, int bytes)
     return false;
 }
 
-/* Whole rows of tensors. The first access is a load of one. Vectors of one dimension (weights) begin anywhere
- * beside such rows, and their shifts would take more registers than there are. */
+/* Whole rows of tensors, and a vector of one dimension that all programs read. The first access is the load
+ * of a row. */
 static bool access_fits(RowStarts *x, const Instr *i)
 {
     MemParts m;
@@ -38,9 +40,10 @@ static bool access_fits(RowStarts *x, const Instr *i)
     const Param *p = &x->f->params[m.param];
     const Type *t = (m.result ? m.result : m.values[0])->type;
     int bytes = dtype_bytes(p->type->dtype);
-    if (t->rank != 1 || m.rank == 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
+    if (t->rank != 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
         x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
         return false;
+    if (m.rank == 1) return x->begun && i->op == OP_LOAD && bytes > 1 && ++x->weights <= MOST_WEIGHTS;
     if (!x->begun && (i->op != OP_LOAD || !starts_odd(p, &m, unit, bytes))) return false;
     x->begun = true;
     x->bytes = bytes;

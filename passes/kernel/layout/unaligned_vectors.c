@@ -98,7 +98,7 @@ static const Layout *parts_of_row(Arena *a, int32_t tile, int n, int lanes, int 
 {
     enum { BITS = 16 };
     int32_t reg[BITS], lane[BITS];
-    int nbit[LAYOUT_INPUTS] = { 0 }, run = n * lanes, each = (tile + n - 1 + run * warps - 1) / (run * warps);
+    int nbit[LAYOUT_INPUTS] = { 0 }, run = n * lanes, each = (tile + run * warps - 1) / (run * warps);
     for (int k = 1; k < n; k *= 2) reg[nbit[LAYOUT_REG]++] = k;
     for (int k = n; k < run; k *= 2) lane[nbit[LAYOUT_LANE]++] = k;
     const int32_t *basis[LAYOUT_INPUTS] = { reg, lane, NULL, NULL };
