@@ -435,20 +435,20 @@ bool ir_orders(const Instr *i)
            ir_attr_int(i, ATTR_SEM, SEM_RELAXED) != SEM_RELAXED;
 }
 
-bool ir_takes_turn(const Instr *i) { return ir_orders(i) && ir_attr_int(i, ATTR_TURN, 0) != 0; }
+bool ir_is_semaphore(const Instr *i) { return ir_orders(i) && ir_attr_int(i, ATTR_SEMAPHORE, 0) != 0; }
 
-Instr *ir_turn_of(const Instr *store)
+Instr *ir_semaphore_wait(const Instr *store)
 {
     MemParts m;
     Instr *i = ir_mem_parts(store, &m) && m.token ? m.token->def : NULL;
-    return i && ir_takes_turn(i) ? i : NULL;
+    return i && ir_is_semaphore(i) ? i : NULL;
 }
 
-Instr *ir_turn_after(const Instr *store)
+Instr *ir_semaphore_signal(const Instr *store)
 {
     const Use *u = store->op == OP_STORE ? store->results[0].uses : NULL;
     if (u && u->user->op == OP_JOIN_TOKENS) u = u->user->results[0].uses;
-    return u && ir_takes_turn(u->user) ? u->user : NULL;
+    return u && ir_is_semaphore(u->user) ? u->user : NULL;
 }
 
 static bool orders(const void *user, const Instr *i)
@@ -462,7 +462,7 @@ bool ir_orders_memory(const Func *f) { return ir_any_in(f->body, orders, NULL); 
 static void find_wait(void *found, Instr *i)
 {
     if (!ir_orders(i)) return;
-    *(bool *)found |= ir_takes_turn(i);
+    *(bool *)found |= ir_is_semaphore(i);
     for (const Block *b = i->block; b->parent; b = b->parent->block)
         if (b->parent->op == OP_WHILE && !ir_over_programs(b->parent)) *(bool *)found = true;
 }

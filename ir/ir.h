@@ -357,14 +357,14 @@ typedef struct MemParts {
     int rank;
     int param; /* the index of the tensor's parameter */
 } MemParts;
-bool ir_mem_parts(const Instr *, MemParts *); /* false: not a memory operation */
-enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };  /* `half` of a barrier */
-bool ir_adds(const Instr *);                  /* whether it is a store that adds (rmw) */
-bool ir_orders(const Instr *);                /* whether it is an atomic with acquire or release */
-bool ir_takes_turn(const Instr *);            /* whether it is such an atomic with `turn` */
-Instr *ir_turn_of(const Instr *store);        /* the turn that a store waits for; NULL: none */
-Instr *ir_turn_after(const Instr *store);     /* the atomic that passes it; NULL: none */
-bool ir_orders_memory(const Func *);          /* whether it holds one */
+bool ir_mem_parts(const Instr *, MemParts *);   /* false: not a memory operation */
+enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };    /* `half` of a barrier */
+bool ir_adds(const Instr *);                    /* whether it is a store that adds (rmw) */
+bool ir_orders(const Instr *);                  /* whether it is an atomic with acquire or release */
+bool ir_is_semaphore(const Instr *);            /* whether it is such an atomic with `semaphore` */
+Instr *ir_semaphore_wait(const Instr *store);   /* the wait of an ordered addition; NULL: none */
+Instr *ir_semaphore_signal(const Instr *store); /* its signal; NULL: none */
+bool ir_orders_memory(const Func *);            /* whether it holds one */
 /* Whether programs wait for other programs: whether a `while` holds an atomic with acquire or release. Then a
  * program must start no later than those that wait for it, which is so where programs start in the order of
  * their numbers and each waits for lower numbers only. */

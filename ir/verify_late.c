@@ -4,7 +4,7 @@
  * are handed to writer warps (`writer`): additions of the consumers, of tiles of one type to one tensor along
  * the same axes, beside a producer whose warpgroup has the warps. Neither stands in a program with an atomic
  * that orders memory, since its release waits only for what its own warps have sent. And barriers in two
- * halves (`half`), which only consumers have. An addition between turns goes to the writer with both. */
+ * halves (`half`), which only consumers have. An ordered addition goes to the writer with its semaphores. */
 #include "ir/verify.h"
 
 static bool leaves_late(const Instr *i) { return i->op == OP_STORE && ir_attr_int(i, ATTR_LATE, 0) != 0; }
@@ -63,12 +63,13 @@ static void check_writer(Verifier *v, Instr *i)
 static void check(void *user, Instr *i)
 {
     Verifier *v = user;
-    bool turn = is_writer(i) && ir_turn_of(i) && ir_turn_after(i);
-    BREACH_IF((leaves_late(i) || (is_writer(i) && !turn)) && ir_orders_memory(v->func), i,
-        "beside an atomic that orders memory, no addition is late, or handed to writer warps without its "
-        "turn");
-    BREACH_IF(turn && (!ir_attr(ir_turn_of(i), ATTR_WRITER) || !ir_attr(ir_turn_after(i), ATTR_WRITER)), i,
-        "an addition is handed to writer warps, and the turn that it waits for is not");
+    bool ordered = is_writer(i) && ir_semaphore_wait(i) && ir_semaphore_signal(i);
+    BREACH_IF((leaves_late(i) || (is_writer(i) && !ordered)) && ir_orders_memory(v->func), i,
+        "beside an atomic that orders memory, no addition is late, or handed to writer warps without "
+        "its order");
+    BREACH_IF(ordered && (!ir_attr(ir_semaphore_wait(i), ATTR_WRITER) ||
+                             !ir_attr(ir_semaphore_signal(i), ATTR_WRITER)),
+        i, "an addition is handed to writer warps, and the atomics that order it are not");
     if (is_writer(i)) check_writer(v, i);
     if (i->op == OP_BARRIER && ir_attr(i, ATTR_HALF)) check_half(v, i);
     if (i->op == OP_BULK_FLUSH) {

@@ -71,8 +71,8 @@ typedef struct Stage {
 typedef struct Writer {
     const Instr *store;
     const char *name;
-    const char *before, *step; /* of the turn that its next boxes wait for; NULL: they wait for none */
-    int turns;                 /* the parameter of the semaphores for which its boxes wait; -1: for none */
+    const char *before, *step; /* of the semaphore for which its next boxes wait */
+    int semaphores;            /* the parameter of the semaphores for which its boxes wait; -1: for none */
 } Writer;
 
 /* The warp roles, in the order of the blocks of the operation `roles`. ROLE_CP_ASYNC: the cp.async producers.
@@ -337,14 +337,13 @@ void emit_release(Emit *, Instr *); /* emit_release.c */
 /* Emits that all words of a register array are taken together, and returns `after` with a sum that is 0 once
  * they have been read. */
 const char *emit_has_read(Emit *, const char *after, DType, const char *array, int words);
-void emit_writer_end(Emit *); /* at the end of the consumers: ends the writer warps */
-void emit_writer_turn(
-    Emit *, Instr *); /* a turn that the writer takes: to be handed to it, or handed to it */
+void emit_writer_end(Emit *);                /* at the end of the consumers: ends the writer warps */
+void emit_writer_semaphore(Emit *, Instr *); /* a semaphore whose wait or signal is the writer's */
 /* Before consumers access the tensor of semaphores `param`, or release (-1): waits until the writer has
- * passed all turns that were handed to it. */
+ * signaled every semaphore that was handed to it. */
 void emit_writer_done(Emit *, int param);
-/* The address of the element of a turn, 0 where there is none to wait for (emit_indexed.c). */
-const char *emit_turn_cell(Emit *, const Instr *);
+/* The address of the element of a semaphore, 0 where there is none to wait for (emit_indexed.c). */
+const char *emit_semaphore_cell(Emit *, const Instr *);
 bool emit_bulk_store(Emit *, Instr *); /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);     /* shared_*, copy* */

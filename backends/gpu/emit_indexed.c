@@ -67,7 +67,7 @@ static void access(Emit *e, const Indexed *x, const char *old, const char *p, In
     const char *d = dtype_name(x->d), *v = m->values[0] ? indexed_value(e, m->values[0], x->l, r) : NULL;
     if (x->instr->op == OP_GATHER) line(e, "%s = %s(%s);", old, use(e, str(e, "ldg_%s", d)), p);
     else if (x->instr->op == OP_SCATTER) line(e, "%s(%s, %s);", use(e, str(e, "stg_%s", d)), p, v);
-    else if (ir_takes_turn(x->instr) && x->sem == SEM_ACQUIRE)
+    else if (ir_is_semaphore(x->instr) && x->sem == SEM_ACQUIRE)
         line(e, "while (%s(%s, 0) <= %s) { }", use(e, str(e, "atomic_add_%s", d)), p, v);
     else if (x->instr->op == OP_ATOMIC_RMW) {
         const char *rmw = attr_enum_name(ATTR_RMW, ir_attr_int(x->instr, ATTR_RMW, 0));
@@ -109,10 +109,10 @@ static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **c
     return at;
 }
 
-const char *emit_turn_cell(Emit *e, const Instr *turn)
+const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
 {
-    Indexed x = { .instr = turn };
-    ir_mem_parts(turn, &x.m);
+    Indexed x = { .instr = atomic };
+    ir_mem_parts(atomic, &x.m);
     const char *cond = x.m.mask ? name_of(e, x.m.mask) : "", *at = offset_of(e, &x, NULL, &cond);
     note_indexed(e, WAY_INDEXED, true, x.m.param, NULL);
     at = str(e, "(u64)(%s + %s)", slot_name(e, SLOT_DATA, x.m.param, 0, x.m.tensor->type->dtype), at);
@@ -223,8 +223,8 @@ static void acquire(Emit *e)
 
 void emit_indexed(Emit *e, Instr *i)
 {
-    if (ir_takes_turn(i) && ir_attr(i, ATTR_WRITER)) {
-        emit_writer_turn(e, i);
+    if (ir_is_semaphore(i) && ir_attr(i, ATTR_WRITER)) {
+        emit_writer_semaphore(e, i);
         return;
     }
     Indexed x = { .instr = i, .atomic = i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS };

@@ -270,7 +270,7 @@ static bool must_meet(Pair *p, const Value *token)
                must_meet(p, ir_operand(d, token->index + 3));
     }
     MemParts before;
-    if (ir_takes_turn(d) && ir_attr(d, ATTR_WRITER) && ir_mem_parts(d, &before))
+    if (ir_is_semaphore(d) && ir_attr(d, ATTR_WRITER) && ir_mem_parts(d, &before))
         return must_meet(p, before.token); /* the writer's */
     if (!ir_mem_parts(d, &before) || !before.token || before.param != p->m.param) return true;
     if (!harmless(p, d, &before)) return true;

@@ -6,25 +6,25 @@
  * writer's, behind its wait for `full`, so that consumers do not wait until their writes are complete (PTX
  * ISA 8.9: the fence is on the path of causality from the writes to the reads).
  *
- * Additions in turns have one writer, for the boxes of all warpgroups. It waits for the turn, sends them,
- * gives the buffers back, waits until memory has the sums, and passes the turn; it then arrives at `done`,
- * for which releases of the consumers wait. */
+ * Ordered additions have one writer, for the boxes of all warpgroups. It waits for a semaphore, sends them,
+ * gives the buffers back, waits until memory has the sums, and signals the next one; it then arrives at
+ * `done`, for which releases of the consumers wait. */
 #include "backends/gpu/emit_bulk.h"
 
-/* A warpgroup's words: whether it goes on, and behind that the offsets of the window. With turns also the
+/* A warpgroup's words: whether it goes on, and behind that the offsets of the window. Ordered, also the
  * step that must have passed, the one that passes then, and the addresses of the two semaphores. */
 enum { STEP = 24, NEXT = 28, BEFORE = 32, OWN = 40, WORDS_BYTES = 48 };
 
 const Writer *emit_writer_of(const Emit *e, const Instr *store)
 { return ir_attr_int(store, ATTR_WRITER, 0) ? &e->writer : NULL; }
 
-static bool in_turns(const Emit *e) { return e->writer.store && e->writer.turns >= 0; }
+static bool in_order(const Emit *e) { return e->writer.store && e->writer.semaphores >= 0; }
 
 static int semaphores_of(const Instr *store)
 {
     MemParts m;
-    const Instr *turn = ir_turn_of(store);
-    return turn && ir_mem_parts(turn, &m) ? m.param : -1;
+    const Instr *wait = ir_semaphore_wait(store);
+    return wait && ir_mem_parts(wait, &m) ? m.param : -1;
 }
 
 static void find(void *user, Instr *i)
@@ -41,12 +41,12 @@ void emit_writer_places(Emit *e, Block *consumers)
     emit_halves_place(e, consumers);
     ir_walk(consumers, find, &store);
     if (!store) return;
-    e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .turns = semaphores_of(store) };
+    e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .semaphores = semaphores_of(store) };
     const char *n = e->writer.name;
     line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d, %s_words = %s_full + %d;", n,
         (long long)e->shared_bytes, n, n, 8 * groups, n, n, 16 * groups);
     e->shared_bytes += (16 + WORDS_BYTES) * groups;
-    if (in_turns(e)) {
+    if (in_order(e)) {
         line(e, "const u32 %s_done = shared_base + %lld;", n, (long long)e->shared_bytes);
         e->shared_bytes += 8 * groups;
     }
@@ -70,13 +70,13 @@ void emit_writer_barriers(Emit *e)
     if (e->writer.store)
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 4); %s(%s_empty + 8 * i, 1); }",
             e->plan->warps / 4, use(e, "mbar_init"), n, use(e, "mbar_init"), n);
-    if (in_turns(e))
+    if (in_order(e))
         line(e, "for (int i = 0; i < %d; i++) %s(%s_done + 8 * i, 1);", e->plan->warps / 4,
             use(e, "mbar_init"), n);
 }
 
 /* Waits until the step before has passed, and orders the additions behind it. */
-static void wait_turn(Emit *e)
+static void wait_semaphore(Emit *e)
 {
     line(e, "const i64 before = %s(words + %d), own = %s(words + %d);", use(e, "lds_i64"), BEFORE,
         use(e, "lds_i64"), OWN);
@@ -87,7 +87,7 @@ static void wait_turn(Emit *e)
     line(e, "%s();", use(e, "fence_proxy_async_global"));
 }
 
-static void pass_turn(Emit *e)
+static void signal_semaphore(Emit *e)
 {
     line(e, "%s(0);", use(e, "bulk_wait"));
     line(e, "%s();", use(e, "fence_device"));
@@ -98,17 +98,17 @@ static void pass_turn(Emit *e)
 static void each_group(Emit *e, const char *what, const char *barrier, const char *more)
 {
     const char *n = e->writer.name;
-    if (!in_turns(e)) line(e, "%s(%s_%s + 8 * group%s);", use(e, what), n, barrier, more);
-    for (int g = 0; in_turns(e) && g < e->plan->warps / 4; g++)
+    if (!in_order(e)) line(e, "%s(%s_%s + 8 * group%s);", use(e, what), n, barrier, more);
+    for (int g = 0; in_order(e) && g < e->plan->warps / 4; g++)
         line(e, "%s(%s_%s + %d%s);", use(e, what), n, barrier, 8 * g, more);
 }
 
-/* Starts the additions of the boxes of its warpgroup, or with turns of all warpgroups. */
+/* Starts the additions of the boxes of its warpgroup, or of all warpgroups where they are ordered. */
 static void send(Emit *e, const BulkStore *x)
 {
-    bool turns = in_turns(e);
-    begin_unrolled(e, "w", turns ? e->plan->warps : 4);
-    line(e, turns ? "const int warp = w;" : "const int warp = group * 4 + w;");
+    bool ordered = in_order(e);
+    begin_unrolled(e, "w", ordered ? e->plan->warps : 4);
+    line(e, ordered ? "const int warp = w;" : "const int warp = group * 4 + w;");
     begin_unrolled(e, x->box, x->b.n);
     line(e, "%s(&%s, %s + (warp * %d + %s) * %d%s);", use(e, str(e, "tma_store_add_%dd", x->w.rank)),
         slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), e->writer.name, x->buffers, x->box,
@@ -122,28 +122,28 @@ static void send(Emit *e, const BulkStore *x)
 void emit_writer(Emit *e)
 {
     const char *n = e->writer.name;
-    bool turns = in_turns(e);
-    int writers = turns ? 1 : e->plan->warps / 4;
+    bool ordered = in_order(e);
+    int writers = ordered ? 1 : e->plan->warps / 4;
     BulkStore x;
     if (!e->writer.store) return;
     emit_bulk_open(e, e->writer.store, &x);
     line(e, "if (warp > 0 && warp <= %d && %s()) {    /* %s */", writers, use(e, "elect_lane"),
-        turns ? "the writer, which adds in turns" : "writers: one for each consumer warpgroup");
+        ordered ? "the writer, which adds in order" : "writers: one for each consumer warpgroup");
     e->indent++;
-    if (!turns) line(e, "const int group = warp - 1;");
-    line(e, "const u32 words = %s_words%s;", n, turns ? "" : str(e, " + group * %d", WORDS_BYTES));
+    if (!ordered) line(e, "const int group = warp - 1;");
+    line(e, "const u32 words = %s_words%s;", n, ordered ? "" : str(e, " + group * %d", WORDS_BYTES));
     line(e, "for (u32 phase = 0;; phase ^= 1) {");
     e->indent++;
     each_group(e, "mbar_wait", "full", ", phase");
     line(e, "if (!%s(words)) break;", use(e, "lds_i32"));
     for (int q = 0; q < x.w.rank; q++)
         line(e, "const i32 at_%d = %s(words + %d);", q, use(e, "lds_i32"), 4 + 4 * q);
-    if (turns) wait_turn(e);
+    if (ordered) wait_semaphore(e);
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
     each_group(e, "mbar_arrive", "empty", "");
-    if (turns) {
-        pass_turn(e);
+    if (ordered) {
+        signal_semaphore(e);
         each_group(e, "mbar_arrive", "done", "");
     }
     end_block(e);
@@ -159,8 +159,8 @@ void emit_writer_wait(Emit *e, const BulkStore *x)
     line(e, "%s_phase ^= 1;", n);
 }
 
-/* The words of the turn that the writer waits for and passes. */
-static void hand_turn(Emit *e, const Instr *pass)
+/* The words of the semaphores for which the writer waits and which it signals. */
+static void hand_semaphore(Emit *e, const Instr *pass)
 {
     MemParts m;
     const char *words = str(e, "%s_words + (warp >> 2) * %d", e->writer.name, WORDS_BYTES);
@@ -168,7 +168,7 @@ static void hand_turn(Emit *e, const Instr *pass)
     line(e, "%s(%s + %d, %s);", use(e, "sts_i32"), words, STEP, e->writer.step);
     line(e, "%s(%s + %d, %s);", use(e, "sts_i32"), words, NEXT, name_of(e, m.values[0]));
     line(e, "%s(%s + %d, (i64)%s);", use(e, "sts_i64"), words, BEFORE, e->writer.before);
-    line(e, "%s(%s + %d, (i64)(%s));", use(e, "sts_i64"), words, OWN, emit_turn_cell(e, pass));
+    line(e, "%s(%s + %d, (i64)(%s));", use(e, "sts_i64"), words, OWN, emit_semaphore_cell(e, pass));
 }
 
 /* A warp arrives, of the first one with the words of its warpgroup. */
@@ -183,7 +183,7 @@ static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
     for (int q = 0; x && q < x->w.rank; q++)
         line(e, "%s(%s_words + (warp >> 2) * %d + %d, %s));", use(e, "sts_i32"), n, WORDS_BYTES, 4 + 4 * q,
             emit_bulk_coordinate(e, x, q));
-    if (x && pass) hand_turn(e, pass);
+    if (x && pass) hand_semaphore(e, pass);
     end_block(e);
     line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
     end_block(e);
@@ -192,38 +192,38 @@ static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
 void emit_writer_hand(Emit *e, const BulkStore *x)
 {
     line(e, "%s();", use(e, "warp_sync"));
-    if (!in_turns(e)) arrive(e, x, NULL); /* with turns: where the turn is passed */
+    if (!in_order(e)) arrive(e, x, NULL); /* ordered: where it is signaled */
 }
 
-/* The store whose turn the atomic passes. */
+/* The store behind which the atomic signals. */
 static const Instr *store_before(const Instr *pass)
 {
     const Instr *i = pass->prev;
-    while (i && !(i->op == OP_STORE && ir_turn_after(i) == pass)) i = i->prev;
+    while (i && !(i->op == OP_STORE && ir_semaphore_signal(i) == pass)) i = i->prev;
     return i;
 }
 
-void emit_writer_turn(Emit *e, Instr *turn)
+void emit_writer_semaphore(Emit *e, Instr *atomic)
 {
     BulkStore x;
     MemParts m;
-    ir_mem_parts(turn, &m);
-    if (ir_attr_int(turn, ATTR_SEM, 0) == SEM_ACQUIRE) {
+    ir_mem_parts(atomic, &m);
+    if (ir_attr_int(atomic, ATTR_SEM, 0) == SEM_ACQUIRE) {
         e->writer.before = tmp(e, "before");
         e->writer.step = name_of(e, m.values[0]);
-        line(e, "const u64 %s = %s;", e->writer.before, emit_turn_cell(e, turn));
+        line(e, "const u64 %s = %s;", e->writer.before, emit_semaphore_cell(e, atomic));
         return;
     }
-    const Instr *store = store_before(turn);
-    if (!store) ir_fail(e->s, turn->loc, "a turn is passed without an addition");
+    const Instr *store = store_before(atomic);
+    if (!store) ir_fail(e->s, atomic->loc, "a semaphore is signaled without an addition");
     emit_bulk_open(e, store, &x);
-    arrive(e, &x, turn);
+    arrive(e, &x, atomic);
 }
 
 void emit_writer_done(Emit *e, int param)
 {
     const char *n = e->writer.name;
-    if (!in_turns(e) || e->role != ROLE_CONSUMER || (param >= 0 && param != e->writer.turns)) return;
+    if (!in_order(e) || e->role != ROLE_CONSUMER || (param >= 0 && param != e->writer.semaphores)) return;
     line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase ^ 1);", use(e, "mbar_wait"), n, n);
     line(e, "%s(%s_done + 8 * (warp >> 2), %s_phase ^ 1);", use(e, "mbar_wait"), n, n);
 }

@@ -187,7 +187,8 @@ static bool takes_tile(const void *user, const Instr *i)
     return i->n_results && i->results[0].type->kind == TYPE_TILE;
 }
 
-/* Whether a loop only searches: scalars and loads of single elements, whose time is little beside any tile's. */
+/* Whether a loop only searches: scalars and loads of single elements, whose time is little beside any tile's.
+ */
 static bool only_scalars(const Instr *loop)
 {
     for (int k = 0; k < loop->n_blocks; k++)

@@ -16,7 +16,7 @@
  *
  * A release comes after the waits for all products that read its stage. A product that reads what the step
  * has written to shared memory stays behind the write and its barrier. Bodies that write memory in another
- * way than by additions, and by the turns that these wait for and pass, keep their order. */
+ * way than by additions, and by the semaphores that order these, keep their order. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Order {
@@ -63,7 +63,7 @@ static bool movable(const Instr *i)
         return false;
     if ((op_info[i->op].flags & (OPF_WRITE | OPF_BARRIER)) && i->op != OP_RING_GET &&
         i->op != OP_RING_RELEASE && i->op != OP_WGMMA && i->op != OP_WGMMA_WAIT &&
-        i->op != OP_WARPGROUP_ANY && !anchored(i) && !ir_adds(i) && !ir_takes_turn(i))
+        i->op != OP_WARPGROUP_ANY && !anchored(i) && !ir_adds(i) && !ir_is_semaphore(i))
         return false;
     for (int b = 0; b < i->n_blocks; b++)
         for (const Instr *x = i->blocks[b]->first; x; x = x->next)

@@ -20,8 +20,8 @@
  *   for { wgmma; bulk_flush; wgmma_wait; ..; store {rmw = add, bulk = 2, late = 1} }; bulk_flush
  *
  * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
- * has what was stored before it (backends/gpu/emit_indexed.c). An addition that waits for a turn and passes
- * it (turns) is handed to a writer with both: one warp then sends the boxes of all warpgroups.
+ * has what was stored before it (backends/gpu/emit_indexed.c). An addition that semaphores
+ * order (ordered-adds) is handed to a writer with them: one warp then sends the boxes of all warpgroups.
  *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation is on
  * its tensor but stores and scatters in other branches of an `if`); a layout of accumulators, or
@@ -298,17 +298,18 @@ static bool lie_alike(const Instr *a, const MemParts *m, const Instr *b, const M
 static bool goes_through(const Func *f, const Instr *store, const MemParts *m, const Instr *other)
 {
     MemParts o;
-    return other && other != store && ir_adds(store) && !ir_turn_of(store) == !ir_turn_of(other) &&
-           ir_mem_parts(other, &o) && o.param == m->param && o.values[0]->type == m->values[0]->type &&
-           lie_alike(store, m, other, &o) && tma_takes(f, store, m);
+    return other && other != store && ir_adds(store) &&
+           !ir_semaphore_wait(store) == !ir_semaphore_wait(other) && ir_mem_parts(other, &o) &&
+           o.param == m->param && o.values[0]->type == m->values[0]->type && lie_alike(store, m, other, &o) &&
+           tma_takes(f, store, m);
 }
 
-/* Hands the addition, and the turn that it waits for and passes, to writer warps. */
+/* Hands the addition, and the atomics that order it, to writer warps. */
 static void hand(Session *s, Instr *store)
 {
-    Instr *turn[] = { store, ir_turn_of(store), ir_turn_after(store) };
+    Instr *all[] = { store, ir_semaphore_wait(store), ir_semaphore_signal(store) };
     for (int k = 0; k < 3; k++)
-        if (turn[k]) ir_set_attr(s, turn[k], a_int(ATTR_WRITER, 1));
+        if (all[k]) ir_set_attr(s, all[k], a_int(ATTR_WRITER, 1));
 }
 
 /* Whether warps of the producer's warpgroup are free to send the boxes, one for each consumer warpgroup. */
@@ -322,8 +323,8 @@ static void send_apart(
     BulkBoxes b;
     Instr *loop = store->block->parent, *product = first_of(store->block, OP_WGMMA),
           *wait = first_of(store->block, OP_WGMMA_WAIT);
-    bool turn = ir_turn_of(store) && ir_turn_after(store);
-    if (!ir_adds(store) || (ir_orders_memory(f) && !turn) || !loop || loop->op != OP_FOR ||
+    bool ordered = ir_semaphore_wait(store) && ir_semaphore_signal(store);
+    if (!ir_adds(store) || (ir_orders_memory(f) && !ordered) || !loop || loop->op != OP_FOR ||
         ir_over_programs(loop) ||
         !kernel_bulk_boxes(&s->arena, layouts_get(&p->layouts, m->values[0]->type), axis,
             dtype_bytes(m->values[0]->type->dtype), &b) ||
@@ -333,7 +334,7 @@ static void send_apart(
         hand(s, store);
         return;
     }
-    if (turn || !product || !wait || !is_before(product, wait) || !is_before(wait, store)) return;
+    if (ordered || !product || !wait || !is_before(product, wait) || !is_before(wait, store)) return;
     ir_set_attr(s, store, a_int(ATTR_LATE, 1));
     if (first_of(store->block, OP_BULK_FLUSH)) return;
     for (Instr *i = product; i != wait; i = i->next)

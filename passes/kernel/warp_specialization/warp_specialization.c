@@ -461,7 +461,7 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
     for (size_t k = 0; k < swept.len; k++) ir_sweep(swept.data[k]);
     ir_collect(&s->arena, roles->blocks[1], OP_MMA_SYNC, &c.products);
     kernel_part(p, PASS_STAGED_OPERANDS, roles_stage_operands, &c);
-    kernel_part(p, PASS_TURNS, roles_take_turns, &c);
+    kernel_part(p, PASS_ORDERED_ADDS, roles_order_adds, &c);
     int held = words_held(&c);
     for (size_t k = 0; k < c.products.len; k++) to_wgmma(&c, c.products.data[k], held);
     return true;

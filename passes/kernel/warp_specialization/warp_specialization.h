@@ -110,7 +110,7 @@ Value *roles_transposed_view(Roles *, Builder *, Value *view);
  * through shared memory. It gets the Roles. roles_staged: whether the product has such an operand;
  * roles_staged_bytes: of all their buffers. */
 bool roles_stage_operands(void *roles);
-bool roles_take_turns(void *roles); /* turns.c */
+bool roles_order_adds(void *roles); /* ordered_adds.c */
 bool roles_staged(Roles *, const Instr *product);
 int64_t roles_staged_bytes(Roles *);
 

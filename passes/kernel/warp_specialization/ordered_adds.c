@@ -1,4 +1,4 @@
-/* turns: an addition that waits for its turn among programs and then passes it, as one chain of three memory
+/* ordered-adds: an addition that waits for the program before and lets the next one add, as three memory
  * operations, for writer warps to do (bulk-store).
  *
  *   %t = if %c { while atomic_rmw S[before] = 0 token .. {add, acquire} <= %step {} .. }
@@ -7,13 +7,13 @@
  *
  * becomes
  *
- *   %t = atomic_rmw S[before] = %step masked %c token .. {add, acquire, turn = 1}
+ *   %t = atomic_rmw S[before] = %step masked %c token .. {add, acquire, semaphore = 1}
  *   %u = store %x, DQ[..] token %t {rmw = add}
- *   %v = atomic_rmw S[own] = %next token join(%u, ..) {exch, release, turn = 1}
+ *   %v = atomic_rmw S[own] = %next token join(%u, ..) {exch, release, semaphore = 1}
  *
  * The first one waits until the element is above %step, where %c holds. Without control flow in the step,
  * its products may overlap (software-pipelining). Where bulk-store hands the addition to writer warps, the
- * writer waits, adds, and passes the turn; elsewhere the emitter waits in the consumers' stead as before.
+ * writer waits, adds, and signals; elsewhere the emitter waits in the consumers' stead as before.
  *
  * Requires: a `while` that does nothing else, under an `if` that does nothing else; old values that nobody
  * uses otherwise; the three in one block of a loop. Keeps: everything. */
@@ -21,10 +21,10 @@
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
 /* What one addition waits for. */
-typedef struct Turn {
+typedef struct OrderedAdd {
     Instr *cond, *loop, *wait, *pass; /* the if, the while in it, its atomic, the atomic behind the store */
     Value *step;
-} Turn;
+} OrderedAdd;
 
 static bool is_atomic(const Instr *i, int rmw, int sem)
 {
@@ -45,7 +45,7 @@ static bool does_nothing(const Block *b)
 { return b->first == b->last && hands_on(b->last, b->args, b->n_args); }
 
 /* while atomic_add(S[..], 0, acquire) <= step {} */
-static bool waits_only(Turn *t)
+static bool waits_only(OrderedAdd *t)
 {
     Block *test = t->loop->blocks[0];
     Instr *end = ir_terminator(test), *compare = ir_operand(end, 0)->def;
@@ -56,8 +56,8 @@ static bool waits_only(Turn *t)
     t->step = ir_operand(compare, 1);
     if (!t->wait || t->wait->block != test || !is_atomic(t->wait, RMW_ADD, SEM_ACQUIRE) ||
         !ir_mem_parts(t->wait, &m) || !m.token || m.tensor->type->dtype != DT_I32 ||
-        !kernel_is_zero(m.values[0]) ||
-        ir_use_count(m.result) != 1 || !ir_defined_outside(t->step, t->cond->blocks[0]))
+        !kernel_is_zero(m.values[0]) || ir_use_count(m.result) != 1 ||
+        !ir_defined_outside(t->step, t->cond->blocks[0]))
         return false;
     for (const Instr *i = test->first; i != end; i = i->next)
         if (i != t->wait && i != compare && i->op != OP_JOIN_TOKENS) return false;
@@ -67,7 +67,7 @@ static bool waits_only(Turn *t)
 }
 
 /* The `if` around that loop, from which the store has its token. */
-static bool waits(Turn *t, const Instr *store)
+static bool waits(OrderedAdd *t, const Instr *store)
 {
     MemParts m;
     t->cond = ir_mem_parts(store, &m) && m.token ? m.token->def : NULL;
@@ -88,8 +88,9 @@ static bool waits(Turn *t, const Instr *store)
     return t->loop->n_results == n && hands_on(ir_terminator(then), results, n);
 }
 
-/* The atomic that passes the turn: it releases, in the store's block, and nobody reads its old value. */
-static Instr *passes_on(const Instr *store)
+/* The atomic that lets the next program add: it releases, in the store's block, and nobody reads its old
+ * value. */
+static Instr *signals(const Instr *store)
 {
     MemParts m;
     const Value *v = ir_result(store);
@@ -102,7 +103,7 @@ static Instr *passes_on(const Instr *store)
     return passes ? i : NULL;
 }
 
-static void take_turn(Roles *c, Turn *t)
+static void order_add(Roles *c, OrderedAdd *t)
 {
     Instr *i = t->cond;
     MemParts m;
@@ -123,17 +124,17 @@ static void take_turn(Roles *c, Turn *t)
     ops[n++] = t->step;
     ops[n++] = ir_operand(i, 0);
     ops[n++] = all > 1 ? ir_emit(&b, OP_JOIN_TOKENS, tokens, all, NO_ATTRS, NULL) : tokens[0];
-    Instr *turn = ir_build(&b, OP_ATOMIC_RMW, ops, n,
+    Instr *wait = ir_build(&b, OP_ATOMIC_RMW, ops, n,
         ATTRS(a_int(ATTR_RMW, RMW_ADD), a_int(ATTR_SEM, SEM_ACQUIRE), a_int(ATTR_HAS_MASK, 1),
-            a_int(ATTR_TURN, 1)),
+            a_int(ATTR_SEMAPHORE, 1)),
         NULL, 0);
-    ir_mem_parts(turn, &m);
+    ir_mem_parts(wait, &m);
     for (int k = 0; k < all; k++) ir_replace(&i->results[k], m.token_out);
     ir_erase(i);
-    ir_set_attr(c->s, t->pass, a_int(ATTR_TURN, 1));
+    ir_set_attr(c->s, t->pass, a_int(ATTR_SEMAPHORE, 1));
 }
 
-bool roles_take_turns(void *user)
+bool roles_order_adds(void *user)
 {
     Roles *c = user;
     InstrList stores = { 0 };
@@ -141,11 +142,10 @@ bool roles_take_turns(void *user)
     ir_collect(&c->s->arena, kernel_consumers(c->f), OP_STORE, &stores);
     for (size_t k = 0; k < stores.len; k++) {
         Instr *store = stores.data[k], *loop = store->block->parent;
-        Turn t = { 0 };
-        if (!ir_adds(store) || !loop || loop->op != OP_FOR || !waits(&t, store) ||
-            !(t.pass = passes_on(store)))
+        OrderedAdd t = { 0 };
+        if (!ir_adds(store) || !loop || loop->op != OP_FOR || !waits(&t, store) || !(t.pass = signals(store)))
             continue;
-        take_turn(c, &t);
+        order_add(c, &t);
         changed = true;
     }
     return changed;
