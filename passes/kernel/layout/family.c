@@ -117,7 +117,7 @@ bool kernel_same_rows(const Layout *a, const Layout *b, int axis)
  * element of a thread; a network of pairs takes 3 log2(n)^2 for each element. */
 bool kernel_sorts_largest(const Instr *i)
 {
-    enum { MANY = 32 };
+    enum { MANY = 16 };
     const Type *t = ir_operand(i, 0)->type;
     return i->op == OP_TOPK && dtype_bytes(t->dtype) <= 4 && i->results[0].type->shape[t->rank - 1] >= MANY;
 }
