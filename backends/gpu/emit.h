@@ -391,6 +391,7 @@ void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over
 void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
 void emit_rows(Emit *, Instr *);                     /* scans, topk, argmax */
 void emit_sort(Emit *, Instr *);                     /* sort */
+bool emit_largest(Emit *, const Instr *topk);        /* topk by a network; false: rounds take less */
 void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */
 /* The number of the row (all axes except `axis`) of register i of `keep`. *rows receives the number of rows,
  * padding included. */

@@ -11,7 +11,9 @@
  *
  * The network sorts whatever order it begins with. So the operand may have any layout in which the threads of
  * a row hold that row. Rows that are too long for registers, and warps that are no power of two, take the
- * network whose every step goes through shared memory. */
+ * network whose every step goes through shared memory.
+ *
+ * The largest k of a row (topk) are taken from such a network of pairs, if k is large. */
 #include "backends/gpu/emit.h"
 
 /* --- in registers ------------------------------------------------------------------------------------ */
@@ -48,16 +50,16 @@ static bool warps_in_order(Emit *e, Network *w, int axis)
     return true;
 }
 
-static bool in_registers(Emit *e, const Instr *i, Network *w)
+/* Whether the network can sort x in the threads that l gives its rows to. */
+static bool in_registers(Emit *e, const Value *x, const Layout *l, bool words, Network *w)
 {
-    const Value *x = ir_operand(i, 0);
     int axis = x->type->rank - 1;
-    *w = (Network){ .l = layout_of(e, ir_result(i)), .words = dtype_bytes(x->type->dtype) <= 4 };
-    w->n = (int)layout_regs(w->l);
-    w->type = ctype(w->words ? DT_I32 : DT_I64);
-    return w->n <= KERNEL_MOST_SORTED && runs_of(w->l, axis, &w->runs) && power_of_two(w->runs.per) &&
+    if (!l || !x->type->layout) return false;
+    *w = (Network){ .l = l, .words = words, .n = (int)layout_regs(l) };
+    w->type = ctype(words ? DT_I32 : DT_I64);
+    return w->n <= KERNEL_MOST_SORTED && runs_of(l, axis, &w->runs) && power_of_two(w->runs.per) &&
            warps_in_order(e, w, axis) && w->runs.per * w->runs.lanes * w->parts >= x->type->shape[axis] &&
-           x->type->layout && kernel_same_rows(layout_of(e, x), w->l, axis);
+           kernel_same_rows(layout_of(e, x), l, axis);
 }
 
 static void load_keys(Emit *e, const Instr *i, Network *w, bool down)
@@ -147,18 +149,14 @@ static void merge_threads(Emit *e, const Network *w, const char *merged)
     }
 }
 
-static void sort_in_registers(Emit *e, const Instr *i, Network *w)
+/* Sorts the keys of rows along the axis. */
+static void sort_keys(Emit *e, Network *w, int axis)
 {
-    const Value *r = ir_result(i);
     int per = w->runs.per, threads = w->runs.lanes * w->parts, parts;
-    bool down = ir_attr_int(i, ATTR_REVERSE, 0);
-    DType wide = combined_wide(r->type->dtype);
     const char *t = tmp(e, "merged"), *was = tmp(e, "was"), *now = tmp(e, "now");
-    w->key = tmp(e, "key");
     w->at = tmp(e, "at");
-    load_keys(e, i, w, down);
     line(e, "const u32 %s = (lane & %d) + %d * %s;", w->at, w->runs.lanes - 1, w->runs.lanes,
-        warp_rank(e, w->l, r->type->rank - 1, &parts));
+        warp_rank(e, w->l, axis, &parts));
     for (int size = 2; size < per; size *= 2)
         for (int half = size / 2; half > 0; half /= 2) compare_registers(e, w, half, size);
     line(e, "%s %s = 0;", w->type, was);
@@ -173,6 +171,16 @@ static void sort_in_registers(Emit *e, const Instr *i, Network *w)
     merge_threads(e, w, t);
     for (int half = per / 2; half > 0; half /= 2) compare_registers(e, w, half, 0);
     end_block(e);
+}
+
+static void sort_in_registers(Emit *e, const Instr *i, Network *w)
+{
+    const Value *r = ir_result(i);
+    bool down = ir_attr_int(i, ATTR_REVERSE, 0);
+    DType wide = combined_wide(r->type->dtype);
+    w->key = tmp(e, "key");
+    load_keys(e, i, w, down);
+    sort_keys(e, w, r->type->rank - 1);
     const char *sorted = tmp(e, "sorted");
     line(e, "%s %s[%d];", ctype(wide), sorted, w->n);
     begin_unrolled(e, "i", w->n);
@@ -180,6 +188,70 @@ static void sort_in_registers(Emit *e, const Instr *i, Network *w)
         down ? "~" : "", w->key);
     end_block(e);
     pack_registers(e, r, sorted, wide);
+}
+
+/* --- the largest of a row ---------------------------------------------------------------------------- */
+
+/* Keys of 64 bits: the element above, the complement of its position below, so that of equal elements the one
+ * at the lowest position comes first. They are inverted, as the largest come first. Zeros of both signs are
+ * equal, so the key of -0 is that of 0. */
+static void load_places(Emit *e, const Value *x, Network *w)
+{
+    const Layout *l = layout_of(e, x);
+    DType d = x->type->dtype, wide = combined_wide(d);
+    w->key = tmp(e, "key");
+    line(e, "%s %s[%d];", w->type, w->key, w->n);
+    begin_unrolled(e, "i", w->n);
+    Index *r = index_variable(e, "i");
+    const char *inside = inside_tile(e, l, r), *v = cast_expr(e, d, wide, element(e, x, l, r)), *k;
+    k = str(e, "~((i64)%s(%s%s) << 32 | (u32)~(%s))", use(e, str(e, "sort_key_%s", dtype_name(wide))), v,
+        dtype_is_float(wide) ? " + 0.0f" : "", coord_text(e, l, x->type->rank - 1, "i"));
+    line(e, "%s[i] = %s;", w->key, *inside ? str(e, "%s ? %s : 0x7fffffffffffffffll", inside, k) : k);
+    end_block(e);
+}
+
+/* Writes the first of each row, and their positions, to shared memory as row-major tiles. */
+static void spill_places(Emit *e, const Network *w, const Type *t, const char *values, const char *places)
+{
+    DType d = t->dtype, wide = combined_wide(d);
+    Index *c[TILE_MAX_RANK];
+    begin_unrolled(e, "i", w->n);
+    coords_at(e, w->l, index_variable(e, "i"), c);
+    const char *cond = str(e, "%s < %lld", index_text(e, c[t->rank - 1]), (long long)t->shape[t->rank - 1]);
+    for (int a = 0; a < t->rank - 1; a++)
+        if (w->l->cover[a] != w->l->tile[a])
+            cond = str(e, "%s && %s < %d", cond, index_text(e, c[a]), w->l->tile[a]);
+    line(e, "if (%s) {", cond);
+    e->indent++;
+    const char *cell = row_major(e, c, t), *v = str(e, "%s((i32)(~%s[i] >> 32))",
+                                               use(e, str(e, "sort_value_%s", dtype_name(wide))), w->key);
+    line(e, "%s(%s + (%s) * %d, %s);", use(e, str(e, "sts_%s", dtype_name(d))), values, cell, dtype_bytes(d),
+        cast_expr(e, wide, d, v));
+    line(e, "%s(%s + (%s) * 4, (i32)%s[i]);", use(e, "sts_i32"), places, cell, w->key);
+    end_block(e);
+    end_block(e);
+}
+
+bool emit_largest(Emit *e, const Instr *i)
+{
+    Network w;
+    const Value *x = ir_operand(i, 0), *values = &i->results[0], *places = &i->results[1];
+    int axis = x->type->rank - 1;
+    const Layout *l =
+        kernel_sorts_largest(i) ? kernel_row_layout(&e->s->arena, e->plan, x->type, axis) : NULL;
+    if (!in_registers(e, x, l, false, &w)) return false;
+    int64_t cells = type_elements(values->type), at = (cells * dtype_bytes(x->type->dtype) + 15) / 16 * 16;
+    load_places(e, x, &w);
+    sort_keys(e, &w, axis);
+    scratch(e, at + cells * 4);
+    const char *base = tmp(e, "sh"), *second = tmp(e, "sh");
+    line(e, "const u32 %s = shared_base + SCRATCH, %s = %s + %lld;", base, second, base, (long long)at);
+    barrier(e);
+    spill_places(e, &w, values->type, base, second);
+    barrier(e);
+    fill_elements(e, values, base, row_major, values->type);
+    fill_elements(e, places, second, row_major, places->type);
+    return true;
 }
 
 /* --- in shared memory -------------------------------------------------------------------------------- */
@@ -254,6 +326,8 @@ static void sort_in_memory(Emit *e, const Instr *i)
 void emit_sort(Emit *e, Instr *i)
 {
     Network w;
-    if (in_registers(e, i, &w)) sort_in_registers(e, i, &w);
+    const Value *x = ir_operand(i, 0);
+    if (in_registers(e, x, layout_of(e, ir_result(i)), dtype_bytes(x->type->dtype) <= 4, &w))
+        sort_in_registers(e, i, &w);
     else sort_in_memory(e, i);
 }

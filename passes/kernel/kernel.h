@@ -263,6 +263,8 @@ const Layout *kernel_stage_fragments(Session *, const KernelPlan *, const Instr 
  * next lane, and after the last lane in the next warp. */
 /* The elements of a row that one thread sorts in registers at most. */
 enum { KERNEL_MOST_SORTED = 64 };
+/* Whether topk sorts the row instead of looking for one element after the other. */
+bool kernel_sorts_largest(const Instr *topk);
 /* Whether both layouts give each row along `axis` to the same threads and registers, in whatever order, and
  * hold every element once, or are the same. */
 bool kernel_same_rows(const Layout *, const Layout *, int axis);

@@ -202,10 +202,10 @@ static void fix_sorted(Layouter *c, Instr *i)
     int axis = t->rank - 1;
     const Layout *l = kernel_row_layout(&c->s->arena, c->p, t, axis);
     layouter_need_any(c, i, 0);
-    if (!l || layout_regs(l) > KERNEL_MOST_SORTED) return;
+    if (!l || layout_regs(l) > KERNEL_MOST_SORTED || (i->op == OP_TOPK && !kernel_sorts_largest(i))) return;
     if (!kernel_same_rows(layouts_get(&c->p->layouts, ir_operand(i, 0)->type), l, axis))
         layouter_need(c, i, 0, l);
-    layouter_result_in(c, i, 0, l);
+    if (i->op == OP_SORT) layouter_result_in(c, i, 0, l);
 }
 
 static void fix_any(Layouter *c, Instr *i)
@@ -334,6 +334,7 @@ static void fix_instr(Layouter *c, Instr *i)
     switch (op_info[i->op].layout) {
     case LAYOUT_RULE_ANY:
         fix_any(c, i);
+        if (i->op == OP_TOPK) fix_sorted(c, i);
         if (own && (i->op == OP_SLICE || i->op == OP_CONCAT)) fix_moved(c, i);
         if (own && i->op == OP_SLICE) fix_half(c, i);
         break;
