@@ -27,6 +27,7 @@ static void judge(
     double floor = p->recipe->floor == FLOOR_RMS   ? ref_rms(want, t->count)
                    : p->recipe->floor == FLOOR_ONE ? 1
                                                    : 0;
+    if (floor < t->terms) floor = t->terms;
     RefError e = ref_compare(t->type, got, want, t->count, floor);
     double bound = slack * bound_of(p->recipe, t->type);
     double norm =
