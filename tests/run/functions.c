@@ -77,8 +77,11 @@ const FunctionRow function_rows[] = {
         EACH("store(Y[i, 0], argmax(index(x) * arange(64), axis = 0, drop = true));\n") },
     { "below_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i32", EXACTLY, BY_ROWS,
         EACH("store(Y[i, 0], argmin(index(x) * arange(64), axis = 0, drop = true));\n") },
-    { "after_index", ROWS, "in A[M,K] i32 int:5; out Y[M,K] i64", EXACTLY, BY_ROWS,
-        EACH("store(Y[i, 0 +: 64], i64(sort(index(x) * arange(64))));\n") },
+    /* A row of more elements than threads sort in their registers. */
+    { "after_index", "M=5 K=4096", "in A[M,K] i32 int:5; out Y[M,K] i64", EXACTLY,
+        BY_ROWS " hint (warps = 1)",
+        TURN("let x = load(A[i, 0 +: 4096]);\n"
+             "    store(Y[i, 0 +: 4096], i64(sort(index(x) * arange(4096))));\n") },
     { "$o_index", ROWS, "in A[M,K] i32 int:5; out Y[M,1] i64", EXACTLY, BY_ROWS,
         EACH("store(Y[i, 0], i64($o(index(x) * arange(64), axis = 0, drop = true)));\n") },
     { "$a_f32_approx", ROWS, "in A[M,K] f16 unit; out Y[M,K] f16", "4 0 0", BY_ROWS,
