@@ -379,12 +379,17 @@ static LLVMValueRef interleave_short(Gen *g, const LLVMValueRef *x, int group)
 /* Stores the chunks x of all rows of a group, as the operand holds them, at a column. */
 static void store_group(Gen *g, const Buf *to, LLVMValueRef *x, LLVMValueRef row, LLVMValueRef column)
 {
-    int group = mma_group(to->dtype), n = gen_lanes(x[0]), pieces = 1;
+    int group = mma_group(to->dtype), n = gen_lanes(x[0]), words = plan_lanes(g->target), pieces = 1;
     LLVMValueRef in = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
-    if (n * 4 > g->target->vector_bytes && n * 4 / group % LANE_BYTES == 0) {
+    if (n > words && n * 4 / group % LANE_BYTES == 0) {
         interleave_lanes(g, x, group);
         pieces = group;
-    } else x[0] = interleave_short(g, x, group);
+    } else if (n <= words) x[0] = interleave_short(g, x, group);
+    else { /* More than a vector may lie in two panels. */
+        LLVMValueRef all = LLVMBuildBitCast(g->b, interleave_short(g, x, group), gen_vec(g->i32, n), "");
+        pieces = n / words;
+        for (int k = 0; k < pieces; k++) x[k] = piece_of(g, all, k * words, words);
+    }
     for (int k = 0; k < pieces; k++) {
         LLVMValueRef c = gen_iadd(g, column, gen_int(g, k * n / pieces));
         LLVMSetAlignment(LLVMBuildStore(g->b, x[k], panel_ptr(g, to, in, c)), 4);
