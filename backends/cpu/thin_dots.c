@@ -105,7 +105,7 @@ static LLVMValueRef add(Thin *t, LLVMValueRef a, LLVMValueRef b)
  */
 static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
 {
-    int low[64], high[64], n = t->g ? gen_lanes(a) * (b ? 2 : 1) / 2 : 0, half = block / 2;
+    int low[64], high[64], n = gen_lanes(a) * (b ? 2 : 1) / 2, half = block / 2;
     for (int j = 0; j < n; j++) {
         low[j] = j / half * block + j % half;
         high[j] = low[j] + half;
