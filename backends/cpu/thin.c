@@ -382,16 +382,14 @@ static LLVMValueRef distance(Thin *t, Window *w)
 {
     Gen *g = t->g;
     if (w->rank != 2 || !w->ahead) return w->ahead;
-    int along = w->is_unit[0] ? 0 : 1;
-    int64_t bytes = w->shape[along] * dtype_bytes(w->dtype);
+    int along = w->is_unit[0] ? 0 : 1, bytes = dtype_bytes(w->dtype);
     if (t->s->thin == THIN_STRIPS) {
         int64_t rows = ROWS_AT_ONCE;
-        bytes = bytes * span_of(t) / t->n;
-        while (rows * bytes < BYTES_AHEAD) rows *= 2;
+        while (rows * span_of(t) * bytes < BYTES_AHEAD) rows *= 2;
         return gen_imul(g, w->stride[1 - along], rows);
     }
     int64_t ahead = BYTES_AHEAD / MOST_COLUMNS;
-    return bytes > ahead ? gen_int(g, ahead) : w->ahead;
+    return w->shape[along] * bytes > ahead ? gen_int(g, ahead) : w->ahead;
 }
 
 static void product(Thin *t)

@@ -5,9 +5,9 @@
 #include "backends/cpu/mma.h"
 
 enum {
-    MOST_AT_ONCE = 4,  /* rows */
-    LEAST_COLUMNS = 4, /* of dots, and the most at once */
-    MOST_COLUMNS = 8,
+    MOST_AT_ONCE = 4,   /* rows */
+    LEAST_COLUMNS = 4,  /* of dots, */
+    MOST_COLUMNS = 8,   /* and the most of them at once */
     MAX_SUMS = 16,      /* vectors of sums at once: see most_sums */
     BYTES_AT_ONCE = 64, /* of memory along a row: a line */
 };
@@ -40,10 +40,10 @@ typedef struct Thin {
     LLVMTypeRef vec;
     bool whole;   /* all that B is computed from is in range; else short code, as it runs at edges alone */
     bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
-    Windows windows;
-    LLVMValueRef stage;   /* not NULL: where the vectors of some rows of B are kept for all rows of A */
-    Value *index;         /* not NULL: B is a table of this (thin_index) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
+    Windows windows;
+    LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept for all rows of A */
+    Value *index;       /* not NULL: B is a table of this (thin_index) */
 } Thin;
 
 /* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.

@@ -38,7 +38,7 @@ static bool is_table(Search *s, Value *v, int axis, int depth)
     if (i->op == OP_BROADCAST) return ir_operand(i, 0)->type->shape[axis] == 1;
     if (!op_is_elementwise(i->op) || i->op == OP_PHILOX) return false;
     RangeInfo r = range_of(s->ranges, v);
-    if (dtype_bits(v->type->dtype) == 8 && !dtype_is_float(v->type->dtype) && r.lo >= 0 && r.hi < TABLE) {
+    if (dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) == 8 && r.lo >= 0 && r.hi < TABLE) {
         if (s->index) return false;
         s->index = v;
         return true;
@@ -105,7 +105,7 @@ static LLVMValueRef add(Thin *t, LLVMValueRef a, LLVMValueRef b)
  */
 static LLVMValueRef add_halves(Thin *t, LLVMValueRef a, LLVMValueRef b, int block)
 {
-    int low[64], high[64], n = t->g ? gen_lanes(a) * (b ? 2 : 1) / 2 : 0, half = block / 2;
+    int low[64], high[64], n = gen_lanes(a) * (b ? 2 : 1) / 2, half = block / 2;
     for (int j = 0; j < n; j++) {
         low[j] = j / half * block + j % half;
         high[j] = low[j] + half;

@@ -19,11 +19,20 @@ static const char *cpu_name(void)
 AMX_EXPORT char *LLVMGetHostCPUName(void);
 AMX_EXPORT char *LLVMGetHostCPUFeatures(void);
 
-char *LLVMGetHostCPUName(void)
+typedef char *Ask(void);
+
+/* LLVM's own function. LLVM is among the libraries that the program starts with; the symbols of those that it
+ * opens later are not found. */
+static Ask *own_function(const char *name)
 {
-    char *(*real)(void) = (char *(*)(void))dlsym(RTLD_NEXT, "LLVMGetHostCPUName");
-    return !cpu_name() && real ? real() : strdup(cpu_name());
+    Ask *own = (Ask *)dlsym(RTLD_NEXT, name);
+    if (own) return own;
+    fprintf(stderr, "AMX: LLVM is not loaded at the program's start: name libtile.so in LD_PRELOAD too\n");
+    exit(1);
 }
+
+char *LLVMGetHostCPUName(void)
+{ return cpu_name() ? strdup(cpu_name()) : own_function("LLVMGetHostCPUName")(); }
 
 static const char *more_features(char *list)
 {
@@ -37,8 +46,7 @@ static const char *more_features(char *list)
 
 char *LLVMGetHostCPUFeatures(void)
 {
-    char *(*real)(void) = (char *(*)(void))dlsym(RTLD_NEXT, "LLVMGetHostCPUFeatures");
-    char *list = real ? real() : NULL, *all = NULL;
+    char *list = own_function("LLVMGetHostCPUFeatures")(), *all = NULL;
     if (!list || !cpu_name()) return list;
     const char *more = more_features(list);
     if (asprintf(&all, "%s,%s", list, more) < 0) abort();
