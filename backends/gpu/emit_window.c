@@ -303,7 +303,8 @@ const char *inside_axis(Emit *e, const Layout *l, int axis, Index *reg, Index *c
     if (e->measure || !name) return ask;
     int32_t thread = thread_most(l, axis);
     while (sure < n && index_value(reg, sure, &r) && r < n && all_inside(l, axis, r, thread)) sure++;
-    if (start && sure < start->n) return ask;
+    if (start && sure < start->n) /* the sum behind the cast would be held from one comparison to the next */
+        return str(e, "(%s < %d ? %s : %s < %d)", name, start->n, ask, index_text(e, c), l->tile[axis]);
     if (start) /* registers of the first vector may be before the row, and none of them behind it */
         return str(e, "(%s < %d ? %s >= 0 : %s < %d || %s < %d)", name, start->n, index_text(e, c), name,
             sure, index_text(e, c), l->tile[axis]);

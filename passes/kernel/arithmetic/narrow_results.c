@@ -6,14 +6,20 @@
  * multiply them. A row of 16-bit elements otherwise takes more time for its arithmetic than for its memory.
  *
  * Requires: each use of the f32 result rounds it to a float of 16 bits or fewer, directly or behind
- * operations that keep the relative error of this operand. Does not handle: f64; integers, which a small
+ * operations that keep the relative error of this operand, as a factor among at most MOST_FACTORS that may be
+ * inexact: errors of factors add up, also those of one value in its powers. Does not handle: f64; integers, which a small
  * error may change by 1. */
 #include "passes/kernel/kernel.h"
+
+enum {
+    MOST_STEPS = 8,
+    MOST_FACTORS = 4, /* errors of 2^-16 are then 2^-14 together, an eighth of an ulp of f16 */
+};
 
 /* A function whose results have no sign: sums of them keep the relative error of their terms. */
 static bool never_below_zero(const Value *v, int depth)
 {
-    if (!v->def || depth > 8) return false;
+    if (!v->def || depth > MOST_STEPS) return false;
     Op op = v->def->op;
     if (op_has(op, OPF_NONNEG)) return true;
     if (!op_has(op, OPF_MOVES) && op != OP_MUL && op != OP_ADD) return false;
@@ -27,15 +33,36 @@ static bool never_below_zero(const Value *v, int depth)
 static bool checks_speculation(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)
-        if (!ir_is_rare(u->user) && (depth > 8 || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
+        if (!ir_is_rare(u->user) && (depth > MOST_STEPS || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
                                         !checks_speculation(ir_result(u->user), depth + 1)))
             return false;
     return true;
 }
 
+/* The functions and quotients, each maybe inexact, whose product or quotient v is. */
+static int factors(const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    int n = 0;
+    if (!d || v->type->dtype != DT_F32) return 0;
+    if (depth > MOST_STEPS) return MOST_FACTORS + 1;
+    if (d->op == OP_MUL || d->op == OP_DIV)
+        return (d->op == OP_DIV) + factors(ir_operand(d, 0), depth + 1) + factors(ir_operand(d, 1), depth + 1);
+    if (d->op == OP_NEG || d->op == OP_ABS || d->op == OP_REDUCE_SUM || op_has(d->op, OPF_MOVES))
+        return factors(ir_operand(d, 0), depth + 1);
+    int ways = d->op == OP_WHERE ? 2 : d->op == OP_IF ? d->n_blocks : 0;
+    for (int k = 0; k < ways; k++) {
+        const Value *x = d->op == OP_WHERE ? ir_operand(d, 1 + k)
+                                           : ir_operand(d->blocks[k]->last, (int)(v - d->results));
+        int of = factors(x, depth + 1);
+        if (of > n) n = of;
+    }
+    return ways ? n : op_has(d->op, OPF_APPROX);
+}
+
 static bool narrow_uses(const Value *v, int depth)
 {
-    if (v->type->dtype != DT_F32 || depth > 8) return false;
+    if (v->type->dtype != DT_F32 || depth > MOST_STEPS) return false;
     for (const Use *u = v->uses; u; u = u->next) {
         const Instr *i = u->user;
         bool keeps = i->op == OP_MUL || i->op == OP_DIV || i->op == OP_NEG || i->op == OP_ABS ||
@@ -54,7 +81,8 @@ static bool narrow_uses(const Value *v, int depth)
         }
         if (i->op == OP_YIELD && i->block->parent && i->block->parent->op == OP_IF)
             to = &i->block->parent->results[u - i->operands];
-        if (!to || !narrow_uses(to, depth + 1)) return false;
+        bool multiplies = i->op == OP_MUL || i->op == OP_DIV;
+        if (!to || (multiplies && factors(to, 0) > MOST_FACTORS) || !narrow_uses(to, depth + 1)) return false;
     }
     return true;
 }
