@@ -21,6 +21,8 @@ enum {
 static const double EQUAL = 0.9999;
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
+/* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
+static const double HOPELESS = 1.5;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
@@ -104,17 +106,56 @@ static int64_t combinations(const Search *z, const uint8_t *at)
     return allowed <= MOST_TOGETHER ? all : 0;
 }
 
+static bool same_tiles(const Search *z, const SearchPoint *a, const SearchPoint *b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].shapes_grid && a->at[j] != b->at[j]) return false;
+    return true;
+}
+
+/* The best point whose tiles differ from those of the `n` points `but`; -1: there is none. */
+int search_best(const Search *z, const int *but, int n)
+{
+    int found = -1;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        bool taken = !(p->ns < INFINITY);
+        for (int k = 0; k < n && !taken; k++) taken = same_tiles(z, p, &z->point[but[k]]);
+        if (!taken && (found < 0 || p->ns < z->point[found].ns * EQUAL)) found = i;
+    }
+    return found;
+}
+
+static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].with_tiles && a[j] != b[j]) return false;
+    return true;
+}
+
+/* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
+ * that the other names cannot make up for it. One that did not fit may fit with others. */
+static bool is_hopeless(const Search *z, const uint8_t *at, double best)
+{
+    double least = INFINITY;
+    for (int i = 0; i < z->n_points; i++)
+        if (same_with_tiles(z, z->point[i].at, at)) least = fmin(least, z->point[i].ns);
+    return least < INFINITY && least > best * HOPELESS;
+}
+
 /* The product of the names that are tried with tiles, from `at`; where it is too large, each of them by
- * itself. */
+ * itself. Those that are hopeless after earlier estimates are left out. */
 static void consider_tiles(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
+    const int known = z->p->device.model ? search_best(z, NULL, 0) : -1;
+    const double best = known >= 0 ? z->point[known].ns : INFINITY;
     int64_t all = combinations(z, at);
     for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) consider_value(z, at, i, v);
     for (int64_t k = 0; k < all; k++) {
         combination(z, at, k, p);
-        consider(z, p);
+        if (!is_hopeless(z, p, best)) consider(z, p);
     }
 }
 
@@ -139,26 +180,6 @@ static void consider_last(Search *z, const uint8_t *at)
 {
     for (int j = 0; j < z->n_names; j++)
         for (int v = 0; v < z->name[j].n && is_last(&z->name[j]); v++) consider_value(z, at, j, v);
-}
-
-static bool same_tiles(const Search *z, const SearchPoint *a, const SearchPoint *b)
-{
-    for (int j = 0; j < z->n_names; j++)
-        if (z->name[j].shapes_grid && a->at[j] != b->at[j]) return false;
-    return true;
-}
-
-/* The best point whose tiles differ from those of the `n` points `but`; -1: there is none. */
-int search_best(const Search *z, const int *but, int n)
-{
-    int found = -1;
-    for (int i = 0; i < z->n_points; i++) {
-        const SearchPoint *p = &z->point[i];
-        bool taken = !(p->ns < INFINITY);
-        for (int k = 0; k < n && !taken; k++) taken = same_tiles(z, p, &z->point[but[k]]);
-        if (!taken && (found < 0 || p->ns < z->point[found].ns * EQUAL)) found = i;
-    }
-    return found;
 }
 
 static int best_of_different_tiles(const Search *z, int *tops, int most)
@@ -340,8 +361,8 @@ static int walk(Search *z)
     for (Side side = UPPER_MIDDLE; side <= LOWER_MIDDLE_OR_LAST; side++) {
         set_middle(z, declared, side, middle);
         consider_tiles(z, middle);
+        search_estimate(z);
     }
-    search_estimate(z);
     if (first->ns < INFINITY && first->uncertain) return 0;
     consider_without_cp_async(z, declared);
     consider_smaller(z, declared);

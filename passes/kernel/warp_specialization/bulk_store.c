@@ -293,15 +293,21 @@ static bool lie_alike(const Instr *a, const MemParts *m, const Instr *b, const M
     return true;
 }
 
+/* Whether both additions wait for semaphores of one tensor, or for none. */
+static bool ordered_alike(const Instr *a, const Instr *b)
+{
+    const Instr *x = ir_semaphore_wait(a), *y = ir_semaphore_wait(b);
+    return !x == !y && (!x || ir_operand(x, 0) == ir_operand(y, 0));
+}
+
 /* Whether the addition `store` can go through the buffers of `other`, which writer warps send: it adds a tile
  * of the same type to the same tensor, along the same axes (a step that stands behind its loop). */
 static bool goes_through(const Func *f, const Instr *store, const MemParts *m, const Instr *other)
 {
     MemParts o;
-    return other && other != store && ir_adds(store) &&
-           !ir_semaphore_wait(store) == !ir_semaphore_wait(other) && ir_mem_parts(other, &o) &&
-           o.param == m->param && o.values[0]->type == m->values[0]->type && lie_alike(store, m, other, &o) &&
-           tma_takes(f, store, m);
+    return other && other != store && ir_adds(store) && ordered_alike(store, other) &&
+           ir_mem_parts(other, &o) && o.param == m->param && o.values[0]->type == m->values[0]->type &&
+           lie_alike(store, m, other, &o) && tma_takes(f, store, m);
 }
 
 /* Hands the addition, and the atomics that order it, to writer warps. */

@@ -16,7 +16,8 @@
  * writer waits, adds, and signals; elsewhere the emitter waits in the consumers' stead as before.
  *
  * Requires: a `while` that does nothing else, under an `if` that does nothing else; old values that nobody
- * uses otherwise; the three in one block of a loop. Keeps: everything. */
+ * uses otherwise; the three in one block of a loop, one tensor of semaphores, and nothing else between wait
+ * and signal; no reads of what programs write, which the consumers could not wait for. Keeps: everything. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
@@ -99,8 +100,37 @@ static Instr *signals(const Instr *store)
     if (i->op == OP_JOIN_TOKENS && ir_result(i)->uses && !ir_result(i)->uses->next)
         i = ir_result(i)->uses->user;
     bool passes = is_atomic(i, RMW_EXCH, SEM_RELEASE) && i->block == store->block && ir_mem_parts(i, &m) &&
-                  m.result && !m.result->uses;
+                  m.result && !m.result->uses && m.result->type->kind == TYPE_SCALAR;
     return passes ? i : NULL;
+}
+
+static bool is_semaphore_of(const OrderedAdd *t, const Instr *i)
+{
+    MemParts m, wait;
+    return ir_mem_parts(i, &m) && ir_mem_parts(t->wait, &wait) && m.param == wait.param;
+}
+
+/* Whether the addition is all that is in order: nothing else has its place between the wait and the signal.
+ */
+static bool alone(const OrderedAdd *t, const Instr *store)
+{
+    const Value *token = ir_operand(t->pass, t->pass->n_operands - 1);
+    const Instr *joins = token->def && token->def->op == OP_JOIN_TOKENS ? token->def : t->pass;
+    for (int k = 0; k < t->cond->n_results; k++)
+        for (const Use *u = t->cond->results[k].uses; u; u = u->next)
+            if (u->user != store && u->user != joins) return false;
+    for (int k = 0; joins != t->pass && k < joins->n_operands; k++)
+        if (ir_operand(joins, k)->def != t->cond && ir_operand(joins, k)->def != store) return false;
+    return true;
+}
+
+/* Whether an operation reads what programs write, semaphores aside: it may look for what the program before
+ * has written, which only the writer waits for. */
+static bool reads_written(const void *user, const Instr *i)
+{
+    const OrderedAdd *t = user;
+    MemParts m;
+    return ir_mem_parts(i, &m) && m.token && m.result && !is_semaphore_of(t, i);
 }
 
 static void order_add(Roles *c, OrderedAdd *t)
@@ -144,6 +174,8 @@ bool roles_order_adds(void *user)
         Instr *store = stores.data[k], *loop = store->block->parent;
         OrderedAdd t = { 0 };
         if (!ir_adds(store) || !loop || loop->op != OP_FOR || !waits(&t, store) || !(t.pass = signals(store)))
+            continue;
+        if (!is_semaphore_of(&t, t.pass) || !alone(&t, store) || ir_any_in(c->f->body, reads_written, &t))
             continue;
         order_add(c, &t);
         changed = true;
