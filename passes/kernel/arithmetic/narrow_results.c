@@ -7,8 +7,8 @@
  *
  * Requires: each use of the f32 result rounds it to a float of 16 bits or fewer, directly or behind
  * operations that keep the relative error of this operand, as a factor among at most MOST_FACTORS that may be
- * inexact: errors of factors add up, also those of one value in its powers. Does not handle: f64; integers, which a small
- * error may change by 1. */
+ * inexact: errors of factors add up, also those of one value in its powers. Does not handle: f64; integers,
+ * which a small error may change by 1. */
 #include "passes/kernel/kernel.h"
 
 enum {
@@ -33,8 +33,9 @@ static bool never_below_zero(const Value *v, int depth)
 static bool checks_speculation(const Value *v, int depth)
 {
     for (const Use *u = v->uses; u; u = u->next)
-        if (!ir_is_rare(u->user) && (depth > MOST_STEPS || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
-                                        !checks_speculation(ir_result(u->user), depth + 1)))
+        if (!ir_is_rare(u->user) &&
+            (depth > MOST_STEPS || (u->user->op != OP_AND && u->user->op != OP_REDUCE_ALL) ||
+                !checks_speculation(ir_result(u->user), depth + 1)))
             return false;
     return true;
 }
@@ -47,13 +48,14 @@ static int factors(const Value *v, int depth)
     if (!d || v->type->dtype != DT_F32) return 0;
     if (depth > MOST_STEPS) return MOST_FACTORS + 1;
     if (d->op == OP_MUL || d->op == OP_DIV)
-        return (d->op == OP_DIV) + factors(ir_operand(d, 0), depth + 1) + factors(ir_operand(d, 1), depth + 1);
+        return (d->op == OP_DIV) + factors(ir_operand(d, 0), depth + 1) +
+               factors(ir_operand(d, 1), depth + 1);
     if (d->op == OP_NEG || d->op == OP_ABS || d->op == OP_REDUCE_SUM || op_has(d->op, OPF_MOVES))
         return factors(ir_operand(d, 0), depth + 1);
     int ways = d->op == OP_WHERE ? 2 : d->op == OP_IF ? d->n_blocks : 0;
     for (int k = 0; k < ways; k++) {
-        const Value *x = d->op == OP_WHERE ? ir_operand(d, 1 + k)
-                                           : ir_operand(d->blocks[k]->last, (int)(v - d->results));
+        const Value *x =
+            d->op == OP_WHERE ? ir_operand(d, 1 + k) : ir_operand(d->blocks[k]->last, (int)(v - d->results));
         int of = factors(x, depth + 1);
         if (of > n) n = of;
     }
