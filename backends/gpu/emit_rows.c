@@ -3,7 +3,7 @@
  * argmax and topk combine (value, position) pairs within the thread, then by shuffles, then through shared
  * memory; topk does so once for each of its elements, skipping what comes before the last one found. Scans
  * want the layout of kernel_row_layout: a thread holds a run of consecutive elements, lanes and then warps
- * the runs after it. emit_sort.c has sort. */
+ * the runs after it. emit_sort.c has sort, and topk of many elements. */
 #include "backends/gpu/emit.h"
 
 static const char *and(Emit *e, const char *a, const char *b)

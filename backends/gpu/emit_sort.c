@@ -192,9 +192,10 @@ static void sort_in_registers(Emit *e, const Instr *i, Network *w)
 
 /* --- the largest of a row ---------------------------------------------------------------------------- */
 
-/* Keys of 64 bits: the element above, the complement of its position below, so that of equal elements the one
- * at the lowest position comes first. They are inverted, as the largest come first. Zeros of both signs are
- * equal, so the key of -0 is that of 0. */
+/* Keys of 64 bits: the element above, the complement of twice its position below, so that of equal elements
+ * the one at the lowest position comes first. They are inverted, as the largest come first. Zeros of both
+ * signs are equal, so the key of -0.0, which is -1, becomes that of 0.0, and the lowest bit says which it
+ * was. */
 static void load_places(Emit *e, const Value *x, Network *w)
 {
     const Layout *l = layout_of(e, x);
@@ -203,9 +204,12 @@ static void load_places(Emit *e, const Value *x, Network *w)
     line(e, "%s %s[%d];", w->type, w->key, w->n);
     begin_unrolled(e, "i", w->n);
     Index *r = index_variable(e, "i");
-    const char *inside = inside_tile(e, l, r), *v = cast_expr(e, d, wide, element(e, x, l, r)), *k;
-    k = str(e, "~((i64)%s(%s%s) << 32 | (u32)~(%s))", use(e, str(e, "sort_key_%s", dtype_name(wide))), v,
-        dtype_is_float(wide) ? " + 0.0f" : "", coord_text(e, l, x->type->rank - 1, "i"));
+    const char *inside = inside_tile(e, l, r), *v = cast_expr(e, d, wide, element(e, x, l, r)),
+               *word = tmp(e, "word"), *minus = tmp(e, "minus"), *k;
+    line(e, "const i32 %s = %s(%s);", word, use(e, str(e, "sort_key_%s", dtype_name(wide))), v);
+    line(e, "const i32 %s = %s;", minus, dtype_is_float(wide) ? str(e, "%s == -1", word) : "0");
+    k = str(e, "~((i64)(%s + %s) << 32 | (u32)~(2 * (%s) + %s))", word, minus,
+        coord_text(e, l, x->type->rank - 1, "i"), minus);
     line(e, "%s[i] = %s;", w->key, *inside ? str(e, "%s ? %s : 0x7fffffffffffffffll", inside, k) : k);
     end_block(e);
 }
@@ -223,11 +227,12 @@ static void spill_places(Emit *e, const Network *w, const Type *t, const char *v
             cond = str(e, "%s && %s < %d", cond, index_text(e, c[a]), w->l->tile[a]);
     line(e, "if (%s) {", cond);
     e->indent++;
-    const char *cell = row_major(e, c, t), *v = str(e, "%s((i32)(~%s[i] >> 32))",
-                                               use(e, str(e, "sort_value_%s", dtype_name(wide))), w->key);
+    const char *cell = row_major(e, c, t),
+               *v = str(e, "%s((i32)(~%s[i] >> 32) - (i32)(%s[i] & 1))",
+                   use(e, str(e, "sort_value_%s", dtype_name(wide))), w->key, w->key);
     line(e, "%s(%s + (%s) * %d, %s);", use(e, str(e, "sts_%s", dtype_name(d))), values, cell, dtype_bytes(d),
         cast_expr(e, wide, d, v));
-    line(e, "%s(%s + (%s) * 4, (i32)%s[i]);", use(e, "sts_i32"), places, cell, w->key);
+    line(e, "%s(%s + (%s) * 4, (i32)((u32)%s[i] >> 1));", use(e, "sts_i32"), places, cell, w->key);
     end_block(e);
     end_block(e);
 }

@@ -259,8 +259,9 @@ const LayoutShared *kernel_stage_part(Arena *, int64_t rows, int64_t columns, in
 /* The layout of so many columns of that tile in registers, which is the layout of accumulators. */
 const Layout *kernel_stage_fragments(Session *, const KernelPlan *, const Instr *read, int columns);
 
-/* The layout for a scan along `axis`: each thread holds a run of consecutive elements. The next run is in the
- * next lane, and after the last lane in the next warp. */
+/* The layout for a scan or a sort along `axis`: each thread holds a run of consecutive elements. The next run
+ * is in the next lane, and after the last lane in the next warp. */
+const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
 /* The elements of a row that one thread sorts in registers at most. */
 enum { KERNEL_MOST_SORTED = 64 };
 /* Whether topk sorts the row instead of looking for one element after the other. */
@@ -268,7 +269,6 @@ bool kernel_sorts_largest(const Instr *topk);
 /* Whether both layouts give each row along `axis` to the same threads and registers, in whatever order, and
  * hold every element once, or are the same. */
 bool kernel_same_rows(const Layout *, const Layout *, int axis);
-const Layout *kernel_row_layout(Arena *, const KernelPlan *, const Type *, int axis);
 
 /* The layout that says which thread copies which elements of a tile to shared memory. */
 const Layout *kernel_copy_layout(Arena *, const Type *view, const LayoutShared *, int wave, int warps);
