@@ -126,10 +126,14 @@ int search_best(const Search *z, const int *but, int n)
     return found;
 }
 
+/* Whether two points differ at most in names that rarely decide between tiles; cp.async does. */
 static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 {
-    for (int j = 0; j < z->n_names; j++)
-        if (z->name[j].with_tiles && a[j] != b[j]) return false;
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        bool decides = m->with_tiles || (m->hint && m->hint->search == SEARCH_WITH_CP_ASYNC);
+        if (decides && a[j] != b[j]) return false;
+    }
     return true;
 }
 
