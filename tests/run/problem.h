@@ -26,7 +26,8 @@ typedef struct Tensor {
     /* row-major: the values of an input (inout: before the run), the wanted ones of an output */
     double *values;
     double *want; /* inout and out: the wanted values */
-    double terms; /* of sums whose terms cancel each other: the size of a sum of the terms' magnitudes; or 0 */
+    double
+        terms; /* of sums whose terms cancel each other: the size of a sum of the terms' magnitudes; or 0 */
 } Tensor;
 
 /* Where element `linear`, in row-major order, stands: elements from [0, 0, ...]. */

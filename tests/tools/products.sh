@@ -33,9 +33,9 @@ product neoverse-n1 u8 i8 i32 smull usdot
 product neoverse-n1 bf16 bf16 f32 fmla bfdot
 product cortex-a53 i8 i8 i32 smull sdot
 product cortex-a53 f32 f32 f32 fmla
-product znver4 i8 i8 i32 vpdpwssd vpmaddwd
+product znver4 i8 i8 i32 vpdpbusd vpmaddubsw
 product znver4 bf16 bf16 f32 vdpbf16ps
-product cascadelake i8 i8 i32 vpdpwssd # where it adds to a sum of its own, LLVM takes vpmaddwd and vpaddd there
+product cascadelake i8 i8 i32 vpdpbusd vpmaddubsw
 product x86-64-v4 i8 i8 i32 vpmaddwd vpdpwssd
 product x86-64-v3 i8 i8 i32 vpmaddwd
 product x86-64-v3 bf16 bf16 f32 'vfmadd[0-9]*ps' vdpbf16ps
