@@ -19,6 +19,8 @@ enum {
 };
 /* Estimates that differ by less are equal; of equal ones the first is taken. */
 static const double EQUAL = 0.9999;
+/* Ratio of estimates of streams below which they can hardly be told apart. */
+static const double HARDLY_WORSE = 1.02;
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
 /* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
@@ -346,6 +348,27 @@ static int divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
+/* Memory bounds the point, and its programs keep nothing from one pass over their tiles to another. */
+static bool streams(const SearchPoint *p)
+{ return p->ns < INFINITY && p->bound == BOUND_MEMORY && !p->products && p->held == 0; }
+
+/* Of points that stream and whose estimates can hardly be told apart, one that exchanges nothing through
+ * shared memory and whose threads have the fewest words: the estimate knows neither the time in which
+ * instructions are issued nor registers that do not suffice. What is declared stays. */
+static int least_strained(const Search *z, int best)
+{
+    int found = best;
+    if (best <= 0 || !streams(&z->point[best])) return best;
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i], *f = &z->point[found];
+        if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
+        bool less = !(p->shared > 0) == !(f->shared > 0) ? p->words < f->words : f->shared > 0;
+        bool equal = !(p->shared > 0) == !(f->shared > 0) && p->words == f->words;
+        if (less || (equal && p->ns < f->ns * EQUAL)) found = i;
+    }
+    return found;
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -384,7 +407,7 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return divided(z, search_best(z, NULL, 0));
+    return divided(z, least_strained(z, search_best(z, NULL, 0)));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

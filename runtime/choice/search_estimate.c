@@ -76,6 +76,9 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
     p->products = cost.wgmma + cost.mma > 0;
+    p->words = cost.words;
+    p->held = cost.held;
+    p->shared = cost.shared;
     p->ns = doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 

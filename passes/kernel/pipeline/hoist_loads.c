@@ -327,7 +327,7 @@ static void avoid_spills(Hoist *c)
     for (int n = p->min_ctas; n >= 1; n /= 2) {
         int all = registers_at(p, n);
         p->min_ctas = n;
-        if (fits_in(c, all + FEW_WORDS, false) || fits_in(c, all - FEW_WORDS, true)) return;
+        if (fits_in(c, all + 2 * FEW_WORDS, false) || fits_in(c, all - FEW_WORDS, true)) return;
     }
 }
 
