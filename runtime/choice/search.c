@@ -348,9 +348,12 @@ static int divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
-/* Memory bounds the point, and its programs keep nothing from one pass over their tiles to another. */
+/* Memory bounds the point, and its programs pass over their tiles once. */
 static bool streams(const SearchPoint *p)
-{ return p->ns < INFINITY && p->bound == BOUND_MEMORY && !p->products && p->held == 0; }
+{
+    bool once = !p->products && p->held == 0 && p->iterations <= 1;
+    return once && p->ns < INFINITY && p->bound == BOUND_MEMORY;
+}
 
 /* Of points that stream and whose estimates can hardly be told apart, one that exchanges nothing through
  * shared memory and whose threads have the fewest words: the estimate knows neither the time in which

@@ -79,6 +79,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->words = cost.words;
     p->held = cost.held;
     p->shared = cost.shared;
+    p->iterations = cost.iterations;
     p->ns = doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 

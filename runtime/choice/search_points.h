@@ -27,7 +27,7 @@ typedef struct SearchName {
 /* A configuration: a value of each name, and what is estimated of it. */
 typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];
-    double ns, words, held, shared; /* what cost.h counts of a thread and of a program */
+    double ns, words, held, shared, iterations; /* what cost.h counts of a thread and of a program */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;

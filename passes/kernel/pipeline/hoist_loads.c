@@ -320,14 +320,16 @@ static bool fits_in(Hoist *c, int budget, bool again)
 
 /* Lowers the number of CTAs where what is held over a reduction leaves words without a register: words in
  * memory cost more than loads in flight gain. The vendor's compiler finds room for a few. Where values are
- * computed again it needs some more, because it computes many at a time. */
+ * computed again it needs some more, because it computes many at a time. Two CTAs stay, because one alone has
+ * nothing to do while its warps meet; where what is held does not fit them either, the number stays. */
 static void avoid_spills(Hoist *c)
 {
     KernelPlan *p = c->p;
-    for (int n = p->min_ctas; n >= 1; n /= 2) {
+    for (int n = p->min_ctas; n >= 2; n /= 2) {
         int all = registers_at(p, n);
+        if (!fits_in(c, all + 2 * FEW_WORDS, false) && !fits_in(c, all - FEW_WORDS, true)) continue;
         p->min_ctas = n;
-        if (fits_in(c, all + 2 * FEW_WORDS, false) || fits_in(c, all - FEW_WORDS, true)) return;
+        return;
     }
 }
 
