@@ -44,7 +44,8 @@ static bool access_fits(RowStarts *x, const Instr *i)
         x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
         return false;
     if (m.rank == 1) return x->begun && i->op == OP_LOAD && bytes > 1 && ++x->weights <= MOST_WEIGHTS;
-    if (!x->begun && (i->op != OP_LOAD || !starts_odd(p, &m, unit, bytes))) return false;
+    /* Rows that begin at multiples of 16 bytes are accessed by whole vectors, from their start on. */
+    if ((!x->begun && i->op != OP_LOAD) || !starts_odd(p, &m, unit, bytes)) return false;
     x->begun = true;
     x->bytes = bytes;
     x->stores |= i->op == OP_STORE;
