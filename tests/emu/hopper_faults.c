@@ -13,8 +13,8 @@ static const struct {
 } harmless[] = {
     { "gemm", "a wait left out", "*", "mbar_wait(B_ring_*_empty *", 1,
         "a consumer gives back A's stage after B's, and the producer has waited for A's" },
-    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(WT_ring_*_empty *", 1,
-        "likewise: X's stage is given back last" },
+    { "conv2d_nhwc", "a wait left out", "*", "mbar_wait(X_ring_*_empty *", 1,
+        "likewise: WT's stage is given back last" },
     { "gemm_gated", "a wait left out", "*", "mbar_wait([GU]_ring_*_empty *", 2,
         "likewise: A's stage is given back last" },
     { "attention", "a warp barrier left out", "*", "warp_sync();", 1,
