@@ -8,9 +8,10 @@
 # page_commands PAGE prints the commands, a line each. unmarked_commands PAGE prints lines that look like
 # commands and are in no ```sh block.
 
-# A text block as a pattern of the shell.
+# A text block as a pattern of the shell. A first line of `...` also stands for no line.
 pattern_of() {
     local text=$1
+    [[ $text == ...$'\n'* ]] && text=...${text#...$'\n'}
     text=${text//\\/\\\\} text=${text//\*/\\*} text=${text//\?/\\?} text=${text//\[/\\[} text=${text//\]/\\]}
     printf '%s' "${text//.../*}"
 }
