@@ -60,30 +60,19 @@ static bool is_constant(RangeInfo r) { return r.lo == r.hi; }
 /* Of an operation of two operands, the other of which has range o. */
 static Told told_by_pair(Narrow *x, const Instr *i, int k, RangeInfo o, int depth)
 {
-    Told r;
-    switch ((int)i->op) {
-    case OP_ADD:
-    case OP_SUB:
-        if (!is_constant(o) || (i->op == OP_SUB && k)) return TOLD_ALL;
-        return told_before(told_apart(x, &i->results[0], depth), i->op == OP_SUB ? -o.lo : o.lo);
-    case OP_MAX:
-        r = told_apart(x, &i->results[0], depth);
-        if (o.lo > r.lo) r.lo = o.lo;
-        return r;
-    case OP_MIN:
-        r = told_apart(x, &i->results[0], depth);
-        if (o.hi < r.hi) r.hi = o.hi;
-        return r;
-    case OP_LT:
-    case OP_LE:
-    case OP_GT:
-    case OP_GE:
-    case OP_EQ:
-    case OP_NE:
+    if (op_family(i->op) == OPS_COMPARE) {
         if (o.lo < -MOST_ADDED || o.hi > INT32_MAX - 1) return TOLD_ALL;
         return (Told){ o.lo - 1, o.hi + 1 };
-    default: return TOLD_ALL;
     }
+    if (i->op == OP_ADD || (i->op == OP_SUB && !k)) {
+        if (!is_constant(o)) return TOLD_ALL;
+        return told_before(told_apart(x, &i->results[0], depth), i->op == OP_SUB ? -o.lo : o.lo);
+    }
+    if (i->op != OP_MAX && i->op != OP_MIN) return TOLD_ALL;
+    Told r = told_apart(x, &i->results[0], depth);
+    if (i->op == OP_MAX && o.lo > r.lo) r.lo = o.lo;
+    if (i->op == OP_MIN && o.hi < r.hi) r.hi = o.hi;
+    return r;
 }
 
 static Told told_by(Narrow *x, const Use *u, int depth)
