@@ -3,8 +3,9 @@
  *     Pool *p = pool_new(alloc);
  *     pool_run(p, 4, task, &job);       calls task(&job) in this thread, and at once in up to three others
  *
- * Threads start when a launch first wants them and then wait for the next launch asleep. The launching thread
- * never waits for a thread that has not begun: on a busy machine it does the work itself. */
+ * Threads start when a launch first wants them and then wait for the next launch: a moment awake, then
+ * asleep. The launching thread never waits for a thread that has not begun: on a busy machine it does the
+ * work itself. */
 #pragma once
 #include "ir/arena.h"
 
