@@ -320,9 +320,7 @@ static void free_context(tile_context *c)
 {
     if (c->parent) context_release(c->parent);
     else if (c->driver) {
-        DriverError ignored;
-        void *counters = atomic_load(&c->counters);
-        if (counters) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, counters, &ignored);
+        context_free_counters(c);
         c->driver->ops->close(c->driver);
     }
     lock_destroy(&c->lock);

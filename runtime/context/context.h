@@ -11,6 +11,13 @@
 enum { LAUNCHED = 4 };
 enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
+/* Counters of that many streams; where they are all taken, the next ones are in another table. */
+typedef struct StreamCounters {
+    void *memory;
+    _Atomic uintptr_t stream[STREAM_COUNTERS]; /* the key of the stream that has a counter, or 0 */
+    struct StreamCounters *_Atomic next;
+} StreamCounters;
+
 enum { CONTEXT_MESSAGE = 2048 };
 
 /* How messages of a kernel say that a user binds a const or an extent (Session.binder). */
@@ -31,7 +38,7 @@ struct tile_context {
     char compiler_library[512];
     Cache cache;
     atomic_int references;       /* those of the owner, one for each module and kernel */
-    Lock lock;                   /* guards error, key and the creation of the pool of counters */
+    Lock lock;                   /* guards error and key */
     Lock report_lock;            /* one call of on_diagnostic at a time */
     char error[CONTEXT_MESSAGE]; /* of the last failure, of whatever thread */
     uint64_t serial;             /* from 1; no two contexts of a process have the same */
@@ -46,9 +53,9 @@ struct tile_context {
     atomic_uint launched_at;
     /* The counters of persistent kernels, one for each stream. Launches of one stream share a counter,
      * because they run in order. */
-    void *_Atomic counters;
-    _Atomic uintptr_t counter_stream[STREAM_COUNTERS];
-    atomic_int captured_counters; /* counters that captured launches keep for good */
+    StreamCounters *_Atomic stream_counters;
+    void *_Atomic captured_memory; /* COUNTER_POOL counters, which captured launches keep for good */
+    atomic_int captured_counters;  /* of them in use */
 };
 
 /* One file of a module: as the user named it and its text. */
@@ -120,6 +127,9 @@ bool context_debug_has(const tile_context *, const char *what); /* "time" */
  * version. */
 const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
+/* Takes the memory of counters, outside of a graph's capture; false with the error set: there is none. */
+bool context_makes_counters(tile_context *);
+void context_free_counters(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
 void *context_counter(tile_context *, void *stream);
 /* Whether a launch can take memory in the order of its stream. Makes the pool for it. */

@@ -8,30 +8,65 @@
 /* CU_STREAM_PER_THREAD and hipStreamPerThread: a handle that names another stream in each thread. */
 enum { STREAM_PER_THREAD = 2 };
 
-static void *counter_memory(tile_context *c)
+/* Of how many places of a table a key takes the first that is free. */
+enum { PLACES = 64 };
+
+static void free_counters(tile_context *c, void *p)
 {
-    void *p = atomic_load_explicit(&c->counters, memory_order_acquire);
-    if (p) return p;
+    DriverError ignored;
+    if (p) c->driver->ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
+}
+
+/* Zeroed memory of n counters; NULL: failed. */
+static void *new_counters(tile_context *c, int n)
+{
     DriverError e;
+    void *p;
     const DriverOps *ops = c->driver->ops;
-    size_t bytes = (size_t)(STREAM_COUNTERS + COUNTER_POOL) * 8;
-    lock_enter(&c->lock);
-    tile_status st = TILE_OK;
-    if (!(p = atomic_load(&c->counters))) {
-        st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, bytes, &p, &e);
-        if (!st && ((st = ops->fill(c->driver, p, 0, bytes, NULL, &e)) ||
-                       (st = ops->stream_synchronize(c->driver, NULL, &e)))) {
-            DriverError ignored;
-            ops->memory_free(c->driver, TILE_MEMORY_DEVICE, p, &ignored);
-        }
-        if (!st) atomic_store_explicit(&c->counters, p, memory_order_release);
-    }
-    lock_leave(&c->lock);
-    if (st) {
-        context_driver_fail(c, st, &e, "counters of persistent kernels");
+    tile_status st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, (size_t)n * 8, &p, &e);
+    if (!st && ((st = ops->fill(c->driver, p, 0, (size_t)n * 8, NULL, &e)) ||
+                   (st = ops->stream_synchronize(c->driver, NULL, &e))))
+        free_counters(c, p);
+    if (!st) return p;
+    context_driver_fail(c, st, &e, "counters of persistent kernels");
+    return NULL;
+}
+
+/* The table at *at, which is made if it is not there; NULL: failed. */
+static StreamCounters *table_at(tile_context *c, StreamCounters *_Atomic *at)
+{
+    StreamCounters *t = atomic_load_explicit(at, memory_order_acquire);
+    if (t) return t;
+    StreamCounters *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
+    if (!made) {
+        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels");
         return NULL;
     }
-    return p;
+    memset(made, 0, sizeof *made);
+    made->memory = new_counters(c, STREAM_COUNTERS);
+    if (made->memory && atomic_compare_exchange_strong(at, &t, made)) return made;
+    free_counters(c, made->memory);
+    context_free(c, made, sizeof *made);
+    return t; /* another thread's, or NULL */
+}
+
+void context_free_counters(tile_context *c)
+{
+    for (StreamCounters *t = atomic_load(&c->stream_counters), *next; t; t = next) {
+        next = atomic_load(&t->next);
+        free_counters(c, t->memory);
+        context_free(c, t, sizeof *t);
+    }
+    free_counters(c, atomic_load(&c->captured_memory));
+}
+
+static void *captured_memory(tile_context *c)
+{
+    void *p = atomic_load_explicit(&c->captured_memory, memory_order_acquire), *made;
+    if (p || !(made = new_counters(c, COUNTER_POOL))) return p;
+    if (atomic_compare_exchange_strong(&c->captured_memory, &p, made)) return made;
+    free_counters(c, made);
+    return p; /* another thread's */
 }
 
 /* Not 0, and the same for two launches only if they are in one stream. Handles are addresses or less than
@@ -46,22 +81,36 @@ static uintptr_t stream_key(void *stream)
     return own;
 }
 
+/* The counter of a stream. Streams that come and go leave their counters, so that tables are added. */
+static void *stream_counter(tile_context *c, uintptr_t key)
+{
+    size_t first = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40);
+    StreamCounters *t;
+    for (StreamCounters *_Atomic *at = &c->stream_counters; (t = table_at(c, at)); at = &t->next)
+        for (size_t k = first; k < first + PLACES; k++) {
+            _Atomic uintptr_t *place = &t->stream[k % STREAM_COUNTERS];
+            uintptr_t seen = atomic_load_explicit(place, memory_order_relaxed);
+            if (seen == 0 && atomic_compare_exchange_strong(place, &seen, key)) seen = key;
+            if (seen == key) return (char *)t->memory + k % STREAM_COUNTERS * 8;
+        }
+    return NULL;
+}
+
+bool context_makes_counters(tile_context *c)
+{
+    if (c->parent) return context_makes_counters(c->parent);
+    return table_at(c, &c->stream_counters) && captured_memory(c);
+}
+
 void *context_counter(tile_context *c, void *stream)
 {
     if (c->parent) return context_counter(c->parent, stream);
-    char *base = counter_memory(c);
+    if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream))
+        return stream_counter(c, stream_key(stream));
+    char *base = captured_memory(c);
     if (!base) return NULL;
-    if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream)) {
-        uintptr_t key = stream_key(stream);
-        size_t at = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40) % STREAM_COUNTERS;
-        for (int tries = 0; tries < STREAM_COUNTERS; tries++, at = (at + 1) % STREAM_COUNTERS) {
-            uintptr_t seen = atomic_load_explicit(&c->counter_stream[at], memory_order_relaxed);
-            if (seen == 0 && atomic_compare_exchange_strong(&c->counter_stream[at], &seen, key)) seen = key;
-            if (seen == key) return base + at * 8;
-        }
-    }
     int n = atomic_fetch_add(&c->captured_counters, 1);
-    if (n < COUNTER_POOL) return base + (size_t)(STREAM_COUNTERS + n) * 8;
+    if (n < COUNTER_POOL) return base + (size_t)n * 8;
     atomic_store(&c->captured_counters, COUNTER_POOL);
     context_fail(c, TILE_ERROR_RESOURCES,
         "no counters left: more than %d launches of persistent kernels were captured into graphs",

@@ -179,7 +179,7 @@ static tile_status adopt(Making *m, const void *bytes, size_t size, DriverError 
         v->needs_counter |= a->slots[i].kind == SLOT_SCHEDULER;
         v->prints |= a->slots[i].kind == SLOT_PRINT;
     }
-    if (v->needs_counter && !context_counter(c, NULL)) {
+    if (v->needs_counter && !context_makes_counters(c)) {
         driver_error(e, "no counters for a persistent kernel");
         return TILE_ERROR_OUT_OF_MEMORY;
     }

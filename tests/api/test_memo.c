@@ -331,6 +331,12 @@ static void *launch_for_counter(void *of)
     return NULL;
 }
 
+static int by_number(const void *x, const void *y)
+{
+    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    return (a > b) - (a < b);
+}
+
 /* Launches that may run beside each other have different counters. The handle of the per-thread default
  * stream names another stream in each thread. */
 static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
@@ -346,6 +352,17 @@ static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
         else if (!pthread_create(&other, NULL, launch_for_counter, &of[i])) pthread_join(other, NULL);
         for (int j = 0; j < i; j++) CU_ASSERT_NOT_EQUAL(of[i].counter, of[j].counter);
     }
+    /* More streams than a table of counters has, as when threads come and go. */
+    enum { MANY = 5000 };
+    static char handles[MANY];
+    static uint64_t counters[MANY];
+    for (int i = 0; i < MANY; i++) {
+        CounterOf next = { k, a, n_args, &handles[i], 0 };
+        launch_for_counter(&next);
+        counters[i] = next.counter;
+    }
+    qsort(counters, MANY, sizeof *counters, by_number);
+    for (int i = 1; i < MANY; i++) CU_ASSERT_NOT_EQUAL(counters[i], counters[i - 1]);
     CounterOf again = of[2];
     launch_for_counter(&again);
     CU_ASSERT_EQUAL(again.counter, of[2].counter);
