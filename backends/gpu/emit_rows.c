@@ -190,6 +190,29 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     end_block(e);
 }
 
+/* The best pair of all CTAs that hold the row. Which comes first is no matter: of equal values the lower
+ * position is the better one. */
+static void best_of_blocks(Emit *e, const Instr *i, const Best *b)
+{
+    int n = (int)layout_blocks(b->l);
+    DType acc = combined_wide(b->d);
+    int64_t positions = (int64_t)n * ctype_bytes(acc);
+    BlocksMeet m;
+    if (n < 2) return;
+    blocks_meet(e, i, n, ctype_bytes(acc) + 4, &m);
+    blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", b->value));
+    blocks_send(e, &m, n, DT_I32, positions, str(e, "%s[0]", b->at));
+    blocks_wait(e, &m);
+    const char *values = tmp(e, "parts"), *at = tmp(e, "parts_at");
+    line(e, "%s *const %s = (%s *)(%s);", ctype(acc), values, ctype(acc), m.parts);
+    line(e, "i32 *const %s = (i32 *)(%s + %lld);", at, m.parts, (long long)positions);
+    line(e, "for (int p = 0; p < %d; p++) {", n);
+    e->indent++;
+    keep_better(e, b, "0", str(e, "%s[p]", values), str(e, "%s[p]", at));
+    end_block(e);
+    if (m.round) line(e, "%s++;", m.round);
+}
+
 static void emit_arg(Emit *e, Instr *i)
 {
     Best b;
@@ -197,6 +220,7 @@ static void emit_arg(Emit *e, Instr *i)
     best_of(e, i, (int)ir_attr_int(i, ATTR_AXIS, 0), i->op == OP_ARGMAX ? "above" : "below", &b);
     best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
     best_across(e, &b, 0);
+    best_of_blocks(e, i, &b);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);
         line(e, "const %s %s = %s;", ctype(r->type->dtype), n,
