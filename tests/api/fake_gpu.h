@@ -34,6 +34,7 @@ typedef struct FakeState {
     int registers;                    /* of any function */
     int refuse_link;                  /* nvJitLink fails */
     int shared_bytes;                 /* of a block; 0: as an H100 */
+    int multiprocessors;              /* CUDA; 0: four */
     void (*on_launch)(void **params); /* called by each launch */
     void (*on_compile)(void);         /* called by each compile */
     void *stream_context;             /* the context of every stream; NULL: the current one */
