@@ -10,15 +10,20 @@ static bool axis_is_pure(const Layout *l, int axis)
 {
     uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
-        for (int i = 0; i < l->nbit[in]; i++) {
+        for (int i = 0; i < l->nbit[in]; i++)
             if (l->basis[in][i] & mask && l->basis[in][i] & ~mask) return false;
-            if (in == LAYOUT_BLOCK && l->basis[in][i] & mask) return false;
-        }
-    }
-    for (int i = 0; i < l->ndigit; i++) {
-        if (l->digit[i].in == LAYOUT_BLOCK && l->digit[i].stride && l->digit[i].axis == axis) return false;
     }
     return true;
+}
+
+static bool blocks_share(const Layout *l, int axis)
+{
+    uint64_t mask = ((1ull << l->fbit[axis]) - 1) << l->fshift[axis];
+    for (int i = 0; i < l->nbit[LAYOUT_BLOCK]; i++)
+        if (l->basis[LAYOUT_BLOCK][i] & mask) return true;
+    for (int i = 0; i < l->ndigit; i++)
+        if (l->digit[i].in == LAYOUT_BLOCK && l->digit[i].stride && l->digit[i].axis == axis) return true;
+    return false;
 }
 
 /* Lane bits along the axis, less those that depend on registers or lower lanes: those hold copies. */
@@ -88,7 +93,7 @@ static int by_step(const void *a, const void *b)
 int layout_axis_parts(const Layout *l, int axis, LayoutAxisPart out[LAYOUT_MAX_PARTS])
 {
     int n = 0;
-    if (!l->separable || !axis_is_pure(l, axis)) return -1;
+    if (!l->separable || !axis_is_pure(l, axis) || blocks_share(l, axis)) return -1;
     for (int in = 0; in < LAYOUT_INPUTS; in++) {
         uint32_t low = 1;
         for (int i = 0; i < l->nbit[in]; i++, low *= 2) {

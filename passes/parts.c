@@ -127,7 +127,7 @@ static bool may(Parts *p, const Instr *i)
 static bool cluster_takes(const Instr *i)
 {
     return i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD || i->op == OP_REDUCE_MAX ||
-           i->op == OP_REDUCE_MIN;
+           i->op == OP_REDUCE_MIN || op_family(i->op) == OPS_ARG;
 }
 
 /* The pass of each instruction: behind the passes of the reductions that it depends on. */

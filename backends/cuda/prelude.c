@@ -321,6 +321,8 @@ const PreludeEntry cuda_prelude[] = {
     { "cluster_arrive", NULL, "",
         FN "void cluster_arrive(void) { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: "
            "\"memory\"); }" },
+    { "fence_cluster", NULL, "",
+        FN "void fence_cluster(void) { asm volatile(\"fence.acq_rel.cluster;\" ::: \"memory\"); }" },
     { "cluster_wait", NULL, "",
         FN "void cluster_wait(void) { asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\"); }" },
 #define SEND(name, ptx, type, con) \

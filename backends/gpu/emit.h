@@ -222,6 +222,17 @@ const char *registers_of(Emit *, const Value *);
  * Emits statements when the combination is a function of the program. */
 const char *combine_expr(Emit *, Instr *, DType acc, const char *x, const char *y);
 /* The neutral element of that combination. */
+/* Where the CTAs of a cluster meet to exchange parts of a row: the address of the parts, their mbarrier, the
+ * pointer to them, and in a loop the number of the round. blocks_meet opens it for `bytes` of each of n CTAs,
+ * blocks_send sends one word of each to all, `at` bytes behind the first, blocks_wait waits for all of them.
+ */
+typedef struct BlocksMeet {
+    const char *place, *mbar, *parts, *round;
+    bool fenced; /* what was read before is ordered before what others write behind */
+} BlocksMeet;
+void blocks_meet(Emit *, const Instr *, int n, int bytes, BlocksMeet *);
+void blocks_send(Emit *, const BlocksMeet *, int n, DType, int64_t at, const char *x);
+void blocks_wait(Emit *, const BlocksMeet *);
 const char *combine_identity(Emit *, const Instr *, DType acc);
 /* The type of what a reduction or scan has combined in `acc`. A minimum or maximum is one of the operand's
  * elements and is not rounded, which would make the largest number of an infinity of f8e5m2. */

@@ -88,21 +88,35 @@ static void join_parts_of_blocks(
     end_block(e);
 }
 
-/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
- * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for. Every
- * reduction has its own place and mbarrier, two in turn inside a loop: what is sent for the round after next
- * is sent by CTAs that have the parts of the next from all, hence after all have read this one's. None leaves
- * before all have sent to it. */
-static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
+/* Whether what is written, too, is loaded since the CTAs of the cluster have last met. */
+static bool reads_since(Emit *e, const Instr *i)
 {
-    int n = (int)layout_blocks(l), bytes = ctype_bytes(acc), slot = (n * bytes + 15) / 16 * 16;
+    MemParts m;
+    for (i = i->prev; i; i = i->prev) {
+        const Type *t = i->n_operands ? ir_operand(i, 0)->type : NULL;
+        bool meets = op_is_along_axis(i->op) && t->kind == TYPE_TILE && t->layout;
+        if (meets && layout_blocks(layout_of(e, ir_operand(i, 0))) > 1) return false;
+        if (i->op == OP_LOAD && ir_mem_parts(i, &m) && e->f->params[m.param].kind != PARAM_IN) return true;
+    }
+    return false;
+}
+
+/* Across the CTAs of a cluster: each sends its part to all of them, an mbarrier of each counts what has come,
+ * and each joins the parts in order. Nothing is fenced: no store to memory need be waited for, except where a
+ * CTA stores elements that others have read before (KernelPlan.reads_before). Every reduction has its own
+ * place and mbarrier, two in turn inside a loop: what is sent for the round after next is sent by CTAs that
+ * have the parts of the next from all, hence after all have read this one's. None leaves before all have sent
+ * to it. */
+void blocks_meet(Emit *e, const Instr *i, int n, int bytes, BlocksMeet *m)
+{
+    int slot = (n * bytes + 15) / 16 * 16;
     bool again = i->block != e->f->body;
-    uint32_t mask = block_bits_along(l, axis);
-    if (!mask) return;
     int64_t at = (e->shared_bytes + 15) / 16 * 16, bar = at + slot * (again ? 2 : 1);
     e->shared_bytes = bar + 16;
-    const char *place = str(e, "shared_base + %lld", (long long)at),
-               *mbar = str(e, "shared_base + %lld", (long long)bar), *round = NULL, *parts = tmp(e, "parts");
+    *m = (BlocksMeet){ .fenced = e->plan->reads_before && reads_since(e, i),
+        .place = str(e, "shared_base + %lld", (long long)at),
+        .mbar = str(e, "shared_base + %lld", (long long)bar),
+        .parts = str(e, "shared + %lld", (long long)at) };
     line(e, "/* every CTA sends its part to all of the cluster */");
     if (!e->cluster_met && again)
         line_in(e, e->pre, 1, "%s();", use(e, "cluster_wait")); /* in front of the loop */
@@ -110,19 +124,43 @@ static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc,
     e->cluster_met = true;
     for (int k = 0; k < (again ? 2 : 1); k++) vec_push(&e->s->arena, &e->cluster_bars, bar + 8 * k);
     if (again) {
-        round = tmp(e, "round");
-        line_in(e, e->pre, 1, "u32 %s = 0;", round);
-        place = str(e, "%s + (%s & 1) * %d", place, round, slot);
-        mbar = str(e, "%s + (%s & 1) * 8", mbar, round);
+        m->round = tmp(e, "round");
+        line_in(e, e->pre, 1, "u32 %s = 0;", m->round);
+        m->place = str(e, "%s + (%s & 1) * %d", m->place, m->round, slot);
+        m->mbar = str(e, "%s + (%s & 1) * 8", m->mbar, m->round);
+        m->parts = str(e, "%s + (%s & 1) * %d", m->parts, m->round, slot);
     }
-    line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), mbar, n * bytes);
-    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s[0], %s);", n,
-        use(e, str(e, "send_%s", dtype_name(acc))), place, bytes, a, mbar);
-    line(e, "%s(%s, %s);", use(e, "mbar_wait"), mbar, again ? str(e, "%s >> 1 & 1", round) : "0");
-    line(e, "%s *const %s = (%s *)(shared + %lld%s);", ctype(acc), parts, ctype(acc), (long long)at,
-        again ? str(e, " + (%s & 1) * %d", round, slot) : "");
+    line(e, "if (tid == 0) %s(%s, %d);", use(e, "mbar_expect"), m->mbar, n * bytes);
+    /* The warp that sends has met all warps whose reads come before. */
+    if (m->fenced) line(e, "if (tid < 32) %s();", use(e, "fence_cluster"));
+}
+
+void blocks_send(Emit *e, const BlocksMeet *m, int n, DType d, int64_t at, const char *x)
+{
+    const char *to = at ? str(e, "%s + %lld", m->place, (long long)at) : m->place;
+    line(e, "if (tid < %d) %s(%s + block * %d, tid, %s, %s);", n, use(e, str(e, "send_%s", dtype_name(d))),
+        to, ctype_bytes(d), x, m->mbar);
+}
+
+void blocks_wait(Emit *e, const BlocksMeet *m)
+{
+    const char *wait = use(e, m->fenced ? "mbar_wait_acquire" : "mbar_wait");
+    line(e, "%s(%s, %s);", wait, m->mbar, m->round ? str(e, "%s >> 1 & 1", m->round) : "0");
+}
+
+static void join_blocks(Emit *e, Instr *i, const Layout *l, int axis, DType acc, const char *a)
+{
+    int n = (int)layout_blocks(l);
+    uint32_t mask = block_bits_along(l, axis);
+    BlocksMeet m;
+    if (!mask) return;
+    const char *parts = tmp(e, "parts");
+    blocks_meet(e, i, n, ctype_bytes(acc), &m);
+    blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", a));
+    blocks_wait(e, &m);
+    line(e, "%s *const %s = (%s *)(%s);", ctype(acc), parts, ctype(acc), m.parts);
     join_parts_of_blocks(e, i, acc, a, parts, mask, (uint32_t)n);
-    if (again) line(e, "%s++;", round);
+    if (m.round) line(e, "%s++;", m.round);
 }
 
 /* A reduction that is being emitted. `array` has `m` registers in each thread with the layout `keep`. `init`

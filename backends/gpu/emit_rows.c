@@ -148,6 +148,67 @@ static void best_in_thread(
     end_block(e);
 }
 
+/* Whether positions of a row rise with the registers of each thread. */
+static bool positions_rise(const Best *b)
+{
+    int32_t c[TILE_MAX_RANK], d[TILE_MAX_RANK];
+    for (int r = 1; r < b->n && b->l->separable; r++)
+        for (int before = r - 1; before >= 0; before--) {
+            layout_element(b->l, (uint32_t)before, 0, 0, 0, c);
+            layout_element(b->l, (uint32_t)r, 0, 0, 0, d);
+            bool rises = c[b->axis] < d[b->axis];
+            c[b->axis] = d[b->axis];
+            if (!coords_equal(b->l->rank, c, d)) continue; /* of another row */
+            if (!rises) return false;
+            break;
+        }
+    return b->l->separable;
+}
+
+static void begin_from_last(Emit *e, int n)
+{
+    directive(e, "#pragma unroll");
+    line(e, "for (int i = %d; i >= 0; i--) {", n - 1);
+    e->indent++;
+}
+
+/* The best value first, by one instruction for each element, and then the first position that has it. */
+static void best_by_value(Emit *e, const Best *b, const Value *x, bool most)
+{
+    DType acc = combined_wide(b->d);
+    const char *join = use(e, str(e, "%s_%s", most ? "max" : "min", dtype_name(acc))),
+               *none = use(e, str(e, "%s_%s", most ? "LOWEST" : "HIGHEST", dtype_name(acc))),
+               *xs = tmp(e, "xs");
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = %s;", b->value, none);
+    line(e, "%s[i] = %s;", b->at, use(e, "NOWHERE"));
+    end_block(e);
+    line(e, "%s %s[%d];", ctype(b->d), xs, b->n);
+    begin_unrolled(e, "i", b->n);
+    Index *i = index_variable(e, "i");
+    const char *k = index_text(e, map_register(e, b->l, b->keep, i)), *in = inside_tile(e, b->l, i),
+               *v = element(e, x, b->l, i);
+    line(e, "%s[i] = %s;", xs, *in ? str(e, "%s ? %s : %s", in, v, none) : v);
+    line(e, "%s[%s] = %s(%s[%s], %s[i]);", b->value, k, join, b->value, k, xs);
+    end_block(e);
+    begin_from_last(e, b->n);
+    const char *pos = coord_text(e, b->l, b->axis, "i");
+    line(e, "if (%s) %s[%s] = %s;", and(e, in, str(e, "%s[i] == %s[%s]", xs, b->value, k)), b->at, k, pos);
+    end_block(e);
+    if (!dtype_is_float(acc)) return;
+    const char *nan = tmp(e, "nan");
+    line(e, "bool %s = false;", nan);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s = %s | (%s[i] != %s[i]);", nan, nan, b->value, b->value);
+    end_block(e);
+    line(e, "if (%s) {    /* the first of them */", nan);
+    e->indent++;
+    begin_from_last(e, b->n);
+    line(e, "if (%s) %s[%s] = %s;", and(e, in, str(e, "%s[i] != %s[i]", xs, xs)), b->at, k, pos);
+    end_block(e);
+    end_block(e);
+}
+
 static void keep_better(Emit *e, const Best *b, const char *k, const char *v, const char *p)
 {
     line(e, "if (%s(%s, %s, %s[%s], %s[%s])) { %s[%s] = %s; %s[%s] = %s; }", b->before, v, p, b->value, k,
@@ -190,13 +251,38 @@ static void best_across(Emit *e, const Best *b, int64_t scratch_from)
     end_block(e);
 }
 
+/* The best pair of all CTAs that hold the row. Which comes first is no matter: of equal values the lower
+ * position is the better one. */
+static void best_of_blocks(Emit *e, const Instr *i, const Best *b)
+{
+    int n = (int)layout_blocks(b->l);
+    DType acc = combined_wide(b->d);
+    int64_t positions = (int64_t)n * ctype_bytes(acc);
+    BlocksMeet m;
+    if (n < 2) return;
+    blocks_meet(e, i, n, ctype_bytes(acc) + 4, &m);
+    blocks_send(e, &m, n, acc, 0, str(e, "%s[0]", b->value));
+    blocks_send(e, &m, n, DT_I32, positions, str(e, "%s[0]", b->at));
+    blocks_wait(e, &m);
+    const char *values = tmp(e, "parts"), *at = tmp(e, "parts_at");
+    line(e, "%s *const %s = (%s *)(%s);", ctype(acc), values, ctype(acc), m.parts);
+    line(e, "i32 *const %s = (i32 *)(%s + %lld);", at, m.parts, (long long)positions);
+    line(e, "for (int p = 0; p < %d; p++) {", n);
+    e->indent++;
+    keep_better(e, b, "0", str(e, "%s[p]", values), str(e, "%s[p]", at));
+    end_block(e);
+    if (m.round) line(e, "%s++;", m.round);
+}
+
 static void emit_arg(Emit *e, Instr *i)
 {
     Best b;
     Value *r = ir_result(i);
     best_of(e, i, (int)ir_attr_int(i, ATTR_AXIS, 0), i->op == OP_ARGMAX ? "above" : "below", &b);
-    best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
+    if (b.d != DT_BOOL && positions_rise(&b)) best_by_value(e, &b, ir_operand(i, 0), i->op == OP_ARGMAX);
+    else best_in_thread(e, &b, ir_operand(i, 0), NULL, NULL);
     best_across(e, &b, 0);
+    best_of_blocks(e, i, &b);
     if (r->type->kind == TYPE_SCALAR) {
         const char *n = name_of(e, r);
         line(e, "const %s %s = %s;", ctype(r->type->dtype), n,

@@ -81,7 +81,9 @@ typedef struct KernelPlan {
     bool persistent;
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
-    int split_k;          /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
+    /* A CTA of that cluster stores elements that others may have loaded before a reduction along the row. */
+    bool reads_before;
+    int split_k;  /* split-K: the number of CTAs that each run a part of the loop; 0: no split-K */
     int clusters; /* clusters (CTAs without clusters) that share a program through the workspace; 0: one */
     int64_t parts_bytes; /* bytes of shared memory that receive the partial sums of the other CTAs */
     int multicast;       /* CTAs of a cluster that run neighbouring programs and load together; 0: none */

@@ -33,6 +33,7 @@ typedef struct Estimate {
     bool plain;        /* products with little arithmetic beside them: they ask for data fastest */
     bool rows;         /* rows that are held while they are reduced */
     bool many_rows;    /* more of them than fit the multiprocessor at once */
+    bool loops;        /* loads to registers in a loop: nothing runs ahead of an iteration */
     Iteration iteration;
 } Estimate;
 
@@ -326,6 +327,19 @@ static double memory_part(const Estimate *e, double bytes)
     return memory_at_work(e->resident, bytes / ctas * e->units / m->memory, rest);
 }
 
+/* Programs that walk over an axis, what the last ones take longer than their bytes would. Memory does not
+ * serve all multiprocessors alike, so that some end later; and where the last round has fewer programs than
+ * the others, these wait for each of their iterations with little beside them. */
+static double last_round(const Estimate *e, double memory)
+{
+    double n = e->programs, k = e->resident, last = n - k * (ceil(n / k) - 1);
+    if (!e->loops) return 0;
+    double apart = e->m->ends_apart * memory * fmin(1, k / n);
+    if (n <= k) return apart;
+    double alone = begin_time(e) + e->iterations * e->iteration.alone + end_time(e);
+    return fmax(apart, alone - memory * last / n);
+}
+
 /* --- the whole --------------------------------------------------------------------------------------- */
 
 static Bound bound_of(const Estimate *e, double part, double memory, double rest)
@@ -353,6 +367,8 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     e.rows = c->iterations <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
              c->joins <= 0 && c->memory > 0;
     e.many_rows = e.rows && e.programs > e.resident;
+    e.loops =
+        c->iterations > 1 && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
     return e;
 }
 
@@ -366,6 +382,7 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     }
     double rest = programs_time(&e), bytes = bytes_from_memory(&e), part = memory_part(&e, bytes);
     double memory = memory_time(&e, bytes) / part;
+    memory += last_round(&e, memory);
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;

@@ -455,7 +455,7 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     search_close_workers(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
-    FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_NAMES);
+    FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_BOUND);
     out->automatic = search_declares_auto(z);
     bool all =
         out->automatic && b->ns < INFINITY; /* all that was chosen is named, also what is the default */

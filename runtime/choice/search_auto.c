@@ -47,7 +47,7 @@ static bool sides_of_matrix(const Search *z)
 static int useful(const Search *z, const SearchName *m)
 {
     int64_t extent = extent_along(z, m);
-    int n = m->n - m->absent, v = 0;
+    int n = m->n - m->absent - (m->whole >= 0), v = 0;
     if (!m->derived || extent <= 0) return n;
     if (extent < MATRIX_ROWS && sides_of_matrix(z)) extent = MATRIX_ROWS;
     while (v < n - 1 && m->values[v].i < extent) v++;
@@ -87,6 +87,11 @@ static int improve_name(Search *z, int from, int j)
         if (v < 0 || v >= n || v == here || z->n_points >= MOST_AUTO) continue;
         memcpy(at, z->point[from].at, sizeof at);
         at[j] = (uint8_t)v;
+        search_add(z, at);
+    }
+    if (z->name[j].whole >= 0 && z->n_points < MOST_AUTO) {
+        memcpy(at, z->point[from].at, sizeof at);
+        at[j] = (uint8_t)z->name[j].whole;
         search_add(z, at);
     }
     if (z->n_points == first) return from;

@@ -16,6 +16,8 @@ int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBindin
         bool declared = p->at[i] == m->declared;
         if (declared && (m->hint ? m->absent : !all)) continue;
         out[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
+        if (p->at[i] == m->whole && !search_is_bound(z->p, m->along))
+            out[n++] = (FrontBinding){ m->along, m->values[m->whole] };
     }
     return n;
 }
@@ -44,7 +46,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
     Session *s = &w->s;
-    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + MOST_NAMES) + 1);
+    FrontBinding *all = arena_array(&s->arena, FrontBinding, (size_t)(q->n_bindings + MOST_BOUND) + 1);
     Compiled compiled;
     GpuCode code;
     Func *f;

@@ -3,7 +3,12 @@
 #define _GNU_SOURCE
 #include "runtime/choice/search_points.h"
 
-static bool is_bound(const SearchProblem *p, const char *name)
+enum {
+    MOST_OF_CTA = 1 << 14, /* elements of a whole axis that one CTA holds: a quarter of its registers */
+    MOST_OF_CLUSTER_CTA = 1 << 15, /* the same of each CTA of the largest cluster, whose passes know how */
+};
+
+bool search_is_bound(const SearchProblem *p, const char *name)
 {
     for (int i = 0; i < p->n_bindings; i++)
         if (!strcmp(p->bindings[i].name, name)) return true;
@@ -32,6 +37,22 @@ static void set_values(SearchName *n, const FrontDomain *d, const FrontParam *c)
     if (c) n->values[n->declared] = c->default_value;
 }
 
+/* A loop that walks over an axis by tiles may also be left out: one tile holds the axis, in the registers of
+ * a cluster, and what is read again stays there. A constant of the grid divides what programs share instead.
+ */
+static void add_whole(const Search *z, SearchName *n)
+{
+    const bool may = n->derived && n->along && !n->shapes_grid && !n->absent && !z->front->products &&
+                     z->p->device.model && z->p->extent;
+    const int64_t extent = may ? z->p->extent(z->p->user, n->along) : -1;
+    const int ctas = z->p->device.target->cluster_ctas;
+    const int64_t most = ctas > 1 ? (int64_t)ctas * MOST_OF_CLUSTER_CTA : MOST_OF_CTA;
+    n->whole = -1;
+    if (extent <= n->values[0].i || extent > most || n->n >= MOST_VALUES) return;
+    n->whole = n->n++;
+    n->values[n->whole] = (FrontValue){ FRONT_INT, { .i = extent } };
+}
+
 bool search_on_cpu(const Search *z) { return z->p->device.target->kind == TARGET_CPU; }
 
 bool search_declares_auto(const Search *z)
@@ -49,7 +70,8 @@ static void add_name(Search *z, int domain)
     const FrontDomain *d = &z->tune->domains[domain];
     const FrontParam *c = const_named(z->front, d->name);
     const HintInfo *hint = c ? NULL : hint_find(d->name);
-    if (is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES) return;
+    if (search_is_bound(z->p, d->name) || (!c && !hint) || z->n_names == MOST_NAMES || d->n > MOST_VALUES)
+        return;
     if (c && c->default_value.kind != FRONT_INT && c->default_value.kind != FRONT_BOOL) return;
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
     if (search_on_cpu(z) && (hint || (search_declares_auto(z) && !d->derived && !c->automatic))) return;
@@ -61,6 +83,7 @@ static void add_name(Search *z, int domain)
     n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
     n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
     set_values(n, d, c);
+    add_whole(z, n);
     if (n->n > 1) z->n_names++;
 }
 
@@ -91,7 +114,7 @@ bool search_allowed(const Search *z, const SearchPoint *p)
             else if (!m->hint) fixed[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
         }
         const FrontParam *c = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
-        if (c && !is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
+        if (c && !search_is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
         number = number * z->tune->domains[d].n + value;
     }
     return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);

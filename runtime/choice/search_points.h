@@ -17,10 +17,13 @@ typedef struct SearchName {
     int beside;           /* another name that says something only beside this one, or -1 */
     bool shapes_grid, absent;
     const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
-    bool derived;      /* an `auto` constant whose domain the compiler made */
-    bool order_only;   /* it decides only the order of programs: the best sizes do not depend on it */
-    bool with_tiles;   /* tried in every combination with the other such names */
-    bool fixed;        /* left as declared */
+    /* The value behind those of the domain that is the extent of that dimension: a tile holds the whole axis,
+     * loops over it are gone, and code is specialized on the extent. -1: there is none. */
+    int whole;
+    bool derived;    /* an `auto` constant whose domain the compiler made */
+    bool order_only; /* it decides only the order of programs: the best sizes do not depend on it */
+    bool with_tiles; /* tried in every combination with the other such names */
+    bool fixed;      /* left as declared */
     FrontValue values[MOST_VALUES + 1];
 } SearchName;
 
@@ -63,12 +66,17 @@ typedef struct Search {
     bool quit;
 } Search;
 
-/* Bindings of a point; those that are as declared are left out unless `all`. Returns their number. */
+enum { MOST_BOUND = 2 * MOST_NAMES }; /* bindings of a point: each name, and the extent of a whole axis */
+
+/* Bindings of a point, with the extents of whole axes; those that are as declared are left out unless `all`.
+ * Returns their number. */
 int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding *out);
 
-/* search_names.c: fills the names that are chosen; whether the target is a CPU; whether the kernel declares
- * `auto` constants; whether `require` allows the point, where values outside their domain count as fixed. */
+/* search_names.c: fills the names that are chosen; whether the caller binds a name; whether the target is a
+ * CPU; whether the kernel declares `auto` constants; whether `require` allows the point, where values outside
+ * their domain count as fixed. */
 void search_add_names(Search *);
+bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(const Search *, const SearchPoint *);

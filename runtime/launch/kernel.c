@@ -254,7 +254,8 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
-        if (!is_const(p) && !frontend_hint_name(e->config[i].name))
+        bool extent = *e->promises && front_dim(k->front, e->config[i].name) >= 0; /* of that launch alone */
+        if (!is_const(p) && !extent && !frontend_hint_name(e->config[i].name))
             return false; /* The entry was written for another version of the kernel. */
         FrontValue value = e->config[i].value;
         const FrontValue *given = NULL;

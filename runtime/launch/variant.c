@@ -247,14 +247,16 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
 }
 
 /* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
- * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, as long as that helps. */
+ * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
+ * words are few, as long as that helps. */
 static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
-    enum { FEW_BYTES = 64 };
+    enum { FEW_BYTES = 64, SOME_BYTES = 128 };
     CompileOptions options = m->options;
     while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
         Compiled again, of;
-        options.passes.most_ctas = text->artifact.ctas / 2;
+        int ctas = text->artifact.ctas;
+        options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
             return false;
         of = again;

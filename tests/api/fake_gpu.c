@@ -86,7 +86,7 @@ EXPORT int N(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *v, int a, int d)
 #ifdef FAKE_HIP
     *v = a == 63 ? 304 : a == 74 ? 65536 : a == 19 ? 4 << 20 : a == 5 ? 2100000 : a == 87 ? 64 : 0;
 #else
-    *v = a == 16   ? 4
+    *v = a == 16   ? (fake.multiprocessors ? fake.multiprocessors : 4)
          : a == 10 ? 32
          : a == 13 ? 1980000
          : a == 38 ? 50 << 20

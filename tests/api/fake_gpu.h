@@ -24,9 +24,10 @@ typedef struct FakeState {
     char fail_name[64];
     /* after `fail_after` successful calls, the call `name` returns this code until it is cleared */
     int fail_after, fail_code;
-    int sticky;          /* every call gives this code: a faulted device */
-    char crash_arch[32]; /* the compiler ends the process for this architecture */
-    int spills_at; /* launch bounds of so many CTAs and more make a kernel spill 400 bytes; 0: none do */
+    int sticky;              /* every call gives this code: a faulted device */
+    char crash_arch[32];     /* the compiler ends the process for this architecture */
+    int spills_at;           /* launch bounds of so many CTAs and more make a kernel spill; 0: none do */
+    int spills;              /* bytes */
     char compile_error[256]; /* the compiler fails with this log */
     int capturing;
     int supported_archs[16], n_supported;
@@ -34,6 +35,7 @@ typedef struct FakeState {
     int registers;                    /* of any function */
     int refuse_link;                  /* nvJitLink fails */
     int shared_bytes;                 /* of a block; 0: as an H100 */
+    int multiprocessors;              /* CUDA; 0: four */
     void (*on_launch)(void **params); /* called by each launch */
     void (*on_compile)(void);         /* called by each compile */
     void *stream_context;             /* the context of every stream; NULL: the current one */

@@ -285,6 +285,62 @@ static void test_auto(void)
     tile_context_destroy(ctx);
 }
 
+static const char twice_text[] =
+    "kernel twice(in f32 X[M, N], in f32 W[M, N], out f32 Y[M, N], const int TN = auto) grid (M) {\n"
+    "    let i = program_id();\n    var all = 0.0;\n"
+    "    for j in 0 .. cdiv(N, TN) {\n"
+    "        all += sum(load(X[i, j*TN +: TN]) * load(W[i, j*TN +: TN]), drop = true);\n    }\n"
+    "    for j in 0 .. cdiv(N, TN) {\n"
+    "        store(Y[i, j*TN +: TN], (load(X[i, j*TN +: TN]) - all) * load(W[i, j*TN +: TN]));\n    }\n}\n";
+
+static const char *choice_of_rows(tile_kernel *k, int64_t m, int64_t n)
+{
+    static tile_variant_info v;
+    int64_t shape[2] = { m, n };
+    tile_tensor t[3]; /* nothing reads there */
+    for (int i = 0; i < 3; i++)
+        t[i] = (tile_tensor){ (void *)(1ull << (34 + i)), shape, NULL, -1, TILE_NONE };
+    v = (tile_variant_info){ .struct_size = sizeof v };
+    tile_arg args[] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
+    OK(ctx, tile_kernel_variant(k, args, 3, &v));
+    OK(ctx, tile_launch(k, args, 3, NULL));
+    return v.specialization;
+}
+
+/* Rows that are read twice, and that a cluster holds, are one tile each. Such code is for one extent: also
+ * the many shapes behind the first ones, which take what was chosen for one close by, get their own. */
+static void test_whole_axis(void)
+{
+    enum { SHAPES = 30 };
+    tile_kernel *k;
+    char want[64];
+    FakeState *fake = fake_open(FAKE_CUDA);
+    Notes notes = { 0 };
+    fake->multiprocessors = 132;
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, twice_text, "twice", NULL, 0, &k));
+    for (int64_t n = 32000; n < 32000 + 16 * SHAPES; n += 16) {
+        snprintf(want, sizeof want, "N=%lld, TN=%lld", (long long)n, (long long)n);
+        CHECK_TEXT(choice_of_rows(k, 4096, n), want);
+    }
+    CU_ASSERT_EQUAL(fake->compiles, SHAPES);
+    CU_ASSERT_EQUAL(notes.n, SHAPES);
+    OK(ctx, tile_kernel_write_choices(k, path, NULL));
+    tile_kernel_destroy(k);
+    tile_module *m;
+    OK(ctx, tile_module_load_memory(ctx, "test.tile", twice_text, strlen(twice_text),
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = path }, &m));
+    OK(ctx, tile_kernel_create(m, "twice", NULL, 0, &k));
+    tile_module_destroy(m);
+    CHECK_TEXT(choice_of_rows(k, 4096, 32016), "N=32016, TN=32016"); /* by the table that was written */
+    CU_ASSERT_EQUAL(notes.n, SHAPES);
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 #ifdef HAVE_CPU
 /* On the CPU `auto` constants are chosen as well, and programs of any size compute the same. */
 static void test_auto_cpu(void)
@@ -441,6 +497,7 @@ int main(int argc, char **argv)
         { "split", test_split },
         { "does_not_fit", test_does_not_fit },
         { "auto", test_auto },
+        { "whole_axis", test_whole_axis },
 #ifdef HAVE_CPU
         { "auto_cpu", test_auto_cpu },
         { "cpu", test_cpu },

@@ -28,6 +28,8 @@ rows M=100003 N=96 T=f16
 plane H=4096 W=4096
 plane H=37 W=100
 loop M=4096 N=12345
+twice M=4096 N=32000
+twice M=4096 N=400
 product M=4096 N=4096 K=4096
 product M=512 N=512 K=4096
 product M=16 N=8192 K=8192

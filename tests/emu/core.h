@@ -247,6 +247,8 @@ void emu_shadow_reset(Cta *);
 void emu_shadow_close(Cta *);
 
 /* global.c */
+void emu_global_sent(Cta *to);
+void emu_global_acquired(void);
 void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
 void emu_global_touch(void); /* by the asynchronous proxy too */

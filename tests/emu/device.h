@@ -85,6 +85,7 @@ EMU bool elect_lane(void)
 EMU void bar_sync(int id, int threads) { emu_barrier(id, threads, true); }
 EMU void bar_arrive(int id, int threads) { emu_barrier(id, threads, false); }
 EMU void fence_device(void) { emu_global_fence(); }
+EMU void fence_cluster(void) { emu_global_fence(); }
 EMU void grid_wait(void) { emu_grid_wait(); }
 EMU void grid_release(void) {}
 EMU u32 shuffle_u32(u32 x, u32 mask) { return (u32)emu_exchange("shfl", &x, 4)[(u32)emu_lane() ^ mask].w[0]; }
@@ -416,6 +417,7 @@ EMU void mbar_init(u32 b, u32 n) { emu_mbar_init(b, n); }
 EMU void mbar_expect(u32 b, u32 bytes) { emu_mbar_arrive(b, bytes); }
 EMU void mbar_arrive(u32 b) { emu_mbar_arrive(b, 0); }
 EMU void mbar_wait(u32 b, u32 phase) { emu_mbar_wait(b, phase); }
+EMU void mbar_wait_acquire(u32 b, u32 phase) { emu_mbar_wait_acquire(b, phase); }
 EMU void mbar_arrive_at(u32 b, int cta) { emu_mbar_arrive_at(b, cta); }
 EMU void mbar_wait_cluster(u32 b, u32 phase) { emu_mbar_wait_cluster(b, phase); }
 EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }

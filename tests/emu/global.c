@@ -4,8 +4,9 @@
  * CTA are ordered as in shared memory (shadow.c). Nothing orders CTAs, in whatever order they happened to
  * run, but atomics with fences (PTX ISA 8.8): what a CTA did before a fence is known to who meets an atomic
  * that it made after the fence, and makes a fence itself. A CTA knows or does not know: which of its threads
- * met the atomic does not matter here. Atomics do not race with each other. Writing the value that is there
- * is no race. Of several readers in one CTA the last counts. */
+ * met the atomic does not matter here. A message to another CTA of the cluster behind a fence carries the
+ * same. Atomics do not race with each other. Writing the value that is there is no race. Of several readers
+ * in one CTA the last counts. */
 #include "tests/emu/core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,14 @@ enum { PAGE = 4096, BUCKETS = 1 << 12, NEWEST = 0xfff };
 #define ATOMIC (1ull << 29)
 #define MANY (1ull << 28) /* readers: of other CTAs, too */
 
+typedef struct Reader {
+    struct Reader *next;
+    uint64_t tag;
+} Reader;
 typedef struct Page {
     struct Page *next;
     uint64_t number, writer[PAGE], reader[PAGE];
+    Reader **others; /* by byte: the last readers of the other CTAs, where there are MANY; NULL: nowhere */
 } Page;
 typedef struct Known {
     struct Known *next;
@@ -88,6 +94,27 @@ static void report(const char *access, const char *by, uint64_t a, uint64_t tag)
         (unsigned long long)a, by, (int)cta_of(tag) - 1, warp_of(tag), lane_of(tag));
 }
 
+/* Another CTA reads what this one has read, too. Of several reads by one CTA the last counts. */
+static void keep_reader(Page *g, uint64_t at, uint64_t tag)
+{
+    if (!g->others) g->others = calloc(PAGE, sizeof *g->others);
+    if (!g->others) abort();
+    Reader **r = &g->others[at];
+    while (*r && cta_of((*r)->tag) != cta_of(tag)) r = &(*r)->next;
+    if (!*r) *r = calloc(1, sizeof **r);
+    if (!*r) abort();
+    (*r)->tag = tag;
+}
+
+static bool reads_ordered(const Cta *c, const Page *g, uint64_t at)
+{
+    uint64_t last = g->reader[at];
+    if (last && !ordered(c, last)) return false;
+    for (const Reader *r = last & MANY ? g->others[at] : NULL; r; r = r->next)
+        if (!ordered(c, r->tag)) return false;
+    return true;
+}
+
 static struct {
     uint64_t from, to;
 } tensors[64];
@@ -134,8 +161,10 @@ void emu_global_read(const void *p, uint32_t bytes)
         Page *g = page_at(a);
         uint64_t w = g->writer[a % PAGE], *r = &g->reader[a % PAGE];
         if (w && !ordered(c, w)) report("read", w & ATOMIC ? "changed by an atomic" : "written", a, w);
-        if (*r && cta_of(*r) != cta_of(me) && !ordered(c, *r)) *r = me | MANY;
-        else *r = me | (*r & MANY);
+        if (*r && cta_of(*r) != cta_of(me) && !ordered(c, *r)) {
+            keep_reader(g, a % PAGE, *r);
+            *r = me | MANY;
+        } else *r = me | (*r & MANY);
     }
 }
 
@@ -152,7 +181,7 @@ static void write(const void *p, const void *from, uint32_t bytes, uint64_t atom
         if (!unchanged && *w && !(*w & atomic) && !ordered(c, *w))
             report(
                 atomic ? "atomic change" : "write", *w & ATOMIC ? "changed by an atomic" : "written", a, *w);
-        if (!unchanged && r && (r & MANY || !ordered(c, r)))
+        if (!unchanged && !reads_ordered(c, g, a % PAGE))
             report(atomic ? "atomic change" : "write", "read", a, r);
         if (!unchanged || !*w) *w = me;
     }
@@ -188,6 +217,18 @@ void emu_global_fence(void)
     if (*now < NEWEST) ++*now;
     c->knows[c->index.x] = *now;
     c->fenced = true;
+}
+
+/* What a CTA sends to another one of its cluster carries what it knew at its last fence, and a wait that
+ * acquires makes it known there. */
+void emu_global_sent(Cta *to)
+{
+    if (emu.cta->fenced && blocks <= 1 << 23) join(epochs(&to->met), emu.cta->knows);
+}
+
+void emu_global_acquired(void)
+{
+    if (blocks <= 1 << 23) join(epochs(&emu.cta->knows), emu.cta->met);
 }
 
 static void atomic(const void *p, uint32_t bytes)
@@ -257,6 +298,12 @@ void emu_global_close(void)
     for (int b = 0; b < BUCKETS; b++) {
         for (Page *p = pages[b], *next; p; p = next) {
             next = p->next;
+            for (int k = 0; p->others && k < PAGE; k++)
+                for (Reader *r = p->others[k], *after; r; r = after) {
+                    after = r->next;
+                    free(r);
+                }
+            free(p->others);
             free(p);
         }
         for (Known *k = atomics[b], *next; k; k = next) {

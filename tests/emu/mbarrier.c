@@ -76,6 +76,13 @@ void emu_mbar_wait(uint32_t a, uint32_t parity)
     emu_acquire(&b->out);
 }
 
+/* .acquire.cluster, of what is sent to this CTA: what the senders did to memory before a fence is known. */
+void emu_mbar_wait_acquire(uint32_t a, uint32_t parity)
+{
+    emu_mbar_wait(a, parity);
+    emu_global_acquired();
+}
+
 /* .acquire.cluster: what arrivals from other CTAs of the cluster brought, too. */
 void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
 {

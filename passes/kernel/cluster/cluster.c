@@ -9,12 +9,13 @@
  * through distributed shared memory (emit_reduce.c). Several clusters share the multiprocessors, so that
  * one row is loaded while another is reduced or stored.
  *
- * Requires: element-wise operations, loads, stores and reductions, at most inside one loop over rows,
- * whose tiles are one row, all of one length, or single elements; at least one reduction along the row, in
- * 32 or 64 bits. Keeps: everything; only KernelPlan.cluster and .warps change. Does not handle: other
- * loops, products, reshapes, scans, atomics and prints, which use the shared memory of one CTA or are done
- * once a program. If a row needs a cluster and the kernel or the target does not allow it, a performance
- * note says why. The hint `cluster = n` asks for another number of CTAs, 1 for none. */
+ * Requires: element-wise operations, loads, stores, reductions and positions of the largest or smallest, at
+ * most inside one loop over rows, whose tiles are one row, all of one length, or single elements; at least
+ * one reduction along the row, in 32 or 64 bits. Keeps: everything; only KernelPlan.cluster and .warps
+ * change. Does not handle: other loops, products, reshapes, scans, atomics and prints, which use the shared
+ * memory of one CTA or are done once a program. If a row needs a cluster and the kernel or the target does
+ * not allow it, a performance note says why. The hint `cluster = n` asks for another number of CTAs, 1 for
+ * none. */
 #include "passes/kernel/schedule/schedule.h"
 
 enum {
@@ -22,7 +23,11 @@ enum {
     /* The most warps of one CTA for its row: with more, half of a multiprocessor waits at one barrier
      * (bench/NOTES.md, Behind the decisions). */
     MOST_WARPS = 8,
-    WARPS = 8,         /* of a CTA of a cluster */
+    WARPS = 8, /* of a CTA of a cluster */
+    /* The same of longer rows: a lane has up to twice as much of the row before a CTA has more, of which a
+     * multiprocessor holds one alone. */
+    HALF_WARPS = 16,
+    MOST_STEPS = 256,  /* operations between a load and a store, as far as they are followed */
     ACCESS = 16,       /* bytes of a lane */
     MOST_ACCESSES = 5, /* of a lane to a row */
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
@@ -34,7 +39,8 @@ typedef struct ClusterRows {
     const Func *f;
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
-    const char *why; /* not over a cluster: why */
+    bool reads_before; /* elements are stored that another CTA may have loaded before a reduction */
+    const char *why;   /* not over a cluster: why */
     Loc loc;
 } ClusterRows;
 
@@ -69,17 +75,68 @@ static bool allowed(const Instr *i)
 {
     bool combined =
         i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_PROD || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
-    if (combined || op_is_elementwise(i->op) || i->op == OP_LOAD || i->op == OP_STORE) return true;
+    if (combined || i->op == OP_ARGMAX || i->op == OP_ARGMIN || op_is_elementwise(i->op) ||
+        i->op == OP_LOAD || i->op == OP_STORE)
+        return true;
     if (i->op == OP_SPLAT || i->op == OP_ARANGE || i->op == OP_BROADCAST) return true;
     if (i->op == OP_RETURN || i->op == OP_YIELD) return true;
-    if (op_family(i->op) == OPS_ARG) return false; /* CTAs exchange no positions */
     return op_is_pure(i->op) && !i->n_blocks && i->n_results == 1 &&
            (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
 }
 
+static bool reduces_row(const Instr *i, int64_t row)
+{
+    return op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
+           type_elements(ir_operand(i, 0)->type) == row;
+}
+
+/* Whether the value is computed from the loaded tile element by element. */
+static bool follows(const Value *v, const Instr *load, int *steps)
+{
+    const Instr *d = v->def;
+    if (d == load) return true;
+    if (!d || !op_is_elementwise(d->op) || --*steps < 0) return false;
+    for (int k = 0; k < d->n_operands; k++)
+        if (follows(ir_operand(d, k), load, steps)) return true;
+    return false;
+}
+
+static bool same_attr(const Instr *a, const Instr *b, AttrKey key)
+{
+    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
+    if (!x || !y) return x == y;
+    return x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v);
+}
+
+/* Whether each CTA stores the elements that it has loaded, as values of the same tile. */
+static bool stores_what_it_loaded(const Instr *load, const Instr *store)
+{
+    MemParts l, s;
+    int steps = MOST_STEPS;
+    if (load->op != OP_LOAD || !ir_mem_parts(load, &l) || !ir_mem_parts(store, &s) || l.mask || s.mask)
+        return false;
+    for (int a = 0; a < l.rank; a++)
+        if (l.idx[a] != s.idx[a]) return false;
+    return same_attr(load, store, ATTR_EXTENTS) && same_attr(load, store, ATTR_STEPS) &&
+           follows(s.values[0], load, &steps);
+}
+
+/* Whether all CTAs meet at a reduction between the load and the store. */
+static bool meets_between(const ClusterRows *r, const Instr *load, const Instr *store)
+{
+    if (load->op != OP_LOAD || load->block != r->f->body || store->block != r->f->body) return false;
+    bool met = false;
+    for (const Instr *i = load->next; i && i != store; i = i->next) {
+        met |= reduces_row(i, r->row);
+        if (!i->next) return false;
+    }
+    return met;
+}
+
 /* Threads of different CTAs synchronize only at reductions. Therefore an element that one of them stores must
- * not be loaded or stored by another. */
+ * not be stored by another, nor loaded, but before a reduction. */
 typedef struct Others {
+    ClusterRows *r;
     const Instr *mem;
     int param;
     bool found;
@@ -89,14 +146,17 @@ static void stores_too(void *user, Instr *i)
 {
     Others *o = user;
     MemParts m;
-    o->found |= i != o->mem && i->op == OP_STORE && ir_mem_parts(i, &m) && m.param == o->param;
+    if (i == o->mem || i->op != OP_STORE || !ir_mem_parts(i, &m) || m.param != o->param) return;
+    if (stores_what_it_loaded(o->mem, i)) return;
+    if (meets_between(o->r, o->mem, i)) o->r->reads_before = true;
+    else o->found = true;
 }
 
-static bool stored_besides(const ClusterRows *r, const Instr *mem)
+static bool stored_besides(ClusterRows *r, const Instr *mem)
 {
     MemParts m;
     ir_mem_parts(mem, &m);
-    Others o = { mem, m.param, false };
+    Others o = { r, mem, m.param, false };
     ir_walk(r->f->body, stores_too, &o);
     return o.found;
 }
@@ -106,9 +166,7 @@ static bool stored_besides(const ClusterRows *r, const Instr *mem)
 static bool reduces(const Block *b, int64_t row)
 {
     for (const Instr *i = b->first; i; i = i->next)
-        if (op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-            type_elements(ir_operand(i, 0)->type) == row)
-            return true;
+        if (reduces_row(i, row)) return true;
     return false;
 }
 
@@ -128,8 +186,7 @@ static void inspect(ClusterRows *r, const Instr *i)
             refuse(r, i, "its tiles differ in more than one axis");
     for (int k = 0; k < i->n_operands; k++)
         if (!one_row(r, ir_operand(i, k)->type)) refuse(r, i, "its tiles differ in more than one axis");
-    if (op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-        type_elements(ir_operand(i, 0)->type) == r->row) {
+    if (reduces_row(i, r->row)) {
         DType d = ir_operand(i, 0)->type->dtype;
         int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
         r->reduced |= ir_operand(i, 0)->type->shape[axis] == r->row;
@@ -190,10 +247,11 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     }
     if (!ctas)
         for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
-    int each = 1;
-    while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
+    int each = 1, most_warps = warps > (int64_t)ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
+    while (each < most_warps && (int64_t)each * ctas < warps) each *= 2;
     if (each == WARPS) each = fitting_warps(r.bytes, lanes, ctas);
     p->cluster = ctas;
+    p->reads_before = r.reads_before;
     schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
     p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
     if (!f->hints.occupancy && p->warps * p->target->wave < THREADS)
