@@ -236,6 +236,13 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, Index *const *coords, const void *type);
 
+/* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
+ * they are side by side along an axis along which the counter counts from a multiple of four. */
+bool random_shares_block(Emit *, const Instr *, const Layout *);
+/* Computes that block, of the seed args[0] and the first counter args[1], and gives expressions of its words.
+ */
+void emit_random_block(Emit *, const char *const *args, const char **words);
+
 /* Evaluates any tile into the array `to` of the given layout. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 /* Writes a tile to the shared tile at `base`, in vectors. */
