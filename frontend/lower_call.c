@@ -125,7 +125,7 @@ static V call_where(Lower *l, const Call *c, int op)
     return lower_apply(l, c->node->loc, "`where`", OP_WHERE, v, 3, NO_ATTRS);
 }
 
-static V call_philox(Lower *l, const Call *c, int op)
+static V call_random(Lower *l, const Call *c, int op)
 {
     V v[2] = { lower_expr(l, ARG(c, 0)), lower_expr(l, ARG(c, 1)) };
     Value *x[2];
@@ -139,11 +139,12 @@ static V call_philox(Lower *l, const Call *c, int op)
             return lower_error(l, ARG(c, k)->loc, "the %s must be of integers, not %s",
                 k ? "counter" : "seed", value_describe(l, v[k]));
     }
-    if (!lower_join_shapes(l, c->node->loc, "`philox`", v, 2, &rank, shape)) return value_error();
+    const char *name = op_info[op].name, *quoted = arena_printf(&l->s->arena, "`%s`", name);
+    if (!lower_join_shapes(l, c->node->loc, quoted, v, 2, &rank, shape)) return value_error();
     l->b.loc = c->node->loc;
     for (int k = 0; k < 2; k++)
         x[k] = lower_to_shape(l, lower_materialize(l, v[k], c->node->loc), rank, shape);
-    return lower_emit(l, c->node->loc, "philox", OP_PHILOX, x, 2, NO_ATTRS, NULL);
+    return lower_emit(l, c->node->loc, name, (Op)op, x, 2, NO_ATTRS, NULL);
 }
 
 /* --- reductions and scans ---------------------------------------------------------------------------- */

@@ -258,8 +258,8 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
     if (op_family(i->op) == OPS_ARG || i->op == OP_REDUCE_SUM)
         return of_axis(i, v, ir_attr_int(i, ATTR_AXIS, 0), a);
     if (i->op == OP_CAST) return of_cast(i, v, a);
-    if (!op_is_elementwise(i->op) || i->n_operands > 3 || i->n_operands < 1 || i->op == OP_PHILOX ||
-        i->op == OP_BITCAST)
+    if (!op_is_elementwise(i->op) || i->n_operands > 3 || i->n_operands < 1 ||
+        op_family(i->op) == OPS_RANDOM || i->op == OP_BITCAST)
         return whole(v);
     RangeInfo ops[3] = { a, all, all };
     for (int k = 1; k < i->n_operands; k++) ops[k] = get(r, ir_operand(i, k), depth);

@@ -220,7 +220,7 @@ Scalar scalar_bitcast(DType to, DType from, Scalar v) { return scalar_of_bits(to
 
 /* --- random ------------------------------------------------------------------------------------------ */
 
-uint32_t scalar_philox(uint64_t seed, uint64_t counter)
+static void philox_block(uint64_t seed, uint64_t counter, uint32_t *word)
 {
     uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -233,7 +233,24 @@ uint32_t scalar_philox(uint64_t seed, uint64_t counter)
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return c0;
+    word[0] = c0;
+    word[1] = c1;
+    word[2] = c2;
+    word[3] = c3;
+}
+
+uint32_t scalar_philox(uint64_t seed, uint64_t counter)
+{
+    uint32_t word[4];
+    philox_block(seed, counter, word);
+    return word[0];
+}
+
+uint32_t scalar_random_bits(uint64_t seed, uint64_t number)
+{
+    uint32_t word[4];
+    philox_block(seed, number / 4, word);
+    return word[number % 4];
 }
 
 /* --- integers ---------------------------------------------------------------------------------------- */
@@ -419,6 +436,10 @@ bool scalar_op(Op op, DType d, const Scalar *v, Scalar *out)
     }
     if (op == OP_PHILOX) {
         *out = scalar_int(scalar_philox((uint64_t)v[0].i, (uint64_t)v[1].i));
+        return true;
+    }
+    if (op == OP_RANDOM_BITS) {
+        *out = scalar_int(scalar_random_bits((uint64_t)v[0].i, (uint64_t)v[1].i));
         return true;
     }
     if (f == OPS_COMPARE) {

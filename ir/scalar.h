@@ -85,3 +85,5 @@ Scalar scalar_highest(DType);
 /* philox4x32-10 (Salmon et al., SC 2011), word 0: key = (low, high half of seed), counter block = (low, high
  * half of counter, 0, 0). */
 uint32_t scalar_philox(uint64_t seed, uint64_t counter);
+/* Word number % 4 of the block number / 4: numbers that follow each other share blocks. */
+uint32_t scalar_random_bits(uint64_t seed, uint64_t number);

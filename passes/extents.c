@@ -18,7 +18,8 @@ static bool same_of_launch(const Func *f, const Value *a, const Value *b, int de
     if (i->op != j->op || i->n_operands != j->n_operands) return false;
     if (i->op == OP_CONST) return ir_is_const(a, &x) && ir_is_const(b, &y) && x == y;
     if (i->op == OP_DIM) return ir_attr_int(i, ATTR_DIM, 0) == ir_attr_int(j, ATTR_DIM, 0);
-    if (i->n_results != 1 || !i->n_operands || i->op == OP_PHILOX || !(op_info[i->op].flags & OPF_ELEM))
+    if (i->n_results != 1 || !i->n_operands || op_family(i->op) == OPS_RANDOM ||
+        !(op_info[i->op].flags & OPF_ELEM))
         return false;
     for (int n = 0; n < i->n_operands; n++)
         if (!same_of_launch(f, ir_operand(i, n), ir_operand(j, n), depth - 1)) return false;

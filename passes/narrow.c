@@ -170,7 +170,7 @@ static bool decide(Narrow *x, const Instr *i)
     if (i->op == OP_IF) return i->n_results == 1 && fits(x, &i->results[0]);
     if (i->op == OP_FOR) return loop_fits(x, i);
     if (op_has(i->op, OPF_PICKS)) return i->n_results == 1 && fits(x, &i->results[0]) && operands_fit(x, i);
-    if (!op_is_elementwise(i->op) || i->op == OP_BITCAST || i->op == OP_PHILOX) return false;
+    if (!op_is_elementwise(i->op) || i->op == OP_BITCAST || op_family(i->op) == OPS_RANDOM) return false;
     return operands_fit(x, i) && (!is_index(&i->results[0]) || fits(x, &i->results[0]));
 }
 
@@ -223,7 +223,7 @@ static Width needed(const Narrow *x, const Instr *i, int k)
     MemParts p;
     const Instr *parent = i->block->parent;
     if (ir_mem_parts(i, &p)) return k >= 1 && k <= p.rank ? ANY : WIDE;
-    if (i->op == OP_CAST || i->op == OP_PHILOX || i->op == OP_PRINT) return ANY;
+    if (i->op == OP_CAST || op_family(i->op) == OPS_RANDOM || i->op == OP_PRINT) return ANY;
     if (i->op == OP_YIELD)
         return parent && parent->op == OP_IF && x->narrow[parent->results[k].id] ? NARROW : WIDE;
     return i->mark && (i->op != OP_FOR || k < 3) ? NARROW : WIDE;

@@ -180,15 +180,16 @@ static bool selects(Op op)
            op == OP_MAXNUM || op == OP_CLAMP;
 }
 
-/* philox4x32-10, words held in the low halves of 64-bit lanes */
-static LLVMValueRef philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter)
+/* philox4x32-10: the words of the blocks `counter`, held in the low halves of 64-bit lanes */
+static void philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter, LLVMValueRef *c)
 {
     int n = gen_lanes(counter);
     LLVMValueRef mask = gen_const(g, DT_U64, scalar_int(0xffffffff), n),
                  w = gen_const(g, DT_U64, scalar_int(32), n);
     LLVMValueRef k0 = LLVMBuildAnd(g->b, seed, mask, ""), k1 = LLVMBuildLShr(g->b, seed, w, "");
-    LLVMValueRef c[4] = { LLVMBuildAnd(g->b, counter, mask, ""), LLVMBuildLShr(g->b, counter, w, ""),
-        null_of(counter), null_of(counter) };
+    c[0] = LLVMBuildAnd(g->b, counter, mask, "");
+    c[1] = LLVMBuildLShr(g->b, counter, w, "");
+    c[2] = c[3] = null_of(counter);
     for (int round = 0; round < 10; round++) {
         LLVMValueRef p0 = LLVMBuildMul(g->b, c[0], gen_const(g, DT_U64, scalar_int(0xD2511F53), n), "");
         LLVMValueRef p1 = LLVMBuildMul(g->b, c[2], gen_const(g, DT_U64, scalar_int(0xCD9E8D57), n), "");
@@ -205,13 +206,35 @@ static LLVMValueRef philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter)
         k1 = LLVMBuildAnd(
             g->b, LLVMBuildAdd(g->b, k1, gen_const(g, DT_U64, scalar_int(0xBB67AE85), n), ""), mask, "");
     }
-    return LLVMBuildTrunc(g->b, c[0], gen_type(g, DT_U32, n), "");
+}
+
+/* Word n % 4 of the block n / 4: two words at a time in 64 bits. */
+static LLVMValueRef random_bits(Gen *g, LLVMValueRef seed, LLVMValueRef number)
+{
+    int n = gen_lanes(number);
+    LLVMValueRef c[4], one = gen_const(g, DT_U64, scalar_int(1), n),
+                       two = gen_const(g, DT_U64, scalar_int(2), n),
+                       half = gen_const(g, DT_U64, scalar_int(32), n);
+    philox(g, seed, LLVMBuildLShr(g->b, number, two, ""), c);
+    LLVMValueRef low = LLVMBuildOr(g->b, c[0], LLVMBuildShl(g->b, c[1], half, ""), ""),
+                 high = LLVMBuildOr(g->b, c[2], LLVMBuildShl(g->b, c[3], half, ""), ""),
+                 second = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, number, one, ""), one, ""),
+                 mask = LLVMBuildNeg(g->b, second, ""),
+                 both = LLVMBuildAnd(g->b, LLVMBuildXor(g->b, low, high, ""), mask, ""),
+                 by = LLVMBuildMul(g->b, LLVMBuildAnd(g->b, number, one, ""), half, "");
+    return LLVMBuildTrunc(
+        g->b, LLVMBuildLShr(g->b, LLVMBuildXor(g->b, low, both, ""), by, ""), gen_type(g, DT_U32, n), "");
 }
 
 LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
 {
     if (op == OP_WHERE) return sel(g, v[0], v[1], v[2]);
-    if (op == OP_PHILOX) return philox(g, v[0], v[1]);
+    if (op == OP_PHILOX) {
+        LLVMValueRef word[4];
+        philox(g, v[0], v[1], word);
+        return LLVMBuildTrunc(g->b, word[0], gen_type(g, DT_U32, gen_lanes(v[1])), "");
+    }
+    if (op == OP_RANDOM_BITS) return random_bits(g, v[0], v[1]);
     LLVMValueRef r;
     if (!dtype_is_float(d)) {
         r = int_op(g, op, d, v);

@@ -193,7 +193,7 @@ static LLVMValueRef eval_elem(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     DType d = ir_operand(i, i->op == OP_WHERE ? 1 : 0)->type->dtype;
     if (i->op == OP_CAST) return convert(g, ir_result(i)->type->dtype, d, v[0]);
     if (i->op == OP_BITCAST) return convert_bits(g, ir_result(i)->type->dtype, d, v[0]);
-    if (i->op == OP_PHILOX)
+    if (op_family(i->op) == OPS_RANDOM)
         for (int k = 0; k < 2; k++) v[k] = convert(g, DT_U64, ir_operand(i, k)->type->dtype, v[k]);
     return elem_op(g, i->op, d, v, plan_need(ir_result(i)));
 }

@@ -36,7 +36,7 @@ static bool is_table(Search *s, Value *v, int axis, int depth)
     if (!i || depth > 12 || plan_info(s->g->plan, v)->buf) return false;
     if (i->op == OP_SPLAT) return true;
     if (i->op == OP_BROADCAST) return ir_operand(i, 0)->type->shape[axis] == 1;
-    if (!op_is_elementwise(i->op) || i->op == OP_PHILOX) return false;
+    if (!op_is_elementwise(i->op) || op_family(i->op) == OPS_RANDOM) return false;
     RangeInfo r = range_of(s->ranges, v);
     if (dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) == 8 && r.lo >= 0 && r.hi < TABLE) {
         if (s->index) return false;

@@ -192,21 +192,21 @@ static void count_rows(const EmittedAccess *a, const Target *t, const int64_t *s
     out->worst = out->moved / out->requests;
 }
 
-/* Each element at an address of its own. */
+/* Each element, or vector of elements, at an address of its own. */
 static void count_indexed(const EmittedAccess *a, const Target *t, AccessCount *out)
 {
     int lanes = a->layout ? (int)layout_lanes(a->layout) : t->wave;
     double n = 1;
     for (int x = 0; a->layout && x < a->layout->rank; x++) n *= a->layout->tile[x];
+    n /= a->vector.n;
     out->data = a->way == WAY_INDEXED;
     out->requests = a->layout ? n / lanes < 1 ? 1 : n / lanes : 1;
     out->lanes = out->requests * lanes;
     out->active = n;
-    out->bytes = n * a->bytes;
+    out->bytes = n * out->width;
     out->moved = out->runs = out->apart = n;
     out->fewest = (double)(((int64_t)out->bytes + access_sector(t) - 1) / access_sector(t));
     out->worst = n < lanes ? n : lanes;
-    out->width = a->bytes;
     out->lane_axis = -1;
 }
 

@@ -247,6 +247,13 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, Index *const *coords, const void *type);
 
+/* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
+ * they are side by side along an axis along which the counter counts from a multiple of four. */
+bool random_shares_block(Emit *, const Instr *, const Layout *);
+/* Computes that block, of the seed args[0] and the first counter args[1], and gives expressions of its words.
+ */
+void emit_random_block(Emit *, const char *const *args, const char **words);
+
 /* Evaluates any tile into the array `to` of the given layout. */
 void fill_tile(Emit *, const char *to, const Value *from, const Layout *);
 /* Writes a tile to the shared tile at `base`, in vectors. */
@@ -452,7 +459,7 @@ typedef struct Window {
 void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, const LayoutVector *);
 /* The same for lanes that move `bytes` at once, by registers that follow each other if there is a layout. */
 void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, int bytes);
-void note_indexed(Emit *, AccessWay, bool write, int param, const Layout *);
+void note_indexed(Emit *, bool write, int param, const Layout *, const LayoutVector *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
 /* A read by word, in which lanes with the bit `other` read register r ^ exchange in place of r. */
 void note_exchanged(Emit *, const Layout *, const LayoutShared *, uint32_t exchange, uint32_t other);
@@ -477,6 +484,9 @@ const char *tile_coord(Emit *, const Window *, int axis, Index *const *coords);
 const char *axis_condition(Emit *, const Window *, int axis, const char *place);
 /* The condition that the first and the last element of a vector of n along the unit axis are in range. */
 const char *vector_condition(Emit *, const Window *, Index *const *coords, int n);
+/* The elements along an axis of the tile that one access moves where they lie side by side in memory from a
+ * multiple of `align` bytes on. */
+int vector_along(const Layout *, int axis, DType, int64_t align, LayoutVector *);
 /* The number of elements of the widest access. */
 int window_vector(Emit *, const Window *, const Layout *, DType, LayoutVector *);
 /* Whether each access of n elements along the unit axis is wholly in range or wholly out of range. */
@@ -486,6 +496,8 @@ bool window_whole_vectors(Emit *, const Window *, int n);
 Index *vector_base(Emit *, const Layout *, const LayoutVector *, const char *counter, bool *follow);
 /* The register of element k of the vector that starts at register `base`. */
 Index *vector_reg(Emit *, const LayoutVector *, Index *base, int k);
+/* The address of the vector's words in order: the registers of the array, or a copy where they are apart. */
+const char *vector_words(Emit *, const LayoutVector *, const char *array, DType, Index *base, bool follow);
 /* The suffix of the prelude function that carries out a window's `cache = ...`: "_stream", "_keep",
  * "_bypass", or "" where the access has no such form. cp.async has none: ptxas before 13.4 gives `cp.async ..
  * L2::cache_hint` a policy register that nothing wrote when the address in shared memory is split in two

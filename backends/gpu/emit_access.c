@@ -37,13 +37,13 @@ void note_wide(Emit *e, AccessWay way, bool write, const Window *w, const Layout
     note_tensor(e, way, write, w, l, &v);
 }
 
-void note_indexed(Emit *e, AccessWay way, bool write, int param, const Layout *l)
+void note_indexed(Emit *e, bool write, int param, const Layout *l, const LayoutVector *v)
 {
-    EmittedAccess a = { .way = way,
+    EmittedAccess a = { .way = WAY_INDEXED,
         .write = write,
         .param = param,
         .layout = l,
-        .vector = single,
+        .vector = v ? *v : single,
         .masked = true,
         .bytes = dtype_bytes(e->f->params[param].type->dtype) };
     for (int x = 0; x < TILE_MAX_RANK; x++) a.tile_axis[x] = -1;

@@ -1,4 +1,5 @@
-/* emit_indexed.c: gathers, scatters, atomics. */
+/* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
+ * count by ones (passes/kernel/gather/runs.c). */
 #include "backends/gpu/emit.h"
 
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
@@ -106,7 +107,8 @@ static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **c
         if (!in_range(e, m, a)) *cond = both_conditions(e, *cond, within_extent(e, m, a, ix));
         at = at ? str(e, "%s + %s", at, t) : t;
     }
-    return at;
+    /* In parentheses the sum is one of 32 bits, where offsets have as many. */
+    return m->rank > 1 ? str(e, "(%s)", at) : at;
 }
 
 const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
@@ -114,16 +116,15 @@ const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
     Indexed x = { .instr = atomic };
     ir_mem_parts(atomic, &x.m);
     const char *cond = x.m.mask ? name_of(e, x.m.mask) : "", *at = offset_of(e, &x, NULL, &cond);
-    note_indexed(e, WAY_INDEXED, true, x.m.param, NULL);
+    note_indexed(e, true, x.m.param, NULL, NULL);
     at = str(e, "(u64)(%s + %s)", slot_name(e, SLOT_DATA, x.m.param, 0, x.m.tensor->type->dtype), at);
     return *cond ? str(e, "(%s) ? %s : 0", cond, at) : at;
 }
 
-/* Emits the access of register r and returns the name of the old value. */
-static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
+/* The condition of the access of register r, whose coordinates go to c, and its offset in the tensor. */
+static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, const char **at)
 {
     const MemParts *m = &x->m;
-    Index *c[TILE_MAX_RANK];
     const char *cond = "";
     if (x->l) {
         coords_at(e, x->l, r, c);
@@ -131,7 +132,16 @@ static const char *access_element(Emit *e, const Indexed *x, const char *base, I
     }
     cond = both_conditions(e, x->holder, cond);
     if (m->mask) cond = both_conditions(e, cond, indexed_value(e, m->mask, x->l, r));
-    const char *p = tmp(e, "p"), *old = tmp(e, "x"), *at = offset_of(e, x, r, &cond);
+    *at = offset_of(e, x, r, &cond);
+    return cond;
+}
+
+/* Emits the access of register r and returns the name of the old value. */
+static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
+{
+    const MemParts *m = &x->m;
+    Index *c[TILE_MAX_RANK];
+    const char *at, *cond = condition_of(e, x, r, c, &at), *p = tmp(e, "p"), *old = tmp(e, "x");
     line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
@@ -172,6 +182,66 @@ static void access_all(Emit *e, const Indexed *x, const char *base)
         if (!loop) end_block(e);
     }
     if (loop) end_block(e);
+}
+
+/* The vector of elements that one access moves. v->n is 1 where elements go one by one. */
+static int vector_of(Emit *e, const Indexed *x, LayoutVector *v)
+{
+    int axis, n = 1;
+    const Instr *i = x->instr;
+    *v = (LayoutVector){ .n = 1 };
+    bool red = i->op == OP_ATOMIC_RMW && ir_attr_int(i, ATTR_RMW, 0) == RMW_ADD && x->d == DT_F32 &&
+               target_has(e->target, TF_RED_VECTOR) && !ir_is_semaphore(i) &&
+               !(x->m.result && x->m.result->uses);
+    if (x->l && (i->op == OP_GATHER || i->op == OP_SCATTER || red)) n = kernel_indexed_run(e->f, i, &axis);
+    if (n > 1 && vector_along(x->l, axis, x->d, (int64_t)n * dtype_bytes(x->d), v) > 1) return (int)v->n;
+    *v = (LayoutVector){ .n = 1 };
+    return 1;
+}
+
+/* The function that moves a vector. */
+static const char *vector_fn(Emit *e, const Indexed *x, const LayoutVector *v)
+{
+    bool only_read = e->f->params[x->m.param].kind == PARAM_IN;
+    Window w = { .cache = ir_attr_int(x->instr, ATTR_CACHE, CACHE_DEFAULT) };
+    const char *stem = x->instr->op == OP_GATHER    ? only_read ? "ldg_nc" : "ldg"
+                       : x->instr->op == OP_SCATTER ? "stg"
+                                                    : "red_add_f32",
+               *hint = x->instr->op == OP_ATOMIC_RMW ? "" : window_hint(e, &w, ACCESS_VECTOR);
+    return use(e, str(e, "%s%s_b%d", stem, hint, (int)v->bytes * 8));
+}
+
+/* Sets the n words of a gathered vector whose address is `to` to the pad. */
+static void pad_words(Emit *e, const Indexed *x, const char *to, int n)
+{
+    const char *pad = dtype_bytes(x->d) >= 4 ? pad_value(e, x->m.pad, x->d) : pad_word(e, x->m.pad, x->d);
+    line(e, "else {");
+    e->indent++;
+    for (int k = 0; k < n; k++) line(e, "(%s)[%d] = %s;", to, k, pad);
+    end_block(e);
+}
+
+static void access_vectors(Emit *e, const Indexed *x, const char *base, const LayoutVector *v)
+{
+    bool gathers = x->instr->op == OP_GATHER, follow;
+    int pw = per_word(x->d), n = (int)v->n / pw;
+    const char *from = gathers ? x->result : array_of(e, x->m.values[0], x->l), *at, *words = NULL;
+    Index *c[TILE_MAX_RANK];
+    begin_unrolled(e, "v", (int)layout_regs(x->l) / (int)v->n);
+    Index *r = vector_base(e, x->l, v, "v", &follow);
+    const char *cond = condition_of(e, x, r, c, &at);
+    if (!gathers || follow) words = vector_words(e, v, from, x->d, r, follow);
+    else line(e, "%s %s[%d];", array_type(x->d), words = tmp(e, "w"), n);
+    const char *p = str(e, "%s + %s", base, at), *fn = vector_fn(e, x, v),
+               *call = gathers ? str(e, "%s(%s, %s);", fn, words, p) : str(e, "%s(%s, %s);", fn, p, words);
+    if (*cond) line(e, "if (%s) %s", cond, call);
+    else line(e, "%s", call);
+    if (*cond && gathers) pad_words(e, x, words, n);
+    for (int k = 0; k < n && gathers && !follow; k++) {
+        const char *to = index_text(e, vector_reg(e, v, r, k * pw));
+        line(e, "%s[%s] = %s[%d];", from, pw > 1 ? str(e, "(%s) / %d", to, pw) : to, words, k);
+    }
+    end_block(e);
 }
 
 /* Passes old values to the threads that did not do the atomic operation. */
@@ -233,13 +303,16 @@ void emit_indexed(Emit *e, Instr *i)
     emit_writer_done(e, x.m.param);
     x.d = x.m.tensor->type->dtype;
     x.l = layout_of_all(e, i, &x.m);
-    note_indexed(e, WAY_INDEXED, i->op != OP_GATHER, x.m.param, x.l);
+    LayoutVector v;
+    vector_of(e, &x, &v);
+    note_indexed(e, i->op != OP_GATHER, x.m.param, x.l, &v);
     x.sem = ir_attr_int(i, ATTR_SEM, SEM_RELAXED);
     const char *base = slot_name(e, SLOT_DATA, x.m.param, 0, x.d);
     declare_old(e, &x);
     if (x.atomic && (x.sem == SEM_RELEASE || x.sem == SEM_ACQ_REL)) release(e);
     x.holder = i->op == OP_GATHER ? "" : x.l ? unique_holder(e, x.l) : "tid == 0";
-    access_all(e, &x, base);
+    if (v.n > 1) access_vectors(e, &x, base, &v);
+    else access_all(e, &x, base);
     share_old(e, &x);
     if (x.atomic && (x.sem == SEM_ACQUIRE || x.sem == SEM_ACQ_REL)) acquire(e);
 }

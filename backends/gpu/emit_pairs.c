@@ -330,8 +330,13 @@ static void emit_elements(Paired *r, const Instr *i)
     Emit *e = r->e;
     const Value *v = ir_result(i);
     const char *args[4];
-    for (int x = 0; x < r->p; x++) {
+    bool shared = r->p == 4 && random_shares_block(e, i, r->l);
+    for (int x = 0; x < (shared ? 1 : r->p); x++) {
         for (int k = 0; k < i->n_operands; k++) args[k] = elem_of(r, ir_operand(i, k), x);
+        if (shared) {
+            emit_random_block(e, args, &r->elem[v->id * 4]);
+            break;
+        }
         const char *name = str(e, "%s%c", name_of(e, v), "abcd"[x]);
         e->raw = per_word(v->type->dtype) > 1 && !asked_by_element(r, v);
         line(e, "const %s %s = %s;", ctype(v->type->dtype), name, op_expr(e, i, args));
@@ -376,6 +381,7 @@ static int elements_at_a_time(const Paired *r)
         if (of_run(r, i)) {
             int pw = per_word(ir_result(i)->type->dtype);
             if (pw > p && (n % pw == 0 || run_used_outside(ir_result(i), r->mark))) p = pw;
+            if (random_shares_block(r->e, i, r->l)) p = 4;
         }
         if (i == r->last) break;
     }

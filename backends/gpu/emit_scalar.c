@@ -303,7 +303,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     else if (i->op == OP_CAST)
         text = cast_expr(e, ir_operand(i, 0)->type->dtype, ir_result(i)->type->dtype, x[0]);
     else if (i->op == OP_BITCAST) text = bitcast_expr(e, i, x);
-    else if (i->op == OP_PHILOX) text = str(e, "%s((u64)%s, (u64)%s)", use(e, "philox"), x[0], x[1]);
+    else if (f == OPS_RANDOM) text = str(e, "%s((u64)%s, (u64)%s)", use(e, op_info[i->op].name), x[0], x[1]);
     if (!text) ir_fail(e->s, i->loc, "the GPU emitter has no expression for %s", op_info[i->op].name);
     return text;
 }

@@ -1,10 +1,7 @@
 /* emit_store.c: windows of tensors from registers. */
 #include "backends/gpu/emit.h"
 
-/* The address of the vector's words in order: the registers themselves, or a copy when they are not adjacent.
- * */
-static const char *vector_words(
-    Emit *e, const LayoutVector *v, const char *from, DType d, Index *base, bool follow)
+const char *vector_words(Emit *e, const LayoutVector *v, const char *from, DType d, Index *base, bool follow)
 {
     int pw = per_word(d), words = (int)v->n / pw;
     const char *at = index_text(e, base);

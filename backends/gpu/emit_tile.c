@@ -131,7 +131,8 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
 {
     Index *idx = !q->loop ? index_number(e, g * q->p + x) : index_linear(e, q->p, "i", x);
     for (Instr *i = q->first;; i = i->next) {
-        if (in_run(q, i)) {
+        bool shared = in_run(q, i) && q->p == 4 && random_shares_block(e, i, q->l);
+        if (in_run(q, i) && !(shared && x)) {
             const char *args[4];
             for (int k = 0; k < i->n_operands; k++) {
                 Value *v = ir_operand(i, k);
@@ -140,9 +141,12 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
             }
             Value *r = ir_result(i);
             const char *name = str(e, "%s%c", name_of(e, r), "abcd"[x]);
-            q->names[r->id * 4 + (uint32_t)x] = name;
             e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, q->mark);
-            line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
+            if (shared) emit_random_block(e, args, &q->names[r->id * 4]);
+            else {
+                q->names[r->id * 4 + (uint32_t)x] = name;
+                line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
+            }
             e->raw = false;
         }
         if (i == q->last) return;
@@ -181,6 +185,7 @@ Instr *emit_run(Emit *e, Instr *first)
             declare_tile(e, ir_result(i));
             if (per_word(ir_result(i)->type->dtype) > q.p) q.p = per_word(ir_result(i)->type->dtype);
         }
+        if (in_run(&q, i) && random_shares_block(e, i, q.l)) q.p = 4;
         if (i == q.last) break;
     }
     if (e->measure) return q.last;

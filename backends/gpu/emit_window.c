@@ -195,16 +195,12 @@ const char *vector_condition(Emit *e, const Window *w, Index *const *c, int n)
     return both_conditions(e, first_in, window_condition(e, w, last, false));
 }
 
-int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
+int vector_along(const Layout *l, int axis, DType d, int64_t align, LayoutVector *v)
 {
-    int bytes = dtype_bytes(d);
-    v->n = 1;
-    v->bytes = (uint32_t)bytes;
-    v->mask = 0;
-    v->reg[0] = 0;
-    if (w->unit_tile < 0 || w->step[w->unit] != 1 || w->align < 4 || d == DT_BOOL) return 1;
-    uint32_t align = w->align > 16 ? 16 : (uint32_t)w->align;
-    layout_vector(l, w->unit_tile, (uint32_t)bytes, align, 16, v);
+    uint32_t bytes = (uint32_t)dtype_bytes(d);
+    *v = (LayoutVector){ .n = 1, .bytes = bytes };
+    if (axis < 0 || align < 4 || d == DT_BOOL) return 1;
+    layout_vector(l, axis, bytes, align > 16 ? 16 : (uint32_t)align, 16, v);
     /* Elements that share a word of the register array must be adjacent in memory too. The words themselves
      * may be anywhere in the array. */
     uint32_t pw = (uint32_t)per_word(d);
@@ -213,9 +209,15 @@ int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVect
         plain = plain && v->reg[k] % pw == k % pw && v->reg[k] / pw == v->reg[k / pw * pw] / pw;
     if (!plain || v->bytes < 4) {
         v->n = 1;
-        v->bytes = (uint32_t)bytes;
+        v->bytes = bytes;
     }
     return (int)v->n;
+}
+
+int window_vector(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
+{
+    bool runs = w->unit_tile >= 0 && w->step[w->unit] == 1;
+    return vector_along(l, runs ? w->unit_tile : -1, d, w->align, v);
 }
 
 Index *vector_base(Emit *e, const Layout *l, const LayoutVector *v, const char *counter, bool *follow)

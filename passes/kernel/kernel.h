@@ -336,6 +336,17 @@ int kernel_access_bytes(const Func *, const Instr *mem);
 /* The same where the offset along the unit axis is a multiple of *divisor (NULL: as it is) and the window may
  * reach beyond the tensor, or may not. */
 int kernel_access_bytes_at(const Func *, const Instr *mem, const int64_t *divisor, bool masked);
+/* gather/runs.c: what the n elements of a run have in common, n a power of two: elements along one axis of a
+ * tile, the first at a multiple of n. */
+enum {
+    RUN_EQUAL = 1,    /* they are equal */
+    RUN_MULTIPLE = 2, /* and multiples of n */
+    RUN_COUNTS = 4    /* element k is the first + k, and the first is a multiple of n */
+};
+unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
+/* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
+ * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
+int kernel_indexed_run(const Func *, const Instr *, int *axis);
 /* sliding_windows.c: whether the load can be made of aligned vectors because its window begins a constant
  * number of elements beside a multiple of 16 bytes. */
 bool kernel_slides(const Func *, const KernelPlan *, const Instr *load);

@@ -232,5 +232,6 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.ahead += n * size;
         cost_wait_for_data(w, times);
     } else w->c.out += n * size * times;
-    w->c.alu += n * w->model->indexed_access * times;
+    int axis;
+    w->c.alu += n / kernel_indexed_run(w->f, i, &axis) * w->model->indexed_access * times;
 }

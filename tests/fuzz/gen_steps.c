@@ -324,7 +324,7 @@ void step_philox(Gen *g)
     if (!x.v) return;
     Value *seed = irgen_splat(
         g, x.v->type, ir_const_int(&g->b, irgen_chance(g, 50) ? DT_U64 : DT_U32, irgen_below(g, 1000)));
-    irgen_keep(g, ir_bin(&g->b, OP_PHILOX, seed, x.v), 0, INFINITY);
+    irgen_keep(g, ir_bin(&g->b, irgen_chance(g, 50) ? OP_PHILOX : OP_RANDOM_BITS, seed, x.v), 0, INFINITY);
 }
 
 void step_launch(Gen *g)

@@ -64,6 +64,7 @@ const OpRow op_rows[] = {
     { IN_TILES, "ceil(a)", T_FLOAT, "T", ' ', EXACT, true },
     { IN_TILES, "round(a)", T_FLOAT, "T", ' ', EXACT, true },
     { IN_TILES, "philox(7, a)", T_INT, "u32", ' ', EXACT, false },
+    { IN_TILES, "random_bits(7, a)", T_INT, "u32", ' ', EXACT, false },
     { IN_TILES, "bitcast(b, $U)", T_NUM, "U", ' ', EXACT, false },
     { IN_TILES, "bitcast(b, $O)", T_FP8 | T_HALF | T_INT, "O", ' ', EXACT, false },
     { IN_TILES, "bitcast(bitcast(b, $U) ^ 1, $T)", T_NUM, "T", ' ', EXACT, false },

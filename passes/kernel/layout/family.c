@@ -36,6 +36,15 @@ static const Layout *group_register_blocks(Layouter *c, const Instr *mma, const 
     return layout_blocked(&c->s->arena, 2, tile, per, lanes, warps, (int32_t[]){ 1, 0 });
 }
 
+/* The bytes of a lane that lie side by side. Where most elements are accessed one by one, neighbours are in
+ * neighbouring lanes, so that one access of a warp touches few lines if neighbours are close in memory. */
+static int width_of(const Group *g)
+{
+    int elem = g->access_elem ? g->access_elem : g->elem_bytes ? g->elem_bytes : 4;
+    if (group_is_one_by_one(g)) return elem > 4 ? elem : 4;
+    return g->access_width ? g->access_width : 16;
+}
+
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
@@ -53,7 +62,7 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
         g->access_elem  ? g->access_elem
         : g->elem_bytes ? g->elem_bytes
                         : 4,
-        g->access_width ? g->access_width : 16, c->p->target->wave, c->p->warps * ctas);
+        width_of(g), c->p->target->wave, c->p->warps * ctas);
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
 

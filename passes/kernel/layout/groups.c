@@ -163,6 +163,18 @@ static void note_copy(Layouter *c, const Instr *i)
 /* A load or a store needs vectors along the axis that is contiguous in memory. Among several, the access that
  * moves the most bytes decides. A load has priority over a store of equal size, because a store can stage its
  * value. */
+static void note_wide(Group *g, const Value *v, bool loads, int axis, int width)
+{
+    int elem = dtype_bytes(v->type->dtype);
+    int64_t bytes = 2 * type_elements(v->type) * elem + loads;
+    g->in_vectors += type_elements(v->type);
+    if (bytes <= g->access_bytes) return;
+    g->access_bytes = bytes;
+    g->unit = axis;
+    g->access_elem = elem;
+    g->access_width = width;
+}
+
 static void note_access(Layouter *c, Instr *i, const MemParts *m)
 {
     Value *v = m->result ? m->result : m->values[0];
@@ -171,14 +183,26 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     if (!group_takes(v) || axis < 0) return;
     Group *g = group_of(c, v);
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
-    int64_t bytes = 2 * type_elements(v->type) * dtype_bytes(v->type->dtype) + (i->op == OP_LOAD);
     note_shift(c, g, i, v, axis);
-    if (bytes > g->access_bytes) {
-        g->access_bytes = bytes;
-        g->unit = axis;
-        g->access_elem = dtype_bytes(v->type->dtype);
-        g->access_width = access_width(c, i);
+    note_wide(g, v, i->op == OP_LOAD, axis, access_width(c, i));
+}
+
+/* A gather, scatter or atomic operation needs vectors if its indices count by ones. Other elements are each
+ * at an address of their own. */
+static void note_indexed(Layouter *c, const Instr *i)
+{
+    MemParts m;
+    int axis;
+    for (int k = 0; k < i->n_operands + i->n_results; k++) {
+        const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
+        if (group_takes(v)) group_of(c, v)->unfit = true;
     }
+    if (!ir_mem_parts(i, &m)) return;
+    const Value *v = m.result ? m.result : m.values[0];
+    if (!group_takes(v)) return;
+    int n = kernel_indexed_run(c->f, i, &axis);
+    if (n > 1) note_wide(group_of(c, v), v, i->op == OP_GATHER, axis, n * dtype_bytes(v->type->dtype));
+    else group_of(c, v)->one_by_one += type_elements(v->type);
 }
 
 /* Of several reshapes, that of the largest tile counts, and the last one of these. */
@@ -233,10 +257,7 @@ static void note_anchors(void *user, Instr *i)
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)
-        for (int k = 0; k < i->n_operands + i->n_results; k++) {
-            const Value *v = k < i->n_operands ? ir_operand(i, k) : &i->results[k - i->n_operands];
-            if (group_takes(v)) group_of(c, v)->unfit = true;
-        }
+        note_indexed(c, i);
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) note_access(c, i, &m);
 }
 

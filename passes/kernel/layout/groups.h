@@ -21,6 +21,8 @@ typedef struct Group {
     int unit;             /* its unit-stride axis */
     int access_elem;      /* bytes of its elements */
     int access_width;     /* the bytes that one access of a lane can have */
+    /* The elements that gathers and the like access one by one, and that other accesses move in vectors. */
+    int64_t one_by_one, in_vectors;
     /* The cost of the group's accesses: element by element when they are not aligned, and with unaligned
      * vectors. */
     int64_t by_element, shifted;
@@ -56,6 +58,8 @@ typedef struct Layouter {
 void group_all(Layouter *); /* finds the groups of all values, and their uses */
 Group *group_of(Layouter *, const Value *);
 bool group_takes(const Value *); /* whether the value is a tile in registers, and not virtual */
+/* Whether gathers and the like access most of the group's elements one by one. */
+static inline bool group_is_one_by_one(const Group *g) { return g->one_by_one > g->in_vectors; }
 bool group_is_odd(Layouter *, const Instr *access, const Value *, int axis);
 
 /* The layout of the shared tile that a copy writes. */

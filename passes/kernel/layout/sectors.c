@@ -40,6 +40,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
     /* A transposed accumulator has whole sectors already (family.c). */
     if (made && made->op == OP_PERMUTE && kernel_same_registers(&c->s->arena, c->p, made)) return;
     if (t->kind != TYPE_TILE || !t->layout || axis < 0 || p->stride[unit] != 1 || p->align < 16) return;
+    if (m.values[0]->id < c->n && group_is_one_by_one(group_of(c, m.values[0]))) return;
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v)) return;

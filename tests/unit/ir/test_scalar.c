@@ -304,6 +304,10 @@ static void test_philox(void)
     CU_ASSERT_EQUAL(scalar_philox(0, 0), 0x6627e8d5);
     CU_ASSERT_EQUAL(scalar_philox(0x123456789abcdef0, 0x0123456789abcdef), 0x227242c0);
     CU_ASSERT_EQUAL(int2(OP_PHILOX, DT_U64, 0, 0), 0x6627e8d5);
+    static const uint32_t zeros[] = { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 };
+    for (int k = 0; k < 4; k++) CU_ASSERT_EQUAL(scalar_random_bits(0, (uint64_t)k), zeros[k]);
+    CU_ASSERT_EQUAL(scalar_random_bits(0x123456789abcdef0, 0x048d159e26af37bc), 0x227242c0);
+    CU_ASSERT_EQUAL(int2(OP_RANDOM_BITS, DT_U64, 0, 2), 0xbc57ac4c);
 }
 
 static void test_extremes(void)

@@ -1,0 +1,163 @@
+/* runs.c: where elements of tiles that follow each other are equal, or count by ones, so that one access
+ * moves several elements of a gather, a scatter or an atomic addition.
+ *
+ *   %at = broadcast (reshape (add (splat (mul %j, 64)), arange)) : [32, 64]      counts along axis 1
+ *   %id = broadcast (reshape (load ID[..]))                      : [32, 64]      is equal along axis 1
+ *   gather X[%id, %at]                                                           4 elements of f32 at a time
+ *
+ * A run is n elements along one axis, of which the first has a multiple of n as its coordinate; n is a power
+ * of two of at most 16. Wrapping to fewer bits keeps all that is said of a run here, because a run that
+ * counts begins at a multiple of n and so passes no power of two above n.
+ *
+ * Only reads the IR. Values that a loop carries, and tiles that were loaded, are equal along axes of extent 1
+ * alone. */
+#include "ir/range.h"
+#include "passes/kernel/gather/gather_windows.h"
+
+typedef struct Runs {
+    const Func *f;
+    Ranges *ranges; /* NULL until they are asked for */
+    int axis, n, left;
+} Runs;
+
+enum { ALONG_NONE = -1, MOST_ASKED = 512 };
+
+static unsigned run_of(Runs *, const Value *, int axis);
+
+/* The axis of the operand that becomes `axis` of the result. */
+static int axis_before(const Instr *i, int axis)
+{
+    const Type *from = ir_operand(i, 0)->type;
+    if (axis == ALONG_NONE || from->kind != TYPE_TILE) return ALONG_NONE;
+    if (i->op == OP_PERMUTE) return (int)ir_attr(i, ATTR_ORDER)->v[axis];
+    if (i->op == OP_RESHAPE)
+        for (int k = 0; k < from->rank; k++)
+            if (position_axis(from, ir_result(i)->type, k) == axis) return k;
+    return axis;
+}
+
+static unsigned run_of_shape(Runs *c, const Instr *i, int axis)
+{
+    const Type *from = i->n_operands ? ir_operand(i, 0)->type : NULL, *to = ir_result(i)->type;
+    switch (op_as_shape(i->op)) {
+    case SHAPE_ARANGE:
+        if (axis == ALONG_NONE) return RUN_EQUAL;
+        return ir_attr_int(i, ATTR_START, 0) % c->n ? 0 : RUN_COUNTS;
+    case SHAPE_RESHAPE:
+        if (axis != ALONG_NONE && from->kind == TYPE_TILE && position_axis(from, to, 0) == -2) return 0;
+        return run_of(c, ir_operand(i, 0), axis_before(i, axis));
+    case SHAPE_SPLAT:
+    case SHAPE_BROADCAST:
+    case SHAPE_PERMUTE: return run_of(c, ir_operand(i, 0), axis_before(i, axis));
+    case SHAPE_CONCAT:
+    case SHAPE_SLICE: break;
+    }
+    return axis == ALONG_NONE ? RUN_EQUAL : 0;
+}
+
+/* Whether no element is below zero, where a quotient that truncates is one that rounds down. */
+static bool not_negative(Runs *c, const Value *v)
+{
+    if (!c->ranges) c->ranges = ranges_new(c->f);
+    return range_of(c->ranges, v).lo >= 0;
+}
+
+/* x by a constant that is a multiple of n: a run has one quotient, and its remainders count if it counts. */
+static unsigned run_divided(Runs *c, const Instr *i, unsigned x)
+{
+    int64_t by;
+    const Value *v = ir_operand(i, 0);
+    bool bits = i->op == OP_AND || i->op == OP_SHR;
+    if (!(x & RUN_COUNTS) || !ir_is_const(ir_operand(i, 1), &by)) return 0;
+    if (i->op == OP_AND) by = by >= 0 && by < INT32_MAX ? by + 1 : 0;
+    if (i->op == OP_SHR) by = by >= 0 && by < 31 ? (int64_t)1 << by : 0;
+    if (by < 1 || by % c->n || (bits && (by & (by - 1))) || (!bits && !not_negative(c, v))) return 0;
+    return i->op == OP_DIV || i->op == OP_SHR ? RUN_EQUAL : RUN_COUNTS;
+}
+
+/* Whether x < y or x >= y is the same for a whole run, as x counts and y is a multiple of n; or the other way
+ * round. */
+static bool compares_alike(Op op, unsigned x, unsigned y)
+{
+    bool counted = x & RUN_COUNTS && y & RUN_MULTIPLE, counts = x & RUN_MULTIPLE && y & RUN_COUNTS;
+    return (counted && (op == OP_LT || op == OP_GE)) || (counts && (op == OP_GT || op == OP_LE));
+}
+
+static unsigned run_of_elements(Runs *c, const Instr *i, int axis)
+{
+    unsigned x[3] = { 0 }, all = ~0u, any = 0;
+    if (!op_is_elementwise(i->op) || i->n_operands > 3) return axis == ALONG_NONE ? RUN_EQUAL : 0;
+    for (int k = 0; k < i->n_operands; k++) {
+        x[k] = run_of(c, ir_operand(i, k), axis);
+        all &= x[k];
+        any |= x[k];
+    }
+    unsigned equal = all & RUN_EQUAL;
+    bool integers = dtype_is_int(ir_result(i)->type->dtype) && dtype_is_int(ir_operand(i, 0)->type->dtype);
+    if (i->op == OP_WHERE && x[0] & RUN_EQUAL) return x[1] & x[2];
+    if (i->op == OP_CAST && integers) return x[0];
+    if (compares_alike(i->op, x[0], x[1])) return RUN_EQUAL;
+    if (!integers) return equal;
+    if (i->op == OP_MIN || i->op == OP_MAX) return all & (RUN_EQUAL | RUN_MULTIPLE);
+    if (i->op == OP_MUL) return equal ? equal | (any & RUN_MULTIPLE) : 0;
+    if (i->op == OP_ADD || i->op == OP_SUB) {
+        if (equal) return all & (RUN_EQUAL | RUN_MULTIPLE);
+        if (x[0] & RUN_COUNTS && x[1] & RUN_MULTIPLE) return RUN_COUNTS;
+        return i->op == OP_ADD && x[1] & RUN_COUNTS && x[0] & RUN_MULTIPLE ? RUN_COUNTS : 0;
+    }
+    bool divides = i->op == OP_DIV || i->op == OP_REM || i->op == OP_AND || i->op == OP_SHR;
+    return equal ? equal : divides ? run_divided(c, i, x[0]) : 0;
+}
+
+static unsigned run_of(Runs *c, const Value *v, int axis)
+{
+    const Instr *i = v->def;
+    if (v->type->kind == TYPE_SCALAR)
+        return RUN_EQUAL |
+               (dtype_is_int(v->type->dtype) && kernel_divisor(c->f, v) % c->n == 0 ? RUN_MULTIPLE : 0);
+    if (v->type->kind != TYPE_TILE) return 0;
+    if (axis != ALONG_NONE && v->type->shape[axis] == 1) axis = ALONG_NONE;
+    if (!i || --c->left < 0) return axis == ALONG_NONE ? RUN_EQUAL : 0;
+    if (i->op == OP_CONVERT || i->op == OP_MATERIALIZE || i->op == OP_OPAQUE)
+        return run_of(c, ir_operand(i, 0), axis);
+    if (op_family(i->op) == OPS_SHAPE) return run_of_shape(c, i, axis);
+    return run_of_elements(c, i, axis);
+}
+
+unsigned kernel_run(const Func *f, const Value *v, int axis, int n)
+{
+    Runs c = { .f = f, .n = n, .left = MOST_ASKED };
+    return run_of(&c, v, axis);
+}
+
+/* Whether runs of n elements along the axis lie side by side in memory, each wholly in range or wholly out of
+ * range, and masked alike. */
+static bool lies_in_runs(const Func *f, const MemParts *m, int unit, int axis, int n)
+{
+    const Param *p = &f->params[m->param];
+    const Dim *d = &f->dims[p->dims[unit]];
+    int bytes = dtype_bytes(p->type->dtype);
+    if (p->align % (n * bytes) || (d->extent >= 0 ? d->extent : d->div) % n) return false;
+    for (int a = 0; a < m->rank; a++) {
+        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && stride % n) return false;
+        if (!(kernel_run(f, m->idx[a], axis, n) & (a == unit ? RUN_COUNTS : RUN_EQUAL))) return false;
+    }
+    return !m->mask || kernel_run(f, m->mask, axis, n) & RUN_EQUAL;
+}
+
+int kernel_indexed_run(const Func *f, const Instr *i, int *axis)
+{
+    MemParts m;
+    int unit = -1;
+    if (!ir_mem_parts(i, &m)) return 1;
+    const Type *t = m.result ? m.result->type : m.values[0]->type;
+    const Param *p = &f->params[m.param];
+    for (int a = 0; a < m.rank; a++)
+        if (p->stride[a] == 1) unit = a;
+    if (t->kind != TYPE_TILE || unit < 0 || p->type->dtype == DT_BOOL) return 1;
+    for (int n = 16 / dtype_bytes(p->type->dtype); n > 1; n /= 2)
+        for (*axis = t->rank - 1; *axis >= 0; --*axis)
+            if (t->shape[*axis] % n == 0 && lies_in_runs(f, &m, unit, *axis, n)) return n;
+    return 1;
+}
