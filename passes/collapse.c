@@ -29,7 +29,8 @@ typedef struct Proof {
     const Func *f;
     Facts *facts;
     AxisPair pair;
-    bool *place, *of_pair, *even; /* by id: depends on the place; differs by element of the pair; alike for all */
+    bool *place, *of_pair,
+        *even; /* by id: depends on the place; differs by element of the pair; alike for all */
     bool divided, seen, written, fails;
     const Type *tile; /* of values of the pair */
 } Proof;
@@ -122,8 +123,7 @@ static bool divides(Proof *p, Value *index, int which, int64_t tile)
 
 /* --- accesses ------------------------------------------------------------------------------------------ */
 
-static bool is_plain(const Proof *p, const Value *v)
-{ return !p->place[v->id] && !p->of_pair[v->id]; }
+static bool is_plain(const Proof *p, const Value *v) { return !p->place[v->id] && !p->of_pair[v->id]; }
 
 static bool is_even(const Proof *p, const Value *v)
 { return is_plain(p, v) && (!is_tile(v) || p->even[v->id]); }
@@ -145,7 +145,8 @@ static bool own_window(Proof *p, const Instr *i, const MemParts *m, int axis)
     }
     if (e->v[axis] < 0 || e->v[axis + 1] < 0) at = -1;
     const Type *t = (m->result ? m->result : m->values[0])->type;
-    if (p->seen && (p->pair.at != at || t->rank != p->tile->rank || !type_same_shape(t, p->tile))) return false;
+    if (p->seen && (p->pair.at != at || t->rank != p->tile->rank || !type_same_shape(t, p->tile)))
+        return false;
     p->pair.at = at;
     p->tile = p->pair.shape = t;
     p->seen = true;
@@ -273,7 +274,8 @@ typedef struct Collapse {
 /* A tile with the shape of those of the pair, and like them computed element by element. */
 static bool is_reshaped(const Collapse *x, const Value *v)
 {
-    return is_tile(v) && (x->pair.of_pair[v->id] || (x->pair.even[v->id] && type_same_shape(v->type, x->tile)));
+    return is_tile(v) &&
+           (x->pair.of_pair[v->id] || (x->pair.even[v->id] && type_same_shape(v->type, x->tile)));
 }
 
 /* Values that are alike for all elements have no uses but those beside elements. */

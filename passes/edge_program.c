@@ -4,13 +4,14 @@
  *   store %Y[%i*1024] = f(%x) {..}             ->        %x = load .. {masked = 0} ; store .. {masked = 0}
  *                                                    } else { as before }
  *
- * If an extent is no multiple of a vector, a masked access costs several instructions for each vector, of which
- * the last program alone has need. That program takes the second block, which is marked as rare.
+ * If an extent is no multiple of a vector, a masked access costs several instructions for each vector, of
+ * which the last program alone has need. That program takes the second block, which is marked as rare.
  *
  * Requires: divisibility before it, which says which accesses are masked and which extents vectors divide; a
  * GPU; a grid of one axis, or whose other axes have one program, so that few programs are at the edge; a body
- * of loads, stores, gathers, element-wise operations and changes of shape, whose masked accesses all are in range under one condition. Keeps: everything. Does
- * not handle: grids of several axes; masks that are written as comparisons. */
+ * of loads, stores, gathers, element-wise operations and changes of shape, whose masked accesses all are in
+ * range under one condition. Keeps: everything. Does not handle: grids of several axes; masks that are
+ * written as comparisons. */
 #include "passes/affine.h"
 
 enum { VECTOR_BYTES = 16, MOST_INSTRS = 200 };

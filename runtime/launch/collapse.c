@@ -56,7 +56,8 @@ void collapse_open(tile_kernel *k)
                 if (d == inner) break;
             }
             for (int p = 0; p < k->n_pairs; p++) known |= k->pairs[p].outer == outer;
-            if (!known && always_together(k, outer, inner)) k->pairs[k->n_pairs++] = (DimPair){ outer, inner };
+            if (!known && always_together(k, outer, inner))
+                k->pairs[k->n_pairs++] = (DimPair){ outer, inner };
         }
 }
 

@@ -122,7 +122,8 @@ static void test_which_kernels(void)
         HEAD2 GRID2 "    let y = " X2 " + load(X[i*TM +: TM, j*TN + 1 +: TN]);\n" STORE2,
         HEAD2 GRID2 "    let y = " X2 " * f32(N);\n" STORE2,
         HEAD2 GRID2 "    let y = where(arange(TN)[None, :] < 3, " X2 ", 0.0);\n" STORE2,
-        HEAD2 "    grid (cdiv(N, 32), cdiv(M, TM)) {\n    let (j, i) = program_id();\n    let y = " X2 ";\n" STORE2,
+        HEAD2 "    grid (cdiv(N, 32), cdiv(M, TM)) {\n    let (j, i) = program_id();\n    let y = " X2
+              ";\n" STORE2,
     };
     Launch l;
     if (!begin(0)) return;
@@ -147,9 +148,10 @@ static void test_which_kernels(void)
 /* What a constant decides: the same kernel treats all elements alike with one value only. */
 static void test_constants(void)
 {
-    static const char text[] = "kernel k(in f32 X[M, N], out f32 Y[M, N], const int TM = 8, const int TN = 64,\n"
-                               "         const bool ROW = false)\n" GRID2
-                               "    var y = " X2 ";\n    if ROW { y = y * f32(i); }\n" STORE2;
+    static const char text[] =
+        "kernel k(in f32 X[M, N], out f32 Y[M, N], const int TM = 8, const int TN = 64,\n"
+        "         const bool ROW = false)\n" GRID2 "    var y = " X2
+        ";\n    if ROW { y = y * f32(i); }\n" STORE2;
     Launch l;
     char said[512];
     if (!begin(0)) return;
@@ -165,7 +167,8 @@ static void test_constants(void)
     tile_context_destroy(ctx);
 }
 
-/* --- results --------------------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------------------
+ */
 
 static void open_cpu(void)
 {
@@ -174,7 +177,8 @@ static void open_cpu(void)
 }
 
 /* Runs y = f(x) and compares every element; what lies between rows must stay. */
-static void compare(tile_kernel *k, const Launch *l, int64_t outer, int64_t inner, int64_t apart, int64_t step)
+static void compare(
+    tile_kernel *k, const Launch *l, int64_t outer, int64_t inner, int64_t apart, int64_t step)
 {
     for (int i = 0; i < 1 << 16; i++) {
         memory[0][i] = sinf((float)i);
