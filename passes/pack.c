@@ -232,8 +232,9 @@ static bool pack(Choice *x, int64_t n)
 
 static bool look_at(Choice *x, int axis)
 {
+    const Instr *id = coordinate(x->f, axis);
     x->p = (Pack){ .c = x->c, .f = x->f, .axis = axis };
-    return coordinate(x->f, axis) && pack_varies(&x->p);
+    return id && id->results[0].type->dtype == DT_INDEX && pack_varies(&x->p); /* before narrow */
 }
 
 /* How many bytes of a program's windows lie beside those of the next program along the axis; -1: they cannot

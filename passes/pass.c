@@ -107,6 +107,7 @@ static void census_block(Census *n, const Block *b, bool innermost, bool loop)
         n->exp2s += i->op == OP_EXP2;
         n->permutes += i->op == OP_PERMUTE;
         n->ordered_loads += i->op == OP_LOAD && ir_attr(i, ATTR_ORDER);
+        n->one_row += tile && t->rank > 1 && t->shape[0] == 1;
         n->loads += i->op == OP_LOAD;
         n->stores += i->op == OP_STORE;
         n->masked += touches_unproven(i);

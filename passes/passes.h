@@ -150,5 +150,6 @@ typedef struct Census {
     int in_loops; /* instructions inside of loops */
     int buffers;  /* the sum of the latencies that loads ask for */
     int remaps;   /* functions with a remap */
+    int one_row;  /* tiles whose first of several axes has one element */
 } Census;
 Census passes_census(const Module *);

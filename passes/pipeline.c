@@ -4,6 +4,7 @@
  *   inline, check, specialize        one function, and every fact of the launch a constant, before anything
  *                                    is derived
  *   fold, cse, dce                   the canonical form that the others look for
+ *   collapse                         before pack and parts, which divide axes
  *   pack                             programs as the source has them: before anything is moved, and before
  *                                    masks and widths are settled
  *   parts                            behind pack, which makes tiles larger; before exp2, which knows loops
@@ -12,6 +13,7 @@
  *   licm                             before mask-peel, so that invariant values are not copied with the loop
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
+ *   edge-program                     as soon as masks are settled
  *   unroll                           after masks are settled, so that it sees the loops that stay
  *   approx, contract, speculate, latency  mark, and choose the last roundings; speculate knows the forms of
  *                                    contract
@@ -31,6 +33,7 @@ static const PassId pipeline[] = {
     PASS_FOLD,
     PASS_CSE,
     PASS_DCE,
+    PASS_COLLAPSE,
     PASS_PACK,
     PASS_PARTS,
     PASS_LICM,
@@ -47,6 +50,7 @@ static const PassId pipeline[] = {
     PASS_CSE,
     PASS_LICM,
     PASS_DCE,
+    PASS_EDGE_PROGRAM,
     PASS_UNROLL,
     PASS_APPROX,
     PASS_CONTRACT,

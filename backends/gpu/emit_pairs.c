@@ -7,8 +7,8 @@
  *
  * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
  * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
- * maxima, comparisons, choices, and widening of bytes. The other operations of a run take and give elements,
- * as in emit_tile.c; words are put together and taken apart in between. */
+ * maxima, comparisons, choices, widening of bytes, and bits that get another meaning. The other operations of
+ * a run take and give elements, as in emit_tile.c; words are put together and taken apart in between. */
 #include "backends/gpu/emit.h"
 #include "ir/scalar.h"
 
@@ -134,9 +134,19 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     return false;
 }
 
+/* Bits of one width are the same word whatever they mean. */
+static bool keeps_words(const Paired *r, const Instr *i)
+{
+    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    int n = per_word(ir_result(i)->type->dtype);
+    return i->op == OP_BITCAST && n > 1 && r->p % n == 0 && per_word(x->type->dtype) == n &&
+           (in_run(r, x) || stored_alike(r, x));
+}
+
 static bool by_words(const Paired *r, const Instr *i)
 {
     DType d = ir_result(i)->type->dtype;
+    if (keeps_words(r, i)) return true;
     bool half = d == DT_F16 || (d == DT_BF16 && target_has(r->e->target, TF_BF16_ARITHMETIC));
     if (per_word(d) == 4) return bytes_fit(r, i);
     if (per_word(d) != 2) return false;
@@ -290,6 +300,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_LE] = "le2",
         [OP_GT] = "gt2",
         [OP_GE] = "ge2" };
+    if (i->op == OP_BITCAST) return word_of(r, ir_operand(i, 0), q);
     if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return widened(r, i, q);

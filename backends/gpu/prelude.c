@@ -130,12 +130,13 @@ static const PreludeEntry *find(const PreludeEntry *table, const char *name, Wor
     return NULL;
 }
 
-/* The tables of the target's functions; returns how many there are. */
-static int tables_of(const Target *t, const PreludeEntry *tables[4])
+int prelude_tables(const Target *t, const PreludeEntry *out[4])
 {
-    if (t->kind == TARGET_HIP) return hip_tables(t, tables);
-    tables[0] = cuda_prelude;
-    return 1;
+    int n = 0;
+    if (t->kind == TARGET_HIP) return hip_tables(t, out);
+    if (target_has(t, TF_MMA_FP8)) out[n++] = cuda_prelude_fp8;
+    out[n++] = cuda_prelude;
+    return n;
 }
 
 /* A function that is not in a table but written for its name; NULL: none. */
@@ -146,7 +147,7 @@ bool gpu_prelude_has(Session *s, const Target *t, const char *name)
 {
     const PreludeEntry *tables[4];
     Word d, o;
-    for (int k = 0, n = tables_of(t, tables); k < n; k++)
+    for (int k = 0, n = prelude_tables(t, tables); k < n; k++)
         if (find(tables[k], name, &d, &o)) return true;
     return made_text(s, t, name) != NULL;
 }
@@ -215,7 +216,7 @@ void gpu_prelude(
 {
     Pick k = { .s = s, .target = t };
     bool hip = t->kind == TARGET_HIP;
-    k.n_tables = tables_of(t, k.tables);
+    k.n_tables = prelude_tables(t, k.tables);
     take(&k, "shared_address");
     take(&k, "uniform");
     if (hip) take(&k, "thread_id");

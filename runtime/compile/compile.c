@@ -59,12 +59,15 @@ static void set_facts(Func *f, const FrontKernel *k, const LaunchFacts *facts)
             } else p->stride_div[a] = q->stride_mask >> a & 1 ? words : grain / size;
         }
     }
-    for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++)
-        for (int i = 0; facts->dim16[d] && i < f->n_dims; i++) {
+    for (int d = 0; d < facts->n_dims && d < k->n_dims + k->n_derived; d++) {
+        bool one = d < 64 && facts->ones >> d & 1;
+        for (int i = 0; (facts->dim16[d] || one) && i < f->n_dims; i++) {
             const char *own = d < k->n_dims ? f->dims[i].name : f->dims[i].text;
-            if (own && !strcmp(own, d < k->n_dims ? k->dims[d] : k->derived[d - k->n_dims]))
-                ir_dim_promise(&f->dims[i], 16);
+            if (!own || strcmp(own, d < k->n_dims ? k->dims[d] : k->derived[d - k->n_dims])) continue;
+            if (one) f->dims[i].extent = f->dims[i].div = 1;
+            else ir_dim_promise(&f->dims[i], 16);
         }
+    }
     f->fits32 = facts->fits32;
     f->extents31 = facts->extents31;
 }

@@ -30,6 +30,7 @@ typedef struct LaunchFacts {
      * FrontKernel.derived. */
     int n_dims;
     bool fits32, extents31;
+    uint64_t ones; /* a bit for each of the first 64 dimensions: its extent is 1 */
 } LaunchFacts;
 
 typedef struct CompileOptions {

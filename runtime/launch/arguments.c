@@ -227,6 +227,16 @@ static tile_status read_tensor(tile_kernel *k, int i, const tile_arg *a, View *v
     return TILE_OK;
 }
 
+void launch_reread(tile_kernel *k, int i, View *v, int64_t *strides)
+{
+    int64_t shape[TILE_MAX_RANK], apart[TILE_MAX_RANK];
+    Axes x = { 0 };
+    memcpy(shape, v->extent, sizeof shape);
+    memcpy(apart, strides, sizeof apart);
+    read_axes(k, i, &(RawTensor){ v->data, shape, apart, k->params[i].rank }, v, strides, &x);
+    v->facts = tensor_facts(&k->params[i], (uintptr_t)v->data, &x);
+}
+
 static bool fits(DType d, int64_t v)
 {
     switch (d) {
@@ -314,6 +324,7 @@ tile_status kernel_bind(tile_kernel *k, const tile_arg *args, size_t n, const La
             k, TILE_ERROR_INVALID_ARGUMENT, -1, "takes %d arguments, %zu were given", k->n_params, n);
     if (n && !args) return launch_bad(k, TILE_ERROR_INVALID_ARGUMENT, -1, "the list of arguments is NULL");
     for (int d = 0; d < k->n_dims; d++) l->dims[d] = k->dims[d].bound;
+    *l->collapsed = 0;
     for (int i = 0; i < k->n_params; i++) {
         const KernelParam *p = &k->params[i];
         View *v = &l->views[i];

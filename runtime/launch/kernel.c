@@ -364,6 +364,7 @@ static tile_status create_body(tile_kernel *k, const tile_binding *b, size_t n)
     tile_status st = take_params(k);
     if (st) return st;
     take_rows(k);
+    collapse_open(k);
     return chooser_open(k);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/launch/inside.h"
 
 enum { MAX_PARAMS = 256, MAX_TENSOR_MAPS = 64, REMAP_VERDICTS = 32 };
+enum { MOST_PAIRS = 6, KEY_COLLAPSED = 2 }; /* the bit of word 0 of a key from which on they are */
 
 typedef struct KernelParam {
     const char *name, *type_name; /* the type as written: "T" */
@@ -83,12 +84,20 @@ typedef struct LaunchArgs {
     int64_t (*strides)[TILE_MAX_RANK];
     Scalar *scalars;
     int64_t *dims;
+    unsigned
+        *collapsed; /* the pairs of dimensions that views and dims give as one (collapse.c), a bit each */
 } LaunchArgs;
 #define LAUNCH_ARGS(name, k) \
     View name##_views[(k)->n_params + 1]; \
     int64_t name##_strides[(k)->n_params + 1][TILE_MAX_RANK], name##_dims[(k)->n_dims + 1]; \
     Scalar name##_scalars[(k)->n_params + 1]; \
-    const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims }
+    unsigned name##_collapsed = 0; \
+    const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims, &name##_collapsed }
+
+/* Two dimensions of a kernel, which every tensor that has one has side by side. */
+typedef struct DimPair {
+    int outer, inner;
+} DimPair;
 
 typedef enum VariantState { VARIANT_EMPTY, VARIANT_COMPILING, VARIANT_READY, VARIANT_FAILED } VariantState;
 
@@ -165,6 +174,9 @@ struct tile_kernel {
     /* See pitch.c; NULL: no launch has copied anything, none had to be decided. */
     _Atomic(struct Pitcher *) pitcher;
     _Atomic(struct PitchDecision *) decisions;
+    DimPair pairs[MOST_PAIRS]; /* that a launch may give as one dimension (collapse.c), outer ones first */
+    int n_pairs;
+    atomic_uint refused_pairs; /* a bit for each that the kernel does not treat as one */
     int key_words;
     /* The extent of some axis is an expression, which is compared once the variant is known. */
     bool anonymous;
@@ -174,9 +186,11 @@ struct tile_kernel {
     atomic_uint recent_next;
 };
 
-/* Key: word 0 holds fits32 (bit 0), extents31 (bit 1) and from bit 8 the tuning row + 1, or the number of
- * rows + the choice, or 0; then a bit a dimension for multiples of 16, the extents of key dimensions, and 16
- * bits of facts a parameter. Fails only where a configuration must be chosen and cannot be. */
+/* Key: word 0 holds fits32 (bit 0), extents31 (bit 1), the collapsed pairs (from bit 2) and from bit 8 the
+ * tuning row + 1, or the number of rows + the choice, or 0; then a bit a dimension for multiples of 16, the
+ * extents of key dimensions, and 16 bits of facts a parameter. Fails only where a configuration must be
+ * chosen and cannot be. It may change the arguments to those of an equal launch on fewer axes (collapse.c).
+ */
 tile_status kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(
     const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
@@ -225,6 +239,15 @@ const FrontBinding *kernel_choice_config(const tile_kernel *, int choice, int *n
 double kernel_choice_estimate(const tile_kernel *, const LaunchArgs *, const uint64_t *key);
 /* The model of the device that the kernel runs on; NULL: there is none. */
 const struct DeviceModel *kernel_device_model(const tile_kernel *);
+
+/* collapse.c: finds the kernel's pairs. */
+void collapse_open(tile_kernel *);
+/* Gives the arguments with fewer axes where they have no gaps; returns the pairs that became one. */
+unsigned collapse_launch(tile_kernel *, const LaunchArgs *);
+/* Whether the variant of this key treats those pairs as one. */
+bool collapse_holds(tile_kernel *, const uint64_t *key, unsigned pairs);
+/* The dimensions, a bit each, that have an extent of 1 where these pairs became one. */
+uint64_t collapse_ones(const tile_kernel *, unsigned pairs);
 
 /* pitch.c: frees the kernels that copy. */
 void pitch_close(tile_kernel *);

@@ -2,7 +2,8 @@
  * the facts that the compiler is told. */
 #include "runtime/launch/kernel.h"
 
-tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+/* The key but for the configuration. */
+static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     int masks = (k->n_dims + 63) / 64;
     uint64_t *at = key + 1 + masks, *facts = at + k->n_key_dims, far = 0;
@@ -17,12 +18,51 @@ tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
         far |= f;
         facts[i / 4] |= (uint64_t)(f & FACT_KEY) << 16 * (i % 4);
     }
-    key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1;
-    int row = k->n_rows ? kernel_tune_row(k, l, key) + 1 : 0, choice = 0;
-    tile_status st = !row && k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
-    if (choice) row = k->n_rows + choice;
-    key[0] |= (uint64_t)row << 8;
+    key[0] = (uint64_t)!(far & FACT_FAR) | (uint64_t)!(far & FACT_LONG) << 1 |
+             (uint64_t)*l->collapsed << KEY_COLLAPSED;
+}
+
+static tile_status choose(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+{
+    int choice = 0;
+    tile_status st = k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
+    key[0] |= (uint64_t)(choice ? k->n_rows + choice : 0) << 8;
     return st;
+}
+
+/* The key of an equal launch on fewer axes. False: there is none, and the arguments are as they were. */
+static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, tile_status *st)
+{
+    LAUNCH_ARGS(old, k);
+    size_t n = (size_t)k->n_params, dims = (size_t)k->n_dims;
+    memcpy(old.views, l->views, n * sizeof *l->views);
+    memcpy(old.strides, l->strides, n * sizeof *l->strides);
+    memcpy(old.dims, l->dims, dims * sizeof *l->dims);
+    unsigned pairs = *l->collapsed = collapse_launch(k, l);
+    if (!pairs) return false;
+    promises_of(k, l, key);
+    if (collapse_holds(k, key, pairs)) {
+        *st = choose(k, l, key);
+        if (*st || collapse_holds(k, key, pairs)) return true;
+    }
+    *l->collapsed = 0;
+    memcpy(l->views, old.views, n * sizeof *l->views);
+    memcpy(l->strides, old.strides, n * sizeof *l->strides);
+    memcpy(l->dims, old.dims, dims * sizeof *l->dims);
+    return false;
+}
+
+tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+{
+    tile_status st;
+    promises_of(k, l, key);
+    int row = k->n_rows ? kernel_tune_row(k, l, key) + 1 : 0;
+    if (!row && k->n_pairs && !*l->collapsed) {
+        if (collapsed_key(k, l, key, &st)) return st;
+        promises_of(k, l, key);
+    }
+    key[0] |= (uint64_t)row << 8;
+    return row ? TILE_OK : choose(k, l, key);
 }
 
 static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)
@@ -51,5 +91,6 @@ void kernel_facts(
         .dim16 = dim16,
         .n_dims = k->n_dims,
         .fits32 = key[0] & 1,
-        .extents31 = key[0] >> 1 & 1 };
+        .extents31 = key[0] >> 1 & 1,
+        .ones = collapse_ones(k, (unsigned)(key[0] >> KEY_COLLAPSED) & ((1u << MOST_PAIRS) - 1)) };
 }

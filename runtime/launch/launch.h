@@ -12,6 +12,8 @@ tile_status launch_overlap(tile_kernel *, const View *);
 Faults *track_begin(tile_kernel *, const LaunchArgs *, int64_t programs);
 /* Reports what was found, after a launch of that grid, and frees it. */
 tile_status track_end(tile_kernel *, Faults *, const int64_t *grid);
+/* The facts of a tensor that has other extents and strides than those that were read. */
+void launch_reread(tile_kernel *, int i, View *, int64_t *strides);
 /* Reads scalar argument i. */
 tile_status launch_scalar_value(tile_kernel *, int i, const tile_arg *, View *, Scalar *);
 /* Does everything between the key and the driver: dimensions, grid, remap. */

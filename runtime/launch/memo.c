@@ -16,7 +16,8 @@
 enum { MEMO_PROGRAMS, MEMO_BLOCKS, MEMO_WORKSPACE, MEMO_HEAD };
 
 /* For a tensor: what was given (kind and dtype, device, shape, strides), its address, and then the derived
- * data: reach below and above the address, facts, elements, strides. For a scalar: its kind, the given bits,
+ * data: reach below and above the address, facts, elements, strides and extents, which collapse.c may have
+ * changed. For a scalar: its kind, the given bits,
  * facts, the derived bits. */
 enum {
     TENSOR_KIND,
@@ -29,7 +30,7 @@ enum {
     SCALAR_WORD,
     SCALAR_WORDS
 };
-static inline int tensor_words(int rank) { return TENSOR_SHAPE + 2 * rank + TENSOR_MADE + rank; }
+static inline int tensor_words(int rank) { return TENSOR_SHAPE + 2 * rank + TENSOR_MADE + 2 * rank; }
 
 struct Memo {
     Variant *variant;
@@ -157,7 +158,10 @@ static bool write_arguments(
         set(made + 2, v->hi - (uintptr_t)v->data);
         set(made + 3, v->facts);
         set(made + 4, v->word);
-        for (int a = 0; a < rank; a++) set(made + TENSOR_MADE + a, (uint64_t)l->strides[i][a]);
+        for (int a = 0; a < rank; a++) {
+            set(made + TENSOR_MADE + a, (uint64_t)l->strides[i][a]);
+            set(made + TENSOR_MADE + rank + a, (uint64_t)v->extent[a]);
+        }
         w += tensor_words(rank);
     }
     return true;
@@ -245,8 +249,8 @@ static void read_views(
         v->facts = (uint32_t)word(made + 3);
         v->word = word(made + 4);
         for (int a = 0; a < rank; a++) {
-            v->extent[a] = (int64_t)word(w + TENSOR_SHAPE + a);
             strides[i][a] = (int64_t)word(made + TENSOR_MADE + a);
+            v->extent[a] = (int64_t)word(made + TENSOR_MADE + rank + a);
         }
         w += tensor_words(rank);
     }

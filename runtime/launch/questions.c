@@ -74,6 +74,9 @@ size_t launch_promises(const tile_kernel *k, const uint64_t *key, char *out, siz
         if (facts[i].grain) ADD(", rows of whole %d bytes", facts[i].grain);
         if (facts[i].unit_axis >= 0) ADD(", unit stride on axis %d", facts[i].unit_axis);
     }
+    for (int p = 0; p < k->n_pairs; p++)
+        if (key[0] >> (KEY_COLLAPSED + p) & 1)
+            ADD("; %s, %s as one axis", k->dims[k->pairs[p].outer].name, k->dims[k->pairs[p].inner].name);
     if (!all.fits32) ADD("; 64-bit offsets");
     if (!all.extents31) ADD("; extents of 2^31 and more");
 #undef ADD

@@ -71,6 +71,7 @@ tile_status kernel_set_passes(tile_kernel *k, const KernelPasses *p)
             "no pass is named '%s' (`tilec --help=passes` lists them)", unknown);
     k->passes = (KernelPasses){ copy_text(k, p->skip), copy_text(k, p->with), copy_text(k, p->remap),
         p->approx, p->ftz };
+    collapse_open(k);
     return TILE_OK;
 }
 

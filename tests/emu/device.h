@@ -225,6 +225,21 @@ EMU u32 f8e4m3_to_f16x2(u32 w, int k)
 { return emu_half_of(emu_fp8(w >> 8 * k & 255, 3)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 3)) << 16; }
 EMU u32 f8e5m2_to_f16x2(u32 w, int k)
 { return emu_half_of(emu_fp8(w >> 8 * k & 255, 2)) | emu_half_of(emu_fp8(w >> 8 * (k + 1) & 255, 2)) << 16; }
+/* The nearest number by trying all of them, of two equally near ones that with an even code; as cvt does. */
+EMU u32 emu_to_fp8(float x, int mantissa)
+{
+    u32 top = mantissa == 3 ? 126 : 123, best = 0, sign = __builtin_signbit(x) ? 128 : 0;
+    double a = __builtin_fabs((double)x), least = __builtin_inf();
+    if (x != x) return 127;
+    if (a > (double)emu_fp8(top, mantissa)) return sign | top;
+    for (u32 b = 0; b <= top; b++) {
+        double d = __builtin_fabs(a - (double)emu_fp8(b, mantissa));
+        if (d < least || (d == least && b % 2 == 0)) best = b, least = d;
+    }
+    return sign | best;
+}
+EMU u32 f32x2_to_f8e4m3x2(float lo, float hi) { return emu_to_fp8(lo, 3) | emu_to_fp8(hi, 3) << 8; }
+EMU u32 f32x2_to_f8e5m2x2(float lo, float hi) { return emu_to_fp8(lo, 2) | emu_to_fp8(hi, 2) << 8; }
 EMU float rcp_approx(float x) { return 1 / x; }
 EMU float rcp_ulp(float x) { return 1 / x; }
 EMU float ex2(float x) { return exp2f(x); }

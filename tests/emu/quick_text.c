@@ -113,8 +113,8 @@ static char *whole_prelude(Session *s, const Target *t)
     Names k = { .s = s };
     Text out;
     text_init(&out, &s->arena);
-    const PreludeEntry *tables[4] = { cuda_prelude };
-    int n = t->kind == TARGET_HIP ? hip_tables(t, tables) : 1;
+    const PreludeEntry *tables[4];
+    int n = prelude_tables(t, tables);
     for (int i = 0; i < n; i++) prelude_each(tables[i], visit, &k);
     if (t->kind == TARGET_HIP)
         for (int i = 0; hip_matrix_name(i); i++)

@@ -83,6 +83,12 @@ approx       approx       > swiglu
 parts        loops        > softmax           -DN=500000 --target=cuda:sm_80
 parts        loops        > layer_norm        -DN=500000 --target=cuda:sm_80
 parts        loops        > rms_norm_matrix   -DN=500000 --target=cuda:sm_80
+collapse     one-row      > silu              -DM=1
+collapse     one-row      > ../../tests/run/kernels/one_row_of_codes -DM=1
+collapse     one-row      > ../../tests/run/kernels/one_row_in_place -DM=1
+edge-program instrs       > vector_add        --contiguous --target=cuda:sm_90a
+edge-program instrs       > dropout           --contiguous --target=cuda:sm_90a
+edge-program instrs       > ../../bench/ported/kernels/lion --contiguous --target=cuda:sm_90a
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a

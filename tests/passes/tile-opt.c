@@ -121,8 +121,9 @@ static void print_census(const Module *m)
     printf("census loads %d stores %d masked %d index64 %d loops %d selects %d\n", n.loads, n.stores,
         n.masked, n.index64, n.loops, n.selects);
     printf("census in main loops: masked %d selects %d\n", n.loop_masked, n.loop_selects);
-    printf("census calls %d asserts %d asks %d in-loops %d fma %d approx %d buffers %d remaps %d\n", n.calls,
-        n.asserts, n.asks, n.in_loops, n.fmas, n.approx, n.buffers, n.remaps);
+    printf("census calls %d asserts %d asks %d in-loops %d fma %d approx %d buffers %d remaps %d "
+           "one-row %d\n",
+        n.calls, n.asserts, n.asks, n.in_loops, n.fmas, n.approx, n.buffers, n.remaps, n.one_row);
 }
 
 /* Prints, parses what was printed and prints again: both texts must be the same. */

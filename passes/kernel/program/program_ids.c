@@ -2,8 +2,9 @@
  *
  *   %i = program_id {axis = 0}      ->   %w = program; (remap of %w); %i = %w % grid0, then / grid0 ..
  *
- * Launches are one-dimensional, and the first axis is the fastest. The remap block, if there is one, is
- * inlined once. Requires: nothing. Keeps: everything. */
+ * Launches are one-dimensional, and the first axis is the fastest. Axes at the end of which each has one
+ * program cost nothing. The remap block, if there is one, is inlined once. Requires: nothing. Keeps:
+ * everything. */
 #include "passes/kernel/kernel.h"
 
 typedef struct ProgramIds {
@@ -34,6 +35,15 @@ static bool order(void *user)
     return c->ordered = kernel_order(c->s, c->f, c->p, c->b, c->linear, c->rank, c->coord);
 }
 
+/* The last axis of the grid that may have several programs: behind it all coordinates are 0. */
+static int last_of_many(const Func *f, int rank)
+{
+    int64_t n;
+    int last = rank - 1;
+    while (last > 0 && ir_is_const(ir_operand(ir_terminator(f->grid), last), &n) && n == 1) last--;
+    return last;
+}
+
 bool kernel_pass_program_ids(KernelContext *k)
 {
     Session *s = k->s;
@@ -58,8 +68,10 @@ bool kernel_pass_program_ids(KernelContext *k)
     c.b = &b;
     c.linear = w;
     if (!kernel_step(p, PASS_PROGRAM_ORDER, order, &c)) return true;
-    for (int a = 0; a < c.rank && !c.ordered; a++) {
-        if (a == c.rank - 1) {
+    int last = last_of_many(f, c.rank);
+    for (int a = last + 1; a < c.rank && !c.ordered; a++) c.coord[a] = ir_const_int(&b, DT_I32, 0);
+    for (int a = 0; a <= last && !c.ordered; a++) {
+        if (a == last) {
             c.coord[a] = w;
             break;
         }

@@ -1,0 +1,150 @@
+/* edge-program: the last program of a kernel along one axis gets code of its own, and the others no masks.
+ *
+ *   %x = load %X[%i*1024] {extents = [1024]}         if ge (N - %i*1024 - 1024), 0 {
+ *   store %Y[%i*1024] = f(%x) {..}             ->        %x = load .. {masked = 0} ; store .. {masked = 0}
+ *                                                    } else { as before }
+ *
+ * If an extent is no multiple of a vector, a masked access costs several instructions for each vector, of
+ * which the last program alone has need. That program takes the second block, which is marked as rare.
+ *
+ * Requires: divisibility before it, which says which accesses are masked and which extents vectors divide; a
+ * GPU; a grid of one axis, or whose other axes have one program, so that few programs are at the edge; a body
+ * of loads, stores, gathers, element-wise operations and changes of shape, whose masked accesses all are in
+ * range under one condition. Keeps: everything. Does not handle: grids of several axes; masks that are
+ * written as comparisons. */
+#include "passes/affine.h"
+
+enum { VECTOR_BYTES = 16, MOST_INSTRS = 200 };
+
+typedef struct Edge {
+    PassContext *c;
+    Func *f;
+    Facts *facts;
+    Affine within; /* at least 0 where every access is in range */
+    bool found;
+    InstrList windows; /* that are in range then */
+} Edge;
+
+static bool same_form(const Affine *a, const Affine *b)
+{
+    Affine d = *a;
+    if (!affine_add(&d, b, -1) || d.n || d.constant) return false;
+    for (int n = 0; n < TILE_MAX_RANK; n++)
+        if (d.lane[n]) return false;
+    return true;
+}
+
+/* Whether rows end between two vectors. */
+static bool cuts_vectors(const Func *f, const MemParts *p, int axis)
+{
+    const Param *q = &f->params[p->param];
+    const Dim *d = &f->dims[q->dims[axis]];
+    int64_t bytes = dtype_bytes(q->type->dtype), known = d->extent > 0 ? d->extent : d->div;
+    return q->stride[axis] == 1 && bytes < VECTOR_BYTES && known * bytes % VECTOR_BYTES != 0;
+}
+
+/* Takes note of a masked access. False: it may be out of range in another way than those before. */
+static bool take_window(Edge *e, Instr *i, bool *cuts)
+{
+    MemParts p;
+    bool any = false;
+    if (!ir_mem_parts(i, &p)) return true;
+    if (i->op != OP_LOAD && i->op != OP_STORE) return true;
+    if (!ir_attr_int(i, ATTR_MASKED, 1)) return true;
+    for (int a = 0; a < p.rank; a++) {
+        Affine low, high;
+        if (!window_forms(e->facts, i, a, &low, &high) || !prove_nonneg(e->facts, &low)) return false;
+        if (prove_nonneg(e->facts, &high)) continue;
+        if (e->found && !same_form(&high, &e->within)) return false;
+        e->within = high;
+        e->found = any = true;
+        *cuts |= cuts_vectors(e->f, &p, a);
+    }
+    if (any) vec_push(e->c->scratch, &e->windows, i);
+    return true;
+}
+
+static bool one_axis(const Func *f)
+{
+    const Instr *end = f->grid ? ir_terminator(f->grid) : NULL;
+    int64_t n, many = 0;
+    for (int a = 0; end && a < end->n_operands; a++) many += !ir_is_const(ir_operand(end, a), &n) || n != 1;
+    return many == 1;
+}
+
+/* Operations that cost no more if they are there twice: nothing crosses threads, and nothing waits. */
+static bool is_light(const Instr *i)
+{
+    OpFamily family = op_family(i->op);
+    if (family == OPS_MEMORY) return i->op == OP_LOAD || i->op == OP_STORE || i->op == OP_GATHER;
+    return !i->n_blocks && (family <= OPS_SHAPE || family == OPS_TERMINATOR);
+}
+
+static bool is_straight(const Block *b)
+{
+    int n = 0;
+    for (const Instr *i = b->first; i; i = i->next, n++)
+        if (!is_light(i)) return false;
+    return n <= MOST_INSTRS;
+}
+
+/* Puts what is behind `from` into both blocks of an `if`. Tokens of the kernel's entry stay in front. */
+static void divide(Edge *e, Value *cond)
+{
+    Block *body = e->f->body;
+    Instr *end = ir_terminator(body);
+    Builder b = ir_before(end);
+    Instr *both = ir_build(&b, OP_IF, &cond, 1, ATTRS(a_int(ATTR_RARE, 1)), NULL, 0);
+    ValueMap map;
+    value_map_init(&map, e->c->scratch);
+    Builder edge = ir_at_end(both->blocks[1]), whole = ir_at_end(both->blocks[0]);
+    for (const Instr *i = cond->def->next; i != both; i = i->next)
+        if (i->op != OP_TOKEN) ir_clone(&edge, i, &map);
+    for (size_t k = 0; k < e->windows.len; k++)
+        ir_set_attr(e->c->session, e->windows.data[k], a_int(ATTR_MASKED, 0));
+    for (Instr *i = cond->def->next, *next; i != both; i = next) {
+        next = i->next;
+        if (i->op == OP_TOKEN) continue;
+        ir_unlink(i);
+        ir_place(&whole, i);
+    }
+    ir_build(&edge, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+    ir_build(&whole, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
+}
+
+/* The condition goes in front of the first instruction behind those that compute the atoms of its form. NULL:
+ * one is no number of the launch and not computed in the body. */
+static Instr *behind_atoms(const Edge *e)
+{
+    Instr *at = e->f->body->first;
+    for (int n = 0; n < e->within.n; n++) {
+        const Value *v = e->within.terms[n].atom;
+        if (!v->def || (op_family(v->def->op) != OPS_LAUNCH && v->def->block != e->f->body)) return NULL;
+    }
+    for (Instr *i = at; i; i = i->next)
+        for (int n = 0; n < e->within.n; n++)
+            if (e->within.terms[n].atom->def == i && op_family(i->op) != OPS_LAUNCH) at = i->next;
+    return at;
+}
+
+static bool edge_func(PassContext *c, Func *f)
+{
+    Edge e = { .c = c, .f = f };
+    bool cuts = false;
+    if (!c->options->target || c->options->target->kind == TARGET_CPU || !f->is_kernel || f->remap ||
+        f->hints.schedule || !one_axis(f) || !is_straight(f->body))
+        return false;
+    e.facts = facts_new(c->scratch, f);
+    for (Instr *i = f->body->first; i; i = i->next)
+        if (!take_window(&e, i, &cuts)) return false;
+    Instr *at = e.found && cuts ? behind_atoms(&e) : NULL;
+    if (!at) return false;
+    Builder b = ir_before(at);
+    Value *room = affine_emit(&b, &e.within);
+    Value *cond = ir_bin(&b, OP_GE, room, build_int(&b, room->type, 0));
+    divide(&e, cond);
+    pass_count(c, "accesses without masks but in the last program", (int64_t)e.windows.len);
+    return true;
+}
+
+bool pass_edge_program(PassContext *c, Module *m) { return pass_each_func(c, m, edge_func); }
