@@ -36,8 +36,9 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
 {
     if (c->uncertain) return m->doubt_uncounted;
     if (c->packed && !declared) return m->doubt_packed;
-    if (c->joins <= 0) return 1;
-    return c->cp_async > 0 ? m->doubt_joined_cp_async : c->chained ? 1 : m->doubt_joined;
+    double copies = c->copies > 0 && c->mma > 0 ? m->doubt_copies : 1;
+    if (c->joins <= 0 || c->chained) return copies;
+    return copies * (c->cp_async > 0 ? m->doubt_joined_cp_async : m->doubt_joined);
 }
 
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
