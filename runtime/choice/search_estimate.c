@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sched.h>
 
+enum { FEW_STAGES = 2 };
 enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
@@ -76,6 +77,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     cost_count(s, f, &code, &env, programs, &q->device, &cost);
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
+    p->divided = code.plan->split_k > 1;
+    p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->products = cost.wgmma + cost.mma > 0;
     p->words = cost.words;
     p->held = cost.held;
