@@ -4,9 +4,10 @@
  *
  * A line of LIST is a problem and a configuration, with a tab between them, as sample.sh writes them:
  *     gemm gemm T=f16 M=4096 N=4096 K=4096<tab>TM=128, TN=256, TK=64, STAGES=4, GROUP=8, persistent=1
- * The words of the problem are a file of FOLDER, a kernel, then extents, consts, and t:TENSOR for a tensor
- * whose last two axes are exchanged in memory. The lines of TSV are those of LIST with the time of a launch
- * in microseconds behind them: the median of some launches, each with cold caches.
+ * The words of the problem are a file of FOLDER, a kernel, then extents, consts, t:TENSOR for a tensor whose
+ * last two axes are exchanged in memory, and p:N or p:TENSOR:N for rows that lie N elements further apart.
+ * The lines of TSV are those of LIST with the time of a launch in microseconds behind them: the median of
+ * some launches, each with cold caches.
  *
  * All configurations are compiled first, in as many threads as there are processors. After N seconds (default
  * 600) the rest of the list is left out, and the last line on standard error says so. --from=N leaves out the
@@ -16,6 +17,7 @@
 #define _GNU_SOURCE
 #include "bench/gpu/source.h"
 #include "tile/tile.h"
+#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -175,6 +177,20 @@ static bool is_transposed(const Line *l, const tile_param_info *p)
     return false;
 }
 
+/* Elements by which the tensor's rows lie further apart than they are long. */
+static int64_t padding(const Line *l, const tile_param_info *p)
+{
+    const size_t n = strlen(p->name);
+    int64_t found = 0;
+    for (int i = 2; i < l->n_words && p->rank > 1; i++) {
+        const char *word = l->words[i];
+        if (strncmp(word, "p:", 2)) continue;
+        if (isdigit((unsigned char)word[2])) found = strtoll(word + 2, NULL, 10);
+        else if (!strncmp(word + 2, p->name, n) && word[2 + n] == ':') return strtoll(word + 3 + n, NULL, 10);
+    }
+    return found;
+}
+
 static bool set_shape(Shape *s, const Line *l, const tile_param_info *p)
 {
     int64_t pitch = 1;
@@ -184,6 +200,7 @@ static bool set_shape(Shape *s, const Line *l, const tile_param_info *p)
         if (!extent_of(l, p->dims[axis], &s->extent[axis])) return false;
         s->stride[axis] = pitch;
         pitch *= s->extent[axis];
+        if (a == p->rank - 1) pitch += padding(l, p);
     }
     s->bytes = (size_t)pitch * tile_dtype_size(p->dtype);
     return true;

@@ -14,6 +14,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(shared) \
     F(alu) \
     F(special) \
+    F(copies) \
     F(in) \
     F(out) \
     F(wasted) \

@@ -12,6 +12,7 @@ typedef struct Cost {
     double feed;         /* bytes that products read from shared memory */
     double shared;       /* bytes that else go in or out of shared memory */
     double alu, special; /* lane operations: arithmetic, and those of the special function unit */
+    double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
     double wasted;       /* bytes of sectors that are moved beyond those */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */

@@ -163,7 +163,9 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     w->c.torn += bytes * cost_torn(w, i);
     const DeviceModel *m = w->model;
     double own = ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked : m->copy;
-    w->c.alu += (width < 4 ? whole / 16 * m->copy_unaligned : whole / width * own) * times;
+    double work = (width < 4 ? whole / 16 * m->copy_unaligned : whole / width * own) * times;
+    w->c.alu += work;
+    if (width < 16) w->c.copies += work;
     if (width < 4)
         w->c.stalls +=
             (ceil(whole / (64.0 * w->threads)) + over_the_end(w, i) * ceil(whole / (16.0 * w->threads))) *

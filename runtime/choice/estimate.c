@@ -128,7 +128,12 @@ static double l2_time(const Estimate *e)
     return e->plain ? time * e->m->plain_l2 : time;
 }
 
-static double cp_async_time(const Estimate *e) { return e->c->cp_async / e->m->cp_async / e->iterations; }
+/* Bytes come to a staging area and go on from there, a step after the other. */
+static double cp_async_time(const Estimate *e)
+{
+    double bytes = e->c->cp_async / e->m->cp_async / e->iterations;
+    return bytes > 0 ? bytes + e->m->cp_async_step : 0;
+}
 
 static double producer_time(const Estimate *e)
 {
@@ -150,11 +155,19 @@ static double products_time(const Estimate *e, double matrix, double feed)
 }
 
 /* The part of the arithmetic that the products of so many warpgroups do not hide. */
-static double unhidden(const Estimate *e, double groups)
+static double unhidden_part(const Estimate *e, double groups)
 {
     const DeviceModel *m = e->m;
     if (e->c->consumers) return m->unhidden_specialized + m->unhidden_specialized_alone / (groups * groups);
     return m->unhidden + m->unhidden_alone / (groups * sqrt(groups));
+}
+
+/* The part of the arithmetic that products do not hide. Copies of a few bytes each are issued by the warps
+ * that multiply, between their products, and have nothing to hide behind. */
+static double unhidden(const Estimate *e, double groups)
+{
+    double part = unhidden_part(e, groups), all = e->c->alu + e->c->special;
+    return e->c->consumers || all <= 0 ? part : fmax(part, part + (1 - part) * e->c->copies / all);
 }
 
 /* Where one product follows another, all of the arithmetic bounds an iteration, however many warpgroups there

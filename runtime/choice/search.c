@@ -140,12 +140,17 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 }
 
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
- * that the other names cannot make up for it. One that did not fit may fit with others. */
+ * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
+ * has few stages and that waits for loads may wait less with shorter steps, of which more fit. */
 static bool is_hopeless(const Search *z, const uint8_t *at, double best)
 {
     double least = INFINITY;
-    for (int i = 0; i < z->n_points; i++)
-        if (same_with_tiles(z, z->point[i].at, at)) least = fmin(least, z->point[i].ns);
+    for (int i = 0; i < z->n_points; i++) {
+        const SearchPoint *p = &z->point[i];
+        if (!same_with_tiles(z, p->at, at)) continue;
+        if (p->few_stages && p->bound == BOUND_LOADS && p->ns < INFINITY) return false;
+        least = fmin(least, p->ns);
+    }
     return least < INFINITY && least > best * HOPELESS;
 }
 
@@ -348,6 +353,19 @@ static int divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
+/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
+ * sizes can be. What the source says of it stays. */
+static int autos(Search *z)
+{
+    int best = search_autos(z), j = z->n_names - 1, first = z->n_points;
+    if (j < 0 || z->name[j].domain >= 0 || z->p->only_if_needed || z->point[best].divided) return best;
+    int v = room_to_divide(z, &z->point[best], j, MOST_OF_A_CLUSTER);
+    if (!v) return best;
+    consider_value(z, z->point[best].at, j, v);
+    search_estimate(z);
+    return z->n_points > first && z->point[first].divided ? divided(z, best) : best;
+}
+
 /* Memory bounds the point, and its programs pass over their tiles once. */
 static bool streams(const SearchPoint *p)
 {
@@ -380,7 +398,7 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names && i < MOST_NAMES; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
-    if (search_has_autos(z)) return search_autos(z);
+    if (search_has_autos(z)) return autos(z);
     if (z->p->only_if_needed || !z->p->device.model) search_estimate(z);
     bool fits = first->ns < INFINITY;
     if (fits && (z->p->only_if_needed || first->programs >= z->p->device.units)) return 0;
@@ -401,8 +419,9 @@ static int walk(Search *z)
     improve(z, tops, n);
     for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
         int before = search_best(z, NULL, 0), last[AGAIN];
+        n = best_of_different_tiles(z, last, AGAIN);
         consider_tiles(z, z->point[before].at);
-        consider_pairs(z, z->point[before].at);
+        for (int k = 0; k < n; k++) consider_pairs(z, z->point[last[k]].at);
         search_estimate(z);
         improve(z, last, best_of_different_tiles(z, last, AGAIN));
         if (search_best(z, NULL, 0) == before) break;

@@ -202,7 +202,7 @@ int search_autos(Search *z)
     if (fits && z->p->only_if_needed) return now;
     if (cpu && !z->name[0].derived && z->point[0].ns < LEAST_WORK) return 0;
     if (fits && by_number && z->point[now].programs >= z->p->device.units) return now;
-    for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed = by_number && !z->name[j].shapes_grid;
+    for (int j = 0; j < z->n_names && fits; j++) z->name[j].fixed |= by_number && !z->name[j].shapes_grid;
     if (fits) now = larger_steps(z, now);
     for (int cycle = 0; cycle < CYCLES && z->n_points < MOST_AUTO; cycle++) {
         int before = now;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <sched.h>
 
+enum { FEW_STAGES = 2 };
 enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
@@ -38,8 +39,9 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
 {
     if (c->uncertain) return m->doubt_uncounted;
     if (c->packed && !declared) return m->doubt_packed;
-    if (c->joins <= 0) return 1;
-    return c->cp_async > 0 ? m->doubt_joined_cp_async : c->chained ? 1 : m->doubt_joined;
+    double copies = c->copies > 0 && c->mma > 0 ? m->doubt_copies : 1;
+    if (c->joins <= 0 || c->chained) return copies;
+    return copies * (c->cp_async > 0 ? m->doubt_joined_cp_async : m->doubt_joined);
 }
 
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
@@ -77,6 +79,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     cost_count(s, f, &code, &env, programs, &q->device, &cost);
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
+    p->divided = code.plan->split_k > 1;
+    p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->products = cost.wgmma + cost.mma > 0;
     p->words = cost.words;
     p->held = cost.held;

@@ -87,9 +87,29 @@ static void add_name(Search *z, int domain)
     if (n->n > 1) z->n_names++;
 }
 
+/* Loops of few programs are divided whether or not a block names `split_k`, if nobody wrote the sizes. Its
+ * values are tried on the best sizes alone. */
+static void add_division(Search *z)
+{
+    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 };
+    SearchName *n = &z->name[z->n_names];
+    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
+    if (!z->front->products || !search_declares_auto(z) || z->n_names == MOST_NAMES) return;
+    for (int d = 0; d < z->tune->n; d++)
+        if (!strcmp(z->tune->domains[d].name, "split_k")) return;
+    if (is_bound(z->p, "split_k")) return;
+    *n = (SearchName){ .name = "split_k", .domain = -1, .beside = -1, .hint = hint_find("split_k") };
+    n->n = sizeof parts / sizeof *parts;
+    for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
+    n->declared = n->n++;
+    n->absent = n->fixed = true;
+    z->n_names++;
+}
+
 void search_add_names(Search *z)
 {
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
+    add_division(z);
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {
             const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;

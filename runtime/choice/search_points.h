@@ -12,7 +12,7 @@ enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 960, MOST_WORKERS = 16 }
 typedef struct SearchName {
     const char *name;
     const HintInfo *hint; /* NULL: a constant */
-    int domain;           /* of the tune block */
+    int domain;           /* of the tune block; -1: the search has added the name */
     int n, declared;      /* values; which of them is as declared */
     int beside;           /* another name that says something only beside this one, or -1 */
     bool shapes_grid, absent;
@@ -34,6 +34,8 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
+    bool divided;    /* loops are, among CTAs */
+    bool few_stages; /* producers run two steps ahead at most */
 } SearchPoint;
 
 /* [0]: the caller's thread */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "tools/tilec/problem.h"
 #include "ir/session.h"
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CONFIG = 64 };
@@ -25,6 +27,20 @@ static bool is_transposed(const ProblemView *v, const FrontParam *q)
     return false;
 }
 
+/* Elements by which the rows of tensors of more than one axis lie further apart than they are long. */
+static int64_t padding(const ProblemView *v, const FrontParam *q)
+{
+    const size_t n = strlen(q->name);
+    int64_t found = 0;
+    for (int i = 0; i < v->problem->n_words && q->rank > 1; i++) {
+        const char *word = v->problem->words[i];
+        if (strncmp(word, "p:", 2)) continue;
+        if (isdigit((unsigned char)word[2])) found = strtoll(word + 2, NULL, 10);
+        else if (!strncmp(word + 2, q->name, n) && word[2 + n] == ':') return strtoll(word + 3 + n, NULL, 10);
+    }
+    return found;
+}
+
 static int unit_axis(const ProblemView *v, const FrontParam *q) { return q->rank - 1 - is_transposed(v, q); }
 
 static int64_t row_bytes(const ProblemView *v, const FrontParam *q)
@@ -33,7 +49,7 @@ static int64_t row_bytes(const ProblemView *v, const FrontParam *q)
     const char *name = q->dims[unit_axis(v, q)].name;
     for (int i = 0; i < v->n_given; i++)
         if (!q->type_known && !strcmp(v->given[i].name, q->type_name)) d = v->given[i].value.type;
-    return name ? extent_of(v, name) * dtype_bytes(d) : 16;
+    return name ? (extent_of(v, name) + padding(v, q)) * dtype_bytes(d) : 16;
 }
 
 static void set_strides(ProblemView *v, Session *s)
@@ -49,6 +65,7 @@ static void set_strides(ProblemView *v, Session *s)
             int axis = is_transposed(v, q) && a >= q->rank - 2 ? 2 * q->rank - 3 - a : a;
             strides[at][axis] = pitch;
             pitch *= q->dims[axis].name ? extent_of(v, q->dims[axis].name) : 1;
+            if (a == q->rank - 1) pitch += padding(v, q);
         }
         at++;
     }

@@ -5,7 +5,8 @@
 #include "runtime/choice/search.h"
 
 /* Extents and consts are words NAME=VALUE; tensors count as contiguous and 16-byte aligned. A word t:TENSOR
- * exchanges the last two axes of a tensor in memory. */
+ * exchanges the last two axes of a tensor in memory. A word p:N puts the rows of tensors of more than one
+ * axis N elements further apart than they are long, p:TENSOR:N those of one. */
 typedef struct Problem {
     Ast *(*parse)(void *user, Session *); /* the tree, checked, in that session; NULL after diagnostics */
     void *user;

@@ -357,8 +357,8 @@ static bool unused_or_common(const Lazy *c, int k)
     return f && brings_together(c, m, f);
 }
 
-/* Whether the loop's carried value k is such a maximum. */
-static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
+/* Whether the loop's carried value k is such a maximum, as far as the loop itself goes. */
+static bool is_running_maximum(Session *s, Instr *loop, int k, Lazy *c)
 {
     Block *body = loop->blocks[0];
     *c = (Lazy){ .s = s, .loop = loop, .m = body->args[k + 1], .top = ir_operand(ir_terminator(body), k) };
@@ -369,14 +369,17 @@ static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
     if (!find_exponents(c)) return false;
     int uses = 0;
     for (const Use *u = c->m->uses; u; u = u->next) uses++;
-    if (uses != 2) return false; /* the maximum, and alpha's exponent */
-    return follow_in_loop(c) && cancels(c) && unused_or_common(c, k);
+    return uses == 2 && follow_in_loop(c); /* the maximum, and alpha's exponent */
 }
+
+/* The same, and what is behind the loop does not tell by how much the values under it are scaled. */
+static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
+{ return is_running_maximum(s, loop, k, c) && cancels(c) && unused_or_common(c, k); }
 
 Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
 {
     Lazy c;
-    if (loop->results[k].uses || !is_online(s, loop, k, &c)) return NULL;
+    if (!is_running_maximum(s, loop, k, &c)) return NULL;
     for (int r = 0; r < loop->n_results; r++)
         under[r] = has_factor(&c, ir_operand(ir_terminator(loop->blocks[0]), r));
     *guarded = c.base != c.top;

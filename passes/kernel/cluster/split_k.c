@@ -272,6 +272,12 @@ static void number_parts(Division *c)
                   : ir_bin(&b, OP_ADD, c->rank, ir_bin(&b, OP_MUL, id, ir_const_int(&b, DT_I32, c->ctas)));
 }
 
+static bool is_online_maximum(const Division *c, const Sum *s)
+{
+    const Online *o = split_online_of(c, s->loop);
+    return o && o->max == s->k;
+}
+
 static void change(Division *c, int axis)
 {
     Func *f = c->f;
@@ -279,8 +285,12 @@ static void change(Division *c, int axis)
     for (size_t k = 0; k < c->loops.len; k++) cut(c, c->loops.data[k]);
     c->sliced.len = 0;
     c->make = true;
+    /* Maxima that are used behind their loops first: what brings sums together uses each CTA's own. */
+    for (size_t k = 0; k < c->sums.len; k++)
+        if (is_online_maximum(c, &c->sums.data[k])) join(c, &c->sums.data[k], axis);
     for (size_t k = 0; k < c->online.len; k++) bring_together(c, &c->online.data[k]);
-    for (size_t k = 0; k < c->sums.len; k++) join(c, &c->sums.data[k], axis);
+    for (size_t k = 0; k < c->sums.len; k++)
+        if (!is_online_maximum(c, &c->sums.data[k])) join(c, &c->sums.data[k], axis);
     for (Instr *i = f->body->first, *next; i && axis != WHOLE && !(op_info[i->op].flags & OPF_TERM);
         i = next) {
         next = i->next;

@@ -34,6 +34,11 @@ static inline Value *stage_view(Builder *b, Value *buf, Value *stage)
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
+/* shared.c: whether shared memory can hold what is loaded. */
+bool stage_may(const Instr *load);
+/* beside_fma.c: gives products by fused multiply-adds loads of their own, and moves behind them what would
+ * wait in registers. */
+void stage_beside_fma(Session *, Func *);
 /* shared.c: whether the load is staged where it is: its latency is 1, or a schedule asks for it. */
 void stage_alone(Staging *, Instr *load);
 bool stage_in_place(Staging *, const Instr *load);

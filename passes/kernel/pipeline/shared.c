@@ -18,7 +18,7 @@
  * This file decides which loads. multistage_buffers.c places them in shared memory. */
 #include "passes/kernel/pipeline/multistage.h"
 
-static bool eligible(const Instr *i)
+bool stage_may(const Instr *i)
 {
     MemParts m;
     if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.result->type->kind != TYPE_TILE ||
@@ -26,10 +26,14 @@ static bool eligible(const Instr *i)
         return false;
     int64_t zero;
     double fzero;
-    if (m.pad && !(ir_is_const(m.pad, &zero) && zero == 0) &&
-        !(ir_is_const_float(m.pad, &fzero) && fzero == 0))
-        return false;
-    if (!m.result->uses) return false;
+    return !m.pad || (ir_is_const(m.pad, &zero) && zero == 0) ||
+           (ir_is_const_float(m.pad, &fzero) && fzero == 0);
+}
+
+static bool eligible(const Instr *i)
+{
+    MemParts m;
+    if (!stage_may(i) || !ir_mem_parts(i, &m) || !m.result->uses) return false;
     for (const Use *u = m.result->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
     return true;
@@ -97,6 +101,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
 {
     Staging c = { .s = s, .f = f, .p = p };
     InstrList all = { 0 };
+    stage_beside_fma(s, f);
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++)
         if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
