@@ -49,8 +49,12 @@ static void open_counter(Emit *e, const Instr *loop, const Instr *i)
     if (!e->ranges) e->ranges = ranges_new(e->f);
     const Value *dividend = kernel_carried_dividend(e->ranges, loop, of, &more);
     const Counter *digit = before(e, dividend);
-    Counter c = { .of = of, .by = by, .quotient = tmp(e, "quotient"), .rest = tmp(e, "rest"),
-        .carry = tmp(e, "carry"), .in = digit ? digit->carry : NULL };
+    Counter c = { .of = of,
+        .by = by,
+        .quotient = tmp(e, "quotient"),
+        .rest = tmp(e, "rest"),
+        .carry = tmp(e, "carry"),
+        .in = digit ? digit->carry : NULL };
     c.divisor = str(e, "(%s)%s", t, name_of(e, by));
     c.zero = digit ? digit->zero : !more && ir_is_const(ir_operand(loop, 0), &zero) && zero == 0;
     c.unit = ir_is_const(ir_operand(loop, 2), &one) && one == 1;

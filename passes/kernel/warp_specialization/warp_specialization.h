@@ -71,6 +71,27 @@ int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that
 /* The wgmma instruction; NULL: wgmma does not support this type. */
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
+/* im2col.c: rows of a window that are consecutive pixels. by, count: the pixel's place along the axis is
+ * number / by % count; at a distance of step, from `lower` on, plus what the scalars `more` add to their
+ * least. upper: of the last pixel, seen from the end of the axis. */
+enum { IM2COL_SUMMANDS = 4, MOST_TMA_STEP = 8 };
+typedef struct PixelAxis {
+    int axis, n;
+    int64_t by, count, step, lower, upper;
+    Value *more[IM2COL_SUMMANDS];
+} PixelAxis;
+/* axes: the fastest first. begin, start: their sum is the number of the first row's pixel; begin NULL: 0. */
+typedef struct Im2col {
+    int n, batch;
+    PixelAxis axes[3];
+    Value *begin;
+    int64_t start;
+} Im2col;
+/* Whether TMA's im2col mode can load the window. */
+bool roles_im2col(Roles *, const Instr *load, Im2col *);
+/* Writes the positions of the first row, by axis, and then what the tap adds to them, into ops; the attribute
+ * of the ring_put. */
+Attr roles_im2col_operands(Roles *, Builder *, const Im2col *, Value **ops);
 /* Whether cp.async producers could load it (cp_async_producer.c). */
 bool roles_cp_async_window(Roles *, const Instr *load);
 /* Whether they do, because TMA cannot or because a schedule asks for it. */
