@@ -368,6 +368,9 @@ const char *product_accumulator(Emit *, Instr *);
 bool slope_in_loop(const Value *, const Block *body, int64_t *factor);
 /* The layout that says which thread copies which elements. */
 const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);
+/* The axes of a tensor map of pixels, from the attribute im2col: the contiguous axis, those of pixels from
+ * the fastest on, that of images. */
+void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes);
 /* Quotients and remainders that a loop carries (emit_counters.c): emit_counters_open declares them before the
  * loop; emit_counters_step, at the end of its body, makes them those of the next step, and forgets them.
  * emit_counter: the text of one; NULL: the operation is not carried. */

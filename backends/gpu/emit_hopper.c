@@ -44,21 +44,26 @@ void emit_advance(Emit *e, const RingInfo *r, const char *stage, const char *pha
     else line(e, "if (++%s == %d) %s = 0;", stage, r->depth, stage);
 }
 
+void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes)
+{
+    int batch = rank * (rank - 1) / 2 - unit;
+    axes[0] = unit;
+    for (int k = 0; k < rank - 2; k++) batch -= axes[1 + k] = (int)pixels->v[4 * k];
+    axes[rank - 1] = batch;
+}
+
 /* The map of a window whose rows are consecutive pixels. */
 static TensorMapDesc pixels_map(const Instr *i, const Window *w, const LayoutShared *s, DType d)
 {
     const Attr *x = ir_attr(i, ATTR_IM2COL), *ext = ir_attr(i, ATTR_EXTENTS);
-    TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d, .axes = { w->unit } };
-    int batch = w->rank * (w->rank - 1) / 2 - w->unit;
+    TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d };
+    emit_pixel_axes(x, w->unit, w->rank, m.axes);
     for (int k = 0; k < x->n / 4; k++) {
         const int64_t *v = x->v + 4 * k;
-        m.axes[1 + k] = (int)v[0];
         m.step[1 + k] = v[1] == 1 ? 0 : (uint32_t)v[1];
         m.lower[k] = (int)v[2];
         m.upper[k] = (int)v[3];
-        batch -= (int)v[0];
     }
-    m.axes[w->rank - 1] = batch;
     m.box[0] = (uint32_t)s->panel;
     m.pixels = 1;
     for (int a = 0; a < ext->n; a++)

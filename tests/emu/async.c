@@ -429,18 +429,21 @@ static void add_f32(uint8_t *to, const uint8_t *from)
 static void store_land(Cta *c, Copy *o)
 {
     Map m;
+    int64_t pixel[5] = { 0 };
     memcpy(&m, o->map, sizeof m);
     uint32_t row = m.box[0] * m.element, rows = o->bytes / row;
+    for (uint32_t k = 1; k < m.rank; k++) pixel[k] = o->place[k];
     for (uint32_t r = 0; r < rows; r++) {
         uint8_t *to = m.base;
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m.rank; k++) {
-            int64_t x = (int64_t)o->place[k] + rest % m.box[k] * m.step[k];
+            int64_t x = m.pixels ? pixel[k] : (int64_t)o->place[k] + rest % m.box[k] * m.step[k];
             rest /= m.box[k];
             in &= x >= 0 && x <= m.extents[k];
             if (in) to += (uint64_t)x * m.strides[k - 1];
         }
+        next_pixel(&m, pixel);
         for (uint32_t p = 0; p < row && in; p += m.element) {
             int64_t x = (int64_t)o->place[0] + p / m.element;
             const uint8_t *from = c->memory + swizzled(o->at + r * row + p, m.swizzle);
@@ -465,7 +468,7 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     memcpy(&m, map, sizeof m);
     memcpy(o.map, map, sizeof o.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
-    o.bytes = m.element;
+    o.bytes = m.element * (m.pixels ? m.pixels : 1);
     for (int k = 0; k < rank; k++) {
         o.bytes *= m.box[k];
         o.place[k] = place[k];
@@ -482,10 +485,24 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     emu.fiber->unwritten = true;
 }
 
+static void box_out(uint32_t from, const void *map, int rank, const int32_t *place, bool adds)
+{
+    if (is_of_pixels(map)) emu_fail("a box with a tensor map of pixels");
+    tma_out(from, map, rank, place, adds);
+}
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
-{ tma_out(from, map, rank, place, false); }
+{ box_out(from, map, rank, place, false); }
 void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *place)
-{ tma_out(from, map, rank, place, true); }
+{ box_out(from, map, rank, place, true); }
+void emu_tma_store_im2col(uint32_t from, const void *map, int rank, const int32_t *place)
+{
+    Tma t = { .rank = rank };
+    if (!is_of_pixels(map)) emu_fail("im2col with a tensor map of boxes");
+    memcpy(t.map, map, sizeof t.map);
+    memcpy(t.at, place, (size_t)rank * sizeof *place);
+    check_pixels(&t);
+    tma_out(from, map, rank, place, false);
+}
 
 void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 

@@ -468,6 +468,14 @@ template <class... C> EMU void emu_tma_out_add(const void *m, u32 s, C... c)
     const i32 at[] = { c... };
     emu_tma_store_add(s, m, (int)sizeof...(C), at);
 }
+template <class... C> EMU void emu_tma_out_im2col(const void *m, u32 s, C... c)
+{
+    i32 at[] = { (i32)c... };
+    emu_tma_store_im2col(s, m, (int)sizeof...(C), at);
+}
+#define tma_store_im2col_3d emu_tma_out_im2col
+#define tma_store_im2col_4d emu_tma_out_im2col
+#define tma_store_im2col_5d emu_tma_out_im2col
 #define tma_store_add_2d emu_tma_out_add
 #define tma_store_add_3d emu_tma_out_add
 #define tma_store_add_4d emu_tma_out_add

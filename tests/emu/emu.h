@@ -133,7 +133,8 @@ EMU_API void emu_tma_multicast(
 
 /* The box at `from` to memory; groups are a thread's own. */
 EMU_API void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at);
-EMU_API void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *at); /* f32 */
+EMU_API void emu_tma_store_im2col(uint32_t from, const void *map, int rank, const int32_t *at); /* pixels */
+EMU_API void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *at);    /* f32 */
 EMU_API void emu_bulk_commit(void);
 EMU_API void emu_bulk_wait(uint32_t groups_left);
 EMU_API void emu_bulk_written(uint32_t left); /* as emu_bulk_wait: memory has them, too */

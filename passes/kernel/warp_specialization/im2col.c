@@ -15,7 +15,7 @@ enum { DEEP = 12 }; /* operations that are taken apart */
 
 /* at / by % count * step + the sum of scalars; count 0: without the remainder. */
 typedef struct Digit {
-    const Value *at;
+    Value *at;
     int64_t by, count, step;
     Value *more[IM2COL_SUMMANDS];
     int n;
@@ -78,7 +78,8 @@ static bool take_sum(Ranges *r, Instr *i, Digit *d, int depth)
 static bool take_product(Ranges *r, Instr *i, Digit *d, int depth)
 {
     for (int k = 0; k < 2; k++)
-        if (constant_in(r, ir_operand(i, k), &d->step)) return take_digit(r, ir_operand(i, 1 - k), d, depth + 1);
+        if (constant_in(r, ir_operand(i, k), &d->step))
+            return take_digit(r, ir_operand(i, 1 - k), d, depth + 1);
     return false;
 }
 
@@ -92,7 +93,8 @@ static bool take_digit(Ranges *r, Value *v, Digit *d, int depth)
     if (!i || !is_integer_tile(v) || depth > DEEP) return false;
     bool whole = !d->count && d->by == 1; /* no remainder or quotient is around it */
     if (i->op == OP_ADD && whole && d->step == 1 && is_exact(r, v) && take_sum(r, i, d, depth)) return true;
-    if (i->op == OP_MUL && whole && d->step == 1 && is_exact(r, v) && take_product(r, i, d, depth)) return true;
+    if (i->op == OP_MUL && whole && d->step == 1 && is_exact(r, v) && take_product(r, i, d, depth))
+        return true;
     if (i->op == OP_REM && !d->count && constant_in(r, ir_operand(i, 1), &n) && n % d->by == 0) {
         d->count = n / d->by;
         return take_digit(r, ir_operand(i, 0), d, depth + 1);
@@ -126,54 +128,102 @@ static bool take_axis(const Func *f, Ranges *r, const Param *q, int axis, const 
            x->upper < room;
 }
 
-/* The number of the first pixel: at is it plus the row. */
-static bool take_begin(Ranges *r, const Value *at, Im2col *p)
+/* The arange that the tile is, along this axis of it; NULL: it is none. */
+static Instr *arange_along(Ranges *r, Value *v, int axis)
 {
-    Instr *i = at->def;
-    Value *rows = (Value *)at;
-    if (i->op == OP_ADD && is_exact(r, at))
-        for (int k = 0; k < 2 && !p->begin; k++) {
-            p->begin = scalar_in(r, ir_operand(i, k));
-            rows = bare_tile(r, ir_operand(i, 1 - k));
+    bool along = false;
+    for (Instr *i = v->def; i && is_integer_tile(v); i = v->def) {
+        if (i->op == OP_ARANGE) return along ? i : NULL;
+        Value *from = i->n_operands ? ir_operand(i, 0) : NULL;
+        if (!from || !is_integer_tile(from)) return NULL;
+        if (i->op == OP_RESHAPE && from->type->rank == 1)
+            along = v->type->shape[axis] == from->type->shape[0];
+        else if (i->op != OP_BROADCAST &&
+                 !(i->op == OP_CAST && range_fits(range_of(r, from), v->type->dtype)))
+            return NULL;
+        v = from;
+    }
+    return NULL;
+}
+
+/* Takes apart the tile of numbers that run on by ones along an axis: the first is *begin + *start. */
+static bool take_run(Ranges *r, Value *v, int axis, Value **begin, int64_t *start)
+{
+    v = bare_tile(r, v);
+    Instr *i = v->def, *run = NULL;
+    *begin = NULL;
+    if (i && i->op == OP_ADD && is_exact(r, v))
+        for (int k = 0; k < 2 && !*begin; k++) {
+            *begin = scalar_in(r, ir_operand(i, k));
+            run = arange_along(r, ir_operand(i, 1 - k), axis);
         }
-    if (!rows->def || rows->def->op != OP_ARANGE) return false;
-    p->start = ir_attr_int(rows->def, ATTR_START, 0);
-    return true;
+    else run = arange_along(r, v, axis);
+    *start = run ? ir_attr_int(run, ATTR_START, 0) : 0;
+    return run != NULL;
+}
+
+/* Takes apart the positions along the axes `picked`. */
+static bool take_pixels(const Func *f, Ranges *r, const MemParts *m, uint32_t picked, Im2col *p)
+{
+    Digit digits[TILE_MAX_RANK];
+    Value *at = NULL;
+    int64_t by = 1;
+    *p = (Im2col){ .batch = -1 };
+    if (m->mask || m->pad || m->rank < 3 || m->rank > 5 || __builtin_popcount(picked) != m->rank - 1)
+        return false;
+    for (int a = 0; a < m->rank; a++) {
+        if (!(picked >> a & 1)) continue;
+        Digit *d = &digits[a];
+        *d = (Digit){ .by = 1, .step = 1 };
+        if (!take_digit(r, m->idx[a], d, 0) || (at && d->at != at)) return false;
+        at = d->at;
+        if (!d->count && (p->batch >= 0 || d->n || d->step != 1)) return false;
+        if (!d->count) p->batch = a;
+    }
+    if (!at || p->batch < 0) return false;
+    while (p->n < m->rank - 2) {
+        int next = 0;
+        while (next < m->rank && !((picked >> next & 1) && digits[next].count && digits[next].by == by))
+            next++;
+        if (next == m->rank || !take_axis(f, r, &f->params[m->param], next, &digits[next], m->rank - 2, p) ||
+            __builtin_mul_overflow(by, digits[next].count, &by))
+            return false;
+    }
+    return digits[p->batch].by == by && take_run(r, at, 0, &p->begin, &p->start);
 }
 
 bool roles_im2col(Roles *c, const Instr *load, Im2col *p)
 {
     MemParts m;
     uint32_t picked;
-    int64_t rows = kernel_parts(load, &picked), by = 1;
-    Digit digits[TILE_MAX_RANK];
-    const Value *at = NULL;
-    *p = (Im2col){ .batch = -1 };
-    if (rows < 2 || !ir_mem_parts(load, &m) || m.mask || m.pad || m.rank < 3 || m.rank > 5) return false;
-    Ranges *r = ranges_new(c->f);
-    const Param *q = &c->f->params[m.param];
-    for (int a = 0; a < m.rank; a++) {
-        if (!(picked >> a & 1)) continue;
-        Digit *d = &digits[a];
-        *d = (Digit){ .by = 1, .step = 1 };
-        if (!take_digit(r, m.idx[a], d, 0) || (at && d->at != at)) return false;
-        at = d->at;
-        if (!d->count && (p->batch >= 0 || d->n || d->step != 1)) return false;
-        if (!d->count) p->batch = a;
-    }
-    if (!at || p->batch < 0 || __builtin_popcount(picked) != m.rank - 1) return false;
-    while (p->n < m.rank - 2) {
-        int next = 0;
-        while (next < m.rank && !((picked >> next & 1) && digits[next].count && digits[next].by == by)) next++;
-        if (next == m.rank || !take_axis(c->f, r, q, next, &digits[next], m.rank - 2, p) ||
-            __builtin_mul_overflow(by, digits[next].count, &by))
-            return false;
-    }
-    return digits[p->batch].by == by && take_begin(r, at, p);
+    return kernel_parts(load, &picked) > 1 && ir_mem_parts(load, &m) &&
+           take_pixels(c->f, ranges_new(c->f), &m, picked, p);
+}
+
+bool kernel_scattered_pixels(const Func *f, const Instr *scatter, Im2col *p)
+{
+    MemParts m;
+    int unit = -1;
+    if (scatter->op != OP_SCATTER || !ir_mem_parts(scatter, &m) || m.values[0]->type->kind != TYPE_TILE ||
+        m.values[0]->type->rank != 2)
+        return false;
+    for (int a = 0; a < m.rank; a++)
+        if (f->params[m.param].stride[a] == 1) unit = a;
+    Ranges *r = ranges_new(f);
+    if (unit < 0 || !take_pixels(f, r, &m, ((1u << m.rank) - 1) & ~(1u << unit), p) || p->batch > unit ||
+        !take_run(r, m.idx[unit], 1, &p->column, &p->first_column))
+        return false;
+    for (int k = 0; k < p->n; k++)
+        if (p->axes[k].step != 1 || p->axes[k].n || p->axes[k].lower || p->axes[k].upper) return false;
+    p->unit = unit;
+    return true;
 }
 
 static Value *plus(Builder *b, Value *v, int64_t n)
 { return n ? ir_bin(b, OP_ADD, v, ir_const_int(b, v->type->dtype, n)) : v; }
+
+static Value *sum_of(Builder *b, Value *v, int64_t n)
+{ return v ? plus(b, ir_cast(b, v, DT_INDEX), n) : ir_const_int(b, DT_INDEX, n); }
 
 static Value *over(Builder *b, Op op, Value *v, int64_t n)
 { return n == 1 && op != OP_REM ? v : ir_bin(b, op, v, ir_const_int(b, v->type->dtype, n)); }
@@ -182,8 +232,7 @@ Attr roles_im2col_operands(Roles *c, Builder *b, const Im2col *p, Value **ops)
 {
     int rank = p->n + 2;
     int64_t by = 1, *v = arena_array(&c->s->arena, int64_t, (size_t)(4 * p->n));
-    Value *first = p->begin ? ir_cast(b, p->begin, DT_INDEX) : ir_const_int(b, DT_INDEX, 0);
-    first = plus(b, first, p->start);
+    Value *first = sum_of(b, p->begin, p->start);
     for (int k = 0; k < p->n; k++) {
         const PixelAxis *x = &p->axes[k];
         Value *digit = over(b, OP_REM, over(b, OP_DIV, first, x->by), x->count);
@@ -199,4 +248,28 @@ Attr roles_im2col_operands(Roles *c, Builder *b, const Im2col *p, Value **ops)
     }
     ops[p->batch] = over(b, OP_DIV, first, by);
     return a_ints(ATTR_IM2COL, v, 4 * p->n);
+}
+
+/* The scatter as a store of a window whose rows are consecutive pixels: its offset along the axis of images
+ * is the number of the first one. */
+Instr *kernel_store_of_pixels(Session *s, Instr *scatter, const Im2col *p)
+{
+    MemParts m;
+    ir_mem_parts(scatter, &m);
+    Builder b = ir_before(scatter);
+    b.loc = scatter->loc;
+    const Type *t = m.values[0]->type, *token = type_token(s);
+    Value *ops[3 + TILE_MAX_RANK] = { m.tensor };
+    int64_t ext[TILE_MAX_RANK], *v = arena_array(&s->arena, int64_t, (size_t)(4 * p->n));
+    for (int a = 0; a < m.rank; a++) {
+        ext[a] = a == p->batch ? t->shape[0] : a == p->unit ? t->shape[1] : -1;
+        ops[1 + a] = a == p->batch  ? sum_of(&b, p->begin, p->start)
+                     : a == p->unit ? sum_of(&b, p->column, p->first_column)
+                                    : ir_const_int(&b, DT_INDEX, 0);
+    }
+    for (int k = 0; k < p->n; k++) v[4 * k] = p->axes[k].axis, v[4 * k + 1] = 1;
+    ops[1 + m.rank] = m.values[0];
+    ops[2 + m.rank] = m.token;
+    return ir_build_raw(&b, OP_STORE, ops, 3 + m.rank,
+        ATTRS(a_ints(ATTR_EXTENTS, ext, m.rank), a_ints(ATTR_IM2COL, v, 4 * p->n)), &token, 1);
 }

@@ -2,6 +2,7 @@
  * wgmma take (operands.c), the stages (rings.c), the producer (producer.c). */
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/warp_specialization/im2col.h"
 
 /* loads: the loads that share the ring, each of which may hold a stage at a time; asked: the number of stages
  * in the schedule, or NULL; of: the load of a ring that serves one load. */
@@ -71,22 +72,6 @@ int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that
 /* The wgmma instruction; NULL: wgmma does not support this type. */
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
-/* im2col.c: rows of a window that are consecutive pixels. by, count: the pixel's place along the axis is
- * number / by % count; at a distance of step, from `lower` on, plus what the scalars `more` add to their
- * least. upper: of the last pixel, seen from the end of the axis. */
-enum { IM2COL_SUMMANDS = 4, MOST_TMA_STEP = 8 };
-typedef struct PixelAxis {
-    int axis, n;
-    int64_t by, count, step, lower, upper;
-    Value *more[IM2COL_SUMMANDS];
-} PixelAxis;
-/* axes: the fastest first. begin, start: their sum is the number of the first row's pixel; begin NULL: 0. */
-typedef struct Im2col {
-    int n, batch;
-    PixelAxis axes[3];
-    Value *begin;
-    int64_t start;
-} Im2col;
 /* Whether TMA's im2col mode can load the window. */
 bool roles_im2col(Roles *, const Instr *load, Im2col *);
 /* Writes the positions of the first row, by axis, and then what the tap adds to them, into ops; the attribute
