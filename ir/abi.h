@@ -73,6 +73,10 @@ typedef struct TensorMapDesc {
     int64_t split[5];
     /* The elements that the window moves along each axis, and the distance between them; step 0 means 1. */
     uint32_t box[5], step[5];
+    /* pixels: of an im2col map, rows of the box; 0: a map of boxes. Then box[0] counts channels, and lower
+     * and upper are the corners of the box of pixels: the first along each axis, and the last seen from its
+     * end. */
+    int pixels, lower[3], upper[3];
     int swizzle_bytes; /* 0, 32, 64, 128 */
     DType dtype;
 } TensorMapDesc;

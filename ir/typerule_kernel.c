@@ -129,7 +129,11 @@ const char *rule_COPY(Rule *r)
     if (r->n < 2 || T(r, 0)->kind != TYPE_SHARED || T(r, 1)->kind != TYPE_TENSOR)
         WHY("copies go from a tensor to shared memory");
     int parts = rule_attr_int(r, ATTR_PARTS, 0) > 0;
-    if (r->n != 2 + parts + T(r, 1)->rank) WHY("%d operands, must be %d", r->n, 2 + parts + T(r, 1)->rank);
+    const Attr *pixels = rule_attr(r, ATTR_IM2COL);
+    if (pixels && (r->op != OP_RING_PUT || parts || pixels->n != 4 * (T(r, 1)->rank - 2)))
+        WHY("`im2col` is of a ring_put and has four numbers for each axis of pixels");
+    int n = 2 + parts + T(r, 1)->rank + (pixels ? pixels->n / 4 : 0);
+    if (r->n != n) WHY("%d operands, must be %d", r->n, n);
     if (T(r, 0)->dtype != T(r, 1)->dtype) WHY("copy of %s to %s", STR(T(r, 1)), STR(T(r, 0)));
     for (int k = 2; k < r->n; k++)
         if (!rule_is_offset(T(r, k)) && !(T(r, k)->kind == TYPE_TILE && dtype_is_int(T(r, k)->dtype)))

@@ -81,6 +81,9 @@ const char *rule_STORE(Rule *r)
     if (!rule_equal_bare(T(r, m.values), t))
         WHY("the value is %s, the window %s", STR(T(r, m.values)), STR(t));
     if (m.token < 0) WHY("a store needs a token");
+    const Attr *pixels = rule_attr(r, ATTR_IM2COL);
+    if (pixels && (pixels->n != 4 * (T(r, 0)->rank - 2) || !rule_attr(r, ATTR_BULK)))
+        WHY("`im2col` is of a store in bulk and has four numbers for each axis of pixels");
     return rule_give(r, 0, type_token(r->s));
 }
 

@@ -109,7 +109,8 @@ static void emit_elementwise(Emit *e, Instr *i)
     bool stay = i->op == OP_DIV && ir_result(i)->type->dtype == DT_F32 && e->role == 1 &&
                 !ir_operand(i, 0)->def && !ir_operand(i, 1)->def;
     if (!stay) {
-        declare(e, ir_result(i), op_expr(e, i, args));
+        const char *carried = emit_counter(e, i);
+        declare(e, ir_result(i), carried ? carried : op_expr(e, i, args));
         return;
     }
     line(e, "%s %s = %s;", ctype(ir_result(i)->type->dtype), n, op_expr(e, i, args));

@@ -93,6 +93,16 @@ typedef struct RowStart {
     const char *lead, *coord, *first;
     int n; /* elements of a vector */
 } RowStart;
+
+/* A quotient and its remainder that a loop carries: the values that are divided, the names of the variables,
+ * of what a step adds to them (where a step is not 1) and of the carries, and the text of the divisor. in:
+ * the carry of the digit before; NULL: there is none. */
+typedef struct Counter {
+    const Value *of, *by;
+    const char *quotient, *rest, *more, *rest_more, *carry, *in, *divisor;
+    bool zero, unit; /* the first dividend is 0; a step of the loop is 1 */
+} Counter;
+
 struct Emit {
     Session *s;
     const Func *f;
@@ -100,6 +110,7 @@ struct Emit {
     const Target *target;
     Body *out; /* where statements go */
     VEC(CopyPlace) places;
+    VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
     Body *pre;              /* declarations at the top of the running role */
     VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
     int indent;
@@ -375,6 +386,15 @@ const char *product_accumulator(Emit *, Instr *);
 bool slope_in_loop(const Value *, const Block *body, int64_t *factor);
 /* The layout that says which thread copies which elements. */
 const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);
+/* The axes of a tensor map of pixels, from the attribute im2col: the contiguous axis, those of pixels from
+ * the fastest on, that of images. */
+void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes);
+/* Quotients and remainders that a loop carries (emit_counters.c): emit_counters_open declares them before the
+ * loop; emit_counters_step, at the end of its body, makes them those of the next step, and forgets them.
+ * emit_counter: the text of one; NULL: the operation is not carried. */
+size_t emit_counters_open(Emit *, const Instr *loop);
+void emit_counters_step(Emit *, size_t from);
+const char *emit_counter(Emit *, const Instr *);
 /* Copies whose addresses are advanced (emit_copy.c): copies_placed declares the pointers before the loop and
  * returns how many places there were, copies_moved advances the pointers at the end of the body. */
 size_t copies_placed(Emit *, const Instr *loop);

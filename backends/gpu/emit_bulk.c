@@ -3,8 +3,9 @@
  * (stmatrix). */
 #include "backends/gpu/emit_bulk.h"
 
-static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
+static int map_for(Emit *e, const Instr *store, const Window *w, const BulkBoxes *b, DType d)
 {
+    const Attr *pixels = ir_attr(store, ATTR_IM2COL);
     TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d, .swizzle_bytes = b->row_bytes };
     int n = 0;
     m.axes[n++] = w->unit;
@@ -14,6 +15,9 @@ static int map_for(Emit *e, const Window *w, const BulkBoxes *b, DType d)
         int t = w->tile_axis[m.axes[k]];
         m.box[k] = t < 0 ? 1 : (uint32_t)b->box[t];
     }
+    if (pixels) emit_pixel_axes(pixels, w->unit, w->rank, m.axes);
+    for (int k = 0; pixels && k < w->rank; k++) m.box[k] = k ? 0 : m.box[0];
+    if (pixels) m.pixels = b->box[1 - b->unit];
     for (size_t k = 0; k < e->maps.len; k++)
         if (!memcmp(&e->maps.data[k], &m, sizeof m)) return (int)k;
     vec_push(&e->s->arena, &e->maps, m);
@@ -247,6 +251,33 @@ const char *emit_bulk_coordinate(Emit *e, const BulkStore *x, int q)
     return str(e, "%s(%s", wide ? use(e, "tma_coordinate") : "(i32)", name_of(e, offset));
 }
 
+/* Coordinate q of the pixel whose number is given: digits of it by the extents, the first of axes of pixels
+ * fastest. */
+static const char *digit(Emit *e, const BulkStore *x, int q, const char *pixel)
+{
+    const TensorMapDesc *t = &e->maps.data[x->map];
+    const Param *p = &e->f->params[t->param];
+    int64_t by = 1;
+    for (int k = 1; k < q; k++) by *= e->f->dims[p->dims[t->axes[k]]].extent;
+    if (q == t->rank - 1) return str(e, "%s(%s / %lld", use(e, "tma_coordinate"), pixel, (long long)by);
+    return str(e, "(i32)(%s / %lld %% %lld", pixel, (long long)by,
+        (long long)e->f->dims[p->dims[t->axes[q]]].extent);
+}
+
+/* The number of the first pixel of box k. */
+static const char *pixel_of(Emit *e, const BulkStore *x, const char *k)
+{
+    const BulkBoxes *b = &x->b;
+    const TensorMapDesc *t = &e->maps.data[x->map];
+    int rows = 1 - b->unit;
+    int32_t *at = arena_array(&e->s->arena, int32_t, (size_t)(b->n > b->warps ? b->n : b->warps));
+    for (int n = 0; n < b->n; n++) at[n] = b->origin[n][rows];
+    const char *o = index_text(e, index_entry(e, at, b->n, index_variable(e, k)));
+    for (int n = 0; n < b->warps; n++) at[n] = b->warp[n][rows];
+    const char *w = index_text(e, index_entry(e, at, b->warps, index_variable(e, "warp")));
+    return str(e, "((u64)%s + %s + %s)", name_of(e, x->w.offset[t->axes[t->rank - 1]]), o, w);
+}
+
 const char *emit_box_coordinates(Emit *e, const BulkStore *x, const char *k, const char *kept)
 {
     const Window *w = &x->w;
@@ -258,6 +289,10 @@ const char *emit_box_coordinates(Emit *e, const BulkStore *x, const char *k, con
         int ta = w->tile_axis[t->axes[q]];
         const Value *offset = w->offset[t->axes[q]];
         bool wide = dtype_bits(offset->type->dtype) > 32 && !(offset->def && offset->def->op == OP_CONST);
+        if (t->pixels && q) {
+            c = str(e, "%s, %s)", c, digit(e, x, q, pixel_of(e, x, k)));
+            continue;
+        }
         c = str(e, "%s, %s", c, kept ? str(e, "(%s_%d", kept, q) : emit_bulk_coordinate(e, x, q));
         if (ta >= 0) {
             for (int n = 0; n < b->n; n++) at[n] = b->origin[n][ta];
@@ -290,7 +325,7 @@ void emit_bulk_open(Emit *e, const Instr *store, BulkStore *x)
     x->type = m.values[0]->type->dtype;
     if (!kernel_bulk_boxes(&e->s->arena, layout_of(e, m.values[0]), x->axis, dtype_bytes(x->type), &x->b))
         ir_fail(e->s, store->loc, "a bulk store of a layout without boxes");
-    x->map = map_for(e, &x->w, &x->b, x->type);
+    x->map = map_for(e, store, &x->w, &x->b, x->type);
     x->at_once = x->buffers == x->b.n && (x->b.n > FEW_BOXES || x->late || x->writer);
     bool sends = x->writer && e->role != ROLE_CONSUMER;
     if (!sends) x->stage = staging(e, store, &x->b, x->buffers, x->type);
@@ -310,7 +345,9 @@ static void send_boxes(Emit *e, const BulkStore *x)
     line(e, "if (lane == 0) {");
     e->indent++;
     if (x->at_once) begin_unrolled(e, x->box, x->b.n);
-    const char *how = ir_adds(x->store) ? "_add" : window_hint(e, &x->w, ACCESS_TMA);
+    const char *how = e->maps.data[x->map].pixels ? "_im2col"
+                      : ir_adds(x->store)         ? "_add"
+                                                  : window_hint(e, &x->w, ACCESS_TMA);
     line(e, "%s(&%s, %s%s);", use(e, str(e, "tma_store%s_%dd", how, x->w.rank)),
         slot_name(e, SLOT_TENSOR_MAP, x->w.param, x->map, x->type), x->to, c);
     if (x->at_once) end_block(e);

@@ -44,16 +44,45 @@ void emit_advance(Emit *e, const RingInfo *r, const char *stage, const char *pha
     else line(e, "if (++%s == %d) %s = 0;", stage, r->depth, stage);
 }
 
+void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes)
+{
+    int batch = rank * (rank - 1) / 2 - unit;
+    axes[0] = unit;
+    for (int k = 0; k < rank - 2; k++) batch -= axes[1 + k] = (int)pixels->v[4 * k];
+    axes[rank - 1] = batch;
+}
+
+/* The map of a window whose rows are consecutive pixels. */
+static TensorMapDesc pixels_map(const Instr *i, const Window *w, const LayoutShared *s, DType d)
+{
+    const Attr *x = ir_attr(i, ATTR_IM2COL), *ext = ir_attr(i, ATTR_EXTENTS);
+    TensorMapDesc m = { .param = w->param, .rank = w->rank, .dtype = d };
+    emit_pixel_axes(x, w->unit, w->rank, m.axes);
+    for (int k = 0; k < x->n / 4; k++) {
+        const int64_t *v = x->v + 4 * k;
+        m.step[1 + k] = v[1] == 1 ? 0 : (uint32_t)v[1];
+        m.lower[k] = (int)v[2];
+        m.upper[k] = (int)v[3];
+    }
+    m.box[0] = (uint32_t)s->panel;
+    m.pixels = 1;
+    for (int a = 0; a < ext->n; a++)
+        if (a != w->unit && ext->v[a] > 0) m.pixels *= (int)ext->v[a];
+    return m;
+}
+
 static int map_for(Emit *e, const RingInfo *r, const Instr *i, const Window *w, const LayoutShared *s)
 {
     const Type *t = e->f->params[w->param].type;
     const Attr *ext = ir_attr(i, ATTR_EXTENTS);
     TensorMapDesc d = { .param = w->param, .rank = w->rank, .dtype = t->dtype };
     int n = 0;
-    d.axes[n++] = w->unit;
-    for (int a = w->rank - 1; a >= 0; a--)
+    bool pixels = ir_attr(i, ATTR_IM2COL) != NULL;
+    if (pixels) d = pixels_map(i, w, s, t->dtype);
+    else d.axes[n++] = w->unit;
+    for (int a = w->rank - 1; a >= 0 && !pixels; a--)
         if (a != w->unit) d.axes[n++] = a;
-    for (int k = 0; k < w->rank; k++) {
+    for (int k = 0; k < w->rank && !pixels; k++) {
         int ta = w->tile_axis[d.axes[k]];
         d.box[k] = ta < 0 ? 1 : k == 0 ? (uint32_t)s->panel : (uint32_t)ext->v[d.axes[k]];
         if (ta >= 0 && w->step[d.axes[k]] != 1) d.step[k] = (uint32_t)w->step[d.axes[k]];
@@ -129,10 +158,12 @@ static void put_stage(Emit *e, Instr *i, const LayoutShared *s, const Window *wi
                     k ? "" : str(e, " & -%d", 16 / dtype_bytes(d->dtype)));
             else c = str(e, moved || offset->type->dtype != DT_I32 ? "%s, (i32)(%s)" : "%s, %s", c, o);
         }
+        for (int k = 0; d->pixels && k < w.rank - 2; k++)
+            c = str(e, "%s, %s", c, name_of(e, ir_operand(i, 2 + w.rank + k)));
+        const char *how = shared ? "multicast" : d->pixels ? "im2col" : "load";
         line(e, "%s(%s, &%s, %s_full + 8 * %s%s%s);",
-            use(e, str(e, "tma_%s%s_%dd", shared ? "multicast" : "load", window_hint(e, &w, ACCESS_TMA),
-                       w.rank)),
-            to, slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), at->name, stage,
+            use(e, str(e, "tma_%s%s_%dd", how, d->pixels ? "" : window_hint(e, &w, ACCESS_TMA), w.rank)), to,
+            slot_name(e, SLOT_TENSOR_MAP, w.param, map, d->dtype), at->name, stage,
             shared ? str(e, ", %d", r->ctas) : "", c);
     }
     if (number == parts - 1 && (!emit_shares_barriers(e, r) || emit_is_last_of_joined(e, i)))

@@ -5,6 +5,7 @@
 #include "ir/abi.h"
 #include "ir/ir.h"
 #include "ir/layout.h"
+#include "ir/range.h"
 #include "ir/target.h"
 #include "passes/passes.h"
 
@@ -203,6 +204,10 @@ int kernel_promote_after(const KernelPlan *, const Instr *product, const char *i
  * accumulators in addition. */
 int kernel_promote_columns(const KernelPlan *, int columns, int held);
 void kernel_reciprocal(Func *); /* the CPU backend runs it too */
+/* What strength-reduction lets a loop carry: the loop's counter, if `of` is it or, with what is in *more, its
+ * sum with a number that the loop does not change; or the marked quotient that `of` is; else NULL. Casts that
+ * change no number may be between. */
+Value *kernel_carried_dividend(Ranges *, const Instr *loop, Value *of, Value **more);
 /* Whether every use rounds the f32 value to 16 bits, maybe behind operations that keep its relative error
  * (narrow_results.c). */
 bool kernel_is_narrow_result(const Value *);

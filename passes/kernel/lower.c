@@ -7,6 +7,7 @@
  *   layout                           when every tile that registers hold exists
  *   fragment-prefetch, hoist-loads   need to know the registers of a tile
  *   swizzle                          when there is every conversion
+ *   strength-reduction               when nothing moves between a loop and what is around it any more
  *
  * A step of a pass (KERNEL_STEP in passes.def) runs within it, by kernel_step or kernel_part. */
 #include "passes/kernel/schedule/cta_size.h"
@@ -78,6 +79,7 @@ static void pipeline(Lowering *l)
     RUN(FRAGMENT_PREFETCH);
     RUN(HOIST_LOADS);
     RUN(SWIZZLE);
+    RUN(STRENGTH_REDUCTION);
     if (!pass_runner_ended(&l->run)) schedule_end(l->c.p);
     if (!refused(l)) RUN(REGISTERS);
 }

@@ -85,6 +85,11 @@ static void put_payload(Text *t, const Compiled *c)
         put(t, m->rank);
         put(t, m->swizzle_bytes);
         put(t, m->dtype);
+        put(t, m->pixels);
+        for (int k = 0; k < 3; k++) {
+            put(t, m->lower[k]);
+            put(t, m->upper[k]);
+        }
         for (int k = 0; k < 5; k++) {
             put(t, m->axes[k]);
             put(t, m->split[k]);
@@ -247,6 +252,11 @@ static void get_artifact(Reader *r, Artifact *a)
         m->rank = (int)get_in(r, 1, 5);
         m->swizzle_bytes = (int)get_in(r, 0, 128);
         m->dtype = (DType)get_in(r, 0, DT_COUNT - 1);
+        m->pixels = (int)get_in(r, 0, 1024);
+        for (int k = 0; k < 3; k++) {
+            m->lower[k] = (int)get_in(r, INT16_MIN, INT16_MAX);
+            m->upper[k] = (int)get_in(r, INT16_MIN, INT16_MAX);
+        }
         for (int k = 0; k < 5; k++) {
             m->axes[k] = (int)get_in(r, 0, TILE_MAX_RANK - 1);
             m->split[k] = get_in(r, 0, (int64_t)1 << 31);

@@ -17,7 +17,8 @@ double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
         double extent = (double)e->v[a], have = (double)w->env->dims[p->dims[a]];
         if (extent <= 1) continue;
         double places = have > 0 ? ceil(have / extent) : 1;
-        n *= have > 0 ? have / places : 1;
+        bool pixels = ir_attr(i, ATTR_IM2COL) && p->stride[a] != 1; /* they go on in the next image */
+        n *= pixels ? extent : have > 0 ? have / places : 1;
         all *= extent;
     }
     if (whole) *whole = all;

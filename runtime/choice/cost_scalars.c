@@ -11,10 +11,15 @@ bool cost_as_int(const CostWalk *w, const Value *v, int64_t *out)
     return true;
 }
 
+/* Of a quotient or remainder that a loop carries: both together are an addition, a comparison and two selects
+ * (backends/gpu/emit_counters.c). */
+enum { CARRIED = 2 };
+
 /* Lane operations of a scalar operation. */
 static double operations(const CostWalk *w, const Instr *i)
 {
     int64_t by;
+    if (ir_attr_int(i, ATTR_CARRIED, 0)) return CARRIED;
     if (i->op != OP_DIV && i->op != OP_REM && i->op != OP_CDIV) return 1;
     if (!ir_is_const(ir_operand(i, 1), &by)) return w->model->division;
     return by > 0 && !(by & (by - 1)) ? 1 : w->model->division_constant;

@@ -195,9 +195,9 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     uint64_t extents[5], strides[5];
     uint32_t spans[5], steps[5];
     int size = dtype_bytes(m->dtype);
-    if (!g->tensor_map) {
-        driver_error(e, "the CUDA driver (%d) has no cuTensorMapEncodeTiled: version 12.0 or later is needed",
-            g->base.info.version);
+    if (m->pixels ? !g->tensor_map_im2col : !g->tensor_map) {
+        driver_error(e, "the CUDA driver (%d) has no cuTensorMapEncode%s: version 12.0 or later is needed",
+            g->base.info.version, m->pixels ? "Im2col" : "Tiled");
         return TILE_ERROR_UNSUPPORTED;
     }
     if (!gpu_map_shape(m->rank, m->axes, m->split, size, t->extents, t->strides, extents, strides)) {
@@ -209,8 +209,14 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     GpuScope scope; /* Encoding requires a current context. The driver of the emulator has none. */
     int r = g->context ? gpudrv_enter(g, &scope) : 0;
     if (r) return gpudrv_result(g, r, "making the device current", e);
-    r = g->tensor_map(out, gpudrv_map_dtype(m->dtype), (uint32_t)m->rank, t->data, extents, strides, spans,
-        steps, 0, swizzle, gpu_map_promotion(m->rank, m->split, t->data, strides), 0);
+    int promotion = gpu_map_promotion(m->rank, m->split, t->data, strides),
+        dtype = gpudrv_map_dtype(m->dtype);
+    if (m->pixels)
+        r = g->tensor_map_im2col(out, dtype, (uint32_t)m->rank, t->data, extents, strides, m->lower, m->upper,
+            m->box[0], (uint32_t)m->pixels, steps, 0, swizzle, promotion, 0);
+    else
+        r = g->tensor_map(
+            out, dtype, (uint32_t)m->rank, t->data, extents, strides, spans, steps, 0, swizzle, promotion, 0);
     if (g->context) gpudrv_leave(g, &scope);
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }

@@ -156,6 +156,16 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *base
     WRITE_DOWN(memcpy(f->last_map, words, 128), f->tensor_maps++);
     return 0;
 }
+EXPORT int cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, void *base, const uint64_t *dims,
+    const uint64_t *strides, const int *lower, const int *upper, uint32_t channels, uint32_t pixels,
+    const uint32_t *steps, int interleave, int swizzle, int promotion, int fill)
+{
+    uint32_t box[5] = { channels, 1, 1, 1, 1 };
+    for (uint32_t i = 0; i + 2 < rank; i++)
+        if ((int64_t)dims[i + 1] + upper[i] <= lower[i] || !pixels) return 1;
+    return cuTensorMapEncodeTiled(
+        map, type, rank, base, dims, strides, box, steps, interleave, swizzle, promotion, fill);
+}
 #endif
 #endif
 

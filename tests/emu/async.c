@@ -86,8 +86,10 @@ typedef struct Map {
     uint32_t magic, rank, element, swizzle;
     uint8_t *base;
     uint64_t strides[4];
-    uint32_t extents[5], box[5];
+    uint32_t extents[5], box[5]; /* extents: less 1 */
     uint8_t step[5];
+    int16_t lower[3], upper[3]; /* corners of a box of pixels */
+    uint16_t pixels;            /* rows of an im2col map; 0: a map of boxes */
 } Map;
 _Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 enum { MAGIC = 0x70616d74 };
@@ -122,23 +124,65 @@ int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64
     return 0;
 }
 
+/* Its conditions beside those of a box of `channels`: corners in 16, 8 or 5 bits by the number of axes of
+ * pixels, at most 256 channels and 1024 pixels, a box of pixels that is not empty. */
+int emu_tensor_map_im2col(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents,
+    const uint64_t *strides, const int *lower, const int *upper, uint32_t channels, uint32_t pixels,
+    const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill)
+{
+    static const int rooms[] = { 1 << 15, 1 << 7, 1 << 4 };
+    const uint32_t box[5] = { channels, 1, 1, 1, 1 };
+    uint32_t steps[5];
+    Map m;
+    if (rank < 3 || rank > 5 || !pixels || pixels > 1024) return 1;
+    for (uint32_t k = 0; k < rank; k++) steps[k] = element_strides[k];
+    if (emu_tensor_map(out, dtype, rank, base, extents, strides, box, steps, interleave, swizzle, l2, fill))
+        return 1;
+    memcpy(&m, out, sizeof m);
+    m.pixels = (uint16_t)pixels;
+    for (uint32_t k = 0; k < rank - 2; k++) {
+        int room = rooms[rank - 3];
+        if (lower[k] < -room || lower[k] >= room || upper[k] < -room || upper[k] >= room ||
+            (int64_t)extents[k + 1] + upper[k] <= lower[k])
+            return 1;
+        m.lower[k] = (int16_t)lower[k];
+        m.upper[k] = (int16_t)upper[k];
+    }
+    memcpy(out, &m, sizeof m);
+    return 0;
+}
+
 /* Where a byte of the box lies: rows one after the other, 16-byte pieces exchanged by address bits (CUDA C++
  * guide, TMA swizzle). */
 static uint32_t swizzled(uint32_t a, uint32_t span) { return span ? a ^ (a >> 3 & (span - 1) & ~15u) : a; }
 
+/* The positions of the next pixel: within the box of pixels, the first of these axes fastest. */
+static void next_pixel(const Map *m, int64_t *x)
+{
+    for (uint32_t k = 1; k < m->rank; k++) {
+        x[k] += m->step[k];
+        if (k == m->rank - 1 || x[k] <= (int64_t)m->extents[k] + m->upper[k - 1]) return;
+        x[k] = m->lower[k - 1];
+    }
+}
+
 static void tma_bytes(Cta *c, const Tma *t, const Map *m)
 {
     uint32_t row = m->box[0] * m->element, rows = t->bytes / row;
+    int64_t pixel[5] = { 0 };
+    for (uint32_t k = 1; k < m->rank; k++) pixel[k] = t->at[k];
     for (uint32_t r = 0; r < rows; r++) {
         const uint8_t *from = m->base;
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m->rank; k++) {
             int64_t x = (int64_t)t->at[k] + rest % m->box[k] * m->step[k];
+            if (m->pixels) x = pixel[k] + (k < m->rank - 1 ? t->tap[k - 1] : 0);
             rest /= m->box[k];
             in &= x >= 0 && x <= m->extents[k];
             if (in) from += (uint64_t)x * m->strides[k - 1];
         }
+        next_pixel(m, pixel);
         for (uint32_t p = 0; p < row; p += 16) {
             uint8_t *to = c->memory + swizzled(t->to + r * row + p, m->swizzle);
             for (uint32_t b = 0; b < 16; b += m->element) {
@@ -215,7 +259,7 @@ static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
     memcpy(&m, map, sizeof m);
     memcpy(t.map, map, sizeof t.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
-    t.bytes = m.element;
+    t.bytes = m.element * (m.pixels ? m.pixels : 1);
     for (int k = 0; k < rank; k++) {
         t.bytes *= m.box[k];
         t.at[k] = at[k];
@@ -239,10 +283,47 @@ static void tma_start(Cta *c, Tma *t)
     start(c, t);
 }
 
+static bool is_of_pixels(const void *map)
+{
+    Map m;
+    memcpy(&m, map, sizeof m);
+    return m.pixels > 0;
+}
+
+/* The first pixel is one of the box, and taps have as many bits as corners. */
+static void check_pixels(const Tma *t)
+{
+    Map m;
+    memcpy(&m, t->map, sizeof m);
+    for (uint32_t k = 1; k < m.rank - 1; k++) {
+        int64_t from = (int64_t)t->at[k] - m.lower[k - 1];
+        int32_t most = m.rank == 3 ? 0xffff : m.rank == 4 ? 0xff : 0x1f;
+        if (from < 0 || from % m.step[k] || t->at[k] > (int64_t)m.extents[k] + m.upper[k - 1])
+            emu_fail("im2col at %d of axis %u, which is no pixel of the box", t->at[k], k);
+        if (t->tap[k - 1] < 0 || t->tap[k - 1] > most)
+            emu_fail("im2col with a tap of %d along axis %u, which has no bits for it", t->tap[k - 1], k);
+    }
+}
+
+void emu_tma_im2col(
+    uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at, const int32_t *tap)
+{
+    to = emu_own(to);
+    bar = emu_own(bar);
+    if (!is_of_pixels(map)) emu_fail("im2col with a tensor map of boxes");
+    Tma t = tma_made(to, map, rank, at);
+    for (int k = 0; k < rank - 2; k++) t.tap[k] = tap[k];
+    check_pixels(&t);
+    t.bar = emu_mbar(bar, BY_TMA);
+    emu_check_write(to, t.bytes, NULL, BY_TMA);
+    tma_start(emu.cta, &t);
+}
+
 void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at)
 {
     to = emu_own(to);
     bar = emu_own(bar);
+    if (is_of_pixels(map)) emu_fail("a box with a tensor map of pixels");
     Tma t = tma_made(to, map, rank, at);
     t.bar = emu_mbar(bar, BY_TMA);
     emu_check_write(to, t.bytes, NULL, BY_TMA);
@@ -349,18 +430,21 @@ static void add_f32(uint8_t *to, const uint8_t *from)
 static void store_land(Cta *c, Copy *o)
 {
     Map m;
+    int64_t pixel[5] = { 0 };
     memcpy(&m, o->map, sizeof m);
     uint32_t row = m.box[0] * m.element, rows = o->bytes / row;
+    for (uint32_t k = 1; k < m.rank; k++) pixel[k] = o->place[k];
     for (uint32_t r = 0; r < rows; r++) {
         uint8_t *to = m.base;
         bool in = true;
         uint32_t rest = r;
         for (uint32_t k = 1; k < m.rank; k++) {
-            int64_t x = (int64_t)o->place[k] + rest % m.box[k] * m.step[k];
+            int64_t x = m.pixels ? pixel[k] : (int64_t)o->place[k] + rest % m.box[k] * m.step[k];
             rest /= m.box[k];
             in &= x >= 0 && x <= m.extents[k];
             if (in) to += (uint64_t)x * m.strides[k - 1];
         }
+        next_pixel(&m, pixel);
         for (uint32_t p = 0; p < row && in; p += m.element) {
             int64_t x = (int64_t)o->place[0] + p / m.element;
             const uint8_t *from = c->memory + swizzled(o->at + r * row + p, m.swizzle);
@@ -385,7 +469,7 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     memcpy(&m, map, sizeof m);
     memcpy(o.map, map, sizeof o.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
-    o.bytes = m.element;
+    o.bytes = m.element * (m.pixels ? m.pixels : 1);
     for (int k = 0; k < rank; k++) {
         o.bytes *= m.box[k];
         o.place[k] = place[k];
@@ -402,10 +486,24 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     emu.fiber->unwritten = true;
 }
 
+static void box_out(uint32_t from, const void *map, int rank, const int32_t *place, bool adds)
+{
+    if (is_of_pixels(map)) emu_fail("a box with a tensor map of pixels");
+    tma_out(from, map, rank, place, adds);
+}
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
-{ tma_out(from, map, rank, place, false); }
+{ box_out(from, map, rank, place, false); }
 void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *place)
-{ tma_out(from, map, rank, place, true); }
+{ box_out(from, map, rank, place, true); }
+void emu_tma_store_im2col(uint32_t from, const void *map, int rank, const int32_t *place)
+{
+    Tma t = { .rank = rank };
+    if (!is_of_pixels(map)) emu_fail("im2col with a tensor map of boxes");
+    memcpy(t.map, map, sizeof t.map);
+    memcpy(t.at, place, (size_t)rank * sizeof *place);
+    check_pixels(&t);
+    tma_out(from, map, rank, place, false);
+}
 
 void emu_bulk_commit(void) { emu.fiber->stores.group++; }
 

@@ -134,7 +134,7 @@ typedef struct Tma {
     uint32_t to, bytes;
     Mbar *bar;
     int rank;
-    int32_t at[5];
+    int32_t at[5], tap[3]; /* tap: of pixels */
     Moment moment;
     uint16_t epoch;
     int peer;

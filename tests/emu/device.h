@@ -450,6 +450,22 @@ template <class... C> EMU void emu_tma(u32 d, const void *m, u32 bar, C... c)
 #define tma_load_3d emu_tma
 #define tma_load_4d emu_tma
 #define tma_load_5d emu_tma
+EMU void tma_im2col_3d(u32 d, const void *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 o0)
+{
+    i32 at[] = { c0, c1, c2 }, tap[] = { o0 };
+    emu_tma_im2col(d, m, bar, 3, at, tap);
+}
+EMU void tma_im2col_4d(u32 d, const void *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3, i32 o0, i32 o1)
+{
+    i32 at[] = { c0, c1, c2, c3 }, tap[] = { o0, o1 };
+    emu_tma_im2col(d, m, bar, 4, at, tap);
+}
+EMU void tma_im2col_5d(
+    u32 d, const void *m, u32 bar, i32 c0, i32 c1, i32 c2, i32 c3, i32 c4, i32 o0, i32 o1, i32 o2)
+{
+    i32 at[] = { c0, c1, c2, c3, c4 }, tap[] = { o0, o1, o2 };
+    emu_tma_im2col(d, m, bar, 5, at, tap);
+}
 template <class... C> EMU void emu_tma_all(u32 d, const void *m, u32 bar, int ctas, C... c)
 {
     const i32 at[] = { c... };
@@ -469,6 +485,14 @@ template <class... C> EMU void emu_tma_out_add(const void *m, u32 s, C... c)
     const i32 at[] = { c... };
     emu_tma_store_add(s, m, (int)sizeof...(C), at);
 }
+template <class... C> EMU void emu_tma_out_im2col(const void *m, u32 s, C... c)
+{
+    i32 at[] = { (i32)c... };
+    emu_tma_store_im2col(s, m, (int)sizeof...(C), at);
+}
+#define tma_store_im2col_3d emu_tma_out_im2col
+#define tma_store_im2col_4d emu_tma_out_im2col
+#define tma_store_im2col_5d emu_tma_out_im2col
 #define tma_store_add_2d emu_tma_out_add
 #define tma_store_add_3d emu_tma_out_add
 #define tma_store_add_4d emu_tma_out_add

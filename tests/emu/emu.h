@@ -119,6 +119,13 @@ EMU_API void emu_mbar_wait_cluster(uint32_t bar, uint32_t parity);
 int emu_tensor_map(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents,
     const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides, int interleave,
     int swizzle, int l2, int fill);
+/* The same as cuTensorMapEncodeIm2col. */
+int emu_tensor_map_im2col(void *out, int dtype, uint32_t rank, void *base, const uint64_t *extents,
+    const uint64_t *strides, const int *lower, const int *upper, uint32_t channels, uint32_t pixels,
+    const uint32_t *element_strides, int interleave, int swizzle, int l2, int fill);
+/* .im2col: `tap` has what is added to the position along each of the axes between the first and the last. */
+EMU_API void emu_tma_im2col(
+    uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at, const int32_t *tap);
 EMU_API void emu_tma_load(uint32_t to, const void *map, uint32_t bar, int rank, const int32_t *at);
 
 /* To the first `ctas` of the cluster. */
@@ -127,7 +134,8 @@ EMU_API void emu_tma_multicast(
 
 /* The box at `from` to memory; groups are a thread's own. */
 EMU_API void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *at);
-EMU_API void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *at); /* f32 */
+EMU_API void emu_tma_store_im2col(uint32_t from, const void *map, int rank, const int32_t *at); /* pixels */
+EMU_API void emu_tma_store_add(uint32_t from, const void *map, int rank, const int32_t *at);    /* f32 */
 EMU_API void emu_bulk_commit(void);
 EMU_API void emu_bulk_wait(uint32_t groups_left);
 EMU_API void emu_bulk_written(uint32_t left); /* as emu_bulk_wait: memory has them, too */

@@ -311,7 +311,9 @@ static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*stride
     char *why, size_t why_size)
 {
     const Arg *a = &l->args[m->param];
-    GpuDriver driver = { .tensor_map = emu_tensor_map, .context_get = no_context };
+    GpuDriver driver = {
+        .tensor_map = emu_tensor_map, .tensor_map_im2col = emu_tensor_map_im2col, .context_get = no_context
+    };
     DriverTensorMap t = { m, a->tensor->base + a->tensor->offset, a->tensor->shape + a->drop,
         strides[m->param] };
     DriverError e = { 0 };

@@ -111,6 +111,19 @@ static const Row rows[] = {
         "FLAT=true TF=96 TP=8 TQ=16 TC=32", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",
         "FLAT=true T=bf16 STRIDE=2 TF=32 TP=8 TQ=8 TC=64 persistent=1", NULL },
+    /* known extents: pixels by TMA's im2col mode, runs over the ends of rows and images, stored as they lie
+     */
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=72 R=3 S=3 P=9 Q=11",
+        "FLAT=true TF=96 TP=8 TQ=16 TC=32 H=9 W=11 R=3 S=3 P=9 Q=11", NULL },
+    { "conv2d_nhwc", "B=5 C=72 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",
+        "FLAT=true T=bf16 STRIDE=2 TF=32 TP=8 TQ=8 TC=64 H=17 W=20 R=5 S=3 P=8 Q=10 persistent=1", NULL },
+    { "conv2d_nhwc", "B=7 C=136 H=7 W=7 F=136 R=3 S=3 P=7 Q=7",
+        "FLAT=true TF=128 TP=8 TQ=32 TC=128 H=7 W=7 R=3 S=3 P=7 Q=7 cluster=2 cluster_axis=1", NULL },
+    { "conv2d_nhwc", "B=2 C=40 H=5 W=5 F=72 R=5 S=5 P=5 Q=5",
+        "FLAT=true TF=64 PAD=2 TP=8 TQ=8 TC=64 H=5 W=5 R=5 S=5 P=5 Q=5 split_k=4", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=70 R=3 S=3 P=9 Q=11",
+        "FLAT=true TF=64 TP=8 TQ=16 TC=32 H=9 W=11 R=3 S=3 P=9 Q=11",
+        NULL }, /* rows of Y that end within 16 bytes */
     { "conv2d_nhwc", "B=2 C=21 H=7 W=7 F=13 R=3 S=3 P=7 Q=7", "FLAT=true TF=64 TP=8 TQ=8 TC=16", "X:w WT:w" },
     { "conv2d_nhwc", "B=3 C=72 H=9 W=11 F=40 R=3 S=3 P=9 Q=11 | B=1 C=16 H=9 W=9 F=40 R=3 S=3 P=9 Q=9",
         "FLAT=true TF=64 TP=8 TQ=8 TC=32 STAGES=8", NULL }, /* five stages of rows in flight */

@@ -190,6 +190,66 @@ void test_tma(void)
     fails(32, not_there, NULL, "no mbarrier");
 }
 
+/* --- pixels ------------------------------------------------------------------------------------------ */
+
+/* Images of 3 x 5 pixels of 16 bytes, of which every second one counts along the fastest axis, from -1 on. */
+typedef struct Pixels {
+    uint8_t map[128];
+    int32_t at[4], tap[2];
+} Pixels;
+enum { ACROSS = 5, DOWN = 3, IMAGES = 2, PIXELS = 16, COLUMNS = 3 };
+
+static void pixels(const uint64_t *args)
+{
+    const Pixels *p = (const Pixels *)(uintptr_t)args[0];
+    if (tid() == 0) {
+        emu_mbar_init(FULL, 1);
+        emu_proxy_fence();
+        emu_mbar_arrive(FULL, PIXELS * 16);
+        emu_tma_im2col(S, p->map, FULL, 4, p->at, p->tap);
+    }
+    emu_syncthreads();
+    emu_mbar_wait(FULL, 0);
+    int first = (p->at[3] * DOWN + p->at[2]) * COLUMNS + (p->at[1] + 1) / 2;
+    for (int k = 0; k < PIXELS; k++) {
+        int n = first + k, x = n % COLUMNS * 2 - 1 + p->tap[0], y = n / COLUMNS % DOWN + p->tap[1],
+            image = n / COLUMNS / DOWN;
+        bool in = x >= 0 && x < ACROSS && y < DOWN && image < IMAGES;
+        uint32_t want = in ? source[((image * DOWN + y) * ACROSS + x) * 4 + tid() % 4] : 0;
+        expect(lds(S + 16 * (uint32_t)k + 4 * (uint32_t)(tid() % 4)) == want, "a word of a pixel");
+    }
+}
+
+void test_pixels(void)
+{
+    Pixels p = { .at = { 0, 1, 2, 0 }, .tap = { 1, 1 } };
+    uint32_t steps[4] = { 1, 2, 1, 1 };
+    uint64_t extents[4] = { 8, ACROSS, DOWN, IMAGES }, strides[3] = { 16, 16 * ACROSS, 16 * ACROSS * DOWN };
+    int lower[2] = { -1, 0 }, upper[2] = { -1, 0 }, beyond[2] = { 128, 0 }, before[2] = { -6, 0 };
+    CU_ASSERT_EQUAL(emu_tensor_map_im2col(
+                        p.map, 6, 4, source, extents, strides, lower, upper, 8, PIXELS, steps, 0, 0, 2, 0),
+        0);
+    works(32, pixels, &p);
+    p.tap[0] = 0;
+    works(32, pixels, &p);
+    p.tap[0] = 256;
+    fails(32, pixels, &p, "no bits");
+    p.tap[0] = 0;
+    p.at[1] = 0;
+    fails(32, pixels, &p, "no pixel of the box");
+    p.at[1] = 5;
+    fails(32, pixels, &p, "no pixel of the box");
+    CU_ASSERT_EQUAL(emu_tensor_map_im2col(
+                        p.map, 6, 4, source, extents, strides, lower, beyond, 8, PIXELS, steps, 0, 0, 2, 0),
+        1);
+    CU_ASSERT_EQUAL(emu_tensor_map_im2col(
+                        p.map, 6, 4, source, extents, strides, lower, before, 8, PIXELS, steps, 0, 0, 2, 0),
+        1);
+    CU_ASSERT_EQUAL(emu_tensor_map_im2col(
+                        p.map, 6, 4, source, extents, strides, lower, upper, 8, 1025, steps, 0, 0, 2, 0),
+        1);
+}
+
 /* --- clusters: two CTAs load a tile of 32 rows together, 16 each ------------------------------------- */
 
 typedef enum ClusterFault {

@@ -206,6 +206,6 @@ static void test_registers(void)
 }
 
 UNIT_MAIN("emulated CUDA machine", { "barriers", test_barriers }, { "races", test_races },
-    { "copies", test_copies }, { "tma", test_tma }, { "wgmma", test_wgmma },
+    { "copies", test_copies }, { "tma", test_tma }, { "pixels", test_pixels }, { "wgmma", test_wgmma },
     { "warp_product", test_warp_product }, { "registers", test_registers }, { "lanes", test_lanes },
     { "global", test_global }, { "clusters", test_clusters })

@@ -37,6 +37,7 @@ void meet(void);    /* at it */
 void test_copies(void);
 void test_lanes(void);
 void test_tma(void);
+void test_pixels(void);
 void test_clusters(void);
 /* machine_global.c */
 void test_global(void);

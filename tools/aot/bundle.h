@@ -21,11 +21,13 @@ typedef struct Image {
     size_t size, packed;   /* packed: the size of the LZ4 block that the bytes are; 0: they are the image */
 } Image;
 
-/* The arguments of cuTensorMapEncodeTiled in addition to the tensor. */
+/* The arguments of cuTensorMapEncodeTiled, or with pixels of cuTensorMapEncodeIm2col, in addition to the
+ * tensor. */
 typedef struct Map {
     int param, rank, type, element_bytes, swizzle, axes[5];
     int64_t split[5];
     uint32_t box[5], step[5];
+    int pixels, lower[3], upper[3];
 } Map;
 
 /* A kernel in an image, and how many threads it wants. early: waits itself for what is before it in its

@@ -228,9 +228,14 @@ static int encode_map(const Api *a, const Launch *l, const Map *m, const char *k
     if (!gpu_map_shape(m->rank, m->axes, m->split, m->element_bytes, p->shape, p->strides, extents, strides))
         return fail(TILE_LAUNCH_SHAPE, "%s: an axis is no multiple of its panels", kernel);
     gpu_map_boxes(m->rank, m->box, m->step, spans, steps);
-    int result = a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, l->args[m->param].view.data, extents,
-        strides, spans, steps, 0, gpu_map_swizzle(m->swizzle),
-        gpu_map_promotion(m->rank, m->split, l->args[m->param].view.data, strides), 0);
+    void *data = l->args[m->param].view.data;
+    int swizzle = gpu_map_swizzle(m->swizzle),
+        promotion = gpu_map_promotion(m->rank, m->split, data, strides);
+    int result =
+        m->pixels ? a->tensor_map_im2col(out->bytes, m->type, (uint32_t)m->rank, data, extents, strides,
+                        m->lower, m->upper, m->box[0], (uint32_t)m->pixels, steps, 0, swizzle, promotion, 0)
+                  : a->tensor_map(out->bytes, m->type, (uint32_t)m->rank, data, extents, strides, spans,
+                        steps, 0, swizzle, promotion, 0);
     return result ? driver_failed(a, result, kernel, "encoding a tensor map") : TILE_LAUNCH_OK;
 }
 
@@ -325,7 +330,7 @@ static int launch_on(
             too_large = entries[number].shared_bytes;
             continue;
         }
-        if (entries[number].n_maps && !a->tensor_map) {
+        if (entries[number].n_maps && (!a->tensor_map || !a->tensor_map_im2col)) {
             refused = true;
             fail(TILE_LAUNCH_UNSUPPORTED,
                 "%s: the CUDA driver has no cuTensorMapEncodeTiled: version 12.0 or later is needed",

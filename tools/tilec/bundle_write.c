@@ -83,7 +83,8 @@ static void write_maps(const MadeEntry *e, size_t number, Text *t)
         for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->box[k] : 0);
         text_puts(t, " }, { ");
         for (int k = 0; k < 5; k++) text_printf(t, "%s%u", k ? ", " : "", k < m->rank ? m->step[k] : 0);
-        text_puts(t, " } },\n");
+        text_printf(t, " }, %d, { %d, %d, %d }, { %d, %d, %d } },\n", m->pixels, m->lower[0], m->lower[1],
+            m->lower[2], m->upper[0], m->upper[1], m->upper[2]);
     }
     text_puts(t, "};\n");
 }

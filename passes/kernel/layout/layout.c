@@ -243,6 +243,20 @@ static void fix_stored(Layouter *c, Instr *i)
     layouter_fix_store(c, i);
 }
 
+static bool scatter_in_bulk(void *user)
+{
+    Stored *s = user;
+    return s->bulk = kernel_bulk_scatter(s->c->s, s->c->f, s->c->p, s->store);
+}
+
+/* A scatter of consecutive pixels becomes a store by TMA. */
+static bool fix_scattered(Layouter *c, Instr *i)
+{
+    Stored s = { .c = c, .store = i };
+    if (i->op == OP_SCATTER && c->p->producer_warps) kernel_part(c->p, PASS_BULK_STORE, scatter_in_bulk, &s);
+    return s.bulk;
+}
+
 static void fix_copy(Layouter *c, Instr *i)
 {
     for (int k = 2; k < i->n_operands; k++)
@@ -360,7 +374,10 @@ static void fix_instr(Layouter *c, Instr *i)
         break;
     case LAYOUT_RULE_STORE: fix_stored(c, i); break;
     case LAYOUT_RULE_COPY: fix_copy(c, i); break;
-    case LAYOUT_RULE_INDEXED: fix_indexed(c, i); break;
+    case LAYOUT_RULE_INDEXED:
+        if (fix_scattered(c, i)) return;
+        fix_indexed(c, i);
+        break;
     case LAYOUT_RULE_MMA: fix_mma(c, i); break;
     case LAYOUT_RULE_WGMMA: fix_wgmma(c, i); break;
     case LAYOUT_RULE_CLUSTER: fix_combine(c, i); break;

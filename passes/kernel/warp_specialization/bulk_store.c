@@ -23,6 +23,9 @@
  * has what was stored before it (backends/gpu/emit_indexed.c). An addition that semaphores
  * order (ordered-adds) is handed to a writer with them: one warp then sends the boxes of all warpgroups.
  *
+ * A scatter whose rows are consecutive pixels of images, all of which are counted, becomes such a store as
+ * well: boxes of 16 pixels by TMA's im2col mode, `store {im2col = [..]}`.
+ *
  * Requires: warp specialization (the store is the consumers', once a program, and no other operation is on
  * its tensor but stores and scatters in other branches of an `if`); a layout of accumulators, or
  * a reshape of one, whose boxes are boxes of the tensor too; elements of 16 or 32 bits; the alignment of
@@ -30,6 +33,7 @@
  * rings leave. Keeps: everything. */
 #include "passes/kernel/warp_specialization/bulk_store.h"
 #include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/warp_specialization/im2col.h"
 
 enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 
@@ -373,6 +377,22 @@ bool kernel_bulk_store(Session *s, Func *f, KernelPlan *p, Instr *store)
     kernel_unit_axis(f, store, &axis);
     if (buffers) send_apart(s, f, p, store, &m, axis, buffers);
     return buffers > 0;
+}
+
+bool kernel_bulk_scatter(Session *s, Func *f, KernelPlan *p, Instr *scatter)
+{
+    Im2col pixels;
+    if (!p->producer_warps || kernel_skips(p, PASS_BULK_STORE) ||
+        !kernel_scattered_pixels(f, scatter, &pixels))
+        return false;
+    Instr *store = kernel_store_of_pixels(s, scatter, &pixels);
+    ir_unlink(scatter); /* nothing else may touch the tensor */
+    Builder at = ir_after(store);
+    bool bulk = kernel_bulk_store(s, f, p, store);
+    ir_place(&at, scatter);
+    if (bulk) ir_replace(ir_result(scatter), ir_result(store));
+    ir_erase(bulk ? scatter : store);
+    return bulk;
 }
 
 /* --- loads that meet accumulators -------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ bool kernel_bulk_boxes(Arena *, const Layout *, int unit, int bytes, BulkBoxes *
 /* Marks the store (bulk = the buffers of a warp) if all of these conditions hold and there is room. Returns
  * whether it did. */
 bool kernel_bulk_store(Session *, Func *, KernelPlan *, Instr *store);
+/* Makes a scatter of consecutive pixels such a store, under the same conditions; returns whether it did, and
+ * has erased the scatter then. */
+bool kernel_bulk_scatter(Session *, Func *, KernelPlan *, Instr *scatter);
 /* The boxes of a warp that may be in flight at once. Each program begins with the first buffer again, so a
  * buffer that one of the last `boxes mod buffers` boxes uses is needed again early. */
 int kernel_bulk_depth(int boxes, int buffers);

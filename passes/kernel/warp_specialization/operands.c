@@ -4,7 +4,7 @@
 
 /* With fewer rows than a fragment of mma.sync has, either instruction multiplies padding and waits for
  * memory: a loaded element is used in at most 15 products. */
-enum { FEW_ROWS = 15, MOST_STEP = 8 }; /* MOST_STEP: TMA's */
+enum { FEW_ROWS = 15 };
 
 bool roles_refuse(Roles *c, Loc loc, const char *why, ...)
 {
@@ -117,16 +117,17 @@ bool roles_tma_window(Roles *c, const Instr *i)
             return roles_refuse(c, i->loc,
                 "a stride of %s is not known to be a multiple of 16 bytes, or runs backwards", p->name);
         int64_t step = steps && ir_attr(i, ATTR_EXTENTS)->v[a] > 0 ? steps->v[a] : 1;
-        if (step != 1 && (a == unit || step < 1 || step > MOST_STEP))
+        if (step != 1 && (a == unit || step < 1 || step > MOST_TMA_STEP))
             return roles_refuse(c, i->loc,
                 "the window of %s has steps that TMA does not take: from 1 to %d, and none along the "
                 "contiguous axis",
-                p->name, MOST_STEP);
+                p->name, MOST_TMA_STEP);
         if (a != unit && ir_attr(i, ATTR_EXTENTS)->v[a] * step > 256)
             return roles_refuse(
                 c, i->loc, "the tile takes more than 256 elements of an axis of %s, TMA's limit", p->name);
     }
-    return picked_fits(c, i, kernel_parts(i, NULL));
+    Im2col run;
+    return roles_im2col(c, i, &run) || picked_fits(c, i, kernel_parts(i, NULL));
 }
 
 static bool only_products(const Value *v)

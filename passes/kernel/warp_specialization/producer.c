@@ -203,6 +203,15 @@ static void put_parts(Builder *b, const Passes *over, Instr *load, Value **ops, 
     }
 }
 
+/* Emits the put of a window whose rows are consecutive pixels. */
+static void put_pixels(Roles *c, Builder *b, const Im2col *run, Value **ops, Attr *attrs, int n)
+{
+    Instr *last = b->before->prev;
+    attrs[n++] = roles_im2col_operands(c, b, run, ops + 2);
+    hoist(last ? last->next : b->block->first, b->before);
+    ir_build(b, OP_RING_PUT, ops, 2 + 2 * run->n + 2, (Attrs){ attrs, n }, NULL, 0);
+}
+
 static void puts_from_loads(Roles *c, Block *b, Op put)
 {
     for (Instr *i = b->first, *next; i; i = next) {
@@ -214,7 +223,7 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
         ir_mem_parts(i, &m);
         const EpilogueLoad *epilogue =
             taken->by == BY_PRODUCER_IN_FREE_STAGES ? &c->epilogue.data[taken->at] : NULL;
-        Value *ops[3 + TILE_MAX_RANK] = { c->rings.data[epilogue ? epilogue->ring : taken->at].value,
+        Value *ops[3 + 2 * TILE_MAX_RANK] = { c->rings.data[epilogue ? epilogue->ring : taken->at].value,
             m.tensor };
         for (int a = 0; a < m.rank; a++) ops[2 + a] = m.idx[a];
         Attr attrs[10];
@@ -227,6 +236,11 @@ static void puts_from_loads(Roles *c, Block *b, Op put)
             if (ir_attr(i, kept[k])) attrs[n++] = *ir_attr(i, kept[k]);
         if (epilogue) attrs[n++] = a_int(ATTR_COUNT, epilogue->parts);
         Builder at = ir_before(i);
+        Im2col run;
+        if (parts && put == OP_RING_PUT && roles_im2col(c, i, &run)) {
+            put_pixels(c, &at, &run, ops, attrs, n);
+            continue;
+        }
         Passes over = { 0 };
         if (parts && put == OP_RING_CP_ASYNC) {
             const Type *t = ir_result(i)->type;

@@ -242,6 +242,12 @@ static bool stores_a_tile(const void *user, const Instr *i)
     return i->op == OP_STORE && ir_mem_parts(i, &m) && m.values[0]->type->kind == TYPE_TILE;
 }
 
+static bool scatters_pixels(const void *f, const Instr *i)
+{
+    Im2col pixels;
+    return kernel_scattered_pixels(f, i, &pixels);
+}
+
 static bool adds_a_tile(const void *user, const Instr *i) { return ir_adds(i) && stores_a_tile(user, i); }
 
 /* The bytes of store buffers for whole rows of accumulators. They apply to one store of 16-bit accumulators
@@ -266,7 +272,8 @@ static int64_t staged_bytes(Roles *c)
 {
     InstrList stores = { 0 };
     ir_collect(&c->s->arena, c->f->body, OP_STORE, &stores);
-    int64_t all = 0, one = c->rows / 16 * STAGED_BYTES;
+    bool pixels = ir_any_in(c->f->body, scatters_pixels, c->f) && !kernel_skips(c->p, PASS_BULK_STORE);
+    int64_t one = c->rows / 16 * STAGED_BYTES, all = pixels ? one : 0;
     for (size_t k = 0; k < stores.len; k++) {
         if (!stores_a_tile(NULL, stores.data[k]) ||
             (c->p->cp_async_warps && kernel_access_bytes(c->f, stores.data[k]) < 16))

@@ -2,6 +2,7 @@
  * wgmma take (operands.c), the stages (rings.c), the producer (producer.c). */
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/warp_specialization/im2col.h"
 
 /* loads: the loads that share the ring, each of which may hold a stage at a time; asked: the number of stages
  * in the schedule, or NULL; of: the load of a ring that serves one load. */
@@ -71,6 +72,11 @@ int roles_unit_axis(Roles *, const Instr *load); /* the axis of that matrix that
 /* The wgmma instruction; NULL: wgmma does not support this type. */
 const char *roles_instr(DType, bool tf32);
 bool roles_tma_window(Roles *, const Instr *mem);
+/* Whether TMA's im2col mode can load the window. */
+bool roles_im2col(Roles *, const Instr *load, Im2col *);
+/* Writes the positions of the first row, by axis, and then what the tap adds to them, into ops; the attribute
+ * of the ring_put. */
+Attr roles_im2col_operands(Roles *, Builder *, const Im2col *, Value **ops);
 /* Whether cp.async producers could load it (cp_async_producer.c). */
 bool roles_cp_async_window(Roles *, const Instr *load);
 /* Whether they do, because TMA cannot or because a schedule asks for it. */
