@@ -33,6 +33,7 @@ typedef ucontext_t Context;
 typedef struct Clock {
     uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32];
     uint32_t partial;
+    uint16_t fences; /* of its CTA, of which a part that it sent tells (global.c) */
 } Clock;
 
 typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment; /* when an asynchronous operation takes effect */
@@ -251,6 +252,7 @@ void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
 void emu_global_touch(void); /* by the asynchronous proxy too */
 /* Whether threads only look at memory, again and again; until something comes that others waited for. */
+uint16_t emu_global_fences(void); /* that the CTA has made, and a thread of it tells of */
 bool emu_global_waits(void);
 void emu_global_came(void);
 void emu_global_forget(Cta *);

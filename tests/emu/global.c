@@ -3,7 +3,8 @@
  * Each byte knows who wrote it last and who read it last: CTA, warp, lane and their epochs. Threads of one
  * CTA are ordered as in shared memory (shadow.c). Nothing orders CTAs, in whatever order they happened to
  * run, but atomics with fences (PTX ISA 8.8): what a CTA did before a fence is known to who meets an atomic
- * that it made after the fence, and makes a fence itself. A CTA knows or does not know: which of its threads
+ * that it made after the fence, and makes a fence itself; in a cluster also to who acquires a part that it
+ * sent after the fence. A CTA knows or does not know: which of its threads
  * met the atomic does not matter here. Atomics do not race with each other. Writing the value that is there
  * is no race. Of several readers in one CTA the last counts. */
 #include "tests/emu/core.h"
@@ -69,12 +70,20 @@ static Page *page_at(uint64_t a)
     return last = *p;
 }
 
+/* The fences of another CTA of the cluster that parts which came from there tell of. */
+static uint16_t told_by(const Cta *c, uint64_t other)
+{
+    uint64_t size = (uint64_t)emu_cluster_size();
+    return size > 1 && other / size == c->index.x / size ? c->peers[other % size].fences : 0;
+}
+
 /* Is what the tag stands for ordered before what the running thread does? */
 static bool ordered(const Cta *c, uint64_t tag)
 {
     uint64_t other = cta_of(tag);
     if (!other || fences_of(tag) == NEWEST) return true;
-    if (other != c->index.x + 1u) return c->knows && fences_of(tag) < c->knows[other - 1];
+    if (other != c->index.x + 1u)
+        return (c->knows && fences_of(tag) < c->knows[other - 1]) || fences_of(tag) < told_by(c, other - 1);
     if (fences_of(tag) < c->ordered_before) return true; /* epochs have started again since */
     return emu_ordered(warp_of(tag), lane_of(tag), (uint16_t)tag);
 }
@@ -174,6 +183,8 @@ static void join(uint16_t *to, const uint16_t *from)
     for (int64_t k = 0; from && k < blocks; k++)
         if (to[k] < from[k]) to[k] = from[k];
 }
+
+uint16_t emu_global_fences(void) { return emu.cta->fenced && emu.cta->knows ? emu.cta->knows[emu.cta->index.x] : 0; }
 
 void emu_global_fence(void)
 {
