@@ -132,5 +132,6 @@ void emit_combine(Emit *e, Instr *i)
             use(e, "fence_device"));
     send_parts(e, &x);
     line(e, "%s(%s, 0);", use(e, orders ? "mbar_wait_cluster" : "mbar_wait"), x.mbar);
+    if (orders) line(e, "%s();", use(e, "fence_device"));
     join_parts(e, &x);
 }

@@ -400,6 +400,7 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
     issue(&emu.fiber->stores, &o);
     emu.fiber->unwritten = true;
+    emu.fiber->newest_left = false;
 }
 
 void emu_tma_store(uint32_t from, const void *map, int rank, const int32_t *place)
@@ -416,6 +417,7 @@ void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_lan
 void emu_bulk_written(uint32_t left)
 {
     if (!left) emu.fiber->unwritten = false;
+    emu.fiber->newest_left = left > 0;
 }
 
 /* --- in flight --------------------------------------------------------------------------------------- */

@@ -92,6 +92,7 @@ typedef struct Fiber {
     Copies loads, stores; /* by cp.async, by TMA */
     const void *looked;   /* where its last atomic was */
     bool unwritten;       /* it has started stores by TMA and did not wait until memory had them */
+    bool newest_left;     /* nor did it start one since it waited for all but the newest */
     uint32_t atomics;     /* the CTA's, when it made its last fence */
 } Fiber;
 

@@ -190,7 +190,7 @@ void emu_global_fence(void)
 {
     Cta *c = emu.cta;
     /* The first fence behind an atomic is an acquire's, which promises nothing of what came before. */
-    if (emu.fiber->unwritten && emu.fiber->atomics == c->atomics)
+    if (emu.fiber->unwritten && !emu.fiber->newest_left && emu.fiber->atomics == c->atomics)
         emu_fail("a fence that does not order the stores by TMA in flight");
     emu.fiber->atomics = c->atomics;
     if (blocks > 1 << 23) return;
