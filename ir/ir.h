@@ -359,6 +359,7 @@ typedef struct MemParts {
 } MemParts;
 bool ir_mem_parts(const Instr *, MemParts *);   /* false: not a memory operation */
 enum { BARRIER_ARRIVES = 1, BARRIER_WAITS };    /* `half` of a barrier */
+enum { LANES_APART = 1, LANES_JOINED };         /* `lanes` of a reduction */
 bool ir_adds(const Instr *);                    /* whether it is a store that adds (rmw) */
 bool ir_orders(const Instr *);                  /* whether it is an atomic with acquire or release */
 bool ir_is_semaphore(const Instr *);            /* whether it is such an atomic with `semaphore` */

@@ -444,6 +444,9 @@ enum { LAYOUT_MAX_PARTS = LAYOUT_INPUTS * LAYOUT_MAX_BITS + LAYOUT_MAX_DIGITS };
 /* The parts along `axis`, those of the smallest steps first: each steps over all that those before it count.
  * Their number; -1 where the axis does not lie so, or blocks share it. */
 int layout_axis_parts(const Layout *l, int axis, LayoutAxisPart out[LAYOUT_MAX_PARTS]);
+/* The lane bits over which the axis is distributed; those whose lanes hold copies of the same elements. */
+uint32_t layout_lanes_along(const Layout *l, int axis);
+uint32_t layout_lane_copies(const Layout *l);
 /* False if a basis vector moves along `axis` and another axis at once: convert first. Where blocks share the
  * axis, their results are the caller's to combine. */
 bool layout_reduce(Arena *a, const Layout *l, int axis, bool keep, LayoutReduce *out);

@@ -116,3 +116,30 @@ int layout_axis_parts(const Layout *l, int axis, LayoutAxisPart out[LAYOUT_MAX_P
     }
     return n;
 }
+
+/* The coordinates along which the lanes of each lane bit differ, as a set of axes. */
+static uint32_t axes_of_lane(const Layout *l, uint32_t lane)
+{
+    int32_t first[LAYOUT_MAX_RANK], other[LAYOUT_MAX_RANK];
+    uint32_t axes = 0;
+    layout_element(l, 0, 0, 0, 0, first);
+    layout_element(l, 0, lane, 0, 0, other);
+    for (int d = 0; d < l->rank; d++) axes |= (uint32_t)(first[d] != other[d]) << d;
+    return axes;
+}
+
+uint32_t layout_lanes_along(const Layout *l, int axis)
+{
+    uint32_t lanes = 0;
+    for (uint32_t b = 1; b < layout_lanes(l); b <<= 1)
+        if (axes_of_lane(l, b) >> axis & 1) lanes |= b;
+    return lanes;
+}
+
+uint32_t layout_lane_copies(const Layout *l)
+{
+    uint32_t lanes = 0;
+    for (uint32_t b = 1; b < layout_lanes(l); b <<= 1)
+        if (!axes_of_lane(l, b)) lanes |= b;
+    return lanes;
+}

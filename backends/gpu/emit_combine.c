@@ -126,7 +126,12 @@ void emit_combine(Emit *e, Instr *i)
     if (!e->cluster_met) line(e, "%s();", use(e, "cluster_wait"));
     e->cluster_met = true;
     line(e, "if (tid == 0) %s(%s, %lld);", use(e, "mbar_expect"), x.mbar, (long long)x.bytes * (x.parts - 1));
+    bool orders = ir_attr_int(i, ATTR_SEM, SEM_RELAXED) == SEM_ACQ_REL;
+    if (orders)
+        line(e, "%s();    /* what this CTA has read, others may write when they have its part */",
+            use(e, "fence_device"));
     send_parts(e, &x);
-    line(e, "%s(%s, 0);", use(e, "mbar_wait"), x.mbar);
+    line(e, "%s(%s, 0);", use(e, orders ? "mbar_wait_cluster" : "mbar_wait"), x.mbar);
+    if (orders) line(e, "%s();", use(e, "fence_device"));
     join_parts(e, &x);
 }

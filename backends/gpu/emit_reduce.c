@@ -40,19 +40,6 @@ static DType accumulator(const Instr *i)
     return dtype_is_float(d) && dtype_bits(d) < 32 ? DT_F32 : d;
 }
 
-/* The lane bits and the warp digits over which the reduced axis is distributed. */
-static uint32_t lane_bits_along(const Layout *l, int axis)
-{
-    uint32_t mask = 0;
-    int32_t c0[TILE_MAX_RANK], c1[TILE_MAX_RANK];
-    layout_element(l, 0, 0, 0, 0, c0);
-    for (uint32_t b = 1; b < layout_lanes(l); b <<= 1) {
-        layout_element(l, 0, b, 0, 0, c1);
-        if (c1[axis] != c0[axis]) mask |= b;
-    }
-    return mask;
-}
-
 /* The bits of a CTA's number in the cluster over which the axis is distributed. CTAs that differ in others
  * alone hold the same elements. */
 static uint32_t block_bits_along(const Layout *l, int axis)
@@ -249,7 +236,10 @@ static void join_lane(Emit *e, const Reduction *q, const char *mask)
  * instruction of its own. */
 static void join_lanes(Emit *e, const Reduction *q)
 {
-    uint32_t lanes = lane_bits_along(q->l, q->axis), low = lanes & -lanes, high = low;
+    bool held =
+        ir_attr_int(q->i, ATTR_LANES, 0) == LANES_JOINED; /* as parts, by lanes that hold copies else */
+    uint32_t lanes = held ? layout_lane_copies(q->l) : layout_lanes_along(q->l, q->axis),
+             low = lanes & -lanes, high = low;
     while (lanes & high << 1) high <<= 1;
     if (!is_hip(e) && low && high > 2 * low && lanes == 2 * high - low) {
         directive(e, "#pragma unroll");
@@ -372,8 +362,10 @@ void emit_reduce(Emit *e, Instr *i)
         line(e, "if (%s[i]) %s[i] = %s(0x7fc00000u);", q.nan, q.array, use(e, "float_bits"));
         end_block(e);
     }
-    join_lanes(e, &q);
-    join_warps(e, &q);
-    join_blocks(e, i, l, axis, q.acc, q.array);
+    if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) {
+        join_lanes(e, &q);
+        join_warps(e, &q);
+        join_blocks(e, i, l, axis, q.acc, q.array);
+    }
     store_result(e, &q);
 }

@@ -8,7 +8,9 @@
  *
  * Ordered additions have one writer, for the boxes of all warpgroups. It waits for a semaphore, sends them,
  * gives the buffers back, waits until memory has the sums, and signals the next one; it then arrives at
- * `done`, for which releases of the consumers wait. */
+ * `done`, for which releases of the consumers wait. Where the boxes of the next step are there already, it
+ * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
+ * semaphore. What it has read of a semaphore may let several steps pass. */
 #include "backends/gpu/emit_bulk.h"
 
 /* A warpgroup's words: whether it goes on, and behind that the offsets of the window. Ordered, also the
@@ -82,16 +84,13 @@ static void wait_semaphore(Emit *e)
         use(e, "lds_i64"), OWN);
     line(e, "const i32 step = %s(words + %d), next = %s(words + %d);", use(e, "lds_i32"), STEP,
         use(e, "lds_i32"), NEXT);
-    line(e, "if (before) while (%s((i32 *)before, 0) <= step) { }", use(e, "atomic_add_i32"));
+    line(e, "if (before && (before != from || passed <= step)) {");
+    e->indent++;
+    line(e, "from = before;");
+    line(e, "while ((passed = %s((i32 *)before, 0)) <= step) { }", use(e, "atomic_add_i32"));
     line(e, "%s();", use(e, "fence_device"));
+    end_block(e);
     line(e, "%s();", use(e, "fence_proxy_async_global"));
-}
-
-static void signal_semaphore(Emit *e)
-{
-    line(e, "%s(0);", use(e, "bulk_wait"));
-    line(e, "%s();", use(e, "fence_device"));
-    line(e, "if (own) %s((i32 *)own, next);", use(e, "atomic_exch_i32"));
 }
 
 /* One writer waits for, or arrives at, the mbarriers of every warpgroup that it serves. */
@@ -119,6 +118,36 @@ static void send(Emit *e, const BulkStore *x)
     line(e, "%s(0);", use(e, "bulk_wait_read"));
 }
 
+/* Signals that a step has passed, when memory has all sums but those of the `newer` additions. */
+static void signal_semaphore(Emit *e, int newer)
+{
+    line(e, "%s(%d);", use(e, "bulk_wait"), newer);
+    line(e, "%s();", use(e, "fence_device"));
+    line(e, "if (owed) %s((i32 *)owed, then);", use(e, "atomic_exch_i32"));
+    each_group(e, "mbar_arrive", "done", "");
+}
+
+/* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes
+ * its sums, those of the next one are sent. */
+static void signal_in_turn(Emit *e)
+{
+    const char *n = e->writer.name, *ready = "true";
+    line(e, "if (late) {");
+    e->indent++;
+    signal_semaphore(e, 1);
+    end_block(e);
+    line(e, "owed = own;");
+    line(e, "then = next;");
+    for (int g = 0; g < e->plan->warps / 4; g++)
+        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "", use(e, "mbar_test"),
+            n, 8 * g);
+    line(e, "late = %s;", ready);
+    line(e, "if (!late) {");
+    e->indent++;
+    signal_semaphore(e, 0);
+    end_block(e);
+}
+
 void emit_writer(Emit *e)
 {
     const char *n = e->writer.name;
@@ -132,6 +161,11 @@ void emit_writer(Emit *e)
     e->indent++;
     if (!ordered) line(e, "const int group = warp - 1;");
     line(e, "const u32 words = %s_words%s;", n, ordered ? "" : str(e, " + group * %d", WORDS_BYTES));
+    if (ordered) {
+        line(e, "i64 from = 0, owed = 0;    /* the semaphore that was read last; the one to be signaled */");
+        line(e, "i32 passed = 0, then = 0;    /* what was read there; what the other one gets */");
+        line(e, "bool late = false;    /* it waits for the next step */");
+    }
     line(e, "for (u32 phase = 0;; phase ^= 1) {");
     e->indent++;
     each_group(e, "mbar_wait", "full", ", phase");
@@ -142,11 +176,14 @@ void emit_writer(Emit *e)
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
     each_group(e, "mbar_arrive", "empty", "");
-    if (ordered) {
-        signal_semaphore(e);
-        each_group(e, "mbar_arrive", "done", "");
-    }
+    if (ordered) signal_in_turn(e);
     end_block(e);
+    if (ordered) {
+        line(e, "if (late) {");
+        e->indent++;
+        signal_semaphore(e, 0);
+        end_block(e);
+    }
     line(e, "%s(0);", use(e, "bulk_wait"));
     end_block(e);
 }

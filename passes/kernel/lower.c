@@ -5,6 +5,7 @@
  *   warp specialization              an attempt: where it is refused, the body is as it was before
  *   gather-windows .. shared         the same loads and products without it
  *   layout                           when every tile that registers hold exists
+ *   lane-parts                       needs to know which lanes hold a row
  *   fragment-prefetch, hoist-loads   need to know the registers of a tile
  *   swizzle                          when there is every conversion
  *   strength-reduction               when nothing moves between a loop and what is around it any more
@@ -76,6 +77,7 @@ static void pipeline(Lowering *l)
     if (!specialized && !refused(l)) all_warps_alike(l);
     if (refused(l)) return;
     RUN(LAYOUT);
+    RUN(LANE_PARTS);
     RUN(FRAGMENT_PREFETCH);
     RUN(HOIST_LOADS);
     RUN(SWIZZLE);

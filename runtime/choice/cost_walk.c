@@ -63,12 +63,16 @@ static void walks_along(void *user, Instr *i)
 }
 
 /* How often a loop runs whose bounds are loaded: as far as its windows can walk along their tensors, which is
- * right for the longest of what they walk over. Consumers walk as far as their producer. */
+ * right for the longest of what they walk over, each of the CTAs among which split-k divides them a part of
+ * the way. Consumers walk as far as their producer. */
 static int64_t unknown_iterations(const CostWalk *w, Block *body)
 {
     Walked x = { .w = w, .body = body };
     if (w->roles && !w->producer) x.most = w->rounds;
-    else ir_walk(body, walks_along, &x);
+    else {
+        ir_walk(body, walks_along, &x);
+        if (w->plan && w->plan->split_k > 1) x.most = ceil(x.most / w->plan->split_k); /* of a CTA */
+    }
     return x.most >= 1 ? (int64_t)x.most : UNKNOWN_ITERATIONS;
 }
 
@@ -297,7 +301,8 @@ static void compute(CostWalk *w, const Instr *i, double times)
     if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
         w->c.alu +=
             (double)type_elements(ir_operand(i, 0)->type) * times * (scans ? w->model->scan_element : 1);
-        w->c.alu += exchange(w, i->results[0].type) * times;
+        if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART)
+            w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
         return;
     }

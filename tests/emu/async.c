@@ -406,6 +406,7 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
         .sender = calloc(1, sizeof(Clock)) };
     if (!t.sender) abort();
     emu_release_lane(t.sender);
+    t.sender->fences = emu_global_fences();
     emu_check_sent(c, c == emu.cta ? &emu.warp->clock : &emu.cta->peers[rank], to, bytes);
     memcpy(t.map, from, bytes);
     for (uint32_t k = to; k < to + bytes; k++) c->tags[k] = (uint32_t)EMU_IN_FLIGHT << 24;
@@ -484,6 +485,7 @@ static void tma_out(uint32_t from, const void *map, int rank, const int32_t *pla
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);
     issue(&emu.fiber->stores, &o);
     emu.fiber->unwritten = true;
+    emu.fiber->newest_left = false;
 }
 
 static void box_out(uint32_t from, const void *map, int rank, const int32_t *place, bool adds)
@@ -514,6 +516,7 @@ void emu_bulk_wait(uint32_t left) { complete(&emu.fiber->stores, left, store_lan
 void emu_bulk_written(uint32_t left)
 {
     if (!left) emu.fiber->unwritten = false;
+    emu.fiber->newest_left = left > 0;
 }
 
 /* --- in flight --------------------------------------------------------------------------------------- */

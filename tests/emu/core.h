@@ -33,6 +33,7 @@ typedef ucontext_t Context;
 typedef struct Clock {
     uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32];
     uint32_t partial;
+    uint16_t fences; /* of its CTA, of which a part that it sent tells (global.c) */
 } Clock;
 
 typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment; /* when an asynchronous operation takes effect */
@@ -91,6 +92,7 @@ typedef struct Fiber {
     Copies loads, stores; /* by cp.async, by TMA */
     const void *looked;   /* where its last atomic was */
     bool unwritten;       /* it has started stores by TMA and did not wait until memory had them */
+    bool newest_left;     /* nor did it start one since it waited for all but the newest */
     uint32_t atomics;     /* the CTA's, when it made its last fence */
 } Fiber;
 
@@ -253,6 +255,7 @@ void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
 void emu_global_touch(void); /* by the asynchronous proxy too */
 /* Whether threads only look at memory, again and again; until something comes that others waited for. */
+uint16_t emu_global_fences(void); /* that the CTA has made, and a thread of it tells of */
 bool emu_global_waits(void);
 void emu_global_came(void);
 void emu_global_forget(Cta *);

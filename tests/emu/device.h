@@ -433,6 +433,7 @@ EMU void mbar_expect(u32 b, u32 bytes) { emu_mbar_arrive(b, bytes); }
 EMU void mbar_arrive(u32 b) { emu_mbar_arrive(b, 0); }
 EMU void mbar_wait(u32 b, u32 phase) { emu_mbar_wait(b, phase); }
 EMU void mbar_wait_acquire(u32 b, u32 phase) { emu_mbar_wait_acquire(b, phase); }
+EMU bool mbar_test(u32 b, u32 phase) { return emu_mbar_test(b, phase); }
 EMU void mbar_arrive_at(u32 b, int cta) { emu_mbar_arrive_at(b, cta); }
 EMU void mbar_wait_cluster(u32 b, u32 phase) { emu_mbar_wait_cluster(b, phase); }
 EMU void fence_mbarrier_init(void) { emu_mbar_fence(); }

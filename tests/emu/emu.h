@@ -108,6 +108,8 @@ EMU_API void emu_mbar_init(uint32_t bar, uint32_t count);
 EMU_API void emu_mbar_arrive(uint32_t bar, uint32_t bytes);
 EMU_API void emu_mbar_wait(uint32_t bar, uint32_t parity);
 EMU_API void emu_mbar_wait_acquire(uint32_t bar, uint32_t parity);
+/* Whether a wait would end at once; then it acquires as one. */
+EMU_API bool emu_mbar_test(uint32_t bar, uint32_t parity);
 
 /* At the mbarrier in the same place of another CTA of the cluster; a wait that acquires what such arrivals
  * release. */

@@ -75,12 +75,20 @@ static Page *page_at(uint64_t a)
     return last = *p;
 }
 
+/* The fences of another CTA of the cluster that parts which came from there tell of. */
+static uint16_t told_by(const Cta *c, uint64_t other)
+{
+    uint64_t size = (uint64_t)emu_cluster_size();
+    return size > 1 && other / size == c->index.x / size ? c->peers[other % size].fences : 0;
+}
+
 /* Is what the tag stands for ordered before what the running thread does? */
 static bool ordered(const Cta *c, uint64_t tag)
 {
     uint64_t other = cta_of(tag);
     if (!other || fences_of(tag) == NEWEST) return true;
-    if (other != c->index.x + 1u) return c->knows && fences_of(tag) < c->knows[other - 1];
+    if (other != c->index.x + 1u)
+        return (c->knows && fences_of(tag) < c->knows[other - 1]) || fences_of(tag) < told_by(c, other - 1);
     if (fences_of(tag) < c->ordered_before) return true; /* epochs have started again since */
     return emu_ordered(warp_of(tag), lane_of(tag), (uint16_t)tag);
 }
@@ -204,11 +212,13 @@ static void join(uint16_t *to, const uint16_t *from)
         if (to[k] < from[k]) to[k] = from[k];
 }
 
+uint16_t emu_global_fences(void) { return emu.cta->fenced && emu.cta->knows ? emu.cta->knows[emu.cta->index.x] : 0; }
+
 void emu_global_fence(void)
 {
     Cta *c = emu.cta;
     /* The first fence behind an atomic is an acquire's, which promises nothing of what came before. */
-    if (emu.fiber->unwritten && emu.fiber->atomics == c->atomics)
+    if (emu.fiber->unwritten && !emu.fiber->newest_left && emu.fiber->atomics == c->atomics)
         emu_fail("a fence that does not order the stores by TMA in flight");
     emu.fiber->atomics = c->atomics;
     if (blocks > 1 << 23) return;

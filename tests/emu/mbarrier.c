@@ -83,6 +83,15 @@ void emu_mbar_wait_acquire(uint32_t a, uint32_t parity)
     emu_global_acquired();
 }
 
+/* mbarrier.test_wait.parity: whether a wait would end at once, which it then acquires as one. */
+bool emu_mbar_test(uint32_t a, uint32_t parity)
+{
+    Mbar *b = emu_mbar(emu_own(a), GENERIC);
+    if ((b->phase & 1) == parity) return false;
+    emu_acquire(&b->out);
+    return true;
+}
+
 /* .acquire.cluster: what arrivals from other CTAs of the cluster brought, too. */
 void emu_mbar_wait_cluster(uint32_t a, uint32_t parity)
 {

@@ -19,8 +19,8 @@
  * The pass checks what this depends on, value by value. In the loop, m is used only by the maximum and by
  * alpha's exponent, and m_new only by the shift. Everything that is computed from p grows by one factor
  * (`new`), the carried values come to that factor by alpha, and each of them is handed on in it. Behind
- * the loop, m is not used, except to bring what CTAs of a cluster have, each under its own m, to a common
- * one (split_k.c). The factor of the carried values, whose power is followed through products and
+ * the loop, m is not used, except as the beginning of another such loop, which takes over all that is under
+ * it, and to bring what CTAs of a cluster have, each under its own m, to a common one (split_k.c). The factor of the carried values, whose power is followed through products and
  * quotients, cancels before anything is stored or rounded.
  *
  * Requires: each warp holds whole rows. Keeps: quotients, up to rounding. lazy_choice.c makes the change.
@@ -357,6 +357,35 @@ static bool unused_or_common(const Lazy *c, int k)
     return f && brings_together(c, m, f);
 }
 
+static bool is_online(Session *s, Instr *loop, int k, Lazy *c);
+
+/* Whether the loop's yielded value r has the factor. */
+static bool is_under(const Lazy *c, int r)
+{ return has_factor(c, ir_operand(ir_terminator(c->loop->blocks[0]), r)); }
+
+/* Checks that another such loop, of exponents with the same c, begins with the maximum k and all that is under
+ * it, which has no other use. What else it has under its maximum begins with zero, which every factor keeps. */
+static bool goes_on(const Lazy *c, int k)
+{
+    const Value *m = &c->loop->results[k];
+    const Use *u = m->uses;
+    if (!u || u->next || u->user->op != OP_FOR || u->user->block != c->loop->block) return false;
+    Instr *next = u->user;
+    int at = (int)(u - next->operands) - 3;
+    Lazy n;
+    if (at < 0 || !is_online(c->s, next, at, &n) || !same_scalar(c->scale, n.scale)) return false;
+    for (int r = 0; r < c->loop->n_results; r++)
+        for (const Use *w = is_under(c, r) ? c->loop->results[r].uses : NULL; w; w = w->next)
+            if (w->user != next || w - next->operands < 3 || !is_under(&n, (int)(w - next->operands) - 3))
+                return false;
+    for (int r = 0; r < next->n_results; r++) {
+        Value *from = ir_operand(next, 3 + r);
+        if (is_under(&n, r) && !is_constant(from, 0) && (from->def != c->loop || !is_under(c, from->index)))
+            return false;
+    }
+    return true;
+}
+
 /* Whether the loop's carried value k is such a maximum, as far as the loop itself goes. */
 static bool is_running_maximum(Session *s, Instr *loop, int k, Lazy *c)
 {
@@ -374,12 +403,25 @@ static bool is_running_maximum(Session *s, Instr *loop, int k, Lazy *c)
 
 /* The same, and what is behind the loop does not tell by how much the values under it are scaled. */
 static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
-{ return is_running_maximum(s, loop, k, c) && cancels(c) && unused_or_common(c, k); }
+{
+    if (!is_running_maximum(s, loop, k, c)) return false;
+    c->goes_on = goes_on(c, k);
+    return c->goes_on || (cancels(c) && unused_or_common(c, k));
+}
+
+/* Whether another loop begins with the maximum k or with what is under it. */
+static bool continues(const Lazy *c, int k)
+{
+    for (int r = 0; r < c->loop->n_results; r++)
+        for (const Use *u = r == k || is_under(c, r) ? c->loop->results[r].uses : NULL; u; u = u->next)
+            if (u->user->op == OP_FOR && u - u->user->operands >= 3) return true;
+    return false;
+}
 
 Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
 {
     Lazy c;
-    if (!is_running_maximum(s, loop, k, &c)) return NULL;
+    if (!is_running_maximum(s, loop, k, &c) || (continues(&c, k) && !goes_on(&c, k))) return NULL;
     for (int r = 0; r < loop->n_results; r++)
         under[r] = has_factor(&c, ir_operand(ir_terminator(loop->blocks[0]), r));
     *guarded = c.base != c.top;

@@ -17,6 +17,7 @@ typedef struct Lazy {
     Value *alpha;
     VEC(Exponent) exponents;
     ValueList grown; /* values with the factor; each once */
+    bool goes_on;    /* another such loop takes over m and what is under it */
 } Lazy;
 
 /* The carried value that this product rescales by alpha, or NULL. */

@@ -42,7 +42,8 @@
  * follows from a sum, of which a CTA has only a slice.
  *
  * Requires: loops in the kernel's body; no access to what is stored but through the same window; no other
- * effects than stores of what was summed; an axis that everything between sums and stores keeps
+ * effects than stores of what was summed, and scatters behind the loops, of what else there is, to tensors
+ * that only the loops read (scatter_once); an axis that everything between sums and stores keeps
  * (element-wise operations, broadcasts, reshapes and permutes that keep it whole, reductions along
  * others). Otherwise nothing changes and a performance note says why. Does not handle: persistent grids; a
  * CTA does one program. */
@@ -141,6 +142,8 @@ static void bring_together(Division *c, const Online *o)
     b.loc = loop->loc;
     Value *m = &loop->results[o->max];
     if (!o->guarded) guard(o);
+    for (const Use *u = m->uses; u; u = u->next)
+        if (split_goes_on(c, u)) return;
     const Type *t = m->type;
     Value *most = ir_result(combine(c, &b, m, RMW_MAX, -1, true)), *same = ir_bin(&b, OP_EQ, m, most),
           *less = ir_bin(&b, OP_SUB, m, most);
@@ -201,6 +204,9 @@ static bool one_sum(Division *c)
     if (c->sums.len != 1 || c->online.len)
         return split_refuse(c, c->f->loc, "more than one sum would go through the workspace");
     const Instr *loop = c->sums.data[0].loop;
+    for (const Instr *i = c->f->body->first; i; i = i->next)
+        if (i->op == OP_SCATTER)
+            return split_refuse(c, i->loc, "it scatters, and its sum would go through the workspace");
     for (const Instr *i = c->f->body->first; i && i != loop; i = i->next)
         if (i->op == OP_STORE)
             return split_refuse(c, i->loc, "it stores before the sum that would go through the workspace");
@@ -209,6 +215,27 @@ static bool one_sum(Division *c)
             return split_refuse(c, i->loc, "a product follows the sum that would go through the workspace");
     return loop == c->loops.data[c->loops.len - 1] ||
            split_refuse(c, c->f->loc, "another loop follows the sum that would go through the workspace");
+}
+
+/* Elements that do not follow from a sum are scattered once, by the first CTA of a cluster. It has the parts of
+ * all others then (the last combination orders them), which have read what their loops read. */
+static void scatter_once(Division *c, Instr *i)
+{
+    MemParts m;
+    if (i->op != OP_SCATTER || !ir_mem_parts(i, &m)) return;
+    Builder b = ir_before(i);
+    const Type *t = m.values[0]->type;
+    Value *first = ir_bin(&b, OP_EQ, c->rank, ir_const_int(&b, c->rank->type->dtype, 0)),
+          *here = ir_splat(&b, first, t->rank, t->shape);
+    Value *mask = m.mask ? ir_bin(&b, OP_AND, m.mask, here) : here, *operands[2 * TILE_MAX_RANK + 8];
+    int n = 0;
+    for (int k = 0; k < i->n_operands; k++) {
+        Value *v = ir_operand(i, k);
+        if (v == m.token && !m.mask) operands[n++] = mask;
+        operands[n++] = v == m.mask && m.mask ? mask : v;
+    }
+    ir_set_operands(i, operands, n);
+    ir_set_attr(c->s, i, a_int(ATTR_HAS_MASK, 1));
 }
 
 /* The axis of the slices that the CTAs of a cluster finish, by the fewest clusters that allow one. NO_AXIS:
@@ -291,6 +318,13 @@ static void change(Division *c, int axis)
     for (size_t k = 0; k < c->online.len; k++) bring_together(c, &c->online.data[k]);
     for (size_t k = 0; k < c->sums.len; k++)
         if (!is_online_maximum(c, &c->sums.data[k])) join(c, &c->sums.data[k], axis);
+    Instr *last = NULL;
+    for (Instr *i = f->body->first; i && c->rank; i = i->next) {
+        if (i->op == OP_CLUSTER_COMBINE) last = i;
+        if (i->op != OP_SCATTER) continue;
+        scatter_once(c, i);
+        ir_set_attr(c->s, last, a_int(ATTR_SEM, SEM_ACQ_REL));
+    }
     for (Instr *i = f->body->first, *next; i && axis != WHOLE && !(op_info[i->op].flags & OPF_TERM);
         i = next) {
         next = i->next;

@@ -107,6 +107,30 @@ bool split_goes_on(const Division *c, const Use *u)
     return !under || ir_operand(u->user, 3 + y->max) == &v->def->results[x->max];
 }
 
+/* Whether it accesses the tensor of this parameter. */
+static bool accesses(const void *param, const Instr *i)
+{
+    MemParts m;
+    return ir_mem_parts(i, &m) && m.param == *(const int *)param;
+}
+
+/* Whether every scatter comes behind the loops that are divided, and only these access its tensor. */
+static bool scatters_last(Division *c)
+{
+    bool scatters = false;
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        MemParts m;
+        if (scatters && split_is_cut(c, i))
+            return split_refuse(c, i->loc, "a loop follows a scatter");
+        if (i->op != OP_SCATTER) continue;
+        scatters = true;
+        for (Instr *o = c->f->body->first; o && ir_mem_parts(i, &m); o = o->next)
+            if (o != i && !split_is_cut(c, o) && ir_any(o, accesses, &m.param))
+                return split_refuse(c, o->loc, "a tensor that it scatters to is accessed elsewhere too");
+    }
+    return true;
+}
+
 bool split_find_sums(Division *c)
 {
     for (Instr *i = c->f->body->first; i; i = i->next) {
@@ -114,9 +138,10 @@ bool split_find_sums(Division *c)
             vec_push(&c->s->arena, &c->loops, i);
             continue;
         }
-        if (i->op != OP_STORE && ir_has_effects(i))
+        if (i->op != OP_STORE && i->op != OP_SCATTER && ir_has_effects(i))
             return split_refuse(c, i->loc, "it has other effects than stores of what was summed");
     }
+    if (!scatters_last(c)) return false;
     for (size_t l = 0; l < c->loops.len; l++)
         for (int k = 0; k < c->loops.data[l]->n_results; k++) {
             bool ends = false;
