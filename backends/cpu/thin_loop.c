@@ -3,8 +3,8 @@
  *     dots            stay in lanes, which are added at the end, so that a short dot takes no sums of lanes;
  *     of 8 bits       the offsets of rows (add_quads) are added up, and taken from all sums at the end
  *
- * The loop's sums pass through such products alone, which have one place. With variables for a debugger, which
- * may look at them at each step, nothing is left. */
+ * The loop's sums pass through such products alone, which have one place. With variables for a debugger,
+ * which may look at them at each step, nothing is left. */
 #include "backends/cpu/plan.h"
 #include "backends/cpu/thin.h"
 
@@ -36,7 +36,8 @@ static Step *products_of(const Step *loop, int k)
     if (!loop->carried[k]) return NULL;
     for (; (s = next_product(loop->blocks[0], v)); v = ir_result(s->instr)) {
         if (!first) first = s;
-        if (buf_root(s->buf) != buf_root(loop->carried[k]) || buf_root(s->acc) != buf_root(s->buf)) return NULL;
+        if (buf_root(s->buf) != buf_root(loop->carried[k]) || buf_root(s->acc) != buf_root(s->buf))
+            return NULL;
         if (s->mma != first->mma || s->thin != first->thin) return NULL;
     }
     const Use *u = v->uses;
@@ -53,7 +54,13 @@ static Thin thin_of(Gen *g, Step *s)
 {
     bool turned = s->thin == THIN_DOTS_OF_A;
     const Type *r = ir_result(s->instr)->type;
-    Thin t = { .g = g, .s = s, .to = s->buf, .as = r->dtype, .m = r->shape[turned], .n = r->shape[!turned], .whole = true };
+    Thin t = { .g = g,
+        .s = s,
+        .to = s->buf,
+        .as = r->dtype,
+        .m = r->shape[turned],
+        .n = r->shape[!turned],
+        .whole = true };
     t.lanes = mma_vector_lanes(g->target, s->mma);
     t.vec = gen_type(g, r->dtype, t.lanes);
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
