@@ -52,6 +52,17 @@ static void read_operands(Plan *p, Step *s, const Instr *i)
 
 static bool filled_here(Plan *p, Sink *k) { return k->value->def && plan_info(p, k->value)->buf == k->buf; }
 
+/* What the product `s` reads and writes where step `at` is. */
+static void touch_product(Plan *p, const Step *s, Step *at)
+{
+    for (int k = 0; k < 2 && s->thin; k++)
+        if (k == 1 || !s->a) read_value(p, at, ir_operand(s->instr, k));
+    if (s->a) touch(s->a, at);
+    if (s->b) touch(s->b, at);
+    touch(s->buf, at);
+    if (s->acc) touch(s->acc, at);
+}
+
 static void touch_steps(Plan *p, Steps *in)
 {
     for (Step *s = in->first; s; s = s->next) {
@@ -73,12 +84,8 @@ static void touch_steps(Plan *p, Steps *in)
             touch(s->buf, s);
             break;
         case STEP_MMA:
-            for (int k = 0; k < 2 && s->thin; k++)
-                if (k == 1 || !s->a) read_value(p, s, ir_operand(s->instr, k));
-            if (s->a) touch(s->a, s);
-            if (s->b) touch(s->b, s);
-            touch(s->buf, s);
-            if (s->acc) touch(s->acc, s);
+            touch_product(p, s, s);
+            if (s->with) touch_product(p, s->with, s);
             break;
         case STEP_SCAN:
         case STEP_COMBINED:
@@ -395,7 +402,11 @@ static void print_product(const Plan *p, const Step *s, Text *out)
     text_printf(out, " %%%u ", ir_result(s->instr)->id);
     if (s->thin) text_puts(out, thin[s->thin]);
     else text_printf(out, "mr %d nv %d", s->mr, s->nv);
-    text_printf(out, "%s, ", s->zero_acc ? " zero" : "");
+    text_printf(out, "%s%s, ",
+        s->joined ? ", with the next"
+        : s->with ? ", and the last"
+                  : "",
+        s->zero_acc ? " zero" : "");
     mma_unit_print(p->target, s->instr, out);
     if (s->thin || p->amx) return;
     text_printf(out, "; %d sums in %d registers, %lld deep with %lld KB packed for a second cache of %lld KB",

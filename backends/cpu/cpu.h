@@ -181,7 +181,10 @@ struct Step {
     bool zero_acc;
     Buf *acc;
     int nv, mr;
-    Thinness thin; /* not THIN_NONE: an operand is not packed (NULL) but multiplied as it is computed */
+    Thinness thin;      /* not THIN_NONE: an operand is not packed (NULL) but multiplied as it is computed */
+    Step *with;         /* an earlier product, from whose sums this one goes on: both are computed here */
+    bool joined;        /* .. which that one is */
+    LLVMValueRef lanes; /* where the sums stay in lanes in the loop that is emitted; NULL: they do not */
     /* control */
     Steps *blocks[2];
     /* The buffers of carried tiles, by number; while: those that the condition passes on; if: the results. */

@@ -12,14 +12,14 @@
  * a seventh of the second cache, and a panel of B at most half of the first, because each block of rows of A
  * reads all of the panel. A loop is left as it is if it holds anything else. */
 #include "backends/cpu/mma.h"
+#include "backends/cpu/thin.h"
 
 enum {
     MAX_DEPTH = 512,
     PART_OF_CACHE = 7,
     PART_OF_FIRST = 2,
-    MAX_THIN_DEPTH = 4096, /* of a product of few rows, of whose A NEAR_BYTES stay in the first cache; */
-    NEAR_BYTES = 16384,
-    SHALLOWER = 8 /* and by how much the loop is shallower that takes what remains */
+    MAX_THIN_DEPTH = 4096, /* of a product of few rows; */
+    SHALLOWER = 8          /* and by how much the loop is shallower that takes what remains */
 };
 
 typedef struct Deep {
@@ -124,8 +124,12 @@ static int64_t choose_times(const Deep *d)
     int64_t deep = a->type->shape[1], times = 1;
     if (goes_by_rows(d)) return 1;
     if (has_few_rows(d)) {
+        /* What stays in the first cache: half of it, or all, where several groups of rows read B from there.
+         */
+        bool several = a->type->shape[0] > MOST_AT_ONCE;
         int64_t row = dtype_bytes(mma_operand_type(kind, a)) * a->type->shape[0];
-        while (2 * times * deep <= MAX_THIN_DEPTH && 2 * times * deep * row <= NEAR_BYTES) times *= 2;
+        int64_t most = d->target->first_cache / (several ? 1 : 2);
+        while (2 * times * deep <= MAX_THIN_DEPTH && 2 * times * deep * row <= most) times *= 2;
         return times;
     }
     int64_t bytes = deep * (a->type->shape[0] * dtype_bytes(mma_operand_type(kind, a)) +

@@ -1,6 +1,7 @@
 /* gen.c: the LLVM function of a kernel: its frame, the loop over programs and control flow. Scalars are the
  * business of scalar.c, tiles of nest.c. Values that change along control flow go through allocas, which LLVM
  * turns into registers. */
+#include "backends/cpu/mma.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/debug.h"
 
@@ -237,6 +238,7 @@ static void gen_for(Gen *g, Step *s)
     trips = LLVMBuildSelect(g->b, any, trips, gen_int(g, 0), "");
     Loop l;
     keep_before(g, s);
+    thin_loop_begin(g, s);
     LLVMValueRef t = gen_loop(g, &l, gen_int(g, 0), trips, 1);
     keep_step(g, s, t);
     LLVMValueRef iv = LLVMBuildAdd(g->b, lo, LLVMBuildMul(g->b, t, step, ""), "");
@@ -248,6 +250,7 @@ static void gen_for(Gen *g, Step *s)
     gen_steps(g, s->blocks[0]);
     pass_on(g, s->blocks[0]->last, 0, s->carried, cells);
     gen_loop_end(g, &l);
+    thin_loop_end(g, s);
     load_results(g, cells, i);
 }
 

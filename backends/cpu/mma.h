@@ -39,11 +39,22 @@ void mma_fetch(MmaProduct *, LLVMValueRef block);
 /* acc + dot products of pairs of bf16, and of 16-bit integers. */
 LLVMValueRef mma_add_bf16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef mma_add_i16_pairs(Gen *, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+/* mma_pack.c: x: vectors of as many rows as a group has. Makes of them vectors of groups, as integers of 32
+ * bits, of ascending columns. */
+void mma_interleave(Gen *, LLVMValueRef *x, int group);
 enum { MOST_THIN_ROWS = 16 }; /* of a thin product: the sums of some vectors of each row fit the registers */
 /* thin.c: whether the product has so few rows that B is multiplied as it is computed, and how, and the unit
  * that it then takes; and such products. */
 Thinness mma_thinness(Plan *, const Instr *, MmaKind *);
 void thin_emit(Gen *, Step *);
+/* thin_dots.c: the value of 4 bits of which the left operand of a product is a table along K; NULL: it is
+ * none. */
+Value *mma_table(const Plan *, MmaKind, Value *);
+/* The product together with which the next one of the block, `s`, is computed; NULL: none. */
+Step *mma_before(const Steps *in, const Step *s);
+/* thin_loop.c: around a loop, what such products of it leave to its end. */
+void thin_loop_begin(Gen *, const Step *loop);
+void thin_loop_end(Gen *, const Step *loop);
 
 static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 { return LLVMBuildMul(g->b, a, gen_int(g, k), ""); }

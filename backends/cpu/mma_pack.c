@@ -335,9 +335,8 @@ static LLVMValueRef unpack(Gen *g, LLVMValueRef a, LLVMValueRef b, int bytes, in
     return gen_shuffle(g, a, b, mask, n);
 }
 
-/* x: vectors of as many rows as a group has, of whole lanes. Makes of them vectors of groups, of ascending
- * columns. */
-static void interleave_lanes(Gen *g, LLVMValueRef *x, int group)
+/* The vectors are of whole lanes. */
+void mma_interleave(Gen *g, LLVMValueRef *x, int group)
 {
     LLVMValueRef y[MAX_GROUP];
     int bytes = 4 / group, words = gen_lanes(x[0]) * bytes / 4, lanes = words / LANE_WORDS;
@@ -382,7 +381,7 @@ static void store_group(Gen *g, const Buf *to, LLVMValueRef *x, LLVMValueRef row
     int group = mma_group(to->dtype), n = gen_lanes(x[0]), words = plan_lanes(g->target), pieces = 1;
     LLVMValueRef in = LLVMBuildUDiv(g->b, row, gen_int(g, group), "");
     if (n > words && n * 4 / group % LANE_BYTES == 0) {
-        interleave_lanes(g, x, group);
+        mma_interleave(g, x, group);
         pieces = group;
     } else if (n <= words) x[0] = interleave_short(g, x, group);
     else { /* More than a vector may lie in two panels. */

@@ -295,6 +295,8 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
         s->acc = plan_info(p, acc)->buf;
     }
     s->buf = plan_value_buf(p, ir_result(i), in);
+    s->with = mma_before(in, s);
+    if (s->with) s->with->joined = true;
     plan_info(p, ir_result(i))->avail = append(in, s);
 }
 

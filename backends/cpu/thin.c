@@ -14,10 +14,8 @@
 
 enum {
     CHEAP = 6,         /* instructions for a vector of an operand */
-    ROWS_AT_ONCE = 4,  /* of B, before the sums are moved, */
-    STAGED_ROWS = 16,  /* and where their vectors are kept for several groups of rows of A */
-    MOST_PARTS = 4,    /* vectors of a row of B at once, where there are 32 registers */
-    BYTES_AHEAD = 8192 /* that memory delivers in the 200 to 300 ns until it answers, at 30 GB/s */
+    ROWS_AHEAD = 60,   /* of B in strips: bench/NOTES.md, "Few rows: how far ahead, ..."; */
+    PART_OF_SECOND = 8 /* and the most of the second cache that they take */
 };
 
 /* The units in which a thin product may run instead of the one that multiplies packed operands, best first.
@@ -33,11 +31,11 @@ static int kinds_for(const CpuTarget *t, MmaKind k, MmaKind *out)
 }
 
 /* Whether the operand is computed for this product alone, and need not be stored: each group of rows computes
- * it again. */
-static bool is_virtual(Plan *p, const Instr *i, Value *v, int64_t rows)
+ * it again, unless it is cheap. */
+static bool is_virtual(Plan *p, const Instr *i, Value *v, int64_t rows, bool cheap)
 {
     if (!v->def || v->def->block != i->block || ir_use_count(v) != 1 || plan_has_buffer(p, v)) return false;
-    return rows <= (plan_cost_at(p, v) > CHEAP ? MOST_AT_ONCE : MOST_THIN_ROWS);
+    return rows <= (!cheap && plan_cost_at(p, v) > CHEAP ? MOST_AT_ONCE : MOST_THIN_ROWS);
 }
 
 static Thinness thinness_in(Plan *p, const Instr *i, MmaKind k)
@@ -46,12 +44,14 @@ static Thinness thinness_in(Plan *p, const Instr *i, MmaKind k)
     int64_t m = a->type->shape[0], deep = b->type->shape[0], n = b->type->shape[1];
     int64_t lanes = mma_vector_lanes(p->target, k), group = mma_group(mma_operand_type(k, b));
     bool whole_dots = deep % (lanes * group) == 0;
-    if (is_virtual(p, i, b, m)) {
-        if (plan_natural_axis(p, b) == 1) return n % lanes || deep % group ? THIN_NONE : THIN_STRIPS;
-        return whole_dots && n >= LEAST_COLUMNS ? THIN_DOTS : THIN_NONE;
+    if (is_virtual(p, i, b, m, false)) {
+        bool strips = plan_natural_axis(p, b) == 1;
+        if (strips && n % lanes == 0 && deep % group == 0) return THIN_STRIPS;
+        if (!strips && whole_dots && n >= LEAST_COLUMNS) return THIN_DOTS;
     }
-    bool columns = is_virtual(p, i, a, n) && plan_natural_axis(p, a) == 1;
-    return columns && whole_dots && m >= LEAST_COLUMNS ? THIN_DOTS_OF_A : THIN_NONE;
+    if (m < LEAST_COLUMNS || !whole_dots || plan_natural_axis(p, a) != 1) return THIN_NONE;
+    bool columns = is_virtual(p, i, a, n, mma_table(p, k, a));
+    return columns ? THIN_DOTS_OF_A : THIN_NONE;
 }
 
 Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
@@ -61,10 +61,6 @@ Thinness mma_thinness(Plan *p, const Instr *i, MmaKind *kind)
     for (int k = 0; k < n; k++) {
         Thinness t = thinness_in(p, i, kinds[k]);
         if (t == THIN_NONE) continue;
-        /* Pairs of bf16 of several groups of rows are bound by products, and packed ones are multiplied
-         * faster. */
-        if (t == THIN_STRIPS && kinds[k] == MMA_BF16_PAIRS && ir_operand(i, 0)->type->shape[0] > MOST_AT_ONCE)
-            return THIN_NONE;
         *kind = kinds[k];
         return t;
     }
@@ -88,7 +84,7 @@ static LLVMValueRef add_quads(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMVal
 static LLVMValueRef high_bits(const Thin *t)
 { return gen_splat(t->g, LLVMConstInt(t->g->i8, 0x80, false), 4 * t->lanes); }
 
-static LLVMValueRef invert(const Thin *t, LLVMValueRef b)
+LLVMValueRef thin_invert(const Thin *t, LLVMValueRef b)
 { return t->inverts ? LLVMBuildXor(t->g->b, b, high_bits(t), "") : b; }
 
 /* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.
@@ -103,10 +99,32 @@ LLVMValueRef thin_multiply_add(Thin *t, LLVMValueRef acc, LLVMValueRef a, LLVMVa
     return gen_intrinsic(g, g->target->fma ? "llvm.fma" : "llvm.fmuladd", &t->vec, 1, v, 3);
 }
 
-/* Whether loads of B fetch what is ahead. */
-static void fetch(Thin *t, bool on)
+void thin_fetch(Thin *t, bool on)
 {
     for (int k = 0; k < t->windows.n; k++) t->windows.w[k]->ahead = on ? t->windows.ahead[k] : NULL;
+}
+
+/* The axis of the window along which its elements lie side by side. */
+static int axis_along(const Window *w) { return w->is_unit[0] ? 0 : 1; }
+
+bool thin_fetches(const Thin *t, int i)
+{
+    const Window *w = t->windows.w[i];
+    bool strips = t->s->thin == THIN_STRIPS;
+    if (w->rank != 2 || !t->windows.ahead[i]) return false;
+    int along = axis_along(w);
+    return w->shape[along] == (strips ? t->n : t->k) && w->shape[1 - along] == (strips ? t->k : t->n);
+}
+
+LLVMValueRef thin_stride(const Window *w) { return w->stride[1 - axis_along(w)]; }
+
+LLVMValueRef thin_place(Thin *t, const Window *w, LLVMValueRef k, LLVMValueRef column)
+{
+    Gen *g = t->g;
+    bool strips = t->s->thin == THIN_STRIPS;
+    LLVMValueRef in = gen_imul(g, strips ? column : k, dtype_bytes(w->dtype));
+    LLVMValueRef at = LLVMBuildMul(g->b, strips ? k : column, thin_stride(w), "");
+    return gen_ptr(g, gen_ptr(g, w->base, at), in);
 }
 
 /* B at (k, column), `width` elements along the axis. */
@@ -144,12 +162,13 @@ static void sum_rows(Thin *t)
     Gen *g = t->g;
     bool strips = t->s->thin == THIN_STRIPS;
     Loop rows, along;
-    t->offsets = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)t->m), "offsets");
-    LLVMValueRef zero = LLVMConstNull(t->vec);
+    t->offsets = t->s->lanes;
+    if (!t->offsets) t->offsets = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)t->m), "offsets");
     t->row = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->m), 1);
+    LLVMValueRef first = t->s->lanes ? thin_offset_of(t, 0) : LLVMConstNull(t->vec);
     LLVMValueRef k = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), strips ? 4 : 4 * t->lanes);
     LLVMValueRef sum = LLVMBuildPhi(g->b, t->vec, ""), a;
-    LLVMAddIncoming(sum, &zero, &along.before, 1);
+    LLVMAddIncoming(sum, &first, &along.before, 1);
     if (strips) {
         a = LLVMBuildLoad2(g->b, g->i32, thin_a_at(t, 0, k), "");
         LLVMSetAlignment(a, 1);
@@ -170,185 +189,6 @@ LLVMValueRef thin_offset_of(Thin *t, int r)
 {
     LLVMValueRef at = gen_iadd(t->g, t->row, gen_int(t->g, r));
     return LLVMBuildLoad2(t->g->b, t->vec, LLVMBuildGEP2(t->g->b, t->vec, t->offsets, &at, 1, ""), "");
-}
-
-/* --- strips ------------------------------------------------------------------------------------------ */
-
-/* Rows k and on of B, as many as a group has, `t->lanes` columns from `column` on: the elements of each
- * column side by side. */
-static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
-{
-    Gen *g = t->g;
-    int group = mma_group(t->as), mask[64];
-    LLVMValueRef row[4];
-    for (int r = 0; r < group; r++)
-        row[r] = thin_elements(t, gen_iadd(g, k, gen_int(g, r)), column, 1, t->lanes);
-    for (int n = group, width = t->lanes; n > 1; n /= 2, width *= 2)
-        for (int r = 0; r < n / 2; r++) {
-            for (int j = 0; j < 2 * width; j++) mask[j] = j;
-            row[r] = gen_shuffle(g, row[2 * r], row[2 * r + 1], mask, 2 * width);
-        }
-    for (int j = 0; j < group * t->lanes; j++) mask[j] = j % group * t->lanes + j / group;
-    if (group > 1) row[0] = gen_shuffle(g, row[0], row[0], mask, group * t->lanes);
-    return invert(t, convert(g, t->as, t->from, row[0]));
-}
-
-/* A strip's vectors of row k, or of the rows of a group. */
-static void strip_vectors(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *b)
-{
-    Gen *g = t->g;
-    for (int v = 0; v < parts; v++) {
-        fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
-        b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
-    }
-    fetch(t, true);
-}
-
-static LLVMValueRef staged(Thin *t, int at)
-{ return gen_ptr(t->g, t->stage, gen_int(t->g, (int64_t)at * t->lanes * 4)); }
-
-/* Keeps the vectors of `deep` rows for all rows of A: so they are converted once, and rows that are a power
- * of two apart, which displace each other in the first cache, are read once. */
-static void stage(Thin *t, LLVMValueRef k, int deep, LLVMValueRef column, int parts)
-{
-    Gen *g = t->g;
-    int group = mma_group(t->as);
-    LLVMValueRef b[MAX_SUMS];
-    for (int d = 0; d < deep; d += group) {
-        strip_vectors(t, gen_iadd(g, k, gen_int(g, d)), column, parts, b);
-        for (int v = 0; v < parts; v++) LLVMBuildStore(g->b, b[v], staged(t, d / group * parts + v));
-    }
-}
-
-/* Adds the products of row k + d to the sums of a strip, or of the rows of a group: acc[row * parts + part].
- */
-static void strip_step(Thin *t, LLVMValueRef from, int d, LLVMValueRef column, int parts, LLVMValueRef *acc)
-{
-    Gen *g = t->g;
-    int group = mma_group(t->as);
-    bool grouped = group > 1;
-    LLVMValueRef b[MAX_SUMS], k = gen_iadd(g, from, gen_int(g, d));
-    LLVMTypeRef type = gen_type(g, t->as, group * t->lanes);
-    if (!t->stage) strip_vectors(t, k, column, parts, b);
-    for (int v = 0; t->stage && v < parts; v++)
-        b[v] = LLVMBuildLoad2(g->b, type, staged(t, d / group * parts + v), "");
-    for (int r = 0; r < t->rows; r++) {
-        LLVMTypeRef one = grouped ? g->i32 : gen_type(g, t->as, 1);
-        LLVMValueRef a = LLVMBuildLoad2(g->b, one, thin_a_at(t, r, k), "");
-        LLVMSetAlignment(a, (unsigned)dtype_bytes(t->s->a->dtype));
-        a = gen_splat(g, a, t->lanes);
-        for (int v = 0; v < parts; v++)
-            acc[r * parts + v] = thin_multiply_add(t, acc[r * parts + v], a, b[v]);
-    }
-}
-
-/* Adds the products of `deep` rows of B from row k on to the sums of `width` columns, a whole number of
- * vectors, from `column` on. `from`: where the sums so far are. */
-static void strip_rows(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
-{
-    Gen *g = t->g;
-    Step *s = t->s;
-    int parts = width / t->lanes, n = parts * t->rows, bytes = dtype_bytes(s->buf->dtype);
-    LLVMValueRef acc[MAX_SUMS], at[MAX_SUMS], first = gen_iadd(g, gen_imul(g, t->row, t->n), column);
-    for (int c = 0; c < n; c++) {
-        at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, c / parts * t->n + c % parts * t->lanes)), bytes);
-        acc[c] = gen_load(g, s->buf->dtype, t->lanes, gen_ptr(g, from, at[c]));
-    }
-    for (int d = 0; d < deep; d += mma_group(s->a->dtype)) strip_step(t, k, d, column, parts, acc);
-    for (int c = 0; c < n; c++) gen_store(g, s->buf->dtype, acc[c], gen_ptr(g, gen_buf(g, s->buf, 0), at[c]));
-}
-
-/* The same for all rows, which find the elements of B in the first cache. */
-static void strip(Thin *t, LLVMValueRef from, LLVMValueRef k, int deep, LLVMValueRef column, int width)
-{
-    Loop l;
-    if (t->stage) stage(t, k, deep, column, width / t->lanes);
-    t->row = gen_loop(t->g, &l, gen_int(t->g, 0), gen_int(t->g, t->m), t->rows);
-    strip_rows(t, from, k, deep, column, width);
-    gen_loop_end(t->g, &l);
-}
-
-static int strip_parts(const Thin *t)
-{
-    int most = most_sums(t->g->target), parts = t->whole ? most : 1, bytes = t->lanes * dtype_bytes(t->from);
-    while (
-        parts * t->rows > most || (parts * bytes > BYTES_AT_ONCE && (most < MAX_SUMS || parts > MOST_PARTS)))
-        parts /= 2;
-    return parts;
-}
-
-/* The sums so far, less the offsets. */
-static void take_offsets(Thin *t)
-{
-    Gen *g = t->g;
-    const Buf *to = t->s->buf;
-    Loop rows, columns;
-    t->row = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->m), 1);
-    LLVMValueRef less = thin_offset_of(t, 0),
-                 c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->n), t->lanes);
-    LLVMValueRef old =
-        t->s->acc ? gen_load(g, to->dtype, t->lanes, thin_sum_at(t, t->s->acc, 0, c)) : LLVMConstNull(t->vec);
-    gen_store(g, to->dtype, LLVMBuildSub(g->b, old, less, ""), thin_sum_at(t, to, 0, c));
-    gen_loop_end(g, &columns);
-    gen_loop_end(g, &rows);
-}
-
-/* The columns of a window that are read from its first row to its last before the next ones are: where the
- * registers hold MOST_PARTS vectors of each row, two strips. A load that moves along a row three times makes
- * the processor fetch what lies beyond the end of the window (bench/NOTES.md, "Products of few rows on Zen
- * 4"). */
-static int64_t span_of(const Thin *t)
-{
-    int64_t span = most_sums(t->g->target) == MAX_SUMS ? 2 * MOST_PARTS * t->lanes : t->n;
-    return span < t->n ? span : t->n;
-}
-
-/* Some rows of B at a time, from one end of the window to the other, `strips` strips from `column` on: memory
- * is read in the order in which it lies, and few rows are in the caches at once, which are in the same sets
- * where rows are a power of two apart. */
-static void strip_span(Thin *t, LLVMValueRef column, int width, int64_t strips, int deep)
-{
-    Gen *g = t->g;
-    Step *s = t->s;
-    Loop rows, columns;
-    LLVMValueRef buf = gen_buf(g, s->buf, 0);
-    LLVMValueRef k = gen_loop(g, &rows, gen_int(g, 0), gen_int(g, t->k), deep), from = buf;
-    if (s->acc && !t->inverts)
-        from = LLVMBuildSelect(
-            g->b, LLVMBuildICmp(g->b, LLVMIntEQ, k, gen_int(g, 0), ""), gen_buf(g, s->acc, 0), buf, "");
-    if (strips == 1) {
-        strip(t, from, k, deep, column, width);
-    } else {
-        LLVMValueRef c = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, strips * width), width);
-        strip(t, from, k, deep, LLVMBuildAdd(g->b, column, c, ""), width);
-        gen_loop_end(g, &columns);
-    }
-    gen_loop_end(g, &rows);
-}
-
-static void strips(Thin *t)
-{
-    Gen *g = t->g;
-    Step *s = t->s;
-    int parts = strip_parts(t), width = parts * t->lanes, deep = mma_group(s->a->dtype);
-    bool several = t->m > t->rows, stages = several && deep > 1;
-    if (t->whole) deep = stages ? STAGED_ROWS : ROWS_AT_ONCE;
-    if (t->whole && several && !stages && most_sums(g->target) == MAX_SUMS) deep *= 2;
-    while (t->k % deep) deep /= 2;
-    if (stages) t->stage = gen_alloca(g, LLVMArrayType2(t->vec, (uint64_t)(deep * parts)), "stage");
-    if (t->inverts) take_offsets(t);
-    else if (!s->acc)
-        LLVMBuildMemSet(
-            g->b, gen_buf(g, s->buf, 0), LLVMConstInt(g->i8, 0, false), gen_int(g, s->buf->bytes), 64);
-    int64_t of_span = (t->whole ? span_of(t) : t->n) / width, span = of_span * width,
-            done = span ? t->n / span * span : 0;
-    if (done) {
-        Loop l;
-        strip_span(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), span), width, of_span, deep);
-        gen_loop_end(g, &l);
-    }
-    for (; width >= t->lanes; width /= 2)
-        for (; t->n - done >= width; done += width) strip_span(t, gen_int(g, done), width, 1, deep);
 }
 
 /* --- whole windows ----------------------------------------------------------------------------------- */
@@ -375,53 +215,62 @@ static LLVMValueRef window_is_whole(Gen *g, const Window *w)
     return ok;
 }
 
-/* How far ahead the window is fetched into the second cache, in bytes of memory in the order of the product:
- * of strips, rows of the window or of the next one; of dots, where rows of the window are long, along them.
- */
+/* How far ahead the window is fetched into the second cache: of strips, some rows of the window or of the
+ * next one; of dots, see thin_dots.c. */
 static LLVMValueRef distance(Thin *t, Window *w)
 {
-    Gen *g = t->g;
-    if (w->rank != 2 || !w->ahead) return w->ahead;
-    int along = w->is_unit[0] ? 0 : 1, bytes = dtype_bytes(w->dtype);
-    if (t->s->thin == THIN_STRIPS) {
-        int64_t rows = ROWS_AT_ONCE;
-        while (rows * span_of(t) * bytes < BYTES_AHEAD) rows *= 2;
-        return gen_imul(g, w->stride[1 - along], rows);
-    }
-    int64_t ahead = BYTES_AHEAD / MOST_COLUMNS;
-    return w->shape[along] * bytes > ahead ? gen_int(g, ahead) : w->ahead;
+    int64_t rows = ROWS_AHEAD, row = thin_span(t) * dtype_bytes(w->dtype);
+    if (w->rank != 2 || !w->ahead || t->s->thin != THIN_STRIPS) return w->ahead;
+    while (rows > 1 && rows * row > t->g->target->second_cache / PART_OF_SECOND) rows /= 2;
+    return gen_imul(t->g, thin_stride(w), rows);
 }
 
 static void product(Thin *t)
 {
     if (t->inverts) sum_rows(t);
-    if (t->s->thin == THIN_STRIPS) strips(t);
+    if (t->s->thin == THIN_STRIPS) thin_strips(t);
     else thin_dots(t);
 }
 
-/* The product if all windows are whole: their loads are of vectors, without a test. */
-static void whole_product(Thin *t, Windows *x)
+/* The windows may be assumed to be whole. */
+static void assume_whole(Thin *t)
 {
-    for (int k = 0; k < x->n; k++) {
-        Window *w = x->w[k];
-        x->saved[k] = *w;
+    for (int k = 0; k < t->windows.n; k++) {
+        Window *w = t->windows.w[k];
+        t->windows.saved[k] = *w;
         w->outside = NULL;
         for (int a = 0; a < w->rank; a++) w->lo[a] = w->hi[a] = NULL;
     }
     t->whole = true;
-    product(t);
-    t->whole = false;
-    for (int k = 0; k < x->n; k++) *x->w[k] = x->saved[k];
 }
 
-void thin_emit(Gen *g, Step *s)
+static void assume_no_more(Thin *t)
+{
+    t->whole = false;
+    for (int k = 0; k < t->windows.n; k++) *t->windows.w[k] = t->windows.saved[k];
+}
+
+/* The product if all windows are whole: their loads are of vectors, without a test. */
+static void whole_product(Thin *t)
+{
+    assume_whole(t);
+    if (t->with) assume_whole(t->with);
+    product(t);
+    if (t->with) assume_no_more(t->with);
+    assume_no_more(t);
+}
+
+/* Packs an operand that is not packed yet, and finds the windows of the other one. `whole`: the condition
+ * that all are. */
+static void thin_init(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
 {
     bool turned = s->thin == THIN_DOTS_OF_A;
     Value *b = ir_operand(s->instr, !turned);
     const Type *r = ir_result(s->instr)->type;
-    Thin t = { .g = g,
+    *t = (Thin){ .g = g,
         .s = s,
         .b = b,
+        .to = s->buf,
         .from = b->type->dtype,
         .as = mma_operand_type(s->mma, b),
         .packed = ir_operand(s->instr, turned)->type->dtype,
@@ -429,28 +278,67 @@ void thin_emit(Gen *g, Step *s)
         .m = r->shape[turned],
         .n = r->shape[!turned],
         .k = b->type->shape[turned] };
-    for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
-    if (turned) t.index = thin_index(&t);
-    t.inverts = s->mma == MMA_I8_THIN && t.packed == t.from;
-    t.vec = gen_type(g, r->dtype, t.lanes);
-    if (turned) thin_columns_as_rows(&t);
-    Windows *x = &t.windows;
+    if (turned) thin_index(t);
+    for (t->rows = t->index ? MOST_OF_TABLES : MOST_AT_ONCE; t->m % t->rows; t->rows--);
+    t->inverts = thin_inverts(s);
+    t->vec = gen_type(g, r->dtype, t->lanes);
+    if (turned) thin_columns_as_rows(t);
+    Windows *x = &t->windows;
     x->g = g;
     plan_leaves(g->plan, b, true, add_window, x);
-    LLVMValueRef whole = NULL;
     for (int k = 0; k < x->n; k++) {
-        whole = both(g, whole, window_is_whole(g, x->w[k]));
-        x->ahead[k] = x->w[k]->ahead = distance(&t, x->w[k]);
-        if (x->w[k]->ahead) x->w[k]->locality = 2;
+        *whole = both(g, *whole, window_is_whole(g, x->w[k]));
+        x->ahead[k] = distance(t, x->w[k]);
     }
-    if (x->too_many || !whole) {
-        t.whole = !whole && !x->too_many;
+}
+
+/* Lets the loads of B fetch what is ahead. */
+static void set_ahead(Thin *t)
+{
+    for (int k = 0; k < t->windows.n; k++) {
+        Window *w = t->windows.w[k];
+        w->ahead = t->windows.ahead[k];
+        if (w->ahead) w->locality = 2;
+    }
+}
+
+Step *mma_before(const Steps *in, const Step *s)
+{
+    Step *before = NULL;
+    const Value *sums = ir_operand(s->instr, 2);
+    for (Step *i = in->first; i; i = i->next)
+        if (i->kind != STEP_WINDOW && i->kind != STEP_SCALAR) before = i;
+    if (!before || before->kind != STEP_MMA || ir_result(before->instr) != sums || ir_use_count(sums) != 1)
+        return NULL;
+    const Type *x = ir_operand(before->instr, 0)->type, *y = ir_operand(s->instr, 0)->type;
+    bool alike = before->thin == s->thin && before->mma == s->mma && x->dtype == y->dtype &&
+                 x->shape[1] == y->shape[1];
+    return alike && s->thin == THIN_DOTS_OF_A && s->mma != MMA_I8_THIN && !before->with ? before : NULL;
+}
+
+void thin_emit(Gen *g, Step *s)
+{
+    Thin t, with;
+    LLVMValueRef whole = NULL;
+    if (s->joined) return;
+    thin_init(&t, g, s->with ? s->with : s, &whole);
+    if (s->with) {
+        thin_init(&with, g, s, &whole);
+        t.with = &with;
+        t.to = s->buf;
+        set_ahead(&with);
+    }
+    set_ahead(&t);
+    bool too_many = t.windows.too_many || (s->with && with.windows.too_many);
+    if (too_many || !whole) {
+        t.whole = !too_many;
+        if (s->with) with.whole = t.whole;
         product(&t);
         return;
     }
     If f;
     gen_if(g, &f, whole);
-    whole_product(&t, x);
+    whole_product(&t);
     gen_else(g, &f);
     product(&t);
     gen_endif(g, &f);

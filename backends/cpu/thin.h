@@ -1,15 +1,18 @@
-/* thin.h: what thin.c and thin_dots.c share: a product of few rows or columns that is being emitted. Of one
- * of few columns, "A" and "B" are the other operand each, "rows" its columns. */
+/* thin.h: what thin.c, thin_strips.c, thin_dots.c and thin_loop.c share: a product of few rows or columns
+ * that is being emitted. Of one of few columns, "A" and "B" are the other operand each, "rows" its columns.
+ */
 #pragma once
 #include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 
 enum {
-    MOST_AT_ONCE = 4,   /* rows */
+    MOST_AT_ONCE = 4,   /* rows, */
+    MOST_OF_TABLES = 8, /* and for which an element is looked up once */
     LEAST_COLUMNS = 4,  /* of dots, */
     MOST_COLUMNS = 8,   /* and the most of them at once */
     MAX_SUMS = 16,      /* vectors of sums at once: see most_sums */
     BYTES_AT_ONCE = 64, /* of memory along a row: a line */
+    BYTES_AHEAD = 16384 /* that dots are fetched: bench/NOTES.md, "Few rows: how far ahead, ..." */
 };
 
 /* Half of the registers: enough that each multiply-add finds the last one finished. */
@@ -31,6 +34,7 @@ typedef struct Thin {
     Gen *g;
     Step *s;
     Value *b;
+    const Buf *to;    /* the sums */
     DType from, as;   /* the type of B, and that products run in */
     DType packed;     /* of the other operand, which is packed */
     int lanes, rows;  /* of a vector of sums; of the sums that are computed at once, */
@@ -42,8 +46,11 @@ typedef struct Thin {
     bool inverts; /* the highest bit of each element of B is inverted (add_quads) */
     LLVMValueRef offsets; /* then: a vector for each row, by which its products are too large */
     Windows windows;
-    LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept for all rows of A */
-    Value *index;       /* not NULL: B is a table of this (thin_index) */
+    LLVMValueRef stage; /* not NULL: where the vectors of some rows of B are kept (thin_strips.c) */
+    Value *index;       /* not NULL: B is a table of this (thin_index), */
+    Value *bits;        /* which is bits `shift` and on of this */
+    int shift;
+    struct Thin *with; /* a product that goes on from these sums, which are computed at once; or NULL */
 } Thin;
 
 /* acc + a b; with pairs, the elements of a vector of twice as many lanes; with groups of four, of four times.
@@ -55,11 +62,35 @@ LLVMValueRef thin_elements(Thin *, LLVMValueRef k, LLVMValueRef column, int axis
  * of a sum. */
 LLVMValueRef thin_a_at(Thin *, int row, LLVMValueRef k);
 LLVMValueRef thin_sum_at(Thin *, const Buf *, int row, LLVMValueRef column);
+/* Whether loads of B fetch what is ahead. */
+void thin_fetch(Thin *, bool on);
+/* Whether window number i is a matrix as B is, and fetched. */
+bool thin_fetches(const Thin *, int i);
+/* The address of its element at row k of B and `column`. */
+LLVMValueRef thin_place(Thin *, const Window *, LLVMValueRef k, LLVMValueRef column);
+/* Its bytes from row to row in memory. */
+LLVMValueRef thin_stride(const Window *);
+LLVMValueRef thin_invert(const Thin *, LLVMValueRef b);
 /* The offset of row t->row + r. */
 LLVMValueRef thin_offset_of(Thin *, int r);
+
+/* thin_strips.c: the product in strips, and the columns that a window is read by. */
+void thin_strips(Thin *);
+int64_t thin_span(const Thin *);
 
 /* thin_dots.c: packs the few columns of B as rows; the product in dots; and the value of which B is a table.
  */
 void thin_columns_as_rows(Thin *);
 void thin_dots(Thin *);
-Value *thin_index(Thin *);
+void thin_index(Thin *);
+/* The columns at once; adds the sums that stay in lanes to those in memory. */
+int thin_columns(const Thin *);
+void thin_take_lanes(Thin *, LLVMValueRef column, int columns);
+/* thin_strips.c: takes the offsets from the sums so far. */
+void thin_take_offsets(Thin *);
+/* Whether the highest bits of B are inverted. */
+static inline bool thin_inverts(const Step *s)
+{
+    return s->mma == MMA_I8_THIN &&
+           ir_operand(s->instr, 0)->type->dtype == ir_operand(s->instr, 1)->type->dtype;
+}

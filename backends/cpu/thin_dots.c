@@ -23,7 +23,7 @@ static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
 /* --- tables ------------------------------------------------------------------------------------------ */
 
 typedef struct Search {
-    const Gen *g;
+    const Plan *plan;
     Ranges *ranges;
     Value *index;
 } Search;
@@ -33,7 +33,7 @@ static bool is_table(Search *s, Value *v, int axis, int depth)
 {
     if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1 || v == s->index) return true;
     const Instr *i = v->def;
-    if (!i || depth > 12 || plan_info(s->g->plan, v)->buf) return false;
+    if (!i || depth > 12 || plan_info(s->plan, v)->buf) return false;
     if (i->op == OP_SPLAT) return true;
     if (i->op == OP_BROADCAST) return ir_operand(i, 0)->type->shape[axis] == 1;
     if (!op_is_elementwise(i->op) || op_family(i->op) == OPS_RANDOM) return false;
@@ -48,11 +48,34 @@ static bool is_table(Search *s, Value *v, int axis, int depth)
     return true;
 }
 
-Value *thin_index(Thin *t)
+/* What the index is made of: a shuffle reads four bits, so that a mask of them is not needed, and a shift of
+ * the elements is part of the shift that moves them to the lowest bits. */
+static void find_bits(Thin *t)
 {
-    Search s = { t->g, ranges_new(t->g->func), NULL };
-    if (!t->g->target->avx512 || t->as != DT_F32 || t->lanes != TABLE || t->k % (4 * TABLE)) return NULL;
-    return is_table(&s, t->b, 1, 0) ? s.index : NULL;
+    int64_t c;
+    const Instr *i;
+    for (t->bits = t->index; (i = t->bits->def) && !plan_info(t->g->plan, t->bits)->buf;) {
+        bool constant = i->n_operands == 2 && ir_is_const(ir_operand(i, 1), &c);
+        if (constant && i->op == OP_AND && (c & (TABLE - 1)) == TABLE - 1) t->bits = ir_operand(i, 0);
+        else if (constant && i->op == OP_SHR && c >= 0 && t->shift + c <= 4) {
+            t->shift += (int)c;
+            t->bits = ir_operand(i, 0);
+        } else break;
+    }
+}
+
+Value *mma_table(const Plan *p, MmaKind kind, Value *a)
+{
+    Search s = { p, NULL, NULL };
+    if (!p->target->avx512 || kind != MMA_F32 || a->type->shape[1] % (4 * TABLE)) return NULL;
+    s.ranges = ranges_new(p->func);
+    return is_table(&s, a, 1, 0) ? s.index : NULL;
+}
+
+void thin_index(Thin *t)
+{
+    t->index = mma_table(t->g->plan, t->s->mma, t->b);
+    if (t->index) find_bits(t);
 }
 
 /* The values of a column of B by the index. */
@@ -81,19 +104,22 @@ static void table_step(
         Eval e;
         LLVMValueRef coord[TILE_MAX_RANK] = { gen_iadd(g, column, gen_int(g, c)), k };
         eval_init(&e, g, 4 * TABLE);
-        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->index, coord, 1), words, "");
+        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->bits, coord, 1), words, "");
     }
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < 4; j++) {
+        unsigned by = (unsigned)(8 * j + t->shift);
+        LLVMValueRef shift = gen_splat(g, LLVMConstInt(g->i32, by, false), TABLE), b[MAX_SUMS];
+        for (int c = 0; c < columns; c++)
+            b[c] = look_up(g, table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
         for (int r = 0; r < t->rows; r++) {
             LLVMValueRef a =
                 gen_load(g, DT_F32, TABLE, thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * TABLE))));
-            LLVMValueRef shift = gen_splat(g, LLVMConstInt(g->i32, (unsigned)(8 * j), false), TABLE);
             for (int c = 0; c < columns; c++) {
-                LLVMValueRef at = j ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c];
                 LLVMValueRef *to = &acc[c * t->rows + r];
-                *to = thin_multiply_add(t, *to, a, look_up(g, table[c], at));
+                *to = thin_multiply_add(t, *to, a, b[c]);
             }
         }
+    }
 }
 
 /* --- sums of lanes ----------------------------------------------------------------------------------- */
@@ -131,7 +157,7 @@ static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
 static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
 {
     Gen *g = t->g;
-    const Buf *to = t->s->buf;
+    const Buf *to = t->to;
     LLVMValueRef x = sums_of_lanes(t, v, n);
     if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
     if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
@@ -171,10 +197,56 @@ static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc
 /* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
 static int dot_width(const Thin *t)
 {
-    if (t->index) return 4 * TABLE;
+    if (t->index || (t->with && t->with->index)) return 4 * TABLE;
     int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
     while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
     return width < least ? least : width;
+}
+
+/* How far from element k of a column is what comes BYTES_AHEAD later, of `columns` columns at once: in the
+ * same columns, or behind their end in the next ones; where columns of the window are short, in a later
+ * window, or behind the end of the tensor's rows in those of the next window. */
+static LLVMValueRef ahead_of(Thin *t, int i, LLVMValueRef k, LLVMValueRef column, int columns)
+{
+    Gen *g = t->g;
+    const Window *w = t->windows.w[i];
+    LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
+    int64_t ahead = BYTES_AHEAD / columns, bytes = dtype_bytes(w->dtype), all = t->k * bytes;
+    if (all <= ahead) {
+        int along = stride == w->stride[0], axis = w->axis[along];
+        LLVMValueRef far = gen_imul(g, window, (BYTES_AHEAD + t->n * all - 1) / (t->n * all));
+        LLVMValueRef end = gen_imul(g, memory_extent(g, w->m.param, axis), bytes);
+        LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_scalar_i64(g, w->m.idx[axis]), bytes), far);
+        LLVMValueRef next = gen_iadd(g, LLVMBuildSub(g->b, far, end, ""), gen_imul(g, stride, t->n));
+        return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, at, end), far, next, "");
+    }
+    LLVMValueRef next = gen_iadd(g, column, gen_int(g, columns)),
+                 back = LLVMBuildMul(g->b, column, stride, "");
+    LLVMValueRef more = LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, next, gen_int(g, t->n)),
+        gen_imul(g, stride, columns), LLVMBuildSub(g->b, window, back, ""), "");
+    LLVMValueRef within = icmp(g, LLVMIntSLT, gen_imul(g, k, bytes), gen_int(g, all - ahead));
+    more = gen_iadd(g, more, gen_int(g, ahead - all));
+    return LLVMBuildSelect(g->b, within, gen_int(g, ahead), more, "");
+}
+
+/* Asks for the lines that come BYTES_AHEAD later than `width` elements of some columns: for its part of them,
+ * where there are several groups of rows. */
+static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, int width)
+{
+    Gen *g = t->g;
+    int groups = (int)(t->m / t->rows), each = (columns + groups - 1) / groups;
+    LLVMValueRef first =
+        LLVMBuildUDiv(g->b, gen_imul(g, t->row, columns), gen_int(g, (int64_t)t->rows * groups), "");
+    for (int i = 0; t->whole && i < t->windows.n; i++) {
+        const Window *w = t->windows.w[i];
+        if (!thin_fetches(t, i)) continue;
+        LLVMValueRef ahead = ahead_of(t, i, k, column, columns);
+        for (int c = 0; c < each; c++) {
+            LLVMValueRef at = thin_place(t, w, k, gen_iadd(g, column, gen_iadd(g, first, gen_int(g, c))));
+            for (int line = 0; line < width * dtype_bytes(w->dtype); line += LINE)
+                memory_prefetch(g, gen_ptr(g, gen_ptr(g, at, ahead), gen_int(g, line)), w->locality);
+        }
+    }
 }
 
 static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
@@ -194,27 +266,77 @@ static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, 
     }
 }
 
+/* Where the sums of a column and a row stay in lanes. */
+static LLVMValueRef lanes_at(Thin *t, LLVMValueRef column, int c, int r)
+{
+    Gen *g = t->g;
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_iadd(g, column, gen_int(g, c)), t->m), t->row);
+    at = gen_iadd(g, at, gen_int(g, r));
+    return LLVMBuildGEP2(g->b, t->vec, t->s->lanes, &at, 1, "");
+}
+
+/* What the sums of `columns` columns from `column` on begin with. */
+static void first_sums(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    for (int c = 0; c < columns; c++)
+        for (int r = 0; r < t->rows; r++) {
+            LLVMValueRef *x = &acc[c * t->rows + r];
+            if (t->s->lanes) *x = LLVMBuildLoad2(g->b, t->vec, lanes_at(t, column, c, r), "");
+            else *x = t->inverts ? LLVMBuildNeg(g->b, thin_offset_of(t, r), "") : LLVMConstNull(t->vec);
+        }
+}
+
+void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
+{
+    LLVMValueRef acc[MAX_SUMS];
+    first_sums(t, column, columns, acc);
+    put_all(t, column, columns, acc);
+}
+
+/* Adds the products of elements k and on of some columns. */
+static void add_step(
+    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
+{
+    if (t->index) table_step(t, k, column, columns, table, acc);
+    else dot_step(t, k, column, columns, acc);
+}
+
+static void tables_of(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *table)
+{
+    for (int c = 0; t->index && c < columns; c++)
+        table[c] = table_of(t, gen_iadd(t->g, column, gen_int(t->g, c)));
+}
+
 /* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
 static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     Gen *g = t->g;
-    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS], table[MAX_SUMS];
+    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS], table[MAX_SUMS], next[MAX_SUMS];
     Loop l;
     int n = columns * t->rows;
-    for (int r = 0; r < t->rows; r++)
-        first[r] = t->inverts ? LLVMBuildNeg(g->b, thin_offset_of(t, r), "") : LLVMConstNull(t->vec);
-    for (int c = 0; t->index && c < columns; c++) table[c] = table_of(t, gen_iadd(g, column, gen_int(g, c)));
+    first_sums(t, column, columns, first);
+    tables_of(t, column, columns, table);
+    if (t->with) {
+        t->with->row = t->row;
+        tables_of(t->with, column, columns, next);
+    }
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
     for (int c = 0; c < n; c++) {
         acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
-        LLVMAddIncoming(phi[c], &first[c % t->rows], &l.before, 1);
+        LLVMAddIncoming(phi[c], &first[c], &l.before, 1);
     }
-    if (t->index) table_step(t, k, column, columns, table, acc);
-    else dot_step(t, k, column, columns, acc);
+    fetch_lines(t, k, column, columns, dot_width(t));
+    add_step(t, k, column, columns, table, acc);
+    if (t->with) add_step(t->with, k, column, columns, next, acc);
     LLVMBasicBlockRef latch = gen_here(g);
     for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
     gen_loop_end(g, &l);
-    put_all(t, column, columns, acc);
+    if (!t->s->lanes) {
+        put_all(t, column, columns, acc);
+        return;
+    }
+    for (int c = 0; c < n; c++) LLVMBuildStore(g->b, acc[c], lanes_at(t, column, c / t->rows, c % t->rows));
 }
 
 static void dot(Thin *t, LLVMValueRef column, int columns)
@@ -225,7 +347,7 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
     gen_loop_end(t->g, &l);
 }
 
-static int columns_at_once(const Thin *t)
+int thin_columns(const Thin *t)
 {
     int columns = t->whole ? MOST_COLUMNS : 1;
     while (columns * t->rows > most_sums(t->g->target) || columns > t->n) columns /= 2;
@@ -235,7 +357,11 @@ static int columns_at_once(const Thin *t)
 void thin_dots(Thin *t)
 {
     Gen *g = t->g;
-    int columns = columns_at_once(t);
+    for (int i = 0; t->whole && i < t->windows.n; i++)
+        if (thin_fetches(t, i)) t->windows.w[i]->ahead = NULL;
+    for (int i = 0; t->with && t->whole && i < t->with->windows.n; i++)
+        if (thin_fetches(t->with, i)) t->with->windows.w[i]->ahead = NULL;
+    int columns = thin_columns(t);
     int64_t done = t->n / columns * columns;
     Loop l;
     dot(t, gen_loop(g, &l, gen_int(g, 0), gen_int(g, done), columns), columns);

@@ -68,6 +68,14 @@ kernel k(in f16 A0[K], in u8 B0[N, K], in f16 S[N], out f32 C0[N]) grid (cdiv(N,
 T
 expect 0 "" "$tilec" bits.tile --cpu=x86-64-v4 --emit=asm -o bits.s
 grep -q 'vperm[ds]' bits.s || fail "weights of 4 bits are not looked up"
+# Two products of the halves of bytes, by one table: one mask less, and sums of lanes behind the loop alone.
+sed 's/in f16 A0\[K\]/in f16 A0[2*K]/; s/^    for k.*/&\n        let w = load(B0[j*32 +: 32, k*64 +: 64]);/
+     s/^        acc = mma.*/        acc = mma(f16(w \& 15) * s, load(A0[k*128 +: 64])[:, None], acc);\n        acc = mma(f16(w >> 4) * s, load(A0[k*128 + 64 +: 64])[:, None], acc);/' bits.tile >halves.tile
+expect 0 "" "$tilec" halves.tile --cpu=x86-64-v4 --emit=schedule -o halves.txt
+grep -q 'of few columns.*, with the next' halves.txt || fail "two products are not computed at once"
+grep -q 'of few columns.*, and the last' halves.txt || fail "the second product is computed alone"
+expect 0 "" "$tilec" halves.tile --cpu=x86-64-v4 --emit=asm -o halves.s
+[ "$(grep -c vcvtps2ph halves.s)" -lt "$((2 * $(grep -c vcvtps2ph bits.s)))" ] || fail "the products make a table each"
 expect 0 "" "$tilec" bits.tile --cpu=x86-64-v3 --emit=asm -o bits.s
 ! grep -q 'zmm' bits.s || fail "registers that the level does not have"
 

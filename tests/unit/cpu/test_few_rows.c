@@ -209,6 +209,9 @@ int main(void)
                 Run r = { .type = &types[t], .turned_a = turned & 1, .turned_b = turned & 2 };
                 test(&r, "TM=64,TN=32", turned & 2 ? "by columns of B" : "by rows of B", cpus[k]);
                 if (turned == 0) test(&r, "TM=64,TN=4", "by rows of A", cpus[k]);
+                /* Staged: whole vectors of each row of a group, and columns left over. */
+                if (turned == 0 && !cpus[k]) test(&r, "TM=64,TN=64", "by rows of B", cpus[k]);
+                if (turned == 1 && !cpus[k]) test(&r, "TM=64,TN=48", "by rows of B", cpus[k]);
             }
     if (failures) printf("%d failures\n", failures);
     return failures != 0;

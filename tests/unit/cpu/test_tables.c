@@ -1,6 +1,7 @@
 /* test_tables.c: products of few rows with weights that are computed from integers of 4 bits (thin_dots.c),
  * which on AVX-512 are looked up in a register: bits, zero point and scale in the operations of every order,
- * of all 16 values, in f16, whose operations round, and f32; against the same sums in f64. Compiled for a
+ * of all 16 values, in f16, whose operations round, and f32, of two products at once and of one; against the
+ * same sums in f64. Compiled for a
  * processor that has no such tables, the results are the same to the bit of the weights. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
@@ -23,6 +24,7 @@ static const char source[] =
     "        let high = load(A[i*16 +: 16, k*128 + 64 +: 64]);\n"
     "        acc = mma((T(w & 15) - z) * s, transpose(low), acc);\n"
     "        acc = mma(s * T(w >> 4) + z, transpose(high), acc);\n"
+    "        acc = mma(T((w >> 2) & 15) * s, transpose(low), acc);\n"
     "    }\n"
     "    store(C[i*16 +: 16, j*32 +: 32], transpose(acc));\n"
     "}\n";
@@ -42,7 +44,8 @@ static double want(bool f16, int i, int j)
         int g = k / 64, at = 128 * g + k % 64;
         double low = rounded(f16, rounded(f16, (w[j][k] & 15) - z[j][g]) * s[j][g]),
                high = rounded(f16, rounded(f16, s[j][g] * (w[j][k] >> 4)) + z[j][g]);
-        sum += low * a[i][at] + high * a[i][at + 64];
+        double middle = rounded(f16, (w[j][k] >> 2 & 15) * s[j][g]);
+        sum += (low + middle) * a[i][at] + high * a[i][at + 64];
     }
     return sum;
 }
