@@ -97,8 +97,8 @@ static void add_division(Search *z)
     if (!z->front->products || !search_declares_auto(z) || z->n_names == MOST_NAMES) return;
     for (int d = 0; d < z->tune->n; d++)
         if (!strcmp(z->tune->domains[d].name, "split_k")) return;
-    if (is_bound(z->p, "split_k")) return;
-    *n = (SearchName){ .name = "split_k", .domain = -1, .beside = -1, .hint = hint_find("split_k") };
+    if (search_is_bound(z->p, "split_k")) return;
+    *n = (SearchName){ .name = "split_k", .domain = -1, .beside = -1, .whole = -1, .hint = hint_find("split_k") };
     n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;
