@@ -53,6 +53,7 @@ static void all_warps_alike(Lowering *l)
     RUN(LAZY_RESCALE);
     RUN(NEAR);
     cta_size_unspecialized(l->c.f, l->c.p);
+    RUN(LATE_SUMS);
     RUN(SHARED);
 }
 

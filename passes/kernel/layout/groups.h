@@ -59,7 +59,7 @@ void group_all(Layouter *); /* finds the groups of all values, and their uses */
 Group *group_of(Layouter *, const Value *);
 bool group_takes(const Value *); /* whether the value is a tile in registers, and not virtual */
 /* Whether gathers and the like access most of the group's elements one by one. */
-static inline bool group_is_one_by_one(const Group *g) { return g->one_by_one > g->in_vectors; }
+static inline bool group_is_one_by_one(const Group *g) { return !g->mma && g->one_by_one > g->in_vectors; }
 bool group_is_odd(Layouter *, const Instr *access, const Value *, int axis);
 
 /* The layout of the shared tile that a copy writes. */
