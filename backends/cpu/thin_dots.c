@@ -157,7 +157,7 @@ static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
 static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
 {
     Gen *g = t->g;
-    const Buf *to = t->to;
+    const Buf *to = t->s->buf;
     LLVMValueRef x = sums_of_lanes(t, v, n);
     if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
     if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);

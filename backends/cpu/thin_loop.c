@@ -54,13 +54,7 @@ static Thin thin_of(Gen *g, Step *s)
 {
     bool turned = s->thin == THIN_DOTS_OF_A;
     const Type *r = ir_result(s->instr)->type;
-    Thin t = { .g = g,
-        .s = s,
-        .to = s->buf,
-        .as = r->dtype,
-        .m = r->shape[turned],
-        .n = r->shape[!turned],
-        .whole = true };
+    Thin t = { .g = g, .s = s, .as = r->dtype, .m = r->shape[turned], .n = r->shape[!turned], .whole = true };
     t.lanes = mma_vector_lanes(g->target, s->mma);
     t.vec = gen_type(g, r->dtype, t.lanes);
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
