@@ -84,6 +84,7 @@ static void touch_steps(Plan *p, Steps *in)
             touch(s->buf, s);
             break;
         case STEP_MMA:
+            if (s->joined) break; /* does nothing where it stands */
             touch_product(p, s, s);
             if (s->with) touch_product(p, s->with, s);
             break;

@@ -295,8 +295,13 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
         s->acc = plan_info(p, acc)->buf;
     }
     s->buf = plan_value_buf(p, ir_result(i), in);
-    s->with = mma_before(in, s);
-    if (s->with) s->with->joined = true;
+    s->with = p->named ? NULL : mma_before(in, s);
+    if (s->with) { /* one place, whose sums are never those of the first product alone */
+        s->acc = s->with->acc;
+        s->zero_acc = s->with->zero_acc;
+        s->with->buf = plan_info(p, ir_operand(i, 2))->buf = s->buf;
+        s->with->joined = true;
+    }
     plan_info(p, ir_result(i))->avail = append(in, s);
 }
 

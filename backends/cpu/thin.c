@@ -270,7 +270,6 @@ static void thin_init(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
     *t = (Thin){ .g = g,
         .s = s,
         .b = b,
-        .to = s->buf,
         .from = b->type->dtype,
         .as = mma_operand_type(s->mma, b),
         .packed = ir_operand(s->instr, turned)->type->dtype,
@@ -325,7 +324,6 @@ void thin_emit(Gen *g, Step *s)
     if (s->with) {
         thin_init(&with, g, s, &whole);
         t.with = &with;
-        t.to = s->buf;
         set_ahead(&with);
     }
     set_ahead(&t);

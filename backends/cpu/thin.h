@@ -34,7 +34,6 @@ typedef struct Thin {
     Gen *g;
     Step *s;
     Value *b;
-    const Buf *to;    /* the sums */
     DType from, as;   /* the type of B, and that products run in */
     DType packed;     /* of the other operand, which is packed */
     int lanes, rows;  /* of a vector of sums; of the sums that are computed at once, */

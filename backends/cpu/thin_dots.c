@@ -157,7 +157,7 @@ static LLVMValueRef sums_of_lanes(Thin *t, LLVMValueRef *v, int n)
 static void put_sums(Thin *t, int row, LLVMValueRef column, LLVMValueRef *v, int n)
 {
     Gen *g = t->g;
-    const Buf *to = t->to;
+    const Buf *to = t->s->buf;
     LLVMValueRef x = sums_of_lanes(t, v, n);
     if (n == 1) x = LLVMBuildExtractElement(g->b, x, gen_int(g, 0), "");
     if (t->s->acc) x = add(t, gen_load(g, to->dtype, n, thin_sum_at(t, t->s->acc, row, column)), x);
@@ -203,23 +203,37 @@ static int dot_width(const Thin *t)
     return width < least ? least : width;
 }
 
+/* How far from a column is what comes BYTES_AHEAD later in windows of `bytes` bytes of short columns: in
+ * another column, or in a later window, or behind the end of the tensor's rows in those of the next window.
+ */
+static LLVMValueRef ahead_of_short(Thin *t, int i, LLVMValueRef column, int64_t bytes, int columns)
+{
+    Gen *g = t->g;
+    const Window *w = t->windows.w[i];
+    LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
+    int64_t by = BYTES_AHEAD / (bytes * columns) * columns; /* columns */
+    if (by < t->n) {
+        LLVMValueRef within = icmp(g, LLVMIntSLT, column, gen_int(g, t->n - by));
+        LLVMValueRef next = gen_iadd(g, window, gen_imul(g, stride, by - t->n));
+        return LLVMBuildSelect(g->b, within, gen_imul(g, stride, by), next, "");
+    }
+    int axis = w->axis[stride == w->stride[0]], element = dtype_bytes(w->dtype);
+    LLVMValueRef far = gen_imul(g, window, (by + t->n - 1) / t->n);
+    LLVMValueRef end = gen_imul(g, memory_extent(g, w->m.param, axis), element);
+    LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_scalar_i64(g, w->m.idx[axis]), element), far);
+    LLVMValueRef next = gen_iadd(g, LLVMBuildSub(g->b, far, end, ""), gen_imul(g, stride, t->n));
+    return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, at, end), far, next, "");
+}
+
 /* How far from element k of a column is what comes BYTES_AHEAD later, of `columns` columns at once: in the
- * same columns, or behind their end in the next ones; where columns of the window are short, in a later
- * window, or behind the end of the tensor's rows in those of the next window. */
+ * same columns, or behind their end in the next ones. */
 static LLVMValueRef ahead_of(Thin *t, int i, LLVMValueRef k, LLVMValueRef column, int columns)
 {
     Gen *g = t->g;
     const Window *w = t->windows.w[i];
     LLVMValueRef window = t->windows.ahead[i], stride = thin_stride(w);
     int64_t ahead = BYTES_AHEAD / columns, bytes = dtype_bytes(w->dtype), all = t->k * bytes;
-    if (all <= ahead) {
-        int along = stride == w->stride[0], axis = w->axis[along];
-        LLVMValueRef far = gen_imul(g, window, (BYTES_AHEAD + t->n * all - 1) / (t->n * all));
-        LLVMValueRef end = gen_imul(g, memory_extent(g, w->m.param, axis), bytes);
-        LLVMValueRef at = gen_iadd(g, gen_imul(g, gen_scalar_i64(g, w->m.idx[axis]), bytes), far);
-        LLVMValueRef next = gen_iadd(g, LLVMBuildSub(g->b, far, end, ""), gen_imul(g, stride, t->n));
-        return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, at, end), far, next, "");
-    }
+    if (all <= ahead) return ahead_of_short(t, i, column, all, columns);
     LLVMValueRef next = gen_iadd(g, column, gen_int(g, columns)),
                  back = LLVMBuildMul(g->b, column, stride, "");
     LLVMValueRef more = LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, next, gen_int(g, t->n)),

@@ -54,17 +54,22 @@ static Thin thin_of(Gen *g, Step *s)
 {
     bool turned = s->thin == THIN_DOTS_OF_A;
     const Type *r = ir_result(s->instr)->type;
-    Thin t = { .g = g,
-        .s = s,
-        .to = s->buf,
-        .as = r->dtype,
-        .m = r->shape[turned],
-        .n = r->shape[!turned],
-        .whole = true };
+    Thin t = { .g = g, .s = s, .as = r->dtype, .m = r->shape[turned], .n = r->shape[!turned], .whole = true };
     t.lanes = mma_vector_lanes(g->target, s->mma);
     t.vec = gen_type(g, r->dtype, t.lanes);
     for (t.rows = MOST_AT_ONCE; t.m % t.rows; t.rows--);
     return t;
+}
+
+/* Of floats -0.0, which changes no sum it is added to, not even -0.0. */
+static void clear(Thin *t, LLVMValueRef at, int64_t vectors)
+{
+    Gen *g = t->g;
+    Loop l;
+    LLVMValueRef zero = LLVMConstNull(t->vec), i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, vectors), 1);
+    if (dtype_is_float(t->as)) zero = LLVMBuildFNeg(g->b, zero, "");
+    LLVMBuildStore(g->b, zero, LLVMBuildGEP2(g->b, t->vec, at, &i, 1, ""));
+    gen_loop_end(g, &l);
 }
 
 void thin_loop_begin(Gen *g, const Step *loop)
@@ -77,7 +82,7 @@ void thin_loop_begin(Gen *g, const Step *loop)
         int64_t bytes = vectors * t.lanes * dtype_bytes(t.as);
         if (bytes > g->target->first_cache * TIMES_FIRST) continue;
         LLVMValueRef at = gen_alloca(g, LLVMArrayType2(t.vec, (uint64_t)vectors), "lanes");
-        LLVMBuildMemSet(g->b, at, LLVMConstInt(g->i8, 0, false), gen_int(g, bytes), 64);
+        clear(&t, at, vectors);
         set_lanes(loop, s, at);
     }
 }
