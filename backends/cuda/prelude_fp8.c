@@ -1,7 +1,7 @@
 /* prelude_fp8.c: functions of the CUDA prelude on targets with instructions that convert fp8 (sm_89 and
  * later), in place of those of backends/gpu/prelude_fp8.def and prelude_values.def. Sources: PTX ISA 9.0
- * section 9.7.9.21 (cvt): .satfinite gives the largest number for what is larger, infinities too, and 0x7f for
- * NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved. */
+ * section 9.7.9.21 (cvt): .satfinite gives the largest number for what is larger, infinities too, and 0x7f
+ * for NaN. The sign of a NaN, and in e5m2 an infinity, stay what they are where values are only moved. */
 #include "backends/gpu/prelude.h"
 
 #define FN "static __device__ __forceinline__ "
@@ -22,8 +22,9 @@ const PreludeEntry cuda_prelude_fp8[] = {
            "f8e4m3_to_f16x2(x, 0) : f8e5m2_to_f16x2(x, 0))); return float_bits(float_word(y) | (x & 128u) << "
            "24); }" },
     { "pack_f8e4m3", NULL, "float_word f32x2_to_f8e4m3x2",
-        FN "u32 pack_f8e4m3(float a, float b, float c, float d) { return f32x2_to_f8e4m3x2(a, b) | "
-           "f32x2_to_f8e4m3x2(c, d) << 16 | (float_word(a) >> 24 & 0x80u) | (float_word(b) >> 16 & 0x8000u) | "
-           "(float_word(c) >> 8 & 0x800000u) | (float_word(d) & 0x80000000u); }" },
+        FN
+        "u32 pack_f8e4m3(float a, float b, float c, float d) { return f32x2_to_f8e4m3x2(a, b) | "
+        "f32x2_to_f8e4m3x2(c, d) << 16 | (float_word(a) >> 24 & 0x80u) | (float_word(b) >> 16 & 0x8000u) | "
+        "(float_word(c) >> 8 & 0x800000u) | (float_word(d) & 0x80000000u); }" },
     { NULL, NULL, NULL, NULL },
 };
