@@ -367,8 +367,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     e.rows = c->iterations <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
              c->joins <= 0 && c->memory > 0;
     e.many_rows = e.rows && e.programs > e.resident;
-    e.loops =
-        c->iterations > 1 && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
+    e.loops = c->loops && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
     return e;
 }
 
