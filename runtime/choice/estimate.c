@@ -334,7 +334,7 @@ static double last_round(const Estimate *e, double memory)
 {
     double n = e->programs, k = e->resident, last = n - k * (ceil(n / k) - 1);
     if (!e->loops) return 0;
-    double apart = e->m->ends_apart * memory * fmin(1, k / n);
+    double apart = e->m->ends_apart * memory;
     if (n <= k) return apart;
     double alone = begin_time(e) + e->iterations * e->iteration.alone + end_time(e);
     return fmax(apart, alone - memory * last / n);
