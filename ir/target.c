@@ -23,14 +23,14 @@ enum {
 };
 
 static const Target targets[] = {
-#define TARGET(NAME, FAMILY, ARCH, SHARED, SMS, L2, SM_SHARED, SM_REGISTERS, SM_THREADS, SM_CTAS, CLUSTER, \
-    CHIPLETS, MATRIX, LDS, FEATURES) \
+#define TARGET(NAME, FAMILY, ARCH, SHARED, SMS, L2, MEMORY, SM_SHARED, SM_REGISTERS, SM_THREADS, SM_CTAS, \
+    CLUSTER, CHIPLETS, MATRIX, LDS, FEATURES) \
     { \
         FAMILY_##FAMILY, .name = NAME \
-        , .arch = ARCH, .shared_bytes = SHARED, .n_sms = SMS, .l2_bytes = L2, .sm_shared_bytes = SM_SHARED, \
-            .sm_registers = SM_REGISTERS, .sm_threads = SM_THREADS, .sm_ctas = SM_CTAS, \
-            .cluster_ctas = CLUSTER, .chiplets = CHIPLETS, .matrix = MATRIX_##MATRIX, .lds = LDS_##LDS, \
-            .features = FEATURES \
+        , .arch = ARCH, .shared_bytes = SHARED, .n_sms = SMS, .l2_bytes = L2, .memory_rate = MEMORY, \
+            .sm_shared_bytes = SM_SHARED, .sm_registers = SM_REGISTERS, .sm_threads = SM_THREADS, \
+            .sm_ctas = SM_CTAS, .cluster_ctas = CLUSTER, .chiplets = CHIPLETS, .matrix = MATRIX_##MATRIX, \
+            .lds = LDS_##LDS, .features = FEATURES \
     } \
     ,
 #include "ir/targets.def"

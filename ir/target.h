@@ -60,6 +60,8 @@ typedef struct Target {
     int spare_registers;
     int n_sms;               /* the multiprocessors of the largest common device */
     int64_t l2_bytes;        /* of that part */
+    int memory_rate;         /* of that part: bytes that its memory moves in a ns */
+    int memory_wait;         /* ns from a load to its data when memory is busy; 0: not known */
     int simds;               /* of a multiprocessor; each has an equal part of its registers and threads */
     int64_t sm_shared_bytes; /* of a multiprocessor, for all of its CTAs */
     int sm_registers, sm_threads;
@@ -89,6 +91,11 @@ const Target *target_find(const char *name);
 const Target *target_at(size_t i);
 static inline bool target_has(const Target *t, unsigned feature)
 { return (t->features & feature) == feature; }
+
+/* Bytes of loads that a multiprocessor must have under way so that memory is busy: its part of what memory
+ * moves while one load waits. */
+static inline int64_t target_bytes_under_way(const Target *t)
+{ return t->n_sms ? (int64_t)t->memory_rate * t->memory_wait / t->n_sms : 0; }
 
 /* Registers of each thread where so many threads share a multiprocessor, as the hardware gives them out; this
  * may be more than a thread can name. */

@@ -160,6 +160,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     MEANS(DIVIDE)
 #undef DIVIDE
     bool loops = ir_holds(f->body, OP_FOR) || ir_holds(f->body, OP_WHILE);
+    out->loops = loops;
     out->shifted &= !loops; /* passes/kernel/lower.c, rows_at_once */
     out->unique = out->memory = bytes_touched(f, env);
     out->loading = code->plan->multicast > 1 ? code->plan->multicast : 1;

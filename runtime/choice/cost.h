@@ -35,6 +35,7 @@ typedef struct Cost {
     double ring;           /* bytes that rings and buffers hold for loads under way */
     double ahead;          /* bytes of one round's loads into registers */
     int64_t programs, groups; /* groups: of programs that load together, each one where none do */
+    bool loops;               /* there is a loop, of whatever size */
     int stages;               /* of the shortest of those; 0: none in a loop */
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */

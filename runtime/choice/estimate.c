@@ -347,7 +347,7 @@ static double last_round(const Estimate *e, double memory)
 {
     double n = e->programs, k = e->resident, last = n - k * (ceil(n / k) - 1);
     if (!e->loops) return 0;
-    double apart = e->m->ends_apart * memory * fmin(1, k / n);
+    double apart = e->m->ends_apart * memory;
     if (n <= k) return apart;
     double alone = begin_time(e) + e->iterations * e->iteration.alone + end_time(e);
     return fmax(apart, alone - memory * last / n);
@@ -380,8 +380,7 @@ static Estimate estimate_of(const Cost *c, const CostDevice *d)
     e.rows = c->iterations <= 1 && c->meets > 0 && c->shared <= 0 && !multiplies(c) && !c->persistent &&
              c->joins <= 0 && c->memory > 0;
     e.many_rows = e.rows && e.programs > e.resident;
-    e.loops =
-        c->iterations > 1 && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
+    e.loops = c->loops && !c->stages && c->ring <= 0 && !multiplies(c) && !c->persistent && c->memory > 0;
     return e;
 }
 

@@ -44,6 +44,21 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
     return copies * (c->cp_async > 0 ? m->doubt_joined_cp_async : m->doubt_joined);
 }
 
+/* Whether a tile that holds a whole axis is worth an estimate: a thread has registers for all that it loads,
+ * and either the loops over the axis read something again, or nothing is held while CTAs meet. The estimate
+ * knows little of tiles that are held together, nor of their arithmetic (bench/NOTES.md, "The model of the
+ * choice"). */
+static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
+{
+    enum { MOST_WORDS = 40 };
+    static const double AGAIN = 0.1; /* of what comes: the last part of an axis is no reading again */
+    bool whole = false;
+    for (int i = 0; i < z->n_names; i++) whole |= z->name[i].whole >= 0 && p->at[i] == z->name[i].whole;
+    if (!whole) return true;
+    double words = (double)c->ahead / 4 / ((double)c->threads * c->cluster);
+    return words <= MOST_WORDS && (z->point[0].again > AGAIN || c->meets <= 1);
+}
+
 static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
 {
     const SearchProblem *q = z->p;
@@ -86,6 +101,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->held = cost.held;
     p->shared = cost.shared;
     p->iterations = cost.iterations;
+    p->again = cost.again / fmax(1, cost.in);
+    if (!may_hold(z, p, &cost)) return;
     p->ns = doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 

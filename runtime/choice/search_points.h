@@ -30,7 +30,8 @@ typedef struct SearchName {
 /* A configuration: a value of each name, and what is estimated of it. */
 typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];
-    double ns, words, held, shared, iterations; /* what cost.h counts of a thread and of a program */
+    double ns, words, held, shared, iterations,
+        again; /* what cost.h counts of a thread and of a program; again: a part of what comes in */
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;

@@ -249,7 +249,8 @@ static tile_status other_forms(Making *m, Compiled *text, DriverError *e, const 
 
 /* Words that the vendor's compiler keeps in memory because launch bounds leave a thread too few registers
  * cost more than fewer CTAs on a multiprocessor: compiles again for half as many, or for one less where these
- * words are few, as long as that helps. */
+ * words are few, as long as that helps. Few words are no reason to leave one CTA alone, which has nothing to
+ * do while its warps wait. */
 static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled *text)
 {
     enum { FEW_BYTES = 64, SOME_BYTES = 128 };
@@ -257,6 +258,7 @@ static bool compile_for_fewer(Making *m, Ast *ast, Compiled *compiled, Compiled 
     while (compiled->artifact.spill_bytes > FEW_BYTES && text->artifact.ctas > 1) {
         Compiled again, of;
         int ctas = text->artifact.ctas;
+        if (ctas == 2 && compiled->artifact.spill_bytes <= SOME_BYTES) return true;
         options.passes.most_ctas = compiled->artifact.spill_bytes > SOME_BYTES ? ctas / 2 : ctas - 1;
         if (!compile_kernel(m->s, ast, m->k->name, m->bindings, m->n_bindings, &m->facts, &options, &again))
             return false;

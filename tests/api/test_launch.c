@@ -87,11 +87,13 @@ static void test_spilling(void)
         "kernel rows(inout f32 X[M, N]) grid (M)\n{\n let x = load(X[program_id(), :]);\n"
         " store(X[program_id(), :], x / sum(x, axis = 0));\n}\n";
     static const struct {
-        int at, bytes, compiles;
+        int warps, at, bytes, compiles, left;
         const char *head;
-    } cases[] = { { 0, 0, 1, "256, at most 64 registers" }, { 3, 400, 2, "256, at most 128 registers" },
-        { 4, 96, 2, "256, at most 80 registers" } };
-    for (int k = 0; k < 3; k++) {
+    } cases[] = { { 8, 0, 0, 1, 12, "256, at most 64 registers" },
+        { 8, 3, 400, 2, 12, "256, at most 128 registers" }, { 8, 4, 96, 2, 12, "256, at most 80 registers" },
+        { 16, 2, 96, 1, 96, "512, at most 64 registers" } };
+    for (int k = 0; k < 4; k++) {
+        tile_binding warps = { "warps", TILE_BIND_INT, { .i = cases[k].warps } };
         int64_t shape[2] = { 3, 4096 };
         tile_tensor t = { buffer[0], shape, NULL, 2, TILE_F32 };
         tile_arg a = tile_arg_tensor(&t);
@@ -99,11 +101,11 @@ static void test_spilling(void)
         open_add();
         fake->spills_at = cases[k].at;
         fake->spills = cases[k].bytes;
-        OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &rows));
+        OK(ctx, kernel_of(ctx, text, "rows", &warps, 1, &rows));
         OK(ctx, tile_kernel_variant(rows, &a, 1, &v));
         CU_ASSERT_EQUAL(fake->compiles, cases[k].compiles);
         CHECK_TEXT(fake->program, cases[k].head);
-        CU_ASSERT_EQUAL(v.spill_bytes, 12);
+        CU_ASSERT_EQUAL(v.spill_bytes, cases[k].left);
         tile_kernel_destroy(rows);
         close_add();
     }

@@ -26,10 +26,9 @@ enum {
     SMALL = 2,  /* words of a row value */
     FEW_WORDS = 16,
     /* The limits of make_room (bench/NOTES.md, Behind the decisions). */
-    AS_LOADED = 32,       /* words of a row that a thread holds as they were loaded */
-    MOST_HELD = 64,       /* words of a row that a thread holds at most */
-    MOST_PARTLY = 40,     /* the same in a cluster whose tiles reach beyond the end of the row */
-    UNDER_WAY = 40 << 10, /* bytes of loads that a multiprocessor should have in flight */
+    AS_LOADED = 32,   /* words of a row that a thread holds as they were loaded */
+    MOST_HELD = 64,   /* words of a row that a thread holds at most */
+    MOST_PARTLY = 40, /* the same in a cluster whose tiles reach beyond the end of the row */
 };
 
 typedef struct Hoist {
@@ -302,7 +301,9 @@ static void make_room(Hoist *c, Instr *first)
         whole = whole && fills(c, ir_operand(c->reductions.data[k], 0)->type);
     }
     if (most > MOST_HELD || (!whole && c->p->cluster > 1 && most > MOST_PARTLY)) return;
-    for (int n = p->min_ctas; n >= 2 && n * p->warps * p->target->wave * row * 4 >= UNDER_WAY; n--) {
+    int64_t under_way = target_bytes_under_way(p->target),
+            each = (int64_t)p->warps * p->target->wave * row * 4;
+    for (int n = p->min_ctas; n >= 2 && n * each >= under_way; n--) {
         c->budget = registers_at(p, n);
         if (!fits(c, c->loads.len, false) &&
             !(whole && tiles == 1 && most <= AS_LOADED && fits(c, c->loads.len, true)))
