@@ -91,7 +91,7 @@ typedef struct RowStart {
     bool searched;
     const Layout *layout; /* of these tiles; NULL: there are none */
     const char *lead, *coord, *first;
-    int n; /* elements of a vector */
+    int n, unit; /* elements and bytes of a word */
 } RowStart;
 struct Emit {
     Session *s;

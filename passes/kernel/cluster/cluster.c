@@ -23,6 +23,7 @@ enum {
      * (bench/NOTES.md, Behind the decisions). */
     MOST_WARPS = 8,
     WARPS = 8,         /* of a CTA of a cluster */
+    WORD_WARPS = 10,   /* of a CTA by itself for a row that is accessed by words (row_start.c) */
     ACCESS = 16,       /* bytes of a lane */
     MOST_ACCESSES = 5, /* of a lane to a row */
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
@@ -144,12 +145,12 @@ static void inspect(ClusterRows *r, const Instr *i)
     }
 }
 
-/* The warps of each CTA, at most WARPS, that leave the fewest lanes without elements in the last access. */
-static int fitting_warps(int64_t bytes, int64_t lanes, int ctas)
+/* The warps of each CTA, at most `most`, that leave the fewest lanes without elements in the last access. */
+static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
 {
     int64_t pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS), least = INT64_MAX;
     int best = WARPS;
-    for (int each = WARPS; each > WARPS / 2; each--) {
+    for (int each = most; each > WARPS / 2; each--) {
         int64_t accesses = (pieces + each * ctas - 1) / (each * ctas), held = accesses * each * ctas;
         if (accesses > MOST_ACCESSES || held + held / 16 >= least) continue;
         least = held;
@@ -178,6 +179,11 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
     if (!d && (!r.reduced || (!ctas && warps <= MOST_WARPS))) return;
     if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
+    RowStartAccess words = kernel_row_start(f, p);
+    if (!ctas && words.bytes && r.bytes <= WORD_WARPS * MOST_ACCESSES * lanes * ACCESS) {
+        if (!p->options.warps && f->hints.warps <= 0) p->warps = fitting_warps(r.bytes, lanes, 1, WORD_WARPS);
+        return;
+    }
     if (r.why && d) {
         schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
         return;
@@ -192,7 +198,8 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
         for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
     int each = 1;
     while (each < 32 && (int64_t)each * ctas < warps) each *= 2;
-    if (each == WARPS) each = fitting_warps(r.bytes, lanes, ctas);
+    if (each == WARPS && !(words.leads && words.weights > 1))
+        each = fitting_warps(r.bytes, lanes, ctas, WARPS);
     p->cluster = ctas;
     schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
     p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
