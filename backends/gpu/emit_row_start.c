@@ -230,3 +230,11 @@ ShiftDone emit_row_store(
     e->indent++;
     return SHIFT_PART;
 }
+
+void note_shifted(Emit *e, bool write, const Window *w, const Layout *l)
+{
+    const RowStart *r = &e->row_start;
+    bool words = r->layout && layout_equal(l, r->layout);
+    int bytes = !words ? 16 : w->rank == 1 ? r->unit / r->n : r->unit;
+    note_wide(e, words ? WAY_VECTORS : WAY_SHIFTED, write, w, l, bytes);
+}
