@@ -91,7 +91,7 @@ typedef struct RowStart {
     bool searched;
     const Layout *layout; /* of these tiles; NULL: there are none */
     const char *lead, *coord, *first;
-    int n; /* elements of a vector */
+    int n, unit; /* elements and bytes of a word */
 } RowStart;
 
 /* A quotient and its remainder that a loop carries: the values that are divided, the names of the variables,
@@ -479,6 +479,8 @@ typedef struct Window {
 void note_tensor(Emit *, AccessWay, bool write, const Window *, const Layout *, const LayoutVector *);
 /* The same for lanes that move `bytes` at once, by registers that follow each other if there is a layout. */
 void note_wide(Emit *, AccessWay, bool write, const Window *, const Layout *, int bytes);
+/* The same of what emit_shifted_load and emit_shifted_store wrote. */
+void note_shifted(Emit *, bool write, const Window *, const Layout *);
 void note_indexed(Emit *, bool write, int param, const Layout *, const LayoutVector *);
 void note_vectors(Emit *, bool write, const Layout *, const LayoutShared *, const LayoutVector *);
 /* A read by word, in which lanes with the bit `other` read register r ^ exchange in place of r. */

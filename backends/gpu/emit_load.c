@@ -266,7 +266,7 @@ void emit_load(Emit *e, Instr *i)
     const char *to = declare_tile(e, m.result);
     ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
     if (shifted != SHIFT_NONE) {
-        note_wide(e, WAY_SHIFTED, false, &w, l, 16);
+        note_shifted(e, false, &w, l);
         if (shifted == SHIFT_PART) {
             load_elements(e, &m, &w, l, ptr, to);
             end_block(e);

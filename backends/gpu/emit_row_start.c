@@ -1,34 +1,30 @@
-/* emit_row_start.c: rows that begin at no multiple of 16 bytes, by the aligned vectors that hold them.
+/* emit_row_start.c: rows that begin within a word, by the words that hold them.
  *
- * A program that does the same with every element of a row may hold the row from the aligned address before
- * its start on. No vector is shifted; the first and the last one are partly outside of the row:
+ * A program that does the same with every element of a row may hold the row from the word on in which it
+ * begins. No word is shifted; the first and the last one are partly outside of the row:
  *
- *     lane:     0        |     1     |     2           coordinate of register 0 of lane 0: -lead
- *     |....aaaaaaaaaaaa|bbbbbbbbbbbbbbbb|cccc....|     lead: elements between that address and the row
+ *     lane:     0    |  1 |  2              coordinate of register 0 of lane 0: -lead
+ *     |..aa|bbbb|cccc|....                  lead: elements between the begin of that word and the row
  *
- * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are.
+ * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are. An
+ * access of a warp covers 128 bytes, as those of rows of f32 do.
  *
- * A vector of one dimension that all programs read (weights) is shifted by the same amount in every lane.
+ * A vector of one dimension that all programs read (weights) is read element by element.
  *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
  * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
- * distance from an aligned address, and of whole vectors. */
+ * distance from a word, and of whole vectors. */
 #include "backends/gpu/emit_shift.h"
-
-enum { MOST_WORDS = 48 }; /* of a row and of weights in a thread; with more, registers spill */
 
 typedef struct Found {
     Emit *e;
     const Layout *layout;
-    int weights;
     bool same;
 } Found;
 
 static void visit(void *user, Instr *i)
 {
     Found *x = user;
-    MemParts m;
-    x->weights += i->op == OP_LOAD && ir_mem_parts(i, &m) && m.rank == 1;
     for (int k = 0; k < i->n_results + i->n_operands && x->same; k++) {
         const Value *v = k < i->n_results ? &i->results[k] : ir_operand(i, k - i->n_results);
         if (!kernel_is_row_tile(v->type) || (!v->type->layout && kernel_is_cheap(v))) continue;
@@ -43,18 +39,17 @@ static const RowStart *row_start(Emit *e, const Layout *l)
     RowStart *r = &e->row_start;
     if (!r->searched) {
         Found x = { .e = e };
-        int bytes = is_hip(e) || e->guard || e->role >= 0 ? 0 : kernel_row_start(e->f, e->plan);
+        RowStartAccess row = { 0 };
+        if (!is_hip(e) && !e->guard && e->role < 0) row = kernel_row_start(e->f, e->plan);
         r->searched = true;
-        x.same = bytes > 0;
-        if (bytes) ir_walk(e->f->body, visit, &x);
-        ShiftChain c;
-        if (!x.same || !x.layout || x.layout->rank != 1 || !x.layout->separable ||
-            *unique_holder(e, x.layout) || !kernel_shift_chain(&e->s->arena, x.layout, 0, bytes, &c) ||
-            x.layout->cover[0] < x.layout->tile[0] + c.n - 1 ||
-            (int)layout_regs(x.layout) * (4 + x.weights * bytes) > 4 * MOST_WORDS)
+        x.same = row.bytes > 0;
+        if (row.bytes) ir_walk(e->f->body, visit, &x);
+        r->n = row.bytes ? row.unit / row.bytes : 1;
+        r->unit = row.unit;
+        if (!x.same || !x.layout || !row.leads || !kernel_row_runs(x.layout, r->n) ||
+            *unique_holder(e, x.layout) || x.layout->cover[0] < x.layout->tile[0] + r->n - 1)
             return NULL;
         r->layout = x.layout;
-        r->n = c.n;
     }
     return r->layout && layout_equal(l, r->layout) ? r : NULL;
 }
@@ -66,7 +61,7 @@ static void begin_row(Emit *e, const char *ptr, int bytes)
     if (r->lead) return;
     const char *lead = tmp(e, "lead"), *from = tmp(e, "from");
     const char *first = index_text(e, thread_coord(e, r->layout, 0));
-    line(e, "const i32 %s = (i32)((u32)(u64)%s & 15) / %d;", lead, ptr, bytes);
+    line(e, "const i32 %s = (i32)((u32)(u64)%s & %d) / %d;", lead, ptr, r->unit - 1, bytes);
     line(e, "const i32 %s = %s - %s;", from, first, lead);
     r->lead = lead;
     r->first = first;
@@ -97,12 +92,12 @@ static int run_first(const RowStart *r, int v)
 static const char *run_place(Emit *e, const RowStart *r, int v)
 { return str(e, "%s + %d", r->coord, run_first(r, v)); }
 
-/* Whether run v, or what is read up to `more` elements behind it, may reach over the end of the row. */
-static bool near_end(const RowStart *r, int v, int more)
+/* Whether run v may reach over the end of the row. */
+static bool near_end(const RowStart *r, int v)
 {
     int32_t least, most;
     places(r->layout, v * r->n, &least, &most);
-    return most + r->n + more > r->layout->tile[0];
+    return most + r->n > r->layout->tile[0];
 }
 
 /* Declares a pointer to the thread's first run, from which the others have constant distances. */
@@ -128,22 +123,25 @@ static const char *tensor_end(Emit *e, const Window *w)
 
 /* The condition that a row begins as far from an aligned address as the first one did. */
 static const char *begins_alike(Emit *e, const char *ptr, int bytes)
-{ return str(e, "((u32)(u64)%s & 15) == (u32)%s * %d", ptr, e->row_start.lead, bytes); }
+{
+    const RowStart *r = &e->row_start;
+    return str(e, "((u32)(u64)%s & %d) == (u32)%s * %d", ptr, r->unit - 1, r->lead, bytes);
+}
 
 /* The last row of a tensor goes by element, as its last vector may reach over the end of the tensor. */
 static void load_row(Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
     int n = r->n, tile = r->layout->tile[0], vectors = (int)layout_regs(r->layout) / n;
-    const char *load = window_load_fn(e, w, 16), *whole = begins_alike(e, ptr, dtype_bytes(d));
+    const char *load = window_load_fn(e, w, r->unit), *whole = begins_alike(e, ptr, dtype_bytes(d));
     for (int a = 0; a < w->rank; a++)
         if (a != w->unit && e->f->params[w->param].stride[a] == FACT_UNKNOWN)
             whole = both_conditions(e, whole, str(e, "%s >= 0", window_stride(e, w->param, a)));
-    line(e, "if (%s && (u64)(%s + %d) + 16 <= (u64)(%s)) {", whole, ptr, tile, tensor_end(e, w));
+    line(e, "if (%s && (u64)(%s + %d) + %d <= (u64)(%s)) {", whole, ptr, tile, r->unit, tensor_end(e, w));
     e->indent++;
     const char *from = row_from(e, ptr, d);
     for (int v = 0; v < vectors; v++) {
         const char *at = str(e, "%s + %d", from, run_first(r, v));
-        if (near_end(r, v, 0))
+        if (near_end(r, v))
             at = str(e, "(%s < %d ? %s : %s - %s)", run_place(e, r, v), tile, at, ptr, r->lead);
         line(e, "%s(&%s[%d], %s);", load, to, v * n / per_word(d), at);
     }
@@ -152,51 +150,32 @@ static void load_row(Emit *e, const Window *w, const RowStart *r, const char *pt
     e->indent++;
 }
 
-/* Eight bytes of a vector of weights at element `at`. Those that no run needs, before and behind the vector,
- * are read from its start; behind the last whole eight bytes, single elements. */
-static void load_piece(Shift *s, int word, const char *at, bool first, bool last)
+/* Run v of a vector of weights, element by element; those beside the vector are read from its start. */
+static void load_elements(
+    Emit *e, const RowStart *r, int v, const char *ptr, const char *from, const char *to, DType d)
 {
-    Emit *e = s->e;
-    DType d = e->f->params[s->w->param].type->dtype;
-    int tile = s->l->tile[0], each = 8 / s->bytes, end = tile / each * each, in_word = per_word(d);
-    const char *cond = first ? str(e, "%s >= 0", at) : "";
-    if (last) cond = both_conditions(e, cond, str(e, "%s < %d", at, end));
-    line(e, "%s(%s, %s + %s);", window_load_fn(e, s->w, 8), str(e, "&x[%d]", word), s->ptr,
-        *cond ? str(e, "(%s ? %s : 0)", cond, at) : at);
-    if (!last || end == tile) return;
-    line(e, "if (%s == %d) {", at, end);
-    e->indent++;
-    for (int k = end; k < tile; k++) {
-        int at_word = word + (k - end) / in_word, within = (k - end) % in_word;
-        if (s->bytes == 4) line(e, "%s(&x[%d], %s + %d);", use(e, "ldg_nc_b32"), at_word, s->ptr, k);
-        else
-            line(e, "x[%d] %s (u32)%s((const u16 *)%s + %d) << %d;", at_word, within ? "|=" : "=",
-                use(e, "ldg_u16"), s->ptr, k, 16 * within);
+    int bytes = r->unit / r->n, first = run_first(r, v);
+    const char *word = "", *fn = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
+    for (int k = 0; k < r->n; k++) {
+        const char *inside = first + k < r->n ? str(e, "%s + %d >= 0", r->coord, first + k) : "",
+                   *at = str(e, "%s + %d", from, first + k);
+        if (near_end(r, v))
+            inside =
+                both_conditions(e, inside, str(e, "%s + %d < %d", r->coord, first + k, r->layout->tile[0]));
+        if (*inside) at = str(e, "(%s ? %s : %s)", inside, at, ptr);
+        const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
+        word = k ? str(e, "%s | %s << %d", word, x, 8 * bytes * k) : x;
     }
-    end_block(e);
+    line(e, "%s = %s;", to, word);
 }
 
-/* A vector of weights: its runs all have the same distance from a multiple of 8 bytes. Words are selected
- * without branches, so that the registers of a run last no longer than until its weights are used. */
-static void load_weights(
-    Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
+/* A vector of weights by element, as a row may begin within a word: neighbouring lanes have neighbouring
+ * elements. */
+static void load_weights(Emit *e, const RowStart *r, const char *ptr, const char *to, DType d)
 {
-    int n = r->n, bytes = dtype_bytes(d), vectors = (int)layout_regs(r->layout) / n;
-    Shift s = { .e = e, .w = w, .l = r->layout, .ptr = ptr, .bytes = bytes };
-    const char *shift = tmp(e, "shift"), *begin = tmp(e, "begin");
-    line(e, "const u32 %s = (u32)(8 - %s * %d) & 7;", shift, r->lead, bytes);
-    line(e, "const i32 %s = %s - (i32)%s / %d;", begin, r->coord, shift, bytes);
-    for (int v = 0; v < vectors; v++) {
-        line(e, "{");
-        e->indent++;
-        line(e, "u32 x[6];");
-        for (int q = 0; q < 3; q++) {
-            line(e, "const i32 at%d = %s + %d;", q, begin, run_first(r, v) + q * 8 / bytes);
-            load_piece(&s, 2 * q, str(e, "at%d", q), run_first(r, v) < n, near_end(r, v, 8 / bytes));
-        }
-        line(e, "%s((u32 *)&%s[%d], x, %s);", use(e, "funnel_b64"), to, v * n / per_word(d), shift);
-        end_block(e);
-    }
+    const char *from = row_from(e, ptr, d);
+    for (int v = 0; v < (int)layout_regs(r->layout) / r->n; v++)
+        load_elements(e, r, v, ptr, from, str(e, "%s[%d]", to, v * r->n / per_word(d)), d);
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -205,9 +184,33 @@ ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *p
     DType d = e->f->params[w->param].type->dtype;
     if (!r) return SHIFT_NONE;
     begin_row(e, ptr, dtype_bytes(d));
-    if (w->rank == 1) load_weights(e, w, r, ptr, to, d);
+    if (w->rank == 1) load_weights(e, r, ptr, to, d);
     else load_row(e, w, r, ptr, to, d);
     return w->rank == 1 ? SHIFT_ALL : SHIFT_PART;
+}
+
+/* Stores a run that may reach over the begin or the end of the row: the word, or its elements inside. */
+static void store_word(
+    Emit *e, const Window *w, const RowStart *r, int v, const char *word, const char *to, bool last)
+{
+    int n = r->n, tile = r->layout->tile[0], bytes = r->unit / n;
+    const char *at = run_place(e, r, v), *whole = run_first(r, v) < n ? str(e, "%s >= 0", at) : "";
+    bool first = *whole != 0;
+    if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %d", at, n, tile));
+    const char *store = use(e, str(e, "stg%s_b32", window_hint(e, w, ACCESS_VECTOR)));
+    if (*whole) line(e, "if (%s)", whole);
+    line(e, "%s((void *)(%s), &%s);", store, to, word);
+    if (!*whole) return;
+    line(e, "else {");
+    e->indent++;
+    for (int k = 0; k < n; k++) {
+        const char *inside = first ? str(e, "%s + %d >= 0", at, k) : "";
+        if (last) inside = both_conditions(e, inside, str(e, "%s + %d < %d", at, k, tile));
+        line(e, "if (%s) %s((%s *)(%s + %d), (%s)(%s >> %d));", inside,
+            use(e, bytes == 1 ? "stg_u8" : "stg_u16"), bytes == 1 ? "u8" : "u16", to, k,
+            bytes == 1 ? "u8" : "u16", word, 8 * bytes * k);
+    }
+    end_block(e);
 }
 
 ShiftDone emit_row_store(
@@ -215,27 +218,23 @@ ShiftDone emit_row_store(
 {
     const RowStart *r = row_start(e, l);
     if (!r) return SHIFT_NONE;
-    int n = r->n, tile = l->tile[0], vectors = (int)layout_regs(l) / n, bytes = dtype_bytes(d);
-    const char *store = use(e, str(e, "stg_if%s_b128", window_hint(e, w, ACCESS_VECTOR)));
+    int n = r->n, vectors = (int)layout_regs(l) / n, bytes = dtype_bytes(d);
     line(e, "if (%s) {", begins_alike(e, ptr, bytes));
     e->indent++;
     const char *first = row_from(e, ptr, d);
-    for (int v = 0; v < vectors; v++) {
-        int place = run_first(r, v);
-        const char *at = run_place(e, r, v), *inside = place < n ? str(e, "%s >= 0", at) : "",
-                   *words = str(e, "(const u32 *)&%s[%d]", from, v * n / per_word(d)),
-                   *to = str(e, "(void *)(%s + %d)", first, place);
-        if (near_end(r, v, 0)) inside = both_conditions(e, inside, str(e, "%s + %d <= %d", at, n, tile));
-        line(e, "%s(%s, %s, %s);", store, *inside ? inside : "true", to, words);
-        if (place < n)
-            line(e, "if (%s < 0) %s(true, %s, %s, (u32)(%s * %d), %d);", at, use(e, "stg_high_b128"), to,
-                words, r->lead, bytes, bytes);
-        if (near_end(r, v, 0))
-            line(e, "if (%s < %d && %s + %d > %d) %s(true, %s, %s, (u32)((%d - (%s)) * %d), %d);", at, tile,
-                at, n, tile, use(e, "stg_low_b128"), to, words, tile, at, bytes, bytes);
-    }
+    for (int v = 0; v < vectors; v++)
+        store_word(e, w, r, v, str(e, "%s[%d]", from, v * n / per_word(d)),
+            str(e, "%s + %d", first, run_first(r, v)), near_end(r, v));
     end_block(e);
     line(e, "else {");
     e->indent++;
     return SHIFT_PART;
+}
+
+void note_shifted(Emit *e, bool write, const Window *w, const Layout *l)
+{
+    const RowStart *r = &e->row_start;
+    bool words = r->layout && layout_equal(l, r->layout);
+    int bytes = !words ? 16 : w->rank == 1 ? r->unit / r->n : r->unit;
+    note_wide(e, words ? WAY_VECTORS : WAY_SHIFTED, write, w, l, bytes);
 }

@@ -135,7 +135,7 @@ void emit_store(Emit *e, Instr *i)
     s.l = layout_of(e, x);
     s.from = stored_array(e, x, s.l, s.d);
     ShiftDone shifted = s.adds ? SHIFT_NONE : emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
-    if (shifted != SHIFT_NONE) note_wide(e, WAY_SHIFTED, true, &w, s.l, 16);
+    if (shifted != SHIFT_NONE) note_shifted(e, true, &w, s.l);
     if (shifted == SHIFT_ALL) return;
     s.put = element_fn(e, s.adds, element_type(&s));
     s.n = s.adds && !adds_vectors(e, s.d) ? 1 : window_vector(e, &w, s.l, s.d, &s.v);

@@ -417,9 +417,19 @@ bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, con
 /* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
 /* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
-/* The bytes of an element where rows may be held from the aligned address before their start on; 0: they may
- * not (row_start.c). */
-int kernel_row_start(const Func *, const KernelPlan *);
+/* Rows that are accessed by words, wherever they begin (row_start.c). */
+typedef struct RowStartAccess {
+    int bytes;   /* of an element; 0: the rows are accessed in other ways */
+    int unit;    /* bytes of a word */
+    int weights; /* vectors of one dimension beside the rows */
+    bool leads;  /* rows may begin within a word, and are held from that word on */
+} RowStartAccess;
+RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
+/* Whether runs of n neighbouring elements are in neighbouring registers, and begin at multiples of n. */
+bool kernel_row_runs(const Layout *, int n);
+/* The layout of such rows: neighbouring words are in neighbouring lanes, and there is room for what lies
+ * before a row in its first word. NULL: there is none. */
+const Layout *kernel_row_words(Arena *, const KernelPlan *, int32_t tile, RowStartAccess, int ctas);
 bool kernel_is_row_tile(const Type *);
 /* The cost of 16 bytes of a lane, in half instructions. `chain` is the number of consecutive vectors of a
  * lane. *by_element receives the cost of access element by element. */

@@ -28,8 +28,11 @@ enum {
      * multiprocessor holds one alone. */
     HALF_WARPS = 16,
     MOST_STEPS = 256,  /* operations between a load and a store, as far as they are followed */
+    WORD_WARPS = 10,   /* of a CTA by itself for a row that is accessed by words (row_start.c) */
     ACCESS = 16,       /* bytes of a lane */
     MOST_ACCESSES = 5, /* of a lane to a row */
+    WORD_ACCESSES = 7, /* the same of rows by words with nothing beside them */
+    FEW_ACCESSES = 3,  /* the same with weights */
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
      * budget (bench/NOTES.md, Behind the decisions). */
     THREADS = 1024,
@@ -201,18 +204,33 @@ static void inspect(ClusterRows *r, const Instr *i)
     }
 }
 
-/* The warps of each CTA, at most WARPS, that leave the fewest lanes without elements in the last access. */
-static int fitting_warps(int64_t bytes, int64_t lanes, int ctas)
+/* The warps of each CTA, at most `most`, that leave the fewest lanes without elements in the last access. */
+static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
 {
     int64_t pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS), least = INT64_MAX;
     int best = WARPS;
-    for (int each = WARPS; each > WARPS / 2; each--) {
+    for (int each = most; each > WARPS / 2; each--) {
         int64_t accesses = (pieces + each * ctas - 1) / (each * ctas), held = accesses * each * ctas;
         if (accesses > MOST_ACCESSES || held + held / 16 >= least) continue;
         least = held;
         best = each;
     }
     return best;
+}
+
+/* Whether one CTA holds the row: of up to eight warps, or, where the row is accessed by words, of those that
+ * fit it, up to ten (bench/NOTES.md, Rows by words). Registers hold elements as words. */
+static bool one_cta(
+    const Func *f, KernelPlan *p, const RowStartAccess *words, const ClusterRows *r, int64_t warps)
+{
+    int64_t lanes = p->target->wave, bytes = words->bytes ? 2 * r->bytes / words->bytes : r->bytes,
+            pieces = (bytes + lanes * ACCESS - 1) / (lanes * ACCESS);
+    bool few = warps <= MOST_WARPS, chosen = p->options.warps || f->hints.warps > 0;
+    if (!words->bytes || bytes > WORD_WARPS * MOST_ACCESSES * lanes * ACCESS) return few;
+    if (!chosen && !few) p->warps = fitting_warps(bytes, lanes, 1, WORD_WARPS);
+    int64_t held = words->weights ? FEW_ACCESSES : MOST_ACCESSES, fit = (pieces + held - 1) / held;
+    if (!chosen && few && 2 * warps > MOST_WARPS && fit <= MOST_WARPS) p->warps = (int)fit;
+    return true;
 }
 
 static void spread_rows(Session *s, Func *f, KernelPlan *p)
@@ -233,7 +251,8 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     for (const Instr *i = f->body->first; i; i = i->next) inspect(&r, i);
     int64_t lanes = p->target->wave, warps = (r.bytes + lanes * BYTES_A_LANE - 1) / (lanes * BYTES_A_LANE);
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
-    if (!d && (!r.reduced || (!ctas && warps <= MOST_WARPS))) return;
+    RowStartAccess words = kernel_row_start(f, p);
+    if (!d && (!r.reduced || (!ctas && one_cta(f, p, &words, &r, warps)))) return;
     if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
     if (r.why && d) {
         schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
@@ -245,11 +264,13 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
             (long long)r.row, r.why);
         return;
     }
+    if (!ctas && words.bytes && !words.weights) warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
     if (!ctas)
         for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
     int each = 1, most_warps = warps > (int64_t)ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
     while (each < most_warps && (int64_t)each * ctas < warps) each *= 2;
-    if (each == WARPS) each = fitting_warps(r.bytes, lanes, ctas);
+    if (each == WARPS && !(words.leads && words.weights > 1) && !(words.bytes && !words.weights))
+        each = fitting_warps(r.bytes, lanes, ctas, WARPS);
     p->cluster = ctas;
     p->reads_before = r.reads_before;
     schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);

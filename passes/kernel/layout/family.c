@@ -6,6 +6,18 @@
 static bool shifts(const Group *g)
 { return g->odd && !g->unfit && !g->mma && 8 * g->shifted < 7 * g->by_element; }
 
+/* The layout of odd rows by vectors, or by words where those suffice; NULL: by element. */
+static const Layout *of_odd_rows(
+    Layouter *c, const Group *g, int rank, const int32_t *tile, const int32_t *order, int ctas)
+{
+    if (!g->odd || g->unfit || g->mma) return NULL;
+    RowStartAccess row = kernel_row_start(c->f, c->p);
+    if (row.bytes && rank == 1)
+        return row.bytes == g->access_elem ? kernel_row_words(&c->s->arena, c->p, tile[0], row, ctas) : NULL;
+    return shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas)
+                     : NULL;
+}
+
 /* The axis along which an operand is contiguous in shared memory. Tiles in registers are written there by
  * rows. */
 static int operand_unit(Layouter *c, const Instr *mma, int side)
@@ -55,8 +67,7 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
     int ctas = c->p->cluster > 1 && !c->p->split_k ? c->p->cluster : 1;
-    const Layout *s =
-        shifts(g) ? kernel_shift_layout(&c->s->arena, c->p, rank, tile, order, g->access_elem, ctas) : NULL;
+    const Layout *s = of_odd_rows(c, g, rank, tile, order, ctas);
     if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
     const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order,
         g->access_elem  ? g->access_elem

@@ -1,18 +1,20 @@
-/* row_start.c: kernels whose rows may be held from the aligned address before their start on
- * (backends/gpu/emit_row_start.c says how).
+/* row_start.c: kernels whose rows are accessed by words, wherever they begin.
  *
  *   %x = load %X[%r, 0]; .. %s = reduce_sum %x; .. store %Y[%r, 0] = %y      rows of any number of elements
  *
- * The place of an element within the tile then differs from row to row, so that nothing but the rows'
- * accesses may depend on it. */
+ * An access of a warp has 128 bytes then, which memory needs no wider, and nothing is shifted. Rows that
+ * begin within a word are held from that word on (backends/gpu/emit_row_start.c says how): the place of an
+ * element within the tile differs from row to row, so that nothing but the rows' accesses may depend on it.
+ */
 #include "passes/kernel/kernel.h"
 
-enum { MOST_WEIGHTS = 1 }; /* shifting two vectors of weights takes more registers than there are */
+enum { WORD = 4 }; /* bytes of an access of a lane, of which an access of a warp has 128 */
 
 typedef struct RowStarts {
     const Func *f;
     const KernelPlan *p;
     int bytes, weights; /* of an element of all rows; vectors of one dimension */
+    int align;          /* bytes of which all rows begin at multiples */
     bool begun, stores, ok;
 } RowStarts;
 
@@ -43,12 +45,14 @@ static bool access_fits(RowStarts *x, const Instr *i)
     if (t->rank != 1 || p->align % 16 || !ir_is_const(m.idx[unit], &off) || off ||
         x->f->dims[p->dims[unit]].extent != t->shape[0] || (x->begun && bytes != x->bytes))
         return false;
-    if (m.rank == 1) return x->begun && i->op == OP_LOAD && bytes > 1 && ++x->weights <= MOST_WEIGHTS;
+    if (m.rank == 1) return x->begun && i->op == OP_LOAD && ++x->weights;
     /* Rows that begin at multiples of 16 bytes are accessed by whole vectors, from their start on. */
     if ((!x->begun && i->op != OP_LOAD) || !starts_odd(p, &m, unit, bytes)) return false;
     x->begun = true;
     x->bytes = bytes;
     x->stores |= i->op == OP_STORE;
+    int align = kernel_access_bytes_at(x->f, i, NULL, false);
+    if (!x->align || align < x->align) x->align = align;
     return true;
 }
 
@@ -66,9 +70,32 @@ static void visit(void *user, Instr *i)
                 i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
 }
 
-int kernel_row_start(const Func *f, const KernelPlan *p)
+RowStartAccess kernel_row_start(const Func *f, const KernelPlan *p)
 {
     RowStarts x = { .f = f, .p = p, .ok = true };
     ir_walk(f->body, visit, &x);
-    return x.ok && x.stores ? x.bytes : 0;
+    if (!x.ok || !x.stores) return (RowStartAccess){ 0 };
+    int unit = x.align > WORD ? x.align : WORD;
+    return (RowStartAccess){ x.bytes, unit, x.weights, x.align < unit };
+}
+
+bool kernel_row_runs(const Layout *l, int n)
+{
+    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];
+    int regs = (int)layout_regs(l);
+    if (l->rank != 1 || regs % n || !l->separable) return false;
+    for (int r = 0; r < regs; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, c);
+        layout_element(l, (uint32_t)(r / n * n), 0, 0, 0, from);
+        if (c[0] != from[0] + r % n || from[0] % n) return false;
+    }
+    return true;
+}
+
+const Layout *kernel_row_words(Arena *a, const KernelPlan *p, int32_t tile, RowStartAccess row, int ctas)
+{
+    int32_t n = row.unit / row.bytes, whole = (tile + (row.leads ? 2 : 1) * (n - 1)) / n * n, order = 0;
+    const Layout *l =
+        layout_coalesced(a, 1, &whole, &order, row.bytes, row.unit, p->target->wave, p->warps * ctas);
+    return l && kernel_row_runs(l, n) ? layout_with_tile(a, l, &tile) : NULL;
 }

@@ -74,6 +74,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
     ir_mem_parts(i, &m);
     Value *v = m.values[0];
     if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
+    if (kernel_row_start(c->f, c->p).bytes) return; /* by whole words, wherever a row begins */
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype),
         width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);
@@ -99,7 +100,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
     if (now >= 90) return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
     if (w && w != l && layouter_sector_use(w, axis, bytes, width) >= 90) best = w;
-    if (!best) {
+    if (!best && layout_blocks(l) == 1) { /* CTAs of a cluster exchange nothing here */
         int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
         order[n++] = axis;
         for (int a = v->type->rank - 1; a >= 0; a--)

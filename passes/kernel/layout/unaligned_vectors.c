@@ -50,8 +50,8 @@ int kernel_shift_cost(const Func *f, const KernelPlan *p, const Instr *mem, int 
         if (a != unit)
             aligned &= (q->stride[a] != FACT_UNKNOWN ? q->stride[a] : q->stride_div[a]) * bytes % 16 == 0;
     *by_element = 16 / bytes * 2 + 4;
-    bool starts = m.rank > 1 && !aligned && kernel_row_start(f, p) > 0;
-    if (starts) return mem->op == OP_LOAD ? 7 : 10;
+    RowStartAccess row = aligned && m.rank > 1 ? (RowStartAccess){ 0 } : kernel_row_start(f, p);
+    if (row.bytes) return (m.rank == 1 && row.leads ? 4 : 3) * 16 / row.unit;
     if (aligned) return 6;
     return mem->op == OP_LOAD ? 12 : 6 + 8 + 12 / chain;
 }
