@@ -107,8 +107,11 @@ double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
     bool even = true;
     for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
     const DeviceModel *m = w->model;
-    return (access_bytes(w, fill) < 4 ? m->cp_async_odd : 1) * (even ? 1 : m->cp_async_uneven) *
-           (cost_row_bytes(w, fill) < 128 ? m->cp_async_narrow : 1) /
+    const double width = access_bytes(w, fill);
+    return (width < 4      ? m->cp_async_odd
+               : width < 8 ? m->cp_async_words
+                           : 1) *
+           (even ? 1 : m->cp_async_uneven) * (cost_row_bytes(w, fill) < 128 ? m->cp_async_narrow : 1) /
            (w->plan->cp_async_warps == MOST_CP_ASYNC_WARPS ? m->cp_async_more : 1);
 }
 

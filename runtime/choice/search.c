@@ -139,6 +139,34 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
     return true;
 }
 
+/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; 0: there is
+ * none. */
+static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
+{
+    int found = 0;
+    for (int v = 0; v < listed(&z->name[j]); v++) {
+        int64_t parts = z->name[j].values[v].i;
+        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
+            (!found || parts > z->name[j].values[found].i))
+            found = v;
+    }
+    return found;
+}
+
+/* The estimate of a point, divided by as many parts as its programs leave room for. */
+static double if_divided(const Search *z, const SearchPoint *p)
+{
+    double ns = p->ns;
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        int v = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS && p->programs > 0
+                    ? room_to_divide(z, p, j, INT64_MAX)
+                    : 0;
+        if (v) ns /= (double)m->values[v].i;
+    }
+    return ns;
+}
+
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
  * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
  * has few stages and that waits for loads may wait less with shorter steps, of which more fit. */
@@ -149,7 +177,7 @@ static bool is_hopeless(const Search *z, const uint8_t *at, double best)
         const SearchPoint *p = &z->point[i];
         if (!same_with_tiles(z, p->at, at)) continue;
         if (p->few_stages && p->bound == BOUND_LOADS && p->ns < INFINITY) return false;
-        least = fmin(least, p->ns);
+        least = fmin(least, if_divided(z, p));
     }
     return least < INFINITY && least > best * HOPELESS;
 }
@@ -296,20 +324,6 @@ static void consider_smaller(Search *z, const uint8_t *declared)
     }
 }
 
-/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; 0: there is
- * none. */
-static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
-{
-    int found = 0;
-    for (int v = 0; v < listed(&z->name[j]); v++) {
-        int64_t parts = z->name[j].values[v].i;
-        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
-            (!found || parts > z->name[j].values[found].i))
-            found = v;
-    }
-    return found;
-}
-
 /* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
  * them: first what should be fastest if dividing costs nothing. */
 static void consider_parts(Search *z, int j, int64_t most)
@@ -335,6 +349,24 @@ static void consider_parts(Search *z, int j, int64_t most)
     search_estimate(z);
 }
 
+/* The best points of different tiles whose loops are divided. Other steps and stages suit them than suited
+ * the tiles as a whole. */
+static int best_divided(const Search *z, int *tops, int most)
+{
+    int n = 0, now = 0;
+    while (n < most && now >= 0) {
+        now = -1;
+        for (int i = 0; i < z->n_points; i++) {
+            const SearchPoint *p = &z->point[i];
+            bool other = p->divided && p->ns < INFINITY;
+            for (int k = 0; k < n && other; k++) other = !same_tiles(z, p, &z->point[tops[k]]);
+            if (other && (now < 0 || p->ns < z->point[now].ns * EQUAL)) now = i;
+        }
+        if (now >= 0) tops[n++] = now;
+    }
+    return n;
+}
+
 /* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
  * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
  * clearly better than the best one so far, `best`. */
@@ -347,8 +379,8 @@ static int divided(Search *z, int best)
             consider_parts(z, j, MOST_OF_A_CLUSTER);
             consider_parts(z, j, INT64_MAX);
         }
-    int n = best_of_different_tiles(z, tops, AGAIN);
-    improve(z, tops, n);
+    improve(z, tops, best_divided(z, tops, AGAIN));
+    improve(z, tops, best_of_different_tiles(z, tops, AGAIN));
     int found = search_best(z, NULL, 0);
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }

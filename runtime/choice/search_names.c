@@ -92,13 +92,14 @@ static void add_name(Search *z, int domain)
 static void add_division(Search *z)
 {
     static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 };
+    const HintInfo *hint = hint_find("split_k");
     SearchName *n = &z->name[z->n_names];
     if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
     if (!z->front->products || !search_declares_auto(z) || z->n_names == MOST_NAMES) return;
     for (int d = 0; d < z->tune->n; d++)
-        if (!strcmp(z->tune->domains[d].name, "split_k")) return;
-    if (search_is_bound(z->p, "split_k")) return;
-    *n = (SearchName){ .name = "split_k", .domain = -1, .beside = -1, .whole = -1, .hint = hint_find("split_k") };
+        if (hint_find(z->tune->domains[d].name) == hint) return;
+    if (search_is_bound(z->p, hint->name)) return;
+    *n = (SearchName){ .name = hint->name, .domain = -1, .beside = -1, .whole = -1, .hint = hint };
     n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;

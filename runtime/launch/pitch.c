@@ -177,14 +177,16 @@ static double estimate(tile_kernel *k, const LaunchArgs *l)
     return (key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows ? 0 : kernel_choice_estimate(k, l, key);
 }
 
+/* What L2 holds of the copies need not go to memory. */
 static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitch *p)
 {
-    double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, ns = p->n * each;
+    double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, bytes = 0;
     for (int i = 0; i < p->n; i++) {
         const PitchedTensor *t = &p->tensor[i];
-        ns += 2 * (double)(t->rows * t->to * k->params[t->param].size) / (m->copy_memory * m->memory);
+        bytes += (double)(t->rows * t->to * k->params[t->param].size);
     }
-    return ns;
+    double written = fmax(0, bytes - m->dirty_most * m->l2_bytes);
+    return p->n * each + (bytes + written) / (m->copy_memory * m->memory);
 }
 
 /* The estimate of the launch on copies, with these; INFINITY: the copies take more than `most`, or there is

@@ -1,5 +1,6 @@
-/* beside_fma.c: of shared: what stands beside products by fused multiply-adds. Their sums and operands fill the
- * registers, so nothing else should wait there, and operands are read from shared memory whoever loads them.
+/* beside_fma.c: of shared: what stands beside products by fused multiply-adds. Their sums and operands fill
+ * the registers, so nothing else should wait there, and operands are read from shared memory whoever loads
+ * them.
  *
  *   %x = load X[..];  %s = reduce_sum %x          %x = load X[..];  %s = reduce_sum %x;  %x' = load X[..]
  *   %w = add broadcast(%s), broadcast(%t)   ->    for .. { %p = mma_sync %x', %y', %zero
