@@ -105,7 +105,8 @@ typedef struct FrontKernel {
     const char *const
         *derived; /* extents that a launch derives from the others, as FrontDim.text writes them */
     int n_keys;
-    /* The dimensions that are extents of tiles, which must be bound before the kernel is lowered. */
+    /* The dimensions that are extents of tiles, which must be bound before the kernel is lowered; those that
+     * only a branch of `const if` needs, where it is taken. */
     const char *const *keys;
     int grid_rank;
     const char *grid[3]; /* the extents of the grid, as FrontDim.text writes them */

@@ -284,6 +284,7 @@ static bool keys_bound(Lower *l, const FrontKernel *k)
     bool ok = true;
     for (int i = 0; i < k->n_keys; i++) {
         if (lower_find_binding(l, k->keys[i]) || !lower_dim_is_given(l, k, k->keys[i])) continue;
+        if (!program_key_always(k, k->keys[i])) continue; /* its branch, if it is taken, needs it */
         Loc loc = k->loc, *at = program_key_location(l->ast, k, k->keys[i]);
         lower_error_note(l, at ? *at : loc,
             arena_printf(&l->s->arena, "bind it: `instantiate %s(%s in {...});` in the file, or %s %s=...",

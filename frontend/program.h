@@ -14,6 +14,8 @@ bool program_is_scalar(const Node *kernel, const char *name);
 bool program_takes_value(const Node *param);
 /* The place where dimension `name` is first used as a tile extent, or NULL. */
 Loc *program_key_location(const Ast *, const FrontKernel *, const char *name);
+/* Whether the key is one whatever branches of `const if` are taken. */
+bool program_key_always(const FrontKernel *, const char *name);
 
 /* Evaluation of constants apart from a lowering: globals, and with `kernel` its consts under the bindings. */
 Lower *lower_eval_begin(Ast *, const Node *kernel, const FrontBinding *, size_t n);

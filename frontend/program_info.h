@@ -22,7 +22,8 @@ typedef struct AutoConst {
 typedef struct KernelInfo {
     FrontKernel k;
     const Node *node;
-    Loc *key_locs; /* per dimension; file 0: no key */
+    Loc *key_locs;    /* per dimension; file 0: no key */
+    bool *key_always; /* per dimension: a key outside of branches of `const if` too */
     const FrontTune *tune;
     TuneConfigs configs;
     const FrontLadder *ladder;

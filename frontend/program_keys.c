@@ -29,8 +29,8 @@ typedef struct Keys {
     const Ast *ast;
     KernelInfo *info;
     int64_t *steps;
-    int depth, recursion;
-    AutoUse use; /* of what is demanded now */
+    int depth, recursion, branches; /* branches: of `const if` around what is walked */
+    AutoUse use;                    /* of what is demanded now */
 } Keys;
 
 /* Counts work; false: the budget is spent, which find_keys reports. */
@@ -73,15 +73,19 @@ static const Node *tensor_param(Keys *k, const Node *n, const Env *env)
 
 static void mark_dimension(Keys *k, const char *name, Loc at)
 {
-    for (int d = 0; d < k->info->k.n_dims; d++)
-        if (k->info->k.dims[d] == name && !k->info->key_locs[d].file) k->info->key_locs[d] = at;
+    for (int d = 0; d < k->info->k.n_dims; d++) {
+        if (k->info->k.dims[d] != name) continue;
+        if (!k->info->key_locs[d].file) k->info->key_locs[d] = at;
+        if (!k->branches) k->info->key_always[d] = true;
+    }
 }
 
 /* A bit for each kind of use. A name is followed once for each, so that `auto` constants learn of all. */
-static unsigned use_mask(const AutoUse *u)
+static unsigned use_mask(const Keys *k)
 {
-    return 1u | (unsigned)u->tile << 1 | (unsigned)u->last << 2 | (unsigned)u->other << 3 |
-           (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5;
+    const AutoUse *u = &k->use;
+    return 1u | (unsigned)!k->branches << 6 | (unsigned)u->tile << 1 | (unsigned)u->last << 2 |
+           (unsigned)u->other << 3 | (unsigned)u->latency << 4 | (unsigned)(u->fixed.file != 0) << 5;
 }
 
 /* Returns the default of another constant of the kernel, on which its value depends; else NULL. */
@@ -116,7 +120,7 @@ static void demand(Keys *k, const Node *first, const Env *env, Loc at)
         const Env *env;
     })
     todo = { 0 };
-    unsigned uses = use_mask(&k->use);
+    unsigned uses = use_mask(k);
     typedef __typeof__(*todo.data) Item;
     vec_push(&k->s->arena, &todo, ((Item){ first, env }));
     while (todo.len && count(k)) {
@@ -296,8 +300,13 @@ static void walk_kind(Keys *k, const Node *n, const Env *env)
         }
         walk(k, n->kids[4], extend(k, env, n->name, NULL, NULL));
     } else {
-        if (n->kind == N_IF && n->op) demand_here(k, n->kids[0], env);
-        for (uint32_t i = 0; i < n->n; i++) walk(k, n->kids[i], env);
+        bool branches = n->kind == N_IF && n->op;
+        if (branches) demand_here(k, n->kids[0], env);
+        for (uint32_t i = 0; i < n->n; i++) {
+            k->branches += branches && i > 0;
+            walk(k, n->kids[i], env);
+            k->branches -= branches && i > 0;
+        }
     }
 }
 
@@ -312,7 +321,8 @@ static void walk(Keys *k, const Node *n, const Env *env)
 
 void program_find_keys(Session *s, const Ast *ast, KernelInfo *info)
 {
-    Keys k = { s, ast, info, &ast->program->steps, 0, 0 };
+    Keys k = { s, ast, info, &ast->program->steps, 0, 0, 0 };
+    info->key_always = arena_array(&s->arena, bool, (size_t)info->k.n_dims + 1);
     info->key_locs = arena_array(&s->arena, Loc, (size_t)info->k.n_dims + 1);
     walk(&k, info->node->kids[2], NULL);
     if (*k.steps > LIMIT_WALK)
@@ -330,4 +340,12 @@ Loc *program_key_location(const Ast *ast, const FrontKernel *k, const char *name
     for (int d = 0; d < k->n_dims; d++)
         if (!strcmp(k->dims[d], name) && info->key_locs[d].file) return &info->key_locs[d];
     return NULL;
+}
+
+bool program_key_always(const FrontKernel *k, const char *name)
+{
+    const KernelInfo *info = (const KernelInfo *)k;
+    for (int d = 0; d < k->n_dims; d++)
+        if (!strcmp(k->dims[d], name)) return info->key_always[d];
+    return true;
 }

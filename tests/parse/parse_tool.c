@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
+#include "frontend/program.h"
 #include "ir/interp.h"
 #include "passes/passes.h"
 
@@ -162,6 +163,13 @@ static int lower_one(Ast *ast, Session *s, const char *kernel, const FrontBindin
     return 1;
 }
 
+static bool has_optional(const FrontKernel *k)
+{
+    for (int i = 0; i < k->n_params; i++)
+        if (k->params[i].optional) return true;
+    return false;
+}
+
 static int lower_all(Ast *ast, Session *s, char **args, int n_args, Text *out)
 {
     int done = 0;
@@ -172,7 +180,9 @@ static int lower_all(Ast *ast, Session *s, char **args, int n_args, Text *out)
         for (int d = 0; d < k->n_keys; d++) {
             bool bound = false;
             for (int j = 0; j < n; j++) bound |= !strcmp(b[j].name, k->keys[d]);
-            if (!bound) b[n++] = (FrontBinding){ k->keys[d], { FRONT_INT, { .i = 64 } } };
+            /* Optional tensors are given; other branches are those of the defaults. */
+            if (!bound && (has_optional(k) || program_key_always(k, k->keys[d])))
+                b[n++] = (FrontBinding){ k->keys[d], { FRONT_INT, { .i = 64 } } };
         }
         done += lower_one(ast, s, k->name, b, n, NULL, false, out);
     }

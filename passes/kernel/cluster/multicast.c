@@ -25,6 +25,7 @@
  * The hint `cluster = n` asks for it; `cluster_axis` gives the axis, and without it the pass takes the
  * axis that saves most bytes. */
 #include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/warp_specialization/im2col.h"
 #include "ir/scalar.h"
 
 enum {
@@ -183,6 +184,7 @@ static int64_t share(const Multicast *c, RingLoad *l, size_t n)
 }
 
 typedef struct Effects {
+    const Func *f;
     const char *what;
     Loc loc;
 } Effects;
@@ -190,6 +192,8 @@ typedef struct Effects {
 static void other_effect(void *user, Instr *i)
 {
     Effects *e = user;
+    Im2col pixels; /* behind the last one, as behind the end of a window, nothing is stored */
+    if (i->op == OP_SCATTER && kernel_scattered_pixels(e->f, i, &pixels)) return;
     if (i->op != OP_STORE && i->op != OP_ASSERT && (op_info[i->op].flags & OPF_WRITE) && !e->what) {
         e->what = "programs past the grid's end would do more than store";
         e->loc = i->loc;
@@ -409,9 +413,9 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
         vec_push(&s->arena, &coords, i);
         extents_behind(&c, ir_operand(i, 0), seen, &behind, &whole);
     }
-    Effects e = { 0 };
+    Effects e = { .f = f };
     if (c.extent < 0 || c.extent % c.ctas) ir_walk(f->body, other_effect, &e);
-    if (whole) e = (Effects){ "the order of programs counts all of them", f->loc };
+    if (whole) e = (Effects){ f, "the order of programs counts all of them", f->loc };
     if (e.what) {
         refuse(&c, e.loc, e.what);
         return;

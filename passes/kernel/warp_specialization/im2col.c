@@ -196,8 +196,9 @@ bool roles_im2col(Roles *c, const Instr *load, Im2col *p)
 {
     MemParts m;
     uint32_t picked;
-    return kernel_parts(load, &picked) > 1 && ir_mem_parts(load, &m) &&
-           take_pixels(c->f, ranges_new(c->f), &m, picked, p);
+    if (kernel_parts(load, &picked) < 2 || !ir_mem_parts(load, &m)) return false;
+    if (!c->ranges) c->ranges = ranges_new(c->f);
+    return take_pixels(c->f, c->ranges, &m, picked, p);
 }
 
 bool kernel_scattered_pixels(const Func *f, const Instr *scatter, Im2col *p)

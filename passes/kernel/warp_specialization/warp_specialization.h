@@ -60,6 +60,7 @@ typedef struct Roles {
     int64_t rows;
     const char *why;
     Loc why_loc;
+    Ranges *ranges;        /* made at the first question (im2col.c) */
     unsigned char *scalar; /* by value: scalar_only */
     Block *cp_async;       /* block of the cp.async producers; NULL: not made yet */
 } Roles;
