@@ -139,8 +139,8 @@ static void signal_in_turn(Emit *e)
     line(e, "owed = own;");
     line(e, "then = next;");
     for (int g = 0; g < e->plan->warps / 4; g++)
-        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "", use(e, "mbar_test"),
-            n, 8 * g);
+        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "",
+            use(e, "mbar_test"), n, 8 * g);
     line(e, "late = %s;", ready);
     line(e, "if (!late) {");
     e->indent++;

@@ -230,8 +230,9 @@ Value *kernel_position(Builder *, const Value *, Value *const *at);
 bool kernel_position_of(const Value *, ValueTest *, void *user);
 /* Recognizes online softmax (lazy_rescale.c): the carried value k of the loop is a running maximum m, other
  * carried values are sums of terms with the factor exp2(-m c), which are rescaled when m grows, and after the
- * loop only quotients of the sums are used, or another such loop goes on with all of them. Returns c, or NULL if the loop is none. under[i] tells whether
- * carried value i is such a sum, and *guarded whether the subtrahend of the exponents is never -inf. */
+ * loop only quotients of the sums are used, or another such loop goes on with all of them. Returns c, or NULL
+ * if the loop is none. under[i] tells whether carried value i is such a sum, and *guarded whether the
+ * subtrahend of the exponents is never -inf. */
 Value *kernel_online(Session *, Instr *loop, int k, bool *under, bool *guarded);
 
 /* A load that goes through a ring, and what kernel_multicast decided for it. */
