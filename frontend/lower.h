@@ -259,7 +259,8 @@ bool lower_ordered_begin(
     Lower *, const Call *, OrderedAdd *);                  /* reads the arguments; false after a message */
 void lower_ordered_wait(Lower *, Loc, const OrderedAdd *); /* before the addition */
 void lower_ordered_pass(Lower *, Loc, const OrderedAdd *); /* after it */
-void lower_ordered_end(Lower *, Loc); /* where a kernel ends: programs have passed all their steps */
+V lower_pass_steps(Lower *, const Call *); /* a program passes steps at which it does not add */
+void lower_ordered_end(Lower *, Loc);      /* where a kernel ends: programs have passed all their steps */
 
 /* lower_shape.c */
 V lower_reshape(Lower *, const Call *);

@@ -422,6 +422,8 @@ static V call_store(Lower *l, const Call *c, int op) { return lower_store(l, c);
 static V call_gather(Lower *l, const Call *c, int op) { return lower_gather(l, c); }
 static V call_scatter(Lower *l, const Call *c, int op) { return lower_scatter(l, c); }
 static V call_atomic(Lower *l, const Call *c, int op) { return lower_atomic(l, c, op); }
+static V call_pass_steps(Lower *l, const Call *c, int op)
+{ return l->in_clause ? no_effect_here(l, c) : lower_pass_steps(l, c); }
 static V call_atomic_cas(Lower *l, const Call *c, int op) { return lower_atomic_cas(l, c); }
 
 static const struct {

@@ -8,7 +8,8 @@
  *     let was = atomic_exch(S[own], t + 1, order = release);
  *     assert(was <= t, ..);
  *
- * and where the kernel ends, also for programs that had no step:
+ * pass_steps(S, t) is atomic_exch(S[own], t, order = release): programs that begin at late steps are not
+ * waited for at those before. Where the kernel ends, also for programs that had no step:
  *
  *     if program_id(0) > 0 {
  *         while atomic_add(S[before], 0, order = acquire) < LAST {}
@@ -170,16 +171,10 @@ static Value *read_step(Lower *l, const Node *n)
     return lower_materialize(l, lower_cast(l, v, DT_I32, n->loc), n->loc);
 }
 
-bool lower_ordered_begin(Lower *l, const Call *c, OrderedAdd *o)
+/* Reads a semaphore and a step. Without a semaphore, or where no order is wanted, there is no place in one.
+ */
+static bool read_place(Lower *l, const Node *semaphore, const Node *step, OrderedAdd *o)
 {
-    const Node *step = ARG(c, 5), *semaphore = ARG(c, 6);
-    *o = (OrderedAdd){ .param = -1 };
-    if (!step && !semaphore) return true;
-    if (!step || !semaphore) {
-        lower_error_note(l, c->node->loc, "atomic_add(X[..], v, step = i, semaphore = S)",
-            "`step` and `semaphore` fix an order together: one of them is missing");
-        return false;
-    }
     V v = lower_expr(l, semaphore);
     if (v.kind == V_ABSENT || hint_off(l->func->hints.deterministic)) return true;
     if (v.kind != V_TENSOR || v.param < 0) {
@@ -191,6 +186,33 @@ bool lower_ordered_begin(Lower *l, const Call *c, OrderedAdd *o)
     o->step = read_step(l, step);
     if (o->step) o->param = v.param;
     return o->step != NULL;
+}
+
+bool lower_ordered_begin(Lower *l, const Call *c, OrderedAdd *o)
+{
+    const Node *step = ARG(c, 5), *semaphore = ARG(c, 6);
+    *o = (OrderedAdd){ .param = -1 };
+    if (!step && !semaphore) return true;
+    if (step && semaphore) return read_place(l, semaphore, step, o);
+    lower_error_note(l, c->node->loc, "atomic_add(X[..], v, step = i, semaphore = S)",
+        "`step` and `semaphore` fix an order together: one of them is missing");
+    return false;
+}
+
+V lower_pass_steps(Lower *l, const Call *c)
+{
+    Scope inner;
+    Loc loc = c->node->loc;
+    OrderedAdd o = { .param = -1 };
+    if (!read_place(l, ARG(c, 0), ARG(c, 1), &o)) return value_error();
+    if (o.param < 0) return value_void();
+    lower_scope_push(l, &inner);
+    declare_all(l, loc, &o);
+    Node *own = element(l, loc, semaphore_name, l->params[o.param].type->rank, 0);
+    lower_expr(l, atomic(l, "atomic_exch", own, named(l, loc, step_name), "release"));
+    lower_scope_pop(l);
+    l->params[o.param].is_semaphore = true;
+    return value_void();
 }
 
 void lower_ordered_wait(Lower *l, Loc loc, const OrderedAdd *o)

@@ -124,11 +124,11 @@ static void signal_semaphore(Emit *e, int newer)
     line(e, "%s(%d);", use(e, "bulk_wait"), newer);
     line(e, "%s();", use(e, "fence_device"));
     line(e, "if (owed) %s((i32 *)owed, then);", use(e, "atomic_exch_i32"));
-    each_group(e, "mbar_arrive", "done", "");
 }
 
 /* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes
- * its sums, those of the next one are sent. */
+ * its sums, those of the next one are sent. `done` then comes early, so that it is never more than a phase
+ * behind `empty`; who waits for `done` has not handed over the next step. */
 static void signal_in_turn(Emit *e)
 {
     const char *n = e->writer.name, *ready = "true";
@@ -139,13 +139,14 @@ static void signal_in_turn(Emit *e)
     line(e, "owed = own;");
     line(e, "then = next;");
     for (int g = 0; g < e->plan->warps / 4; g++)
-        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "", use(e, "mbar_test"),
-            n, 8 * g);
+        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "",
+            use(e, "mbar_test"), n, 8 * g);
     line(e, "late = %s;", ready);
     line(e, "if (!late) {");
     e->indent++;
     signal_semaphore(e, 0);
     end_block(e);
+    each_group(e, "mbar_arrive", "done", "");
 }
 
 void emit_writer(Emit *e)

@@ -302,8 +302,7 @@ static void compute(CostWalk *w, const Instr *i, double times)
     if (scans || f == OPS_REDUCE || f == OPS_ARG || i->op == OP_REDUCE) {
         w->c.alu +=
             (double)type_elements(ir_operand(i, 0)->type) * times * (scans ? w->model->scan_element : 1);
-        if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART)
-            w->c.alu += exchange(w, i->results[0].type) * times;
+        if (ir_attr_int(i, ATTR_LANES, 0) != LANES_APART) w->c.alu += exchange(w, i->results[0].type) * times;
         w->c.meets += times;
         return;
     }

@@ -300,6 +300,22 @@ static double bytes_from_memory(const Estimate *e)
     return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
 }
 
+/* The part of memory's rate that so many CTAs use. */
+static double used_by(const Estimate *e, double ctas) { return fmin(1, ctas / (e->m->busy * e->units)); }
+
+/* The part that a launch uses. Where loops over keys are divided and not all clusters find room at once,
+ * those of the last round have memory to themselves, and are few. */
+static double memory_used(const Estimate *e)
+{
+    const Cost *c = e->c;
+    double all = (double)c->programs, room = e->resident * clusters_at_once(e, c->cluster);
+    if (!c->chained || c->joins <= 0 || all <= room) return used_by(e, all_ctas(c));
+    double last = fmod(all, room), before = all - last;
+    double time = before / all / used_by(e, room * c->cluster);
+    if (last > 0) time += last / all / used_by(e, last * c->cluster);
+    return 1 / time;
+}
+
 /* Memory's time for these bytes. Some of what products write stays in L2 when the launch ends; what was
  * written before must leave L2. */
 static double memory_time(const Estimate *e, double bytes)
@@ -309,8 +325,7 @@ static double memory_time(const Estimate *e, double bytes)
     double most = m->dirty_most * (double)e->l2_bytes;
     double outs = fmin(c->out * (double)c->programs * ctas_of_a_program(c), most);
     double stays = multiplies(c) && c->memory > outs ? m->written_stays * outs : 0;
-    double busy = fmin(1, all_ctas(c) / (m->busy * e->units));
-    return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * busy);
+    return (bytes - stays + fmin(m->dirty * bytes, most)) / (m->memory * memory_used(e));
 }
 
 /* Rows that are held while they are reduced: each CTA asks for its part, waits, meets the others and stores,

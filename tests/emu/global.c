@@ -212,7 +212,8 @@ static void join(uint16_t *to, const uint16_t *from)
         if (to[k] < from[k]) to[k] = from[k];
 }
 
-uint16_t emu_global_fences(void) { return emu.cta->fenced && emu.cta->knows ? emu.cta->knows[emu.cta->index.x] : 0; }
+uint16_t emu_global_fences(void)
+{ return emu.cta->fenced && emu.cta->knows ? emu.cta->knows[emu.cta->index.x] : 0; }
 
 void emu_global_fence(void)
 {

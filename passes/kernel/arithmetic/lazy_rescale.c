@@ -20,8 +20,9 @@
  * alpha's exponent, and m_new only by the shift. Everything that is computed from p grows by one factor
  * (`new`), the carried values come to that factor by alpha, and each of them is handed on in it. Behind
  * the loop, m is not used, except as the beginning of another such loop, which takes over all that is under
- * it, and to bring what CTAs of a cluster have, each under its own m, to a common one (split_k.c). The factor of the carried values, whose power is followed through products and
- * quotients, cancels before anything is stored or rounded.
+ * it, and to bring what CTAs of a cluster have, each under its own m, to a common one (split_k.c). The factor
+ * of the carried values, whose power is followed through products and quotients, cancels before anything is
+ * stored or rounded.
  *
  * Requires: each warp holds whole rows. Keeps: quotients, up to rounding. lazy_choice.c makes the change.
  * FlashAttention-4 rescales in the same way. */
@@ -363,8 +364,9 @@ static bool is_online(Session *s, Instr *loop, int k, Lazy *c);
 static bool is_under(const Lazy *c, int r)
 { return has_factor(c, ir_operand(ir_terminator(c->loop->blocks[0]), r)); }
 
-/* Checks that another such loop, of exponents with the same c, begins with the maximum k and all that is under
- * it, which has no other use. What else it has under its maximum begins with zero, which every factor keeps. */
+/* Checks that another such loop, of exponents with the same c, begins with the maximum k and all that is
+ * under it, which has no other use. What else it has under its maximum begins with zero, which every factor
+ * keeps. */
 static bool goes_on(const Lazy *c, int k)
 {
     const Value *m = &c->loop->results[k];

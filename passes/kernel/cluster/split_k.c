@@ -217,8 +217,8 @@ static bool one_sum(Division *c)
            split_refuse(c, c->f->loc, "another loop follows the sum that would go through the workspace");
 }
 
-/* Elements that do not follow from a sum are scattered once, by the first CTA of a cluster. It has the parts of
- * all others then (the last combination orders them), which have read what their loops read. */
+/* Elements that do not follow from a sum are scattered once, by the first CTA of a cluster. It has the parts
+ * of all others then (the last combination orders them), which have read what their loops read. */
 static void scatter_once(Division *c, Instr *i)
 {
     MemParts m;

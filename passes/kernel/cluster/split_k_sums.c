@@ -120,8 +120,7 @@ static bool scatters_last(Division *c)
     bool scatters = false;
     for (Instr *i = c->f->body->first; i; i = i->next) {
         MemParts m;
-        if (scatters && split_is_cut(c, i))
-            return split_refuse(c, i->loc, "a loop follows a scatter");
+        if (scatters && split_is_cut(c, i)) return split_refuse(c, i->loc, "a loop follows a scatter");
         if (i->op != OP_SCATTER) continue;
         scatters = true;
         for (Instr *o = c->f->body->first; o && ir_mem_parts(i, &m); o = o->next)
