@@ -180,8 +180,8 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
  * all of them. */
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
-/* The terms of `require` that `&&` joins, by number from the left: whether there is this one, whether it names
- * a constant or hint, and whether it holds for a configuration as above. There are none where more than
+/* The terms of `require` that `&&` joins, by number from the left: whether there is this one, whether it
+ * names a constant or hint, and whether it holds for a configuration as above. There are none where more than
  * `require` decides what is allowed: listed configurations, `auto` constants. */
 bool frontend_require_term(const Ast *, const FrontTune *, int number);
 bool frontend_require_names(const Ast *, const FrontTune *, int number, const char *name);

@@ -124,8 +124,8 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=70 R=3 S=3 P=9 Q=11",
         "FLAT=true TF=64 TP=8 TQ=16 TC=32 H=9 W=11 R=3 S=3 P=9 Q=11",
         NULL }, /* rows of Y that end within 16 bytes */
-    /* pixels at the edges: one tap; steps of 3 and 25 taps; images of a pixel and of a row; taps and corners as
-       far as the instruction's bits reach, and one further */
+    /* pixels at the edges: one tap; steps of 3 and 25 taps; images of a pixel and of a row; taps and corners
+       as far as the instruction's bits reach, and one further */
     { "conv2d_nhwc", "B=3 C=24 H=7 W=9 F=72 R=1 S=1 P=7 Q=9",
         "FLAT=true PAD=0 TF=64 TP=8 TQ=16 TC=32 H=7 W=9 R=1 S=1 P=7 Q=9", NULL },
     { "conv2d_nhwc", "B=1 C=16 H=16 W=13 F=72 R=5 S=5 P=6 Q=5",

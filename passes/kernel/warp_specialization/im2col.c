@@ -85,7 +85,8 @@ static bool take_digit(Ranges *r, Value *v, Digit *d, int depth)
     Instr *i = v->def;
     if (!i || !is_integer_tile(v) || depth > DEEP) return false;
     bool whole = !d->count && d->by == 1; /* no remainder or quotient is around it */
-    if (i->op == OP_ADD && whole && d->step == 1 && range_exact(r, v) && take_sum(r, i, d, depth)) return true;
+    if (i->op == OP_ADD && whole && d->step == 1 && range_exact(r, v) && take_sum(r, i, d, depth))
+        return true;
     if (i->op == OP_MUL && whole && d->step == 1 && range_exact(r, v) && take_product(r, i, d, depth))
         return true;
     if (i->op == OP_REM && !d->count && constant_in(r, ir_operand(i, 1), &n) && n % d->by == 0) {
