@@ -124,6 +124,20 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=70 R=3 S=3 P=9 Q=11",
         "FLAT=true TF=64 TP=8 TQ=16 TC=32 H=9 W=11 R=3 S=3 P=9 Q=11",
         NULL }, /* rows of Y that end within 16 bytes */
+    /* pixels at the edges: one tap; steps of 3 and 25 taps; images of a pixel and of a row; taps and corners
+       as far as the instruction's bits reach, and one further */
+    { "conv2d_nhwc", "B=3 C=24 H=7 W=9 F=72 R=1 S=1 P=7 Q=9",
+        "FLAT=true PAD=0 TF=64 TP=8 TQ=16 TC=32 H=7 W=9 R=1 S=1 P=7 Q=9", NULL },
+    { "conv2d_nhwc", "B=1 C=16 H=16 W=13 F=72 R=5 S=5 P=6 Q=5",
+        "FLAT=true STRIDE=3 PAD=2 TF=64 TP=8 TQ=8 TC=16 H=16 W=13 R=5 S=5 P=6 Q=5", "X:w WT:w Y:w" },
+    { "conv2d_nhwc", "B=70 C=24 H=1 W=1 F=72 R=3 S=3 P=1 Q=1",
+        "FLAT=true TF=64 TP=8 TQ=8 TC=16 H=1 W=1 R=3 S=3 P=1 Q=1", NULL },
+    { "conv2d_nhwc", "B=9 C=24 H=1 W=9 F=72 R=3 S=3 P=1 Q=9",
+        "FLAT=true TF=64 TP=8 TQ=16 TC=16 H=1 W=9 R=3 S=3 P=1 Q=9", NULL },
+    { "conv2d_nhwc", "B=2 C=8 H=1 W=17 F=8 R=2 S=256 P=32 Q=3",
+        "FLAT=true STRIDE=8 PAD=128 TF=64 TP=8 TQ=8 TC=16 H=1 W=17 R=2 S=256 P=32 Q=3", NULL },
+    { "conv2d_nhwc", "B=2 C=8 H=1 W=17 F=8 R=2 S=257 P=32 Q=3",
+        "FLAT=true STRIDE=8 PAD=128 TF=64 TP=8 TQ=8 TC=16 H=1 W=17 R=2 S=257 P=32 Q=3", NULL },
     { "conv2d_nhwc", "B=2 C=21 H=7 W=7 F=13 R=3 S=3 P=7 Q=7", "FLAT=true TF=64 TP=8 TQ=8 TC=16", "X:w WT:w" },
     { "conv2d_nhwc", "B=3 C=72 H=9 W=11 F=40 R=3 S=3 P=9 Q=11 | B=1 C=16 H=9 W=9 F=40 R=3 S=3 P=9 Q=9",
         "FLAT=true TF=64 TP=8 TQ=8 TC=32 STAGES=8", NULL }, /* five stages of rows in flight */
