@@ -328,6 +328,8 @@ static void test_whole_axis(void)
     }
     CU_ASSERT_EQUAL(fake->compiles, SHAPES);
     CU_ASSERT_EQUAL(notes.n, SHAPES);
+    CHECK_TEXT(choice_of_rows(k, 4112, 32016), "N=32016, TN=32016"); /* as for nearly as many of these rows */
+    CU_ASSERT_EQUAL(notes.n, SHAPES);
     OK(ctx, tile_kernel_write_choices(k, path, NULL));
     tile_kernel_destroy(k);
     tile_module *m;
