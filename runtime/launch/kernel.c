@@ -212,6 +212,14 @@ static bool read_promises(tile_kernel *k, const char *text, TuneRow *row)
     return n == k->key_words && !*text;
 }
 
+/* Whether the entry may bind this extent: it speaks for one launch alone, which has it. */
+static bool binds_own_extent(const TuneEntry *e, const TuneItem *bound)
+{
+    for (int i = 0; i < e->n_key && *e->promises; i++)
+        if (!strcmp(e->key[i].name, bound->name)) return tune_same_value(&e->key[i].value, &bound->value);
+    return false;
+}
+
 /* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
@@ -254,7 +262,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
-        bool extent = *e->promises && front_dim(k->front, e->config[i].name) >= 0; /* of that launch alone */
+        bool extent = front_dim(k->front, e->config[i].name) >= 0 && binds_own_extent(e, &e->config[i]);
         if (!is_const(p) && !extent && !frontend_hint_name(e->config[i].name))
             return false; /* The entry was written for another version of the kernel. */
         FrontValue value = e->config[i].value;
