@@ -22,11 +22,12 @@ static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key
              (uint64_t)*l->collapsed << KEY_COLLAPSED;
 }
 
-static tile_status choose(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+/* Adds the configuration `row` of the table to the key; -1: one that is chosen. */
+static tile_status configure(tile_kernel *k, const LaunchArgs *l, int row, uint64_t *key)
 {
     int choice = 0;
-    tile_status st = k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
-    key[0] |= (uint64_t)(choice ? k->n_rows + choice : 0) << 8;
+    tile_status st = row < 0 && k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
+    key[0] |= (uint64_t)(choice ? k->n_rows + choice : row + 1) << 8;
     return st;
 }
 
@@ -42,7 +43,7 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
     if (!pairs) return false;
     promises_of(k, l, key);
     if (collapse_holds(k, key, pairs)) {
-        *st = choose(k, l, key);
+        *st = configure(k, l, kernel_tune_row(k, l, key), key);
         if (*st || collapse_holds(k, key, pairs)) return true;
     }
     *l->collapsed = 0;
@@ -56,13 +57,12 @@ tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     tile_status st;
     promises_of(k, l, key);
-    int row = k->n_rows ? kernel_tune_row(k, l, key) + 1 : 0;
-    if (!row && k->n_pairs && !*l->collapsed) {
+    int row = kernel_tune_row(k, l, key);
+    if (row < 0 && k->n_pairs && !*l->collapsed) {
         if (collapsed_key(k, l, key, &st)) return st;
         promises_of(k, l, key);
     }
-    key[0] |= (uint64_t)row << 8;
-    return row ? TILE_OK : choose(k, l, key);
+    return configure(k, l, row, key);
 }
 
 static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)

@@ -5,6 +5,7 @@
 #include "api.h"
 #include "runtime/launch/inside.h"
 #include <math.h>
+#include <unistd.h>
 
 static tile_context *ctx;
 static FakeState *fake;
@@ -167,6 +168,37 @@ static void test_constants(void)
     tile_context_destroy(ctx);
 }
 
+/* What was chosen for a launch on one axis is written to a table and read back. */
+static void test_written_choices(void)
+{
+    static const char text[] =
+        "kernel k(in f32 X[M, N], out f32 Y[M, N], const int TM = auto, const int TN = auto)\n" GRID2
+        "    let y = " X2 " + 1.0;\n" STORE2;
+    char path[] = "/tmp/tile-collapse-XXXXXX", said[512], again[512];
+    int fd = mkstemp(path);
+    Launch l;
+    tile_kernel *k;
+    tile_module *m;
+    if (fd < 0 || !begin(0)) return;
+    close(fd);
+    make2(&l, 100, 37, 0);
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    programs_of(k, &l, said, sizeof said);
+    CHECK_TEXT(said, "M, N as one axis");
+    OK(ctx, tile_kernel_write_choices(k, path, NULL));
+    tile_kernel_destroy(k);
+    OK(ctx, tile_module_load_memory(ctx, "test.tile", text, strlen(text),
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = path }, &m));
+    OK(ctx, tile_kernel_create(m, "k", NULL, 0, &k));
+    programs_of(k, &l, again, sizeof again);
+    CU_ASSERT_STRING_EQUAL(again, said);
+    CHECK_STATUS(ctx, tile_kernel_write_choices(k, path, NULL), TILE_ERROR_NOT_FOUND); /* nothing was chosen */
+    tile_kernel_destroy(k);
+    tile_module_destroy(m);
+    unlink(path);
+    tile_context_destroy(ctx);
+}
+
 /* --- results ---------------------------------------------------------------------------------------------
  */
 
@@ -259,6 +291,7 @@ int main(int argc, char **argv)
         { "which_arguments", test_which_arguments },
         { "which_kernels", test_which_kernels },
         { "constants", test_constants },
+        { "written_choices", test_written_choices },
 #ifdef HAVE_CPU
         { "results", test_results },
         { "three_axes", test_three_axes },
