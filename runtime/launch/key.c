@@ -39,17 +39,16 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
     memcpy(old.views, l->views, n * sizeof *l->views);
     memcpy(old.strides, l->strides, n * sizeof *l->strides);
     memcpy(old.dims, l->dims, dims * sizeof *l->dims);
-    unsigned pairs = *l->collapsed = collapse_launch(k, l);
-    if (!pairs) return false;
-    promises_of(k, l, key);
-    if (collapse_holds(k, key, pairs)) {
-        *st = configure(k, l, kernel_tune_row(k, l, key), key);
-        if (*st || collapse_holds(k, key, pairs)) return true;
+    for (unsigned pairs; (pairs = *l->collapsed = collapse_launch(k, l));) {
+        promises_of(k, l, key);
+        if (collapse_holds(k, key, pairs)) {
+            *st = configure(k, l, kernel_tune_row(k, l, key), key);
+            if (*st || collapse_holds(k, key, pairs)) return true;
+        }
+        memcpy(l->views, old.views, n * sizeof *l->views); /* again without what does not hold */
+        memcpy(l->strides, old.strides, n * sizeof *l->strides);
+        memcpy(l->dims, old.dims, dims * sizeof *l->dims);
     }
-    *l->collapsed = 0;
-    memcpy(l->views, old.views, n * sizeof *l->views);
-    memcpy(l->strides, old.strides, n * sizeof *l->strides);
-    memcpy(l->dims, old.dims, dims * sizeof *l->dims);
     return false;
 }
 

@@ -168,6 +168,26 @@ static void test_constants(void)
     tile_context_destroy(ctx);
 }
 
+/* The first launch already keeps the pairs that are proven when another one is not. */
+static void test_some_of_the_pairs(void)
+{
+    static const char text[] =
+        "kernel k(in f32 X[B, M, N], out f32 Y[B, M, N], const int TN = 32)\n"
+        "    grid (cdiv(N, TN), M, B) {\n    let (j, i, b) = program_id();\n"
+        "    store(Y[b, i, j*TN +: TN], load(X[b, i, j*TN +: TN]) * f32(b));\n}\n";
+    Launch l;
+    char said[512];
+    tile_kernel *k;
+    if (!begin(0)) return;
+    make(&l, 3, (int64_t[]){ 7, 5, 37 }, NULL, 2);
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    programs_of(k, &l, said, sizeof said);
+    CHECK_TEXT(said, "M, N as one axis");
+    CU_ASSERT(!strstr(said, "B, M as one axis"));
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* What was chosen for a launch on one axis is written to a table and read back. */
 static void test_written_choices(void)
 {
@@ -291,6 +311,7 @@ int main(int argc, char **argv)
         { "which_arguments", test_which_arguments },
         { "which_kernels", test_which_kernels },
         { "constants", test_constants },
+        { "some_of_the_pairs", test_some_of_the_pairs },
         { "written_choices", test_written_choices },
 #ifdef HAVE_CPU
         { "results", test_results },
