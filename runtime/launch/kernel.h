@@ -176,7 +176,8 @@ struct tile_kernel {
     _Atomic(struct PitchDecision *) decisions;
     DimPair pairs[MOST_PAIRS]; /* that a launch may give as one dimension (collapse.c), outer ones first */
     int n_pairs;
-    atomic_uint refused_pairs; /* a bit for each that the kernel does not treat as one */
+    /* A bit for each that the kernel does not treat as one, and that it does with some configuration. */
+    atomic_uint refused_pairs, proven_pairs;
     int key_words;
     /* The extent of some axis is an expression, which is compared once the variant is known. */
     bool anonymous;
@@ -244,8 +245,10 @@ const struct DeviceModel *kernel_device_model(const tile_kernel *);
 void collapse_open(tile_kernel *);
 /* Gives the arguments with fewer axes where they have no gaps; returns the pairs that became one. */
 unsigned collapse_launch(tile_kernel *, const LaunchArgs *);
-/* Whether the variant of this key treats those pairs as one. */
+/* Whether the variant of this key treats those pairs as one; and whether some variant may, where the key has no
+ * configuration yet. */
 bool collapse_holds(tile_kernel *, const uint64_t *key, unsigned pairs);
+bool collapse_may_hold(tile_kernel *, const uint64_t *key, unsigned pairs);
 /* The dimensions, a bit each, that have an extent of 1 where these pairs became one. */
 uint64_t collapse_ones(const tile_kernel *, unsigned pairs);
 

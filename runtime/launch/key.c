@@ -41,7 +41,7 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
     memcpy(old.dims, l->dims, dims * sizeof *l->dims);
     for (unsigned pairs; (pairs = *l->collapsed = collapse_launch(k, l));) {
         promises_of(k, l, key);
-        if (collapse_holds(k, key, pairs)) {
+        if (collapse_may_hold(k, key, pairs)) {
             *st = configure(k, l, kernel_tune_row(k, l, key), key);
             if (*st || collapse_holds(k, key, pairs)) return true;
         }
