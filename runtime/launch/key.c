@@ -38,7 +38,7 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
     size_t n = (size_t)k->n_params, dims = (size_t)k->n_dims;
     memcpy(old.views, l->views, n * sizeof *l->views);
     memcpy(old.strides, l->strides, n * sizeof *l->strides);
-    memcpy(old.dims, l->dims, dims * sizeof *l->dims);
+    memcpy(l->given, l->dims, dims * sizeof *l->dims);
     for (unsigned pairs; (pairs = *l->collapsed = collapse_launch(k, l));) {
         promises_of(k, l, key);
         if (collapse_may_hold(k, key, pairs)) {
@@ -47,7 +47,7 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
         }
         memcpy(l->views, old.views, n * sizeof *l->views); /* again without what does not hold */
         memcpy(l->strides, old.strides, n * sizeof *l->strides);
-        memcpy(l->dims, old.dims, dims * sizeof *l->dims);
+        memcpy(l->dims, l->given, dims * sizeof *l->dims);
     }
     return false;
 }

@@ -220,6 +220,22 @@ static void test_proven_once(void)
     tile_context_destroy(ctx);
 }
 
+/* What a sealed context refuses is named by the extents that the caller gave. */
+static void test_refused(void)
+{
+    tile_kernel *k;
+    Launch l;
+    if (!begin(TILE_CONTEXT_PINNED)) return;
+    make2(&l, 100, 37, 0);
+    OK(ctx, kernel_of(ctx, chosen, "k", NULL, 0, &k));
+    OK(ctx, tile_context_seal(ctx, 1));
+    CHECK_STATUS(ctx, tile_launch(k, l.args, 2, NULL), TILE_ERROR_SEALED);
+    CHECK_TEXT(error_of(ctx), "configuration of M=100 N=37");
+    CHECK_TEXT(error_of(ctx), "M, N as one axis");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* What was chosen for a launch on one axis is written to a table and read back. */
 static void test_written_choices(void)
 {
@@ -343,6 +359,7 @@ int main(int argc, char **argv)
         { "constants", test_constants },
         { "some_of_the_pairs", test_some_of_the_pairs },
         { "proven_once", test_proven_once },
+        { "refused", test_refused },
         { "written_choices", test_written_choices },
 #ifdef HAVE_CPU
         { "results", test_results },
