@@ -417,7 +417,7 @@ static tile_status choose(tile_kernel *k, Wanted *w)
     if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words, &w->ns);
     if (sealed && !pinned && w->choice < 0 && defaults_serve(k)) w->choice = 0;
     if (w->choice >= 0) return TILE_OK;
-    if (sealed) return kernel_refuse(k, w->key, w->l->dims);
+    if (sealed) return kernel_refuse(k, w->key, *w->l->collapsed ? w->l->given : w->l->dims);
     if (!pinned) w->choice = 0;
     k->chooser->searched++;
     tile_status st = context_on_stack(k->context, search_guarded, w);

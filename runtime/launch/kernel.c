@@ -310,7 +310,8 @@ static bool is_its_launch(const tile_kernel *k, const TuneRow *row, const int64_
 }
 
 /* When estimates are available, an entry is not used for launches whose extents differ by more than a factor
- * of two in total, or that are as far away by other differences. */
+ * of two in total, or that are as far away by other differences. Measured entries speak of axes as they were
+ * given. */
 int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
 {
     const int64_t *dims = l->dims;
@@ -321,7 +322,7 @@ int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *k
             if (is_its_launch(k, &k->rows[i], dims, key)) return i;
             continue;
         }
-        if (!gives_its_tensors(k, &k->rows[i], l->views)) continue;
+        if (*l->collapsed || !gives_its_tensors(k, &k->rows[i], l->views)) continue;
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
             int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j],
