@@ -18,6 +18,10 @@ enum {
 static const double HARDLY_WORSE = 1.02;
 /* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
 static const double HOPELESS = 1.5;
+/* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
+static const double SHORTER_STEPS = 1.5;
+/* The ratio to the best estimate below which two constants at a time are tried with other tiles as well. */
+static const double NEAR = 1.1;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
@@ -139,8 +143,8 @@ static bool is_hopeless(const Search *z, const uint8_t *at, double best)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i];
         if (!same_with_tiles(z, p->at, at)) continue;
-        if (p->few_stages && p->bound == BOUND_LOADS && p->ns < INFINITY) return false;
-        least = fmin(least, search_if_divided(z, p));
+        const bool waits = p->few_stages && p->bound == BOUND_LOADS;
+        least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
     }
     return least < INFINITY && least > best * HOPELESS;
 }
@@ -342,7 +346,8 @@ static int walk(Search *z)
         int before = search_best(z, NULL, 0), last[SEARCH_AGAIN];
         n = search_best_of_different_tiles(z, last, SEARCH_AGAIN);
         consider_tiles(z, z->point[before].at);
-        for (int k = 0; k < n; k++) consider_pairs(z, z->point[last[k]].at);
+        for (int k = 0; k < n && z->point[last[k]].ns < z->point[before].ns * NEAR; k++)
+            consider_pairs(z, z->point[last[k]].at);
         search_estimate(z);
         search_improve(z, last, search_best_of_different_tiles(z, last, SEARCH_AGAIN));
         if (search_best(z, NULL, 0) == before) break;
