@@ -323,6 +323,7 @@ void thin_emit(Gen *g, Step *s)
     thin_init(&t, g, s->with ? s->with : s, &whole);
     if (s->with) {
         thin_init(&with, g, s, &whole);
+        t.rows = with.rows = t.rows < with.rows ? t.rows : with.rows;
         t.with = &with;
         set_ahead(&with);
     }

@@ -48,15 +48,16 @@ static bool is_table(Search *s, Value *v, int axis, int depth)
     return true;
 }
 
-/* What the index is made of: a shuffle reads four bits, so that a mask of them is not needed, and a shift of
- * the elements is part of the shift that moves them to the lowest bits. */
+/* What the index is made of: a shuffle reads four bits, so that a mask which keeps these is not needed, and a
+ * shift of the elements is part of the shift that moves them to the lowest bits. */
 static void find_bits(Thin *t)
 {
     int64_t c;
     const Instr *i;
     for (t->bits = t->index; (i = t->bits->def) && !plan_info(t->g->plan, t->bits)->buf;) {
         bool constant = i->n_operands == 2 && ir_is_const(ir_operand(i, 1), &c);
-        if (constant && i->op == OP_AND && (c & (TABLE - 1)) == TABLE - 1) t->bits = ir_operand(i, 0);
+        const int64_t read = (int64_t)(TABLE - 1) << t->shift;
+        if (constant && i->op == OP_AND && (c & read) == read) t->bits = ir_operand(i, 0);
         else if (constant && i->op == OP_SHR && c >= 0 && t->shift + c <= 4) {
             t->shift += (int)c;
             t->bits = ir_operand(i, 0);
@@ -263,10 +264,11 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     }
 }
 
-static void dot_step(Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, LLVMValueRef *acc)
+static void dot_step(
+    Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;
-    int width = dot_width(t), vector = t->lanes * mma_group(t->as);
+    int vector = t->lanes * mma_group(t->as);
     for (int c = 0; c < columns; c++) {
         LLVMValueRef x = thin_elements(t, k, gen_iadd(g, column, gen_int(g, c)), 0, width);
         x = convert(g, t->as, t->from, x);
@@ -308,12 +310,12 @@ void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
     put_all(t, column, columns, acc);
 }
 
-/* Adds the products of elements k and on of some columns. */
-static void add_step(
-    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
+/* Adds the products of `width` elements from k on of some columns. */
+static void add_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns,
+    const LLVMValueRef *table, LLVMValueRef *acc)
 {
     if (t->index) table_step(t, k, column, columns, table, acc);
-    else dot_step(t, k, column, columns, acc);
+    else dot_step(t, k, width, column, columns, acc);
 }
 
 static void tables_of(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *table)
@@ -328,21 +330,21 @@ static void dot_rows(Thin *t, LLVMValueRef column, int columns)
     Gen *g = t->g;
     LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS], table[MAX_SUMS], next[MAX_SUMS];
     Loop l;
-    int n = columns * t->rows;
+    int n = columns * t->rows, width = dot_width(t);
     first_sums(t, column, columns, first);
     tables_of(t, column, columns, table);
     if (t->with) {
         t->with->row = t->row;
         tables_of(t->with, column, columns, next);
     }
-    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), dot_width(t));
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, t->k), width);
     for (int c = 0; c < n; c++) {
         acc[c] = phi[c] = LLVMBuildPhi(g->b, t->vec, "");
         LLVMAddIncoming(phi[c], &first[c], &l.before, 1);
     }
-    fetch_lines(t, k, column, columns, dot_width(t));
-    add_step(t, k, column, columns, table, acc);
-    if (t->with) add_step(t->with, k, column, columns, next, acc);
+    fetch_lines(t, k, column, columns, width);
+    add_step(t, k, width, column, columns, table, acc);
+    if (t->with) add_step(t->with, k, width, column, columns, next, acc);
     LLVMBasicBlockRef latch = gen_here(g);
     for (int c = 0; c < n; c++) LLVMAddIncoming(phi[c], &acc[c], &latch, 1);
     gen_loop_end(g, &l);

@@ -12,19 +12,16 @@ enum {
     MOST_TOGETHER = 512, /* combinations that are tried whole; of more, a name at a time is tried */
     MOST_ASKED = 8192,   /* combinations of which `require` is asked how many it allows */
     BEAM = 5,            /* configurations of different tiles that the other names are tried from */
-    AGAIN = 3,           /* the same in later rounds */
     ROUNDS = 2,
-    MOST_OF_A_CLUSTER = 8, /* parts of a loop */
-    DIVIDED = 48,          /* tiles of few programs that are divided as far as the device has room */
 };
-/* Estimates that differ by less are equal; of equal ones the first is taken. */
-static const double EQUAL = 0.9999;
 /* Ratio of estimates of streams below which they can hardly be told apart. */
 static const double HARDLY_WORSE = 1.02;
-/* The ratio of estimates below which another tile is taken because its loops can be divided. */
-static const double DIVIDED_GAIN = 0.98;
 /* The ratio to the best estimate above which tiles are not tried again with other values of other names. */
 static const double HOPELESS = 1.5;
+/* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
+static const double SHORTER_STEPS = 1.5;
+/* The ratio to the best estimate below which two constants at a time are tried with other tiles as well. */
+static const double NEAR = 1.1;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
@@ -41,7 +38,7 @@ static bool has_place(const Search *z, const uint8_t *at)
     for (int i = 0; i < z->n_names; i++) {
         const SearchName *m = &z->name[i];
         bool parts = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS;
-        if (parts && !workspace && m->values[at[i]].i > MOST_OF_A_CLUSTER) return false;
+        if (parts && !workspace && m->values[at[i]].i > SEARCH_MOST_OF_A_CLUSTER) return false;
     }
     return true;
 }
@@ -72,7 +69,7 @@ static void consider(Search *z, const uint8_t *at)
 }
 
 /* Considers `at` with value `v` of name `j`. */
-static void consider_value(Search *z, const uint8_t *at, int j, int v)
+void search_consider_value(Search *z, const uint8_t *at, int j, int v)
 {
     uint8_t p[MOST_NAMES];
     memcpy(p, at, sizeof p);
@@ -80,16 +77,14 @@ static void consider_value(Search *z, const uint8_t *at, int j, int v)
     consider(z, p);
 }
 
-static int listed(const SearchName *n) { return n->n - n->absent; }
-
 /* Combination `number` of the names that are tried with tiles, the other names as in `at`. */
 static void combination(const Search *z, const uint8_t *at, int64_t number, uint8_t *out)
 {
     memcpy(out, at, MOST_NAMES);
     for (int i = 0; i < z->n_names; i++) {
         if (!z->name[i].with_tiles) continue;
-        out[i] = (uint8_t)(number % listed(&z->name[i]));
-        number /= listed(&z->name[i]);
+        out[i] = (uint8_t)(number % search_listed(&z->name[i]));
+        number /= search_listed(&z->name[i]);
     }
 }
 
@@ -99,7 +94,7 @@ static int64_t combinations(Search *z, const uint8_t *at)
     SearchPoint p = { 0 };
     int64_t all = 1, allowed = 0;
     for (int i = 0; i < z->n_names; i++)
-        if (z->name[i].with_tiles && all <= MOST_ASKED) all *= listed(&z->name[i]);
+        if (z->name[i].with_tiles && all <= MOST_ASKED) all *= search_listed(&z->name[i]);
     if (all <= MOST_TOGETHER || all > MOST_ASKED) return all <= MOST_TOGETHER ? all : 0;
     for (int64_t k = 0; k < all && allowed <= MOST_TOGETHER; k++) {
         combination(z, at, k, p.at);
@@ -108,7 +103,7 @@ static int64_t combinations(Search *z, const uint8_t *at)
     return allowed <= MOST_TOGETHER ? all : 0;
 }
 
-static bool same_tiles(const Search *z, const SearchPoint *a, const SearchPoint *b)
+bool search_same_tiles(const Search *z, const SearchPoint *a, const SearchPoint *b)
 {
     for (int j = 0; j < z->n_names; j++)
         if (z->name[j].shapes_grid && a->at[j] != b->at[j]) return false;
@@ -122,8 +117,8 @@ int search_best(const Search *z, const int *but, int n)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i];
         bool taken = !(p->ns < INFINITY);
-        for (int k = 0; k < n && !taken; k++) taken = same_tiles(z, p, &z->point[but[k]]);
-        if (!taken && (found < 0 || p->ns < z->point[found].ns * EQUAL)) found = i;
+        for (int k = 0; k < n && !taken; k++) taken = search_same_tiles(z, p, &z->point[but[k]]);
+        if (!taken && (found < 0 || search_is_less(p->ns, z->point[found].ns))) found = i;
     }
     return found;
 }
@@ -139,34 +134,6 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
     return true;
 }
 
-/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; 0: there is
- * none. */
-static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
-{
-    int found = 0;
-    for (int v = 0; v < listed(&z->name[j]); v++) {
-        int64_t parts = z->name[j].values[v].i;
-        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
-            (!found || parts > z->name[j].values[found].i))
-            found = v;
-    }
-    return found;
-}
-
-/* The estimate of a point, divided by as many parts as its programs leave room for. */
-static double if_divided(const Search *z, const SearchPoint *p)
-{
-    double ns = p->ns;
-    for (int j = 0; j < z->n_names; j++) {
-        const SearchName *m = &z->name[j];
-        int v = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS && p->programs > 0
-                    ? room_to_divide(z, p, j, INT64_MAX)
-                    : 0;
-        if (v) ns /= (double)m->values[v].i;
-    }
-    return ns;
-}
-
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
  * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
  * has few stages and that waits for loads may wait less with shorter steps, of which more fit. */
@@ -176,8 +143,8 @@ static bool is_hopeless(const Search *z, const uint8_t *at, double best)
     for (int i = 0; i < z->n_points; i++) {
         const SearchPoint *p = &z->point[i];
         if (!same_with_tiles(z, p->at, at)) continue;
-        if (p->few_stages && p->bound == BOUND_LOADS && p->ns < INFINITY) return false;
-        least = fmin(least, if_divided(z, p));
+        const bool waits = p->few_stages && p->bound == BOUND_LOADS;
+        least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
     }
     return least < INFINITY && least > best * HOPELESS;
 }
@@ -191,7 +158,7 @@ static void consider_tiles(Search *z, const uint8_t *at)
     const double best = known >= 0 ? z->point[known].ns : INFINITY;
     int64_t all = combinations(z, at);
     for (int i = 0; i < z->n_names && !all; i++)
-        for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) consider_value(z, at, i, v);
+        for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
     for (int64_t k = 0; k < all; k++) {
         combination(z, at, k, p);
         if (!is_hopeless(z, p, best)) consider(z, p);
@@ -218,10 +185,10 @@ static void consider_pairs(Search *z, const uint8_t *at)
 static void consider_last(Search *z, const uint8_t *at)
 {
     for (int j = 0; j < z->n_names; j++)
-        for (int v = 0; v < z->name[j].n && is_last(&z->name[j]); v++) consider_value(z, at, j, v);
+        for (int v = 0; v < z->name[j].n && is_last(&z->name[j]); v++) search_consider_value(z, at, j, v);
 }
 
-static int best_of_different_tiles(const Search *z, int *tops, int most)
+int search_best_of_different_tiles(const Search *z, int *tops, int most)
 {
     int n = 0, now;
     while (n < most && (now = search_best(z, tops, n)) >= 0) tops[n++] = now;
@@ -239,17 +206,17 @@ static void consider_name(Search *z, int at, int j)
     for (int v = 0; v < m->n; v++) {
         uint8_t p[MOST_NAMES];
         int64_t ctas = m->values[v].i * z->point[at].programs;
-        if (few_only && m->values[v].i > MOST_OF_A_CLUSTER && ctas > z->p->device.units) continue;
+        if (few_only && m->values[v].i > SEARCH_MOST_OF_A_CLUSTER && ctas > z->p->device.units) continue;
         memcpy(p, z->point[at].at, sizeof p);
         p[j] = (uint8_t)v;
         consider(z, p);
         for (int u = 0; m->beside >= 0 && u < z->name[m->beside].n && m->values[v].i > 1; u++)
-            consider_value(z, p, m->beside, u);
+            search_consider_value(z, p, m->beside, u);
     }
 }
 
 /* Each of the other names in turn, from each of these points, which become the best with the same tiles. */
-static void improve(Search *z, int *from, int n)
+void search_improve(Search *z, int *from, int n)
 {
     for (int j = 0; j < z->n_names; j++) {
         if (z->name[j].shapes_grid || is_last(&z->name[j]) || z->name[j].fixed) continue;
@@ -257,8 +224,8 @@ static void improve(Search *z, int *from, int n)
         search_estimate(z);
         for (int k = 0; k < n; k++)
             for (int i = 0; i < z->n_points; i++) {
-                bool better = z->point[i].ns < z->point[from[k]].ns * EQUAL;
-                if (better && same_tiles(z, &z->point[i], &z->point[from[k]])) from[k] = i;
+                bool better = search_is_less(z->point[i].ns, z->point[from[k]].ns);
+                if (better && search_same_tiles(z, &z->point[i], &z->point[from[k]])) from[k] = i;
             }
     }
 }
@@ -283,7 +250,7 @@ static void set_middle(const Search *z, const uint8_t *declared, Side side, uint
     memcpy(out, declared, MOST_NAMES);
     for (int i = 0; i < z->n_names; i++) {
         const SearchName *m = &z->name[i];
-        if (!m->with_tiles && !m->hint && !m->fixed) out[i] = (uint8_t)middle_value(side, listed(m));
+        if (!m->with_tiles && !m->hint && !m->fixed) out[i] = (uint8_t)middle_value(side, search_listed(m));
     }
 }
 
@@ -297,7 +264,7 @@ static void consider_without_cp_async(Search *z, const uint8_t *declared)
         bool any = false;
         if (!m->hint || m->hint->search != SEARCH_WITH_CP_ASYNC) continue;
         for (int i = 0; i < z->n_points; i++) any |= z->point[i].cp_async;
-        for (int v = 0; v < listed(m) && any; v++)
+        for (int v = 0; v < search_listed(m) && any; v++)
             for (Side side = UPPER_MIDDLE; side < SIDES && !m->values[v].i; side++) {
                 set_middle(z, declared, side, middle);
                 middle[j] = (uint8_t)v;
@@ -312,7 +279,7 @@ static void consider_smaller(Search *z, const uint8_t *declared)
 {
     uint8_t p[MOST_NAMES];
     if (search_best(z, NULL, 0) >= 0) return;
-    improve(z, &(int){ 0 }, 1);
+    search_improve(z, &(int){ 0 }, 1);
     for (int j = 0; j < z->n_names && search_best(z, NULL, 0) < 0; j++) {
         const SearchName *m = &z->name[j];
         for (int v = 0; v < m->n && !m->with_tiles && !m->hint && !m->fixed; v++) {
@@ -322,80 +289,6 @@ static void consider_smaller(Search *z, const uint8_t *declared)
         }
         search_estimate(z);
     }
-}
-
-/* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
- * them: first what should be fastest if dividing costs nothing. */
-static void consider_parts(Search *z, int j, int64_t most)
-{
-    bool taken[MOST_POINTS] = { false };
-    const int n = z->n_points;
-    for (int k = 0; k < DIVIDED; k++) {
-        int now = -1, by = 0;
-        double least = INFINITY;
-        for (int i = 0; i < n; i++) {
-            const SearchPoint *p = &z->point[i];
-            int v = taken[i] || !(p->ns < INFINITY) ? 0 : room_to_divide(z, p, j, most);
-            double ns = v ? p->ns / (double)z->name[j].values[v].i : INFINITY;
-            if (ns >= least) continue;
-            now = i;
-            by = v;
-            least = ns;
-        }
-        if (now < 0) break;
-        taken[now] = true;
-        consider_value(z, z->point[now].at, j, by);
-    }
-    search_estimate(z);
-}
-
-/* The best points of different tiles whose loops are divided. Other steps and stages suit them than suited
- * the tiles as a whole. */
-static int best_divided(const Search *z, int *tops, int most)
-{
-    int n = 0, now = 0;
-    while (n < most && now >= 0) {
-        now = -1;
-        for (int i = 0; i < z->n_points; i++) {
-            const SearchPoint *p = &z->point[i];
-            bool other = p->divided && p->ns < INFINITY;
-            for (int k = 0; k < n && other; k++) other = !same_tiles(z, p, &z->point[tops[k]]);
-            if (other && (now < 0 || p->ns < z->point[now].ns * EQUAL)) now = i;
-        }
-        if (now >= 0) tops[n++] = now;
-    }
-    return n;
-}
-
-/* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
- * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
- * clearly better than the best one so far, `best`. */
-static int divided(Search *z, int best)
-{
-    int tops[AGAIN] = { 0 };
-    if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
-    for (int j = 0; j < z->n_names; j++)
-        if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
-            consider_parts(z, j, MOST_OF_A_CLUSTER);
-            consider_parts(z, j, INT64_MAX);
-        }
-    improve(z, tops, best_divided(z, tops, AGAIN));
-    improve(z, tops, best_of_different_tiles(z, tops, AGAIN));
-    int found = search_best(z, NULL, 0);
-    return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
-}
-
-/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
- * sizes can be. What the source says of it stays. */
-static int autos(Search *z)
-{
-    int best = search_autos(z), j = z->n_names - 1, first = z->n_points;
-    if (j < 0 || z->name[j].domain >= 0 || z->p->only_if_needed || z->point[best].divided) return best;
-    int v = room_to_divide(z, &z->point[best], j, MOST_OF_A_CLUSTER);
-    if (!v) return best;
-    consider_value(z, z->point[best].at, j, v);
-    search_estimate(z);
-    return z->n_points > first && z->point[first].divided ? divided(z, best) : best;
 }
 
 /* Memory bounds the point, and its programs pass over their tiles once. */
@@ -417,7 +310,7 @@ static int least_strained(const Search *z, int best)
         if (!streams(p) || p->ns > z->point[best].ns * HARDLY_WORSE) continue;
         bool less = !(p->shared > 0) == !(f->shared > 0) ? p->words < f->words : f->shared > 0;
         bool equal = !(p->shared > 0) == !(f->shared > 0) && p->words == f->words;
-        if (less || (equal && p->ns < f->ns * EQUAL)) found = i;
+        if (less || (equal && search_is_less(p->ns, f->ns))) found = i;
     }
     return found;
 }
@@ -430,7 +323,7 @@ static int walk(Search *z)
     for (int i = 0; i < z->n_names && i < MOST_NAMES; i++) declared[i] = (uint8_t)z->name[i].declared;
     z->point[z->n_points++] = (SearchPoint){ .ns = INFINITY }; /* always, whatever `require` says */
     memcpy(z->point[0].at, declared, sizeof declared);
-    if (search_has_autos(z)) return autos(z);
+    if (search_has_autos(z)) return search_autos_divided(z);
     if (z->p->only_if_needed || !z->p->device.model) search_estimate(z);
     bool fits = first->ns < INFINITY;
     if (fits && (z->p->only_if_needed || first->programs >= z->p->device.units)) return 0;
@@ -446,22 +339,23 @@ static int walk(Search *z)
     if (first->ns < INFINITY && first->uncertain) return 0;
     consider_without_cp_async(z, declared);
     consider_smaller(z, declared);
-    int n = best_of_different_tiles(z, tops, BEAM);
+    int n = search_best_of_different_tiles(z, tops, BEAM);
     if (!n) return 0;
-    improve(z, tops, n);
+    search_improve(z, tops, n);
     for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
-        int before = search_best(z, NULL, 0), last[AGAIN];
-        n = best_of_different_tiles(z, last, AGAIN);
+        int before = search_best(z, NULL, 0), last[SEARCH_AGAIN];
+        n = search_best_of_different_tiles(z, last, SEARCH_AGAIN);
         consider_tiles(z, z->point[before].at);
-        for (int k = 0; k < n; k++) consider_pairs(z, z->point[last[k]].at);
+        for (int k = 0; k < n && z->point[last[k]].ns < z->point[before].ns * NEAR; k++)
+            consider_pairs(z, z->point[last[k]].at);
         search_estimate(z);
-        improve(z, last, best_of_different_tiles(z, last, AGAIN));
+        search_improve(z, last, search_best_of_different_tiles(z, last, SEARCH_AGAIN));
         if (search_best(z, NULL, 0) == before) break;
     }
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return divided(z, least_strained(z, search_best(z, NULL, 0)));
+    return search_divided(z, least_strained(z, search_best(z, NULL, 0)));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

@@ -95,6 +95,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->uncertain = cost.uncertain;
     p->cp_async = cost.cp_async > 0;
     p->divided = code.plan->split_k > 1;
+    p->parts_given = f->hints.split_k > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->products = cost.wgmma + cost.mma > 0;
     p->words = cost.words;

@@ -87,7 +87,7 @@ static void add_name(Search *z, int domain)
     if (n->n > 1) z->n_names++;
 }
 
-/* Loops of few programs are divided whether or not a block names `split_k`, if nobody wrote the sizes. Its
+/* Loops of few programs are divided whether or not a block names `split_k`, if sizes are chosen. Its
  * values are tried on the best sizes alone. */
 static void add_division(Search *z)
 {
@@ -95,7 +95,9 @@ static void add_division(Search *z)
     const HintInfo *hint = hint_find("split_k");
     SearchName *n = &z->name[z->n_names];
     if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
-    if (!z->front->products || !search_declares_auto(z) || z->n_names == MOST_NAMES) return;
+    bool derived = false;
+    for (int i = 0; i < z->n_names; i++) derived |= z->name[i].derived;
+    if (!z->front->products || !derived || z->n_names == MOST_NAMES) return;
     for (int d = 0; d < z->tune->n; d++)
         if (hint_find(z->tune->domains[d].name) == hint) return;
     if (search_is_bound(z->p, hint->name)) return;

@@ -5,6 +5,10 @@
 #include "runtime/choice/search.h"
 #include <pthread.h>
 
+enum {
+    SEARCH_AGAIN = 3,            /* configurations of different tiles that are looked at in later rounds */
+    SEARCH_MOST_OF_A_CLUSTER = 8 /* parts of a loop */
+};
 enum { MOST_NAMES = 12, MOST_VALUES = 16, MOST_POINTS = 960, MOST_WORKERS = 16 };
 
 /* A name of the tune block. The last value is the declared one, where the domain lacks it (`absent`); for a
@@ -27,6 +31,9 @@ typedef struct SearchName {
     FrontValue values[MOST_VALUES + 1];
 } SearchName;
 
+/* The values that the domain lists. */
+static inline int search_listed(const SearchName *n) { return n->n - n->absent; }
+
 /* A configuration: a value of each name, and what is estimated of it. */
 typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];
@@ -35,8 +42,9 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
-    bool divided;    /* loops are, among CTAs */
-    bool few_stages; /* producers run two steps ahead at most */
+    bool divided;     /* loops are, among CTAs */
+    bool parts_given; /* it is said in how many parts, be it one */
+    bool few_stages;  /* producers run two steps ahead at most */
 } SearchPoint;
 
 /* [0]: the caller's thread */
@@ -107,10 +115,27 @@ bool search_estimate_cpu(const Search *, SearchWorker *, SearchPoint *, const Fr
  * multiprocessor of the CostDevice, which tile IR tells in a fraction of the time of a compilation. */
 bool search_may_fit(const void *device, const Func *);
 
+/* Estimates that differ by less are equal; of equal ones the first is taken. */
+static inline bool search_is_less(double a, double b) { return a < b * 0.9999; }
+
 /* search.c: adds a point without an estimate, unless `require` rejects it. The best point that is none of
  * these; -1: there is none. */
 bool search_add(Search *, const uint8_t *at);
 int search_best(const Search *, const int *but, int n);
+/* The best points of different tiles, at most so many; how many there are. */
+int search_best_of_different_tiles(const Search *, int *tops, int most);
+bool search_same_tiles(const Search *, const SearchPoint *, const SearchPoint *);
+/* Adds `at` with value `v` of name `j`; one that `require` rejects with another value of one other name. */
+void search_consider_value(Search *, const uint8_t *at, int j, int v);
+/* Tries the values of each name that does not shape the grid, from each of these points, which become the
+ * best with the same tiles. */
+void search_improve(Search *, int *from, int n);
+/* search_divided.c: the estimate of a point, divided by as many parts as its programs leave room for. */
+double search_if_divided(const Search *, const SearchPoint *);
+/* The best point where loops of few programs may be divided; `best`: the best so far. */
+int search_divided(Search *, int best);
+/* The same of a kernel with `auto` constants, whose way search_autos goes. */
+int search_autos_divided(Search *);
 /* search_auto.c: whether that is the way through this block: it has `auto` constants whose domains the
  * compiler made, or the target is a CPU. The number of the best point. */
 bool search_has_autos(const Search *);

@@ -32,6 +32,7 @@ twice M=4096 N=32000
 twice M=4096 N=400
 product M=4096 N=4096 K=4096
 product M=512 N=512 K=4096
+undivided M=512 N=512 K=4096
 product M=16 N=8192 K=8192
 nibbles K=4096 C=512 D=4096
 PROBLEMS

@@ -54,6 +54,7 @@ void coverage_open(Coverage *c)
         "keep", "bypass" };
     *c = (Coverage){ 0 };
     prelude_each(cuda_prelude, add_function, c);
+    prelude_each(cuda_prelude_fp8, add_function, c);
     for (int i = 0; frontend_hints[i]; i++) {
         char name[64];
         snprintf(name, sizeof name, "hint %s", frontend_hints[i]);

@@ -3,7 +3,7 @@
  *
  *     tile_functions_test --device=cuda [--name=PART] [--share=K/N] [--show]
  *
- * The functions are those of the prelude's table that a row of functions.c serves. Where the device is an
+ * The functions are those of the prelude's tables that a row of functions.c serves. Where the device is an
  * sm_90a, the emission must hold the function. --name: only those whose names hold PART; --share: one of
  * N parts of them; --show: prints the kernels that fail. Exit status 0, 1, 2 for wrong options, 77 where the
  * device is not there. */
@@ -76,6 +76,7 @@ int main(int argc, char **argv)
     int status = oracle_open(&t.z, device);
     if (status) return status;
     prelude_each(cuda_prelude, run, &t);
+    prelude_each(cuda_prelude_fp8, run, &t);
     oracle_close(&t.z);
     printf("%d functions of the CUDA prelude on %s, %d failed\n", t.ran, device, t.failed);
     return t.failed > 0;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # choose.sh COSTS SOURCE: which configurations are chosen where no table speaks (docs/tuning.md), by estimate, for an H100.
-costs=$1 k=$2/examples/kernels failed=0
+costs=$1 k=$2/examples/kernels autos=$2/tests/choice/autos.tile failed=0
 choice() { "$costs" --choose "$k/$1.tile" "$2" cuda:sm_90a "${@:3}"; }
 expect() { [[ "$2" == $1 ]] || { echo "expected $1, chosen: $2"; failed=1; }; }
 # rows that begin anywhere go by shifted vectors: a thread must have whole rows' worth of them under way; aligned ones as declared
@@ -16,4 +16,8 @@ expect 'TM=192, persistent*' "$(choice attention attention B=4 H=32 HK=32 M=4096
 expect 'TM=192*' "$(choice attention_alibi attention_alibi B=4 H=12 HK=12 M=1500 N=1500 D=64 CAUSAL=false)"
 expect 'TM=256, TN=64*' "$(choice attention attention B=2 H=16 HK=16 M=2304 N=2304 D=72 CAUSAL=true T=bf16)"
 expect 'TM=256, TN=64*split_k=2*' "$(choice attention attention B=1 H=32 HK=32 M=512 N=8192 D=64 CAUSAL=false)"
+# loops of few programs are divided where the compiler chooses the sizes, not where all of them are bound
+auto() { "$costs" --choose "$autos" product cuda:sm_90a M=512 N=512 K=4096 "$@" || echo none; }
+expect '*split_k=2*' "$(auto)"
+expect 'none' "$(auto TM=64 TN=64 TK=128)"
 exit $failed

@@ -1,0 +1,112 @@
+/* search_divided.c: divided loops in the search (search.h). Where programs are few, parts of their loops run
+ * beside each other, and other tiles are best than if each program ran a loop as a whole. */
+#define _GNU_SOURCE
+#include "runtime/choice/search_points.h"
+#include <math.h>
+
+enum { DIVIDED = 48 /* tiles of few programs that are divided as far as the device has room */ };
+/* The ratio of estimates below which another tile is taken because its loops can be divided. */
+static const double DIVIDED_GAIN = 0.98;
+
+/* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
+ * there is none. */
+static int room_to_divide(const Search *z, const SearchPoint *p, int j, int64_t most)
+{
+    int found = -1;
+    for (int v = 0; v < search_listed(&z->name[j]); v++) {
+        int64_t parts = z->name[j].values[v].i;
+        if (parts > 1 && parts <= most && parts * p->programs <= z->p->device.units &&
+            (found < 0 || parts > z->name[j].values[found].i))
+            found = v;
+    }
+    return found;
+}
+
+/* The estimate of a point, divided by as many parts as its programs leave room for. */
+double search_if_divided(const Search *z, const SearchPoint *p)
+{
+    double ns = p->ns;
+    for (int j = 0; j < z->n_names; j++) {
+        const SearchName *m = &z->name[j];
+        int v = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS && p->programs > 0
+                    ? room_to_divide(z, p, j, INT64_MAX)
+                    : -1;
+        if (v >= 0) ns /= (double)m->values[v].i;
+    }
+    return ns;
+}
+
+/* Adds the points of few programs with as many parts, up to `most`, as there is room for, at most DIVIDED of
+ * them: first what should be fastest if dividing costs nothing. */
+static void consider_parts(Search *z, int j, int64_t most)
+{
+    bool taken[MOST_POINTS] = { false };
+    const int n = z->n_points;
+    for (int k = 0; k < DIVIDED; k++) {
+        int now = -1, by = -1;
+        double least = INFINITY;
+        for (int i = 0; i < n; i++) {
+            const SearchPoint *p = &z->point[i];
+            int v = taken[i] || !(p->ns < INFINITY) ? -1 : room_to_divide(z, p, j, most);
+            double ns = v >= 0 ? p->ns / (double)z->name[j].values[v].i : INFINITY;
+            if (ns >= least) continue;
+            now = i;
+            by = v;
+            least = ns;
+        }
+        if (now < 0) break;
+        taken[now] = true;
+        search_consider_value(z, z->point[now].at, j, by);
+    }
+    search_estimate(z);
+}
+
+/* The best points of different tiles whose loops are divided. Other steps and stages suit them than suited
+ * the tiles as a whole. */
+static int best_divided(const Search *z, int *tops, int most)
+{
+    int n = 0, now = 0;
+    while (n < most && now >= 0) {
+        now = -1;
+        for (int i = 0; i < z->n_points; i++) {
+            const SearchPoint *p = &z->point[i];
+            bool other = p->divided && p->ns < INFINITY;
+            for (int k = 0; k < n && other; k++) other = !search_same_tiles(z, p, &z->point[tops[k]]);
+            if (other && (now < 0 || search_is_less(p->ns, z->point[now].ns))) now = i;
+        }
+        if (now >= 0) tops[n++] = now;
+    }
+    return n;
+}
+
+/* Where programs are few, the best tile of all is often not the best of those whose loops are divided:
+ * larger tiles, which load less, come to as many CTAs. Estimates of joins are rough, so such a tile has to be
+ * clearly better than the best one so far, `best`. */
+int search_divided(Search *z, int best)
+{
+    int tops[SEARCH_AGAIN] = { 0 };
+    if (best < 0 || z->point[best].programs >= z->p->device.units) return best;
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].hint && z->name[j].hint->search == SEARCH_FEW_PROGRAMS) {
+            consider_parts(z, j, SEARCH_MOST_OF_A_CLUSTER);
+            consider_parts(z, j, INT64_MAX);
+        }
+    search_improve(z, tops, best_divided(z, tops, SEARCH_AGAIN));
+    search_improve(z, tops, search_best_of_different_tiles(z, tops, SEARCH_AGAIN));
+    int found = search_best(z, NULL, 0);
+    return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
+}
+
+/* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these
+ * sizes can be. What the source says of it stays. */
+int search_autos_divided(Search *z)
+{
+    int best = search_autos(z), j = z->n_names - 1, first = z->n_points;
+    if (j < 0 || z->name[j].domain >= 0 || z->p->only_if_needed) return best;
+    if (z->point[best].divided || z->point[best].parts_given) return best;
+    int v = room_to_divide(z, &z->point[best], j, SEARCH_MOST_OF_A_CLUSTER);
+    if (v < 0) return best;
+    search_consider_value(z, z->point[best].at, j, v);
+    search_estimate(z);
+    return z->n_points > first && z->point[first].divided ? search_divided(z, best) : best;
+}
