@@ -45,6 +45,7 @@ static void add(Cost *to, const Cost *c)
     to->ahead = c->ahead;
     to->persistent |= c->persistent;
     to->bulk |= c->bulk;
+    to->pixels |= c->pixels;
     to->shifted |= c->shifted;
     to->wide |= c->wide;
     to->chained |= c->chained;

@@ -44,6 +44,7 @@ typedef struct Cost {
                    does not reach */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, bulk;
+    bool pixels;   /* TMA's im2col mode brings operands */
     bool shifted;  /* loads by aligned vectors shifted in registers (passes/kernel/layout/unaligned_vectors.c)
                     */
     bool chained;  /* products of what other products gave: each of a step holds its stage for a part of it */
