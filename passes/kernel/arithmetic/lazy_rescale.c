@@ -358,7 +358,8 @@ static bool unused_or_common(const Lazy *c, int k)
     return f && brings_together(c, m, f);
 }
 
-static bool is_online(Session *s, Instr *loop, int k, Lazy *c);
+/* Whether the loop's carried value k is a maximum of some kind. */
+typedef bool Maximum(Session *s, Instr *loop, int k, Lazy *c);
 
 /* Whether the loop's yielded value r has the factor. */
 static bool is_under(const Lazy *c, int r)
@@ -367,7 +368,7 @@ static bool is_under(const Lazy *c, int r)
 /* Checks that another such loop, of exponents with the same c, begins with the maximum k and all that is
  * under it, which has no other use. What else it has under its maximum begins with zero, which every factor
  * keeps. */
-static bool goes_on(const Lazy *c, int k)
+static bool goes_on(const Lazy *c, int k, Maximum *is_such)
 {
     const Value *m = &c->loop->results[k];
     const Use *u = m->uses;
@@ -375,7 +376,7 @@ static bool goes_on(const Lazy *c, int k)
     Instr *next = u->user;
     int at = (int)(u - next->operands) - 3;
     Lazy n;
-    if (at < 0 || !is_online(c->s, next, at, &n) || !same_scalar(c->scale, n.scale)) return false;
+    if (at < 0 || !is_such(c->s, next, at, &n) || !same_scalar(c->scale, n.scale)) return false;
     for (int r = 0; r < c->loop->n_results; r++)
         for (const Use *w = is_under(c, r) ? c->loop->results[r].uses : NULL; w; w = w->next)
             if (w->user != next || w - next->operands < 3 || !is_under(&n, (int)(w - next->operands) - 3))
@@ -407,7 +408,7 @@ static bool is_running_maximum(Session *s, Instr *loop, int k, Lazy *c)
 static bool is_online(Session *s, Instr *loop, int k, Lazy *c)
 {
     if (!is_running_maximum(s, loop, k, c)) return false;
-    c->goes_on = goes_on(c, k);
+    c->goes_on = goes_on(c, k, is_online);
     return c->goes_on || (cancels(c) && unused_or_common(c, k));
 }
 
@@ -420,10 +421,14 @@ static bool continues(const Lazy *c, int k)
     return false;
 }
 
+/* The same of the exact maximum, which what is behind the loop may use, as it may what is under it. */
+static bool is_exact(Session *s, Instr *loop, int k, Lazy *c)
+{ return is_running_maximum(s, loop, k, c) && (!continues(c, k) || goes_on(c, k, is_exact)); }
+
 Value *kernel_online(Session *s, Instr *loop, int k, bool *under, bool *guarded)
 {
     Lazy c;
-    if (!is_running_maximum(s, loop, k, &c) || (continues(&c, k) && !goes_on(&c, k))) return NULL;
+    if (!is_exact(s, loop, k, &c)) return NULL;
     for (int r = 0; r < loop->n_results; r++)
         under[r] = has_factor(&c, ir_operand(ir_terminator(loop->blocks[0]), r));
     *guarded = c.base != c.top;
