@@ -201,12 +201,8 @@ static double shifted(const CostWalk *w, const Instr *i)
     return (double)w->threads * vectors * (double)cost;
 }
 
-enum {
-    LINE = 128,
-    WARP = 32,
-    LANES = 128
-}; /* bytes that one access of a warp reaches at a time; lanes of a
-      warp, and of a multiprocessor */
+/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
+enum { LINE = 128, WARP = 32, LANES = 128 };
 
 /* The axis of the tile along which elements of an indexed access lie side by side; -1: none. */
 static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)

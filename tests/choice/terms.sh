@@ -1,0 +1,24 @@
+#!/bin/bash
+# terms.sh COSTS: a search looks at the configurations that each term of `require` allows: terms that name a constant by
+# way of another one's default, that hold only behind an earlier one, and a name of no domain.
+set -u
+costs=$1
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+cat >"$work/k.tile" <<'KERNEL'
+kernel scale(in f32 X[M, N], out f32 Y[M, N], const int TN = 64, const int TM = TN/8, const int R = 2)
+    grid (cdiv(N, TN), cdiv(M, TM))
+{
+    let (j, i) = program_id();
+    store(Y[i*TM +: TM, j*TN +: TN], load(X[i*TM +: TM, j*TN +: TN]) * 2);
+}
+tune scale {
+    TN in {32, 64, 128, 256, 512}; warps in {2, 4, 8};
+    require (TM <= 16 && 16 / (256 - TN) >= 0 && R*TN >= ATLEAST);
+}
+KERNEL
+for case in "0 12" "128 8" "256 5"; do # `warps` has four: it may be absent. What is declared is always looked at
+    read -r least want <<<"$case"
+    sed "s/ATLEAST/$least/" "$work/k.tile" >"$work/t.tile"
+    said=$("$costs" --choose "$work/t.tile" scale cuda:sm_90a M=8192 N=8192)
+    case $said in *", of $want, in "*) ;; *) echo "FAIL: $least: $said, not of $want"; exit 1 ;; esac
+done
