@@ -17,7 +17,7 @@ int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBindin
         bool declared = p->at[i] == m->declared;
         if (declared && (m->hint ? m->absent : !all)) continue;
         out[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
-        if (p->at[i] == m->whole && !search_is_bound(z->p, m->along))
+        if (p->at[i] == m->whole && !search_is_bound(z->p, m->along) && !search_binds(out, n, m->along))
             out[n++] = (FrontBinding){ m->along, m->values[m->whole] };
     }
     return n;

@@ -8,12 +8,15 @@ enum {
     MOST_OF_CLUSTER_CTA = 1 << 15, /* the same of each CTA of the largest cluster, whose passes know how */
 };
 
-bool search_is_bound(const SearchProblem *p, const char *name)
+bool search_binds(const FrontBinding *b, int n, const char *name)
 {
-    for (int i = 0; i < p->n_bindings; i++)
-        if (!strcmp(p->bindings[i].name, name)) return true;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(b[i].name, name)) return true;
     return false;
 }
+
+bool search_is_bound(const SearchProblem *p, const char *name)
+{ return search_binds(p->bindings, p->n_bindings, name); }
 
 static const FrontParam *const_named(const FrontKernel *k, const char *name)
 {

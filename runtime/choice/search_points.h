@@ -94,10 +94,11 @@ enum { MOST_BOUND = 2 * MOST_NAMES }; /* bindings of a point: each name, and the
  * Returns their number. */
 int search_bindings(const Search *, const SearchPoint *, bool all, FrontBinding *out);
 
-/* search_names.c: fills the names that are chosen; whether the caller binds a name; whether the target is a
- * CPU; whether the kernel declares `auto` constants; whether `require` allows the point, where values outside
- * their domain count as fixed. */
+/* search_names.c: fills the names that are chosen; whether bindings, or those of the caller, have a name;
+ * whether the target is a CPU; whether the kernel declares `auto` constants; whether `require` allows the
+ * point, where values outside their domain count as fixed. */
 void search_add_names(Search *);
+bool search_binds(const FrontBinding *, int n, const char *name);
 bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);

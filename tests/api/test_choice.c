@@ -320,6 +320,33 @@ static void alter(const char *file, const char *from, const char *to)
     fclose(f);
 }
 
+static const char apart_text[] =
+    "kernel apart(in f32 X[M, N], in f32 W[M, N], out f32 Y[M, N], const int TA = auto, const int TB = "
+    "auto)\n"
+    "grid (M) {\n    let i = program_id();\n    var all = 0.0;\n"
+    "    for j in 0 .. cdiv(N, TA) {\n"
+    "        all += sum(load(X[i, j*TA +: TA]) * load(W[i, j*TA +: TA]), drop = true);\n    }\n"
+    "    for j in 0 .. cdiv(N, TB) {\n"
+    "        store(Y[i, j*TB +: TB], (load(X[i, j*TB +: TB]) - all) * load(W[i, j*TB +: TB]));\n    }\n}\n";
+
+/* Two tiles that both hold the axis bind its extent once. */
+static void test_whole_axis_twice(void)
+{
+    tile_kernel *k;
+    FakeState *fake = fake_open(FAKE_CUDA);
+    Notes notes = { 0 };
+    fake->multiprocessors = 132;
+    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, apart_text, "apart", NULL, 0, &k));
+    CHECK_TEXT(choice_of_rows(k, 65536, 65), "N=65, TA=65, TB=65");
+    CHECK_TEXT(notes.last, "TA=65, N=65, TB=65, of");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
 /* Rows that are read twice, and that a cluster holds, are one tile each. Such code is for one extent: also
  * the many shapes behind the first ones, which take what was chosen for one close by, get their own. */
 static void test_whole_axis(void)
@@ -517,6 +544,7 @@ int main(int argc, char **argv)
         { "does_not_fit", test_does_not_fit },
         { "auto", test_auto },
         { "whole_axis", test_whole_axis },
+        { "whole_axis_twice", test_whole_axis_twice },
 #ifdef HAVE_CPU
         { "auto_cpu", test_auto_cpu },
         { "cpu", test_cpu },
