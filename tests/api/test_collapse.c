@@ -175,10 +175,9 @@ static void test_constants(void)
 /* The first launch already keeps the pairs that are proven when another one is not. */
 static void test_some_of_the_pairs(void)
 {
-    static const char text[] =
-        "kernel k(in f32 X[B, M, N], out f32 Y[B, M, N], const int TN = 32)\n"
-        "    grid (cdiv(N, TN), M, B) {\n    let (j, i, b) = program_id();\n"
-        "    store(Y[b, i, j*TN +: TN], load(X[b, i, j*TN +: TN]) * f32(b));\n}\n";
+    static const char text[] = "kernel k(in f32 X[B, M, N], out f32 Y[B, M, N], const int TN = 32)\n"
+                               "    grid (cdiv(N, TN), M, B) {\n    let (j, i, b) = program_id();\n"
+                               "    store(Y[b, i, j*TN +: TN], load(X[b, i, j*TN +: TN]) * f32(b));\n}\n";
     Launch l;
     char said[512];
     tile_kernel *k;
