@@ -39,6 +39,17 @@ static bool always_together(const tile_kernel *k, int outer, int inner)
     return !again && !apart;
 }
 
+/* Whether launches may have another extent for the dimension than the one they give. */
+static bool is_free(const tile_kernel *k, int dim)
+{ return dim >= 0 && dim < k->front->n_dims && !k->dims[dim].specialized; }
+
+static bool has_pair_of(const tile_kernel *k, int outer)
+{
+    for (int p = 0; p < k->n_pairs; p++)
+        if (k->pairs[p].outer == outer) return true;
+    return false;
+}
+
 void collapse_open(tile_kernel *k)
 {
     CompileOptions o = kernel_compile_options(k);
@@ -50,13 +61,8 @@ void collapse_open(tile_kernel *k)
     for (int i = 0; i < k->n_params; i++)
         for (int a = 0; a + 1 < k->params[i].rank && k->params[i].kind != PARAM_SCALAR; a++) {
             int outer = k->params[i].dim[a], inner = k->params[i].dim[a + 1];
-            bool known = k->n_pairs == MOST_PAIRS || outer == inner;
-            for (int d = outer;; d = inner) {
-                known |= d < 0 || d >= k->front->n_dims || k->dims[d].specialized;
-                if (d == inner) break;
-            }
-            for (int p = 0; p < k->n_pairs; p++) known |= k->pairs[p].outer == outer;
-            if (!known && always_together(k, outer, inner))
+            if (k->n_pairs < MOST_PAIRS && outer != inner && is_free(k, outer) && is_free(k, inner) &&
+                !has_pair_of(k, outer) && always_together(k, outer, inner))
                 k->pairs[k->n_pairs++] = (DimPair){ outer, inner };
         }
 }
