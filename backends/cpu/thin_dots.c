@@ -264,8 +264,7 @@ static void fetch_lines(Thin *t, LLVMValueRef k, LLVMValueRef column, int column
     }
 }
 
-static void dot_step(
-    Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
+static void dot_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, LLVMValueRef *acc)
 {
     Gen *g = t->g;
     int vector = t->lanes * mma_group(t->as);
