@@ -51,14 +51,13 @@ static const AutoSpace *space_of(const KernelInfo *info, const AutoConst *a)
     return a->last && a->other ? &squares : a->other ? &rows : &lengths;
 }
 
-/* The same, also by way of the default of another constant. */
-static bool depends(const Node *params, const Node *n, const char *name, int depth)
+bool program_depends(const Node *params, const Node *n, const char *name, int depth)
 {
     bool found = program_mentions(n, name);
     for (uint32_t i = 0; i < params->n && !found && depth; i++) {
         const Node *p = params->kids[i];
         if (p->kind == N_PCONST && !p->op && program_mentions(n, p->name))
-            found = depends(params, p->kids[1], name, depth - 1);
+            found = program_depends(params, p->kids[1], name, depth - 1);
     }
     return found;
 }
@@ -72,7 +71,7 @@ void list_autos(Session *s, KernelInfo *info)
         AutoConst *a = &info->autos[info->n_autos++];
         *a = (AutoConst){ .param = params->kids[i] };
         for (uint32_t k = 0; k < clauses->n; k++) {
-            bool named = depends(params, clauses->kids[k]->kids[0], a->param->name, MOST_DEPTH);
+            bool named = program_depends(params, clauses->kids[k]->kids[0], a->param->name, MOST_DEPTH);
             a->grid |= named && !strcmp(clauses->kids[k]->name, "grid");
             a->raster |= named && !strcmp(clauses->kids[k]->name, "raster");
         }
@@ -112,7 +111,7 @@ static const Node *extent_of(const KernelInfo *info, const AutoConst *a)
     const Node *params = info->node->kids[0];
     for (uint32_t i = 0; i < params->n; i++)
         for (uint32_t k = 1; params->kids[i]->kind == N_PTENSOR && k < params->kids[i]->n; k++)
-            if (depends(params, params->kids[i]->kids[k], a->param->name, MOST_DEPTH))
+            if (program_depends(params, params->kids[i]->kids[k], a->param->name, MOST_DEPTH))
                 return params->kids[i]->kids[k];
     return NULL;
 }

@@ -180,6 +180,13 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
  * all of them. */
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
+/* The terms of `require` that `&&` joins, by number from the left: whether there is this one, whether it
+ * names a constant or hint, and whether it holds for a configuration as above. There are none where more than
+ * `require` decides what is allowed: listed configurations, `auto` constants. */
+bool frontend_require_term(const Ast *, const FrontTune *, int number);
+bool frontend_require_names(const Ast *, const FrontTune *, int number, const char *name);
+bool frontend_tune_config_term(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed,
+    int n_fixed, int number, FrontBinding *out);
 
 /* A pass that a step of a ladder names, for the check of its name. */
 typedef struct FrontPassName {

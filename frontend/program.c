@@ -321,8 +321,9 @@ int64_t frontend_tune_count(const FrontTune *t)
     return n;
 }
 
-bool frontend_tune_config_with(
-    const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
+/* Configuration k with what `fixed` binds. False: there is no such number. */
+static bool config_with(
+    const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
 {
     if (k < 0 || k >= frontend_tune_count(t)) return false;
     for (int d = t->n - 1; d >= 0; k /= t->domains[d].n, d--) {
@@ -330,16 +331,61 @@ bool frontend_tune_config_with(
         for (int i = 0; i < n_fixed; i++)
             if (!strcmp(fixed[i].name, out[d].name)) out[d].value = fixed[i].value;
     }
+    return true;
+}
+
+static bool holds(const Ast *ast, const FrontTune *t, const Node *condition, const FrontBinding *fixed,
+    int n_fixed, const FrontBinding *config)
+{
     const KernelInfo *info = info_of(ast->program, t->kernel);
-    if (!configs_list(&info->configs, out) || !autos_allow(info, out)) return false;
-    if (!info->require) return true;
     FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
-    memcpy(all + n_fixed, out, (size_t)t->n * sizeof *all);
+    memcpy(all + n_fixed, config, (size_t)t->n * sizeof *all);
     bool ok = false;
     return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)),
-               info->require, "the condition of `require`", &ok) &&
+               condition, "the condition of `require`", &ok) &&
            ok;
+}
+
+bool frontend_tune_config_with(
+    const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out)
+{
+    const KernelInfo *info = info_of(ast->program, t->kernel);
+    if (!config_with(t, k, fixed, n_fixed, out)) return false;
+    if (!configs_list(&info->configs, out) || !autos_allow(info, out)) return false;
+    return !info->require || holds(ast, t, info->require, fixed, n_fixed, out);
+}
+
+/* Term *number of those that `&&` joins, from the left, all of which must hold. NULL: there are fewer; then
+ * *number has become less by as many as there are. */
+static const Node *term_of(const Node *n, int *number)
+{
+    if (n->kind != N_BINARY || n->op != OPR_LAND) return (*number)-- ? NULL : n;
+    const Node *found = term_of(n->kids[0], number);
+    return found ? found : term_of(n->kids[1], number);
+}
+
+static const Node *require_term(const Ast *ast, const FrontTune *t, int number)
+{
+    const KernelInfo *info = info_of(ast->program, t->kernel);
+    return !info->require || info->configs.n || info->n_autos ? NULL : term_of(info->require, &number);
+}
+
+bool frontend_require_term(const Ast *ast, const FrontTune *t, int number)
+{ return require_term(ast, t, number) != NULL; }
+
+bool frontend_require_names(const Ast *ast, const FrontTune *t, int number, const char *name)
+{
+    const Node *term = require_term(ast, t, number);
+    const Node *params = info_of(ast->program, t->kernel)->node->kids[0];
+    return term && program_depends(params, term, name, (int)params->n);
+}
+
+bool frontend_tune_config_term(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed,
+    int n_fixed, int number, FrontBinding *out)
+{
+    const Node *term = require_term(ast, t, number);
+    return term && config_with(t, k, fixed, n_fixed, out) && holds(ast, t, term, fixed, n_fixed, out);
 }
 
 bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)

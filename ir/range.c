@@ -316,3 +316,9 @@ Ranges *ranges_new(const Func *f)
     sweep(r, f->body);
     return r;
 }
+
+bool range_exact(Ranges *r, const Value *v)
+{
+    RangeInfo x = range_of(r, v), all = range_of_dtype(v->type->dtype);
+    return x.lo > all.lo || x.hi < all.hi;
+}

@@ -28,6 +28,8 @@ Ranges *ranges_new(const Func *); /* in the session's arena */
 RangeInfo range_of(Ranges *, const Value *);
 RangeInfo range_of_dim(const Func *, int dim); /* the extent of a dimension symbol */
 RangeInfo range_of_dtype(DType);
+/* Whether it is known that the operation that makes the value does not wrap. */
+bool range_exact(Ranges *, const Value *);
 bool range_fits(RangeInfo, DType); /* whether every value of the range is one of the dtype */
 /* The greatest common divisor, where 0 is a multiple of everything. It is never negative, and 1 for
  * INT64_MIN. */

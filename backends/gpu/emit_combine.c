@@ -129,9 +129,8 @@ void emit_combine(Emit *e, Instr *i)
     bool orders = ir_attr_int(i, ATTR_SEM, SEM_RELAXED) == SEM_ACQ_REL;
     if (orders)
         line(e, "%s();    /* what this CTA has read, others may write when they have its part */",
-            use(e, "fence_device"));
+            use(e, "fence_cluster"));
     send_parts(e, &x);
-    line(e, "%s(%s, 0);", use(e, orders ? "mbar_wait_cluster" : "mbar_wait"), x.mbar);
-    if (orders) line(e, "%s();", use(e, "fence_device"));
+    line(e, "%s(%s, 0);", use(e, orders ? "mbar_wait_acquire" : "mbar_wait"), x.mbar);
     join_parts(e, &x);
 }

@@ -339,24 +339,25 @@ static void search_guarded(void *p)
     session_free(&s);
 }
 
-/* Whether it binds an extent, so that it serves launches of this extent alone. */
-static bool binds_extent(const tile_kernel *k, const Choice *c)
+/* Whether it binds the extent of this dimension, so that it serves launches of this extent alone. */
+static bool binds_extent(const tile_kernel *k, const Choice *c, int dim)
 {
-    for (int i = 0; i < c->n; i++)
-        for (int d = 0; d < k->front->n_dims; d++)
-            if (!strcmp(c->config[i].name, k->front->dims[d])) return true;
+    for (int i = 0; i < c->n && dim < k->front->n_dims; i++)
+        if (!strcmp(c->config[i].name, k->front->dims[dim])) return true;
     return false;
 }
 
-/* Finds a choice whose extents are all within a twelfth of these, with the same promises; -1: none. */
+/* Finds a choice whose extents are all within a twelfth of these, and the same where it binds them, with the
+ * same promises; -1: none. */
 static int nearby(const tile_kernel *k, const uint64_t *words, double *ns)
 {
     for (const Chosen *m = k->chooser->memos; m; m = m->older) {
-        bool close = !binds_extent(k, choice_at(k->chooser, m->choice));
+        const Choice *c = choice_at(k->chooser, m->choice);
+        bool close = true;
         for (int i = 0; i < k->key_words && close; i++) close = m->words[i] == words[i];
         for (int d = 0; d < k->n_dims && close; d++) {
             int64_t a = (int64_t)m->words[k->key_words + d], b = (int64_t)words[k->key_words + d];
-            close = llabs(a - b) * 12 <= b;
+            close = llabs(a - b) * 12 <= b && (a == b || !binds_extent(k, c, d));
         }
         if (close) *ns = m->ns;
         if (close) return m->choice;
@@ -416,7 +417,7 @@ static tile_status choose(tile_kernel *k, Wanted *w)
     if (!pinned && (sealed || k->chooser->searched >= EXACT)) w->choice = nearby(k, w->words, &w->ns);
     if (sealed && !pinned && w->choice < 0 && defaults_serve(k)) w->choice = 0;
     if (w->choice >= 0) return TILE_OK;
-    if (sealed) return kernel_refuse(k, w->key, w->l->dims);
+    if (sealed) return kernel_refuse(k, w->key, *w->l->collapsed ? w->l->given : w->l->dims);
     if (!pinned) w->choice = 0;
     k->chooser->searched++;
     tile_status st = context_on_stack(k->context, search_guarded, w);

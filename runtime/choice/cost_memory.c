@@ -201,6 +201,58 @@ static double shifted(const CostWalk *w, const Instr *i)
     return (double)w->threads * vectors * (double)cost;
 }
 
+enum {
+    LINE = 128,
+    WARP = 32,
+    LANES = 128
+}; /* bytes that one access of a warp reaches at a time; lanes of a
+      warp, and of a multiprocessor */
+
+/* The axis of the tile along which elements of an indexed access lie side by side; -1: none. */
+static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
+{
+    const Param *p = &f->params[m->param];
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        bool rows = true, counts = false;
+        for (int a = 0; a < m->rank; a++) {
+            bool unit = p->stride[a] == 1;
+            counts |= unit;
+            rows = rows && kernel_run(f, m->idx[a], axis, 2) & (unit ? RUN_COUNTS : RUN_EQUAL);
+        }
+        if (rows && counts) return axis;
+    }
+    return -1;
+}
+
+/* Lines that a warp's first access of a scatter reaches, where each lane stores `run` elements. */
+static int scattered_lines(const Func *f, const MemParts *m, const Layout *l, int run)
+{
+    const Type *t = m->values[0]->type;
+    int32_t at[WARP][TILE_MAX_RANK] = { 0 };
+    int axis = axis_of_rows(f, m, t), n = 0, line = LINE / dtype_bytes(t->dtype);
+    if (axis < 0) return WARP;
+    for (uint32_t lane = 0; lane < WARP; lane++) {
+        layout_element(l, 0, lane, 0, 0, at[n]);
+        at[n][axis] /= line;
+        int same = 0;
+        while (same < n && memcmp(at[same], at[n], sizeof *at)) same++;
+        n += same == n;
+    }
+    int least = WARP * run * dtype_bytes(t->dtype) / LINE;
+    return n > least ? n - (least > 1 ? least : 1) + 1 : 1;
+}
+
+/* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
+ * in which the multiprocessor's lanes would compute. */
+static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *m, int run)
+{
+    if (i->op != OP_SCATTER || m->values[0]->type->kind != TYPE_TILE || !w->plan)
+        return w->model->indexed_access;
+    const Layout *l = layouts_get(&w->plan->layouts, m->values[0]->type);
+    int lines = l ? scattered_lines(w->f, m, l, run) : 1;
+    return w->model->indexed_access + (lines - 1) * (double)LANES / WARP;
+}
+
 void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
@@ -238,6 +290,6 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         w->c.ahead += n * size;
         cost_wait_for_data(w, times);
     } else w->c.out += n * size * times;
-    int axis;
-    w->c.alu += n / kernel_indexed_run(w->f, i, &axis) * w->model->indexed_access * times;
+    int axis, run = kernel_indexed_run(w->f, i, &axis);
+    w->c.alu += n / run * indexed_access(w, i, &m, run) * times;
 }

@@ -89,7 +89,7 @@ static void combination(const Search *z, const uint8_t *at, int64_t number, uint
 }
 
 /* The combinations of the names that are tried with tiles; 0: `require` allows too many of them. */
-static int64_t combinations(const Search *z, const uint8_t *at)
+static int64_t combinations(Search *z, const uint8_t *at)
 {
     SearchPoint p = { 0 };
     int64_t all = 1, allowed = 0;

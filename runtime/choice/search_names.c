@@ -109,10 +109,31 @@ static void add_division(Search *z)
     z->n_names++;
 }
 
+/* What a term says depends on few names, and walks ask for the same values of these many times. */
+static void add_terms(Search *z)
+{
+    int n = 0;
+    while (frontend_require_term(z->ast, z->tune, n)) n++;
+    if (n > MOST_TERMS) return;
+    z->n_terms = n;
+    for (int k = 0; k < n; k++) {
+        SearchTerm *t = &z->term[k];
+        t->size = 1;
+        for (int i = 0; i < z->n_names; i++) {
+            t->asks[i] = frontend_require_names(z->ast, z->tune, k, z->name[i].name);
+            if (t->asks[i]) t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
+        }
+        if (!t->size) continue;
+        t->known = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
+        t->holds = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
+    }
+}
+
 void search_add_names(Search *z)
 {
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
     add_division(z);
+    add_terms(z);
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {
             const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;
@@ -120,7 +141,8 @@ void search_add_names(Search *z)
         }
 }
 
-bool search_allowed(const Search *z, const SearchPoint *p)
+/* term: its number; -1: all of `require`, and what else is asked of a configuration. */
+static bool ask(const Search *z, const SearchPoint *p, int term)
 {
     FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
     int n = z->p->n_bindings;
@@ -140,5 +162,29 @@ bool search_allowed(const Search *z, const SearchPoint *p)
         if (c && !search_is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
         number = number * z->tune->domains[d].n + value;
     }
-    return frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
+    return term < 0 ? frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out)
+                    : frontend_tune_config_term(z->ast, z->tune, number, fixed, n, term, out);
+}
+
+static bool term_holds(Search *z, const SearchPoint *p, int term)
+{
+    SearchTerm *t = &z->term[term];
+    int at = 0;
+    if (!t->size) return ask(z, p, term);
+    for (int i = 0; i < z->n_names; i++)
+        if (t->asks[i]) at = at * z->name[i].n + p->at[i];
+    const uint8_t bit = (uint8_t)(1 << at % 8);
+    if (!(t->known[at / 8] & bit)) {
+        t->known[at / 8] |= bit;
+        if (ask(z, p, term)) t->holds[at / 8] |= bit;
+    }
+    return t->holds[at / 8] & bit;
+}
+
+bool search_allowed(Search *z, const SearchPoint *p)
+{
+    if (!z->n_terms) return ask(z, p, -1);
+    for (int k = 0; k < z->n_terms; k++)
+        if (!term_holds(z, p, k)) return false;
+    return true;
 }

@@ -58,6 +58,15 @@ typedef struct SearchWorker {
     struct Search *search;
 } SearchWorker;
 
+/* A term of `require`, and what it says of the values of the names that it asks for, in their order: a bit of
+ * `known` and of `holds` each. size: the combinations of these values; 0: too many to be kept. */
+enum { MOST_TERMS = 16, MOST_KEPT = 1 << 14 };
+typedef struct SearchTerm {
+    bool asks[MOST_NAMES];
+    int size;
+    uint8_t *known, *holds;
+} SearchTerm;
+
 typedef struct Search {
     const SearchProblem *p;
     Session *s;
@@ -66,6 +75,8 @@ typedef struct Search {
     const FrontKernel *front;
     SearchName name[MOST_NAMES];
     int n_names;
+    SearchTerm term[MOST_TERMS];
+    int n_terms; /* 0: `require` is asked as a whole */
     SearchPoint point[MOST_POINTS];
     int n_points;
     SearchWorker worker[MOST_WORKERS];
@@ -90,7 +101,7 @@ void search_add_names(Search *);
 bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
-bool search_allowed(const Search *, const SearchPoint *);
+bool search_allowed(Search *, const SearchPoint *);
 
 /* Opens the workers; closed with the session, or before. */
 void search_open_workers(Search *);

@@ -159,5 +159,9 @@ bool collapse_holds(tile_kernel *k, const uint64_t *key, unsigned pairs)
     if (kernel_ready(k, key)) return true; /* was proven before it was compiled */
     context_in_session(k->context, k->title, prove, &q);
     atomic_fetch_or(&k->refused_pairs, pairs & ~q.proven);
+    atomic_fetch_or(&k->proven_pairs, q.proven);
     return q.proven == pairs;
 }
+
+bool collapse_may_hold(tile_kernel *k, const uint64_t *key, unsigned pairs)
+{ return !(pairs & ~atomic_load(&k->proven_pairs)) || collapse_holds(k, key, pairs); }

@@ -212,6 +212,14 @@ static bool read_promises(tile_kernel *k, const char *text, TuneRow *row)
     return n == k->key_words && !*text;
 }
 
+/* Whether the entry may bind this extent: it speaks for one launch alone, which has it. */
+static bool binds_own_extent(const TuneEntry *e, const TuneItem *bound)
+{
+    for (int i = 0; i < e->n_key && *e->promises; i++)
+        if (!strcmp(e->key[i].name, bound->name)) return tune_same_value(&e->key[i].value, &bound->value);
+    return false;
+}
+
 /* Whether the entry is for this kernel with these consts. Fills in the row's dimensions. */
 static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
 {
@@ -254,7 +262,7 @@ static bool fit_row(tile_kernel *k, const TuneEntry *e, TuneRow *row)
     FrontBinding *config = arena_array(&k->session.arena, FrontBinding, (size_t)e->n_config + 1);
     for (int i = 0; i < e->n_config; i++) {
         const FrontParam *p = front_param(k->front, e->config[i].name);
-        bool extent = *e->promises && front_dim(k->front, e->config[i].name) >= 0; /* of that launch alone */
+        bool extent = front_dim(k->front, e->config[i].name) >= 0 && binds_own_extent(e, &e->config[i]);
         if (!is_const(p) && !extent && !frontend_hint_name(e->config[i].name))
             return false; /* The entry was written for another version of the kernel. */
         FrontValue value = e->config[i].value;
@@ -302,7 +310,8 @@ static bool is_its_launch(const tile_kernel *k, const TuneRow *row, const int64_
 }
 
 /* When estimates are available, an entry is not used for launches whose extents differ by more than a factor
- * of two in total, or that are as far away by other differences. */
+ * of two in total, or that are as far away by other differences. Measured entries speak of axes as they were
+ * given. */
 int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *key)
 {
     const int64_t *dims = l->dims;
@@ -313,7 +322,7 @@ int kernel_tune_row(const tile_kernel *k, const LaunchArgs *l, const uint64_t *k
             if (is_its_launch(k, &k->rows[i], dims, key)) return i;
             continue;
         }
-        if (!gives_its_tensors(k, &k->rows[i], l->views)) continue;
+        if (*l->collapsed || !gives_its_tensors(k, &k->rows[i], l->views)) continue;
         int64_t distance = k->rows[i].apart;
         for (int j = 0; j < k->rows[i].n; j++) {
             int64_t n = dims[k->rows[i].dims[j]], d = log2_fixed(n) - k->rows[i].log2[j],

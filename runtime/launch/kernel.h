@@ -84,15 +84,19 @@ typedef struct LaunchArgs {
     int64_t (*strides)[TILE_MAX_RANK];
     Scalar *scalars;
     int64_t *dims;
-    unsigned
-        *collapsed; /* the pairs of dimensions that views and dims give as one (collapse.c), a bit each */
+    /* The pairs of dimensions that views and dims give as one (collapse.c), a bit each; and where there are
+     * any, the dimensions as the caller has them. */
+    unsigned *collapsed;
+    int64_t *given;
 } LaunchArgs;
 #define LAUNCH_ARGS(name, k) \
     View name##_views[(k)->n_params + 1]; \
-    int64_t name##_strides[(k)->n_params + 1][TILE_MAX_RANK], name##_dims[(k)->n_dims + 1]; \
+    int64_t name##_strides[(k)->n_params + 1][TILE_MAX_RANK], name##_dims[(k)->n_dims + 1], \
+        name##_given[(k)->n_dims + 1]; \
     Scalar name##_scalars[(k)->n_params + 1]; \
     unsigned name##_collapsed = 0; \
-    const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims, &name##_collapsed }
+    const LaunchArgs name = { name##_views, name##_strides, name##_scalars, name##_dims, &name##_collapsed, \
+        name##_given }
 
 /* Two dimensions of a kernel, which every tensor that has one has side by side. */
 typedef struct DimPair {
@@ -176,7 +180,8 @@ struct tile_kernel {
     _Atomic(struct PitchDecision *) decisions;
     DimPair pairs[MOST_PAIRS]; /* that a launch may give as one dimension (collapse.c), outer ones first */
     int n_pairs;
-    atomic_uint refused_pairs; /* a bit for each that the kernel does not treat as one */
+    /* A bit for each that the kernel does not treat as one, and that it does with some configuration. */
+    atomic_uint refused_pairs, proven_pairs;
     int key_words;
     /* The extent of some axis is an expression, which is compared once the variant is known. */
     bool anonymous;
@@ -188,9 +193,8 @@ struct tile_kernel {
 
 /* Key: word 0 holds fits32 (bit 0), extents31 (bit 1), the collapsed pairs (from bit 2) and from bit 8 the
  * tuning row + 1, or the number of rows + the choice, or 0; then a bit a dimension for multiples of 16, the
- * extents of key dimensions, and 16 bits of facts a parameter. Fails only where a configuration must be
- * chosen and cannot be. It may change the arguments to those of an equal launch on fewer axes (collapse.c).
- */
+ * extents of key dimensions, and 16 bits of facts a parameter. It may change the arguments to those of an
+ * equal launch on fewer axes (collapse.c). Fails only where a configuration must be chosen and cannot be. */
 tile_status kernel_key(tile_kernel *, const LaunchArgs *, uint64_t *key);
 void kernel_facts(
     const tile_kernel *, const uint64_t *key, ParamFacts *params, bool *dim16, LaunchFacts *out);
@@ -244,8 +248,10 @@ const struct DeviceModel *kernel_device_model(const tile_kernel *);
 void collapse_open(tile_kernel *);
 /* Gives the arguments with fewer axes where they have no gaps; returns the pairs that became one. */
 unsigned collapse_launch(tile_kernel *, const LaunchArgs *);
-/* Whether the variant of this key treats those pairs as one. */
+/* Whether the variant of this key treats those pairs as one; and whether some variant may, where the key has
+ * no configuration yet. */
 bool collapse_holds(tile_kernel *, const uint64_t *key, unsigned pairs);
+bool collapse_may_hold(tile_kernel *, const uint64_t *key, unsigned pairs);
 /* The dimensions, a bit each, that have an extent of 1 where these pairs became one. */
 uint64_t collapse_ones(const tile_kernel *, unsigned pairs);
 

@@ -22,11 +22,12 @@ static void promises_of(const tile_kernel *k, const LaunchArgs *l, uint64_t *key
              (uint64_t)*l->collapsed << KEY_COLLAPSED;
 }
 
-static tile_status choose(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
+/* Adds the configuration `row` of the table to the key; -1: one that is chosen. */
+static tile_status configure(tile_kernel *k, const LaunchArgs *l, int row, uint64_t *key)
 {
     int choice = 0;
-    tile_status st = k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
-    key[0] |= (uint64_t)(choice ? k->n_rows + choice : 0) << 8;
+    tile_status st = row < 0 && k->chooser ? kernel_choice(k, l, key, &choice) : TILE_OK;
+    key[0] |= (uint64_t)(choice ? k->n_rows + choice : row + 1) << 8;
     return st;
 }
 
@@ -37,18 +38,17 @@ static bool collapsed_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key, ti
     size_t n = (size_t)k->n_params, dims = (size_t)k->n_dims;
     memcpy(old.views, l->views, n * sizeof *l->views);
     memcpy(old.strides, l->strides, n * sizeof *l->strides);
-    memcpy(old.dims, l->dims, dims * sizeof *l->dims);
-    unsigned pairs = *l->collapsed = collapse_launch(k, l);
-    if (!pairs) return false;
-    promises_of(k, l, key);
-    if (collapse_holds(k, key, pairs)) {
-        *st = choose(k, l, key);
-        if (*st || collapse_holds(k, key, pairs)) return true;
+    memcpy(l->given, l->dims, dims * sizeof *l->dims);
+    for (unsigned pairs; (pairs = *l->collapsed = collapse_launch(k, l));) {
+        promises_of(k, l, key);
+        if (collapse_may_hold(k, key, pairs)) {
+            *st = configure(k, l, kernel_tune_row(k, l, key), key);
+            if (*st || collapse_holds(k, key, pairs)) return true;
+        }
+        memcpy(l->views, old.views, n * sizeof *l->views); /* again without what does not hold */
+        memcpy(l->strides, old.strides, n * sizeof *l->strides);
+        memcpy(l->dims, l->given, dims * sizeof *l->dims);
     }
-    *l->collapsed = 0;
-    memcpy(l->views, old.views, n * sizeof *l->views);
-    memcpy(l->strides, old.strides, n * sizeof *l->strides);
-    memcpy(l->dims, old.dims, dims * sizeof *l->dims);
     return false;
 }
 
@@ -56,13 +56,12 @@ tile_status kernel_key(tile_kernel *k, const LaunchArgs *l, uint64_t *key)
 {
     tile_status st;
     promises_of(k, l, key);
-    int row = k->n_rows ? kernel_tune_row(k, l, key) + 1 : 0;
-    if (!row && k->n_pairs && !*l->collapsed) {
+    int row = kernel_tune_row(k, l, key);
+    if (row < 0 && k->n_pairs && !*l->collapsed) {
         if (collapsed_key(k, l, key, &st)) return st;
         promises_of(k, l, key);
     }
-    key[0] |= (uint64_t)row << 8;
-    return row ? TILE_OK : choose(k, l, key);
+    return configure(k, l, row, key);
 }
 
 static unsigned facts_of(const tile_kernel *k, const uint64_t *key, int i)

@@ -17,8 +17,7 @@ enum { MEMO_PROGRAMS, MEMO_BLOCKS, MEMO_WORKSPACE, MEMO_HEAD };
 
 /* For a tensor: what was given (kind and dtype, device, shape, strides), its address, and then the derived
  * data: reach below and above the address, facts, elements, strides and extents, which collapse.c may have
- * changed. For a scalar: its kind, the given bits,
- * facts, the derived bits. */
+ * changed. For a scalar: its kind, the given bits, facts, the derived bits. */
 enum {
     TENSOR_KIND,
     TENSOR_DEVICE,

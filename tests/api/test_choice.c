@@ -307,6 +307,19 @@ static const char *choice_of_rows(tile_kernel *k, int64_t m, int64_t n)
     return v.specialization;
 }
 
+/* Replaces a text of the file by another one as long. */
+static void alter(const char *file, const char *from, const char *to)
+{
+    char text[1 << 15] = "";
+    FILE *f = fopen(file, "r+e");
+    if (!f) return;
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    const char *at = strstr(text, from);
+    CU_ASSERT_PTR_NOT_NULL(at);
+    if (at && !fseek(f, at - text, SEEK_SET)) fputs(to, f);
+    fclose(f);
+}
+
 /* Rows that are read twice, and that a cluster holds, are one tile each. Such code is for one extent: also
  * the many shapes behind the first ones, which take what was chosen for one close by, get their own. */
 static void test_whole_axis(void)
@@ -328,7 +341,10 @@ static void test_whole_axis(void)
     }
     CU_ASSERT_EQUAL(fake->compiles, SHAPES);
     CU_ASSERT_EQUAL(notes.n, SHAPES);
+    CHECK_TEXT(choice_of_rows(k, 4112, 32016), "N=32016, TN=32016"); /* as for nearly as many of these rows */
+    CU_ASSERT_EQUAL(notes.n, SHAPES);
     OK(ctx, tile_kernel_write_choices(k, path, NULL));
+    alter(path, "\"TN\": 32032, \"N\": 32032", "\"TN\": 32000, \"N\": 32000");
     tile_kernel_destroy(k);
     tile_module *m;
     OK(ctx, tile_module_load_memory(ctx, "test.tile", twice_text, strlen(twice_text),
@@ -337,6 +353,9 @@ static void test_whole_axis(void)
     tile_module_destroy(m);
     CHECK_TEXT(choice_of_rows(k, 4096, 32016), "N=32016, TN=32016"); /* by the table that was written */
     CU_ASSERT_EQUAL(notes.n, SHAPES);
+    /* An entry that binds an extent that its launch does not have speaks for none. */
+    CHECK_TEXT(choice_of_rows(k, 4096, 32032), "N=32032, TN=32032");
+    CU_ASSERT_EQUAL(notes.n, SHAPES + 1);
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
 }

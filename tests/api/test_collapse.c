@@ -5,6 +5,7 @@
 #include "api.h"
 #include "runtime/launch/inside.h"
 #include <math.h>
+#include <unistd.h>
 
 static tile_context *ctx;
 static FakeState *fake;
@@ -25,6 +26,10 @@ static bool begin(uint32_t flags)
 #define X2 "load(X[i*TM +: TM, j*TN +: TN])"
 #define STORE2 "    store(Y[i*TM +: TM, j*TN +: TN], y);\n}\n"
 static const char square[] = HEAD2 GRID2 "    let x = " X2 ";\n    let y = x*x + 0.5;\n" STORE2;
+
+static const char chosen[] =
+    "kernel k(in f32 X[M, N], out f32 Y[M, N], const int TM = auto, const int TN = auto)\n" GRID2
+    "    let y = " X2 " + 1.0;\n" STORE2;
 
 /* A launch of two or three tensors of one shape; NULL strides: without gaps. */
 typedef struct Launch {
@@ -167,6 +172,99 @@ static void test_constants(void)
     tile_context_destroy(ctx);
 }
 
+/* The first launch already keeps the pairs that are proven when another one is not. */
+static void test_some_of_the_pairs(void)
+{
+    static const char text[] =
+        "kernel k(in f32 X[B, M, N], out f32 Y[B, M, N], const int TN = 32)\n"
+        "    grid (cdiv(N, TN), M, B) {\n    let (j, i, b) = program_id();\n"
+        "    store(Y[b, i, j*TN +: TN], load(X[b, i, j*TN +: TN]) * f32(b));\n}\n";
+    Launch l;
+    char said[512];
+    tile_kernel *k;
+    if (!begin(0)) return;
+    make(&l, 3, (int64_t[]){ 7, 5, 37 }, NULL, 2);
+    OK(ctx, kernel_of(ctx, text, "k", NULL, 0, &k));
+    programs_of(k, &l, said, sizeof said);
+    CHECK_TEXT(said, "M, N as one axis");
+    CU_ASSERT(!strstr(said, "B, M as one axis"));
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+/* Launches whose code is there prove nothing again: also of a kernel whose sizes are chosen, and more of them
+ * than are remembered word by word. */
+static void test_proven_once(void)
+{
+    enum { SHAPES = 12 };
+    tile_kernel *k;
+    Launch l;
+    Counter counter = { 0 };
+    fake = fake_open(FAKE_CUDA);
+    tile_context_desc cd = fake_desc("cuda", FAKE_CUDA);
+    cd.allocator = (tile_allocator){ counter_realloc, &counter };
+    if (tile_context_create(&cd, &ctx)) {
+        CU_FAIL("context");
+        return;
+    }
+    OK(ctx, kernel_of(ctx, chosen, "k", NULL, 0, &k));
+    for (int round = 0; round < 3; round++) {
+        long calls = atomic_load(&counter.calls);
+        for (int i = 0; i < SHAPES; i++) {
+            make2(&l, 100 + i, 37, 0);
+            OK(ctx, tile_launch(k, l.args, 2, NULL));
+        }
+        if (round == 2) CU_ASSERT_EQUAL(atomic_load(&counter.calls), calls);
+    }
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+/* What a sealed context refuses is named by the extents that the caller gave. */
+static void test_refused(void)
+{
+    tile_kernel *k;
+    Launch l;
+    if (!begin(TILE_CONTEXT_PINNED)) return;
+    make2(&l, 100, 37, 0);
+    OK(ctx, kernel_of(ctx, chosen, "k", NULL, 0, &k));
+    OK(ctx, tile_context_seal(ctx, 1));
+    CHECK_STATUS(ctx, tile_launch(k, l.args, 2, NULL), TILE_ERROR_SEALED);
+    CHECK_TEXT(error_of(ctx), "configuration of M=100 N=37");
+    CHECK_TEXT(error_of(ctx), "M, N as one axis");
+    tile_kernel_destroy(k);
+    tile_context_destroy(ctx);
+}
+
+/* What was chosen for a launch on one axis is written to a table and read back. */
+static void test_written_choices(void)
+{
+    char path[] = "/tmp/tile-collapse-XXXXXX", said[512], again[512];
+    int fd = mkstemp(path);
+    Launch l;
+    tile_kernel *k;
+    tile_module *m;
+    if (fd < 0 || !begin(0)) return;
+    close(fd);
+    make2(&l, 100, 37, 0);
+    OK(ctx, kernel_of(ctx, chosen, "k", NULL, 0, &k));
+    programs_of(k, &l, said, sizeof said);
+    CHECK_TEXT(said, "M, N as one axis");
+    OK(ctx, tile_kernel_write_choices(k, path, NULL));
+    tile_kernel_destroy(k);
+    OK(ctx, tile_module_load_memory(ctx, "test.tile", chosen, strlen(chosen),
+                &(tile_module_desc){ .struct_size = sizeof(tile_module_desc), .tune_file = path }, &m));
+    OK(ctx, tile_kernel_create(m, "k", NULL, 0, &k));
+    programs_of(k, &l, again, sizeof again);
+    CU_ASSERT_STRING_EQUAL(again, said);
+    /* Nothing was chosen. */
+    CHECK_STATUS(ctx, tile_kernel_write_choices(k, path, NULL), TILE_ERROR_NOT_FOUND);
+    tile_kernel_destroy(k);
+    tile_module_destroy(m);
+    unlink(path);
+    tile_context_destroy(ctx);
+}
+
 /* --- results ---------------------------------------------------------------------------------------------
  */
 
@@ -259,6 +357,10 @@ int main(int argc, char **argv)
         { "which_arguments", test_which_arguments },
         { "which_kernels", test_which_kernels },
         { "constants", test_constants },
+        { "some_of_the_pairs", test_some_of_the_pairs },
+        { "proven_once", test_proven_once },
+        { "refused", test_refused },
+        { "written_choices", test_written_choices },
 #ifdef HAVE_CPU
         { "results", test_results },
         { "three_axes", test_three_axes },

@@ -406,7 +406,6 @@ void emu_send(uint32_t to, int rank, const void *from, uint32_t bytes, uint32_t 
         .sender = calloc(1, sizeof(Clock)) };
     if (!t.sender) abort();
     emu_release_lane(t.sender);
-    t.sender->fences = emu_global_fences();
     emu_check_sent(c, c == emu.cta ? &emu.warp->clock : &emu.cta->peers[rank], to, bytes);
     memcpy(t.map, from, bytes);
     for (uint32_t k = to; k < to + bytes; k++) c->tags[k] = (uint32_t)EMU_IN_FLIGHT << 24;

@@ -33,7 +33,6 @@ typedef ucontext_t Context;
 typedef struct Clock {
     uint16_t at[EMU_AGENTS], fenced[EMU_AGENTS], own[EMU_WARPS][32];
     uint32_t partial;
-    uint16_t fences; /* of its CTA, of which a part that it sent tells (global.c) */
 } Clock;
 
 typedef enum Moment { AT_ISSUE, BETWEEN, AT_WAIT } Moment; /* when an asynchronous operation takes effect */
@@ -175,7 +174,7 @@ typedef struct Cta {
     uint64_t issues[EMU_WARPS / 4][64];
     uint32_t issued[EMU_WARPS / 4];
     uint32_t atomics; /* on global memory */
-    uint16_t *knows, *met, ordered_before;
+    uint16_t *knows, *met, *told, ordered_before;
     bool fenced; /* of other CTAs: global.c */
 } Cta;
 
@@ -255,7 +254,6 @@ void emu_global_open(int64_t blocks);
 void emu_global_start(Cta *);
 void emu_global_touch(void); /* by the asynchronous proxy too */
 /* Whether threads only look at memory, again and again; until something comes that others waited for. */
-uint16_t emu_global_fences(void); /* that the CTA has made, and a thread of it tells of */
 bool emu_global_waits(void);
 void emu_global_came(void);
 void emu_global_forget(Cta *);

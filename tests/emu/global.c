@@ -5,8 +5,8 @@
  * run, but atomics with fences (PTX ISA 8.8): what a CTA did before a fence is known to who meets an atomic
  * that it made after the fence, and makes a fence itself. A CTA knows or does not know: which of its threads
  * met the atomic does not matter here. A message to another CTA of the cluster behind a fence carries the
- * same. Atomics do not race with each other. Writing the value that is there is no race. Of several readers
- * in one CTA the last counts. */
+ * same, to a wait there that acquires. Atomics do not race with each other. Writing the value that is there
+ * is no race. Of several readers in one CTA the last counts. */
 #include "tests/emu/core.h"
 #include <stdlib.h>
 #include <string.h>
@@ -75,20 +75,12 @@ static Page *page_at(uint64_t a)
     return last = *p;
 }
 
-/* The fences of another CTA of the cluster that parts which came from there tell of. */
-static uint16_t told_by(const Cta *c, uint64_t other)
-{
-    uint64_t size = (uint64_t)emu_cluster_size();
-    return size > 1 && other / size == c->index.x / size ? c->peers[other % size].fences : 0;
-}
-
 /* Is what the tag stands for ordered before what the running thread does? */
 static bool ordered(const Cta *c, uint64_t tag)
 {
     uint64_t other = cta_of(tag);
     if (!other || fences_of(tag) == NEWEST) return true;
-    if (other != c->index.x + 1u)
-        return (c->knows && fences_of(tag) < c->knows[other - 1]) || fences_of(tag) < told_by(c, other - 1);
+    if (other != c->index.x + 1u) return c->knows && fences_of(tag) < c->knows[other - 1];
     if (fences_of(tag) < c->ordered_before) return true; /* epochs have started again since */
     return emu_ordered(warp_of(tag), lane_of(tag), (uint16_t)tag);
 }
@@ -212,9 +204,6 @@ static void join(uint16_t *to, const uint16_t *from)
         if (to[k] < from[k]) to[k] = from[k];
 }
 
-uint16_t emu_global_fences(void)
-{ return emu.cta->fenced && emu.cta->knows ? emu.cta->knows[emu.cta->index.x] : 0; }
-
 void emu_global_fence(void)
 {
     Cta *c = emu.cta;
@@ -234,12 +223,12 @@ void emu_global_fence(void)
  * acquires makes it known there. */
 void emu_global_sent(Cta *to)
 {
-    if (emu.cta->fenced && blocks <= 1 << 23) join(epochs(&to->met), emu.cta->knows);
+    if (emu.cta->fenced && blocks <= 1 << 23) join(epochs(&to->told), emu.cta->knows);
 }
 
 void emu_global_acquired(void)
 {
-    if (blocks <= 1 << 23) join(epochs(&emu.cta->knows), emu.cta->met);
+    if (blocks <= 1 << 23) join(epochs(&emu.cta->knows), emu.cta->told);
 }
 
 static void atomic(const void *p, uint32_t bytes)
@@ -292,7 +281,8 @@ void emu_global_start(Cta *c)
 {
     free(c->knows);
     free(c->met);
-    c->knows = c->met = NULL;
+    free(c->told);
+    c->knows = c->met = c->told = NULL;
     c->fenced = false;
     c->atomics = 0;
     c->ordered_before = 0;

@@ -40,7 +40,6 @@ void clock_join(Clock *to, const Clock *from)
             if (to->own[w][l] < from->own[w][l]) to->own[w][l] = from->own[w][l];
         to->partial |= 1u << w;
     }
-    if (to->fences < from->fences) to->fences = from->fences;
     for (int k = 0; k < EMU_AGENTS; k++)
         if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
     for (int k = 0; k < EMU_AGENTS; k++)

@@ -11,14 +11,14 @@
  * elements with each of some values are such loops.
  *
  * Requires: what is carried is used by its addition alone, and the sum too; integers, whose sums wrap and so
- * do not depend on their order; several warps; registers for the tile (MOST_WORDS). Keeps: everything. Does
+ * do not depend on their order; several warps; registers for the tiles (MOST_WORDS). Keeps: everything. Does
  * not handle floats, whose sums round. Sums of sums take one turn each. */
 #include "passes/kernel/kernel.h"
 
-enum { MOST_WORDS = 32 }; /* of a thread */
+enum { MOST_WORDS = 32 }; /* of a thread, for the tiles of one loop */
 
 /* Operand k of the loop's yield, if it adds a sum of a tile to what the loop carries; else NULL. */
-static Instr *sum_of_step(const KernelPlan *p, const Instr *loop, int k)
+static Instr *sum_of_step(const Instr *loop, int k)
 {
     const Block *body = loop->blocks[0];
     const Value *carried = body->args[k + 1];
@@ -31,10 +31,15 @@ static Instr *sum_of_step(const KernelPlan *p, const Instr *loop, int k)
     if (ir_operand(add, own) != carried || !sum || sum->op != OP_REDUCE_SUM || sum->block != body ||
         ir_use_count(ir_result(sum)) != 1)
         return NULL;
+    return ir_operand(sum, 0)->type->dtype == carried->type->dtype ? sum : NULL;
+}
+
+/* Of a thread, for what is summed. */
+static int64_t words_of(const KernelPlan *p, const Instr *sum)
+{
     const Type *t = ir_operand(sum, 0)->type;
-    int64_t threads = (int64_t)p->warps * p->target->wave,
-            words = type_elements(t) * dtype_bytes(t->dtype) / 4 / threads;
-    return t->dtype == carried->type->dtype && words <= MOST_WORDS ? sum : NULL;
+    int64_t bytes = (int64_t)4 * p->warps * p->target->wave;
+    return (type_elements(t) * dtype_bytes(t->dtype) + bytes - 1) / bytes;
 }
 
 /* Lets the loop carry the tile that `sum` sums, as its value k. */
@@ -63,9 +68,12 @@ static void visit(void *user, Instr *i)
     KernelContext *k = user;
     /* A loop at an edge has few steps (mask-peel). */
     if (i->op != OP_FOR || ir_loop_is(i, LOOP_EDGE) || ir_over_programs(i)) return;
-    for (int n = 0; n < i->n_results; n++) {
-        Instr *sum = sum_of_step(k->p, i, n);
-        if (sum) carry_tile(i, n, sum);
+    for (int64_t n = 0, left = MOST_WORDS; n < i->n_results; n++) {
+        Instr *sum = sum_of_step(i, (int)n);
+        int64_t words = sum ? words_of(k->p, sum) : 0;
+        if (!sum || words > left) continue;
+        left -= words;
+        carry_tile(i, (int)n, sum);
     }
 }
 

@@ -14,8 +14,8 @@
  * counter plus a number that the loop does not change, or a quotient that is marked itself; and whose divisor
  * the loop does not change. A division by a constant power of two is a shift, and stays.
  *
- * Requires: ranges that prove the dividend 0 or more, the divisor 1 or more, and steps of 1 or more. Keeps:
- * everything. Does not handle: `while` loops; loops over programs. */
+ * Requires: ranges that prove the dividend 0 or more and sums free of wraps, the divisor 1 or more, and steps
+ * of 1 or more. Keeps: everything. Does not handle: `while` loops; loops over programs. */
 #include "passes/kernel/kernel.h"
 
 typedef struct Loops {
@@ -41,7 +41,7 @@ Value *kernel_carried_dividend(Ranges *r, const Instr *loop, Value *of, Value **
     if (of == body->args[0]) return of;
     if (!of->def || of->def->block != body) return NULL;
     if (of->def->op == OP_DIV && ir_attr_int(of->def, ATTR_CARRIED, 0)) return of;
-    for (int k = 0; of->def->op == OP_ADD && k < 2; k++) {
+    for (int k = 0; of->def->op == OP_ADD && range_exact(r, of) && k < 2; k++) {
         *more = ir_operand(of->def, 1 - k);
         Value *counter = number_of(r, ir_operand(of->def, k));
         if (counter == body->args[0] && ir_defined_outside(*more, body)) return counter;

@@ -42,6 +42,8 @@ typedef struct ClusterRows {
     const Func *f;
     int64_t row, bytes; /* the elements of the row; the bytes of the widest access to it */
     bool reduced;
+    int64_t least;     /* the bytes of the narrowest access to the row */
+    bool replaces;     /* a row is stored where it was loaded */
     bool reads_before; /* elements are stored that another CTA may have loaded before a reduction */
     const char *why;   /* not over a cluster: why */
     Loc loc;
@@ -87,10 +89,14 @@ static bool allowed(const Instr *i)
            (ir_result(i)->type->kind == TYPE_TOKEN || kernel_is_cheap(ir_result(i)));
 }
 
+static bool is_row(const Type *t, int64_t row) { return t->kind == TYPE_TILE && type_elements(t) == row; }
+
+/* Whether it combines the elements of the row, so that all CTAs meet: along an axis of one element none do.
+ */
 static bool reduces_row(const Instr *i, int64_t row)
 {
-    return op_is_along_axis(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE &&
-           type_elements(ir_operand(i, 0)->type) == row;
+    return row > 1 && op_is_along_axis(i->op) && is_row(ir_operand(i, 0)->type, row) &&
+           ir_operand(i, 0)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == row;
 }
 
 /* Whether the value is computed from the loaded tile element by element. */
@@ -111,12 +117,14 @@ static bool same_attr(const Instr *a, const Instr *b, AttrKey key)
     return x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v);
 }
 
-/* Whether each CTA stores the elements that it has loaded, as values of the same tile. */
-static bool stores_what_it_loaded(const Instr *load, const Instr *store)
+/* Whether each CTA stores the elements of a row that it has loaded, as values of the same tile. Single
+ * elements are loaded by all. */
+static bool stores_what_it_loaded(const Instr *load, const Instr *store, int64_t row)
 {
     MemParts l, s;
     int steps = MOST_STEPS;
-    if (load->op != OP_LOAD || !ir_mem_parts(load, &l) || !ir_mem_parts(store, &s) || l.mask || s.mask)
+    if (load->op != OP_LOAD || !ir_mem_parts(load, &l) || !ir_mem_parts(store, &s) || l.mask || s.mask ||
+        !is_row(ir_result(load)->type, row))
         return false;
     for (int a = 0; a < l.rank; a++)
         if (l.idx[a] != s.idx[a]) return false;
@@ -150,8 +158,8 @@ static void stores_too(void *user, Instr *i)
     Others *o = user;
     MemParts m;
     if (i == o->mem || i->op != OP_STORE || !ir_mem_parts(i, &m) || m.param != o->param) return;
-    if (stores_what_it_loaded(o->mem, i)) return;
-    if (meets_between(o->r, o->mem, i)) o->r->reads_before = true;
+    if (stores_what_it_loaded(o->mem, i, o->r->row)) o->r->replaces = true;
+    else if (meets_between(o->r, o->mem, i)) o->r->reads_before = true;
     else o->found = true;
 }
 
@@ -189,10 +197,9 @@ static void inspect(ClusterRows *r, const Instr *i)
             refuse(r, i, "its tiles differ in more than one axis");
     for (int k = 0; k < i->n_operands; k++)
         if (!one_row(r, ir_operand(i, k)->type)) refuse(r, i, "its tiles differ in more than one axis");
-    if (reduces_row(i, r->row)) {
+    if (op_is_along_axis(i->op) && is_row(ir_operand(i, 0)->type, r->row)) {
         DType d = ir_operand(i, 0)->type->dtype;
-        int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
-        r->reduced |= ir_operand(i, 0)->type->shape[axis] == r->row;
+        r->reduced |= reduces_row(i, r->row);
         if (!dtype_is_float(d) && dtype_bits(d) < 32)
             refuse(r, i, "it reduces elements of fewer than 32 bits");
     }
@@ -200,6 +207,7 @@ static void inspect(ClusterRows *r, const Instr *i)
         const Type *t = (m.result ? m.result : m.values[0])->type;
         int64_t bytes = t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0;
         if (bytes > r->bytes) r->bytes = bytes;
+        if (is_row(t, r->row) && (!r->least || bytes < r->least)) r->least = bytes;
         if (stored_besides(r, i)) refuse(r, i, "a tensor that it stores to is accessed twice");
     }
 }
@@ -233,6 +241,23 @@ static bool one_cta(
     return true;
 }
 
+/* The warps of each CTA of a cluster, and its CTAs where nobody has chosen them. `warps`: of the whole row.
+ */
+static int warps_of(
+    const ClusterRows *r, const KernelPlan *p, const RowStartAccess *words, int64_t warps, int *ctas)
+{
+    int each = 1, most = p->target->cluster_ctas, hint = r->f->hints.warps;
+    if (!*ctas) {
+        if (words->bytes && !words->weights) warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
+        for (*ctas = 2; *ctas < most && warps > (int64_t)*ctas * WARPS; *ctas *= 2) {}
+    }
+    int most_warps = warps > (int64_t)*ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
+    while (each < most_warps && (int64_t)each * *ctas < warps) each *= 2;
+    if (each == WARPS && !(words->leads && words->weights > 1) && !(words->bytes && !words->weights))
+        each = fitting_warps(r->bytes, p->target->wave, *ctas, WARPS);
+    return p->options.warps ? p->options.warps : hint > 0 ? hint : each;
+}
+
 static void spread_rows(Session *s, Func *f, KernelPlan *p)
 {
     ClusterRows r = { .f = f };
@@ -253,7 +278,10 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
     if (d && !r.reduced && !r.why) refuse(&r, f->body->first, "no row is reduced");
     RowStartAccess words = kernel_row_start(f, p);
     if (!d && (!r.reduced || (!ctas && one_cta(f, p, &words, &r, warps)))) return;
+    int each = warps_of(&r, p, &words, warps, &ctas);
     if (!r.why && most < 2) refuse(&r, f->body->first, "clusters begin with sm_90");
+    if ((r.replaces || r.reads_before) && r.least < ctas * each * lanes * ACCESS)
+        refuse(&r, f->body->first, "its rows are so short that CTAs hold copies of what it replaces");
     if (r.why && d) {
         schedule_refuse(p, d, "no row of this kernel can be spread over a cluster: %s", r.why);
         return;
@@ -264,17 +292,10 @@ static void spread_rows(Session *s, Func *f, KernelPlan *p)
             (long long)r.row, r.why);
         return;
     }
-    if (!ctas && words.bytes && !words.weights) warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
-    if (!ctas)
-        for (ctas = 2; ctas < most && warps > (int64_t)ctas * WARPS; ctas *= 2) {}
-    int each = 1, most_warps = warps > (int64_t)ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
-    while (each < most_warps && (int64_t)each * ctas < warps) each *= 2;
-    if (each == WARPS && !(words.leads && words.weights > 1) && !(words.bytes && !words.weights))
-        each = fitting_warps(r.bytes, lanes, ctas, WARPS);
     p->cluster = ctas;
     p->reads_before = r.reads_before;
     schedule_take(p, DECIDE_CLUSTER, 0, ctas, 0);
-    p->warps = p->options.warps ? p->options.warps : f->hints.warps > 0 ? f->hints.warps : each;
+    p->warps = each;
     if (!f->hints.occupancy && p->warps * p->target->wave < THREADS)
         p->min_ctas = THREADS / (p->warps * p->target->wave);
 }

@@ -80,7 +80,7 @@ static void cut(Division *c, Instr *loop)
     /* The initial value of a sum must be added once. A maximum may include it many times. */
     for (int r = 0; r < loop->n_results; r++) {
         Value *init = ir_operand(loop, 3 + r);
-        if ((init->def && split_is_cut(c, init->def)) || split_sum_kind(c, loop, r) != RMW_ADD ||
+        if (split_goes_on(c, &loop->operands[3 + r]) || split_sum_kind(c, loop, r) != RMW_ADD ||
             kernel_is_zero(init))
             continue;
         Value *first = ir_bin(&b, OP_EQ, rank, zero);

@@ -54,13 +54,6 @@ static bool constant_in(Ranges *r, Value *v, int64_t *n)
     return s && ir_is_const(s, n) && *n >= 1;
 }
 
-/* An operation that may wrap has the whole range of its type. */
-static bool is_exact(Ranges *r, const Value *v)
-{
-    RangeInfo x = range_of(r, v), all = range_of_dtype(v->type->dtype);
-    return x.lo > all.lo || x.hi < all.hi;
-}
-
 static bool take_digit(Ranges *r, Value *v, Digit *d, int depth);
 
 static bool take_sum(Ranges *r, Instr *i, Digit *d, int depth)
@@ -92,8 +85,9 @@ static bool take_digit(Ranges *r, Value *v, Digit *d, int depth)
     Instr *i = v->def;
     if (!i || !is_integer_tile(v) || depth > DEEP) return false;
     bool whole = !d->count && d->by == 1; /* no remainder or quotient is around it */
-    if (i->op == OP_ADD && whole && d->step == 1 && is_exact(r, v) && take_sum(r, i, d, depth)) return true;
-    if (i->op == OP_MUL && whole && d->step == 1 && is_exact(r, v) && take_product(r, i, d, depth))
+    if (i->op == OP_ADD && whole && d->step == 1 && range_exact(r, v) && take_sum(r, i, d, depth))
+        return true;
+    if (i->op == OP_MUL && whole && d->step == 1 && range_exact(r, v) && take_product(r, i, d, depth))
         return true;
     if (i->op == OP_REM && !d->count && constant_in(r, ir_operand(i, 1), &n) && n % d->by == 0) {
         d->count = n / d->by;
@@ -152,7 +146,7 @@ static bool take_run(Ranges *r, Value *v, int axis, Value **begin, int64_t *star
     v = bare_tile(r, v);
     Instr *i = v->def, *run = NULL;
     *begin = NULL;
-    if (i && i->op == OP_ADD && is_exact(r, v))
+    if (i && i->op == OP_ADD && range_exact(r, v))
         for (int k = 0; k < 2 && !*begin; k++) {
             *begin = scalar_in(r, ir_operand(i, k));
             run = arange_along(r, ir_operand(i, 1 - k), axis);
