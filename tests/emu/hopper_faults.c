@@ -21,7 +21,7 @@ static const struct {
         "the loop before it runs, and its waits hold the lanes together (attention_cross has programs where "
         "it does not)" },
     { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
-    { "attention*", "a warp barrier left out", "l_*[1] = red_*", "warp_sync();", 1,
+    { "attention*", "a warp barrier left out", "l_* = red_*", "warp_sync();", 1,
         "the shuffles that join the lanes' parts of l bring the lanes together" },
     { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
         "before it writes the program's place again the producer waits for stages of this program, which are "
@@ -70,7 +70,7 @@ static const struct {
     { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1,
         "another barrier stands before the first use of the scratch" },
     { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
-    { "attention", "a barrier left out", "l_*[1] = red_*", "__syncthreads();", 1,
+    { "attention", "a barrier left out", "l_* = red_*", "__syncthreads();", 1,
         "likewise: in between, the lanes' parts of l are joined by shuffles" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1,
         "another one stands behind the last use of the buffers" },
