@@ -29,10 +29,10 @@ static __device__ __forceinline__ void mma_m16n8k16_f16(float *d, const u32 *a, 
 static __device__ __forceinline__ void ldmatrix_x4(u32 *d, u32 a) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(a) : "memory"); }
 #define LOWEST_f32 float_bits(0xff800000u)
 static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
 static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
 static __device__ __forceinline__ u32 float_word(float x) { return __float_as_uint(x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
-static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ float abs_f32(float x) { return fabsf(x); }
@@ -426,16 +426,6 @@ attention(const i64 grid0,
         for (int i = 0; i < 2; i++) {
             red_t35[i] = max_f32(red_t35[i], red_t35[i + 6]);
         }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float y_t38 = shuffle_xor_f32(red_t35[i], 1);
-            red_t35[i] = max_f32(red_t35[i], y_t38);
-        }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float y_t39 = shuffle_xor_f32(red_t35[i], 2);
-            red_t35[i] = max_f32(red_t35[i], y_t39);
-        }
         float reduce_max_60[2];
         reduce_max_60[0] = red_t35[0];
         reduce_max_60[1] = red_t35[1];
@@ -449,12 +439,12 @@ attention(const i64 grid0,
             mul_61[i] = mul_61a;
             not_180[i] = not_180a;
         }
-        bool any_t41 = false;
+        bool any_t39 = false;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            any_t41 |= not_180[i];
+            any_t39 |= not_180[i];
         }
-        const bool grew_181 = vote_any(any_t41);
+        const bool grew_181 = vote_any(any_t39);
         const bool not_182 = !(grew_181);
         float m_new_183[2];
         float alpha_184[2];
@@ -502,11 +492,35 @@ attention(const i64 grid0,
                 if_189[i] = mul_195[i];
             }
         } else {
+            float red_t41[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                red_t41[i] = LOWEST_f32;
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float x_t43 = mul_61[i];
+                const int k_t42 = i;
+                red_t41[k_t42] = max_f32(red_t41[k_t42], x_t43);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float y_t44 = shuffle_xor_f32(red_t41[i], 1);
+                red_t41[i] = max_f32(red_t41[i], y_t44);
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float y_t45 = shuffle_xor_f32(red_t41[i], 2);
+                red_t41[i] = max_f32(red_t41[i], y_t45);
+            }
+            float reduce_max_289[2];
+            reduce_max_289[0] = red_t41[0];
+            reduce_max_289[1] = red_t41[1];
             float m_new_196[2];
             float alpha_199[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float m_new_196a = max_f32(m_44[i], mul_61[i]);
+                const float m_new_196a = max_f32(m_44[i], reduce_max_289[i]);
                 const float sub_197a = (m_44[i] - m_new_196a);
                 const float mul_198a = (sub_197a * 1.44269502f);
                 const float alpha_199a = exp2_f32(mul_198a);
@@ -583,42 +597,32 @@ attention(const i64 grid0,
         }
         /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-        float red_t48[8];
+        float red_t51[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            red_t48[i] = 0;
+            red_t51[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 32; i++) {
-            const float x_t50 = p_67[i];
-            const int k_t49 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-            red_t48[k_t49] = red_t48[k_t49] + x_t50;
+            const float x_t53 = p_67[i];
+            const int k_t52 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+            red_t51[k_t52] = red_t51[k_t52] + x_t53;
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t48[i] = red_t48[i] + red_t48[i + 2];
+            red_t51[i] = red_t51[i] + red_t51[i + 2];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t48[i] = red_t48[i] + red_t48[i + 4];
+            red_t51[i] = red_t51[i] + red_t51[i + 4];
         }
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            red_t48[i] = red_t48[i] + red_t48[i + 6];
-        }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float y_t51 = shuffle_xor_f32(red_t48[i], 1);
-            red_t48[i] = red_t48[i] + y_t51;
-        }
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float y_t52 = shuffle_xor_f32(red_t48[i], 2);
-            red_t48[i] = red_t48[i] + y_t52;
+            red_t51[i] = red_t51[i] + red_t51[i + 6];
         }
         float reduce_sum_71[2];
-        reduce_sum_71[0] = red_t48[0];
-        reduce_sum_71[1] = red_t48[1];
+        reduce_sum_71[0] = red_t51[0];
+        reduce_sum_71[1] = red_t51[1];
         float l_224[2];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -654,27 +658,27 @@ attention(const i64 grid0,
         }
         /* [64, 64] x [64, 64]: 1 x 8 x 4 fragments a warp */
 #pragma unroll
-        for (int k_t56 = 0; k_t56 < 4; k_t56++) {
-            u32 a_t57[4];
+        for (int k_t57 = 0; k_t57 < 4; k_t57++) {
+            u32 a_t58[4];
 #pragma unroll
             for (int t = 0; t < 1; t++) {
 #pragma unroll
                 for (int w = 0; w < 4; w++) {
-                    a_t57[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t56) * 4 + w];
+                    a_t58[t * 4 + w] = ((const u32 *)p_74)[(t * 4 + k_t57) * 4 + w];
                 }
             }
-            u32 b_t58[16];
-            u32 o_t59 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
-            o_t59 ^= (o_t59 >> 7 & 7) << 4;
+            u32 b_t59[16];
+            u32 o_t60 = (0 + ((lane >> 4) & 1) * 8) * 2 + ((0 + ((lane >> 0) & 15) * 1)) * 128;
+            o_t60 ^= (o_t60 >> 7 & 7) << 4;
 #pragma unroll
             for (int t = 0; t < 4; t++) {
-                ldmatrix_x4_trans(&b_t58[t * 4], V_tile_273 + (o_t59 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t56));
+                ldmatrix_x4_trans(&b_t59[t * 4], V_tile_273 + (o_t60 ^ ((32 * t)) ^ (0)) + 0 + (2048 * k_t57));
             }
 #pragma unroll
             for (int m = 0; m < 1; m++) {
 #pragma unroll
                 for (int n = 0; n < 8; n++) {
-                    mma_m16n8k16_f16(&if_228[(m * 8 + n) * 4], &a_t57[m * 4], &b_t58[n * 2]);
+                    mma_m16n8k16_f16(&if_228[(m * 8 + n) * 4], &a_t58[m * 4], &b_t59[n * 2]);
                 }
             }
         }
@@ -706,13 +710,37 @@ attention(const i64 grid0,
     /* the buffers are done with: their space is scratch from here on */
 #undef SCRATCH
 #define SCRATCH 0
+    float red_t61[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        red_t61[i] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float x_t63 = l_42[i];
+        const int k_t62 = i;
+        red_t61[k_t62] = red_t61[k_t62] + x_t63;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float y_t64 = shuffle_xor_f32(red_t61[i], 1);
+        red_t61[i] = red_t61[i] + y_t64;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const float y_t65 = shuffle_xor_f32(red_t61[i], 2);
+        red_t61[i] = red_t61[i] + y_t65;
+    }
+    float l_288[2];
+    l_288[0] = red_t61[0];
+    l_288[1] = red_t61[1];
     __syncthreads();
     /* store(O[b, h, i*TM +: TM, :], T(acc / l)); */
 #line 32 "examples/kernels/attention.tile"
     float div_153[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const float div_153a = rcp_ulp(l_42[i]);
+        const float div_153a = rcp_ulp(l_288[i]);
         div_153[i] = div_153a;
     }
     u32 cast_80[16];
@@ -725,13 +753,13 @@ attention(const i64 grid0,
         cast_80[i] = pack_f16(cast_80a, cast_80b);
     }
     /* cast_80 to convert_287: from one layout among the threads to another, through shared memory, within warps */
-    const u32 sh_t62 = shared_base + SCRATCH + 0;
+    const u32 sh_t68 = shared_base + SCRATCH + 0;
     __syncthreads();
 #pragma unroll
     for (int v = 0; v < 16; v++) {
-        u32 o_t63 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
-        o_t63 = o_t63 ^ (o_t63 >> 1 & 64u) ^ (o_t63 >> 2 & 64u) ^ (o_t63 >> 3 & 64u) ^ (o_t63 >> 4 & 48u) ^ (o_t63 >> 6 & 80u) ^ (o_t63 >> 8 & 16u);
-        sts_b32(sh_t62 + o_t63, &cast_80[(2 * v) / 2]);
+        u32 o_t69 = (c3 + v / 2 * 8) * 2 + ((c2 + v % 2 * 8)) * 128;
+        o_t69 = o_t69 ^ (o_t69 >> 1 & 64u) ^ (o_t69 >> 2 & 64u) ^ (o_t69 >> 3 & 64u) ^ (o_t69 >> 4 & 48u) ^ (o_t69 >> 6 & 80u) ^ (o_t69 >> 8 & 16u);
+        sts_b32(sh_t68 + o_t69, &cast_80[(2 * v) / 2]);
     }
     warp_sync();
     u32 convert_287[16];
@@ -739,43 +767,43 @@ attention(const i64 grid0,
     for (int i = 0; i < 16; i++) {
         convert_287[i] = 0;
     }
-    u32 o_t64 = c4 * 2 + (c2) * 128;
-    o_t64 = o_t64 ^ (o_t64 >> 1 & 64u) ^ (o_t64 >> 2 & 64u) ^ (o_t64 >> 3 & 64u) ^ (o_t64 >> 4 & 48u) ^ (o_t64 >> 6 & 80u) ^ (o_t64 >> 8 & 16u);
-    u32 w_t65[4];
-    lds_b128(w_t65, sh_t62 + o_t64);
-    convert_287[0] = w_t65[0];
-    convert_287[2] = w_t65[1];
-    convert_287[4] = w_t65[2];
-    convert_287[6] = w_t65[3];
-    u32 o_t66 = c4 * 2 + ((c2 + 8)) * 128;
-    o_t66 = o_t66 ^ (o_t66 >> 1 & 64u) ^ (o_t66 >> 2 & 64u) ^ (o_t66 >> 3 & 64u) ^ (o_t66 >> 4 & 48u) ^ (o_t66 >> 6 & 80u) ^ (o_t66 >> 8 & 16u);
-    u32 w_t67[4];
-    lds_b128(w_t67, sh_t62 + o_t66);
-    convert_287[1] = w_t67[0];
-    convert_287[3] = w_t67[1];
-    convert_287[5] = w_t67[2];
-    convert_287[7] = w_t67[3];
-    u32 o_t68 = (c4 + 32) * 2 + (c2) * 128;
-    o_t68 = o_t68 ^ (o_t68 >> 1 & 64u) ^ (o_t68 >> 2 & 64u) ^ (o_t68 >> 3 & 64u) ^ (o_t68 >> 4 & 48u) ^ (o_t68 >> 6 & 80u) ^ (o_t68 >> 8 & 16u);
-    u32 w_t69[4];
-    lds_b128(w_t69, sh_t62 + o_t68);
-    convert_287[8] = w_t69[0];
-    convert_287[10] = w_t69[1];
-    convert_287[12] = w_t69[2];
-    convert_287[14] = w_t69[3];
-    u32 o_t70 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    u32 o_t70 = c4 * 2 + (c2) * 128;
     o_t70 = o_t70 ^ (o_t70 >> 1 & 64u) ^ (o_t70 >> 2 & 64u) ^ (o_t70 >> 3 & 64u) ^ (o_t70 >> 4 & 48u) ^ (o_t70 >> 6 & 80u) ^ (o_t70 >> 8 & 16u);
     u32 w_t71[4];
-    lds_b128(w_t71, sh_t62 + o_t70);
-    convert_287[9] = w_t71[0];
-    convert_287[11] = w_t71[1];
-    convert_287[13] = w_t71[2];
-    convert_287[15] = w_t71[3];
-    u16 *const O_t72 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
+    lds_b128(w_t71, sh_t68 + o_t70);
+    convert_287[0] = w_t71[0];
+    convert_287[2] = w_t71[1];
+    convert_287[4] = w_t71[2];
+    convert_287[6] = w_t71[3];
+    u32 o_t72 = c4 * 2 + ((c2 + 8)) * 128;
+    o_t72 = o_t72 ^ (o_t72 >> 1 & 64u) ^ (o_t72 >> 2 & 64u) ^ (o_t72 >> 3 & 64u) ^ (o_t72 >> 4 & 48u) ^ (o_t72 >> 6 & 80u) ^ (o_t72 >> 8 & 16u);
+    u32 w_t73[4];
+    lds_b128(w_t73, sh_t68 + o_t72);
+    convert_287[1] = w_t73[0];
+    convert_287[3] = w_t73[1];
+    convert_287[5] = w_t73[2];
+    convert_287[7] = w_t73[3];
+    u32 o_t74 = (c4 + 32) * 2 + (c2) * 128;
+    o_t74 = o_t74 ^ (o_t74 >> 1 & 64u) ^ (o_t74 >> 2 & 64u) ^ (o_t74 >> 3 & 64u) ^ (o_t74 >> 4 & 48u) ^ (o_t74 >> 6 & 80u) ^ (o_t74 >> 8 & 16u);
+    u32 w_t75[4];
+    lds_b128(w_t75, sh_t68 + o_t74);
+    convert_287[8] = w_t75[0];
+    convert_287[10] = w_t75[1];
+    convert_287[12] = w_t75[2];
+    convert_287[14] = w_t75[3];
+    u32 o_t76 = (c4 + 32) * 2 + ((c2 + 8)) * 128;
+    o_t76 = o_t76 ^ (o_t76 >> 1 & 64u) ^ (o_t76 >> 2 & 64u) ^ (o_t76 >> 3 & 64u) ^ (o_t76 >> 4 & 48u) ^ (o_t76 >> 6 & 80u) ^ (o_t76 >> 8 & 16u);
+    u32 w_t77[4];
+    lds_b128(w_t77, sh_t68 + o_t76);
+    convert_287[9] = w_t77[0];
+    convert_287[11] = w_t77[1];
+    convert_287[13] = w_t77[2];
+    convert_287[15] = w_t77[3];
+    u16 *const O_t78 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const u32 w_t73[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t72 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t73);
+        const u32 w_t79[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
+        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t78 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t79);
     }
 }
 #undef SCRATCH

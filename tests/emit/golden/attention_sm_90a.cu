@@ -56,10 +56,10 @@ static __device__ __forceinline__ float float_bits(u32 b) { return __uint_as_flo
 static __device__ __forceinline__ u32 pack_f16(float lo, float hi) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(hi), "f"(lo)); return w; }
 #define LOWEST_f32 float_bits(0xff800000u)
 static __device__ __forceinline__ float max_f32(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
 static __device__ __forceinline__ u32 shuffle_u32(u32 x, u32 mask) { u32 y; asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(mask)); return y; }
 static __device__ __forceinline__ u32 float_word(float x) { return __float_as_uint(x); }
 static __device__ __forceinline__ float shuffle_xor_f32(float x, u32 m) { return float_bits(shuffle_u32(float_word(x), m)); }
-static __device__ __forceinline__ bool vote_any(bool x) { return __any_sync(0xffffffffu, x); }
 static __device__ __forceinline__ float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 static __device__ __forceinline__ float exp2_f32(float x) { return ex2(x); }
 static __device__ __forceinline__ float abs_f32(float x) { return fabsf(x); }
@@ -234,7 +234,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
         u32 scheduled_phase = 0, scheduled_stage = 0;
         const int c0 = (lane >> 2) + warp * 16;
         const int c1 = lane % 4 * 2;
-        const u32 stage_t38 = shared_base + 164864 + warp * 2048;
+        const u32 stage_t44 = shared_base + 164864 + warp * 2048;
         /* which programs, in which order */
 #line 7 "examples/kernels/attention.tile"
 #pragma unroll 1
@@ -419,16 +419,6 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     for (int i = 0; i < 2; i++) {
                         red_t3[i] = max_f32(red_t3[i], red_t3[i + 6]);
                     }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float y_t6 = shuffle_xor_f32(red_t3[i], 1);
-                        red_t3[i] = max_f32(red_t3[i], y_t6);
-                    }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float y_t7 = shuffle_xor_f32(red_t3[i], 2);
-                        red_t3[i] = max_f32(red_t3[i], y_t7);
-                    }
                     float reduce_max_469[2];
                     reduce_max_469[0] = red_t3[0];
                     reduce_max_469[1] = red_t3[1];
@@ -442,12 +432,12 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         mul_470[i] = mul_470a;
                         not_472[i] = not_472a;
                     }
-                    bool any_t9 = false;
+                    bool any_t7 = false;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        any_t9 |= not_472[i];
+                        any_t7 |= not_472[i];
                     }
-                    const bool grew_473 = vote_any(any_t9);
+                    const bool grew_473 = vote_any(any_t7);
                     const bool not_474 = !(grew_473);
                     float m_new_475[2];
                     float alpha_476[2];
@@ -495,11 +485,35 @@ attention(const __grid_constant__ TensorMap Q_map0,
                             if_481[i] = mul_487[i];
                         }
                     } else {
+                        float red_t9[2];
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            red_t9[i] = LOWEST_f32;
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float x_t11 = mul_470[i];
+                            const int k_t10 = i;
+                            red_t9[k_t10] = max_f32(red_t9[k_t10], x_t11);
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float y_t12 = shuffle_xor_f32(red_t9[i], 1);
+                            red_t9[i] = max_f32(red_t9[i], y_t12);
+                        }
+#pragma unroll
+                        for (int i = 0; i < 2; i++) {
+                            const float y_t13 = shuffle_xor_f32(red_t9[i], 2);
+                            red_t9[i] = max_f32(red_t9[i], y_t13);
+                        }
+                        float reduce_max_554[2];
+                        reduce_max_554[0] = red_t9[0];
+                        reduce_max_554[1] = red_t9[1];
                         float m_new_488[2];
                         float alpha_491[2];
 #pragma unroll
                         for (int i = 0; i < 2; i++) {
-                            const float m_new_488a = max_f32(m_433[i], mul_470[i]);
+                            const float m_new_488a = max_f32(m_433[i], reduce_max_554[i]);
                             const float sub_489a = (m_433[i] - m_new_488a);
                             const float mul_490a = (sub_489a * 1.44269502f);
                             const float alpha_491a = exp2_f32(mul_490a);
@@ -576,42 +590,32 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     }
                     /* l   = l*alpha + sum(p, axis = 1); */
 #line 27 "examples/kernels/attention.tile"
-                    float red_t16[8];
+                    float red_t19[8];
 #pragma unroll
                     for (int i = 0; i < 8; i++) {
-                        red_t16[i] = 0;
+                        red_t19[i] = 0;
                     }
 #pragma unroll
                     for (int i = 0; i < 64; i++) {
-                        const float x_t18 = p_519[i];
-                        const int k_t17 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
-                        red_t16[k_t17] = red_t16[k_t17] + x_t18;
+                        const float x_t21 = p_519[i];
+                        const int k_t20 = (i / 2 % 2) + 2 * (i % 2 + i / 4 % 2 * 2);
+                        red_t19[k_t20] = red_t19[k_t20] + x_t21;
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t16[i] = red_t16[i] + red_t16[i + 2];
+                        red_t19[i] = red_t19[i] + red_t19[i + 2];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t16[i] = red_t16[i] + red_t16[i + 4];
+                        red_t19[i] = red_t19[i] + red_t19[i + 4];
                     }
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
-                        red_t16[i] = red_t16[i] + red_t16[i + 6];
-                    }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float y_t19 = shuffle_xor_f32(red_t16[i], 1);
-                        red_t16[i] = red_t16[i] + y_t19;
-                    }
-#pragma unroll
-                    for (int i = 0; i < 2; i++) {
-                        const float y_t20 = shuffle_xor_f32(red_t16[i], 2);
-                        red_t16[i] = red_t16[i] + y_t20;
+                        red_t19[i] = red_t19[i] + red_t19[i + 6];
                     }
                     float reduce_sum_520[2];
-                    reduce_sum_520[0] = red_t16[0];
-                    reduce_sum_520[1] = red_t16[1];
+                    reduce_sum_520[0] = red_t19[0];
+                    reduce_sum_520[1] = red_t19[1];
                     float l_521[2];
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
@@ -637,7 +641,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
 #line 19 "examples/kernels/attention.tile"
                     const i32 add_524 = (j_427 + 1);
                     const bool lt_525 = (add_524 < cdiv_29);
-                    const bool go_t23 = lt_525;
+                    const bool go_t24 = lt_525;
                     j_427 = add_524;
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
@@ -660,7 +664,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     for (int i = 0; i < 32; i++) {
                         carried_443[i] = p_523[i];
                     }
-                    if (!go_t23) break;
+                    if (!go_t24) break;
                     /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
                     mbar_wait(K_ring_177_full + 8 * K_ring_177_stage, K_ring_177_phase);
@@ -669,11 +673,11 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     /* var s   = mma(q, transpose(k)); */
 #line 22 "examples/kernels/attention.tile"
                     wgmma_fence();
-                    const u32 b_t24 = K_527 >> 4 | 0x10000u;
-                    const u32 a_t25 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
+                    const u32 b_t25 = K_527 >> 4 | 0x10000u;
+                    const u32 a_t26 = (Q_335 >> 4 | 0x10000u) + (warp >> 2) * 512;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        wgmma_m64n128k16_f16_ss(s_409, a_t25 + (2 * k), 0x40000040u, b_t24 + (2 * k), 0x40000040u, k > 0);
+                        wgmma_m64n128k16_f16_ss(s_409, a_t26 + (2 * k), 0x40000040u, b_t25 + (2 * k), 0x40000040u, k > 0);
                     }
                     wgmma_commit();
                     /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
@@ -701,13 +705,13 @@ attention(const __grid_constant__ TensorMap Q_map0,
                         pin_float(acc_431[i]);
                     }
                     wgmma_fence();
-                    const u32 b_t27 = V_532 >> 4 | 0x4000000u;
-                    u32 bs_t30[8];
+                    const u32 b_t28 = V_532 >> 4 | 0x4000000u;
+                    u32 bs_t31[8];
 #pragma unroll
                     for (int k = 0; k < 8; k++) {
-                        bs_t30[k] = b_t27 + (128 * k);
+                        bs_t31[k] = b_t28 + (128 * k);
                     }
-                    wgmma_m64n64k16_f16_rs_tb_x8(acc_431, carried_443, bs_t30, 0x40000040u, 1);
+                    wgmma_m64n64k16_f16_rs_tb_x8(acc_431, carried_443, bs_t31, 0x40000040u, 1);
                     wgmma_commit();
                     V_445 = V_532;
                 }
@@ -745,13 +749,13 @@ attention(const __grid_constant__ TensorMap Q_map0,
                     pin_word(carried_443[i]);
                 }
                 wgmma_fence();
-                const u32 b_t32 = V_537 >> 4 | 0x4000000u;
-                u32 bs_t35[8];
+                const u32 b_t33 = V_537 >> 4 | 0x4000000u;
+                u32 bs_t36[8];
 #pragma unroll
                 for (int k = 0; k < 8; k++) {
-                    bs_t35[k] = b_t32 + (128 * k);
+                    bs_t36[k] = b_t33 + (128 * k);
                 }
-                wgmma_m64n64k16_f16_rs_tb_x8(if_539, carried_443, bs_t35, 0x40000040u, 1);
+                wgmma_m64n64k16_f16_rs_tb_x8(if_539, carried_443, bs_t36, 0x40000040u, 1);
                 wgmma_commit();
                 wgmma_wait(0);
 #pragma unroll
@@ -789,6 +793,30 @@ attention(const __grid_constant__ TensorMap Q_map0,
             }
             /* for j in 0 .. cdiv(CAUSAL ? min(N, (i+1)*TM) : N, TN) { */
 #line 19 "examples/kernels/attention.tile"
+            float red_t37[2];
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                red_t37[i] = 0;
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float x_t39 = l_400[i];
+                const int k_t38 = i;
+                red_t37[k_t38] = red_t37[k_t38] + x_t39;
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float y_t40 = shuffle_xor_f32(red_t37[i], 1);
+                red_t37[i] = red_t37[i] + y_t40;
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const float y_t41 = shuffle_xor_f32(red_t37[i], 2);
+                red_t37[i] = red_t37[i] + y_t41;
+            }
+            float l_553[2];
+            l_553[0] = red_t37[0];
+            l_553[1] = red_t37[1];
             warp_sync();
             if (lane == 0) mbar_arrive(Q_ring_178_empty + 8 * Q_ring_178_free);
             if (++Q_ring_178_free == 2) Q_ring_178_free = 0;
@@ -797,7 +825,7 @@ attention(const __grid_constant__ TensorMap Q_map0,
             float div_154[2];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float div_154a = rcp_ulp(l_400[i]);
+                const float div_154a = rcp_ulp(l_553[i]);
                 div_154[i] = div_154a;
             }
             u32 cast_81[16];
@@ -810,20 +838,20 @@ attention(const __grid_constant__ TensorMap Q_map0,
                 cast_81[i] = pack_f16(cast_81a, cast_81b);
             }
             /* a warp's rows in boxes of 64: to shared memory, from there by TMA */
-            const u32 lanes_t40 = (lane & 16) ^ ((lane & 7) << 4);
+            const u32 lanes_t46 = (lane & 16) ^ ((lane & 7) << 4);
 #pragma unroll
-            for (int box_t39 = 0; box_t39 < 1; box_t39++) {
+            for (int box_t45 = 0; box_t45 < 1; box_t45++) {
                 if (lane == 0) bulk_wait_read(0);
                 warp_sync();
 #pragma unroll
-                for (int q_t41 = 0; q_t41 < 4; q_t41++) {
-                    const int at_t42 = box_t39 * 4 + q_t41;
-                    stmatrix_x4(stage_t38 + (lane & 15) * 128 + ((32 * at_t42) ^ lanes_t40), &cast_81[(4 * at_t42)]);
+                for (int q_t47 = 0; q_t47 < 4; q_t47++) {
+                    const int at_t48 = box_t45 * 4 + q_t47;
+                    stmatrix_x4(stage_t44 + (lane & 15) * 128 + ((32 * at_t48) ^ lanes_t46), &cast_81[(4 * at_t48)]);
                 }
                 fence_proxy_async();
                 warp_sync();
                 if (lane == 0) {
-                    tma_store_4d(&O_map3, stage_t38, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_148), (i32)(b_149));
+                    tma_store_4d(&O_map3, stage_t44, (i32)(0), (i32)(mul_13 + (16 * warp)), (i32)(h_148), (i32)(b_149));
                     bulk_commit();
                 }
             }
