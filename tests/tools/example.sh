@@ -15,7 +15,10 @@ n=0
 for file in "$root"/examples/kernels/*.tile; do
     while read -r kernel; do
         n=$((n + 1))
-        runs "$file" --kernel="$kernel"
+        # An assert of this kernel ties the output's extents to those of the inputs, which are 16 each.
+        given=()
+        [ "$kernel" != conv2d_nhwc ] || given=(--set P=3 --set Q=3)
+        runs "$file" --kernel="$kernel" "${given[@]}"
     done < <(sed -nE 's/^kernel ([a-z_0-9]+).*/\1/p' "$file")
 done
 [ $n -ge 65 ] || fail "only $n kernels"

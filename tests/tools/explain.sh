@@ -90,13 +90,13 @@ for f in map access banks; do
     if command -v xmllint >/dev/null; then xmllint --noout $f.svg || fail "$f.svg is not XML"; fi
 done
 grep -q '>axis 1</text>' map.svg && grep -q '>last program</text>' map.svg || fail "map.svg has no axis or legend"
-grep -q '>line 16: store Y: coalesced' access.svg && grep -q '>strided</text>' access.svg || fail "access.svg has no store or legend"
+grep -q '>line 21: store Y: coalesced' access.svg && grep -q '>strided</text>' access.svg || fail "access.svg has no store or legend"
 grep -q 'no bank conflicts</text>' banks.svg || fail "banks.svg shows conflicts"
 [ "$(grep -c '>program ' map.svg)" = 256 ] || fail "map.svg does not show 256 programs"
 
 # the report of accesses
 "$tilec" explain "$k/transpose.tile" --memory -D TM=1 -o out.txt || fail "--memory"
-has '^  line 16: store Y: stride 1024 on axis 0 of Y, along which lanes follow each other: 32 sectors for 128 bytes; '
+has '^  line 21: store Y: stride 1024 on axis 0 of Y, along which lanes follow each other: 32 sectors for 128 bytes; '
 has '^  Y +[0-9]+ +[0-9]+ +1.0x +32.0x +- +9[0-9.]+%$'
 # an access in a function of an imported file is named by that file
 mkdir part && printf '\n\nfn fetch(x, i) { return load(x[i*32 +: 32 : 2]); }\n' >part/lib.tile

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "tools/tilec/problem.h"
 #include "ir/session.h"
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +34,7 @@ static int64_t padding(const ProblemView *v, const FrontParam *q)
     for (int i = 0; i < v->problem->n_words && q->rank > 1; i++) {
         const char *word = v->problem->words[i];
         if (strncmp(word, "p:", 2)) continue;
-        if (isdigit((unsigned char)word[2])) found = strtoll(word + 2, NULL, 10);
+        if (word[2] >= '0' && word[2] <= '9') found = strtoll(word + 2, NULL, 10);
         else if (!strncmp(word + 2, q->name, n) && word[2 + n] == ':') return strtoll(word + 3 + n, NULL, 10);
     }
     return found;
