@@ -127,8 +127,9 @@ int64_t thin_span(const Thin *t)
 static LLVMValueRef staged(Thin *t, LLVMValueRef d, LLVMValueRef column)
 {
     Gen *g = t->g;
-    LLVMValueRef group = LLVMBuildUDiv(g->b, d, gen_int(g, mma_group(t->as)), "");
-    return gen_ptr(g, t->stage, gen_imul(g, gen_iadd(g, gen_imul(g, group, thin_span(t)), column), 4));
+    int rows = mma_group(t->as), bytes = rows * dtype_bytes(t->as); /* of a column of the group */
+    LLVMValueRef group = LLVMBuildUDiv(g->b, d, gen_int(g, rows), "");
+    return gen_ptr(g, t->stage, gen_imul(g, gen_iadd(g, gen_imul(g, group, thin_span(t)), column), bytes));
 }
 
 /* Stages columns from c on of the span that begins at `column`, of the group of rows that begins with row d:
