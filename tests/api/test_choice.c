@@ -329,17 +329,22 @@ static const char apart_text[] =
     "    for j in 0 .. cdiv(N, TB) {\n"
     "        store(Y[i, j*TB +: TB], (load(X[i, j*TB +: TB]) - all) * load(W[i, j*TB +: TB]));\n    }\n}\n";
 
+/* A context for a card of 132 multiprocessors, of which `notes` has what was chosen; NULL: failed. */
+static FakeState *open_card(Notes *notes)
+{
+    FakeState *fake = fake_open(FAKE_CUDA);
+    fake->multiprocessors = 132;
+    ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, notes, NULL);
+    if (!ctx) CU_FAIL("context");
+    return ctx ? fake : NULL;
+}
+
 /* Two tiles that both hold the axis bind its extent once. */
 static void test_whole_axis_twice(void)
 {
     tile_kernel *k;
-    FakeState *fake = fake_open(FAKE_CUDA);
     Notes notes = { 0 };
-    fake->multiprocessors = 132;
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
-        CU_FAIL("context");
-        return;
-    }
+    if (!open_card(&notes)) return;
     OK(ctx, kernel_of(ctx, apart_text, "apart", NULL, 0, &k));
     CHECK_TEXT(choice_of_rows(k, 65536, 65), "N=65, TA=65, TB=65");
     CHECK_TEXT(notes.last, "TA=65, N=65, TB=65, of");
@@ -354,13 +359,9 @@ static void test_whole_axis(void)
     enum { SHAPES = 30 };
     tile_kernel *k;
     char want[64];
-    FakeState *fake = fake_open(FAKE_CUDA);
     Notes notes = { 0 };
-    fake->multiprocessors = 132;
-    if (!(ctx = gpu_context("cuda", FAKE_CUDA, TILE_CONTEXT_NO_CACHE, NULL, &notes, NULL))) {
-        CU_FAIL("context");
-        return;
-    }
+    FakeState *fake = open_card(&notes);
+    if (!fake) return;
     OK(ctx, kernel_of(ctx, twice_text, "twice", NULL, 0, &k));
     for (int64_t n = 32000; n < 32000 + 16 * SHAPES; n += 16) {
         snprintf(want, sizeof want, "N=%lld, TN=%lld", (long long)n, (long long)n);
