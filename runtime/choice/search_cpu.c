@@ -186,6 +186,11 @@ static double inside(const Weights *w, const Instr *i)
     return part;
 }
 
+/* Beside a product an element that is gathered costs what the operation does: its address is computed by
+ * itself, while a load moves whole vectors. */
+static int64_t gather_work(const Instr *i)
+{ return type_elements(i->results[0].type) * op_info[OP_GATHER].cost; }
+
 /* WorkOf of kernels with products. */
 static int64_t weigh(void *weights, const Instr *i)
 {
@@ -195,6 +200,7 @@ static int64_t weigh(void *weights, const Instr *i)
     double part = inside(w, i);
     if (i->op != OP_LOAD && v && type_is_value(v->type) && extent_of(w, v->type, 0) > 0)
         part = useful(w, v->type, 0) * useful(w, v->type, 1) / (double)type_elements(v->type);
+    if (i->op == OP_GATHER) return gather_work(i);
     return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * part);
 }
 
