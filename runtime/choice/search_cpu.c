@@ -16,6 +16,7 @@ enum {
     VECTOR_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
     PACK_WORK = 10,  /* of an element of an operand that is packed, in multiply-adds of f32 */
+    PACK_DOTS = 3,   /* the same for a dot-product unit, whose pairs and quads move as they are */
     PANEL = 64,      /* columns of a product that are multiplied at once: four vectors of sums */
     SUM_WORK = 1,    /* of a sum that moves from memory to registers and back */
     THIN_WORK = 2,   /* of a multiply-add of few rows, of any type */
@@ -146,11 +147,12 @@ static double product_work(Weights *w, const Instr *i)
     int64_t extent = extent_of(w, sums, few);
     w->few |= extent > 0 && extent <= FEW_ROWS;
     double least = fmin(m, n), most = fmax(m, n);
-    double work = packed_each_time(i, few) ? PACK_WORK * least * k : 0;
+    double faster = faster_than_f32(w, a->dtype), pack = faster > 1 ? PACK_DOTS : PACK_WORK;
+    double work = packed_each_time(i, few) ? pack * least * k : 0;
     if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k;
     bool narrow = sums->shape[1] > PANEL && sums->shape[1] % PANEL;
-    work += SUM_WORK * m * n + m * n * k / faster_than_f32(w, a->dtype) * (narrow ? NARROW_PANELS : 1);
-    if (packed_each_time(i, 1 - few)) work += PACK_WORK * most * k;
+    work += SUM_WORK * m * n + m * n * k / faster * (narrow ? NARROW_PANELS : 1);
+    if (packed_each_time(i, 1 - few)) work += pack * most * k;
     return work;
 }
 
