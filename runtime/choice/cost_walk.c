@@ -269,10 +269,8 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
     if (row % 128 && ring && ring->results[0].type->rank > 2) /* a vector has no panels */
         w->c.panels =
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
-    bool im2col = ir_attr(i, ATTR_IM2COL);
-    double pixels = im2col ? w->model->torn_pixels : 1;
-    w->c.pixels |= im2col;
-    w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i) * pixels;
+    w->c.pixels |= ir_attr(i, ATTR_IM2COL) != NULL;
+    w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
 }
 
 /* The CTAs of a cluster join the parts of a tile; without an axis they only take the largest of a row. */

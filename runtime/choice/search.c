@@ -197,6 +197,14 @@ int search_best_of_different_tiles(const Search *z, int *tops, int most)
 
 /* --- the way through --------------------------------------------------------------------------------- */
 
+/* Point `at`, and it with all values of the name that says something only beside `m`. */
+static void consider_beside(Search *z, const uint8_t *at, const SearchName *m)
+{
+    consider(z, at);
+    for (int u = 0; m->beside >= 0 && u < z->name[m->beside].n; u++)
+        search_consider_value(z, at, m->beside, u);
+}
+
 /* All values of name `j`, from point `at`. */
 static void consider_name(Search *z, int at, int j)
 {
@@ -209,9 +217,8 @@ static void consider_name(Search *z, int at, int j)
         if (few_only && m->values[v].i > SEARCH_MOST_OF_A_CLUSTER && ctas > z->p->device.units) continue;
         memcpy(p, z->point[at].at, sizeof p);
         p[j] = (uint8_t)v;
-        consider(z, p);
-        for (int u = 0; m->beside >= 0 && u < z->name[m->beside].n && m->values[v].i > 1; u++)
-            search_consider_value(z, p, m->beside, u);
+        if (m->values[v].i > 1) consider_beside(z, p, m);
+        else consider(z, p);
     }
 }
 
@@ -315,6 +322,38 @@ static int least_strained(const Search *z, int best)
     return found;
 }
 
+/* Point `from` with value `v` of name `j`, which acts only beside some values of name `by`, with each of
+ * those. */
+static void consider_allowed(Search *z, int from, int j, int v, int by)
+{
+    for (int u = 0; u < search_listed(&z->name[by]); u++) {
+        uint8_t p[MOST_NAMES];
+        memcpy(p, z->point[from].at, sizeof p);
+        if (z->point[from].divided || p[by] == u) continue;
+        p[j] = (uint8_t)v;
+        p[by] = (uint8_t)u;
+        consider_beside(z, p, &z->name[j]);
+    }
+}
+
+/* Programs load together only with some values of another name, `persistent`. By itself that name's other
+ * value often had the better estimate, and then the search so far saw no gain in `cluster`. So from the best
+ * points, of whole loops, both are tried together; such a point has to be clearly better than the best so
+ * far. */
+static int walk_together(Search *z, int best)
+{
+    int tops[SEARCH_AGAIN], n = search_best_of_different_tiles(z, tops, SEARCH_AGAIN), first = z->n_points;
+    if (!z->p->device.model || z->point[best].divided) return best;
+    for (int j = 0; j < z->n_names; j++)
+        for (int v = 0, by = z->name[j].allowed_by; by >= 0 && v < search_listed(&z->name[j]); v++)
+            for (int k = 0; k < n && z->name[j].values[v].i > 1; k++) consider_allowed(z, tops[k], j, v, by);
+    search_estimate(z);
+    int found = best;
+    for (int i = first; i < z->n_points; i++)
+        if (search_is_less(z->point[i].ns, z->point[found].ns)) found = i;
+    return z->point[found].ns < z->point[best].ns * z->p->device.model->margin_late ? found : best;
+}
+
 static int walk(Search *z)
 {
     uint8_t declared[MOST_NAMES] = { 0 }, middle[MOST_NAMES];
@@ -355,7 +394,7 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return search_divided(z, least_strained(z, search_best(z, NULL, 0)));
+    return walk_together(z, search_divided(z, least_strained(z, search_best(z, NULL, 0))));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

@@ -79,7 +79,7 @@ static void add_name(Search *z, int domain)
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
     if (search_on_cpu(z) && (hint || (search_declares_auto(z) && !d->derived && !c->automatic))) return;
     SearchName *n = &z->name[z->n_names];
-    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .hint = hint };
+    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .allowed_by = -1, .hint = hint };
     n->derived = d->derived;
     n->along = d->along;
     n->order_only = d->order_only;
@@ -104,7 +104,9 @@ static void add_division(Search *z)
     for (int d = 0; d < z->tune->n; d++)
         if (hint_find(z->tune->domains[d].name) == hint) return;
     if (search_is_bound(z->p, hint->name)) return;
-    *n = (SearchName){ .name = hint->name, .domain = -1, .beside = -1, .whole = -1, .hint = hint };
+    *n = (SearchName){
+        .name = hint->name, .domain = -1, .beside = -1, .allowed_by = -1, .whole = -1, .hint = hint
+    };
     n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;
@@ -140,7 +142,9 @@ void search_add_names(Search *z)
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {
             const HintInfo *a = z->name[i].hint, *b = z->name[j].hint;
-            if (a && a->id == HINT_cluster && b && b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
+            if (!a || !b || a->id != HINT_cluster) continue;
+            if (b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
+            if (b->id == HINT_persistent) z->name[i].allowed_by = j; /* passes/kernel/cluster/multicast.c */
         }
 }
 

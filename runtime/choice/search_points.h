@@ -19,6 +19,7 @@ typedef struct SearchName {
     int domain;           /* of the tune block; -1: the search has added the name */
     int n, declared;      /* values; which of them is as declared */
     int beside;           /* another name that says something only beside this one, or -1 */
+    int allowed_by;       /* another name, without some value of which this one says nothing, or -1 */
     bool shapes_grid, absent;
     const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
     /* The value behind those of the domain that is the extent of that dimension: a tile holds the whole axis,
