@@ -7,7 +7,7 @@ endforeach()
 
 # The models are data; others refer to the H100's, which comes first.
 set(models)
-foreach(model h100 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10)
+foreach(model h100 h200 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10)
   list(APPEND models ${CMAKE_CURRENT_LIST_DIR}/models/${model}.model)
 endforeach()
 set(initializers ${CMAKE_BINARY_DIR}/runtime/choice/device_models.inc)

@@ -7,9 +7,10 @@
  * TMA takes strides and addresses that are multiples of 16 bytes. Where an input has others, a kernel's own
  * warps bring its elements, in many times as many instructions, and again for each program that reads them.
  * So a launch is estimated in both forms (choose.c), and if the copies pay, they are made first: in memory
- * that is allocated and freed in the order of the stream, by a tile kernel of this file. Afterwards the
- * kernel itself is launched on the copies, through the ordinary way. In the same manner inputs of two axes
- * and 1 or 4 bytes an element are transposed: of these wgmma takes operands only with K contiguous.
+ * that is allocated and freed in the order of the stream, by a tile kernel of this file, two tensors a
+ * launch where one kernel serves both. Afterwards the kernel itself is launched on the copies, through the
+ * ordinary way. In the same manner inputs of two axes and 1 or 4 bytes an element are transposed: of these
+ * wgmma takes operands only with K contiguous.
  *
  * Requires: a target with TMA and a driver with memory in the order of streams; a kernel whose configuration
  * is chosen by estimate (a `tune` block, no entry of a table); inputs of 1, 2 or 4 bytes an element with one
@@ -26,6 +27,22 @@ static const char pitch_text[] =
     "    let (j, i) = program_id();\n"
     "    store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
     "}\n"
+    "kernel pitch_two(in T X[N, C], out T Y[N, C], in T U[P, D], out T V[P, D], const type T = i16,\n"
+    "    const int TN = 16, const int TC = 256) grid (cdiv(N, TN)*cdiv(C, TC) + cdiv(P, TN)*cdiv(D, TC))\n"
+    "{\n"
+    "    let w = program_id();\n"
+    "    let first = cdiv(N, TN)*cdiv(C, TC);\n"
+    "    if (w < first) {\n"
+    "        let i = w / cdiv(C, TC);\n"
+    "        let j = w % cdiv(C, TC);\n"
+    "        store(Y[i*TN +: TN, j*TC +: TC], load(X[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "    } else {\n"
+    "        let left = i32(w - first);\n"
+    "        let i = left / i32(cdiv(D, TC));\n"
+    "        let j = left % i32(cdiv(D, TC));\n"
+    "        store(V[i*TN +: TN, j*TC +: TC], load(U[i*TN +: TN, j*TC +: TC], cache = stream));\n"
+    "    }\n"
+    "}\n"
     "kernel transposed(in T X[N, C], out T Y[C, N], const type T = i16, const int TN = 64, const int TC = "
     "64)\n"
     "    grid (cdiv(C, TC), cdiv(N, TN))\n"
@@ -38,10 +55,11 @@ static const char pitch_text[] =
 enum { ROW_GRAIN = 32, PLACE = 256, SIZES = 3, WIDTHS = 3, LEAST_WIDTH = 64, TILE_ELEMENTS = 4096 };
 enum { MOST_DECISIONS = 256 }; /* more are made anew by each launch */
 
-/* The kernels that copy; [WIDTHS]: that transpose. */
+/* The kernels that copy: one tensor, by the width of a tile; two; that transpose one. */
+enum { TWO = WIDTHS, TRANSPOSE = 2 * WIDTHS, KERNELS };
 struct Pitcher {
     tile_module *module;
-    tile_kernel *kernel[SIZES][WIDTHS + 1];
+    tile_kernel *kernel[SIZES][KERNELS];
 };
 
 /* What was decided for launches of one key and these extents. */
@@ -177,16 +195,34 @@ static double estimate(tile_kernel *k, const LaunchArgs *l)
     return (key[0] >> 8) > 0 && (int)(key[0] >> 8) <= k->n_rows ? 0 : kernel_choice_estimate(k, l, key);
 }
 
+/* The width of the tiles of a copy, as a power of two of LEAST_WIDTH. */
+static int width_of(const PitchedTensor *t)
+{
+    int width = 0;
+    while (width < WIDTHS - 1 && LEAST_WIDTH << width < t->columns) width++;
+    return width;
+}
+
+/* Whether one launch copies tensors i and i + 1. */
+static bool go_together(const tile_kernel *k, const Pitch *p, int i)
+{
+    const PitchedTensor *t = &p->tensor[i];
+    return i + 1 < p->n && !t[0].transposed && !t[1].transposed && width_of(&t[0]) == width_of(&t[1]) &&
+           k->params[t[0].param].size == k->params[t[1].param].size;
+}
+
 /* What L2 holds of the copies need not go to memory. */
 static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitch *p)
 {
     double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, bytes = 0;
+    int launches = 0;
+    for (int i = 0; i < p->n; i += go_together(k, p, i) ? 2 : 1) launches++;
     for (int i = 0; i < p->n; i++) {
         const PitchedTensor *t = &p->tensor[i];
         bytes += (double)(t->rows * t->to * k->params[t->param].size);
     }
     double written = fmax(0, bytes - m->dirty_most * m->l2_bytes);
-    return p->n * each + (bytes + written) / (m->copy_memory * m->memory);
+    return launches * each + (bytes + written) / (m->copy_memory * m->memory);
 }
 
 /* The estimate of the launch on copies, with these; INFINITY: the copies take more than `most`, or there is
@@ -280,8 +316,7 @@ bool pitch_wanted(tile_kernel *k, const tile_arg *args, size_t n, const LaunchAr
 
 static void close_pitcher(tile_context *c, struct Pitcher *p)
 {
-    for (int i = 0; i < SIZES * (WIDTHS + 1); i++)
-        tile_kernel_destroy(p->kernel[i / (WIDTHS + 1)][i % (WIDTHS + 1)]);
+    for (int i = 0; i < SIZES * KERNELS; i++) tile_kernel_destroy(p->kernel[i / KERNELS][i % KERNELS]);
     tile_module_destroy(p->module);
     context_free(c, p, sizeof *p);
 }
@@ -305,18 +340,33 @@ static tile_status make_pitcher(tile_kernel *k, struct Pitcher **out)
     memset(p, 0, sizeof *p);
     tile_status st =
         tile_module_load_memory(c, "pitch.tile", pitch_text, sizeof pitch_text - 1, NULL, &p->module);
-    for (int i = 0; i < SIZES * (WIDTHS + 1) && !st; i++) {
-        int size = i / (WIDTHS + 1), w = i % (WIDTHS + 1);
-        int64_t width = LEAST_WIDTH << w;
+    for (int i = 0; i < SIZES * KERNELS && !st; i++) {
+        int size = i / KERNELS, w = i % KERNELS;
+        int64_t width = LEAST_WIDTH << w % WIDTHS;
         const tile_binding b[] = { { "T", TILE_BIND_TEXT, { .text = type[size] } },
             { "TC", TILE_BIND_INT, { .i = width } },
             { "TN", TILE_BIND_INT, { .i = TILE_ELEMENTS / width } } };
-        st = tile_kernel_create(
-            p->module, w < WIDTHS ? "pitch" : "transposed", b, w < WIDTHS ? 3 : 1, &p->kernel[size][w]);
+        const char *name = w < TWO ? "pitch" : w < TRANSPOSE ? "pitch_two" : "transposed";
+        st = tile_kernel_create(p->module, name, b, w < TRANSPOSE ? 3 : 1, &p->kernel[size][w]);
     }
     if (st || !atomic_compare_exchange_strong(&k->pitcher, &other, p)) close_pitcher(c, p);
     *out = other ? other : p;
     return st;
+}
+
+/* What a copy reads and writes. */
+typedef struct Copied {
+    int64_t shape[2], written[2], from[2], to[2];
+    tile_tensor x, y;
+} Copied;
+
+static void copied_of(const PitchedTensor *t, const LaunchArgs *l, Copied *c)
+{
+    *c = (Copied){ { t->rows, t->columns }, { t->rows, t->columns }, { t->from, 1 }, { t->to, 1 }, { 0 },
+        { 0 } };
+    if (t->transposed) c->written[0] = t->columns, c->written[1] = t->rows;
+    c->x = (tile_tensor){ l->views[t->param].data, c->shape, c->from, 2, TILE_NONE };
+    c->y = (tile_tensor){ t->tensor.data, c->written, c->to, 2, TILE_NONE };
 }
 
 /* Launches the copies, or compiles them where `d` is NULL. */
@@ -324,18 +374,17 @@ static tile_status copy_all(tile_kernel *k, const Pitch *p, const LaunchArgs *l,
 {
     struct Pitcher *pitcher = atomic_load_explicit(&k->pitcher, memory_order_acquire);
     tile_status st = pitcher ? TILE_OK : make_pitcher(k, &pitcher);
-    for (int i = 0; i < p->n && !st; i++) {
+    for (int i = 0, n; i < p->n && !st; i += n) {
         const PitchedTensor *t = &p->tensor[i];
-        const int64_t shape[2] = { t->rows, t->columns }, from[2] = { t->from, 1 }, to[2] = { t->to, 1 },
-                      transposed[2] = { t->columns, t->rows };
-        tile_tensor x = { l->views[t->param].data, shape, from, 2, TILE_NONE },
-                    y = { t->tensor.data, t->transposed ? transposed : shape, to, 2, TILE_NONE };
-        const tile_arg args[] = { tile_arg_tensor(&x), tile_arg_tensor(&y) };
-        int size = k->params[t->param].size, width = 0;
-        while (width < WIDTHS - 1 && LEAST_WIDTH << width < t->columns) width++;
-        if (t->transposed) width = WIDTHS;
-        tile_kernel *copy = pitcher->kernel[size == 4 ? 2 : size - 1][width];
-        st = d ? tile_launch(copy, args, 2, d) : tile_kernel_compile(copy, args, 2);
+        Copied c[2];
+        n = go_together(k, p, i) ? 2 : 1;
+        for (int j = 0; j < n; j++) copied_of(t + j, l, &c[j]);
+        const tile_arg args[] = { tile_arg_tensor(&c[0].x), tile_arg_tensor(&c[0].y),
+            tile_arg_tensor(&c[n - 1].x), tile_arg_tensor(&c[n - 1].y) };
+        int size = k->params[t->param].size, which = t->transposed ? TRANSPOSE : width_of(t);
+        if (n == 2) which += TWO;
+        tile_kernel *copy = pitcher->kernel[size == 4 ? 2 : size - 1][which];
+        st = d ? tile_launch(copy, args, (size_t)n * 2, d) : tile_kernel_compile(copy, args, (size_t)n * 2);
     }
     return st;
 }

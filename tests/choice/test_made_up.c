@@ -144,6 +144,23 @@ static void what_the_driver_says(void)
     CU_ASSERT_PTR_NULL(device_of_card(target_find("hip:gfx942"), "AMD Instinct MI300X", 304, 0, 0).model);
 }
 
+/* An H200 differs from an H100 in its memory alone, and is found by the driver's name. */
+static void one_target_two_cards(void)
+{
+    const Target *t = target_find("cuda:sm_90a");
+    CostDevice h100 = device_of_card(t, "NVIDIA H100 80GB HBM3", 0, 0, 0),
+               h200 = device_of_card(t, "NVIDIA H200", 0, 0, 0);
+    CU_ASSERT_STRING_EQUAL(h100.model->name, "h100");
+    CU_ASSERT_STRING_EQUAL(h200.model->name, "h200");
+    CU_ASSERT_STRING_EQUAL(device_of_card(t, "NVIDIA H20", 0, 0, 0).model->name, "h100"); /* another card */
+    Cost streams = rows(), multiplies = products();
+    Bound bound;
+    double faster = cost_estimate(&streams, &h100, &bound) / cost_estimate(&streams, &h200, &bound);
+    CU_ASSERT(faster > 1.25 && faster < h200.model->memory / h100.model->memory);
+    faster = cost_estimate(&multiplies, &h100, &bound) / cost_estimate(&multiplies, &h200, &bound);
+    CU_ASSERT(faster >= 1 && faster < 1.02);
+}
+
 /* All of the registry's models: named, found by their targets, finite. */
 static void compiled_in(void)
 {
@@ -177,6 +194,7 @@ int main(int argc, char **argv)
     CU_add_test(s, "compiled in", compiled_in);
     CU_add_test(s, "chosen for the card", chosen_for_the_card);
     CU_add_test(s, "what the driver says", what_the_driver_says);
+    CU_add_test(s, "one target, two cards", one_target_two_cards);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     int failed = (int)CU_get_number_of_failures();

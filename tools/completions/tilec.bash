@@ -7,7 +7,7 @@ _tilec_words() {
         --emit) echo ast ir kernel-ir schedule cuda hip ptx cubin sass llvm hsaco asm ;;
         --device)
             case $2 in
-                explain) echo h100 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10 ;;
+                explain) echo h100 h200 h100_portable a100 rtx3090 l40s b200 rtx_pro_6000 gb10 ;;
                 sim) echo mi300x mi325x mi355x h100 h200 b200 gb10 rtx_pro_6000 ;;
             esac ;;
         --passes) echo inline check specialize fold cse dce collapse pack parts licm load-order mask-trim exp2 mask-peel divisibility edge-program narrow unroll approx contract speculate latency remap ;;
