@@ -3,41 +3,58 @@
  * thread's or the next steps' along K. */
 #include "backends/gpu/emit_offset.h"
 
-/* One operand as a thread reads it: element (register r of `own`, k) is at T(thread) ^ R(r) ^ K(k). Bits of R
- * and K that no thread has are added instead (emit_offset.h). */
+/* The widest row of a panel: a swizzle moves pieces inside it (layout.h). */
+enum { PANEL_ROW_BYTES = 128 };
+
+/* One operand as a thread reads it: element (register r of `own`, k) is at (T(thread) ^ R(r) ^ K(k)) + S(k).
+ * Bits of R and K that no thread has are added instead (emit_offset.h). S is 0 but where K lies in panels
+ * whose bytes are no power of two. */
 typedef struct Operand {
     const Layout *own; /* the rows or columns of this operand, with extent 1 along K */
     const LayoutShared *s;
     const char *base;
     int axis, regs;   /* the axis that is not K; registers along it */
     int per_r, per_k; /* the elements of a vector along either axis; one of the numbers is 1 */
-    OffsetTable r, k; /* R for each vector along the registers, K for each along K */
+    OffsetTable r, k; /* R for each vector along the registers, K and S for each along K */
 } Operand;
 
-/* The offset of element (own coordinate, 0) for every register of every thread, and the bits by which k
- * changes it. False: the change is not the same for all of them. */
+/* The offset of element (own coordinate, 0) for every register of every thread, the bits by which k changes
+ * it, and what k then adds. */
 typedef struct Places {
-    uint32_t *at, *k;
+    uint32_t *at, *k, *sum;
     int threads;
 } Places;
 
-static bool places_of(Arena *a, const Operand *o, int depth, Places *p)
+/* The change by k, from the row at `x` = 0: its bits in `flips` are applied by exclusive or, the others
+ * added. False: the change is not the same for all rows or columns, of which `first` receives the offsets at
+ * k = 0. */
+static bool changed_by_k(const Operand *o, int depth, uint32_t flips, uint32_t *first, Places *p)
 {
-    int32_t c[TILE_MAX_RANK], at[2];
-    int lanes = (int)layout_lanes(o->own), extent = o->own->tile[o->axis];
-    p->threads = lanes * (int)layout_warps(o->own);
-    p->at = arena_array(a, uint32_t, (size_t)(o->regs * p->threads));
-    p->k = arena_array(a, uint32_t, (size_t)depth);
-    uint32_t *first = arena_array(a, uint32_t, (size_t)extent);
-    for (int x = 0; x < extent; x++)
+    int32_t at[2];
+    for (int x = 0; x < o->own->tile[o->axis]; x++)
         for (int k = 0; k < depth; k++) {
             at[o->axis] = x;
             at[1 - o->axis] = k;
             uint32_t offset = layout_shared_offset(o->s, at);
             if (k == 0) first[x] = offset;
-            if (x == 0) p->k[k] = offset ^ first[0];
-            if (offset != (first[x] ^ p->k[k])) return false;
+            if (x == 0) p->k[k] = (offset ^ first[0]) & flips, p->sum[k] = offset - (first[0] ^ p->k[k]);
+            if (offset != (first[x] ^ p->k[k]) + p->sum[k]) return false;
         }
+    return true;
+}
+
+static bool places_of(Arena *a, const Operand *o, int depth, Places *p)
+{
+    int32_t c[TILE_MAX_RANK];
+    int lanes = (int)layout_lanes(o->own);
+    p->threads = lanes * (int)layout_warps(o->own);
+    p->at = arena_array(a, uint32_t, (size_t)(o->regs * p->threads));
+    p->k = arena_array(a, uint32_t, (size_t)depth);
+    p->sum = arena_array(a, uint32_t, (size_t)depth);
+    uint32_t *first = arena_array(a, uint32_t, (size_t)o->own->tile[o->axis]);
+    if (!changed_by_k(o, depth, UINT32_MAX, first, p) &&
+        !changed_by_k(o, depth, PANEL_ROW_BYTES - 1, first, p))
+        return false;
     for (int r = 0; r < o->regs; r++)
         for (int t = 0; t < p->threads; t++) {
             layout_element(o->own, (uint32_t)r, (uint32_t)(t % lanes), (uint32_t)(t / lanes), 0, c);
@@ -53,7 +70,9 @@ static bool side_by_side(const Operand *o, const Places *p, int n, bool along_k,
     if ((along_k ? depth : o->regs) % n) return false;
     for (int k = 0; k < depth; k++) {
         uint32_t j = along_k ? (uint32_t)(k % n) : 0;
-        if (p->k[k] % whole != j * bytes || (j && p->k[k] != p->k[k - (int)j] + j * bytes)) return false;
+        if (p->k[k] % whole != j * bytes || p->sum[k] % whole ||
+            (j && (p->k[k] != p->k[k - (int)j] + j * bytes || p->sum[k] != p->sum[k - (int)j])))
+            return false;
     }
     for (int r = 0; r < o->regs; r++)
         for (int t = 0; t < p->threads; t++) {
@@ -89,6 +108,7 @@ static bool plan_operand(Emit *e, Operand *o, int depth)
         for (int k = 0; k < nk; k++)
             if (o->r.add[r] & o->k.add[k]) return false;
     }
+    for (int k = 0; k < nk; k++) o->k.add[k] += (int32_t)p.sum[k * o->per_k];
     return true;
 }
 
@@ -184,6 +204,15 @@ enum {
     LOOP_PRODUCTS = 2048
 };
 
+/* How many of the loop's iterations, of so many products each, make its body: a divisor of their number where
+ * one is not far below the most, since the compiler repeats the body for what is left over. */
+static int unrolled(int products, int iterations)
+{
+    int most = LOOP_PRODUCTS / products, n = most;
+    while (n > 1 && 2 * n > most && iterations % n) n--;
+    return most < 1 ? 1 : iterations % n ? most : n;
+}
+
 void emit_fma(Emit *e, Instr *i)
 {
     const Layout *l = layout_of(e, ir_result(i));
@@ -214,9 +243,9 @@ void emit_fma(Emit *e, Instr *i)
         origin[side] = shared_offset(e, o[side].s, c);
         if (o[side].per_k > step) step = o[side].per_k;
     }
-    int regs = (int)layout_regs(l), unroll = LOOP_PRODUCTS / (regs * step);
+    int regs = (int)layout_regs(l);
     for (int side = 0; side < 2; side++) to[side] = tmp(e, side ? "b" : "a");
-    directive(e, "#pragma unroll %d", vectors ? unroll > 1 ? unroll : 1 : 4);
+    directive(e, "#pragma unroll %d", vectors ? unrolled(regs * step, depth / step) : 4);
     line(e, "for (int k = 0; k < %d; k++) {", depth / step);
     e->indent++;
     line(e, "%s %s[%d], %s[%d];", ctype(rd), to[0], o[0].regs * step, to[1], o[1].regs * step);
