@@ -129,7 +129,7 @@ static void signal_semaphore(Emit *e, int newer)
 /* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes
  * its sums, those of the next one are sent. `done` then comes early, so that it is never more than a phase
  * behind `empty`; who waits for `done` has not handed over the next step. */
-static void signal_in_turn(Emit *e)
+static void signal_in_order(Emit *e)
 {
     const char *n = e->writer.name, *ready = "true";
     line(e, "if (late) {");
@@ -177,7 +177,7 @@ void emit_writer(Emit *e)
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
     each_group(e, "mbar_arrive", "empty", "");
-    if (ordered) signal_in_turn(e);
+    if (ordered) signal_in_order(e);
     end_block(e);
     if (ordered) {
         line(e, "if (late) {");
