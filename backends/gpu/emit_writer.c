@@ -12,6 +12,7 @@
  * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
  * semaphore. What it has read of a semaphore may let several steps pass. */
 #include "backends/gpu/emit_bulk.h"
+#include "backends/gpu/emit_roles.h"
 
 /* A warpgroup's words: whether it goes on, and behind that the offsets of the window. Ordered, also the
  * step that must have passed, the one that passes then, and the addresses of the two semaphores. */
