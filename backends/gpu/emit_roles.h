@@ -1,5 +1,5 @@
-/* emit_roles.h: what the emitters of warp-specialized kernels have in common: rings and their barriers, writer
- * warps, cp.async producers, wgmma, and the dynamic tile scheduler. */
+/* emit_roles.h: what the emitters of warp-specialized kernels have in common: rings and their barriers,
+ * writer warps, cp.async producers, wgmma, and the dynamic tile scheduler. */
 #pragma once
 #include "backends/gpu/emit.h"
 
@@ -47,9 +47,9 @@ void emit_halves_barriers(Emit *);
 void emit_halves_counts(Emit *, const Block *consumers);
 void emit_half_barrier(Emit *, const Instr *);
 void emit_writer_places(
-    Emit *, Block *consumers);     /* buffers and mbarriers of writer warps; those of halves */
-void emit_writer_barriers(Emit *); /* sets the mbarriers up */
-void emit_writer(Emit *);          /* the writer warps, behind the producer thread */
+    Emit *, Block *consumers);               /* buffers and mbarriers of writer warps; those of halves */
+void emit_writer_barriers(Emit *);           /* sets the mbarriers up */
+void emit_writer(Emit *);                    /* the writer warps, behind the producer thread */
 void emit_writer_end(Emit *);                /* at the end of the consumers: ends the writer warps */
 void emit_writer_semaphore(Emit *, Instr *); /* a semaphore whose wait or signal is the writer's */
 /* Before consumers access the tensor of semaphores `param`, or release (-1): waits until the writer has
