@@ -1,5 +1,5 @@
-/* mma_shape.c: what the operands of a product are packed as, and how many rows and vectors of its sums stay in
- * registers. */
+/* mma_shape.c: what the operands of a product are packed as, and how many rows and vectors of its sums stay
+ * in registers. */
 #include "backends/cpu/mma.h"
 
 DType mma_operand_type(MmaKind k, const Value *v)
