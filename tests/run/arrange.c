@@ -34,6 +34,17 @@ int elem_bits(Elem e) { return elems[e].bits; }
 int below(Arranger *a, int n) { return (int)ref_random_below(&a->random, (uint64_t)n); }
 bool chance(Arranger *a, int percent) { return below(a, 100) < percent; }
 
+void arrange_write(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out, size, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < size) return;
+    fprintf(stderr, "an expression is longer than %zu characters\n", size - 1);
+    abort();
+}
+
 void arrange_line(Arranger *a, const char *format, ...)
 {
     va_list args;
@@ -46,17 +57,6 @@ void arrange_line(Arranger *a, const char *format, ...)
     va_end(args);
     a->length += (size_t)n < room ? (size_t)n : room - 1;
     if (a->length + 2 < sizeof a->body) a->body[a->length++] = '\n', a->body[a->length] = 0;
-}
-
-void arrange_write(char *out, size_t size, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(out, size, format, args);
-    va_end(args);
-    if (n >= 0 && (size_t)n < size) return;
-    fprintf(stderr, "an expression is longer than %zu characters\n", size - 1);
-    abort();
 }
 
 void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
