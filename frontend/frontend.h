@@ -149,6 +149,12 @@ bool frontend_absent(const FrontBinding *, size_t n, const char *name);
  * default. */
 const char *frontend_extent_text(
     Session *, const FrontKernel *, const FrontBinding *, size_t n, const char *text);
+/* Gives the value of a dimension or const that an expression names; false: it has none that is an integer. */
+typedef bool FrontNumberFn(void *user, const char *name, int64_t *value);
+/* The extent, above 0, that an assert of the form `dim == expression` in the kernel's body tells. False: none
+ * does. Numbers are asked for while the expression is computed. */
+bool frontend_asserted_extent(
+    const Ast *, const FrontKernel *, const char *dim, FrontNumberFn *number, void *user, int64_t *extent);
 /* The grid of a launch of those extents, with the extents that are written as a quotient. Texts go to the
  * arena of `s`, whose sources are those of the program. */
 void frontend_fault_grid(const Ast *, const char *kernel, Session *s, const int64_t *extent, FaultGrid *);

@@ -2,6 +2,7 @@
  *
  *   plan.c     tile IR -> steps: which tiles are virtual, which have a buffer, which operations share a loop
  *              nest
+ *   plan_steps.c   steps and buffers
  *   plan_cost.c, plan_wanted.c   what a tile costs where it is read; which must have a buffer from the start
  *   buffers.c  lifetimes of buffers, which of them are one, offsets in the scratch memory
  *   share.c    which virtual tiles get a buffer after all, as several steps would compute them
@@ -14,8 +15,8 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_pack.c, amx.c, thin.c, thin_dots.c   packing and register-tiled matrix products; products of
- *       few rows
+ *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin.c, thin_dots.c   packing and register-tiled matrix products;
+ *       products of few rows
  *   scan.c     scans
  *   sort.c     sort, topk
  *   processor.c what the processor has (processors.def)
@@ -389,99 +390,10 @@ LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */
 LLVMValueRef math_fn(Gen *, Op, LLVMValueRef, Need);
 
-/* --- nests ------------------------------------------------------------------------------------------- */
+#include "backends/cpu/eval.h"
+#include "backends/cpu/window.h"
 
-typedef struct Memo {
-    Value *value;
-    LLVMValueRef coord[TILE_MAX_RANK];
-    int va;
-    LLVMValueRef result;
-    struct Memo *next;
-} Memo;
-typedef struct WindowRow WindowRow;
-
-/* The places of evaluation. Code of a chunk goes to the builder's position. Code that is the same for the
- * whole row goes to the end of `row`, a block without a terminator yet. */
-typedef struct Eval {
-    Gen *g;
-    int lanes;
-    LLVMBasicBlockRef row; /* NULL: the chunk is the whole row, with one position for all */
-    struct Eval *row_eval; /* the evaluation at the position of the row, with lanes = 1 */
-    Memo **memo;           /* chains by value; `memo_room` of them, a power of two */
-    uint32_t n_memo, memo_room;
-    WindowRow *rows;
-    /* The nest whose tiles are computed here, even if their sinks are not yet emitted; or NULL. */
-    Step *step;
-    /* For the evaluation of a row: chunks assume that windows are in range and that their elements are
-     * contiguous for the whole row. `plain` is the condition for this (an i1 of the row; NULL: it always
-     * holds). */
-    bool assume;
-    LLVMValueRef plain;
-} Eval;
-
-/* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */
-LLVMValueRef nest_eval(Eval *, Value *v, LLVMValueRef *coord, int va);
-/* From now on `v` is x there. */
-void eval_assume(Eval *, Value *v, LLVMValueRef *coord, int va, LLVMValueRef x);
-void nest_emit(Gen *, Step *);
-/* Coordinates of a value of type `t` from those of squeezed axes; returns the axis of the last (-1: none). */
-int unsqueeze(Gen *, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord);
-void eval_init(Eval *, Gen *, int lanes);
-/* Work that belongs to the row: moves the builder to the row's end, and back. */
-typedef struct RowPlace {
-    LLVMBasicBlockRef back;
-    bool moved;
-} RowPlace;
-RowPlace row_enter(Eval *);
-void row_leave(Eval *, RowPlace);
-
-/* window.c, memory.c, prefetch.c, indexed.c */
-struct Window {
-    MemParts m;
-    Instr *instr;
-    DType dtype;
-    int rank;                                          /* of the tile */
-    int axis[TILE_MAX_RANK];                           /* tensor axis of each tile axis */
-    LLVMValueRef base;                                 /* address of element (0, ..., 0) of the window */
-    LLVMValueRef stride[TILE_MAX_RANK];                /* bytes per step along each tile axis */
-    LLVMValueRef lo[TILE_MAX_RANK], hi[TILE_MAX_RANK]; /* the positions in range; NULL: all are */
-    /* i1: the position along a dropped axis is out of range; NULL: never */
-    LLVMValueRef outside;
-    /* i1: elements are contiguous; NULL: that is known at compile time (is_unit) */
-    LLVMValueRef unit[TILE_MAX_RANK];
-    bool is_unit[TILE_MAX_RANK], not_unit[TILE_MAX_RANK];
-    LLVMValueRef pad;
-    /* The distance in bytes to the place that the same load reads next, for a prefetch; NULL: no prefetch. */
-    LLVMValueRef ahead;
-    int locality; /* the locality of that prefetch, as in llvm.prefetch */
-    /* For whole rows: the nests over the row share the prefetching in proportion to their work. These are the
-     * sum of their work, the largest, and that of the nests already emitted. */
-    int walks, work, most, done;
-    Window *next_walked;
-    bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
-    LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
-    int64_t shape[TILE_MAX_RANK];
-};
-struct WindowRow {
-    Window *w;
-    LLVMValueRef coord[TILE_MAX_RANK];
-    int va;
-    LLVMValueRef ptr, lo, hi;
-    WindowRow *next;
-};
-Window *memory_window(Gen *, Instr *);
-LLVMValueRef memory_load(Eval *, Instr *, LLVMValueRef *coord, int va);
-/* Nests over the rows of a window each fetch a part of the next window's, by their work: memory is busy
- * during all of them. */
-bool memory_walks(const Window *, const Step *);
-int memory_work(Gen *, const Step *);
-void memory_fetch_part(Eval *, Window *, const Step *, LLVMValueRef *coord, int va);
-void memory_store(Eval *, Window *, LLVMValueRef value, LLVMValueRef *coord, int va);
-LLVMValueRef memory_gather(Eval *, Instr *, LLVMValueRef *coord, int va);
-void memory_scatter(Eval *, Instr *, LLVMValueRef *coord, int va);
-LLVMValueRef memory_atomic(Eval *, Instr *, LLVMValueRef *coord, int va);
-/* The tile axis along which the tensor's elements are known to be contiguous, or -1. */
-int memory_unit_axis(const Func *, const Instr *);
+/* --- products, scans, sorts --------------------------------------------------------------------------- */
 
 /* unit.c: the unit that computes a product. */
 MmaKind mma_kind(const CpuTarget *, const Instr *);

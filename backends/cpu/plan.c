@@ -7,65 +7,6 @@
 #include "backends/cpu/mma.h"
 #include "backends/cpu/plan.h"
 
-static Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
-{
-    Buf *b = arena_new(p->arena, Buf);
-    b->dtype = d;
-    b->rank = rank;
-    memcpy(b->shape, shape, (size_t)rank * sizeof *shape);
-    b->bytes = dtype_bytes(d);
-    for (int i = 0; i < rank; i++) b->bytes *= shape[i];
-    b->home = home;
-    b->first = -1;
-    b->last = -1;
-    b->id = p->n_bufs++;
-    *p->bufs_end = b;
-    p->bufs_end = &b->next;
-    return b;
-}
-
-Buf *plan_value_buf(Plan *p, Value *v, Steps *home)
-{
-    ValInfo *i = plan_info(p, v);
-    if (!i->buf) i->buf = new_buf(p, home, v->type->dtype, v->type->rank, v->type->shape);
-    i->mode = TILE_BUFFER;
-    return i->buf;
-}
-
-static Steps *new_steps(Plan *p, Block *b, Step *parent)
-{
-    Steps *s = arena_new(p->arena, Steps);
-    s->block = b;
-    s->end = &s->first;
-    s->parent = parent;
-    return s;
-}
-
-Step *plan_step(Plan *p, Steps *in, StepKind kind, Instr *i)
-{
-    Step *s = arena_new(p->arena, Step);
-    s->kind = kind;
-    s->instr = i;
-    s->in = in;
-    s->sinks_end = &s->sinks;
-    return s;
-}
-
-static Step *append(Steps *in, Step *s)
-{
-    s->index = in->n++;
-    *in->end = s;
-    in->end = &s->next;
-    in->last = s;
-    return s;
-}
-
-static Steps *steps_of(Steps *in, const Block *b)
-{
-    while (in && in->block != b) in = in->parent ? in->parent->in : NULL;
-    return in;
-}
-
 /* Scalars without memory, constants and the like are available anywhere below their definition. */
 typedef struct Earliest {
     Plan *p;
@@ -138,7 +79,7 @@ static Step *add_sink(Plan *p, Steps *in, Sink *k, const Type *t)
         nest = s;
     }
     if (!nest) {
-        nest = append(in, plan_step(p, in, STEP_NEST, k->instr));
+        nest = plan_append(in, plan_step(p, in, STEP_NEST, k->instr));
         nest->rank = squeeze(t, nest->shape);
         nest->scalar_lanes = k->kind == SINK_ATOMIC || k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
     }
@@ -183,7 +124,7 @@ static void fill(Plan *p, Steps *in, Value *v)
             s->memory = true;
             in->last_memory = s;
         }
-        info->avail = append(in, s);
+        info->avail = plan_append(in, s);
         return;
     }
     Buf *b = plan_value_buf(p, v, in);
@@ -227,14 +168,14 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
         if (p->packs.data[k].value == v && p->packs.data[k].form == form && p->packs.data[k].dtype == d &&
             p->packs.data[k].buf->nr == nr && p->packs.data[k].buf->in_tiles == tiles &&
             p->packs.data[k].buf->offset_128 == offset &&
-            steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
+            plan_steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
             return p->packs.data[k].buf;
-    Steps *home = steps_of(in, plan_block_of(v));
+    Steps *home = plan_steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
     /* Along K, groups are padded, and for AMX whole tiles. */
     int64_t group = mma_group(d), piece = tiles ? AMX_ROW_BYTES / dtype_bytes(d) : group;
-    Buf *b = new_buf(p, home, d, 2, shape);
+    Buf *b = plan_buf(p, home, d, 2, shape);
     b->form = form;
     b->nr = nr;
     b->in_tiles = tiles;
@@ -257,7 +198,7 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
         t->order[0] = axis;
         t->order[1] = form == FORM_COLUMNS ? 0 : 1;
         t->buf = b;
-        append(home, t);
+        plan_append(home, t);
     } else {
         add_sink(p, home, plan_sink(p, SINK_PACK, mma, v, b), v->type);
     }
@@ -286,7 +227,7 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, form_of_a(p, s, a), 0);
     if (s->thin == THIN_NONE) s->b = pack(p, in, s, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
     if (s->thin == THIN_DOTS_OF_A) { /* filled by the product */
-        s->b = new_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
+        s->b = plan_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
         s->b->ld = b->type->shape[0];
     }
     s->zero_acc = plan_is_zero(acc);
@@ -302,7 +243,7 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
         s->with->buf = plan_info(p, ir_operand(i, 2))->buf = s->buf;
         s->with->joined = true;
     }
-    plan_info(p, ir_result(i))->avail = append(in, s);
+    plan_info(p, ir_result(i))->avail = plan_append(in, s);
 }
 
 static void plan_reduce(Plan *p, Steps *in, Instr *i)
@@ -316,7 +257,7 @@ static void plan_reduce(Plan *p, Steps *in, Instr *i)
     if (is_tile(r)) k->buf = plan_value_buf(p, r, in);
     else plan_info(p, r)->mode = TILE_SCALAR;
     if (is_tile(r) && axis != plan_last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
-        k->aux = new_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
+        k->aux = plan_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
     plan_info(p, r)->avail = add_sink(p, in, k, x->type);
 }
 
@@ -334,7 +275,7 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
     for (int k = 0; k < n; k++)
         if (is_tile(&i->results[k])) s->carried[k] = plan_value_buf(p, &i->results[k], in);
     for (int b = 0; b < i->n_blocks; b++) {
-        s->blocks[b] = new_steps(p, i->blocks[b], s);
+        s->blocks[b] = plan_steps(p, i->blocks[b], s);
         int skip = i->op == OP_FOR ? 1 : 0;
         for (int k = 0; k < n && i->op != OP_IF; k++)
             if (is_tile(&i->results[k])) {
@@ -343,7 +284,7 @@ static void plan_control(Plan *p, Steps *in, Instr *i)
             }
         plan_block(p, s->blocks[b]);
     }
-    append(in, s);
+    plan_append(in, s);
     for (int k = 0; k < n; k++) plan_info(p, &i->results[k])->avail = s;
     for (int k = 0; k < n; k++)
         if (!is_tile(&i->results[k])) plan_info(p, &i->results[k])->mode = TILE_SCALAR;
@@ -371,7 +312,7 @@ static void plan_store(Plan *p, Steps *in, Instr *i)
 {
     Value *v = ir_operand(i, 1 + ir_operand(i, 0)->type->rank);
     if (is_tile(v)) add_sink(p, in, plan_sink(p, SINK_STORE, i, v, NULL), v->type);
-    else in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+    else in->last_memory = plan_append(in, plan_step(p, in, STEP_SCALAR, i));
 }
 
 /* A scatter or an atomic, of a tile of places or of one. */
@@ -385,7 +326,7 @@ static void plan_indexed(Plan *p, Steps *in, Instr *i)
         if (!scatter && ir_result(i)->uses) k->buf = plan_value_buf(p, ir_result(i), in);
         s = add_sink(p, in, k, at->type);
     } else {
-        s = in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+        s = in->last_memory = plan_append(in, plan_step(p, in, STEP_SCALAR, i));
         if (!scatter) plan_info(p, ir_result(i))->mode = TILE_SCALAR;
     }
     if (!scatter) plan_info(p, ir_result(i))->avail = s;
@@ -396,12 +337,12 @@ static void plan_message(Plan *p, Steps *in, Instr *i)
     if (!(i->op == OP_ASSERT ? p->checked : p->prints)) return;
     if (i->op == OP_ASSERT && is_tile(ir_operand(i, 0)))
         add_sink(p, in, plan_sink(p, SINK_ASSERT, i, ir_operand(i, 0), NULL), ir_operand(i, 0)->type);
-    else in->last_memory = append(in, plan_step(p, in, STEP_SCALAR, i));
+    else in->last_memory = plan_append(in, plan_step(p, in, STEP_SCALAR, i));
 }
 
 static void plan_combined(Plan *p, Steps *in, Instr *i)
 {
-    Step *s = append(in, plan_step(p, in, STEP_COMBINED, i));
+    Step *s = plan_append(in, plan_step(p, in, STEP_COMBINED, i));
     for (int k = 0; k < i->n_results; k++) {
         if (is_tile(&i->results[k])) plan_value_buf(p, &i->results[k], in);
         else plan_info(p, &i->results[k])->mode = TILE_SCALAR;
@@ -419,9 +360,9 @@ static void plan_ordered(Plan *p, Steps *in, Instr *i, StepKind kind)
     }
     if (kind == STEP_SORT) {
         int64_t shape[1] = { sort_room(i) };
-        s->aux = new_buf(p, in, DT_I64, 1, shape);
+        s->aux = plan_buf(p, in, DT_I64, 1, shape);
     }
-    append(in, s);
+    plan_append(in, s);
 }
 
 /* A scalar, or a tile that each of its readers computes for itself. */
@@ -431,14 +372,14 @@ static void plan_value(Plan *p, Steps *in, Instr *i)
     ValInfo *info = plan_info(p, r);
     if (!is_tile(r)) {
         info->mode = TILE_SCALAR;
-        info->avail = append(in, plan_step(p, in, STEP_SCALAR, i));
+        info->avail = plan_append(in, plan_step(p, in, STEP_SCALAR, i));
         if (i->n_results > 1) in->last_memory = info->avail;
         return;
     }
     if (!plan_can_be_virtual(i->op))
         ir_fail(p->session, i->loc, "the CPU backend does not take %s", op_info[i->op].name);
     info->mode = TILE_VIRTUAL;
-    if (i->op == OP_LOAD) info->avail = append(in, plan_step(p, in, STEP_WINDOW, i));
+    if (i->op == OP_LOAD) info->avail = plan_append(in, plan_step(p, in, STEP_WINDOW, i));
     if (info->wanted && r->uses) fill(p, in, r);
 }
 
@@ -459,7 +400,7 @@ static void plan_instr(Plan *p, Steps *in, Instr *i)
     switch (op_family(i->op)) {
     case OPS_TOKEN: return;
     case OPS_CONTROL: plan_control(p, in, i); return;
-    case OPS_TERMINATOR: append(in, plan_step(p, in, STEP_YIELD, i)); return;
+    case OPS_TERMINATOR: plan_append(in, plan_step(p, in, STEP_YIELD, i)); return;
     case OPS_PRODUCT: plan_mma(p, in, i); return;
     case OPS_MEMORY: plan_memory(p, in, i); return;
     case OPS_MESSAGE: plan_message(p, in, i); return;
@@ -515,7 +456,7 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     p->packs.cap = 64;
     plan_find_wanted(p, f->body);
     if (!checked && !named) plan_unseen(p);
-    p->body = new_steps(p, f->body, NULL);
+    p->body = plan_steps(p, f->body, NULL);
     plan_block(p, p->body);
     plan_share(p);
     plan_keep(p);

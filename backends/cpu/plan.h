@@ -21,8 +21,6 @@ bool plan_is_zero(const Value *);
 void plan_find_wanted(Plan *, Block *);
 /* What a sink reads. */
 void plan_sink_leaves(Plan *, Sink *, LeafFn *, void *user);
-Buf *plan_value_buf(Plan *, Value *, Steps *home);
-Step *plan_step(Plan *, Steps *in, StepKind, Instr *);
 Sink *plan_sink(Plan *, SinkKind, Instr *, Value *, Buf *);
 bool plan_shape_is(const Step *, const Type *);
 
@@ -33,3 +31,13 @@ void plan_unseen(Plan *);
 /* share.c: buffers for virtual tiles that several steps would compute. */
 void plan_share(Plan *);
 bool plan_rare(const Steps *);
+
+/* plan_steps.c: a buffer of the program; the buffer of a value, which is made if there is none; the steps of
+ * a block, none yet; a step, which is not yet in its place; adds it there; the steps around `in` that are of
+ * block b (NULL: none). */
+Buf *plan_buf(Plan *, Steps *home, DType, int rank, const int64_t *shape);
+Buf *plan_value_buf(Plan *, Value *, Steps *home);
+Steps *plan_steps(Plan *, Block *, Step *parent);
+Step *plan_step(Plan *, Steps *in, StepKind, Instr *);
+Step *plan_append(Steps *in, Step *);
+Steps *plan_steps_of(Steps *in, const Block *b);

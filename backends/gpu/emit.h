@@ -170,7 +170,6 @@ struct Emit {
 /* An expression (emit_body.h): formatted text, which may hold references. */
 const char *str(Emit *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const char *expression(Emit *, const char *fmt, va_list);
-/* Returns the name of a prelude function and records that the kernel uses it. */
 /* A reference to a function of the prelude, for an expression that calls it. */
 const char *use(Emit *, const char *name);
 /* The text that is not of statements calls the function. */
@@ -233,17 +232,6 @@ const char *registers_of(Emit *, const Value *);
  * Emits statements when the combination is a function of the program. */
 const char *combine_expr(Emit *, Instr *, DType acc, const char *x, const char *y);
 /* The neutral element of that combination. */
-/* Where the CTAs of a cluster meet to exchange parts of a row: the address of the parts, their mbarrier, the
- * pointer to them, and in a loop the number of the round. blocks_meet opens it for `bytes` of each of n CTAs,
- * blocks_send sends one word of each to all, `at` bytes behind the first, blocks_wait waits for all of them.
- */
-typedef struct BlocksMeet {
-    const char *place, *mbar, *parts, *round;
-    bool fenced; /* what was read before is ordered before what others write behind */
-} BlocksMeet;
-void blocks_meet(Emit *, const Instr *, int n, int bytes, BlocksMeet *);
-void blocks_send(Emit *, const BlocksMeet *, int n, DType, int64_t at, const char *x);
-void blocks_wait(Emit *, const BlocksMeet *);
 const char *combine_identity(Emit *, const Instr *, DType acc);
 /* The type of what a reduction or scan has combined in `acc`. A minimum or maximum is one of the operand's
  * elements and is not rounded, which would make the largest number of an infinity of f8e5m2. */
@@ -306,6 +294,8 @@ void emit_summary(Emit *, int64_t scratch_at, int64_t all, Text *);
 int registers_at_most(const KernelPlan *, int threads); /* the registers that a thread can have */
 
 /* --- parts --- */
+void emit_assert(Emit *, Instr *);
+void emit_print(Emit *, Instr *);
 bool is_run_op(const Instr *);
 bool run_used_outside(const Value *, uint32_t mark);
 /* Emits a run that computes on words of packed elements of 16 or 8 bits (emit_pairs.c). False: no operation
@@ -314,14 +304,6 @@ bool emit_paired_run(Emit *, Instr *first, Instr *last, uint32_t mark);
 /* Emits a run of element-wise operations and returns its last instruction. */
 Instr *emit_run(Emit *, Instr *first);
 void emit_reduce(Emit *, Instr *);
-void emit_combine(Emit *, Instr *); /* a reduction across the CTAs of a cluster */
-/* Two elements of such a reduction combined: RMW_ADD, RMW_MAX or RMW_MIN. */
-const char *emit_joined(Emit *, int rmw, DType, const char *x, const char *y);
-/* emit_workspace.c: a reduction across the clusters of a program. What follows it stands under a condition,
- * which emit_workspace_leave closes at the end of the block; emit_workspace_enter comes before all of it. */
-void emit_workspace_enter(Emit *);
-void emit_workspace_combine(Emit *, Instr *);
-void emit_workspace_leave(Emit *);
 void emit_convert(Emit *, Instr *);
 void emit_materialize(Emit *, Instr *);
 void emit_opaque_tile(Emit *, const Instr *);
@@ -339,40 +321,7 @@ void emit_store(Emit *, Instr *);
 /* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
 bool emit_staged_convert(Emit *, Instr *);
 void emit_bulk_flush(Emit *, const Instr *);
-void emit_due_fence(Emit *); /* the proxy fence of such a write, if it is due */
-/* Barriers in two halves (emit_halves.c): their mbarriers, what sets these up, and a role's counts. */
-void emit_halves_place(Emit *, const Block *consumers);
-void emit_halves_barriers(Emit *);
-void emit_halves_counts(Emit *, const Block *consumers);
-void emit_half_barrier(Emit *, const Instr *);
-void emit_writer_places(
-    Emit *, Block *consumers);     /* buffers and mbarriers of writer warps; those of halves */
-void emit_writer_barriers(Emit *); /* sets the mbarriers up */
-void emit_writer(Emit *);          /* the writer warps, behind the producer thread */
-/* Rings (emit_hopper.c): the ring of a value; and the text that moves a stage's number, and its phase unless
- * that is NULL, to the next stage. */
-const RingInfo *emit_ring_of(Emit *, const Value *);
-/* emit_join.c: decides which rings share barriers; the ring whose barriers a ring uses, itself or another;
- * whether a put or get is the first or last one in its block at those barriers; the bytes that puts behind
- * this one copy to them. */
-void emit_join_rings(Emit *);
-const RingInfo *emit_barriers_of(Emit *, const RingInfo *);
-bool emit_shares_barriers(Emit *, const RingInfo *); /* with another ring */
-bool emit_is_first_of_joined(Emit *, const Instr *);
-bool emit_is_last_of_joined(Emit *, const Instr *);
-int64_t emit_joined_bytes(Emit *, const Instr *put);
-void emit_advance(Emit *, const RingInfo *, const char *stage, const char *phase);
-void emit_release(Emit *, Instr *); /* emit_release.c */
-/* Emits that all words of a register array are taken together, and returns `after` with a sum that is 0 once
- * they have been read. */
-const char *emit_has_read(Emit *, const char *after, DType, const char *array, int words);
-void emit_writer_end(Emit *);                /* at the end of the consumers: ends the writer warps */
-void emit_writer_semaphore(Emit *, Instr *); /* a semaphore whose wait or signal is the writer's */
-/* Before consumers access the tensor of semaphores `param`, or release (-1): waits until the writer has
- * signaled every semaphore that was handed to it. */
-void emit_writer_done(Emit *, int param);
-/* The address of the element of a semaphore, 0 where there is none to wait for (emit_indexed.c). */
-const char *emit_semaphore_cell(Emit *, const Instr *);
+void emit_due_fence(Emit *);           /* the proxy fence of such a write, if it is due */
 bool emit_bulk_store(Emit *, Instr *); /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);     /* shared_*, copy* */
@@ -401,36 +350,12 @@ size_t copies_placed(Emit *, const Instr *loop);
 void copies_moved(Emit *, size_t before);
 /* NULL: the copy computes its address where it is emitted. */
 const CopyPlace *copy_place(const Emit *, const Instr *copy);
-void emit_fragments(Emit *, Instr *); /* a shared_read of the fragments of one step */
-/* Emits a program coordinate that the producer hands to the consumers. False: the coordinate is computed in
- * place, and nothing was emitted. */
-bool emit_program_coord(Emit *, Instr *);
-/* Opens the loop over programs of one role, under the dynamic tile scheduler. */
-void emit_scheduler_loop(Emit *, Instr *loop);
-void emit_next_program(Emit *, Instr *);
-enum { SCHEDULED_BYTES = 16 }; /* of a program that is handed on: whether there is one, and its coordinates */
-void emit_promoted(Emit *, Instr *); /* wgmma_promoted */
-/* Emits an empty assembly statement that reads and writes the registers, so that the compiler moves no access
- * to them across it. */
-void pin_registers(Emit *, const char *array, int words, bool is_float);
-void emit_wgmma(Emit *, Instr *);
-void emit_wgmma_wait(Emit *, Instr *);
-void emit_hopper(Emit *, Instr *); /* rings, wgmma, pingpong, votes */
-/* cp.async producers (emit_cp_async.c) */
-void emit_cp_async_stage(Emit *, Instr *fill, const RingInfo *); /* reserves the staging area of a ring */
-void emit_cp_async_state(Emit *);                                /* declares what lives across iterations */
-void emit_cp_async(Emit *, Instr *);                             /* copies the window of one step */
-void emit_cp_async_left(Emit *, const Instr *loop);              /* after the loop: its last window */
-/* Programs that load together (passes/kernel/cluster/multicast.c) */
-void emit_cluster_places(Emit *);   /* the shared memory through which a cluster hands on its program */
-void emit_cluster_barriers(Emit *); /* initializes the mbarriers of that */
-void emit_cluster_meet(Emit *);     /* waits until all CTAs of the cluster have started */
-void emit_cluster_draw(Emit *, const char *program); /* the producer's loop over dynamic */
-void emit_cluster_leave(Emit *);                     /* no CTA ends before the others are done with it */
-void emit_rows(Emit *, Instr *);                     /* scans, topk, argmax */
-void emit_sort(Emit *, Instr *);                     /* sort */
-bool emit_largest(Emit *, const Instr *topk);        /* topk by a network; false: rounds take less */
-void emit_combined(Emit *, Instr *);                 /* reductions and scans by a fn */
+void emit_fragments(Emit *, Instr *);         /* a shared_read of the fragments of one step */
+void emit_rows(Emit *, Instr *);              /* topk, argmax */
+void emit_scan(Emit *, Instr *);              /* scans by an operation */
+void emit_sort(Emit *, Instr *);              /* sort */
+bool emit_largest(Emit *, const Instr *topk); /* topk by a network; false: rounds take less */
+void emit_combined(Emit *, Instr *);          /* reductions and scans by a fn */
 /* The number of the row (all axes except `axis`) of register i of `keep`. *rows receives the number of rows,
  * padding included. */
 const char *row_number(Emit *, const Layout *keep, int axis, Index *i, int64_t *rows);

@@ -10,7 +10,7 @@
  * Nobody leaves while others write or arrive here: consumers wait for every tile of theirs, whose parts all
  * CTAs send, and the producer, last of all, for every stage to be given back by all consumers. All CTAs of a
  * cluster take the same number of programs: the first draws, and sends the number on. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_cluster.h"
 
 void emit_cluster_places(Emit *e)
 {

@@ -4,7 +4,7 @@
  * joins what came with its own, in the order of the CTAs. The layout of the whole is that of a slice with the
  * slices side by side in registers, so that a slice is a run of them. The places are used once: nothing is
  * waited for but the parts. Without an axis every CTA sends and joins the whole tile. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_cluster.h"
 
 const char *emit_joined(Emit *e, int rmw, DType d, const char *x, const char *y)
 {

@@ -11,6 +11,7 @@
  * iteration to iteration, and the last one is done behind the loop. PTX ISA 9.7.9.25 (cp.async), 9.7.13.4
  * (fence.proxy.async). */
 #include "backends/gpu/emit_cp_async.h"
+#include "backends/gpu/emit_roles.h"
 
 static void begin(Emit *e, const Fill *f, CpAsync *x)
 {

@@ -1,6 +1,7 @@
 /* emit_cp_async_copy.c: of cp.async producers: lines of a window from memory to the staging area, by aligned
  * vectors around them (cp.async). */
 #include "backends/gpu/emit_cp_async.h"
+#include "backends/gpu/emit_roles.h"
 
 /* The part of a line that is in range, from its first element on. ends: whether the window comes near the end
  * of the tensor, `end`. */

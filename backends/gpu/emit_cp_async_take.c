@@ -1,6 +1,7 @@
 /* emit_cp_async_take.c: of cp.async producers: from the staging area to a stage of wgmma's, shifted to where
  * the stage has it or transposed. */
 #include "backends/gpu/emit_cp_async.h"
+#include "backends/gpu/emit_roles.h"
 
 /* Extracts the words of a run from the words around it. */
 static void funnel(const CpAsync *x, const char *w, const char *around, const char *begins)

@@ -1,6 +1,6 @@
 /* emit_halves.c: barriers of consumers in two halves, by two mbarriers in turn, at which all warps of the
  * role arrive. A warp arrives again at one only after it has waited for the other. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
 
 static bool is_half(const void *user, const Instr *i)
 {

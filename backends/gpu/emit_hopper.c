@@ -4,7 +4,8 @@
  * copies) and an empty mbarrier (one arrival a consumer warp) each. Each role walks it with a stage number
  * and a phase bit of its own; the consumers walk it twice, to get and, later, to release. PTX ISA 9.7.13
  * (mbarrier, cp.async.bulk.tensor), 9.7.15 (wgmma), 9.7.20 (setmaxnreg). */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
+#include "backends/gpu/emit_cluster.h"
 
 const RingInfo *emit_ring_of(Emit *e, const Value *v)
 {

@@ -1,6 +1,6 @@
 /* emit_indexed.c: gathers, scatters, atomics: element by element, or in vectors of elements whose indices
  * count by ones (passes/kernel/gather/runs.c). */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
 
 static const char *indexed_value(Emit *e, const Value *v, const Layout *l, Index *i)
 { return v->type->kind == TYPE_SCALAR ? name_of(e, v) : element(e, v, l, i); }

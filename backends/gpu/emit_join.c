@@ -9,7 +9,7 @@
  * other once too. The producer fills the matrix first; consumers take and release the vector first. Between
  * the two copies the producer fills only rings whose stages consumers release in the step that takes them, so
  * that no consumer waits for a copy that waits for it. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
 
 static const Instr *only_use(const Value *ring, Op op, const Block *b)
 {

@@ -8,6 +8,7 @@
  * One array of registers serves all parts. Another warpgroup's products run during this one's waits and
  * additions. */
 #include "backends/gpu/emit_wgmma.h"
+#include "backends/gpu/emit_roles.h"
 
 typedef struct Promoted {
     const Instr *instr;

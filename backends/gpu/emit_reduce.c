@@ -1,6 +1,6 @@
 /* emit_reduce.c: reductions: within a thread, across lanes, warps, the CTAs of a cluster, each in a fixed
  * order. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_cluster.h"
 
 const char *combine_identity(Emit *e, const Instr *i, DType acc)
 {

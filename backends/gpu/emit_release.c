@@ -5,7 +5,7 @@
  * does not wait for it; on an H100 the producer's next copy has overtaken such reads. So an arrival depends
  * on what the warp has read: its address contains the words, masked by a zero that the vendor's compiler does
  * not know. Where a product that takes these words was issued before, they have arrived. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
 
 /* Whether threads read the ring, and not only wgmma. Then all lanes of a warp must have read before one of
  * them releases the stage. */

@@ -1,6 +1,7 @@
 /* emit_tile_scheduler.c: programs that warp roles take from the dynamic tile scheduler: the producer draws
  * them and hands them to the other roles through a ring of two stages in shared memory. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_roles.h"
+#include "backends/gpu/emit_cluster.h"
 
 static void next_program(Emit *e)
 { line(e, "if (++scheduled_stage == 2) { scheduled_stage = 0; scheduled_phase ^= 1; }"); }

@@ -1,6 +1,7 @@
 /* emit_wgmma.c: products of warpgroups by wgmma. The operands lie in shared memory, described by descriptors;
  * A may lie in registers instead. */
 #include "backends/gpu/emit_wgmma.h"
+#include "backends/gpu/emit_roles.h"
 
 void pin_registers(Emit *e, const char *array, int words, bool is_float)
 {

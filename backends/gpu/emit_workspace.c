@@ -8,7 +8,7 @@
  * What the workspace holds before a launch does not matter: the CTA that comes first to the two words of the
  * scheduler's slot zeroes the counters. The first word counts who came, the second has 1 when the counters
  * are zero, and 2 more for each CTA that is done with them; the last one leaves both words zero. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_cluster.h"
 
 enum { PART_GRAIN = 256, COUNTER_BYTES = 4, TOGETHER = 64, FEW = 8, AT_ONCE = 16 };
 

@@ -12,6 +12,7 @@
  * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
  * semaphore. What it has read of a semaphore may let several steps pass. */
 #include "backends/gpu/emit_bulk.h"
+#include "backends/gpu/emit_roles.h"
 
 /* A warpgroup's words: whether it goes on, and behind that the offsets of the window. Ordered, also the
  * step that must have passed, the one that passes then, and the addresses of the two semaphores. */
@@ -129,7 +130,7 @@ static void signal_semaphore(Emit *e, int newer)
 /* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes
  * its sums, those of the next one are sent. `done` then comes early, so that it is never more than a phase
  * behind `empty`; who waits for `done` has not handed over the next step. */
-static void signal_in_turn(Emit *e)
+static void signal_in_order(Emit *e)
 {
     const char *n = e->writer.name, *ready = "true";
     line(e, "if (late) {");
@@ -177,7 +178,7 @@ void emit_writer(Emit *e)
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
     each_group(e, "mbar_arrive", "empty", "");
-    if (ordered) signal_in_turn(e);
+    if (ordered) signal_in_order(e);
     end_block(e);
     if (ordered) {
         line(e, "if (late) {");

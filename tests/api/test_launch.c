@@ -1,42 +1,8 @@
 /* test_launch.c: launches on a fake CUDA device: what reaches the driver, and what is refused with which
  * words. */
-#include "api.h"
+#include "launch_add.h"
 
-static FakeState *fake;
-static tile_context *ctx;
-static tile_kernel *add, *rows;
-
-static void open_add(void)
-{
-    fake = fake_open(FAKE_CUDA);
-    tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
-    char why[400] = "";
-    tile_status st = tile_context_create_error(&d, &ctx, why, sizeof why);
-    if (st) {
-        fprintf(stderr, "%s\n", why);
-        exit(1);
-    }
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
-}
-
-static void close_add(void)
-{
-    tile_kernel_destroy(add);
-    tile_context_destroy(ctx);
-    CU_ASSERT_EQUAL(fake->live_modules, 0);
-    CU_ASSERT_EQUAL(fake->live_memory, 0);
-}
-
-static _Alignas(256) float buffer[3][4096];
-
-static tile_status launch_add(int64_t n, const int64_t *stride, void *x, void *y, void *z, void *stream)
-{
-    tile_tensor t[3] = { { x, &n, stride, 1, TILE_F32 }, { y, &n, stride, -1, TILE_NONE },
-        { z, &n, stride, 1, TILE_F32 } };
-    tile_arg a[3] = { tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) };
-    tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
-    return tile_launch(add, a, 3, &d);
-}
+static tile_kernel *rows;
 
 static void test_device(void)
 {
@@ -369,119 +335,6 @@ static void test_too_many_programs(void)
     close_add();
 }
 
-static void test_driver_failures(void)
-{
-    static const char *const calls[] = { "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
-        "cuDeviceGetAttribute", "cuDeviceTotalMem_v2", "cuDriverGetVersion", "cuDevicePrimaryCtxRetain" };
-    fake = fake_open(FAKE_CUDA);
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        tile_context_desc d = fake_desc("cuda", FAKE_CUDA);
-        char why[400] = "";
-        snprintf(fake->fail_name, sizeof fake->fail_name, "%s", calls[i]);
-        fake->fail_after = 0;
-        fake->fail_code = 999;
-        tile_status st = tile_context_create_error(&d, &ctx, why, sizeof why);
-        CU_ASSERT(st == TILE_ERROR_DRIVER || st == TILE_ERROR_NO_DEVICE);
-        CU_ASSERT_PTR_NULL(ctx);
-        CHECK_TEXT(why, "CUDA_ERROR_FAKE (999): words of the driver");
-    }
-    open_add();
-    strcpy(fake->fail_name, "cuModuleLoadData");
-    fake->fail_code = 2;
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_OUT_OF_MEMORY);
-    CHECK_TEXT(error_of(ctx), "vector_add");
-    CHECK_TEXT(error_of(ctx), "loading the module: CUDA_ERROR_OUT_OF_MEMORY (2)");
-    fake->fail_name[0] = 0;
-    OK(ctx, launch_add(
-                100, NULL, buffer[0], buffer[1], buffer[2], NULL)); /* not remembered: memory may come back */
-    strcpy(fake->fail_name, "cuLaunchKernel");
-    fake->fail_code = 400;
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], buffer), TILE_ERROR_DRIVER);
-    CHECK_TEXT(error_of(ctx), "vector_add: launch: CUDA_ERROR_INVALID_HANDLE (400)");
-    fake->fail_code = 701;
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], buffer), TILE_ERROR_RESOURCES);
-    fake->fail_name[0] = 0;
-    close_add();
-}
-
-static void test_fault(void)
-{
-    open_add();
-    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
-    fake->sticky = 700;
-    CHECK_STATUS(ctx, tile_stream_synchronize(ctx, NULL), TILE_ERROR_DEVICE_FAULT);
-    CHECK_TEXT(
-        error_of(ctx), "CUDA_ERROR_ILLEGAL_ADDRESS (700): words of the driver; launched last: vector_add");
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_DEVICE_FAULT);
-    CHECK_TEXT(error_of(ctx), "vector_add: ");
-    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
-    fake->sticky = 0;
-    /* The newest comes first, each appears once with its specialization, and none that was freed appears. */
-    tile_kernel *k[2];
-    tile_binding half[] = { { "T", TILE_BIND_DTYPE, { .dtype = TILE_F16 } } };
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", half, 1, &k[0]));
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &k[1]));
-    int64_t n = 16;
-    for (int i = 0; i < 5; i++) {
-        tile_dtype d = i % 2 ? TILE_F32 : TILE_F16;
-        tile_tensor t[3] = { { buffer[0], &n, NULL, 1, d }, { buffer[1], &n, NULL, 1, d },
-            { buffer[2], &n, NULL, 1, d } };
-        OK(ctx, tile_launch(k[i % 2],
-                    (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]), tile_arg_tensor(&t[2]) }, 3,
-                    NULL));
-    }
-    fake->sticky = 719;
-    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(error_of(ctx), "; launched last: vector_add<T=f16>, vector_add"));
-    CU_ASSERT_PTR_NULL(strstr(error_of(ctx), "vector_add, vector_add"));
-    fake->sticky = 0;
-    tile_kernel_destroy(k[0]);
-    fake->sticky = 719;
-    CHECK_STATUS(ctx, tile_context_synchronize(ctx), TILE_ERROR_DEVICE_FAULT);
-    CU_ASSERT_PTR_NULL(strstr(error_of(ctx), "f16"));
-    fake->sticky = 0;
-    tile_kernel_destroy(k[1]);
-    close_add();
-}
-
-static void test_compile_errors(void)
-{
-    open_add();
-    strcpy(fake->compile_error, "test.tile(4): error: identifier \"wgmma\" is undefined\n1 error detected\n");
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_COMPILE);
-    CHECK_TEXT(error_of(ctx), "vector_add");
-    CHECK_TEXT(error_of(ctx), "identifier \"wgmma\" is undefined");
-    int compiles = fake->compiles;
-    fake->compile_error[0] = 0;
-    CHECK_STATUS(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL), TILE_ERROR_COMPILE);
-    CHECK_TEXT(error_of(ctx), "wgmma");
-    CU_ASSERT_EQUAL(fake->compiles, compiles); /* what does not compile is remembered */
-    close_add();
-}
-
-static void test_newer_device(void)
-{
-    fake = fake_open(FAKE_CUDA);
-    fake->arch = 121;
-    fake->n_supported = 2;
-    fake->supported_archs[0] = 80;
-    fake->supported_archs[1] = 90;
-    tile_context_desc d = fake_desc("cuda:sm_80", FAKE_CUDA);
-    OK(ctx, tile_context_create(&d, &ctx));
-    OK(ctx, kernel_of(ctx, vector_add_text, "vector_add", NULL, 0, &add));
-    OK(ctx, launch_add(100, NULL, buffer[0], buffer[1], buffer[2], NULL));
-    CHECK_TEXT(fake->options, "--gpu-architecture=compute_90"); /* PTX: the driver finishes the work */
-    close_add();
-    d = fake_desc("cuda:sm_90a", FAKE_CUDA);
-    char why[300];
-    CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_UNSUPPORTED);
-    CHECK_TEXT(why, "code for cuda:sm_90a does not run on Fake GPU (cuda:sm_121)");
-    fake->arch = 75;
-    d = fake_desc("cuda", FAKE_CUDA);
-    CU_ASSERT_EQUAL(tile_context_create_error(&d, &ctx, why, sizeof why), TILE_ERROR_UNSUPPORTED);
-    CHECK_TEXT(why, "sm_75; kernels need sm_80 or later");
-}
-
 /* A warm launch allocates nothing, neither from the allocator nor with malloc, and compiles nothing. */
 static void test_warm(void)
 {
@@ -505,5 +358,4 @@ UNIT_MAIN("launch", { "device", test_device }, { "reaches_driver", test_reaches_
     { "early_start", test_early_start }, { "spilling", test_spilling }, { "variants", test_variants },
     { "grain", test_grain }, { "empty", test_empty }, { "no_elements", test_no_elements },
     { "refused", test_refused }, { "dlpack", test_dlpack }, { "too_many_programs", test_too_many_programs },
-    { "driver_failures", test_driver_failures }, { "fault", test_fault },
-    { "compile_errors", test_compile_errors }, { "newer_device", test_newer_device }, { "warm", test_warm })
+    { "warm", test_warm })

@@ -493,10 +493,6 @@ static void test_threads(void)
     tile_context_destroy(ctx);
 }
 
-int main(int argc, char **argv)
-{
-    static const UnitTest tests[] = { { "random", test_random }, { "grid_of_scalars", test_grid_of_scalars },
-        { "maps", test_maps }, { "sets", test_sets }, { "nothing_allocated", test_nothing_allocated },
-        { "threads", test_threads } };
-    return unit_run("memo", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
-}
+UNIT_MAIN("memo", { "random", test_random }, { "grid_of_scalars", test_grid_of_scalars },
+    { "maps", test_maps }, { "sets", test_sets }, { "nothing_allocated", test_nothing_allocated },
+    { "threads", test_threads })

@@ -1,5 +1,5 @@
 /* bodies: every function of the CUDA prelude that holds inline assembly has a body of the same name for the
- * host, in the header named. */
+ * host, in the headers named. */
 #include "backends/gpu/prelude.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -30,14 +30,18 @@ static bool made(const char *text, const char *name)
 
 int main(int argc, char **argv)
 {
-    FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
     static char text[1 << 18];
+    size_t length = 0;
     int bad = 0, n = 0;
-    if (!f || !fread(text, 1, sizeof text - 1, f)) {
+    for (int k = 1; k < argc; k++) {
+        FILE *f = fopen(argv[k], "rb");
+        if (f) length += fread(text + length, 1, sizeof text - 1 - length, f);
+        if (f) fclose(f);
+    }
+    if (!length) {
         fprintf(stderr, "bodies: no header\n");
         return 2;
     }
-    fclose(f);
     const PreludeEntry *const tables[] = { cuda_prelude, cuda_prelude_fp8 };
     for (int k = 0; k < 2; k++)
         for (const PreludeEntry *e = tables[k]; e->name; e++) {

@@ -165,19 +165,6 @@ void exec_emu_plant(void *state, Faults *faults) { ((State *)state)->faults = fa
 
 /* --- from source to a library ------------------------------------------------------------------------ */
 
-static char *source_of(Session *s, const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    Text t;
-    char chunk[4096];
-    size_t n;
-    if (!f) return NULL;
-    text_init(&t, &s->arena);
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) text_write(&t, chunk, n);
-    fclose(f);
-    return t.data;
-}
-
 static uint64_t hash_of(const char *p)
 {
     uint64_t h = 1469598103934665603ull;
@@ -416,13 +403,13 @@ static bool fill_parameters(
 static bool launch(Session *s, State *st, const Run *run, const Launch *l, char *why, size_t why_size)
 {
     FrontBinding b[64];
-    char *text = source_of(s, run->path);
-    if (!text) {
+    Text text;
+    if (!launch_read(s, run->path, &text)) {
         snprintf(why, why_size, "%s cannot be read", run->path);
         return false;
     }
-    Ast *ast =
-        frontend_parse(s, diag_add_source(s, run->path, NULL, text, strlen(text)), launch_import, NULL);
+    uint32_t file = diag_add_source(s, run->path, NULL, text.data, text.len);
+    Ast *ast = frontend_parse(s, file, launch_import, NULL);
     const FrontKernel *k = frontend_check(ast) ? frontend_kernel_find(ast, l->kernel) : NULL;
     int n = k ? launch_bind(s, k, l, b) : 0;
     Module *m = k ? frontend_lower(ast, l->kernel, b, (size_t)n, st->target->name) : NULL;

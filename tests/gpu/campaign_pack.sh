@@ -17,8 +17,10 @@ link() { # PROGRAM: its link command, with other libraries
     local command archives to=$out/$(basename "$1")
     command=$(ninja -C "$build" -t commands "$1" | tail -1 | sed "s# -o $1 # -o $to #")
     if grep -q "libLLVM[^ ]*\.so" <<<"$command"; then
-        archives="$("$config" --link-static --libs x86codegen x86desc x86info passes target core analysis support)"
-        archives="-L$("$config" --libdir) $(tr '\n' ' ' <<<"$archives") -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic"
+        archives=x86codegen\ x86desc\ x86info\ passes\ target\ core\ analysis\ support
+        archives=$("$config" --link-static --libs $archives)
+        archives="-L$("$config" --libdir) $(tr '\n' ' ' <<<"$archives")"
+        archives="$archives -Wl,-Bstatic -lstdc++ -lz -Wl,-Bdynamic"
         archives="$archives -l:libzstd.so.1 -Wl,--no-as-needed -lgcc_s -Wl,--as-needed -Wl,--gc-sections"
         command=$(sed "s# [^ ]*libLLVM[^ ]*\.so[^ ]*# $archives#" <<<"$command")
     fi

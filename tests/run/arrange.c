@@ -2,6 +2,7 @@
 #include "arrange.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- elements --- */
@@ -33,6 +34,17 @@ int elem_bits(Elem e) { return elems[e].bits; }
 int below(Arranger *a, int n) { return (int)ref_random_below(&a->random, (uint64_t)n); }
 bool chance(Arranger *a, int percent) { return below(a, 100) < percent; }
 
+void arrange_write(char *out, size_t size, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(out, size, format, args);
+    va_end(args);
+    if (n >= 0 && (size_t)n < size) return;
+    fprintf(stderr, "an expression is longer than %zu characters\n", size - 1);
+    abort();
+}
+
 void arrange_line(Arranger *a, const char *format, ...)
 {
     va_list args;
@@ -48,7 +60,7 @@ void arrange_line(Arranger *a, const char *format, ...)
 }
 
 void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
-{ snprintf(out, size, "%s%d", prefix, a->names++); }
+{ arrange_write(out, size, "%s%d", prefix, a->names++); }
 
 Tile *tile_add(Arranger *a, const char *name, int rows, int cols, Elem type, bool small, bool loose)
 {
@@ -56,7 +68,7 @@ Tile *tile_add(Arranger *a, const char *name, int rows, int cols, Elem type, boo
     if (a->n_tiles == MOST_TILES) a->n_tiles--;
     Tile *t = &a->tiles[a->n_tiles++];
     *t = (Tile){ .rows = rows, .cols = cols, .type = type, .small = small, .loose = loose };
-    snprintf(t->name, sizeof t->name, "%s", name);
+    arrange_write(t->name, sizeof t->name, "%s", name);
     return t;
 }
 
@@ -117,11 +129,11 @@ static bool product(Arranger *a, Shape s, int k, const char *acc, const Tile *le
     char turned[32];
     bool twice = chance(a, 10) && s.m == s.n;
     if (!twice) operand(a, beside(a, s.type), k, s.n, DEEP, COLS, &y);
-    snprintf(turned, sizeof turned, twice ? "transpose(%s)" : "%s", twice ? x.name : y.name);
+    arrange_write(turned, sizeof turned, twice ? "transpose(%s)" : "%s", twice ? x.name : y.name);
     const char *precision = s.type == F32 && a->swift ? ", precision = tf32"
                             : s.type == F32 ? CHOOSE(a, "", ", precision = tf32", ", precision = full")
                                             : "";
-    snprintf(out, size, *acc ? "mma(%s, %s, %s%s)" : "mma(%s, %s%s%s)", x.name, turned, acc, precision);
+    arrange_write(out, size, *acc ? "mma(%s, %s, %s%s)" : "mma(%s, %s%s%s)", x.name, turned, acc, precision);
     double loops = 1;
     for (int i = 0; i < a->n_loops; i++) loops *= 3;
     a->work += loops * s.m * s.n * k;
@@ -181,11 +193,11 @@ static Sum declare(Arranger *a)
 static void add_to(Arranger *a, Sum *s)
 {
     char e[2 * EXPR], scaled[EXPR], v[EXPR];
-    snprintf(scaled, sizeof scaled, "%s", s->t.name);
+    arrange_write(scaled, sizeof scaled, "%s", s->t.name);
     if (chance(a, 12)) {
         load_vector(a, s->t.type, s->t.rows, ROWS, v, sizeof v);
         const char *ends = elem_whole(s->t.type) ? "-1, 1" : "-1.0, 1.0";
-        snprintf(scaled, sizeof scaled, "%s * clamp(%s, %s)[:, None]", s->t.name, v, ends);
+        arrange_write(scaled, sizeof scaled, "%s * clamp(%s, %s)[:, None]", s->t.name, v, ends);
     }
     Shape shape = { s->t.rows, s->t.cols, s->operand };
     const Tile *left = *s->carried.name ? &s->carried : NULL;
@@ -233,22 +245,22 @@ static void bounds(Arranger *a, int tile, char *out, size_t size)
 {
     char count[80];
     switch (below(a, a->swift ? 24 : 12)) {
-    case 0: snprintf(out, size, "0 .. 0"); break;
-    case 1: snprintf(out, size, "0 .. 1"); break;
-    case 2: snprintf(out, size, "%s .. 2", chance(a, 50) ? "0" : "i"); break;
-    case 3: snprintf(out, size, "0 .. min(cdiv(K, %d), i + 1)", tile); break;
-    case 4: snprintf(out, size, "0 .. i + 0"); break;
-    case 5: snprintf(out, size, "i %% 2 .. cdiv(K, %d)", tile); break;
+    case 0: arrange_write(out, size, "0 .. 0"); break;
+    case 1: arrange_write(out, size, "0 .. 1"); break;
+    case 2: arrange_write(out, size, "%s .. 2", chance(a, 50) ? "0" : "i"); break;
+    case 3: arrange_write(out, size, "0 .. min(cdiv(K, %d), i + 1)", tile); break;
+    case 4: arrange_write(out, size, "0 .. i + 0"); break;
+    case 5: arrange_write(out, size, "i %% 2 .. cdiv(K, %d)", tile); break;
     case 6:
         load_count(a, count, sizeof count);
-        snprintf(out, size, "0 .. %s", count);
+        arrange_write(out, size, "0 .. %s", count);
         break;
     case 7:
         load_count(a, count, sizeof count);
-        snprintf(out, size, "%s .. 3", count);
+        arrange_write(out, size, "%s .. 3", count);
         break;
-    case 8: snprintf(out, size, "0 .. cdiv(K, %d) : 2", tile); break;
-    default: snprintf(out, size, "0 .. cdiv(K, %d)", tile); break;
+    case 8: arrange_write(out, size, "0 .. cdiv(K, %d) : 2", tile); break;
+    default: arrange_write(out, size, "0 .. cdiv(K, %d)", tile); break;
     }
 }
 
@@ -290,7 +302,7 @@ static void block(Arranger *a, int nest)
     open_block(a, sums[0].k, counter, sizeof counter, countdown);
     a->indent++;
     kept = a->n_tiles;
-    if (*counter) snprintf(a->loops[a->n_loops++], sizeof a->loops[0], "%s", counter);
+    if (*counter) arrange_write(a->loops[a->n_loops++], sizeof a->loops[0], "%s", counter);
     if (nest < 1 && a->products > n && chance(a, 40)) stage(a, nest + 1);
     for (int i = 0; i < n; i++) {
         add_to(a, &sums[i]);
@@ -329,8 +341,8 @@ static void hints(Arranger *a, char *out, size_t size)
     /* decisions that every kernel has to take */
     const char *decided = CHOOSE(a, "order ids", "warp_specialization none", "programs each",
         "rescale always", "split_k 1", "warp_specialization none; occupancy 1");
-    if (*which) snprintf(out, size, " hint (%s)", which);
-    else snprintf(out, size, " hint (schedule = \"schedule for cuda:sm_90a; %s\")", decided);
+    if (*which) arrange_write(out, size, " hint (%s)", which);
+    else arrange_write(out, size, " hint (schedule = \"schedule for cuda:sm_90a; %s\")", decided);
 }
 
 static void head(Arranger *a)
@@ -408,14 +420,14 @@ static void sizes(Arranger *a)
     int m = sized(a, a->shape[0], 1 + below(a, most)),
         n = sized(a, a->shape[1], 1 + below(a, a->axes > 1 ? (most + 1) / 2 : 2)),
         k = sized(a, a->depth[0], a->small ? ONE_OF(a, 1, 2, 3, 3) : ONE_OF(a, 1, 2, 3, 5));
-    snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d", m, n, k, 1 + below(a, 150));
+    arrange_write(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d", m, n, k, 1 + below(a, 150));
     if (a->loose_bits) {
         /* The error that the rounding of an operand causes, times four, in ulp of each type of result. */
         double error = 4.0 / (1 << (a->loose_bits < 11 ? a->loose_bits : 11));
-        snprintf(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11), error * (1 << 24),
-            error * 0x1p53);
+        arrange_write(a->k->bounds, sizeof a->k->bounds, "%.0f %.0f %.0f", error * (1 << 11),
+            error * (1 << 24), error * 0x1p53);
         /* sums are exact but for a rare one above 2^24 */
-    } else snprintf(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
+    } else arrange_write(a->k->bounds, sizeof a->k->bounds, a->eighths ? "4 8192 2" : "1 2 2");
 }
 
 static void arrange(uint64_t seed, bool small, RandomKernel *out)

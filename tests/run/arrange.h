@@ -51,6 +51,8 @@ typedef struct Arranger {
     double work;    /* the multiplications of one program, when each loop runs three times */
 } Arranger;
 
+/* The text of an expression or a name. It ends the test where `out` has no room for all of it. */
+void arrange_write(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int below(Arranger *, int n);
 bool chance(Arranger *, int percent);
 void arrange_line(Arranger *, const char *format, ...);

@@ -64,7 +64,7 @@ void finish(Arranger *a, Tile t)
 
 /* --- stores: each program has a part of its own --- */
 
-static const char *number(int n, char out[8]) { return snprintf(out, 8, "%d", n), out; }
+static const char *number(int n, char out[8]) { return arrange_write(out, 8, "%d", n), out; }
 
 static Elem stored_type(Arranger *a, const Tile *t)
 {
@@ -76,10 +76,11 @@ static Elem stored_type(Arranger *a, const Tile *t)
 static void stored_value(Arranger *a, const Tile *t, Elem to, char *out, size_t size)
 {
     bool scaled = to != t->type && to < F32;
-    if (to == t->type) snprintf(out, size, "%s", t->name);
+    if (to == t->type) arrange_write(out, size, "%s", t->name);
     else if (scaled)
-        snprintf(out, size, "%s(%s * %s)", elem_name(to), t->name, CHOOSE(a, "0.0625", "0.03125", "1.0"));
-    else snprintf(out, size, "%s(%s)", elem_name(to), t->name);
+        arrange_write(
+            out, size, "%s(%s * %s)", elem_name(to), t->name, CHOOSE(a, "0.0625", "0.03125", "1.0"));
+    else arrange_write(out, size, "%s(%s)", elem_name(to), t->name);
 }
 
 static void store_rows(Arranger *a, const Tile *t, const char *value, Elem to)
@@ -89,7 +90,7 @@ static void store_rows(Arranger *a, const Tile *t, const char *value, Elem to)
     bool over = chance(a, 20);
     int r = over ? t->cols : t->rows, c = over ? t->rows : t->cols;
     const char *cache = cache_mode(a);
-    snprintf(v, sizeof v, over ? "transpose(%s)" : "%s", value);
+    arrange_write(v, sizeof v, over ? "transpose(%s)" : "%s", value);
     if (chance(a, 7)) {
         const char *y = tensor_out(a, to, 2, (const char *[]){ "M", a->axes > 1 ? "N" : over ? rows : cols });
         if (y)

@@ -10,18 +10,18 @@ bool convertible(const Tile *t, Elem to) { return !t->loose || !elem_whole(to); 
 void arrange_convert(Arranger *a, const Tile *t, Elem to, char *out, size_t size)
 {
     const char *T = elem_name(to);
-    if (t->type == to && t->small) snprintf(out, size, "%s", t->name);
-    else if (t->small && to == U8) snprintf(out, size, t->type == U8 ? "%s" : "u8(abs(%s))", t->name);
-    else if (t->small) snprintf(out, size, "%s(%s)", T, t->name);
-    else if (t->loose) snprintf(out, size, "%s(clamp(%s * 0.125, -8.0, 8.0))", T, t->name);
-    else if (elem_whole(t->type) && to == U8) snprintf(out, size, "u8(%s & 7)", t->name);
+    if (t->type == to && t->small) arrange_write(out, size, "%s", t->name);
+    else if (t->small && to == U8) arrange_write(out, size, t->type == U8 ? "%s" : "u8(abs(%s))", t->name);
+    else if (t->small) arrange_write(out, size, "%s(%s)", T, t->name);
+    else if (t->loose) arrange_write(out, size, "%s(clamp(%s * 0.125, -8.0, 8.0))", T, t->name);
+    else if (elem_whole(t->type) && to == U8) arrange_write(out, size, "u8(%s & 7)", t->name);
     else if (elem_whole(t->type))
-        snprintf(out, size, "%s(clamp(%s >> %d, -4, 4))", T, t->name, 1 + below(a, 5));
-    else if (to == U8) snprintf(out, size, "u8(clamp(round(%s * 0.0625), 0.0, 9.0))", t->name);
+        arrange_write(out, size, "%s(clamp(%s >> %d, -4, 4))", T, t->name, 1 + below(a, 5));
+    else if (to == U8) arrange_write(out, size, "u8(clamp(round(%s * 0.0625), 0.0, 9.0))", t->name);
     else switch (below(a, 3)) {
-        case 0: snprintf(out, size, "%s(clamp(round(%s * 0.125), -4.0, 4.0))", T, t->name); break;
-        case 1: snprintf(out, size, "%s(min(round(max(%s * 0.0625, 0.0)), 4.0))", T, t->name); break;
-        default: snprintf(out, size, "%s(min(round(abs(%s * 0.03125)), 4.0))", T, t->name); break;
+        case 0: arrange_write(out, size, "%s(clamp(round(%s * 0.125), -4.0, 4.0))", T, t->name); break;
+        case 1: arrange_write(out, size, "%s(min(round(max(%s * 0.0625, 0.0)), 4.0))", T, t->name); break;
+        default: arrange_write(out, size, "%s(min(round(abs(%s * 0.03125)), 4.0))", T, t->name); break;
         }
 }
 
@@ -69,32 +69,33 @@ static void computed_operand(Arranger *a, Wanted w, Along r, Along c, char *out,
     switch (below(a, 9)) {
     case 0:
         load_vector(a, w.type, w.cols, c, x, sizeof x);
-        snprintf(out, size, "broadcast(%s[None, :], [%d, %d])", x, w.rows, w.cols);
+        arrange_write(out, size, "broadcast(%s[None, :], [%d, %d])", x, w.rows, w.cols);
         break;
     case 1:
         load_vector(a, w.type, w.rows, r, x, sizeof x);
-        snprintf(out, size, "broadcast(%s[:, None], [%d, %d])", x, w.rows, w.cols);
+        arrange_write(out, size, "broadcast(%s[:, None], [%d, %d])", x, w.rows, w.cols);
         break;
     case 2:
         load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
         load_vector(a, w.type, w.rows, r, y, sizeof y);
-        snprintf(out, size, "%s * %s[:, None]", x, y);
+        arrange_write(out, size, "%s * %s[:, None]", x, y);
         break;
     case 3:
         load_tile(a, w.type, w.rows, w.cols, r, c, false, x, sizeof x);
-        snprintf(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 != 0, %s, %s)", w.rows,
-            w.cols, x, elem_whole(w.type) ? "0" : "0.0");
+        arrange_write(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 3 != 0, %s, %s)",
+            w.rows, w.cols, x, elem_whole(w.type) ? "0" : "0.0");
         break;
     case 4:
-        snprintf(out, size, "%s((arange(%d)[:, None] * 3 + arange(%d)[None, :]) %% 5)", T, w.rows, w.cols);
+        arrange_write(
+            out, size, "%s((arange(%d)[:, None] * 3 + arange(%d)[None, :]) %% 5)", T, w.rows, w.cols);
         break;
     case 5:
         load_tile(a, w.type, w.rows, w.cols, r, c, chance(a, 30), x, sizeof x);
-        snprintf(out, size, "max(%s, %s)", x, elem_whole(w.type) ? "0" : "0.0");
+        arrange_write(out, size, "max(%s, %s)", x, elem_whole(w.type) ? "0" : "0.0");
         break;
     case 6:
         load_tile(a, w.type == U8 ? U8 : I8, w.rows, w.cols, r, c, chance(a, 20), x, sizeof x);
-        snprintf(out, size, "%s(%s)", T, x);
+        arrange_write(out, size, "%s(%s)", T, x);
         break;
     case 7:
         if (w.cols < 2) {
@@ -103,9 +104,9 @@ static void computed_operand(Arranger *a, Wanted w, Along r, Along c, char *out,
         }
         load_tile(a, w.type, w.rows, w.cols / 2, r, c, false, x, sizeof x);
         load_tile(a, w.type, w.rows, w.cols - w.cols / 2, r, c, false, y, sizeof y);
-        snprintf(out, size, "concat(%s, %s, axis = 1)", x, y);
+        arrange_write(out, size, "concat(%s, %s, axis = 1)", x, y);
         break;
-    default: snprintf(out, size, "full([%d, %d], %s, %s)", w.rows, w.cols, one, T); break;
+    default: arrange_write(out, size, "full([%d, %d], %s, %s)", w.rows, w.cols, one, T); break;
     }
 }
 
@@ -140,26 +141,28 @@ static void whole(Arranger *a, Elem sum, int rows, int cols, char *out, size_t s
     char x[EXPR];
     switch (below(a, 9)) {
     case 0:
-    case 1: snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S); break;
+    case 1: arrange_write(out, size, "zeros([%d, %d], %s)", rows, cols, S); break;
     case 2:
-        snprintf(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(sum) ? "-3" : "-3.0", S);
+        arrange_write(out, size, "full([%d, %d], %s, %s)", rows, cols, elem_whole(sum) ? "-3" : "-3.0", S);
         break;
     case 3: load_tile(a, sum, rows, cols, ROWS, COLS, chance(a, 20), out, size); break;
     case 4:
         load_tile(a, a->type, rows, cols, ROWS, COLS, false, x, sizeof x);
-        if (elem_whole(a->type) == elem_whole(sum)) snprintf(out, size, "%s(%s)", S, x);
-        else snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S);
+        if (elem_whole(a->type) == elem_whole(sum)) arrange_write(out, size, "%s(%s)", S, x);
+        else arrange_write(out, size, "zeros([%d, %d], %s)", rows, cols, S);
         break;
     case 5:
         load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
-        snprintf(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 4 < 2, %s, %s)", rows, cols,
-            x, elem_whole(sum) ? "5" : "5.0");
+        arrange_write(out, size, "where((arange(%d)[:, None] + arange(%d)[None, :]) %% 4 < 2, %s, %s)", rows,
+            cols, x, elem_whole(sum) ? "5" : "5.0");
         break;
-    case 6: snprintf(out, size, "%s((arange(%d)[:, None] - arange(%d)[None, :]) %% 7)", S, rows, cols); break;
+    case 6:
+        arrange_write(out, size, "%s((arange(%d)[:, None] - arange(%d)[None, :]) %% 7)", S, rows, cols);
+        break;
     default:
-        if (!t) snprintf(out, size, "zeros([%d, %d], %s)", rows, cols, S);
-        else if (chance(a, 60)) snprintf(out, size, "%s", t->name);
-        else snprintf(out, size, "max(%s, %s)", t->name, elem_whole(sum) ? "-9" : "-9.0");
+        if (!t) arrange_write(out, size, "zeros([%d, %d], %s)", rows, cols, S);
+        else if (chance(a, 60)) arrange_write(out, size, "%s", t->name);
+        else arrange_write(out, size, "max(%s, %s)", t->name, elem_whole(sum) ? "-9" : "-9.0");
         break;
     }
 }
@@ -172,19 +175,19 @@ static void part(Arranger *a, Elem sum, int rows, int cols, char *out, size_t si
     case 0:
     case 1:
         load_vector(a, sum, cols, COLS, x, sizeof x);
-        snprintf(out, size, "%s[None, :]", x);
+        arrange_write(out, size, "%s[None, :]", x);
         break;
     case 2:
     case 3:
         load_vector(a, sum, rows, ROWS, x, sizeof x);
-        snprintf(out, size, "%s[:, None]", x);
+        arrange_write(out, size, "%s[:, None]", x);
         break;
     case 4:
         load_tile(a, sum, rows, cols, ROWS, COLS, false, x, sizeof x);
-        snprintf(out, size, "%s(%s, axis = %d)", CHOOSE(a, "max", "min", "sum"), x, below(a, 2));
+        arrange_write(out, size, "%s(%s, axis = %d)", CHOOSE(a, "max", "min", "sum"), x, below(a, 2));
         break;
     default:
-        snprintf(out, size, "full([1, 1], %s, %s)", elem_whole(sum) ? "2" : "2.0", elem_name(sum));
+        arrange_write(out, size, "full([1, 1], %s, %s)", elem_whole(sum) ? "2" : "2.0", elem_name(sum));
         break;
     }
 }
@@ -197,6 +200,6 @@ void accumulator(Arranger *a, Elem sum, int rows, int cols, bool whole_shape, ch
         return;
     }
     part(a, sum, rows, cols, x, sizeof x);
-    if (whole_shape) snprintf(out, size, "broadcast(%s, [%d, %d])", x, rows, cols);
-    else snprintf(out, size, "%s", x);
+    if (whole_shape) arrange_write(out, size, "broadcast(%s, [%d, %d])", x, rows, cols);
+    else arrange_write(out, size, "%s", x);
 }

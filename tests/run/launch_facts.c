@@ -4,6 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool launch_read(Session *s, const char *path, Text *t)
+{
+    FILE *f = fopen(path, "rb");
+    char chunk[4096];
+    if (!f) return false;
+    text_init(t, &s->arena);
+    text_puts(t, "");
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;) text_write(t, chunk, n);
+    fclose(f);
+    return true;
+}
+
 uint32_t launch_import(void *unused, Session *s, uint32_t from, const char *path)
 {
     const char *own = diag_source(s, from)->name, *slash = strrchr(own, '/');
@@ -11,14 +23,8 @@ uint32_t launch_import(void *unused, Session *s, uint32_t from, const char *path
         *path == '/' || !slash ? path : arena_printf(&s->arena, "%.*s/%s", (int)(slash - own), own, path);
     for (uint32_t i = 1; i < s->sources.len; i++)
         if (!strcmp(s->sources.data[i].name, full)) return i;
-    FILE *f = fopen(full, "rb");
-    if (!f) return 0;
     Text t;
-    char chunk[4096];
-    text_init(&t, &s->arena);
-    text_puts(&t, "");
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, f)) > 0;) text_write(&t, chunk, n);
-    fclose(f);
+    if (!launch_read(s, full, &t)) return 0;
     return diag_add_source(s, full, NULL, t.data, t.len);
 }
 

@@ -4,6 +4,8 @@
 #include "executor.h"
 #include "frontend/frontend.h"
 
+/* Appends a file to a new text. False: it cannot be read. */
+bool launch_read(Session *, const char *path, Text *);
 /* Imports, for frontend_parse: relative to the folder of the file that asks, whose name as a source is its
  * path. */
 uint32_t launch_import(void *unused, Session *, uint32_t from, const char *path);

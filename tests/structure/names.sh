@@ -1,10 +1,12 @@
 #!/bin/bash
-# names.sh SOURCE_FOLDER: every file and symbol that the guides to the source name exists, and each folder's README names all of its files.
+# names.sh SOURCE_FOLDER: every file and symbol that the guides to the source name exists, and each folder's
+# README names all of its files.
 #
-# In docs/architecture.md and docs/extending.md, a name in backquotes is a file or folder if it has a slash or the ending of a source file,
-# and a symbol if it is an identifier with an underscore. A paragraph, a list item and a row of a table are looked at as a whole. A symbol
-# must occur in one of the files that its paragraph names, or, where the paragraph names none, anywhere in the sources. In extending.md, whose
-# steps name symbols of other files too, it may occur anywhere.
+# In docs/architecture.md and docs/extending.md, a name in backquotes is a file or folder if it has a slash or
+# the ending of a source file, and a symbol if it is an identifier with an underscore. A paragraph, a list item
+# and a row of a table are looked at as a whole. A symbol must occur in one of the files that its paragraph
+# names, or, where the paragraph names none, anywhere in the sources. In extending.md, whose steps name symbols
+# of other files too, it may occur anywhere. In every page, `NAME` in `FILE` means that the file has the name.
 set -u
 cd "$1" || exit 2
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -44,12 +46,25 @@ check_unit() {
         if [ ${#sources[@]} -gt 0 ] && [ "$page" = docs/architecture.md ]; then
             grep -qwF -- "$word" "${sources[@]}" ir/ops.def || fail "$word occurs in none of: ${sources[*]}"
         else
-            git grep -qwF -- "$word" -- '*.c' '*.h' '*.def' '*.l' '*.y' '*.sh' '*.txt' '*.cmake' || fail "$word occurs nowhere"
+            git grep -qwF -- "$word" -- '*.c' '*.h' '*.def' '*.l' '*.y' '*.sh' '*.txt' '*.cmake' ||
+                fail "$word occurs nowhere"
         fi
     done
 }
 
-# units PAGE: its paragraphs, list items, headings and rows of tables, one a line behind the number of the line where it begins
+# check_places TEXT: each `NAME` in `FILE` of it.
+check_places() {
+    local name file found
+    while read -r name file; do
+        checked=$((checked + 1))
+        found=$(is_file "$file" && echo "$file" || grep -E "(^|/)${file//./\\.}\$" "$work/files")
+        [ -n "$found" ] && grep -qw -- "$name" $found || fail "no $name in $file"
+    done < <(grep -oE '`[A-Za-z_][A-Za-z_0-9]*`,? (in|of) `[A-Za-z_0-9/.]+\.(c|h|def|l|y|sh|py)`' <<<"$1" |
+        tr -d '`,' | sed -E 's/ (in|of) / /')
+}
+
+# units PAGE: its paragraphs, list items, headings and rows of tables, one a line behind the number of the line
+# where it begins
 units() {
     awk '/^```/ { flush(); code = !code; next }
         code { next }
@@ -65,9 +80,16 @@ for page in docs/architecture.md docs/extending.md; do
         check_unit "$text"
     done < <(units "$page")
 done
-# A README.md of a folder names every C file of the folder (the ending may be left out), and no file that does not exist.
+for page in $(git ls-files '*.md'); do
+    while IFS=$'\t' read -r number text; do
+        check_places "$text"
+    done < <(units "$page" | tr -s ' ' | grep -E '`,? (in|of) `')
+done
+# A README.md of a folder names every C file of the folder (the ending may be left out), and no file that does
+# not exist.
 page=
-for readme in $(git ls-files 'passes/*README.md' 'ir/README.md' 'backends/*README.md' 'frontend/README.md' 'runtime/*README.md'); do
+for readme in $(git ls-files 'passes/*README.md' 'ir/README.md' 'backends/*README.md' 'frontend/README.md' \
+    'runtime/*README.md'); do
     folder=${readme%/README.md}
     grep -oE '[A-Za-z0-9_./*]+\.(c|h|def|l|y)\b' "$readme" | sort -u >"$work/named"
     while read -r word; do

@@ -38,7 +38,7 @@ echo 'CostDevice d = device_of_target(k->context->target);' >>runtime/choice/cho
 git add -A . && failures=0
 expect() { grep -qE "$1" said || { echo "FAIL: not noticed: $1"; failures=$((failures + 1)); }; }
 
-bash tests/structure/structure.sh . --list >said
+bash tests/structure/structure.sh . --list >said && { echo "FAIL: structure.sh succeeds"; failures=1; }
 for place in 'long-lines: passes/planted.c' 'long-functions: passes/planted.c' 'enum-casts: passes/planted.c:.*\(int\)' \
     'enum-casts: passes/planted.c:.*switch \(op\)' 'device-literals: passes/planted.c' 'compared-hints: passes/planted.c' \
     'private-names: passes/planted.c:.*take_turn' 'private-names: passes/planted.c:.*OP_TURN_WAIT' 'private-names: passes/planted.c:.*LdsTurn' \
@@ -50,7 +50,7 @@ for place in 'long-lines: passes/planted.c' 'long-functions: passes/planted.c' '
     expect "^$place"
     expect "^FAIL ${place%%:*}: .*the limit is"
 done
-bash tests/structure/tables.sh . >said
+bash tests/structure/tables.sh . >said && { echo "FAIL: tables.sh succeeds"; failures=$((failures + 1)); }
 expect 'no row for planted_hint'
 expect 'a tune block may list planted_hint'
 expect 'no pass reads the hint planted_hint'

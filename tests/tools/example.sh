@@ -15,10 +15,7 @@ n=0
 for file in "$root"/examples/kernels/*.tile; do
     while read -r kernel; do
         n=$((n + 1))
-        # An assert of this kernel ties the output's extents to those of the inputs, which are 16 each.
-        given=()
-        [ "$kernel" != conv2d_nhwc ] || given=(--set P=3 --set Q=3)
-        runs "$file" --kernel="$kernel" "${given[@]}"
+        runs "$file" --kernel="$kernel"
     done < <(sed -nE 's/^kernel ([a-z_0-9]+).*/\1/p' "$file")
 done
 [ $n -ge 65 ] || fail "only $n kernels"
@@ -43,6 +40,32 @@ runs without.tile --kernel=types --set U=f16
 expect 2 "the type T has no value: --set T=TYPE" tilec run without.tile --kernel=types
 expect 1 "note: give it with a binding (--set) B=..., or with a default here" \
     tilec run without.tile --kernel=sizes --set s=1 --set N=4
+# Extents by asserts: of constants, of dimensions that follow, one of another; two that need each other end.
+cat >asserted.tile <<'T'
+const int PAD = 2;
+kernel pools(in f32 X[H, W], in f32 S[G], out f32 Y[P, Q], const int STEP = 3, const int TAPS) grid (P)
+{
+    const int WIDE = W + 2*PAD;
+    assert(P == (H + 2*PAD - TAPS)/STEP + 1 && Q == cdiv(WIDE, STEP) && H > 0, "output size");
+    assert(H == min(G, 40)*2, "two rows a group");
+    let i = program_id();
+    store(Y[i, :], full([Q], load(X[i, 0]) + load(S[0])));
+}
+kernel circle(in f32 X[M], in f32 Y[N], out f32 Z[K], const int B) grid (M)
+{
+    assert(M == N + 1 && N == M*2, "of each other");
+    assert(K == M/0, "no number");
+    assert(K == 0, "no extent of a tile");
+    let i = program_id();
+    store(Z[i], load(X[i]) + load(Y[i]));
+}
+T
+[ "$(printed asserted.tile --kernel=pools --set W=20)" = \
+    "tilec run asserted.tile --kernel pools --set W=20 --set TAPS=16 --in 'X=random:f32[80, 20]:1' --in 'S=random:f32[64]:2' --set P=23 --set Q=8 --out Y=Y.npy" ] ||
+    fail "$(printed asserted.tile --kernel=pools --set W=20)"
+runs asserted.tile --kernel=pools --check
+[[ $(printed asserted.tile --kernel=circle) == *"'X=random:f32[129]:1' --in 'Y=random:f32[128]:2' --set K=64"* ]] ||
+    fail "$(printed asserted.tile --kernel=circle)"
 # What the user gave stays; scalars and extents that only an output has are added.
 cat >k.tile <<'T'
 kernel k(in f32 X[M, N], inout i32 C[M], out f32 Y[M, K], f32 s, i32 n, f32 e = 1.0) grid (M) { let i = program_id(); store(Y[i, 0], load(X[i, 0]) * s + e); }

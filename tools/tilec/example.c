@@ -5,6 +5,8 @@
 
 /* The extent of a dimension of vectors and matrices only, and of one of larger tensors. */
 enum { EXTENT = 64, EXTENT_OF_MANY = 16 };
+/* An integer const that has no value. */
+enum { CONST_VALUE = 16 };
 
 static void put_quoted(Text *t, const char *word)
 {
@@ -42,19 +44,62 @@ static bool is_scalar(const Run *r, const char *name)
     return false;
 }
 
-/* A dimension that gets its extent here, where neither a tensor nor --set has told it. */
-static int64_t extent_of(Run *r, const char *dim, const char *from)
+static bool is_dimension(const Run *r, const char *name)
 {
-    const Extent *known = extent_find(&r->known, dim);
+    for (int d = 0; r->front && d < r->front->n_dims; d++)
+        if (!strcmp(r->front->dims[d], name)) return true;
+    return false;
+}
+
+/* Where an extent is from that only an assert's expression has asked for: the command does not tell it yet.
+ */
+static const char asked[] = "assert";
+
+static Extent *extent_of(Run *, const char *dim);
+
+/* A number that the expression of an assert names. */
+static bool number_of(void *user, const char *name, int64_t *value)
+{
+    Run *r = user;
+    const Extent *known = extent_find(&r->known, name);
+    if (!known && is_dimension(r, name)) known = extent_of(r, name);
+    if (known) *value = known->value;
+    for (int i = 0; !known && i < r->front->n_params; i++) {
+        const FrontParam *p = &r->front->params[i];
+        if (p->kind != FRONT_CONST || strcmp(p->name, name) != 0) continue;
+        if (p->default_value.kind != FRONT_INT && p->default_value.kind != FRONT_NOTHING) return false;
+        *value = p->default_value.kind == FRONT_INT ? p->default_value.i : CONST_VALUE;
+        return true;
+    }
+    return known != NULL;
+}
+
+/* The extent of a dimension. Where neither a tensor nor --set has told it, it gets one here: the one that the
+ * kernel's asserts give, or one by the ranks of the tensors that have it. */
+static Extent *extent_of(Run *r, const char *dim)
+{
+    for (size_t i = 0; i < r->known.len; i++)
+        if (!strcmp(r->known.data[i].name, dim)) return &r->known.data[i];
+    const size_t at = r->known.len;
     int64_t extent = EXTENT;
-    if (is_number(dim)) return strtoll(dim, NULL, 10);
-    if (known) return known->value;
     for (size_t i = 0; i < r->n_params; i++)
         for (int a = 0; a < r->params[i].info.rank; a++)
             if (r->params[i].info.rank > 2 && !strcmp(r->params[i].info.dims[a], dim))
                 extent = EXTENT_OF_MANY;
-    vec_push(&r->tool->arena, &r->known, ((Extent){ dim, extent, from }));
-    return extent;
+    /* Asserts that need each other find this one. */
+    vec_push(&r->tool->arena, &r->known, ((Extent){ dim, extent, asked }));
+    if (r->front && frontend_asserted_extent(module_program(r->module), r->front, dim, number_of, r, &extent))
+        r->known.data[at].value = extent;
+    return &r->known.data[at];
+}
+
+/* The same for a dimension that the command tells by option `from`, or a number as text. */
+static int64_t told_extent(Run *r, const char *dim, const char *from)
+{
+    if (is_number(dim)) return strtoll(dim, NULL, 10);
+    Extent *x = extent_of(r, dim);
+    if (x->from == asked) x->from = from;
+    return x->value;
 }
 
 /* With its extents, where they are dimensions and numbers; else they follow from those of the others. */
@@ -69,7 +114,7 @@ static void put_tensor(Run *r, Text *t, const tile_param_info *p, int seed)
     if (told && p->rank) {
         text_printf(&value, ":%s[", tile_dtype_name(p->dtype));
         for (int a = 0; a < p->rank; a++)
-            text_printf(&value, "%s%lld", a ? ", " : "", (long long)extent_of(r, p->dims[a], "--in"));
+            text_printf(&value, "%s%lld", a ? ", " : "", (long long)told_extent(r, p->dims[a], "--in"));
         text_putc(&value, ']');
     }
     text_printf(&value, ":%d", seed);
@@ -83,8 +128,9 @@ static void put_extents(Run *r, Text *t)
     for (size_t i = 0; i < r->n_params; i++)
         for (int a = 0; a < r->params[i].info.rank; a++) {
             const char *dim = r->params[i].info.dims[a];
-            if (!extent_is_name(dim) || is_scalar(r, dim) || extent_find(&r->known, dim)) continue;
-            text_printf(t, " --set %s=%lld", dim, (long long)extent_of(r, dim, "--set"));
+            if (!extent_is_name(dim) || is_scalar(r, dim)) continue;
+            if (extent_of(r, dim)->from != asked) continue;
+            text_printf(t, " --set %s=%lld", dim, (long long)told_extent(r, dim, "--set"));
         }
 }
 
@@ -92,7 +138,8 @@ static void put_extents(Run *r, Text *t)
 static void put_consts(const Run *r, Text *t)
 {
     for (const FrontParam *p = NULL; (p = run_next_without_value(r, p));) {
-        const char *type = p->type_name ? p->type_name : "", *value = "16";
+        const char *type = p->type_name ? p->type_name : "";
+        const char *value = arena_printf(&r->tool->arena, "%d", CONST_VALUE);
         if (p->kind == FRONT_CONST_TYPE) value = "f32";
         else if (!strcmp(type, "bool")) value = "true";
         else if (*type == 'f' || *type == 'b') value = "1.0";

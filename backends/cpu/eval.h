@@ -1,0 +1,47 @@
+/* eval.h: loop nests over tiles, and the evaluation of virtual tiles at a chunk of elements (nest.c, eval.c).
+ * cpu.h includes it. */
+#pragma once
+
+typedef struct Memo {
+    Value *value;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    int va;
+    LLVMValueRef result;
+    struct Memo *next;
+} Memo;
+typedef struct WindowRow WindowRow;
+
+/* The places of evaluation. Code of a chunk goes to the builder's position. Code that is the same for the
+ * whole row goes to the end of `row`, a block without a terminator yet. */
+typedef struct Eval {
+    Gen *g;
+    int lanes;
+    LLVMBasicBlockRef row; /* NULL: the chunk is the whole row, with one position for all */
+    struct Eval *row_eval; /* the evaluation at the position of the row, with lanes = 1 */
+    Memo **memo;           /* chains by value; `memo_room` of them, a power of two */
+    uint32_t n_memo, memo_room;
+    WindowRow *rows;
+    /* The nest whose tiles are computed here, even if their sinks are not yet emitted; or NULL. */
+    Step *step;
+    /* For the evaluation of a row: chunks assume that windows are in range and that their elements are
+     * contiguous for the whole row. `plain` is the condition for this (an i1 of the row; NULL: it always
+     * holds). */
+    bool assume;
+    LLVMValueRef plain;
+} Eval;
+
+/* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */
+LLVMValueRef nest_eval(Eval *, Value *v, LLVMValueRef *coord, int va);
+/* From now on `v` is x there. */
+void eval_assume(Eval *, Value *v, LLVMValueRef *coord, int va, LLVMValueRef x);
+void nest_emit(Gen *, Step *);
+/* Coordinates of a value of type `t` from those of squeezed axes; returns the axis of the last (-1: none). */
+int unsqueeze(Gen *, const Type *t, LLVMValueRef *squeezed, int n, LLVMValueRef *coord);
+void eval_init(Eval *, Gen *, int lanes);
+/* Work that belongs to the row: moves the builder to the row's end, and back. */
+typedef struct RowPlace {
+    LLVMBasicBlockRef back;
+    bool moved;
+} RowPlace;
+RowPlace row_enter(Eval *);
+void row_leave(Eval *, RowPlace);

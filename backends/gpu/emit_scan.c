@@ -1,0 +1,159 @@
+/* emit_scan.c: running sums, products and extremes along one axis. They want the layout of kernel_row_layout:
+ * a thread holds a run of consecutive elements, lanes and then warps the runs after it. emit_combined.c has
+ * scans by a function of the program. */
+#include "backends/gpu/emit.h"
+
+bool runs_of(const Layout *l, int axis, Runs *r)
+{
+    int32_t c[TILE_MAX_RANK];
+    int n = (int)layout_regs(l);
+    r->per = 1;
+    for (; r->per < n; r->per++) {
+        layout_element(l, (uint32_t)r->per, 0, 0, 0, c);
+        if (c[axis] != r->per) break;
+    }
+    r->groups = n / r->per;
+    bool ok = n % r->per == 0;
+    for (int k = 0; k < n; k++) {
+        layout_element(l, (uint32_t)k, 0, 0, 0, c);
+        ok = ok && c[axis] == k % r->per;
+    }
+    for (r->lanes = 1; r->lanes < (int)layout_lanes(l); r->lanes *= 2) {
+        layout_element(l, 0, (uint32_t)r->lanes, 0, 0, c);
+        if (c[axis] != r->lanes * r->per) break;
+    }
+    for (int b = r->lanes; b < (int)layout_lanes(l); b *= 2) {
+        layout_element(l, 0, (uint32_t)b, 0, 0, c);
+        ok = ok && c[axis] == 0;
+    }
+    return ok;
+}
+
+void scan_runs(Emit *e, const Instr *i, const Layout *l, int axis, Runs *r)
+{
+    if (!runs_of(l, axis, r))
+        ir_fail(e->s, i->loc, "%s over a layout that is not in order", op_info[i->op].name);
+}
+
+/* A scan that is being emitted. `run` is the array of all registers. `before` has, for each run, the
+ * combination of all runs before it. */
+typedef struct Scan {
+    Instr *instr;
+    const Layout *l;
+    int axis;
+    bool back;
+    DType acc;
+    const char *type, *run, *before, *none;
+    Runs w;
+} Scan;
+
+static const char *joined(Emit *e, const Scan *s, const char *x, const char *y)
+{ return combine_expr(e, s->instr, s->acc, x, y); }
+
+/* The last position of run g. */
+static const char *end_of_run(Emit *e, const Scan *s)
+{ return str(e, "%s[g * %d + %d]", s->run, s->w.per, s->back ? 0 : s->w.per - 1); }
+
+static void scan_in_thread(Emit *e, const Scan *s)
+{
+    int per = s->w.per;
+    if (per == 1) return;
+    directive(e, "#pragma unroll");
+    if (s->back) line(e, "for (int i = %d; i >= 0; i--) {", per - 2);
+    else line(e, "for (int i = 1; i < %d; i++) {", per);
+    e->indent++;
+    const char *at = str(e, "%s[g * %d + i]", s->run, per),
+               *from = str(e, "%s[g * %d + i %s 1]", s->run, per, s->back ? "+" : "-");
+    line(e, "%s = %s;", at, joined(e, s, from, at));
+    end_block(e);
+}
+
+/* Computes the combination of the runs of the lanes before this one. */
+static void scan_across_lanes(Emit *e, const Scan *s, const char *total, const char *shuffle)
+{
+    int lanes = s->w.lanes;
+    const char *t = s->type;
+    if (lanes == 1) return;
+    line(e, "%s %s = %s;", t, total, end_of_run(e, s));
+    for (int d = 1; d < lanes; d *= 2) {
+        const char *y = tmp(e, "y"), *sum = tmp(e, "sum");
+        line(e, "const %s %s = %s(%s, lane %s %d);", t, y, shuffle, total, s->back ? "+" : "-", d);
+        line(e, "const %s %s = %s;", t, sum, joined(e, s, y, total));
+        if (s->back) line(e, "if ((lane & %d) + %d < %d) %s = %s;", lanes - 1, d, lanes, total, sum);
+        else line(e, "if ((lane & %d) >= %d) %s = %s;", lanes - 1, d, total, sum);
+    }
+    const char *y = tmp(e, "y");
+    line(e, "const %s %s = %s(%s, lane %s 1);", t, y, shuffle, total, s->back ? "+" : "-");
+    line(e, "if ((lane & %d) != %d) %s[g] = %s;", lanes - 1, s->back ? lanes - 1 : 0, s->before, y);
+}
+
+/* Adds the combination of the warps before this one, through shared memory. */
+static void scan_across_warps(Emit *e, const Scan *s)
+{
+    int parts, groups = s->w.groups, lanes = s->w.lanes;
+    const char *rank = warp_rank(e, s->l, s->axis, &parts);
+    if (parts == 1) return;
+    DType cell = s->acc == DT_BOOL ? DT_U8 : s->acc;
+    const Layout *keep = layout_slice(&e->s->arena, s->l, s->axis, true);
+    int64_t rows;
+    int32_t *first = arena_array(&e->s->arena, int32_t, (size_t)groups);
+    const int32_t *of = register_map(e, s->l, keep);
+    for (int g = 0; g < groups; g++) first[g] = of ? of[g * s->w.per] : g * s->w.per;
+    const char *row =
+        row_number(e, keep, s->axis, index_entry(e, first, groups, index_variable(e, "g")), &rows);
+    scratch(e, rows * parts * ctype_bytes(cell));
+    const char *sh = shared_pointer(e, ctype(cell), 0);
+    barrier(e);
+    begin_unrolled(e, "g", groups);
+    const char *own = end_of_run(e, s), *whole = tmp(e, "whole"), *before = str(e, "%s[g]", s->before);
+    line(e, "const %s %s = %s;", s->type, whole, joined(e, s, before, own));
+    line(e, "if ((lane & %d) == %d) %s[%s * %lld + %s] = %s;", lanes - 1, s->back ? 0 : lanes - 1, sh, rank,
+        (long long)rows, row, whole);
+    end_block(e);
+    barrier(e);
+    begin_unrolled(e, "g", groups);
+    const char *sum = tmp(e, "sum");
+    line(e, "%s %s = %s;", s->type, sum, s->none);
+    if (s->back) line(e, "for (int w = %d; w > %s; w--) {", parts - 1, rank);
+    else line(e, "for (int w = 0; w < %s; w++) {", rank);
+    e->indent++;
+    line(e, "%s = %s;", sum, joined(e, s, sum, str(e, "%s[w * %lld + %s]", sh, (long long)rows, row)));
+    end_block(e);
+    line(e, "%s[g] = %s;", s->before, joined(e, s, sum, before));
+    end_block(e);
+}
+
+void emit_scan(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0);
+    Scan s = { .instr = i,
+        .l = layout_of(e, x),
+        .axis = (int)ir_attr_int(i, ATTR_AXIS, 0),
+        .back = ir_attr_int(i, ATTR_REVERSE, 0),
+        .acc = combined_wide(x->type->dtype) };
+    int n = (int)layout_regs(s.l);
+    s.none = combine_identity(e, i, s.acc);
+    s.type = ctype(s.acc);
+    s.run = tmp(e, "run");
+    s.before = tmp(e, "before");
+    scan_runs(e, i, s.l, s.axis, &s.w);
+    line(e, "%s %s[%d], %s[%d];", s.type, s.run, n, s.before, s.w.groups);
+    begin_unrolled(e, "i", n);
+    Index *r = index_variable(e, "i");
+    const char *cond = inside_tile(e, s.l, r),
+               *v = cast_expr(e, x->type->dtype, s.acc, element(e, x, s.l, r));
+    line(e, "%s[i] = %s;", s.run, *cond ? str(e, "%s ? %s : %s", cond, v, s.none) : v);
+    end_block(e);
+    begin_unrolled(e, "g", s.w.groups);
+    scan_in_thread(e, &s);
+    const char *total = tmp(e, "total"), *shuffle = use(e, str(e, "shuffle_from_%s", dtype_name(s.acc)));
+    line(e, "%s[g] = %s;", s.before, s.none);
+    scan_across_lanes(e, &s, total, shuffle);
+    end_block(e);
+    scan_across_warps(e, &s);
+    begin_unrolled(e, "i", n);
+    const char *before = str(e, "%s[i / %d]", s.before, s.w.per);
+    line(e, "%s[i] = %s;", s.run, joined(e, &s, before, str(e, "%s[i]", s.run)));
+    end_block(e);
+    pack_registers(e, ir_result(i), s.run, combined_type(i, s.acc));
+}
