@@ -92,24 +92,25 @@ static bool both(const Func *f, const Value *x, const Value *y, int sign, int de
 /* Whether the result of this operation is zero or has this sign: 1 or -1. */
 static bool gives_sign(const Func *f, const Instr *d, int sign, int depth)
 {
-    const Value *x = d->n_operands ? ir_operand(d, 0) : NULL, *y = d->n_operands > 1 ? ir_operand(d, 1) : NULL;
+    const Value *x = d->n_operands ? ir_operand(d, 0) : NULL,
+                *y = d->n_operands > 1 ? ir_operand(d, 1) : NULL;
     if (only_moves(d->op)) return has_sign(f, x, sign, depth);
     switch ((int)d->op) {
-        case OP_ABS:
-        case OP_EXP:
-        case OP_EXP2:
-        case OP_SQRT: return sign > 0;
-        case OP_NEG: return has_sign(f, x, -sign, depth);
-        case OP_ADD: return both(f, x, y, sign, depth);
-        case OP_SUB: return difference(f, d, sign, depth);
-        case OP_MUL: return product(f, d, sign, depth);
-        case OP_FMA: return product(f, d, sign, depth) && has_sign(f, ir_operand(d, 2), sign, depth);
-        case OP_CAST: return dtype_is_float(x->type->dtype) && has_sign(f, x, sign, depth);
-        case OP_MAX:
-        case OP_MIN:
-            if ((d->op == OP_MAX) == (sign < 0)) return both(f, x, y, sign, depth);
-            return has_sign(f, x, sign, depth) || has_sign(f, y, sign, depth);
-        default: return false;
+    case OP_ABS:
+    case OP_EXP:
+    case OP_EXP2:
+    case OP_SQRT: return sign > 0;
+    case OP_NEG: return has_sign(f, x, -sign, depth);
+    case OP_ADD: return both(f, x, y, sign, depth);
+    case OP_SUB: return difference(f, d, sign, depth);
+    case OP_MUL: return product(f, d, sign, depth);
+    case OP_FMA: return product(f, d, sign, depth) && has_sign(f, ir_operand(d, 2), sign, depth);
+    case OP_CAST: return dtype_is_float(x->type->dtype) && has_sign(f, x, sign, depth);
+    case OP_MAX:
+    case OP_MIN:
+        if ((d->op == OP_MAX) == (sign < 0)) return both(f, x, y, sign, depth);
+        return has_sign(f, x, sign, depth) || has_sign(f, y, sign, depth);
+    default: return false;
     }
 }
 
@@ -142,7 +143,8 @@ static bool within_one(const Func *f, const Value *v, int depth)
     if (parameter(f, v, &x, &hi)) return x >= -1 && hi <= 1;
     if (!d || !depth--) return false;
     if (d->op == OP_EXP2 || d->op == OP_EXP) return has_sign(f, ir_operand(d, 0), -1, depth);
-    if (only_moves(d->op) || d->op == OP_NEG || d->op == OP_ABS) return within_one(f, ir_operand(d, 0), depth);
+    if (only_moves(d->op) || d->op == OP_NEG || d->op == OP_ABS)
+        return within_one(f, ir_operand(d, 0), depth);
     if (d->op != OP_MUL && !either(v, of)) return false;
     if (d->op == OP_MUL)
         for (int k = 0; k < 2; k++) of[k] = ir_operand(d, k);
