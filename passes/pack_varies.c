@@ -97,7 +97,9 @@ static bool may_control(const Legal *l, const Instr *i)
         for (int k = 0; k < 3; k++)
             if (pack_is_varying(l->p, ir_operand(i, k))) return false;
     if (i->op == OP_WHILE) { /* it may wait for what another program stores, and is left as it is */
-        if (l->guarded || ir_has_effects(i) || any_varies(l->p, i)) return false;
+        if (l->guarded || ir_has_effects(i) || any_varies(l->p, i) ||
+            pack_is_varying(l->p, ir_operand(ir_terminator(i->blocks[0]), 0)))
+            return false;
         for (int k = 0; k < i->n_results; k++)
             if (i->results[k].type->kind == TYPE_TOKEN || pack_is_varying(l->p, &i->results[k])) return false;
     }

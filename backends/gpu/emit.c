@@ -178,6 +178,7 @@ static void emit_instr(Emit *e, Instr *i)
 void emit_block(Emit *e, Block *b)
 {
     int in_last = e->in_last;
+    size_t views = e->views.len;
     for (Instr *i = b->first; i; i = i->next) {
         if (op_info[i->op].flags & OPF_TERM) break;
         if (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout &&
@@ -197,6 +198,7 @@ void emit_block(Emit *e, Block *b)
             e->scratch_bytes = 0;
         }
     }
+    emit_views_close(e, views);
     while (e->in_last > in_last) emit_workspace_leave(e);
 }
 

@@ -103,6 +103,12 @@ typedef struct Counter {
     bool zero, unit; /* the first dividend is 0; a step of the loop is 1 */
 } Counter;
 
+/* The name that a view had before a block gave it another, which the block's end takes back. */
+typedef struct ViewName {
+    const Value *of;
+    const char *was;
+} ViewName;
+
 struct Emit {
     Session *s;
     const Func *f;
@@ -110,6 +116,7 @@ struct Emit {
     const Target *target;
     Body *out; /* where statements go */
     VEC(CopyPlace) places;
+    VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
     Body *pre;              /* declarations at the top of the running role */
     VEC(ValueNode *) nodes; /* the declared values, in order of declaration */
@@ -338,6 +345,8 @@ const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);
 /* The axes of a tensor map of pixels, from the attribute im2col: the contiguous axis, those of pixels from
  * the fastest on, that of images. */
 void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes);
+/* Views have their former names again: at the end of a block that found so many renamed. */
+void emit_views_close(Emit *, size_t from);
 /* Quotients and remainders that a loop carries (emit_counters.c): emit_counters_open declares them before the
  * loop; emit_counters_step, at the end of its body, makes them those of the next step, and forgets them.
  * emit_counter: the text of one; NULL: the operation is not carried. */

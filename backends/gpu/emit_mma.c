@@ -170,7 +170,16 @@ static void read_again(Emit *e, const Instr *i, const Value *view)
     if (!earlier) return;
     const char *n = tmp(e, "view");
     line(e, "const u32 %s = (u32)%s((i32)%s);", n, use(e, "opaque"), name_of(e, view));
+    vec_push(&e->s->arena, &e->views, ((ViewName){ view, e->storage[view->id] }));
     e->storage[view->id] = n;
+}
+
+void emit_views_close(Emit *e, size_t from)
+{
+    while (e->views.len > from) {
+        const ViewName v = e->views.data[--e->views.len];
+        e->storage[v.of->id] = v.was;
+    }
 }
 
 /* The number of fragments of a warp along each axis, derived from the layout of the accumulator. */

@@ -283,7 +283,8 @@ static const char *all_there(Shift *s)
     for (int a = 0; a < w->rank && w->masked; a++)
         if (a != w->unit && w->tile_axis[a] >= 0 && s->l->tile[w->tile_axis[a]] > 1) {
             const char *from = name_of(e, w->offset[a]), *all = window_extent(e, w->param, a);
-            x = both_conditions(e, x, str(e, "(i64)%s + %d <= %s", from, s->l->tile[w->tile_axis[a]], all));
+            const int64_t span = (s->l->tile[w->tile_axis[a]] - 1) * w->step[a] + 1;
+            x = both_conditions(e, x, str(e, "(i64)%s + %lld <= %s", from, (long long)span, all));
         }
     return x;
 }

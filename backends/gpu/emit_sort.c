@@ -187,7 +187,7 @@ static void sort_in_registers(Emit *e, const Instr *i, Network *w)
     line(e, "%s[i] = %s(%s%s[i]);", sorted, use(e, str(e, "sort_value_%s", dtype_name(wide))),
         down ? "~" : "", w->key);
     end_block(e);
-    pack_registers(e, r, sorted, wide);
+    pack_registers(e, r, sorted, combined_type(i, wide));
 }
 
 /* --- the largest of a row ---------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static void spill_places(Emit *e, const Network *w, const Type *t, const char *v
                *v = str(e, "%s((i32)(~%s[i] >> 32) - (i32)(%s[i] & 1))",
                    use(e, str(e, "sort_value_%s", dtype_name(wide))), w->key, w->key);
     line(e, "%s(%s + (%s) * %d, %s);", use(e, str(e, "sts_%s", dtype_name(d))), values, cell, dtype_bytes(d),
-        cast_expr(e, wide, d, v));
+        dtype_is_float(wide) ? v : cast_expr(e, wide, d, v)); /* an element as it was: nothing saturates */
     line(e, "%s(%s + (%s) * 4, (i32)((u32)%s[i] >> 1));", use(e, "sts_i32"), places, cell, w->key);
     end_block(e);
     end_block(e);

@@ -325,6 +325,7 @@ static void free_context(tile_context *c)
     }
     lock_destroy(&c->lock);
     lock_destroy(&c->report_lock);
+    lock_destroy(&c->counters_lock);
     context_free(c, c->missing, c->missing_bytes);
     context_free(c, c, sizeof *c);
 }
@@ -371,6 +372,7 @@ tile_status tile_context_create_error(
     c->alloc = alloc;
     lock_init(&c->lock);
     lock_init(&c->report_lock);
+    lock_init(&c->counters_lock);
     atomic_store(&c->references, 1);
     c->flags = d.flags;
     c->opt_level = d.opt_level == 0 ? 3 : d.opt_level < 0 ? 0 : d.opt_level;
@@ -435,6 +437,7 @@ tile_context *context_share(tile_context *of)
     c->key_made = of->key_made;
     lock_init(&c->lock);
     lock_init(&c->report_lock);
+    lock_init(&c->counters_lock);
     atomic_store(&c->references, 1);
     atomic_fetch_add(&of->references, 1);
     return c;

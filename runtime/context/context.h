@@ -53,6 +53,7 @@ struct tile_context {
     atomic_uint launched_at;
     /* The counters of persistent kernels, one for each stream. Launches of one stream share a counter,
      * because they run in order. */
+    Lock counters_lock; /* one thread at a time makes them */
     StreamCounters *_Atomic stream_counters;
     void *_Atomic captured_memory; /* COUNTER_POOL counters, which captured launches keep for good */
     atomic_int captured_counters;  /* of them in use */
@@ -127,7 +128,7 @@ bool context_debug_has(const tile_context *, const char *what); /* "time" */
  * version. */
 const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
-/* Takes the memory of counters, outside of a graph's capture; false with the error set: there is none. */
+/* Takes the memory of counters before the first launch; false with the error set: there is none. */
 bool context_makes_counters(tile_context *);
 void context_free_counters(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */

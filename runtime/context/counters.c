@@ -1,7 +1,9 @@
 /* counters.c: the counters of a context, 8 bytes of zeroed device memory each. A launch of a persistent
  * kernel, or of one whose parts meet in a workspace, takes one and leaves it zeroed. Launches that may run
  * beside each other never share one: a stream has a counter, because its launches run in order, and each
- * captured launch has one, because its graph may later run beside other work of the stream. */
+ * captured launch has one, because its graph may later run beside other work of the stream. Their memory is
+ * taken at a launch where there is none left, also while a graph is captured; none is freed before the
+ * context is. */
 #include "runtime/context/context.h"
 #include <stdatomic.h>
 
@@ -22,13 +24,23 @@ static void *new_counters(tile_context *c, int n)
 {
     DriverError e;
     void *p;
-    const DriverOps *ops = c->driver->ops;
-    tile_status st = ops->memory_alloc(c->driver, TILE_MEMORY_DEVICE, (size_t)n * 8, &p, &e);
-    if (!st && ((st = ops->fill(c->driver, p, 0, (size_t)n * 8, NULL, &e)) ||
-                   (st = ops->stream_synchronize(c->driver, NULL, &e))))
-        free_counters(c, p);
+    tile_status st = c->driver->ops->memory_zeroed(c->driver, (size_t)n * 8, &p, &e);
     if (!st) return p;
     context_driver_fail(c, st, &e, "counters of persistent kernels");
+    return NULL;
+}
+
+static StreamCounters *new_table(tile_context *c)
+{
+    StreamCounters *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
+    if (!made) {
+        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels");
+        return NULL;
+    }
+    memset(made, 0, sizeof *made);
+    made->memory = new_counters(c, STREAM_COUNTERS);
+    if (made->memory) return made;
+    context_free(c, made, sizeof *made);
     return NULL;
 }
 
@@ -37,17 +49,11 @@ static StreamCounters *table_at(tile_context *c, StreamCounters *_Atomic *at)
 {
     StreamCounters *t = atomic_load_explicit(at, memory_order_acquire);
     if (t) return t;
-    StreamCounters *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
-    if (!made) {
-        context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels");
-        return NULL;
-    }
-    memset(made, 0, sizeof *made);
-    made->memory = new_counters(c, STREAM_COUNTERS);
-    if (made->memory && atomic_compare_exchange_strong(at, &t, made)) return made;
-    free_counters(c, made->memory);
-    context_free(c, made, sizeof *made);
-    return t; /* another thread's, or NULL */
+    lock_enter(&c->counters_lock);
+    t = atomic_load_explicit(at, memory_order_relaxed);
+    if (!t && (t = new_table(c))) atomic_store_explicit(at, t, memory_order_release);
+    lock_leave(&c->counters_lock);
+    return t;
 }
 
 void context_free_counters(tile_context *c)
@@ -62,11 +68,14 @@ void context_free_counters(tile_context *c)
 
 static void *captured_memory(tile_context *c)
 {
-    void *p = atomic_load_explicit(&c->captured_memory, memory_order_acquire), *made;
-    if (p || !(made = new_counters(c, COUNTER_POOL))) return p;
-    if (atomic_compare_exchange_strong(&c->captured_memory, &p, made)) return made;
-    free_counters(c, made);
-    return p; /* another thread's */
+    void *p = atomic_load_explicit(&c->captured_memory, memory_order_acquire);
+    if (p) return p;
+    lock_enter(&c->counters_lock);
+    p = atomic_load_explicit(&c->captured_memory, memory_order_relaxed);
+    if (!p && (p = new_counters(c, COUNTER_POOL)))
+        atomic_store_explicit(&c->captured_memory, p, memory_order_release);
+    lock_leave(&c->counters_lock);
+    return p;
 }
 
 /* Not 0, and the same for two launches only if they are in one stream. Handles are addresses or less than

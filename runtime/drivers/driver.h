@@ -119,6 +119,8 @@ struct DriverOps {
     bool (*capturing)(Driver *, void *stream);
 
     tile_status (*memory_alloc)(Driver *, tile_memory, size_t, void **, DriverError *);
+    /* Device memory of zeros, also while any stream of the process records a graph. NULL on the CPU. */
+    tile_status (*memory_zeroed)(Driver *, size_t, void **, DriverError *);
     tile_status (*memory_free)(Driver *, tile_memory, void *, DriverError *);
     /* Memory that is there for what follows in the stream until it is freed there, also in a recorded graph:
      * whether there is such memory, which is asked before any is allocated. All three are NULL except on

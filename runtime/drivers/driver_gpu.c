@@ -225,6 +225,16 @@ void gpudrv_compiler_prepare(Driver *d)
     if (rtc) rtc_prepare(rtc, arch);
 }
 
+/* --- beside the capture of a graph --- */
+
+/* A capture in the global mode forbids allocations, loading and waits to all threads but those whose own mode
+ * is relaxed. Returns the thread's mode before; -1: the driver has no modes. */
+enum { CAPTURE_RELAXED = 2 };
+static int exchange_capture_mode(GpuDriver *g, int mode)
+{ return mode >= 0 && g->capture_mode && !g->capture_mode(&mode) ? mode : -1; }
+
+/* --- modules --- */
+
 static int load_function(GpuDriver *g, const Artifact *a, void **module, void **function, const char **what)
 {
     *what = "loading the module";
@@ -251,8 +261,10 @@ tile_status gpudrv_module_load(
     const char *what;
     int r = gpudrv_enter(g, &scope);
     if (r) return gpudrv_result(g, r, "making the device current", e);
+    int mode = exchange_capture_mode(g, CAPTURE_RELAXED);
     r = load_function(g, a, &m, &f, &what);
     if (r && m) g->module_unload(m);
+    exchange_capture_mode(g, mode);
     gpudrv_leave(g, &scope);
     e->refused = r && gpu_image_refused(r) && d->ops->kind == TARGET_CUDA;
     if (r) return gpudrv_result(g, r, what, e);
@@ -343,6 +355,41 @@ tile_status gpudrv_memory_alloc(Driver *d, tile_memory kind, size_t bytes, void 
     GpuDriver *g = (GpuDriver *)d;
     if (kind == TILE_MEMORY_PINNED) CALL(g, "allocating pinned memory", g->host_alloc(out, bytes, 0));
     CALL(g, "allocating device memory", g->memory_alloc(out, bytes));
+}
+
+/* In a stream of its own, which does not wait for the default stream: what is done in that one would become
+ * part of a capture, or end it. */
+static int zero_aside(GpuDriver *g, void *p, size_t bytes)
+{
+    void *stream;
+    int r = g->stream_create(&stream, STREAM_NON_BLOCKING);
+    if (r) return r;
+    r = g->fill(p, 0, bytes, stream);
+    if (!r) r = g->stream_sync(stream);
+    g->stream_destroy(stream);
+    return r;
+}
+
+static int zeroed(GpuDriver *g, size_t bytes, void **out)
+{
+    int r = g->memory_alloc(out, bytes);
+    if (r) return r;
+    r = zero_aside(g, *out, bytes);
+    if (r) g->memory_free(*out);
+    return r;
+}
+
+tile_status gpudrv_memory_zeroed(Driver *d, size_t bytes, void **out, DriverError *e)
+{
+    GpuDriver *g = (GpuDriver *)d;
+    GpuScope scope;
+    int r = gpudrv_enter(g, &scope);
+    if (r) return gpudrv_result(g, r, "making the device current", e);
+    int mode = exchange_capture_mode(g, CAPTURE_RELAXED);
+    r = zeroed(g, bytes, out);
+    exchange_capture_mode(g, mode);
+    gpudrv_leave(g, &scope);
+    return gpudrv_result(g, r, "allocating device memory", e);
 }
 
 tile_status gpudrv_memory_free(Driver *d, tile_memory kind, void *p, DriverError *e)

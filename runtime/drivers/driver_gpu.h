@@ -53,8 +53,9 @@ void gpudrv_leave(GpuDriver *, const GpuScope *);
     .compile = gpudrv_compile, .compiler_version = gpudrv_compiler_version, \
     .compiler_prepare = gpudrv_compiler_prepare, .module_load = gpudrv_module_load, \
     .module_unload = gpudrv_module_unload, .occupancy = gpudrv_occupancy, .launch = gpudrv_launch, \
-    .capturing = gpudrv_capturing, .memory_alloc = gpudrv_memory_alloc, .memory_free = gpudrv_memory_free, \
-    .fill = gpudrv_fill, .stream_create = gpudrv_stream_create, .stream_destroy = gpudrv_stream_destroy, \
+    .capturing = gpudrv_capturing, .memory_alloc = gpudrv_memory_alloc, \
+    .memory_zeroed = gpudrv_memory_zeroed, .memory_free = gpudrv_memory_free, .fill = gpudrv_fill, \
+    .stream_create = gpudrv_stream_create, .stream_destroy = gpudrv_stream_destroy, \
     .stream_synchronize = gpudrv_stream_synchronize, .stream_wait = gpudrv_stream_wait, \
     .event_create = gpudrv_event_create, .event_destroy = gpudrv_event_destroy, \
     .event_record = gpudrv_event_record, .event_query = gpudrv_event_query, \
@@ -69,6 +70,7 @@ tile_status gpudrv_occupancy(Driver *, DriverFunction *, int, size_t, int *, Dri
 tile_status gpudrv_launch(Driver *, DriverFunction *, const DriverLaunch *, DriverError *);
 bool gpudrv_capturing(Driver *, void *);
 tile_status gpudrv_memory_alloc(Driver *, tile_memory, size_t, void **, DriverError *);
+tile_status gpudrv_memory_zeroed(Driver *, size_t, void **, DriverError *);
 tile_status gpudrv_memory_free(Driver *, tile_memory, void *, DriverError *);
 tile_status gpudrv_fill(Driver *, void *, uint8_t, size_t, void *, DriverError *);
 tile_status gpudrv_stream_create(Driver *, void **, DriverError *);

@@ -36,6 +36,9 @@ int fake_enter(const char *name);
         if (r_) return r_; \
     } while (0)
 
+/* The error of a call that a capture by another thread forbids, or 0. */
+int fake_unsafe(void);
+
 /* Returns `p`. An object that a library leaves on a lost device (a failure that the test asked for) is no
  * leak of the host, so the leak checker ignores it. */
 void *fake_on_device(void *p);

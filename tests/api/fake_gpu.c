@@ -184,6 +184,7 @@ typedef struct FakeModule {
 EXPORT int N(cuModuleLoadData, hipModuleLoadData)(void **m, const void *image)
 {
     ENTER();
+    if (fake_unsafe()) return fake_unsafe();
     bool text = !memcmp(image, "FAKEBIN-PTX", 11), linked = !memcmp(image, "FAKEBIN:linked", 14);
     int refused = text ? fake.refuse_ptx : linked ? 0 : fake.refuse_binary;
     if (refused) return refused;

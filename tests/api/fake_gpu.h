@@ -30,6 +30,8 @@ typedef struct FakeState {
     int spills;              /* bytes */
     char compile_error[256]; /* the compiler fails with this log */
     int capturing;
+    int captured_globally; /* by another thread: forbidden is what waits or allocates, except in a relaxed
+                              thread, and all that is done in the default stream */
     int supported_archs[16], n_supported;
     int refuse_binary, refuse_ptx;    /* the driver gives this code for cubins, or for PTX */
     int registers;                    /* of any function */

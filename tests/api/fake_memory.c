@@ -1,6 +1,26 @@
 /* fake_memory.c: memory, copies, tensor maps, streams and events of the fake driver (fake_gpu.h). */
 #include "fake_driver.h"
 
+/* --- captures of graphs --- */
+
+enum { GLOBAL, RELAXED = 2, CAPTURE_UNSUPPORTED = 900, CAPTURE_IMPLICIT = 906 };
+static __thread int capture_mode = GLOBAL;
+
+EXPORT int N(cuThreadExchangeStreamCaptureMode, hipThreadExchangeStreamCaptureMode)(int *mode)
+{
+    ENTER();
+    int old = capture_mode;
+    capture_mode = *mode;
+    *mode = old;
+    return 0;
+}
+
+int fake_unsafe(void) { return fake.captured_globally && capture_mode != RELAXED ? CAPTURE_UNSUPPORTED : 0; }
+
+static int in_stream(const void *stream) { return fake.captured_globally && !stream ? CAPTURE_IMPLICIT : 0; }
+
+/* --- memory --- */
+
 static int give(void **p, size_t n, size_t align)
 {
     if (posix_memalign(p, align, n + 16)) return 2;
@@ -19,12 +39,12 @@ static int take(void *p)
 EXPORT int N(cuMemAlloc_v2, hipMalloc)(void **p, size_t n)
 {
     ENTER();
-    return give(p, n, 256);
+    return fake_unsafe() ? fake_unsafe() : give(p, n, 256);
 }
 EXPORT int N(cuMemFree_v2, hipFree)(void *p)
 {
     ENTER();
-    return take(p);
+    return fake_unsafe() ? fake_unsafe() : take(p);
 }
 EXPORT int N(cuMemHostAlloc, hipHostMalloc)(void **p, size_t n, unsigned f)
 {
@@ -39,6 +59,7 @@ EXPORT int N(cuMemFreeHost, hipHostFree)(void *p)
 EXPORT int N(cuMemsetD8Async, hipMemsetD8Async)(void *p, unsigned char v, size_t n, void *s)
 {
     ENTER();
+    if (in_stream(s)) return in_stream(s);
     memset(p, v, n);
     return 0;
 }
@@ -184,7 +205,7 @@ EXPORT int N(cuStreamDestroy_v2, hipStreamDestroy)(void *s)
 EXPORT int N(cuStreamSynchronize, hipStreamSynchronize)(void *s)
 {
     ENTER();
-    return 0;
+    return fake_unsafe() ? fake_unsafe() : in_stream(s);
 }
 EXPORT int N(cuStreamWaitEvent, hipStreamWaitEvent)(void *s, void *e, unsigned f)
 {

@@ -71,6 +71,9 @@ static const struct {
 } planted[] = {
     { "mbar_wait(", "a wait left out" },
     { "mbar_wait(", "the other phase", " ^ (emu_mutant == %d)" },
+    { "mbar_wait_acquire(", "a wait left out" },
+    { "mbar_wait_acquire(", "the other phase", " ^ (emu_mutant == %d)" },
+    { "mbar_test(", "the other phase", " ^ (emu_mutant == %d)" },
     { "mbar_arrive(", "an arrival left out" },
     { "mbar_arrive_at(", "an arrival left out" },
     { "mbar_wait_cluster(", "a wait left out" },
@@ -82,6 +85,7 @@ static const struct {
     { "mbar_init(", "an arrival fewer", " EMU_PLUS(%d, -1)" },
     { "fence_mbarrier_init(", "a fence left out" },
     { "fence_proxy_async(", "a fence left out" },
+    { "fence_cluster(", "a fence left out" },
     { "wgmma_fence(", "a fence left out" },
     { "wgmma_commit(", "a commit left out" },
     { "wgmma_wait(", "a wait left out" },

@@ -113,6 +113,10 @@ static void test_compare(void)
     double big = 65519, inf = INFINITY, far = 60000;
     CU_ASSERT_EQUAL(ref_compare(REF_F16, &inf, &big, 1, 0).misfits, 0); /* within an ulp of overflow */
     CU_ASSERT_EQUAL(ref_compare(REF_F16, &inf, &far, 1, 0).misfits, 1);
+    double most = 57344; /* an infinity that is kept, though conversions saturate */
+    CU_ASSERT_EQUAL(ref_compare(REF_F8E5M2, &inf, &inf, 1, 0).misfits, 0);
+    CU_ASSERT_EQUAL(ref_compare(REF_F8E5M2, &most, &inf, 1, 0).misfits, 1);
+    CU_ASSERT_EQUAL(ref_compare(REF_F8E5M2, &inf, &most, 1, 0).misfits, 1);
 }
 
 /* Known answers distributed with Random123. */

@@ -59,6 +59,15 @@ void arrange_line(Arranger *a, const char *format, ...)
     if (a->length + 2 < sizeof a->body) a->body[a->length++] = '\n', a->body[a->length] = 0;
 }
 
+void arrange_append(char *out, size_t size, const char *format, ...)
+{
+    size_t n = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + n, size - n, format, args);
+    va_end(args);
+}
+
 void fresh_name(Arranger *a, const char *prefix, char *out, size_t size)
 { arrange_write(out, size, "%s%d", prefix, a->names++); }
 
@@ -365,15 +374,6 @@ static void head(Arranger *a)
     arrange_line(a, a->axes > 1 ? "let (j, i) = program_id();" : "let i = program_id();");
 }
 
-__attribute__((format(printf, 3, 4))) static void append(char *out, size_t size, const char *format, ...)
-{
-    size_t n = strlen(out);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out + n, size - n, format, args);
-    va_end(args);
-}
-
 /* Strides of a tensor, one in a while: kinds of cases.h. */
 static void view(Arranger *a, const TensorOf *t)
 {
@@ -381,29 +381,29 @@ static void view(Arranger *a, const TensorOf *t)
     if (!t->rank || !chance(a, a->tidy ? 1 : 7)) return;
     char kind = "sxrbtz"[below(a, 6)];
     if ((kind == 't' && t->rank < 2) || (kind == 'z' && (t->out || t->rank < 2))) return;
-    append(k->views, sizeof k->views, "%s%s:%c", *k->views ? " " : "", t->name, kind);
+    arrange_append(k->views, sizeof k->views, "%s%s:%c", *k->views ? " " : "", t->name, kind);
 }
 
 static void parameters(Arranger *a)
 {
     RandomKernel *k = a->k;
-    append(k->text, sizeof k->text, "kernel random(");
-    append(k->launch, sizeof k->launch, "random");
+    arrange_append(k->text, sizeof k->text, "kernel random(");
+    arrange_append(k->launch, sizeof k->launch, "random");
     for (int i = 0; i < a->n_tensors; i++) {
         const TensorOf *t = &a->tensors[i];
         const char *role = t->out ? "out" : "in", *type = elem_name(t->type);
         char dims[32] = "";
-        for (int d = 0; d < t->rank; d++) append(dims, sizeof dims, "%s%s", d ? "," : "", t->dims[d]);
-        append(k->text, sizeof k->text, "%s%s %s %s[%s]", i ? ", " : "", role, type, t->name, dims);
-        append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", i ? "; " : "", role, t->name, dims, type,
-            t->out ? "" : t->fill);
-        append(k->launch, sizeof k->launch, " %s", t->name);
+        for (int d = 0; d < t->rank; d++) arrange_append(dims, sizeof dims, "%s%s", d ? "," : "", t->dims[d]);
+        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", i ? ", " : "", role, type, t->name, dims);
+        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", i ? "; " : "", role, t->name, dims,
+            type, t->out ? "" : t->fill);
+        arrange_append(k->launch, sizeof k->launch, " %s", t->name);
         view(a, t);
     }
     /* Names that only the text contains need tensors that bind them. */
-    append(k->text, sizeof k->text, ", in f32 ZM[M], in f32 ZN[N], in f32 ZK[K])\n%s", a->body);
-    append(k->tensors, sizeof k->tensors, "; in ZM[M] f32; in ZN[N] f32; in ZK[K] f32");
-    append(k->launch, sizeof k->launch, " ZM ZN ZK");
+    arrange_append(k->text, sizeof k->text, ", in f32 ZM[M], in f32 ZN[N], in f32 ZK[K])\n%s", a->body);
+    arrange_append(k->tensors, sizeof k->tensors, "; in ZM[M] f32; in ZN[N] f32; in ZK[K] f32");
+    arrange_append(k->launch, sizeof k->launch, " ZM ZN ZK");
 }
 
 /* An extent of n tiles, the last one whole, ragged, or a multiple of 16. */

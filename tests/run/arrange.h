@@ -56,6 +56,8 @@ void arrange_write(char *out, size_t size, const char *format, ...) __attribute_
 int below(Arranger *, int n);
 bool chance(Arranger *, int percent);
 void arrange_line(Arranger *, const char *format, ...);
+/* Writes behind the text that is there. */
+__attribute__((format(printf, 3, 4))) void arrange_append(char *out, size_t size, const char *format, ...);
 #define AMONG(a, type, ...) \
     ((const type[]){ __VA_ARGS__ })[below(a, (int)(sizeof((const type[]){ __VA_ARGS__ }) / sizeof(type)))]
 #define CHOOSE(a, ...) AMONG(a, char *const, __VA_ARGS__)

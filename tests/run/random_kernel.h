@@ -24,6 +24,9 @@ void random_kernel(uint64_t seed, RandomKernel *out);
 /* Another kind, made of matrix products (random_product.c). */
 void random_product(uint64_t seed, RandomKernel *out);
 
+/* Another kind, whose structure varies (random_structure.c): exact. */
+void random_structure(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */

@@ -20,11 +20,11 @@
  * that takes a new maximum joins them.
  *
  * Requires: layouts; rows that lie within a warp, where all lanes with copies of a row's value have parts of
- * the row; sums of 32 or 64 bits; factors of floats that are powers (exp2) or constants, so that no infinite
- * factor meets a lane's part of zero unless exponents overflow. Keeps: maxima and votes; sums up to their
+ * the row; sums of 32 or 64 bits; factors of floats that never exceed one in magnitude (signs.c), so that
+ * none makes an infinity of a part, or meets a part of zero as one. Keeps: maxima and votes; sums up to their
  * order. */
+#include "passes/kernel/layout/signs.h"
 #include "passes/kernel/schedule/schedule.h"
-#include <math.h>
 
 typedef struct Lanes {
     KernelContext *c;
@@ -91,50 +91,38 @@ static int taken_from(const Value *v, Value *from[2])
 
 /* --- what may be apart ------------------------------------------------------------------------------- */
 
-/* Whether a lane's part times the factor is as finite as the row's sum times it: integers wrap alike; of
- * floats, constants, powers, and choices of them. */
-static bool is_factor(const Value *v, int depth)
-{
-    Value *from[2];
-    double x;
-    if (!dtype_is_float(v->type->dtype)) return true;
-    if (ir_is_const_float(v, &x)) return isfinite(x);
-    const Instr *d = v->def;
-    if (!d || depth > 8) return false;
-    if (d->op == OP_EXP2 || d->op == OP_EXP) return true;
-    if (d->op == OP_SPLAT || d->op == OP_BROADCAST) return is_factor(ir_operand(d, 0), depth + 1);
-    if (d->op == OP_WHERE)
-        return is_factor(ir_operand(d, 1), depth + 1) && is_factor(ir_operand(d, 2), depth + 1);
-    return d->op == OP_IF && taken_from(v, from) == 2 && is_factor(from[0], depth + 1) &&
-           is_factor(from[1], depth + 1);
-}
+/* Whether a lane's part times the factor is as finite as the part, and so NaN only where the row's sum is:
+ * integers wrap alike. */
+static bool is_factor(const Lanes *c, const Value *v)
+{ return !dtype_is_float(v->type->dtype) || signs_within_one(c->c->f, v); }
 
 /* The operand that is apart of a product of two; NULL: the product is none of a part and a factor. */
 static const Value *scaled(const Lanes *c, const Instr *i)
 {
     for (int k = 0; k < 2; k++)
         if (is_apart(c, ir_operand(i, k)) && !is_apart(c, ir_operand(i, 1 - k)) &&
-            is_factor(ir_operand(i, 1 - k), 0))
+            is_factor(c, ir_operand(i, 1 - k)))
             return ir_operand(i, k);
     return NULL;
 }
 
 /* Whether the value is zero, or NaN, in all lanes: also times a factor, and as either choice. */
-static bool is_nothing(const Value *v, int depth)
+static bool is_nothing(const Lanes *c, const Value *v, int depth)
 {
     Value *from[2];
     const Instr *i = v->def;
     if (kernel_is_zero(v)) return true;
     if (!i || depth > 8) return false;
-    if (i->op == OP_MATERIALIZE) return is_nothing(ir_operand(i, 0), depth + 1);
+    if (i->op == OP_MATERIALIZE) return is_nothing(c, ir_operand(i, 0), depth + 1);
     if (i->op == OP_IF)
-        return taken_from(v, from) == 2 && is_nothing(from[0], depth + 1) && is_nothing(from[1], depth + 1);
+        return taken_from(v, from) == 2 && is_nothing(c, from[0], depth + 1) &&
+               is_nothing(c, from[1], depth + 1);
     for (int k = 0; k < 2 && i->op == OP_MUL; k++)
-        if (is_nothing(ir_operand(i, k), depth + 1) && is_factor(ir_operand(i, 1 - k), 0)) return true;
+        if (is_nothing(c, ir_operand(i, k), depth + 1) && is_factor(c, ir_operand(i, 1 - k))) return true;
     return false;
 }
 
-static bool is_part(const Lanes *c, const Value *v) { return is_apart(c, v) || is_nothing(v, 0); }
+static bool is_part(const Lanes *c, const Value *v) { return is_apart(c, v) || is_nothing(c, v, 0); }
 
 static bool is_seed(const Lanes *c, const Instr *i);
 
