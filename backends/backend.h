@@ -51,14 +51,17 @@ typedef struct BackendOptions {
 
 /* How many programs run at once and what each needs. */
 typedef struct LaunchShape {
-    int threads;  /* per program (GPU); a multiple of the warp or wave */
-    int cluster;  /* blocks of a cluster, 1 without: those that a program is spread over, so that the runtime
-                     launches `cluster` times as many; of a persistent kernel those that take a program each
-                     and load together: it launches as many as without, in whole clusters */
+    int threads; /* per program (GPU); a multiple of the warp or wave */
+    int cluster; /* blocks of a cluster, 1 without: those that a program is spread over, so that the runtime
+                    launches `cluster` times as many; of a persistent kernel those that take a program each
+                    and load together: it launches no more than hold all programs */
+    int cluster_axis; /* of a persistent kernel, the grid axis along which the programs of a cluster are
+                         neighbours: the last cluster of each row along it may lack programs */
     int clusters; /* of one program, whose parts meet in the workspace; 0 and 1: one. The runtime launches as
                      many times more blocks. Never of a persistent kernel */
     int persistent;  /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
-                        the runtime launches min(programs, n * multiprocessors) blocks */
+                        the runtime launches min(programs, n * multiprocessors) blocks, or as many
+                        clusters */
     int early_start; /* 1: waits itself for what is before it in its stream, so that it may be launched to
                         start earlier */
     int64_t shared_bytes;        /* dynamic shared memory */

@@ -200,6 +200,7 @@ static bool compile(Session *s, Module *m, Func *f, const Target *t, const Backe
         .static_shared_bytes = -1 };
     out->shape = (LaunchShape){ .threads = code.threads,
         .cluster = code.cluster,
+        .cluster_axis = code.plan->multicast_axis,
         .clusters = code.clusters,
         .persistent = code.persistent ? 1 : 0,
         .early_start = code.early_start,

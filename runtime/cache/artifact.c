@@ -5,7 +5,7 @@
 #include "runtime/cache/artifact.h"
 
 enum { MAX_ITEMS = 4096, MOST_REGISTERS = 1 << 16 }; /* limits that no valid file exceeds */
-static const char magic[] = "TILEART4";              /* its first 8 bytes */
+static const char magic[] = "TILEART5";              /* its first 8 bytes */
 
 /* The version of the format. It changes when the meaning of stored data changes: operations of evaluated
  * code, slots, types. */
@@ -49,6 +49,7 @@ static void put_shape(Text *t, const LaunchShape *s)
 {
     put(t, s->threads);
     put(t, s->cluster);
+    put(t, s->cluster_axis);
     put(t, s->clusters);
     put(t, s->persistent);
     put(t, s->early_start);
@@ -225,6 +226,7 @@ static void get_artifact(Reader *r, Artifact *a)
     a->entry = get_string(r);
     s->threads = (int)get_in(r, 0, 4096);
     s->cluster = (int)get_in(r, 0, 64);
+    s->cluster_axis = (int)get_in(r, 0, 2);
     s->clusters = (int)get_in(r, 0, 1024);
     s->persistent = (int)get_in(r, 0, 1 << 20);
     s->early_start = (int)get_in(r, 0, 1);

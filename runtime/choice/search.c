@@ -136,7 +136,8 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
  * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
- * has few stages and that waits for loads may wait less with shorter steps, of which more fit. */
+ * has few stages and that waits for loads may wait less with shorter steps, of which more fit. A ring of one
+ * stage says nothing of the tile: nothing is loaded while it multiplies. */
 static bool is_hopeless(const Search *z, const uint8_t *at, double best)
 {
     double least = INFINITY;
@@ -144,6 +145,7 @@ static bool is_hopeless(const Search *z, const uint8_t *at, double best)
         const SearchPoint *p = &z->point[i];
         if (!same_with_tiles(z, p->at, at)) continue;
         const bool waits = p->few_stages && p->bound == BOUND_LOADS;
+        if (waits && p->one_stage) continue;
         least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
     }
     return least < INFINITY && least > best * HOPELESS;

@@ -40,7 +40,8 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
     if (c->uncertain) return m->doubt_uncounted;
     if (c->packed && !declared) return m->doubt_packed;
     double pixels = !c->pixels ? 1 : c->loading > 1 ? m->doubt_pixels_together : m->doubt_pixels;
-    double copies = c->copies > 0 && c->mma > 0 ? m->doubt_copies : pixels;
+    double own = c->stalls > 0 ? m->doubt_copies_odd : m->doubt_copies;
+    double copies = c->copies > 0 && c->mma > 0 ? own : pixels;
     if ((c->joins <= 0 && c->left <= 0) || c->chained) return copies;
     return copies * (c->cp_async > 0 ? m->doubt_joined_cp_async : m->doubt_joined);
 }
@@ -98,6 +99,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->divided = code.plan->split_k > 1;
     p->parts_given = f->hints.split_k > 0;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
+    p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;
     p->words = cost.words;
     p->held = cost.held;

@@ -46,6 +46,7 @@ typedef struct SearchPoint {
     bool divided;     /* loops are, among CTAs */
     bool parts_given; /* it is said in how many parts, be it one */
     bool few_stages;  /* producers run two steps ahead at most */
+    bool one_stage;   /* and not while a step is multiplied */
 } SearchPoint;
 
 /* [0]: the caller's thread */

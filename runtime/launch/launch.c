@@ -30,8 +30,10 @@ int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const Eva
     if (c->driver->ops->kind == TARGET_CPU) return cpu_threads(c, compiled, env, programs);
     int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
             ctas = s->cluster > 1 ? s->cluster : 1;
-    if (s->persistent) { /* A cluster runs as many programs as it has CTAs. */
-        blocks = (blocks + ctas - 1) / ctas;
+    if (s->persistent &&
+        programs) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
+        int64_t row = env->grid[s->cluster_axis];
+        blocks = programs / row * ((row + ctas - 1) / ctas);
         most = most / ctas > 0 ? most / ctas : 1;
         if (blocks > most) blocks = most;
     }

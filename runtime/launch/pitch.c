@@ -211,7 +211,7 @@ static bool go_together(const tile_kernel *k, const Pitch *p, int i)
            k->params[t[0].param].size == k->params[t[1].param].size;
 }
 
-/* What L2 holds of the copies need not go to memory. */
+/* What L2 holds of the copies need not go to memory; but what was written before must leave L2 for them. */
 static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitch *p)
 {
     double each = m->launch + m->begin + m->latency + m->memory_latency + m->end, bytes = 0;
@@ -221,7 +221,8 @@ static double copies_take(const tile_kernel *k, const DeviceModel *m, const Pitc
         const PitchedTensor *t = &p->tensor[i];
         bytes += (double)(t->rows * t->to * k->params[t->param].size);
     }
-    double written = fmax(0, bytes - m->dirty_most * m->l2_bytes);
+    double most = m->dirty_most * m->l2_bytes;
+    double written = fmax(bytes - most, fmin(m->dirty * bytes, most));
     return launches * each + (bytes + written) / (m->copy_memory * m->memory);
 }
 

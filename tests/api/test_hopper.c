@@ -62,8 +62,8 @@ static void test_tensor_maps(void)
     close_context();
 }
 
-/* Programs that load together: as many CTAs as without (the device has four multiprocessors), in whole
- * clusters, and at least one cluster. */
+/* Programs that load together: a CTA for each, but no more than multiprocessors (the device has four), in
+ * whole clusters, of which the last one along the axis may lack programs, and at least one cluster. */
 static void test_clusters(void)
 {
     static const struct {
@@ -74,6 +74,7 @@ static void test_clusters(void)
         { 1, 128, 128, 1 },
         { 2, 128, 128, 2 },
         { 2, 384, 128, 4 },
+        { 2, 128, 256, 4 }, /* no program has a neighbour along the axis */
         { 1, 512, 512, 4 },
         { 2, 512, 512, 4 },
         { 4, 512, 512, 4 },

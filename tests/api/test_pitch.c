@@ -110,6 +110,10 @@ static void test_copies(void)
     CU_ASSERT_EQUAL(launches_of(k, &p), 1);
     operands(&p, 17, 65, 33, 33, 65, false);
     CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* takes no longer than a copy */
+    operands(&p, 62, 134, 502, 506, 138, false);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 1); /* nor does this, by words of 4 bytes */
+    operands(&p, 62, 134, 502, 505, 137, false);
+    CU_ASSERT_EQUAL(launches_of(k, &p), 2); /* odd rows take longer */
     tile_kernel_destroy(k);
     tile_context_destroy(ctx);
     CU_ASSERT_EQUAL(fake->live_modules, 0);

@@ -284,8 +284,9 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     const int64_t *s = p + 1, *sizes = s + 3 * n;
     int status = TILE_LAUNCH_OK;
     int64_t ctas = e->cluster > 1 ? e->cluster : 1;
-    if (e->persistent) { /* A cluster runs as many programs as it has CTAs. */
-        blocks = (blocks + ctas - 1) / ctas;
+    if (e->persistent) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
+        int64_t row = l->grid[e->cluster_axis];
+        blocks = blocks / row * ((row + ctas - 1) / ctas);
         most = most / ctas > 0 ? most / ctas : 1;
         if (blocks > most) blocks = most;
     }

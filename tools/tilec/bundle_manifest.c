@@ -78,6 +78,8 @@ static void write_code(const Bundle *b, const Built *v, Text *t)
         m->aim.target->name, kinds[m->aim.kind], m->stored, m->size, m->packed ? m->packed : m->size,
         shape->threads, (long long)shape->shared_bytes, shape->cluster < 1 ? 1 : shape->cluster,
         shape->persistent);
+    if (shape->cluster > 1 && shape->persistent)
+        text_printf(t, ", \"cluster_axis\": %d", shape->cluster_axis);
     if (shape->clusters > 1) text_printf(t, ", \"clusters\": %d", shape->clusters);
     if (shape->early_start) text_puts(t, ", \"early_start\": true");
     if (m->registers >= 0)
