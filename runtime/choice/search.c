@@ -60,12 +60,15 @@ static void consider(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
     bool good = search_add(z, at);
-    for (int j = 0; j < z->n_names && !good; j++)
-        for (int v = 0; v < z->name[j].n && !good && !z->name[j].shapes_grid && !z->name[j].fixed; v++) {
+    for (int j = 0; j < z->n_names && !good; j++) {
+        const SearchName *m = &z->name[j];
+        const bool of_tiles = m->with_tiles && !m->hint;
+        for (int v = 0; v < m->n && !good && !of_tiles && !m->fixed; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
             good = search_add(z, p);
         }
+    }
 }
 
 /* Considers `at` with value `v` of name `j`. */

@@ -84,7 +84,9 @@ static void add_name(Search *z, int domain)
     n->along = d->along;
     n->order_only = d->order_only;
     n->shapes_grid = c && frontend_grid_names(z->ast, z->p->kernel, d->name);
-    n->with_tiles = n->shapes_grid || (hint && hint->search == SEARCH_WITH_TILES && d->n == 2);
+    n->with_tiles =
+        n->shapes_grid || (hint ? hint->search == SEARCH_WITH_TILES : c->default_value.kind == FRONT_BOOL);
+    n->with_tiles &= n->shapes_grid || d->n == 2;
     set_values(n, d, c);
     add_whole(z, n);
     if (n->n > 1) z->n_names++;

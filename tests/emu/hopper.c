@@ -107,6 +107,15 @@ static const Row rows[] = {
         NULL }, /* windows with steps */
     { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=13 W=15 F=136 R=1 S=1 P=7 Q=8",
         "STRIDE=2 PAD=0 TF=64 TB=1 TP=8 TQ=8 TC=32", NULL, .faults = true },
+    /* a column of taps a step: their windows as one */
+    { "conv2d_nhwc", "B=2 C=40 H=13 W=19 F=24 R=3 S=3 P=13 Q=19 | B=1 C=24 H=4 W=33 F=40 R=3 S=3 P=4 Q=33",
+        "COLUMN=true R=3 TF=32 TP=12 TQ=16 TC=32", NULL },
+    { "conv2d_nhwc", "B=1 C=72 H=6 W=37 F=72 R=5 S=5 P=6 Q=37",
+        "COLUMN=true T=bf16 PAD=2 R=5 TF=64 TP=2 TQ=32 TC=64 STAGES=8 cluster=2 cluster_axis=1", NULL },
+    { "conv2d_nhwc", "B=2 C=24 H=17 W=20 F=24 R=5 S=5 P=9 Q=10",
+        "COLUMN=true STRIDE=2 PAD=2 R=5 TF=32 TP=8 TQ=16 TC=32", NULL },
+    { "conv2d_nhwc", "B=1 C=72 H=9 W=18 F=40 R=3 S=3 P=9 Q=18",
+        "COLUMN=true R=3 TF=32 TP=8 TQ=8 TC=32 split_k=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=11 F=72 R=3 S=3 P=9 Q=11 | B=2 C=40 H=3 W=5 F=8 R=3 S=3 P=3 Q=5",
         "FLAT=true TF=96 TP=8 TQ=16 TC=32", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",

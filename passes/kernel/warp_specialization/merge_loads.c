@@ -6,7 +6,8 @@
  *   %x2 = load X[b, y + 2, x, c] [1, 4, 56, 64]        %x1 = slice %u {start = 56}
  *                                                      %x2 = slice %u {start = 112}
  *
- * The windows are equal but for constants along the outermost axis that they extend along. The rows of
+ * The windows are equal but for constants along the outermost axis that they extend along, multiples of the
+ * window's step there: of taps of stride 2, every other one has rows in common with the first. The rows of
  * each, as a matrix, therefore follow each other in the common one too. A slice is a distance in rows, and
  * the swizzle, which depends on bits of the address, is the same wherever a product begins. The taps of a
  * filter then read a tile once for a row of the filter, not once for each tap.
@@ -25,12 +26,12 @@
 #include "passes/affine.h"
 #include "passes/kernel/warp_specialization/warp_specialization.h"
 
-/* at, along: the distance from the first load of its group, along the axis of rows and along the contiguous
- * one. */
+/* at, along: the distance from the first load of its group, in rows of the window along their axis, and along
+ * the contiguous one. step: between rows of the window. */
 typedef struct Place {
     Instr *load;
     MemParts mem;
-    int64_t at, along;
+    int64_t at, along, step;
 } Place;
 enum { MOST_SHIFTS = 8 };
 
@@ -88,12 +89,14 @@ static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
     if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block)
         return false;
     if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) ||
-        !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER)))
+        !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER)) ||
+        !same_ints(ir_attr(a->load, ATTR_STEPS), ir_attr(b->load, ATTR_STEPS)))
         return false;
     for (int k = 0; k < a->mem.rank; k++) {
         if (!distance(facts, a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && k != columns && by))
             return false;
-        if (k == axis) b->at = a->at + by;
+        if (k == axis && by % a->step) return false;
+        if (k == axis) b->at = a->at + by / a->step;
         if (k == columns) b->along = a->along + by;
     }
     return true;
@@ -115,14 +118,17 @@ static bool eligible(Roles *c, Instr *load, Place *p)
 {
     *p = (Place){ .load = load };
     const Value *m = roles_matrix_of(load);
+    const Attr *steps = ir_attr(load, ATTR_STEPS);
     if (!ir_mem_parts(load, &p->mem) || p->mem.token || p->mem.mask || p->mem.pad ||
-        ir_attr(load, ATTR_STEPS) || kernel_parts(load, NULL) || !m->uses || m->type->rank != 2)
+        (steps && roles_by_cp_async(c, load)) || kernel_parts(load, NULL) || !m->uses || m->type->rank != 2)
         return false;
     for (const Use *u = m->uses; u; u = u->next) {
         int k = (int)(u - u->user->operands);
         if (u->user->op != OP_MMA_SYNC || k > 1 || roles_unit_axis(c, load) != (k ? 0 : 1)) return false;
     }
-    return outermost(c->f, load) >= 0;
+    int axis = outermost(c->f, load);
+    p->step = axis >= 0 && steps ? steps->v[axis] : 1;
+    return axis >= 0 && p->step > 0;
 }
 
 static const Type *longer(Roles *c, const Type *t, int axis, int64_t extent)
@@ -148,7 +154,7 @@ static void lengthen(Roles *c, Instr *load, int axis, int64_t extent)
     ir_result(load)->type = longer(c, ir_result(load)->type, in_tile, extent);
 }
 
-/* Moves the begin of the window along the axis, and sets its length there. */
+/* Moves the begin of the window along the axis, in elements of the tensor, and sets its length there. */
 static MergedAxis widen(Roles *c, Place *p, int axis, int64_t by, int64_t extent)
 {
     MergedAxis h = { axis, p->mem.idx[axis], ir_attr(p->load, ATTR_EXTENTS)->v[axis] };
@@ -200,7 +206,7 @@ static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_
         masked |= ir_attr_int(p[k].load, ATTR_MASKED, 1);
     }
     if (masked && !ir_attr_int(h.load, ATTR_MASKED, 1)) ir_set_attr(c->s, h.load, a_int(ATTR_MASKED, 1));
-    h.rows = widen(c, &p[0], axis, rows_at.low - p[0].at, all);
+    h.rows = widen(c, &p[0], axis, (rows_at.low - p[0].at) * p[0].step, all);
     if (columns_at.low < columns_at.high) {
         times = shifts_of(p, n, columns_at.low, shift);
         h.columns = widen(c, &p[0], columns, columns_at.low - p[0].along,
@@ -225,8 +231,8 @@ static void join(Roles *c, Place *p, size_t n, int axis, int columns, Span rows_
 }
 
 /* Whether they overlap, and the merged window fits TMA and a stage. */
-static bool overlaps(Span s, int64_t extent)
-{ return s.high - s.low < extent && extent + s.high - s.low <= 256; }
+static bool overlaps(Span s, int64_t extent, int64_t step)
+{ return s.high - s.low < extent && (extent + s.high - s.low) * step <= 256; }
 
 bool roles_join_windows(Roles *c, bool columns)
 {
@@ -253,8 +259,8 @@ bool roles_join_windows(Roles *c, bool columns)
             Place *o = &all.data[j];
             if (!o->load || !moved(facts, first, o, axis, along)) continue;
             Span a = with(at, o->at), b = with(over, o->along);
-            if (!overlaps(a, x[axis]) ||
-                (along >= 0 && (!overlaps(b, x[along]) || b.high - b.low >= MOST_SHIFTS)))
+            if (!overlaps(a, x[axis], first->step) ||
+                (along >= 0 && (!overlaps(b, x[along], 1) || b.high - b.low >= MOST_SHIFTS)))
                 continue;
             at = a, over = b;
             group[n++] = *o;
