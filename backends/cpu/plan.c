@@ -175,7 +175,7 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
     /* Along K, groups are padded, and for AMX whole tiles. */
     int64_t group = mma_group(d), piece = tiles ? AMX_ROW_BYTES / dtype_bytes(d) : group;
-    Buf *b = plan_buf(p, home, d, 2, shape);
+    Buf *b = new_buf(p, home, d, 2, shape);
     b->form = form;
     b->nr = nr;
     b->in_tiles = tiles;
@@ -227,7 +227,7 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
     if (s->thin != THIN_DOTS_OF_A) s->a = pack(p, in, s, a, form_of_a(p, s, a), 0);
     if (s->thin == THIN_NONE) s->b = pack(p, in, s, b, mma_group(d) > 1 ? FORM_GROUPS : FORM_PANELS, nr);
     if (s->thin == THIN_DOTS_OF_A) { /* filled by the product */
-        s->b = plan_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
+        s->b = new_buf(p, in, d, 2, (int64_t[]){ n, b->type->shape[0] });
         s->b->ld = b->type->shape[0];
     }
     s->zero_acc = plan_is_zero(acc);
@@ -257,7 +257,7 @@ static void plan_reduce(Plan *p, Steps *in, Instr *i)
     if (is_tile(r)) k->buf = plan_value_buf(p, r, in);
     else plan_info(p, r)->mode = TILE_SCALAR;
     if (is_tile(r) && axis != plan_last_axis(x->type) && x->type->shape[axis] > 1 && (arg || wide))
-        k->aux = plan_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
+        k->aux = new_buf(p, in, arg ? x->type->dtype : DT_F32, r->type->rank, r->type->shape);
     plan_info(p, r)->avail = add_sink(p, in, k, x->type);
 }
 
@@ -360,7 +360,7 @@ static void plan_ordered(Plan *p, Steps *in, Instr *i, StepKind kind)
     }
     if (kind == STEP_SORT) {
         int64_t shape[1] = { sort_room(i) };
-        s->aux = plan_buf(p, in, DT_I64, 1, shape);
+        s->aux = new_buf(p, in, DT_I64, 1, shape);
     }
     plan_append(in, s);
 }

@@ -35,7 +35,7 @@ bool plan_rare(const Steps *);
 /* plan_steps.c: a buffer of the program; the buffer of a value, which is made if there is none; the steps of
  * a block, none yet; a step, which is not yet in its place; adds it there; the steps around `in` that are of
  * block b (NULL: none). */
-Buf *plan_buf(Plan *, Steps *home, DType, int rank, const int64_t *shape);
+Buf *new_buf(Plan *, Steps *home, DType, int rank, const int64_t *shape);
 Buf *plan_value_buf(Plan *, Value *, Steps *home);
 Steps *plan_steps(Plan *, Block *, Step *parent);
 Step *plan_step(Plan *, Steps *in, StepKind, Instr *);

@@ -1,7 +1,7 @@
 /* plan_steps.c: buffers, steps, and the lists of steps of blocks. */
 #include "backends/cpu/plan.h"
 
-Buf *plan_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
+Buf *new_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
 {
     Buf *b = arena_new(p->arena, Buf);
     b->dtype = d;
@@ -21,7 +21,7 @@ Buf *plan_buf(Plan *p, Steps *home, DType d, int rank, const int64_t *shape)
 Buf *plan_value_buf(Plan *p, Value *v, Steps *home)
 {
     ValInfo *i = plan_info(p, v);
-    if (!i->buf) i->buf = plan_buf(p, home, v->type->dtype, v->type->rank, v->type->shape);
+    if (!i->buf) i->buf = new_buf(p, home, v->type->dtype, v->type->rank, v->type->shape);
     i->mode = TILE_BUFFER;
     return i->buf;
 }
