@@ -94,6 +94,12 @@ typedef struct KParam {
     bool is_semaphore; /* it orders additions (lower_ordered.c) */
 } KParam;
 
+/* A statement by which a program passes steps, to be checked when the loops around it are complete. */
+typedef struct PassedSteps {
+    const Instr *atomic;
+    Loc at;
+} PassedSteps;
+
 typedef VEC(const Node *) Nodes;
 
 typedef struct Lower Lower;
@@ -110,6 +116,7 @@ struct Lower {
     Scope *scope, *globals;
     Frame *frame;
     KParam *params;
+    VEC(PassedSteps) passes; /* lower_ordered.c */
     int n_params;
     /* Of the block being built, which has the kernel's parameters: body, grid or remap. */
     Value **args;

@@ -144,6 +144,72 @@ static bool may_order(Lower *l, Loc at, const KParam *p)
     return false;
 }
 
+/* --- how a step follows from the program ------------------------------------------------------------------
+ */
+
+/* Whether a number may be larger, or smaller, for a later program of a chain. */
+enum { SAME = 0, GROWS = 1, FALLS = 2, ANY = GROWS | FALLS };
+
+static int turned(int trend) { return (trend & GROWS ? FALLS : 0) | (trend & FALLS ? GROWS : 0); }
+
+static int trend_of(const Value *v, int depth);
+
+/* Of an operation that is no sum: the same where its operands are. */
+static int trend_of_operands(const Instr *d, int depth)
+{
+    int all = SAME;
+    for (int k = 0; k < d->n_operands; k++) all |= trend_of(ir_operand(d, k), depth);
+    return all ? ANY : SAME;
+}
+
+/* A product or quotient, by a constant or of numbers that are the same. */
+static int scaled_trend(const Instr *d, int depth)
+{
+    for (int k = 0; k < (d->op == OP_MUL ? 2 : 1); k++) {
+        int64_t by;
+        if (!ir_is_const(ir_operand(d, 1 - k), &by) || (d->op != OP_MUL && by <= 0)) continue;
+        int t = trend_of(ir_operand(d, k), depth);
+        return by < 0 ? turned(t) : t;
+    }
+    return trend_of_operands(d, depth);
+}
+
+static int trend_of(const Value *v, int depth)
+{
+    const Instr *d = v->def, *parent = d ? NULL : v->block->parent;
+    if (!depth--) return ANY;
+    if (!d && !parent) return SAME; /* a parameter */
+    if (!d) return parent->op == OP_FOR && v->index == 0 ? trend_of(ir_operand(parent, 0), depth) : ANY;
+    switch ((int)d->op) {
+    case OP_PROGRAM_ID: return ir_attr_int(d, ATTR_AXIS, 0) > 0 ? SAME : GROWS;
+    case OP_ADD:
+    case OP_MIN:
+    case OP_MAX: return trend_of(ir_operand(d, 0), depth) | trend_of(ir_operand(d, 1), depth);
+    case OP_SUB: return trend_of(ir_operand(d, 0), depth) | turned(trend_of(ir_operand(d, 1), depth));
+    case OP_CAST: return trend_of(ir_operand(d, 0), depth);
+    case OP_MUL:
+    case OP_DIV:
+    case OP_CDIV: return scaled_trend(d, depth);
+    default: return d->n_blocks || ir_has_effects(d) ? ANY : trend_of_operands(d, depth);
+    }
+}
+
+/* Programs before this one may still add at steps below the one that it passes, unless they passed it too. */
+static void check_passes(Lower *l)
+{
+    enum { DEPTH = 32 };
+    for (size_t k = 0; k < l->passes.len; k++) {
+        MemParts m;
+        const PassedSteps *p = &l->passes.data[k];
+        if (!ir_mem_parts(p->atomic, &m) || !(trend_of(m.values[0], DEPTH) & GROWS)) continue;
+        lower_error_note(l, p->at,
+            "number the steps from the end: let i = num_programs(0) - 1 - program_id(0)",
+            "the step that a program passes must not grow with `program_id(0)`: programs before it would "
+            "still "
+            "add below it");
+    }
+}
+
 /* --- additions ---------------------------------------------------------------------------------------- */
 
 /* Names that no program can have. */
@@ -209,7 +275,9 @@ V lower_pass_steps(Lower *l, const Call *c)
     lower_scope_push(l, &inner);
     declare_all(l, loc, &o);
     Node *own = element(l, loc, semaphore_name, l->params[o.param].type->rank, 0);
-    lower_expr(l, atomic(l, "atomic_exch", own, named(l, loc, step_name), "release"));
+    V was = lower_expr(l, atomic(l, "atomic_exch", own, named(l, loc, step_name), "release"));
+    if (was.kind == V_IR)
+        vec_push(&l->s->arena, &l->passes, ((PassedSteps){ was.value->def, ARG(c, 1)->loc }));
     lower_scope_pop(l);
     l->params[o.param].is_semaphore = true;
     return value_void();
@@ -255,6 +323,8 @@ static Node *end_value(Lower *l, Loc loc)
 
 void lower_ordered_end(Lower *l, Loc loc)
 {
+    check_passes(l);
+    l->passes.len = 0;
     l->frame->done.v = value_bool(false);
     for (int i = 0; i < l->n_params; i++) {
         Scope inner;

@@ -230,6 +230,16 @@ static const Row rows[] = {
     { "gemm", "M=136 N=136 K=24", "TM=64 TN=64 TK=32 STAGES=2 cluster=2", NULL, .early = true },
     { "softmax", "M=3 N=13009", "T=f32", NULL, .early = true },
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL, .early = true },
+    /* what a cluster reads before another CTA of it writes: rows replaced in place, a cache written and read;
+     * additions in a fixed order by a writer warp */
+    { "cluster_in_place", "M=2 N=6001", "", NULL, .faults = true,
+        .calls = { "mbar_wait_acquire(", "fence_cluster(" } },
+    { "attention_append", "B=3 M=19 N=120 KEYS=100 H=2 HK=1 D=64", "TM=32 TN=32 split_k=2", "K:x V:x",
+        .faults = true, .calls = { "mbar_wait_acquire(", "fence_cluster(" } },
+    { "add_products_in_order", "B=2 P=3 M=256 N=192 D=64", "TN=64", NULL, .faults = true,
+        .calls = { "mbar_test(" } },
+    { "add_products_in_order", "B=2 P=3 M=256 N=384 D=64", "", NULL, .faults = true,
+        .calls = { "mbar_test(" } },
     { "gemm", "M=130 N=72 K=264", "TM=64 TN=64 TK=32 STAGES=3", NULL, .faults = true, .portable = true },
     { "attention", "B=1 H=1 HK=1 M=65 N=300 D=64", "CAUSAL=true TM=32 TN=32", NULL, .faults = true,
         .portable = true },
@@ -242,7 +252,7 @@ void draw(void *emu, int k)
 
 bool prepare(Test *t, const Row *r, char *why, size_t size)
 {
-    const Recipe *recipe = recipe_find(r->recipe);
+    const Recipe *recipe = hopper_recipe(r->recipe);
     char all[300], *next = all;
     snprintf(all, sizeof all, "%s", r->sizes);
     t->row = r;

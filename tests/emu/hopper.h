@@ -9,6 +9,7 @@
 typedef struct Row {
     const char *recipe, *sizes, *consts, *views;
     bool faults, portable, early;
+    const char *calls[4]; /* faults: of these calls only; none: of all */
 } Row;
 
 enum { SIZES = 4 };
@@ -20,6 +21,8 @@ typedef struct Test {
     char path[512];
 } Test;
 
+/* hopper_recipes.c: a recipe of cases.h, or one of a kernel that is no example. */
+const Recipe *hopper_recipe(const char *name);
 /* Orders and moments of draw k. */
 void draw(void *emu, int k);
 /* The problems of a row and the runs for them; to be released either way. */
