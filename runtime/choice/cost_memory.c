@@ -98,16 +98,17 @@ double cost_narrow(const CostWalk *w, const Instr *put)
 }
 
 /* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
- * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line.
- * The factors were fitted to the measurements in bench/NOTES.md, Behind the decisions. */
+ * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line;
+ * where lines come by 4 bytes at a time, those along the rows do not show. The factors were fitted to the
+ * measurements in bench/NOTES.md, Behind the decisions. */
 double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
     int unit = kernel_unit_axis(w->f, fill, NULL);
-    bool even = true;
-    for (int a = 0; e && a < e->n; a++) even &= a == unit || !(e->v[a] & (e->v[a] - 1));
     const DeviceModel *m = w->model;
     const double width = access_bytes(w, fill);
+    bool even = true;
+    for (int a = 0; e && a < e->n; a++) even &= (a == unit && width < 8) || !(e->v[a] & (e->v[a] - 1));
     return (width < 4      ? m->cp_async_odd
                : width < 8 ? m->cp_async_words
                            : 1) *
