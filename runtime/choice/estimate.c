@@ -141,8 +141,8 @@ static double producer_time(const Estimate *e)
     return e->m->producer_iteration + e->m->producer_scalar * e->c->steps / e->iterations;
 }
 
-/* The matrix unit and shared memory get into each other's way; narrow panels and clusters that load together
- * change their time. */
+/* The matrix unit and shared memory get into each other's way; shared memory takes longer where panels are
+ * narrow, and clusters that load together change the time of both. */
 static double products_time(const Estimate *e, double matrix, double feed)
 {
     const Cost *c = e->c;
@@ -151,7 +151,7 @@ static double products_time(const Estimate *e, double matrix, double feed)
     if (c->loading > 2) together = e->plain ? 1 : m->fours;
     else if (c->loading > 1) together = e->plain ? m->plain_pairs : m->pairs;
     double panels = 1 + m->panels * (c->chained ? fmin(1, c->panels) : c->panels);
-    return BLEND(m->blend_products, matrix, feed) * (panels * together);
+    return BLEND(m->blend_products, matrix, feed * panels) * together;
 }
 
 /* The part of the arithmetic that the products of so many warpgroups do not hide. */
@@ -284,12 +284,13 @@ static double programs_time(const Estimate *e)
 /* --- memory ------------------------------------------------------------------------------------------ */
 
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
- * under way have read; and words that registers do not hold go to memory and back. */
+ * under way have read, which is all tensors at most; and words that registers do not hold go to memory and
+ * back. */
 static double bytes_from_memory(const Estimate *e)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    double kept = e->resident * e->units / c->cluster * (c->in - c->again + c->out),
+    double kept = fmin(c->unique, e->resident * e->units / c->cluster * (c->in - c->again + c->out)),
            room = m->l2_keeps * (double)e->l2_bytes;
     double lost = kept > room ? 1 - room / kept : 0;
     double over = fmax(c->held, c->words) + (e->rows ? m->spill_room_rows : m->spill_room) - c->room,
