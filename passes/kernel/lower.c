@@ -54,6 +54,7 @@ static void all_warps_alike(Lowering *l)
     RUN(NEAR);
     cta_size_unspecialized(l->c.f, l->c.p);
     RUN(LATE_SUMS);
+    RUN(SINK_REDUCTIONS);
     RUN(SHARED);
 }
 

@@ -1,5 +1,5 @@
 /* late-sums: a loop that adds sums of integer tiles to what it carries adds the tiles, and sums once behind
- * it.
+ * it. Maxima and minima likewise.
  *
  *   for (.., %n = %init) { %r = reduce_sum %x {axis = 0}; yield %n + %r }
  *
@@ -8,30 +8,51 @@
  *   %a = for (.., %t = zeros) { yield %t + %x };  %n = %init + reduce_sum %a {axis = 0}
  *
  * Threads then add what they hold, and meet behind the loop instead of in each step. Counts that compare many
- * elements with each of some values are such loops.
+ * elements with each of some values are such loops, and those that look for the maximum of a long row.
  *
- * Requires: what is carried is used by its addition alone, and the sum too; integers, whose sums wrap and so
- * do not depend on their order; several warps; registers for the tiles (MOST_WORDS). Keeps: everything. Does
- * not handle floats, whose sums round. Sums of sums take one turn each. */
+ * Requires: what is carried is used by its addition alone, and the sum too; sums of integers, which wrap and
+ * so do not depend on their order, or maxima and minima, which choose; several warps; registers for the tiles
+ * (MOST_WORDS). Keeps: everything. Does not handle sums of floats, which round. Sums of sums take one turn
+ * each. */
+#include "ir/scalar.h"
 #include "passes/kernel/kernel.h"
 
 enum { MOST_WORDS = 32 }; /* of a thread, for the tiles of one loop */
 
-/* Operand k of the loop's yield, if it adds a sum of a tile to what the loop carries; else NULL. */
+/* The reduction whose results `combine` puts together, if their order does not matter; else OP_COUNT. */
+static Op reduction_by(Op combine, DType d)
+{
+    if (combine == OP_ADD && dtype_is_int(d)) return OP_REDUCE_SUM;
+    if (combine == OP_MAX) return OP_REDUCE_MAX;
+    return combine == OP_MIN ? OP_REDUCE_MIN : OP_COUNT;
+}
+
+/* What changes nothing that it is put together with. */
+static Value *identity(Builder *b, Op combine, DType d)
+{
+    if (combine == OP_ADD) return ir_const_int(b, d, 0);
+    Scalar x = combine == OP_MAX ? scalar_lowest(d) : scalar_highest(d);
+    return dtype_is_float(d) ? ir_const_float(b, d, x.f) : ir_const_int(b, d, x.i);
+}
+
+/* The reduction of a tile that operand k of the loop's yield puts together with what the loop carries; NULL:
+ * it is something else. */
 static Instr *sum_of_step(const Instr *loop, int k)
 {
     const Block *body = loop->blocks[0];
     const Value *carried = body->args[k + 1];
+    const DType d = carried->type->dtype;
     const Instr *add = ir_operand(ir_terminator(body), k)->def;
-    if (!add || add->op != OP_ADD || add->block != body || ir_use_count(carried) != 1 ||
-        ir_use_count(ir_result(add)) != 1 || !dtype_is_int(carried->type->dtype))
+    const Op by = add ? reduction_by(add->op, d) : OP_COUNT;
+    if (by == OP_COUNT || add->block != body || ir_use_count(carried) != 1 ||
+        ir_use_count(ir_result(add)) != 1)
         return NULL;
     int own = ir_operand(add, 1) == carried;
     Instr *sum = ir_operand(add, own ? 0 : 1)->def;
-    if (ir_operand(add, own) != carried || !sum || sum->op != OP_REDUCE_SUM || sum->block != body ||
+    if (ir_operand(add, own) != carried || !sum || sum->op != by || sum->block != body ||
         ir_use_count(ir_result(sum)) != 1)
         return NULL;
-    return ir_operand(sum, 0)->type->dtype == carried->type->dtype ? sum : NULL;
+    return ir_operand(sum, 0)->type->dtype == d ? sum : NULL;
 }
 
 /* Of a thread, for what is summed. */
@@ -47,18 +68,19 @@ static void carry_tile(Instr *loop, int k, Instr *sum)
 {
     Block *body = loop->blocks[0];
     Instr *end = ir_terminator(body), *add = ir_operand(end, k)->def;
+    const Op combine = add->op;
     Value *x = ir_operand(sum, 0), *init = ir_operand(loop, k + 3), *carried = body->args[k + 1],
           *all = &loop->results[k];
     Builder before = ir_before(loop), inside = ir_before(add), behind = ir_after(loop);
     ir_set_operand(loop, k + 3,
-        ir_splat(&before, ir_const_int(&before, x->type->dtype, 0), x->type->rank, x->type->shape));
+        ir_splat(&before, identity(&before, combine, x->type->dtype), x->type->rank, x->type->shape));
     const Type *of_sum = ir_result(sum)->type;
     carried->type = all->type = x->type;
-    ir_set_operand(end, k, ir_bin(&inside, OP_ADD, carried, x));
+    ir_set_operand(end, k, ir_bin(&inside, combine, carried, x));
     ir_erase(add);
-    Value *late = ir_emit(&behind, OP_REDUCE_SUM, &all, 1, (Attrs){ sum->attrs, sum->n_attrs }, of_sum);
+    Value *late = ir_emit(&behind, sum->op, &all, 1, (Attrs){ sum->attrs, sum->n_attrs }, of_sum);
     ir_erase(sum);
-    Value *total = ir_bin(&behind, OP_ADD, init, late);
+    Value *total = ir_bin(&behind, combine, init, late);
     ir_replace(all, total);
     ir_set_operand(late->def, 0, all);
 }

@@ -266,13 +266,27 @@ static void fix_copy(Layouter *c, Instr *i)
                     c->p->target->wave, c->p->warps));
 }
 
-/* What changes its shape alone, of a value that follows another one (family.c), is computed where its
- * elements are, and converted afterwards if need be. */
+/* The layout in which a transposed tile of words is where its elements are; NULL: not known. A conversion
+ * that follows is free of bank conflicts (swizzle.c). Half words have a way of their own, stmatrix
+ * (backends/gpu/emit_transpose.c). */
+static const Layout *transposed_in_place(Layouter *c, const Instr *i)
+{
+    const Type *from = ir_operand(i, 0)->type;
+    int32_t axes[TILE_MAX_RANK];
+    if (i->op != OP_PERMUTE || from->kind != TYPE_TILE || !from->layout || dtype_bytes(from->dtype) < 4)
+        return NULL;
+    for (int k = 0; k < from->rank; k++) axes[k] = (int32_t)ir_attr(i, ATTR_ORDER)->v[k];
+    return layout_permute(&c->s->arena, layouts_get(&c->p->layouts, from), axes);
+}
+
+/* What changes its shape alone, of a value that follows another one (family.c) or by a permutation, is
+ * computed where its elements are, and converted afterwards if need be. */
 static void fix_moved(Layouter *c, Instr *i)
 {
     const Value *v = ir_operand(i, 0); /* perhaps made by this pass, and then in no group */
     const Group *from = v->id < c->n && group_takes(v) ? group_of(c, v) : NULL;
     const Layout *l = from && from->followed && ir_result(i)->type->layout ? group_moved(c, i) : NULL;
+    if (!l && ir_result(i)->type->layout) l = transposed_in_place(c, i);
     if (l && layout_convert(&c->s->arena, l, layouts_get(&c->p->layouts, ir_result(i)->type),
                  dtype_bytes(ir_result(i)->type->dtype)))
         layouter_result_in(c, i, 0, l);
