@@ -158,8 +158,8 @@ static void visit(EmptyLoops *e, Instr *load)
     MemParts p;
     e->load = load;
     e->n = 0;
-    if (load->op != OP_LOAD || load->n_results != 1 || !is_tile(ir_result(load)) ||
-        !is_constant_read(load) || ir_attr(load, ATTR_STEPS) || !ir_mem_parts(load, &p) || p.pad ||
+    if (load->op != OP_LOAD || load->n_results != 1 || !is_tile(ir_result(load)) || !is_constant_read(load) ||
+        ir_attr(load, ATTR_STEPS) || !ir_mem_parts(load, &p) || p.pad ||
         !only_loops_need(e, ir_result(load), 0) || !e->n)
         return;
     for (int k = 0; k < e->n; k++) {
