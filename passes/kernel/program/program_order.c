@@ -36,7 +36,7 @@ typedef struct ProgramOrder {
     Func *f;
     KernelPlan *p;
     int rank, work_axis;
-    bool grouped;
+    bool grouped, chains;
     VEC(Instr *) streams;
     VEC(Instr *) sums; /* additions in loops to windows in memory */
     unsigned axes_a, axes_b, *axes;
@@ -143,6 +143,38 @@ static Value *at_least(Builder *b, int64_t least, Value *v)
     return v;
 }
 
+/* A copy of what a launch knows; NULL: it does not, or not by a quotient of extents. */
+static Value *launch_copy(Builder *b, Value *v, int depth)
+{
+    int64_t n;
+    const Instr *d = v->def;
+    if (ir_is_const(v, &n)) return i32(b, n);
+    if (!d || depth > 8) return NULL;
+    if (d->op == OP_CAST) return launch_copy(b, ir_operand(d, 0), depth + 1);
+    if (d->op == OP_DIM)
+        return opaque(b, ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, ir_attr_int(d, ATTR_DIM, 0))),
+                             type_scalar(b->module->session, DT_I32)));
+    if (d->op != OP_DIV && d->op != OP_CDIV) return NULL;
+    Value *x = launch_copy(b, ir_operand(d, 0), depth + 1), *y = launch_copy(b, ir_operand(d, 1), depth + 1);
+    return x && y ? ir_bin(b, d->op, x, y) : NULL;
+}
+
+/* How many windows of its kind a program walks over one after the other: the iterations of the loops around
+ * the access's own, as of the heads that share keys. NULL: one, or not known. */
+static Value *walks(Builder *b, const Instr *l)
+{
+    Value *all = NULL;
+    for (const Instr *o = l->block->parent->block->parent; o; o = o->block->parent) {
+        int64_t low, step;
+        if (o->op != OP_FOR || !ir_is_const(ir_operand(o, 0), &low) || low != 0 ||
+            !ir_is_const(ir_operand(o, 2), &step) || step != 1)
+            continue;
+        Value *n = launch_copy(b, ir_operand(o, 1), 0);
+        if (n) all = all ? ir_bin(b, OP_MUL, all, n) : n;
+    }
+    return all;
+}
+
 /* The bytes of the whole windowed axes of an access. */
 static Value *window_bytes(ProgramOrder *c, Builder *b, const Instr *l)
 {
@@ -159,6 +191,8 @@ static Value *window_bytes(ProgramOrder *c, Builder *b, const Instr *l)
         x = ir_bin(b, OP_MUL, x,
             d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
     }
+    Value *times = c->chains ? walks(b, l) : NULL;
+    if (times) x = ir_bin(b, OP_MUL, x, ir_cast(b, times, DT_F32));
     named(x, "stream_bytes");
     /* An estimate: its rounding may differ by one from that of the sum. */
     if (x->def->op == OP_MUL) ir_set_attr(c->s, x->def, a_int(ATTR_APPROX, 1));
@@ -180,6 +214,7 @@ static Value *stream_bytes(ProgramOrder *c, Builder *b)
 /* p -> coordinates, work axis first: its last coordinate, or `ascending` its first one. */
 static void heavy_first(ProgramOrder *c, Builder *b, Value *p, bool ascending, Value **coord)
 {
+    c->chains = ascending;
     Value *n = named(at_least(b, 1, grid_extent(b, c->work_axis)), "rows"), *streams = NULL, *one = i32(b, 1);
     for (int a = 0; a < c->rank; a++) {
         if (a == c->work_axis) continue;
