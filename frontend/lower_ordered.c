@@ -21,8 +21,9 @@
  *
  * A program that has passed t waited until the one before it passed t; so all that come before in the chain
  * did. Every program waits only for the one whose number is lower by one, whatever t is: programs that start
- * in the order of their numbers cannot wait for ever (ir_waits_for_programs). What would start them in
- * another order is refused here and in passes/kernel/program. */
+ * in the order of their numbers cannot wait for ever (ir_waits_for_programs), nor those that start in another
+ * order that keeps that of each chain, as program-order finds one. What would start them in any other order
+ * is refused here and in passes/kernel/program. */
 #include "frontend/lower_clauses.h"
 #include "frontend/lower_flow.h"
 #include "frontend/program.h"

@@ -14,6 +14,7 @@
  *   mask-peel, divisibility          the first splits loops, the second proves what is left without a split
  *   fold ... dce again               selects and conditions that became constant
  *   edge-program                     as soon as masks are settled
+ *   empty-loops                      as soon as masks are settled, so that none is added but where it is free
  *   unroll                           after masks are settled, so that it sees the loops that stay
  *   approx, contract, speculate, latency  mark, and choose the last roundings; speculate knows the forms of
  *                                    contract
@@ -51,6 +52,7 @@ static const PassId pipeline[] = {
     PASS_LICM,
     PASS_DCE,
     PASS_EDGE_PROGRAM,
+    PASS_EMPTY_LOOPS,
     PASS_UNROLL,
     PASS_APPROX,
     PASS_CONTRACT,

@@ -10,7 +10,8 @@
  * gives the buffers back, waits until memory has the sums, and signals the next one; it then arrives at
  * `done`, for which releases of the consumers wait. Where the boxes of the next step are there already, it
  * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
- * semaphore. What it has read of a semaphore may let several steps pass. */
+ * semaphore; but where it has to wait for a semaphore, it signals the last step first. What it has read of a
+ * semaphore may let several steps pass. */
 #include "backends/gpu/emit_bulk.h"
 #include "backends/gpu/emit_roles.h"
 
@@ -78,7 +79,16 @@ void emit_writer_barriers(Emit *e)
             use(e, "mbar_init"), n);
 }
 
-/* Waits until the step before has passed, and orders the additions behind it. */
+/* Signals that a step has passed, when memory has all sums but those of the `newer` additions. */
+static void signal_semaphore(Emit *e, int newer)
+{
+    line(e, "%s(%d);", use(e, "bulk_wait"), newer);
+    line(e, "%s();", use(e, "fence_device"));
+    line(e, "if (owed) %s((i32 *)owed, then);", use(e, "atomic_exch_i32"));
+}
+
+/* Waits until the step before has passed, and orders the additions behind it. Before it waits, it signals
+ * what it has left until later: others would wait for it as long. */
 static void wait_semaphore(Emit *e)
 {
     line(e, "const i64 before = %s(words + %d), own = %s(words + %d);", use(e, "lds_i64"), BEFORE,
@@ -88,7 +98,13 @@ static void wait_semaphore(Emit *e)
     line(e, "if (before && (before != from || passed <= step)) {");
     e->indent++;
     line(e, "from = before;");
-    line(e, "while ((passed = %s((i32 *)before, 0)) <= step) { }", use(e, "atomic_add_i32"));
+    line(e, "passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
+    line(e, "if (late && passed <= step) {");
+    e->indent++;
+    signal_semaphore(e, 0);
+    line(e, "late = false;");
+    end_block(e);
+    line(e, "while (passed <= step) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
     line(e, "%s();", use(e, "fence_device"));
     end_block(e);
     line(e, "%s();", use(e, "fence_proxy_async_global"));
@@ -117,14 +133,6 @@ static void send(Emit *e, const BulkStore *x)
     end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
     line(e, "%s(0);", use(e, "bulk_wait_read"));
-}
-
-/* Signals that a step has passed, when memory has all sums but those of the `newer` additions. */
-static void signal_semaphore(Emit *e, int newer)
-{
-    line(e, "%s(%d);", use(e, "bulk_wait"), newer);
-    line(e, "%s();", use(e, "fence_device"));
-    line(e, "if (owed) %s((i32 *)owed, then);", use(e, "atomic_exch_i32"));
 }
 
 /* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes

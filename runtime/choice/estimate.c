@@ -260,7 +260,9 @@ static double end_time(const Estimate *e)
     return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
 }
 
-/* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end. */
+/* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end.
+ * Persistent CTAs whose programs multiply nothing, since their loops do not run, wait for no data: it was
+ * asked for ahead of them. */
 static double programs_time(const Estimate *e)
 {
     const Cost *c = e->c;
@@ -272,7 +274,8 @@ static double programs_time(const Estimate *e)
     double mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
     if (c->persistent) {
         double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
-        return begin + m->scheduler + mine * fmax(steady, e->iterations * t->alone + end);
+        double walk = multiplies(c) ? e->iterations * t->alone : 0;
+        return begin + m->scheduler + mine * fmax(steady, walk + end);
     }
     double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);
     if (e->many_rows) return busy;

@@ -89,6 +89,9 @@ collapse     one-row      > ../../tests/run/kernels/one_row_in_place -DM=1
 edge-program instrs       > vector_add        --contiguous --target=cuda:sm_90a
 edge-program instrs       > dropout           --contiguous --target=cuda:sm_90a
 edge-program instrs       > ../../bench/ported/kernels/lion --contiguous --target=cuda:sm_90a
+empty-loops  instrs       > attention_cross   -DD=64
+empty-loops  instrs       > attention_window  -DD=64
+empty-loops  instrs       > attention_sink    -DD=64
 pack         instrs       > softmax           -DN=64 --target=cuda:sm_90a
 pack         instrs       > layer_norm        -DN=64 --target=cuda:sm_90a
 pack         instrs       > rms_norm_matrix   -DN=64 --target=cuda:sm_90a

@@ -18,7 +18,11 @@
  * first. Two programs that write parts of one sector then run together, and the sector leaves L2 as a
  * whole.
  *
- * Programs that wait for others (ir_waits_for_programs) keep the order of their numbers.
+ * Chains: where programs wait for those before them on the first axis, for no others, and multiply in loops,
+ * programs of several chains whose streams fit L2 together come in turn, the first of each chain first. Else
+ * the programs of one chain start together, and each waits until those in front of it have begun.
+ *
+ * Programs that wait for others in another way (ir_waits_for_programs) keep the order of their numbers.
  *
  * All orders are bijections of [0, programs) for every grid size; the last group takes the size that is
  * left. A kernel's own remap or raster clause takes precedence over them, and a schedule's order over
@@ -32,8 +36,9 @@ typedef struct ProgramOrder {
     Func *f;
     KernelPlan *p;
     int rank, work_axis;
-    bool grouped;
+    bool grouped, chains;
     VEC(Instr *) streams;
+    VEC(Instr *) sums; /* additions in loops to windows in memory */
     unsigned axes_a, axes_b, *axes;
     int steps;
 } ProgramOrder;
@@ -86,9 +91,10 @@ static const Instr *load_behind(const Value *v)
 static void visit(void *user, Instr *i)
 {
     ProgramOrder *c = user;
-    if (i->op != OP_MMA) return;
     const Instr *loop = i->block->parent;
     if (!loop || loop->op != OP_FOR) return;
+    if (i->op == OP_STORE && ir_adds(i)) vec_push(&c->s->arena, &c->sums, i);
+    if (i->op != OP_MMA) return;
     for (int a = 0; a < c->rank; a++) {
         c->steps = 256;
         if (follows(c, ir_operand(loop, 1), a) && grows(c, ir_operand(loop, 1), a) &&
@@ -137,36 +143,78 @@ static Value *at_least(Builder *b, int64_t least, Value *v)
     return v;
 }
 
-/* The bytes that one stream reads: the whole windowed axes of its loop's loads. */
+/* A copy of what a launch knows; NULL: it does not, or not by a quotient of extents. */
+static Value *launch_copy(Builder *b, Value *v, int depth)
+{
+    int64_t n;
+    const Instr *d = v->def;
+    if (ir_is_const(v, &n)) return i32(b, n);
+    if (!d || depth > 8) return NULL;
+    if (d->op == OP_CAST) return launch_copy(b, ir_operand(d, 0), depth + 1);
+    if (d->op == OP_DIM)
+        return opaque(b, ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, ir_attr_int(d, ATTR_DIM, 0))),
+                             type_scalar(b->module->session, DT_I32)));
+    if (d->op != OP_DIV && d->op != OP_CDIV) return NULL;
+    Value *x = launch_copy(b, ir_operand(d, 0), depth + 1), *y = launch_copy(b, ir_operand(d, 1), depth + 1);
+    return x && y ? ir_bin(b, d->op, x, y) : NULL;
+}
+
+/* How many windows of its kind a program walks over one after the other: the iterations of the loops around
+ * the access's own, as of the heads that share keys. NULL: one, or not known. */
+static Value *walks(Builder *b, const Instr *l)
+{
+    Value *all = NULL;
+    for (const Instr *o = l->block->parent->block->parent; o; o = o->block->parent) {
+        int64_t low, step;
+        if (o->op != OP_FOR || !ir_is_const(ir_operand(o, 0), &low) || low != 0 ||
+            !ir_is_const(ir_operand(o, 2), &step) || step != 1)
+            continue;
+        Value *n = launch_copy(b, ir_operand(o, 1), 0);
+        if (n) all = all ? ir_bin(b, OP_MUL, all, n) : n;
+    }
+    return all;
+}
+
+/* The bytes of the whole windowed axes of an access. */
+static Value *window_bytes(ProgramOrder *c, Builder *b, const Instr *l)
+{
+    int param = ir_operand(l, 0)->index;
+    const Attr *e = ir_attr(l, ATTR_EXTENTS);
+    Value *x = ir_const_float(b, DT_F32, dtype_bytes(c->f->params[param].type->dtype));
+    for (int a = 0; a < e->n; a++) {
+        if (e->v[a] == -1) continue;
+        const Dim *dim = &c->f->dims[c->f->params[param].dims[a]];
+        Value *d = dim->extent >= 0
+                       ? NULL
+                       : ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])),
+                             type_scalar(c->s, DT_I32));
+        x = ir_bin(b, OP_MUL, x,
+            d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
+    }
+    Value *times = c->chains ? walks(b, l) : NULL;
+    if (times) x = ir_bin(b, OP_MUL, x, ir_cast(b, times, DT_F32));
+    named(x, "stream_bytes");
+    /* An estimate: its rounding may differ by one from that of the sum. */
+    if (x->def->op == OP_MUL) ir_set_attr(c->s, x->def, a_int(ATTR_APPROX, 1));
+    return x;
+}
+
+/* The bytes that one stream reads and adds: the whole windowed axes of its loop's accesses. */
 static Value *stream_bytes(ProgramOrder *c, Builder *b)
 {
     Value *sum = NULL;
-    for (size_t k = 0; k < c->streams.len; k++) {
-        const Instr *l = c->streams.data[k];
-        int param = ir_operand(l, 0)->index;
-        const Attr *e = ir_attr(l, ATTR_EXTENTS);
-        Value *x = ir_const_float(b, DT_F32, dtype_bytes(c->f->params[param].type->dtype));
-        for (int a = 0; a < e->n; a++) {
-            if (e->v[a] == -1) continue;
-            const Dim *dim = &c->f->dims[c->f->params[param].dims[a]];
-            Value *d = dim->extent >= 0
-                           ? NULL
-                           : ir_emit(b, OP_DIM, NULL, 0, ATTRS(a_int(ATTR_DIM, c->f->params[param].dims[a])),
-                                 type_scalar(c->s, DT_I32));
-            x = ir_bin(b, OP_MUL, x,
-                d ? ir_cast(b, opaque(b, d), DT_F32) : ir_const_float(b, DT_F32, (double)dim->extent));
-        }
-        named(x, "stream_bytes");
-        /* An estimate: its rounding may differ by one from that of the sum. */
-        if (x->def->op == OP_MUL) ir_set_attr(c->s, x->def, a_int(ATTR_APPROX, 1));
+    for (size_t k = 0; k < c->streams.len + c->sums.len; k++) {
+        Value *x =
+            window_bytes(c, b, k < c->streams.len ? c->streams.data[k] : c->sums.data[k - c->streams.len]);
         sum = sum ? ir_bin(b, OP_ADD, sum, x) : x;
     }
     return sum;
 }
 
-/* p -> coordinates, work axis first */
-static void heavy_first(ProgramOrder *c, Builder *b, Value *p, Value **coord)
+/* p -> coordinates, work axis first: its last coordinate, or `ascending` its first one. */
+static void heavy_first(ProgramOrder *c, Builder *b, Value *p, bool ascending, Value **coord)
 {
+    c->chains = ascending;
     Value *n = named(at_least(b, 1, grid_extent(b, c->work_axis)), "rows"), *streams = NULL, *one = i32(b, 1);
     for (int a = 0; a < c->rank; a++) {
         if (a == c->work_axis) continue;
@@ -200,7 +248,7 @@ static void heavy_first(ProgramOrder *c, Builder *b, Value *p, Value **coord)
     Value *row = named(ir_bin(b, OP_DIV, r, size), "row"),
           *s = at_least(b, 0, ir_bin(b, OP_ADD, base, ir_bin(b, OP_SUB, r, ir_bin(b, OP_MUL, row, size))));
     named(s, "stream");
-    coord[c->work_axis] = ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
+    coord[c->work_axis] = ascending ? row : ir_bin(b, OP_SUB, ir_bin(b, OP_SUB, n, one), row);
     int last = -1;
     for (int a = 0; a < c->rank; a++)
         if (a != c->work_axis) last = a;
@@ -256,11 +304,72 @@ static void visit_store(void *user, Instr *i)
     for (s->axis = 0; axes >>= 1;) s->axis++;
 }
 
+/* How an atomic's element lies to the program: its own coordinates, in reverse order, on all axes but the
+ * first, and there its own (0) or those of the program before it (-1). */
+static bool own_element(const Instr *i, int rank, int *before)
+{
+    MemParts m;
+    int64_t by = 0;
+    if (!ir_mem_parts(i, &m) || m.rank != rank) return false;
+    for (int k = 0; k < rank; k++) {
+        const Value *v = m.idx[k];
+        while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
+        const Instr *d = v->def;
+        if (d && k == rank - 1 && (d->op == OP_SUB || d->op == OP_ADD) &&
+            ir_is_const(ir_operand(d, 1), &by)) {
+            by = d->op == OP_SUB ? -by : by;
+            d = ir_operand(d, 0)->def;
+            while (d && d->op == OP_CAST) d = ir_operand(d, 0)->def;
+        }
+        if (!d || d->op != OP_PROGRAM_ID || ir_attr_int(d, ATTR_AXIS, 0) != rank - 1 - k) return false;
+    }
+    *before = (int)by;
+    return by == 0 || by == -1;
+}
+
+typedef struct Chain {
+    int rank;
+    bool *semaphore; /* by parameter */
+    bool holds;
+} Chain;
+
+static void find_semaphore(void *user, Instr *i)
+{
+    Chain *c = user;
+    MemParts m;
+    if (ir_orders(i) && ir_mem_parts(i, &m)) c->semaphore[m.param] = true;
+}
+
+/* Of a semaphore, programs change only elements of their own and of the program before, and wait for the
+ * latter's, which that program and they themselves change. */
+static void visit_semaphore(void *user, Instr *i)
+{
+    Chain *c = user;
+    MemParts m;
+    int before;
+    if (!ir_mem_parts(i, &m) || !c->semaphore[m.param]) return;
+    bool waits = false;
+    for (const Block *b = i->block; b->parent; b = b->parent->block) waits |= b->parent->op == OP_WHILE;
+    c->holds = c->holds && own_element(i, c->rank, &before) && (!waits || before == -1);
+}
+
+/* Whether programs wait for the one before them on the first axis of the grid, and for no others. Two
+ * programs then start in order wherever the first coordinates of each chain ascend. */
+static bool in_chains(const ProgramOrder *c)
+{
+    Chain chain = { c->rank, arena_array(&c->s->arena, bool, c->f->n_params), true };
+    ir_walk(c->f->body, find_semaphore, &chain);
+    ir_walk(c->f->body, visit_semaphore, &chain);
+    return chain.holds && ir_waits_for_programs(c->f);
+}
+
 /* Chooses heavy programs first, or groups of rows, depending on the loops, or the order of the stored
  * elements; ORDER_IDS: none of them. */
 static int derive(ProgramOrder *c, int *n)
 {
-    if (kernel_skips(c->p, PASS_PROGRAM_ORDER) || ir_waits_for_programs(c->f)) return ORDER_IDS;
+    if (kernel_skips(c->p, PASS_PROGRAM_ORDER)) return ORDER_IDS;
+    if (ir_waits_for_programs(c->f))
+        return c->rank > 1 && c->streams.len && in_chains(c) ? ORDER_CHAINS : ORDER_IDS;
     if (!c->streams.len) {
         Splits s = { .c = c, .axis = UNKNOWN };
         ir_walk(c->f->body, visit_store, &s);
@@ -281,6 +390,10 @@ static int derive(ProgramOrder *c, int *n)
 static bool legal(ProgramOrder *c, const Decision *d)
 {
     if (d->form == ORDER_IDS) return true;
+    if (d->form == ORDER_CHAINS)
+        return (c->rank > 1 && c->streams.len && in_chains(c)) ||
+               schedule_refuse(c->p, d,
+                   "no programs here wait for those before them on the first of several axes and multiply");
     if (ir_waits_for_programs(c->f))
         return schedule_refuse(c->p, d,
             "its programs wait for others, and only those that start in the order of their numbers may");
@@ -346,10 +459,16 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
     if (own) return false;
     if (form == ORDER_HEAVY) {
         c.work_axis = n;
-        heavy_first(&c, b, linear, coord);
+        heavy_first(&c, b, linear, false, coord);
         p->schedule = arena_printf(&s->arena,
             "%s  order: heavy first along grid axis %d, in groups whose streams fit L2\n",
             p->schedule ? p->schedule : "", n);
+    } else if (form == ORDER_CHAINS) {
+        c.work_axis = 0;
+        heavy_first(&c, b, linear, true, coord);
+        p->schedule = arena_printf(&s->arena,
+            "%s  order: programs of several chains in turn, in groups whose streams fit L2\n",
+            p->schedule ? p->schedule : "");
     } else if (form == ORDER_FIRST) {
         axis_first(&c, b, linear, n, coord);
         p->schedule = arena_printf(&s->arena, "%s  order: grid axis %d first, along what is stored\n",
