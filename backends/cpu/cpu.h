@@ -153,7 +153,8 @@ typedef struct Keep {
     Buf *buf;
     Value *keys[MAX_KEYS]; /* scalars from before the loop that the tiles depend on */
     int n_keys;
-    bool dear; /* elements are loaded one by one */
+    int64_t number; /* the first of its numbers that stay */
+    bool dear;      /* elements are loaded one by one */
     /* i1: the last program had the same keys; its tiles are in their places; the step has to pack its own */
     LLVMValueRef same, packed, wanted;
 } Keep;
@@ -219,6 +220,8 @@ typedef struct Plan {
     })
     packs;
     int64_t scratch_bytes;
+    int64_t n_kept,
+        kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;
