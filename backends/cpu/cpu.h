@@ -110,6 +110,7 @@ typedef struct ValInfo {
     X(BUFFER, "buffer") /* value -> buf (dense) */ \
     X(PACK, "pack")     /* value -> buf (a matrix operand) */ \
     X(REDUCE, "reduce") /* reduce_*, arg*, reduce: instr */ \
+    X(COUNT, "count")   /* a sum that counts keys: value; aux: the numbers */ \
     X(STORE, "store") \
     X(SCATTER, "scatter") \
     X(ATOMIC, "atomic") \

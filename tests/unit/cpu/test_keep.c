@@ -19,8 +19,8 @@ static void expect(bool ok, const char *what, long long which)
     failures++;
 }
 
-/* Runs the launch in calls of `piece` programs into a cleared output. After the programs that pack the weights
- * these are cleared. */
+/* Runs the launch in calls of `piece` programs into a cleared output. After the programs that pack the
+ * weights these are cleared. */
 static void run(Problem *p, CpuRun *r, int64_t piece, bool again, const void *weights)
 {
     memset(p->data[OUTPUT], 0, p->bytes[OUTPUT]);
