@@ -82,5 +82,6 @@ typedef struct TensorMapDesc {
 } TensorMapDesc;
 
 /* CPU entry point: runs programs [begin, end) of the linear grid. `scratch` has the artifact's scratch_bytes,
- * 64-byte aligned, private to the calling thread. Returns 0, or 1 when a check failed. */
-typedef int CpuKernelFn(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);
+ * 64-byte aligned, private to the calling thread. `again`: not 0 if it is as the thread's call before this
+ * one left it, in the same launch; what that call kept there stays. Returns 0, or 1 when a check failed. */
+typedef int CpuKernelFn(const uint64_t *slots, int64_t begin, int64_t end, void *scratch, int32_t again);

@@ -1,6 +1,7 @@
-/* threads.h: how many threads a launch on the CPU is worth. The runtime and the launchers of ahead-of-time
- * objects decide it alike. */
+/* threads.h: how many threads a launch on the CPU is worth, and how they divide its programs. The runtime and
+ * the launchers of ahead-of-time objects decide it alike. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The work, in the unit of ir/work.h, that is worth waking a thread that waits, and that is worth starting
@@ -15,4 +16,22 @@ static inline int64_t threads_worth(int64_t work, int64_t programs, int64_t most
     if (work >= 0 && (double)work * (double)programs < (double)share * (double)n)
         n = (int64_t)((double)work * (double)programs / (double)share);
     return n > 1 ? n : 1;
+}
+
+/* Takes the next programs, [*begin, *end) of `programs`, for one of the threads that count in *next what is
+ * taken. False: there are none left. A thread takes an eighth of its part of what is left, so that threads of
+ * uneven speed end together; one that is alone takes all. */
+static inline bool threads_take(
+    int64_t *next, int64_t programs, int64_t threads, int64_t *begin, int64_t *end)
+{
+    enum { PIECES = 8 };
+    int64_t at = __atomic_load_n(next, __ATOMIC_RELAXED), n;
+    do {
+        if (at >= programs) return false;
+        n = threads > 1 ? (programs - at) / (threads * PIECES) : programs;
+        if (n < 1) n = 1;
+    } while (!__atomic_compare_exchange_n(next, &at, at + n, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *begin = at;
+    *end = at + n;
+    return true;
 }

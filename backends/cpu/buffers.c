@@ -367,6 +367,8 @@ static void place(Plan *p)
         if (at + keep_bytes(b) > p->scratch_bytes) p->scratch_bytes = at + keep_bytes(b);
     }
     p->scratch_bytes = (p->scratch_bytes + 63) / 64 * 64;
+    p->kept_at = p->scratch_bytes;
+    p->scratch_bytes += (p->n_kept * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
 }
 
 void cpu_buffers(Plan *p)

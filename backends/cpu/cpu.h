@@ -111,6 +111,7 @@ typedef struct ValInfo {
     X(BUFFER, "buffer") /* value -> buf (dense) */ \
     X(PACK, "pack")     /* value -> buf (a matrix operand) */ \
     X(REDUCE, "reduce") /* reduce_*, arg*, reduce: instr */ \
+    X(COUNT, "count")   /* a sum that counts keys: value; aux: the numbers */ \
     X(STORE, "store") \
     X(SCATTER, "scatter") \
     X(ATOMIC, "atomic") \
@@ -154,7 +155,8 @@ typedef struct Keep {
     Buf *buf;
     Value *keys[MAX_KEYS]; /* scalars from before the loop that the tiles depend on */
     int n_keys;
-    bool dear; /* elements are loaded one by one */
+    int64_t number; /* the first of its numbers that stay */
+    bool dear;      /* elements are loaded one by one */
     /* i1: the last program had the same keys; its tiles are in their places; the step has to pack its own */
     LLVMValueRef same, packed, wanted;
 } Keep;
@@ -220,6 +222,8 @@ typedef struct Plan {
     })
     packs;
     int64_t scratch_bytes;
+    int64_t n_kept,
+        kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;

@@ -360,7 +360,8 @@ LLVMModuleRef cpu_generate(
     g->b = LLVMCreateBuilderInContext(ctx);
     session_defer(s, (void (*)(void *))LLVMDisposeBuilder, g->b);
     g->windows = arena_array(g->arena, Window *, p->n_info);
-    LLVMTypeRef type = LLVMFunctionType(g->i32, (LLVMTypeRef[]){ g->ptr, g->i64, g->i64, g->ptr }, 4, false);
+    LLVMTypeRef type =
+        LLVMFunctionType(g->i32, (LLVMTypeRef[]){ g->ptr, g->i64, g->i64, g->ptr, g->i32 }, 5, false);
     g->fn = LLVMAddFunction(g->module, symbol, type);
     param_attr(g, 0, "noalias");
     param_attr(g, 0, "readonly");

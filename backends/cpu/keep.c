@@ -10,8 +10,10 @@
  * ever, into one place. The second sees that the keys stay, and packs each step's tile into a place of its
  * own. The next ones find the tiles there. So an operand that differs from program to program costs nothing
  * and takes no room in the caches. Only operands stay that take long to pack: what lies side by side in
- * memory is read again as soon as its packed form is fetched from the second cache. A call of the kernel
- * begins without keys: nothing stays from launch to launch. */
+ * memory is read again as soon as its packed form is fetched from the second cache. Tiles and
+ * keys lie in scratch memory, where the next call of the same launch by the same thread finds them. Nothing
+ * stays from launch to launch. */
+#include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 
@@ -118,6 +120,8 @@ static void keep_of_loop(Plan *p, Step *loop)
         int64_t places = same && dear ? choose_places(p, loop, b) : 0;
         if (places < 1) continue;
         b->places = places;
+        k.number = p->n_kept;
+        p->n_kept += 2 + k.n_keys;
         s->keep = arena_new(p->arena, Keep);
         *s->keep = k;
     }
@@ -138,37 +142,46 @@ int64_t keep_bytes(const Buf *b) { return b->places ? (b->places + 1) * bytes_of
 
 /* --- the code ---------------------------------------------------------------------------------------- */
 
-/* A variable of the call, which begins as 0. */
-static LLVMValueRef variable(Gen *g, LLVMTypeRef t)
+/* A number of the launch and the thread, which begins as 0: what the call before left, if there was one. */
+static LLVMValueRef cell_of(Gen *g, int64_t number)
 {
-    LLVMValueRef cell = gen_alloca(g, t, "kept");
+    enum { AGAIN = 4 };
+    int64_t at = g->plan->kept_at + number * (int64_t)sizeof(int64_t);
     LLVMBasicBlockRef here = gen_here(g);
-    gen_at(g, g->entry);
-    LLVMBuildStore(g->b, LLVMConstNull(t), cell);
+    LLVMMetadataRef line = debug_setup(g);
+    gen_at(g, g->setup);
+    LLVMValueRef cell = gen_ptr(g, g->scratch, gen_int(g, at));
+    LLVMValueRef again =
+        LLVMBuildICmp(g->b, LLVMIntNE, LLVMGetParam(g->fn, AGAIN), LLVMConstInt(g->i32, 0, false), "");
+    LLVMValueRef old = LLVMBuildLoad2(g->b, g->i64, cell, "");
+    LLVMBuildStore(g->b, LLVMBuildSelect(g->b, again, old, gen_int(g, 0), ""), cell);
     gen_at(g, here);
+    debug_resume(g, line);
     return cell;
 }
 
-static LLVMValueRef exchange(Gen *g, LLVMTypeRef t, LLVMValueRef cell, LLVMValueRef value)
+static LLVMValueRef exchange(Gen *g, int64_t number, LLVMValueRef value)
 {
-    LLVMValueRef old = LLVMBuildLoad2(g->b, t, cell, "");
+    LLVMValueRef cell = cell_of(g, number), old = LLVMBuildLoad2(g->b, g->i64, cell, "");
     LLVMBuildStore(g->b, value, cell);
     return old;
 }
 
+static LLVMValueRef is_set(Gen *g, LLVMValueRef number) { return icmp(g, LLVMIntNE, number, gen_int(g, 0)); }
+
 void keep_before(Gen *g, const Step *loop)
 {
-    LLVMValueRef yes = LLVMConstInt(g->i1, 1, false);
     for (Step *s = loop->blocks[0]->first; s; s = s->next) {
         Keep *k = s->keep;
         if (!k) continue;
-        k->same = exchange(g, g->i1, variable(g, g->i1), yes);
+        k->same = is_set(g, exchange(g, k->number, gen_int(g, 1)));
         for (int i = 0; i < k->n_keys; i++) {
             LLVMValueRef now = gen_scalar_i64(g, k->keys[i]);
-            LLVMValueRef old = exchange(g, g->i64, variable(g, g->i64), now);
+            LLVMValueRef old = exchange(g, k->number + 2 + i, now);
             k->same = both(g, k->same, icmp(g, LLVMIntEQ, old, now));
         }
-        k->packed = both(g, k->same, exchange(g, g->i1, variable(g, g->i1), k->same));
+        LLVMValueRef same = LLVMBuildZExt(g->b, k->same, g->i64, "");
+        k->packed = both(g, k->same, is_set(g, exchange(g, k->number + 1, same)));
     }
 }
 

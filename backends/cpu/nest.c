@@ -56,6 +56,7 @@ static void before_nest(Nest *n)
     for (Sink *k = n->step->sinks; k; k = k->next, at++) {
         if (k->kind == SINK_STORE) n->windows[at] = memory_window(g, k->instr);
         if (k->kind == SINK_PACK) mma_clear_padding(g, k->buf);
+        if (k->kind == SINK_COUNT) count_begin(g, k);
         if (!across(n->step, k)) continue;
         Buf *values = k->aux ? k->aux : k->buf;
         int64_t elements = values->bytes / dtype_bytes(values->dtype);
@@ -71,6 +72,7 @@ static void before_nest(Nest *n)
 static void after_nest(Nest *n)
 {
     for (Sink *k = n->step->sinks; k; k = k->next) {
+        if (k->kind == SINK_COUNT) count_end(n->g, k);
         if (!across(n->step, k) || !k->aux || is_arg(k->instr->op)) continue;
         Fill f = { k, k->buf, k->aux };
         flat(n->g, k->buf->bytes / dtype_bytes(k->buf->dtype), plan_lanes(n->g->target), round_results, &f);
@@ -135,6 +137,7 @@ static void chunk(Nest *n, Eval *e)
                 e, k->buf, k->value->type->dtype, nest_eval(e, k->value, coord, va), coord[0], coord[1]);
             break;
         case SINK_REDUCE: reduce_chunk(e, n, k, &n->acc[at], coord, va); break;
+        case SINK_COUNT: count_keys(e, k, coord, va); break;
         case SINK_STORE: memory_store(e, n->windows[at], nest_eval(e, k->value, coord, va), coord, va); break;
         case SINK_SCATTER: memory_scatter(e, k->instr, coord, va); break;
         case SINK_ATOMIC: {
@@ -155,6 +158,7 @@ static void chunk(Nest *n, Eval *e)
 
 enum {
     HEAVY = 20,
+    COUNTED = 8,         /* keys of a chunk that are counted */
     MOST_HELD = 8,       /* accumulators of a row: half of the registers */
     MOST_HELD_COST = 64, /* instructions of a row that is written out chunk by chunk */
 };
@@ -171,6 +175,7 @@ static int nest_lanes(const Gen *g, const Step *s, int64_t extent)
     }
     for (const Sink *k = s->sinks; k; k = k->next) {
         if (k->kind == SINK_PACK && k->value->type->shape[1] == 1) return 1;
+        if (k->kind == SINK_COUNT) return COUNTED;
         narrow |= k->kind == SINK_STORE && dtype_bits(k->value->type->dtype) <= 16;
     }
     if ((narrow && extent >= 2 * base) || (along && extent >= 4 * base)) lanes = 2 * base;

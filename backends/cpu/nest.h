@@ -1,4 +1,4 @@
-/* nest.h: what nest.c, eval.c and reduce.c have in common. */
+/* nest.h: what nest.c, eval.c, reduce.c and count.c have in common. */
 #pragma once
 #include "backends/cpu/cpu.h"
 
@@ -38,6 +38,10 @@ bool reduce_can_be_held(const Step *, const Sink *);
  * accumulator, the next one of `a`. After it: puts the chunk of accumulator `w` back. */
 void reduce_hold(Eval *, Sink *, Acc *a, LLVMValueRef *coord, int va);
 void reduce_release(Eval *, Sink *, Acc *a, int w, LLVMValueRef *coord, int va);
+/* Counts of keys (count.c): before the nest, of a chunk of keys, after the nest. */
+void count_begin(Gen *, const Sink *);
+void count_keys(Eval *, const Sink *, LLVMValueRef *coord, int va);
+void count_end(Gen *, const Sink *);
 /* One chunk of a reduction. */
 void reduce_chunk(Eval *, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);
 /* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */

@@ -68,7 +68,8 @@ static Step *add_sink(Plan *p, Steps *in, Sink *k, const Type *t)
     Earliest e = { p, in, 0, NULL, false };
     plan_sink_leaves(p, k, leaf_available, &e);
     bool memory = is_memory_sink(k), alone = k->kind == SINK_ATOMIC || k->kind == SINK_SCATTER ||
-                                             k->kind == SINK_PRINT || k->kind == SINK_ASSERT;
+                                             k->kind == SINK_PRINT || k->kind == SINK_ASSERT ||
+                                             k->kind == SINK_COUNT;
     Step *nest = NULL;
     for (Step *s = in->first; s && !alone; s = s->next) {
         if (s->kind != STEP_NEST || s->index < e.index || !plan_shape_is(s, t) || s->scalar_lanes) continue;
@@ -249,6 +250,14 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
 static void plan_reduce(Plan *p, Steps *in, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
+    int64_t places;
+    Value *keys = count_plan(p, i, &places);
+    if (keys) {
+        Sink *k = plan_sink(p, SINK_COUNT, i, keys, plan_value_buf(p, r, in));
+        k->aux = new_buf(p, in, r->type->dtype, 1, (int64_t[]){ places + 1 });
+        plan_info(p, r)->avail = add_sink(p, in, k, keys->type);
+        return;
+    }
     Sink *k = plan_sink(p, SINK_REDUCE, i, x, NULL);
     int64_t axis = ir_attr_int(i, ATTR_AXIS, 0);
     bool arg = i->op == OP_ARGMAX || i->op == OP_ARGMIN;

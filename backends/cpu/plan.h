@@ -28,6 +28,10 @@ bool plan_shape_is(const Step *, const Type *);
  * (ValInfo.unseen). */
 void plan_unseen(Plan *);
 
+/* count.c: the keys that the sum `i` counts, each in one of `*places` places; NULL: it counts none, or they
+ * are better compared. */
+Value *count_plan(Plan *, Instr *i, int64_t *places);
+
 /* share.c: buffers for virtual tiles that several steps would compute. */
 void plan_share(Plan *);
 bool plan_rare(const Steps *);

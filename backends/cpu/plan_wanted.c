@@ -187,6 +187,7 @@ void plan_sink_leaves(Plan *p, Sink *s, LeafFn *fn, void *user)
         break;
     case SINK_PACK:
     case SINK_REDUCE:
+    case SINK_COUNT:
     case SINK_ASSERT: walk_leaves(p, s->value, true, fn, user); break;
     case SINK_STORE:
     case SINK_SCATTER:

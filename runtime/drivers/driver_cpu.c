@@ -1,11 +1,12 @@
 /* driver_cpu.c: the host as a device. Memory is the C library's, streams exist in name only (work is done
  * when a launch returns), events are clock readings. A launch spreads the grid over as many threads as its
- * work is worth (ir/threads.h), of the driver's pool or of the caller's; each thread takes chunks of programs
- * from a shared counter, so that uneven programs balance. */
+ * work is worth (ir/threads.h), of the driver's pool or of the caller's; each thread takes pieces of the
+ * programs from a shared counter, so that uneven programs balance. */
 #define _GNU_SOURCE
 #include "runtime/drivers/driver.h"
 #include "runtime/context/fork.h"
 #include "ir/cpu_level.h"
+#include "ir/threads.h"
 #include "runtime/drivers/pool.h"
 #include <dlfcn.h>
 #include <sched.h>
@@ -181,8 +182,8 @@ typedef struct Run {
     CpuDriver *c;
     CpuKernelFn *fn;
     const DriverLaunch *l;
-    int64_t chunk;
-    _Atomic int64_t next, done;
+    int64_t threads, next; /* next: see threads_take */
+    _Atomic int64_t done;
     _Atomic int failed, no_memory;
     bool alone;
 } Run;
@@ -209,15 +210,15 @@ static void count_done(Run *r, int64_t n)
  * programs advances. `piece`: the programs of the next piece; 1 at first, and more when a whole piece took no
  * time. False: a check failed. The rest runs all the same, because programs of other threads may wait for it.
  */
-static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch)
+static bool run_pieces(Run *r, int64_t begin, int64_t end, int64_t *piece, void *scratch, bool again)
 {
     enum { MOST = 4096 };
     bool ok = true;
-    for (int64_t n; begin < end; begin += n) {
+    for (int64_t n; begin < end; begin += n, again = true) {
         n = end - begin < *piece ? end - begin : *piece;
         bool timed = n == *piece && n < MOST;
         int64_t start = timed ? coarse_ms() : 0;
-        ok &= !r->fn(r->l->slots, begin, begin + n, scratch);
+        ok &= !r->fn(r->l->slots, begin, begin + n, scratch, again);
         count_done(r, n);
         if (timed && coarse_ms() == start) *piece *= 64;
     }
@@ -229,21 +230,18 @@ static void run_share(void *run)
     Run *r = run;
     const DriverLaunch *l = r->l;
     Scratch *s = NULL;
-    bool pieces = r->alone ? r->chunk > 1 : r->chunk > 16; /* A small chunk is already a piece. */
-    int64_t piece = pieces ? 1 : INT32_MAX;
+    /* Few programs of many are already a piece. */
+    bool pieces = r->alone ? l->programs > 1 : l->programs / r->threads > 128;
+    int64_t piece = pieces ? 1 : INT32_MAX, begin, end;
     if (l->scratch_bytes && !(s = scratch_take(r->c, l->scratch_bytes))) {
         atomic_store(&r->no_memory, 1);
         return;
     }
-    for (;;) {
-        int64_t begin = atomic_fetch_add(&r->next, r->chunk);
-        if (begin >= l->programs || begin < 0) break;
-        int64_t end = l->programs - begin < r->chunk ? l->programs : begin + r->chunk;
-        if (!run_pieces(r, begin, end, &piece, s ? s + 1 : NULL)) {
+    for (bool again = false; threads_take(&r->next, l->programs, r->threads, &begin, &end); again = true)
+        if (!run_pieces(r, begin, end, &piece, s ? s + 1 : NULL, again)) {
             atomic_store(&r->failed, 1);
             break;
         }
-    }
     if (s) scratch_give(r->c, s);
 }
 
@@ -277,10 +275,8 @@ static tile_status cpu_launch(Driver *d, DriverFunction *function, const DriverL
     CpuDriver *c = (CpuDriver *)d;
     Run r = { .c = c, .fn = ((CpuFunction *)function)->fn, .l = l };
     int threads = (int)l->blocks;
-    int64_t shares = (int64_t)threads * 8;
     r.alone = threads <= 1;
-    /* A thread of its own takes all programs: what they have in common stays within a call. */
-    r.chunk = r.alone ? l->programs : l->programs > shares ? l->programs / shares : 1;
+    r.threads = threads;
     atomic_store_explicit(&c->done, 0, memory_order_relaxed);
     atomic_store_explicit(&c->total, l->programs, memory_order_relaxed);
     if (threads > 1) run_team(&r, threads);

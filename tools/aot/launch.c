@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #endif
 
-typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scratch);
+typedef int Kernel(const uint64_t *slots, int64_t begin, int64_t end, void *scratch, int32_t again);
 
 int tile_aot_launch(const int64_t *plan, Kernel *const *entries, const tile_launch_arg *args,
     const int64_t *consts, const tile_threads *threads);
@@ -92,7 +92,7 @@ typedef struct Job {
     Kernel *kernel;
     const uint64_t *slots;
     char *scratch;
-    int64_t programs, chunk, scratch_bytes, next;
+    int64_t programs, threads, scratch_bytes, next;
     int failed;
 } Job;
 
@@ -102,12 +102,10 @@ static void work(void *arg, int thread)
     FLOAT_STATE_DEFAULT();
     Job *j = arg;
     void *scratch = j->scratch + thread * j->scratch_bytes;
-    for (;;) {
-        int64_t begin = __atomic_fetch_add(&j->next, j->chunk, __ATOMIC_RELAXED);
-        if (begin >= j->programs) return;
-        int64_t end = j->programs - begin < j->chunk ? j->programs : begin + j->chunk;
-        if (j->kernel(j->slots, begin, end, scratch)) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
-    }
+    int64_t begin, end;
+    for (bool again = false; threads_take(&j->next, j->programs, j->threads, &begin, &end); again = true)
+        if (j->kernel(j->slots, begin, end, scratch, again))
+            __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
 typedef struct Start {
@@ -211,12 +209,7 @@ static int launch_variant(
     for (int64_t i = 0; i < n_slots; i++)
         slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n)
                                               : slot(l, s + 3 * i, own, &sink);
-    int64_t chunk = l->programs / (8 * (int64_t)n);
-    Job job = { kernel, slots, block, l->programs,
-        n == 1      ? l->programs
-        : chunk < 1 ? 1
-                    : chunk,
-        scratch, 0, 0 };
+    Job job = { kernel, slots, block, l->programs, n, scratch, 0, 0 };
     if (n == 1) work(&job, 0);
     else if (t->run) t->run(t->pool, n, work, &job);
     else run_threads(&job, n);

@@ -64,7 +64,7 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
     return r->scratch != NULL;
 }
 
-int cpu_run_launch(CpuRun *r) { return r->fn(r->slots, 0, r->programs, r->scratch); }
+int cpu_run_launch(CpuRun *r) { return r->fn(r->slots, 0, r->programs, r->scratch, 0); }
 
 void cpu_run_free(CpuRun *r)
 {

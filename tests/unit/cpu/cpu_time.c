@@ -28,7 +28,7 @@ typedef struct Part {
 static void *work(void *p)
 {
     Part *x = p;
-    x->run->fn(x->run->slots, x->begin, x->end, x->scratch);
+    x->run->fn(x->run->slots, x->begin, x->end, x->scratch, 0);
     return NULL;
 }
 

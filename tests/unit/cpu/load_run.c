@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     CpuKernelFn *fn;
     CpuModule *m = cpu_load(object, (size_t)h->object_bytes, h->entry, &fn, err, sizeof err);
     if (!m) fail(err);
-    if (fn(slots, 0, h->programs, room(h->scratch_bytes))) fail("the kernel says that it failed");
+    if (fn(slots, 0, h->programs, room(h->scratch_bytes), 0)) fail("the kernel says that it failed");
     cpu_unload(m);
     FILE *out = fopen(argv[2], "wb");
     if (!out) fail("the output cannot be written");

@@ -16,10 +16,11 @@ enum { N_VARIANTS = 4, VARIANT_WORDS = PLAN_VARIANT_HEAD + 2 + 3 + 4 * 3, WRONG 
 static int taken;
 /* Code of a level: it runs the one program. */
 #define CODE(NAME, LEVEL) \
-    static int NAME(const uint64_t *slots, int64_t begin, int64_t end, void *scratch) \
+    static int NAME(const uint64_t *slots, int64_t begin, int64_t end, void *scratch, int32_t again) \
     { \
         (void)slots; \
         (void)scratch; \
+        (void)again; \
         taken = begin == 0 && end == 1 ? LEVEL : UNSUPPORTED; \
         return 0; \
     }

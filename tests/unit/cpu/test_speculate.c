@@ -136,7 +136,7 @@ typedef struct Half {
 static void *run_half(void *p)
 {
     Half *h = p;
-    h->k->r.fn(h->k->r.slots, h->begin, h->end, h->scratch);
+    h->k->r.fn(h->k->r.slots, h->begin, h->end, h->scratch, 0);
     return NULL;
 }
 

@@ -1,0 +1,103 @@
+/* test_keep.c: operands that stay packed from call to call of a launch (keep.c), and how threads divide the
+ * programs of a launch (ir/threads.h). A call that goes on where another ended finds the weights of a
+ * convolution packed: it reads them no more, and so does not see that they have changed. */
+#include "cpu_run.h"
+#include "ir/threads.h"
+#include "tests/passes/example_case.h"
+#include "passes/passes.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WEIGHTS = 1, OUTPUT = 2, PACKED_BY = 2 /* programs */ };
+
+static int failures;
+
+static void expect(bool ok, const char *what, long long which)
+{
+    if (ok) return;
+    printf("%s (%lld)\n", what, which);
+    failures++;
+}
+
+/* Runs the launch in calls of `piece` programs into a cleared output. After the programs that pack the
+ * weights these are cleared. */
+static void run(Problem *p, CpuRun *r, int64_t piece, bool again, const void *weights)
+{
+    memset(p->data[OUTPUT], 0, p->bytes[OUTPUT]);
+    memcpy(p->data[WEIGHTS], weights, p->bytes[WEIGHTS]);
+    for (int64_t at = 0; at < r->programs; at += piece) {
+        int64_t end = at + piece < r->programs ? at + piece : r->programs;
+        if (at >= PACKED_BY) memset(p->data[WEIGHTS], 0, p->bytes[WEIGHTS]);
+        expect(!r->fn(r->slots, at, end, r->scratch, again && at), "a call fails", at);
+    }
+}
+
+static void test_calls(Problem *p, CpuRun *r)
+{
+    size_t bytes = p->bytes[OUTPUT];
+    void *weights = malloc(p->bytes[WEIGHTS]), *want = malloc(bytes);
+    memcpy(weights, p->data[WEIGHTS], p->bytes[WEIGHTS]);
+    run(p, r, r->programs, false, weights);
+    memcpy(want, p->data[OUTPUT], bytes);
+    expect(r->programs > 4, "there are few programs", r->programs);
+    for (int64_t piece = 1; piece < 5; piece++) {
+        run(p, r, piece, true, weights);
+        expect(!memcmp(want, p->data[OUTPUT], bytes), "calls that follow each other do not keep", piece);
+        run(p, r, piece, false, weights);
+        expect(memcmp(want, p->data[OUTPUT], bytes) != 0, "calls of their own keep", piece);
+    }
+    free(weights);
+    free(want);
+}
+
+static void test_kernel(const char *examples, const char *consts, const char *dims)
+{
+    Case c = { "conv2d", "conv2d_nchw", consts, dims, "", 0 };
+    size_t len = 0;
+    char *text = case_read(examples, c.file, &len);
+    Problem *p = calloc(1, sizeof *p);
+    CpuRun *r = calloc(1, sizeof *r);
+    PassOptions o = pass_options_default(target_find("cpu"));
+    BackendOptions b = { .opt_level = 2 };
+    session_init(&p->s, allocator_libc);
+    if (!text || setjmp(p->s.oom)) expect(false, "cannot be read", 0);
+    else if (!case_lower(p, &c, text, len) || !case_args(p, &c) || !passes_run(p->module, &o, NULL) ||
+             !cpu_run_compile(&p->s, p->func, &b, r) || !cpu_run_bind(&p->s, p->func, p->args, r)) {
+        expect(false, "does not compile", 0);
+        case_diags(p);
+    } else test_calls(p, r);
+    cpu_run_free(r);
+    case_free(p);
+    free(p);
+    free(r);
+    free(text);
+}
+
+/* Every program is taken once, by pieces that become smaller, and the last ones are single programs. */
+static void test_division(int64_t programs, int64_t threads)
+{
+    int64_t next = 0, begin, end, done = 0, last = programs, calls = 0;
+    while (threads_take(&next, programs, threads, &begin, &end)) {
+        expect(begin == done && end > begin && end <= programs, "programs are left out", programs);
+        expect(end - begin <= last, "a piece is larger than the one before", programs);
+        last = end - begin;
+        done = end;
+        calls++;
+    }
+    expect(done == programs, "programs are left", programs);
+    if (threads == 1) expect(calls == (programs > 0), "a thread of its own takes all", programs);
+    else if (programs) expect(last == 1, "threads do not end together", programs);
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t programs[] = { 0, 1, 2, 15, 56, 225, 1009, 4095, 1000003, INT64_MAX };
+    const char *examples = argc > 1 ? argv[1] : "examples/kernels";
+    test_kernel(examples, "T=f32,TF=64,TP=2,TQ=16,TC=32", "B=2,C=32,F=64,H=8,W=16,R=3,S=3,P=8,Q=16");
+    test_kernel(examples, "T=bf16,TF=64,TP=2,TQ=16,TC=32", "B=2,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15");
+    for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
+        for (int64_t threads = 1; threads < 70; threads = 3 * threads + 1)
+            if (programs[k] < INT64_MAX || threads < 5) test_division(programs[k], threads);
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
