@@ -115,11 +115,14 @@ static bool shared_programs(const Choice *x, int64_t n)
 static int64_t fill(const Choice *x)
 {
     const Size *s = &x->size;
-    int64_t lanes = (int64_t)x->warps * LANES, n = 1, few;
+    int64_t lanes = (int64_t)x->warps * LANES, n = 1, few, piece = 1;
     int64_t bytes = lanes * (s->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     while (n * 2 * s->bytes <= bytes && n * 2 * s->elems <= lanes * LANE_ELEMS) n *= 2;
     few = n;
     bool whole = s->bytes % 16 != 0; /* such tiles have another layout, in which a warp has whole ones */
+    /* Packs of odd tiles that begin at vectors go through shared memory as one piece (row_block.c). */
+    while (piece * s->bytes % 16) piece *= 2;
+    if (piece > n && piece * s->elems <= lanes * MOST_ELEMS) n = piece;
     while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
     return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
 }
