@@ -2,7 +2,7 @@
  * memory.
  *
  *     memory:   |aaaaaaa bbbbbbb ccccccc ..|    16 bytes a lane, whatever row they belong to
- *     shared:   |aaaaaaa bbbbbbb ccccccc ..|    an element a lane, from the row that it works on
+ *     shared:   |aaaaaaa bbbbbbb ccccccc ..|    an element or word a lane, from the row that it works on
  *
  * Of the last program, whose rows may end before the tile does, the vector that crosses the end goes in
  * pieces. */
@@ -19,6 +19,7 @@ typedef struct RowBlock {
     const char *left;      /* bytes of the rows that are in range; NULL: all */
     DType bits;            /* of an element */
     int n, bytes, vectors; /* rows; of an element; of a thread */
+    bool words;            /* the elements of a word are in neighbouring registers */
     int64_t row, all;      /* elements of a row; bytes of all rows */
 } RowBlock;
 
@@ -34,6 +35,10 @@ static bool begin_block(
     b->vectors = (int)((b->all + 16 * (int64_t)e->threads - 1) / (16 * (int64_t)e->threads));
     b->shared = tmp(e, "sh");
     b->n = n;
+    LayoutVector v;
+    layout_vector(l, w->unit_tile, (uint32_t)b->bytes, 4, 16, &v);
+    b->words = v.bytes == 4 && b->row * b->bytes % 4 == 0 && layout_regs(l) % v.n == 0;
+    for (uint32_t k = 0; k < v.n; k++) b->words = b->words && v.reg[k] == k;
     b->dense = tmp(e, "dense");
     b->stride = window_stride(e, w->param, outer);
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", b->shared, (long long)scratch(e, b->all));
@@ -114,7 +119,8 @@ bool emit_row_block_load(
     end_blocks(e, 3);
     barrier(e);
     note_elements(e, false, l, m.result->type, NULL);
-    const char *fn = use(e, str(e, "lds_%s", dtype_name(b.bits))), *pad = pad_value(e, m.pad, d);
+    const char *fn = use(e, b.words ? "lds_w32" : str(e, "lds_%s", dtype_name(b.bits))),
+               *pad = pad_value(e, m.pad, d);
     if (m.pad && b.bits != d)
         pad = str(e, "%s(%s)", use(e, str(e, "bits_%s_%s", dtype_name(d), dtype_name(b.bits))), pad);
     int regs = (int)layout_regs(l), per = per_word(d);
@@ -122,15 +128,15 @@ bool emit_row_block_load(
         Index *c[TILE_MAX_RANK] = { 0 };
         const char *xs[4];
         int here = regs - g * per < per ? regs - g * per : per;
-        for (int k = 0; k < here; k++) {
+        for (int k = 0; k < (b.words ? 1 : here); k++) {
             Index *r = index_number(e, g * per + k);
             coords_at(e, l, r, c);
             const char *cond =
                 both_conditions(e, tile_condition(e, l, r, c), window_condition(e, w, c, true));
             xs[k] = str(e, "%s(%s + (%s) * %d)", fn, b.shared, row_major(e, c, m.result->type), b.bytes);
-            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
+            if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], b.words ? pad_word(e, m.pad, d) : pad);
         }
-        line(e, "%s[%d] = %s;", to, g, pack_expr(e, b.bits, xs, here));
+        line(e, "%s[%d] = %s;", to, g, b.words ? xs[0] : pack_expr(e, b.bits, xs, here));
     }
     return true;
 }
@@ -144,14 +150,17 @@ bool emit_row_block_store(
     ir_mem_parts(i, &m);
     note_wide(e, WAY_COPY, true, w, NULL, 16);
     note_elements(e, true, l, m.values[0]->type, NULL);
-    const char *put = use(e, str(e, "sts_%s", dtype_name(b.bits))), *holder = unique_holder(e, l);
+    const char *put = use(e, b.words ? "sts_w32" : str(e, "sts_%s", dtype_name(b.bits))),
+               *holder = unique_holder(e, l);
     barrier(e);
-    for (int k = 0; k < (int)layout_regs(l); k++) {
+    int per = b.words ? per_word(b.bits) : 1;
+    for (int k = 0; k < (int)layout_regs(l); k += per) {
         Index *c[TILE_MAX_RANK] = { 0 }, *r = index_number(e, k);
         coords_at(e, l, r, c);
         const char *cond = both_conditions(e, holder, tile_condition(e, l, r, c)),
                    *what = str(e, "%s(%s + (%s) * %d, %s);", put, b.shared,
-                       row_major(e, c, m.values[0]->type), b.bytes, stored_element(e, from, b.bits, r));
+                       row_major(e, c, m.values[0]->type), b.bytes,
+                       b.words ? str(e, "%s[%d]", from, k / per) : stored_element(e, from, b.bits, r));
         if (*cond) line(e, "if (%s) %s", cond, what);
         else line(e, "%s", what);
     }

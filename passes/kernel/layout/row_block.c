@@ -4,9 +4,9 @@
  *
  * Such rows begin at any address of their own, but all of them together at a multiple of 16 bytes. They are
  * copied to and from shared memory as one piece, by vectors of 16 bytes, and taken from there by element
- * (backends/gpu/emit_row_block.c). By element from memory, a warp moves 64 bytes with an instruction, most of
- * which begin and end within a sector. A launch does not tell the kernel how far apart rows are, so each
- * program asks; rows with gaps go to and from shared memory by element.
+ * or word (backends/gpu/emit_row_block.c). By element from memory, a warp moves 64 bytes with an instruction,
+ * most of which begin and end within a sector. A launch does not tell the kernel how far apart rows are, so
+ * each program asks; rows with gaps go to and from shared memory by element.
  *
  * Requires: CUDA; elements of 1 or 2 bytes (those of 4 fill sectors by themselves); a tile of whole rows that
  * has two axes, in a CTA that shares its program with no other and has no roles. Keeps: memory; the order of
@@ -15,6 +15,7 @@
 
 enum {
     VECTOR = 16,
+    WORD = 4,           /* of wider accesses, a warp moves 256 bytes with an instruction */
     MOST_BYTES = 16384, /* of a tile: more would cost CTAs of the multiprocessor */
 };
 
@@ -38,5 +39,5 @@ bool kernel_row_block(const Func *f, const KernelPlan *p, const Instr *mem)
     return all % VECTOR == 0 && all <= MOST_BYTES && q->align % VECTOR == 0 && q->stride[unit] == 1 &&
            (q->stride[unit - 1] == row || q->stride[unit - 1] == FACT_UNKNOWN) &&
            f->dims[q->dims[unit]].extent == row && ir_is_const(m.idx[unit], &off) && !off &&
-           kernel_access_bytes(f, mem) < 4;
+           kernel_access_bytes(f, mem) <= WORD;
 }
