@@ -136,7 +136,7 @@ static int64_t fill(const Choice *x)
     /* Packs of odd tiles that begin at vectors go through shared memory as one piece (row_block.c). */
     while (piece * s->bytes % 16) piece *= 2;
     if (piece > n && piece * s->elems <= lanes * MOST_ELEMS && room_for(x, piece)) n = piece;
-    while (s->bytes % 8 && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2)) n *= 2;
+    while (s->bytes % 8 && n < LANES && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2)) n *= 2;
     while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
     return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
 }
