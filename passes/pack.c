@@ -30,12 +30,16 @@ enum {
     MOST_BYTES = 1600,  /* of a program: with more, CTAs of one warp have enough loads in flight */
     MOST_LOADED = 3200, /* the same of all that a program loads */
     FULL_ELEMS = 800,   /* of a program: more keep the lanes of a warp busy */
+    FULL_BESIDE = 900,  /* the same with half of its weights, where rows begin anywhere */
     LANE_BYTES = 64,    /* of the programs that a lane holds; half of it when vectors have 8 bytes */
     LANE_ELEMS = 32,    /* elements of the programs that a lane holds */
     MOST_ELEMS = 48,    /* the same when more elements give each warp whole programs, which saves a barrier */
-    FEW_BYTES = 512,    /* smaller programs gain even if warps share programs */
-    LONG_GRID = 16,     /* packs, beside which a last one of single programs takes little time */
-    FEW_PAST = 8,       /* a program past the last one may stand beside so many that are */
+    PIECE_ELEMS = 36,   /* the same of rows that begin anywhere, as far as packs begin at vectors */
+    PIECE_BYTES = 16384, /* of all programs of such a pack (row_block.c) */
+    MOST_HELD = 56,      /* the same with those of weights, where packs are to begin at vectors */
+    FEW_BYTES = 512,     /* smaller programs gain even if warps share programs */
+    LONG_GRID = 16,      /* packs, beside which a last one of single programs takes little time */
+    FEW_PAST = 8,        /* a program past the last one may stand beside so many that are */
     WARPS = 4,
     LANES = 32,
 };
@@ -46,6 +50,7 @@ typedef struct Size {
     int elem_bytes; /* of that tile */
     int64_t elems;  /* of the largest tile that it holds */
     int64_t loaded; /* bytes of all tiles that it loads */
+    int64_t beside; /* elements of tiles that it loads and others too */
     bool loops;
     bool pieces; /* gathers of positions that lie side by side, of which other passes know more */
 } Size;
@@ -88,6 +93,7 @@ static void measure(void *choice, Instr *i)
     for (int a = 0; a < m.rank; a++) varies |= pack_is_varying(&x->p, m.idx[a]);
     const Value *v = m.result ? m.result : m.values[0];
     int64_t bytes = elements(v) * dtype_bytes(v->type->dtype);
+    if (!varies && m.result) s->beside += elements(v);
     if (!varies) return;
     if (m.result) s->loaded += bytes;
     for (int a = 0; a < m.rank && i->op != OP_LOAD && i->op != OP_STORE; a++)
@@ -111,15 +117,26 @@ static bool shared_programs(const Choice *x, int64_t n)
     return false;
 }
 
+/* Whether lanes have room for n programs whose rows go through shared memory, and for weights beside them. */
+static bool room_for(const Choice *x, int64_t n)
+{
+    int64_t elems = n * x->size.elems + x->warps * x->size.beside;
+    return n * x->size.bytes <= PIECE_BYTES && elems <= (int64_t)x->warps * LANES * MOST_HELD;
+}
+
 /* The number of programs that fill the lanes of a CTA. */
 static int64_t fill(const Choice *x)
 {
     const Size *s = &x->size;
-    int64_t lanes = (int64_t)x->warps * LANES, n = 1, few;
+    int64_t lanes = (int64_t)x->warps * LANES, n = 1, few, piece = 1;
     int64_t bytes = lanes * (s->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     while (n * 2 * s->bytes <= bytes && n * 2 * s->elems <= lanes * LANE_ELEMS) n *= 2;
     few = n;
     bool whole = s->bytes % 16 != 0; /* such tiles have another layout, in which a warp has whole ones */
+    /* Packs of odd tiles that begin at vectors go through shared memory as one piece (row_block.c). */
+    while (piece * s->bytes % 16) piece *= 2;
+    if (piece > n && piece * s->elems <= lanes * MOST_ELEMS && room_for(x, piece)) n = piece;
+    while (s->bytes % 8 && n < LANES && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2)) n *= 2;
     while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
     return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
 }
@@ -287,6 +304,7 @@ static int64_t wanted(Choice *x)
     const Size *s = &x->size;
     if (s->loops || s->pieces || !s->bytes || !s->loaded) return 1;
     if (s->bytes > MOST_BYTES || s->loaded > MOST_LOADED || s->elems > FULL_ELEMS) return 1;
+    if (s->bytes % 16 && s->elems + s->beside / 2 > FULL_BESIDE) return 1;
     return fill(x);
 }
 

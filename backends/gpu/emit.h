@@ -487,4 +487,10 @@ ShiftDone emit_shifted_load(
     Emit *, const Window *, const Layout *, const char *ptr, const char *to, const Value *pad);
 ShiftDone emit_shifted_store(
     Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
+/* Rows that lie in memory as one piece, through shared memory (emit_row_block.c). False: nothing was emitted.
+ */
+bool emit_row_block_load(
+    Emit *, const Instr *, const Window *, const Layout *, const char *ptr, const char *to);
+bool emit_row_block_store(
+    Emit *, const Instr *, const Window *, const Layout *, const char *ptr, const char *from);
 const char *pointee(DType); /* the C type of an element in a tensor */

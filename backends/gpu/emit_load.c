@@ -264,6 +264,7 @@ void emit_load(Emit *e, Instr *i)
     }
     const Layout *l = layout_of(e, m.result);
     const char *to = declare_tile(e, m.result);
+    if (emit_row_block_load(e, i, &w, l, ptr, to)) return;
     ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
     if (shifted != SHIFT_NONE) {
         note_shifted(e, false, &w, l);

@@ -134,6 +134,7 @@ void emit_store(Emit *e, Instr *i)
     }
     s.l = layout_of(e, x);
     s.from = stored_array(e, x, s.l, s.d);
+    if (emit_row_block_store(e, i, &w, s.l, s.ptr, s.from)) return;
     ShiftDone shifted = s.adds ? SHIFT_NONE : emit_shifted_store(e, &w, s.l, s.d, s.ptr, s.from);
     if (shifted != SHIFT_NONE) note_shifted(e, true, &w, s.l);
     if (shifted == SHIFT_ALL) return;

@@ -417,6 +417,8 @@ bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, con
 /* unaligned_vectors.c: rows that do not begin at multiples of 16 bytes. */
 /* Whether the emitter can access the rows by aligned vectors, if the layout has runs of 16 bytes. */
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
+/* Whether the rows of the tile lie in memory as one piece, which goes through shared memory (row_block.c). */
+bool kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
 /* Rows that are accessed by words, wherever they begin (row_start.c). */
 typedef struct RowStartAccess {
     int bytes;   /* of an element; 0: the rows are accessed in other ways */

@@ -261,6 +261,10 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     }
     if (i->op == OP_LOAD || i->op == OP_STORE) {
         double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
+        if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
+            moved = bytes;
+            w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
+        }
         if (i->op == OP_LOAD) {
             cost_reads(w, i, m.param, bytes * times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);

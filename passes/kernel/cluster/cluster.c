@@ -238,6 +238,8 @@ static bool one_cta(
     if (!chosen && !few) p->warps = fitting_warps(bytes, lanes, 1, WORD_WARPS);
     int64_t held = words->weights ? FEW_ACCESSES : MOST_ACCESSES, fit = (pieces + held - 1) / held;
     if (!chosen && few && 2 * warps > MOST_WARPS && fit <= MOST_WARPS) p->warps = (int)fit;
+    /* A warp by itself meets no other at the reductions of a short row. */
+    if (!chosen && warps == 2 && words->weights > 1 && pieces <= MOST_ACCESSES) p->warps = 1;
     return true;
 }
 

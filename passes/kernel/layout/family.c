@@ -57,6 +57,33 @@ static int width_of(const Group *g)
     return g->access_width ? g->access_width : 16;
 }
 
+/* Several rows that are reduced, none of which warps share: the last lanes of a row may have nothing, as long
+ * as that is at most a fifth of all. A barrier, and the addresses of many rows in one access, cost more.
+ * NULL: there is no need for that, or no such layout. */
+static const Layout *of_whole_rows(
+    Layouter *c, const Group *g, int rank, const int32_t *tile, const int32_t *order, const Layout *l)
+{
+    enum { PART = 5 };
+    int unit = order[0], n = g->access_elem ? g->access_width / g->access_elem : 1;
+    int32_t at[TILE_MAX_RANK], whole[TILE_MAX_RANK];
+    bool shared = false;
+    if (!l || !g->rows || g->mma || !g->access_elem || rank != 2 || unit != 1 || c->p->cluster > 1 ||
+        c->p->target->kind != TARGET_CUDA || n < 1 || tile[0] < c->p->warps)
+        return NULL;
+    for (uint32_t w = 1; w < layout_warps(l); w *= 2) {
+        layout_element(l, 0, 0, w, 0, at);
+        shared |= at[unit] != 0;
+    }
+    int32_t vectors = (tile[unit] + n - 1) / n, lanes = 1;
+    while (lanes < vectors) lanes *= 2;
+    if (!shared || lanes > c->p->target->wave || (lanes - vectors) * PART > lanes) return NULL;
+    whole[0] = tile[0];
+    whole[unit] = lanes * n;
+    const Layout *rows = layout_coalesced(
+        &c->s->arena, rank, whole, order, g->access_elem, g->access_width, c->p->target->wave, c->p->warps);
+    return rows ? layout_with_tile(&c->s->arena, rows, tile) : NULL;
+}
+
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
@@ -74,6 +101,8 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
         : g->elem_bytes ? g->elem_bytes
                         : 4,
         width_of(g), c->p->target->wave, c->p->warps * ctas);
+    const Layout *rows = of_whole_rows(c, g, rank, tile, order, l);
+    if (rows) return rows;
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
 

@@ -74,7 +74,8 @@ void layouter_fix_store(Layouter *c, Instr *i)
     ir_mem_parts(i, &m);
     Value *v = m.values[0];
     if (v->type->kind != TYPE_TILE || type_elements(v->type) < 256) return;
-    if (kernel_row_start(c->f, c->p).bytes) return; /* by whole words, wherever a row begins */
+    /* Their accesses are whole words, wherever a row begins, or whole vectors. */
+    if (kernel_row_start(c->f, c->p).bytes || kernel_row_block(c->f, c->p, i)) return;
     int unit = kernel_unit_axis(c->f, i, &axis), bytes = dtype_bytes(v->type->dtype),
         width = kernel_access_bytes(c->f, i);
     const Attr *steps = ir_attr(i, ATTR_STEPS);

@@ -31,7 +31,7 @@ bool kernel_may_shift(const Func *f, const KernelPlan *p, const Instr *mem)
     const Attr *steps = ir_attr(mem, ATTR_STEPS);
     int bytes = dtype_bytes(t->dtype);
     if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || bytes > 4 || q->stride[unit] != 1 ||
-        (steps && steps->v[unit] != 1))
+        (steps && steps->v[unit] != 1) || kernel_row_block(f, p, mem))
         return false;
     return (mem->op == OP_STORE || q->kind == PARAM_IN) && t->shape[axis] * bytes >= 128;
 }
@@ -193,6 +193,7 @@ static void record_access(void *user, Instr *i)
     bool access = i->op == OP_LOAD || i->op == OP_STORE, copies = kernel_copies(i->op);
     int bytes = access || copies ? kernel_access_bytes(r->f, i) : 0;
     if (!bytes) return;
+    if (access && kernel_row_block(r->f, r->p, i)) bytes = 16;
     int param = copies                ? ir_operand(i, 1)->index
                 : ir_mem_parts(i, &m) ? m.param
                                       : 0,
