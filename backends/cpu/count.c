@@ -34,8 +34,8 @@ static bool renames(const Instr *i)
            plan_same_squeezed(ir_operand(i, 0)->type, ir_result(i)->type);
 }
 
-/* Whether a conversion leaves consecutive values so: it takes the low bits, or widens positions, which did not
- * wrap. */
+/* Whether a conversion leaves consecutive values so: it takes the low bits, or widens positions, which did
+ * not wrap. */
 static bool converts(const Instr *i)
 {
     if (i->op != OP_CAST || !is_tile(ir_operand(i, 0))) return false;
