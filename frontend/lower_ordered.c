@@ -181,18 +181,14 @@ static int trend_of(const Value *v, int depth)
     if (!depth--) return ANY;
     if (!d && !parent) return SAME; /* a parameter */
     if (!d) return parent->op == OP_FOR && v->index == 0 ? trend_of(ir_operand(parent, 0), depth) : ANY;
-    switch ((int)d->op) {
-    case OP_PROGRAM_ID: return ir_attr_int(d, ATTR_AXIS, 0) > 0 ? SAME : GROWS;
-    case OP_ADD:
-    case OP_MIN:
-    case OP_MAX: return trend_of(ir_operand(d, 0), depth) | trend_of(ir_operand(d, 1), depth);
-    case OP_SUB: return trend_of(ir_operand(d, 0), depth) | turned(trend_of(ir_operand(d, 1), depth));
-    case OP_CAST: return trend_of(ir_operand(d, 0), depth);
-    case OP_MUL:
-    case OP_DIV:
-    case OP_CDIV: return scaled_trend(d, depth);
-    default: return d->n_blocks || ir_has_effects(d) ? ANY : trend_of_operands(d, depth);
-    }
+    const Op op = d->op;
+    if (op == OP_PROGRAM_ID) return ir_attr_int(d, ATTR_AXIS, 0) > 0 ? SAME : GROWS;
+    if (op == OP_ADD || op == OP_MIN || op == OP_MAX)
+        return trend_of(ir_operand(d, 0), depth) | trend_of(ir_operand(d, 1), depth);
+    if (op == OP_SUB) return trend_of(ir_operand(d, 0), depth) | turned(trend_of(ir_operand(d, 1), depth));
+    if (op == OP_CAST) return trend_of(ir_operand(d, 0), depth);
+    if (op == OP_MUL || op == OP_DIV || op == OP_CDIV) return scaled_trend(d, depth);
+    return d->n_blocks || ir_has_effects(d) ? ANY : trend_of_operands(d, depth);
 }
 
 /* Programs before this one may still add at steps below the one that it passes, unless they passed it too. */
@@ -206,8 +202,7 @@ static void check_passes(Lower *l)
         lower_error_note(l, p->at,
             "number the steps from the end: let i = num_programs(0) - 1 - program_id(0)",
             "the step that a program passes must not grow with `program_id(0)`: programs before it would "
-            "still "
-            "add below it");
+            "still add below it");
     }
 }
 

@@ -11,8 +11,9 @@
  *
  * Requires: divisibility before it, which says which accesses are masked. Keeps: everything. Does not handle:
  * loads within loops; loads of tensors that the kernel writes; loops whose bounds come from memory behind the
- * load; axes of stride 1, on whose positions the alignment of vectors depends; loads that are known to be in
- * range, but where the copy engine (TMA) checks that for nothing. */
+ * load; loops that run in all programs or in none, as a launch without work is rare; axes of stride 1, on
+ * whose positions the alignment of vectors depends; loads that are known to be in range, but where the copy
+ * engine (TMA) checks that for nothing. */
 #include "passes/affine.h"
 
 enum { MOST_LOOPS = 4, MOST_DEPTH = 32 };
@@ -64,6 +65,17 @@ static bool runs_always(EmptyLoops *e, const Instr *loop)
         return false;
     trips.constant--;
     return prove_nonneg(e->facts, &trips);
+}
+
+/* Whether the scalar may differ from program to program: it comes from a program id or from memory. */
+static bool varies(const Value *v, int depth)
+{
+    const Instr *d = v->def;
+    if (!d) return v->block->parent != NULL; /* else a parameter */
+    if (d->op == OP_PROGRAM_ID || depth > MOST_DEPTH || !op_is_pure(d->op) || d->n_blocks) return true;
+    for (int k = 0; k < d->n_operands; k++)
+        if (varies(ir_operand(d, k), depth + 1)) return true;
+    return false;
 }
 
 static bool is_behind(const Instr *at, const Instr *i)
@@ -162,11 +174,15 @@ static void visit(EmptyLoops *e, Instr *load)
         ir_attr(load, ATTR_STEPS) || !ir_mem_parts(load, &p) || p.pad ||
         !only_loops_need(e, ir_result(load), 0) || !e->n)
         return;
+    bool differ = false;
     for (int k = 0; k < e->n; k++) {
         if (runs_always(e, e->loops[k])) return;
-        for (int n = 0; n < 2; n++)
+        for (int n = 0; n < 2; n++) {
             if (!can_rise(e, ir_operand(e->loops[k], n), 0)) return;
+            differ |= varies(ir_operand(e->loops[k], n), 0);
+        }
     }
+    if (!differ) return;
     int axis = axis_of(e, &p);
     if (axis >= 0) move_window(e, &p, axis);
 }

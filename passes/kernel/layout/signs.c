@@ -95,23 +95,17 @@ static bool gives_sign(const Func *f, const Instr *d, int sign, int depth)
     const Value *x = d->n_operands ? ir_operand(d, 0) : NULL,
                 *y = d->n_operands > 1 ? ir_operand(d, 1) : NULL;
     if (only_moves(d->op)) return has_sign(f, x, sign, depth);
-    switch ((int)d->op) {
-    case OP_ABS:
-    case OP_EXP:
-    case OP_EXP2:
-    case OP_SQRT: return sign > 0;
-    case OP_NEG: return has_sign(f, x, -sign, depth);
-    case OP_ADD: return both(f, x, y, sign, depth);
-    case OP_SUB: return difference(f, d, sign, depth);
-    case OP_MUL: return product(f, d, sign, depth);
-    case OP_FMA: return product(f, d, sign, depth) && has_sign(f, ir_operand(d, 2), sign, depth);
-    case OP_CAST: return dtype_is_float(x->type->dtype) && has_sign(f, x, sign, depth);
-    case OP_MAX:
-    case OP_MIN:
-        if ((d->op == OP_MAX) == (sign < 0)) return both(f, x, y, sign, depth);
-        return has_sign(f, x, sign, depth) || has_sign(f, y, sign, depth);
-    default: return false;
-    }
+    const Op op = d->op;
+    if (op == OP_ABS || op == OP_EXP || op == OP_EXP2 || op == OP_SQRT) return sign > 0;
+    if (op == OP_NEG) return has_sign(f, x, -sign, depth);
+    if (op == OP_ADD) return both(f, x, y, sign, depth);
+    if (op == OP_SUB) return difference(f, d, sign, depth);
+    if (op == OP_MUL) return product(f, d, sign, depth);
+    if (op == OP_FMA) return product(f, d, sign, depth) && has_sign(f, ir_operand(d, 2), sign, depth);
+    if (op == OP_CAST) return dtype_is_float(x->type->dtype) && has_sign(f, x, sign, depth);
+    if (op != OP_MAX && op != OP_MIN) return false;
+    if ((op == OP_MAX) == (sign < 0)) return both(f, x, y, sign, depth);
+    return has_sign(f, x, sign, depth) || has_sign(f, y, sign, depth);
 }
 
 /* The range of a kernel's scalar parameter; false: the value is none. */
