@@ -41,12 +41,13 @@ const FunctionRow function_rows[] = {
         BY_ROWS " hint (pack = 1, warps = 1)",
         TURN("let x = load(A[i, 0 +: 32 : 2]);\n"
              "    store(Y[i, 0 +: 32 : 2], bitcast(bitcast(x + x, $u), $t));\n") },
-    { "ldg_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY, BY_ROWS,
+    /* rows by themselves: several are one piece */
+    { "ldg_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY, BY_ROWS " hint (pack = 1)",
         TURN(TURNED("")) },
-    { "ldg_$c_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY, BY_ROWS,
-        TURN(TURNED(", cache = $c")) },
-    { "stg_$c_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY, BY_ROWS,
-        TURN(TURNED(", cache = $c")) },
+    { "ldg_$c_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY,
+        BY_ROWS " hint (pack = 1)", TURN(TURNED(", cache = $c")) },
+    { "stg_$c_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY,
+        BY_ROWS " hint (pack = 1)", TURN(TURNED(", cache = $c")) },
     { "stg_if_$c_b128", "M=37 N=1009", "in A[M,N] f16 int:5; out Y[M,N] f16", EXACTLY,
         "grid (cdiv(M, 4)) hint (warps = 1)",
         TURN("let x = load(A[i*4 +: 4, 0 +: 1009]);\n"
