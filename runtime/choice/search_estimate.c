@@ -39,8 +39,7 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
 {
     if (c->uncertain) return m->doubt_uncounted;
     if (c->packed && !declared) return m->doubt_packed;
-    bool again = c->groups * c->loading > c->programs; /* a cluster's last program runs twice */
-    double pixels = !c->pixels ? 1 : again ? m->doubt_pixels_together : m->doubt_pixels;
+    double pixels = c->pixels ? m->doubt_pixels : 1;
     double own = c->stalls > 0 ? m->doubt_copies_odd : m->doubt_copies;
     double copies = c->copies > 0 && c->mma > 0 ? own : pixels;
     if ((c->joins <= 0 && c->left <= 0) || c->chained) return copies;
