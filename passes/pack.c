@@ -36,6 +36,7 @@ enum {
     MOST_ELEMS = 48,    /* the same when more elements give each warp whole programs, which saves a barrier */
     PIECE_ELEMS = 36,   /* the same of rows that begin anywhere, as far as packs begin at vectors */
     PIECE_BYTES = 16384, /* of all programs of such a pack (row_block.c) */
+    PIECE_PROGRAMS = 32, /* up to which doubling them was faster */
     MOST_HELD = 56,      /* the same with those of weights, where packs are to begin at vectors */
     FEW_BYTES = 512,     /* smaller programs gain even if warps share programs */
     LONG_GRID = 16,      /* packs, beside which a last one of single programs takes little time */
@@ -136,7 +137,9 @@ static int64_t fill(const Choice *x)
     /* Packs of odd tiles that begin at vectors go through shared memory as one piece (row_block.c). */
     while (piece * s->bytes % 16) piece *= 2;
     if (piece > n && piece * s->elems <= lanes * MOST_ELEMS && room_for(x, piece)) n = piece;
-    while (s->bytes % 8 && n < LANES && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2)) n *= 2;
+    while (
+        s->bytes % 8 && n < PIECE_PROGRAMS && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2))
+        n *= 2;
     while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
     return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
 }
