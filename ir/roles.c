@@ -162,12 +162,20 @@ static bool stages_for_late(const Instr *fill)
            ir_operand(fill, 0)->type->shape[0] >= 3 * stages_a_step(fill);
 }
 
+/* Stages that loops and branches of the step fill: the consumers may need this step's for them to be emptied. */
+static bool fills_within(const Instr *i)
+{
+    for (int k = 0; k < i->n_blocks; k++)
+        if (ir_holds(i->blocks[k], OP_RING_CP_ASYNC)) return true;
+    return false;
+}
+
 const Instr *ir_cp_async_late_in(const Instr *fill)
 {
     const Instr *loop = fill->block->parent;
     if (!loop || loop->op != OP_FOR || ir_loop_is(loop, LOOP_DYNAMIC)) return NULL;
     for (const Instr *i = fill->block->first; i; i = i->next)
-        if (i->op == OP_FOR || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
+        if (fills_within(i) || (i->op == OP_RING_CP_ASYNC && !stages_for_late(i))) return NULL;
     return loop;
 }
 

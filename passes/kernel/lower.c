@@ -4,7 +4,8 @@
  *   program-ids .. mask-branch       while loads are those of the tile IR; products get instructions
  *   warp specialization              an attempt: where it is refused, the body is as it was before
  *   gather-windows .. shared         the same loads and products without it
- *   layout                           when every tile that registers hold exists
+ *   layout                           when every tile that registers hold exists; then, where roles would wait
+ *                                    for each other, all warps alike from the attempt on
  *   lane-parts                       needs to know which lanes hold a row
  *   fragment-prefetch, hoist-loads   need to know the registers of a tile
  *   swizzle                          when there is every conversion
@@ -12,13 +13,22 @@
  *
  * A step of a pass (KERNEL_STEP in passes.def) runs within it, by kernel_step or kernel_part. */
 #include "passes/kernel/schedule/cta_size.h"
+#include "passes/kernel/schedule/schedule.h"
 #include "passes/pass.h"
+
+/* What there is before an attempt, to come back to. */
+typedef struct Attempt {
+    SavedBody body;
+    KernelPlan plan;
+    Schedule decisions;
+} Attempt;
 
 typedef struct Lowering {
     KernelContext c;
     PassRunner run;
     PassReport report; /* where nobody wants it */
     int errors;        /* of the session, before */
+    Attempt before;    /* warp specialization */
 } Lowering;
 
 static bool run_pass(Lowering *, PassId);
@@ -26,14 +36,14 @@ static bool run_pass(Lowering *, PassId);
 
 static bool refused(const Lowering *); /* a pass or the schedule has reported an error */
 static bool may_specialize(KernelContext *);
-static void undo(Lowering *, const SavedBody *, const KernelPlan *);
+static void attempt(Lowering *);
+static void undo(Lowering *);
+static bool roles_fail(Lowering *);
 
 /* Whether the kernel has producer and consumer warps. */
 static bool warp_specialization(Lowering *l)
 {
-    SavedBody body = ir_body_save(l->c.f);
-    KernelPlan plan = *l->c.p;
-    l->c.specialized = true;
+    attempt(l);
     RUN(GATHER_WINDOWS);
     RUN(SPLIT_STEPS);
     schedule_number_loads(l->c.p, l->c.f);
@@ -41,7 +51,7 @@ static bool warp_specialization(Lowering *l)
         RUN(LAZY_RESCALE);
         RUN(NEAR);
         RUN(SOFTWARE_PIPELINING);
-    } else if (!pass_runner_ended(&l->run)) undo(l, &body, &plan);
+    } else if (!pass_runner_ended(&l->run)) undo(l);
     return l->c.specialized;
 }
 
@@ -56,6 +66,16 @@ static void all_warps_alike(Lowering *l)
     RUN(LATE_SUMS);
     RUN(SINK_REDUCTIONS);
     RUN(SHARED);
+}
+
+static void layouts(Lowering *l)
+{
+    RUN(LAYOUT);
+    RUN(LANE_PARTS);
+    RUN(FRAGMENT_PREFETCH);
+    RUN(HOIST_LOADS);
+    RUN(SWIZZLE);
+    RUN(STRENGTH_REDUCTION);
 }
 
 static void pipeline(Lowering *l)
@@ -78,12 +98,13 @@ static void pipeline(Lowering *l)
     bool specialized = may_specialize(&l->c) && warp_specialization(l);
     if (!specialized && !refused(l)) all_warps_alike(l);
     if (refused(l)) return;
-    RUN(LAYOUT);
-    RUN(LANE_PARTS);
-    RUN(FRAGMENT_PREFETCH);
-    RUN(HOIST_LOADS);
-    RUN(SWIZZLE);
-    RUN(STRENGTH_REDUCTION);
+    layouts(l);
+    if (specialized && roles_fail(l)) {
+        undo(l);
+        all_warps_alike(l);
+        if (refused(l)) return;
+        layouts(l);
+    }
     if (!pass_runner_ended(&l->run)) schedule_end(l->c.p);
     if (!refused(l)) RUN(REGISTERS);
 }
@@ -164,12 +185,40 @@ static bool may_specialize(KernelContext *c)
     return can && !off && products;
 }
 
-/* Restores the body and the plan after the attempt was refused. */
-static void undo(Lowering *l, const SavedBody *body, const KernelPlan *plan)
+/* Begins warp specialization. */
+static void attempt(Lowering *l)
 {
-    ir_body_restore(l->c.f, body);
-    *l->c.p = *plan;
+    l->before = (Attempt){ ir_body_save(l->c.f), *l->c.p, schedule_save(l->c.p) };
+    l->c.specialized = true;
+}
+
+/* Restores the body, the plan and its decisions after the attempt was refused, or failed. */
+static void undo(Lowering *l)
+{
+    ir_body_restore(l->c.f, &l->before.body);
+    *l->c.p = l->before.plan;
+    schedule_restore(l->c.p, &l->before.decisions);
     l->c.specialized = false;
+    l->run.laid_out = false;
+}
+
+/* Whether roles would wait for each other for ever, or read a product too early: what planned them was wrong,
+ * and all warps alike are right, if slower. A written schedule gets an error. */
+static bool roles_fail(Lowering *l)
+{
+    KernelContext *c = &l->c;
+    int operand;
+    const char *why = "a product in flight would be read";
+    if (c->p->options.measure || refused(l) || pass_runner_ended(&l->run)) return false;
+    const Instr *at = ir_flight_fault(c->s, c->f, &operand);
+    if (!at) at = ir_roles_fault(c->f, &why);
+    if (!at) at = ir_stages_fault(c->s, c->f, &why);
+    if (!at) return false;
+    if (c->p->decisions->asked.len)
+        return schedule_refuse(c->p, c->p->decisions->asked.data,
+            "producer and consumer warps fail by this schedule: %s", why);
+    diag_perf(c->s, at->loc, "all warps alike, because producer and consumer warps fail here: %s", why);
+    return true;
 }
 
 Block *kernel_consumers(const Func *f)

@@ -255,6 +255,20 @@ void schedule_begin(Session *s, Func *f, KernelPlan *p)
             f->spec ? f->spec : "", f->spec && *f->spec ? ")" : "", p->target->name);
 }
 
+Schedule schedule_save(const KernelPlan *p)
+{
+    const Schedule *all = p->decisions;
+    Schedule saved = *all;
+    saved.asked.len = saved.asked.cap = saved.taken.len = saved.taken.cap = 0;
+    for (size_t k = 0; k < all->asked.len; k++)
+        vec_push(&all->session->arena, &saved.asked, all->asked.data[k]);
+    for (size_t k = 0; k < all->taken.len; k++)
+        vec_push(&all->session->arena, &saved.taken, all->taken.data[k]);
+    return saved;
+}
+
+void schedule_restore(KernelPlan *p, const Schedule *saved) { *p->decisions = *saved; }
+
 void schedule_end(KernelPlan *p)
 {
     Schedule *all = p->decisions;

@@ -61,6 +61,9 @@ struct Schedule {
 void schedule_begin(Session *, Func *, KernelPlan *);
 /* Numbers the loads among the accesses of their tensors. It runs when no later pass adds loads. */
 void schedule_number_loads(KernelPlan *, const Func *);
+/* What is decided so far; schedule_restore forgets what was decided since. */
+Schedule schedule_save(const KernelPlan *);
+void schedule_restore(KernelPlan *, const Schedule *);
 /* Reports errors for written decisions that no pass asked for. */
 void schedule_end(KernelPlan *);
 
