@@ -487,6 +487,9 @@ ShiftDone emit_shifted_load(
     Emit *, const Window *, const Layout *, const char *ptr, const char *to, const Value *pad);
 ShiftDone emit_shifted_store(
     Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
+/* Whether lanes store elements that others hold. */
+bool store_exchanges(Emit *, const Instr *store);
+bool goes_as_row_block(const Emit *, const Instr *);
 /* Rows that lie in memory as one piece, through shared memory (emit_row_block.c). False: nothing was emitted.
  */
 bool emit_row_block_load(

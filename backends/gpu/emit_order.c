@@ -136,15 +136,23 @@ static bool is_window(const Instr *i)
 { return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
 static const Value *moved(const MemParts *m) { return m->result ? m->result : m->values[0]; }
 
+/* Which thread accesses an element of a window: the one that holds it; of stored rows that are exchanged to
+ * aligned vectors, another one of the row; of rows that lie as one piece, any. */
+typedef enum { BY_HOLDER, BY_EXCHANGE, AS_ONE_PIECE } AccessedBy;
+
+static AccessedBy way_of(Emit *e, const Instr *i)
+{
+    if (goes_as_row_block(e, i)) return AS_ONE_PIECE;
+    return i->op == OP_STORE && store_exchanges(e, i) ? BY_EXCHANGE : BY_HOLDER;
+}
+
 /* Whether the threads and registers of every element agree, and each element is held once. */
 static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
 {
     const Value *x = moved(&p->m), *y = moved(b);
     if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout)
         return false;
-    /* Of rows that are shifted in registers, other lanes store elements than those that add them. */
-    if (ir_adds(p->i) != ir_adds(before) && (ir_attr(p->i, ATTR_SHIFTED) || ir_attr(before, ATTR_SHIFTED)))
-        return false;
+    if (way_of(p->e, p->i) != way_of(p->e, before)) return false;
     if (!same_list(ir_attr(p->i, ATTR_EXTENTS), ir_attr(before, ATTR_EXTENTS)) ||
         !same_list(ir_attr(p->i, ATTR_STEPS), ir_attr(before, ATTR_STEPS)) ||
         !same_list(ir_attr(p->i, ATTR_ORDER), ir_attr(before, ATTR_ORDER)))

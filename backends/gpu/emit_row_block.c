@@ -23,11 +23,14 @@ typedef struct RowBlock {
     int64_t row, all;      /* elements of a row; bytes of all rows */
 } RowBlock;
 
+bool goes_as_row_block(const Emit *e, const Instr *i)
+{ return !is_hip(e) && !e->guard && e->role < 0 && kernel_row_block(e->f, e->plan, i); }
+
 static bool begin_block(
     RowBlock *b, Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
 {
     DType d = e->f->params[w->param].type->dtype;
-    if (is_hip(e) || e->guard || e->role >= 0 || !kernel_row_block(e->f, e->plan, i)) return false;
+    if (!goes_as_row_block(e, i)) return false;
     *b = (RowBlock){ .e = e, .w = w, .l = l, .ptr = ptr, .bits = bits_type(d), .bytes = dtype_bytes(d) };
     int outer = w->unit - 1, n = l->tile[w->tile_axis[outer]];
     b->row = l->tile[w->unit_tile];
@@ -107,7 +110,8 @@ bool emit_row_block_load(
         words, ptr);
     if (b.left)
         line(e, "else if (at < %s) %s(&%s[4 * v], (const u8 *)%s + at, (u32)(%s - at));", b.left,
-            use(e, "ldg_nc_low_b128"), words, ptr, b.left);
+            use(e, e->f->params[w->param].kind == PARAM_IN ? "ldg_nc_low_b128" : "ldg_low_b128"), words, ptr,
+            b.left);
     end_blocks(e, 2);
     barrier(e);
     begin_vectors(&b);

@@ -234,17 +234,32 @@ static void store_exchanged(Shift *s, const char *from, const char *holder, DTyp
     }
 }
 
+static bool by_shifting(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
+{
+    LayoutVector v;
+    return shift_begin(e, w, l, d, s) && !(window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 &&
+                                             window_whole_vectors(e, w, (int)v.n));
+}
+
+bool store_exchanges(Emit *e, const Instr *store)
+{
+    MemParts m;
+    Window w;
+    Shift s;
+    ir_mem_parts(store, &m);
+    if (ir_adds(store) || m.values[0]->type->kind != TYPE_TILE) return false;
+    window_of(e, store, &w);
+    return w.align % 16 != 0 && by_shifting(e, &w, layout_of(e, m.values[0]), m.tensor->type->dtype, &s);
+}
+
 ShiftDone emit_shifted_store(
     Emit *e, const Window *w, const Layout *l, DType d, const char *ptr, const char *from)
 {
     Shift s;
     ShiftChain chain;
-    LayoutVector v;
     ShiftDone row = emit_row_store(e, w, l, d, ptr, from);
     if (row != SHIFT_NONE) return row;
-    if (!shift_begin(e, w, l, d, &s) ||
-        (window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 && window_whole_vectors(e, w, (int)v.n)))
-        return SHIFT_NONE;
+    if (!by_shifting(e, w, l, d, &s)) return SHIFT_NONE;
     kernel_shift_chain(&e->s->arena, l, w->unit_tile, s.bytes, &chain);
     s.ptr = ptr;
     shift_find_limit(&s);
