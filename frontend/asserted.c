@@ -1,6 +1,6 @@
 /* asserted.c: extents that the asserts of a kernel tell: `assert(P == (H + 2*PAD - R)/STRIDE + 1)` gives P.
  * Asserts count where every program reaches them, outside of branches and loops; so does each of the terms
- * that `&&` joins. An expression is computed from integers, the kernel's integer constants, and names whose
+ * that `&&` joins; and whether they hold for given extents. An expression is computed from integers, the kernel's integer constants, and names whose
  * values the caller knows; others give nothing. */
 #include "frontend/ast.h"
 #include "frontend/program.h"
@@ -72,14 +72,55 @@ static bool told(Known *k, const Node *condition, const char *dim, int64_t *exte
            value_of(k, right, extent) && *extent > 0;
 }
 
+static bool compares(int op, int64_t a, int64_t b, bool *holds)
+{
+    switch (op) {
+    case OPR_EQ: *holds = a == b; return true;
+    case OPR_NE: *holds = a != b; return true;
+    case OPR_LT: *holds = a < b; return true;
+    case OPR_LE: *holds = a <= b; return true;
+    case OPR_GT: *holds = a > b; return true;
+    case OPR_GE: *holds = a >= b; return true;
+    }
+    return false;
+}
+
+/* Whether the condition is known to be false. */
+static bool refuted(Known *k, const Node *condition)
+{
+    int64_t a, b;
+    bool holds;
+    if (condition->kind != N_BINARY) return false;
+    const Node *left = condition->kids[0], *right = condition->kids[1];
+    if (condition->op == OPR_LAND) return refuted(k, left) || refuted(k, right);
+    if (condition->op == OPR_LOR) return refuted(k, left) && refuted(k, right);
+    return value_of(k, left, &a) && value_of(k, right, &b) && compares(condition->op, a, b, &holds) && !holds;
+}
+
+/* The condition of an assert; NULL: the statement is none. */
+static const Node *asserted(const Node *statement)
+{
+    const Node *c = statement && statement->kind == N_EXPR ? statement->kids[0] : NULL;
+    return c && c->kind == N_CALL && !strcmp(c->name, "assert") && c->n ? c->kids[0] : NULL;
+}
+
+bool frontend_asserts_refuted(const Ast *ast, const FrontKernel *kernel, FrontNumberFn *number, void *user)
+{
+    Known k = { ast, program_kernel_node(ast, kernel)->kids[2], number, user, MOST_STEPS };
+    for (uint32_t i = 0; i < k.body->n; i++) {
+        const Node *c = asserted(k.body->kids[i]);
+        if (c && refuted(&k, c)) return true;
+    }
+    return false;
+}
+
 bool frontend_asserted_extent(const Ast *ast, const FrontKernel *kernel, const char *dim,
     FrontNumberFn *number, void *user, int64_t *extent)
 {
     Known k = { ast, program_kernel_node(ast, kernel)->kids[2], number, user, MOST_STEPS };
     for (uint32_t i = 0; i < k.body->n; i++) {
-        const Node *n = k.body->kids[i], *c = n && n->kind == N_EXPR ? n->kids[0] : NULL;
-        if (c && c->kind == N_CALL && !strcmp(c->name, "assert") && c->n && told(&k, c->kids[0], dim, extent))
-            return true;
+        const Node *c = asserted(k.body->kids[i]);
+        if (c && told(&k, c, dim, extent)) return true;
     }
     return false;
 }

@@ -155,6 +155,8 @@ typedef bool FrontNumberFn(void *user, const char *name, int64_t *value);
  * does. Numbers are asked for while the expression is computed. */
 bool frontend_asserted_extent(
     const Ast *, const FrontKernel *, const char *dim, FrontNumberFn *number, void *user, int64_t *extent);
+/* Whether an assert of the kernel's body is known not to hold. */
+bool frontend_asserts_refuted(const Ast *, const FrontKernel *, FrontNumberFn *number, void *user);
 /* The grid of a launch of those extents, with the extents that are written as a quotient. Texts go to the
  * arena of `s`, whose sources are those of the program. */
 void frontend_fault_grid(const Ast *, const char *kernel, Session *s, const int64_t *extent, FaultGrid *);

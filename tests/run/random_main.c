@@ -101,7 +101,7 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --structures | "
+static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
                             "--arrangements] "
                             "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
@@ -116,6 +116,7 @@ int main(int argc, char **argv)
         else if ((v = value_of(argv[i], "--count"))) count = strtoull(v, NULL, 0);
         else if (!strcmp(argv[i], "--products")) z.make = random_product;
         else if (!strcmp(argv[i], "--structures")) z.make = random_structure;
+        else if (!strcmp(argv[i], "--mixtures")) z.make = random_mixture;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);

@@ -93,6 +93,42 @@ static Extent *extent_of(Run *r, const char *dim)
     return &r->known.data[at];
 }
 
+/* Extents for all dimensions, from those of the command line and the given ones; whether asserts allow them. */
+static bool try_extents(Run *r, size_t given, const Extent *chosen, int n)
+{
+    r->known.len = given;
+    for (int k = 0; k < n; k++) vec_push(&r->tool->arena, &r->known, chosen[k]);
+    for (int d = 0; d < r->front->n_dims; d++) extent_of(r, r->front->dims[d]);
+    return !frontend_asserts_refuted(module_program(r->module), r->front, number_of, r);
+}
+
+/* Changes up to so many extents, from dimension `from` on, until the asserts allow all. */
+static bool change_extents(Run *r, size_t given, int from, Extent *chosen, int n, int most)
+{
+    static const int64_t extents[] = { 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 3 };
+    for (int d = from; n < most && d < r->front->n_dims; d++)
+        for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
+            chosen[n] = (Extent){ r->front->dims[d], extents[k], asked };
+            r->known.len = given;
+            if (extent_find(&r->known, chosen[n].name)) break;
+            if (try_extents(r, given, chosen, n + 1) || change_extents(r, given, d + 1, chosen, n + 1, most))
+                return true;
+        }
+    return false;
+}
+
+/* Chooses all extents that the command line does not tell, so that the kernel's asserts hold. */
+static void settle_extents(Run *r)
+{
+    enum { MOST = 2 };
+    const size_t given = r->known.len;
+    Extent chosen[MOST];
+    if (!r->front || try_extents(r, given, NULL, 0)) return;
+    for (int most = 1; most <= MOST; most++)
+        if (change_extents(r, given, 0, chosen, 0, most)) return;
+    try_extents(r, given, NULL, 0);
+}
+
 /* The same for a dimension that the command tells by option `from`, or a number as text. */
 static int64_t told_extent(Run *r, const char *dim, const char *from)
 {
@@ -151,6 +187,7 @@ void run_print_command(Run *r)
 {
     Text t;
     int seed = 1;
+    settle_extents(r);
     text_init(&t, &r->tool->arena);
     text_printf(&t, "tilec %s", command_info[r->args->command].name);
     put_quoted(&t, r->args->inputs.data[0]);
