@@ -16,6 +16,7 @@ typedef struct RowBlock {
     const char *dense;     /* the condition that they are one piece */
     const char *stride;    /* elements from row to row */
     const char *rows;      /* that are in range; NULL: all */
+    const char *before;    /* the window's first row, which may be below 0; NULL: it is not */
     const char *left;      /* bytes of the rows that are in range; NULL: all */
     DType bits;            /* of an element */
     int n, bytes, vectors; /* rows; of an element; of a thread */
@@ -45,8 +46,10 @@ static bool begin_block(
     b->dense = tmp(e, "dense");
     b->stride = window_stride(e, w->param, outer);
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", b->shared, (long long)scratch(e, b->all));
-    line(
-        e, "const bool %s = %s == %lld && ((u64)%s & 15) == 0;", b->dense, b->stride, (long long)b->row, ptr);
+    if (w->masked && !e->ranges) e->ranges = ranges_new(e->f);
+    if (w->masked && range_of(e->ranges, w->offset[outer]).lo < 0) b->before = name_of(e, w->offset[outer]);
+    line(e, "const bool %s = %s == %lld && ((u64)%s & 15) == 0%s;", b->dense, b->stride, (long long)b->row,
+        ptr, b->before ? str(e, " && %s >= 0", b->before) : "");
     if (!w->masked) return true;
     b->rows = tmp(e, "rows");
     b->left = tmp(e, "left");
@@ -75,6 +78,7 @@ static void begin_elements(const RowBlock *b)
     e->indent++;
     line(e, "for (i32 k = warp; k < %s; k += %d) {", b->rows ? b->rows : str(e, "%d", b->n), e->threads / 32);
     e->indent++;
+    if (b->before) line(e, "if (%s + k < 0) continue;", b->before);
     line(e, "for (i32 j = lane; j < %lld; j += 32) {", (long long)b->row);
     e->indent++;
     line(e, "const %s *const at = %s + k * (i64)%s + j;", pointee(b->bits), b->ptr, b->stride);

@@ -237,8 +237,8 @@ static void store_exchanged(Shift *s, const char *from, const char *holder, DTyp
 static bool by_shifting(Emit *e, const Window *w, const Layout *l, DType d, Shift *s)
 {
     LayoutVector v;
-    return shift_begin(e, w, l, d, s) && !(window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 &&
-                                             window_whole_vectors(e, w, (int)v.n));
+    return shift_begin(e, w, l, d, s) &&
+           !(window_vector(e, w, l, d, &v) > 1 && v.bytes == 16 && window_whole_vectors(e, w, (int)v.n));
 }
 
 bool store_exchanges(Emit *e, const Instr *store)

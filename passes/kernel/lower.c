@@ -215,8 +215,8 @@ static bool roles_fail(Lowering *l)
     if (!at) at = ir_stages_fault(c->s, c->f, &why);
     if (!at) return false;
     if (c->p->decisions->asked.len)
-        return schedule_refuse(c->p, c->p->decisions->asked.data,
-            "producer and consumer warps fail by this schedule: %s", why);
+        return schedule_refuse(
+            c->p, c->p->decisions->asked.data, "producer and consumer warps fail by this schedule: %s", why);
     diag_perf(c->s, at->loc, "all warps alike, because producer and consumer warps fail here: %s", why);
     return true;
 }

@@ -101,9 +101,10 @@ static const char *value_of(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
 }
 
-static const char usage[] = "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
-                            "--arrangements] "
-                            "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
+static const char usage[] =
+    "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
+    "--arrangements] "
+    "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
 int main(int argc, char **argv)
 {

@@ -54,18 +54,19 @@ typedef struct Mix {
 static const char *const made[KINDS][28] = {
     { "load(X[$W]$p)", "f32(load(Y[$W]))", "f32(transpose(load(Z[j*$n +: $n, i*$m +: $m])))",
         "f32(load(LONG[$W]) % 9)", "f32(load(BYTE[$W]))", "f32(load(Q[$W]) % 7)", "load(O[$O])",
-        "f32(load(G[$O]))", "gather(TABLE[id[:, None], col]$g)",
-        "gather(X[row, jd[None, :]]$g)", "gather(X[($S + arange($m))[:, None], col % max(N, 1)]$g)",
-        "where($M, $F, $F)", "$F + $R", "$C - $F", "$F * $C", "$F + $F", "-$F", "max($F, $F)", "lean($F, $S)",
-        "twice($F, clamp($S, -1, 3))", "both($F, $F)[$B]", "cumsum($F, axis = $A$o)",
-        "cummax($F, axis = $A$o)", "sort($F$d)", "f32($Q % 9)", "shift($F, $D - 2, axis = $A, fill = 1.0)",
-        "f32(f16($F)) + f32(bf16($F)) - f32(f8e4m3($F))", "f32($M)" },
+        "f32(load(G[$O]))", "gather(TABLE[id[:, None], col]$g)", "gather(X[row, jd[None, :]]$g)",
+        "gather(X[($S + arange($m))[:, None], col % max(N, 1)]$g)", "where($M, $F, $F)", "$F + $R", "$C - $F",
+        "$F * $C", "$F + $F", "-$F", "max($F, $F)", "lean($F, $S)", "twice($F, clamp($S, -1, 3))",
+        "both($F, $F)[$B]", "cumsum($F, axis = $A$o)", "cummax($F, axis = $A$o)", "sort($F$d)", "f32($Q % 9)",
+        "shift($F, $D - 2, axis = $A, fill = 1.0)", "f32(f16($F)) + f32(bf16($F)) - f32(f8e4m3($F))",
+        "f32($M)" },
     { "load(Q[$W])", "load(I[$O])", "i32(load(LONG[$W]))", "i32(load(MASK[$W]))", "i32(load(BYTE[$W])) << $D",
         "i32($F)", "$Q + $Q", "$Q * $Q", "$Q / ($Q | 1)", "$Q % $Q", "$Q ^ $Q", "$Q >> $D",
         "where($M, $Q, $Q)", "argmax($F, axis = $A) + $Q", "argmin($Q % 4, axis = $A) - $Q",
-        "cumsum($Q, axis = $A$o)", "cumprod($Q, axis = $A$o)", "sort($Q$d)", "reduce($Q, axis = $A, combine = mix) + $Q",
-        "scan(($Q, $Q), axis = $A, combine = then$o)[$B]", "i32(row) - i32(col) * $D", "popcount($Q) + clz($Q)",
-        "i32(i64($Q) * i64($Q) >> 5)", "i32(u8($Q)) - i32(i8($Q))", "max($Q, axis = $A) - $Q",
+        "cumsum($Q, axis = $A$o)", "cumprod($Q, axis = $A$o)", "sort($Q$d)",
+        "reduce($Q, axis = $A, combine = mix) + $Q", "scan(($Q, $Q), axis = $A, combine = then$o)[$B]",
+        "i32(row) - i32(col) * $D", "popcount($Q) + clz($Q)", "i32(i64($Q) * i64($Q) >> 5)",
+        "i32(u8($Q)) - i32(i8($Q))", "max($Q, axis = $A) - $Q",
         "reshape(transpose(reshape($Q, [$n, $m])), [$m, $n])", "sum($Q, axis = (0, 1)) + $Q",
         "i32(u32($Q) / u32(7))" },
     { "load(MASK[$W]) > 0", "$F > $F", "$Q < $Q", "row >= col", "col < N && row < M", "$M && $M", "!$M || $M",
@@ -74,22 +75,24 @@ static const char *const made[KINDS][28] = {
     { "max($F, axis = 1)", "sum($F, axis = 1)", "f32(argmax($F, axis = 1))", "min($F, axis = 1)",
         "f32(id)[:, None]", "load(X[i*$m +: $m, $S])[:, None]", "sum(where($M, $F, 0.0), axis = 1)",
         "f32(all($M, axis = 1))" },
-    { "max($F, axis = 0)", "sum($F, axis = 0)", "f32(argmin($F, axis = 0))", "f32(load(ROW[j*$n +: $n]))[None, :]",
-        "gather(TABLE[$S, col])", "load(X[$S, j*$n +: $n])[None, :]", "f32(sum($Q % 5, axis = 0))" },
+    { "max($F, axis = 0)", "sum($F, axis = 0)", "f32(argmin($F, axis = 0))",
+        "f32(load(ROW[j*$n +: $n]))[None, :]", "gather(TABLE[$S, col])", "load(X[$S, j*$n +: $n])[None, :]",
+        "f32(sum($Q % 5, axis = 0))" },
 };
 
-static const char *const ends[] = { "store(O[$O], $F);", "store(O[$O], $F);", "store(I[$O], $Q);", "store(I[$O], $Q);",
-    "store(D[$O], i64($Q) * 3);", "store(E[$O], cast(clamp($F, 0.0, 4.0), T));", "store(G[$O], bf16($F));",
-    "store(R[i*$m +: $m, j], sum($F, axis = 1, drop = true));",
+static const char *const ends[] = { "store(O[$O], $F);", "store(O[$O], $F);", "store(I[$O], $Q);",
+    "store(I[$O], $Q);", "store(D[$O], i64($Q) * 3);", "store(E[$O], cast(clamp($F, 0.0, 4.0), T));",
+    "store(G[$O], bf16($F));", "store(R[i*$m +: $m, j], sum($F, axis = 1, drop = true));",
     "store(C[i, j*$n +: $n], max($F, axis = 0, drop = true));", "scatter(I[row, col], $Q, mask = $M);",
-    "scatter(O[row, col], $F);", "atomic_add(CELL[$O], $Q);", "atomic_add(H[id], i32(1), mask = id > $D - 2);",
-    "atomic_max(MOST[jd], max($F, axis = 0, drop = true));", "atomic_add(SUMS[j*$n +: $n], sum($F, axis = 0, drop = true));",
+    "scatter(O[row, col], $F);", "atomic_add(CELL[$O], $Q);",
+    "atomic_add(H[id], i32(1), mask = id > $D - 2);", "atomic_max(MOST[jd], max($F, axis = 0, drop = true));",
+    "atomic_add(SUMS[j*$n +: $n], sum($F, axis = 0, drop = true));",
     "atomic_xor(BITS[clamp($S, 0, V - 1)], sum($Q, drop = true));" };
 
 /* Old values of atomics: of elements that no other program touches they are known. */
-static const char *const olds[] = { "atomic_add(CELL[row, col], $Q)", "atomic_max(CELL[row, col], $Q, mask = $M)",
-    "atomic_exch(CELL[row, col], $Q)", "atomic_xor(CELL[row, col], $Q, mask = col > row)",
-    "atomic_cas(CELL[row, col], $Q, $Q)" };
+static const char *const olds[] = { "atomic_add(CELL[row, col], $Q)",
+    "atomic_max(CELL[row, col], $Q, mask = $M)", "atomic_exch(CELL[row, col], $Q)",
+    "atomic_xor(CELL[row, col], $Q, mask = col > row)", "atomic_cas(CELL[row, col], $Q, $Q)" };
 
 static void own_window(Mix *x, char *out, size_t size)
 {
@@ -146,12 +149,15 @@ static void expand(Mix *x, const char *template, char *out, size_t size)
             case 'W': window(x, part, sizeof part); break;
             case 'm': snprintf(part, sizeof part, "%d", x->tm); break;
             case 'n': snprintf(part, sizeof part, "%d", x->tn); break;
-            case 'p': snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", pad = -1.0", ", latency = 2")); break;
+            case 'p':
+                snprintf(part, sizeof part, "%s", CHOOSE(a, "", "", ", pad = -1.0", ", latency = 2"));
+                break;
             case 'd': snprintf(part, sizeof part, "%s", CHOOSE(a, "", ", descending = true")); break;
             case 'o': snprintf(part, sizeof part, "%s", CHOOSE(a, "", ", reverse = true")); break;
             default:
                 snprintf(part, sizeof part, "%s",
-                    CHOOSE(a, "", ", mask = row < M", ", mask = load(MASK[i*1 +: 1, j*1 +: 1]) >= 0, pad = 2.0"));
+                    CHOOSE(a, "", ", mask = row < M",
+                        ", mask = load(MASK[i*1 +: 1, j*1 +: 1]) >= 0, pad = 2.0"));
             }
         arrange_append(out, size, "%s", part);
     }
@@ -213,7 +219,8 @@ static void loop(Mix *x)
     scalar(x, hi, sizeof hi);
     if (chance(a, 60))
         snprintf(trips, sizeof trips, "%s",
-            CHOOSE(a, "3 .. 1", "0 .. 0", "-2 .. 1", "0 .. 5 : 3", "i - 1 .. i + 1", "0 .. 1", "j .. 2", "0 .. 3"));
+            CHOOSE(a, "3 .. 1", "0 .. 0", "-2 .. 1", "0 .. 5 : 3", "i - 1 .. i + 1", "0 .. 1", "j .. 2",
+                "0 .. 3"));
     else snprintf(trips, sizeof trips, "clamp(%s, -2, 2) .. clamp(%s, -3, 3)", lo, hi);
     arrange_line(a, "for k%d in %s {", x->loops, trips);
     inside(x, true);
@@ -226,8 +233,10 @@ static void repeat(Mix *x)
     char name[12], e[200];
     fresh_name(a, "t", name, sizeof name);
     arrange_line(a, "var %s = %d;", name, below(a, 3));
-    expand(x, CHOOSE(a, "any($M, drop = true)", "sum($Q, drop = true) % 5 != 0", "max($F, drop = true) > $D.0", "i != j"), e,
-        sizeof e);
+    expand(x,
+        CHOOSE(a, "any($M, drop = true)", "sum($Q, drop = true) % 5 != 0", "max($F, drop = true) > $D.0",
+            "i != j"),
+        e, sizeof e);
     arrange_line(a, "while %s < 3 && (%s) {", name, e);
     inside(x, false);
     arrange_line(a, "    %s = %s + 1;", name, name);
@@ -238,7 +247,9 @@ static void branch(Mix *x)
 {
     Arranger *a = x->a;
     char e[200];
-    expand(x, CHOOSE(a, "$S > $D", "any($M, drop = true)", "all($M, drop = true)", "sum($Q, drop = true) % 2 == 0", "$S == $S"),
+    expand(x,
+        CHOOSE(a, "$S > $D", "any($M, drop = true)", "all($M, drop = true)", "sum($Q, drop = true) % 2 == 0",
+            "$S == $S"),
         e, sizeof e);
     arrange_line(a, "if %s {", e);
     if (x->returns && chance(a, 30)) arrange_line(a, "    return;");
@@ -252,19 +263,20 @@ static void branch(Mix *x)
 
 static void statements(Mix *x, int n)
 {
-    static void (*const all[])(Mix *) = { let, let, let, let, let, let, let, put, put, put, old, loop, loop,
-        branch, repeat };
+    static void (*const all[])(
+        Mix *) = { let, let, let, let, let, let, let, put, put, put, old, loop, loop, branch, repeat };
     enum { N = sizeof all / sizeof *all, NESTED = 4 };
     for (int k = 0; k < n && x->budget > 0 && x->a->length < sizeof x->a->body - 3000; k++, x->budget--)
         all[below(x->a, x->depth > 2 ? N - NESTED : N)](x);
 }
 
 static const char *const functions = "fn clip(x) { return clamp(x, -8.0, 8.0); }\n"
-    "fn lean(x, k) { if k > 1 { return clip(x - 1.0); } return x; }\n"
-    "fn both(x, y) { let s = x + y; return (clip(s), clip(x - y)); }\n"
-    "fn twice(x, k) { var y = x; for r in 0 .. k { y = clip(y + y); if any(y > 7.0, drop = true) { return y - 1.0; } } return y; }\n"
-    "fn mix(a, b) { return a ^ b; }\n"
-    "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1]); }\n";
+                                     "fn lean(x, k) { if k > 1 { return clip(x - 1.0); } return x; }\n"
+                                     "fn both(x, y) { let s = x + y; return (clip(s), clip(x - y)); }\n"
+                                     "fn twice(x, k) { var y = x; for r in 0 .. k { y = clip(y + y); if "
+                                     "any(y > 7.0, drop = true) { return y - 1.0; } } return y; }\n"
+                                     "fn mix(a, b) { return a ^ b; }\n"
+                                     "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1]); }\n";
 
 /* Where a program's tile is: by the axes of the grid, or from one number. */
 static void places(Mix *x)
@@ -275,8 +287,8 @@ static void places(Mix *x)
     snprintf(own, sizeof own, "j*%d +: %d", tn, tn);
     if (chance(a, 50))
         snprintf(h, sizeof h, " hint (%s)",
-            CHOOSE(a, "pack = 2", "pack = 4", "warps = 2", "warps = 8", "occupancy = 2", "cluster = 2", "cluster = 4",
-                "cluster = 2, cluster_axis = 1", "stages = 3", "pack = 3"));
+            CHOOSE(a, "pack = 2", "pack = 4", "warps = 2", "warps = 8", "occupancy = 2", "cluster = 2",
+                "cluster = 4", "cluster = 2, cluster_axis = 1", "stages = 3", "pack = 3"));
     if (strstr(h, "axis") && chance(a, 50)) *h = 0;
     const int form = strstr(h, "axis") ? 0 : below(a, 4);
     a->indent = 1;
@@ -288,7 +300,8 @@ static void places(Mix *x)
     arrange_line(a, form ? "let p = program_id();" : "let (j, i) = program_id();");
     if (form) arrange_line(a, "let w = cdiv(N, %d);", tn);
     if (form == 1) arrange_line(a, "let i = p / w;"), arrange_line(a, "let j = p %% w;");
-    if (form == 2) arrange_line(a, "let i = cdiv(M, %d) - 1 - p / w;", tm), arrange_line(a, "let j = w - 1 - p %% w;");
+    if (form == 2)
+        arrange_line(a, "let i = cdiv(M, %d) - 1 - p / w;", tm), arrange_line(a, "let j = w - 1 - p %% w;");
     if (form == 3) {
         arrange_line(a, "let h = min(2, cdiv(M, %d) - p / (2*w)*2);", tm);
         arrange_line(a, "let i = p / (2*w)*2 + p %% (2*w) %% h;");
@@ -336,8 +349,8 @@ static void parameters(Mix *x)
         const char *name = tensors[t].name,
                    *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
         if (!has_tensor(x, name)) continue;
-        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role, type,
-            name, tensors[t].dims);
+        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role,
+            type, name, tensors[t].dims);
         arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", *k->tensors ? "; " : "",
             tensors[t].role, name, tensors[t].dims, type, tensors[t].fill);
         arrange_append(k->launch, sizeof k->launch, " %s", name);
@@ -360,7 +373,8 @@ void random_mixture(uint64_t seed, RandomKernel *out)
     a->type = (Elem)ONE_OF(a, F16, BF16, E4M3, E5M2, I8, U8, F64);
     x->tm = ONE_OF(a, 1, 1, 2, 4, 8, 16, 3, 5);
     x->whole = chance(a, 30);
-    x->tn = x->whole ? ONE_OF(a, 1, 9, 30, 33, 77, 128, 225, 257, 300) : ONE_OF(a, 1, 4, 8, 16, 32, 64, 6, 20, 33, 128);
+    x->tn = x->whole ? ONE_OF(a, 1, 9, 30, 33, 77, 128, 225, 257, 300)
+                     : ONE_OF(a, 1, 4, 8, 16, 32, 64, 6, 20, 33, 128);
     if (x->tn < 33 && chance(a, 20)) x->tm = ONE_OF(a, 32, 64);
     x->returns = chance(a, 40);
     x->budget = 6 + below(a, 14);
@@ -371,8 +385,8 @@ void random_mixture(uint64_t seed, RandomKernel *out)
     arrange_line(a, "}");
     const int m = x->tm * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tm) : 0),
               n = x->whole ? x->tn : x->tn * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tn) : 0);
-    snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d L=%d V=%d GN=%d GM=%d", m, n, 1 + below(a, 9), 1 + below(a, 9),
-        (n + x->tn - 1) / x->tn, (m + x->tm - 1) / x->tm);
+    snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d L=%d V=%d GN=%d GM=%d", m, n, 1 + below(a, 9),
+        1 + below(a, 9), (n + x->tn - 1) / x->tn, (m + x->tm - 1) / x->tm);
     snprintf(out->bounds, sizeof out->bounds, "0 0 0");
     parameters(x);
 }

@@ -351,8 +351,8 @@ static bool take_option(Queue *q, const char *arg)
         const char *name;
         MakeKernel *make;
     } kinds[] = { { "arrangement", random_arrangement }, { "small", random_small_arrangement },
-        { "products", random_product }, { "structure", random_structure },
-        { "mixture", random_mixture }, { "kernel", random_kernel } };
+        { "products", random_product }, { "structure", random_structure }, { "mixture", random_mixture },
+        { "kernel", random_kernel } };
     const char *v;
     if ((v = value_of(arg, "--device"))) q->device = v;
     else if ((v = value_of(arg, "--save"))) q->save = v, mkdir(v, 0777);

@@ -84,6 +84,27 @@ for t in cpu interp; do
     done
 done
 
+# integers without a range are drawn within the axes that they pick from, whatever is done to them before; where a range is given, it holds
+cat >picks.tile <<'T'
+kernel picks(in i32 I[K], in i32 J[K], in i32 B[K1], in i32 L[K], in f32 X[N], out f32 Y[K], const int WHAT = 0) grid (1) {
+    let i = load(I[0 +: 16]);
+    let j = load(J[0 +: 16]);
+    let k = arange(16);
+    assert(all(load(L[0 +: 16]) >= 3, drop = true) && all(load(L[0 +: 16], pad = 3) <= i32(N), drop = true), "lengths");
+    var sum = gather(X[index(i) * 4 + k % 4], mask = k < K) + gather(X[reshape(N - 1 - index(j), [16])], mask = k < K);
+    for e in load(B[0]) .. load(B[K]) { sum += gather(X[e]); }
+    store(Y[k % 16 +: 16], sum);
+}
+T
+sed -i 's/k % 16 +: 16/0 +: 16/; s/load(L\[0 +: 16\]) >= 3/load(L[0 +: 16], pad = 3) >= 3/' picks.tile
+for n in 4 17 100; do for seed in 1 2 3; do
+    set -- --in "I=random:i32[9]:$seed" --in "J=random:i32[9]:$seed" --in "B=random:i32[10]:$seed" --in "L=random:i32[9]:$seed" --in "X=ones:f32[$n]"
+    expect 0 "" "$tilec" run picks.tile "$@" --check
+    expect 1 "gather" "$tilec" run picks.tile "${@/#J=*/J=random:i32[9]:1:-9:-1}" --check
+done; done
+# the printed command has extents for which asserts hold
+expect 2 "SCALE=random:f16[64, 1]:3" "$tilec" run "$root/examples/kernels/gemm_int4.tile" --kernel=gemm_int4
+
 # all of u64 and of i64 by text, as a scalar and as a const; beyond it is said what the type holds
 cat >whole.tile <<'T'
 kernel whole(out u64 Y[1], u64 a, i64 b, u8 c = 7, const u64 K = 1, const i64 L = 2) grid (1) { store(Y[0], a + K); print("", a, b, c, K, L); }

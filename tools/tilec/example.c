@@ -93,7 +93,8 @@ static Extent *extent_of(Run *r, const char *dim)
     return &r->known.data[at];
 }
 
-/* Extents for all dimensions, from those of the command line and the given ones; whether asserts allow them. */
+/* Extents for all dimensions, from those of the command line and the given ones; whether asserts allow them.
+ */
 static bool try_extents(Run *r, size_t given, const Extent *chosen, int n)
 {
     r->known.len = given;

@@ -2,9 +2,7 @@
 #include "tools/tilec/interpret.h"
 #include "tools/tilec/input.h"
 
-/* The bindings of --set, and the extents that specialize the kernel, as a launch takes them from its tensors.
- * */
-static bool bind(Input *in, const InterpretJob *job, const FrontKernel *k, FrontBinding *out, size_t *n)
+bool interpret_bind(Input *in, const InterpretJob *job, const FrontKernel *k, FrontBinding *out, size_t *n)
 {
     Session *s = &in->session;
     for (size_t i = 0; i < job->n_bindings; i++) {
@@ -198,7 +196,7 @@ static int run(Input *in, Outputs *outputs)
     o.passes.print = true;
     s->diags = s->last_diag =
         NULL; /* The context, which has read the program before, has told the warnings. */
-    if (!bind(in, job, k, b, &n)) return EXIT_INPUT;
+    if (!interpret_bind(in, job, k, b, &n)) return EXIT_INPUT;
     bool no_work;
     Clauses clauses;
     InterpOptions none = { 0 };

@@ -2,6 +2,7 @@
  * with the backends. */
 #pragma once
 #include "ir/interp.h"
+#include "tools/tilec/input.h"
 #include "tools/tilec/tensor.h"
 
 /* One launch: bindings as --set gives them, extents by name, an argument a parameter that is no const. */
@@ -23,3 +24,7 @@ typedef struct InterpretJob {
 /* Results are in the arguments' memory. An exit code; diagnostics are printed. -O gives the level of the
  * passes before it (default 0: the kernel as it was lowered). */
 int interpret(Tool *, const Args *, const InterpretJob *);
+/* The bindings of --set, and the extents that specialize the kernel, as a launch takes them from its tensors:
+ * at most as many as the job has bindings and absent tensors and the kernel has keys. False after
+ * diagnostics. */
+bool interpret_bind(Input *, const InterpretJob *, const FrontKernel *, FrontBinding *, size_t *n);

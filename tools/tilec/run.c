@@ -455,6 +455,7 @@ int run_open(Run *r)
         run_print_command(r);
     }
     if (!code) code = read_tensors(r);
+    if (!code) code = run_draw_indices(r);
     return code ? code : upload(r);
 }
 

@@ -69,6 +69,8 @@ int run_failed(Run *, tile_status);
 
 /* Prints a command line that works, for a user whose own lacks an argument (example.c). */
 void run_print_command(Run *);
+/* Draws random integers that are indices within their axes (index_ranges.c); an exit code. */
+int run_draw_indices(Run *);
 /* The next const or const type, behind `after`, that neither the command line binds nor a default; NULL: none
  * is left. A default that such a const decides counts as none. */
 const FrontParam *run_next_without_value(const Run *, const FrontParam *after);

@@ -137,6 +137,9 @@ static void fill(const Fill *f, HostTensor *h)
     }
 }
 
+void tensor_draw(HostTensor *h, int64_t lo, int64_t hi)
+{ fill(&(Fill){ FILL_RANDOM, h->seed, true, (double)lo, (double)hi }, h); }
+
 static bool take_number(const char **p, double *v)
 {
     char *end;
@@ -181,6 +184,8 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
         return tool_usage(t, wrong, p->name, source);
     f.ranged = f.lo != f.hi || f.lo != 0;
     f.seed = (uint64_t)(int64_t)seed;
+    h->seed = f.seed;
+    h->drawn = f.kind == FILL_RANDOM && !f.ranged && dtype_is_int(h->dtype);
     fill(&f, h);
     return EXIT_OK;
 }

@@ -27,6 +27,8 @@ typedef struct HostTensor {
     int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK];
     void *data;
     size_t bytes;
+    bool drawn; /* random integers of no range that the user gave, from `seed` */
+    uint64_t seed;
 } HostTensor;
 
 bool dtype_of(tile_dtype, DType *);
@@ -35,6 +37,8 @@ bool split_binding(Tool *, const char *option, const char *text, const char **na
 /* The argument of --in for parameter `p`: a file, or random, zeros, ones. A source without extents asks
  * `shape`. EXIT_OK, or an exit code after a message. */
 int tensor_read(Tool *, const tile_param_info *p, const char *source, const ShapeSource *shape, HostTensor *);
+/* Draws the integers again, of lo .. hi. */
+void tensor_draw(HostTensor *, int64_t lo, int64_t hi);
 /* The byte that outputs are filled with before a kernel runs. It makes floats a NaN and integers a number of
  * bytes 0xcd, such as -842150451. A bool becomes true, as other bytes are no value of it. */
 static inline int tensor_poison(DType d) { return d == DT_BOOL ? 1 : dtype_is_float(d) ? 0xff : 0xcd; }
