@@ -54,8 +54,8 @@ static bool begin_block(
     b->rows = tmp(e, "rows");
     b->left = tmp(e, "left");
     const char *extent = window_extent(e, w->param, outer), *from = name_of(e, w->offset[outer]);
-    line(e, "const i32 %s = (i64)%s - (i64)%s < %d ? (i32)((i64)%s - (i64)%s) : %d;", b->rows, extent, from,
-        n, extent, from, n);
+    const char *here = str(e, "((i64)%s - (i64)%s)", extent, from);
+    line(e, "const i32 %s = %s;", b->rows, rows_left(e, w->offset[outer], here, n));
     line(e, "const i32 %s = %s * %lld;", b->left, b->rows, (long long)b->row * b->bytes);
     return true;
 }

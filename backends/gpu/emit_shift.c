@@ -35,6 +35,13 @@ bool shift_offset_known(Shift *s) /* not below 0? */
     return range_of(s->e->ranges, o).lo >= 0;
 }
 
+const char *rows_left(Emit *e, const Value *offset, const char *left, int most)
+{
+    if (!e->ranges) e->ranges = ranges_new(e->f);
+    const char *far = range_of(e->ranges, offset).hi > INT32_MAX ? str(e, "%s < 0 ? 0 : ", left) : "";
+    return str(e, "%s%s < %d ? (i32)%s : %d", far, left, most, left, most);
+}
+
 void shift_find_limit(Shift *s)
 {
     Emit *e = s->e;
@@ -53,7 +60,7 @@ void shift_find_limit(Shift *s)
     line(e, "const i64 %s = (i64)%s - %s;", left, all,
         fixed ? str(e, "%lldll", (long long)off) : str(e, "(i64)%s", name_of(e, o)));
     s->limit = tmp(e, "limit");
-    line(e, "const i32 %s = %s < %d ? (i32)%s : %d;", s->limit, left, tile, left, tile);
+    line(e, "const i32 %s = %s;", s->limit, rows_left(e, o, left, tile));
 }
 
 /* The run at register `r`. */
