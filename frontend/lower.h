@@ -100,6 +100,13 @@ typedef struct PassedSteps {
     Loc at;
 } PassedSteps;
 
+/* An addition in an order, and its step. */
+typedef struct OrderedStore {
+    const Instr *store;
+    const Value *step;
+    Loc at;
+} OrderedStore;
+
 typedef VEC(const Node *) Nodes;
 
 typedef struct Lower Lower;
@@ -117,6 +124,7 @@ struct Lower {
     Frame *frame;
     KParam *params;
     VEC(PassedSteps) passes; /* lower_ordered.c */
+    VEC(OrderedStore) ordered;
     int n_params;
     /* Of the block being built, which has the kernel's parameters: body, grid or remap. */
     Value **args;
@@ -266,8 +274,10 @@ bool lower_ordered_begin(
     Lower *, const Call *, OrderedAdd *);                  /* reads the arguments; false after a message */
 void lower_ordered_wait(Lower *, Loc, const OrderedAdd *); /* before the addition */
 void lower_ordered_pass(Lower *, Loc, const OrderedAdd *); /* after it */
-V lower_pass_steps(Lower *, const Call *); /* a program passes steps at which it does not add */
-void lower_ordered_end(Lower *, Loc);      /* where a kernel ends: programs have passed all their steps */
+bool lower_ordered_falls(const Value *step); /* whether it may be smaller for a later program of a chain */
+void lower_ordered_prove(Lower *);           /* lower_ordered_proof.c */
+V lower_pass_steps(Lower *, const Call *);   /* a program passes steps at which it does not add */
+void lower_ordered_end(Lower *, Loc);        /* where a kernel ends: programs have passed all their steps */
 
 /* lower_shape.c */
 V lower_reshape(Lower *, const Call *);

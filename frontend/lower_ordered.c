@@ -149,7 +149,7 @@ static bool may_order(Lower *l, Loc at, const KParam *p)
  */
 
 /* Whether a number may be larger, or smaller, for a later program of a chain. */
-enum { SAME = 0, GROWS = 1, FALLS = 2, ANY = GROWS | FALLS };
+enum { SAME = 0, GROWS = 1, FALLS = 2, ANY = GROWS | FALLS, TREND_DEPTH = 32 };
 
 static int turned(int trend) { return (trend & GROWS ? FALLS : 0) | (trend & FALLS ? GROWS : 0); }
 
@@ -191,14 +191,15 @@ static int trend_of(const Value *v, int depth)
     return d->n_blocks || ir_has_effects(d) ? ANY : trend_of_operands(d, depth);
 }
 
+bool lower_ordered_falls(const Value *step) { return trend_of(step, TREND_DEPTH) & FALLS; }
+
 /* Programs before this one may still add at steps below the one that it passes, unless they passed it too. */
 static void check_passes(Lower *l)
 {
-    enum { DEPTH = 32 };
     for (size_t k = 0; k < l->passes.len; k++) {
         MemParts m;
         const PassedSteps *p = &l->passes.data[k];
-        if (!ir_mem_parts(p->atomic, &m) || !(trend_of(m.values[0], DEPTH) & GROWS)) continue;
+        if (!ir_mem_parts(p->atomic, &m) || !(trend_of(m.values[0], TREND_DEPTH) & GROWS)) continue;
         lower_error_note(l, p->at,
             "number the steps from the end: let i = num_programs(0) - 1 - program_id(0)",
             "the step that a program passes must not grow with `program_id(0)`: programs before it would "
@@ -289,10 +290,19 @@ void lower_ordered_wait(Lower *l, Loc loc, const OrderedAdd *o)
     lower_scope_pop(l);
 }
 
+static const Instr *last_store(const Lower *l)
+{
+    const Instr *i = l->b.before ? l->b.before->prev : l->b.block->last;
+    while (i && i->op != OP_STORE) i = i->prev;
+    return i;
+}
+
 void lower_ordered_pass(Lower *l, Loc loc, const OrderedAdd *o)
 {
     Scope inner;
+    const Instr *store = last_store(l);
     if (o->param < 0) return;
+    if (store) vec_push(&l->s->arena, &l->ordered, ((OrderedStore){ store, o->step, loc }));
     KParam *p = &l->params[o->param];
     lower_scope_push(l, &inner);
     declare_all(l, loc, o);
@@ -320,7 +330,8 @@ static Node *end_value(Lower *l, Loc loc)
 void lower_ordered_end(Lower *l, Loc loc)
 {
     check_passes(l);
-    l->passes.len = 0;
+    lower_ordered_prove(l);
+    l->passes.len = l->ordered.len = 0;
     l->frame->done.v = value_bool(false);
     for (int i = 0; i < l->n_params; i++) {
         Scope inner;

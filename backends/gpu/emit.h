@@ -487,8 +487,8 @@ ShiftDone emit_shifted_load(
     Emit *, const Window *, const Layout *, const char *ptr, const char *to, const Value *pad);
 ShiftDone emit_shifted_store(
     Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
-/* How many of `most` elements from an offset on are in range, where an i64 `left` are up to the end: the end may
- * be further before the offset than 32 bits tell. */
+/* How many of `most` elements from an offset on are in range, where an i64 `left` are up to the end: the end
+ * may be further before the offset than 32 bits tell. */
 const char *rows_left(Emit *, const Value *offset, const char *left, int most);
 /* Whether lanes store elements that others hold. */
 bool store_exchanges(Emit *, const Instr *store);

@@ -6,7 +6,8 @@
  *
  * The tile IR is followed from each index to the loads that it is made of, through casts, shapes, selects,
  * sums with values of known range, products with constants and the counters of loops. What loops carry is not
- * followed. Extents are those of the launch. A tensor of which nothing is found, or only what cannot be, is drawn as without. */
+ * followed. Extents are those of the launch. A tensor of which nothing is found, or only what cannot be, is
+ * drawn as without. */
 #include "tools/tilec/interpret.h"
 #include "tools/tilec/run.h"
 #include "ir/range.h"
@@ -59,7 +60,8 @@ static void want_of_sum(Search *s, const Instr *i, int64_t lo, int64_t hi, int d
         if (!narrow(&r)) r = (RangeInfo){ 0 }; /* what is added to a place that memory tells begins at zero */
         if (i->op == OP_ADD) r = (RangeInfo){ .lo = -r.hi, .hi = -r.lo };
         if (i->op == OP_SUB && k == 1) { /* rest - x */
-            want(s, x, hi == INT64_MAX ? INT64_MIN : r.hi - hi, lo == INT64_MIN ? INT64_MAX : r.lo - lo, depth);
+            want(s, x, hi == INT64_MAX ? INT64_MIN : r.hi - hi, lo == INT64_MIN ? INT64_MAX : r.lo - lo,
+                depth);
             continue;
         }
         /* r has changed its sign. Where not all fits, the first does: masks may leave out the rest. */
@@ -118,7 +120,8 @@ static void want_counter(Search *s, const Instr *loop, int64_t lo, int64_t hi, i
 static void want(Search *s, const Value *v, int64_t lo, int64_t hi, int depth)
 {
     const Instr *i = v->def, *loop = !i && v->index == 0 ? v->block->parent : NULL;
-    if (loop && loop->op == OP_FOR && lo <= hi && depth < MOST_STEPS) want_counter(s, loop, lo, hi, depth + 1);
+    if (loop && loop->op == OP_FOR && lo <= hi && depth < MOST_STEPS)
+        want_counter(s, loop, lo, hi, depth + 1);
     if (i && wants[i->op] && lo <= hi && depth < MOST_STEPS && dtype_is_int(v->type->dtype))
         wants[i->op](s, i, lo, hi, depth + 1);
 }
@@ -138,7 +141,8 @@ static void want_true(Search *s, const Value *v, int depth)
 {
     const Instr *i = v->def;
     if (!i || depth > MOST_STEPS) return;
-    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL, *y = i->n_operands == 2 ? ir_operand(i, 1) : NULL;
+    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL,
+                *y = i->n_operands == 2 ? ir_operand(i, 1) : NULL;
     if (i->op == OP_AND || i->op == OP_REDUCE_ALL || i->op == OP_RESHAPE) want_true(s, x, depth + 1);
     if (i->op == OP_AND) want_true(s, y, depth + 1);
     if (i->op == OP_LT || i->op == OP_LE) want_order(s, x, y, i->op == OP_LT);
