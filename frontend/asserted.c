@@ -72,29 +72,26 @@ static bool told(Known *k, const Node *condition, const char *dim, int64_t *exte
            value_of(k, right, extent) && *extent > 0;
 }
 
-static bool compares(int op, int64_t a, int64_t b, bool *holds)
+static bool is_comparison(int op)
+{ return op == OPR_EQ || op == OPR_NE || op == OPR_LT || op == OPR_LE || op == OPR_GT || op == OPR_GE; }
+
+static bool compares(int op, int64_t a, int64_t b)
 {
-    switch (op) {
-    case OPR_EQ: *holds = a == b; return true;
-    case OPR_NE: *holds = a != b; return true;
-    case OPR_LT: *holds = a < b; return true;
-    case OPR_LE: *holds = a <= b; return true;
-    case OPR_GT: *holds = a > b; return true;
-    case OPR_GE: *holds = a >= b; return true;
-    }
-    return false;
+    if (op == OPR_EQ || op == OPR_NE) return (a == b) == (op == OPR_EQ);
+    if (op == OPR_LT || op == OPR_GE) return (a < b) == (op == OPR_LT);
+    return (a > b) == (op == OPR_GT);
 }
 
 /* Whether the condition is known to be false. */
 static bool refuted(Known *k, const Node *condition)
 {
     int64_t a, b;
-    bool holds;
     if (condition->kind != N_BINARY) return false;
     const Node *left = condition->kids[0], *right = condition->kids[1];
     if (condition->op == OPR_LAND) return refuted(k, left) || refuted(k, right);
     if (condition->op == OPR_LOR) return refuted(k, left) && refuted(k, right);
-    return value_of(k, left, &a) && value_of(k, right, &b) && compares(condition->op, a, b, &holds) && !holds;
+    return is_comparison(condition->op) && value_of(k, left, &a) && value_of(k, right, &b) &&
+           !compares(condition->op, a, b);
 }
 
 /* The condition of an assert; NULL: the statement is none. */

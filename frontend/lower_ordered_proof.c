@@ -2,13 +2,13 @@
  *
  * - Programs of a chain add to an element at equal steps, or at steps that grow with the number of the
  *   program. The first holds where the element tells the step: of a window at `j*T +: T` each element tells
- *   `j`, since those of other j lie apart. The second holds where the step follows from the program alone, and
- *   does not fall.
+ *   `j`, since those of other j lie apart. The second holds where the step follows from the program alone,
+ * and does not fall.
  * - Programs of different chains add to different elements: the element tells the coordinates of the chain.
  *
- * What an element tells grows from what follows from the launch: an offset is a sum of terms, of which all but
- * one are told, and that one moves the window by its whole extent at least; or of two, as `h*G + g` with g in
- * 0 .. G. Where this shows nothing, a warning says what a caller has to make sure of. */
+ * What an element tells grows from what follows from the launch: an offset is a sum of terms, of which all
+ * but one are told, and that one moves the window by its whole extent at least; or of two, as `h*G + g` with
+ * g in 0 .. G. Where this shows nothing, a warning says what a caller has to make sure of. */
 #include "frontend/lower.h"
 #include <stdlib.h>
 
@@ -41,7 +41,8 @@ static bool alike(const Value *a, const Value *b, int depth)
     if (a == b) return true;
     const Instr *x = a->def, *y = b->def;
     int64_t m, n;
-    if (!depth || !x || !y || x->op != y->op || a->index != b->index || x->n_operands != y->n_operands) return false;
+    if (!depth || !x || !y || x->op != y->op || a->index != b->index || x->n_operands != y->n_operands)
+        return false;
     if (ir_is_const(a, &m) && ir_is_const(b, &n)) return m == n;
     if (x->op == OP_DIM) return ir_attr_int(x, ATTR_DIM, -1) == ir_attr_int(y, ATTR_DIM, -2);
     if (x->op == OP_PROGRAM_ID || x->op == OP_NUM_PROGRAMS)
@@ -103,7 +104,8 @@ static bool counts_below(const Value *g, const Term *other)
 {
     const Instr *loop = g->def ? NULL : g->block->parent;
     int64_t lo, hi;
-    if (!loop || loop->op != OP_FOR || g->index || !ir_is_const(ir_operand(loop, 0), &lo) || lo < 0) return false;
+    if (!loop || loop->op != OP_FOR || g->index || !ir_is_const(ir_operand(loop, 0), &lo) || lo < 0)
+        return false;
     const Value *end = ir_operand(loop, 1);
     if (other->scale) return other->by == 1 && alike(end, other->scale, DEPTH);
     return ir_is_const(end, &hi) && hi <= other->by;
@@ -204,7 +206,8 @@ void lower_ordered_prove(Lower *l)
                 name);
         else if (axis)
             diag_warning(l->s, o->at,
-                "nothing shows that programs that differ in program_id(%d) add to different elements of `%s`: "
+                "nothing shows that programs that differ in program_id(%d) add to different elements of "
+                "`%s`: "
                 "if they do not, sums differ from run to run",
                 axis, name);
     }

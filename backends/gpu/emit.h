@@ -490,11 +490,9 @@ ShiftDone emit_shifted_store(
 /* How many of `most` elements from an offset on are in range, where an i64 `left` are up to the end: the end
  * may be further before the offset than 32 bits tell. */
 const char *rows_left(Emit *, const Value *offset, const char *left, int most);
-/* Whether lanes store elements that others hold. */
-bool store_exchanges(Emit *, const Instr *store);
+bool store_exchanges(Emit *, const Instr *store); /* whether lanes store elements that others hold */
 bool goes_as_row_block(const Emit *, const Instr *);
-/* Rows that lie in memory as one piece, through shared memory (emit_row_block.c). False: nothing was emitted.
- */
+/* Rows that lie in memory as one piece (emit_row_block.c). False: nothing was emitted. */
 bool emit_row_block_load(
     Emit *, const Instr *, const Window *, const Layout *, const char *ptr, const char *to);
 bool emit_row_block_store(
