@@ -40,6 +40,7 @@ typedef struct KernelOptions {
                                   gpu_compile raises when it does not suffice */
     int warps;                 /* 0: chosen from the tiles and the `warps` hint */
     bool measure;              /* for an estimate: no text is written */
+    bool roles_fail;           /* for tests: as where roles that were planned would wait for ever */
     int thrift; /* AMD, when the plan needs more registers than there are. 1: load nothing ahead; 2: also keep
                    left operands of loops in LDS; 3: also try other numbers of waves */
     int most_ctas;    /* CTAs on a multiprocessor that derived launch bounds ask for at most; 0: any */
