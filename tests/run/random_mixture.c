@@ -74,7 +74,9 @@ static const char *const made[KINDS][28] = {
         "load(BYTE[$W]) == load(BYTE[$O])", "$Q == $D", "load(LONG[$O]) >= i64($D)" },
     { "max($F, axis = 1)", "sum($F, axis = 1)", "f32(argmax($F, axis = 1))", "min($F, axis = 1)",
         "f32(id)[:, None]", "load(X[i*$m +: $m, $S])[:, None]", "sum(where($M, $F, 0.0), axis = 1)",
-        "f32(all($M, axis = 1))" },
+        "f32(all($M, axis = 1))", "max(mma(f16($F), transpose(f16($F))), axis = 1)",
+        "min(mma(bf16($F), transpose(bf16($F))), axis = 1)",
+        "f32(sum(mma(i8($Q), transpose(u8($Q))) % 9, axis = 1))" },
     { "max($F, axis = 0)", "sum($F, axis = 0)", "f32(argmin($F, axis = 0))",
         "f32(load(ROW[j*$n +: $n]))[None, :]", "gather(TABLE[$S, col])", "load(X[$S, j*$n +: $n])[None, :]",
         "f32(sum($Q % 5, axis = 0))" },
@@ -180,6 +182,31 @@ static void let(Mix *x)
     }
 }
 
+/* What loops gather up: sums that passes may do late, or hold as parts of lanes. They may exceed what tiles
+ * are clipped to, and stay whole. */
+static void accumulate(Mix *x)
+{
+    Arranger *a = x->a;
+    static const char *const all[KINDS][6] = { [INTS] = { "+ sum($Q, axis = $A)", "+ $Q", "^ $Q",
+                                                   "- i32(argmax($F, axis = $A))" },
+        [COLUMNS] = { "+ sum($F, axis = 1)", "* f32(any($M, axis = 1)) + sum($F, axis = 1)",
+            "* f32(all($M, drop = true)) + sum($F, axis = 1)", "- f32(sum(i32($M), axis = 1))",
+            "+ max($F, axis = 1)" },
+        [ROWS_OF] = { "+ sum($F, axis = 0)", "+ sum(where($M, $F, 0.0), axis = 0)", "+ min($F, axis = 0)",
+            "* f32(any($M, axis = 0)) - sum($F, axis = 0)" } };
+    const int kind = ONE_OF(a, INTS, COLUMNS, COLUMNS, ROWS_OF);
+    const char letter = letters[kind];
+    int count = 0, k = below(a, x->n[kind]);
+    char e[300];
+    while (count < 6 && all[kind][count]) count++;
+    if (!x->loops) return;
+    expand(x, all[kind][below(a, count)], e, sizeof e);
+    if (kind != INTS && chance(a, 20))
+        arrange_line(a, "%c%d = max(%c%d, max(f%d, axis = %d));", letter, k, letter, k,
+            below(a, x->n[FLOATS]), kind == COLUMNS);
+    else arrange_line(a, "%c%d = %c%d %s;", letter, k, letter, k, e);
+}
+
 static void put(Mix *x)
 {
     char e[600];
@@ -263,8 +290,8 @@ static void branch(Mix *x)
 
 static void statements(Mix *x, int n)
 {
-    static void (*const all[])(
-        Mix *) = { let, let, let, let, let, let, let, put, put, put, old, loop, loop, branch, repeat };
+    static void (*const all[])(Mix *) = { let, let, let, let, let, let, let, put, put, put, old, accumulate,
+        accumulate, loop, loop, branch, repeat };
     enum { N = sizeof all / sizeof *all, NESTED = 4 };
     for (int k = 0; k < n && x->budget > 0 && x->a->length < sizeof x->a->body - 3000; k++, x->budget--)
         all[below(x->a, x->depth > 2 ? N - NESTED : N)](x);
