@@ -329,8 +329,7 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     if (lanes > 1) {
         gen_else(g, &f);
         if (w->is_unit[va] && has_masks(g, lanes))
-            masked_store(
-                g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->end, r->ok));
+            masked_store(g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->end, r->ok));
         else walk_store(g, w, r, v, coord[va], va);
     }
     gen_endif(g, &f);
