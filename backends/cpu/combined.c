@@ -3,10 +3,14 @@
  * The fn is associative and no more, so that positions are combined in their order, and it has no neutral
  * element, so that the first position is itself. Across the vectors' axis positions follow one another, whole
  * vectors at a time. A reduction along it takes blocks of neighbouring vectors: even and odd elements are
- * combined, which leaves half as many values in the same order, until one is left. */
+ * combined, which leaves half as many values in the same order, until one is left. A scan along it is that of
+ * scan.c, unless the fn is long. */
 #include "backends/cpu/cpu.h"
 
-enum { BLOCK_VECTORS = 4 };
+enum {
+    BLOCK_VECTORS = 4,
+    MOST_COPIED = 128 /* instructions of a fn that is written out for each step of a scan of a vector */
+};
 
 typedef struct Combined {
     Gen *g;
@@ -169,12 +173,54 @@ static void line_at(void *user, LLVMValueRef at, int lanes)
     line(c, lanes);
 }
 
+static void scan_load(void *user, LLVMValueRef at, int lanes, LLVMValueRef *v)
+{
+    Combined *c = user;
+    c->coord[c->axis] = at;
+    Position p = load(c, lanes);
+    memcpy(v, p.v, (size_t)c->n * sizeof *v);
+}
+static void scan_combine(void *user, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueRef *out)
+{
+    Combined *c = user;
+    gen_combine(c->g, c->i->blocks[0], a, b, gen_lanes(a[0]), out);
+}
+static void scan_store(void *user, LLVMValueRef at, int lanes, const LLVMValueRef *v)
+{
+    Combined *c = user;
+    Position p;
+    c->coord[c->axis] = at;
+    memcpy(p.v, v, (size_t)c->n * sizeof *v);
+    store(c, p, lanes);
+}
+
+static void scan(Combined *c)
+{
+    int body = 0, bytes = 0;
+    for (int k = 0; k < c->n; k++)
+        if (dtype_bytes(c->from[k]->dtype) > bytes) bytes = dtype_bytes(c->from[k]->dtype);
+    for (const Instr *i = c->i->blocks[0]->first; i; i = i->next) body++;
+    if (body > MOST_COPIED) {
+        line(c, 1);
+        return;
+    }
+    scan_line(&(LineScan){ .g = c->g,
+        .n = c->n,
+        .bytes = bytes,
+        .extent = c->from[0]->shape[c->axis],
+        .reverse = ir_attr_int(c->i, ATTR_REVERSE, 0),
+        .user = c,
+        .load = scan_load,
+        .combine = scan_combine,
+        .store = scan_store });
+}
+
 static void over_axes(Combined *c, int axis)
 {
     Loop l;
     if (axis == c->from[0]->rank) {
         if (c->va != c->axis) gen_lines(c->g, c->from[0]->shape[c->va], line_at, c);
-        else if (c->i->op == OP_SCAN) line(c, 1);
+        else if (c->i->op == OP_SCAN) scan(c);
         else row(c);
         return;
     }

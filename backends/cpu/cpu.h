@@ -435,6 +435,20 @@ void keep_fetch(Gen *, const Buf *, LLVMValueRef *at, LLVMValueRef *stride);
 void combined_emit(Gen *, Step *);
 /* scan.c */
 void scan_emit(Gen *, Step *);
+/* A scan of `extent` positions along the vectors' axis, with n values at each: load gives the values of
+ * `lanes` positions from `at` on, combine puts those before (a) and those behind (b) together, element by
+ * element. With `reverse` it begins at the last position. */
+typedef struct LineScan {
+    Gen *g;
+    int n, bytes; /* bytes: of the widest value */
+    int64_t extent;
+    bool reverse;
+    void *user;
+    void (*load)(void *user, LLVMValueRef at, int lanes, LLVMValueRef *v);
+    void (*combine)(void *user, const LLVMValueRef *a, const LLVMValueRef *b, LLVMValueRef *out);
+    void (*store)(void *user, LLVMValueRef at, int lanes, const LLVMValueRef *v);
+} LineScan;
+void scan_line(const LineScan *);
 /* sort.c */
 void sort_emit(Gen *, Step *);
 /* The words of 64 bits that it keeps keys in. */

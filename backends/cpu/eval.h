@@ -28,6 +28,10 @@ typedef struct Eval {
      * holds). */
     bool assume;
     LLVMValueRef plain;
+    /* What `plain` consists of: windows whose elements are side by side (i1; NULL: always), and where those
+     * that may be cut off are all in range (NULL: everywhere). */
+    LLVMValueRef side, from, upto;
+    int n_cut; /* of the windows that may be cut off */
 } Eval;
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */

@@ -17,8 +17,9 @@ static LLVMValueRef first_lanes(Gen *g, LLVMValueRef n, int lanes)
     return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, n, gen_int(g, 64)), bits, gen_int(g, -1), "");
 }
 
-/* Which elements of the chunk at `c` lie in [lo, hi). */
-static LLVMValueRef lanes_in_range(Gen *g, LLVMValueRef c, int lanes, LLVMValueRef lo, LLVMValueRef hi)
+/* Which elements of the chunk at `c` lie in [lo, hi), if `ok` (NULL: always). */
+static LLVMValueRef lanes_in_range(
+    Gen *g, LLVMValueRef c, int lanes, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef ok)
 {
     LLVMValueRef bits = first_lanes(g, LLVMBuildSub(g->b, hi, c, ""), lanes);
     if (!LLVMIsAConstantInt(lo) || LLVMConstIntGetSExtValue(lo) != 0) {
@@ -27,6 +28,7 @@ static LLVMValueRef lanes_in_range(Gen *g, LLVMValueRef c, int lanes, LLVMValueR
     }
     LLVMTypeRef t = LLVMIntTypeInContext(g->ctx, (unsigned)lanes);
     if (lanes < 64) bits = LLVMBuildTrunc(g->b, bits, t, "");
+    if (ok) bits = LLVMBuildAnd(g->b, bits, LLVMBuildSExt(g->b, ok, t, ""), "");
     return LLVMBuildBitCast(g->b, bits, gen_vec(g->i1, lanes), "");
 }
 
@@ -71,7 +73,7 @@ static void load_at_once(Gen *g, DType d, int lanes, LLVMValueRef f)
     gen_at(g, all);
     LLVMValueRef at = gen_ptr(g, row, LLVMBuildMul(g->b, c, bytes, "")), v;
     if (masks) {
-        v = masked_load(g, d, at, lanes_in_range(g, c, lanes, lo, hi), LLVMGetParam(f, 5));
+        v = masked_load(g, d, at, lanes_in_range(g, c, lanes, lo, hi, NULL), LLVMGetParam(f, 5));
     } else {
         v = LLVMBuildLoad2(g->b, gen_mem_type(g, d, lanes), at, "");
         LLVMSetAlignment(v, (unsigned)dtype_bytes(d));
@@ -163,10 +165,14 @@ static void assume_plain(Eval *e, const Window *w, const WindowRow *r, int va)
     Eval *row = e->row_eval;
     RowPlace p = row_enter(e);
     LLVMValueRef ok = w->is_unit[va] ? NULL : w->unit[va];
+    if (ok) row->side = both(g, row->side, ok);
     if (r->hi) {
         ok = both(g, ok, icmp(g, LLVMIntSGE, r->hi, gen_int(g, w->shape[va])));
         if (!LLVMIsAConstantInt(r->lo) || LLVMConstIntGetSExtValue(r->lo) != 0)
             ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
+        row->from = row->from ? larger(g, row->from, r->lo) : r->lo;
+        row->upto = row->upto ? smaller(g, row->upto, r->hi) : r->hi;
+        row->n_cut++;
     }
     if (ok) row->plain = both(g, row->plain, ok);
     row_leave(e, p);
@@ -215,7 +221,7 @@ static bool many_windows(const Eval *e)
 static LLVMValueRef cut_load(
     Gen *g, const Window *w, const WindowRow *r, LLVMValueRef ptr, LLVMValueRef c, int lanes)
 {
-    LLVMValueRef mask = lanes_in_range(g, c, lanes, r->lo, r->hi);
+    LLVMValueRef mask = lanes_in_range(g, c, lanes, r->lo, r->end, r->ok);
     return to_register(g, w->dtype, masked_load(g, w->dtype, ptr, mask, to_memory(g, w->dtype, w->pad)));
 }
 
@@ -323,7 +329,7 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     if (lanes > 1) {
         gen_else(g, &f);
         if (w->is_unit[va] && has_masks(g, lanes))
-            masked_store(g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->hi));
+            masked_store(g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->end, r->ok));
         else walk_store(g, w, r, v, coord[va], va);
     }
     gen_endif(g, &f);

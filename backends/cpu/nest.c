@@ -266,6 +266,33 @@ static LLVMValueRef end_of_stores(Nest *n, Eval *r)
     return end;
 }
 
+/* Whether chunks of a row that may be cut off are worth a test that all their windows are in range: from
+ * WINDOWS windows on, as stencils have them. One test is cheaper then than their masks. */
+static bool tests_chunks(const Eval *r)
+{
+    enum { WINDOWS = 3 };
+    return !r->assume && r->upto && r->n_cut >= WINDOWS;
+}
+
+/* A chunk of a row that may be cut off: most of its chunks are not, which are computed as in a row that is
+ * in range. */
+static void chunk_in_range(Nest *n, Eval *r, Eval *e)
+{
+    Gen *g = n->g;
+    LLVMValueRef c = n->at[n->step->rank - 1], end = LLVMBuildAdd(g->b, c, gen_int(g, e->lanes), "");
+    LLVMValueRef in = both(g, icmp(g, LLVMIntSLE, r->from, c), icmp(g, LLVMIntSLE, end, r->upto));
+    If f;
+    Eval cut = *e;
+    gen_if(g, &f, both(g, r->side, in));
+    LLVMSetValueName2(LLVMBasicBlockAsValue(f.then), "in_range", strlen("in_range"));
+    r->assume = true;
+    chunk(n, e);
+    r->assume = false;
+    gen_else(g, &f);
+    chunk(n, &cut);
+    gen_endif(g, &f);
+}
+
 /* All chunks of a row. */
 static void chunks(Nest *n, Eval *r, int lanes)
 {
@@ -283,7 +310,8 @@ static void chunks(Nest *n, Eval *r, int lanes)
         eval_init(&e, g, lanes);
         e.row_eval = r;
         e.step = n->step;
-        chunk(n, &e);
+        if (tests_chunks(r)) chunk_in_range(n, r, &e);
+        else chunk(n, &e);
         gen_loop_end(g, &l);
     }
     for (int w = lanes; w; w /= 2)

@@ -191,6 +191,8 @@ WindowRow *memory_row(Eval *e, Window *w, LLVMValueRef *coord, int va)
     } else if (ok || w->hi[va]) {
         LLVMValueRef hi = w->hi[va] ? w->hi[va] : gen_int(g, w->shape[va]);
         r->lo = w->lo[va] ? w->lo[va] : gen_int(g, 0);
+        r->ok = ok;
+        r->end = hi;
         r->hi = ok ? LLVMBuildSelect(g->b, ok, hi, gen_int(g, INT64_MIN / 2), "") : hi;
     }
     row_leave(e, p);

@@ -32,7 +32,10 @@ struct WindowRow {
     Window *w;
     LLVMValueRef coord[TILE_MAX_RANK];
     int va;
-    LLVMValueRef ptr, lo, hi;
+    LLVMValueRef ptr, lo, hi; /* hi: below every position where the whole row is out of range */
+    /* The same by what windows with equal columns share: i1, the row is in range (NULL: always), and where it
+     * ends then. */
+    LLVMValueRef ok, end;
     WindowRow *next;
 };
 Window *memory_window(Gen *, Instr *);

@@ -189,6 +189,14 @@ static int smaller_start(Search *z, int from)
     }
 }
 
+/* Where no sizes fit: the largest that only registers are too few for, which runs, slowly; else `from`. */
+static int overfull(const Search *z, int from)
+{
+    for (int i = 0; i < z->n_points; i++)
+        if (z->point[i].overfull) return i;
+    return from;
+}
+
 /* The only point is that of the defaults. Without a model of a GPU only the number of programs is known: it
  * says nothing where there are enough of them, nor of constants that do not shape the grid. */
 int search_autos(Search *z)
@@ -211,5 +219,5 @@ int search_autos(Search *z)
         now = exchange(z, now);
         if (same_sizes(z, now, before)) break;
     }
-    return now;
+    return fits ? now : overfull(z, now);
 }

@@ -81,7 +81,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &may_fit, &compiled, &f, &code))
         return;
     if (code.shared_bytes > q->device.shared_bytes) return;
-    if (code.planned_registers > code.lane_registers) return;
+    p->overfull = code.planned_registers > code.lane_registers;
+    if (p->overfull) return;
     if (code.plan->clusters > 1 && !q->device.workspace) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
     EvalEnv env;

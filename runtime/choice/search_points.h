@@ -47,6 +47,7 @@ typedef struct SearchPoint {
     bool parts_given; /* it is said in how many parts, be it one */
     bool few_stages;  /* producers run two steps ahead at most */
     bool one_stage;   /* and not while a step is multiplied */
+    bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
 
 /* [0]: the caller's thread */

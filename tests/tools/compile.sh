@@ -50,6 +50,25 @@ grep -q '#line' k.cu || fail "no #line in k.cu"
 "$tilec" k.tile --target=cuda:sm_80 -D T=32 -o k2.cu; same k.cu k2.cu
 expect 0 "" "$tilec" k.tile --target=cuda:sm_80 -o both.cu
 [ "$(grep -c '^namespace variant_k_T' both.cu)" = 2 ] || fail "not two variants in both.cu"
+# No size of an auto constant leaves every word a register: the sizes that fit shared memory are taken.
+cat >wide.tile <<'T'
+kernel wide(in f16 Q[M, 512], in f16 C[N, 512], out f32 O[M, 512], const int TK = auto) grid (cdiv(M, 16))
+{
+    let i = program_id();
+    let q = load(Q[i*16 +: 16, :]);
+    var m = full([16, 1], -inf, f32);
+    var acc = zeros([16, 512], f32);
+    for j in 0 .. cdiv(N, TK) {
+        let c = load(C[j*TK +: TK, :]);
+        let s = mma(q, transpose(c));
+        let top = max(m, max(s, axis = 1));
+        acc = mma(f16(exp(s - top)), c, acc * exp(m - top));
+        m = top;
+    }
+    store(O[i*16 +: 16, :], acc);
+}
+T
+expect 0 "TK=16 is chosen for hip:gfx1100" "$tilec" wide.tile --target=hip:gfx1100 --wperf -o wide.hip
 expect 0 "ret" "$tilec" k.tile --emit=asm -D T=16
 expect 0 "define" "$tilec" k.tile --emit=llvm -D T=16
 expect 1 "cannot open the run-time compiler" env TILE_NVRTC=/no/such/library.so "$tilec" k.tile --emit=cubin --target=cuda:sm_80 -D T=16

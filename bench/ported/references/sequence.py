@@ -163,3 +163,52 @@ def q8_0_matvec(xp, W, SW, X, SX):
 def ternary_matvec(xp, W, X, scale, M):
     w = xp.stack([((W >> 2 * k) & 3) * 1.0 - 1 for k in range(4)], 1).reshape(M, -1)
     return w @ (X * 1.0).reshape(-1) * scale
+
+
+def gated_delta_rule(xp, Q, KEY, VAL, G, BETA, STATE, scale, T, H, HV):
+    def heads(x):
+        x = x / (xp.sqrt(xp.sum(x * x, axis=-1)) + 1e-6)[..., None]
+        return xp.stack([x[:, :, h // (HV // H)] for h in range(HV)], 2)
+
+    q, k = heads(Q) * scale, heads(KEY)
+    s, out = STATE, []
+    for t in range(T):
+        s = s * xp.exp(-G[:, t])[..., None, None]
+        u = (VAL[:, t] - xp.sum(s * k[:, t][..., None], axis=-2)) * BETA[:, t][..., None]
+        s = s + k[:, t][..., None] * u[..., None, :]
+        out.append(xp.sum(s * q[:, t][..., None], axis=-2))
+    return s, xp.stack(out, 1)
+
+
+def rope_2d(xp, Q, base, Y, X, D):
+    d = xp.arange(D)
+    freq = base ** (-(d % (D // 4)) / (D // 4))
+    y, x = xp.arange(Y)[:, None, None], xp.arange(X)[None, :, None]
+    angle = xp.where(d < D // 2, y + 0 * x, x + 0 * y) * freq
+    quarter = D // 4
+    a, b, c, e = (Q[..., k * quarter : (k + 1) * quarter] for k in range(4))
+    other = xp.concatenate([-b, a, -e, c], axis=-1)
+    return Q * xp.cos(angle) + other * xp.sin(angle)
+
+
+def block_sparse_attention(xp, Q, KEYS, VALS, LIST, scale, H, N, D, L):
+    blocks = -(-N // 32)
+    pad = ((0, 0), (0, blocks * 32 - N), (0, 0))
+    q, k, v = (xp.pad(x, pad).reshape(H, blocks, 32, D) for x in (Q, KEYS, VALS))
+    h = xp.arange(H)[:, None, None]
+    out = blocks * 32 - N
+    lists = xp.asarray(LIST, dtype=xp.int64)
+    kk, vv = k[h, lists].reshape(H, blocks, L * 32, D), v[h, lists].reshape(H, blocks, L * 32, D)
+    on = (lists[..., None] * 32 + xp.arange(32)).reshape(H, blocks, 1, L * 32) < N
+    s = xp.where(on, (q @ xp.swapaxes(kk, -1, -2)) * scale, -1e30)
+    p = xp.where(on, xp.exp(s - xp.amax(s, -1)[..., None]), 0.0)
+    l = xp.sum(p, axis=-1)[..., None]
+    o = (p @ xp.asarray(vv, dtype=p.dtype)) / xp.clip(l, 1e-20, None)
+    return o.reshape(H, blocks * 32, D)[:, : N if out else blocks * 32]
+
+
+def lstm_cell(xp, X, H0, C0, W, U, BIAS):
+    g = [X @ W[k].T + H0 @ U[k].T + BIAS[k] for k in range(4)]
+    s = [1 / (1 + xp.exp(-x)) for x in g]
+    c = s[1] * C0 + s[0] * xp.tanh(g[2])
+    return s[3] * xp.tanh(c), c

@@ -156,3 +156,18 @@ def focal_loss(xp, X, T, alpha, gamma):
     a = alpha * t + (1 - alpha) * (1 - t)
     q = 1 - pt
     return a * ce * q**gamma, a * (2 * t - 1) * (-gamma * ce * q**gamma * pt - q ** (gamma + 1))
+
+
+def logcumsumexp(xp, X):
+    if hasattr(xp, "logcumsumexp"):
+        return xp.logcumsumexp(X, 1)
+    return xp.logaddexp.accumulate(X, axis=1)
+
+
+def dpo_loss(xp, CHOSEN, REJECTED, RC, RR, MC, MR, beta):
+    c = xp.sum(xp.where(MC, CHOSEN - RC, 0.0), axis=1)
+    r = xp.sum(xp.where(MR, REJECTED - RR, 0.0), axis=1)
+    z = beta * (c - r)
+    g = -beta / (1 + xp.exp(z))
+    loss = xp.clip(-z, 0, None) + xp.log(1 + xp.exp(-abs(z)))
+    return loss, xp.where(MC, g[:, None], 0.0), xp.where(MR, -g[:, None], 0.0), z

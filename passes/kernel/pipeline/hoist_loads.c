@@ -141,16 +141,21 @@ static int under_way(Hoist *c, const Instr *load)
     return access.bytes < 4 ? (int)layout_regs(l) : words(c, v);
 }
 
+/* Whether what is held over each reduction has registers. */
+static bool holds(Hoist *c, int budget, size_t n, bool again)
+{
+    for (size_t k = 0; k < c->reductions.len; k++)
+        if (held(c, c->reductions.data[k], n, again) + c->others > budget) return false;
+    return true;
+}
+
 static bool fits(Hoist *c, size_t n, bool again)
 {
     int all = c->others;
     for (const Instr *i = c->f->body->first; i != c->reductions.data[0]; i = i->next)
         if (i->op == OP_LOAD) all += under_way(c, i);
     for (size_t k = 0; k < n; k++) all += under_way(c, c->loads.data[k]);
-    if (all > c->budget) return false;
-    for (size_t k = 0; k < c->reductions.len; k++)
-        if (held(c, c->reductions.data[k], n, again) + c->others > c->budget) return false;
-    return true;
+    return all <= c->budget && holds(c, c->budget, n, again);
 }
 
 /* Whether v is available before `place`, or the operations that compute it can be moved there. */
@@ -322,7 +327,9 @@ static bool fits_in(Hoist *c, int budget, bool again)
 /* Lowers the number of CTAs where what is held over a reduction leaves words without a register: words in
  * memory cost more than loads in flight gain. The vendor's compiler finds room for a few. Where values are
  * computed again it needs some more, because it computes many at a time. Two CTAs stay, because one alone has
- * nothing to do while its warps meet; where what is held does not fit them either, the number stays. */
+ * nothing to do while its warps meet; where what is held does not fit them either, the number stays. A row
+ * that comes in many parts, as an unrolled loop loads it, is never all under way at once: there only what is
+ * held counts. */
 static void avoid_spills(Hoist *c)
 {
     KernelPlan *p = c->p;
@@ -332,6 +339,11 @@ static void avoid_spills(Hoist *c)
         p->min_ctas = n;
         return;
     }
+    for (int n = p->min_ctas; n >= 2; n /= 2)
+        if (holds(c, registers_at(p, n), 0, false) || holds(c, registers_at(p, n), 0, true)) {
+            p->min_ctas = n;
+            return;
+        }
 }
 
 /* Returns whether a load was moved, or a value is computed again. */
