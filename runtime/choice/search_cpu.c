@@ -13,7 +13,10 @@ enum {
     NEAR_BYTES =
         24576, /* of the nearest cache that tiles may fill; the next cache has at least SECOND_BYTES */
     SECOND_BYTES = 1 << 20,
+    TURNED_PART =
+        32, /* of that cache: a window that is transposed may fill it, if it has more than the nearest */
     VECTOR_BYTES = 64,
+    LINE_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
     PACK_WORK = 10,  /* of an element of an operand that is packed, in multiply-adds of f32 */
     PACK_DOTS = 3,   /* the same for a dot-product unit, whose pairs and quads move as they are */
@@ -32,9 +35,9 @@ typedef struct Tiles {
     double bytes, stored; /* of all of them, and of stores: products store their sums where they are */
     double largest;       /* elements */
     double narrow;        /* the largest ratio of whole vectors to what a row of a tile fills */
+    double turned;        /* bytes of the largest window that is transposed where it is loaded; 0: none is */
     const Instr *store;   /* of the largest matrix */
-    bool products,
-        transposed; /* transposed: a window that is transposed where it is loaded exceeds the nearest cache */
+    bool products;
 } Tiles;
 
 /* What the work of an instruction depends on. */
@@ -75,7 +78,8 @@ static void count_transposed(Tiles *t, const Instr *i)
 {
     const Type *type = i->results[0].type;
     bool transposes = ir_attr(i, ATTR_ORDER) && type_is_value(type) && type->rank > 1;
-    t->transposed |= transposes && type_elements(type) * dtype_bytes(type->dtype) > NEAR_BYTES;
+    double bytes = transposes ? (double)(type_elements(type) * dtype_bytes(type->dtype)) : 0;
+    if (bytes > t->turned) t->turned = bytes;
 }
 
 static void count_tiles(Tiles *t, const Block *b)
@@ -206,10 +210,31 @@ static int64_t weigh(void *weights, const Instr *i)
     return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * part);
 }
 
+static double second_cache(const CostDevice *d)
+{ return d->l2_bytes > 0 ? (double)d->l2_bytes : SECOND_BYTES; }
+
 static double speed_of_caches(const CostDevice *d, double bytes)
 {
-    double second = d->l2_bytes > 0 ? (double)d->l2_bytes : SECOND_BYTES;
+    double second = second_cache(d);
     return bytes <= NEAR_BYTES ? 1 : bytes <= second / 2 ? NEXT_CACHE : BEYOND_CACHES;
+}
+
+/* The bytes of a row of the largest matrix that is stored. */
+static double run_of_store(const Weights *w)
+{
+    MemParts m;
+    if (!w->tiles.store || !ir_mem_parts(w->tiles.store, &m)) return 0;
+    int64_t along = ir_attr(w->tiles.store, ATTR_EXTENTS)->v[unit_axis(&w->f->params[m.param], m.rank)];
+    return along > 0 ? (double)(along * dtype_bytes(m.values[0]->type->dtype)) : 0;
+}
+
+/* How much longer than others a program takes that transposes a window: a row that it writes ends within a
+ * line, or with a store that waits for the next program's. */
+static double turning(const Weights *w, const CostDevice *d)
+{
+    const double run = run_of_store(w), room = fmax(NEAR_BYTES, second_cache(d) / TURNED_PART);
+    if (w->tiles.turned <= 0) return 1;
+    return (w->tiles.turned > room ? TRANSPOSED : 1) * (run > 0 ? 1 + LINE_BYTES / run : 1);
 }
 
 /* How much longer the program takes than its work. */
@@ -218,7 +243,7 @@ static double slowdown(const Weights *w, const CostDevice *d)
     const Tiles *t = &w->tiles;
     double begins = 1 + TILE_BEGIN / t->largest;
     if (w->few) return begins;
-    double rows = t->products ? 1 : t->transposed ? t->narrow * TRANSPOSED : t->narrow;
+    double rows = t->products ? 1 : t->narrow * turning(w, d);
     return rows * begins * speed_of_caches(d, t->products ? t->bytes - t->stored : t->bytes);
 }
 
