@@ -174,7 +174,7 @@ struct Step {
     int64_t shape[TILE_MAX_RANK]; /* extents other than 1 */
     Sink *sinks, **sinks_end;
     bool scalar_lanes; /* one element at a time */
-    bool line_ends;    /* stores rows whose ends may stay aside (line_ends.c) */
+    int line_ends;     /* not 0: stores rows whose ends may stay aside (line_ends.c), with this number */
     /* STEP_TRANSPOSE */
     Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
@@ -226,7 +226,7 @@ typedef struct Plan {
     int64_t n_kept,
         kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
     int64_t line_ends_at; /* where the ends of rows stay in scratch (line_ends.c) */
-    bool line_ends;       /* of some step */
+    int line_ends;        /* the steps with such */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;

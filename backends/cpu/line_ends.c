@@ -50,8 +50,7 @@ void plan_line_ends(Plan *p)
 {
     if (!p->target->avx512 || p->target->second_cache < LINE) return;
     for (Step *s = p->body->first; s; s = s->next) {
-        s->line_ends = writes_rows(p, s);
-        p->line_ends |= s->line_ends;
+        if (writes_rows(p, s)) s->line_ends = ++p->line_ends;
     }
 }
 
@@ -211,8 +210,8 @@ static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
     return f;
 }
 
-/* Rows that follow each other have places that do. */
-static LLVMValueRef place_of(Gen *g, const Window *w, LLVMValueRef *coord, int va)
+/* Rows that follow each other have places that do, at a distance of as many as there are stores. */
+static LLVMValueRef place_of(Gen *g, const Step *s, const Window *w, LLVMValueRef *coord, int va)
 {
     enum { APART = 1021 };
     LLVMValueRef number = gen_int(g, 0);
@@ -221,6 +220,7 @@ static LLVMValueRef place_of(Gen *g, const Window *w, LLVMValueRef *coord, int v
         LLVMValueRef at = gen_iadd(g, gen_scalar_i64(g, w->m.idx[w->axis[t]]), coord[t]);
         number = gen_iadd(g, gen_imul(g, number, APART), at);
     }
+    number = gen_iadd(g, gen_imul(g, number, g->plan->line_ends), gen_int(g, s->line_ends - 1));
     return LLVMBuildURem(g->b, number, gen_int(g, places_of(g)), "");
 }
 
@@ -232,9 +232,9 @@ static void clear_keys(Gen *g, LLVMValueRef large)
     gen_at(g, g->setup);
     LLVMValueRef n = LLVMBuildSelect(g->b, large, gen_int(g, places_of(g) * KEY_BYTES), gen_int(g, 0), "");
     LLVMBuildMemSet(g->b, keys_of(g), LLVMConstInt(g->i8, 0, false), n, LINE);
+    g->line_ends = g->line_ends ? LLVMBuildOr(g->b, g->line_ends, large, "") : large;
     gen_at(g, here);
     debug_resume(g, line);
-    g->line_ends = g->line_ends ? LLVMBuildOr(g->b, g->line_ends, large, "") : large;
 }
 
 /* The row at n->at; otherwise(n) where it begins with a line, or the output is not large. */
@@ -270,7 +270,7 @@ void line_ends_row(Nest *n, void (*otherwise)(Nest *))
     LLVMValueRef from = gen_ptr(g, buf_address(&e, plan_info(g->plan, k->value)->buf, coord), first);
     LLVMValueRef f = row_function(g, &type);
     LLVMBuildCall2(
-        g->b, type, f, (LLVMValueRef[]){ keys_of(g), to, from, bytes, place_of(g, w, coord, va) }, 5, "");
+        g->b, type, f, (LLVMValueRef[]){ keys_of(g), to, from, bytes, place_of(g, s, w, coord, va) }, 5, "");
     g->streams = true;
     gen_else(g, &cut);
     otherwise(n);
