@@ -296,7 +296,7 @@ typedef struct Gen {
     Debug *debug;
     int n_sites;            /* places that report accesses (track.c) */
     bool streams;           /* non-temporal stores were emitted */
-    LLVMValueRef line_ends; /* i1: ends of rows may lie aside; NULL: they do not */
+    LLVMValueRef line_ends; /* the place of an i1: ends of rows lie aside; NULL: they never do */
     int n_helpers;
     LLVMValueRef amx_callers; /* the tile configuration that the kernel found, to be put back */
 } Gen;
@@ -322,6 +322,8 @@ LLVMValueRef gen_intrinsic(
  * `lanes` addresses `ptr`, which takes place where `ok` holds. */
 void track_window(Gen *, const Window *);
 void track_element(Gen *, const Instr *, int param, LLVMValueRef ok, LLVMValueRef ptr, int lanes);
+/* i1: scratch memory is as the last call of the same launch left it. */
+LLVMValueRef gen_again(Gen *);
 LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
 LLVMValueRef gen_scalar(Gen *, Value *); /* a scalar value of the IR */
 LLVMValueRef gen_scalar_i64(Gen *, Value *);

@@ -224,15 +224,20 @@ static LLVMValueRef place_of(Gen *g, const Step *s, const Window *w, LLVMValueRe
     return LLVMBuildURem(g->b, number, gen_int(g, places_of(g)), "");
 }
 
-/* Clears the keys where the call begins, if the output is large. */
+/* Clears the keys where the first call of a thread begins, if the output is large: each call leaves them
+ * clear. */
 static void clear_keys(Gen *g, LLVMValueRef large)
 {
     LLVMBasicBlockRef here = gen_here(g);
     LLVMMetadataRef line = debug_setup(g);
     gen_at(g, g->setup);
-    LLVMValueRef n = LLVMBuildSelect(g->b, large, gen_int(g, places_of(g) * KEY_BYTES), gen_int(g, 0), "");
+    LLVMValueRef n = gen_int(g, places_of(g) * KEY_BYTES), none = gen_int(g, 0);
+    n = LLVMBuildSelect(g->b, both(g, large, LLVMBuildNot(g->b, gen_again(g), "")), n, none, "");
     LLVMBuildMemSet(g->b, keys_of(g), LLVMConstInt(g->i8, 0, false), n, LINE);
-    g->line_ends = g->line_ends ? LLVMBuildOr(g->b, g->line_ends, large, "") : large;
+    if (!g->line_ends) {
+        g->line_ends = gen_alloca(g, g->i1, "parts");
+        LLVMBuildStore(g->b, LLVMConstInt(g->i1, 0, false), g->line_ends);
+    }
     gen_at(g, here);
     debug_resume(g, line);
 }
@@ -271,22 +276,24 @@ void line_ends_row(Nest *n, void (*otherwise)(Nest *))
     LLVMValueRef f = row_function(g, &type);
     LLVMBuildCall2(
         g->b, type, f, (LLVMValueRef[]){ keys_of(g), to, from, bytes, place_of(g, s, w, coord, va) }, 5, "");
+    LLVMBuildStore(g->b, LLVMConstInt(g->i1, 1, false), g->line_ends);
     g->streams = true;
     gen_else(g, &cut);
     otherwise(n);
     gen_endif(g, &cut);
 }
 
-/* At the end of the call: writes the parts whose lines no other part completed. */
+/* At the end of the call: writes the parts whose lines no other part completed, and clears their keys. */
 void line_ends_finish(Gen *g)
 {
-    If large;
+    If some;
     Loop l;
     if (!g->line_ends) return;
-    gen_if(g, &large, g->line_ends);
+    gen_if(g, &some, LLVMBuildLoad2(g->b, g->i1, g->line_ends, ""));
     LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, places_of(g)), 1);
     Place p = place_at(g, keys_of(g), i);
     write_through(g, &p);
+    LLVMBuildStore(g->b, gen_int(g, 0), p.key);
     gen_loop_end(g, &l);
-    gen_endif(g, &large);
+    gen_endif(g, &some);
 }

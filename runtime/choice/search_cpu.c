@@ -14,7 +14,7 @@ enum {
         24576, /* of the nearest cache that tiles may fill; the next cache has at least SECOND_BYTES */
     SECOND_BYTES = 1 << 20,
     TURNED_PART =
-        32, /* of that cache: a window that is transposed may fill it, if it has more than the nearest */
+        16, /* of that cache: a window that is transposed may fill it, if it has more than the nearest */
     VECTOR_BYTES = 64,
     LINE_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
@@ -37,6 +37,7 @@ typedef struct Tiles {
     double narrow;        /* the largest ratio of whole vectors to what a row of a tile fills */
     double turned;        /* bytes of the largest window that is transposed where it is loaded; 0: none is */
     const Instr *store;   /* of the largest matrix */
+    const Instr *turns;   /* the load or permute that transposes that window */
     bool products;
 } Tiles;
 
@@ -79,7 +80,9 @@ static void count_transposed(Tiles *t, const Instr *i)
     const Type *type = i->results[0].type;
     bool transposes = ir_attr(i, ATTR_ORDER) && type_is_value(type) && type->rank > 1;
     double bytes = transposes ? (double)(type_elements(type) * dtype_bytes(type->dtype)) : 0;
-    if (bytes > t->turned) t->turned = bytes;
+    if (bytes <= t->turned) return;
+    t->turned = bytes;
+    t->turns = i;
 }
 
 static void count_tiles(Tiles *t, const Block *b)
@@ -219,22 +222,29 @@ static double speed_of_caches(const CostDevice *d, double bytes)
     return bytes <= NEAR_BYTES ? 1 : bytes <= second / 2 ? NEXT_CACHE : BEYOND_CACHES;
 }
 
-/* The bytes of a row of the largest matrix that is stored. */
-static double run_of_store(const Weights *w)
+/* How much longer it takes to read or write a window whose rows in memory begin and end within lines, which
+ * another window has a part of. */
+static double ends_of_rows(const Weights *w, const Instr *i)
 {
     MemParts m;
-    if (!w->tiles.store || !ir_mem_parts(w->tiles.store, &m)) return 0;
-    int64_t along = ir_attr(w->tiles.store, ATTR_EXTENTS)->v[unit_axis(&w->f->params[m.param], m.rank)];
-    return along > 0 ? (double)(along * dtype_bytes(m.values[0]->type->dtype)) : 0;
+    if (i && i->op == OP_PERMUTE) i = ir_operand(i, 0)->def;
+    if (!i || (i->op != OP_LOAD && i->op != OP_STORE) || !ir_mem_parts(i, &m)) return 1;
+    const Param *p = &w->f->params[m.param];
+    int64_t along = ir_attr(i, ATTR_EXTENTS)->v[unit_axis(p, m.rank)];
+    int size = dtype_bytes(p->type->dtype);
+    if (w->dims[p->dims[unit_axis(p, m.rank)]] * size % LINE_BYTES == 0) return 1;
+    return along > 0 ? 1 + LINE_BYTES / (double)(along * size) : 1;
 }
 
-/* How much longer than others a program takes that transposes a window: a row that it writes ends within a
- * line, or with a store that waits for the next program's. */
+/* How much longer than others a program takes that transposes a window. Where rows have ends within lines,
+ * long rows gain more than the nearest cache. */
 static double turning(const Weights *w, const CostDevice *d)
 {
-    const double run = run_of_store(w), room = fmax(NEAR_BYTES, second_cache(d) / TURNED_PART);
-    if (w->tiles.turned <= 0) return 1;
-    return (w->tiles.turned > room ? TRANSPOSED : 1) * (run > 0 ? 1 + LINE_BYTES / run : 1);
+    const Tiles *t = &w->tiles;
+    double ends = ends_of_rows(w, t->turns) * ends_of_rows(w, t->store);
+    double room = ends > 1 ? fmax(NEAR_BYTES, second_cache(d) / TURNED_PART) : NEAR_BYTES;
+    if (t->turned <= 0) return 1;
+    return (t->turned > room ? TRANSPOSED : 1) * ends;
 }
 
 /* How much longer the program takes than its work. */
