@@ -13,7 +13,7 @@ enum {
     NEAR_BYTES =
         24576, /* of the nearest cache that tiles may fill; the next cache has at least SECOND_BYTES */
     SECOND_BYTES = 1 << 20,
-    TURNED_PART =
+    TRANSPOSED_PART =
         16, /* of that cache: a window that is transposed may fill it, if it has more than the nearest */
     VECTOR_BYTES = 64,
     LINE_BYTES = 64,
@@ -35,9 +35,9 @@ typedef struct Tiles {
     double bytes, stored; /* of all of them, and of stores: products store their sums where they are */
     double largest;       /* elements */
     double narrow;        /* the largest ratio of whole vectors to what a row of a tile fills */
-    double turned;        /* bytes of the largest window that is transposed where it is loaded; 0: none is */
+    double transposed;    /* bytes of the largest window that is transposed where it is loaded; 0: none is */
     const Instr *store;   /* of the largest matrix */
-    const Instr *turns;   /* the load or permute that transposes that window */
+    const Instr *transposes; /* the load or permute that transposes that window */
     bool products;
 } Tiles;
 
@@ -80,9 +80,9 @@ static void count_transposed(Tiles *t, const Instr *i)
     const Type *type = i->results[0].type;
     bool transposes = ir_attr(i, ATTR_ORDER) && type_is_value(type) && type->rank > 1;
     double bytes = transposes ? (double)(type_elements(type) * dtype_bytes(type->dtype)) : 0;
-    if (bytes <= t->turned) return;
-    t->turned = bytes;
-    t->turns = i;
+    if (bytes <= t->transposed) return;
+    t->transposed = bytes;
+    t->transposes = i;
 }
 
 static void count_tiles(Tiles *t, const Block *b)
@@ -238,13 +238,13 @@ static double ends_of_rows(const Weights *w, const Instr *i)
 
 /* How much longer than others a program takes that transposes a window. Where rows have ends within lines,
  * long rows gain more than the nearest cache. */
-static double turning(const Weights *w, const CostDevice *d)
+static double transposing(const Weights *w, const CostDevice *d)
 {
     const Tiles *t = &w->tiles;
-    double ends = ends_of_rows(w, t->turns) * ends_of_rows(w, t->store);
-    double room = ends > 1 ? fmax(NEAR_BYTES, second_cache(d) / TURNED_PART) : NEAR_BYTES;
-    if (t->turned <= 0) return 1;
-    return (t->turned > room ? TRANSPOSED : 1) * ends;
+    double ends = ends_of_rows(w, t->transposes) * ends_of_rows(w, t->store);
+    double room = ends > 1 ? fmax(NEAR_BYTES, second_cache(d) / TRANSPOSED_PART) : NEAR_BYTES;
+    if (t->transposed <= 0) return 1;
+    return (t->transposed > room ? TRANSPOSED : 1) * ends;
 }
 
 /* How much longer the program takes than its work. */
@@ -253,7 +253,7 @@ static double slowdown(const Weights *w, const CostDevice *d)
     const Tiles *t = &w->tiles;
     double begins = 1 + TILE_BEGIN / t->largest;
     if (w->few) return begins;
-    double rows = t->products ? 1 : t->narrow * turning(w, d);
+    double rows = t->products ? 1 : t->narrow * transposing(w, d);
     return rows * begins * speed_of_caches(d, t->products ? t->bytes - t->stored : t->bytes);
 }
 
