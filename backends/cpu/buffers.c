@@ -369,6 +369,8 @@ static void place(Plan *p)
     p->scratch_bytes = (p->scratch_bytes + 63) / 64 * 64;
     p->kept_at = p->scratch_bytes;
     p->scratch_bytes += (p->n_kept * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
+    p->line_ends_at = p->scratch_bytes;
+    p->scratch_bytes += (line_ends_bytes(p) + 63) / 64 * 64;
 }
 
 void cpu_buffers(Plan *p)

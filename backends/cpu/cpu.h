@@ -174,6 +174,7 @@ struct Step {
     int64_t shape[TILE_MAX_RANK]; /* extents other than 1 */
     Sink *sinks, **sinks_end;
     bool scalar_lanes; /* one element at a time */
+    int line_ends;     /* not 0: stores rows whose ends may stay aside (line_ends.c), with this number */
     /* STEP_TRANSPOSE */
     Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
@@ -224,6 +225,8 @@ typedef struct Plan {
     int64_t scratch_bytes;
     int64_t n_kept,
         kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
+    int64_t line_ends_at; /* where the ends of rows stay in scratch (line_ends.c) */
+    int line_ends;        /* the steps with such */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;
@@ -235,6 +238,9 @@ void cpu_buffers(Plan *);
 /* keep.c: which operands stay packed, and the bytes of a buffer with all its places. */
 void plan_keep(Plan *);
 int64_t keep_bytes(const Buf *);
+/* line_ends.c: which steps put the ends of rows aside, and the bytes of the table. */
+void plan_line_ends(Plan *);
+int64_t line_ends_bytes(const Plan *);
 void cpu_plan_print(const Plan *, Text *);
 /* The required accuracy of an f32 result: all its bits; only the bits that remain after rounding to 16 bits
  * or fewer, through operations that preserve a relative error; or the same, where each use turns a NaN
@@ -288,8 +294,9 @@ typedef struct Gen {
     LLVMMetadataRef di_scope;
     LLVMMetadataRef di_file;
     Debug *debug;
-    int n_sites;  /* places that report accesses (track.c) */
-    bool streams; /* non-temporal stores were emitted */
+    int n_sites;            /* places that report accesses (track.c) */
+    bool streams;           /* non-temporal stores were emitted */
+    LLVMValueRef line_ends; /* the place of an i1: ends of rows lie aside; NULL: they never do */
     int n_helpers;
     LLVMValueRef amx_callers; /* the tile configuration that the kernel found, to be put back */
 } Gen;
@@ -315,6 +322,8 @@ LLVMValueRef gen_intrinsic(
  * `lanes` addresses `ptr`, which takes place where `ok` holds. */
 void track_window(Gen *, const Window *);
 void track_element(Gen *, const Instr *, int param, LLVMValueRef ok, LLVMValueRef ptr, int lanes);
+/* i1: scratch memory is as the last call of the same launch left it. */
+LLVMValueRef gen_again(Gen *);
 LLVMValueRef gen_slot(Gen *, SlotKind, int param, int index, DType);
 LLVMValueRef gen_scalar(Gen *, Value *); /* a scalar value of the IR */
 LLVMValueRef gen_scalar_i64(Gen *, Value *);
@@ -431,6 +440,7 @@ void transpose_emit(Gen *, Step *);
 void keep_before(Gen *, const Step *loop);
 void keep_step(Gen *, const Step *loop, LLVMValueRef number);
 void keep_fetch(Gen *, const Buf *, LLVMValueRef *at, LLVMValueRef *stride);
+void line_ends_finish(Gen *); /* line_ends.c: at the end of the call */
 /* combined.c */
 void combined_emit(Gen *, Step *);
 /* scan.c */

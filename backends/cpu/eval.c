@@ -59,6 +59,13 @@ static LLVMValueRef address(
     return ptr;
 }
 
+LLVMValueRef buf_address(Eval *e, const Buf *b, LLVMValueRef *coord)
+{
+    int64_t stride[TILE_MAX_RANK];
+    dense_strides(b, stride);
+    return address(e, b, b->rank, stride, coord, -1);
+}
+
 static LLVMValueRef load_strided(Gen *g, DType d, int lanes, LLVMValueRef ptr, int64_t stride)
 {
     if (lanes == 1 || stride == dtype_bytes(d)) return gen_load(g, d, lanes, ptr);

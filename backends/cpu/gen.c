@@ -385,6 +385,7 @@ LLVMModuleRef cpu_generate(
     debug_program(g);
     gen_steps(g, p->body);
     gen_loop_end(g, &l);
+    line_ends_finish(g);
     if (p->amx) amx_end(g);
     /* Arm's stores past the caches keep the order that its locks ask for. */
     if (g->streams && !g->target->arm) gen_intrinsic(g, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);

@@ -151,6 +151,12 @@ LLVMValueRef gen_ptr(Gen *g, LLVMValueRef base, LLVMValueRef byte_offset)
     return LLVMBuildGEP2(g->b, g->i8, base, &byte_offset, 1, "");
 }
 
+LLVMValueRef gen_again(Gen *g)
+{
+    enum { AGAIN = 4 };
+    return LLVMBuildICmp(g->b, LLVMIntNE, LLVMGetParam(g->fn, AGAIN), LLVMConstInt(g->i32, 0, false), "");
+}
+
 LLVMValueRef gen_buf(Gen *g, const Buf *b, int64_t byte_offset)
 {
     if (b->place) return gen_ptr(g, b->place, gen_int(g, byte_offset));

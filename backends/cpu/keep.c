@@ -145,16 +145,13 @@ int64_t keep_bytes(const Buf *b) { return b->places ? (b->places + 1) * bytes_of
 /* A number of the launch and the thread, which begins as 0: what the call before left, if there was one. */
 static LLVMValueRef cell_of(Gen *g, int64_t number)
 {
-    enum { AGAIN = 4 };
     int64_t at = g->plan->kept_at + number * (int64_t)sizeof(int64_t);
     LLVMBasicBlockRef here = gen_here(g);
     LLVMMetadataRef line = debug_setup(g);
     gen_at(g, g->setup);
     LLVMValueRef cell = gen_ptr(g, g->scratch, gen_int(g, at));
-    LLVMValueRef again =
-        LLVMBuildICmp(g->b, LLVMIntNE, LLVMGetParam(g->fn, AGAIN), LLVMConstInt(g->i32, 0, false), "");
     LLVMValueRef old = LLVMBuildLoad2(g->b, g->i64, cell, "");
-    LLVMBuildStore(g->b, LLVMBuildSelect(g->b, again, old, gen_int(g, 0), ""), cell);
+    LLVMBuildStore(g->b, LLVMBuildSelect(g->b, gen_again(g), old, gen_int(g, 0), ""), cell);
     gen_at(g, here);
     debug_resume(g, line);
     return cell;

@@ -375,7 +375,8 @@ static void loops(Nest *n, int axis)
 {
     Gen *g = n->g;
     if (axis >= n->step->rank - 1) {
-        row(n);
+        if (n->step->line_ends) line_ends_row(n, row);
+        else row(n);
         return;
     }
     Loop l;

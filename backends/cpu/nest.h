@@ -17,7 +17,8 @@ typedef struct Nest {
     Window **windows;
     LLVMValueRef at[TILE_MAX_RANK];
     bool held; /* the reductions of the loop around the rows have an accumulator for each chunk of a row */
-    int group; /* rows that are packed together; their numbers: */
+    bool line_ends; /* a row was emitted whose ends stay aside */
+    int group;      /* rows that are packed together; their numbers: */
     LLVMValueRef rows[MAX_GROUP];
 } Nest;
 
@@ -42,6 +43,8 @@ void reduce_release(Eval *, Sink *, Acc *a, int w, LLVMValueRef *coord, int va);
 void count_begin(Gen *, const Sink *);
 void count_keys(Eval *, const Sink *, LLVMValueRef *coord, int va);
 void count_end(Gen *, const Sink *);
+/* line_ends.c: the row at n->at, or otherwise(n). */
+void line_ends_row(Nest *n, void (*otherwise)(Nest *));
 /* One chunk of a reduction. */
 void reduce_chunk(Eval *, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);
 /* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */

@@ -469,5 +469,6 @@ Plan *cpu_plan(Session *s, Func *f, const CpuTarget *t, bool checked, bool print
     plan_block(p, p->body);
     plan_share(p);
     plan_keep(p);
+    plan_line_ends(p);
     return p;
 }

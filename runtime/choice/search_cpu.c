@@ -13,7 +13,10 @@ enum {
     NEAR_BYTES =
         24576, /* of the nearest cache that tiles may fill; the next cache has at least SECOND_BYTES */
     SECOND_BYTES = 1 << 20,
+    TRANSPOSED_PART =
+        16, /* of that cache: a window that is transposed may fill it, if it has more than the nearest */
     VECTOR_BYTES = 64,
+    LINE_BYTES = 64,
     TILE_BEGIN = 64, /* elements that take as long as the beginning of a loop over a tile */
     PACK_WORK = 10,  /* of an element of an operand that is packed, in multiply-adds of f32 */
     PACK_DOTS = 3,   /* the same for a dot-product unit, whose pairs and quads move as they are */
@@ -32,9 +35,10 @@ typedef struct Tiles {
     double bytes, stored; /* of all of them, and of stores: products store their sums where they are */
     double largest;       /* elements */
     double narrow;        /* the largest ratio of whole vectors to what a row of a tile fills */
+    double transposed;    /* bytes of the largest window that is transposed where it is loaded; 0: none is */
     const Instr *store;   /* of the largest matrix */
-    bool products,
-        transposed; /* transposed: a window that is transposed where it is loaded exceeds the nearest cache */
+    const Instr *transposes; /* the load or permute that transposes that window */
+    bool products;
 } Tiles;
 
 /* What the work of an instruction depends on. */
@@ -75,7 +79,10 @@ static void count_transposed(Tiles *t, const Instr *i)
 {
     const Type *type = i->results[0].type;
     bool transposes = ir_attr(i, ATTR_ORDER) && type_is_value(type) && type->rank > 1;
-    t->transposed |= transposes && type_elements(type) * dtype_bytes(type->dtype) > NEAR_BYTES;
+    double bytes = transposes ? (double)(type_elements(type) * dtype_bytes(type->dtype)) : 0;
+    if (bytes <= t->transposed) return;
+    t->transposed = bytes;
+    t->transposes = i;
 }
 
 static void count_tiles(Tiles *t, const Block *b)
@@ -206,10 +213,38 @@ static int64_t weigh(void *weights, const Instr *i)
     return (int64_t)((double)work_of_instr(NULL, i) * shortness(w, i) * part);
 }
 
+static double second_cache(const CostDevice *d)
+{ return d->l2_bytes > 0 ? (double)d->l2_bytes : SECOND_BYTES; }
+
 static double speed_of_caches(const CostDevice *d, double bytes)
 {
-    double second = d->l2_bytes > 0 ? (double)d->l2_bytes : SECOND_BYTES;
+    double second = second_cache(d);
     return bytes <= NEAR_BYTES ? 1 : bytes <= second / 2 ? NEXT_CACHE : BEYOND_CACHES;
+}
+
+/* How much longer it takes to read or write a window whose rows in memory begin and end within lines, which
+ * another window has a part of. */
+static double ends_of_rows(const Weights *w, const Instr *i)
+{
+    MemParts m;
+    if (i && i->op == OP_PERMUTE) i = ir_operand(i, 0)->def;
+    if (!i || (i->op != OP_LOAD && i->op != OP_STORE) || !ir_mem_parts(i, &m)) return 1;
+    const Param *p = &w->f->params[m.param];
+    int64_t along = ir_attr(i, ATTR_EXTENTS)->v[unit_axis(p, m.rank)];
+    int size = dtype_bytes(p->type->dtype);
+    if (w->dims[p->dims[unit_axis(p, m.rank)]] * size % LINE_BYTES == 0) return 1;
+    return along > 0 ? 1 + LINE_BYTES / (double)(along * size) : 1;
+}
+
+/* How much longer than others a program takes that transposes a window. Where rows have ends within lines,
+ * long rows gain more than the nearest cache. */
+static double transposing(const Weights *w, const CostDevice *d)
+{
+    const Tiles *t = &w->tiles;
+    double ends = ends_of_rows(w, t->transposes) * ends_of_rows(w, t->store);
+    double room = ends > 1 ? fmax(NEAR_BYTES, second_cache(d) / TRANSPOSED_PART) : NEAR_BYTES;
+    if (t->transposed <= 0) return 1;
+    return (t->transposed > room ? TRANSPOSED : 1) * ends;
 }
 
 /* How much longer the program takes than its work. */
@@ -218,7 +253,7 @@ static double slowdown(const Weights *w, const CostDevice *d)
     const Tiles *t = &w->tiles;
     double begins = 1 + TILE_BEGIN / t->largest;
     if (w->few) return begins;
-    double rows = t->products ? 1 : t->transposed ? t->narrow * TRANSPOSED : t->narrow;
+    double rows = t->products ? 1 : t->narrow * transposing(w, d);
     return rows * begins * speed_of_caches(d, t->products ? t->bytes - t->stored : t->bytes);
 }
 

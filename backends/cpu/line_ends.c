@@ -1,0 +1,299 @@
+/* line_ends.c: rows of a large output that begin and end within lines of the cache. Stores past the caches
+ * write whole lines. Of a line that two rows of tiles share, each would write its part through the caches,
+ * and wait for the rest of the line from memory. So a row's ends stay aside until the others come:
+ *
+ *     | . . . a a a a a | a a a a a a a a | a a a . . . . . |     a row of a tile, in lines
+ *       end: aside        past the caches   end: aside
+ *
+ * Parts of lines lie in a table in scratch memory, at a place that follows from the row's number. A part
+ * that completes its line sends it past the caches. One that finds another line in its place writes that
+ * line's bytes through the caches, as does the end of the call with what is left. Nothing of the kernel reads
+ * the output, and one store alone writes it, so that nobody sees that parts come late.
+ *
+ * Rows come from a buffer that has them as they are stored: of tiles that are turned or that were computed
+ * before. */
+#include "backends/cpu/debug.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/mma.h"
+#include "backends/cpu/nest.h"
+
+enum { KEY_BYTES = 16 }; /* of a line's address, and a bit for each of its bytes that are there */
+
+/* --- the plan ---------------------------------------------------------------------------------------- */
+
+static bool touches(const void *store, const Instr *i)
+{
+    MemParts of_store, m;
+    ir_mem_parts(store, &of_store);
+    return i != store && ir_mem_parts(i, &m) && m.param == of_store.param;
+}
+
+static bool writes_rows(const Plan *p, const Step *s)
+{
+    MemParts m;
+    const Sink *k = s->sinks;
+    if (s->kind != STEP_NEST || !k || k->next || k->kind != SINK_STORE || s->rank < 1) return false;
+    const Type *t = k->value->type;
+    const Buf *b = plan_info(p, k->value)->buf;
+    int axis = memory_unit_axis(p->func, k->instr);
+    if (!ir_mem_parts(k->instr, &m) || ir_adds(k->instr) || m.mask || !b || b->form != FORM_DENSE)
+        return false;
+    const Param *to = &p->func->params[m.param];
+    return to->kind == PARAM_OUT && to->type->dtype == b->dtype && axis == t->rank - 1 &&
+           t->shape[axis] > 1 && !ir_any_in(p->func->body, touches, k->instr);
+}
+
+/* As many lines as the second cache has. */
+static int64_t places_of(const Gen *g) { return g->target->second_cache / LINE; }
+
+void plan_line_ends(Plan *p)
+{
+    if (!p->target->avx512 || p->target->second_cache < LINE) return;
+    for (Step *s = p->body->first; s; s = s->next) {
+        if (writes_rows(p, s)) s->line_ends = ++p->line_ends;
+    }
+}
+
+int64_t line_ends_bytes(const Plan *p)
+{ return p->line_ends ? p->target->second_cache / LINE * (KEY_BYTES + LINE) : 0; }
+
+/* --- the table --------------------------------------------------------------------------------------- */
+
+static LLVMValueRef keys_of(Gen *g) { return gen_ptr(g, g->scratch, gen_int(g, g->plan->line_ends_at)); }
+
+static LLVMValueRef mask_of(Gen *g, LLVMValueRef bits)
+{ return LLVMBuildBitCast(g->b, bits, gen_vec(g->i1, LINE), ""); }
+
+static LLVMValueRef bytes_of(Gen *g) { return LLVMConstInt(g->i64, LINE, false); }
+
+static LLVMValueRef load_bytes(Gen *g, LLVMValueRef at)
+{
+    LLVMValueRef v = LLVMBuildLoad2(g->b, gen_vec(g->i8, LINE), at, "");
+    LLVMSetAlignment(v, 1);
+    return v;
+}
+
+/* The whole line at `at`, past the caches. */
+static void send_line(Gen *g, LLVMValueRef v, LLVMValueRef at)
+{
+    v = LLVMBuildFreeze(g->b, LLVMBuildBitCast(g->b, v, gen_vec(g->i32, LINE / 4), ""), "");
+    LLVMValueRef s = LLVMBuildStore(g->b, v, at);
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
+    LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
+    LLVMSetAlignment(s, LINE);
+    LLVMSetMetadata(
+        s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+}
+
+static void store_bytes(Gen *g, LLVMValueRef v, LLVMValueRef at, LLVMValueRef bits)
+{
+    LLVMTypeRef types[] = { gen_vec(g->i8, LINE), g->ptr };
+    gen_intrinsic(g, "llvm.masked.store", types, 2, (LLVMValueRef[]){ v, at, mask_of(g, bits) }, 3);
+}
+
+/* One line of the table: where its key and its bytes are, and what they are. */
+typedef struct Place {
+    LLVMValueRef key, bits_at, bytes, line, bits;
+} Place;
+
+static Place place_at(Gen *g, LLVMValueRef keys, LLVMValueRef number)
+{
+    Place p;
+    p.key = gen_ptr(g, keys, LLVMBuildMul(g->b, number, gen_int(g, KEY_BYTES), ""));
+    p.bits_at = gen_ptr(g, p.key, gen_int(g, KEY_BYTES / 2));
+    LLVMValueRef first = gen_ptr(g, keys, gen_int(g, places_of(g) * KEY_BYTES));
+    p.bytes = gen_ptr(g, first, LLVMBuildMul(g->b, number, gen_int(g, LINE), ""));
+    p.line = LLVMBuildLoad2(g->b, g->i64, p.key, "");
+    p.bits = LLVMBuildLoad2(g->b, g->i64, p.bits_at, "");
+    return p;
+}
+
+static LLVMValueRef line_of(Gen *g, const Place *p) { return LLVMBuildIntToPtr(g->b, p->line, g->ptr, ""); }
+
+/* If the place holds another line: writes that line's bytes. */
+static void write_through(Gen *g, const Place *p)
+{
+    If other;
+    gen_if(g, &other, icmp(g, LLVMIntNE, p->line, gen_int(g, 0)));
+    store_bytes(g, load_bytes(g, p->bytes), line_of(g, p), p->bits);
+    gen_endif(g, &other);
+}
+
+/* tile.part(keys, line, bits, bytes, place): puts a part of a line aside. */
+static LLVMValueRef put_part(Gen *g, LLVMTypeRef *type)
+{
+    LLVMTypeRef line = gen_vec(g->i8, LINE), args[] = { g->ptr, g->ptr, g->i64, line, g->i64 };
+    *type = LLVMFunctionType(g->voidt, args, 5, false);
+    LLVMValueRef f = helper_find(g, "tile.part");
+    if (f) return f;
+    Helper h;
+    If same, whole;
+    f = helper_begin(g, &h, "tile.part", *type);
+    LLVMValueRef to = LLVMGetParam(f, 1), bits = LLVMGetParam(f, 2), v = LLVMGetParam(f, 3);
+    LLVMValueRef at = LLVMBuildPtrToInt(g->b, to, g->i64, "");
+    Place p = place_at(g, LLVMGetParam(f, 0), LLVMGetParam(f, 4));
+    gen_if(g, &same, icmp(g, LLVMIntEQ, p.line, at));
+    LLVMValueRef both_parts = LLVMBuildSelect(g->b, mask_of(g, bits), v, load_bytes(g, p.bytes), "");
+    LLVMValueRef all = LLVMBuildOr(g->b, bits, p.bits, "");
+    gen_if(g, &whole, icmp(g, LLVMIntEQ, all, gen_int(g, -1)));
+    send_line(g, both_parts, to);
+    LLVMBuildStore(g->b, gen_int(g, 0), p.key);
+    gen_else(g, &whole);
+    LLVMBuildStore(g->b, all, p.bits_at);
+    LLVMBuildStore(g->b, both_parts, p.bytes);
+    gen_endif(g, &whole);
+    gen_else(g, &same);
+    write_through(g, &p);
+    LLVMBuildStore(g->b, at, p.key);
+    LLVMBuildStore(g->b, bits, p.bits_at);
+    LLVMBuildStore(g->b, v, p.bytes);
+    gen_endif(g, &same);
+    LLVMBuildRetVoid(g->b);
+    helper_end(g, &h);
+    return f;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------- */
+
+/* The bytes [lo, hi) of a line, as bits; 0 <= lo < hi <= 64. */
+static LLVMValueRef bits_between(Gen *g, LLVMValueRef lo, LLVMValueRef hi)
+{
+    LLVMValueRef all = gen_int(g, -1), above = LLVMBuildSub(g->b, bytes_of(g), hi, "");
+    return LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, all, above, ""), LLVMBuildShl(g->b, all, lo, ""), "");
+}
+
+/* The bytes [lo, hi) of the line `to`, from as many at the same places of `from`. */
+static void put_bytes(
+    Gen *g, LLVMValueRef f, LLVMValueRef to, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi)
+{
+    LLVMTypeRef type, line = gen_vec(g->i8, LINE), types[] = { line, g->ptr };
+    LLVMValueRef part = put_part(g, &type), bits = bits_between(g, lo, hi);
+    LLVMValueRef v = gen_intrinsic(
+        g, "llvm.masked.load", types, 2, (LLVMValueRef[]){ from, mask_of(g, bits), LLVMConstNull(line) }, 3);
+    LLVMValueRef args[] = { LLVMGetParam(f, 0), to, bits, v, LLVMGetParam(f, 4) };
+    LLVMBuildCall2(g->b, type, part, args, 5, "");
+}
+
+/* tile.row(keys, to, from, bytes, place): at least one byte. */
+static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
+{
+    LLVMTypeRef args[] = { g->ptr, g->ptr, g->ptr, g->i64, g->i64 };
+    *type = LLVMFunctionType(g->voidt, args, 5, false);
+    LLVMValueRef f = helper_find(g, "tile.row");
+    if (f) return f;
+    Helper h;
+    If begins, ends;
+    Loop l;
+    f = helper_begin(g, &h, "tile.row", *type);
+    LLVMValueRef to = LLVMGetParam(f, 1), from = LLVMGetParam(f, 2), zero = gen_int(g, 0),
+                 line = gen_int(g, LINE);
+    LLVMValueRef before =
+        LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, to, g->i64, ""), gen_int(g, LINE - 1), "");
+    LLVMValueRef end = LLVMBuildAdd(g->b, before, LLVMGetParam(f, 3), ""),
+                 back = LLVMBuildNeg(g->b, before, "");
+    to = gen_ptr(g, to, back), from = gen_ptr(g, from, back);
+    LLVMValueRef cut = icmp(g, LLVMIntNE, before, zero);
+    gen_if(g, &begins, cut);
+    put_bytes(g, f, to, from, before, smaller(g, end, line));
+    gen_endif(g, &begins);
+    LLVMValueRef whole = LLVMBuildAnd(g->b, end, gen_int(g, -LINE), "");
+    LLVMValueRef at = gen_loop(g, &l, LLVMBuildSelect(g->b, cut, line, zero, ""), whole, LINE);
+    send_line(g, load_bytes(g, gen_ptr(g, from, at)), gen_ptr(g, to, at));
+    gen_loop_end(g, &l);
+    LLVMValueRef rest = LLVMBuildSub(g->b, end, whole, "");
+    LLVMValueRef other = LLVMBuildOr(g->b, LLVMBuildNot(g->b, cut, ""), icmp(g, LLVMIntSGT, end, line), "");
+    gen_if(g, &ends, both(g, other, icmp(g, LLVMIntNE, rest, zero)));
+    put_bytes(g, f, gen_ptr(g, to, whole), gen_ptr(g, from, whole), zero, rest);
+    gen_endif(g, &ends);
+    LLVMBuildRetVoid(g->b);
+    helper_end(g, &h);
+    return f;
+}
+
+/* Rows that follow each other have places that do, at a distance of as many as there are stores. */
+static LLVMValueRef place_of(Gen *g, const Step *s, const Window *w, LLVMValueRef *coord, int va)
+{
+    enum { APART = 1021 };
+    LLVMValueRef number = gen_int(g, 0);
+    for (int t = 0; t < w->rank; t++) {
+        if (t == va) continue;
+        LLVMValueRef at = gen_iadd(g, gen_scalar_i64(g, w->m.idx[w->axis[t]]), coord[t]);
+        number = gen_iadd(g, gen_imul(g, number, APART), at);
+    }
+    number = gen_iadd(g, gen_imul(g, number, g->plan->line_ends), gen_int(g, s->line_ends - 1));
+    return LLVMBuildURem(g->b, number, gen_int(g, places_of(g)), "");
+}
+
+/* Clears the keys where the first call of a thread begins, if the output is large: each call leaves them
+ * clear. */
+static void clear_keys(Gen *g, LLVMValueRef large)
+{
+    LLVMBasicBlockRef here = gen_here(g);
+    LLVMMetadataRef line = debug_setup(g);
+    gen_at(g, g->setup);
+    LLVMValueRef n = gen_int(g, places_of(g) * KEY_BYTES), none = gen_int(g, 0);
+    n = LLVMBuildSelect(g->b, both(g, large, LLVMBuildNot(g->b, gen_again(g), "")), n, none, "");
+    LLVMBuildMemSet(g->b, keys_of(g), LLVMConstInt(g->i8, 0, false), n, LINE);
+    if (!g->line_ends) {
+        g->line_ends = gen_alloca(g, g->i1, "parts");
+        LLVMBuildStore(g->b, LLVMConstInt(g->i1, 0, false), g->line_ends);
+    }
+    gen_at(g, here);
+    debug_resume(g, line);
+}
+
+/* The row at n->at; otherwise(n) where it begins with a line, or the output is not large. */
+void line_ends_row(Nest *n, void (*otherwise)(Nest *))
+{
+    Gen *g = n->g;
+    const Step *s = n->step;
+    const Sink *k = s->sinks;
+    Window *w = n->windows[0];
+    LLVMValueRef coord[TILE_MAX_RANK];
+    LLVMTypeRef type;
+    Eval e;
+    If cut;
+    eval_init(&e, g, 1);
+    n->at[s->rank - 1] = gen_int(g, 0);
+    int va = unsqueeze(g, k->value->type, n->at, s->rank, coord);
+    if (!w->stream || w->not_unit[va]) {
+        otherwise(n);
+        return;
+    }
+    if (!n->line_ends) clear_keys(g, w->stream);
+    n->line_ends = true;
+    WindowRow *r = memory_row(&e, w, coord, va);
+    LLVMValueRef size = gen_int(g, dtype_bytes(w->dtype)), zero = gen_int(g, 0);
+    LLVMValueRef lo = r->hi ? r->lo : zero, hi = r->hi ? r->hi : gen_int(g, s->shape[s->rank - 1]);
+    LLVMValueRef bytes = LLVMBuildMul(g->b, LLVMBuildSub(g->b, hi, lo, ""), size, ""),
+                 first = LLVMBuildMul(g->b, lo, size, "");
+    LLVMValueRef to = gen_ptr(g, r->ptr, first);
+    LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, to, g->i64, ""), gen_int(g, LINE - 1), "");
+    LLVMValueRef some = both(g, w->stream, icmp(g, LLVMIntSGT, hi, lo));
+    if (!w->is_unit[va]) some = both(g, some, w->unit[va]);
+    gen_if(g, &cut, both(g, some, icmp(g, LLVMIntNE, low, zero)));
+    LLVMValueRef from = gen_ptr(g, buf_address(&e, plan_info(g->plan, k->value)->buf, coord), first);
+    LLVMValueRef f = row_function(g, &type);
+    LLVMBuildCall2(
+        g->b, type, f, (LLVMValueRef[]){ keys_of(g), to, from, bytes, place_of(g, s, w, coord, va) }, 5, "");
+    LLVMBuildStore(g->b, LLVMConstInt(g->i1, 1, false), g->line_ends);
+    g->streams = true;
+    gen_else(g, &cut);
+    otherwise(n);
+    gen_endif(g, &cut);
+}
+
+/* At the end of the call: writes the parts whose lines no other part completed, and clears their keys. */
+void line_ends_finish(Gen *g)
+{
+    If some;
+    Loop l;
+    if (!g->line_ends) return;
+    gen_if(g, &some, LLVMBuildLoad2(g->b, g->i1, g->line_ends, ""));
+    LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, places_of(g)), 1);
+    Place p = place_at(g, keys_of(g), i);
+    write_through(g, &p);
+    LLVMBuildStore(g->b, gen_int(g, 0), p.key);
+    gen_loop_end(g, &l);
+    gen_endif(g, &some);
+}
