@@ -111,7 +111,7 @@ def row(rows, text):
             WINDOW=window,
             **({"G": H // HK} if H > HK and 64 % (H // HK) == 0 else {}),
         ),
-        (q, k, v, qs, ks, o, scale),
+        (q, k, v, qs, ks, o, scale, None),
         o,
         lambda: attend(q, k, v, qs, ks, scale, causal, window),
         8e-3 if T == "bf16" else 2e-3,
