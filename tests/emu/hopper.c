@@ -184,11 +184,6 @@ static const Row rows[] = {
         NULL },
     { "attention_packed", "B1=4 R=300 S=200 H=1 HK=1 D=128", "CAUSAL=false WINDOW=90 T=bf16 TM=128 TN=96",
         NULL },
-    /* their gradients: TMA adds tiles that reach into the next sequence */
-    { "attention_backward_packed", "B1=6 R=190 S=260 H=2 HK=1 D=64 | B1=9 R=40 S=21 H=2 HK=2 D=64",
-        "TM=64 TN=64", NULL },
-    { "attention_backward_packed", "B1=4 R=300 S=200 H=1 HK=1 D=128",
-        "CAUSAL=false WINDOW=90 T=bf16 TM=64 TN=128", NULL },
     { "softmax", "M=3 N=13009", "T=f32", NULL, .faults = true }, /* rows over clusters */
     { "layer_norm", "M=2 N=16648", "T=bf16", NULL },
     { "layer_norm", "M=2 N=32768", "T=f16", NULL }, /* weights before the reductions, rows held as loaded */
