@@ -39,7 +39,8 @@ static void take_next_program(Emit *e, const Block *body)
 
 /* The producer draws program numbers, computes the coordinates of the program and passes them to the
  * consumers through a ring of two stages: a word that says whether there is a program, and its coordinates.
- * The first number is that of the CTA. The counter is zero again when the launch ends. */
+ * The first number is that of the CTA, unless programs wait for lower ones: then the CTA that drew those must
+ * run. The counter is zero again when the launch ends. */
 void emit_scheduler_loop(Emit *e, Instr *loop)
 {
     const char *iv = name_of(e, loop->blocks[0]->args[0]), *total = name_of(e, ir_operand(loop, 1));
@@ -47,9 +48,11 @@ void emit_scheduler_loop(Emit *e, Instr *loop)
     if (e->role == ROLE_PRODUCER) {
         if (e->plan->multicast) emit_cluster_draw(e, iv);
         else {
-            line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv,
-                use(e, "scheduler_next"), slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64));
+            const char *next = use(e, "scheduler_next"), *of = slot_name(e, SLOT_SCHEDULER, 0, 0, DT_U64);
+            if (e->plan->waits_for_lower) line(e, "for (i32 %s;; ) {", iv);
+            else line(e, "for (i32 %s = (i32)blockIdx.x;; %s = %s(%s, gridDim.x)) {", iv, iv, next, of);
             e->indent++;
+            if (e->plan->waits_for_lower) line(e, "%s = %s(%s, 0);", iv, next, of);
         }
         line(e, "%s(scheduled_empty + 8 * scheduled_stage, scheduled_phase ^ 1);", use(e, "mbar_wait"));
         line(e, "%s(scheduled_word + %d * scheduled_stage, %s < %s);", use(e, "sts_w32"), SCHEDULED_BYTES, iv,

@@ -11,7 +11,7 @@
  * `done`, for which releases of the consumers wait. Where the boxes of the next step are there already, it
  * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
  * semaphore; but where it has to wait for a semaphore, it signals the last step first. What it has read of a
- * semaphore may let several steps pass. */
+ * semaphore may let several steps pass; if not the next one, it reads again while TMA reads the boxes. */
 #include "backends/gpu/emit_bulk.h"
 #include "backends/gpu/emit_roles.h"
 
@@ -119,6 +119,13 @@ static void each_group(Emit *e, const char *what, const char *barrier, const cha
         line(e, "%s(%s_%s + %d%s);", use(e, what), n, barrier, 8 * g, more);
 }
 
+/* Reads the semaphore for the next step, unless what was read last lets that pass. */
+static void look_ahead(Emit *e)
+{
+    line(e, "const bool looks = before && passed <= step + 1, signals = late;");
+    line(e, "if (looks) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
+}
+
 /* Starts the additions of the boxes of its warpgroup, or of all warpgroups where they are ordered. */
 static void send(Emit *e, const BulkStore *x)
 {
@@ -132,6 +139,7 @@ static void send(Emit *e, const BulkStore *x)
     end_block(e);
     end_block(e);
     line(e, "%s();", use(e, "bulk_commit"));
+    if (ordered) look_ahead(e);
     line(e, "%s(0);", use(e, "bulk_wait_read"));
 }
 
@@ -154,6 +162,10 @@ static void signal_in_order(Emit *e)
     line(e, "if (!late) {");
     e->indent++;
     signal_semaphore(e, 0);
+    e->indent--;
+    line(e, "} else if (looks && !signals) {");
+    e->indent++;
+    line(e, "%s();    /* acquires what was read ahead */", use(e, "fence_device"));
     end_block(e);
     each_group(e, "mbar_arrive", "done", "");
 }

@@ -213,10 +213,10 @@ void ref_attention_backward(const double *q, const double *k, const double *v, c
     for (int64_t e = 0; a->dbias && e < a->b * a->h * a->m * a->n; e++) a->dbias[e] = 0;
     for (int64_t bh = 0; bh < a->b * a->h; bh++)
         for (int64_t i = 0; i < a->m; i++)
-            for (int64_t j = 0; j < (a->causal && i + 1 < a->n ? i + 1 : a->n); j++) {
+            for (int64_t j = 0; j < a->n; j++) {
                 int64_t kv = bh / a->h * a->hk + bh % a->h / (a->h / a->hk);
-                int64_t row = (bh * a->m + i) * d, key = (kv * a->n + j) * d;
-                if (a->window && i >= j + a->window) continue;
+                int64_t row = (bh * a->m + i) * d, key = (kv * a->n + j) * d, at = i + a->shift;
+                if ((a->causal && j > at) || (a->window && at >= j + a->window)) continue;
                 pair_backward(q + row, k + key, v + key, g + row, l[bh * a->m + i], delta[bh * a->m + i],
                     dq ? dq + row : NULL, dk ? dk + key : NULL, dv ? dv + key : NULL, a,
                     (bh * a->m + i) * a->n + j);

@@ -320,7 +320,7 @@ static void test_attention_gradients(void)
     for (int i = 0; i < GS; i++) x.bias[i] = i % 5 ? ref_random_normal(&r) : -INFINITY;
     for (int j = 0; j < GN; j++) x.bias[j] = -INFINITY; /* the first query sees no key */
     for (int i = 0; i < GH; i++) x.sink[i] = ref_random_normal(&r);
-    for (int with = 0; with < 32; with++) {
+    for (int with = 0; with < 96; with++) {
         x.a =
             (RefAttention){ .b = GB, .h = GH, .hk = GHK, .m = GM, .n = GN, .d = GD, .scale = 0.5, .l = x.l };
         x.a.causal = with & 1;
@@ -328,6 +328,7 @@ static void test_attention_gradients(void)
         x.a.cap = with & 4 ? 1.5 : 0;
         x.a.bias = with & 8 ? x.bias : NULL;
         x.a.sink = with & 16 ? x.sink : NULL;
+        x.a.shift = (int64_t[]){ 0, 3, -2 }[with / 32];
         gradients_agree(&x);
     }
 }

@@ -50,6 +50,7 @@ void want_gemm_grouped(Problem *);
 void want_moe(Problem *);
 void want_attention_paged_prefill(Problem *);
 void want_attention_packed(Problem *);
+void want_attention_backward_packed(Problem *);
 void want_attention_append(Problem *);
 void want_gemm_int4(Problem *);
 void want_gemm_w8(Problem *);

@@ -207,47 +207,98 @@ void want_attention_append(Problem *p)
     free(v);
 }
 
-/* Sequence by sequence, causal aligned at the end. */
-void want_attention_packed(Problem *p)
+/* DELTA comes from O, which each element of DO meets. */
+static double *delta_of(const RefAttention *a, const double *o, const double *g)
 {
-    IN(Q);
-    IN(K);
-    IN(V);
+    double *delta = calloc((size_t)(a->b * a->h * a->m), sizeof *delta);
+    for (int64_t i = 0; i < a->b * a->h * a->m; i++)
+        for (int64_t e = 0; e < a->d; e++) delta[i] += o[i * a->d + e] * g[i * a->d + e];
+    return delta;
+}
+
+/* One of packed sequences, its heads apart, causal aligned at the end. */
+typedef struct Sequence {
+    RefAttention a;
+    int64_t first, keys; /* its first rows among the queries, and among the keys */
+} Sequence;
+
+static Sequence sequence_of(Problem *p, int64_t b)
+{
     IN(QSTART);
     IN(KSTART);
-    WANT(O);
-    SIZE(R);
-    SIZE(S);
-    SIZE(B1);
-    SIZE(H);
-    SIZE(HK);
-    SIZE(D);
     const char *window = problem_const(p, "WINDOW");
-    double *q = malloc((size_t)(R * H * D) * sizeof *q), *o = malloc((size_t)(R * H * D) * sizeof *o),
-           *k = malloc((size_t)(S * HK * D + 1) * sizeof *k),
-           *v = malloc((size_t)(S * HK * D + 1) * sizeof *v);
+    Sequence s = { .first = (int64_t)QSTART[b], .keys = (int64_t)KSTART[b] };
+    s.a = (RefAttention){ .b = 1,
+        .h = problem_size(p, "H"),
+        .hk = problem_size(p, "HK"),
+        .m = (int64_t)QSTART[b + 1] - s.first,
+        .n = (int64_t)KSTART[b + 1] - s.keys,
+        .d = problem_size(p, "D"),
+        .scale = problem_scalar_value(p, "scale"),
+        .causal = is_causal(p, true),
+        .window = window ? atoll(window) : 0 };
+    s.a.shift = s.a.n - s.a.m;
+    return s;
+}
+
+/* The rows of a sequence in a packed tensor of queries, or of keys, each head's behind those of the one
+ * before.
+ */
+static double *rows_of(const Problem *p, const char *name, const Sequence *s, bool keys)
+{
+    int64_t heads = keys ? s->a.hk : s->a.h, rows = keys ? s->a.n : s->a.m;
+    double *to = malloc((size_t)(rows * heads * s->a.d + 1) * sizeof *to);
+    const double *from = problem_tensor((Problem *)p, name)->values;
+    exchange_heads(from + (keys ? s->keys : s->first) * heads * s->a.d, to, rows, heads, s->a.d, false);
+    return to;
+}
+
+/* Puts results into their places, and frees them. */
+static void put_rows(Problem *p, const char *name, const Sequence *s, bool keys, double *from)
+{
+    int64_t heads = keys ? s->a.hk : s->a.h;
+    double *to = problem_tensor(p, name)->want + (keys ? s->keys : s->first) * heads * s->a.d;
+    exchange_heads(from, to, keys ? s->a.n : s->a.m, heads, s->a.d, true);
+    free(from);
+}
+
+void want_attention_packed(Problem *p)
+{
+    SIZE(R);
+    SIZE(B1);
     for (int64_t b = 0; b + 1 < B1; b++) {
-        int64_t first = (int64_t)QSTART[b], keys = (int64_t)KSTART[b];
-        RefAttention a = { .b = 1,
-            .h = H,
-            .hk = HK,
-            .m = (int64_t)QSTART[b + 1] - first,
-            .n = (int64_t)KSTART[b + 1] - keys,
-            .d = D,
-            .scale = problem_scalar_value(p, "scale"),
-            .causal = is_causal(p, true),
-            .window = window ? atoll(window) : 0 };
-        a.shift = a.n - a.m;
-        exchange_heads(Q + first * H * D, q, a.m, H, D, false);
-        exchange_heads(K + keys * HK * D, k, a.n, HK, D, false);
-        exchange_heads(V + keys * HK * D, v, a.n, HK, D, false);
-        ref_attention(q, k, v, o, &a);
-        exchange_heads(o, O + first * H * D, a.m, H, D, true);
+        Sequence s = sequence_of(p, b);
+        double *q = rows_of(p, "Q", &s, false), *k = rows_of(p, "K", &s, true),
+               *v = rows_of(p, "V", &s, true), *o = rows_of(p, "Q", &s, false),
+               *l = calloc((size_t)(s.a.h * s.a.m + 1), sizeof *l);
+        s.a.l = l;
+        ref_attention(q, k, v, o, &s.a);
+        for (int64_t i = 0; has_tensor(p, "L") && i < s.a.h * s.a.m; i++)
+            problem_tensor(p, "L")->want[i / s.a.m * R + s.first + i % s.a.m] = l[i];
+        put_rows(p, "O", &s, false, o);
+        free(q), free(k), free(v), free(l);
     }
-    free(q);
-    free(o);
-    free(k);
-    free(v);
+}
+
+void want_attention_backward_packed(Problem *p)
+{
+    IN(L);
+    SIZE(R);
+    SIZE(B1);
+    for (int64_t b = 0; b + 1 < B1; b++) {
+        Sequence s = sequence_of(p, b);
+        double *q = rows_of(p, "Q", &s, false), *k = rows_of(p, "K", &s, true),
+               *v = rows_of(p, "V", &s, true), *g = rows_of(p, "DO", &s, false),
+               *o = rows_of(p, "O", &s, false), *l = calloc((size_t)(s.a.h * s.a.m + 1), sizeof *l),
+               *delta = delta_of(&s.a, o, g), *dq = rows_of(p, "Q", &s, false),
+               *dk = rows_of(p, "K", &s, true), *dv = rows_of(p, "V", &s, true);
+        for (int64_t i = 0; i < s.a.h * s.a.m; i++) l[i] = L[i / s.a.m * R + s.first + i % s.a.m];
+        ref_attention_backward(q, k, v, g, l, delta, dq, dk, dv, &s.a);
+        put_rows(p, "DQ", &s, false, dq);
+        put_rows(p, "DK", &s, true, dk);
+        put_rows(p, "DV", &s, true, dv);
+        free(q), free(k), free(v), free(g), free(o), free(l), free(delta);
+    }
 }
 
 void want_attention_delta(Problem *p)
@@ -308,15 +359,6 @@ static RefAttention gradients_of(Problem *p)
         .sink = has_tensor(p, "SINK") ? problem_tensor(p, "SINK")->values : NULL,
         .dbias = has_tensor(p, "DBIAS") ? problem_tensor(p, "DBIAS")->want : NULL,
         .causal = is_causal(p, true) };
-}
-
-/* DELTA comes from O, which each element of DO meets. */
-static double *delta_of(const RefAttention *a, const double *o, const double *g)
-{
-    double *delta = calloc((size_t)(a->b * a->h * a->m), sizeof *delta);
-    for (int64_t i = 0; i < a->b * a->h * a->m; i++)
-        for (int64_t e = 0; e < a->d; e++) delta[i] += o[i * a->d + e] * g[i * a->d + e];
-    return delta;
 }
 
 /* O is an arbitrary number here, as L is. */

@@ -7,7 +7,7 @@ import fa4
 from attention import heads
 from common import DT
 
-FORM = "--sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1"
+FORM = "--sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1[:backward]"
 
 
 def lengths_of(text):
@@ -32,10 +32,9 @@ def pairs_of(m, n, causal, window):
     return int((high - low).clamp_min(0).sum())
 
 
-def attend(q, k, v, qs, ks, scale, causal, window):
-    """Sequence by sequence in float32 (for a check)."""
-    o, group = torch.zeros_like(q, dtype=torch.float32), q.shape[1] // k.shape[1]
-    a, b = qs.tolist(), ks.tolist()
+def scores(q, k, v, qs, ks, scale, causal, window):
+    """A head of a sequence at a time, in float32: its number, its rows of queries and of keys, its scores."""
+    group, a, b = q.shape[1] // k.shape[1], qs.tolist(), ks.tolist()
     for m0, m1, n0, n1 in zip(a, a[1:], b, b[1:]):
         m, n = m1 - m0, n1 - n0
         i = torch.arange(m, device="cuda")[:, None] + (n - m)
@@ -44,12 +43,68 @@ def attend(q, k, v, qs, ks, scale, causal, window):
         seen = seen & (i - j < window) if window else seen
         for h in range(q.shape[1] if m and n else 0):
             s = q[m0:m1, h].float() @ k[n0:n1, h // group].float().T * scale
-            p = torch.nan_to_num(torch.softmax(s.masked_fill(~seen, -math.inf), -1))
-            o[m0:m1, h] = p @ v[n0:n1, h // group].float()
+            yield h, slice(m0, m1), slice(n0, n1), s.masked_fill_(~seen, -math.inf)
+
+
+def attend(q, k, v, *more):
+    """O in float32 (for a check)."""
+    o, group = torch.zeros_like(q, dtype=torch.float32), q.shape[1] // k.shape[1]
+    for h, m, n, s in scores(q, k, v, *more):
+        o[m, h] = torch.nan_to_num(torch.softmax(s, -1)) @ v[n, h // group].float()
     return o
 
 
-def _fa4(q, k, v, qs, ks, most, scale, causal, window):
+def gradients(q, k, v, do, qs, ks, scale, *more):
+    """O, L, dQ, dK and dV in float32."""
+    o, dq, dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (q, q, k, v))
+    L, group = torch.full((q.shape[1], q.shape[0]), -math.inf, device="cuda"), q.shape[1] // k.shape[1]
+    for h, m, n, s in scores(q, k, v, qs, ks, scale, *more):
+        g = h // group
+        Q, G, K, V = (x[rows, of].float() for x, rows, of in ((q, m, h), (do, m, h), (k, n, g), (v, n, g)))
+        L[h, m] = torch.logsumexp(s, -1)
+        p = torch.nan_to_num(torch.softmax(s, -1))
+        o[m, h] = p @ V
+        dv[n, g] += p.T @ G
+        ds = p * (G @ V.T - (G * o[m, h]).sum(-1, keepdim=True)) * scale
+        dq[m, h] = ds @ K
+        dk[n, g] += ds.T @ Q
+    return o, L, dq, dk, dv
+
+
+class Passes:
+    """The kernels of a backward pass: begin, main and end. Made like a kernel, with a plan for tensors."""
+
+    def __init__(self, library, T, causal, window):
+        name, bind = "attention_backward_packed", dict(CAUSAL="true" if causal else "false", WINDOW=window)
+        self.begin, self.main, self.end = (
+            library.kernel(name, name + part, T=T, **more)
+            for part, more in (("_begin", {}), ("", bind), ("_end", {}))
+        )
+
+    def plan(self, q, k, v, o, do, L, qs, ks, dq, dk, dv, scale):
+        base2, delta = torch.empty_like(L), torch.empty_like(L)
+        sums = torch.empty(q.shape[1], q.shape[0], q.shape[2], device="cuda")
+        begin, _ = self.begin.plan(o, do, L, base2, delta, sums)
+        main, said = self.main.plan(q, k, v, do, base2, delta, qs, ks, sums, dk, dv, scale)
+        end, _ = self.end.plan(sums, dq, scale)
+        return lambda: (begin(), main(), end()), said
+
+
+def _gradients_of(go, q, k, v, do):
+    """Of a peer of the forward pass, that of the gradients."""
+    if not go:
+        return []
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    try:
+        o = go(q, k, v)
+        o = o[0] if isinstance(o, tuple) else o
+    except Exception as x:
+        print("peer:", str(x)[:200], flush=True)
+        return []
+    return lambda: torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
+
+
+def _fa4(q, k, v, qs, ks, most, scale, causal, window, do=None):
     try:
         from flash_attn.cute import flash_attn_varlen_func as f
     except Exception as x:
@@ -66,7 +121,10 @@ def _fa4(q, k, v, qs, ks, most, scale, causal, window):
         window_size=(window - 1, 0) if window else (None, None),
     )
     more = {name: x for name, x in more.items() if name in known}
-    return fa4.peer(lambda: f(q, k, v, **more))
+    if do is None:
+        return fa4.peer(lambda: f(q, k, v, **more))
+    go = _gradients_of(lambda *x: f(*x, **more), q, k, v, do)
+    return fa4.peer(go) if go else []
 
 
 def _fa2(q, k, v, qs, ks, most, scale, causal, window):
@@ -86,7 +144,7 @@ def _fa2(q, k, v, qs, ks, most, scale, causal, window):
 
 
 def row(rows, text):
-    m = re.fullmatch(r"H(\d+)(?:HK(\d+))?D(\d+)(causal)?(?:W(\d+))?(:bf16)?:([\dx+/]+)", text)
+    m = re.fullmatch(r"H(\d+)(?:HK(\d+))?D(\d+)(causal)?(?:W(\d+))?(:bf16)?:([\dx+/]+)(:backward)?", text)
     if not m:
         raise RuntimeError(f"{FORM}, not {text}")
     H, D, causal, window = int(m[1]), int(m[3]), bool(m[4]) or bool(m[5]), int(m[5] or 0)
@@ -98,6 +156,8 @@ def row(rows, text):
     q, k, v = (torch.randn(n, h, D, device="cuda").to(DT[T]) for n, h in ((R, H), (S, HK), (S, HK)))
     o = torch.empty_like(q)
     args = (q, k, v, qs, ks, most, scale, causal, window)
+    if m[8]:
+        return backward(rows, m, T, args, sum(pairs_of(*x, causal, window) for x in lengths))
     rows.show(
         f"packed {T} {'causal' if causal else 'full'} D{D} {heads(H, HK)}{f' W{window}' if window else ''} {m[7]}",
         4 * H * D * sum(pairs_of(*x, causal, window) for x in lengths),
@@ -111,11 +171,33 @@ def row(rows, text):
             WINDOW=window,
             **({"G": H // HK} if H > HK and 64 % (H // HK) == 0 else {}),
         ),
-        (q, k, v, qs, ks, o, scale),
+        (q, k, v, qs, ks, o, scale, None),
         o,
         lambda: attend(q, k, v, qs, ks, scale, causal, window),
         8e-3 if T == "bf16" else 2e-3,
         1.0,
+    )
+
+
+def backward(rows, m, T, args, pairs):
+    q, k, v, qs, ks, most, scale, causal, window = args
+    do, (H, HK, D) = torch.randn_like(q), (q.shape[1], k.shape[1], q.shape[2])
+    o, L, *want = gradients(q, k, v, do, qs, ks, scale, causal, window)
+    out = torch.empty(sum(x.numel() for x in want), device="cuda", dtype=q.dtype)
+    grads = [x.view(w.shape) for x, w in zip(out.split([w.numel() for w in want]), want)]
+    want = torch.cat([x.flatten() for x in want])
+    rows.show(
+        f"backward packed {T} {'causal' if causal else 'full'} D{D} {heads(H, HK)}"
+        f"{f' W{window}' if window else ''} {m[7]}",
+        10 * H * D * pairs,
+        "TFLOPS",
+        _fa4(*args, do),
+        lambda l: Passes(l, T, causal, window),
+        (q, k, v, o.to(q.dtype), do, L, qs, ks, *grads, scale),
+        out,
+        lambda: want,
+        1e-2 if T == "bf16" else 2e-3,
+        0.9,
     )
 
 

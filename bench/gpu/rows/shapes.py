@@ -14,9 +14,10 @@
     against cuDNN, FlashAttention-2, and FlashAttention-4 where it is installed. causal: query i sees keys 0 ..
     i; lower: aligned at the end, keys 0 .. i + N - M. bshd: tensors lie as B, M, H, D in memory; packed: as
     slices of one B, M, H + 2 HK, D.
---sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1
+--sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1[:backward]
     attention over packed sequences of unequal length (4096x4: four of 4096; 100/4096: of 100 queries on 4096
-    keys, causal aligned at the end), against FlashAttention-4 and PyTorch's FlashAttention-2
+    keys, causal aligned at the end), against FlashAttention-4 and PyTorch's FlashAttention-2. backward: its
+    gradients, against FlashAttention-4
 --append=B16H32HK8D128M1N8192[:bf16]
     M new tokens go into caches that hold N then, and attend to them, against a copy and cuDNN
 --backward=B2H16[HK4]M3000D128[causal][:bf16][:ordered]

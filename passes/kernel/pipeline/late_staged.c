@@ -17,20 +17,66 @@
  * Two stages still suffice: a warp that writes in step i has waited for the arrivals of step i - 1, and
  * before those each warp has waited for the product of step i - 2.
  *
+ * An addition in a fixed order (ordered-adds) goes with its semaphores: the writer warp waits for the step
+ * before and signals the next one while the consumers are a step ahead.
+ *
  * Requires: steps of 1; a sum that only one addition to memory takes; a wait for another product before the
  * barrier; registers for that sum beside those of the step. Keeps: everything. */
 #include "passes/kernel/pipeline/software_pipelining.h"
 
 typedef struct Staged {
     Overlap *c;
-    Instr *loop, *barrier, *product, *wait, *store;
+    Instr *loop, *barrier, *product, *wait;
+    InstrList
+        adds; /* the addition; in order: the wait for a semaphore, the addition, the signal, and joins */
     Block *body;
-    int token;    /* the number of the carried value that is the store's token */
-    bool *needed; /* by mark: of the step, what the product and the store need */
+    bool tokens[IR_MAX_RESULTS]; /* the carried values that are the additions' token */
+    bool *needed;                /* by mark: of the step, what the product and the addition need */
 } Staged;
 
 static Instr *only_user(const Value *v, Op op)
 { return v->uses && !v->uses->next && v->uses->user->op == op ? v->uses->user : NULL; }
+
+/* Adds the instruction, and before it the join from which alone it has its token. */
+static void add_with_join(Staged *s, Instr *i)
+{
+    MemParts m;
+    Instr *join = ir_mem_parts(i, &m) && m.token ? m.token->def : NULL;
+    if (join && join->op == OP_JOIN_TOKENS && join->block == s->body && ir_use_count(ir_result(join)) == 1)
+        vec_push(&s->c->s->arena, &s->adds, join);
+    vec_push(&s->c->s->arena, &s->adds, i);
+}
+
+static bool is_add(const Staged *s, const Instr *i)
+{
+    for (size_t k = 0; k < s->adds.len; k++)
+        if (s->adds.data[k] == i) return true;
+    return false;
+}
+
+/* Whether the addition, with what orders it, has its token from the step before, and only the next step has
+ * its own. */
+static bool chained(Staged *s, Instr *store)
+{
+    Instr *waits = ir_semaphore_wait(store), *signals = ir_semaphore_signal(store), *last = store;
+    const Instr *end = ir_terminator(s->body);
+    MemParts m;
+    if (!waits != !signals) return false;
+    if (waits) add_with_join(s, waits);
+    add_with_join(s, store);
+    if (signals) add_with_join(s, last = signals);
+    for (size_t k = 0; k < s->adds.len; k++)
+        if (s->adds.data[k]->block != s->body) return false;
+    if (!ir_mem_parts(last, &m)) return false;
+    for (const Use *u = m.token_out->uses; u; u = u->next) {
+        if (u->user != end) return false;
+        s->tokens[u - end->operands] = true;
+    }
+    for (int k = 0; k < end->n_operands; k++)
+        for (const Use *u = s->body->args[k + 1]->uses; u; u = u->next)
+            if (s->tokens[k] != is_add(s, u->user)) return false;
+    return m.token_out->uses != NULL;
+}
 
 /* Finds the one barrier, the one product behind it that reads what was written, and the addition of its sum.
  */
@@ -45,15 +91,10 @@ static bool find(Staged *s)
     }
     if (!s->product || !kernel_is_zero(ir_operand(s->product, 2))) return false;
     s->wait = only_user(ir_result(s->product), OP_WGMMA_WAIT);
-    s->store = s->wait && s->wait->n_operands == 1 ? only_user(ir_result(s->wait), OP_STORE) : NULL;
-    if (!s->store || s->store->block != s->body || !ir_adds(s->store)) return false;
-    const Instr *end = only_user(ir_result(s->store), OP_YIELD);
-    if (!end || end != ir_terminator(s->body)) return false;
-    s->token = (int)(ir_result(s->store)->uses - end->operands);
-    const Value *arg = s->body->args[s->token + 1];
-    bool chained = ir_use_count(arg) == 1 && arg->uses->user == s->store;
+    Instr *store = s->wait && s->wait->n_operands == 1 ? only_user(ir_result(s->wait), OP_STORE) : NULL;
     int64_t step;
-    return chained && ir_is_const(ir_operand(s->loop, 2), &step) && step == 1;
+    return store && store->block == s->body && ir_adds(store) && chained(s, store) &&
+           ir_is_const(ir_operand(s->loop, 2), &step) && step == 1;
 }
 
 /* Marks what the late part needs: scalars of the step and views of what it wrote, which are computed again.
@@ -62,9 +103,9 @@ static bool need(void *user, Value *v)
 {
     Staged *s = user;
     Instr *d = v->def;
-    if (d == s->wait || ir_defined_outside(v, s->body) || v == s->body->args[0] ||
-        v == s->body->args[s->token + 1])
-        return true;
+    if (d == s->wait || is_add(s, d) || ir_defined_outside(v, s->body) || v == s->body->args[0]) return true;
+    for (int k = 1; k < s->body->n_args; k++)
+        if (v == s->body->args[k] && s->tokens[k - 1]) return true;
     bool again =
         d && d->block == s->body && !d->n_blocks &&
         (d->op == OP_SHARED_STAGE || d->op == OP_SHARED_TRANSPOSE || d->op == OP_SHARED_SLICE ||
@@ -80,7 +121,9 @@ static bool needs_step_only(Staged *s)
     uint32_t n = 0;
     for (Instr *i = s->body->first; i; i = i->next) i->mark = n++;
     s->needed = arena_array(&s->c->s->arena, bool, n);
-    return ir_all_operands(s->product, need, s) && ir_all_operands(s->store, need, s);
+    for (size_t k = 0; k < s->adds.len; k++)
+        if (!ir_all_operands(s->adds.data[k], need, s)) return false;
+    return ir_all_operands(s->product, need, s);
 }
 
 /* Whether the step waits for a product before the barrier: the late product is in flight until behind that
@@ -97,27 +140,35 @@ typedef struct Places {
     Builder *issue, *wait, *store;
 } Places;
 
-/* The late part of the step of `counter`: what it needs and the product at `issue`. Returns the token. */
-static Value *late_part(Staged *s, const Places *at, Value *counter, Value *token)
+/* The late part of the step of `counter`: what it needs and the product at `issue`. Sets the tokens among the
+ * carried values `next`, which are those of the step before. */
+static void late_part(Staged *s, const Places *at, Value *counter, Value **next)
 {
     ValueMap map;
+    MemParts m;
     value_map_init(&map, &s->c->s->arena);
     value_map_set(&map, s->body->args[0], counter);
-    value_map_set(&map, s->body->args[s->token + 1], token);
+    for (int k = 0; k + 1 < s->body->n_args; k++)
+        if (s->tokens[k]) value_map_set(&map, s->body->args[k + 1], next[k]);
     ir_build(at->issue, OP_BARRIER, NULL, 0, ATTRS(a_int(ATTR_HALF, BARRIER_WAITS)), NULL, 0);
     for (Instr *i = s->body->first; i; i = i->next)
         if (!(op_info[i->op].flags & OPF_TERM) && s->needed[i->mark]) ir_clone(at->issue, i, &map);
     ir_clone(at->issue, s->product, &map);
-    Instr *wait = ir_clone(at->wait, s->wait, &map), *store = ir_clone(at->store, s->store, &map);
+    Instr *wait = ir_clone(at->wait, s->wait, &map), *last = NULL;
+    for (size_t k = 0; k < s->adds.len; k++) last = ir_clone(at->store, s->adds.data[k], &map);
     ir_set_attr(s->c->s, wait, a_int(ATTR_DEPTH, 0));
-    return ir_result(store);
+    ir_mem_parts(last, &m);
+    for (int k = 0; k + 1 < s->body->n_args; k++)
+        if (s->tokens[k]) next[k] = m.token_out;
 }
 
 /* Takes the late part out of the body, whose barrier then only arrives. */
 static void take_out(Staged *s)
 {
-    ir_set_operand(ir_terminator(s->body), s->token, s->body->args[s->token + 1]);
-    ir_unlink(s->store), ir_unlink(s->wait), ir_unlink(s->product);
+    for (int k = 0; k + 1 < s->body->n_args; k++)
+        if (s->tokens[k]) ir_set_operand(ir_terminator(s->body), k, s->body->args[k + 1]);
+    for (size_t k = s->adds.len; k-- > 0;) ir_unlink(s->adds.data[k]);
+    ir_unlink(s->wait), ir_unlink(s->product);
     ir_set_attr(s->c->s, s->barrier, a_int(ATTR_HALF, BARRIER_ARRIVES));
 }
 
@@ -147,11 +198,12 @@ static void fill(Staged *s, Instr *main)
     Instr *written = to->last;
     clone_step(&b, &map, s->barrier, behind);
     Builder issue = ir_after(before->def), wait = ir_after(written);
-    Value *token = late_part(s, &(Places){ &issue, &wait, &b }, before, to->args[s->token + 1]);
-    clone_step(&b, &map, behind, NULL);
     Value *next[IR_MAX_RESULTS];
+    for (int k = 0; k < main->n_results; k++) next[k] = to->args[k + 1];
+    late_part(s, &(Places){ &issue, &wait, &b }, before, next);
+    clone_step(&b, &map, behind, NULL);
     for (int k = 0; k < main->n_results; k++)
-        next[k] = k == s->token ? token : value_map_get(&map, ir_operand(ir_terminator(s->body), k));
+        if (!s->tokens[k]) next[k] = value_map_get(&map, ir_operand(ir_terminator(s->body), k));
     ir_build(&b, OP_YIELD, next, main->n_results, NO_ATTRS, NULL, 0);
 }
 
@@ -181,14 +233,14 @@ static void rebuild(Staged *s)
     Value *last = ir_bin(&in, OP_SUB, hi, one);
     for (int k = 0; k < n; k++) ops[k] = &main->results[k];
     Builder end = in;
-    ops[s->token] = late_part(s, &(Places){ &end, &end, &end }, last, &main->results[s->token]);
+    late_part(s, &(Places){ &end, &end, &end }, last, ops);
     ir_build(&end, OP_YIELD, ops, n, NO_ATTRS, NULL, 0);
     in = ir_at_end(cond->blocks[1]);
     for (int k = 0; k < n; k++) ops[k] = ir_operand(loop, k + 3);
     ir_build(&in, OP_YIELD, ops, n, NO_ATTRS, NULL, 0);
     for (int k = 0; k < n; k++) ir_replace(&loop->results[k], &cond->results[k]);
-    ir_set_operands(s->store, NULL, 0), ir_set_operands(s->wait, NULL, 0),
-        ir_set_operands(s->product, NULL, 0);
+    for (size_t k = s->adds.len; k-- > 0;) ir_set_operands(s->adds.data[k], NULL, 0);
+    ir_set_operands(s->wait, NULL, 0), ir_set_operands(s->product, NULL, 0);
     ir_erase(loop);
     kernel_set_depths(s->c, main->blocks[0]);
 }

@@ -448,6 +448,7 @@ bool kernel_order(Session *s, Func *f, KernelPlan *p, Builder *b, Value *linear,
     c.axes = arena_array(&s->arena, unsigned, f->module->next_id);
     ir_walk(f->body, note_axes, &c);
     ir_walk(f->body, visit, &c);
+    p->waits_for_lower = in_chains(&c);
     int form = derive(&c, &n);
     if (d) {
         if (!legal(&c, d)) return false;
