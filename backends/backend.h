@@ -62,6 +62,8 @@ typedef struct LaunchShape {
     int persistent;  /* 0: one block a program. n: at most n blocks a multiprocessor, looping over programs;
                         the runtime launches min(programs, n * multiprocessors) blocks, or as many
                         clusters */
+    int shares;      /* CTAs that may share a program of a persistent kernel, which then starts up to as many
+                        for each; 0 and 1: none do */
     int early_start; /* 1: waits itself for what is before it in its stream, so that it may be launched to
                         start earlier */
     int64_t shared_bytes;        /* dynamic shared memory */

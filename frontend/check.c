@@ -99,8 +99,8 @@ static void check_remap(Check *c, const Node *clause)
 }
 
 const char *const frontend_hints[] = { "occupancy", "warps", "pack", "cluster", "cluster_axis", "split_k",
-    "stages", "persistent", "warp_specialize", "cp_async_producer", "deterministic", "pingpong", "schedule",
-    NULL };
+    "stages", "persistent", "warp_specialize", "cp_async_producer", "deterministic", "pingpong", "stream_k",
+    "schedule", NULL };
 
 static void unknown_clause(Check *c, const Node *k)
 {

@@ -179,6 +179,17 @@ const char *rule_COMBINE(Rule *r)
     return rule_give(r, 0, type_tile(r->s, t->dtype, t->rank, shape));
 }
 
+const char *rule_SHARES(Rule *r)
+{
+    const Type *t = T(r, 0), *i32 = type_scalar(r->s, DT_I32);
+    int64_t rmw = rule_attr_int(r, ATTR_RMW, -1);
+    if (t->kind != TYPE_TILE || (rmw != RMW_ADD && rmw != RMW_MAX && rmw != RMW_MIN))
+        WHY("a tile, and rmw of add, max or min");
+    for (int k = 1; k < r->n; k++)
+        if (T(r, k) != i32) WHY("numbers of parts are i32, not %s", STR(T(r, k)));
+    return rule_give(r, 0, type_tile(r->s, t->dtype, t->rank, t->shape));
+}
+
 const char *rule_VOTE(Rule *r)
 {
     if (!type_is_value(T(r, 0)) || T(r, 0)->dtype != DT_BOOL)

@@ -167,6 +167,7 @@ static void emit_instr(Emit *e, Instr *i)
     case OPS_COLLECTIVE:
         if (i->op == OP_CLUSTER_COMBINE) emit_combine(e, i);
         else if (i->op == OP_WORKSPACE_COMBINE) emit_workspace_combine(e, i);
+        else if (i->op == OP_SHARE_COMBINE) emit_share_combine(e, i);
         else emit_hopper(e, i);
         return;
     case OPS_CALL:
@@ -399,6 +400,7 @@ static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
     out->maps = e->maps.data;
     out->n_maps = (int)e->maps.len;
     out->persistent = plan->persistent;
+    out->shares = plan->shares;
     out->cluster = ctas > 0 ? ctas : 1;
     out->clusters = plan->clusters > 1 ? plan->clusters : 1;
     out->workspace_per_block = e->workspace_per_block;
@@ -428,7 +430,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;
     /* Data from other CTAs may arrive at any time, so scratch never overlaps the buffers. */
-    e->last_buffer = plan->split_k ? NULL : last_buffer(e);
+    e->last_buffer = plan->split_k || plan->shares ? NULL : last_buffer(e);
     bool early_start = e->waits = plan->options.early_start && target_has(plan->target, TF_EARLY_START);
     if (!quiet_start(f)) emit_start(e);
     if (!plan->producer_warps) emit_workspace_enter(e);

@@ -32,3 +32,6 @@ const char *emit_joined(Emit *, int rmw, DType, const char *x, const char *y);
 void emit_workspace_enter(Emit *);
 void emit_workspace_combine(Emit *, Instr *);
 void emit_workspace_leave(Emit *);
+/* The same of programs that a share of the last round has parts of; behind all programs, emit_shares_end. */
+void emit_share_combine(Emit *, Instr *);
+void emit_shares_end(Emit *);

@@ -291,6 +291,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->dynamic = e->bulk = false;
     if (consumer) emit_workspace_enter(e);
     emit_block(e, b);
+    if (consumer) emit_shares_end(e);
     if (consumer) emit_writer_end(e);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     if (producer && p->multicast) emit_cluster_leave(e);

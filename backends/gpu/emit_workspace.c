@@ -35,12 +35,18 @@ static const char *all_ctas(Emit *e)
 { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
 static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
 
+/* The parts that a CTA may leave: of two programs, where it does a share (stream-k). */
+static int parts_each(const Emit *e) { return e->plan->shares ? 2 : 1; }
+
 static const char *counters(Emit *e, const Parts *p)
-{ return str(e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes); }
+{
+    return str(
+        e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes * parts_each(e));
+}
 
 static void find(void *user, Instr *i)
 {
-    if (i->op == OP_WORKSPACE_COMBINE) *(const Instr **)user = i;
+    if (i->op == OP_WORKSPACE_COMBINE || i->op == OP_SHARE_COMBINE) *(const Instr **)user = i;
 }
 
 void emit_workspace_enter(Emit *e)
@@ -49,9 +55,9 @@ void emit_workspace_enter(Emit *e)
     ir_walk(e->f->body, find, &i);
     if (!i) return;
     Parts p = parts_of(e, ir_result(i));
-    e->workspace_per_block = p.bytes + COUNTER_BYTES;
+    e->workspace_per_block = p.bytes * parts_each(e) + COUNTER_BYTES;
     line(e, "if (tid == 0) %s(%s, %s, %s / %d);", use(e, "workspace_enter"), scheduler(e), counters(e, &p),
-        all_ctas(e), e->plan->clusters);
+        all_ctas(e), e->plan->clusters > 1 ? e->plan->clusters : 1);
 }
 
 static const char *part_access(Emit *e, const Parts *p, bool load)
@@ -101,26 +107,35 @@ static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const c
     end_block(e);
 }
 
+/* Writes this CTA's part, and draws a number from the tile's counter. Returns the place of the number. */
+static const char *leave_part(Emit *e, const Parts *p, const char *part, const char *from, const char *counter)
+{
+    const char *v = tmp(e, "v");
+    begin_unrolled(e, v, p->n / p->per);
+    line(e, "%s(%s + %s * %lld, &%s[%s * %d]);", part_access(e, p, false), part, v,
+        (long long)e->threads * p->width, from, v, p->per);
+    end_block(e);
+    memory_barrier(e);
+    const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
+    line(e, "if (tid == 0) *%s = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
+        counters(e, p), counter);
+    memory_barrier(e);
+    return cell;
+}
+
 void emit_workspace_combine(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     Parts p = parts_of(e, r);
-    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"), *v = tmp(e, "v"),
+    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"),
                *last = tmp(e, "last");
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
     line(
         e, "/* every CTA leaves its part in the workspace; the last that comes joins them in their order */");
     line(e, "u8 *const %s = %s + (u64)%s * %lld + tid * %d;", part, workspace(e), own_cta(e),
         (long long)p.bytes, p.width);
-    begin_unrolled(e, v, p.n / p.per);
-    line(e, "%s(%s + %s * %lld, &%s[%s * %d]);", part_access(e, &p, false), part, v,
-        (long long)e->threads * p.width, from, v, p.per);
-    end_block(e);
-    memory_barrier(e);
-    const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
-    line(e, "if (tid == 0) *%s = %s(%s, %s + %s / %d * %d + %s %% %d);", cell, use(e, "workspace_draw"),
-        scheduler(e), counters(e, &p), own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas);
-    memory_barrier(e);
+    const char *cell = leave_part(e, &p, part, from,
+        str(e, "%s / %d * %d + %s %% %d", own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas));
     line(e, "const bool %s = *%s == %d;", last, cell, e->plan->clusters - 1);
     const char *to = declare_tile(e, r);
     line(e, "if (%s) {", last);
@@ -132,9 +147,84 @@ void emit_workspace_combine(Emit *e, Instr *i)
     join_parts(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first);
 }
 
+/* Joins `count` parts that lie one behind the other from `first` on, `apart` bytes between. */
+static void join_counted(Emit *e, const Parts *p, int rmw, const char *to, const char *first, int64_t apart,
+    const char *count)
+{
+    enum { MOST_AT_ONCE = 64 };
+    const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *g = tmp(e, "g");
+    int some = p->n;
+    int64_t stride = (int64_t)e->threads * p->width;
+    while (some > MOST_AT_ONCE && some % 2 == 0 && some / 2 % p->per == 0) some /= 2;
+    begin_unrolled(e, v, p->n / p->per);
+    line(e, "%s(&%s[%s * %d], %s + %s * %lld);", part_access(e, p, true), to, v, p->per, first, v,
+        (long long)stride);
+    end_block(e);
+    directive(e, "#pragma unroll 1");
+    line(e, "for (i32 %s = 1; %s < %s; %s++) {", q, q, count, q);
+    e->indent++;
+    begin_unrolled(e, g, p->n / some);
+    line(e, "%s %s[%d];", ctype(p->d), y, some);
+    begin_unrolled(e, v, some / p->per);
+    line(e, "%s(&%s[%s * %d], %s + (i64)%s * %lld + (%s * %d + %s) * %lld);", part_access(e, p, true), y, v,
+        p->per, first, q, (long long)apart, g, some / p->per, v, (long long)stride);
+    end_block(e);
+    begin_unrolled(e, k, some);
+    const char *sum = str(e, "%s[%s * %d + %s]", to, g, some, k);
+    line(e, "%s = %s;", sum, emit_joined(e, rmw, p->d, sum, str(e, "%s[%s]", y, k)));
+    end_block(e);
+    end_block(e);
+    end_block(e);
+}
+
+/* The part of a share (stream-k). A CTA of a cluster that loads together has parts and counters of its own. */
+void emit_share_combine(Emit *e, Instr *i)
+{
+    Value *x = ir_operand(i, 0), *r = ir_result(i);
+    Parts p = parts_of(e, r);
+    int ctas = e->plan->multicast > 1 ? e->plan->multicast : 1;
+    const char *rank = ctas > 1 ? str(e, " + block") : "", *from = array_of(e, x, layout_of(e, x)),
+               *last = tmp(e, "last"), *part = tmp(e, "part"), *k = tmp(e, "k"), *number[5];
+    for (int o = 1; o < 5; o++) number[o] = name_of(e, ir_operand(i, o));
+    const char *count = number[3];
+    line(e, "/* a part that is not the whole goes to the workspace; the last that comes joins them */");
+    line(e, "bool %s = %s == 1;", last, count);
+    line(e, "if (!%s) {", last);
+    e->indent++;
+    line(e, "u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", part, workspace(e), number[1], ctas,
+        rank, (long long)p.bytes, p.width);
+    const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[4], ctas, rank));
+    line(e, "%s = *%s == %s - 1;", last, cell, count);
+    end_block(e);
+    const char *to = declare_tile(e, r);
+    line(e, "if (%s) {", last);
+    e->indent++;
+    e->in_last++;
+    line(e, "if (%s == 1) {", count);
+    e->indent++;
+    begin_unrolled(e, k, p.n);
+    line(e, "%s[%s] = %s[%s];", to, k, from, k);
+    end_block(e);
+    e->indent--;
+    line(e, "} else {");
+    e->indent++;
+    const char *first = tmp(e, "first");
+    line(e, "const u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", first, workspace(e), number[2],
+        ctas, rank, (long long)p.bytes, p.width);
+    join_counted(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first, (int64_t)ctas * p.bytes, count);
+    end_block(e);
+}
+
+void emit_shares_end(Emit *e)
+{
+    if (e->plan->shares)
+        line(e, "if (tid == 0) %s(%s, %s);", use(e, "workspace_leave"), scheduler(e), all_ctas(e));
+}
+
 void emit_workspace_leave(Emit *e)
 {
     end_block(e);
     e->in_last--;
+    if (e->plan->shares) return; /* for each program; emit_shares_end comes once */
     line(e, "if (tid == 0) %s(%s, %s);", use(e, "workspace_leave"), scheduler(e), all_ctas(e));
 }

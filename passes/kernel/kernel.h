@@ -82,6 +82,7 @@ typedef struct KernelPlan {
     int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
+    int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
     /* A CTA of that cluster stores elements that others may have loaded before a reduction along the row. */

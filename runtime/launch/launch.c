@@ -35,6 +35,7 @@ int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const Eva
         int64_t row = env->grid[s->cluster_axis];
         blocks = programs / row * ((row + ctas - 1) / ctas);
         most = most / ctas > 0 ? most / ctas : 1;
+        if (s->shares > 1) blocks *= s->shares;
         if (blocks > most) blocks = most;
     }
     if (s->clusters > 1) blocks *= s->clusters;

@@ -431,7 +431,8 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     free(st->text);
     st->text = strdup(code.text);
     Parameters *q = parameters_new(s, &code);
-    q->workspace = workspace_new(&s->arena, &code, programs * code.cluster);
+    int shares = code.shares > 1 ? code.shares : 1;
+    q->workspace = workspace_new(&s->arena, &code, programs * shares * code.cluster);
     if (!fill_parameters(f, l, &code, &v, q, why, why_size)) return false;
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
@@ -440,7 +441,9 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (ir_waits_for_programs(f)) order &= st->target->kind == TARGET_HIP ? ~1 : ~16;
     st->roles = code.n_maps > 0 || code.cluster > 1 || strstr(code.text, "wgmma_fence(");
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster; /* clusters, or CTAs */
-    if (code.persistent && programs > 1 + (order >> 2) % 3) programs = 1 + (order >> 2) % 3;
+    programs *= shares;
+    int ctas = 1 + (order >> 2) % (shares > 1 ? 4 : 3);
+    if (code.persistent && programs > ctas) programs = ctas;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
     emu_global_tensor(&q->check, &q->check + 1);
     emu_global_tensor(&q->scheduler, &q->scheduler + 1);

@@ -34,7 +34,7 @@ typedef struct Map {
  * stream, and may start while that runs. */
 typedef struct Entry {
     const char *symbol;
-    int image, threads, cluster, cluster_axis, clusters, persistent, early;
+    int image, threads, cluster, cluster_axis, clusters, persistent, shares, early;
     int64_t shared_bytes;
     int n_maps;
     const Map *maps;

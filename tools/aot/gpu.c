@@ -288,6 +288,7 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
         int64_t row = l->grid[e->cluster_axis];
         blocks = blocks / row * ((row + ctas - 1) / ctas);
         most = most / ctas > 0 ? most / ctas : 1;
+        if (e->shares > 1) blocks *= e->shares;
         if (blocks > most) blocks = most;
     }
     if (e->clusters > 1) blocks *= e->clusters;

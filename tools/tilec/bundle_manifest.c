@@ -81,6 +81,7 @@ static void write_code(const Bundle *b, const Built *v, Text *t)
     if (shape->cluster > 1 && shape->persistent)
         text_printf(t, ", \"cluster_axis\": %d", shape->cluster_axis);
     if (shape->clusters > 1) text_printf(t, ", \"clusters\": %d", shape->clusters);
+    if (shape->shares > 1) text_printf(t, ", \"shares\": %d", shape->shares);
     if (shape->early_start) text_puts(t, ", \"early_start\": true");
     if (m->registers >= 0)
         text_printf(t, ", \"registers\": %d, \"spill_bytes\": %d", m->registers,

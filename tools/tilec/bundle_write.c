@@ -95,10 +95,10 @@ static void write_entries(const Bundle *b, Text *t)
     text_puts(t, "static const Entry entries[N_ENTRIES] = {\n");
     for (size_t i = 0; i < b->entries.len; i++) {
         const Artifact *a = b->entries.data[i].artifact;
-        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %d, %d, %d, %lld, %d, ", a->entry,
+        text_printf(t, "    { \"%s\", %d, %d, %d, %d, %d, %d, %d, %d, %lld, %d, ", a->entry,
             b->entries.data[i].image, a->shape.threads, a->shape.cluster < 1 ? 1 : a->shape.cluster,
             a->shape.cluster_axis, a->shape.clusters < 1 ? 1 : a->shape.clusters, a->shape.persistent,
-            a->shape.early_start, (long long)a->shape.shared_bytes, a->n_maps);
+            a->shape.shares, a->shape.early_start, (long long)a->shape.shared_bytes, a->n_maps);
         if (a->n_maps) text_printf(t, "maps_%zu },\n", i);
         else text_puts(t, "NULL },\n");
     }

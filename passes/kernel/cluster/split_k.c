@@ -52,44 +52,65 @@
 
 /* --- the change -------------------------------------------------------------------------------------- */
 
+/* The number of the loop's steps. */
+static Value *steps_of(Builder *b, const Instr *loop)
+{
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2);
+    int64_t k;
+    Value *n = ir_is_const(lo, &k) && k == 0 ? hi : ir_bin(b, OP_SUB, hi, lo);
+    n = ir_bin(b, OP_MAX, n, ir_const_int(b, lo->type->dtype, 0));
+    return ir_is_const(step, &k) && k == 1 ? n : ir_bin(b, OP_CDIV, n, step);
+}
+
+/* The loop does its steps `from` to `to`. What it begins with is added where `first` holds: the initial value
+ * of a sum must be added once. A maximum may include it many times. */
+static void bound(Division *c, Instr *loop, Builder *b, Value *const *ends, Value *first)
+{
+    Value *lo = ir_operand(loop, 0), *step = ir_operand(loop, 2);
+    int64_t k;
+    for (int e = 0; e < 2; e++) {
+        Value *x = ends[e];
+        if (!(ir_is_const(step, &k) && k == 1)) x = ir_bin(b, OP_MUL, x, step);
+        if (!(ir_is_const(lo, &k) && k == 0)) x = ir_bin(b, OP_ADD, x, lo);
+        ir_set_operand(loop, e, x);
+    }
+    for (int r = 0; r < loop->n_results; r++) {
+        Value *init = ir_operand(loop, 3 + r);
+        if (split_goes_on(c, &loop->operands[3 + r]) || split_sum_kind(c, loop, r) != RMW_ADD ||
+            kernel_is_zero(init))
+            continue;
+        DType t = init->type->dtype;
+        Value *none = dtype_is_float(t) ? ir_const_float(b, t, 0) : ir_const_int(b, t, 0);
+        Value *nothing = ir_splat(b, none, init->type->rank, init->type->shape),
+              *is_first = ir_splat(b, first, init->type->rank, init->type->shape);
+        ir_set_operand(loop, 3 + r, ir_op(b, OP_WHERE, NULL, NO_ATTRS, is_first, init, nothing));
+    }
+}
+
 /* Divides n steps into parts that differ by at most one: the first n % parts have one more. */
 static void cut(Division *c, Instr *loop)
 {
     Builder b = ir_before(loop);
-    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1), *step = ir_operand(loop, 2);
-    DType d = lo->type->dtype;
-    int64_t k;
-    bool by_one = ir_is_const(step, &k) && k == 1;
-    Value *zero = ir_const_int(&b, d, 0), *one = ir_const_int(&b, d, 1),
+    DType d = ir_operand(loop, 0)->type->dtype;
+    Value *n = steps_of(&b, loop), *zero = ir_const_int(&b, d, 0), *one = ir_const_int(&b, d, 1),
           *parts = ir_const_int(&b, d, c->parts), *rank = ir_cast(&b, c->part, d);
-    Value *n = ir_is_const(lo, &k) && k == 0 ? hi : ir_bin(&b, OP_SUB, hi, lo);
-    n = ir_bin(&b, OP_MAX, n, zero);
-    if (!by_one) n = ir_bin(&b, OP_CDIV, n, step);
     Value *each = ir_bin(&b, OP_DIV, n, parts), *rest = ir_bin(&b, OP_REM, n, parts),
           *more = ir_bin(&b, OP_LT, rank, rest);
     Value *extra = ir_bin(&b, OP_MIN, rank, rest),
           *from = ir_bin(&b, OP_ADD, ir_bin(&b, OP_MUL, each, rank), extra);
     Value *last = ir_op(&b, OP_WHERE, NULL, NO_ATTRS, more, one, zero),
           *to = ir_bin(&b, OP_ADD, ir_bin(&b, OP_ADD, from, each), last);
-    for (int e = 0; e < 2; e++) {
-        Value *x = e ? to : from;
-        if (!by_one) x = ir_bin(&b, OP_MUL, x, step);
-        if (!(ir_is_const(lo, &k) && k == 0)) x = ir_bin(&b, OP_ADD, x, lo);
-        ir_set_operand(loop, e, x);
-    }
-    /* The initial value of a sum must be added once. A maximum may include it many times. */
-    for (int r = 0; r < loop->n_results; r++) {
-        Value *init = ir_operand(loop, 3 + r);
-        if (split_goes_on(c, &loop->operands[3 + r]) || split_sum_kind(c, loop, r) != RMW_ADD ||
-            kernel_is_zero(init))
-            continue;
-        Value *first = ir_bin(&b, OP_EQ, rank, zero);
-        DType t = init->type->dtype;
-        Value *none = dtype_is_float(t) ? ir_const_float(&b, t, 0) : ir_const_int(&b, t, 0);
-        Value *nothing = ir_splat(&b, none, init->type->rank, init->type->shape),
-              *is_first = ir_splat(&b, first, init->type->rank, init->type->shape);
-        ir_set_operand(loop, 3 + r, ir_op(&b, OP_WHERE, NULL, NO_ATTRS, is_first, init, nothing));
-    }
+    bound(c, loop, &b, (Value *[]){ from, to }, ir_bin(&b, OP_EQ, rank, zero));
+}
+
+void split_cut_between(Division *c, Instr *loop, Value *from, Value *to, Value *of)
+{
+    Builder b = ir_before(loop);
+    DType d = ir_operand(loop, 0)->type->dtype;
+    Value *n = steps_of(&b, loop), *whole = ir_cast(&b, of, d), *ends[2] = { from, to };
+    for (int e = 0; e < 2; e++)
+        ends[e] = ir_bin(&b, OP_DIV, ir_bin(&b, OP_MUL, n, ir_cast(&b, ends[e], d)), whole);
+    bound(c, loop, &b, ends, ir_bin(&b, OP_EQ, from, ir_const_int(&b, DT_I32, 0)));
 }
 
 /* Combines the partial sums: all CTAs get the result, or each gets a slice. */
@@ -198,7 +219,7 @@ static void say(Division *c, const char *what)
 
 /* Whether the division may go through the workspace: a single sum, behind which all stores come and no
  * products. Producers would load the operands of those, and all clusters but the last end without them. */
-static bool one_sum(Division *c)
+bool split_one_sum(Division *c)
 {
     if (c->clusters < 2) return true;
     if (c->sums.len != 1 || c->online.len)
@@ -211,7 +232,7 @@ static bool one_sum(Division *c)
         if (i->op == OP_STORE)
             return split_refuse(c, i->loc, "it stores before the sum that would go through the workspace");
     for (const Instr *i = loop->next; i; i = i->next)
-        if (ir_is_or_holds(i, OP_MMA))
+        if (ir_is_or_holds(i, OP_MMA) || ir_is_or_holds(i, OP_MMA_SYNC))
             return split_refuse(c, i->loc, "a product follows the sum that would go through the workspace");
     return loop == c->loops.data[c->loops.len - 1] ||
            split_refuse(c, c->f->loc, "another loop follows the sum that would go through the workspace");
@@ -251,13 +272,13 @@ static int find_axis(Division *c)
     for (c->ctas = c->parts < most ? c->parts : most; c->ctas > 1; c->ctas--) {
         c->clusters = c->parts / c->ctas;
         if (c->parts % c->ctas) continue;
-        if (!one_sum(c)) return NO_AXIS;
+        if (!split_one_sum(c)) return NO_AXIS;
         for (int a = rank - 1; a >= 0; a--)
             if (split_follow_all(c, a)) return a;
         if (c->clusters < 2 && c->why != split_no_parts) return NO_AXIS;
     }
     c->clusters = c->parts;
-    return one_sum(c) ? WHOLE : NO_AXIS;
+    return split_one_sum(c) ? WHOLE : NO_AXIS;
 }
 
 static void say_how(Division *c, int axis)
@@ -353,8 +374,8 @@ static void divide_loops(Session *s, Func *f, KernelPlan *p)
     const Decision *d = schedule_asked(p, DECIDE_SPLIT_K);
     Division c = { .s = s, .f = f, .p = p, .parts = d ? d->n[0] : f->hints.split_k };
     if (c.parts < 2 || (!d && kernel_skips(p, PASS_SPLIT_K))) return;
-    if (c.parts > MOST_PARTS) {
-        schedule_refuse(p, d, "a loop is divided into %d parts at most", MOST_PARTS);
+    if (c.parts > MOST_SPLIT_PARTS) {
+        schedule_refuse(p, d, "a loop is divided into %d parts at most", MOST_SPLIT_PARTS);
         return;
     }
     bool ok = may_divide(&c) && split_find_sums(&c);

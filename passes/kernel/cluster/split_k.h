@@ -4,7 +4,7 @@
 #pragma once
 #include "passes/kernel/schedule/schedule.h"
 
-enum { MOST_PARTS = 256 };
+enum { MOST_SPLIT_PARTS = 256 };
 
 typedef struct Sum {
     Instr *loop;
@@ -57,6 +57,10 @@ bool split_refuse(Division *, Loc, const char *why);
 /* Finds the loops that only add to their carried values, and their results that must be combined. False:
  * there are none. */
 bool split_find_sums(Division *);
+/* split_k.c: whether the division may go through the workspace. */
+bool split_one_sum(Division *);
+/* The loop does the part of its steps from `from` / `of` to `to` / `of` (i32). */
+void split_cut_between(Division *, Instr *loop, Value *from, Value *to, Value *of);
 const Online *split_online_of(const Division *, const Instr *loop);
 /* How the loop computes the next carried value k: RMW_ADD, RMW_MAX, RMW_MIN; -1: in another way. */
 int split_sum_kind(const Division *, const Instr *loop, int k);

@@ -37,15 +37,18 @@ static bool make_persistent(void *roles)
     bounds[1] = c->p->multicast ? clusters(c, &b)
                                 : ir_emit(&b, OP_NUM_PROGRAMS, NULL, 0, ATTRS(a_int(ATTR_AXIS, -1)), i32);
     bounds[2] = ir_emit(&b, OP_NUM_CTAS, NULL, 0, NO_ATTRS, i32);
+    roles_begin_shares(c, &b, bounds[0], bounds[1], bounds[2]);
+    if (c->shares.combine) bounds[1] = c->shares.bound;
     Instr *stop = bounds[0]->def,
           *loop = ir_build(&b, OP_FOR, bounds, 3, ATTRS(a_int(ATTR_LOOP, LOOP_STATIC)), NULL, 0);
     Builder in = ir_at_end(loop->blocks[0]);
-    ir_set_name(loop->blocks[0]->args[0], "program");
+    Value *program = roles_share(c, &in, loop->blocks[0]->args[0]);
+    ir_set_name(program, "program");
     for (Instr *i = first, *next; i && i != stop; i = next) {
         next = i->next;
         ir_unlink(i);
         if (i->op == OP_PROGRAM) {
-            ir_replace(ir_result(i), loop->blocks[0]->args[0]);
+            ir_replace(ir_result(i), program);
             continue;
         }
         ir_place(&in, i);
@@ -59,7 +62,7 @@ static bool make_dynamic(void *roles)
 {
     Roles *c = roles;
     Instr *loop = c->f->body->first;
-    if (kernel_skips(c->p, PASS_TILE_SCHEDULER)) return false;
+    if (kernel_skips(c->p, PASS_TILE_SCHEDULER) || c->shares.combine) return false;
     while (!ir_over_programs(loop)) loop = loop->next;
     ir_set_attr(c->s, loop, a_int(ATTR_LOOP, LOOP_DYNAMIC));
     return true;

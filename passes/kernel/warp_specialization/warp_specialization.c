@@ -208,6 +208,16 @@ static void choose_registers(KernelPlan *p, int consumers, int held)
         schedule_take(p, DECIDE_REGISTERS, 0, p->producer_registers, p->consumer_registers);
 }
 
+static void take_programs(Roles *c)
+{
+    KernelPlan *p = c->p;
+    int form = !p->persistent                         ? PROGRAMS_EACH
+               : c->shares.combine                    ? PROGRAMS_SHARES
+               : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STATIC
+                                                      : PROGRAMS_DYNAMIC;
+    schedule_take(p, DECIDE_PROGRAMS, form, form == PROGRAMS_SHARES ? p->shares : 0, 0);
+}
+
 static void take_roles(Roles *c, int consumers)
 {
     KernelPlan *p = c->p;
@@ -219,11 +229,6 @@ static void take_roles(Roles *c, int consumers)
     if (ctas && ctas->n[0] != 1)
         schedule_refuse(p, ctas, "with warp specialization one CTA fills a multiprocessor");
     schedule_take(p, DECIDE_WARP_SPECIALIZATION, WARP_SPECIALIZATION_N, consumers, 0);
-    schedule_take(p, DECIDE_PROGRAMS,
-        !p->persistent                         ? PROGRAMS_EACH
-        : kernel_skips(p, PASS_TILE_SCHEDULER) ? PROGRAMS_STATIC
-                                               : PROGRAMS_DYNAMIC,
-        0, 0);
     for (size_t k = 0; k < c->loads.len; k++) {
         const Ring *r = roles_ring(c, c->loads.data[k]);
         schedule_take_load(
@@ -431,7 +436,9 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
             (int)f->hints.occupancy, (int)f->hints.occupancy);
     take_roles(&c, consumers);
     kernel_part(p, PASS_MULTICAST, share_loads, &c);
-    kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
+    kernel_part(p, PASS_STREAM_K, roles_stream_k, &c);
+    if (!c.shares.combine) kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
+    take_programs(&c);
     roles_over_programs(&c);
     ir_walk(f->body, clear_mark, NULL);
     for (size_t k = 0; k < c.loads.len; k++) {

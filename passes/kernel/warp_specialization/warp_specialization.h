@@ -1,6 +1,7 @@
 /* warp_specialization.h: what the files of warp-specialization share: warp_specialization.c, what TMA and
  * wgmma take (operands.c), the stages (rings.c), the producer (producer.c). */
 #pragma once
+#include "passes/kernel/cluster/split_k.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/kernel/warp_specialization/im2col.h"
 
@@ -48,6 +49,16 @@ typedef struct TakenLoad {
     size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.epilogue */
 } TakenLoad;
 
+/* stream-k (stream_k.c): the sum's loop and the operation behind it (NULL: no program is divided), and numbers
+ * that all of a CTA's programs have in common: the programs that are done as a whole, those that are left, the
+ * shares that these become, the CTAs, and this CTA's share in units of 1 / `of` programs, the program that it
+ * begins in and that one's end, and the bound of the loop over what the CTA does. */
+typedef struct Shares {
+    Division division;
+    Instr *loop, *combine;
+    Value *whole, *left, *shares, *ctas, *of, *begin, *end, *first, *border, *bound;
+} Shares;
+
 typedef struct Roles {
     Session *s;
     Func *f;
@@ -62,6 +73,7 @@ typedef struct Roles {
     Loc why_loc;
     Ranges *ranges;        /* made at the first question (im2col.c) */
     unsigned char *scalar; /* by value: scalar_only */
+    Shares shares;
     Block *cp_async;       /* block of the cp.async producers; NULL: not made yet */
 } Roles;
 
@@ -140,6 +152,13 @@ const Use *roles_product_of(const Value *matrix);
 /* The steps persistent and tile-scheduler: the first makes the body the body of a loop over programs, the
  * second makes that loop take its programs from the tile scheduler (persistent.c). */
 void roles_over_programs(Roles *);
+
+/* The step stream-k: puts a share_combine behind the sum that it may divide. It gets the Roles.
+ * roles_begin_shares computes what this CTA does, and roles_share, in the loop, the program of an item of
+ * that; without shares an item is a program. */
+bool roles_stream_k(void *roles);
+void roles_begin_shares(Roles *, Builder *, Value *cta, Value *programs, Value *ctas);
+Value *roles_share(Roles *, Builder *, Value *item);
 
 /* The step epilogue-loads: finds loads after the loop that take stages of its rings (epilogue_loads.c). It
  * gets the Roles. Then the consumers' side of one. */
