@@ -94,7 +94,7 @@ static void set_facts(ProblemView *v, Session *s)
         p[at++] = (ParamFacts){ .align = 16,
             .unit_axis = unit_axis(v, q),
             .stride_mask = wide ? ~0u : 0,
-            .grain = grain_of(bytes, own),
+            .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
             .sign = 1 };
     }
     v->facts = (LaunchFacts){
