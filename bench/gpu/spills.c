@@ -57,14 +57,15 @@ static bool compile(Spills *z, Session *s, const Problem *p, ProblemView *v, con
     Compiled compiled;
     Bound bound = BOUND_PROGRAMS;
     problem_count(v, s, b, n, &c);
-    if (!c.ok || !compile_kernel(s, v->ast, p->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts, &o, &compiled))
+    if (!c.ok ||
+        !compile_kernel(s, v->ast, p->kernel, v->fixed, (size_t)(v->n_fixed + n), &v->facts, &o, &compiled))
         return false;
     write_text(z, &compiled.artifact);
     char *text = arena_strndup(&s->arena, compiled.artifact.data, compiled.artifact.size), *log = NULL;
     bool ok = nvrtc_compile(&z->nvrtc, text, z->arch, &log);
     long spilled = ok ? number_before(log, "bytes spill stores") : -1;
-    printf("%ld registers, %ld spilled, %d threads, %d held of %d, %.1f us", number_after(log, "Used "), spilled,
-        c.cost.threads, c.cost.held, c.cost.room, cost_estimate(&c.cost, &p->device, &bound) * 1e-3);
+    printf("%ld registers, %ld spilled, %d threads, %d held of %d, %.1f us", number_after(log, "Used "),
+        spilled, c.cost.threads, c.cost.held, c.cost.room, cost_estimate(&c.cost, &p->device, &bound) * 1e-3);
     if (!ok) printf("\n%.400s", log ? log : "");
     free(log);
     return ok && spilled <= z->most;
@@ -90,7 +91,8 @@ static void one(Spills *z, char *line)
     int n = 0;
     if (config) *config++ = 0;
     printf("%s", line);
-    for (char *w = strtok_r(line, " ", &rest); w && n < MOST_WORDS; w = strtok_r(NULL, " ", &rest)) words[n++] = w;
+    for (char *w = strtok_r(line, " ", &rest); w && n < MOST_WORDS; w = strtok_r(NULL, " ", &rest))
+        words[n++] = w;
     Problem p;
     Session s;
     if (n < 2) return;
@@ -108,7 +110,8 @@ static void one(Spills *z, char *line)
 
 static int usage(void)
 {
-    fprintf(stderr, "spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] TARGET LIST\n");
+    fprintf(stderr,
+        "spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] TARGET LIST\n");
     return 2;
 }
 

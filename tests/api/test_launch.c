@@ -129,7 +129,8 @@ static void test_variants(void)
 }
 
 /* Rows at multiples of 8 or 4 bytes but not of 16, and rows of a whole number of 16 bytes: a fact of their
- * own, which extents share and addresses decide. The kernel does not treat all rows alike: else they were one row without gaps. */
+ * own, which extents share and addresses decide. The kernel does not treat all rows alike: else they were one
+ * row without gaps. */
 static void test_grain(void)
 {
     static const char text[] =
