@@ -338,6 +338,8 @@ static bool take_byte_pairs(Emit *e, const char *array, DType d, const Layout *l
     return true;
 }
 
+enum { FEW_PLACES = 32 }; /* of a thread's accesses, that registers hold beside accumulators */
+
 /* Moves all registers of l (in `array`) to or from the shared tile at `base`. */
 static void move_tile(Emit *e, bool put, const char *array, DType d, const Layout *l, const LayoutShared *s,
     const LayoutVector *v, const char *base)
@@ -355,10 +357,14 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
     }
     bool looped = plain_vector(v, d) && regs % n == 0;
     Origin o = { .n = looped ? regs / n : regs, .every = looped ? n : 1 };
-    if (e->iteration && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
+    /* Places of so many elements depend on the thread alone. Outside of consumers' loops over steps, the
+     * vendor's compiler would compute them before the first program, and spill them beside the sums. */
+    bool apart = e->plan->producer_warps && o.n > FEW_PLACES;
+    if ((e->iteration || apart) && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
         Index *c[TILE_MAX_RANK];
         coords_at(e, l, index_number(e, 0), c);
         o.name = shared_offset(e, s, c);
+        if (apart) line(e, "%s(%s);", use(e, "pin_word"), o.name);
     }
     if (looped) {
         begin_unrolled(e, "v", regs / n);

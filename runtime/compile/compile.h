@@ -15,8 +15,9 @@ typedef struct ParamFacts {
     int align;            /* the alignment of the base address: 16, or 0 for that of the element */
     int unit_axis;        /* axis of stride 1, or -1 */
     unsigned stride_mask; /* bit a is set: the stride of axis a is a multiple of 16 bytes */
-    /* 4 or 8: the base, the strides and the extent of the unit axis are multiples of so many bytes. 0: this
-     * is not known, or base and strides are multiples of 16. */
+    /* 4, 8 or 16: the base, the strides and the extent of the unit axis are multiples of so many bytes. 0:
+     * this is not known, or base and strides are multiples of 16 and the extent is not. A single axis has no
+     * 16: it has no strides that depend on its extent, and would be one more variant. */
     int grain;
     int sign; /* for scalars: 1 positive, 0 zero or more, -1 not known */
 } ParamFacts;

@@ -183,7 +183,8 @@ static inline uint32_t tensor_facts(const KernelParam *p, uintptr_t base, const 
                (x->above - x->below + 1) * p->size >= INT32_MAX;
     bool aligned = x->elements && (base & 15) == 0,
          whole = aligned && (x->mask | (x->unit ? 1ull << (x->unit - 1) : 0)) == (1ull << p->rank) - 1;
-    uint64_t grain = !x->elements || whole || offs & 3 ? 0 : offs & 4 ? size < 4 : size < 8 ? 2 : 0;
+    uint64_t grain = !x->elements || offs & 3 ? 0 : offs & 4 ? size < 4 : 2 * (size < 8);
+    if (whole) grain = offs & 15 || p->rank < 2 ? 0 : 3;
     return (uint32_t)((uint64_t)aligned | x->unit << FACT_UNIT | x->mask << FACT_STRIDES |
                       grain << FACT_GRAIN) |
            (x->above - x->below + 1 == x->elements ? FACT_DENSE : 0) | (far ? FACT_FAR : 0) |

@@ -83,7 +83,8 @@ void kernel_facts(
             .unit_axis = (int)(f >> FACT_UNIT & 15) - 1,
             .stride_mask = f >> FACT_STRIDES & 255,
             .sign = (int)(f >> FACT_SIGN & 3) - 1 };
-        if (k->params[i].kind != PARAM_SCALAR) params[i].grain = (int)(f >> FACT_GRAIN & 3) * 4;
+        const int grain = (int)(f >> FACT_GRAIN & 3);
+        if (k->params[i].kind != PARAM_SCALAR) params[i].grain = grain ? 2 << grain : 0;
     }
     *out = (LaunchFacts){ .params = params,
         .n_params = k->n_params,

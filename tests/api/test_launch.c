@@ -128,8 +128,9 @@ static void test_variants(void)
     close_add();
 }
 
-/* Rows at multiples of 8 or 4 bytes but not of 16: a fact of their own, which extents share and addresses
- * decide. The kernel does not treat all rows alike: else they were one row without gaps. */
+/* Rows at multiples of 8 or 4 bytes but not of 16, and rows of a whole number of 16 bytes: a fact of their
+ * own, which extents share and addresses decide. The kernel does not treat all rows alike: else they were one
+ * row without gaps. */
 static void test_grain(void)
 {
     static const char text[] =
@@ -145,7 +146,9 @@ static void test_grain(void)
         { 9, 1500, 1500, 4, 3, "X: unaligned, rows of whole 8 bytes" },
         { 9, 1500, 1500, 2, 4, "X: unaligned, rows of whole 4 bytes" },
         { 9, 1501, 1501, 0, 5, "X: aligned 16, unit stride" }, { 9, 1501, 1504, 0, 6, NULL },
-        { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL } };
+        { 9, 1500, 1504, 0, 6, NULL }, { 9, 1498, 1500, 0, 6, NULL }, { 9, 1501, 1501, 0, 6, NULL },
+        { 9, 1496, 1496, 0, 7, "X: aligned 16, rows of whole 16 bytes" }, { 5, 1512, 1520, 0, 7, NULL },
+        { 9, 1500, 1504, 0, 7, NULL } };
     open_add();
     tile_kernel *k;
     OK(ctx, kernel_of(ctx, text, "scale", NULL, 0, &k));

@@ -103,6 +103,8 @@ static const Row rows[] = {
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32", NULL },
     { "conv2d_nhwc", "B=1 C=40 H=7 W=19 F=136 R=3 S=3 P=7 Q=19", "T=bf16 TF=128 TB=1 TP=8 TQ=16 TC=64",
         NULL },
+    { "conv2d_nhwc", "B=17 C=24 H=5 W=6 F=75 R=3 S=3 P=5 Q=6", "T=bf16 TF=128 TB=16 TP=4 TQ=4 TC=32",
+        NULL }, /* stores element by element behind an exchange through shared memory */
     { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=3 S=3 P=9 Q=10", "STRIDE=2 TF=64 TB=2 TP=4 TQ=8 TC=32",
         NULL }, /* windows with steps */
     { "conv2d_nhwc", "B=3 C=40 H=13 W=15 F=72 R=1 S=1 P=7 Q=8 | B=5 C=24 H=13 W=15 F=136 R=1 S=1 P=7 Q=8",

@@ -42,13 +42,19 @@ static int64_t padding(const ProblemView *v, const FrontParam *q)
 
 static int unit_axis(const ProblemView *v, const FrontParam *q) { return q->rank - 1 - is_transposed(v, q); }
 
-static int64_t row_bytes(const ProblemView *v, const FrontParam *q)
+static int element_bytes(const ProblemView *v, const FrontParam *q)
 {
     DType d = q->type_known ? q->dtype : DT_F16;
-    const char *name = q->dims[unit_axis(v, q)].name;
     for (int i = 0; i < v->n_given; i++)
         if (!q->type_known && !strcmp(v->given[i].name, q->type_name)) d = v->given[i].value.type;
-    return name ? (extent_of(v, name) + padding(v, q)) * dtype_bytes(d) : 16;
+    return dtype_bytes(d);
+}
+
+/* What the launch would find of rows that begin `bytes` apart and have `own` bytes (ParamFacts.grain). */
+static int grain_of(int64_t bytes, int64_t own)
+{
+    if (bytes % 16 == 0) return own % 16 ? 0 : 16;
+    return bytes % 4 || own % 4 ? 0 : bytes % 8 || own % 8 ? 4 : 8;
 }
 
 static void set_strides(ProblemView *v, Session *s)
@@ -81,14 +87,14 @@ static void set_facts(ProblemView *v, Session *s)
     for (int i = 0; i < k->n_params; i++) {
         const FrontParam *q = &k->params[i];
         if (q->kind >= FRONT_CONST) continue;
-        int64_t bytes = q->rank ? row_bytes(v, q) : 16;
+        const char *row = q->rank ? q->dims[unit_axis(v, q)].name : NULL;
+        int size = element_bytes(v, q);
+        int64_t own = row ? extent_of(v, row) * size : 16, bytes = row ? own + padding(v, q) * size : 16;
         bool wide = bytes % 16 == 0;
         p[at++] = (ParamFacts){ .align = 16,
             .unit_axis = unit_axis(v, q),
             .stride_mask = wide ? ~0u : 0,
-            .grain = wide || bytes % 4 ? 0
-                     : bytes % 8       ? 4
-                                       : 8,
+            .grain = wide && q->rank < 2 ? 0 : grain_of(bytes, own),
             .sign = 1 };
     }
     v->facts = (LaunchFacts){
