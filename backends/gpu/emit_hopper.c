@@ -402,7 +402,7 @@ static void emit_roles(Emit *e, Instr *i)
         line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, %d); %s(%s_empty + 8 * i, %d); }",
             r->depth, use(e, "mbar_init"), r->name, is_by_cp_async(e, r) ? p->cp_async_warps : 1,
             use(e, "mbar_init"), r->name, r->arrivals * r->ctas);
-        if (r->none)
+        if (r->none && r->ctas < 2)
             line(e, "%s(%s_empty + %d, %d);    /* of no stage: nobody waits for it */", use(e, "mbar_init"),
                 r->name, 8 * r->depth, r->arrivals * r->ctas);
     }

@@ -140,9 +140,13 @@ void emit_release(Emit *e, Instr *i)
     const char *stage =
         named ? str(e, "(%s - %s) / %lld", name_of(e, ir_operand(i, 1)), r->name, (long long)r->bytes / 8)
               : str(e, "8 * %s", r->depth > 1 ? str(e, "%s_free", r->name) : "0");
+    /* An arrival for no stage could come to a CTA of the cluster that has ended: nobody waits for it. */
+    const char *some = named && r->none ? str(e, " && %s != %s + %lld", name_of(e, ir_operand(i, 1)), r->name,
+                                              (long long)r->depth * r->bytes)
+                                        : "";
     if (r->ctas > 1)
-        line(e, "if (lane < %d) %s(%s_empty + %s%s, lane);", r->ctas, use(e, "mbar_arrive_at"), r->name,
-            stage, read); /* all of them write here */
+        line(e, "if (lane < %d%s) %s(%s_empty + %s%s, lane);", r->ctas, some, use(e, "mbar_arrive_at"),
+            r->name, stage, read); /* all of them write here */
     else line(e, "if (lane == 0) %s(%s_empty + %s%s);", use(e, "mbar_arrive"), r->name, stage, read);
     if (!named && r->depth > 1) emit_advance(e, r, str(e, "%s_free", r->name), NULL);
 }

@@ -27,6 +27,19 @@ typedef struct RowBlock {
 bool goes_as_row_block(const Emit *e, const Instr *i)
 { return !is_hip(e) && !e->guard && e->role < 0 && kernel_row_block(e->f, e->plan, i); }
 
+/* The condition that the positions along other axes are in range; "": they are. */
+static const char *others_inside(const RowBlock *b, int outer)
+{
+    Emit *e = b->e;
+    const Window *w = b->w;
+    const char *all = "";
+    for (int a = 0; a < w->rank; a++)
+        if (a != w->unit && a != outer)
+            all = both_conditions(e, all,
+                str(e, "(u64)(i64)%s < (u64)%s", name_of(e, w->offset[a]), window_extent(e, w->param, a)));
+    return all;
+}
+
 static bool begin_block(
     RowBlock *b, Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
 {
@@ -55,7 +68,8 @@ static bool begin_block(
     b->left = tmp(e, "left");
     const char *extent = window_extent(e, w->param, outer), *from = name_of(e, w->offset[outer]);
     const char *here = str(e, "((i64)%s - (i64)%s)", extent, from);
-    line(e, "const i32 %s = %s;", b->rows, rows_left(e, w->offset[outer], here, n));
+    const char *rows = rows_left(e, w->offset[outer], here, n), *inside = others_inside(b, outer);
+    line(e, "const i32 %s = %s;", b->rows, *inside ? str(e, "!(%s) ? 0 : %s", inside, rows) : rows);
     line(e, "const i32 %s = %s * %lld;", b->left, b->rows, (long long)b->row * b->bytes);
     return true;
 }

@@ -10,7 +10,7 @@ enum {
     EMU_LANES = 64,
     EMU_GATES = 17,
     EMU_STACK = 256 * 1024,
-    EMU_MBARS = 95,
+    EMU_MBARS = 191,
     EMU_AGENTS = 128,     /* the possible writers: warps, then the copies that arrive at each mbarrier */
     EMU_CLUSTER = 16,     /* CTAs of a cluster */
     EMU_IN_FLIGHT = 255,  /* in a tag: an asynchronous copy is writing there */
