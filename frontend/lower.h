@@ -231,6 +231,8 @@ Value *lower_index_value(Lower *, const Node *, const char *what); /* any intege
 
 /* lower_notes.c: the note for operands of two types, for shapes that do not fit */
 const char *lower_mix_note(Lower *, const Node *a, const Node *b, V, V);
+/* On the assignment of a value of another type to a variable. */
+const char *lower_assign_note(Lower *, const Var *, V);
 const char *lower_shape_note(V, V);
 void lower_axis_warning(Lower *, const Node *call, V first, const Node *second);
 

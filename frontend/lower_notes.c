@@ -12,6 +12,21 @@ static const char *source_text(Lower *l, const Node *n)
     return arena_printf(&l->s->arena, "%.*s", (int)len, src->text + n->loc.begin);
 }
 
+/* A variable that an integer without a type made one of type index. */
+static const char *began_note(Lower *l, const Var *var, const char *type)
+{
+    return arena_printf(&l->s->arena,
+        "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s", var->name,
+        var->name, strcmp(type, "f32") ? arena_printf(&l->s->arena, "%s(0)", type) : "0.0", type);
+}
+
+const char *lower_assign_note(Lower *l, const Var *var, V v)
+{
+    bool scalar = (v.kind == V_CONST || v.kind == V_IR) && !value_rank(v);
+    return var->began_as_integer && scalar ? began_note(l, var, dtype_name(value_dtype(v)))
+                                           : "a variable keeps its type and shape";
+}
+
 const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
 {
     DType dx = value_dtype(x), dy = value_dtype(y);
@@ -25,9 +40,7 @@ const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
     const char *type = dtype_name(dx == DT_INDEX ? dy : dx), *text = source_text(l, n);
     const Var *var = n->kind == N_NAME ? lower_scope_find(l, n->name) : NULL;
     if (var && var->is_var && var->began_as_integer)
-        return arena_printf(arena,
-            "`%s` is of type index, because it begins with an integer; write `var %s = %s;` for %s",
-            var->name, var->name, strcmp(type, "f32") ? arena_printf(arena, "%s(0)", type) : "0.0", type);
+        return began_note(l, var, type);
     return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
 }
 

@@ -112,8 +112,8 @@ static void assign_name(Lower *l, const Node *target, V v, Loc loc)
                 l, loc, "`%s` is `%s`; this is %s", var->name, type_string(l->s, t), value_describe(l, v));
             return;
         }
-        lower_error_note(l, loc, "a variable keeps its type and shape", "`%s` is `%s`; the value is %s",
-            var->name, type_string(l->s, t), value_describe(l, v));
+        lower_error_note(l, loc, lower_assign_note(l, var, v), "`%s` is `%s`; the value is %s", var->name,
+            type_string(l->s, t), value_describe(l, v));
         return;
     }
     /* Name only values that have no name: after `m = m_new`, the value keeps the name m_new. */
