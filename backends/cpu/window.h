@@ -26,6 +26,7 @@ struct Window {
     Window *next_walked;
     bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
+    LLVMValueRef aside;  /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */
     int64_t shape[TILE_MAX_RANK];
 };
 struct WindowRow {
@@ -33,6 +34,7 @@ struct WindowRow {
     LLVMValueRef coord[TILE_MAX_RANK];
     int va;
     LLVMValueRef ptr, lo, hi;
+    LLVMValueRef cut, to; /* i1: the row is computed aside, and goes there; NULL: never */
     WindowRow *next;
 };
 Window *memory_window(Gen *, Instr *);
