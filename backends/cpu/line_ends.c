@@ -18,9 +18,9 @@
 #include "backends/cpu/nest.h"
 
 enum {
-    KEY_BYTES = 16,  /* of a line's address, and a bit for each of its bytes that are there */
-    LEAST_ROW = 256, /* bytes of a row that is computed into scratch memory, */
-    MOST_ROW = 65536
+    KEY_BYTES = 16,     /* of a line's address, and a bit for each of its bytes that are there */
+    LEAST_ROW = 1024,   /* bytes of a row that is computed into scratch memory, */
+    PART_OF_SECOND = 16 /* and the part of the second cache that it takes at most */
 };
 
 /* --- the plan ---------------------------------------------------------------------------------------- */
@@ -61,7 +61,8 @@ static bool writes_rows(const Plan *p, const Step *s)
     int64_t row = s->shape[s->rank - 1], bytes = row * dtype_bytes(t->dtype);
     int axis = memory_unit_axis(p->func, k->instr);
     if (axis != t->rank - 1 || t->shape[axis] != row || row == 1) return false;
-    if (!stores_buffer(p, s) && (bytes < LEAST_ROW || bytes > MOST_ROW)) return false;
+    if (!stores_buffer(p, s) && (bytes < LEAST_ROW || bytes > p->target->second_cache / PART_OF_SECOND))
+        return false;
     return to->kind == PARAM_OUT && to->type->dtype == t->dtype && t->dtype != DT_BOOL &&
            !ir_any_in(p->func->body, touches, k->instr);
 }
