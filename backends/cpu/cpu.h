@@ -175,6 +175,7 @@ struct Step {
     Sink *sinks, **sinks_end;
     bool scalar_lanes; /* one element at a time */
     int line_ends;     /* not 0: stores rows whose ends may stay aside (line_ends.c), with this number */
+    bool row_aside;    /* .. and computes them in scratch memory */
     /* STEP_TRANSPOSE */
     Value *value; /* evaluated */
     int order[TILE_MAX_RANK];
@@ -227,6 +228,7 @@ typedef struct Plan {
         kept_at;          /* numbers that stay from call to call of a launch, and where they are in scratch */
     int64_t line_ends_at; /* where the ends of rows stay in scratch (line_ends.c) */
     int line_ends;        /* the steps with such */
+    int64_t row_aside;    /* bytes of the longest row that is computed aside */
     bool amx;             /* a product uses AMX */
     bool narrow_products; /* there are products of 8 or 16 bits */
     bool checked, prints;

@@ -10,14 +10,18 @@
  * line's bytes through the caches, as does the end of the call with what is left. Nothing of the kernel reads
  * the output, and one store alone writes it, so that nobody sees that parts come late.
  *
- * Rows come from a buffer that has them as they are stored: of tiles that are turned or that were computed
- * before. */
+ * Rows come from a buffer that has them as they are stored: of tiles that are transposed or that were
+ * computed before. Others are computed into a row of scratch memory. */
 #include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/mma.h"
 #include "backends/cpu/nest.h"
 
-enum { KEY_BYTES = 16 }; /* of a line's address, and a bit for each of its bytes that are there */
+enum {
+    KEY_BYTES = 16,     /* of a line's address, and a bit for each of its bytes that are there */
+    LEAST_ROW = 1024,   /* bytes of a row that is computed into scratch memory, */
+    PART_OF_SECOND = 16 /* and the part of the second cache that it takes at most */
+};
 
 /* --- the plan ---------------------------------------------------------------------------------------- */
 
@@ -28,34 +32,60 @@ static bool touches(const void *store, const Instr *i)
     return i != store && ir_mem_parts(i, &m) && m.param == of_store.param;
 }
 
+/* The only store of the step; NULL: it has none, or several. */
+static Sink *store_of(const Step *s)
+{
+    Sink *store = NULL;
+    for (Sink *k = s->kind == STEP_NEST ? s->sinks : NULL; k; k = k->next) {
+        if (k->kind != SINK_STORE) continue;
+        if (store) return NULL;
+        store = k;
+    }
+    return store;
+}
+
+/* Whether the step does nothing but store rows of a buffer. */
+static bool stores_buffer(const Plan *p, const Step *s)
+{
+    const Buf *b = plan_info(p, s->sinks->value)->buf;
+    return !s->sinks->next && b && b->form == FORM_DENSE;
+}
+
 static bool writes_rows(const Plan *p, const Step *s)
 {
     MemParts m;
-    const Sink *k = s->sinks;
-    if (s->kind != STEP_NEST || !k || k->next || k->kind != SINK_STORE || s->rank < 1) return false;
+    const Sink *k = store_of(s);
+    if (!k || s->rank < 1 || !ir_mem_parts(k->instr, &m) || ir_adds(k->instr) || m.mask) return false;
     const Type *t = k->value->type;
-    const Buf *b = plan_info(p, k->value)->buf;
-    int axis = memory_unit_axis(p->func, k->instr);
-    if (!ir_mem_parts(k->instr, &m) || ir_adds(k->instr) || m.mask || !b || b->form != FORM_DENSE)
-        return false;
     const Param *to = &p->func->params[m.param];
-    return to->kind == PARAM_OUT && to->type->dtype == b->dtype && axis == t->rank - 1 &&
-           t->shape[axis] > 1 && !ir_any_in(p->func->body, touches, k->instr);
+    int64_t row = s->shape[s->rank - 1], bytes = row * dtype_bytes(t->dtype);
+    int axis = memory_unit_axis(p->func, k->instr);
+    if (axis != t->rank - 1 || t->shape[axis] != row || row == 1) return false;
+    if (!stores_buffer(p, s) && (bytes < LEAST_ROW || bytes > p->target->second_cache / PART_OF_SECOND))
+        return false;
+    return to->kind == PARAM_OUT && to->type->dtype == t->dtype && t->dtype != DT_BOOL &&
+           !ir_any_in(p->func->body, touches, k->instr);
 }
 
 /* As many lines as the second cache has. */
 static int64_t places_of(const Gen *g) { return g->target->second_cache / LINE; }
 
+static int64_t table_bytes(const CpuTarget *t) { return t->second_cache / LINE * (KEY_BYTES + LINE); }
+
 void plan_line_ends(Plan *p)
 {
     if (!p->target->avx512 || p->target->second_cache < LINE) return;
     for (Step *s = p->body->first; s; s = s->next) {
-        if (writes_rows(p, s)) s->line_ends = ++p->line_ends;
+        if (!writes_rows(p, s)) continue;
+        s->line_ends = ++p->line_ends;
+        int64_t bytes = s->shape[s->rank - 1] * dtype_bytes(store_of(s)->value->type->dtype);
+        if (stores_buffer(p, s)) continue;
+        s->row_aside = true;
+        if (bytes > p->row_aside) p->row_aside = bytes;
     }
 }
 
-int64_t line_ends_bytes(const Plan *p)
-{ return p->line_ends ? p->target->second_cache / LINE * (KEY_BYTES + LINE) : 0; }
+int64_t line_ends_bytes(const Plan *p) { return p->line_ends ? table_bytes(p->target) + p->row_aside : 0; }
 
 /* --- the table --------------------------------------------------------------------------------------- */
 
@@ -163,22 +193,23 @@ static LLVMValueRef bits_between(Gen *g, LLVMValueRef lo, LLVMValueRef hi)
 }
 
 /* The bytes [lo, hi) of the line `to`, from as many at the same places of `from`. */
-static void put_bytes(
-    Gen *g, LLVMValueRef f, LLVMValueRef to, LLVMValueRef from, LLVMValueRef lo, LLVMValueRef hi)
+static void put_bytes(Gen *g, LLVMValueRef f, LLVMValueRef to, LLVMValueRef from, LLVMValueRef lo,
+    LLVMValueRef hi, LLVMValueRef place)
 {
     LLVMTypeRef type, line = gen_vec(g->i8, LINE), types[] = { line, g->ptr };
     LLVMValueRef part = put_part(g, &type), bits = bits_between(g, lo, hi);
     LLVMValueRef v = gen_intrinsic(
         g, "llvm.masked.load", types, 2, (LLVMValueRef[]){ from, mask_of(g, bits), LLVMConstNull(line) }, 3);
-    LLVMValueRef args[] = { LLVMGetParam(f, 0), to, bits, v, LLVMGetParam(f, 4) };
+    LLVMValueRef args[] = { LLVMGetParam(f, 0), to, bits, v, place };
     LLVMBuildCall2(g->b, type, part, args, 5, "");
 }
 
-/* tile.row(keys, to, from, bytes, place): at least one byte. */
+/* tile.row(keys, to, from, bytes, place, next): at least one byte; `place` of its begin, `next` of its end.
+ */
 static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
 {
-    LLVMTypeRef args[] = { g->ptr, g->ptr, g->ptr, g->i64, g->i64 };
-    *type = LLVMFunctionType(g->voidt, args, 5, false);
+    LLVMTypeRef args[] = { g->ptr, g->ptr, g->ptr, g->i64, g->i64, g->i64 };
+    *type = LLVMFunctionType(g->voidt, args, 6, false);
     LLVMValueRef f = helper_find(g, "tile.row");
     if (f) return f;
     Helper h;
@@ -194,7 +225,7 @@ static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
     to = gen_ptr(g, to, back), from = gen_ptr(g, from, back);
     LLVMValueRef cut = icmp(g, LLVMIntNE, before, zero);
     gen_if(g, &begins, cut);
-    put_bytes(g, f, to, from, before, smaller(g, end, line));
+    put_bytes(g, f, to, from, before, smaller(g, end, line), LLVMGetParam(f, 4));
     gen_endif(g, &begins);
     LLVMValueRef whole = LLVMBuildAnd(g->b, end, gen_int(g, -LINE), "");
     LLVMValueRef at = gen_loop(g, &l, LLVMBuildSelect(g->b, cut, line, zero, ""), whole, LINE);
@@ -203,15 +234,15 @@ static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
     LLVMValueRef rest = LLVMBuildSub(g->b, end, whole, "");
     LLVMValueRef other = LLVMBuildOr(g->b, LLVMBuildNot(g->b, cut, ""), icmp(g, LLVMIntSGT, end, line), "");
     gen_if(g, &ends, both(g, other, icmp(g, LLVMIntNE, rest, zero)));
-    put_bytes(g, f, gen_ptr(g, to, whole), gen_ptr(g, from, whole), zero, rest);
+    put_bytes(g, f, gen_ptr(g, to, whole), gen_ptr(g, from, whole), zero, rest, LLVMGetParam(f, 5));
     gen_endif(g, &ends);
     LLVMBuildRetVoid(g->b);
     helper_end(g, &h);
     return f;
 }
 
-/* Rows that follow each other have places that do, at a distance of as many as there are stores. */
-static LLVMValueRef place_of(Gen *g, const Step *s, const Window *w, LLVMValueRef *coord, int va)
+/* The number of a row. Rows that follow each other have numbers that do. */
+static LLVMValueRef number_of(Gen *g, const Window *w, LLVMValueRef *coord, int va)
 {
     enum { APART = 1021 };
     LLVMValueRef number = gen_int(g, 0);
@@ -220,8 +251,55 @@ static LLVMValueRef place_of(Gen *g, const Step *s, const Window *w, LLVMValueRe
         LLVMValueRef at = gen_iadd(g, gen_scalar_i64(g, w->m.idx[w->axis[t]]), coord[t]);
         number = gen_iadd(g, gen_imul(g, number, APART), at);
     }
+    return number;
+}
+
+static LLVMValueRef place_of(Gen *g, const Step *s, LLVMValueRef number)
+{
     number = gen_iadd(g, gen_imul(g, number, g->plan->line_ends), gen_int(g, s->line_ends - 1));
     return LLVMBuildURem(g->b, number, gen_int(g, places_of(g)), "");
+}
+
+/* The elements [lo, hi) of the row that are stored. */
+static void range_of_row(Gen *g, const WindowRow *r, LLVMValueRef *lo, LLVMValueRef *hi)
+{
+    *lo = r->hi ? r->lo : gen_int(g, 0);
+    *hi = r->hi ? r->hi : gen_int(g, r->w->shape[r->va]);
+}
+
+static LLVMValueRef bytes_in(Gen *g, const Window *w, LLVMValueRef elements)
+{ return LLVMBuildMul(g->b, elements, gen_int(g, dtype_bytes(w->dtype)), ""); }
+
+/* Whether the row at `to` is of a large output, is not empty, and begins within a line. */
+static LLVMValueRef is_cut(Gen *g, const WindowRow *r, LLVMValueRef to)
+{
+    const Window *w = r->w;
+    LLVMValueRef lo, hi;
+    range_of_row(g, r, &lo, &hi);
+    LLVMValueRef at = LLVMBuildPtrToInt(g->b, gen_ptr(g, to, bytes_in(g, w, lo)), g->i64, "");
+    LLVMValueRef low = LLVMBuildAnd(g->b, at, gen_int(g, LINE - 1), "");
+    LLVMValueRef some = both(g, w->stream, icmp(g, LLVMIntSGT, hi, lo));
+    if (!w->is_unit[r->va]) some = both(g, some, w->unit[r->va]);
+    return both(g, some, icmp(g, LLVMIntNE, low, gen_int(g, 0)));
+}
+
+/* Sends the row, whose elements lie at `from`. Behind the end of a row of the tensor the next one begins. */
+static void send_row(
+    Gen *g, const Step *s, const WindowRow *r, LLVMValueRef to, LLVMValueRef from, LLVMValueRef *coord)
+{
+    const Window *w = r->w;
+    LLVMTypeRef type;
+    LLVMValueRef lo, hi, number = number_of(g, w, coord, r->va), f = row_function(g, &type);
+    range_of_row(g, r, &lo, &hi);
+    LLVMValueRef first = bytes_in(g, w, lo), bytes = bytes_in(g, w, LLVMBuildSub(g->b, hi, lo, ""));
+    LLVMValueRef end = gen_iadd(g, gen_scalar_i64(g, w->m.idx[w->axis[r->va]]), hi);
+    LLVMValueRef last = icmp(g, LLVMIntSGE, end, memory_extent(g, w->m.param, w->axis[r->va]));
+    LLVMValueRef next = gen_iadd(g, number, LLVMBuildZExt(g->b, last, g->i64, ""));
+    LLVMValueRef args[] = { keys_of(g), gen_ptr(g, to, first), gen_ptr(g, from, first), bytes,
+        place_of(g, s, number), place_of(g, s, next) };
+    LLVMBuildCall2(g->b, type, f, args, 6, "");
+    LLVMBuildStore(g->b, LLVMConstInt(g->i1, 1, false), g->line_ends);
+    g->streams = true;
 }
 
 /* Clears the keys where the first call of a thread begins, if the output is large: each call leaves them
@@ -242,45 +320,62 @@ static void clear_keys(Gen *g, LLVMValueRef large)
     debug_resume(g, line);
 }
 
+static bool may_be_cut(const Window *w, int va) { return w->stream && !w->not_unit[va]; }
+
 /* The row at n->at; otherwise(n) where it begins with a line, or the output is not large. */
 void line_ends_row(Nest *n, void (*otherwise)(Nest *))
 {
     Gen *g = n->g;
     const Step *s = n->step;
     const Sink *k = s->sinks;
-    Window *w = n->windows[0];
     LLVMValueRef coord[TILE_MAX_RANK];
-    LLVMTypeRef type;
     Eval e;
     If cut;
     eval_init(&e, g, 1);
     n->at[s->rank - 1] = gen_int(g, 0);
     int va = unsqueeze(g, k->value->type, n->at, s->rank, coord);
-    if (!w->stream || w->not_unit[va]) {
+    if (s->row_aside || !may_be_cut(n->windows[0], va)) {
         otherwise(n);
         return;
     }
-    if (!n->line_ends) clear_keys(g, w->stream);
+    if (!n->line_ends) clear_keys(g, n->windows[0]->stream);
     n->line_ends = true;
-    WindowRow *r = memory_row(&e, w, coord, va);
-    LLVMValueRef size = gen_int(g, dtype_bytes(w->dtype)), zero = gen_int(g, 0);
-    LLVMValueRef lo = r->hi ? r->lo : zero, hi = r->hi ? r->hi : gen_int(g, s->shape[s->rank - 1]);
-    LLVMValueRef bytes = LLVMBuildMul(g->b, LLVMBuildSub(g->b, hi, lo, ""), size, ""),
-                 first = LLVMBuildMul(g->b, lo, size, "");
-    LLVMValueRef to = gen_ptr(g, r->ptr, first);
-    LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, to, g->i64, ""), gen_int(g, LINE - 1), "");
-    LLVMValueRef some = both(g, w->stream, icmp(g, LLVMIntSGT, hi, lo));
-    if (!w->is_unit[va]) some = both(g, some, w->unit[va]);
-    gen_if(g, &cut, both(g, some, icmp(g, LLVMIntNE, low, zero)));
-    LLVMValueRef from = gen_ptr(g, buf_address(&e, plan_info(g->plan, k->value)->buf, coord), first);
-    LLVMValueRef f = row_function(g, &type);
-    LLVMBuildCall2(
-        g->b, type, f, (LLVMValueRef[]){ keys_of(g), to, from, bytes, place_of(g, s, w, coord, va) }, 5, "");
-    LLVMBuildStore(g->b, LLVMConstInt(g->i1, 1, false), g->line_ends);
-    g->streams = true;
+    WindowRow *r = memory_row(&e, n->windows[0], coord, va);
+    gen_if(g, &cut, is_cut(g, r, r->ptr));
+    send_row(g, s, r, r->ptr, buf_address(&e, plan_info(g->plan, k->value)->buf, coord), coord);
     gen_else(g, &cut);
     otherwise(n);
     gen_endif(g, &cut);
+}
+
+void line_ends_begin(Nest *n, Window *w)
+{
+    Gen *g = n->g;
+    if (!n->step->row_aside || !may_be_cut(w, w->rank - 1)) return;
+    clear_keys(g, w->stream);
+    w->aside = gen_ptr(g, keys_of(g), gen_int(g, table_bytes(g->target)));
+}
+
+void line_ends_aside(Gen *g, WindowRow *r)
+{
+    r->to = r->ptr;
+    r->cut = is_cut(g, r, r->to);
+    r->ptr = LLVMBuildSelect(g->b, r->cut, r->w->aside, r->to, "");
+}
+
+void line_ends_put(Nest *n, const Eval *row)
+{
+    Gen *g = n->g;
+    LLVMValueRef coord[TILE_MAX_RANK];
+    If cut;
+    for (WindowRow *r = row->rows; r; r = r->next) {
+        if (!r->cut) continue;
+        n->at[n->step->rank - 1] = gen_int(g, 0);
+        unsqueeze(g, store_of(n->step)->value->type, n->at, n->step->rank, coord);
+        gen_if(g, &cut, r->cut);
+        send_row(g, n->step, r, r->to, r->w->aside, coord);
+        gen_endif(g, &cut);
+    }
 }
 
 /* At the end of the call: writes the parts whose lines no other part completed, and clears their keys. */

@@ -282,7 +282,8 @@ static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRe
     }
     If f;
     LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, r->ptr, g->i64, ""), gen_int(g, 63), "");
-    gen_if(g, &f, both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0))));
+    LLVMValueRef past = both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0)));
+    gen_if(g, &f, r->cut ? both(g, past, LLVMBuildNot(g->b, r->cut, "")) : past);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
     LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
     for (int k = 0; k < n; k++) {

@@ -25,6 +25,9 @@ LLVMValueRef memory_stride(Gen *, int param, int axis, int bytes);
 LLVMValueRef memory_extent(Gen *, int param, int axis);
 WindowRow *memory_row(Eval *, Window *, LLVMValueRef *coord, int va);
 
+/* line_ends.c: a row that begins within a line is computed aside. */
+void line_ends_aside(Gen *, WindowRow *);
+
 /* indexed.c: adds v to the element at ptr, atomically and in no order. */
 void memory_add(Gen *, DType, LLVMValueRef v, LLVMValueRef ptr);
 

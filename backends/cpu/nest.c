@@ -54,7 +54,7 @@ static void before_nest(Nest *n)
     Gen *g = n->g;
     int at = 0;
     for (Sink *k = n->step->sinks; k; k = k->next, at++) {
-        if (k->kind == SINK_STORE) n->windows[at] = memory_window(g, k->instr);
+        if (k->kind == SINK_STORE) line_ends_begin(n, n->windows[at] = memory_window(g, k->instr));
         if (k->kind == SINK_PACK) mma_clear_padding(g, k->buf);
         if (k->kind == SINK_COUNT) count_begin(g, k);
         if (!across(n->step, k)) continue;
@@ -360,6 +360,7 @@ static void row(Nest *n)
     if (second) LLVMBuildCondBr(g->b, r.plain, first, second);
     else LLVMBuildBr(g->b, first);
     gen_at(g, end);
+    if (n->step->row_aside) line_ends_put(n, &r);
     Eval fin;
     eval_init(&fin, g, 1);
     n->at[last] = gen_int(g, 0);

@@ -45,6 +45,9 @@ void count_keys(Eval *, const Sink *, LLVMValueRef *coord, int va);
 void count_end(Gen *, const Sink *);
 /* line_ends.c: the row at n->at, or otherwise(n). */
 void line_ends_row(Nest *n, void (*otherwise)(Nest *));
+/* Before a nest that computes rows aside, and where a row has been computed. */
+void line_ends_begin(Nest *n, Window *of_store);
+void line_ends_put(Nest *n, const Eval *row);
 /* One chunk of a reduction. */
 void reduce_chunk(Eval *, Nest *, Sink *, Acc *, LLVMValueRef *coord, int va);
 /* After the chunks of a row: the lanes of each accumulator, halves first, then the widths in turn. */

@@ -195,6 +195,7 @@ WindowRow *memory_row(Eval *e, Window *w, LLVMValueRef *coord, int va)
         r->end = hi;
         r->hi = ok ? LLVMBuildSelect(g->b, ok, hi, gen_int(g, INT64_MIN / 2), "") : hi;
     }
+    if (w->aside && va >= 0) line_ends_aside(g, r);
     row_leave(e, p);
     r->next = home->rows;
     home->rows = r;

@@ -26,6 +26,7 @@ struct Window {
     Window *next_walked;
     bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
+    LLVMValueRef aside;  /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */
     int64_t shape[TILE_MAX_RANK];
 };
 struct WindowRow {
@@ -36,6 +37,7 @@ struct WindowRow {
     /* The same by what windows with equal columns share: i1, the row is in range (NULL: always), and where it
      * ends then. */
     LLVMValueRef ok, end;
+    LLVMValueRef cut, to; /* i1: the row is computed aside, and goes there; NULL: never */
     WindowRow *next;
 };
 Window *memory_window(Gen *, Instr *);
