@@ -26,7 +26,7 @@ const Writer *emit_writer_of(const Emit *e, const Instr *store)
 static bool in_order(const Emit *e) { return e->writer.store && e->writer.semaphores >= 0; }
 
 /* How many mbarriers of a kind each warpgroup has: one for each writer that serves it. */
-static int turns(const Emit *e) { return in_order(e) ? 2 : 1; }
+static int writers_each(const Emit *e) { return in_order(e) ? 2 : 1; }
 
 static int semaphores_of(const Instr *store)
 {
@@ -52,11 +52,12 @@ void emit_writer_places(Emit *e, Block *consumers)
     e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .semaphores = semaphores_of(store) };
     const char *n = e->writer.name;
     line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d, %s_words = %s_full + %d;", n,
-        (long long)e->shared_bytes, n, n, 8 * groups * turns(e), n, n, 8 * groups * (turns(e) + 1));
-    e->shared_bytes += (8 * (turns(e) + 1) + WORDS_BYTES) * groups;
+        (long long)e->shared_bytes, n, n, 8 * groups * writers_each(e), n, n,
+        8 * groups * (writers_each(e) + 1));
+    e->shared_bytes += (8 * (writers_each(e) + 1) + WORDS_BYTES) * groups;
     if (in_order(e)) {
         line(e, "const u32 %s_done = shared_base + %lld;", n, (long long)e->shared_bytes);
-        e->shared_bytes += 8 * groups * turns(e);
+        e->shared_bytes += 8 * groups * writers_each(e);
     }
     emit_bulk_open(e, store, &x);
     int64_t all = (int64_t)x.b.bytes * x.buffers * e->plan->warps;
@@ -103,12 +104,12 @@ static void wait_semaphore(Emit *e)
     line(e, "%s();", use(e, "fence_proxy_async_global"));
 }
 
-/* A writer waits for, or arrives at, the mbarriers of every warpgroup that it serves. */
-static void each_group(Emit *e, const char *what, const char *barrier, const char *more)
+/* A writer waits for, or arrives at, the mbarriers of every warpgroup that it serves: its own ones, or those
+ * that the writers of a warpgroup share. */
+static void each_group(Emit *e, const char *what, const char *barrier, bool own, const char *more)
 {
     const char *n = e->writer.name;
     int groups = e->plan->warps / 4;
-    bool own = strcmp(barrier, "empty") != 0;
     if (!in_order(e)) line(e, "%s(%s_%s + 8 * group%s);", use(e, what), n, barrier, more);
     for (int g = 0; in_order(e) && g < groups; g++)
         line(e, "%s(%s_%s + %d%s%s);", use(e, what), n, barrier, 8 * g,
@@ -146,14 +147,14 @@ static void signal_in_order(Emit *e)
     line(e, "%s(0);", use(e, "bulk_wait"));
     line(e, "%s();", use(e, "fence_device"));
     line(e, "if (own) %s((i32 *)own, next);", use(e, "atomic_exch_i32"));
-    each_group(e, "mbar_arrive", "done", "");
+    each_group(e, "mbar_arrive", "done", true, "");
 }
 
 void emit_writer(Emit *e)
 {
     const char *n = e->writer.name;
     bool ordered = in_order(e);
-    int writers = ordered ? turns(e) : e->plan->warps / 4;
+    int writers = ordered ? writers_each(e) : e->plan->warps / 4;
     BulkStore x;
     if (!e->writer.store) return;
     emit_bulk_open(e, e->writer.store, &x);
@@ -170,14 +171,14 @@ void emit_writer(Emit *e)
     }
     line(e, "for (u32 phase = 0;; phase ^= 1) {");
     e->indent++;
-    each_group(e, "mbar_wait", "full", ", phase");
+    each_group(e, "mbar_wait", "full", true, ", phase");
     line(e, "if (!%s(words)) break;", use(e, "lds_i32"));
     for (int q = 0; q < x.w.rank; q++)
         line(e, "const i32 at_%d = %s(words + %d);", q, use(e, "lds_i32"), 4 + 4 * q);
     if (ordered) wait_semaphore(e);
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
-    each_group(e, "mbar_arrive", "empty", "");
+    each_group(e, "mbar_arrive", "empty", false, "");
     if (ordered) signal_in_order(e);
     end_block(e);
     line(e, "%s(0);", use(e, "bulk_wait"));
@@ -220,7 +221,7 @@ static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
     if (x && pass) hand_semaphore(e, pass);
     end_block(e);
     if (!in_order(e)) line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
-    for (int t = 0; in_order(e) && t < (x ? 1 : turns(e)); t++) /* at the end both writers hear it */
+    for (int t = 0; in_order(e) && t < (x ? 1 : writers_each(e)); t++) /* at the end both writers hear it */
         line(e, "%s(%s_full + %d * (%s_phase & 1%s) + 8 * (warp >> 2));", use(e, "mbar_arrive"), n,
             8 * (e->plan->warps / 4), n, t ? "" : " ^ 1");
     end_block(e);
@@ -262,7 +263,7 @@ void emit_writer_done(Emit *e, int param)
     const char *n = e->writer.name;
     if (!in_order(e) || e->role != ROLE_CONSUMER || (param >= 0 && param != e->writer.semaphores)) return;
     line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase & 1 ^ 1);", use(e, "mbar_wait"), n, n);
-    for (int t = 0; t < turns(e); t++) /* the last of the steps that this writer had */
+    for (int t = 0; t < writers_each(e); t++) /* the last of the steps that this writer had */
         line(e, "%s(%s_done + %d + 8 * (warp >> 2), (%s_phase + %d) / 2 & 1 ^ 1);", use(e, "mbar_wait"), n,
             8 * (e->plan->warps / 4) * t, n, 1 - t);
 }
