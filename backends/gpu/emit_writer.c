@@ -6,12 +6,13 @@
  * writer's, behind its wait for `full`, so that consumers do not wait until their writes are complete (PTX
  * ISA 8.9: the fence is on the path of causality from the writes to the reads).
  *
- * Ordered additions have one writer, for the boxes of all warpgroups. It waits for a semaphore, sends them,
- * gives the buffers back, waits until memory has the sums, and signals the next one; it then arrives at
- * `done`, for which releases of the consumers wait. Where the boxes of the next step are there already, it
- * sends those first, so that a step takes as long as the slower of the two: the way to memory, or that to the
- * semaphore; but where it has to wait for a semaphore, it signals the last step first. What it has read of a
- * semaphore may let several steps pass; if not the next one, it reads again while TMA reads the boxes. */
+ * Ordered additions have two writers, which take steps in turn and serve all warpgroups. A writer waits for a
+ * semaphore, sends the boxes, gives the buffers back, waits until memory has the sums and the other writer
+ * has signaled the step before, and signals the next program; it then arrives at its `done`, for which
+ * releases of the consumers wait. So the way to memory and that to the semaphore take the time of two steps.
+ * What a writer has read of a semaphore may let several steps pass; if not its next one, it reads again while
+ * TMA reads the boxes. Each writer has a `full` and a `done` of its own, since a wait by parity ends at once
+ * where it is two phases behind. */
 #include "backends/gpu/emit_bulk.h"
 #include "backends/gpu/emit_roles.h"
 
@@ -23,6 +24,9 @@ const Writer *emit_writer_of(const Emit *e, const Instr *store)
 { return ir_attr_int(store, ATTR_WRITER, 0) ? &e->writer : NULL; }
 
 static bool in_order(const Emit *e) { return e->writer.store && e->writer.semaphores >= 0; }
+
+/* How many mbarriers of a kind each warpgroup has: one for each writer that serves it. */
+static int writers_each(const Emit *e) { return in_order(e) ? 2 : 1; }
 
 static int semaphores_of(const Instr *store)
 {
@@ -48,11 +52,12 @@ void emit_writer_places(Emit *e, Block *consumers)
     e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .semaphores = semaphores_of(store) };
     const char *n = e->writer.name;
     line(e, "const u32 %s_full = shared_base + %lld, %s_empty = %s_full + %d, %s_words = %s_full + %d;", n,
-        (long long)e->shared_bytes, n, n, 8 * groups, n, n, 16 * groups);
-    e->shared_bytes += (16 + WORDS_BYTES) * groups;
+        (long long)e->shared_bytes, n, n, 8 * groups * writers_each(e), n, n,
+        8 * groups * (writers_each(e) + 1));
+    e->shared_bytes += (8 * (writers_each(e) + 1) + WORDS_BYTES) * groups;
     if (in_order(e)) {
         line(e, "const u32 %s_done = shared_base + %lld;", n, (long long)e->shared_bytes);
-        e->shared_bytes += 8 * groups;
+        e->shared_bytes += 8 * groups * writers_each(e);
     }
     emit_bulk_open(e, store, &x);
     int64_t all = (int64_t)x.b.bytes * x.buffers * e->plan->warps;
@@ -70,25 +75,20 @@ void emit_writer_places(Emit *e, Block *consumers)
 void emit_writer_barriers(Emit *e)
 {
     const char *n = e->writer.name;
+    int groups = e->plan->warps / 4;
     emit_halves_barriers(e);
     if (e->writer.store)
-        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 4); %s(%s_empty + 8 * i, 1); }",
-            e->plan->warps / 4, use(e, "mbar_init"), n, use(e, "mbar_init"), n);
+        line(e, "for (int i = 0; i < %d; i++) { %s(%s_full + 8 * i, 4); %s(%s_empty + 8 * i, 1); }", groups,
+            use(e, "mbar_init"), n, use(e, "mbar_init"), n);
     if (in_order(e))
-        line(e, "for (int i = 0; i < %d; i++) %s(%s_done + 8 * i, 1);", e->plan->warps / 4,
-            use(e, "mbar_init"), n);
+        line(e,
+            "for (int i = 0; i < %d; i++) { %s(%s_full + %d + 8 * i, 4); %s(%s_done + 8 * i, 1); "
+            "%s(%s_done + %d + 8 * i, 1); }",
+            groups, use(e, "mbar_init"), n, 8 * groups, use(e, "mbar_init"), n, use(e, "mbar_init"), n,
+            8 * groups);
 }
 
-/* Signals that a step has passed, when memory has all sums but those of the `newer` additions. */
-static void signal_semaphore(Emit *e, int newer)
-{
-    line(e, "%s(%d);", use(e, "bulk_wait"), newer);
-    line(e, "%s();", use(e, "fence_device"));
-    line(e, "if (owed) %s((i32 *)owed, then);", use(e, "atomic_exch_i32"));
-}
-
-/* Waits until the step before has passed, and orders the additions behind it. Before it waits, it signals
- * what it has left until later: others would wait for it as long. */
+/* Waits until the step before has passed, and orders the additions behind it. */
 static void wait_semaphore(Emit *e)
 {
     line(e, "const i64 before = %s(words + %d), own = %s(words + %d);", use(e, "lds_i64"), BEFORE,
@@ -98,33 +98,27 @@ static void wait_semaphore(Emit *e)
     line(e, "if (before && (before != from || passed <= step)) {");
     e->indent++;
     line(e, "from = before;");
-    line(e, "passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
-    line(e, "if (late && passed <= step) {");
-    e->indent++;
-    signal_semaphore(e, 0);
-    line(e, "late = false;");
-    end_block(e);
-    line(e, "while (passed <= step) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
+    line(e, "do passed = %s((i32 *)before, 0); while (passed <= step);", use(e, "atomic_add_i32"));
     line(e, "%s();", use(e, "fence_device"));
     end_block(e);
     line(e, "%s();", use(e, "fence_proxy_async_global"));
 }
 
-/* One writer waits for, or arrives at, the mbarriers of every warpgroup that it serves. */
-static void each_group(Emit *e, const char *what, const char *barrier, const char *more)
+/* A writer waits for, or arrives at, the mbarriers of every warpgroup that it serves: its own ones, or those
+ * that the writers of a warpgroup share. */
+static void each_group(Emit *e, const char *what, const char *barrier, bool own, const char *more)
 {
     const char *n = e->writer.name;
+    int groups = e->plan->warps / 4;
     if (!in_order(e)) line(e, "%s(%s_%s + 8 * group%s);", use(e, what), n, barrier, more);
-    for (int g = 0; in_order(e) && g < e->plan->warps / 4; g++)
-        line(e, "%s(%s_%s + %d%s);", use(e, what), n, barrier, 8 * g, more);
+    for (int g = 0; in_order(e) && g < groups; g++)
+        line(e, "%s(%s_%s + %d%s%s);", use(e, what), n, barrier, 8 * g,
+            own ? str(e, " + %d * turn", 8 * groups) : "", more);
 }
 
-/* Reads the semaphore for the next step, unless what was read last lets that pass. */
+/* Reads the semaphore for the writer's next step, unless what was read last lets that pass. */
 static void look_ahead(Emit *e)
-{
-    line(e, "const bool looks = before && passed <= step + 1, signals = late;");
-    line(e, "if (looks) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32"));
-}
+{ line(e, "if (before && passed <= step + 2) passed = %s((i32 *)before, 0);", use(e, "atomic_add_i32")); }
 
 /* Starts the additions of the boxes of its warpgroup, or of all warpgroups where they are ordered. */
 static void send(Emit *e, const BulkStore *x)
@@ -143,69 +137,50 @@ static void send(Emit *e, const BulkStore *x)
     line(e, "%s(0);", use(e, "bulk_wait_read"));
 }
 
-/* Signals the step before, if that was left; and this one, unless the next one has come: while memory takes
- * its sums, those of the next one are sent. `done` then comes early, so that it is never more than a phase
- * behind `empty`; who waits for `done` has not handed over the next step. */
+/* Signals the step, behind the one before, when memory has its sums. The fence also acquires what was read
+ * ahead. */
 static void signal_in_order(Emit *e)
 {
-    const char *n = e->writer.name, *ready = "true";
-    line(e, "if (late) {");
-    e->indent++;
-    signal_semaphore(e, 1);
-    end_block(e);
-    line(e, "owed = own;");
-    line(e, "then = next;");
-    for (int g = 0; g < e->plan->warps / 4; g++)
-        ready = str(e, "%s%s%s(%s_full + %d, phase ^ 1)", g ? ready : "", g ? " && " : "",
-            use(e, "mbar_test"), n, 8 * g);
-    line(e, "late = %s;", ready);
-    line(e, "if (!late) {");
-    e->indent++;
-    signal_semaphore(e, 0);
-    e->indent--;
-    line(e, "} else if (looks && !signals) {");
-    e->indent++;
-    line(e, "%s();    /* acquires what was read ahead */", use(e, "fence_device"));
-    end_block(e);
-    each_group(e, "mbar_arrive", "done", "");
+    const char *n = e->writer.name;
+    line(e, "%s(%s_done + %d * (turn ^ 1), phase ^ turn ^ 1);", use(e, "mbar_wait"), n,
+        8 * (e->plan->warps / 4));
+    line(e, "%s(0);", use(e, "bulk_wait"));
+    line(e, "%s();", use(e, "fence_device"));
+    line(e, "if (own) %s((i32 *)own, next);", use(e, "atomic_exch_i32"));
+    each_group(e, "mbar_arrive", "done", true, "");
 }
 
 void emit_writer(Emit *e)
 {
     const char *n = e->writer.name;
     bool ordered = in_order(e);
-    int writers = ordered ? 1 : e->plan->warps / 4;
+    int writers = ordered ? writers_each(e) : e->plan->warps / 4;
     BulkStore x;
     if (!e->writer.store) return;
     emit_bulk_open(e, e->writer.store, &x);
     line(e, "if (warp > 0 && warp <= %d && %s()) {    /* %s */", writers, use(e, "elect_lane"),
-        ordered ? "the writer, which adds in order" : "writers: one for each consumer warpgroup");
+        ordered ? "writers, which take steps in turn and add in order"
+                : "writers: one for each consumer warpgroup");
     e->indent++;
     if (!ordered) line(e, "const int group = warp - 1;");
     line(e, "const u32 words = %s_words%s;", n, ordered ? "" : str(e, " + group * %d", WORDS_BYTES));
     if (ordered) {
-        line(e, "i64 from = 0, owed = 0;    /* the semaphore that was read last; the one to be signaled */");
-        line(e, "i32 passed = 0, then = 0;    /* what was read there; what the other one gets */");
-        line(e, "bool late = false;    /* it waits for the next step */");
+        line(e, "const u32 turn = warp - 1;");
+        line(e, "i64 from = 0;    /* the semaphore that was read last */");
+        line(e, "i32 passed = 0;    /* what was read there */");
     }
     line(e, "for (u32 phase = 0;; phase ^= 1) {");
     e->indent++;
-    each_group(e, "mbar_wait", "full", ", phase");
+    each_group(e, "mbar_wait", "full", true, ", phase");
     line(e, "if (!%s(words)) break;", use(e, "lds_i32"));
     for (int q = 0; q < x.w.rank; q++)
         line(e, "const i32 at_%d = %s(words + %d);", q, use(e, "lds_i32"), 4 + 4 * q);
     if (ordered) wait_semaphore(e);
     line(e, "%s();", use(e, "fence_proxy_async"));
     send(e, &x);
-    each_group(e, "mbar_arrive", "empty", "");
+    each_group(e, "mbar_arrive", "empty", false, "");
     if (ordered) signal_in_order(e);
     end_block(e);
-    if (ordered) {
-        line(e, "if (late) {");
-        e->indent++;
-        signal_semaphore(e, 0);
-        end_block(e);
-    }
     line(e, "%s(0);", use(e, "bulk_wait"));
     end_block(e);
 }
@@ -214,8 +189,9 @@ void emit_writer_wait(Emit *e, const BulkStore *x)
 {
     const char *n = e->writer.name;
     (void)x;
-    line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase ^ 1);", use(e, "mbar_wait"), n, n);
-    line(e, "%s_phase ^= 1;", n);
+    line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase%s ^ 1);", use(e, "mbar_wait"), n, n,
+        in_order(e) ? " & 1" : "");
+    line(e, in_order(e) ? "%s_phase++;" : "%s_phase ^= 1;", n);
 }
 
 /* The words of the semaphores for which the writer waits and which it signals. */
@@ -244,7 +220,10 @@ static void arrive(Emit *e, const BulkStore *x, const Instr *pass)
             emit_bulk_coordinate(e, x, q));
     if (x && pass) hand_semaphore(e, pass);
     end_block(e);
-    line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
+    if (!in_order(e)) line(e, "%s(%s_full + 8 * (warp >> 2));", use(e, "mbar_arrive"), n);
+    for (int t = 0; in_order(e) && t < (x ? 1 : writers_each(e)); t++) /* at the end both writers hear it */
+        line(e, "%s(%s_full + %d * (%s_phase & 1%s) + 8 * (warp >> 2));", use(e, "mbar_arrive"), n,
+            8 * (e->plan->warps / 4), n, t ? "" : " ^ 1");
     end_block(e);
 }
 
@@ -283,14 +262,17 @@ void emit_writer_done(Emit *e, int param)
 {
     const char *n = e->writer.name;
     if (!in_order(e) || e->role != ROLE_CONSUMER || (param >= 0 && param != e->writer.semaphores)) return;
-    line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase ^ 1);", use(e, "mbar_wait"), n, n);
-    line(e, "%s(%s_done + 8 * (warp >> 2), %s_phase ^ 1);", use(e, "mbar_wait"), n, n);
+    line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase & 1 ^ 1);", use(e, "mbar_wait"), n, n);
+    for (int t = 0; t < writers_each(e); t++) /* the last of the steps that this writer had */
+        line(e, "%s(%s_done + %d + 8 * (warp >> 2), (%s_phase + %d) / 2 & 1 ^ 1);", use(e, "mbar_wait"), n,
+            8 * (e->plan->warps / 4) * t, n, 1 - t);
 }
 
 void emit_writer_end(Emit *e)
 {
     if (!e->writer.store) return;
-    line_in(e, e->pre, 2, "u32 %s_phase = 0;", e->writer.name);
+    line_in(
+        e, e->pre, 2, "u32 %s_phase = 0;%s", e->writer.name, in_order(e) ? "    /* counts the steps */" : "");
     emit_writer_wait(e, NULL);
     arrive(e, NULL, NULL);
 }

@@ -50,11 +50,10 @@ static const struct {
         "W's stage, for which the producer has waited, is given back behind that of A's first half" },
     { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
         "it stands before the scratch is written again, a program later" },
-    /* of one of two warpgroups, which hand over the same steps */
-    { "add_products_in_order", "the other phase", "then = *", "late = mbar_test(*mbar_test(*", 2,
-        "a signal is left for later only where the other warpgroup has handed over the next step; this one "
-        "will, "
-        "before it waits for the signal (with one warpgroup it is noticed)" },
+    { "add_products_in_order", "an arrival left out", "mbar_arrive(*_done + 0 *", "mbar_arrive(*_done + 8 *",
+        1,
+        "a barrier follows the waits of both warpgroups, and a phase that never ends looks ended behind two "
+        "steps of a writer" },
     /* of a cluster, whose CTAs do one program */
     { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1,
         "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders "

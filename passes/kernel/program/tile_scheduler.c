@@ -3,9 +3,9 @@
  * stride: it takes every n-th, n being the number of CTAs. A schedule says so (`programs`); else dynamic.
  *
  * Where programs wait for others (ir_waits_for_programs), a CTA that ran several by stride might wait for a
- * program of a CTA that starts when it ends. If they wait for lower numbers only, CTAs draw all their programs,
- * the first one too: what has a lower number was drawn before, and the CTA that drew it runs. Else each program
- * has a CTA of its own, and CTAs start in the order of their numbers. */
+ * program of a CTA that starts when it ends. If they wait for lower numbers only, CTAs draw all their
+ * programs, the first one too: what has a lower number was drawn before, and the CTA that drew it runs. Else
+ * each program has a CTA of its own, and CTAs start in the order of their numbers. */
 #include "passes/kernel/schedule/schedule.h"
 
 void kernel_choose_programs(const Func *f, KernelPlan *p)

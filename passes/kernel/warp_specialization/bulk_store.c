@@ -21,7 +21,8 @@
  *
  * In a program that has an atomic with acquire or release no store is late, and a release waits until memory
  * has what was stored before it (backends/gpu/emit_indexed.c). An addition that semaphores
- * order (ordered-adds) is handed to a writer with them: one warp then sends the boxes of all warpgroups.
+ * order (ordered-adds) is handed to writers with them: two warps in turn then send the boxes of all
+ * warpgroups.
  *
  * A scatter whose rows are consecutive pixels of images, all of which are counted, becomes such a store as
  * well: boxes of 16 pixels by TMA's im2col mode, `store {im2col = [..]}`.

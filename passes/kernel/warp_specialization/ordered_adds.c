@@ -125,7 +125,7 @@ static bool alone(const OrderedAdd *t, const Instr *store)
 }
 
 /* Whether an operation reads what programs write, semaphores aside: it may look for what the program before
- * has written, which only the writer waits for. */
+ * has written, which only the writers wait for. */
 static bool reads_written(const void *user, const Instr *i)
 {
     const OrderedAdd *t = user;
