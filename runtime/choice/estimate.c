@@ -69,15 +69,17 @@ static double clusters_at_once(const Estimate *e, int cluster)
     return fmax(1, floor(units / (double)cluster));
 }
 
-/* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, and addresses beside
- * them. Products whose operands come from registers read them ahead as far as there is room. */
+/* Registers of a thread: its tiles, twice where runs are loaded by shifted vectors, or what a loop carries
+ * and loads in a round, and addresses beside them. Products whose operands come from registers read them
+ * ahead as far as there is room. */
 static double registers_wanted(const Cost *c, const DeviceModel *m)
 {
     if (c->consumers) {
         double loaded = c->chained && c->loaded ? c->loaded + m->registers_chained : 0;
         return c->held + m->registers_specialized + loaded;
     }
-    double own = fmax(c->held, (c->shifted ? 2 : 1) * c->words) + m->registers_plain;
+    double words = fmax((c->shifted ? 2 : 1) * c->words, c->stages ? 0 : c->round);
+    double own = fmax(c->held, words) + m->registers_plain;
     if (c->mma <= 0) return own;
     if (c->wide) return fmax(own, c->held + m->registers_wide);
     return fmax(
@@ -407,7 +409,8 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
 {
     Estimate e = estimate_of(c, d);
     estimate_iteration(&e);
-    if (e.rows && !c->shifted) { /* the compiler takes all registers that it may */
+    bool bounded = e.loops && c->registers < e.t->max_registers;
+    if ((e.rows || bounded) && !c->shifted) { /* the compiler takes all registers that it may */
         double most = floor((double)e.t->sm_registers / ((double)c->threads * c->registers));
         e.resident = fmin(e.resident, fmax(1, most));
     }

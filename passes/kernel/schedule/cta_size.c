@@ -159,74 +159,87 @@ void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
     p->warps = warps;
 }
 
-enum {
-    REGISTERS = 32, /* half of those of a thread where a multiprocessor holds 1024 */
-    SHIFTED = 3,    /* a load that shifts unaligned vectors holds so much more */
-};
+enum { SHIFTED = 3 }; /* a load that shifts unaligned vectors holds so much more */
 
 typedef struct Loops {
     const Func *f;
     const KernelPlan *p;
-    int64_t bytes; /* of the values that loops carry and of what an iteration loads, all threads */
+    int64_t bytes;           /* of the values that loops carry and of what an iteration loads, all threads */
+    int64_t loaded, reduced; /* bytes of the largest tile that is loaded, and of the largest one reduced */
     bool product;
 } Loops;
 
-static void add_bytes(int64_t *sum, const Type *t)
+static int64_t bytes_of(const Type *t)
+{ return t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0; }
+
+static bool reduces_tile(const Instr *i)
+{ return i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE; }
+
+static void most(int64_t *of, int64_t x)
 {
-    if (t->kind == TYPE_TILE) *sum += type_elements(t) * dtype_bytes(t->dtype);
+    if (x > *of) *of = x;
 }
 
 static void look_into(void *user, Instr *i)
 {
     Loops *x = user;
     x->product |= i->op == OP_MMA || i->op == OP_MMA_SYNC;
+    if (reduces_tile(i)) most(&x->reduced, bytes_of(ir_operand(i, 0)->type));
+    if (i->op == OP_LOAD) most(&x->loaded, bytes_of(ir_result(i)->type));
     if (i->op == OP_LOAD && kernel_may_shift(x->f, x->p, i) && kernel_access_bytes(x->f, i) < 16)
-        x->bytes += SHIFTED * type_elements(ir_result(i)->type) * dtype_bytes(ir_result(i)->type->dtype);
+        x->bytes += SHIFTED * bytes_of(ir_result(i)->type);
     for (int k = 0; k < i->n_results && (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_LOAD); k++)
-        add_bytes(&x->bytes, i->results[k].type);
+        x->bytes += bytes_of(i->results[k].type);
 }
 
-/* Loops whose carried values and loads leave half of the registers of `threads` threads a multiprocessor
- * free. */
-static bool small_loops(const Func *f, const KernelPlan *p)
+/* The threads of a multiprocessor to which the loops' carried values and loads leave half of the registers;
+ * 0: to 512 they do not, or there are products. *rows: a loop reduces rows as it loads them. */
+static int threads_of_loops(const Func *f, const KernelPlan *p, bool *rows)
 {
-    int threads = p->warps * p->target->wave;
-    Loops x = { .f = f, .p = p };
+    enum { MOST = 1024, LEAST = 512 };
+    int64_t bytes = 0, all = (int64_t)p->target->sm_registers * 4;
+    bool product = false;
     for (Instr *i = f->body->first; i; i = i->next) {
         if (i->op != OP_FOR && i->op != OP_WHILE) continue;
-        int64_t before = x.bytes;
-        x.bytes = 0;
+        Loops x = { .f = f, .p = p };
         look_into(&x, i);
         for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], look_into, &x);
-        if (before > x.bytes) x.bytes = before;
+        most(&bytes, x.bytes);
+        product |= x.product;
+        *rows |= x.reduced > 0 && x.reduced <= x.loaded;
     }
-    return !x.product && x.bytes <= (int64_t)4 * REGISTERS * threads;
+    int64_t each = bytes / (p->warps * p->target->wave);
+    int n = MOST;
+    while (n >= LEAST && each * n > all / 2) n /= 2;
+    return product || n < LEAST ? 0 : n;
 }
 
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. Programs that reduce rows wait
- * for memory and then for each other. With 1024 threads on a multiprocessor, other programs fill the gap.
- * Without bounds, the compiler gives each thread as many registers as it can use, and fewer CTAs fit. The
- * same holds for CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned
- * vectors (bench/NOTES.md, Behind the decisions). It does not apply to loops that carry and load much. */
+ * for memory and then for each other, in each step of a loop too. With 1024 threads on a multiprocessor,
+ * other programs fill the gap; loops that carry and load more than fits half of their registers have 512, and
+ * of more than that none. Without bounds, the compiler gives each thread as many registers as it can use, and
+ * fewer CTAs fit: often not all of a launch at once, so that a few run behind the others. The same holds for
+ * CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned vectors
+ * (bench/NOTES.md, Behind the decisions). */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
-    int shifted = 0, by_element;
+    int shifted = 0, by_element, threads = THREADS;
     /* Resident CTAs are a power of two, like the number of threads of a CTA. */
-    int most = 1;
-    while (2 * most <= p->target->sm_ctas) most *= 2;
+    int most_ctas = 1;
+    while (2 * most_ctas <= p->target->sm_ctas) most_ctas *= 2;
     if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
     for (const Instr *i = f->body->first; i; i = i->next) {
-        reduces |= i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE;
+        reduces |= reduces_tile(i);
         loops |= i->op == OP_FOR || i->op == OP_WHILE;
         shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
                    !kernel_slides(f, p, i) && kernel_shift_cost(f, p, i, 1, &by_element) < by_element;
     }
     reduces |= shifted > 0 && shifted <= FEW;
-    if (loops && !small_loops(f, p)) return 0;
-    int n = THREADS / (p->warps * p->target->wave);
-    return !reduces ? 0 : n < most ? n : most;
+    if (loops) threads = threads_of_loops(f, p, &reduces);
+    int n = threads / (p->warps * p->target->wave);
+    return !reduces ? 0 : n < most_ctas ? n : most_ctas;
 }
 
 /* Takes the number of warps and the scratch memory from the schedule. */
