@@ -39,8 +39,7 @@ const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
     const Node *n = dx == DT_INDEX ? a : b;
     const char *type = dtype_name(dx == DT_INDEX ? dy : dx), *text = source_text(l, n);
     const Var *var = n->kind == N_NAME ? lower_scope_find(l, n->name) : NULL;
-    if (var && var->is_var && var->began_as_integer)
-        return began_note(l, var, type);
+    if (var && var->is_var && var->began_as_integer) return began_note(l, var, type);
     return text ? arena_printf(arena, "nothing converts by itself; write `%s(%s)`", type, text) : either;
 }
 
