@@ -108,11 +108,8 @@ static void send_line(Gen *g, LLVMValueRef v, LLVMValueRef at)
 {
     v = LLVMBuildFreeze(g->b, LLVMBuildBitCast(g->b, v, gen_vec(g->i32, LINE / 4), ""), "");
     LLVMValueRef s = LLVMBuildStore(g->b, v, at);
-    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
-    LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
     LLVMSetAlignment(s, LINE);
-    LLVMSetMetadata(
-        s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+    memory_bypass(g, s);
 }
 
 static void store_bytes(Gen *g, LLVMValueRef v, LLVMValueRef at, LLVMValueRef bits)

@@ -257,6 +257,14 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     return phi;
 }
 
+void memory_bypass(Gen *g, LLVMValueRef store)
+{
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
+    LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
+    LLVMSetMetadata(
+        store, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+}
+
 /* LLVM knows stores past the caches of integers only, and turns casts in front of a store back into a store
  * of what was cast; hence the freeze, in front of the branch. Vectors of 16 bits go out in the halves in
  * which they are rounded: joining two takes a turn of the shuffler, which widening and rounding need as well
@@ -284,13 +292,10 @@ static void plain_store(Gen *g, const Window *w, const WindowRow *r, LLVMValueRe
     LLVMValueRef low = LLVMBuildAnd(g->b, LLVMBuildPtrToInt(g->b, r->ptr, g->i64, ""), gen_int(g, 63), "");
     LLVMValueRef past = both(g, w->stream, icmp(g, LLVMIntEQ, low, gen_int(g, 0)));
     gen_if(g, &f, r->cut ? both(g, past, LLVMBuildNot(g->b, r->cut, "")) : past);
-    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(g->i32, 1, false));
-    LLVMMetadataRef node = LLVMMDNodeInContext2(g->ctx, &one, 1);
     for (int k = 0; k < n; k++) {
         LLVMValueRef s = LLVMBuildStore(g->b, words[k], gen_ptr(g, ptr, gen_int(g, k * part)));
         LLVMSetAlignment(s, part < 64 ? (unsigned)part : 64);
-        LLVMSetMetadata(
-            s, LLVMGetMDKindIDInContext(g->ctx, "nontemporal", 11), LLVMMetadataAsValue(g->ctx, node));
+        memory_bypass(g, s);
     }
     g->streams = true;
     gen_else(g, &f);

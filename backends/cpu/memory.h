@@ -25,6 +25,9 @@ LLVMValueRef memory_stride(Gen *, int param, int axis, int bytes);
 LLVMValueRef memory_extent(Gen *, int param, int axis);
 WindowRow *memory_row(Eval *, Window *, LLVMValueRef *coord, int va);
 
+/* memory.c: lets a store of integers go past the caches. */
+void memory_bypass(Gen *, LLVMValueRef store);
+
 /* line_ends.c: a row that begins within a line is computed aside. */
 void line_ends_aside(Gen *, WindowRow *);
 
