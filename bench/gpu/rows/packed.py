@@ -82,11 +82,12 @@ class Passes:
         )
 
     def plan(self, q, k, v, o, do, L, qs, ks, dq, dk, dv, scale):
-        base2, delta = torch.empty_like(L), torch.empty_like(L)
-        sums = torch.empty(q.shape[1], q.shape[0], q.shape[2], device="cuda")
-        begin, _ = self.begin.plan(o, do, L, base2, delta, sums)
+        (R, H, D), B1 = q.shape, qs.numel()
+        P = (R // 128 + B1 - 1) * 128
+        base2, delta, sums = (torch.empty(H, P, *more, device="cuda") for more in ((), (), (D,)))
+        begin, _ = self.begin.plan(o, do, L, qs, base2, delta, sums)
         main, said = self.main.plan(q, k, v, do, base2, delta, qs, ks, sums, dk, dv, scale)
-        end, _ = self.end.plan(sums, dq, scale)
+        end, _ = self.end.plan(sums, qs, dq, scale)
         return lambda: (begin(), main(), end()), said
 
 
