@@ -288,6 +288,12 @@ static double programs_time(const Estimate *e)
 
 /* --- memory ------------------------------------------------------------------------------------------ */
 
+/* How many words go to memory for each word of a held row without a register: the words of other tiles, such
+ * as weights, go with it where they are loaded while the row is held (bench/NOTES.md, "Weights beside long
+ * rows"). */
+static double spilled_beside(const Estimate *e)
+{ return e->rows && e->c->out > 0 ? fmax(1, e->c->in / e->c->out) : 1; }
+
 /* Bytes that come from memory. What a program reads again comes again, unless L2 holds what all programs
  * under way have read, which is all tensors at most; and words that registers do not hold go to memory and
  * back. */
@@ -301,7 +307,8 @@ static double bytes_from_memory(const Estimate *e)
     double over = fmax(c->held, c->words) + (e->rows ? m->spill_room_rows : m->spill_room) - c->room,
            spilled = 0;
     if (over > 0 && !c->consumers && c->mma <= 0)
-        spilled = m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster;
+        spilled =
+            m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster * spilled_beside(e);
     double apart = 1 + m->apart * c->wasted / fmax(1, c->in);
     return (c->memory + (double)c->programs * c->again * lost) * apart + spilled;
 }

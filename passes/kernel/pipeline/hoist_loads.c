@@ -141,11 +141,31 @@ static int under_way(Hoist *c, const Instr *load)
     return access.bytes < 4 ? (int)layout_regs(l) : words(c, v);
 }
 
+/* The words of the largest row that is reduced. */
+static int largest_row(Hoist *c)
+{
+    int most = 0;
+    for (size_t k = 0; k < c->reductions.len; k++) {
+        int w = words(c, ir_operand(c->reductions.data[k], 0));
+        if (w > most) most = w;
+    }
+    return most;
+}
+
+/* Registers for values that are computed again while other loads are held: of long rows the vendor's compiler
+ * computes about half at once. */
+static int at_once(Hoist *c, size_t n, bool again)
+{
+    int most = n && again ? largest_row(c) : 0;
+    return most > AS_LOADED ? most / 2 : 0;
+}
+
 /* Whether what is held over each reduction has registers. */
 static bool holds(Hoist *c, int budget, size_t n, bool again)
 {
+    int more = at_once(c, n, again) + c->others;
     for (size_t k = 0; k < c->reductions.len; k++)
-        if (held(c, c->reductions.data[k], n, again) + c->others > budget) return false;
+        if (held(c, c->reductions.data[k], n, again) + more > budget) return false;
     return true;
 }
 
@@ -287,7 +307,7 @@ static int registers_at(const KernelPlan *p, int n)
 static void make_room(Hoist *c, Instr *first)
 {
     KernelPlan *p = c->p;
-    int row = 0, most = 0, tiles = 0;
+    int row = 0, most = largest_row(c), tiles = 0;
     bool whole = true;
     for (Instr *i = c->f->body->first; i != first; i = i->next) {
         if (i->op != OP_LOAD) continue;
@@ -301,8 +321,6 @@ static void make_room(Hoist *c, Instr *first)
     for (size_t k = 0; k < c->loads.len; k++)
         if (under_way(c, c->loads.data[k]) > words(c, ir_result(c->loads.data[k]))) return;
     for (size_t k = 0; k < c->reductions.len; k++) {
-        int w = words(c, ir_operand(c->reductions.data[k], 0));
-        if (w > most) most = w;
         whole = whole && fills(c, ir_operand(c->reductions.data[k], 0)->type);
     }
     if (most > MOST_HELD || (!whole && c->p->cluster > 1 && most > MOST_PARTLY)) return;
@@ -327,15 +345,20 @@ static bool fits_in(Hoist *c, int budget, bool again)
 /* Lowers the number of CTAs where what is held over a reduction leaves words without a register: words in
  * memory cost more than loads in flight gain. The vendor's compiler finds room for a few. Where values are
  * computed again it needs some more, because it computes many at a time. Two CTAs stay, because one alone has
- * nothing to do while its warps meet; where what is held does not fit them either, the number stays. A row
- * that comes in many parts, as an unrolled loop loads it, is never all under way at once: there only what is
- * held counts. */
+ * nothing to do while its warps meet; where what is held does not fit them either, the number stays. Beside
+ * loads that follow the reductions there is little room: that compiler starts many of them together, and
+ * words of a long row that have no register take several others to memory with them. A row that comes in
+ * many parts, as an unrolled loop loads it, is never all under way at once: there only what is held counts.
+ */
 static void avoid_spills(Hoist *c)
 {
     KernelPlan *p = c->p;
+    bool beside = c->loads.len && largest_row(c) > AS_LOADED;
     for (int n = p->min_ctas; n >= 2; n /= 2) {
         int all = registers_at(p, n);
-        if (!fits_in(c, all + 2 * FEW_WORDS, false) && !fits_in(c, all - FEW_WORDS, true)) continue;
+        if (!fits_in(c, all + (beside ? FEW_WORDS / 2 : 2 * FEW_WORDS), false) &&
+            (beside || !fits_in(c, all - FEW_WORDS, true)))
+            continue;
         p->min_ctas = n;
         return;
     }
