@@ -80,7 +80,7 @@ typedef struct KernelPlan {
     int min_ctas;        /* launch bounds */
     int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
-    int shares; /* stream-k: in how many parts a program may be divided; 0: not at all */
+    int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */
     int64_t spare_shared; /* bytes of shared memory that remain after the rings and the reserve */
     int cluster;          /* CTAs among which one program is divided; 0 and 1: the program is not divided */
     /* A CTA of that cluster stores elements that others may have loaded before a reduction along the row. */

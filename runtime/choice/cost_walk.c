@@ -362,6 +362,7 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (f == OPS_MEMORY) cost_memory(w, i, times);
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
     else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
+    else if (i->op == OP_SHARE_COMBINE) w->c.shared_out += cost_bytes(i->results[0].type) * times;
     else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
                                         !kernel_same_registers(&w->s->arena, w->plan, i)))
         convert(w, i, times);
