@@ -85,7 +85,9 @@ static void loop(CostWalk *w, const Instr *i, double times)
     if (programs) iterations = 1;
     else if (!known) iterations = unknown_iterations(w, i->blocks[0]);
     else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
-    if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
+    /* with shares a number above those of the clusters would be one of the last round's */
+    int64_t together = w->plan && w->plan->shares && w->plan->multicast > 1 ? w->plan->multicast : 1;
+    if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear / together));
     else if (known)
         cost_put(w, i->blocks[0]->args[0],
             scalar_int(

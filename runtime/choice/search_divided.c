@@ -9,7 +9,7 @@ enum { DIVIDED = 48 /* tiles of few programs that are divided as far as the devi
 static const double DIVIDED_GAIN = 0.98;
 enum { SHARED_TILES = 12 };
 /* The same of a last round that is shared, and how near a tile in whole rounds must be to be tried so. */
-static const double SHARED_GAIN = 0.96, SHARED_NEAR = 1.7;
+static const double SHARED_GAIN = 0.97, SHARED_NEAR = 1.7;
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
  * there is none. */
