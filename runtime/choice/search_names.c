@@ -92,12 +92,14 @@ static void add_name(Search *z, int domain)
     if (n->n > 1) z->n_names++;
 }
 
-/* Loops are divided whether or not a block names the hint, if sizes are chosen. Its values are tried on the
- * best sizes alone. */
-static void add_division(Search *z, const char *hint_name, const int *parts, int n_parts)
+/* Loops of few programs are divided whether or not a block names `split_k`, if sizes are chosen. Its
+ * values are tried on the best sizes alone. */
+static void add_division(Search *z)
 {
-    const HintInfo *hint = hint_find(hint_name);
+    static const int parts[] = { 1, 2, 3, 4, 5, 6, 8 };
+    const HintInfo *hint = hint_find("split_k");
     SearchName *n = &z->name[z->n_names];
+    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
     bool derived = false;
     for (int i = 0; i < z->n_names; i++) derived |= z->name[i].derived;
     if (!z->front->products || !derived || z->n_names == MOST_NAMES) return;
@@ -107,20 +109,11 @@ static void add_division(Search *z, const char *hint_name, const int *parts, int
     *n = (SearchName){
         .name = hint->name, .domain = -1, .beside = -1, .allowed_by = -1, .whole = -1, .hint = hint
     };
-    n->n = n_parts;
+    n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;
     n->absent = n->fixed = true;
     z->n_names++;
-}
-
-static void add_divisions(Search *z)
-{
-    static const int shares[] = { 2, 4, 8 }, parts[] = { 1, 2, 3, 4, 5, 6, 8 };
-    if (!z->p->device.model || search_on_cpu(z) || z->p->device.target->cluster_ctas < 2) return;
-    if (target_has(z->p->device.target, TF_TMA | TF_WGMMA) && !search_declares_auto(z))
-        add_division(z, "stream_k", shares, sizeof shares / sizeof *shares);
-    add_division(z, "split_k", parts, sizeof parts / sizeof *parts); /* the last (search_autos_divided) */
 }
 
 /* What a term says depends on few names, and walks ask for the same values of these many times. */
@@ -146,7 +139,7 @@ static void add_terms(Search *z)
 void search_add_names(Search *z)
 {
     for (int d = 0; d < z->tune->n; d++) add_name(z, d);
-    add_divisions(z);
+    add_division(z);
     add_terms(z);
     for (int i = 0; i < z->n_names; i++)
         for (int j = 0; j < z->n_names; j++) {
