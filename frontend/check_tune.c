@@ -65,7 +65,8 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
             if (hints)
                 check_note(c, e,
                     "a tune block may also set occupancy, warps, pack, raster_group, cluster, cluster_axis, "
-                    "split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, deterministic, "
+                    "split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, "
+                    "deterministic, "
                     "pingpong "
                     "and remap");
         }

@@ -7,6 +7,7 @@ typedef enum HintSearch {
     SEARCH_ONE_BY_ONE, /* searched one after the other, from the best configurations found so far */
     SEARCH_WITH_TILES, /* searched on and off, in every combination with the constants that shape the grid */
     SEARCH_FEW_PROGRAMS,  /* searched in turn, and only for configurations of few programs */
+    SEARCH_LAST_ROUND,    /* searched from the best configurations of the other names, of different tiles */
     SEARCH_WITH_CLUSTER,  /* searched in turn, and together with each value of `cluster` above 1 */
     SEARCH_WITH_CP_ASYNC, /* searched in turn; off, with all tiles, when cp.async fills rings */
     SEARCH_LAST, /* searched for the best configuration only, because the gain does not depend on other names

@@ -269,6 +269,13 @@ static bool is_use(const void *user, const Instr *i)
     return i->op == u->op && ir_operand(i, 0) == u->ring;
 }
 
+/* Behind all programs of a CTA. */
+static void end_consumers(Emit *e)
+{
+    emit_shares_end(e);
+    emit_writer_end(e);
+}
+
 static void open_role(Emit *e, Block *b, int role)
 {
     Body *out = e->out, *pre = e->pre, inner = { 0 }, decl = { 0 };
@@ -291,8 +298,7 @@ static void open_role(Emit *e, Block *b, int role)
     e->dynamic = e->bulk = false;
     if (consumer) emit_workspace_enter(e);
     emit_block(e, b);
-    if (consumer) emit_shares_end(e);
-    if (consumer) emit_writer_end(e);
+    if (consumer) end_consumers(e);
     if (e->bulk) line(e, "if (lane == 0) %s(0);", use(e, "bulk_wait"));
     if (producer && p->multicast) emit_cluster_leave(e);
     e->out = out;

@@ -108,7 +108,8 @@ static void join_parts(Emit *e, const Parts *p, int rmw, const char *to, const c
 }
 
 /* Writes this CTA's part, and draws a number from the tile's counter. Returns the place of the number. */
-static const char *leave_part(Emit *e, const Parts *p, const char *part, const char *from, const char *counter)
+static const char *leave_part(
+    Emit *e, const Parts *p, const char *part, const char *from, const char *counter)
 {
     const char *v = tmp(e, "v");
     begin_unrolled(e, v, p->n / p->per);
@@ -127,8 +128,7 @@ void emit_workspace_combine(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     Parts p = parts_of(e, r);
-    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"),
-               *last = tmp(e, "last");
+    const char *from = array_of(e, x, layout_of(e, x)), *part = tmp(e, "part"), *last = tmp(e, "last");
     int ctas = e->plan->cluster > 1 ? e->plan->cluster : 1;
     line(
         e, "/* every CTA leaves its part in the workspace; the last that comes joins them in their order */");
@@ -148,8 +148,8 @@ void emit_workspace_combine(Emit *e, Instr *i)
 }
 
 /* Joins `count` parts that lie one behind the other from `first` on, `apart` bytes between. */
-static void join_counted(Emit *e, const Parts *p, int rmw, const char *to, const char *first, int64_t apart,
-    const char *count)
+static void join_counted(
+    Emit *e, const Parts *p, int rmw, const char *to, const char *first, int64_t apart, const char *count)
 {
     enum { MOST_AT_ONCE = 64 };
     const char *v = tmp(e, "v"), *k = tmp(e, "k"), *y = tmp(e, "y"), *q = tmp(e, "q"), *g = tmp(e, "g");
@@ -177,7 +177,8 @@ static void join_counted(Emit *e, const Parts *p, int rmw, const char *to, const
     end_block(e);
 }
 
-/* The part of a share (stream-k). A CTA of a cluster that loads together has parts and counters of its own. */
+/* The part of a share (stream-k). A CTA of a cluster that loads together has parts and counters of its own.
+ */
 void emit_share_combine(Emit *e, Instr *i)
 {
     Value *x = ir_operand(i, 0), *r = ir_result(i);

@@ -25,6 +25,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(again) \
     F(joins) \
     F(left) \
+    F(shared_out) \
     F(iterations) \
     F(steps) \
     F(stalls) \
@@ -182,6 +183,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->words = code->largest.words;
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
+    out->shares = code->shares;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->packed = f->packed > 0;

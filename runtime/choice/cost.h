@@ -25,11 +25,12 @@ typedef struct Cost {
     double iterations;   /* rounds of loops that wait for data */
     double stalls;       /* times that a program waits for loads which nothing runs ahead of */
     double meets;        /* barriers, reductions across lanes or warps */
-    double panels;   /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
-                        ones */
-    double joins;    /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
-    double left;     /* bytes that the last CTA of a tile reads from the workspace */
-    double heaviest; /* work of the heaviest program to the mean */
+    double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
+                      ones */
+    double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */
+    double left;   /* bytes that the last CTA of a tile reads from the workspace */
+    double shared_out;     /* bytes of a tile that several CTAs of the last round may share (stream-k) */
+    double heaviest;       /* work of the heaviest program to the mean */
     double unique, memory; /* bytes of all tensors that programs touch, once; bytes that come from and go to
                               memory, as far as L2 does not hold them */
     double ring;           /* bytes that rings and buffers hold for loads under way */
@@ -55,6 +56,7 @@ typedef struct Cost {
     bool uncertain;       /* not all of it could be counted */
     int cluster, loading; /* CTAs of one program; programs that load together */
     int clusters;         /* of one program; 0 and 1: one */
+    int shares;           /* in how many parts a program of the last round may be divided; 0: not at all */
     int64_t shared_bytes;
 } Cost;
 

@@ -60,7 +60,9 @@ static void put_place(CostWalk *w, const Instr *i)
     case PLACE_CLUSTER_RANK: cost_put(w, r, scalar_int(w->rank)); return; /* parts differ by a step at most */
     case PLACE_PROGRAM:
     case PLACE_CTA_ID: cost_put(w, r, scalar_int(w->linear)); return;
-    case PLACE_NUM_CTAS: /* unknown */
+    case PLACE_NUM_CTAS: /* unknown; of a launch with shares (stream-k) each program is counted as a whole */
+        if (w->plan && w->plan->shares) cost_put(w, r, scalar_int(1));
+        return;
     case PLACE_CP_ASYNC_ROW: return;
     }
 }

@@ -103,7 +103,9 @@ static void loop(CostWalk *w, const Instr *i, double times)
     if (programs) iterations = 1;
     else if (!known) iterations = unknown_iterations(w, i->blocks[0]);
     else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;
-    if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear));
+    /* with shares a number above those of the clusters would be one of the last round's */
+    int64_t together = w->plan && w->plan->shares && w->plan->multicast > 1 ? w->plan->multicast : 1;
+    if (programs) cost_put(w, i->blocks[0]->args[0], scalar_int(w->linear / together));
     else if (known)
         cost_put(w, i->blocks[0]->args[0],
             scalar_int(
@@ -380,6 +382,7 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (f == OPS_MEMORY) cost_memory(w, i, times);
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
     else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
+    else if (i->op == OP_SHARE_COMBINE) w->c.shared_out += cost_bytes(i->results[0].type) * times;
     else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
                                         !kernel_same_registers(&w->s->arena, w->plan, i)))
         convert(w, i, times);

@@ -262,6 +262,18 @@ static double end_time(const Estimate *e)
     return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
 }
 
+/* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA,
+ * which has the end of one and the beginning of the next, and joins a tile whose parts are one more than the
+ * shares that it takes. */
+static double shares_time(const Estimate *e, double rest, double walk, double end)
+{
+    const Cost *c = e->c;
+    const DeviceModel *m = e->m;
+    double share = fmax(rest, 1.0 / c->shares), parts = 1 / share + 1;
+    if (rest <= 0) return 0;
+    return share * walk + begin_time(e) + end + m->join_workspace + (2 + parts) * c->shared_out / m->l2;
+}
+
 /* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end.
  * Persistent CTAs whose programs multiply nothing, since their loops do not run, wait for no data: it was
  * asked for ahead of them. */
@@ -277,6 +289,9 @@ static double programs_time(const Estimate *e)
     if (c->persistent) {
         double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
         double walk = multiplies(c) ? e->iterations * t->alone : 0;
+        if (c->shares > 1)
+            return begin + m->scheduler + floor(n) * fmax(steady, walk + end) +
+                   shares_time(e, n - floor(n), fmax(steady - store, walk), end);
         return begin + m->scheduler + mine * fmax(steady, walk + end);
     }
     double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);

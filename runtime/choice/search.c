@@ -399,7 +399,7 @@ static int walk(Search *z)
     consider_last(z, z->point[search_best(z, NULL, 0)].at);
     consider_last(z, declared);
     search_estimate(z);
-    return walk_together(z, search_divided(z, least_strained(z, search_best(z, NULL, 0))));
+    return search_shares(z, walk_together(z, search_divided(z, least_strained(z, search_best(z, NULL, 0)))));
 }
 
 /* --- the result -------------------------------------------------------------------------------------- */

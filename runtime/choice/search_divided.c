@@ -7,6 +7,9 @@
 enum { DIVIDED = 48 /* tiles of few programs that are divided as far as the device has room */ };
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
+enum { SHARED_TILES = 12 };
+/* The same of a last round that is shared, and how near a tile in whole rounds must be to be tried so. */
+static const double SHARED_GAIN = 0.97, SHARED_NEAR = 1.7;
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
  * there is none. */
@@ -95,6 +98,41 @@ int search_divided(Search *z, int best)
     search_improve(z, tops, search_best_of_different_tiles(z, tops, SEARCH_AGAIN));
     int found = search_best(z, NULL, 0);
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
+}
+
+/* Point `from` with each value of name `j`, and of the hint that lets a CTA run several programs. */
+static void consider_shares(Search *z, int from, int j)
+{
+    for (int v = 0; v < search_listed(&z->name[j]); v++) {
+        search_consider_value(z, z->point[from].at, j, v);
+        for (int k = 0; k < z->n_names; k++) {
+            if (!z->name[k].hint || z->name[k].hint->id != HINT_persistent) continue;
+            for (int u = 0; u < z->name[k].n; u++) {
+                uint8_t p[MOST_NAMES];
+                memcpy(p, z->point[from].at, sizeof p);
+                p[j] = (uint8_t)v;
+                search_consider_value(z, p, k, u);
+            }
+        }
+    }
+}
+
+/* Programs that do not fill a last round, shared by all CTAs. Then other tiles may be best than in whole
+ * rounds, so that several are tried; a point has to be clearly better than the best one so far, `best`. */
+int search_shares(Search *z, int best)
+{
+    int tops[SHARED_TILES] = { 0 }, n = 0, found = best, first = z->n_points;
+    if (best < 0 || !z->p->device.model) return best;
+    for (int j = 0; j < z->n_names; j++) {
+        if (!z->name[j].hint || z->name[j].hint->search != SEARCH_LAST_ROUND) continue;
+        if (!n) n = search_best_of_different_tiles(z, tops, SHARED_TILES);
+        for (int k = 0; k < n; k++)
+            if (z->point[tops[k]].ns < z->point[best].ns * SHARED_NEAR) consider_shares(z, tops[k], j);
+    }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (search_is_less(z->point[i].ns, z->point[found].ns)) found = i;
+    return z->point[found].ns < z->point[best].ns * SHARED_GAIN ? found : best;
 }
 
 /* The best sizes of a kernel with `auto` constants, divided where programs are few and the loops of these

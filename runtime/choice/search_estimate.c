@@ -83,7 +83,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;
     if (p->overfull) return;
-    if (code.plan->clusters > 1 && !q->device.workspace) return;
+    if ((code.plan->clusters > 1 || code.shares > 1) && !q->device.workspace) return;
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)compiled.n_dims + 1);
     EvalEnv env;
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return;

@@ -138,6 +138,8 @@ void search_improve(Search *, int *from, int n);
 double search_if_divided(const Search *, const SearchPoint *);
 /* The best point where loops of few programs may be divided; `best`: the best so far. */
 int search_divided(Search *, int best);
+/* The best point where CTAs may share the programs of the last round (stream-k). */
+int search_shares(Search *, int best);
 /* The same of a kernel with `auto` constants, whose way search_autos goes. */
 int search_autos_divided(Search *);
 /* search_auto.c: whether that is the way through this block: it has `auto` constants whose domains the

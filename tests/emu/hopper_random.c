@@ -125,6 +125,9 @@ bool random_one(void *emu, uint64_t seed, int draws, int *roles, int *refused)
     if (!below(3))
         snprintf(t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " split_k=%d",
             below(3) ? 2 + below(7) : 9 + below(40));
+    else if (!below(2))
+        snprintf(
+            t.consts + strlen(t.consts), sizeof t.consts - strlen(t.consts), " stream_k=%d", 2 + below(7));
     if (below(3) == 0) { /* Neighbouring programs load together, along an axis that may share nothing. */
         size_t used = strlen(t.consts);
         int axis = below(3);

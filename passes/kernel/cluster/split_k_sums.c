@@ -30,8 +30,8 @@ static int kind_of(const Instr *loop, int k, int depth)
         int own = NO_SUM;
         if (i == ir_terminator(body)) return at == k ? kind : NO_SUM;
         if (i->block != body) return NO_SUM;
-        if (((i->op == OP_MMA || i->op == OP_MMA_SYNC) && at == 2) || i->op == OP_ADD || (i->op == OP_SUB && at == 0) ||
-            (i->op == OP_FMA && at == 2))
+        if (((i->op == OP_MMA || i->op == OP_MMA_SYNC) && at == 2) || i->op == OP_ADD ||
+            (i->op == OP_SUB && at == 0) || (i->op == OP_FMA && at == 2))
             own = RMW_ADD;
         else if (i->op == OP_MAX) own = RMW_MAX;
         else if (i->op == OP_MIN) own = RMW_MIN;

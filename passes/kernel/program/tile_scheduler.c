@@ -13,8 +13,9 @@ void kernel_choose_programs(const Func *f, KernelPlan *p)
     const Decision *d = schedule_asked(p, DECIDE_PROGRAMS);
     p->persistent = d ? d->form != PROGRAMS_EACH : !kernel_skips(p, PASS_PERSISTENT);
     if (d) pass_change(&p->options.skip, PASS_TILE_SCHEDULER, d->form == PROGRAMS_STATIC);
-    p->shares = d ? d->form == PROGRAMS_SHARES ? d->n[0] : 0
-                  : kernel_skips(p, PASS_STREAM_K) ? 0 : f->hints.stream_k;
+    p->shares = d                                ? d->form == PROGRAMS_SHARES ? d->n[0] : 0
+                : kernel_skips(p, PASS_STREAM_K) ? 0
+                                                 : f->hints.stream_k;
     bool draws = d ? d->form == PROGRAMS_DYNAMIC : !kernel_skips(p, PASS_TILE_SCHEDULER);
     if (!ir_waits_for_programs(f)) return;
     p->shares = 0;

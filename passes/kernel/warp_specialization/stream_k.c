@@ -107,8 +107,8 @@ bool roles_stream_k(void *roles)
     x->division = (Division){ .s = c->s, .f = c->f, .p = c->p, .parts = c->p->shares };
     const Sum *s = the_sum(c, &x->division);
     if (!s) {
-        diag_perf(c->s, x->division.loc, "stream_k = %d: no program is divided: %s", c->p->shares,
-            x->division.why);
+        diag_perf(
+            c->s, x->division.loc, "stream_k = %d: no program is divided: %s", c->p->shares, x->division.why);
         c->p->shares = 0;
         return false;
     }

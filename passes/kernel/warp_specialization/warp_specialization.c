@@ -435,8 +435,9 @@ static bool specialize(Session *s, Func *f, KernelPlan *p)
             "(warp_specialize = 0) %d run at a time",
             (int)f->hints.occupancy, (int)f->hints.occupancy);
     take_roles(&c, consumers);
-    kernel_part(p, PASS_MULTICAST, share_loads, &c);
     kernel_part(p, PASS_STREAM_K, roles_stream_k, &c);
+    if (!c.shares.combine) p->shares = 0;
+    kernel_part(p, PASS_MULTICAST, share_loads, &c);
     if (!c.shares.combine) kernel_part(p, PASS_EPILOGUE_LOADS, roles_epilogue_loads, &c);
     take_programs(&c);
     roles_over_programs(&c);

@@ -49,10 +49,10 @@ typedef struct TakenLoad {
     size_t at; /* the index in Roles.rings, or, for BY_PRODUCER_IN_FREE_STAGES, in Roles.epilogue */
 } TakenLoad;
 
-/* stream-k (stream_k.c): the sum's loop and the operation behind it (NULL: no program is divided), and numbers
- * that all of a CTA's programs have in common: the programs that are done as a whole, those that are left, the
- * shares that these become, the CTAs, and this CTA's share in units of 1 / `of` programs, the program that it
- * begins in and that one's end, and the bound of the loop over what the CTA does. */
+/* stream-k (stream_k.c): the sum's loop and the operation behind it (NULL: no program is divided), and
+ * numbers that all of a CTA's programs have in common: the programs that are done as a whole, those that are
+ * left, the shares that these become, the CTAs, and this CTA's share in units of 1 / `of` programs, the
+ * program that it begins in and that one's end, and the bound of the loop over what the CTA does. */
 typedef struct Shares {
     Division division;
     Instr *loop, *combine;
@@ -74,7 +74,7 @@ typedef struct Roles {
     Ranges *ranges;        /* made at the first question (im2col.c) */
     unsigned char *scalar; /* by value: scalar_only */
     Shares shares;
-    Block *cp_async;       /* block of the cp.async producers; NULL: not made yet */
+    Block *cp_async; /* block of the cp.async producers; NULL: not made yet */
 } Roles;
 
 /* Notes why not; false. */

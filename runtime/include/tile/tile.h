@@ -378,8 +378,8 @@ typedef enum tile_binding_kind {
 } tile_binding_kind;
 
 /* A const, a const type, a dimension or a hint (occupancy, warps, pack, raster_group, cluster, cluster_axis,
- * split_k, stages, persistent, warp_specialize, cp_async_producer, pingpong; remap, as text) of a kernel,
- * and its value; or an optional tensor, and whether launches give it (BOOL), which is then fixed. */
+ * split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, pingpong; remap, as text) of a
+ * kernel, and its value; or an optional tensor, and whether launches give it (BOOL), which is then fixed. */
 typedef struct tile_binding {
     const char *name;
     tile_binding_kind kind;
