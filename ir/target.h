@@ -97,7 +97,11 @@ static inline bool target_has(const Target *t, unsigned feature)
 static inline int64_t target_bytes_under_way(const Target *t)
 { return t->n_sms ? (int64_t)t->memory_rate * t->memory_wait / t->n_sms : 0; }
 
-/* Registers of each thread where so many threads share a multiprocessor, as the hardware gives them out; this
- * may be more than a thread can name. */
+/* Registers of each thread where so many threads share a multiprocessor, as the hardware gives them out: each
+ * SIMD has its part of the registers, and a warp too many on one of them costs those of all. This may be more
+ * than a thread can name. */
 static inline int target_registers_each(const Target *t, int threads)
-{ return t->sm_registers / threads / t->register_step * t->register_step; }
+{
+    int warps = (threads + t->wave - 1) / t->wave, of_simd = (warps + t->simds - 1) / t->simds;
+    return t->sm_registers / t->simds / (of_simd * t->wave) / t->register_step * t->register_step;
+}

@@ -141,6 +141,15 @@ static int under_way(Hoist *c, const Instr *load)
     return access.bytes < 4 ? (int)layout_regs(l) : words(c, v);
 }
 
+/* The words of the loads for which the first reduction waits: in flight, or as they are then held. */
+static int first_loads(Hoist *c, bool in_flight)
+{
+    int all = 0;
+    for (const Instr *i = c->f->body->first; i != c->reductions.data[0]; i = i->next)
+        if (i->op == OP_LOAD) all += in_flight ? under_way(c, i) : words(c, ir_result(i));
+    return all;
+}
+
 /* The words of the largest row that is reduced. */
 static int largest_row(Hoist *c)
 {
@@ -171,9 +180,7 @@ static bool holds(Hoist *c, int budget, size_t n, bool again)
 
 static bool fits(Hoist *c, size_t n, bool again)
 {
-    int all = c->others;
-    for (const Instr *i = c->f->body->first; i != c->reductions.data[0]; i = i->next)
-        if (i->op == OP_LOAD) all += under_way(c, i);
+    int all = c->others + first_loads(c, true);
     for (size_t k = 0; k < n; k++) all += under_way(c, c->loads.data[k]);
     return all <= c->budget && holds(c, c->budget, n, again);
 }
@@ -292,6 +299,14 @@ static bool fills(Hoist *c, const Type *t)
     return (int64_t)layout_regs(l) * c->p->target->wave * c->p->warps * ctas == type_elements(t);
 }
 
+/* Whether no thread holds elements beyond the end of a row that is reduced. */
+static bool whole_rows(Hoist *c)
+{
+    for (size_t k = 0; k < c->reductions.len; k++)
+        if (!fills(c, ir_operand(c->reductions.data[k], 0)->type)) return false;
+    return true;
+}
+
 /* The registers of a thread when a multiprocessor holds n of these CTAs. */
 static int registers_at(const KernelPlan *p, int n)
 {
@@ -308,7 +323,7 @@ static void make_room(Hoist *c, Instr *first)
 {
     KernelPlan *p = c->p;
     int row = 0, most = largest_row(c), tiles = 0;
-    bool whole = true;
+    bool whole = whole_rows(c);
     for (Instr *i = c->f->body->first; i != first; i = i->next) {
         if (i->op != OP_LOAD) continue;
         /* With unaligned vectors, each access has two vectors in flight. The best number of CTAs for them is
@@ -320,26 +335,55 @@ static void make_room(Hoist *c, Instr *first)
     }
     for (size_t k = 0; k < c->loads.len; k++)
         if (under_way(c, c->loads.data[k]) > words(c, ir_result(c->loads.data[k]))) return;
-    for (size_t k = 0; k < c->reductions.len; k++) {
-        whole = whole && fills(c, ir_operand(c->reductions.data[k], 0)->type);
-    }
     if (most > MOST_HELD || (!whole && c->p->cluster > 1 && most > MOST_PARTLY)) return;
     int64_t under_way = target_bytes_under_way(p->target),
             each = (int64_t)p->warps * p->target->wave * row * 4;
-    for (int n = p->min_ctas; n >= 2 && n * each >= under_way; n--) {
-        c->budget = registers_at(p, n);
-        if (!fits(c, c->loads.len, false) &&
-            !(whole && tiles == 1 && most <= AS_LOADED && fits(c, c->loads.len, true)))
-            continue;
-        p->min_ctas = n;
-        return;
-    }
+    /* A warp by itself meets no barrier, and the vendor's compiler moves more between its reductions: weights
+     * that start early beside a row whose end is tested need a few registers more. */
+    bool alone = p->warps == 1 && !whole && c->loads.len > 1;
+    for (int spare = alone ? FEW_WORDS / 2 : 0; spare >= 0; spare -= FEW_WORDS / 2)
+        for (int n = p->min_ctas; n >= 2 && n * each >= under_way; n--) {
+            c->budget = registers_at(p, n) - spare;
+            if (!fits(c, c->loads.len, false) &&
+                !(whole && tiles == 1 && most <= AS_LOADED && fits(c, c->loads.len, true)))
+                continue;
+            p->min_ctas = n;
+            return;
+        }
 }
 
-static bool fits_in(Hoist *c, int budget, bool again)
+/* The words of tiles that lanes exchange behind the last reduction, between barriers, beside what is held
+ * over it. The last of them does not count, since its elements are used as they come. So are those of late
+ * loads, and what is computed element by element. */
+static int exchanged_behind(Hoist *c)
 {
+    int all = 0, latest = 0;
+    for (Instr *i = c->reductions.data[c->reductions.len - 1]->next; i; i = i->next) {
+        bool streams = i->n_results != 1 || op_is_elementwise(i->op) || i->op == OP_LOAD;
+        int w = streams ? 0 : words(c, ir_result(i));
+        if (w <= SMALL) continue;
+        all += w;
+        latest = w;
+    }
+    return all - latest;
+}
+
+static bool fits_in(Hoist *c, int budget, bool again, int behind)
+{
+    const Instr *last = c->reductions.data[c->reductions.len - 1];
     c->budget = budget;
-    return fits(c, 0, again);
+    return fits(c, 0, again) && (!behind || held(c, last, 0, again) + behind + c->others <= budget);
+}
+
+/* Whether n CTAs leave registers for what is held over reductions, and for `behind` words beside it behind
+ * the last one. */
+static bool leaves_registers(Hoist *c, int n, int behind)
+{
+    bool beside = c->loads.len && largest_row(c) > AS_LOADED;
+    int all = registers_at(c->p, n), spare = 2 * FEW_WORDS;
+    if (beside) spare = FEW_WORDS / 2;
+    else if (first_loads(c, false) > AS_LOADED && !whole_rows(c)) spare = -FEW_WORDS;
+    return fits_in(c, all + spare, false, behind) || (!beside && fits_in(c, all - FEW_WORDS, true, behind));
 }
 
 /* Lowers the number of CTAs where what is held over a reduction leaves words without a register: words in
@@ -347,21 +391,24 @@ static bool fits_in(Hoist *c, int budget, bool again)
  * computed again it needs some more, because it computes many at a time. Two CTAs stay, because one alone has
  * nothing to do while its warps meet; where what is held does not fit them either, the number stays. Beside
  * loads that follow the reductions there is little room: that compiler starts many of them together, and
- * words of a long row that have no register take several others to memory with them. A row that comes in
- * many parts, as an unrolled loop loads it, is never all under way at once: there only what is held counts.
- */
+ * words of a long row that have no register take several others to memory with them. A row that is long as
+ * it is loaded, and whose end is tested, needs some words more than it has. A row that comes in many parts,
+ * as an unrolled loop loads it, is never all under way at once: there only what is held counts. Tiles that
+ * lanes exchange behind the reductions are held whole. */
 static void avoid_spills(Hoist *c)
 {
     KernelPlan *p = c->p;
-    bool beside = c->loads.len && largest_row(c) > AS_LOADED;
-    for (int n = p->min_ctas; n >= 2; n /= 2) {
-        int all = registers_at(p, n);
-        if (!fits_in(c, all + (beside ? FEW_WORDS / 2 : 2 * FEW_WORDS), false) &&
-            (beside || !fits_in(c, all - FEW_WORDS, true)))
-            continue;
-        p->min_ctas = n;
-        return;
-    }
+    int behind = exchanged_behind(c);
+    for (int n = p->min_ctas; behind && n >= 2; n--)
+        if (leaves_registers(c, n, behind)) {
+            p->min_ctas = n;
+            return;
+        }
+    for (int n = p->min_ctas; n >= 2; n /= 2)
+        if (leaves_registers(c, n, 0)) {
+            p->min_ctas = n;
+            return;
+        }
     for (int n = p->min_ctas; n >= 2; n /= 2)
         if (holds(c, registers_at(p, n), 0, false) || holds(c, registers_at(p, n), 0, true)) {
             p->min_ctas = n;
