@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* The work, in the unit of ir/work.h, that is worth waking a thread that waits, and that is worth starting
- * one: what a thread of AVX2 computes in the time that this takes (bench/NOTES.md, "Threads of a launch"). */
+ * one: what a thread of AVX2 computes in the time that this takes (bench/notes/cpu.md, "Threads of a
+ * launch"). */
 enum { THREAD_WAKE_WORK = 200000, THREAD_START_WORK = 800000 };
 
 /* At most `most` threads, no more than programs, and for each thread at least `share` of the work. `work`: of

@@ -8,11 +8,11 @@
  *   store %Y[%r, 0] = %y {extents = [-1, 128]}                 store %Y[%r, 0] = %y {extents = [32, 128]}
  *
  * A multiprocessor holds a limited number of CTAs (32), so that small programs have too few bytes in flight
- * to keep memory busy, and cannot fill their warps with vectors of 16 bytes; bench/NOTES.md has measurements.
- * What differs between programs gets an axis in front, the programs (pack_rewrite.c). What does not (weights)
- * is computed once for all of them. Windows that lie side by side become one (pack_access.c). If the number
- * of programs is not known to be a multiple, and stores of programs past the last one are not dropped anyway,
- * the programs behind the last whole pack run one by one in a loop (pack_tail.c).
+ * to keep memory busy, and cannot fill their warps with vectors of 16 bytes; bench/notes/decisions.md has
+ * measurements. What differs between programs gets an axis in front, the programs (pack_rewrite.c). What does
+ * not (weights) is computed once for all of them. Windows that lie side by side become one (pack_access.c).
+ * If the number of programs is not known to be a multiple, and stores of programs past the last one are not
+ * dropped anyway, the programs behind the last whole pack run one by one in a loop (pack_tail.c).
  *
  * Requires: pack_varies.c proves that running programs in step keeps their meaning. It runs before index
  * arithmetic is narrowed and masks are settled. Keeps: every element, except that a reduction may join a
@@ -26,7 +26,7 @@
 #include "ir/layout.h"
 
 enum {
-    /* bench/NOTES.md, Behind the decisions, has the measurements. */
+    /* bench/notes/decisions.md, "Behind the decisions", has the measurements. */
     MOST_BYTES = 1600,  /* of a program: with more, CTAs of one warp have enough loads in flight */
     MOST_LOADED = 3200, /* the same of all that a program loads */
     FULL_ELEMS = 800,   /* of a program: more keep the lanes of a warp busy */

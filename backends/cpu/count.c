@@ -4,7 +4,7 @@
  *
  * each key adds one to the number of its place, instead of being compared with N values. Keys without a place
  * add to a number behind the others. The keys are taken one by one, several of a chunk in a row: processors
- * foresee for each such instruction which store it waits for (bench/NOTES.md, "Counts of keys"). */
+ * foresee for each such instruction which store it waits for (bench/notes/cpu_zen4.md, "Counts of keys"). */
 #include "backends/cpu/mma.h"
 #include "backends/cpu/nest.h"
 #include "backends/cpu/plan.h"

@@ -19,7 +19,7 @@ DType mma_operand_type(MmaKind k, const Value *v)
 }
 
 /* With AVX-512, 16 sums hide the latency of two multiply-adds a cycle twice over. Blocks of more were
- * measured to be slower, by about this part for each sum (bench/NOTES.md, "Products on Zen 4"). */
+ * measured to be slower, by about this part for each sum (bench/notes/cpu_zen4.md, "Products on Zen 4"). */
 enum { ENOUGH_SUMS = 16 };
 static const double SLOWER_BY_SUM = 0.003;
 

@@ -102,7 +102,7 @@ void memory_note_walks(Gen *g, const Instr *i, Window *w)
 
 /* In 64ths of the row, rounded so that the parts of all walks are the row. Where a vector is a whole line,
  * the short walks are over before memory has answered, so a walk with three quarters of the work fetches it
- * all (bench/NOTES.md, "Rows and transposes on Zen 3", compares). */
+ * all (bench/notes/cpu.md, "Rows and transposes on Zen 3", compares). */
 void memory_fetch_part(Eval *e, Window *w, const Step *s, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;

@@ -14,7 +14,7 @@
 
 enum {
     CHEAP = 6,         /* instructions for a vector of an operand */
-    ROWS_AHEAD = 60,   /* of B in strips: bench/NOTES.md, "Few rows: how far ahead, ..."; */
+    ROWS_AHEAD = 60,   /* of B in strips: bench/notes/cpu_zen4.md, "Few rows: how far ahead, ..."; */
     PART_OF_SECOND = 8 /* and the most of the second cache that they take */
 };
 

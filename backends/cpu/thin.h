@@ -12,7 +12,7 @@ enum {
     MOST_COLUMNS = 8,   /* and the most of them at once */
     MAX_SUMS = 16,      /* vectors of sums at once: see most_sums */
     BYTES_AT_ONCE = 64, /* of memory along a row: a line */
-    BYTES_AHEAD = 16384 /* that dots are fetched: bench/NOTES.md, "Few rows: how far ahead, ..." */
+    BYTES_AHEAD = 16384 /* that dots are fetched: bench/notes/cpu_zen4.md, "Few rows: how far ahead, ..." */
 };
 
 /* Half of the registers: enough that each multiply-add finds the last one finished. */

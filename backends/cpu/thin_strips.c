@@ -115,7 +115,7 @@ static bool stages(const Thin *t) { return t->m > t->rows; }
 /* The columns of a window that are read from its first row to its last before the next ones are. Staged rows
  * are read by SPAN_BYTES. Others by two strips, where the registers hold MOST_PARTS vectors of each row: a
  * load that moves along a row three times makes the processor fetch what lies beyond the end of the window
- * (bench/NOTES.md, "Products of few rows on Zen 4"). */
+ * (bench/notes/cpu_zen4.md, "Products of few rows on Zen 4"). */
 int64_t thin_span(const Thin *t)
 {
     int64_t span = most_sums(t->g->target) == MAX_SUMS ? 2 * MOST_PARTS * t->lanes : t->n;

@@ -209,7 +209,7 @@ static void read_fragments(Emit *e, const Staged *x, const char *buffer)
 
 /* Converts a tile of 16-bit elements from a layout by rows to the layout of accumulators, when accumulators
  * are stored in bulk next to it. The warp writes its rows to the store's buffers and reads fragments back by
- * ldmatrix, which is faster than exchanging words between lanes (bench/NOTES.md, The emitter). */
+ * ldmatrix, which is faster than exchanging words between lanes (bench/notes/decisions.md, "The emitter"). */
 bool emit_staged_convert(Emit *e, Instr *i)
 {
     Value *v = ir_operand(i, 0), *r = ir_result(i);
@@ -309,7 +309,7 @@ const char *emit_box_coordinates(Emit *e, const BulkStore *x, const char *k, con
 }
 
 /* With more boxes than this, each with its own buffer, all boxes are written before the first is stored, so
- * that one fence serves all of them (bench/NOTES.md, Convolution). */
+ * that one fence serves all of them (bench/notes/convolutions.md, "Convolution"). */
 enum { FEW_BOXES = 4 };
 
 void emit_bulk_open(Emit *e, const Instr *store, BulkStore *x)

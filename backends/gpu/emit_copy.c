@@ -5,7 +5,7 @@
  * address of it is one pointer, set before the loop and moved at the end of each iteration; what the pieces
  * of a thread add to it and to its place in the stage does not change. Without the pointer the address is
  * worked out in each iteration: many instructions beside the products, in a chain long enough for ptxas to
- * put the wait for the next step behind all products (bench/NOTES.md, Behind the decisions). */
+ * put the wait for the next step behind all products (bench/notes/decisions.md, "Behind the decisions"). */
 #include "backends/gpu/emit_offset.h"
 
 /* The value of v when the loop's counter has its first value. slope_in_loop has ensured that v consists of

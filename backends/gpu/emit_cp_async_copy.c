@@ -11,7 +11,8 @@ typedef struct Reach {
 
 /* Copies so many bytes of a vector. The vector that contains the end of the tensor is copied byte by byte,
  * because tools report a copy that reads less than its width as a read beyond the end. This is slow, so no
- * other vector is copied in this way, even if it is not read whole (bench/NOTES.md, Convolution). */
+ * other vector is copied in this way, even if it is not read whole (bench/notes/convolutions.md,
+ * "Convolution"). */
 static void copy_part(const CpAsync *x, const Reach *r, const char *to, const char *from, const char *size)
 {
     Emit *e = x->e;
@@ -278,7 +279,7 @@ static void ends_near(const CpAsync *x, Reach *r)
     for (int a = 0; a < x->way.rank; a++)
         c[a] = index_number(e, a == x->way.axis ? 0 : (int)x->way.shape[a] - 1);
     const char *end = cp_async_tensor_end(e, w);
-    /* Windows copied as blocks gain nothing from this (bench/NOTES.md, The emitter). */
+    /* Windows copied as blocks gain nothing from this (bench/notes/decisions.md, "The emitter"). */
     if (!x->way.blocks) {
         r->end = tmp(e, "end");
         line(e, "const u64 %s = %s;", r->end, end);

@@ -196,8 +196,8 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
 }
 
 /* Whether many masked accesses after products should share one branch. Most tiles are inside the tensor, and
- * products use all the power of the card (bench/NOTES.md, The emitter). In loops, the passes mask-peel and
- * mask-branch have already separated the masked iterations. */
+ * products use all the power of the card (bench/notes/decisions.md, "The emitter"). In loops, the passes
+ * mask-peel and mask-branch have already separated the masked iterations. */
 static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Layout *l, int accesses)
 {
     enum { MANY = 8 };

@@ -113,7 +113,7 @@ static bool alone(const Emit *e, const Instr *x)
 
 /* How many rounds of a loop the vendor's compiler is to take together. Rounds that load few words a thread
  * have few bytes under way; taken together, their loads start together, ahead of what is computed and stored
- * (bench/NOTES.md, "Short rounds taken together"). */
+ * (bench/notes/ported.md, "Short rounds taken together"). */
 static int rounds_together(const Emit *e, const Instr *loop)
 {
     enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };

@@ -2,10 +2,10 @@
  * transposes as it writes. PTX ISA 9.7.15.3.4 (stmatrix).
  *
  * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
- * element is an access of two bytes, in which lanes meet in one bank (bench/NOTES.md, Products). Each
- * stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix lie
- * in different banks. Then each thread reads what its own layout asks for: 16 bytes at a time, or fewer where
- * rows of memory begin at no multiple of 16. */
+ * element is an access of two bytes, in which lanes meet in one bank (bench/notes/products.md, "Products").
+ * Each stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix
+ * lie in different banks. Then each thread reads what its own layout asks for: 16 bytes at a time, or fewer
+ * where rows of memory begin at no multiple of 16. */
 #include "backends/gpu/emit.h"
 
 /* Words of 16-bit pairs: lane l of word q has row row[q] + l/4 + the warp's, and columns col[q] + 2 (l mod 4)

@@ -8,7 +8,7 @@
  * of one side by the best of the other, so that what else the machine does hits both. One thread is timed by
  * its processor time. Peers are optional: OpenBLAS (dlopen),
  * PyTorch (a Python that has it: --python), memcpy. Every result is checked before it is timed. Nothing is
- * written: figures worth keeping are copied into bench/RESULTS.md by hand, with date and machine. */
+ * written: figures worth keeping are copied into bench/results/cpu.md by hand, with date and machine. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
 #include <math.h>

@@ -3,7 +3,7 @@
     python3 ladder.py list kernels.txt >ladder.txt    the kernels it wants, for gen.sh
     sh gen.sh DIR ladder.txt
     python3 ladder.py DIR                             runs them beside each other and prints the two tables of
-                                                      bench/RESULTS.md
+                                                      bench/results/h100.md
 
 A kernel that comes out the same without a pass (the cubins are equal) is not run: the table's place stays
 empty."""

@@ -63,7 +63,7 @@ typedef struct KernelConversion {
 } KernelConversion;
 
 /* How many warps copy with cp.async: with the producer's warp, three make one warpgroup and seven make two,
- * which bring more (bench/NOTES.md, Rows at odd addresses). */
+ * which bring more (bench/notes/products.md, "Rows at odd addresses"). */
 enum { CP_ASYNC_WARPS = 3, MOST_CP_ASYNC_WARPS = 7 };
 
 /* Everything that the emitter and the launch need in addition to the IR. */

@@ -100,7 +100,7 @@ double cost_narrow(const CostWalk *w, const Instr *put)
 /* How much longer a window takes than one whose rows begin at multiples of 4 bytes. Rows at odd addresses are
  * shifted by bytes on the way. Extents that are no powers of two need divisions to find the row of a line;
  * where lines come by 4 bytes at a time, those along the rows do not show. The factors were fitted to the
- * measurements in bench/NOTES.md, Behind the decisions. */
+ * measurements in bench/notes/decisions.md, "Behind the decisions". */
 double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
 {
     const Attr *e = ir_attr(fill, ATTR_EXTENTS);
@@ -117,7 +117,8 @@ double cost_slower_by_cp_async(const CostWalk *w, const Instr *fill)
 }
 
 /* The part of a window's rows of 128 bytes that begin within a sector of 32 bytes, where the tensor's base
- * does not: every other one, if their pitch is no multiple of 32 (bench/NOTES.md, Behind the decisions). */
+ * does not: every other one, if their pitch is no multiple of 32 (bench/notes/decisions.md, "Behind the
+ * decisions"). */
 double cost_torn(const CostWalk *w, const Instr *put)
 {
     int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);

@@ -11,8 +11,8 @@ BEGIN {
     print "- *together*: a fit of all fields that say so, on the times of `bench/gpu` (`bench/gpu/fit.c`)"
     print "- *data sheet*: the vendor's document"
     print "- *chosen*: set by hand; a threshold of the choice, or of what it says"
-    print "- other words begin the paragraph of [bench/NOTES.md](../bench/NOTES.md#the-model-of-the-choice) with the"
-    print "  problems and times on which the value was fitted\n"
+    print "- other words begin the paragraph of [bench/notes/choice.md](../bench/notes/choice.md#the-model-of-the-choice)"
+    print "  with the problems and times on which the value was fitted\n"
     print "The test `structure.tables` holds this page against `runtime/choice/device_model.def`, of which"
     print "`UPDATE=1 bash tests/structure/tables.sh .` makes it again."
 }

@@ -304,8 +304,8 @@ static double programs_time(const Estimate *e)
 /* --- memory ------------------------------------------------------------------------------------------ */
 
 /* How many words go to memory for each word of a held row without a register: the words of other tiles, such
- * as weights, go with it where they are loaded while the row is held (bench/NOTES.md, "Weights beside long
- * rows"). */
+ * as weights, go with it where they are loaded while the row is held (bench/notes/rows.md, "Weights beside
+ * long rows"). */
 static double spilled_beside(const Estimate *e)
 { return e->rows && e->c->out > 0 ? fmax(1, e->c->in / e->c->out) : 1; }
 

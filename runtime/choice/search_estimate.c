@@ -48,8 +48,8 @@ static double doubt(const Cost *c, const DeviceModel *m, bool declared)
 
 /* Whether a tile that holds a whole axis is worth an estimate: a thread has registers for all that it loads,
  * and either the loops over the axis read something again, or nothing is held while CTAs meet. The estimate
- * knows little of tiles that are held together, nor of their arithmetic (bench/NOTES.md, "The model of the
- * choice"). */
+ * knows little of tiles that are held together, nor of their arithmetic (bench/notes/choice.md, "The model of
+ * the choice"). */
 static bool may_hold(const Search *z, const SearchPoint *p, const Cost *c)
 {
     enum { MOST_WORDS = 40 };

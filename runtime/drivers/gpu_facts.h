@@ -75,7 +75,7 @@ static inline int gpu_map_swizzle(int bytes)
 { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; } /* CUtensorMapSwizzle */
 /* CUtensorMapL2promotion. When rows begin at multiples of a line, L2 fetches 256 bytes: a box with rows of
  * 128 bytes reads one half of them, and the next box reads the other half. Otherwise L2 fetches 128 bytes
- * (bench/NOTES.md, Behind the decisions). */
+ * (bench/notes/decisions.md, "Behind the decisions"). */
 static inline int gpu_map_promotion(int rank, const int64_t *split, const void *data, const uint64_t *strides)
 {
     uint64_t all = (uint64_t)(uintptr_t)data;

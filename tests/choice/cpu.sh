@@ -1,6 +1,6 @@
 #!/bin/bash
 # cpu.sh COSTS SOURCE_FOLDER: the values of tune blocks that are chosen on a CPU are those that were measured to be fast
-# (bench/NOTES.md, "Choice on a CPU"), and configurations as declared stay where nothing is gained.
+# (bench/notes/cpu.md, "Choice on a CPU"), and configurations as declared stay where nothing is gained.
 set -u
 costs=$1 kernels=$2/examples/kernels failed=0
 export TILE_CPU_LEVEL=any # the rates of units differ from machine to machine

@@ -30,7 +30,7 @@ awk '$1 == "memory" { found = $2 > 2700 && $2 < 3500 } END { exit !found }' "$wo
 "$fit" --fields=memroy cuda:sm_90a "$work/h100.tsv" >/dev/null 2>&1 && fail "an unknown field was taken"
 
 # An H200's times (bench/gpu/measured), a tenth of them: every line still names a configuration that compiles, and the model of sm_90a is no
-# worse than bench/NOTES.md says of it (the median of the error is 27% of all lines).
+# worse than bench/notes/choice.md says of it (the median of the error is 27% of all lines).
 awk '/^#/ { print; next } n++ % 10 == 0' "$5/bench/gpu/measured/h200.tsv" >"$work/h200.tsv"
 "$fit" --kernels="$kernels" --no-fit cuda:sm_90a "$work/h200.tsv" >"$work/said" || fail "fit --no-fit of the H200's times"
 awk '/lines counted/ { counted = $1 == $3 && $1 > 130 } $2 == "all" { sub(/%,/, "", $9); for (i = 1; i <= NF; i++) if ($i == "median") median = $(i + 1) + 0 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # published.sh: hit rates that were measured on a card and published, beside the model's: HipKittens, arXiv 2511.08083v1, table 4 (bf16 GEMM on MI355X,
 # tiles of 192 x 256 x 64; W is the raster's height, C the chunk) and arXiv 2511.02132v1, section 4.3 (attention on MI300X). The order of the
-# rows must come out, and no rate may be further off than bench/NOTES.md says.
+# rows must come out, and no rate may be further off than bench/notes/launches.md says.
 . "$(dirname "$0")/../tools/lib.sh"
 examples=$root/examples/kernels
 # "order of ids" of the papers is row-major; of a tile grid here the first axis is the fastest

@@ -35,7 +35,7 @@ while IFS=$'\t' read -r word forms; do
 done < <(sed -nE 's/^DECISION\([A-Z_]+, *"([^"]+)", *[A-Z]+, *"([^"]+)".*/\1\t\2/p' passes/kernel/schedule/schedule.def)
 counted $n 16 passes/kernel/schedule/schedule.def
 
-# Fields of the device model: the generated page. Where a value was fitted is said in bench/NOTES.md.
+# Fields of the device model: the generated page. Where a value was fitted is said in bench/notes/choice.md.
 page=docs/device-model.md
 make_page() { awk -f runtime/choice/device_fields.awk runtime/choice/models/h100.model runtime/choice/device_model.def; }
 if [ -n "${UPDATE:-}" ]; then make_page >$page; fi
@@ -46,8 +46,8 @@ for field in $(sed -nE 's/^(FIELD|CARD)\(([a-z0-9_]+),.*/\2/p' runtime/choice/de
 done
 while read -r found; do
     case $found in together | 'data sheet' | chosen) continue ;; esac
-    awk '/^## / { inside = /^## The model of the choice/ } inside' bench/NOTES.md | grep -qE "^- $found" ||
-        fail "bench/NOTES.md, \"The model of the choice\", has no paragraph that begins with \"$found\" (runtime/choice/device_model.def)"
+    awk '/^## / { inside = /^## The model of the choice/ } inside' bench/notes/choice.md | grep -qE "^- $found" ||
+        fail "bench/notes/choice.md, \"The model of the choice\", has no paragraph that begins with \"$found\" (runtime/choice/device_model.def)"
 done < <(sed -nE 's/^(FIELD|CARD)\([a-z0-9_]+, *"([^"]+)".*/\2/p' runtime/choice/device_model.def | sort -u)
 
 # Device models: each file is compiled in, for targets that exist, and serves all of NVIDIA's.

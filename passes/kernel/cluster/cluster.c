@@ -21,7 +21,7 @@
 enum {
     BYTES_A_LANE = 64, /* of the widest access, as in choose_warps */
     /* The most warps of one CTA for its row: with more, half of a multiprocessor waits at one barrier
-     * (bench/NOTES.md, Behind the decisions). */
+     * (bench/notes/decisions.md, "Behind the decisions"). */
     MOST_WARPS = 8,
     WARPS = 8, /* of a CTA of a cluster */
     /* The same of longer rows: a lane has up to twice as much of the row before a CTA has more, of which a
@@ -34,7 +34,7 @@ enum {
     WORD_ACCESSES = 7, /* the same of rows by words with nothing beside them */
     FEW_ACCESSES = 3,  /* the same with weights */
     /* The threads that a multiprocessor should hold, so that rows overlap. The number sets the register
-     * budget (bench/NOTES.md, Behind the decisions). */
+     * budget (bench/notes/decisions.md, "Behind the decisions"). */
     THREADS = 1024,
 };
 
@@ -227,7 +227,7 @@ static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
 }
 
 /* Whether one CTA holds the row: of up to eight warps, or, where the row is accessed by words, of those that
- * fit it, up to ten (bench/NOTES.md, Rows by words). Registers hold elements as words. */
+ * fit it, up to ten (bench/notes/rows.md, "Rows by words"). Registers hold elements as words. */
 static bool one_cta(
     const Func *f, KernelPlan *p, const RowStartAccess *words, const ClusterRows *r, int64_t warps)
 {

@@ -10,8 +10,8 @@
 #include "passes/kernel/kernel.h"
 
 /* In a warp role, shared memory is worth more as a stage of a ring, and a barrier would make warpgroups wait
- * for each other: what a warp can do among its lanes is done there (bench/NOTES.md, Behind the decisions).
- * Planned once for each pair of layouts: this pass and the emitter ask. */
+ * for each other: what a warp can do among its lanes is done there (bench/notes/decisions.md, "Behind the
+ * decisions"). Planned once for each pair of layouts: this pass and the emitter ask. */
 static const LayoutConvert *way_of(Arena *a, KernelPlan *p, const Instr *convert)
 {
     const Type *from = ir_operand(convert, 0)->type, *to = ir_result(convert)->type;

@@ -7,7 +7,7 @@
  *
  * This file decides which accesses to handle so, and in which layout; backends/gpu/emit_shift.c writes the
  * code. Element by element, a warp moves only 64 bytes with an instruction if elements have 2 bytes
- * (bench/NOTES.md, "Rows at odd addresses").
+ * (bench/notes/products.md, "Rows at odd addresses").
  *
  * Requires: CUDA; elements of 1 to 4 bytes in a row of stride 1; for a load, a tensor that the kernel only
  * reads, because the vectors read what is around a row, within the tensor. Keeps: memory; stores write no

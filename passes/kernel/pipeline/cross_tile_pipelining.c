@@ -17,7 +17,7 @@
  * something (pays_cross_tile). Otherwise the loop gets checks for the border, and needs the next operands
  * before they arrive. It does not pay either where an operand that is read once a program has one stage,
  * since the next program's operand comes only when this one's last step has given the stage back.
- * bench/NOTES.md, "Behind the decisions", has measurements.
+ * bench/notes/decisions.md, "Behind the decisions", has measurements.
  *
  * Scalars of a program that steps need are carried, and so are views and tiles in registers; tiles that
  * are functions of coordinates are computed again.

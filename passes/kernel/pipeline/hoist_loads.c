@@ -6,7 +6,7 @@
  *   store Y, (mul %d, %w)                                 store Y, (mul %d, %w)
  *
  * A reduction makes all threads of a row wait for the slowest one. A load behind it then makes each of
- * them wait for memory, with nothing else to do (bench/NOTES.md, "Weights of a row").
+ * them wait for memory, with nothing else to do (bench/notes/rows.md, "Weights of a row").
  *
  * A tile that is loaded early takes registers while rows are reduced. If they do not suffice, the loaded
  * words are held over a reduction instead of values that were widened from 16 or 8 bits, and what is
@@ -25,7 +25,7 @@ enum {
     AGAIN = 4,  /* operations that are worth doing twice */
     SMALL = 2,  /* words of a row value */
     FEW_WORDS = 16,
-    /* The limits of make_room (bench/NOTES.md, Behind the decisions). */
+    /* The limits of make_room (bench/notes/decisions.md, "Behind the decisions"). */
     AS_LOADED = 32,   /* words of a row that a thread holds as they were loaded */
     MOST_HELD = 64,   /* words of a row that a thread holds at most */
     MOST_PARTLY = 40, /* the same in a cluster whose tiles reach beyond the end of the row */
@@ -318,7 +318,7 @@ static int registers_at(const KernelPlan *p, int n)
 /* Lowers the number of CTAs of a multiprocessor below `least` when threads hold more of a row than fits their
  * registers, and the remaining CTAs still have enough loads in flight. Rows of up to 32 elements in a thread,
  * held as they were loaded, fit 64 registers, unless threads also hold elements beyond the row's end, or two
- * rows (bench/NOTES.md, Behind the decisions). */
+ * rows (bench/notes/decisions.md, "Behind the decisions"). */
 static void make_room(Hoist *c, Instr *first)
 {
     KernelPlan *p = c->p;

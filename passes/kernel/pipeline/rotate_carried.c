@@ -171,7 +171,8 @@ static bool own_rings(const Carried *c)
 
 /* The loop has one branch more than the peeled one: it leaves from its middle and jumps back from its end.
  * That branch costs nothing when the arithmetic of a step covers at least as many elements as the late sums.
- * With less arithmetic, or under pingpong, it costs up to 2% (bench/NOTES.md, Behind the decisions). */
+ * With less arithmetic, or under pingpong, it costs up to 2% (bench/notes/decisions.md, "Behind the
+ * decisions"). */
 static bool hides_branch(const Carried *c)
 {
     int64_t early = 0, late = 0;

@@ -236,7 +236,7 @@ static void heavy_first(ProgramOrder *c, Builder *b, Value *p, bool ascending, V
     Value *G = ir_cast(b, share_of, DT_I32);
     G = ir_bin(b, OP_MIN, ir_bin(b, OP_MAX, G, one), streams);
     /* Groups have about the same size, because a short last group would begin its heaviest rows when all
-     * others end (bench/NOTES.md, D 64). */
+     * others end (bench/notes/attention.md, "D 64"). */
     G = named(
         ir_bin(b, OP_CDIV, streams, ir_bin(b, OP_CDIV, streams, named(G, "streams_that_fit"))), "group_size");
     Value *per = named(at_least(b, 1, ir_bin(b, OP_MUL, G, n)), "group_programs"),

@@ -53,9 +53,10 @@ static void measure(void *user, Instr *i)
 
 /* Chooses the number of warps. With products, the accumulators take a given part of a thread's registers.
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
- * products (bench/NOTES.md, Behind the decisions). Without products, a thread has 64 bytes of a row that is
- * reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It has few
- * elements when accesses cannot be wide, and gathers at most 64, which all can be in flight at once. */
+ * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
+ * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
+ * has few elements when accesses cannot be wide, and gathers at most 64, which all can be in flight at once.
+ */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -220,7 +221,7 @@ static int threads_of_loops(const Func *f, const KernelPlan *p, bool *rows)
  * of more than that none. Without bounds, the compiler gives each thread as many registers as it can use, and
  * fewer CTAs fit: often not all of a launch at once, so that a few run behind the others. The same holds for
  * CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned vectors
- * (bench/NOTES.md, Behind the decisions). */
+ * (bench/notes/decisions.md, "Behind the decisions"). */
 static int rows_at_once(const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };

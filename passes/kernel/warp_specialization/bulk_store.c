@@ -149,7 +149,7 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
 
 /* Whether rows end at a multiple of 16 bytes. TMA writes memory in pieces of 16 bytes, the last one of a row
  * whole: behind the tensor's edge it writes zeros, over what belongs to somebody else where the row is a part
- * of a wider one (measured on an H200; bench/NOTES.md, Stores by TMA). */
+ * of a wider one (measured on an H200; bench/notes/products.md, "Stores by TMA"). */
 static bool ends_with_piece(const Func *f, const Param *p, int unit)
 {
     const Dim *d = &f->dims[p->dims[unit]];

@@ -307,7 +307,7 @@ int roles_cp_async_rings(const Roles *c)
 
 /* Whether cp.async producers are faster than the portable path. When TMA can fetch neither operand, and the
  * rows of both begin at multiples of 4 bytes, the portable path is faster, because cp.async copies such rows
- * word by word (bench/NOTES.md, Behind the decisions). */
+ * word by word (bench/notes/decisions.md, "Behind the decisions"). */
 bool roles_cp_async_gains(Roles *c)
 {
     bool gain = roles_cp_async_rings(c) < 2 || kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER);

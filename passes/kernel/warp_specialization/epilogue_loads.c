@@ -12,7 +12,7 @@
  * When the last steps' operands are in flight, the producer only waits for the next program, and the
  * stages that become free meanwhile belong to a ring that the next program needs last. Rows arrive during
  * the last products, without an instruction of a consumer, and ldmatrix reads them in the layout of the
- * accumulators. bench/NOTES.md, "Behind the decisions", has measurements.
+ * accumulators. bench/notes/decisions.md, "Behind the decisions", has measurements.
  *
  * Requires: one product, in a loop of the block in which the load is, behind the loop (both roles keep the
  * program's order of stages); a tile of the accumulators' shape, in 16 bits, of the ring's type, that TMA

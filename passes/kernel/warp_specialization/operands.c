@@ -215,7 +215,7 @@ bool roles_by_cp_async(Roles *c, const Instr *load)
     if (d && d->form == LOAD_STAGES_CP_ASYNC) return true;
     int want = wanted_side(load);
     /* A tile that must be transposed element by element is slower with cp.async producers than on the
-     * portable path (bench/NOTES.md, Behind the decisions). */
+     * portable path (bench/notes/decisions.md, "Behind the decisions"). */
     if (want >= 0 && want != memory_side(c, load) && !kernel_forces(c->p, PASS_CP_ASYNC_PRODUCER))
         return false;
     bool tma = roles_tma_window(c, load) && (v == ir_result(load) || merged_by_tma(c, load, v)) &&

@@ -253,7 +253,8 @@ static bool adds_a_tile(const void *user, const Instr *i) { return ir_adds(i) &&
 /* The bytes of store buffers for whole rows of accumulators. They apply to one store of 16-bit accumulators
  * with five to eight boxes in a row, after steps of several products (merged windows). A buffer for each box
  * is worth more than a fourth stage there, because one fence then serves all boxes (emit_bulk.c;
- * bench/NOTES.md, Behind the decisions). 0: other boxes, several stores, or rings of cp.async producers. */
+ * bench/notes/decisions.md, "Behind the decisions"). 0: other boxes, several stores, or rings of cp.async
+ * producers. */
 static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
 {
     MemParts m;
@@ -314,8 +315,8 @@ static bool latencies_differ(const Roles *c)
 /* Gives the rings their stages: two for the inner loop's rings, and a third where several products read a
  * stage, which the step gives back late; two for the others, so that the operands of the next tile arrive
  * during this one; then two buffers for each warp's bulk store, which are worth more
- * than a third stage (bench/NOTES.md: results staged and stored by TMA); then one more for each inner ring in
- * turn, as long as memory lasts. Returns the stages of the deepest inner ring. */
+ * than a third stage (bench/notes/decisions.md: results staged and stored by TMA); then one more for each
+ * inner ring in turn, as long as memory lasts. Returns the stages of the deepest inner ring. */
 static int deepen_rings(Roles *c, int64_t limit, int most, int64_t *used)
 {
     int64_t staged = staged_bytes(c);

@@ -295,7 +295,8 @@ static bool from_product(void *user, Value *v)
 
 /* Whether the registers of four warpgroups suffice. Four warpgroups hide more of the arithmetic between
  * products than two with two row blocks each, but each thread has half of the registers. They are chosen when
- * those hold the products of one row block and the arithmetic between them (bench/NOTES.md, D 64). */
+ * those hold the products of one row block and the arithmetic between them (bench/notes/attention.md, "D
+ * 64"). */
 static bool four_have_room(Roles *c)
 {
     enum { ROOM = 84 }; /* of the 112 registers of a thread, without those for addresses and exponents */
