@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef int Kernel(const uint64_t *, int64_t, int64_t, void *);
+typedef int Kernel(const uint64_t *, int64_t, int64_t, void *, int32_t);
 extern const int64_t kernel_plan[];
 extern Kernel *const kernel_entries[];
 int kernel_launch(

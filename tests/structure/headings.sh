@@ -1,10 +1,10 @@
 #!/bin/bash
-# headings.sh SOURCE_FOLDER: every heading of bench/notes and bench/results that code or a document names exists,
-# and every file of these folders stands in its list (bench/NOTES.md, bench/RESULTS.md).
+# headings.sh SOURCE_FOLDER: every heading of bench/notes and bench/results that code or a document names
+# exists, and every file of these folders stands in its list (bench/NOTES.md, bench/RESULTS.md).
 #
-# A reference is the file's path and, behind a comma, the heading in quotes: bench/notes/FILE.md, "Heading". It
-# may go over several lines of a comment, may be the text of a link, and may leave out the end of the heading
-# (with "..." or without).
+# A reference is the file's path and, behind a comma, the heading in quotes: bench/notes/FILE.md, "Heading".
+# It may go over several lines of a comment, may be the text of a link, and may leave out the end of the
+# heading (with "..." or without).
 set -u
 cd "$1" || exit 2
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "SKIP: no git checkout"; exit 77; }

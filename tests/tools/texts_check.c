@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <tile/tile.h>
 
-typedef int Launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *),
+typedef int Launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *, int32_t),
     const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Any {
     int32_t type;
@@ -23,7 +23,7 @@ typedef struct Entry {
     const char *name;
     Launch *launch;
     const int64_t *plan;
-    int (*const *entries)(const uint64_t *, int64_t, int64_t, void *);
+    int (*const *entries)(const uint64_t *, int64_t, int64_t, void *, int32_t);
     const char *(*error)(void);
     Function *function;
 } Entry;

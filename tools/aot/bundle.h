@@ -40,7 +40,7 @@ typedef struct Entry {
     const Map *maps;
 } Entry;
 
-typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *),
+typedef int CpuLaunch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *, int32_t),
     const tile_launch_arg *, const int64_t *, const tile_threads *);
 typedef struct Kernel {
     const char *name;
@@ -49,6 +49,7 @@ typedef struct Kernel {
     CpuLaunch *cpu;
     const char *(*cpu_error)(void);
     const int64_t *cpu_plan;
-    int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *); /* NULL: no code for the CPU */
+    /* NULL: no code for the CPU */
+    int (*const *cpu_entries)(const uint64_t *, int64_t, int64_t, void *, int32_t);
 } Kernel;
 /* end */

@@ -173,14 +173,14 @@ static void write_packing(const Launcher *l, Text *t)
 void header_cpu_symbols(const Launcher *l, Text *t)
 {
     const char *name = l->name;
+    text_printf(t, "extern const int64_t %s__plan[];\n", name);
+    text_printf(
+        t, "extern int (*const %s__entries[])(const uint64_t *, int64_t, int64_t, void *, int32_t);\n", name);
     text_printf(t,
-        "extern const int64_t %s__plan[];\nextern int (*const %s__entries[])(const uint64_t *, int64_t, "
-        "int64_t, void *);\n",
-        name, name);
-    text_printf(t,
-        "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *), const "
-        "tile_launch_arg *, const int64_t *,\n"
-        "    const tile_threads *);\nconst char *%s__error(void);\n",
+        "int %s__launch(const int64_t *, int (*const *)(const uint64_t *, int64_t, int64_t, void *, "
+        "int32_t),\n"
+        "    const tile_launch_arg *, const int64_t *, const tile_threads *);\nconst char "
+        "*%s__error(void);\n",
         name, name);
 }
 
