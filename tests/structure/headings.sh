@@ -26,6 +26,9 @@ while read -r file; do
         grep -oE 'bench/(notes|results)/[a-z0-9_]+\.md(\]\([^)]*\))?`?, (mostly under )?"[^"]+"' |
         sed -E 's/^([^]`,]+\.md)[^"]*"([^"]+[^",])[",]*$/\1|\2/')
 done < <(git grep -lE 'bench/(notes|results)/[a-z0-9_]+\.md')
+while IFS=: read -r file rest; do
+    fail "$file: a path through a folder above: $rest"
+done < <(git grep -oE 'bench/\.\./[a-z./_]*' -- 'bench/*.md' 'docs/*.md')
 for page in $(git ls-files 'bench/notes/*.md' 'bench/results/*.md'); do
     folder=${page%/*}
     list=bench/$(tr a-z A-Z <<<"${folder##*/}").md
