@@ -66,9 +66,7 @@ void check_domains(Check *c, const Node *n, const Node *kernel, bool hints)
                 check_note(c, e,
                     "a tune block may also set occupancy, warps, pack, raster_group, cluster, cluster_axis, "
                     "split_k, stream_k, stages, persistent, warp_specialize, cp_async_producer, "
-                    "deterministic, "
-                    "pingpong "
-                    "and remap");
+                    "deterministic, pingpong and remap");
         }
         if (!d->n) check_fault(c, d->loc, "the domain of `%s` is empty", d->name);
         for (uint32_t j = 0; j < i; j++)

@@ -3,7 +3,7 @@
  * - Programs of a chain add to an element at equal steps, or at steps that grow with the number of the
  *   program. The first holds where the element tells the step: of a window at `j*T +: T` each element tells
  *   `j`, since those of other j lie apart. The second holds where the step follows from the program alone,
- * and does not fall.
+ *   and does not fall.
  * - Programs of different chains add to different elements: the element tells the coordinates of the chain.
  *
  * What an element tells grows from what follows from the launch: an offset is a sum of terms, of which all
@@ -207,8 +207,7 @@ void lower_ordered_prove(Lower *l)
         else if (axis)
             diag_warning(l->s, o->at,
                 "nothing shows that programs that differ in program_id(%d) add to different elements of "
-                "`%s`: "
-                "if they do not, sums differ from run to run",
+                "`%s`: if they do not, sums differ from run to run",
                 axis, name);
     }
 }

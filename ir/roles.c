@@ -162,8 +162,7 @@ static bool stages_for_late(const Instr *fill)
            ir_operand(fill, 0)->type->shape[0] >= 3 * stages_a_step(fill);
 }
 
-/* Stages that loops and branches of the step fill: the consumers may need this step's for them to be emptied.
- */
+/* Stages that loops and branches of the step fill: consumers may need this step's before they empty those. */
 static bool fills_within(const Instr *i)
 {
     for (int k = 0; k < i->n_blocks; k++)

@@ -12,8 +12,7 @@
 #include "tools/tilec/run.h"
 #include "ir/range.h"
 
-/* What the values of a tensor must be. picks: they are indices of an access that may be out of range, which
- * counts only where nothing else is found. */
+/* What the values of a tensor must be. */
 typedef struct Wanted {
     int64_t lo, hi;
     bool found;
@@ -22,8 +21,9 @@ typedef struct Wanted {
 typedef struct Search {
     const Func *f;
     Ranges *ranges;
-    Wanted *must, *may; /* by parameter: what checked builds report, and windows, which are clipped */
-    Wanted *into;
+    /* By parameter: what checked builds report, and windows, which are clipped, and count only where nothing
+     * else is found. into: that of the two which the access at hand asks. */
+    Wanted *must, *may, *into;
 } Search;
 
 enum { MOST_STEPS = 32 };

@@ -47,6 +47,15 @@ class Passes:
         return go, said
 
 
+def head(s, Q, K, V, G, scale):
+    """Of one head, in f32, from its scores s: L, O, dQ, and what dK and dV gain by it. G: dO. Rows that see no
+    key give 0."""
+    p = torch.nan_to_num(torch.softmax(s, -1))
+    O = p @ V
+    ds = p * (G @ V.T - (G * O).sum(-1, keepdim=True)) * scale
+    return torch.logsumexp(s, -1), O, ds @ K, ds.T @ Q, p.T @ G
+
+
 def reference(q, k, v, do, scale, causal):
     """O, L, dQ, dK and dV in f32, a head at a time."""
     (B, H, M, D), HK = q.shape, k.shape[1]
@@ -60,13 +69,9 @@ def reference(q, k, v, do, scale, causal):
             s = Q @ K.T * scale
             if causal:
                 s.masked_fill_(hidden, -math.inf)
-            L[b, h] = torch.logsumexp(s, -1)
-            p = torch.exp(s - L[b, h][:, None])
-            o[b, h] = p @ V
-            dv[b, g] += p.T @ G
-            ds = p * (G @ V.T - (G * o[b, h]).sum(-1, keepdim=True)) * scale
-            dq[b, h] = ds @ K
-            dk[b, g] += ds.T @ Q
+            L[b, h], o[b, h], dq[b, h], more_k, more_v = head(s, Q, K, V, G, scale)
+            dk[b, g] += more_k
+            dv[b, g] += more_v
     return o, L, dq, dk, dv
 
 

@@ -6,6 +6,7 @@ import torch
 import fa4
 from attention import heads
 from common import DT
+from gradients import head
 
 FORM = "--sequences=H32[HK8]D128[causal][W1024][:bf16]:4096x4+1000+1[:backward]"
 
@@ -61,13 +62,9 @@ def gradients(q, k, v, do, qs, ks, scale, *more):
     for h, m, n, s in scores(q, k, v, qs, ks, scale, *more):
         g = h // group
         Q, G, K, V = (x[rows, of].float() for x, rows, of in ((q, m, h), (do, m, h), (k, n, g), (v, n, g)))
-        L[h, m] = torch.logsumexp(s, -1)
-        p = torch.nan_to_num(torch.softmax(s, -1))
-        o[m, h] = p @ V
-        dv[n, g] += p.T @ G
-        ds = p * (G @ V.T - (G * o[m, h]).sum(-1, keepdim=True)) * scale
-        dq[m, h] = ds @ K
-        dk[n, g] += ds.T @ Q
+        L[h, m], o[m, h], dq[m, h], more_k, more_v = head(s, Q, K, V, G, scale)
+        dk[n, g] += more_k
+        dv[n, g] += more_v
     return o, L, dq, dk, dv
 
 

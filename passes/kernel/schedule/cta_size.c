@@ -55,8 +55,7 @@ static void measure(void *user, Instr *i)
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
- * has few elements when accesses cannot be wide, and gathers at most 64, which all can be in flight at once.
- */
+ * has few elements when accesses cannot be wide, and gathers at most 64, which can be in flight at once. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -174,7 +173,7 @@ static int64_t bytes_of(const Type *t)
 { return t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0; }
 
 static bool reduces_tile(const Instr *i)
-{ return i->op >= OP_REDUCE_SUM && i->op <= OP_REDUCE && ir_operand(i, 0)->type->kind == TYPE_TILE; }
+{ return op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE; }
 
 static void most(int64_t *of, int64_t x)
 {
