@@ -203,8 +203,11 @@ bool call_match(
     }
     for (int k = 0; k < g.n && ok; k++) {
         if (out->slot[k] || g.p[k].optional) continue;
-        if (report)
-            diag_error(s, call->loc, "`%s` needs the argument `%.*s`", b->name, (int)g.p[k].len, g.p[k].name);
+        if (report) {
+            Diag *d = diag_error(
+                s, call->loc, "`%s` needs the argument `%.*s`", b->name, (int)g.p[k].len, g.p[k].name);
+            if (k < g.n_needed) diag_note(s, d, (Loc){ 0, 0, 0 }, "write `%s`", builtin_example(s, b));
+        }
         return false;
     }
     return ok;

@@ -10,6 +10,7 @@
 static void check_fn(Check *c, const Node *fn)
 {
     Name *outer = c->names;
+    c->ended = (NameMap){ 0 };
     if (fn->kids[0]->n > LIMIT_PARAMS) {
         check_fault(c, fn->name_loc, "a fn has at most %d parameters", LIMIT_PARAMS);
         return;
@@ -48,6 +49,13 @@ static void check_params(Check *c, const Node *params)
     for (uint32_t i = 0; i < params->n; i++) {
         const Node *p = params->kids[i];
         if (p->kind == N_PCONST || p->kind == N_ERROR) continue;
+        if (p->kind == N_PSCALAR && check_is_type(p->name) && !check_is_type(p->kids[0]->name)) {
+            const char *name = p->kids[0]->name;
+            check_note(c, check_fault(c, p->loc, "the type of a parameter stands before its name"),
+                arena_printf(&c->s->arena, "write `%s %s`", p->name, name));
+            check_declare(c, name, p->kids[0]->loc, false);
+            continue;
+        }
         check_type_name(c, p->kids[0], false);
         check_declare(c, p->name, p->name_loc, false);
         DType d;
@@ -152,6 +160,7 @@ static void check_clauses(Check *c, const Node *kernel)
 static void check_kernel(Check *c, const Node *n)
 {
     Name *outer = c->names;
+    c->ended = (NameMap){ 0 };
     if (n->kids[0]->n > LIMIT_KERNEL_PARAMS) {
         check_fault(c, n->name_loc, "a kernel has at most %d parameters", LIMIT_KERNEL_PARAMS);
         return;

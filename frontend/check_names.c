@@ -18,8 +18,10 @@ Name *check_find(const Check *c, const char *name) { return names_get(&c->map, n
 
 void check_leave_to(Check *c, Name *outer)
 {
-    for (; c->names != outer; c->names = c->names->outer)
+    for (; c->names != outer; c->names = c->names->outer) {
         names_put(&c->s->arena, &c->map, c->names->name, c->names->hidden);
+        names_put(&c->s->arena, &c->ended, c->names->name, c->names);
+    }
 }
 
 void check_declare(Check *c, const char *name, Loc loc, bool is_var)
@@ -125,7 +127,12 @@ static void unknown_name(Check *c, const Node *n)
             "axis)");
         return;
     }
-    check_suggest(c, d, n->name, false);
+    const Name *ended = names_get(&c->ended, n->name);
+    if (ended)
+        diag_note(c->s, d, ended->loc,
+            "declared here, in a block that has ended; declare `var %s` before the block and assign it there",
+            n->name);
+    else check_suggest(c, d, n->name, false);
 }
 
 void check_name(Check *c, const Node *n)

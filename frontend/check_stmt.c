@@ -10,18 +10,22 @@ static void check_loop_hint(Check *c, const Node *clause)
             "a loop takes `hint (unroll = n)`");
 }
 
-static void check_target(Check *c, const Node *t)
+/* `oper` is the operator of an assignment such as `+=`; OPR_NONE for `=`. */
+static void check_target(Check *c, const Node *t, int oper)
 {
     if (t->kind == N_TUPLE) {
-        for (uint32_t i = 0; i < t->n; i++) check_target(c, t->kids[i]);
+        for (uint32_t i = 0; i < t->n; i++) check_target(c, t->kids[i], oper);
         return;
     }
     if (t->kind == N_INDEX) {
         const Name *array = t->kids[0]->kind == N_NAME ? check_find(c, t->kids[0]->name) : NULL;
         check_expr(c, t);
         if (array && array->is_array) return;
+        bool tensor = t->kids[0]->kind == N_NAME && check_find_tensor(c->kernel, t->kids[0]->name);
         check_note(c, check_fault(c, t->loc, "an element cannot be assigned"),
-            "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)");
+            tensor && oper == OPR_ADD
+                ? "atomic_add(X[...], value) adds to a tensor; a sum of one program is a `var` that is stored"
+                : "store(X[...], value) writes a tensor; a tile changes as a whole: x = where(...)");
         return;
     }
     if (t->kind == N_ERROR) return;
@@ -33,7 +37,9 @@ static void check_target(Check *c, const Node *t)
     const Name *n = check_find(c, t->name);
     if (!n && !check_is_dimension(c->kernel, t->name)) {
         check_note(c, check_fault(c, t->loc, "unknown variable `%s`", t->name),
-            arena_printf(&c->s->arena, "`var %s = ...` declares it", t->name));
+            arena_printf(
+                &c->s->arena, "`let %s = ...` declares it, or `var` if it is assigned again", t->name));
+        check_declare(c, t->name, t->loc, true); /* its uses are not reported again */
     } else if (n && n->is_array) {
         check_note(c, check_fault(c, t->loc, "`%s` is an array of variables", t->name),
             arena_printf(&c->s->arena, "assign its elements: `%s[0] = ...`", t->name));
@@ -89,7 +95,7 @@ static void check_stmt(Check *c, const Node *n)
         return;
     case STMT_ASSIGN:
         check_expr(c, n->kids[1]);
-        check_target(c, n->kids[0]);
+        check_target(c, n->kids[0], n->op);
         return;
     case STMT_EXPR: {
         int errors = c->s->n_errors;

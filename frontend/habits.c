@@ -75,6 +75,8 @@ void habit_of_plain_argument(
     uint32_t len = argument->loc.end - argument->loc.begin;
     if (!strcmp(call->name, "arange"))
         diag_note(s, d, NOWHERE, "`arange(n)` counts from 0, `arange(n, start = a)` from a");
+    else if ((!strcmp(call->name, "load") || !strcmp(call->name, "store")) && call->kids[0]->kind == N_NAME)
+        diag_note(s, d, NOWHERE, "a window is written as a subscript: `%s[i*16 +: 16]`", call->kids[0]->name);
     else if (parameter && len <= 30)
         diag_note(s, d, NOWHERE, "give it by name: `%s(.., %s = %.*s)`", call->name, parameter, (int)len,
             src->text + argument->loc.begin);
@@ -177,12 +179,28 @@ static Loc called_before_block(const Around *a)
     return word_to(a, at);
 }
 
-/* for (int j = 0; ..), for j in range(..) */
+/* Whether the line of the token begins with `for` or `const for`. */
+static bool in_for_line(const Around *a)
+{
+    uint32_t at = a->token.begin;
+    while (at && a->text[at - 1] != '\n') at--;
+    while (at < a->token.begin && (a->text[at] == ' ' || a->text[at] == '\t')) at++;
+    Loc first = word_from(a, at);
+    if (is(a, first, "const") && a->text[first.end] == ' ') first = word_from(a, first.end + 1);
+    return is(a, first, "for");
+}
+
+/* for (int j = 0; ..), for j = 0 .. n, for j in 0 .. n step 2, for j in range(..) */
 static bool loop(const Around *a)
 {
+    static const char form[] = "write `for j in 0 .. n { }`, or `for j in 0 .. n : step { }`";
     if (is(a, a->before, "for") && is(a, a->token, "("))
-        return explain(a, a->token, "a loop goes over a range, without parentheses",
-            "write `for j in 0 .. n { }`, or `for j in 0 .. n : step { }`");
+        return explain(a, a->token, "a loop goes over a range, without parentheses", form);
+    if (is(a, a->word, "for") && is(a, a->token, "="))
+        return explain(a, a->token, "a loop goes over a range", form);
+    bool step = is(a, a->before, "step") || is(a, a->before, "by");
+    if ((step || is(a, a->token, "to")) && in_for_line(a))
+        return explain_word(a, step ? a->before : a->token, form);
     Loc word = called_before_block(a);
     if (!is(a, word, "range") && !is(a, word, "static_range")) return false;
     return explain_word(a, word, habit_note(HABIT_CALL, a->text + word.begin, word.end - word.begin));
@@ -235,10 +253,22 @@ static bool out_of_place(const Around *a)
     return false;
 }
 
+/* let x: f32 = 3; let i, j = program_id(); */
+static bool let_of_more(const Around *a)
+{
+    if (!is(a, a->word, "let") && !is(a, a->word, "var")) return false;
+    if (is(a, a->token, ":"))
+        return explain(a, a->token, "a variable is declared without a type",
+            "it takes the type of its value, and a type's name converts: `let x = f32(3);`");
+    return is(a, a->token, ",") &&
+           explain(a, a->token, "names of a tuple's parts stand in parentheses", "write `let (i, j) = ...;`");
+}
+
 /* int n = 3; const B = 16; kernel k(f32 X[N]) */
 static bool declaration(const Around *a)
 {
     if (!is_name(a, a->before)) return false;
+    if (let_of_more(a)) return true;
     int len = (int)(a->token.end - a->token.begin), name = (int)(a->before.end - a->before.begin);
     Arena *arena = &a->p->session->arena;
     if (is_name(a, a->token) && len <= 40 && is_type(a, a->before))

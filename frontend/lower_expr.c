@@ -402,8 +402,11 @@ Value *lower_index_value(Lower *l, const Node *n, const char *what)
     if (v.kind == V_ERROR) return NULL;
     if ((v.kind != V_CONST && v.kind != V_IR) || !dtype_is_int(value_dtype(v)) || value_rank(v)) {
         bool index_tile = !strcmp(what, "a subscript") && value_is_number(v) && value_rank(v);
-        lower_error_note(l, n->loc, index_tile ? LOWER_GATHER_NOTE : NULL,
-            "%s must be an integer scalar, not %s", what, value_describe(l, v));
+        const char *note = index_tile          ? LOWER_GATHER_NOTE
+                           : v.kind == V_TUPLE ? "`let (i, j) = t;` names the parts of a tuple `t`, as of "
+                                                 "`program_id()` of a grid of two axes"
+                                               : NULL;
+        lower_error_note(l, n->loc, note, "%s must be an integer scalar, not %s", what, value_describe(l, v));
         return NULL;
     }
     v = lower_cast(l, v, DT_INDEX, n->loc);

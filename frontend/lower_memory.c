@@ -13,6 +13,17 @@ typedef struct Window {
     int64_t shape[TILE_MAX_RANK];
 } Window;
 
+/* `X[:, :]`, with a colon for each axis of the tensor. */
+static const char *whole_tensor(Lower *l, const KParam *param)
+{
+    Text t;
+    text_init(&t, &l->s->arena);
+    text_printf(&t, "%s[", param->var->name);
+    for (int i = 0; i < param->type->rank; i++) text_puts(&t, i ? ", :" : ":");
+    text_puts(&t, "]");
+    return t.data;
+}
+
 /* `X[...]` with X a tensor and one subscript an axis. */
 static const Node *tensor_of(Lower *l, const Call *c, Window *w)
 {
@@ -22,7 +33,8 @@ static const Node *tensor_of(Lower *l, const Call *c, Window *w)
         V v = lower_expr(l, n);
         if (lower_is_absent(l, n, v)) return NULL;
         if (v.kind == V_TENSOR)
-            lower_error_note(l, n->loc, "X[:, :] is the whole tensor",
+            lower_error_note(l, n->loc,
+                arena_printf(&l->s->arena, "`%s` is the whole tensor", whole_tensor(l, &l->params[v.param])),
                 "`%s` takes a window X[...], not a tensor by itself", name);
         else if (v.kind != V_ERROR)
             lower_error(
@@ -63,9 +75,13 @@ static bool fits_rank(Lower *l, const Node *n, const Window *w, bool window)
 {
     int rank = w->param->type->rank, given = (int)n->n - 1;
     if (given == rank) return true;
-    lower_error_note(l, n->loc, window && has_index_tile(l, n) ? LOWER_GATHER_NOTE : NULL,
-        "%d subscript%s for a tensor of %d %s", given, given == 1 ? "" : "s", rank,
-        rank == 1 ? "axis" : "axes");
+    const char *note = NULL;
+    if (window && has_index_tile(l, n)) note = LOWER_GATHER_NOTE;
+    else if (given < rank)
+        note = arena_printf(&l->s->arena, "each axis has a subscript, and `:` is a whole axis, as in `%s`",
+            whole_tensor(l, w->param));
+    lower_error_note(l, n->loc, note, "%d subscript%s for a tensor of %d %s", given, given == 1 ? "" : "s",
+        rank, rank == 1 ? "axis" : "axes");
     return false;
 }
 

@@ -89,8 +89,9 @@ static Var *target_variable(Lower *l, const Node *target)
         lower_error(l, target->loc, "only a variable can be assigned");
     } else if (!var) {
         lower_error_note(l, target->loc,
-            arena_printf(&l->s->arena, "`var %s = ...` declares it", target->name), "unknown variable `%s`",
-            target->name);
+            arena_printf(
+                &l->s->arena, "`let %s = ...` declares it, or `var` if it is assigned again", target->name),
+            "unknown variable `%s`", target->name);
     } else if (!var->is_var) {
         lower_error(l, target->loc, "`%s` cannot be assigned: it is not a `var`", target->name);
     } else return var;

@@ -158,9 +158,10 @@ void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
     p->lex_error = loc.end;
     const char *note = c == '@' && begins_line(p, loc)
                            ? "a kernel is `kernel name(...) grid (...) { ... }`; there are no decorators"
-                       : c == '@' ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
-                       : c == '#' ? "a comment begins with `//`"
-                                  : NULL;
+                       : c == '@'  ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
+                       : c == '#'  ? "a comment begins with `//`"
+                       : c == '\'' ? "texts stand between `\"`, in `print` and `assert`"
+                                   : NULL;
     if (c > ' ' && c < 127) {
         Diag *d = diag_error(p->session, loc, "unexpected character `%c`", c);
         if (note) diag_note(p->session, d, (Loc){ 0, 0, 0 }, "%s", note);
@@ -427,7 +428,8 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     Diag *d = diag_error(p->session, loc, "%s", t.data);
     if (slice)
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a window is `base +: extent`, as in X[i*16 +: 16]");
-    else if (token && (!strcmp(token, "`:`") || !strcmp(token, "`;`")) && contains(expected, n, "`{`"))
-        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block stands in braces: `{ ... }`");
+    else if (token && contains(expected, n, "`{`") &&
+             (n == 1 || !strcmp(token, "`:`") || !strcmp(token, "`;`")))
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block or a list of values stands in braces: `{ ... }`");
     suggest_keyword(p, d, src, loc);
 }
