@@ -35,6 +35,12 @@ while IFS=$'\t' read -r word forms; do
 done < <(sed -nE 's/^DECISION\([A-Z_]+, *"([^"]+)", *[A-Z]+, *"([^"]+)".*/\1\t\2/p' passes/kernel/schedule/schedule.def)
 counted $n 16 passes/kernel/schedule/schedule.def
 
+# Environment variables of tilec's own: one row each of docs/embedding.md, "Environment variables".
+variables=$(git grep -hoE '(getenv|environ(\.get\(|\[))[^;]*' -- frontend ir passes backends runtime tools 'bindings/python/tile' | grep -oE '"TILE_[A-Z_]+"' | tr -d '"' | sort -u)
+counted "$(wc -w <<<"$variables")" 12 'the code: variables that getenv reads'
+listed=$(awk '/^## / { inside = /^## Environment variables/ } inside' docs/embedding.md | sed -nE 's/^\| (`TILE_[^|]*)\|.*/\1/p' | grep -oE 'TILE_[A-Z_]+' | sort)
+diff <(echo "$variables") <(echo "$listed") || fail "docs/embedding.md, \"Environment variables\", does not have one row for each variable that the code reads (<)"
+
 # Fields of the device model: the generated page. Where a value was fitted is said in bench/notes/choice.md.
 page=docs/device-model.md
 make_page() { awk -f runtime/choice/device_fields.awk runtime/choice/models/h100.model runtime/choice/device_model.def; }
