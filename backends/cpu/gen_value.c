@@ -62,7 +62,7 @@ LLVMValueRef gen_const_float(Gen *g, double v, int lanes)
 
 LLVMValueRef gen_const(Gen *g, DType d, Scalar v, int lanes)
 {
-    LLVMValueRef c;
+    LLVMValueRef c = NULL;
     switch (d) {
     case DT_F32:
     case DT_F64:
@@ -80,8 +80,7 @@ LLVMValueRef gen_const(Gen *g, DType d, Scalar v, int lanes)
     case DT_U32:
     case DT_U64:
     case DT_INDEX: c = LLVMConstInt(scalar_type(g, d), (uint64_t)v.i, true); break;
-    case DT_COUNT:
-    default: c = NULL;
+    case DT_COUNT: break;
     }
     return const_splat(g, c, lanes);
 }

@@ -80,6 +80,7 @@ void memory_scatter(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 
 static LLVMAtomicOrdering ordering(const Instr *i)
 {
+    _Static_assert(SEM_COUNT_ == 4, "each order has a case");
     switch (ir_attr_int(i, ATTR_SEM, SEM_RELAXED)) {
     case SEM_ACQUIRE: return LLVMAtomicOrderingAcquire;
     case SEM_RELEASE: return LLVMAtomicOrderingRelease;
@@ -141,6 +142,7 @@ static LLVMValueRef atomic_value(Eval *e, Instr *i, const Indexed *x, LLVMValueR
     }
     bool f = dtype_is_float(x->dtype), sgn = dtype_is_signed(x->dtype);
     LLVMAtomicRMWBinOp op = LLVMAtomicRMWBinOpXchg;
+    _Static_assert(RMW_COUNT_ == 7, "each way to combine has a case");
     switch (ir_attr_int(i, ATTR_RMW, RMW_ADD)) {
     case RMW_ADD:
         if (f) return swap_loop(g, x, v[0], OP_ADD, order);
@@ -157,7 +159,7 @@ static LLVMValueRef atomic_value(Eval *e, Instr *i, const Indexed *x, LLVMValueR
     case RMW_AND: op = LLVMAtomicRMWBinOpAnd; break;
     case RMW_OR: op = LLVMAtomicRMWBinOpOr; break;
     case RMW_XOR: op = LLVMAtomicRMWBinOpXor; break;
-    default: break;
+    case RMW_EXCH: break;
     }
     LLVMValueRef old = LLVMBuildAtomicRMW(g->b, op, x->ptr, as_bits(g, x->dtype, v[0]), order, false);
     return LLVMBuildBitCast(g->b, old, t, "");

@@ -182,23 +182,29 @@ static void check_begin(const Map *m, int32_t at)
             (unsigned)m->element);
 }
 
-static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
+/* The tensor map of an instruction that copies a box from or to position `at`. Checks what holds for both
+ * directions, and writes the bytes of the box. */
+static Map box_map(const void *map, int rank, const int32_t *at, uint32_t *bytes)
 {
-    Tma t = { .to = to, .rank = rank };
     Map m;
     emu_global_touch();
     memcpy(&m, map, sizeof m);
-    memcpy(t.map, map, sizeof t.map);
     if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
-    t.bytes = m.element * (m.pixels ? m.pixels : 1);
-    for (int k = 0; k < rank; k++) {
-        t.bytes *= m.box[k];
-        t.at[k] = at[k];
-    }
+    *bytes = m.element * (m.pixels ? m.pixels : 1);
+    for (int k = 0; k < rank; k++) *bytes *= m.box[k];
     check_begin(&m, at[0]);
-    if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
     if (m.swizzle && m.box[0] * m.element != m.swizzle)
         emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
+    return m;
+}
+
+static Tma tma_made(uint32_t to, const void *map, int rank, const int32_t *at)
+{
+    Tma t = { .to = to, .rank = rank };
+    box_map(map, rank, at, &t.bytes);
+    memcpy(t.map, map, sizeof t.map);
+    memcpy(t.at, at, (size_t)rank * sizeof *at);
+    if (to % 128) emu_fail("TMA to shared memory at %u, not aligned to 128", to);
     return t;
 }
 
@@ -394,22 +400,13 @@ static void store_land(Cta *c, Copy *o)
 static void tma_out(uint32_t from, const void *map, int rank, const int32_t *place, bool adds)
 {
     from = emu_own(from);
-    emu_global_touch();
-    Copy o = { .at = from, .adds = adds, .moment = emu_moment() };
-    Map m;
-    memcpy(&m, map, sizeof m);
+    uint32_t bytes;
+    Map m = box_map(map, rank, place, &bytes);
+    Copy o = { .at = from, .bytes = bytes, .adds = adds, .moment = emu_moment() };
     memcpy(o.map, map, sizeof o.map);
-    if (m.magic != MAGIC || m.rank != (uint32_t)rank) emu_fail("no tensor map of rank %d", rank);
-    o.bytes = m.element * (m.pixels ? m.pixels : 1);
-    for (int k = 0; k < rank; k++) {
-        o.bytes *= m.box[k];
-        o.place[k] = place[k];
-    }
-    check_begin(&m, place[0]);
+    memcpy(o.place, place, (size_t)rank * sizeof *place);
     if (adds && m.element != sizeof(float)) emu_fail("an addition of elements of %u bytes", m.element);
     if (from % 128) emu_fail("TMA from shared memory at %u, not aligned to 128", from);
-    if (m.swizzle && m.box[0] * m.element != m.swizzle)
-        emu_fail("a box whose rows do not fill the swizzle's %u bytes", m.swizzle);
     emu_check_read(from, o.bytes, BY_TMA);
     emu_mark_read(emu.warp, from, o.bytes, EMU_READING, emu.fiber->lane);
     if (o.moment == AT_ISSUE) store_land(emu.cta, &o);

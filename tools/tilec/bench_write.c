@@ -39,7 +39,7 @@ static const char *verdict(const Bench *b, const BenchRow *r)
 }
 
 /* The cells of a row, for the text and for Markdown. Cells that no row of the table has are left out. */
-enum {
+typedef enum Cell {
     CELL_MEDIAN,
     CELL_LEAST,
     CELL_SPREAD,
@@ -49,30 +49,34 @@ enum {
     CELL_BASELINE,
     CELL_PREVIOUS,
     CELLS
-};
+} Cell;
 static const char *const titles[CELLS] = { "median ms", "least ms", "spread", "TFLOPS", "GB/s", "of peak",
     "baseline", "previous" };
 
-static const char *cell(const Bench *b, const BenchRow *r, int which)
+/* Rates have as many digits as this spread of the times leaves them, if the measured one is smaller. */
+static const double LEAST_SPREAD = 0.02;
+
+static const char *cell(const Bench *b, const BenchRow *r, Cell which)
 {
     Arena *a = &b->tool->arena;
-    double spread = measure_spread(&r->time), to;
+    double spread = measure_spread(&r->time), rate_spread = spread < LEAST_SPREAD ? LEAST_SPREAD : spread,
+           to = 0;
     if (!r->time.n) return "-";
     switch (which) {
     case CELL_MEDIAN: return measure_text(a, r->time.median, spread);
     case CELL_LEAST: return measure_text(a, r->time.least, spread);
     case CELL_SPREAD: return arena_printf(a, "%.1f%%", 100 * spread);
-    case CELL_TFLOPS:
-        return r->work.flops > 0 ? measure_text(a, tflops(r), spread < 0.02 ? 0.02 : spread) : "-";
-    case CELL_GBS: return measure_text(a, gbs(r), spread < 0.02 ? 0.02 : spread);
+    case CELL_TFLOPS: return r->work.flops > 0 ? measure_text(a, tflops(r), rate_spread) : "-";
+    case CELL_GBS: return measure_text(a, gbs(r), rate_spread);
     case CELL_PEAK: return r->peak > 0 ? arena_printf(a, "%.0f%% %s", 100 * r->peak, r->bound) : "-";
     case CELL_BASELINE: to = to_baseline(b, r); break;
-    default: to = to_previous(b, r); break;
+    case CELL_PREVIOUS: to = to_previous(b, r); break;
+    case CELLS: break;
     }
     return to > 0 ? arena_printf(a, "%.2fx", to) : "-";
 }
 
-static bool shown(const Bench *b, int which)
+static bool shown(const Bench *b, Cell which)
 {
     for (size_t i = 0; i < b->rows.len; i++) {
         const BenchRow *r = &b->rows.data[i];
