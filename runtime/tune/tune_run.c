@@ -246,7 +246,9 @@ static tile_status enumerate(tile_tune *t)
     Session *s = &t->session;
     Ast *ast = module_parse(k->module, s);
     const FrontTune *f = ast ? frontend_tune(ast, k->name) : NULL;
-    if (!f) return context_fail(t->context, TILE_ERROR_NOT_FOUND, "kernel %s has no `tune` block", k->name);
+    if (!f)
+        return context_fail(t->context, TILE_ERROR_NOT_FOUND,
+            "kernel %s has no `tune` block and no `auto` constant", k->name);
     int64_t total = frontend_tune_count(f);
     int64_t limit =
         t->desc.sample && t->desc.sample < TUNE_MAX_CONFIGS ? (int64_t)t->desc.sample : TUNE_MAX_CONFIGS;

@@ -22,13 +22,18 @@ expect 2 "option \`-O\` takes 0|1|2|3, not \`9\`" "$tilec" k.tile -O9 -o k.o
 expect 2 "there is no target \`cuda:sm_1\`; there are cpu, cpu:aarch64, cuda:sm_80" "$tilec" k.tile --target=cuda:sm_1 -o k.cu
 expect 2 "there is no stage \`soup\`" "$tilec" k.tile --emit=soup
 expect 2 "--emit=cuda needs another target than cpu" "$tilec" k.tile --emit=cuda
-expect 2 "-o FILE is missing" "$tilec" k.tile
+expect 2 "there is no target \`sm_90a\`; did you mean \`cuda:sm_90a\`?" "$tilec" k.tile --target=sm_90a -o k.cu
+expect 2 "-o FILE is missing, such as \`-o k.o\`" "$tilec" k.tile
+expect 2 "-o FILE is missing, such as \`-o k.cu\`" "$tilec" ./k.tile --target=cuda:sm_80
 expect 2 "-D wants NAME=VALUE, not \`T\`" "$tilec" k.tile -D T --emit=ir
 expect 2 "--error-limit wants a number from 0 to 1048576, not \`many\`" "$tilec" k.tile --error-limit=many --emit=ast
 expect 2 "there is no command \`frob\`" "$tilec" help frob
 expect 2 "cannot open nothing.args" "$tilec" @nothing.args
 expect 2 "the tensor X is missing: --in X=FILE.npy" "$tilec" run k.tile
-expect 2 "--in Q: the kernel has no tensor of that name" "$tilec" run k.tile --in Q=random:1
+expect 2 "--in Q: the kernel has no tensor of that name; it has X, Y" "$tilec" run k.tile --in Q=random:1
+expect 2 "--in s: the kernel has no tensor of that name; scalars take --set" "$tilec" run s.tile --in s=3
+expect 2 "X: \`rand:f32[4]:1\` is not understood; write random:f32[2, 64]:SEED" "$tilec" run k.tile --in 'X=rand:f32[4]:1'
+expect 1 "is not of the kernel's type f32; write \`random:f32[4]:1\`" "$tilec" run k.tile --in 'X=random:f16[4]:1'
 expect 2 "--in Y: it is an out argument" "$tilec" run k.tile --in Y=random:1
 expect 2 "--out X: it is an in argument" "$tilec" run k.tile --in X=random:1 --out X=x.npy
 expect 2 "\`random:f32[4\` is not understood" "$tilec" run k.tile --in 'X=random:f32[4'

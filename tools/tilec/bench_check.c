@@ -62,7 +62,8 @@ static int read_file(Run *r, Reference *ref, const char *text)
         ref->data[i] = h.data;
         return EXIT_OK;
     }
-    return tool_usage(r->tool, "--expect %s: the kernel has no tensor of that name", name);
+    return tool_usage(
+        r->tool, "--expect %s: the kernel has no tensor of that name; it has %s", name, run_tensor_names(r));
 }
 
 /* The interpreter on copies in host memory, without the passes that the command line asks for. */

@@ -14,6 +14,25 @@ static const char *target_names(Tool *t)
     return names.data;
 }
 
+/* The target whose chip or family `name` is, as in `sm_90a`, is offered with its whole name. */
+static int no_target(Tool *t, const char *name)
+{
+    for (size_t i = 0; target_at(i); i++) {
+        const char *chip = strchr(target_at(i)->name, ':');
+        if (chip && !strcmp(chip + 1, name))
+            return tool_usage(t, "there is no target `%s`; did you mean `%s`?", name, target_at(i)->name);
+    }
+    return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
+}
+
+/* `path` is the .tile file, `ending` that of the file to write. */
+static int no_output(Tool *t, const char *path, const char *ending)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *point = strrchr(name, '.');
+    size_t stem = point ? (size_t)(point - name) : strlen(name);
+    return tool_usage(t, "-o FILE is missing, such as `-o %.*s%s`", (int)stem, name, ending);
+}
+
 static StageId find_stage(const char *name)
 {
     int s = 0;
@@ -131,8 +150,7 @@ static int check_targets(Tool *t, const Args *a, bool *gpu)
     *gpu = false;
     for (size_t i = 0; i < targets.len; i++) {
         const Target *target = target_find(targets.data[i]);
-        if (!target)
-            return tool_usage(t, "there is no target `%s`; there are %s", targets.data[i], target_names(t));
+        if (!target) return no_target(t, targets.data[i]);
         *gpu |= target->kind != TARGET_CPU;
     }
     return EXIT_OK;
@@ -148,7 +166,8 @@ static int check_shared(Tool *t, const Args *a)
     if (args_has(a, FLAG_EMIT)) return tool_usage(t, "--shared does not go with --emit");
     if (args_has(a, FLAG_BUNDLE_SOURCE) && !gpu)
         return tool_usage(t, "--bundle-source goes with a GPU among the targets");
-    return args_has(a, FLAG_OUTPUT) || args_has(a, FLAG_DEPS) ? EXIT_OK : tool_usage(t, "-o FILE is missing");
+    return args_has(a, FLAG_OUTPUT) || args_has(a, FLAG_DEPS) ? EXIT_OK
+                                                              : no_output(t, a->inputs.data[0], ".so");
 }
 
 static int check_bundle(Tool *t, const Args *a)
@@ -177,7 +196,7 @@ static int check_usage(Tool *t, const Args *a)
             a->inputs.len);
     if (!several && args_list(t, a, FLAG_TARGET).len > 1)
         return tool_usage(t, "several targets want --bundle or --shared");
-    if (!target) return tool_usage(t, "there is no target `%s`; there are %s", name, target_names(t));
+    if (!target) return no_target(t, name);
     if (stage && find_stage(stage) == STAGE_COUNT)
         return tool_usage(t, "there is no stage `%s` (`tilec --help` lists them)", stage);
     if (stage && !(stage_info[find_stage(stage)].targets >> target->kind & 1))
@@ -202,7 +221,10 @@ static int check_usage(Tool *t, const Args *a)
     if (!strpbrk(path, "./-") && access(path, F_OK))
         return tool_usage(t, "there is no command or file `%s` (`tilec help` lists the commands)", path);
     if (!stage && !args_has(a, FLAG_DEPS) && !args_has(a, FLAG_OUTPUT))
-        return tool_usage(t, "-o FILE is missing");
+        return no_output(t, path,
+            target->kind == TARGET_CPU    ? ".o"
+            : target->kind == TARGET_CUDA ? ".cu"
+                                          : ".hip");
     if (!stage && target->kind != TARGET_CPU && args_has(a, FLAG_HEADER))
         return tool_usage(t, "-h goes with an object for the CPU");
     return EXIT_OK;

@@ -273,6 +273,16 @@ static bool left_out(const Run *r, const Parameter *p)
     return !p->in && !p->out;
 }
 
+const char *run_tensor_names(Run *r)
+{
+    Text names;
+    text_init(&names, &r->tool->arena);
+    for (size_t i = 0; i < r->n_params; i++)
+        if (r->params[i].info.kind != TILE_PARAM_SCALAR)
+            text_printf(&names, "%s%s", names.len ? ", " : "", r->params[i].info.name);
+    return names.len ? names.data : "none";
+}
+
 /* --in and --out by their parameters. */
 static int match(Run *r, FlagId flag)
 {
@@ -281,8 +291,8 @@ static int match(Run *r, FlagId flag)
         if (!split_binding(r->tool, option, r->args->flag[flag].data[i], &name, &rest)) return EXIT_USAGE;
         Parameter *p = find_param(r, name);
         if (!p || p->info.kind == TILE_PARAM_SCALAR)
-            return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name%s", option, name,
-                p ? "; scalars take --set" : "");
+            return tool_usage(r->tool, "%s %s: the kernel has no tensor of that name; %s%s", option, name,
+                p ? "scalars take --set" : "it has ", p ? "" : run_tensor_names(r));
         if (flag == FLAG_IN && p->info.kind == TILE_PARAM_OUT)
             return tool_usage(r->tool, "--in %s: it is an out argument", name);
         if (flag == FLAG_OUT && p->info.kind == TILE_PARAM_IN)

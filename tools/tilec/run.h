@@ -67,6 +67,8 @@ int run_failed(Run *, tile_status);
         if (st_) return run_failed((r), st_); \
     } while (0)
 
+/* The names of the kernel's tensors, with commas. */
+const char *run_tensor_names(Run *);
 /* Prints a command line that works, for a user whose own lacks an argument (example.c). */
 void run_print_command(Run *);
 /* Draws random integers that are indices within their axes (index_ranges.c); an exit code. */

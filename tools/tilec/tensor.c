@@ -3,6 +3,7 @@
 #include "tools/tilec/npy.h"
 #include "ir/number.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 bool dtype_of(tile_dtype t, DType *d)
 { return dtype_parse(tile_dtype_name(t), strlen(tile_dtype_name(t)), d); }
@@ -150,26 +151,33 @@ static bool take_number(const char **p, double *v)
     return true;
 }
 
+static int not_understood(Tool *t, const tile_param_info *p, const char *source)
+{
+    return tool_usage(t,
+        "%s: `%s` is not understood; write random:%s[2, 64]:SEED, random:SEED:LO:HI, zeros:%s[2, 64], or a "
+        "file",
+        p->name, source, tile_dtype_name(p->dtype), tile_dtype_name(p->dtype));
+}
+
 /* [:TYPE[extents]][:SEED[:LO:HI]] behind `random`, `zeros`, `ones` */
 static int made_up(Tool *t, const tile_param_info *p, const char *source, const char *rest, Fill f,
     const ShapeSource *shape, HostTensor *h)
 {
-    const char *wrong = "%s: `%s` is not understood; write random:f16[2, 64]:SEED, random:SEED:LO:HI, "
-                        "zeros:f16[2, 64], or a file";
     int code = EXIT_OK;
     const char *open = strchr(rest, '[');
     double seed = 0;
     if (open) {
         DType d;
         if (*rest != ':' || !dtype_parse(rest + 1, (size_t)(open - rest) - 1, &d))
-            return tool_usage(t, wrong, p->name, source);
+            return not_understood(t, p, source);
         if (d != h->dtype)
-            return tool_error(
-                t, "%s: `%s` is not of the kernel's type %s", p->name, source, tile_dtype_name(p->dtype));
+            return tool_error(t, "%s: `%s` is not of the kernel's type %s; write `%.*s:%s%s`", p->name,
+                source, tile_dtype_name(p->dtype), (int)strcspn(source, ":"), source,
+                tile_dtype_name(p->dtype), open);
         h->rank = 0;
         for (rest = open + 1; *rest != ']'; rest += strspn(rest, ", ")) {
             size_t n = strspn(rest, "0123456789");
-            if (!n || n > 18 || h->rank == TILE_MAX_RANK) return tool_usage(t, wrong, p->name, source);
+            if (!n || n > 18 || h->rank == TILE_MAX_RANK) return not_understood(t, p, source);
             h->shape[h->rank++] = strtoll(rest, NULL, 10);
             rest += n;
         }
@@ -179,9 +187,9 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
         code = tensor_make(t, p, shape, h);
     }
     if (code) return code;
-    if (*rest && !take_number(&rest, &seed)) return tool_usage(t, wrong, p->name, source);
+    if (*rest && !take_number(&rest, &seed)) return not_understood(t, p, source);
     if (*rest && !(take_number(&rest, &f.lo) && take_number(&rest, &f.hi) && !*rest && f.lo <= f.hi))
-        return tool_usage(t, wrong, p->name, source);
+        return not_understood(t, p, source);
     f.ranged = f.lo != f.hi || f.lo != 0;
     f.seed = (uint64_t)(int64_t)seed;
     h->seed = f.seed;
@@ -203,6 +211,7 @@ int tensor_read(
         if (!strncmp(source, kinds[k], n) && (!source[n] || source[n] == ':'))
             return made_up(t, p, source, source + n, (Fill){ .kind = k }, shape, h);
     }
+    if (strchr(source, ':') && access(source, F_OK)) return not_understood(t, p, source);
     return read_npy(t, p, source, h);
 }
 
