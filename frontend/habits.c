@@ -250,6 +250,9 @@ static bool out_of_place(const Around *a)
             "write `c ? a : b` for one condition, `where(c, a, b)` for a tile of them");
     if (is(a, a->before, "import") && is_name(a, a->token))
         return explain(a, a->token, "an import names a file", "write `import \"FILE.tile\";`");
+    if (is(a, a->before, "}") && (is(a, a->token, "grid") || is(a, a->token, "hint")))
+        return explain(a, a->token, "a clause stands before the body of its kernel",
+            "write `kernel name(...) grid (...) { ... }`");
     return false;
 }
 

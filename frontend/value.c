@@ -150,14 +150,25 @@ Value *lower_materialize(Lower *l, V v, Loc loc)
                                        : ir_const_int(&l->b, v.dtype, v.c.i);
     if (v.kind == V_TENSOR) lower_error_note(l, loc, "read it with load(X[...])", "a tensor is not a value");
     else if (v.kind != V_ERROR)
-        lower_error(l, loc, "expected a number or a tile, not %s", value_describe(l, v));
+        lower_error_note(l, loc, v.kind == V_VOID ? "a `fn` gives a value by `return ...;`" : NULL,
+            "expected a number or a tile, not %s", value_describe(l, v));
     return NULL;
+}
+
+/* A constant without a type beside an operand of type `d`. */
+static V beside(Lower *l, V v, DType d, Loc loc)
+{
+    if (v.kind != V_FLOAT || d != DT_INDEX) return lower_adapt(l, v, d, loc);
+    return lower_error_note(l, loc,
+        "write `f32(...)` around the `index`, or `index(...)` around the constant; a variable of floats "
+        "begins as `0.0`",
+        "a floating constant cannot become `index`");
 }
 
 bool lower_same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)
 {
-    if (value_is_untyped(*a) && !value_is_untyped(*b)) *a = lower_adapt(l, *a, value_dtype(*b), loc);
-    else if (value_is_untyped(*b) && !value_is_untyped(*a)) *b = lower_adapt(l, *b, value_dtype(*a), loc);
+    if (value_is_untyped(*a) && !value_is_untyped(*b)) *a = beside(l, *a, value_dtype(*b), loc);
+    else if (value_is_untyped(*b) && !value_is_untyped(*a)) *b = beside(l, *b, value_dtype(*a), loc);
     else if (value_is_untyped(*a)) {
         DType d = a->kind == V_FLOAT || b->kind == V_FLOAT ? DT_F32 : DT_INDEX;
         *a = lower_adapt(l, *a, d, loc);
