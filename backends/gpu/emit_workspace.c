@@ -118,7 +118,7 @@ static const char *leave_part(
     end_block(e);
     memory_barrier(e);
     const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
-    line(e, "if (tid == 0) *%s = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
+    line(e, "if (tid == 0) %s[0] = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
         counters(e, p), counter);
     memory_barrier(e);
     return cell;
@@ -136,7 +136,7 @@ void emit_workspace_combine(Emit *e, Instr *i)
         (long long)p.bytes, p.width);
     const char *cell = leave_part(e, &p, part, from,
         str(e, "%s / %d * %d + %s %% %d", own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas));
-    line(e, "const bool %s = *%s == %d;", last, cell, e->plan->clusters - 1);
+    line(e, "const bool %s = %s[0] == %d;", last, cell, e->plan->clusters - 1);
     const char *to = declare_tile(e, r);
     line(e, "if (%s) {", last);
     e->indent++;
@@ -195,7 +195,7 @@ void emit_share_combine(Emit *e, Instr *i)
     line(e, "u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", part, workspace(e), number[1], ctas,
         rank, (long long)p.bytes, p.width);
     const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[4], ctas, rank));
-    line(e, "%s = *%s == %s - 1;", last, cell, count);
+    line(e, "%s = %s[0] == %s - 1;", last, cell, count);
     end_block(e);
     const char *to = declare_tile(e, r);
     line(e, "if (%s) {", last);

@@ -136,6 +136,27 @@ static int note(Faults *faults, int line, const char *what, Span here, Span befo
     return faults->n++;
 }
 
+FaultsMark faults_mark(const Faults *faults)
+{ return faults ? (FaultsMark){ faults->n, faults->emissions, faults->full } : (FaultsMark){ 0 }; }
+
+void faults_forget(Faults *faults, FaultsMark before)
+{
+    if (!faults) return;
+    faults->n = before.n;
+    faults->emissions = before.emissions;
+    faults->full = before.full;
+}
+
+bool faults_whole(const Faults *faults, char *why, size_t size)
+{
+    if (faults->emissions != 1)
+        snprintf(why, size, "faults are in %d texts: the sizes give several kernels", faults->emissions);
+    else if (!faults->n) snprintf(why, size, "the text has no place for a fault");
+    else if (faults->full) snprintf(why, size, "the text has more places than the %d that fit", MAX_FAULTS);
+    else return true;
+    return false;
+}
+
 static size_t closing(const char *p, size_t i, size_t n)
 {
     int depth = 0;
@@ -158,7 +179,9 @@ void cuda_plant(FILE *f, Faults *faults, int line, const char *p, size_t n, cons
                     first = k;
                     if (end == KINDS) end = k + 1;
                 }
-        if (first == KINDS || faults->n + 4 > MAX_FAULTS) {
+        bool room = faults->n + 4 <= MAX_FAULTS;
+        faults->full |= first < KINDS && !room;
+        if (first == KINDS || !room) {
             fputc(p[i++], f);
             continue;
         }
@@ -235,6 +258,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
     char last = 0;
     bool body = false;
     const char *before = "";
+    if (faults) faults->emissions++;
     fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name,
         code->name); /* A kernel may have the name of a function of libc. */
     for (const char *p = code->text; *p;) {

@@ -91,6 +91,7 @@ static const struct {
         "likewise, and the rings of K and V lie beside Q's buffer" },
 };
 enum { HARMLESS = sizeof harmless / sizeof *harmless };
+static bool applied[HARMLESS];
 
 static bool argued(const Row *r, const Fault *f, int *times)
 {
@@ -99,6 +100,7 @@ static bool argued(const Row *r, const Fault *f, int *times)
             !fnmatch(harmless[k].what, f->what, 0) && !fnmatch(harmless[k].before, f->before, 0) &&
             !fnmatch(harmless[k].text, f->text, 0)) {
             times[k]++;
+            applied[k] = true;
             return true;
         }
     return false;
@@ -120,17 +122,14 @@ bool faults_of(const Row *r, int number, const char *device, int draws, int only
     bool ok = emu && prepare(&t, r, why, sizeof why);
     if (ok) exec_emu_options(emu, &(KernelOptions){ .early_start = r->early });
     int tried = 0, caught = 0, harmless_ones = 0, missed = 0, times[HARMLESS] = { 0 };
-    faults.n = 0;
+    faults = (Faults){ 0 };
     emu_mutant = -1;
     if (ok) {
         exec_emu_plant(emu, &faults);
         draw(emu, 0);
         ok = try(emu, &t, why, sizeof why);
     }
-    if (ok && faults.n && faults.list[faults.n - 1].line < faults.list[0].line) {
-        ok = false;
-        snprintf(why, sizeof why, "the sizes give several kernels");
-    }
+    ok = ok && faults_whole(&faults, why, sizeof why);
     if (!ok) printf("FAIL %s without a fault: %s\n", r->recipe, why);
     for (int n = 0; ok && n < faults.n; n++) {
         const Fault *f = &faults.list[n];
@@ -158,9 +157,25 @@ bool faults_of(const Row *r, int number, const char *device, int draws, int only
         fflush(stdout);
     }
     emu_mutant = -1;
+    if (ok && !tried) {
+        ok = false;
+        printf("FAIL %s %s: no fault was planted\n", r->recipe, r->consts);
+    }
     printf("%-4s %2d %s %s on %s: %d faults, %d noticed, %d harmless\n", ok && !missed ? "ok" : "FAIL",
         number, r->recipe, r->consts, device, tried, caught, harmless_ones);
     if (emu) exec_emu_close(emu);
     release(&t);
     return ok && !missed;
+}
+
+bool faults_all_applied(void)
+{
+    bool ok = true;
+    for (int k = 0; k < HARMLESS; k++)
+        if (!applied[k]) {
+            ok = false;
+            printf("FAIL no fault is harmless as stated: %s, %s: %s (after: %s)\n", harmless[k].recipe,
+                harmless[k].what, harmless[k].text, harmless[k].before);
+        }
+    return ok;
 }
