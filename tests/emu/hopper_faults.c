@@ -23,9 +23,6 @@ static const struct {
     { "attention*", "a warp barrier left out", "if (last_*", "warp_sync();", 1, "likewise" },
     { "attention*", "a warp barrier left out", "l_* = red_*", "warp_sync();", 1,
         "the shuffles that join the lanes' parts of l bring the lanes together" },
-    { "attention_bias", "a warp barrier left out", "b_* = uniform(*", "warp_sync();", 1,
-        "before it writes the program's place again the producer waits for stages of this program, which are "
-        "given back later" },
     { "attention*", "an arrival left out", "}", "if (lane == 0) mbar_arrive(V_ring_*_empty *", 1,
         "behind the last program: nobody fills the stage again" },
     { "attention", "a barrier left out", "/* for j *", "bar_sync(2 + (warp >> 2), 256);", 1,
@@ -34,18 +31,14 @@ static const struct {
         "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
         "before" },
     { "gemm", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
-    { "attention", "a warp barrier left out", "}", "warp_sync();", 1, "likewise" },
     { "softmax", "a barrier left out", "float *const part_*", "__syncthreads();", 1,
         "it stands before the first use of the scratch" },
     { "*", "a warp barrier left out", "if (lane == 0) bulk_wait_read(*", "warp_sync();", 1,
         "stmatrix, which writes the buffer, brings the lanes together too" },
-    { "*", "an arrival *", "for (int i = 0; *", "mbar_init(*_empty + *of no stage*", 4,
-        "nobody waits for the mbarrier of no stage: its phases say nothing" },
     /* rings hold four steps of five: nobody is a program ahead of another, the producer no more than four
      * steps */
     { "gemm_int4", "a wait left out", "for (i32 program_*", "mbar_wait(scheduled_empty *", 1,
         "the producer has waited for stages that were given back behind the last look at this program" },
-    { "gemm_int4", "a warp barrier left out", "*= uniform(*", "warp_sync();", 1, "likewise" },
     { "gemm_int4", "a wait left out", "*let low *", "mbar_wait(A_ring_*_empty *", 1,
         "W's stage, for which the producer has waited, is given back behind that of A's first half" },
     { "gemm_int4", "a barrier left out", "const u32 sh_*", "bar_sync(1, 128);", 1,
@@ -58,9 +51,6 @@ static const struct {
     { "gemm", "a fence left out", "mbar_init(*", "fence_mbarrier_init();", 1,
         "the fence for the rings, by the same thread, comes before anybody sends here; the machine orders "
         "none but its own behind the cluster's barrier" },
-    { "gemm", "a warp barrier left out", "}", "warp_sync();", 1,
-        "the cluster's barrier behind it meets all lanes here; the machine's .aligned wants them together "
-        "before" },
     { "gemm", "an arrival fewer", "prefetch_map(*", "for (int i = 0; *", 1,
         "a warp gives back A's stage after B's, and the producer waits for A's first" },
     { "gemm", "an arrival left out", "*if (lt_*", "if (lane == 0) mbar_arrive(*", 1,
@@ -71,9 +61,8 @@ static const struct {
     { "gemm", "one group more in flight", "for (int box_*", "if (lane == 0) bulk_wait_read(0);", 1,
         "likewise" },
     /* sm_80 */
-    { "*", "a barrier left out", "#define SCRATCH *", "__syncthreads();", 1,
+    { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1,
         "another barrier stands before the first use of the scratch" },
-    { "gemm", "a barrier left out", "/* for k *", "__syncthreads();", 1, "likewise" },
     { "attention", "a barrier left out", "l_* = red_*", "__syncthreads();", 1,
         "likewise: in between, the lanes' parts of l are joined by shuffles" },
     { "*", "a barrier left out", "const u32 sh_* = shared_base + SCRATCH + *", "__syncthreads();", 1,

@@ -5,6 +5,7 @@
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
  *   F Q M R C   a tile [TM, TN] of f32, i32, bool; a column [TM, 1] and a row [1, TN] of f32
  *   S D A       a scalar that all threads know, a digit, an axis
+ *   U           the program's own window, moved by a few elements;
  *   O W P       the program's own window, a window anywhere, the first element of the own window
  *   m n t       TM, TN, the tile's elements;  p: an option of loads;  o: an option of scans
  * Numbers are whole and small, so that all sums are exact; whole numbers of 32 bits may wrap. */
@@ -41,6 +42,9 @@ static const struct {
     { "inout", "MOST", "N", "f32", "int:5" },
     { "inout", "SUMS", "N", "f32", "int:5" },
     { "inout", "LAST", "", "f32", "int:5" },
+    { "out", "WIDE", "M,N", "f32", "" },
+    { "out", "TURNED", "N,M", "T", "" },
+    { "out", "THIN", "M,N", "i8", "" },
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
@@ -50,7 +54,7 @@ static const char letters[KINDS + 1] = "fqmrc";
 typedef struct Mix {
     Arranger *a;
     int tm, tn, depth, loops, budget, n[KINDS];
-    bool returns, whole; /* rows are whole: N is TN, and a key */
+    bool returns, whole, extremes; /* rows are whole: N is TN, and a key; inputs hold NaN and infinities */
 } Mix;
 
 static const char *const made[KINDS][32] = {
@@ -93,6 +97,14 @@ static const char *const ends[] = { "store(O[$O], $F);", "store(O[$O], $F);", "s
     "atomic_add(SUMS[j*$n +: $n], sum($F, axis = 0, drop = true));",
     "atomic_xor(BITS[clamp($S, 0, V - 1)], sum($Q, drop = true));",
     "if i + j == 0 { store(LAST[], max($F, drop = true)); }" };
+
+/* The only stores of tensors that are written in one place: past the caches, in rows that begin within lines.
+ */
+static const char *const onces[] = { "store(WIDE[$U], $F, cache = stream);",
+    "store(TURNED[j*$n +: $n, i*$m +: $m], transpose(cast(clamp($F, 0.0, 4.0), T)), cache = stream);",
+    "store(TURNED[j*$n - 1 +: $n, i*$m + $D +: $m], transpose(cast(clamp($F, 0.0, 4.0), T)), "
+    "cache = bypass);",
+    "store(THIN[$U], i8($Q), cache = stream);" };
 
 /* Old values of atomics: of elements that no other program touches they are known. */
 static const char *const olds[] = { "atomic_add(CELL[row, col], $Q)",
@@ -152,6 +164,10 @@ static void expand(Mix *x, const char *template, char *out, size_t size)
             case 'B': snprintf(part, sizeof part, "%d", below(a, 2)); break;
             case 'O': own_window(x, part, sizeof part); break;
             case 'W': window(x, part, sizeof part); break;
+            case 'U':
+                snprintf(part, sizeof part, "i*%d +: %d, j*%d %s +: %d", x->tm, x->tm, x->tn,
+                    CHOOSE(a, "", "+ 1", "- 3", "+ 16", "- 16"), x->tn);
+                break;
             case 'P': snprintf(part, sizeof part, "i*%d, j*%d", x->tm, x->tn); break;
             case 'm': snprintf(part, sizeof part, "%d", x->tm); break;
             case 'n': snprintf(part, sizeof part, "%d", x->tn); break;
@@ -387,8 +403,10 @@ static void parameters(Mix *x)
         if (!has_tensor(x, name)) continue;
         arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role,
             type, name, tensors[t].dims);
-        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", *k->tensors ? "; " : "",
-            tensors[t].role, name, tensors[t].dims, type, tensors[t].fill);
+        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(tensors[t].role, "in");
+        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "",
+            tensors[t].role, name, tensors[t].dims, type, odd ? "extremes" : "",
+            tensors[t].fill + (odd ? strlen("int") : 0));
         arrange_append(k->launch, sizeof k->launch, " %s", name);
         view(a, t);
     }
@@ -413,10 +431,16 @@ void random_mixture(uint64_t seed, RandomKernel *out)
                      : ONE_OF(a, 1, 4, 8, 16, 32, 64, 6, 20, 33, 128);
     if (x->tn < 33 && chance(a, 20)) x->tm = ONE_OF(a, 32, 64);
     x->returns = chance(a, 40);
+    x->extremes = chance(a, 16);
     x->budget = 6 + below(a, 14);
     places(x);
     while (x->budget > 0) statements(x, 3);
     put(x);
+    if (chance(a, 35)) {
+        char e[600];
+        expand(x, CHOOSE(a, onces[0], onces[1], onces[2], onces[3]), e, sizeof e);
+        arrange_line(a, "%s", e);
+    }
     a->indent = 0;
     arrange_line(a, "}");
     const int m = x->tm * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tm) : 0),
