@@ -1,7 +1,7 @@
-/* random_shapes.c: random kernels of tiles with up to eight axes: see random_kernel.h. A program loads its part
- * of a few tensors, and makes tiles of tiles: permuted, reshaped to any factors, reduced along several axes,
- * scanned, sorted, split, joined, shifted, repeated, gathered. Their last ones are stored. Numbers are whole
- * and small, so that all results are exact; integers of 32 bits may wrap. */
+/* random_shapes.c: random kernels of tiles with up to eight axes: see random_kernel.h. A program loads its
+ * part of a few tensors, and makes tiles of tiles: permuted, reshaped to any factors, reduced along several
+ * axes, scanned, sorted, split, joined, shifted, repeated, gathered. Their last ones are stored. Numbers are
+ * whole and small, so that all results are exact; integers of 32 bits may wrap. */
 #include "arrange.h"
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +33,7 @@ static int elements(const Extents *e)
 static void list(const Extents *e, const char *first, const char *before, char *out, size_t size)
 {
     snprintf(out, size, "%s", first);
-    for (int k = 0; k < e->rank; k++)
-        arrange_append(out, size, "%s%s%d", *out ? ", " : "", before, e->at[k]);
+    for (int k = 0; k < e->rank; k++) arrange_append(out, size, "%s%s%d", *out ? ", " : "", before, e->at[k]);
 }
 
 static Extents with(const Extents *e, int axis, int extent)
@@ -66,11 +65,13 @@ static void make(Shapes *x, const Extents *e, char kind, const char *expression)
     snprintf(m->name, sizeof m->name, "t%d", x->n++);
     m->kind = kind;
     m->e = *e;
-    arrange_line(x->a, kind == 'f' ? "let %s = clamp(%s, -64.0, 64.0);" : "let %s = %s;", m->name, expression);
+    arrange_line(
+        x->a, kind == 'f' ? "let %s = clamp(%s, -64.0, 64.0);" : "let %s = %s;", m->name, expression);
 }
 
 /* A tile of that kind, rather a late one, that `fits`; NULL: none was met. */
-static const Made *find(Shapes *x, char kind, bool (*fits)(const Extents *, const Extents *), const Extents *e)
+static const Made *find(
+    Shapes *x, char kind, bool (*fits)(const Extents *, const Extents *), const Extents *e)
 {
     for (int tries = 0; tries < 12; tries++) {
         const int k = chance(x->a, 50) && x->n > 5 ? x->n - 1 - below(x->a, 5) : below(x->a, x->n);
@@ -105,7 +106,8 @@ static void reshaped(Shapes *x, const Made *m)
 {
     char extents[80], e[160];
     Extents r = { 0 };
-    for (int left = elements(&m->e); r.rank < MOST_AXES && (left > 1 || !r.rank || chance(x->a, 20)); r.rank++) {
+    for (int left = elements(&m->e); r.rank < MOST_AXES && (left > 1 || !r.rank || chance(x->a, 20));
+        r.rank++) {
         int factor = r.rank == MOST_AXES - 1 ? left : 1 + below(x->a, left < 64 ? left : 64);
         while (left % factor) factor--;
         r.at[r.rank] = factor;
@@ -257,8 +259,8 @@ static void gathered(Shapes *x, const Made *m)
 
 /* --- the kernel --- */
 
-static void parameter(Shapes *x, const char *role, const char *name, const char *dims, const char *type,
-    const char *fill)
+static void parameter(
+    Shapes *x, const char *role, const char *name, const char *dims, const char *type, const char *fill)
 {
     RandomKernel *k = x->a->k;
     const char *comma = x->tensors++ ? ", " : "";
@@ -311,8 +313,8 @@ void random_shapes(uint64_t seed, RandomKernel *out)
     memset(out, 0, sizeof *out);
     Arranger arranger = { .k = out, .random = { seed * 7 + 5 } }, *a = &arranger;
     Shapes shapes = { .a = a }, *x = &shapes;
-    const char *hint = chance(a, 40) ? CHOOSE(a, " hint (warps = 1)", " hint (warps = 2)", " hint (warps = 8)",
-                                           " hint (pack = 2)")
+    const char *hint = chance(a, 40) ? CHOOSE(a, " hint (warps = 1)", " hint (warps = 2)",
+                                           " hint (warps = 8)", " hint (pack = 2)")
                                      : "";
     arrange_append(out->text, sizeof out->text, "fn mix(a, b) { return a ^ b; }\nkernel random(");
     arrange_append(out->launch, sizeof out->launch, "random");
