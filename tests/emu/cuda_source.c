@@ -86,6 +86,7 @@ static const struct {
     { "fence_mbarrier_init(", "a fence left out" },
     { "fence_proxy_async(", "a fence left out" },
     { "fence_cluster(", "a fence left out" },
+    { "fence_device(", "a fence left out" },
     { "wgmma_fence(", "a fence left out" },
     { "wgmma_commit(", "a commit left out" },
     { "wgmma_wait(", "a wait left out" },
@@ -252,6 +253,10 @@ static bool write_element(FILE *f, const char *p, size_t n)
 /* May a statement stand before this line? Then the line before ends one. */
 static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
 
+/* A function of the prelude that orders the parts of a sum: its fences are places for faults too. */
+static bool orders_parts(const char *p, size_t n)
+{ return holds(p, n, " void workspace_") || holds(p, n, " u32 workspace_"); }
+
 void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
 {
     int line = 3;
@@ -277,7 +282,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
                 body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
             else if (!body && write_element(f, p, n)) {
-            } else if (body && faults) cuda_plant(f, faults, line, p, n, before);
+            } else if (faults && (body || orders_parts(p, n))) cuda_plant(f, faults, line, p, n, before);
             else fwrite(p, 1, n, f);
             fputc('\n', f);
             line++;
