@@ -72,6 +72,8 @@ static int64_t places_of(const Gen *g) { return g->target->second_cache / LINE; 
 
 static int64_t table_bytes(const CpuTarget *t) { return t->second_cache / LINE * (KEY_BYTES + LINE); }
 
+/* Only steps of the program's body: they run once in a program, so that no part that lies aside is older than
+ * what the same program stores there later. */
 void plan_line_ends(Plan *p)
 {
     if (!p->target->avx512 || p->target->second_cache < LINE) return;
@@ -241,7 +243,7 @@ static LLVMValueRef row_function(Gen *g, LLVMTypeRef *type)
 /* The number of a row. Rows that follow each other have numbers that do. */
 static LLVMValueRef number_of(Gen *g, const Window *w, LLVMValueRef *coord, int va)
 {
-    enum { APART = 1021 };
+    enum { APART = 1021 }; /* a prime, so that rows along other axes meet in few places of the table */
     LLVMValueRef number = gen_int(g, 0);
     for (int t = 0; t < w->rank; t++) {
         if (t == va) continue;

@@ -406,7 +406,7 @@ bool emit_bulk_store(Emit *e, Instr *store)
     if (bytes == 2) line(e, "const u32 %s = (lane & 16) ^ %s;", lanes, exchanged(e, &x.b, "lane"));
     else line(e, "const u32 %s = lane %% 4 * 8 ^ %s;", lanes, exchanged(e, &x.b, "(lane >> 2)"));
     if (!x.at_once) begin_unrolled(e, x.box, x.b.n);
-    if (x.writer) emit_writer_wait(e, &x);
+    if (x.writer) emit_writer_wait(e);
     else
         line(e, "if (lane == 0) %s(%d);", use(e, "bulk_wait_read"),
             x.at_once ? 0 : kernel_bulk_depth(x.b.n, x.buffers) - 1);

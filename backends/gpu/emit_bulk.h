@@ -26,5 +26,5 @@ const char *emit_bulk_coordinate(Emit *, const BulkStore *, int q);
 
 /* emit_writer.c */
 const Writer *emit_writer_of(const Emit *, const Instr *store); /* NULL: warps send its boxes themselves */
-void emit_writer_wait(Emit *, const BulkStore *);
+void emit_writer_wait(Emit *);
 void emit_writer_hand(Emit *, const BulkStore *);

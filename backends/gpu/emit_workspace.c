@@ -10,7 +10,13 @@
  * are zero, and 2 more for each CTA that is done with them; the last one leaves both words zero. */
 #include "backends/gpu/emit_cluster.h"
 
-enum { PART_GRAIN = 256, COUNTER_BYTES = 4, TOGETHER = 64, FEW = 8, AT_ONCE = 16 };
+enum {
+    PART_GRAIN = 256, /* bytes of which a part takes a multiple */
+    COUNTER_BYTES = 4,
+    TOGETHER = 64, /* registers, of several parts, that are asked for before the first one is used */
+    FEW = 8,       /* so many parts are joined without loops, */
+    AT_ONCE = 16   /* and as many registers of each at a time */
+};
 
 typedef struct Parts {
     DType d;
@@ -38,13 +44,14 @@ static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "
 /* The parts that a CTA may leave: of two programs, where it does a share (stream-k). */
 static int parts_each(const Emit *e) { return e->plan->shares ? 2 : 1; }
 
+/* Where the counters lie: behind the parts of all CTAs. */
 static const char *counters(Emit *e, const Parts *p)
 {
     return str(
         e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes * parts_each(e));
 }
 
-static void find(void *user, Instr *i)
+static void find_combine(void *user, Instr *i)
 {
     if (i->op == OP_WORKSPACE_COMBINE || i->op == OP_SHARE_COMBINE) *(const Instr **)user = i;
 }
@@ -52,7 +59,7 @@ static void find(void *user, Instr *i)
 void emit_workspace_enter(Emit *e)
 {
     const Instr *i = NULL;
-    ir_walk(e->f->body, find, &i);
+    ir_walk(e->f->body, find_combine, &i);
     if (!i) return;
     Parts p = parts_of(e, ir_result(i));
     e->workspace_per_block = p.bytes * parts_each(e) + COUNTER_BYTES;
@@ -118,7 +125,7 @@ static const char *leave_part(
     end_block(e);
     memory_barrier(e);
     const char *cell = shared_pointer(e, "u32", scratch(e, COUNTER_BYTES));
-    line(e, "if (tid == 0) *%s = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
+    line(e, "if (tid == 0) %s[0] = %s(%s, %s + %s);", cell, use(e, "workspace_draw"), scheduler(e),
         counters(e, p), counter);
     memory_barrier(e);
     return cell;
@@ -136,7 +143,7 @@ void emit_workspace_combine(Emit *e, Instr *i)
         (long long)p.bytes, p.width);
     const char *cell = leave_part(e, &p, part, from,
         str(e, "%s / %d * %d + %s %% %d", own_cta(e), ctas * e->plan->clusters, ctas, own_cta(e), ctas));
-    line(e, "const bool %s = *%s == %d;", last, cell, e->plan->clusters - 1);
+    line(e, "const bool %s = %s[0] == %d;", last, cell, e->plan->clusters - 1);
     const char *to = declare_tile(e, r);
     line(e, "if (%s) {", last);
     e->indent++;
@@ -181,21 +188,22 @@ static void join_counted(
  */
 void emit_share_combine(Emit *e, Instr *i)
 {
+    enum { PART = 1, FIRST, COUNT, TILE, OPERANDS }; /* numbers: of the part, of the tile's first one, .. */
     Value *x = ir_operand(i, 0), *r = ir_result(i);
     Parts p = parts_of(e, r);
     int ctas = e->plan->multicast > 1 ? e->plan->multicast : 1;
     const char *rank = ctas > 1 ? str(e, " + block") : "", *from = array_of(e, x, layout_of(e, x)),
-               *last = tmp(e, "last"), *part = tmp(e, "part"), *k = tmp(e, "k"), *number[5];
-    for (int o = 1; o < 5; o++) number[o] = name_of(e, ir_operand(i, o));
-    const char *count = number[3];
+               *last = tmp(e, "last"), *part = tmp(e, "part"), *k = tmp(e, "k"), *number[OPERANDS];
+    for (int o = PART; o < OPERANDS; o++) number[o] = name_of(e, ir_operand(i, o));
+    const char *count = number[COUNT];
     line(e, "/* a part that is not the whole goes to the workspace; the last that comes joins them */");
     line(e, "bool %s = %s == 1;", last, count);
     line(e, "if (!%s) {", last);
     e->indent++;
-    line(e, "u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", part, workspace(e), number[1], ctas,
-        rank, (long long)p.bytes, p.width);
-    const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[4], ctas, rank));
-    line(e, "%s = *%s == %s - 1;", last, cell, count);
+    line(e, "u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", part, workspace(e), number[PART],
+        ctas, rank, (long long)p.bytes, p.width);
+    const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[TILE], ctas, rank));
+    line(e, "%s = %s[0] == %s - 1;", last, cell, count);
     end_block(e);
     const char *to = declare_tile(e, r);
     line(e, "if (%s) {", last);
@@ -210,8 +218,8 @@ void emit_share_combine(Emit *e, Instr *i)
     line(e, "} else {");
     e->indent++;
     const char *first = tmp(e, "first");
-    line(e, "const u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", first, workspace(e), number[2],
-        ctas, rank, (long long)p.bytes, p.width);
+    line(e, "const u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", first, workspace(e),
+        number[FIRST], ctas, rank, (long long)p.bytes, p.width);
     join_counted(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first, (int64_t)ctas * p.bytes, count);
     end_block(e);
 }

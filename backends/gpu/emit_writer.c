@@ -35,7 +35,7 @@ static int semaphores_of(const Instr *store)
     return wait && ir_mem_parts(wait, &m) ? m.param : -1;
 }
 
-static void find(void *user, Instr *i)
+static void find_store(void *user, Instr *i)
 {
     const Instr **store = user;
     if (i->op == OP_STORE && ir_attr_int(i, ATTR_WRITER, 0)) *store = i;
@@ -47,7 +47,7 @@ void emit_writer_places(Emit *e, Block *consumers)
     int groups = e->plan->warps / 4;
     const Instr *store = NULL;
     emit_halves_place(e, consumers);
-    ir_walk(consumers, find, &store);
+    ir_walk(consumers, find_store, &store);
     if (!store) return;
     e->writer = (Writer){ .store = store, .name = tmp(e, "adds"), .semaphores = semaphores_of(store) };
     const char *n = e->writer.name;
@@ -185,10 +185,9 @@ void emit_writer(Emit *e)
     end_block(e);
 }
 
-void emit_writer_wait(Emit *e, const BulkStore *x)
+void emit_writer_wait(Emit *e)
 {
     const char *n = e->writer.name;
-    (void)x;
     line(e, "%s(%s_empty + 8 * (warp >> 2), %s_phase%s ^ 1);", use(e, "mbar_wait"), n, n,
         in_order(e) ? " & 1" : "");
     line(e, in_order(e) ? "%s_phase++;" : "%s_phase ^= 1;", n);
@@ -273,6 +272,6 @@ void emit_writer_end(Emit *e)
     if (!e->writer.store) return;
     line_in(
         e, e->pre, 2, "u32 %s_phase = 0;%s", e->writer.name, in_order(e) ? "    /* counts the steps */" : "");
-    emit_writer_wait(e, NULL);
+    emit_writer_wait(e);
     arrive(e, NULL, NULL);
 }

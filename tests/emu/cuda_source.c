@@ -86,6 +86,7 @@ static const struct {
     { "fence_mbarrier_init(", "a fence left out" },
     { "fence_proxy_async(", "a fence left out" },
     { "fence_cluster(", "a fence left out" },
+    { "fence_device(", "a fence left out" },
     { "wgmma_fence(", "a fence left out" },
     { "wgmma_commit(", "a commit left out" },
     { "wgmma_wait(", "a wait left out" },
@@ -136,6 +137,27 @@ static int note(Faults *faults, int line, const char *what, Span here, Span befo
     return faults->n++;
 }
 
+FaultsMark faults_mark(const Faults *faults)
+{ return faults ? (FaultsMark){ faults->n, faults->emissions, faults->full } : (FaultsMark){ 0 }; }
+
+void faults_forget(Faults *faults, FaultsMark before)
+{
+    if (!faults) return;
+    faults->n = before.n;
+    faults->emissions = before.emissions;
+    faults->full = before.full;
+}
+
+bool faults_whole(const Faults *faults, char *why, size_t size)
+{
+    if (faults->emissions != 1)
+        snprintf(why, size, "faults are in %d texts: the sizes give several kernels", faults->emissions);
+    else if (!faults->n) snprintf(why, size, "the text has no place for a fault");
+    else if (faults->full) snprintf(why, size, "the text has more places than the %d that fit", MAX_FAULTS);
+    else return true;
+    return false;
+}
+
 static size_t closing(const char *p, size_t i, size_t n)
 {
     int depth = 0;
@@ -158,7 +180,9 @@ void cuda_plant(FILE *f, Faults *faults, int line, const char *p, size_t n, cons
                     first = k;
                     if (end == KINDS) end = k + 1;
                 }
-        if (first == KINDS || faults->n + 4 > MAX_FAULTS) {
+        bool room = faults->n + 4 <= MAX_FAULTS;
+        faults->full |= first < KINDS && !room;
+        if (first == KINDS || !room) {
             fputc(p[i++], f);
             continue;
         }
@@ -229,12 +253,17 @@ static bool write_element(FILE *f, const char *p, size_t n)
 /* May a statement stand before this line? Then the line before ends one. */
 static bool starts_statement(char last) { return last == ';' || last == '{' || last == '}'; }
 
+/* A function of the prelude that orders the parts of a sum: its fences are places for faults too. */
+static bool orders_parts(const char *p, size_t n)
+{ return holds(p, n, " void workspace_") || holds(p, n, " u32 workspace_"); }
+
 void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
 {
     int line = 3;
     char last = 0;
     bool body = false;
     const char *before = "";
+    if (faults) faults->emissions++;
     fprintf(f, "#include \"device.h\"\n#define %s emu_kernel_%s\n", code->name,
         code->name); /* A kernel may have the name of a function of libc. */
     for (const char *p = code->text; *p;) {
@@ -253,7 +282,7 @@ void cuda_write_source(FILE *f, const GpuCode *code, Faults *faults)
                 body && holds(p, n, "(shared + ") ? with_arrays(p, n, arrays, sizeof arrays) : NULL;
             if (rewritten) fputs(rewritten, f);
             else if (!body && write_element(f, p, n)) {
-            } else if (body && faults) cuda_plant(f, faults, line, p, n, before);
+            } else if (faults && (body || orders_parts(p, n))) cuda_plant(f, faults, line, p, n, before);
             else fwrite(p, 1, n, f);
             fputc('\n', f);
             line++;

@@ -10,11 +10,24 @@ typedef struct Fault {
     const char *what;
     char text[160], before[160];
 } Fault; /* its statement, and the line before it */
-enum { MAX_FAULTS = 256 };
+enum { MAX_FAULTS = 512 };
 typedef struct Faults {
     Fault list[MAX_FAULTS];
-    int n;
+    int n, emissions; /* places described, and texts that were written with them */
+    bool full;        /* some places were left out */
 } Faults;
+
+/* The text that was written last is not used. `before`: what there was before it. */
+typedef struct FaultsMark {
+    int n, emissions;
+    bool full;
+} FaultsMark;
+FaultsMark faults_mark(const Faults *);
+void faults_forget(Faults *, FaultsMark before);
+
+/* Whether the numbers of the faults are those of one text with all its places. Otherwise `why` says what is
+ * wrong, and a fault that nobody notices says nothing. */
+bool faults_whole(const Faults *, char *why, size_t size);
 
 void cuda_write_source(FILE *, const GpuCode *, Faults *faults);
 

@@ -314,14 +314,13 @@ static bool tensor_map(const TensorMapDesc *m, const Launch *l, int64_t (*stride
 static void explain(
     const State *st, const GpuCode *code, const char *kernel, const char *err, char *why, size_t why_size)
 {
-    Faults none = { .n = MAX_FAULTS };
     FILE *f = tmpfile();
     size_t n = (size_t)snprintf(why, why_size, "%s: %s", kernel, err);
     if (!f || st->target->kind != TARGET_CUDA) {
         if (f) fclose(f);
         return;
     }
-    cuda_write_source(f, code, &none);
+    cuda_write_source(f, code, NULL);
     for (const char *p = strchr(err, '@'); p && n < why_size; p = strchr(p + 1, '@')) {
         char line[400] = "";
         int number = atoi(p + 1);

@@ -57,12 +57,16 @@ static void note(Faults *faults, int line, const char *what, const char *p, size
 /* call(n);  ->  if (emu_mutant == 7) {} else if (emu_mutant == 8) call((n) + 1); else call(n); */
 void hip_plant(FILE *f, Faults *faults, int line, const char *p, size_t n, const char *before)
 {
-    for (size_t k = 0; k < sizeof planted / sizeof *planted && faults->n < MAX_FAULTS; k++) {
+    for (size_t k = 0; k < sizeof planted / sizeof *planted; k++) {
         size_t at = 0, len = strlen(planted[k].call);
         while (at + len < n && (memcmp(p + at, planted[k].call, len) ||
                                    (at && (isalnum((unsigned char)p[at - 1]) || p[at - 1] == '_'))))
             at++;
         if (at + len >= n) continue;
+        if (faults->n == MAX_FAULTS) {
+            faults->full = true;
+            break;
+        }
         const char *end = memchr(p + at, ')', n - at);
         if (!planted[k].more) fprintf(f, "if (emu_mutant == %d) {} else ", faults->n);
         else if (planted[k].call[0] == 'm')
@@ -112,6 +116,7 @@ void hip_write_source(FILE *f, const GpuCode *code, Faults *faults)
     char last = 0;
     bool kernel = false, body = false;
     const char *before = "";
+    if (faults) faults->emissions++;
     /* A kernel may have the name of a function of libc. */
     fprintf(f, "#include \"hip_device.h\"\n#define %s emu_kernel_%s\n", code->name, code->name);
     for (const char *p = code->text; *p;) {

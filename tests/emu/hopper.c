@@ -2,7 +2,8 @@
  * several orders of warps and moments of completion; and with faults planted in the emitted text, of which
  * none may go unnoticed.
  *
- *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references
+ *     tile_emu_hopper [--only=ROW] [--draws=N]     results against the references. ROW: a number, or a part
+ *         of the row's constants
  *     tile_emu_hopper --random=COUNT [--first=SEED] [--draws=N]    random tiles, extents, types, views and
  *         options of the lowering
  *     tile_emu_hopper --faults[=ROW] [--fault=N]   one call left out or changed at a time
@@ -226,7 +227,8 @@ static const Row rows[] = {
     { "attention", "B=1 H=2 HK=1 M=300 N=300 D=64", "TM=256 TN=64", NULL },
     /* the programs of a last round as shares of all CTAs: of many programs, of fewer than CTAs; few steps, or
        none; an epilogue; integers; programs that load together, with some beyond the end of the grid */
-    { "gemm", "M=264 N=200 K=520 | M=136 N=264 K=72", "TM=64 TN=64 TK=32 STAGES=2 stream_k=4", NULL },
+    { "gemm", "M=264 N=200 K=520 | M=136 N=264 K=72", "TM=64 TN=64 TK=32 STAGES=2 stream_k=4", NULL,
+        .faults = true },
     { "gemm", "M=136 N=328 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 stream_k=8", "A:t" },
     { "gemm", "M=300 N=136 K=1023", "TO=f32 TM=256 TN=64 TK=32 stream_k=3", "B:t" },
     { "gemm", "M=80 N=208 K=272", "T=i8 ACC=i32 TO=i32 TM=64 TN=64 TK=64 stream_k=4", "B:t" },
@@ -323,21 +325,30 @@ static bool run_row(void *emu, const Row *r, int draws)
     return ok;
 }
 
+/* Is row k the one that was asked for: by its number, or by a part of its constants? */
+static bool is_named(int k, const char *only)
+{
+    char *end;
+    long number = only ? strtol(only, &end, 10) : 0;
+    return !only || (*end ? strstr(rows[k].consts, only) != NULL : number == k);
+}
+
 int main(int argc, char **argv)
 {
-    int only = -1, draws = 6, fault = -1;
+    int draws = 6, fault = -1, ran = 0;
+    const char *only = NULL;
     bool faults = false, quick = false, ok = true;
     uint64_t first = 1, count = 0;
     char why[400];
     for (int k = 1; k < argc; k++) {
-        if (!strncmp(argv[k], "--only=", 7)) only = atoi(argv[k] + 7);
+        if (!strncmp(argv[k], "--only=", 7)) only = argv[k] + 7;
         else if (!strncmp(argv[k], "--draws=", 8)) draws = atoi(argv[k] + 8);
         else if (!strncmp(argv[k], "--fault=", 8)) fault = atoi(argv[k] + 8);
         else if (!strncmp(argv[k], "--random=", 9)) count = strtoull(argv[k] + 9, NULL, 10);
         else if (!strncmp(argv[k], "--first=", 8)) first = strtoull(argv[k] + 8, NULL, 10);
         else if (!strncmp(argv[k], "--faults", 8)) {
             faults = true;
-            if (argv[k][8]) only = atoi(argv[k] + 9);
+            if (argv[k][8]) only = argv[k] + 9;
         } else if (!strcmp(argv[k], "--quick")) {
             quick = true;
         } else {
@@ -361,11 +372,13 @@ int main(int argc, char **argv)
         return bad || (count >= 20 && (roles < (int)count / 3 || refused > (int)count / 8));
     }
     for (int k = 0; k < ROWS; k++) {
-        if (only >= 0 && k != only) continue;
-        if (!faults) {
-            if (!rows[k].portable) ok &= run_row(emu, &rows[k], draws);
-        } else if (rows[k].faults) ok &= faults_of(&rows[k], k, devices[rows[k].portable], draws, fault);
+        if (!is_named(k, only) || (faults ? !rows[k].faults : rows[k].portable)) continue;
+        ran++;
+        ok &= faults ? faults_of(&rows[k], k, devices[rows[k].portable], draws, fault)
+                     : run_row(emu, &rows[k], draws);
     }
     exec_emu_close(emu);
-    return !ok;
+    if (faults && !only && fault < 0) ok &= faults_all_applied();
+    if (!ran) printf("FAIL no row %s%s\n", only, faults ? " with faults" : "");
+    return !ok || !ran;
 }

@@ -34,6 +34,8 @@ bool try(void *emu, Test *, char *why, size_t size);
 /* hopper_faults.c: plants each fault alone in the emitted text; `only`: the one with this number. `number`:
  * of the row. */
 bool faults_of(const Row *, int number, const char *device, int draws, int only);
+/* After all rows: whether each fault that is listed as harmless was met. */
+bool faults_all_applied(void);
 
 /* hopper_random.c: the kernel of a seed. Counts kernels with TMA and wgmma, and those that the card has no
  * room for. */

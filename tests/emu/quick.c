@@ -248,12 +248,14 @@ static bool compile(Quick *q, const GpuCode *code, Faults *faults, char *why, si
     tcc_set_output_type(q->tcc, TCC_OUTPUT_MEMORY);
     if (q->target->kind == TARGET_HIP) tcc_define_symbol(q->tcc, "EMU_CHIP", "1");
     add_symbols(q);
+    FaultsMark before = faults_mark(faults);
     char *text = source_of(q, code, faults);
     bool ok = text && !tcc_compile_string(q->tcc, text) && !*q->said &&
               !tcc_relocate(q->tcc, TCC_RELOCATE_AUTO) && !*q->said;
     if (!ok) snprintf(why, why_size, "%s", text ? q->said : "a use of shared memory that is not C");
     free(text);
     if (ok) *(void **)&built.thread = tcc_get_symbol(q->tcc, "emu_thread");
+    if (!built.thread) faults_forget(faults, before); /* g++ plants them anew */
     return built.thread != NULL;
 }
 

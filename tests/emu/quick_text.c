@@ -375,6 +375,7 @@ bool quick_write_kernel(FILE *f, const GpuCode *code, bool hip, Faults *faults, 
     const char *params = kernel ? strstr(kernel, opening) : NULL;
     if (!params) return false;
     write_declarations(f, code->text, kernel + 1, uses, user);
+    if (faults) faults->emissions++;
     fprintf(f, "static void emu_body(const u64 *emu_words)\n{\n");
     const char *body = write_parameters(f, params + strlen(opening));
     if (!body) return false;

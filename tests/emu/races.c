@@ -88,7 +88,7 @@ static int without_barriers(const char *path, char *why, size_t size)
     void *emu = exec_emu_open_once("one_sm_80", why, size);
     exec_emu_plant(emu, &faults);
     emu_mutant = -1;
-    bool ok = run(emu, path, "own", 0, why, size);
+    bool ok = run(emu, path, "own", 0, why, size) && faults_whole(&faults, why, size);
     for (int n = 0; n < faults.n && ok; n++) {
         emu_mutant = n;
         if (strcmp(faults.list[n].what, "a barrier left out") || run(emu, path, "own", n, why, size))

@@ -346,7 +346,8 @@ static void hints(Arranger *a, char *out, size_t size)
         "cp_async_producer = 0", "stages = 2", "stages = 3", "persistent = 0", "warp_specialize = 0",
         "warps = 8", "warps = 4", "warps = 2", "pingpong = 1", "pingpong = 0",
         "cluster = 2, cluster_axis = 0", "cp_async_producer = 1, split_k = 2", "occupancy = 2", "cluster = 4",
-        "persistent = 0, warp_specialize = 0", "cluster = 1", "occupancy = 1, warps = 12", "", "");
+        "persistent = 0, warp_specialize = 0", "cluster = 1", "occupancy = 1, warps = 12", "stream_k = 2",
+        "stream_k = 5", "cluster = 2, stream_k = 3", "", "");
     /* decisions that every kernel has to take */
     const char *decided = CHOOSE(a, "order ids", "warp_specialization none", "programs each",
         "rescale always", "split_k 1", "warp_specialization none; occupancy 1");
@@ -374,13 +375,19 @@ static void head(Arranger *a)
     arrange_line(a, a->axes > 1 ? "let (j, i) = program_id();" : "let i = program_id();");
 }
 
-/* Strides of a tensor, one in a while: kinds of cases.h. */
+char arrange_view(Arranger *a, int rank, bool in)
+{
+    const char kind = "sxrbtwdzo"[below(a, 9)];
+    const bool shared = kind == 'z' || kind == 'o'; /* elements of one place: only to be read */
+    return rank < 1 || (kind == 't' && rank < 2) || (shared && (!in || rank < 2)) ? 0 : kind;
+}
+
+/* Strides of a tensor, one in a while. */
 static void view(Arranger *a, const TensorOf *t)
 {
     RandomKernel *k = a->k;
-    if (!t->rank || !chance(a, a->tidy ? 1 : 7)) return;
-    char kind = "sxrbtz"[below(a, 6)];
-    if ((kind == 't' && t->rank < 2) || (kind == 'z' && (t->out || t->rank < 2))) return;
+    const char kind = chance(a, a->tidy ? 1 : 7) ? arrange_view(a, t->rank, !t->out) : 0;
+    if (!kind) return;
     arrange_append(k->views, sizeof k->views, "%s%s:%c", *k->views ? " " : "", t->name, kind);
 }
 

@@ -71,6 +71,8 @@ int elem_bits(Elem); /* of the significand */
 /* Tiles known so far. */
 Tile *tile_add(Arranger *, const char *name, int rows, int cols, Elem, bool small, bool loose);
 const Tile *tile_pick(Arranger *, bool (*wanted)(const Tile *, const void *), const void *);
+/* A kind of view (cases.h) that a tensor of that rank may have; 0: none. */
+char arrange_view(Arranger *, int rank, bool in);
 void fresh_name(Arranger *, const char *prefix, char *out, size_t size);
 
 /* arrange_memory.c: an input tensor's name (NULL: there are too many); expressions of windows of inputs. */

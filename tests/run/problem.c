@@ -131,7 +131,7 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     int64_t room[MAX_RANK], start[MAX_RANK] = { 0 }, step[MAX_RANK];
     for (int a = 0; a < t->rank; a++) order[a] = a, room[a] = t->shape[a], step[a] = 1;
     int last = t->rank - 1;
-    switch (view) {
+    switch (last < 0 ? 'c' : view) { /* a tensor of rank 0 lies in one way */
     case 'c': break;
     case 't':
         if (last < 1) return fail(k, "table: view t of a vector");
@@ -144,12 +144,16 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     case 'x': room[last] *= 2, step[last] = 2; break;
     case 'r': start[last] = t->shape[last] > 0 ? t->shape[last] - 1 : 0, step[last] = -1; break;
     case 'b': start[0] = t->shape[0] > 0 ? t->shape[0] - 1 : 0, step[0] = -1; break;
+    case 'd':
+        for (int a = 0; a < t->rank; a++) start[a] = t->shape[a] > 0 ? t->shape[a] - 1 : 0, step[a] = -1;
+        break;
     case 'p':
         if (last < 2) return fail(k, "table: view p of rank %d", t->rank);
         for (int a = 1; a < last; a++) order[a] = a + 1;
         order[last] = 1;
         break;
     case 'z': room[0] = 1, step[0] = 0; break;
+    case 'o': room[last] = 1, step[last] = 0; break;
     default: return fail(k, "table: view '%c'", view);
     }
     int64_t all = 1, first = 0;
@@ -269,7 +273,9 @@ static bool make_tensor(Maker *k, const char *s, const char *views, const char *
         if (t->role == ROLE_WORK) return fail(k, "table: role '%s'", role);
     s = word(s, "[", t->name, sizeof t->name);
     if (*s != '[') return fail(k, "table: '[' expected after %s", t->name);
-    for (t->count = 1; *s && *s != ']';) {
+    t->count = 1;
+    if (s[1] == ']') s++; /* of rank 0 */
+    while (*s && *s != ']') {
         char dim[16];
         s = word(s + 1, ",]", dim, sizeof dim);
         if (t->rank == MAX_RANK || !find_size(p, dim, &t->shape[t->rank]))

@@ -30,6 +30,9 @@ void random_structure(uint64_t seed, RandomKernel *out);
 /* Another kind, which mixes what the language has (random_mixture.c): exact. */
 void random_mixture(uint64_t seed, RandomKernel *out);
 
+/* Another kind, of tiles with many axes (random_shapes.c): exact. */
+void random_shapes(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */

@@ -5,7 +5,8 @@
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
  *   F Q M R C   a tile [TM, TN] of f32, i32, bool; a column [TM, 1] and a row [1, TN] of f32
  *   S D A       a scalar that all threads know, a digit, an axis
- *   O W         the program's own window, a window anywhere
+ *   U           the program's own window, moved by a few elements;
+ *   O W P       the program's own window, a window anywhere, the first element of the own window
  *   m n t       TM, TN, the tile's elements;  p: an option of loads;  o: an option of scans
  * Numbers are whole and small, so that all sums are exact; whole numbers of 32 bits may wrap. */
 #include "arrange.h"
@@ -27,6 +28,7 @@ static const struct {
     { "in", "ID", "M", "i32", "index:V" },
     { "in", "JD", "N", "i32", "index:N" },
     { "in", "CNT", "L", "i32", "int:4" },
+    { "in", "ONE", "", "i32", "int:4" },
     { "inout", "O", "M,N", "f32", "int:5" },
     { "inout", "I", "M,N", "i32", "int:5" },
     { "inout", "D", "M,N", "i64", "int:5" },
@@ -39,6 +41,10 @@ static const struct {
     { "inout", "BITS", "V", "i32", "int:5" },
     { "inout", "MOST", "N", "f32", "int:5" },
     { "inout", "SUMS", "N", "f32", "int:5" },
+    { "inout", "LAST", "", "f32", "int:5" },
+    { "out", "WIDE", "M,N", "f32", "" },
+    { "out", "TURNED", "N,M", "T", "" },
+    { "out", "THIN", "M,N", "i8", "" },
 };
 enum { TENSORS = sizeof tensors / sizeof *tensors };
 
@@ -48,10 +54,10 @@ static const char letters[KINDS + 1] = "fqmrc";
 typedef struct Mix {
     Arranger *a;
     int tm, tn, depth, loops, budget, n[KINDS];
-    bool returns, whole; /* rows are whole: N is TN, and a key */
+    bool returns, whole, extremes; /* rows are whole: N is TN, and a key; inputs hold NaN and infinities */
 } Mix;
 
-static const char *const made[KINDS][28] = {
+static const char *const made[KINDS][32] = {
     { "load(X[$W]$p)", "f32(load(Y[$W]))", "f32(transpose(load(Z[j*$n +: $n, i*$m +: $m])))",
         "f32(load(LONG[$W]) % 9)", "f32(load(BYTE[$W]))", "f32(load(Q[$W]) % 7)", "load(O[$O])",
         "f32(load(G[$O]))", "gather(TABLE[id[:, None], col]$g)", "gather(X[row, jd[None, :]]$g)",
@@ -59,7 +65,7 @@ static const char *const made[KINDS][28] = {
         "$F * $C", "$F + $F", "-$F", "max($F, $F)", "lean($F, $S)", "twice($F, clamp($S, -1, 3))",
         "both($F, $F)[$B]", "cumsum($F, axis = $A$o)", "cummax($F, axis = $A$o)", "sort($F$d)", "f32($Q % 9)",
         "shift($F, $D - 2, axis = $A, fill = 1.0)", "f32(f16($F)) + f32(bf16($F)) - f32(f8e4m3($F))",
-        "f32($M)" },
+        "f32($M)", "deep($F, $S)", "seek($F, clamp($S, -1, 3))", "$F - f32(load(ONE[]))" },
     { "load(Q[$W])", "load(I[$O])", "i32(load(LONG[$W]))", "i32(load(MASK[$W]))", "i32(load(BYTE[$W])) << $D",
         "i32($F)", "$Q + $Q", "$Q * $Q", "$Q / ($Q | 1)", "$Q % $Q", "$Q ^ $Q", "$Q >> $D",
         "where($M, $Q, $Q)", "argmax($F, axis = $A) + $Q", "argmin($Q % 4, axis = $A) - $Q",
@@ -68,7 +74,7 @@ static const char *const made[KINDS][28] = {
         "i32(row) - i32(col) * $D", "popcount($Q) + clz($Q)", "i32(i64($Q) * i64($Q) >> 5)",
         "i32(u8($Q)) - i32(i8($Q))", "max($Q, axis = $A) - $Q",
         "reshape(transpose(reshape($Q, [$n, $m])), [$m, $n])", "sum($Q, axis = (0, 1)) + $Q",
-        "i32(u32($Q) / u32(7))" },
+        "i32(u32($Q) / u32(7))", "$Q - atomic_add(CELL[$P], i32($S))", "where($M, load(ONE[]), $Q)" },
     { "load(MASK[$W]) > 0", "$F > $F", "$Q < $Q", "row >= col", "col < N && row < M", "$M && $M", "!$M || $M",
         "$M ^ $M", "any($M, axis = $A) && $M", "all($M, axis = $A) || $M", "(row + col) % 3 == $D",
         "load(BYTE[$W]) == load(BYTE[$O])", "$Q == $D", "load(LONG[$O]) >= i64($D)" },
@@ -89,7 +95,16 @@ static const char *const ends[] = { "store(O[$O], $F);", "store(O[$O], $F);", "s
     "scatter(O[row, col], $F);", "atomic_add(CELL[$O], $Q);",
     "atomic_add(H[id], i32(1), mask = id > $D - 2);", "atomic_max(MOST[jd], max($F, axis = 0, drop = true));",
     "atomic_add(SUMS[j*$n +: $n], sum($F, axis = 0, drop = true));",
-    "atomic_xor(BITS[clamp($S, 0, V - 1)], sum($Q, drop = true));" };
+    "atomic_xor(BITS[clamp($S, 0, V - 1)], sum($Q, drop = true));",
+    "if i + j == 0 { store(LAST[], max($F, drop = true)); }" };
+
+/* The only stores of tensors that are written in one place: past the caches, in rows that begin within lines.
+ */
+static const char *const onces[] = { "store(WIDE[$U], $F, cache = stream);",
+    "store(TURNED[j*$n +: $n, i*$m +: $m], transpose(cast(clamp($F, 0.0, 4.0), T)), cache = stream);",
+    "store(TURNED[j*$n - 1 +: $n, i*$m + $D +: $m], transpose(cast(clamp($F, 0.0, 4.0), T)), "
+    "cache = bypass);",
+    "store(THIN[$U], i8($Q), cache = stream);" };
 
 /* Old values of atomics: of elements that no other program touches they are known. */
 static const char *const olds[] = { "atomic_add(CELL[row, col], $Q)",
@@ -124,7 +139,7 @@ static void scalar(Mix *x, char *out, size_t size)
     else
         snprintf(out, size, "%s",
             CHOOSE(a, "i", "j", "index(load(CNT[i % L]))", "index(load(CNT[(i + j) % L])) - 1", "i - j", "2",
-                "index(load(ID[i]))", "i % 3"));
+                "index(load(ID[i]))", "i % 3", "index(load(ONE[]))"));
 }
 
 static void expand(Mix *x, const char *template, char *out, size_t size)
@@ -149,6 +164,11 @@ static void expand(Mix *x, const char *template, char *out, size_t size)
             case 'B': snprintf(part, sizeof part, "%d", below(a, 2)); break;
             case 'O': own_window(x, part, sizeof part); break;
             case 'W': window(x, part, sizeof part); break;
+            case 'U':
+                snprintf(part, sizeof part, "i*%d +: %d, j*%d %s +: %d", x->tm, x->tm, x->tn,
+                    CHOOSE(a, "", "+ 1", "- 3", "+ 16", "- 16"), x->tn);
+                break;
+            case 'P': snprintf(part, sizeof part, "i*%d, j*%d", x->tm, x->tn); break;
             case 'm': snprintf(part, sizeof part, "%d", x->tm); break;
             case 'n': snprintf(part, sizeof part, "%d", x->tn); break;
             case 'p':
@@ -171,7 +191,7 @@ static void let(Mix *x)
     const int kind = ONE_OF(a, FLOATS, FLOATS, FLOATS, INTS, INTS, INTS, BOOLS, COLUMNS, ROWS_OF);
     int count = 0;
     char e[600];
-    while (count < 28 && made[kind][count]) count++;
+    while (count < 32 && made[kind][count]) count++;
     expand(x, made[kind][below(a, count)], e, sizeof e);
     const char *open = kind == FLOATS || kind >= COLUMNS ? "clip(" : "", *close = *open ? ")" : "";
     if (x->depth && chance(a, 60)) /* what loops carry */
@@ -276,7 +296,7 @@ static void branch(Mix *x)
     char e[200];
     expand(x,
         CHOOSE(a, "$S > $D", "any($M, drop = true)", "all($M, drop = true)", "sum($Q, drop = true) % 2 == 0",
-            "$S == $S"),
+            "$S == $S", "atomic_add(CELL[$P], 1) % 2 == 0", "load(ONE[]) > $D && $S > 0"),
         e, sizeof e);
     arrange_line(a, "if %s {", e);
     if (x->returns && chance(a, 30)) arrange_line(a, "    return;");
@@ -302,6 +322,12 @@ static const char *const functions = "fn clip(x) { return clamp(x, -8.0, 8.0); }
                                      "fn both(x, y) { let s = x + y; return (clip(s), clip(x - y)); }\n"
                                      "fn twice(x, k) { var y = x; for r in 0 .. k { y = clip(y + y); if "
                                      "any(y > 7.0, drop = true) { return y - 1.0; } } return y; }\n"
+                                     "fn deep(x, k) { for r in 0 .. k { if r > 0 { if any(x > 3.0, drop = "
+                                     "true) { return x - 1.0; } else { if k > 2 { return clip(x + 1.0); } } "
+                                     "} } return x; }\n"
+                                     "fn seek(x, k) { var n = 0; while n < 4 { if n > k { return x; } if n "
+                                     "== 2 { for r in 0 .. n { if all(x < 2.0, drop = true) { return -x; } } "
+                                     "} n = n + 1; } return x + 1.0; }\n"
                                      "fn mix(a, b) { return a ^ b; }\n"
                                      "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1]); }\n";
 
@@ -358,10 +384,9 @@ static bool has_tensor(const Mix *x, const char *name)
 
 static void view(Arranger *a, int t)
 {
-    const bool in = !strcmp(tensors[t].role, "in"), flat = !strchr(tensors[t].dims, ',');
-    const char kind = "sxrbtzw"[below(a, 7)];
-    if (!chance(a, 20) || (kind == 't' && flat) || (kind == 'z' && (!in || flat))) return;
-    if (strlen(a->k->views) + 10 < sizeof a->k->views)
+    const int rank = strchr(tensors[t].dims, ',') ? 2 : *tensors[t].dims ? 1 : 0;
+    const char kind = chance(a, 20) ? arrange_view(a, rank, !strcmp(tensors[t].role, "in")) : 0;
+    if (kind && strlen(a->k->views) + 10 < sizeof a->k->views)
         arrange_append(
             a->k->views, sizeof a->k->views, "%s%s:%c", *a->k->views ? " " : "", tensors[t].name, kind);
 }
@@ -378,8 +403,10 @@ static void parameters(Mix *x)
         if (!has_tensor(x, name)) continue;
         arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role,
             type, name, tensors[t].dims);
-        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", *k->tensors ? "; " : "",
-            tensors[t].role, name, tensors[t].dims, type, tensors[t].fill);
+        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(tensors[t].role, "in");
+        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "",
+            tensors[t].role, name, tensors[t].dims, type, odd ? "extremes" : "",
+            tensors[t].fill + (odd ? strlen("int") : 0));
         arrange_append(k->launch, sizeof k->launch, " %s", name);
         view(a, t);
     }
@@ -404,10 +431,16 @@ void random_mixture(uint64_t seed, RandomKernel *out)
                      : ONE_OF(a, 1, 4, 8, 16, 32, 64, 6, 20, 33, 128);
     if (x->tn < 33 && chance(a, 20)) x->tm = ONE_OF(a, 32, 64);
     x->returns = chance(a, 40);
+    x->extremes = chance(a, 16);
     x->budget = 6 + below(a, 14);
     places(x);
     while (x->budget > 0) statements(x, 3);
     put(x);
+    if (chance(a, 35)) {
+        char e[600];
+        expand(x, CHOOSE(a, onces[0], onces[1], onces[2], onces[3]), e, sizeof e);
+        arrange_line(a, "%s", e);
+    }
     a->indent = 0;
     arrange_line(a, "}");
     const int m = x->tm * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tm) : 0),

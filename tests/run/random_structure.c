@@ -305,7 +305,8 @@ static void hints(Nest *n, char *out, size_t size)
         CHOOSE(a, "cluster = 2", "cluster = 2, cluster_axis = 1", "cluster = 4", "persistent = 0",
             "persistent = 1", "warps = 2", "warps = 8", "pack = 2", "pack = 4", "split_k = 2", "split_k = 4",
             "stages = 2", "warp_specialize = 0", "cp_async_producer = 1", "occupancy = 2",
-            "cluster = 2, persistent = 1", "pingpong = 1", "split_k = 12"));
+            "cluster = 2, persistent = 1", "pingpong = 1", "split_k = 12", "stream_k = 3",
+            "cluster = 2, stream_k = 4"));
 }
 
 static void head(Nest *n)
@@ -356,14 +357,12 @@ static bool has_tensor(const Nest *n, const char *name)
     return strstr(n->a->body, strcmp(name, "ORDER") ? mention : "= ORDER");
 }
 
-/* Strides of a tensor, one in a while: kinds of cases.h. */
+/* Strides of a tensor, one in a while. */
 static void view(Arranger *a, int t)
 {
-    const bool in = !strcmp(tensors[t].role, "in"), flat = !strchr(tensors[t].dims, ',');
-    const char kind = "sxrbtz"[below(a, 6)];
-    if (!chance(a, 15) || !strcmp(tensors[t].name, "ORDER") || (kind == 't' && flat) ||
-        (kind == 'z' && (!in || flat)))
-        return;
+    const int rank = strchr(tensors[t].dims, ',') ? 2 : 1;
+    const char kind = chance(a, 15) ? arrange_view(a, rank, !strcmp(tensors[t].role, "in")) : 0;
+    if (!kind || !strcmp(tensors[t].name, "ORDER")) return;
     arrange_append(
         a->k->views, sizeof a->k->views, "%s%s:%c", *a->k->views ? " " : "", tensors[t].name, kind);
 }

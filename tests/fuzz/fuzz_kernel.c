@@ -1,0 +1,63 @@
+/* fuzz_kernel.c: any text as a .tile file, whose kernels go through all passes, verified after each, and the
+ * emission for one of the GPU targets. Which target, and how large the constants are, the text's own bytes
+ * draw. A refusal must say why; an internal error is a fault. */
+#include "backends/gpu/gpu.h"
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_KEYS = 16, MOST_KERNELS = 2 };
+
+static void fail(Session *s, const char *what)
+{
+    Text text;
+    text_init(&text, &s->arena);
+    diag_render_all(s, &text);
+    fprintf(stderr, "%s\n%s", what, text.data ? text.data : "");
+    abort();
+}
+
+static bool emit(Session *s, Module *m, const char *name, const Target *target)
+{
+    GpuCode code;
+    int errors = s->n_errors;
+    PassOptions o = pass_options_default(target);
+    o.verify_each = true;
+    bool ok = passes_run(m, &o, NULL);
+    Func *f = ok ? ir_func_find(m, name) : NULL;
+    if (ok && !f) fail(s, "a kernel that the passes lost");
+    ok = ok && gpu_compile(s, f, target, &(KernelOptions){ 0 }, &code, NULL);
+    if (!ok && s->n_errors == errors) fail(s, "refused without a word");
+    return ok;
+}
+
+static void emit_all(Session *s, Ast *ast, uint32_t drawn)
+{
+    static const char *const targets[] = { "cuda:sm_90a", "cuda:sm_80", "hip:gfx942", "hip:gfx1100" };
+    const Target *target = target_find(targets[drawn % 4]);
+    for (int k = 0; k < frontend_kernel_count(ast) && k < MOST_KERNELS; k++) {
+        const FrontKernel *kernel = frontend_kernel(ast, k);
+        FrontBinding bindings[MAX_KEYS];
+        int n = kernel->n_keys < MAX_KEYS ? kernel->n_keys : MAX_KEYS;
+        for (int i = 0; i < n; i++)
+            bindings[i] = (FrontBinding){ kernel->keys[i], { FRONT_INT, .i = 8 << (drawn >> 2) % 4 } };
+        Module *m = frontend_lower(ast, kernel->name, bindings, (size_t)n, target->name);
+        if (!m || !emit(s, m, kernel->name, target)) return; /* a session with errors compiles no more */
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    Session s;
+    uint32_t drawn = 0;
+    session_init(&s, allocator_libc);
+    int left = setjmp(s.oom);
+    if (left) fail(&s, left == 2 ? "internal error" : "out of memory");
+    for (size_t k = 0; k < size; k++) drawn = drawn * 31 + data[k];
+    uint32_t file = diag_add_source(&s, "fuzz.tile", NULL, (const char *)data, size);
+    Ast *ast = frontend_parse(&s, file, NULL, NULL);
+    if (frontend_check(ast)) emit_all(&s, ast, drawn >> 4);
+    session_free(&s);
+    return 0;
+}
