@@ -8,7 +8,10 @@
 #include "backends/cpu/plan.h"
 #include "ir/range.h"
 
-enum { TABLE = 16 }; /* values of f32 in a register of 64 bytes */
+enum {
+    TABLE = 16,    /* values: f32 fill a register of 64 bytes, those of 16 bits are in it twice */
+    LOOKED_UP = 64 /* elements at once: a register of bytes */
+};
 
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
 static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
@@ -68,7 +71,8 @@ static void find_bits(Thin *t)
 Value *mma_table(const Plan *p, MmaKind kind, Value *a)
 {
     Search s = { p, NULL, NULL };
-    if (!p->target->avx512 || kind != MMA_F32 || a->type->shape[1] % (4 * TABLE)) return NULL;
+    bool fits = kind == MMA_F32 || kind == MMA_BF16_PAIRS;
+    if (!p->target->avx512 || !fits || a->type->shape[1] % LOOKED_UP) return NULL;
     s.ranges = ranges_new(p->func);
     return is_table(&s, a, 1, 0) ? s.index : NULL;
 }
@@ -79,42 +83,57 @@ void thin_index(Thin *t)
     if (t->index) find_bits(t);
 }
 
-/* The values of a column of B by the index. */
+/* The values of a column of B by the index. A shuffle of 16-bit elements reads five bits, so these are there
+ * twice. */
 static LLVMValueRef table_of(Thin *t, LLVMValueRef column)
 {
     Gen *g = t->g;
     Eval e;
     LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
+    int mask[2 * TABLE];
     eval_init(&e, g, TABLE);
     eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
-    return convert(g, DT_F32, t->from, nest_eval(&e, t->b, coord, 1));
+    LLVMValueRef x = nest_eval(&e, t->b, coord, 1);
+    if (t->as == DT_F32) return convert(g, DT_F32, t->from, x);
+    LLVMValueRef halves = upper_halves_of(g, x);
+    for (int k = 0; k < 2 * TABLE; k++) mask[k] = halves ? 2 * (k % TABLE) + 1 : k % TABLE;
+    if (halves) x = LLVMBuildBitCast(g->b, halves, gen_vec(g->i16, 2 * TABLE), "");
+    return gen_shuffle(g, x, x, mask, 2 * TABLE);
 }
 
-static LLVMValueRef look_up(Gen *g, LLVMValueRef table, LLVMValueRef index)
-{ return gen_intrinsic(g, "llvm.x86.avx512.permvar.sf.512", NULL, 0, (LLVMValueRef[]){ table, index }, 2); }
+static LLVMValueRef look_up(Thin *t, LLVMValueRef table, LLVMValueRef index)
+{
+    bool wide = t->as == DT_F32;
+    return gen_intrinsic(t->g, wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.hi.512",
+        NULL, 0, (LLVMValueRef[]){ table, index }, 2);
+}
 
-/* Four vectors of elements: vector j has elements 4 i + j, so that a shift of 32 bits makes its indices. The
- * columns are packed in the same order. */
+/* The vectors that elements which are looked up at once become: their elements have as many bytes. */
+static int vectors_of_table(const Thin *t) { return dtype_bytes(t->as); }
+
+/* One vector of elements after the other: of n, vector j has elements n i + j, so that a shift of words of n
+ * bytes makes its indices. The columns are packed in the same order. */
 static void table_step(
     Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
 {
     Gen *g = t->g;
-    LLVMTypeRef words = gen_vec(g->i32, TABLE);
+    int n = vectors_of_table(t), lanes = LOOKED_UP / n;
+    LLVMTypeRef word = n == 4 ? g->i32 : g->i16;
     LLVMValueRef x[MAX_SUMS];
     for (int c = 0; c < columns; c++) {
         Eval e;
         LLVMValueRef coord[TILE_MAX_RANK] = { gen_iadd(g, column, gen_int(g, c)), k };
-        eval_init(&e, g, 4 * TABLE);
-        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->bits, coord, 1), words, "");
+        eval_init(&e, g, LOOKED_UP);
+        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->bits, coord, 1), gen_vec(word, lanes), "");
     }
-    for (int j = 0; j < 4; j++) {
+    for (int j = 0; j < n; j++) {
         unsigned by = (unsigned)(8 * j + t->shift);
-        LLVMValueRef shift = gen_splat(g, LLVMConstInt(g->i32, by, false), TABLE), b[MAX_SUMS];
+        LLVMValueRef shift = gen_splat(g, LLVMConstInt(word, by, false), lanes), b[MAX_SUMS];
         for (int c = 0; c < columns; c++)
-            b[c] = look_up(g, table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
+            b[c] = look_up(t, table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
         for (int r = 0; r < t->rows; r++) {
-            LLVMValueRef a =
-                gen_load(g, DT_F32, TABLE, thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * TABLE))));
+            LLVMValueRef at = thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * lanes)));
+            LLVMValueRef a = gen_load(g, t->as, lanes, at);
             for (int c = 0; c < columns; c++) {
                 LLVMValueRef *to = &acc[c * t->rows + r];
                 *to = thin_multiply_add(t, *to, a, b[c]);
@@ -198,7 +217,7 @@ static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc
 /* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
 static int dot_width(const Thin *t)
 {
-    if (t->index || (t->with && t->with->index)) return 4 * TABLE;
+    if (t->index || (t->with && t->with->index)) return LOOKED_UP;
     int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
     while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
     return width < least ? least : width;
@@ -389,24 +408,25 @@ static void put_packed(Thin *t, LLVMValueRef row, LLVMValueRef k, LLVMValueRef x
 {
     Gen *g = t->g;
     Buf *to = t->s->b;
-    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[TABLE];
+    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[LOOKED_UP];
+    int n = vectors_of_table(t), lanes = LOOKED_UP / n;
     LLVMValueRef first = gen_imul(g, row, to->ld);
     if (t->index && width == 1) {
-        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, 4 * TABLE), ""),
+        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, LOOKED_UP), ""),
                      base = LLVMBuildSub(g->b, k, in, "");
-        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, 4), ""),
-                     i = LLVMBuildUDiv(g->b, in, gen_int(g, 4), "");
-        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, TABLE), i));
+        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, n), ""),
+                     i = LLVMBuildUDiv(g->b, in, gen_int(g, n), "");
+        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, lanes), i));
     }
     LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, k), bytes));
     if (!t->index || width == 1) {
         gen_store(g, to->dtype, x, ptr);
         return;
     }
-    for (int j = 0; j < 4; j++) {
-        for (int i = 0; i < TABLE; i++) mask[i] = 4 * i + j;
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < lanes; i++) mask[i] = n * i + j;
         gen_store(
-            g, to->dtype, gen_shuffle(g, x, x, mask, TABLE), gen_ptr(g, ptr, gen_int(g, j * TABLE * bytes)));
+            g, to->dtype, gen_shuffle(g, x, x, mask, lanes), gen_ptr(g, ptr, gen_int(g, j * lanes * bytes)));
     }
 }
 
@@ -417,7 +437,7 @@ void thin_columns_as_rows(Thin *t)
     Value *v = ir_operand(t->s->instr, 1);
     Loop columns, along;
     LLVMValueRef coord[TILE_MAX_RANK];
-    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? 4 * TABLE : t->lanes * mma_group(t->as);
+    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? LOOKED_UP : t->lanes * mma_group(t->as);
     coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
     coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
     Eval e;
