@@ -41,12 +41,22 @@ static LLVMValueRef splat_of(LLVMValueRef v)
     return LLVMIsNull(LLVMGetOperand(one, 2)) ? LLVMGetOperand(one, 1) : NULL;
 }
 
+static LLVMValueRef from_bf16(Gen *, LLVMValueRef);
+
+/* A vector of f32 of this bf16, from memory without a detour through scalar registers where it fills one. */
+static LLVMValueRef splat_bf16(Gen *g, LLVMValueRef one, int lanes)
+{
+    if (!g->target->avx512 || lanes != 16) return gen_splat(g, from_bf16(g, one), lanes);
+    LLVMValueRef twice = LLVMBuildBitCast(g->b, gen_splat(g, one, 32), gen_vec(g->i32, 16), "");
+    return cast_f32(g, LLVMBuildAnd(g->b, twice, i32c(g, twice, 0xffff0000), ""));
+}
+
 /* The bits of a bf16 are the upper ones of an f32: of a number that was rounded just now, the lower ones are
- * cleared; what all lanes have is converted once. */
+ * cleared. */
 static LLVMValueRef from_bf16(Gen *g, LLVMValueRef v)
 {
     LLVMValueRef x = upper_halves_of(g, v), one = splat_of(v);
-    if (one) return gen_splat(g, from_bf16(g, one), gen_lanes(v));
+    if (one) return splat_bf16(g, one, gen_lanes(v));
     if (x) return cast_f32(g, LLVMBuildAnd(g->b, x, i32c(g, v, 0xffff0000), ""));
     x = LLVMBuildZExt(g->b, v, gen_vec(g->i32, gen_lanes(v)), "");
     return cast_f32(g, LLVMBuildShl(g->b, x, i32c(g, v, 16), ""));
@@ -78,12 +88,20 @@ LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
         g, LLVMBuildSelect(g->b, nan, LLVMBuildOr(g->b, sign, i32c(g, v, 0x7fc00000), ""), r, ""));
 }
 
-/* Rounds the bits of a number to those from bit `drop` on, ties to even; the bits below are left over. */
+/* Rounds the bits of a number to those from bit `drop` on, ties to even; the bits below are left over.
+ * AVX-512 chooses what is added by a mask. */
 static LLVMValueRef round_up(Gen *g, LLVMValueRef bits, unsigned drop)
 {
+    uint32_t half = 1u << (drop - 1);
+    if (g->target->avx512 && gen_lanes(bits) > 1) {
+        LLVMValueRef last = LLVMBuildAnd(g->b, bits, i32c(g, bits, 2 * half), "");
+        LLVMValueRef odd = LLVMBuildICmp(g->b, LLVMIntNE, last, i32c(g, bits, 0), "");
+        LLVMValueRef up = LLVMBuildSelect(g->b, odd, i32c(g, bits, half), i32c(g, bits, half - 1), "");
+        return LLVMBuildAdd(g->b, bits, up, "");
+    }
     LLVMValueRef odd =
         LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, bits, drop), ""), i32c(g, bits, 1), "");
-    LLVMValueRef up = LLVMBuildAdd(g->b, odd, i32c(g, bits, (1u << (drop - 1)) - 1), "");
+    LLVMValueRef up = LLVMBuildAdd(g->b, odd, i32c(g, bits, half - 1), "");
     return LLVMBuildAdd(g->b, bits, up, "");
 }
 

@@ -15,7 +15,7 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin.c, thin_dots.c   packing and register-tiled matrix products;
+ *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin*.c               packing and register-tiled matrix products;
  *       products of few rows
  *   scan.c     scans
  *   sort.c     sort, topk

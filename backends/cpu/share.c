@@ -137,8 +137,8 @@ static Sink **place_of(Plan *p, Step *nest, const Value *v)
     return place;
 }
 
-/* Whether the elements are positions, one scalar or those of a smaller buffer or window, at other coordinates:
- * reading them takes as long as computing them again. */
+/* Whether the elements are positions, one scalar or those of a smaller buffer or window, at other
+ * coordinates: reading them takes as long as computing them again. */
 static bool only_renamed(Plan *p, const Value *v)
 {
     const Value *whole = v;
