@@ -1,8 +1,8 @@
-/* thin_tables.c: elements of few values, of products in dots (thin_dots.c). Where B is computed from integers of
- * 4 bits and from values that are the same along K, as dequantized weights are, the 16 values that an element
- * of a column may have are computed once for the column, by the operations that B is written in, and kept in a
- * register. An element is then one shuffle of that register (`vpermps`, `vpermw`), which reads no more than the
- * lowest bits of its index. */
+/* thin_tables.c: elements of few values, of products in dots (thin_dots.c). Where B is computed from integers
+ * of 4 bits and from values that are the same along K, as dequantized weights are, the 16 values that an
+ * element of a column may have are computed once for the column, by the operations that B is written in, and
+ * kept in a register. An element is then one shuffle of that register (`vpermps`, `vpermw`), which reads no
+ * more than the lowest bits of its index. */
 #include "backends/cpu/thin.h"
 #include "backends/cpu/plan.h"
 #include "ir/range.h"
