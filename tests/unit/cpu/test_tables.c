@@ -138,6 +138,10 @@ static void test(DType t, const char *cpu)
         for (int k = 0; k < 5; k++) p->func->params[k].stride[1] = 1;
         if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
             static const int rows[] = { 1, 3, 4, 16, 17 };
+            if (strstr(code->artifact.schedule, "x64 buffer(")) { /* of what three products read */
+                printf("%s: scales are stored for every element\n%s", c.consts, code->artifact.schedule);
+                failures++;
+            }
             for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
                 launch(p, code, t, rows[k], 32);
                 launch(p, code, t, rows[k], 70);
