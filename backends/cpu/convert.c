@@ -24,15 +24,51 @@ static LLVMValueRef before_f16(LLVMValueRef v)
     return exact ? x : NULL;
 }
 
+LLVMValueRef upper_halves_of(Gen *g, LLVMValueRef v)
+{
+    LLVMValueRef x = LLVMIsATruncInst(v) ? LLVMGetOperand(v, 0) : NULL;
+    if (!x || !LLVMIsAInstruction(x) || LLVMGetInstructionOpcode(x) != LLVMLShr) return NULL;
+    return LLVMGetOperand(x, 1) == i32c(g, v, 16) ? LLVMGetOperand(x, 0) : NULL;
+}
+
+/* The element that a vector has in all lanes (gen_splat), if it is not a constant; else NULL. */
+static LLVMValueRef splat_of(LLVMValueRef v)
+{
+    LLVMValueRef one = LLVMIsAShuffleVectorInst(v) ? LLVMGetOperand(v, 0) : NULL;
+    if (!one || !LLVMIsAInsertElementInst(one) || !LLVMIsConstant(LLVMGetOperand(one, 0))) return NULL;
+    for (unsigned k = 0; k < LLVMGetNumMaskElements(v); k++)
+        if (LLVMGetMaskValue(v, k)) return NULL;
+    return LLVMIsNull(LLVMGetOperand(one, 2)) ? LLVMGetOperand(one, 1) : NULL;
+}
+
+static LLVMValueRef from_bf16(Gen *, LLVMValueRef);
+
+/* A vector of f32 of this bf16, from memory without a detour through scalar registers where it fills one. */
+static LLVMValueRef splat_bf16(Gen *g, LLVMValueRef one, int lanes)
+{
+    if (!g->target->avx512 || lanes != 16) return gen_splat(g, from_bf16(g, one), lanes);
+    LLVMValueRef twice = LLVMBuildBitCast(g->b, gen_splat(g, one, 32), gen_vec(g->i32, 16), "");
+    return cast_f32(g, LLVMBuildAnd(g->b, twice, i32c(g, twice, 0xffff0000), ""));
+}
+
+/* The bits of a bf16 are the upper ones of an f32: of a number that was rounded just now, the lower ones are
+ * cleared. */
+static LLVMValueRef from_bf16(Gen *g, LLVMValueRef v)
+{
+    LLVMValueRef x = upper_halves_of(g, v), one = splat_of(v);
+    if (one) return splat_bf16(g, one, gen_lanes(v));
+    if (x) return cast_f32(g, LLVMBuildAnd(g->b, x, i32c(g, v, 0xffff0000), ""));
+    x = LLVMBuildZExt(g->b, v, gen_vec(g->i32, gen_lanes(v)), "");
+    return cast_f32(g, LLVMBuildShl(g->b, x, i32c(g, v, 16), ""));
+}
+
 LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
 {
     int n = gen_lanes(v);
     if (d == DT_F32) return v;
     if (d == DT_F16 && before_f16(v)) return before_f16(v);
     if (d == DT_F16) return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, n), "");
-    if (d == DT_BF16)
-        return cast_f32(
-            g, LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i32, n), ""), i32c(g, v, 16), ""));
+    if (d == DT_BF16) return from_bf16(g, v);
     if (d == DT_F8E5M2) { /* the upper half of an f16 */
         LLVMValueRef h =
             LLVMBuildShl(g->b, LLVMBuildZExt(g->b, v, gen_vec(g->i16, n), ""), ki(g, v, g->i16, 8), "");
@@ -52,14 +88,25 @@ LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
         g, LLVMBuildSelect(g->b, nan, LLVMBuildOr(g->b, sign, i32c(g, v, 0x7fc00000), ""), r, ""));
 }
 
-/* Rounds |x| (as bits) to `fraction` bits of fraction, ties to even, and shifts them down. */
-static LLVMValueRef round_bits(Gen *g, LLVMValueRef bits, unsigned drop)
+/* Rounds the bits of a number to those from bit `drop` on, ties to even; the bits below are left over.
+ * AVX-512 chooses what is added by a mask. */
+static LLVMValueRef round_up(Gen *g, LLVMValueRef bits, unsigned drop)
 {
+    uint32_t half = 1u << (drop - 1);
+    if (g->target->avx512 && gen_lanes(bits) > 1) {
+        LLVMValueRef last = LLVMBuildAnd(g->b, bits, i32c(g, bits, 2 * half), "");
+        LLVMValueRef odd = LLVMBuildICmp(g->b, LLVMIntNE, last, i32c(g, bits, 0), "");
+        LLVMValueRef up = LLVMBuildSelect(g->b, odd, i32c(g, bits, half), i32c(g, bits, half - 1), "");
+        return LLVMBuildAdd(g->b, bits, up, "");
+    }
     LLVMValueRef odd =
         LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, i32c(g, bits, drop), ""), i32c(g, bits, 1), "");
-    LLVMValueRef up = LLVMBuildAdd(g->b, odd, i32c(g, bits, (1u << (drop - 1)) - 1), "");
-    return LLVMBuildLShr(g->b, LLVMBuildAdd(g->b, bits, up, ""), i32c(g, bits, drop), "");
+    LLVMValueRef up = LLVMBuildAdd(g->b, odd, i32c(g, bits, half - 1), "");
+    return LLVMBuildAdd(g->b, bits, up, "");
 }
+
+static LLVMValueRef round_bits(Gen *g, LLVMValueRef bits, unsigned drop)
+{ return LLVMBuildLShr(g->b, round_up(g, bits, drop), i32c(g, bits, drop), ""); }
 
 static LLVMValueRef to_f8(Gen *g, DType d, LLVMValueRef v)
 {
@@ -98,17 +145,24 @@ static LLVMValueRef to_f16(Gen *g, LLVMValueRef v)
     return LLVMBuildBitCast(g->b, gen_by_16(g, v, NULL, f16_bits), gen_vec(g->f16, n), "");
 }
 
+static LLVMValueRef upper_halves(Gen *g, LLVMValueRef x)
+{
+    LLVMTypeRef t = gen_vec(g->i16, gen_lanes(x));
+    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, x, i32c(g, x, 16), ""), t, "");
+}
+
 LLVMValueRef from_f32(Gen *g, DType d, LLVMValueRef v)
 {
     if (d == DT_F32) return v;
     if (d == DT_F16) return to_f16(g, v);
     if (d != DT_BF16) return to_f8(g, d, v);
     LLVMValueRef bits = cast_i32(g, v), nan = LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
-    LLVMValueRef r = round_bits(g, bits, 16),
-                 quiet =
-                     LLVMBuildOr(g->b, LLVMBuildLShr(g->b, bits, i32c(g, v, 16), ""), i32c(g, v, 0x40), "");
-    return LLVMBuildTrunc(g->b, LLVMBuildSelect(g->b, nan, quiet, r, ""), gen_vec(g->i16, gen_lanes(v)), "");
+    LLVMValueRef quiet = LLVMBuildOr(g->b, bits, i32c(g, v, 0x400000), "");
+    return upper_halves(g, LLVMBuildSelect(g->b, nan, quiet, round_up(g, bits, 16), ""));
 }
+
+LLVMValueRef from_f32_result(Gen *g, DType d, LLVMValueRef v)
+{ return d == DT_BF16 ? upper_halves(g, round_up(g, cast_i32(g, v), 16)) : from_f32(g, d, v); }
 
 LLVMValueRef from_f32_exact(Gen *g, DType d, LLVMValueRef v)
 {

@@ -15,7 +15,7 @@
  *       fetched early; gathers, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin.c, thin_dots.c   packing and register-tiled matrix products;
+ *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin*.c               packing and register-tiled matrix products;
  *       products of few rows
  *   scan.c     scans
  *   sort.c     sort, topk
@@ -400,6 +400,11 @@ LLVMValueRef convert(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef convert_bits(Gen *, DType to, DType from, LLVMValueRef);
 LLVMValueRef to_f32(Gen *, DType, LLVMValueRef); /* from a float of at most 32 bits */
 LLVMValueRef from_f32(Gen *, DType, LLVMValueRef);
+/* Of a sum, product or quotient of numbers of this dtype: a NaN among them has no bits that rounding could
+ * carry into its exponent. */
+LLVMValueRef from_f32_result(Gen *, DType, LLVMValueRef);
+/* The vector of 32 bits whose upper halves `v` is, as a rounded bf16; else NULL. */
+LLVMValueRef upper_halves_of(Gen *, LLVMValueRef v);
 /* for a value that is already of the dtype: no rounding, and the infinities of e5m2 stay */
 LLVMValueRef from_f32_exact(Gen *, DType, LLVMValueRef);
 /* math.c: on f32 or f64, scalars or vectors. */

@@ -180,6 +180,9 @@ static bool selects(Op op)
            op == OP_MAXNUM || op == OP_CLAMP;
 }
 
+static bool combines(Op op)
+{ return op == OP_ADD || op == OP_SUB || op == OP_MUL || op == OP_DIV || op == OP_FMA; }
+
 /* philox4x32-10: the words of the blocks `counter`, held in the low halves of 64-bit lanes */
 static void philox(Gen *g, LLVMValueRef seed, LLVMValueRef counter, LLVMValueRef *c)
 {
@@ -245,7 +248,10 @@ LLVMValueRef elem_op(Gen *g, Op op, DType d, LLVMValueRef *v, Need need)
         int n = op == OP_FMA || op == OP_CLAMP ? 3 : op_info[op].n_operands;
         for (int k = 0; k < n; k++) w[k] = to_f32(g, d, v[k]);
         r = float_op(g, op, w, need);
-        if (r && op_family(op) != OPS_COMPARE) r = selects(op) ? from_f32_exact(g, d, r) : from_f32(g, d, r);
+        if (r && op_family(op) != OPS_COMPARE)
+            r = selects(op)    ? from_f32_exact(g, d, r)
+                : combines(op) ? from_f32_result(g, d, r)
+                               : from_f32(g, d, r);
     }
     if (!r)
         ir_fail(g->session, g->func->loc, "the CPU backend does not take %s on %s", op_info[op].name,

@@ -47,7 +47,7 @@ enum { MOST_THIN_ROWS = 16 }; /* of a thin product: the sums of some vectors of 
  * that it then takes; and such products. */
 Thinness mma_thinness(Plan *, const Instr *, MmaKind *);
 void thin_emit(Gen *, Step *);
-/* thin_dots.c: the value of 4 bits of which the left operand of a product is a table along K; NULL: it is
+/* thin_tables.c: the value of 4 bits of which the left operand of a product is a table along K; NULL: it is
  * none. */
 Value *mma_table(const Plan *, MmaKind, Value *);
 /* The product together with which the next one of the block, `s`, is computed; NULL: none. */

@@ -137,14 +137,16 @@ static Sink **place_of(Plan *p, Step *nest, const Value *v)
     return place;
 }
 
-/* Whether the elements are positions, one scalar or those of a smaller buffer, at other coordinates: reading
- * them takes as long as computing them again. */
+/* Whether the elements are positions, one scalar or those of a smaller buffer or window, at other
+ * coordinates: reading them takes as long as computing them again. */
 static bool only_renamed(Plan *p, const Value *v)
 {
+    const Value *whole = v;
     while (is_tile(v) && v->def && !plan_has_buffer(p, (Value *)v)) {
         const Value *x = v->def->n_operands ? ir_operand(v->def, 0) : NULL;
         bool unit = v->def->op == OP_RESHAPE && is_tile(x) && plan_same_squeezed(x->type, v->type);
         if (v->def->op == OP_ARANGE || v->def->op == OP_SPLAT) return true;
+        if (v->def->op == OP_LOAD) return !plan_same_squeezed(v->type, whole->type);
         if (v->def->op != OP_BROADCAST && !unit) return false;
         v = x;
     }

@@ -19,7 +19,10 @@ enum {
 static inline int most_sums(const CpuTarget *t)
 { return t->n_vector_regs >= 2 * MAX_SUMS ? MAX_SUMS : MAX_SUMS / 2; }
 
-enum { MAX_WINDOWS = 8 };
+enum {
+    MAX_WINDOWS = 8,
+    LOOKED_UP = 64 /* elements at once: a register of bytes */
+};
 
 /* The windows that B is computed from, and how far ahead each is fetched. */
 typedef struct Windows {
@@ -77,11 +80,16 @@ LLVMValueRef thin_offset_of(Thin *, int r);
 void thin_strips(Thin *);
 int64_t thin_span(const Thin *);
 
-/* thin_dots.c: packs the few columns of B as rows; the product in dots; and the value of which B is a table.
- */
+/* thin_dots.c: packs the few columns of B as rows; the product in dots. */
 void thin_columns_as_rows(Thin *);
 void thin_dots(Thin *);
+/* thin_tables.c: the value of which B is a table; the table of a column; adds the products of LOOKED_UP
+ * elements, which become so many vectors. */
 void thin_index(Thin *);
+LLVMValueRef thin_table(Thin *, LLVMValueRef column);
+void thin_table_step(
+    Thin *, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc);
+int thin_table_vectors(const Thin *);
 /* The columns at once; adds the sums that stay in lanes to those in memory. */
 int thin_columns(const Thin *);
 void thin_take_lanes(Thin *, LLVMValueRef column, int columns);

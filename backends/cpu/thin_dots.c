@@ -1,14 +1,7 @@
 /* thin_dots.c: products of few rows or columns in dots: k runs in vectors, whose lanes are added at the end.
- *
- * Where B is computed from integers of 4 bits and from values that are the same along K, as dequantized
- * weights are, the 16 values that an element of a column may have are computed once for the column, by the
- * operations that B is written in, and kept in a register. An element is then one shuffle of that register
- * (`vpermps`), which reads no more than the four lowest bits of its index. */
+ * Elements that have few values are looked up (thin_tables.c). */
 #include "backends/cpu/thin.h"
 #include "backends/cpu/plan.h"
-#include "ir/range.h"
-
-enum { TABLE = 16 }; /* values of f32 in a register of 64 bytes */
 
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
 static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
@@ -18,109 +11,6 @@ static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
     if (have == 1) v = LLVMBuildBitCast(g->b, v, LLVMVectorType(LLVMTypeOf(v), 1), "");
     for (int k = 0; k < lanes; k++) mask[k] = k < n ? at + k : have;
     return gen_shuffle(g, v, LLVMConstNull(LLVMTypeOf(v)), mask, lanes);
-}
-
-/* --- tables ------------------------------------------------------------------------------------------ */
-
-typedef struct Search {
-    const Plan *plan;
-    Ranges *ranges;
-    Value *index;
-} Search;
-
-/* Whether `v` changes along its axis only as the index does, which is found. */
-static bool is_table(Search *s, Value *v, int axis, int depth)
-{
-    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1 || v == s->index) return true;
-    const Instr *i = v->def;
-    if (!i || depth > 12 || plan_info(s->plan, v)->buf) return false;
-    if (i->op == OP_SPLAT) return true;
-    if (i->op == OP_BROADCAST) return ir_operand(i, 0)->type->shape[axis] == 1;
-    if (!op_is_elementwise(i->op) || op_family(i->op) == OPS_RANDOM) return false;
-    RangeInfo r = range_of(s->ranges, v);
-    if (dtype_is_int(v->type->dtype) && dtype_bits(v->type->dtype) == 8 && r.lo >= 0 && r.hi < TABLE) {
-        if (s->index) return false;
-        s->index = v;
-        return true;
-    }
-    for (int k = 0; k < i->n_operands; k++)
-        if (!is_table(s, ir_operand(i, k), axis, depth + 1)) return false;
-    return true;
-}
-
-/* What the index is made of: a shuffle reads four bits, so that a mask which keeps these is not needed, and a
- * shift of the elements is part of the shift that moves them to the lowest bits. */
-static void find_bits(Thin *t)
-{
-    int64_t c;
-    const Instr *i;
-    for (t->bits = t->index; (i = t->bits->def) && !plan_info(t->g->plan, t->bits)->buf;) {
-        bool constant = i->n_operands == 2 && ir_is_const(ir_operand(i, 1), &c);
-        const int64_t read = (int64_t)(TABLE - 1) << t->shift;
-        if (constant && i->op == OP_AND && (c & read) == read) t->bits = ir_operand(i, 0);
-        else if (constant && i->op == OP_SHR && c >= 0 && t->shift + c <= 4) {
-            t->shift += (int)c;
-            t->bits = ir_operand(i, 0);
-        } else break;
-    }
-}
-
-Value *mma_table(const Plan *p, MmaKind kind, Value *a)
-{
-    Search s = { p, NULL, NULL };
-    if (!p->target->avx512 || kind != MMA_F32 || a->type->shape[1] % (4 * TABLE)) return NULL;
-    s.ranges = ranges_new(p->func);
-    return is_table(&s, a, 1, 0) ? s.index : NULL;
-}
-
-void thin_index(Thin *t)
-{
-    t->index = mma_table(t->g->plan, t->s->mma, t->b);
-    if (t->index) find_bits(t);
-}
-
-/* The values of a column of B by the index. */
-static LLVMValueRef table_of(Thin *t, LLVMValueRef column)
-{
-    Gen *g = t->g;
-    Eval e;
-    LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
-    eval_init(&e, g, TABLE);
-    eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
-    return convert(g, DT_F32, t->from, nest_eval(&e, t->b, coord, 1));
-}
-
-static LLVMValueRef look_up(Gen *g, LLVMValueRef table, LLVMValueRef index)
-{ return gen_intrinsic(g, "llvm.x86.avx512.permvar.sf.512", NULL, 0, (LLVMValueRef[]){ table, index }, 2); }
-
-/* Four vectors of elements: vector j has elements 4 i + j, so that a shift of 32 bits makes its indices. The
- * columns are packed in the same order. */
-static void table_step(
-    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
-{
-    Gen *g = t->g;
-    LLVMTypeRef words = gen_vec(g->i32, TABLE);
-    LLVMValueRef x[MAX_SUMS];
-    for (int c = 0; c < columns; c++) {
-        Eval e;
-        LLVMValueRef coord[TILE_MAX_RANK] = { gen_iadd(g, column, gen_int(g, c)), k };
-        eval_init(&e, g, 4 * TABLE);
-        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->bits, coord, 1), words, "");
-    }
-    for (int j = 0; j < 4; j++) {
-        unsigned by = (unsigned)(8 * j + t->shift);
-        LLVMValueRef shift = gen_splat(g, LLVMConstInt(g->i32, by, false), TABLE), b[MAX_SUMS];
-        for (int c = 0; c < columns; c++)
-            b[c] = look_up(g, table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
-        for (int r = 0; r < t->rows; r++) {
-            LLVMValueRef a =
-                gen_load(g, DT_F32, TABLE, thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * TABLE))));
-            for (int c = 0; c < columns; c++) {
-                LLVMValueRef *to = &acc[c * t->rows + r];
-                *to = thin_multiply_add(t, *to, a, b[c]);
-            }
-        }
-    }
 }
 
 /* --- sums of lanes ----------------------------------------------------------------------------------- */
@@ -198,7 +88,7 @@ static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc
 /* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
 static int dot_width(const Thin *t)
 {
-    if (t->index || (t->with && t->with->index)) return 4 * TABLE;
+    if (t->index || (t->with && t->with->index)) return LOOKED_UP;
     int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
     while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
     return width < least ? least : width;
@@ -313,14 +203,14 @@ void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
 static void add_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns,
     const LLVMValueRef *table, LLVMValueRef *acc)
 {
-    if (t->index) table_step(t, k, column, columns, table, acc);
+    if (t->index) thin_table_step(t, k, column, columns, table, acc);
     else dot_step(t, k, width, column, columns, acc);
 }
 
 static void tables_of(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *table)
 {
     for (int c = 0; t->index && c < columns; c++)
-        table[c] = table_of(t, gen_iadd(t->g, column, gen_int(t->g, c)));
+        table[c] = thin_table(t, gen_iadd(t->g, column, gen_int(t->g, c)));
 }
 
 /* The sums of `columns` columns from `column` on, of some rows: acc[column * rows + row]. */
@@ -389,24 +279,25 @@ static void put_packed(Thin *t, LLVMValueRef row, LLVMValueRef k, LLVMValueRef x
 {
     Gen *g = t->g;
     Buf *to = t->s->b;
-    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[TABLE];
+    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[LOOKED_UP];
+    int n = thin_table_vectors(t), lanes = LOOKED_UP / n;
     LLVMValueRef first = gen_imul(g, row, to->ld);
     if (t->index && width == 1) {
-        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, 4 * TABLE), ""),
+        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, LOOKED_UP), ""),
                      base = LLVMBuildSub(g->b, k, in, "");
-        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, 4), ""),
-                     i = LLVMBuildUDiv(g->b, in, gen_int(g, 4), "");
-        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, TABLE), i));
+        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, n), ""),
+                     i = LLVMBuildUDiv(g->b, in, gen_int(g, n), "");
+        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, lanes), i));
     }
     LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, k), bytes));
     if (!t->index || width == 1) {
         gen_store(g, to->dtype, x, ptr);
         return;
     }
-    for (int j = 0; j < 4; j++) {
-        for (int i = 0; i < TABLE; i++) mask[i] = 4 * i + j;
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < lanes; i++) mask[i] = n * i + j;
         gen_store(
-            g, to->dtype, gen_shuffle(g, x, x, mask, TABLE), gen_ptr(g, ptr, gen_int(g, j * TABLE * bytes)));
+            g, to->dtype, gen_shuffle(g, x, x, mask, lanes), gen_ptr(g, ptr, gen_int(g, j * lanes * bytes)));
     }
 }
 
@@ -417,7 +308,7 @@ void thin_columns_as_rows(Thin *t)
     Value *v = ir_operand(t->s->instr, 1);
     Loop columns, along;
     LLVMValueRef coord[TILE_MAX_RANK];
-    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? 4 * TABLE : t->lanes * mma_group(t->as);
+    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? LOOKED_UP : t->lanes * mma_group(t->as);
     coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
     coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
     Eval e;

@@ -213,6 +213,7 @@ void bench_products(Bench *b)
             few_rows(b, TILE_I8, m, turned);
         }
         few_rows_int4(b, TILE_F16, m);
+        few_rows_int4(b, TILE_BF16, m);
         few_rows_int4(b, TILE_F32, m);
     }
 }

@@ -1,14 +1,17 @@
 /* test_tables.c: products of few rows with weights that are computed from integers of 4 bits (thin_dots.c),
  * which on AVX-512 are looked up in a register: bits, zero point and scale in the operations of every order,
- * of all 16 values, in f16, whose operations round, and f32, of two products at once and of one; against the
- * same sums in f64. Compiled for a
- * processor that has no such tables, the results are the same to the bit of the weights. */
+ * of all 16 values, in f16 and bf16, whose operations round, and f32, of two products at once and of one;
+ * against the same sums in f64, within what f32 loses when it adds them. Some scales are as large and as
+ * small as they may be, some infinite or no number. Compiled for a processor that has no such tables, the
+ * results are the same to the bit of the weights. */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char source[] =
     "kernel k(in T A[M, K], in u8 W[N, H], in T S[N, G], in T Z[N, G], out f32 C[M, N], const type T = f32)\n"
@@ -35,35 +38,68 @@ static int failures;
 static uint8_t w[N_MOST][HALF];
 static float a[M_MOST][K], s[N_MOST][GROUPS], z[N_MOST][GROUPS];
 
-static double rounded(bool f16, double v) { return f16 ? (double)(_Float16)v : (double)(float)v; }
+/* To the nearest bf16 (ties to even), of an f32: the operations of bf16 are computed in f32 first. */
+static uint16_t bf16_of(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    if (v != v) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
 
-static double want(bool f16, int i, int j)
+static float of_bf16(uint16_t v)
+{
+    uint32_t bits = (uint32_t)v << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static double rounded(DType t, double v)
+{
+    if (t == DT_BF16) return (double)of_bf16(bf16_of((float)v));
+    return t == DT_F16 ? (double)(_Float16)(float)v : (double)(float)v;
+}
+
+/* The sum, and in *size that of the absolute values. */
+static double want(DType t, int i, int j, double *size)
 {
     double sum = 0;
+    *size = 0;
     for (int k = 0; k < HALF; k++) {
         int g = k / 64, at = 128 * g + k % 64;
-        double low = rounded(f16, rounded(f16, (w[j][k] & 15) - z[j][g]) * s[j][g]),
-               high = rounded(f16, rounded(f16, s[j][g] * (w[j][k] >> 4)) + z[j][g]);
-        double middle = rounded(f16, (w[j][k] >> 2 & 15) * s[j][g]);
+        double scale = rounded(t, s[j][g]), zero = rounded(t, z[j][g]);
+        double low = rounded(t, rounded(t, (w[j][k] & 15) - zero) * scale),
+               high = rounded(t, rounded(t, scale * (w[j][k] >> 4)) + zero);
+        double middle = rounded(t, (w[j][k] >> 2 & 15) * scale);
         sum += (low + middle) * a[i][at] + high * a[i][at + 64];
+        *size += (fabs(low) + fabs(middle)) * fabs(a[i][at]) + fabs(high * a[i][at + 64]);
     }
     return sum;
 }
 
-static void put(bool f16, void *to, const float *from, int n)
+static void put(DType t, void *to, const float *from, int n)
 {
     for (int k = 0; k < n; k++) {
-        if (f16) ((_Float16 *)to)[k] = (_Float16)from[k];
+        if (t == DT_F16) ((_Float16 *)to)[k] = (_Float16)from[k];
+        else if (t == DT_BF16) ((uint16_t *)to)[k] = bf16_of(from[k]);
         else ((float *)to)[k] = from[k];
     }
 }
 
-static void launch(Problem *p, CpuRun *code, bool f16, int m, int n)
+/* Infinities and NaN show as such, whichever of them; numbers below 2^-126 may count as zero. */
+static bool is_near(double got, double v, double size)
+{
+    if (!(size <= (double)FLT_MAX / 4)) return !(fabs(got) <= (double)FLT_MAX / 4);
+    return fabs(got - v) <= 1e-5 * size + 1e-30;
+}
+
+static void launch(Problem *p, CpuRun *code, DType t, int m, int n)
 {
     static float x[M_MOST * K], scale[N_MOST * GROUPS], zero[N_MOST * GROUPS], c[M_MOST * N_MOST];
-    put(f16, x, a[0], M_MOST * K);
-    put(f16, scale, s[0], N_MOST * GROUPS);
-    put(f16, zero, z[0], N_MOST * GROUPS);
+    put(t, x, a[0], M_MOST * K);
+    put(t, scale, s[0], N_MOST * GROUPS);
+    put(t, zero, z[0], N_MOST * GROUPS);
     InterpArg args[] = { { .data = x, .shape = { m, K }, .stride = { K, 1 } },
         { .data = w, .shape = { n, HALF }, .stride = { HALF, 1 } },
         { .data = scale, .shape = { n, GROUPS }, .stride = { GROUPS, 1 } },
@@ -76,9 +112,10 @@ static void launch(Problem *p, CpuRun *code, bool f16, int m, int n)
     }
     for (int i = 0; i < M_MOST; i++)
         for (int j = 0; j < N_MOST; j++) {
-            double v = i < m && j < n ? want(f16, i, j) : 77, got = (double)c[i * N_MOST + j];
-            if (fabs(got - v) <= 1e-4 * (1 + fabs(v))) continue;
-            printf("%s, %d x %d: C[%d, %d] is %g, not %g\n", f16 ? "f16" : "f32", m, n, i, j, got, v);
+            bool inside = i < m && j < n;
+            double size = 0, v = inside ? want(t, i, j, &size) : 77, got = (double)c[i * N_MOST + j];
+            if (inside ? is_near(got, v, size) : got == v) continue;
+            printf("%s, %d x %d: C[%d, %d] is %g, not %g\n", dtype_name(t), m, n, i, j, got, v);
             failures++;
             i = M_MOST - 1;
             break;
@@ -87,9 +124,9 @@ static void launch(Problem *p, CpuRun *code, bool f16, int m, int n)
     code->scratch = NULL;
 }
 
-static void test(bool f16, const char *cpu)
+static void test(DType t, const char *cpu)
 {
-    Case c = { "k", "k", f16 ? "T=f16" : "T=f32", "", "", 0 };
+    Case c = { "k", "k", t == DT_F16 ? "T=f16" : t == DT_BF16 ? "T=bf16" : "T=f32", "", "", 0 };
     Problem *p = calloc(1, sizeof *p);
     CpuRun *code = calloc(1, sizeof *code);
     BackendOptions o = { .opt_level = 2, .cpu = cpu, .verify_each = true };
@@ -101,9 +138,13 @@ static void test(bool f16, const char *cpu)
         for (int k = 0; k < 5; k++) p->func->params[k].stride[1] = 1;
         if (passes_run(p->module, &passes, NULL) && cpu_run_compile(&p->s, p->func, &o, code)) {
             static const int rows[] = { 1, 3, 4, 16, 17 };
+            if (strstr(code->artifact.schedule, "x64 buffer(")) { /* of what three products read */
+                printf("%s: scales are stored for every element\n%s", c.consts, code->artifact.schedule);
+                failures++;
+            }
             for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-                launch(p, code, f16, rows[k], 32);
-                launch(p, code, f16, rows[k], 70);
+                launch(p, code, t, rows[k], 32);
+                launch(p, code, t, rows[k], 70);
             }
         } else failures++;
     } else failures++;
@@ -124,14 +165,21 @@ int main(void)
     for (int j = 0; j < N_MOST; j++)
         for (int g = 0; g < GROUPS; g++) {
             s[j][g] = (float)((seed = seed * 1664525 + 1013904223) >> 24) / 512 - 0.25F;
-            z[j][g] = (float)((seed = seed * 1664525 + 1013904223) >> 28);
+            z[j][g] = (float)((seed = seed * 1664525 + 1013904223) >> 24) / 16;
         }
+    static const float extremes[][2] = { { 0x1p-130F, 0 }, { 0x1p-24F, 3 }, { 0x1.8p-20F, -0x1p-10F },
+        { 0x1p100F, 0x1p-133F }, { 0x1p14F, 0x1p13F }, { INFINITY, 2 }, { NAN, 1 }, { 1, NAN },
+        { 0x1.fep-127F, -1 }, { -0x1p-126F, 0.5F } };
+    for (int k = 0; k < (int)(sizeof extremes / sizeof *extremes); k++)
+        s[7 * k][k % GROUPS] = extremes[k][0], z[7 * k][k % GROUPS] = extremes[k][1];
+    static const DType types[] = { DT_F32, DT_F16, DT_BF16 };
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
 #if defined(__x86_64__)
-    test(false, "x86-64-v3");
-    test(true, "x86-64-v3");
+        test(types[k], "x86-64-v3");
+        if (__builtin_cpu_supports("avx512bw")) test(types[k], "x86-64-v4");
 #endif
-    test(false, NULL);
-    test(true, NULL);
+        test(types[k], NULL);
+    }
     if (failures) printf("%d failures\n", failures);
     return failures != 0;
 }
