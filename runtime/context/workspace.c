@@ -1,8 +1,8 @@
 /* workspace.c: the workspaces of launches that need one and are given none. The context keeps one for each
  * stream, whose launches run in order, so that no two launches that may overlap share it. It is memory in the
  * order of its stream (scratch.c) and grows there: the old one is freed behind the launches that use it, the
- * new one is allocated behind that, and nobody waits. From taking it until the launch has been handed over its
- * lock is held, because another thread could let it grow between the two.
+ * new one is allocated behind that, and nobody waits. From taking it until the launch has been handed over
+ * its lock is held, because another thread could let it grow between the two.
  *
  * A launch has memory of its own, allocated before it and freed behind it in the stream's order, where
  * - a graph is captured, which then owns the memory, and may run beside the stream;

@@ -1,6 +1,6 @@
-/* test_workspace.c: the workspaces that a context keeps (workspace.c): which launches share one, how it grows,
- * and what becomes of it. Runs on the fake CUDA driver, whose streams run nothing: the test looks at the
- * addresses that launches are given, and whether they are memory at that moment. */
+/* test_workspace.c: the workspaces that a context keeps (workspace.c): which launches share one, how it
+ * grows, and what becomes of it. Runs on the fake CUDA driver, whose streams run nothing: the test looks at
+ * the addresses that launches are given, and whether they are memory at that moment. */
 #define _GNU_SOURCE
 #include "api.h"
 #include "runtime/launch/kernel.h"
@@ -130,7 +130,9 @@ static void test_kept(void)
     CU_ASSERT_PTR_EQUAL(given.workspace, first.workspace);
     CU_ASSERT_EQUAL(given.counter, first.counter);
     CU_ASSERT_EQUAL(fake->allocs, asked);
-    tile_launch_desc own = { .struct_size = sizeof own, .workspace = memory, .workspace_size = sizeof memory };
+    tile_launch_desc own = {
+        .struct_size = sizeof own, .workspace = memory, .workspace_size = sizeof memory
+    };
     OK(ctx, tile_launch(k, p.args, 3, &own));
     CU_ASSERT_PTR_EQUAL(given.workspace, memory);
     own.workspace_size = 256;
@@ -173,7 +175,8 @@ static void test_streams(void)
     void *s[2], *again;
     pthread_t other;
     if (!begin(FAKE_CUDA, 0, 0)) return;
-    void (*destroy)(void *) = (void (*)(void *))(uintptr_t)dlsym(dlopen(FAKE_CUDA, RTLD_NOW), "cuStreamDestroy_v2");
+    void (*destroy)(void *) =
+        (void (*)(void *))(uintptr_t)dlsym(dlopen(FAKE_CUDA, RTLD_NOW), "cuStreamDestroy_v2");
     for (int i = 0; i < 2; i++) {
         OK(ctx, tile_stream_create(ctx, &s[i]));
         g[i] = launch(128, 128, s[i]);
@@ -259,9 +262,9 @@ static void test_limit(void)
     launch(128, 128, NULL);
     CU_ASSERT_EQUAL(fake->allocs, asked);
     end();
-    CHECK_STATUS(ctx, tile_context_create(&(tile_context_desc){ .struct_size = sizeof(tile_context_desc),
-                                              .workspace_limit = -2 },
-                          &ctx),
+    CHECK_STATUS(ctx,
+        tile_context_create(
+            &(tile_context_desc){ .struct_size = sizeof(tile_context_desc), .workspace_limit = -2 }, &ctx),
         TILE_ERROR_INVALID_ARGUMENT);
 }
 
