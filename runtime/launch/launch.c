@@ -3,6 +3,7 @@
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/pitch.h"
 #include "ir/threads.h"
+#include "runtime/drivers/gpu_facts.h"
 
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
@@ -24,28 +25,21 @@ static int64_t cpu_threads(
     return threads_worth(work, programs, c->driver->info.multiprocessors, THREAD_WAKE_WORK);
 }
 
-int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
+static GpuGrid gpu_grid(const tile_context *c, const LaunchShape *s, const EvalEnv *env, int64_t programs)
 {
-    const LaunchShape *s = &compiled->artifact.shape;
-    if (c->driver->ops->kind == TARGET_CPU) return cpu_threads(c, compiled, env, programs);
-    int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
-            ctas = s->cluster > 1 ? s->cluster : 1;
-    if (s->persistent &&
-        programs) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
-        int64_t row = env->grid[s->cluster_axis];
-        blocks = programs / row * ((row + ctas - 1) / ctas);
-        most = most / ctas > 0 ? most / ctas : 1;
-        if (s->shares > 1) blocks *= s->shares;
-        if (blocks > most) blocks = most;
-    }
-    if (s->clusters > 1) blocks *= s->clusters;
-    return blocks * ctas; /* else a program is a cluster, or several */
+    return (GpuGrid){ programs, env->grid[s->cluster_axis], s->persistent, s->cluster, s->clusters, s->shares,
+        c->driver->info.multiprocessors };
 }
 
-size_t launch_workspace(const tile_context *c, const LaunchShape *s, int64_t blocks)
+LaunchSize launch_size(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
 {
-    int64_t sharers = c->driver->ops->kind == TARGET_CPU ? c->driver->info.multiprocessors : blocks;
-    return (size_t)(s->workspace_bytes + s->workspace_per_block * sharers);
+    const LaunchShape *s = &compiled->artifact.shape;
+    GpuGrid g = gpu_grid(c, s, env, programs);
+    bool cpu = c->driver->ops->kind == TARGET_CPU;
+    int64_t blocks = cpu ? cpu_threads(c, compiled, env, programs) : gpu_blocks(&g),
+            shared = cpu ? s->workspace_per_block * c->driver->info.multiprocessors
+                         : gpu_workspace(&g, s->workspace_per_block, blocks);
+    return (LaunchSize){ programs, blocks, (size_t)(s->workspace_bytes + shared) };
 }
 
 typedef struct LaunchState {
@@ -271,9 +265,10 @@ static tile_status launch(
     EvalEnv env;
     if ((st = launch_grid(k, v, &a, extents, &env, &programs))) return st;
     if (programs == 0) return no_programs(k, &a, env.grid);
-    int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
+    LaunchSize size = launch_size(k->context, &v->compiled, &env, programs);
+    int64_t blocks = size.blocks;
+    size_t workspace = size.workspace;
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
-    size_t workspace = launch_workspace(k->context, shape, blocks);
     if (workspace && !launch_has_workspace(k->context, &d, workspace))
         return launch_bad(k, TILE_ERROR_WORKSPACE, -1,
             "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace,

@@ -3,6 +3,7 @@
  * the addresses that launches are given, and whether they are memory at that moment. */
 #define _GNU_SOURCE
 #include "api.h"
+#include "runtime/drivers/gpu_facts.h"
 #include "runtime/launch/kernel.h"
 #include <unistd.h>
 
@@ -310,6 +311,42 @@ static void test_failures(void)
     end();
 }
 
+/* The parts of a divided last round, by cutting R programs into S shares and numbering the pieces as
+ * stream_k.c does: no two have one number, the last number is the last place of the workspace, and where
+ * shares end with programs every place is used. */
+static void count_parts(int64_t items, int64_t round, int shares)
+{
+    enum { MOST = 256 };
+    int64_t left = items % round, s = left * shares < round ? left * shares : round, pieces = 0, last = -1;
+    bool used[MOST] = { false };
+    for (int64_t at = 0; at < left * s;) { /* in units of 1/S of a program, of which a share has R */
+        int64_t share = at / left, program = at / s, number = s % left ? share + program : share;
+        int64_t end = (share + 1) * left < (program + 1) * s ? (share + 1) * left : (program + 1) * s;
+        CU_ASSERT_FALSE(used[number]);
+        used[number] = true;
+        if (number > last) last = number;
+        pieces++;
+        at = end;
+    }
+    GpuGrid g = { .programs = items, .row = 1, .persistent = 1, .shares = shares };
+    int64_t counters = (4 * round + 255) / 256 * 256;
+    CU_ASSERT_EQUAL(gpu_workspace(&g, 512, round), counters + 512 * (last + 1));
+    if (left && s % left == 0) CU_ASSERT_EQUAL(pieces, last + 1);
+}
+
+static void test_shares(void)
+{
+    for (int shares = 2; shares <= 5; shares++)
+        for (int64_t round = 1; round <= 33; round++)
+            for (int64_t items = 1; items <= 70; items++) count_parts(items, round, shares);
+    GpuGrid pairs = {
+        .programs = 15, .row = 5, .persistent = 1, .cluster = 2, .shares = 4, .multiprocessors = 8
+    };
+    CU_ASSERT_EQUAL(gpu_items(&pairs), 9); /* three a row, the last one of a single program */
+    CU_ASSERT_EQUAL(gpu_blocks(&pairs), 8);
+    CU_ASSERT_EQUAL(gpu_workspace(&pairs, 512, 8), 256 + 4 * 2 * 512); /* one is left for four clusters */
+}
+
 enum { THREADS = 6, TIMES = 200 };
 
 static void *launch_many(void *of)
@@ -352,6 +389,7 @@ int main(int argc, char **argv)
         { "capture", test_capture },
         { "limit", test_limit },
         { "failures", test_failures },
+        { "shares", test_shares },
         { "threads", test_threads },
     };
     return unit_run("workspace", tests, (int)(sizeof tests / sizeof *tests), argc, argv);

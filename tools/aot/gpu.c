@@ -358,20 +358,11 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     uint64_t words[PLAN_MAX_SLOTS];
     void *pointers[PLAN_MAX_SLOTS];
     TensorMap maps[MAX_MAPS];
-    int64_t n = p[0], *no_own = NULL, most = (int64_t)e->persistent * h->multiprocessors,
-            blocks = l->programs;
+    GpuGrid g = { l->programs, l->grid[e->cluster_axis], e->persistent, e->cluster, e->clusters, e->shares,
+        h->multiprocessors };
+    int64_t n = p[0], *no_own = NULL, blocks = gpu_blocks(&g);
     const int64_t *s = p + 1, *sizes = s + 3 * n;
     int status = TILE_LAUNCH_OK;
-    int64_t ctas = e->cluster > 1 ? e->cluster : 1;
-    if (e->persistent) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
-        int64_t row = l->grid[e->cluster_axis];
-        blocks = blocks / row * ((row + ctas - 1) / ctas);
-        most = most / ctas > 0 ? most / ctas : 1;
-        if (e->shares > 1) blocks *= e->shares;
-        if (blocks > most) blocks = most;
-    }
-    if (e->clusters > 1) blocks *= e->clusters;
-    blocks *= ctas; /* else a program is a cluster, or several */
     if (blocks > INT32_MAX)
         return fail(TILE_LAUNCH_GRID,
             "%s: the grid of %lld programs is too large: it takes %lld blocks, and a launch at most %d",
@@ -379,7 +370,8 @@ static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *f
     bool counts = false;
     Borrowed b;
     for (int64_t i = 0; i < n; i++) counts |= s[3 * i] == PLAN_SCHEDULER;
-    if ((status = borrow(a, h, k, sizes[1] + sizes[2] * blocks, counts, q, &b))) return status;
+    if ((status = borrow(a, h, k, sizes[1] + gpu_workspace(&g, sizes[2], blocks), counts, q, &b)))
+        return status;
     for (int64_t i = 0; i < n && !status; i++, s += 3) {
         pointers[i] = &words[i];
         if (s[0] == PLAN_TENSOR_MAP) {
