@@ -21,7 +21,7 @@
  * Which CTA comes last does not matter: it adds the parts in their order. Nobody waits for another CTA.
  *
  * Requires: a persistent loop; a single sum in the body, as split-k finds it (split_k_sums.c), which the
- * body's last loop makes, no store before it, no product, scatter or load of a ring behind it. Otherwise
+ * body's last loop makes, no store before it, no product or load of a ring behind it. Otherwise
  * nothing changes and a performance note says why. Results: within the bound of mma; on a device of other
  * CTAs the parts are others, and so is the order of a sum. */
 #include "passes/kernel/cluster/split_k.h"
@@ -36,6 +36,7 @@ static Value *pick(Builder *b, Value *when, Value *x, Value *y)
 static const Sum *the_sum(Roles *c, Division *d)
 {
     d->clusters = 2; /* its parts go through the workspace */
+    d->shares = true;
     if (!split_find_sums(d) || !split_one_sum(d)) return NULL;
     const Sum *s = &d->sums.data[0];
     for (size_t k = 0; k < c->loads.len; k++) {
