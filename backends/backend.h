@@ -69,7 +69,8 @@ typedef struct LaunchShape {
     int64_t shared_bytes;        /* dynamic shared memory */
     int64_t scratch_bytes;       /* CPU: private memory of a thread, 64-byte aligned */
     int64_t workspace_bytes;     /* caller's workspace: this much ... */
-    int64_t workspace_per_block; /* ... and this much for each block launched (GPU) or thread (CPU) */
+    int64_t workspace_per_block; /* ... and this much for each block launched (GPU; stream-k: each part) or
+                                    thread (CPU) */
 } LaunchShape;
 
 typedef struct Artifact {

@@ -4,6 +4,7 @@
  * the clusters, and finishes the tile; the others end. Nobody waits for a CTA that has not started.
  *
  *   workspace: the parts, one a CTA in the order of CTAs | counters of 32 bits, one a tile
+ *   of shares (stream-k): the counters, to a multiple of PART_GRAIN | the parts in the order of their numbers
  *
  * What the workspace holds before a launch does not matter: the CTA that comes first to the two words of the
  * scheduler's slot zeroes the counters. The first word counts who came, the second has 1 when the counters
@@ -41,14 +42,21 @@ static const char *all_ctas(Emit *e)
 { return is_hip(e) ? str(e, "%s()", use(e, "block_count")) : "gridDim.x"; }
 static const char *own_cta(Emit *e) { return is_hip(e) ? str(e, "%s()", use(e, "block_id")) : "blockIdx.x"; }
 
-/* The parts that a CTA may leave: of two programs, where it does a share (stream-k). */
-static int parts_each(const Emit *e) { return e->plan->shares ? 2 : 1; }
-
-/* Where the counters lie: behind the parts of all CTAs. */
+/* Where the counters lie: behind the parts of all CTAs, or, of shares, before the parts. */
 static const char *counters(Emit *e, const Parts *p)
 {
-    return str(
-        e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes * parts_each(e));
+    if (e->plan->shares) return str(e, "(u32 *)%s", workspace(e));
+    return str(e, "(u32 *)(%s + (u64)%s * %lld)", workspace(e), all_ctas(e), (long long)p->bytes);
+}
+
+/* Of stream-k: where the part of the program's or cluster's number lies, behind the counters (gpu_workspace).
+ */
+static const char *share_part(Emit *e, const Parts *p, const char *number)
+{
+    int ctas = e->plan->multicast > 1 ? e->plan->multicast : 1;
+    return str(e, "%s + ((u64)%s * %d + %d) / %d * %d + (u64)((%s) * %d%s) * %lld + tid * %d", workspace(e),
+        all_ctas(e), COUNTER_BYTES, PART_GRAIN - 1, PART_GRAIN, PART_GRAIN, number, ctas,
+        ctas > 1 ? " + block" : "", (long long)p->bytes, p->width);
 }
 
 static void find_combine(void *user, Instr *i)
@@ -62,7 +70,7 @@ void emit_workspace_enter(Emit *e)
     ir_walk(e->f->body, find_combine, &i);
     if (!i) return;
     Parts p = parts_of(e, ir_result(i));
-    e->workspace_per_block = p.bytes * parts_each(e) + COUNTER_BYTES;
+    e->workspace_per_block = p.bytes + (e->plan->shares ? 0 : COUNTER_BYTES);
     line(e, "if (tid == 0) %s(%s, %s, %s / %d);", use(e, "workspace_enter"), scheduler(e), counters(e, &p),
         all_ctas(e), e->plan->clusters > 1 ? e->plan->clusters : 1);
 }
@@ -200,8 +208,7 @@ void emit_share_combine(Emit *e, Instr *i)
     line(e, "bool %s = %s == 1;", last, count);
     line(e, "if (!%s) {", last);
     e->indent++;
-    line(e, "u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", part, workspace(e), number[PART],
-        ctas, rank, (long long)p.bytes, p.width);
+    line(e, "u8 *const %s = %s;", part, share_part(e, &p, number[PART]));
     const char *cell = leave_part(e, &p, part, from, str(e, "(%s) * %d%s", number[TILE], ctas, rank));
     line(e, "%s = %s[0] == %s - 1;", last, cell, count);
     end_block(e);
@@ -218,8 +225,7 @@ void emit_share_combine(Emit *e, Instr *i)
     line(e, "} else {");
     e->indent++;
     const char *first = tmp(e, "first");
-    line(e, "const u8 *const %s = %s + (u64)((%s) * %d%s) * %lld + tid * %d;", first, workspace(e),
-        number[FIRST], ctas, rank, (long long)p.bytes, p.width);
+    line(e, "const u8 *const %s = %s;", first, share_part(e, &p, number[FIRST]));
     join_counted(e, &p, (int)ir_attr_int(i, ATTR_RMW, RMW_ADD), to, first, (int64_t)ctas * p.bytes, count);
     end_block(e);
 }

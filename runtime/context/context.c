@@ -257,9 +257,6 @@ const char *context_key(tile_context *c)
     return c->key;
 }
 
-bool context_has_scratch(const tile_context *c)
-{ return c->driver->ops->scratch_alloc && c->driver->ops->scratch_there(c->driver); }
-
 /* --- create and destroy ------------------------------------------------------------------------------ */
 
 static tile_status complain(char *error, size_t room, tile_status st, const char *text)
@@ -320,6 +317,7 @@ static void free_context(tile_context *c)
 {
     if (c->parent) context_release(c->parent);
     else if (c->driver) {
+        context_free_workspaces(c);
         context_free_counters(c);
         c->driver->ops->close(c->driver);
     }
@@ -360,9 +358,9 @@ tile_status tile_context_create_error(
     if (!context_take_desc(&d, sizeof d, desc, offsetof(tile_context_desc, target)))
         return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
             "tile_context_create: struct_size of the descriptor is not set");
-    if (d.opt_level < -1 || d.opt_level > 3 || d.threads < 0 || d.threads > 4096)
+    if (d.opt_level < -1 || d.opt_level > 3 || d.threads < 0 || d.threads > 4096 || d.workspace_limit < -1)
         return complain(error, room, TILE_ERROR_INVALID_ARGUMENT,
-            "tile_context_create: opt_level or threads out of range");
+            "tile_context_create: opt_level, threads or workspace_limit out of range");
     Allocator alloc = allocator_libc;
     if (d.allocator.realloc) alloc = (Allocator){ d.allocator.realloc, d.allocator.user };
     tile_context *c = alloc.realloc(alloc.user, NULL, 0, sizeof *c);
@@ -375,6 +373,9 @@ tile_status tile_context_create_error(
     lock_init(&c->counters_lock);
     atomic_store(&c->references, 1);
     c->flags = d.flags;
+    c->workspace_limit = d.workspace_limit == 0  ? WORKSPACE_LIMIT
+                         : d.workspace_limit < 0 ? 0
+                                                 : (size_t)d.workspace_limit;
     c->opt_level = d.opt_level == 0 ? 3 : d.opt_level < 0 ? 0 : d.opt_level;
     c->on_diagnostic = d.on_diagnostic;
     c->on_diagnostic_user = d.on_diagnostic_user;

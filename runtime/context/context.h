@@ -11,14 +11,27 @@
 enum { LAUNCHED = 4 };
 enum { STREAM_COUNTERS = 1024, COUNTER_POOL = 64 << 10 };
 
-/* Counters of that many streams; where they are all taken, the next ones are in another table. */
-typedef struct StreamCounters {
-    void *memory;
-    _Atomic uintptr_t stream[STREAM_COUNTERS]; /* the key of the stream that has a counter, or 0 */
-    struct StreamCounters *_Atomic next;
-} StreamCounters;
+/* The workspace that a context keeps for a stream. The lock is held while a launch with it is handed over,
+ * and guards the rest. */
+typedef struct StreamWorkspace {
+    Lock lock;
+    void *memory; /* NULL: none yet */
+    size_t bytes;
+} StreamWorkspace;
+
+/* What the context has for that many streams; where they are all taken, the next ones are in another table.
+ */
+typedef struct StreamTable {
+    void *memory;                              /* the counters */
+    _Atomic uintptr_t stream[STREAM_COUNTERS]; /* the key of the stream that has the place, or 0 */
+    StreamWorkspace *_Atomic workspace[STREAM_COUNTERS];
+    struct StreamTable *_Atomic next;
+} StreamTable;
 
 enum { CONTEXT_MESSAGE = 2048 };
+
+/* What workspaces may have together where the context's descriptor names no limit (tile.h). */
+enum { WORKSPACE_LIMIT = 256 << 20 };
 
 /* How messages of a kernel say that a user binds a const or an extent (Session.binder). */
 #define BINDER "a binding (--set)"
@@ -54,9 +67,12 @@ struct tile_context {
     /* The counters of persistent kernels, one for each stream. Launches of one stream share a counter,
      * because they run in order. */
     Lock counters_lock; /* one thread at a time makes them */
-    StreamCounters *_Atomic stream_counters;
+    StreamTable *_Atomic streams;
     void *_Atomic captured_memory; /* COUNTER_POOL counters, which captured launches keep for good */
     atomic_int captured_counters;  /* of them in use */
+    atomic_bool has_scratch;       /* the driver has said that there is memory in the order of a stream */
+    size_t workspace_limit;        /* bytes that the workspaces of all streams may have together */
+    atomic_size_t workspace_kept;  /* bytes that they have */
 };
 
 /* One file of a module: as the user named it and its text. */
@@ -128,13 +144,32 @@ bool context_debug_has(const tile_context *, const char *what); /* "time" */
  * version. */
 const char *context_key(tile_context *);
 CompileOptions context_compile_options(tile_context *);
+/* --- counters.c --- */
+
 /* Takes the memory of counters before the first launch; false with the error set: there is none. */
 bool context_makes_counters(tile_context *);
 void context_free_counters(tile_context *);
 /* Address of the counter for a launch on `stream`; NULL with the error set when there are no more. */
 void *context_counter(tile_context *, void *stream);
+/* The same for a stream that is known by its number (DriverOps.stream_number); *workspace: the place of its
+ * workspace. */
+void *context_numbered_counter(tile_context *, uint64_t number, StreamWorkspace *_Atomic **workspace);
+
+/* --- workspace.c --- */
+
 /* Whether a launch can take memory in the order of its stream. Makes the pool for it. */
-bool context_has_scratch(const tile_context *);
+bool context_has_scratch(tile_context *);
+/* What a launch that needs a workspace and is given none works with. */
+typedef struct Borrowed {
+    void *workspace, *counter;
+    StreamWorkspace *kept; /* the workspace is this one, whose lock is held; NULL: it is the launch's own */
+} Borrowed;
+/* To be given back when the launch has been handed to the driver. `title` is for the context's error. */
+tile_status context_borrow(tile_context *, void *stream, size_t bytes, const char *title, Borrowed *);
+tile_status context_give_back(tile_context *, void *stream, const char *title, const Borrowed *);
+/* Frees what is kept for a stream that is about to be destroyed, or of all of them. */
+void context_forget_stream(tile_context *, void *stream);
+void context_free_workspaces(tile_context *);
 
 /* The address of a tensor's first element, computed with integers: the pointer may be NULL or on a device,
  * and byte_offset may be any number. */

@@ -30,9 +30,9 @@ static void *new_counters(tile_context *c, int n)
     return NULL;
 }
 
-static StreamCounters *new_table(tile_context *c)
+static StreamTable *new_table(tile_context *c)
 {
-    StreamCounters *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
+    StreamTable *made = c->alloc.realloc(c->alloc.user, NULL, 0, sizeof *made);
     if (!made) {
         context_fail(c, TILE_ERROR_OUT_OF_MEMORY, "out of memory for counters of persistent kernels");
         return NULL;
@@ -45,9 +45,9 @@ static StreamCounters *new_table(tile_context *c)
 }
 
 /* The table at *at, which is made if it is not there; NULL: failed. */
-static StreamCounters *table_at(tile_context *c, StreamCounters *_Atomic *at)
+static StreamTable *table_at(tile_context *c, StreamTable *_Atomic *at)
 {
-    StreamCounters *t = atomic_load_explicit(at, memory_order_acquire);
+    StreamTable *t = atomic_load_explicit(at, memory_order_acquire);
     if (t) return t;
     lock_enter(&c->counters_lock);
     t = atomic_load_explicit(at, memory_order_relaxed);
@@ -58,7 +58,7 @@ static StreamCounters *table_at(tile_context *c, StreamCounters *_Atomic *at)
 
 void context_free_counters(tile_context *c)
 {
-    for (StreamCounters *t = atomic_load(&c->stream_counters), *next; t; t = next) {
+    for (StreamTable *t = atomic_load(&c->streams), *next; t; t = next) {
         next = atomic_load(&t->next);
         free_counters(c, t->memory);
         context_free(c, t, sizeof *t);
@@ -90,17 +90,22 @@ static uintptr_t stream_key(void *stream)
     return own;
 }
 
+/* Numbers and handles (addresses) are below 2^62, so that keys of the two kinds differ. */
+static uintptr_t number_key(uint64_t number) { return ~(uintptr_t)number; }
+
 /* The counter of a stream. Streams that come and go leave their counters, so that tables are added. */
-static void *stream_counter(tile_context *c, uintptr_t key)
+static void *stream_counter(tile_context *c, uintptr_t key, StreamWorkspace *_Atomic **workspace)
 {
     size_t first = (size_t)(key * 0x9e3779b97f4a7c15ull >> 40);
-    StreamCounters *t;
-    for (StreamCounters *_Atomic *at = &c->stream_counters; (t = table_at(c, at)); at = &t->next)
+    StreamTable *t;
+    for (StreamTable *_Atomic *at = &c->streams; (t = table_at(c, at)); at = &t->next)
         for (size_t k = first; k < first + PLACES; k++) {
             _Atomic uintptr_t *place = &t->stream[k % STREAM_COUNTERS];
             uintptr_t seen = atomic_load_explicit(place, memory_order_relaxed);
             if (seen == 0 && atomic_compare_exchange_strong(place, &seen, key)) seen = key;
-            if (seen == key) return (char *)t->memory + k % STREAM_COUNTERS * 8;
+            if (seen != key) continue;
+            if (workspace) *workspace = &t->workspace[k % STREAM_COUNTERS];
+            return (char *)t->memory + k % STREAM_COUNTERS * 8;
         }
     return NULL;
 }
@@ -108,14 +113,14 @@ static void *stream_counter(tile_context *c, uintptr_t key)
 bool context_makes_counters(tile_context *c)
 {
     if (c->parent) return context_makes_counters(c->parent);
-    return table_at(c, &c->stream_counters) && captured_memory(c);
+    return table_at(c, &c->streams) && captured_memory(c);
 }
 
 void *context_counter(tile_context *c, void *stream)
 {
     if (c->parent) return context_counter(c->parent, stream);
     if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream))
-        return stream_counter(c, stream_key(stream));
+        return stream_counter(c, stream_key(stream), NULL);
     char *base = captured_memory(c);
     if (!base) return NULL;
     int n = atomic_fetch_add(&c->captured_counters, 1);
@@ -126,3 +131,6 @@ void *context_counter(tile_context *c, void *stream)
         COUNTER_POOL);
     return NULL;
 }
+
+void *context_numbered_counter(tile_context *c, uint64_t number, StreamWorkspace *_Atomic **workspace)
+{ return stream_counter(c, number_key(number), workspace); }

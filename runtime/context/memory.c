@@ -216,6 +216,7 @@ tile_status tile_stream_create(tile_context *c, void **out)
 tile_status tile_stream_destroy(tile_context *c, void *stream)
 {
     OPS(c);
+    if (stream) context_forget_stream(c, stream);
     return stream ? DO(c, ops->stream_destroy(c->driver, stream, &e)) : TILE_OK;
 }
 

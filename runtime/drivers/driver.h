@@ -128,6 +128,9 @@ struct DriverOps {
     bool (*scratch_there)(Driver *);
     tile_status (*scratch_alloc)(Driver *, size_t, void *stream, void **, DriverError *);
     tile_status (*scratch_free)(Driver *, void *, void *stream, DriverError *);
+    /* The number of a stream, which no other stream of the process has or had; false: not known, or the
+     * stream records a graph. NULL except on CUDA. */
+    bool (*stream_number)(Driver *, void *stream, uint64_t *);
     tile_status (*copy)(Driver *, void *dst, const void *src, size_t, void *stream, DriverError *);
     tile_status (*copy_2d)(Driver *, void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
         size_t width, size_t rows, void *stream, DriverError *);

@@ -221,6 +221,18 @@ static tile_status cuda_tensor_map(Driver *d, const DriverTensorMap *t, void *ou
     return r ? gpudrv_result(g, r, "encoding a tensor map", e) : TILE_OK;
 }
 
+static bool cuda_stream_number(Driver *d, void *stream, uint64_t *number)
+{
+    GpuDriver *g = (GpuDriver *)d;
+    GpuScope scope;
+    unsigned long long id;
+    if (!g->stream_id || gpudrv_enter(g, &scope)) return false;
+    int r = g->stream_id(stream, &id);
+    gpudrv_leave(g, &scope);
+    *number = id;
+    return !r;
+}
+
 const DriverOps driver_cuda = {
     .name = "cuda",
     .kind = TARGET_CUDA,
@@ -233,5 +245,6 @@ const DriverOps driver_cuda = {
     .scratch_there = scratch_there,
     .scratch_alloc = scratch_alloc,
     .scratch_free = scratch_free,
+    .stream_number = cuda_stream_number,
     GPU_OPS,
 };

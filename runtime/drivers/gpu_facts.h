@@ -84,6 +84,48 @@ static inline int gpu_map_promotion(int rank, const int64_t *split, const void *
     return all % 128 ? 2 : 3;
 }
 
+/* What decides how many CTAs a launch has and how much workspace: its programs, and those of a row, along
+ * which clusters lie; the CTAs of a multiprocessor at once (0: each program has its own); the CTAs of a
+ * cluster and the clusters of a program (0 or 1: none); the parts in which programs of a last round are
+ * divided (stream-k; 0 or 1: not); the multiprocessors. */
+typedef struct GpuGrid {
+    int64_t programs, row;
+    int persistent, cluster, clusters, shares, multiprocessors;
+} GpuGrid;
+
+/* What the loops of persistent CTAs, or clusters, count: a cluster runs as many programs as it has CTAs, or
+ * what a row leaves. */
+static inline int64_t gpu_items(const GpuGrid *g)
+{
+    int64_t ctas = g->cluster > 1 ? g->cluster : 1;
+    return g->programs ? g->programs / g->row * ((g->row + ctas - 1) / ctas) : 0;
+}
+
+/* The CTAs of the launch. */
+static inline int64_t gpu_blocks(const GpuGrid *g)
+{
+    int64_t ctas = g->cluster > 1 ? g->cluster : 1, blocks = g->programs;
+    if (g->persistent && g->programs) {
+        int64_t most = (int64_t)g->persistent * g->multiprocessors / ctas;
+        blocks = gpu_items(g) * (g->shares > 1 ? g->shares : 1);
+        if (most < 1) most = 1;
+        if (blocks > most) blocks = most;
+    }
+    return blocks * ctas * (g->clusters > 1 ? g->clusters : 1); /* else a program is a cluster, or several */
+}
+
+/* The bytes of workspace of a launch of so many CTAs, each of which takes `each`. Where a last round is
+ * divided these are the bytes of a part. Then there is a counter for each CTA, and the parts have the numbers
+ * that stream_k.c gives them: those of the shares if no share ends one program and begins another. */
+static inline int64_t gpu_workspace(const GpuGrid *g, int64_t each, int64_t blocks)
+{
+    if (g->shares <= 1 || !each) return each * blocks;
+    int64_t ctas = g->cluster > 1 ? g->cluster : 1, round = blocks / ctas, left = gpu_items(g) % round,
+            shares = left * g->shares < round ? left * g->shares : round,
+            parts = shares + (left && shares % left ? left - 1 : 0);
+    return (4 * blocks + 255) / 256 * 256 + parts * ctas * each;
+}
+
 /* cuLaunchKernelEx's CUlaunchAttribute and CUlaunchConfig. */
 typedef struct GpuLaunchAttribute {
     int id;

@@ -262,8 +262,19 @@ void pitch_close(tile_kernel *);
  * (launch.c). */
 bool launch_scalar(tile_kernel *, int i, const tile_arg *, View *);
 bool launch_apart(tile_kernel *, const View *);
+/* What a launch takes beside its arguments: bytes of workspace, blocks as DriverLaunch has them. */
+typedef struct LaunchSize {
+    int64_t programs, blocks;
+    size_t workspace;
+} LaunchSize;
 tile_status launch_driver(tile_kernel *, const Variant *, const uint64_t *slots, void **params,
     int64_t programs, int64_t blocks, void *stream);
+/* Puts the counter and the workspace into the slots, for the length of the call those of the stream where the
+ * descriptor (NULL: none) names no workspace, and hands over. */
+tile_status launch_borrowing(tile_kernel *, const Variant *, uint64_t *slots, void **params,
+    const LaunchSize *, const tile_launch_desc *);
+/* Whether the launch is given a workspace of so many bytes, or the context has one for it. */
+bool launch_has_workspace(tile_context *, const tile_launch_desc *, size_t bytes);
 
 /* memo.c: launches like an equal earlier launch. False: there was none, and nothing was done. */
 bool memo_launch(tile_kernel *, const tile_arg *, size_t n, const tile_launch_desc *, tile_status *);
@@ -271,8 +282,7 @@ bool memo_launch(tile_kernel *, const tile_arg *, size_t n, const tile_launch_de
 typedef struct MemoMade {
     const uint64_t *slots;
     unsigned char (*maps)[128];
-    int64_t programs, blocks;
-    size_t workspace;
+    LaunchSize size;
 } MemoMade;
 void memo_keep(tile_kernel *, Variant *, const tile_arg *, const LaunchArgs *, const MemoMade *);
 void memo_prepare(const tile_kernel *, Variant *);

@@ -3,6 +3,7 @@
  * over to the driver. When the variant is there, nothing here allocates, locks or compiles. */
 #include "runtime/launch/pitch.h"
 #include "ir/threads.h"
+#include "runtime/drivers/gpu_facts.h"
 
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *k, const LaunchArgs *l, Variant **out)
@@ -24,28 +25,21 @@ static int64_t cpu_threads(
     return threads_worth(work, programs, c->driver->info.multiprocessors, THREAD_WAKE_WORK);
 }
 
-int64_t launch_blocks(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
+static GpuGrid gpu_grid(const tile_context *c, const LaunchShape *s, const EvalEnv *env, int64_t programs)
 {
-    const LaunchShape *s = &compiled->artifact.shape;
-    if (c->driver->ops->kind == TARGET_CPU) return cpu_threads(c, compiled, env, programs);
-    int64_t blocks = programs, most = (int64_t)s->persistent * c->driver->info.multiprocessors,
-            ctas = s->cluster > 1 ? s->cluster : 1;
-    if (s->persistent &&
-        programs) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
-        int64_t row = env->grid[s->cluster_axis];
-        blocks = programs / row * ((row + ctas - 1) / ctas);
-        most = most / ctas > 0 ? most / ctas : 1;
-        if (s->shares > 1) blocks *= s->shares;
-        if (blocks > most) blocks = most;
-    }
-    if (s->clusters > 1) blocks *= s->clusters;
-    return blocks * ctas; /* else a program is a cluster, or several */
+    return (GpuGrid){ programs, env->grid[s->cluster_axis], s->persistent, s->cluster, s->clusters, s->shares,
+        c->driver->info.multiprocessors };
 }
 
-size_t launch_workspace(const tile_context *c, const LaunchShape *s, int64_t blocks)
+LaunchSize launch_size(const tile_context *c, const Compiled *compiled, const EvalEnv *env, int64_t programs)
 {
-    int64_t sharers = c->driver->ops->kind == TARGET_CPU ? c->driver->info.multiprocessors : blocks;
-    return (size_t)(s->workspace_bytes + s->workspace_per_block * sharers);
+    const LaunchShape *s = &compiled->artifact.shape;
+    GpuGrid g = gpu_grid(c, s, env, programs);
+    bool cpu = c->driver->ops->kind == TARGET_CPU;
+    int64_t blocks = cpu ? cpu_threads(c, compiled, env, programs) : gpu_blocks(&g),
+            shared = cpu ? s->workspace_per_block * c->driver->info.multiprocessors
+                         : gpu_workspace(&g, s->workspace_per_block, blocks);
+    return (LaunchSize){ programs, blocks, (size_t)(s->workspace_bytes + shared) };
 }
 
 typedef struct LaunchState {
@@ -90,14 +84,9 @@ static tile_status fill_slots(
             break;
         }
         case SLOT_CHECK: slots[i] = (uint64_t)(uintptr_t)l->check; break;
-        case SLOT_SCHEDULER: {
-            void *t = context_counter(l->k->context, l->desc->stream);
-            if (!t) return TILE_ERROR_RESOURCES;
-            slots[i] = (uint64_t)(uintptr_t)t;
-            break;
-        }
         case SLOT_PRINT: slots[i] = (uint64_t)(uintptr_t)l->printer; break;
-        case SLOT_WORKSPACE: slots[i] = (uint64_t)(uintptr_t)l->desc->workspace; break;
+        case SLOT_SCHEDULER:
+        case SLOT_WORKSPACE: slots[i] = 0; break; /* launch_borrowing fills them */
         }
     }
     return TILE_OK;
@@ -133,6 +122,25 @@ tile_status launch_driver(tile_kernel *k, const Variant *v, const uint64_t *slot
     return TILE_OK;
 }
 
+tile_status launch_borrowing(tile_kernel *k, const Variant *v, uint64_t *slots, void **params,
+    const LaunchSize *size, const tile_launch_desc *desc)
+{
+    void *stream = desc ? desc->stream : NULL, *own = desc ? desc->workspace : NULL;
+    Borrowed b = { .workspace = own };
+    bool borrows = size->workspace && !own;
+    tile_status st;
+    if (borrows && (st = context_borrow(k->context, stream, size->workspace, k->title, &b))) return st;
+    if (v->memos.scheduler >= 0) {
+        if (!b.counter && !(b.counter = context_counter(k->context, stream))) return TILE_ERROR_RESOURCES;
+        slots[v->memos.scheduler] = (uint64_t)(uintptr_t)b.counter;
+    }
+    if (v->memos.workspace >= 0) slots[v->memos.workspace] = (uint64_t)(uintptr_t)b.workspace;
+    st = launch_driver(k, v, slots, params, size->programs, size->blocks, stream);
+    if (!borrows) return st;
+    tile_status freed = context_give_back(k->context, stream, k->title, &b);
+    return st ? st : freed;
+}
+
 static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blocks)
 {
     const Artifact *a = &l->v->compiled.artifact;
@@ -140,9 +148,9 @@ static tile_status hand_over(const LaunchState *l, int64_t programs, int64_t blo
     void *params[a->n_slots + 1];
     _Alignas(64) unsigned char maps[a->n_maps + 1][128];
     tile_status st = fill_slots(l, slots, params, maps);
-    if (!st) st = launch_driver(l->k, l->v, slots, params, programs, blocks, l->desc->stream);
-    if (!st)
-        memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, programs, blocks, l->workspace });
+    LaunchSize size = { programs, blocks, l->workspace };
+    if (!st) st = launch_borrowing(l->k, l->v, slots, params, &size, l->desc);
+    if (!st) memo_keep(l->k, l->v, l->given, l->args, &(MemoMade){ slots, maps, size });
     return st;
 }
 
@@ -225,21 +233,10 @@ static tile_status check_size(
     return TILE_OK;
 }
 
-/* Where the caller gives no workspace, it is memory in the order of the stream. */
-static tile_status with_workspace(
-    tile_kernel *k, const tile_arg *args, size_t n_args, const tile_launch_desc *desc, size_t bytes)
+bool launch_has_workspace(tile_context *c, const tile_launch_desc *d, size_t bytes)
 {
-    const DriverOps *ops = k->context->driver->ops;
-    Driver *driver = k->context->driver;
-    tile_launch_desc own = *desc;
-    DriverError e;
-    tile_status st = ops->scratch_alloc(driver, bytes, desc->stream, &own.workspace, &e);
-    if (st) return context_driver_fail(k->context, st, &e, k->title);
-    own.struct_size = sizeof own;
-    own.workspace_size = bytes;
-    st = launch_as_given(k, args, n_args, &own);
-    tile_status freed = ops->scratch_free(driver, own.workspace, desc->stream, &e);
-    return st || !freed ? st : context_driver_fail(k->context, freed, &e, k->title);
+    if (!d || (!d->workspace && !d->workspace_size)) return context_has_scratch(c);
+    return d->workspace && d->workspace_size >= bytes && (uintptr_t)d->workspace % 256 == 0;
 }
 
 static tile_status launch(
@@ -268,12 +265,11 @@ static tile_status launch(
     EvalEnv env;
     if ((st = launch_grid(k, v, &a, extents, &env, &programs))) return st;
     if (programs == 0) return no_programs(k, &a, env.grid);
-    int64_t blocks = launch_blocks(k->context, &v->compiled, &env, programs);
+    LaunchSize size = launch_size(k->context, &v->compiled, &env, programs);
+    int64_t blocks = size.blocks;
+    size_t workspace = size.workspace;
     if ((st = check_size(k, shape, env.grid, programs, blocks))) return st;
-    size_t workspace = launch_workspace(k->context, shape, blocks);
-    if (workspace && !d.workspace && !d.workspace_size && context_has_scratch(k->context))
-        return with_workspace(k, args, n_args, &d, workspace);
-    if (workspace && (!d.workspace || d.workspace_size < workspace || (uintptr_t)d.workspace % 256))
+    if (workspace && !launch_has_workspace(k->context, &d, workspace))
         return launch_bad(k, TILE_ERROR_WORKSPACE, -1,
             "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", workspace,
             d.workspace_size, d.workspace ? "were" : "and no address were");

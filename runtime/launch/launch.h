@@ -24,5 +24,4 @@ tile_status launch_as_given(tile_kernel *, const tile_arg *, size_t n, const til
 /* The variant for the arguments; NULL, and success, if there is nothing to compute. */
 tile_status launch_variant(tile_kernel *, const LaunchArgs *, Variant **out);
 /* The CTAs to start on a GPU, or the threads of a launch on the CPU. `env` has dimensions and grid. */
-int64_t launch_blocks(const tile_context *, const Compiled *, const EvalEnv *env, int64_t programs);
-size_t launch_workspace(const tile_context *, const LaunchShape *, int64_t blocks);
+LaunchSize launch_size(const tile_context *, const Compiled *, const EvalEnv *env, int64_t programs);

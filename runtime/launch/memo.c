@@ -54,12 +54,14 @@ void memo_prepare(const tile_kernel *k, Variant *v)
     *all = (VariantMemos){ .scheduler = -1, .workspace = -1, .arguments = argument_words(k) };
     int *map_slot = arena_array(&v->arena, int, (size_t)a->n_maps + 1);
     all->map_slot = map_slot;
+    bool host_made = false;
     for (int i = 0; i < a->n_slots; i++) {
-        if (is_host_made(a->slots[i].kind)) return;
+        host_made |= is_host_made(a->slots[i].kind);
         if (a->slots[i].kind == SLOT_SCHEDULER) all->scheduler = i;
         if (a->slots[i].kind == SLOT_WORKSPACE) all->workspace = i;
         if (a->slots[i].kind == SLOT_TENSOR_MAP) map_slot[a->slots[i].index] = i;
     }
+    if (host_made) return;
     const EvalCode *codes[] = { v->compiled.grid, v->compiled.remap, v->compiled.extents, v->compiled.work };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         all->reads_scalars |= codes[i] && eval_reads_scalars(codes[i]);
@@ -186,9 +188,9 @@ void memo_keep(tile_kernel *k, Variant *v, const tile_arg *args, const LaunchArg
                           &m->sequence, &before, before + 1, memory_order_acquire, memory_order_relaxed))
         return;
     _Atomic uint64_t *slots = m->words + MEMO_HEAD + all->arguments;
-    set(m->words + MEMO_PROGRAMS, (uint64_t)made->programs);
-    set(m->words + MEMO_BLOCKS, (uint64_t)made->blocks);
-    set(m->words + MEMO_WORKSPACE, made->workspace);
+    set(m->words + MEMO_PROGRAMS, (uint64_t)made->size.programs);
+    set(m->words + MEMO_BLOCKS, (uint64_t)made->size.blocks);
+    set(m->words + MEMO_WORKSPACE, made->size.workspace);
     bool whole = write_arguments(k, args, l, m->words + MEMO_HEAD);
     if (!whole) set(m->words + MEMO_PROGRAMS, 0); /* says nothing to anybody */
     for (int i = 0; i < a->n_slots; i++) set(slots + i, made->slots[i]);
@@ -327,9 +329,8 @@ static inline Recall recall(tile_kernel *k, Memo *m, const tile_arg *args, const
     uint64_t slots[a->n_slots + 1];
     void *params[a->n_slots + 1];
     _Alignas(64) unsigned char maps[a->n_maps + 1][128];
-    int64_t programs = (int64_t)word(m->words + MEMO_PROGRAMS),
-            blocks = (int64_t)word(m->words + MEMO_BLOCKS);
-    size_t workspace = (size_t)word(m->words + MEMO_WORKSPACE);
+    LaunchSize size = { (int64_t)word(m->words + MEMO_PROGRAMS), (int64_t)word(m->words + MEMO_BLOCKS),
+        (size_t)word(m->words + MEMO_WORKSPACE) };
     for (int i = 0; i < a->n_slots; i++) {
         slots[i] = word(stored + i);
         params[i] = &slots[i];
@@ -339,28 +340,17 @@ static inline Recall recall(tile_kernel *k, Memo *m, const tile_arg *args, const
         uint64_t part = word(stored + a->n_slots + i);
         memcpy((unsigned char *)maps + 8 * i, &part, 8);
     }
-    if (atomic_load_explicit(&m->sequence, memory_order_relaxed) != before || !programs) return RECALL_OTHER;
+    if (atomic_load_explicit(&m->sequence, memory_order_relaxed) != before || !size.programs)
+        return RECALL_OTHER;
 
     if (tensors == MOVED && !launch_apart(k, views)) return RECALL_OTHER;
     if ((tensors == MOVED || scalars == MOVED) && !renew(k, a, views, strides, moved, slots, maps))
         return RECALL_OTHER;
-    void *stream = desc ? desc->stream : NULL;
-    if (workspace &&
-        (!desc || !desc->workspace || desc->workspace_size < workspace || (uintptr_t)desc->workspace % 256))
-        return RECALL_OTHER;
-    if (all->workspace >= 0) slots[all->workspace] = desc ? (uint64_t)(uintptr_t)desc->workspace : 0;
-    if (all->scheduler >= 0) {
-        void *t = context_counter(k->context, stream);
-        if (!t) {
-            *status = TILE_ERROR_RESOURCES;
-            return RECALL_DONE;
-        }
-        slots[all->scheduler] = (uint64_t)(uintptr_t)t;
-    }
-    *status = launch_driver(k, v, slots, params, programs, blocks, stream);
+    if (size.workspace && !launch_has_workspace(k->context, desc, size.workspace)) return RECALL_OTHER;
+    *status = launch_borrowing(k, v, slots, params, &size, desc);
     if (encodes && !*status)
         memo_keep(k, v, args, &(LaunchArgs){ .views = views, .strides = strides },
-            &(MemoMade){ slots, maps, programs, blocks, workspace });
+            &(MemoMade){ slots, maps, size });
     return RECALL_DONE;
 }
 

@@ -6,7 +6,7 @@
 
 typedef struct Answer {
     Variant *v;
-    int64_t programs, blocks;
+    LaunchSize size;
 } Answer; /* v NULL: there is nothing to compute */
 
 static tile_status answer(tile_kernel *k, const LaunchArgs *a, Answer *out)
@@ -15,8 +15,9 @@ static tile_status answer(tile_kernel *k, const LaunchArgs *a, Answer *out)
     if (st || !out->v) return st;
     int64_t extents[out->v->compiled.n_dims + 1];
     EvalEnv env;
-    if ((st = launch_grid(k, out->v, a, extents, &env, &out->programs))) return st;
-    out->blocks = launch_blocks(k->context, &out->v->compiled, &env, out->programs);
+    int64_t programs;
+    if ((st = launch_grid(k, out->v, a, extents, &env, &programs))) return st;
+    out->size = launch_size(k->context, &out->v->compiled, &env, programs);
     return TILE_OK;
 }
 
@@ -49,7 +50,7 @@ tile_status tile_kernel_workspace(tile_kernel *k, const tile_arg *args, size_t n
     Answer a;
     *bytes = 0;
     tile_status st = ask(k, args, n_args, &a);
-    if (!st && a.v) *bytes = launch_workspace(k->context, &a.v->compiled.artifact.shape, a.blocks);
+    if (!st && a.v) *bytes = a.size.workspace;
     return st;
 }
 
@@ -116,7 +117,7 @@ tile_status tile_kernel_variant(tile_kernel *k, const tile_arg *args, size_t n_a
         .registers = f->registers,
         .spill_bytes = f->spill_bytes,
         .stack_bytes = f->stack_bytes,
-        .programs = a.programs,
+        .programs = a.size.programs,
         .from_cache = a.v->from_cache,
         .compile_ms = a.v->ms };
     d.shared_bytes =

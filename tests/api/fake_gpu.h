@@ -55,3 +55,6 @@ typedef struct FakeState {
 } FakeState;
 
 typedef FakeState *FakeStateFn(void);
+/* fake_block: the bytes of the block of device memory that begins at the address and was not freed; 0: there
+ * is none. */
+typedef size_t FakeBlockFn(const void *);

@@ -1,5 +1,6 @@
 /* fake_memory.c: memory, copies, tensor maps, streams and events of the fake driver (fake_gpu.h). */
 #include "fake_driver.h"
+#include <stdbool.h>
 
 /* --- captures of graphs --- */
 
@@ -21,25 +22,53 @@ static int in_stream(const void *stream) { return fake.captured_globally && !str
 
 /* --- memory --- */
 
-static int give(void **p, size_t n, size_t align)
+/* What lies before each block of memory. */
+typedef struct Block {
+    struct Block *next;
+    size_t bytes;
+} Block;
+enum { BEFORE = 4096 }; /* so that blocks are aligned as pages are */
+static Block *blocks;
+
+static int give(void **p, size_t n)
 {
-    if (posix_memalign(p, align, n + 16)) return 2;
-    fake_on_device(*p);
-    WRITE_DOWN(f->live_memory++, f->allocs++);
+    char *memory;
+    if (posix_memalign((void **)&memory, BEFORE, BEFORE + n + 16)) return 2;
+    Block *b = fake_on_device(memory);
+    b->bytes = n;
+    *p = memory + BEFORE;
+    WRITE_DOWN(f->live_memory++, f->allocs++, b->next = blocks, blocks = b);
     return 0;
 }
 
 static int take(void *p)
 {
-    free(p);
-    WRITE_DOWN(f->live_memory--);
+    Block *b = (Block *)((char *)p - BEFORE), **at = &blocks;
+    if (!p) return 0;
+    fake_begin_writing()->live_memory--;
+    while (*at && *at != b) at = &(*at)->next;
+    bool known = *at != NULL;
+    if (known) *at = b->next;
+    fake_end_writing();
+    if (!known) return 1;
+    free(b);
     return 0;
+}
+
+EXPORT size_t fake_block(const void *p)
+{
+    size_t bytes = 0;
+    fake_begin_writing();
+    for (const Block *b = blocks; b; b = b->next)
+        if ((const char *)b + BEFORE == p) bytes = b->bytes;
+    fake_end_writing();
+    return bytes;
 }
 
 EXPORT int N(cuMemAlloc_v2, hipMalloc)(void **p, size_t n)
 {
     ENTER();
-    return fake_unsafe() ? fake_unsafe() : give(p, n, 256);
+    return fake_unsafe() ? fake_unsafe() : give(p, n);
 }
 EXPORT int N(cuMemFree_v2, hipFree)(void *p)
 {
@@ -49,7 +78,7 @@ EXPORT int N(cuMemFree_v2, hipFree)(void *p)
 EXPORT int N(cuMemHostAlloc, hipHostMalloc)(void **p, size_t n, unsigned f)
 {
     ENTER();
-    return give(p, n, 4096);
+    return give(p, n);
 }
 EXPORT int N(cuMemFreeHost, hipHostFree)(void *p)
 {
@@ -148,12 +177,12 @@ EXPORT int cuMemPoolDestroy(void *pool)
 EXPORT int cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *stream)
 {
     ENTER();
-    return give(p, n, 256);
+    return give(p, n);
 }
 EXPORT int cuMemAllocAsync(void **p, size_t n, void *stream)
 {
     ENTER();
-    return give(p, n, 256);
+    return give(p, n);
 }
 EXPORT int cuMemFreeAsync(void *p, void *stream)
 {
@@ -190,18 +219,41 @@ EXPORT int cuTensorMapEncodeIm2col(void *map, int type, uint32_t rank, void *bas
 #endif
 #endif
 
+/* The handle of a stream that was destroyed is the next stream's. */
+typedef struct Stream {
+    unsigned long long number;
+} Stream;
+static Stream *destroyed;
+static unsigned long long streams = 1 << 20; /* above the numbers of what are no streams of this driver */
+
 EXPORT int N(cuStreamCreate, hipStreamCreateWithFlags)(void **s, unsigned f)
 {
     ENTER();
-    *s = fake_on_device(calloc(1, 16));
+    Stream *old = __atomic_exchange_n(&destroyed, NULL, __ATOMIC_ACQ_REL);
+    Stream *made = old ? old : fake_on_device(calloc(1, sizeof *made));
+    made->number = __atomic_add_fetch(&streams, 1, __ATOMIC_RELAXED) << 1 | 1;
+    *s = made;
     return 0;
 }
 EXPORT int N(cuStreamDestroy_v2, hipStreamDestroy)(void *s)
 {
     ENTER();
-    free(s);
+    free(__atomic_exchange_n(&destroyed, s, __ATOMIC_ACQ_REL));
     return 0;
 }
+#if !defined FAKE_HIP && !defined FAKE_OLD
+/* Of the default stream, of the threads' own, and of streams that cuStreamCreate has made. */
+EXPORT int cuStreamGetId(void *s, unsigned long long *number)
+{
+    static unsigned long long threads;
+    static __thread unsigned long long own;
+    ENTER();
+    if (fake.capturing) return CAPTURE_UNSUPPORTED;
+    if (s == (void *)2 && !own) own = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    *number = s == (void *)2 ? own << 1 : (uintptr_t)s < 2 ? 1 : ((Stream *)s)->number;
+    return 0;
+}
+#endif
 EXPORT int N(cuStreamSynchronize, hipStreamSynchronize)(void *s)
 {
     ENTER();

@@ -237,37 +237,6 @@ static void test_prepared(void)
     tile_context_destroy(ctx);
 }
 
-/* A launch whose kernel needs a workspace and is given none takes one in the order of the stream. */
-static void test_workspace(void)
-{
-    Product p;
-    tile_kernel *k;
-    size_t bytes = 0;
-    const tile_binding parts = { "split_k", TILE_BIND_INT, { .i = 16 } };
-    if (!begin(0)) return;
-    OK(ctx, kernel_of(ctx, product_text, "gemm", &parts, 1, &k));
-    operands(&p, 128, 128, 1024, 1024, 128, false);
-    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
-    int64_t held = fake->live_memory, asked = fake->allocs;
-    CU_ASSERT_EQUAL(launches_of(k, &p), 1);
-    CU_ASSERT_EQUAL(fake->live_memory, held);
-    CU_ASSERT_EQUAL(fake->allocs, asked + 1);
-    OK(ctx, tile_kernel_workspace(k, p.args, 3, &bytes));
-    CU_ASSERT(bytes >= 16 * 128 * 128 / 8 * 4); /* each CTA has an eighth of the tile in f32 */
-    tile_launch_desc own = { .struct_size = sizeof own, .workspace = memory, .workspace_size = bytes };
-    OK(ctx, tile_launch(k, p.args, 3, &own));
-    CU_ASSERT_EQUAL(fake->allocs, asked + 1);
-    own.workspace_size = bytes - 1;
-    CHECK_STATUS(ctx, tile_launch(k, p.args, 3, &own), TILE_ERROR_WORKSPACE);
-    snprintf(fake->fail_name, sizeof fake->fail_name, "cuMemAllocFromPoolAsync");
-    fake->fail_code = 2;
-    CHECK_STATUS(ctx, tile_launch(k, p.args, 3, NULL), TILE_ERROR_OUT_OF_MEMORY);
-    fake->fail_code = 0;
-    fake->fail_name[0] = 0;
-    tile_kernel_destroy(k);
-    tile_context_destroy(ctx);
-}
-
 int main(int argc, char **argv)
 {
     static const UnitTest tests[] = {
@@ -276,7 +245,6 @@ int main(int argc, char **argv)
         { "transposed", test_transposed },
         { "as_they_are", test_as_they_are },
         { "no_pool", test_no_pool },
-        { "workspace", test_workspace },
         { "prepared", test_prepared },
     };
     return unit_run("pitch", tests, (int)(sizeof tests / sizeof *tests), argc, argv);

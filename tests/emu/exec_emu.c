@@ -1,6 +1,7 @@
 /* exec_emu.c: compiles problems to CUDA or HIP C and, by a host compiler, to a library, which device.h or
  * hip_machine.c runs thread by thread. Executor "emu", architectures emu_sm_80, emu_gfx942. */
 #include "tests/emu/exec_emu.h"
+#include "runtime/drivers/gpu_facts.h"
 #include "tests/emu/workspace.h"
 #include "tests/emu/hip_source.h"
 #ifdef EMU_QUICK
@@ -431,8 +432,6 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     st->text = strdup(code.text);
     Parameters *q = parameters_new(s, &code);
     int shares = code.shares > 1 ? code.shares : 1;
-    q->workspace = workspace_new(&s->arena, &code, programs * shares * code.cluster);
-    if (!fill_parameters(f, l, &code, &v, q, why, why_size)) return false;
     st->runs++;
     int order = st->order >= 0 ? st->order : st->runs ^ st->runs << 5,
         late = st->late >= 0 ? st->late : st->runs >> 1;
@@ -442,7 +441,12 @@ static bool launch(Session *s, State *st, const Run *run, const Launch *l, char 
     if (code.persistent) programs = (programs + code.cluster - 1) / code.cluster; /* clusters, or CTAs */
     programs *= shares;
     int ctas = 1 + (order >> 2) % (shares > 1 ? 4 : 3);
+    GpuGrid grid = { v.env.grid[0] * v.env.grid[1] * v.env.grid[2], v.env.grid[code.plan->multicast_axis],
+        code.persistent, code.cluster, code.clusters, code.shares, 0 };
     if (code.persistent && programs > ctas) programs = ctas;
+    q->workspace =
+        workspace_new(&s->arena, gpu_workspace(&grid, code.workspace_per_block, programs * code.cluster));
+    if (!fill_parameters(f, l, &code, &v, q, why, why_size)) return false;
     for (int i = 0; i < l->n_args; i++) name_tensor(&l->args[i], f, i, &v);
     emu_global_tensor(&q->check, &q->check + 1);
     emu_global_tensor(&q->scheduler, &q->scheduler + 1);

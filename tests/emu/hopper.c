@@ -226,7 +226,8 @@ static const Row rows[] = {
     { "attention_sink", "B=1 H=2 HK=1 M=129 N=129 D=128", "TM=64 TN=32 split_k=8", NULL },
     { "attention", "B=1 H=2 HK=1 M=300 N=300 D=64", "TM=256 TN=64", NULL },
     /* the programs of a last round as shares of all CTAs: of many programs, of fewer than CTAs; few steps, or
-       none; an epilogue; integers; programs that load together, with some beyond the end of the grid */
+       none; an epilogue; integers; programs that load together, with some beyond the end of the grid; tiles
+       of C^T; convolutions by windows, by columns of taps with steps, by TMA's im2col mode */
     { "gemm", "M=264 N=200 K=520 | M=136 N=264 K=72", "TM=64 TN=64 TK=32 STAGES=2 stream_k=4", NULL,
         .faults = true },
     { "gemm", "M=136 N=328 K=1000 | M=8 N=8 K=24", "T=bf16 TO=bf16 TM=128 TN=64 TK=64 stream_k=8", "A:t" },
@@ -237,6 +238,13 @@ static const Row rows[] = {
     { "gemm_residual", "M=200 N=136 K=328", "T=bf16 TM=64 TN=64 TK=32 stream_k=4", NULL },
     { "conv2d_nhwc", "B=3 C=24 H=9 W=10 F=72 R=3 S=3 P=9 Q=10", "TF=64 TB=2 TP=4 TQ=8 TC=32 stream_k=4",
         NULL },
+    { "gemm", "M=184 N=200 K=200", "TM=96 TN=64 TK=32 TURN=true stream_k=4", NULL },
+    { "conv2d_nhwc", "B=2 C=24 H=17 W=20 F=40 R=5 S=5 P=9 Q=10",
+        "COLUMN=true STRIDE=2 PAD=2 R=5 TF=32 TP=8 TQ=16 TC=32 stream_k=4", NULL },
+    { "conv2d_nhwc", "B=3 C=72 H=9 W=11 F=136 R=3 S=3 P=9 Q=11 | B=2 C=40 H=9 W=11 F=70 R=3 S=3 P=9 Q=11",
+        "FLAT=true T=bf16 TF=64 TP=8 TQ=16 TC=64 H=9 W=11 R=3 S=3 P=9 Q=11 stream_k=3", NULL },
+    { "conv2d_nhwc", "B=3 C=24 H=17 W=20 F=72 R=5 S=3 P=8 Q=10",
+        "FLAT=true T=bf16 STRIDE=2 TF=32 TP=8 TQ=8 TC=64 persistent=1 stream_k=4", NULL },
     { "attention", "B=1 H=1 HK=1 M=300 N=500 D=64", "CAUSAL=false TM=256 TN=64 split_k=2", NULL },
     { "attention_window", "B=1 H=1 HK=1 M=300 N=300 D=64", "WINDOW=100 TM=64 TN=32 split_k=2", NULL },
     { "conv2d_rows", "B=1 C=24 H=9 W=28 F=136 R=3 S=3 N=252", "T=bf16 TF=128 TP=4 TC=16 split_k=2", NULL },

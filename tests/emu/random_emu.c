@@ -79,7 +79,8 @@ static const char *launch(void *emu, const RandomCase *c, const GenKernel *k, co
     if (!programs) return NULL;
     EmuLaunchFn *fn = exec_emu_build(emu, code, why, why_size);
     if (!fn) return why;
-    Workspace workspace = workspace_new(&k->func->module->session->arena, code, programs * code->cluster);
+    Workspace workspace =
+        workspace_new(&k->func->module->session->arena, code->workspace_per_block * programs * code->cluster);
     for (int i = 0; i < code->n_slots; i++) {
         const Slot *x = &code->slots[i];
         switch (x->kind) {

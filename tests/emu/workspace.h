@@ -10,9 +10,8 @@ typedef struct Workspace {
     int64_t bytes;
 } Workspace;
 
-static inline Workspace workspace_new(Arena *a, const GpuCode *code, int64_t ctas)
+static inline Workspace workspace_new(Arena *a, int64_t bytes)
 {
-    int64_t bytes = code->workspace_per_block * ctas;
     char *p = arena_alloc(a, (size_t)bytes + WORKSPACE_ALIGN);
     p += -(uintptr_t)p & (WORKSPACE_ALIGN - 1);
     return (Workspace){ memset(p, 0xa5, (size_t)bytes), bytes };

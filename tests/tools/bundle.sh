@@ -68,8 +68,8 @@ env LD_LIBRARY_PATH="$work/drivers" ./earlycheck >early.txt; printf '80: 0 0\n90
 env LD_LIBRARY_PATH="$work/old" ./earlycheck >early.txt; printf '80: 0 0\n90: 0 0\n100: 0 0\n' | diff - early.txt || fail "launches where the driver cannot start any early"
 [ "$(grep -o '"early_start": true' early.json | wc -l)" = "$(grep -o '"target": "cuda:sm_90a*"' early.json | wc -l)" ] || fail "the manifest says otherwise who waits"
 grep -q early_start k.json && fail "early starts that nobody asked for"
-# a product whose parts of K meet in memory: the workspace is the caller's, or memory in the order of the stream; launches of the
-# per-thread default stream count each with a counter of their own thread
+# a product whose parts of K meet in memory: the workspace is the caller's, or kept for the stream, or a captured launch's own; launches
+# of the per-thread default stream count each with a counter of their own thread, and have its workspace
 expect 0 "" "$tilec" "$root/examples/kernels/gemm.tile" --bundle --kernel=gemm --target=cuda:sm_90a -D split_k=32 -D T=f16 -D TO=f16 -o parts.c -h parts.h
 cat >parts_main.c <<'C'
 #include "fake_gpu.h"
@@ -92,11 +92,12 @@ typedef struct Seen {
     int status;
     uint64_t words[SLOTS];
 } Seen;
-/* Two of these launches differ in the counter alone. */
+static void *workspace = memory;
+/* With a workspace of ours, two of these launches differ in the counter alone. */
 static void *in_thread(void *out)
 {
     Seen *s = out;
-    s->status = launch((void *)2, memory, sizeof memory);
+    s->status = launch((void *)2, workspace, workspace ? sizeof memory : 0);
     memcpy(s->words, fake->last.params, sizeof s->words);
     return NULL;
 }
@@ -106,37 +107,47 @@ int main(void)
     fake->n_params = SLOTS;
     printf("%d\n", launch(NULL, NULL, 0));
     int64_t live = fake->live_memory, allocs = fake->allocs;
-    printf("%d, ", launch(NULL, NULL, 0));
-    printf("%lld of memory, %lld allocation\n", (long long)(fake->live_memory - live), (long long)(fake->allocs - allocs));
+    for (int i = 0; i < 2; i++) {
+        fake->capturing = i;
+        printf("%d, ", launch(NULL, NULL, 0));
+        printf("%lld of memory, %lld allocations\n", (long long)(fake->live_memory - live), (long long)(fake->allocs - allocs));
+    }
+    fake->capturing = 0;
     int status = launch(NULL, memory, 16);
     printf("%d: %s\n", status, parts_error());
     fake->fail_code = 2, strcpy(fake->fail_name, "cuMemAllocAsync");
-    status = launch(NULL, NULL, 0);
+    status = launch((void *)2, NULL, 0);
     printf("%d: %s\n", status, parts_error());
     fake->fail_code = 700, strcpy(fake->fail_name, "cuLaunchKernel");
     live = fake->live_memory;
     status = launch(NULL, NULL, 0);
     printf("%d, %lld of memory\n", status, (long long)(fake->live_memory - live));
     fake->fail_name[0] = 0;
-    Seen of[2];
-    int other = 0;
-    for (int i = 0; i < 2; i++) {
-        pthread_t t;
-        if (!pthread_create(&t, NULL, in_thread, &of[i])) pthread_join(t, NULL);
+    for (int kept = 0; kept < 2; kept++) {
+        if (kept) workspace = NULL;
+        Seen of[2];
+        int other = 0;
+        live = fake->live_memory;
+        for (int i = 0; i < 2; i++) {
+            pthread_t t;
+            if (!pthread_create(&t, NULL, in_thread, &of[i])) pthread_join(t, NULL);
+        }
+        for (int i = 0; i < SLOTS; i++) other += of[0].words[i] != of[1].words[i];
+        printf("%d %d, %d words differ, %lld of memory\n", of[0].status, of[1].status, other, (long long)(fake->live_memory - live));
     }
-    for (int i = 0; i < SLOTS; i++) other += of[0].words[i] != of[1].words[i];
-    printf("%d %d, %d words differ\n", of[0].status, of[1].status, other);
     return 0;
 }
 C
 expect 0 "" "$cc" -std=c11 -Wall -Wextra -Werror -I. -I"$root/tests/api" parts_main.c parts.c -o partscheck -ldl -lpthread
 env LD_LIBRARY_PATH="$work/drivers" ./partscheck >parts.txt; diff - parts.txt <<'T' || fail "workspaces and counters of parts of K"
 0
-0, 0 of memory, 1 allocation
+0, 0 of memory, 0 allocations
+0, 0 of memory, 1 allocations
 15: gemm<split_k=32, T=f16, TO=f16>: needs a workspace of 262272 bytes at a multiple of 256; 16 bytes were given
 2: gemm: allocating a workspace: CUDA_ERROR_OUT_OF_MEMORY (2): words of the driver
 18, 0 of memory
-0 0, 1 words differ
+0 0, 1 words differ, 0 of memory
+0 0, 2 words differ, 2 of memory
 T
 [ "$(env LD_LIBRARY_PATH="$work/old" ./partscheck | head -1)" = 0 ] && fail "an old driver gives no workspace"
 if command -v g++ >/dev/null; then

@@ -167,7 +167,13 @@ static int load_entry(const Api *a, Home *h, int number, const char *kernel)
     return status;
 }
 
-/* --- counters ---------------------------------------------------------------------------------------- */
+/* --- what a launch takes of its stream --------------------------------------------------------------- */
+
+typedef struct Borrowed {
+    void *counter, *workspace;
+    void *own;  /* the workspace, where it is memory of this launch alone */
+    Kept *kept; /* the workspace's, whose lock is held */
+} Borrowed;
 
 /* Not 0, and the same for two launches only if they are in one stream. The handle 2 (CU_STREAM_PER_THREAD,
  * hipStreamPerThread) names another stream in each thread. The other handles are addresses or less, so that
@@ -181,37 +187,130 @@ static uintptr_t stream_key(void *stream)
     return own;
 }
 
-/* A zeroed counter for persistent kernels, which leave it zeroed: one a stream, whose launches follow each
- * other; one for each launch that is captured into a graph, which may run beside others. In the home's
- * context. */
-static int counter_of(const Api *a, Home *h, void *stream, const char *kernel, void **out)
+/* The zeroed counters of persistent kernels, which leave them zeroed. */
+static int counters_of(const Api *a, Home *h, const char *kernel, char **base)
 {
-    char *base = __atomic_load_n(&h->counters, __ATOMIC_ACQUIRE);
-    int result = 0, capturing = 0;
-    if (!base) {
-        void *memory = NULL;
-        pthread_mutex_lock(&bundle_lock);
-        if (!(base = h->counters) && !(result = a->memory_alloc(&memory, 8 * COUNTERS)) &&
-            !(result = a->fill(memory, 0, 8 * COUNTERS, NULL)) && !(result = a->stream_sync(NULL))) {
-            __atomic_store_n(&h->counters, memory, __ATOMIC_RELEASE);
-            base = memory;
-        }
-        pthread_mutex_unlock(&bundle_lock);
-        if (!base) return driver_failed(a, result, kernel, "counters of persistent kernels");
+    int result = 0;
+    if ((*base = __atomic_load_n(&h->counters, __ATOMIC_ACQUIRE))) return TILE_LAUNCH_OK;
+    void *memory = NULL;
+    pthread_mutex_lock(&bundle_lock);
+    if (!(*base = h->counters) && !(result = a->memory_alloc(&memory, 8 * COUNTERS)) &&
+        !(result = a->fill(memory, 0, 8 * COUNTERS, NULL)) && !(result = a->stream_sync(NULL))) {
+        __atomic_store_n(&h->counters, memory, __ATOMIC_RELEASE);
+        *base = memory;
     }
-    uintptr_t key = stream_key(stream);
-    if (a->stream_capturing && !a->stream_capturing(stream, &capturing) && capturing) key = ~(uintptr_t)0;
+    pthread_mutex_unlock(&bundle_lock);
+    return *base ? TILE_LAUNCH_OK : driver_failed(a, result, kernel, "counters of persistent kernels");
+}
+
+/* The place of a stream, whose launches follow each other, or of a launch that is captured into a graph,
+ * which may run beside others (key ~0). */
+static int place_of(Home *h, uintptr_t key, const char *kernel, size_t *out)
+{
     size_t at = (size_t)((key * 0x9e3779b97f4a7c15ull) >> 40) % COUNTERS;
     for (int tries = 0; tries < COUNTERS; tries++, at = (at + 1) % COUNTERS) {
         uintptr_t seen = __atomic_load_n(&h->counter_stream[at], __ATOMIC_RELAXED);
         bool mine = seen == 0 && __atomic_compare_exchange_n(&h->counter_stream[at], &seen, key, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-        if (!mine && (seen != key || capturing)) continue;
-        *out = base + 8 * at;
+        if (!mine && (seen != key || key == ~(uintptr_t)0)) continue;
+        *out = at;
         return TILE_LAUNCH_OK;
     }
     return fail(TILE_LAUNCH_RESOURCES, "%s: no counters left: more than %d streams and captured launches",
         kernel, COUNTERS);
+}
+
+/* The workspace at a place; NULL: no memory for it. */
+static Kept *kept_at(Home *h, size_t place)
+{
+    Kept *w = __atomic_load_n(&h->kept[place], __ATOMIC_ACQUIRE);
+    if (w) return w;
+    pthread_mutex_lock(&bundle_lock);
+    if (!(w = h->kept[place]) && (w = calloc(1, sizeof *w))) {
+        pthread_mutex_init(&w->lock, NULL);
+        __atomic_store_n(&h->kept[place], w, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&bundle_lock);
+    return w;
+}
+
+/* With the lock of w: lets it have `bytes`, in the order of the stream. It stays as it is where all
+ * workspaces would have more than they may. */
+static int grow(const Api *a, Home *h, Kept *w, size_t bytes, void *stream)
+{
+    size_t wanted = (bytes + KEPT_GRAIN - 1) / KEPT_GRAIN * KEPT_GRAIN, had = w->bytes;
+    if (wanted > MOST_KEPT) return 0;
+    if (__atomic_add_fetch(&h->kept_bytes, wanted - had, __ATOMIC_RELAXED) > MOST_KEPT) {
+        __atomic_fetch_sub(&h->kept_bytes, wanted - had, __ATOMIC_RELAXED);
+        return 0;
+    }
+    void *old = w->memory;
+    w->memory = NULL;
+    w->bytes = 0;
+    int result = old ? a->stream_free(old, stream) : 0;
+    if (!result) result = a->stream_alloc(&w->memory, wanted, stream);
+    if (result) {
+        w->memory = NULL;
+        __atomic_fetch_sub(&h->kept_bytes, wanted, __ATOMIC_RELAXED);
+    } else w->bytes = wanted;
+    return result;
+}
+
+/* A workspace of `bytes`: of the place, or, where none is kept, memory of this launch alone. */
+static int borrow_workspace(
+    const Api *a, Home *h, const Kernel *k, size_t bytes, void *stream, Kept *w, Borrowed *b)
+{
+    int result = 0;
+    if (w) {
+        pthread_mutex_lock(&w->lock);
+        if (w->bytes < bytes) result = grow(a, h, w, bytes, stream);
+        if (!result && w->bytes >= bytes) {
+            b->kept = w;
+            b->workspace = w->memory;
+            return TILE_LAUNCH_OK;
+        }
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (!result) result = a->stream_alloc(&b->own, bytes, stream);
+    b->workspace = b->own;
+    return result ? driver_failed(a, result, k->name, "allocating a workspace") : TILE_LAUNCH_OK;
+}
+
+/* Takes a counter, and a workspace of `bytes`: the caller's, or, where the caller names none and the driver
+ * can, the one that is kept for the stream. A stream that may keep one is known by its number, as a handle
+ * may come again while the work of its former stream runs. In the home's context. */
+static int borrow(
+    const Api *a, Home *h, const Kernel *k, int64_t bytes, bool counts, const tile_queue *q, Borrowed *b)
+{
+    *b = (Borrowed){ .workspace = q->workspace };
+    bool none = !q->workspace && !q->workspace_bytes && a->stream_alloc && a->stream_free;
+    if (bytes && !none &&
+        (!q->workspace || q->workspace_bytes < (size_t)bytes || (uintptr_t)q->workspace % 256))
+        return breach(k->plan, TILE_LAUNCH_WORKSPACE, -1,
+            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", (size_t)bytes,
+            q->workspace_bytes, q->workspace ? "were" : "and no address were");
+    if (!counts && !(bytes && none)) return TILE_LAUNCH_OK;
+    int capturing = 0;
+    unsigned long long number;
+    char *base;
+    size_t place = 0;
+    uintptr_t key = stream_key(q->stream);
+    if (a->stream_capturing && !a->stream_capturing(q->stream, &capturing) && capturing) key = ~(uintptr_t)0;
+    bool keeps = bytes && none && !capturing && a->stream_id && !a->stream_id(q->stream, &number);
+    if (keeps) key = ~(uintptr_t)1 - (uintptr_t)number; /* no handle's or thread's */
+    int status = counters_of(a, h, k->name, &base);
+    if (status || (status = place_of(h, key, k->name, &place))) return status;
+    b->counter = base + 8 * place;
+    return bytes && none
+               ? borrow_workspace(a, h, k, (size_t)bytes, q->stream, keeps ? kept_at(h, place) : NULL, b)
+               : TILE_LAUNCH_OK;
+}
+
+/* Behind the launch. */
+static int give_back(const Api *a, const Borrowed *b, void *stream)
+{
+    if (b->kept) pthread_mutex_unlock(&b->kept->lock);
+    return b->own ? a->stream_free(b->own, stream) : 0;
 }
 
 /* --- launch ------------------------------------------------------------------------------------------ */
@@ -251,66 +350,40 @@ static int hand_over(
         stream, pointers, NULL);
 }
 
-/* The workspace of a launch that needs `bytes`: the caller's, or, where the caller names none and the driver
- * can, memory in the order of the stream, which `*own` then is. */
-static int workspace_of(
-    const Api *a, const Kernel *k, int64_t bytes, const tile_queue *q, void **workspace, void **own)
-{
-    *own = NULL;
-    *workspace = q->workspace;
-    if (!bytes) return TILE_LAUNCH_OK;
-    if (!q->workspace && !q->workspace_bytes && a->stream_alloc && a->stream_free) {
-        int result = a->stream_alloc(own, (size_t)bytes, q->stream);
-        *workspace = *own;
-        return result ? driver_failed(a, result, k->name, "allocating a workspace") : TILE_LAUNCH_OK;
-    }
-    if (!q->workspace || q->workspace_bytes < (size_t)bytes || (uintptr_t)q->workspace % 256)
-        return breach(k->plan, TILE_LAUNCH_WORKSPACE, -1,
-            "needs a workspace of %zu bytes at a multiple of 256; %zu bytes %s given", (size_t)bytes,
-            q->workspace_bytes, q->workspace ? "were" : "and no address were");
-    return TILE_LAUNCH_OK;
-}
-
 /* In the home's context. `p` stands behind the variant's dims; the grid is known. */
 static int start(const Api *a, Home *h, const Kernel *k, const Entry *e, void *function, const Launch *l,
     const int64_t *p, const tile_queue *q)
 {
     enum { MAX_MAPS = 64 };
     uint64_t words[PLAN_MAX_SLOTS];
-    void *pointers[PLAN_MAX_SLOTS], *counter = NULL;
+    void *pointers[PLAN_MAX_SLOTS];
     TensorMap maps[MAX_MAPS];
-    int64_t n = p[0], *no_own = NULL, most = (int64_t)e->persistent * h->multiprocessors,
-            blocks = l->programs;
+    GpuGrid g = { l->programs, l->grid[e->cluster_axis], e->persistent, e->cluster, e->clusters, e->shares,
+        h->multiprocessors };
+    int64_t n = p[0], *no_own = NULL, blocks = gpu_blocks(&g);
     const int64_t *s = p + 1, *sizes = s + 3 * n;
     int status = TILE_LAUNCH_OK;
-    int64_t ctas = e->cluster > 1 ? e->cluster : 1;
-    if (e->persistent) { /* A cluster runs as many programs as it has CTAs, or what a row leaves. */
-        int64_t row = l->grid[e->cluster_axis];
-        blocks = blocks / row * ((row + ctas - 1) / ctas);
-        most = most / ctas > 0 ? most / ctas : 1;
-        if (e->shares > 1) blocks *= e->shares;
-        if (blocks > most) blocks = most;
-    }
-    if (e->clusters > 1) blocks *= e->clusters;
-    blocks *= ctas; /* else a program is a cluster, or several */
     if (blocks > INT32_MAX)
         return fail(TILE_LAUNCH_GRID,
             "%s: the grid of %lld programs is too large: it takes %lld blocks, and a launch at most %d",
             k->name, (long long)l->programs, (long long)blocks, INT32_MAX);
-    void *workspace, *own;
-    if ((status = workspace_of(a, k, sizes[1] + sizes[2] * blocks, q, &workspace, &own))) return status;
+    bool counts = false;
+    Borrowed b;
+    for (int64_t i = 0; i < n; i++) counts |= s[3 * i] == PLAN_SCHEDULER;
+    if ((status = borrow(a, h, k, sizes[1] + gpu_workspace(&g, sizes[2], blocks), counts, q, &b)))
+        return status;
     for (int64_t i = 0; i < n && !status; i++, s += 3) {
         pointers[i] = &words[i];
         if (s[0] == PLAN_TENSOR_MAP) {
             pointers[i] = &maps[s[2]];
             status = encode_map(a, l, &e->maps[s[2]], k->name, &maps[s[2]]);
-        } else if (s[0] == PLAN_SCHEDULER) {
-            status = counter_of(a, h, q->stream, k->name, &counter);
-            words[i] = (uint64_t)(uintptr_t)counter;
-        } else words[i] = s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)workspace : slot(l, s, no_own, NULL);
+        } else
+            words[i] = s[0] == PLAN_SCHEDULER   ? (uint64_t)(uintptr_t)b.counter
+                       : s[0] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)b.workspace
+                                                : slot(l, s, no_own, NULL);
     }
     int result = status ? 0 : hand_over(a, e, function, blocks, q->stream, pointers);
-    int freed = own ? a->stream_free(own, q->stream) : 0;
+    int freed = give_back(a, &b, q->stream);
     if (status) return status;
     if (result) return driver_failed(a, result, k->name, "launch");
     return freed ? driver_failed(a, freed, k->name, "freeing the workspace") : TILE_LAUNCH_OK;

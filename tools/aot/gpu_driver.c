@@ -106,8 +106,16 @@ static int api_of(int device, Api **out)
 
 /* --- contexts ---------------------------------------------------------------------------------------- */
 
-/* The counters of persistent kernels: one for each stream and for each captured launch. */
-enum { COUNTERS = 4096 };
+/* The counters of persistent kernels: one for each stream and for each captured launch. The bytes that the
+ * workspaces of all streams of a context may have together, and their grain. */
+enum { COUNTERS = 4096, MOST_KEPT = 256 << 20, KEPT_GRAIN = 2 << 20 };
+
+/* The workspace that is kept for a stream. The lock is held while a launch with it is handed over. */
+typedef struct Kept {
+    pthread_mutex_t lock;
+    void *memory;
+    size_t bytes;
+} Kept;
 
 /* The data that is loaded into a context (CUDA) or a device (HIP). It is never freed: if an address occurs
  * again, it has another id. */
@@ -119,6 +127,8 @@ typedef struct Home {
     char target[32];
     void *counters;
     uintptr_t counter_stream[COUNTERS]; /* stream_key; 0: a free entry; ~0: the entry of a captured launch */
+    Kept *kept[COUNTERS];
+    size_t kept_bytes; /* of all of them */
     void *module[N_IMAGES], *function[N_ENTRIES];
     int refused[N_IMAGES];
 } Home;

@@ -168,6 +168,12 @@ class Calls(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(list(fill(one, N=4)), [3] * 4)
 
+    def test_workspace_limit(self):
+        for limit in (-1, 0, 64 << 20):
+            self.assertEqual(tile.Context("cpu", workspace_limit=limit).target, tile.Context("cpu").target)
+        with self.assertRaisesRegex(tile.Error, "workspace_limit"):
+            tile.Context("cpu", workspace_limit=-2)
+
     def test_threads(self):
         rng = np.random.default_rng(3)
         kernel = self.softmax.bind(T="f32")

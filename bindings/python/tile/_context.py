@@ -36,8 +36,9 @@ class Context:
     target: "cpu", "cuda", "hip", or a full name such as "cuda:sm_80"; None takes the first that answers.
     device: the number among the driver's devices. checked: compile checks in (asserts, ranges, NaN). pinned:
     the same launch takes the same configuration whatever ran before. print_output: kernels print. cache:
-    False switches the disk cache off. threads: of a launch on the CPU, 0 for all. Raises tile.Error if there
-    is no such device.
+    False switches the disk cache off. threads: of a launch on the CPU, 0 for all. workspace_limit: bytes of
+    workspaces that are kept for launches on CUDA; 0 for 256 MiB, -1 for none. Raises tile.Error if there is
+    no such device.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Context:
         cache_directory: str | os.PathLike | None = None,
         opt_level: int = 0,
         threads: int = 0,
+        workspace_limit: int = 0,
     ):
         lib = self._lib = _lib.library()
         self._pointer = ctypes.c_void_p()
@@ -80,6 +82,7 @@ class Context:
             cache_directory=os.fsencode(cache_directory) if cache_directory else None,
             opt_level=opt_level,
             threads=threads,
+            workspace_limit=workspace_limit,
         )
         why = ctypes.create_string_buffer(2000)
         status = lib.tile_context_create_error(desc, self._pointer, why, len(why))

@@ -90,6 +90,9 @@ class ContextDesc(Structure):
         ("driver_library", c_char_p),
         ("compiler_library", c_char_p),
         ("debug", c_char_p),
+        ("run_threads", c_void_p),
+        ("run_threads_user", c_void_p),
+        ("workspace_limit", c_int64),
     ]
 
 

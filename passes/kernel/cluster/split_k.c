@@ -226,7 +226,7 @@ bool split_one_sum(Division *c)
         return split_refuse(c, c->f->loc, "more than one sum would go through the workspace");
     const Instr *loop = c->sums.data[0].loop;
     for (const Instr *i = c->f->body->first; i; i = i->next)
-        if (i->op == OP_SCATTER)
+        if (i->op == OP_SCATTER && !c->shares)
             return split_refuse(c, i->loc, "it scatters, and its sum would go through the workspace");
     for (const Instr *i = c->f->body->first; i && i != loop; i = i->next)
         if (i->op == OP_STORE)

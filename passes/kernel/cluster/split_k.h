@@ -32,6 +32,7 @@ typedef struct Division {
     KernelPlan *p;
     int parts; /* of a loop's steps: ctas for each of the clusters */
     int ctas, clusters;
+    bool shares; /* of stream-k: the CTA that joins the parts has the whole tile, and does all that follows */
     Value *rank, *part; /* the CTA's number in its cluster, and that of its part */
     InstrList loops;
     VEC(Online) online;

@@ -14,12 +14,14 @@
  * does, is [sR, (s + 1)R) in units of 1/S of a program. It begins in program sR/S, and where it goes beyond
  * that one's end, the rest is in the next one. S is P, or as many as give no program more parts than the hint
  * `stream_k` says (about). The parts of all programs, in their order, have the numbers s + t of share s and
- * program t, since behind each part either the share or the program changes.
+ * program t, since behind each part either the share or the program changes. Where S is a multiple of R, a
+ * part is a share, and the numbers are those of the shares: no number is left out, and none has memory for
+ * nothing (gpu_workspace in runtime/drivers/gpu_facts.h).
  *
  * Which CTA comes last does not matter: it adds the parts in their order. Nobody waits for another CTA.
  *
  * Requires: a persistent loop; a single sum in the body, as split-k finds it (split_k_sums.c), which the
- * body's last loop makes, no store before it, no product, scatter or load of a ring behind it. Otherwise
+ * body's last loop makes, no store before it, no product or load of a ring behind it. Otherwise
  * nothing changes and a performance note says why. Results: within the bound of mma; on a device of other
  * CTAs the parts are others, and so is the order of a sum. */
 #include "passes/kernel/cluster/split_k.h"
@@ -34,6 +36,7 @@ static Value *pick(Builder *b, Value *when, Value *x, Value *y)
 static const Sum *the_sum(Roles *c, Division *d)
 {
     d->clusters = 2; /* its parts go through the workspace */
+    d->shares = true;
     if (!split_find_sums(d) || !split_one_sum(d)) return NULL;
     const Sum *s = &d->sums.data[0];
     for (size_t k = 0; k < c->loads.len; k++) {
@@ -48,13 +51,17 @@ static const Sum *the_sum(Roles *c, Division *d)
     return s;
 }
 
+/* The number of the part of share `s` in program `t`. */
+static Value *number_of(Builder *b, const Shares *x, Value *s, Value *t)
+{ return ir_bin(b, OP_ADD, s, pick(b, x->aligned, number(b, 0), t)); }
+
 /* The parts of program `t` of those that are left: the number of the first, and how many. */
 static void parts_of(Builder *b, const Shares *x, Value *t, Value **first, Value **count)
 {
     Value *one = number(b, 1), *some = ir_bin(b, OP_MAX, x->left, one);
     Value *share = ir_bin(b, OP_DIV, ir_bin(b, OP_MUL, t, x->shares), some),
           *end = ir_bin(b, OP_CDIV, ir_bin(b, OP_MUL, ir_bin(b, OP_ADD, t, one), x->shares), some);
-    *first = ir_bin(b, OP_ADD, share, t);
+    *first = number_of(b, x, share, t);
     *count = ir_bin(b, OP_SUB, end, share);
 }
 
@@ -66,6 +73,8 @@ void roles_begin_shares(Roles *c, Builder *b, Value *cta, Value *programs, Value
     x->left = ir_bin(b, OP_SUB, programs, x->whole);
     x->shares = ir_bin(b, OP_MIN, ctas, ir_bin(b, OP_MUL, x->left, number(b, c->p->shares)));
     x->ctas = ctas;
+    Value *some = ir_bin(b, OP_MAX, x->left, number(b, 1));
+    x->aligned = ir_bin(b, OP_EQ, ir_bin(b, OP_REM, x->shares, some), number(b, 0));
     x->begin = ir_bin(b, OP_MUL, cta, x->left);
     x->end = ir_bin(b, OP_ADD, x->begin, x->left);
     x->of = ir_bin(b, OP_MAX, x->shares, number(b, 1));
@@ -93,7 +102,7 @@ Value *roles_share(Roles *c, Builder *b, Value *item)
     from = pick(b, all, zero, from);
     to = pick(b, all, x->of, to);
     count = pick(b, all, one, count);
-    Value *numbers[4] = { ir_bin(b, OP_ADD, share, t), first, count, t };
+    Value *numbers[4] = { number_of(b, x, share, t), first, count, t };
     for (int k = 0; k < 4; k++) ir_set_operand(x->combine, 1 + k, numbers[k]);
     split_cut_between(&x->division, x->loop, from, to, x->of);
     return pick(b, all, item, ir_bin(b, OP_ADD, x->whole, t));

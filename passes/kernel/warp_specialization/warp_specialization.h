@@ -51,12 +51,13 @@ typedef struct TakenLoad {
 
 /* stream-k (stream_k.c): the sum's loop and the operation behind it (NULL: no program is divided), and
  * numbers that all of a CTA's programs have in common: the programs that are done as a whole, those that are
- * left, the shares that these become, the CTAs, and this CTA's share in units of 1 / `of` programs, the
- * program that it begins in and that one's end, and the bound of the loop over what the CTA does. */
+ * left, the shares that these become, whether a part of a program is a whole share, the CTAs, and this CTA's
+ * share in units of 1 / `of` programs, the program that it begins in and that one's end, and the bound of the
+ * loop over what the CTA does. */
 typedef struct Shares {
     Division division;
     Instr *loop, *combine;
-    Value *whole, *left, *shares, *ctas, *of, *begin, *end, *first, *border, *bound;
+    Value *whole, *left, *shares, *aligned, *ctas, *of, *begin, *end, *first, *border, *bound;
 } Shares;
 
 typedef struct Roles {

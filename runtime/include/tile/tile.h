@@ -251,6 +251,8 @@ typedef struct tile_context_desc {
         *run_threads; /* CPU: the caller's pool of threads, for launches that are worth more than
                          one; NULL: threads of the context, which sleep between launches */
     void *run_threads_user;
+    int64_t workspace_limit; /* CUDA: bytes of workspaces that the context keeps for the launches of all
+                                streams; 0: 256 MiB; -1: none */
 } tile_context_desc;
 
 /* Opens a device. The descriptor and its text are copied. desc NULL: all defaults. Writes the reason of a
@@ -486,12 +488,12 @@ typedef struct tile_launch_desc {
  * (may block); a later one neither allocates, locks nor compiles, and on a GPU returns before the work is
  * done. Legal under CUDA graph capture once compiled. Where TMA does not take an input's strides, or a
  * matrix unit not its order of axes, the input may be copied first (docs/tuning.md, "Copies"): such a launch
- * allocates memory of the device and frees it, in the order of the stream, and takes a lock for it. So does,
- * on CUDA, one that needs a workspace and is given none. On the CPU the call returns when the work is done.
- * Checked contexts wait for the work everywhere.
- * TILE_ERROR_INVALID_ARGUMENT, SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID, REMAP, WORKSPACE: nothing
- * was launched. TILE_ERROR_COMPILE, RESOURCES, OUT_OF_MEMORY, DRIVER: likewise. TILE_ERROR_DEVICE_FAULT:
- * work launched earlier faulted. */
+ * allocates memory of the device and frees it, in the order of the stream, and takes a lock for it. On CUDA
+ * one that needs a workspace and is given none takes the lock of its stream, and the workspace that the
+ * context keeps for the stream, which may have to grow (docs/embedding.md, "Workspace"). On the CPU the call
+ * returns when the work is done. Checked contexts wait for the work everywhere. TILE_ERROR_INVALID_ARGUMENT,
+ * SHAPE, DTYPE, DEVICE, ALIGNMENT, OVERLAP, GRID, REMAP, WORKSPACE: nothing was launched. TILE_ERROR_COMPILE,
+ * RESOURCES, OUT_OF_MEMORY, DRIVER: likewise. TILE_ERROR_DEVICE_FAULT: work launched earlier faulted. */
 TILE_API tile_status tile_launch(
     tile_kernel *, const tile_arg *args, size_t n_args, const tile_launch_desc *desc);
 
