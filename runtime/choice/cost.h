@@ -91,7 +91,7 @@ double cost_roof(const Cost *, const CostDevice *, Bound *roof);
 Loc cost_line(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
     const CostDevice *, Bound of);
 /* roofline.c: a performance note if the estimate of the launch falls short of its roofline by more than a
- * quarter: which resource limits it, and which line takes most of that. Without a device model, or where not
- * all could be counted, there is none. */
+ * quarter: which resource limits it, and which line takes most of that; or if its arithmetic takes longer
+ * than its bytes by as much. Without a device model, or where not all could be counted, there is none. */
 void cost_advise(
     Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, const CostDevice *);
