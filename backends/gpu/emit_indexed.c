@@ -88,12 +88,13 @@ static const char *within_extent(Emit *e, const MemParts *m, int axis, const cha
         e, words ? "(u32)%s < (u32)%s" : "(u64)(i64)%s < (u64)%s", ix, window_extent(e, m->param, axis));
 }
 
-/* The index, which is in range, times the stride. */
+/* The index times the stride. Unsigned, since an index that is out of range may wrap here: the offset of an
+ * access that is not made is computed too. */
 static const char *element_distance(Emit *e, const MemParts *m, int axis, const char *ix)
 {
-    ix = str(e, e->f->fits32 ? "(i32)%s" : "(i64)%s", ix);
+    ix = str(e, e->f->fits32 ? "(u32)%s" : "(u64)(i64)%s", ix);
     if (e->f->fits32 && e->f->params[m->param].stride[axis] == FACT_UNKNOWN)
-        return str(e, "%s * (i32)%s", ix, window_stride(e, m->param, axis));
+        return str(e, "%s * (u32)%s", ix, window_stride(e, m->param, axis));
     return window_times(e, ix, m->param, axis);
 }
 
@@ -108,7 +109,7 @@ static const char *offset_of(Emit *e, const Indexed *x, Index *r, const char **c
         at = at ? str(e, "%s + %s", at, t) : t;
     }
     /* In parentheses the sum is one of 32 bits, where offsets have as many. */
-    return m->rank > 1 ? str(e, "(%s)", at) : at;
+    return str(e, e->f->fits32 ? "(i32)(%s)" : "(i64)(%s)", at);
 }
 
 const char *emit_semaphore_cell(Emit *e, const Instr *atomic)
@@ -136,17 +137,26 @@ static const char *condition_of(Emit *e, const Indexed *x, Index *r, Index **c, 
     return cond;
 }
 
+/* Declares the address of the element at this offset, before its condition is tested: gathers that share
+ * indices then share what is computed of these, and the vendor's compiler does not read strides again behind
+ * each test. */
+static const char *pointer_to(Emit *e, const Indexed *x, const char *base, const char *at)
+{
+    const char *p = tmp(e, "p"), *kind = e->f->params[x->m.param].kind == PARAM_IN ? "const " : "";
+    line(e, "%s%s *const %s = %s + %s;", kind, pointee(x->d), p, base, at);
+    return p;
+}
+
 /* Emits the access of register r and returns the name of the old value. */
 static const char *access_element(Emit *e, const Indexed *x, const char *base, Index *r)
 {
     const MemParts *m = &x->m;
     Index *c[TILE_MAX_RANK];
-    const char *at, *cond = condition_of(e, x, r, c, &at), *p = tmp(e, "p"), *old = tmp(e, "x");
+    const char *at, *cond = condition_of(e, x, r, c, &at), *p = pointer_to(e, x, base, at),
+                    *old = tmp(e, "x");
     line(e, "%s %s = %s;", ctype(x->d), old, pad_value(e, m->pad, x->d));
     line(e, *cond ? "if (%s) {" : "{", cond);
     e->indent++;
-    line(e, "%s%s *const %s = %s + %s;", e->f->params[m->param].kind == PARAM_IN ? "const " : "",
-        pointee(x->d), p, base, at);
     access(e, x, old, p, r);
     end_block(e);
     if (x->shared) {
@@ -232,7 +242,7 @@ static void access_vectors(Emit *e, const Indexed *x, const char *base, const La
     const char *cond = condition_of(e, x, r, c, &at);
     if (!gathers || follow) words = vector_words(e, v, from, x->d, r, follow);
     else line(e, "%s %s[%d];", array_type(x->d), words = tmp(e, "w"), n);
-    const char *p = str(e, "%s + %s", base, at), *fn = vector_fn(e, x, v),
+    const char *p = pointer_to(e, x, base, at), *fn = vector_fn(e, x, v),
                *call = gathers ? str(e, "%s(%s, %s);", fn, words, p) : str(e, "%s(%s, %s);", fn, p, words);
     if (*cond) line(e, "if (%s) %s", cond, call);
     else line(e, "%s", call);

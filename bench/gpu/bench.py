@@ -14,7 +14,9 @@ generated for them; rows/shapes.py lists the forms.
 Each result is checked against float64 (float32 for large problems) on fresh random inputs with a poisoned
 output. Figures are medians of runs with a flushed L2, peers and kernels in a random order each round, in the
 same process. The ratio is the median of the rounds' ratios, of nine rounds where three come within 6% of what
-is asked. With OUT in the environment, the rows go to OUT/rows.json too.
+is asked. With OUT in the environment, the rows go to OUT/rows.json too. A contender whose launches failed
+prints "failed" in place of a figure; a row that no kernel with right results ran is FAILED, and the exit
+status is 1.
 """
 
 import os, sys, time, traceback
@@ -32,8 +34,10 @@ def own_shapes():
 
 
 def run_cases(b, only):
+    """The number of cases that raised an exception."""
     import table
 
+    n = 0
     for name, fn in table.CASES:
         if only and not any(name == o or name.startswith(o + ".") for o in only):
             continue
@@ -42,7 +46,9 @@ def run_cases(b, only):
         except Exception as x:
             traceback.print_exc(limit=4)
             print("CASE FAILED", name, str(x)[:200], flush=True)
+            n += 1
         torch.cuda.empty_cache()
+    return n
 
 
 def main():
@@ -53,7 +59,7 @@ def main():
     harness.beat("compiling Triton kernels", 120)
     triton_peers.precompile()
     b, only, begin = harness.Bench(sys.argv[1]), sys.argv[2:], time.time()
-    run_cases(b, only)
+    cases_failed = run_cases(b, only)
     harness.finish(b, begin)
     if not only and triton_peers.triton:
         harness.beat("launch")
@@ -61,10 +67,15 @@ def main():
             f"Triton {triton_peers.triton.__version__} (configurations found on {triton_peers.TUNED_ON}): "
             f"host time of a launch with 12 arguments {triton_peers.launch_us():.1f} us"
         )
-    short = [r for r in b.rows if r.must is not None and r.ratio < r.must]
-    print(f"{len(b.rows)} rows, {len(short)} short")
+    failed = [r for r in b.rows if harness.failed(r.ratio)]
+    short = [r for r in b.rows if r.must is not None and r.ratio < r.must and r not in failed]
+    print(f"{len(b.rows)} rows, {len(short)} short, {len(failed)} failed")
     for r in short:
         print(f"  {r.title}: {r.ratio:.2f} of {r.must}")
+    for r in failed:
+        print(f"  {r.title}: {harness.verdict(r.ratio, r.must)}")
+    if failed or cases_failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def summary(found):
         )
     print("\nthe worst:")
     for family, row in sorted(found, key=lambda x: x[1].ratio)[:10]:
-        print(f"  {row.ratio:.2f}  {row.title}")
+        print(f"  {f'{row.ratio:.2f}' if row.ratio > 0 else 'failed'}  {row.title}")
 
 
 def main():

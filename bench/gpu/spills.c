@@ -4,8 +4,9 @@
  *     tile_bench_spills [--device-model=NAME] [--kernels=FOLDER] [--text=FOLDER] [--most=BYTES] TARGET LIST
  *
  * A line of LIST is a problem as sample.c takes it, FILE KERNEL NAME=VALUE ..., and may give a configuration
- * behind a tab, as measure.c takes it; without one, that is meant which the library would choose. Prints
- * registers and spilled bytes of each, the words that products hold and have room for, and the estimate.
+ * behind a tab, as measure.c takes it; without one, that is meant which the library would choose, or what is
+ * declared where there is nothing to choose. Prints registers and spilled bytes of each, the words that
+ * products hold and have room for, and the estimate.
  * --text: writes the programs there. --most: fails if one spills more. 77: there is no NVRTC. */
 #define _GNU_SOURCE
 #include "bench/gpu/open.h"
@@ -80,7 +81,7 @@ static bool of_problem(Spills *z, Session *s, const Problem *p, const char *conf
     if (config) {
         r.n = problem_read_config(&v, s, config, given, MOST_NAMES);
         r.config = given;
-    } else if (!problem_choose(&v, s, &r)) return false;
+    } else problem_choose(&v, s, &r); /* false: there is nothing to choose, and it is compiled as declared */
     printf("\t%s\t", search_text(s, &r));
     return compile(z, s, p, &v, r.config, r.n);
 }

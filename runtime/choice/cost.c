@@ -181,6 +181,7 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->registers = code->registers;
     out->room = code->consumer_registers ? code->consumer_registers : code->registers;
     out->words = code->largest.words;
+    out->gathered = cost_gathered_words(&w);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
     out->shares = code->shares;

@@ -41,6 +41,7 @@ typedef struct Cost {
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */
+    int gathered;             /* the same: all that is in use where a gather loads element by element */
     int round; /* the same: what a loop carries and what one of its rounds loads, of the loop with the most */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach */
@@ -90,7 +91,7 @@ double cost_roof(const Cost *, const CostDevice *, Bound *roof);
 Loc cost_line(Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
     const CostDevice *, Bound of);
 /* roofline.c: a performance note if the estimate of the launch falls short of its roofline by more than a
- * quarter: which resource limits it, and which line takes most of that. Without a device model, or where not
- * all could be counted, there is none. */
+ * quarter: which resource limits it, and which line takes most of that; or if its arithmetic takes longer
+ * than its bytes by as much. Without a device model, or where not all could be counted, there is none. */
 void cost_advise(
     Session *, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, const CostDevice *);

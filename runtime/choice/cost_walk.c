@@ -76,30 +76,13 @@ static int64_t unknown_iterations(const CostWalk *w, Block *body)
     return x.most >= 1 ? (int64_t)x.most : UNKNOWN_ITERATIONS;
 }
 
-/* Words of a thread that a tile takes; 0: it is none. */
-static int words_of(const CostWalk *w, const Type *t)
-{
-    bool tile = t->kind == TYPE_TILE && t->layout && w->plan;
-    return tile ? (int)layout_regs(layouts_get(&w->plan->layouts, t)) * dtype_bytes(t->dtype) / 4 : 0;
-}
-
-/* What the loop carries, and what one of its rounds loads: all of that is under way or in use at once. */
-static void round_words(CostWalk *w, const Instr *i)
-{
-    int n = 0;
-    for (int k = 0; k < i->n_results; k++) n += words_of(w, i->results[k].type);
-    for (const Instr *x = i->blocks[0]->first; x; x = x->next)
-        if (x->op == OP_LOAD) n += words_of(w, ir_result(x)->type);
-    if (n > w->c.round) w->c.round = n;
-}
-
 static void loop(CostWalk *w, const Instr *i, double times)
 {
     int64_t lo = 0, hi = 0, step = 0, iterations = UNKNOWN_ITERATIONS;
     bool programs = ir_over_programs(i), known = cost_as_int(w, ir_operand(i, 0), &lo) &
                                                  cost_as_int(w, ir_operand(i, 1), &hi) &
                                                  cost_as_int(w, ir_operand(i, 2), &step);
-    if (!programs) round_words(w, i);
+    if (!programs) cost_round_words(w, i);
     if (programs) iterations = 1;
     else if (!known) iterations = unknown_iterations(w, i->blocks[0]);
     else if (step > 0) iterations = hi > lo ? (hi - lo + step - 1) / step : 0;

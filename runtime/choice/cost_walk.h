@@ -86,6 +86,14 @@ static inline double cost_bytes(const Type *t) { return (double)type_elements(t)
 /* cost_walk.c: walks the program with this number and these coordinates, and adds to w->c. */
 void cost_walk(CostWalk *, int64_t linear, const int64_t *coord);
 
+/* cost_registers.c: words of a thread that a tile takes, 0: it is none; what the loop carries, and what one
+ * of its rounds loads, since all of that is under way or in use at once; the most words that are in use where
+ * a gather loads element by element: the vendor's compiler orders the accesses of different elements as they
+ * are written, so that it keeps what lies around them. */
+int cost_words(const CostWalk *, const Type *);
+void cost_round_words(CostWalk *, const Instr *loop);
+int cost_gathered_words(const CostWalk *);
+
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
 

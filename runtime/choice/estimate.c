@@ -319,8 +319,8 @@ static double bytes_from_memory(const Estimate *e)
     double kept = fmin(c->unique, e->resident * e->units / c->cluster * (c->in - c->again + c->out)),
            room = m->l2_keeps * (double)e->l2_bytes;
     double lost = kept > room ? 1 - room / kept : 0;
-    double over = fmax(c->held, c->words) + (e->rows ? m->spill_room_rows : m->spill_room) - c->room,
-           spilled = 0;
+    double words = fmax(c->held, fmax(c->words, c->gathered)), spilled = 0;
+    double over = words + (e->rows ? m->spill_room_rows : m->spill_room) - c->room;
     if (over > 0 && !c->consumers && c->mma <= 0)
         spilled =
             m->spill_trips * 8 * over * c->threads * (double)c->programs * c->cluster * spilled_beside(e);

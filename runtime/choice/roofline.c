@@ -6,12 +6,19 @@
 /* The part of the roofline from which on nothing is said. */
 static const double NEAR = 0.75;
 
+/* The time of the bytes of the tensors, each moved once. What was written before must leave L2, as in the
+ * estimate. */
+static double memory_roof(const Cost *c, const CostDevice *d)
+{
+    const DeviceModel *m = d->model;
+    double left = fmin(m->dirty * c->unique, m->dirty_most * (double)d->l2_bytes);
+    return (c->unique + left) / m->memory;
+}
+
 double cost_roof(const Cost *c, const CostDevice *d, Bound *roof)
 {
     const DeviceModel *m = d->model;
-    /* what was written before must leave L2, as in the estimate */
-    double left = fmin(m->dirty * c->unique, m->dirty_most * (double)d->l2_bytes),
-           memory = (c->unique + left) / m->memory, all = (double)c->programs * c->cluster,
+    double memory = memory_roof(c, d), all = (double)c->programs * c->cluster,
            products = all * (c->wgmma / m->wgmma + c->mma / m->mma) / d->units,
            arithmetic = all * fmax(c->alu / m->alu, c->special / m->special) / d->units;
     *roof = memory >= fmax(products, arithmetic) ? BOUND_MEMORY
@@ -42,6 +49,21 @@ static const char *remedy(Bound b)
     return "";
 }
 
+/* A launch at the roofline of its own arithmetic, which takes longer than its bytes do: whoever expects the
+ * speed of a copy is told where the time goes. */
+static void advise_arithmetic(
+    Session *s, const Func *f, const Cost *c, const CostDevice *d, Loc at, double ns)
+{
+    double memory = memory_roof(c, d);
+    if (memory >= NEAR * ns) return;
+    Diag *note = diag_perf(s, at.file ? at : f->loc,
+        "%s is estimated to be bound by arithmetic on %s, most of all in this line", f->name, d->model->name);
+    diag_note(s, note, (Loc){ 0 },
+        "%.1f us, and memory alone would take %.1f us; fewer operations an element, or functions with "
+        "`approx`, bring it nearer to a copy",
+        ns * 1e-3, memory * 1e-3);
+}
+
 void cost_advise(
     Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs, const CostDevice *d)
 {
@@ -50,7 +72,12 @@ void cost_advise(
     if (!d->model || programs <= 0) return;
     cost_count(s, f, code, env, programs, d, &c);
     double ns = cost_estimate(&c, d, &bound) - d->model->launch, least = cost_roof(&c, d, &roof);
-    if (c.uncertain || least >= NEAR * ns) return;
+    if (c.uncertain) return;
+    if (least >= NEAR * ns) {
+        if (roof == BOUND_ARITHMETIC)
+            advise_arithmetic(s, f, &c, d, cost_line(s, f, code, env, programs, d, BOUND_ARITHMETIC), ns);
+        return;
+    }
     if (c.programs * c.cluster < d->units) bound = BOUND_PROGRAMS;
     Loc at = bound == BOUND_PROGRAMS ? f->loc : cost_line(s, f, code, env, programs, d, bound);
     Diag *note =

@@ -28,6 +28,15 @@ kernel few(in f32 X[M, N], out f32 Y[M]) grid (M)
     for j in 0 .. cdiv(N, 256) { most = max(most, max(load(X[i, j*256 +: 256]), drop = true)); }
     store(Y[i], most);
 }
+kernel powers(in f32 X[N], out f32 Y[N], const int T = 4096) grid (cdiv(N, T))
+{
+    let i = program_id();
+    var x = load(X[i*T +: T]);
+    for k in 0 .. 2000 {
+        x = x*x - 0.5; // where the time goes
+    }
+    store(Y[i*T +: T], x);
+}
 KERNELS
 expect() { # PATTERN, then what tilec is given
     local want=$1
@@ -42,6 +51,8 @@ expect "*k.tile:1[123]:*product $reach it is bound by loads in flight, most of a
     --kernel=product -D M=4096 -D N=4096 -D K=4096
 expect "*k.tile:18:8:*few $reach 4 programs do not fill 132 multiprocessors*memory alone would take*" \
     --kernel=few -D M=4 -D N=1048576
+expect "*k.tile:30:*powers is estimated to be bound by arithmetic on h100*memory alone would take*\`approx\`*" \
+    --kernel=powers -D N=16777216
 # without --wperf nothing is said
 "$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline &&
     { echo "FAIL: said without --wperf"; failed=1; }

@@ -102,6 +102,20 @@ for n in 4 17 100; do for seed in 1 2 3; do
     expect 0 "" "$tilec" run picks.tile "$@" --check
     expect 1 "gather" "$tilec" run picks.tile "${@/#J=*/J=random:i32[9]:1:-9:-1}" --check
 done; done
+# floats whose roots and logarithms are taken are not negative; where a range is given, it holds
+cat >roots.tile <<'T'
+kernel roots(in f32 A[N, G + 1], in f32 B[N], in f32 C[N], in f32 D[N], out f32 Y[N], const int G = 2) grid (1) {
+    let a = sum(load(A[0 +: 16, 0 +: 4]), axis = 1, drop = true) * 0.5;
+    let b = load(B[0 +: 16]);
+    let d = load(D[0 +: 16]);
+    store(Y[0 +: 16], sqrt(where(b > 0.5, b, a) + d * d) + rsqrt(max(sum(load(C[0 +: 16])), 1e-3)) + log((b + 1e-3) / (a + 1e-3)));
+}
+T
+for seed in 5 6 7; do
+    set -- --check --in A=random:$seed --in "B=random:f32[9]:$seed" --in "C=random:f32[9]:$seed" --in "D=random:f32[9]:$seed"
+    expect 0 "" "$tilec" run roots.tile "$@"
+    expect 1 "NaN into 'Y'" "$tilec" run roots.tile "${@/#A=*/A=random:1:-9:-8}"
+done
 # the printed command has extents for which asserts hold
 expect 2 "SCALE=random:f16[64, 1]:3" "$tilec" run "$root/examples/kernels/gemm_int4.tile" --kernel=gemm_int4
 

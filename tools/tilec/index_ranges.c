@@ -1,5 +1,6 @@
-/* index_ranges.c: the ranges from which `--in X=random:SEED` draws whole numbers: where a kernel uses them as
- * indices, those of the axes that they pick from, and what its asserts ask of them.
+/* index_ranges.c: the ranges from which `--in X=random:SEED` draws numbers. Whole numbers that a kernel uses
+ * as indices are of the axes that they pick from, and as its asserts ask. Floats of which it takes roots or
+ * logarithms are of 0 to 1, since others give NaN.
  *
  *     rows = gather(TABLE[load(ID[..]), ..])            ID is of 0 .. V - 1
  *     page = load(PAGES_OF[..]) * 16 + arange(16)       what is added and multiplied is taken off again
@@ -7,7 +8,8 @@
  * The tile IR is followed from each index to the loads that it is made of, through casts, shapes, selects,
  * sums with values of known range, products with constants and the counters of loops. What loops carry is not
  * followed. Extents are those of the launch. A tensor of which nothing is found, or only what cannot be, is
- * drawn as without. */
+ * drawn as without. Operands of roots and logarithms are followed through what gives no negative number of
+ * numbers that are not negative: sums, products, quotients, maxima; a square asks nothing. */
 #include "tools/tilec/interpret.h"
 #include "tools/tilec/run.h"
 #include "ir/range.h"
@@ -24,6 +26,7 @@ typedef struct Search {
     /* By parameter: what checked builds report, and windows, which are clipped, and count only where nothing
      * else is found. into: that of the two which the access at hand asks. */
     Wanted *must, *may, *into;
+    bool *positive; /* by parameter: floats that must not be negative */
 } Search;
 
 enum { MOST_STEPS = 32 };
@@ -149,10 +152,45 @@ static void want_true(Search *s, const Value *v, int depth)
     if (i->op == OP_GT || i->op == OP_GE) want_order(s, y, x, i->op == OP_GT);
 }
 
+/* --- floats that must not be negative ----------------------------------------------------------------- */
+
+/* The operands, from the first to the last, that must not be negative where the result must not. */
+typedef struct Operands {
+    bool some;
+    int first, last;
+} Operands;
+static const Operands positives[OP_COUNT] = { [OP_CAST] = { true, 0, 0 },
+    [OP_SPLAT] = { true, 0, 0 },
+    [OP_BROADCAST] = { true, 0, 0 },
+    [OP_RESHAPE] = { true, 0, 0 },
+    [OP_PERMUTE] = { true, 0, 0 },
+    [OP_SLICE] = { true, 0, 0 },
+    [OP_REDUCE_SUM] = { true, 0, 0 },
+    [OP_REDUCE_MAX] = { true, 0, 0 },
+    [OP_REDUCE_MIN] = { true, 0, 0 },
+    [OP_WHERE] = { true, 1, 2 },
+    [OP_ADD] = { true, 0, 1 },
+    [OP_MUL] = { true, 0, 1 },
+    [OP_DIV] = { true, 0, 1 } };
+
+static void want_positive(Search *s, const Value *v, int depth)
+{
+    const Instr *i = v->def;
+    MemParts m;
+    if (!i || depth > MOST_STEPS || !dtype_is_float(v->type->dtype)) return;
+    if ((i->op == OP_LOAD || i->op == OP_GATHER) && ir_mem_parts(i, &m)) s->positive[m.param] = true;
+    bool square = i->op == OP_MUL && ir_operand(i, 0) == ir_operand(i, 1);
+    const Operands *o = &positives[i->op];
+    for (int k = o->first; o->some && !square && k <= o->last; k++)
+        want_positive(s, ir_operand(i, k), depth + 1);
+}
+
 static void search_instr(void *user, Instr *i)
 {
     Search *s = user;
     MemParts m;
+    if (i->op == OP_SQRT || i->op == OP_RSQRT || i->op == OP_LOG || i->op == OP_LOG2)
+        want_positive(s, ir_operand(i, 0), 0);
     s->into = s->must;
     if (i->op == OP_ASSERT) want_true(s, ir_operand(i, 0), 0);
     if (!ir_mem_parts(i, &m)) return;
@@ -182,6 +220,17 @@ static void draw(HostTensor *h, const Wanted *w)
     if (lo <= hi) tensor_draw(h, lo, hi);
 }
 
+/* Draws again what the kernel asks more of. */
+static void draw_all(Run *r, const Search *found)
+{
+    for (size_t i = 0; i < r->n_params && (int)i < found->f->n_params; i++) {
+        const Wanted *w = found->must[i].found ? &found->must[i] : &found->may[i];
+        HostTensor *h = &r->params[i].host;
+        if (h->drawn && dtype_is_float(h->dtype) && found->positive[i]) tensor_draw(h, 0, 1);
+        else if (h->drawn && dtype_is_int(h->dtype) && w->found) draw(h, w);
+    }
+}
+
 /* Errors are the launch's to tell, which compiles the same. */
 static int search(Input *in, Outputs *outputs)
 {
@@ -209,13 +258,11 @@ static int search(Input *in, Outputs *outputs)
         Search found = { .f = f, .ranges = ranges_new(f) };
         found.must = arena_array(&s->arena, Wanted, (size_t)f->n_params + 1);
         found.may = arena_array(&s->arena, Wanted, (size_t)f->n_params + 1);
+        found.positive = arena_array(&s->arena, bool, (size_t)f->n_params + 1);
         memset(found.must, 0, sizeof(Wanted) * (size_t)(f->n_params + 1));
         memset(found.may, 0, sizeof(Wanted) * (size_t)(f->n_params + 1));
         ir_walk(f->body, search_instr, &found);
-        for (size_t i = 0; i < r->n_params && (int)i < f->n_params; i++) {
-            const Wanted *w = found.must[i].found ? &found.must[i] : &found.may[i];
-            if (r->params[i].host.drawn && w->found) draw(&r->params[i].host, w);
-        }
+        draw_all(r, &found);
     }
     s->diags = s->last_diag = NULL;
     s->n_errors = 0;

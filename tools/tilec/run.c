@@ -390,13 +390,17 @@ static int read_tensor(Run *r, Parameter *p, const ShapeSource *shape)
     return code ? code : tensor_bind(r->tool, &p->info, &p->host, from, &r->known);
 }
 
+/* Whether its --in says its extents. */
+static bool tells_extents(const Parameter *p)
+{ return p->in && (strchr(p->in, '[') || strstr(p->in, ".npy")); }
+
 /* Some tensor is missing: the message, and a command with the extents that those given have. */
 static int refuse_missing(Run *r, const Parameter *missing, const ShapeSource *shape)
 {
     const char *name = missing->info.name;
     for (size_t i = 0; i < r->n_params; i++) {
         Parameter *p = &r->params[i];
-        bool told = p->in && (strchr(p->in, '[') || strstr(p->in, ".npy"));
+        bool told = tells_extents(p);
         int code = told ? read_tensor(r, p, shape) : EXIT_OK;
         if (code) return code;
     }
@@ -406,7 +410,10 @@ static int refuse_missing(Run *r, const Parameter *missing, const ShapeSource *s
     return EXIT_USAGE;
 }
 
-/* In tensors first, so that the extents of the others are known. */
+/* Tensors that say their extents come first, then in tensors of the extents that these say, then outputs. */
+static int turn_of(const Parameter *p)
+{ return p->info.kind == TILE_PARAM_OUT ? 2 : tells_extents(p) ? 0 : 1; }
+
 static int read_tensors(Run *r)
 {
     const ShapeSource shape = { find_shape, r };
@@ -417,11 +424,10 @@ static int read_tensors(Run *r)
             p->in = arena_printf(&r->tool->arena, "random:%zu", i + 1);
         if (input && !p->in && !p->left_out) return refuse_missing(r, p, &shape);
     }
-    for (int outs = 0; outs < 2; outs++)
+    for (int turn = 0; turn < 3; turn++)
         for (size_t i = 0; i < r->n_params; i++) {
             Parameter *p = &r->params[i];
-            if (p->info.kind == TILE_PARAM_SCALAR || (p->info.kind == TILE_PARAM_OUT) != outs) continue;
-            if (p->left_out) continue;
+            if (p->info.kind == TILE_PARAM_SCALAR || turn_of(p) != turn || p->left_out) continue;
             int code = read_tensor(r, p, &shape);
             if (code) return code;
         }

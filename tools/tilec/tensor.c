@@ -193,7 +193,7 @@ static int made_up(Tool *t, const tile_param_info *p, const char *source, const 
     f.ranged = f.lo != f.hi || f.lo != 0;
     f.seed = (uint64_t)(int64_t)seed;
     h->seed = f.seed;
-    h->drawn = f.kind == FILL_RANDOM && !f.ranged && dtype_is_int(h->dtype);
+    h->drawn = f.kind == FILL_RANDOM && !f.ranged;
     fill(&f, h);
     return EXIT_OK;
 }

@@ -27,7 +27,7 @@ typedef struct HostTensor {
     int64_t shape[TILE_MAX_RANK], strides[TILE_MAX_RANK];
     void *data;
     size_t bytes;
-    bool drawn; /* random integers of no range that the user gave, from `seed` */
+    bool drawn; /* random numbers of no range that the user gave, from `seed` */
     uint64_t seed;
 } HostTensor;
 

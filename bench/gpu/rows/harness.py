@@ -237,8 +237,30 @@ def compare(got, peers, ours):
     in which the card was hot or cold counts as one round for both."""
     p, o = (min(v, key=lambda k: middle(got[k]), default=None) for v in (peers, ours))
     if o is None or middle(got[o]) == math.inf:
-        return 0
+        return 0  # see failed()
     return math.inf if p is None else middle([a / b if b < math.inf else 0 for a, b in zip(got[p], got[o])])
+
+
+def failed(ratio):
+    """Whether nothing of ours ran: no kernel was compiled, its results were wrong, or its launches failed"""
+    return not ratio > 0
+
+
+def shown(ms, work, unit):
+    """The time of a contender in the unit of its row. One whose launches failed has none"""
+    if not 0 < ms < math.inf:
+        return "failed"
+    if not work:
+        return f"{ms * 1e3:.1f}"
+    return f"{work / ms / 1e9:.2f}" if unit == "TB/s" else f"{work / ms / 1e9:.0f}"
+
+
+def verdict(ratio, must):
+    if failed(ratio):
+        return "FAILED: no kernel with right results ran"
+    if ratio == math.inf:
+        return "no peer ran"
+    return f"ratio {ratio:.2f}" + ("" if must is None else " ok" if ratio >= must else f" SHORT of {must}")
 
 
 class Bench:
@@ -292,16 +314,10 @@ class Bench:
             got = rounds(named, 9, got)
             ratio = compare(got, *names)  # close: whichever side of it three rounds say
         t = {k: middle(v) for k, v in got.items()}
-        show = (
-            (lambda v: f"{work / v / 1e9:.2f}" if unit == "TB/s" else f"{work / v / 1e9:.0f}")
-            if work
-            else (lambda v: f"{v * 1e3:.1f}")
-        )
-        flag = "" if must is None else " ok" if ratio >= must else f" SHORT of {must}"
         print(
             f"{title}: "
-            + "  ".join(f"{n} {show(t[n])}" for n, _ in named)
-            + f" {unit if work else 'us'}  ratio {ratio:.2f}{flag}",
+            + "  ".join(f"{n} {shown(t[n], work, unit)}" for n, _ in named)
+            + f" {unit if work else 'us'}  {verdict(ratio, must)}",
             flush=True,
         )
         self.rows.append(Row(title, {n: t[n] for n, _ in named}, work, ratio, must))
