@@ -6,13 +6,13 @@
  * TSV is what measure.c prints: problem, configuration, microseconds. Without a device: each configuration is
  * compiled as far as its emission and counted (problem.h), then estimates are compared with the times.
  *
- * Two figures are reported for each kernel and for all. The error is |ln(estimate / measured)|, its median and
- * its 95th percentile. The regret of a problem is the time of the chosen configuration over the best time,
- * both measured; 1 means that the model picks the best one. Chosen is what the choice would take of the lines
- * of the problem: the one with the least estimate, with the doubts of the choice, of those that fit. Its
- * inverse, chosen / best, is said by its median, tenth percentile and minimum, and by the share of problems
- * that are within 3% and 10% of the best. A comment between the lines of a problem makes two of it: what was
- * timed in different runs is not compared.
+ * Two figures are reported for each kernel and for all. The error is |ln(estimate / measured)|, its median
+ * and its 95th percentile. The regret of a problem is the time of the chosen configuration over the best
+ * time, both measured; 1 means that the model picks the best one. Chosen is what the choice would take of the
+ * lines of the problem: the one with the least estimate, with the doubts of the choice, of those that fit.
+ * Its inverse, chosen / best, is said by its median, tenth percentile and minimum, and by the share of
+ * problems that are within 3% and 10% of the best. A comment between the lines of a problem makes two of it:
+ * what was timed in different runs is not compared.
  *
  * A fit changes fields of the model (--fields; all of device_model.def by default) in steps by coordinate
  * descent, each round with smaller steps, until its loss stops falling. The loss of a problem is the mean

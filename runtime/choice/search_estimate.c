@@ -106,7 +106,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->iterations = cost.iterations;
     p->again = cost.again / fmax(1, cost.in);
     if (!may_hold(z, p, &cost)) return;
-    p->ns = search_doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
+    p->ns =
+        search_doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)
