@@ -109,29 +109,42 @@ const char *coord_text(Emit *e, const Layout *l, int axis, const char *variable)
 bool coords_equal(int rank, const int32_t *a, const int32_t *b)
 { return !memcmp(a, b, (size_t)rank * sizeof *a); }
 
+/* A number for the position of each register of layout `l`, the same for the same positions in `from` and
+ * `to`. Axes of extent 1 on both sides may be padded in the same way; loose: all positions along them are
+ * one. */
+static int64_t *register_keys(Emit *e, const Layout *l, const Layout *from, const Layout *to, bool loose)
+{
+    int n = (int)layout_regs(l);
+    int64_t *key = arena_array(&e->s->arena, int64_t, (size_t)n);
+    int32_t c[TILE_MAX_RANK] = { 0 };
+    for (int r = 0; r < n; r++) {
+        layout_element(l, (uint32_t)r, 0, 0, 0, c);
+        key[r] = 0;
+        for (int a = 0; a < to->rank; a++) {
+            bool one = to->tile[a] == 1 && (loose || from->tile[a] != 1);
+            int64_t extent = from->cover[a] > to->cover[a] ? from->cover[a] : to->cover[a];
+            key[r] = key[r] * extent + (one ? 0 : c[a]);
+        }
+    }
+    return key;
+}
+
 int32_t *register_map(Emit *e, const Layout *from, const Layout *to)
 {
     if (from == to || layout_equal(from, to)) return NULL;
-    int n = (int)layout_regs(from), m = (int)layout_regs(to);
-    int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n), c[TILE_MAX_RANK], d[TILE_MAX_RANK];
-    for (int r = 0; r < n; r++) {
-        int q = m;
-        /* Axes of extent 1 on both sides may be padded in the same way. Compare the positions exactly first,
-         * and then with all positions along such axes treated as one. */
-        for (int loose = 0; loose < 2 && q == m; loose++) {
-            layout_element(from, (uint32_t)r, 0, 0, 0, c);
-            for (int a = 0; a < to->rank; a++)
-                if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) c[a] = 0;
-            for (q = 0; q < m; q++) {
-                layout_element(to, (uint32_t)q, 0, 0, 0, d);
-                for (int a = 0; a < to->rank; a++)
-                    if (to->tile[a] == 1 && (loose || from->tile[a] != 1)) d[a] = 0;
-                if (coords_equal(to->rank, c, d)) break;
-            }
+    int n = (int)layout_regs(from), m = (int)layout_regs(to), missing = n;
+    int32_t *t = arena_array(&e->s->arena, int32_t, (size_t)n);
+    for (int r = 0; r < n; r++) t[r] = m;
+    for (int loose = 0; loose < 2 && missing; loose++) {
+        const int64_t *of = register_keys(e, from, from, to, loose),
+                      *at = register_keys(e, to, from, to, loose);
+        for (int r = 0; r < n; r++) {
+            if (t[r] < m) continue;
+            for (t[r] = 0; t[r] < m && at[t[r]] != of[r];) t[r]++;
+            missing -= t[r] < m;
         }
-        if (q == m) ir_fail(e->s, e->f->loc, "a broadcast does not follow its operand's layout");
-        t[r] = q;
     }
+    if (missing) ir_fail(e->s, e->f->loc, "a broadcast does not follow its operand's layout");
     return t;
 }
 

@@ -235,6 +235,7 @@ void emit_fma(Emit *e, Instr *i)
                                      (int32_t[]){ 1, 0 }, dtype_bytes(d[side]), 0);
     }
     if (!lies[0] || !lies[1]) share(e, i, o, lies);
+    if (e->measure) return; /* What follows is text. */
     for (int side = 0; side < 2; side++) vectors = vectors && plan_operand(e, &o[side], depth);
     for (int side = 0; side < 2 && vectors; side++) {
         Index *c[2], *zero = index_number(e, 0);

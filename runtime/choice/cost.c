@@ -29,6 +29,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(iterations) \
     F(steps) \
     F(stalls) \
+    F(waits) \
     F(meets)
 
 static int larger(int a, int b) { return a > b ? a : b; }

@@ -24,6 +24,7 @@ typedef struct Cost {
     double steps;        /* scalar operations of a producer in its loops, likewise */
     double iterations;   /* rounds of loops that wait for data */
     double stalls;       /* times that a program waits for loads which nothing runs ahead of */
+    double waits;        /* the same for tiles that are loaded to registers and multiplied in one iteration */
     double meets;        /* barriers, reductions across lanes or warps */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
@@ -44,7 +45,7 @@ typedef struct Cost {
     int gathered;             /* the same: all that is in use where a gather loads element by element */
     int round; /* the same: what a loop carries and what one of its rounds loads, of the loop with the most */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
-                   does not reach */
+                   does not reach; without roles, those of the loads that are waited for together (waits) */
     int held, room; /* words of a thread that products hold at once, and registers it has for them */
     bool persistent, bulk;
     bool pixels;   /* TMA's im2col mode brings operands */

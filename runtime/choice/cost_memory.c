@@ -156,6 +156,14 @@ static double over_the_end(const CostWalk *w, const Instr *i)
     return extent % n ? (double)n / (double)(extent + n - extent % n) : 0;
 }
 
+/* Whether each of the copies has places of its own along some axis. */
+static bool is_gathered(const Instr *copy)
+{
+    for (int o = 2; o < copy->n_operands; o++)
+        if (ir_operand(copy, o)->type->kind == TYPE_TILE) return true;
+    return false;
+}
+
 /* Elements whose rows are at no multiples of four bytes go through registers, with four accesses of 16 bytes
  * under way at once; vectors over a row's end go one after the other, by elements
  * (backends/gpu/emit_copy.c). */
@@ -168,7 +176,9 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
     const DeviceModel *m = w->model;
-    double own = ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked : m->copy;
+    double own = is_gathered(i)                   ? m->copy_gathered
+                 : ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked
+                                                  : m->copy;
     double work = (width < 4 ? whole / 16 * m->copy_unaligned : whole / width * own) * times;
     w->c.alu += work;
     if (width < 16) w->c.copies += work;
@@ -189,6 +199,24 @@ void cost_stages(CostWalk *w, const Value *buffer)
 {
     int n = (int)buffer->type->shape[0];
     if (w->loops && (!w->c.stages || n < w->c.stages)) w->c.stages = n;
+}
+
+/* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same
+ * iteration: other operands have stages, and nothing runs ahead of this one. Several of an iteration come
+ * together. */
+static void wait_for_it(CostWalk *w, const Instr *i, double times)
+{
+    bool here = false;
+    if (!w->loops || w->roles || ir_result(i)->type->kind != TYPE_TILE || !ir_holds(i->block, OP_MMA_SYNC))
+        return;
+    for (const Use *u = ir_result(i)->uses; u; u = u->next) here |= u->user->op != OP_YIELD;
+    if (!here) return;
+    int words = (int)(cost_bytes(ir_result(i)->type) / 4 / w->threads);
+    bool first = w->waits != i->block;
+    w->together = first ? words : w->together + words;
+    if (w->together > w->c.loaded) w->c.loaded = w->together;
+    if (first) w->c.waits += times;
+    w->waits = i->block;
 }
 
 /* Lane operations of an access by aligned vectors that are shifted in registers; 0: it does not go so. */
@@ -268,6 +296,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
         }
         if (i->op == OP_LOAD) {
             cost_reads(w, i, m.param, bytes * times);
+            wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
             int words = (int)(whole / (width < 4 ? dtype_bytes(w->f->params[m.param].type->dtype) : 4) /
@@ -290,6 +319,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
     if (i->op == OP_GATHER) {
         w->c.in += n * size * times;
         w->c.ahead += n * size;
+        wait_for_it(w, i, times);
         cost_wait_for_data(w, times);
     } else w->c.out += n * size * times;
     int axis, run = kernel_indexed_run(w->f, i, &axis);

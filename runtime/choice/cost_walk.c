@@ -461,6 +461,7 @@ static void walk(CostWalk *w, const Block *b, double times)
 void cost_walk(CostWalk *w, int64_t linear, const int64_t *coord)
 {
     w->walk++;
+    w->waits = NULL;
     w->linear = linear;
     memcpy(w->coord, coord, sizeof w->coord);
     for (int p = 0; p < w->f->n_params; p++)

@@ -50,6 +50,8 @@ typedef struct CostWalk {
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
     double held, sums;
+    const Block *waits; /* where a wait for what is loaded and multiplied in one iteration was counted last */
+    int together;       /* words of a thread that these loads take there */
 } CostWalk;
 
 /* What a walk for windows does in a block, found when it comes there for the second time: accesses, control

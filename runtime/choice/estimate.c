@@ -81,6 +81,7 @@ static double registers_wanted(const Cost *c, const DeviceModel *m)
     double words = fmax((c->shifted ? 2 : 1) * c->words, c->stages ? 0 : c->round);
     double own = fmax(c->held, words) + m->registers_plain;
     if (c->mma <= 0) return own;
+    if (c->waits > 0) own = fmax(own, c->held + c->loaded + m->registers_plain);
     if (c->wide) return fmax(own, c->held + m->registers_wide);
     return fmax(
         own, c->stalls > 0 ? c->held + m->registers_stalling : fmin(c->held + m->registers_ahead, c->room));
@@ -236,7 +237,7 @@ static void estimate_iteration(Estimate *e)
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
                m->iteration + meeting_time(e);
-    t->alone += m->stall_part * m->latency * e->c->stalls / e->iterations;
+    t->alone += m->stall_part * m->latency * (e->c->stalls + e->c->waits) / e->iterations;
     t->alone *= slower;
 }
 

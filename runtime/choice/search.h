@@ -32,6 +32,9 @@ typedef struct SearchResult {
     bool automatic; /* `auto` constants are among what was chosen: they have defaults that nobody declared */
 } SearchResult;
 
+/* What an estimate is multiplied by before it is compared, where it is known to be too low. declared: of the
+ * configuration that the source declares. */
+double search_doubt(const Cost *, const DeviceModel *, bool declared);
 /* The result lies in the session. False: the kernel has no `tune` block, or nothing in it is free. */
 bool search_configuration(Session *, const SearchProblem *, SearchResult *);
 /* The advice of cost_advise about the configuration, for callers that show performance notes. It compiles the

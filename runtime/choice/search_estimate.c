@@ -33,9 +33,7 @@ static double by_number(int64_t programs, int units, int planned_registers)
     return score * (1 + 0.1 / (1 + planned_registers));
 }
 
-/* What an estimate is multiplied by where it is known to be too low. declared: of the configuration that the
- * source declares. */
-static double doubt(const Cost *c, const DeviceModel *m, bool declared)
+double search_doubt(const Cost *c, const DeviceModel *m, bool declared)
 {
     if (c->uncertain) return m->doubt_uncounted;
     if (c->packed && !declared) return m->doubt_packed;
@@ -108,7 +106,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->iterations = cost.iterations;
     p->again = cost.again / fmax(1, cost.in);
     if (!may_hold(z, p, &cost)) return;
-    p->ns = doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
+    p->ns =
+        search_doubt(&cost, q->device.model, p == &z->point[0]) * cost_estimate(&cost, &q->device, &p->bound);
 }
 
 void search_advise(Session *s, const SearchProblem *q, const FrontBinding *config, int n)

@@ -36,6 +36,16 @@ awk '/^#/ { print; next } n++ % 10 == 0' "$5/bench/gpu/measured/h200.tsv" >"$wor
 awk '/lines counted/ { counted = $1 == $3 && $1 > 130 } $2 == "all" { sub(/%,/, "", $9); for (i = 1; i <= NF; i++) if ($i == "median") median = $(i + 1) + 0 }
      END { exit !(counted && median > 0 && median < 40) }' "$work/said" || fail "the H200's times: $(cat "$work/said")"
 
+# Shapes that nothing was tuned for, on both cards: every line of a tenth of them counts, and the median of chosen / best is at least 0.9.
+for card in h100 h200; do
+    awk -F'\t' '/^#/ { print; next } $1 != last { n++; last = $1 } n % 5 == 0' "$5/bench/gpu/measured/${card}_shapes.tsv" >"$work/shapes.tsv"
+    "$fit" --kernels="$kernels" --no-fit --model=$card cuda:sm_90a "$work/shapes.tsv" >"$work/said" || fail "fit --no-fit of ${card}_shapes.tsv"
+    awk '/lines counted/ { counted = $1 == $3 && $1 > 100 } $2 == "all" { for (i = 1; i <= NF; i++) if ($i == "best") median = $(i + 2) + 0 }
+         END { exit !(counted && median >= 0.9) }' "$work/said" || fail "${card}_shapes.tsv: $(cat "$work/said")"
+done
+printf 'softmax softmax T=f16 M=8 N=64\twarps=4\t5\n# later\nsoftmax softmax T=f16 M=8 N=64\twarps=4\t9\n' >"$work/runs.tsv"
+"$fit" --kernels="$kernels" --no-fit cuda:sm_90a "$work/runs.tsv" | grep -q '2 of 2 lines counted, 2 problems' || fail "times of two runs were compared"
+
 # The measuring program itself, on the CPU.
 printf '# a comment\nsoftmax softmax T=f16 M=8 N=64\twarps=4\ngemm gemm T=f16 M=64 N=64 K=64 t:B\tTM=64, TN=64\n' >"$work/small"
 "$measure" --target=cpu --kernels="$kernels" "$work/small" >"$work/small.tsv" 2>"$work/why"

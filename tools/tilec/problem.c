@@ -196,6 +196,8 @@ void problem_count(const ProblemView *v, Session *s, const FrontBinding *config,
         &o, NULL, &compiled, &f, &code);
     out->lower_ms = clock_ms() - begin;
     if (!out->ok) return;
+    out->fits =
+        code.shared_bytes <= v->problem->device.shared_bytes && code.planned_registers <= code.lane_registers;
     begin = clock_ms();
     int64_t *dims = arena_array(&s->arena, int64_t, (size_t)f->n_dims + 1);
     for (int d = 0; d < f->n_dims; d++)

@@ -38,7 +38,8 @@ typedef struct ProblemView {
 
 /* The known facts about one configuration. */
 typedef struct ProblemCount {
-    bool ok; /* whether it compiles and its grid is known */
+    bool ok;   /* whether it compiles and its grid is known */
+    bool fits; /* shared memory and registers: the choice takes no other */
     Cost cost;
     double lower_ms, count_ms;
 } ProblemCount;

@@ -267,6 +267,20 @@ static int64_t whole_rows_bytes(Roles *c, const InstrList *stores)
     return row % span || row / span <= 4 || row / span > 8 ? 0 : c->rows * row;
 }
 
+/* Whether a transposed tile is stored, whose rows in memory are columns of the accumulators. Lanes hold pairs
+ * along the accumulators' rows, so that bulk-store makes no boxes of it. */
+static bool stores_transposed(const Func *f, const Instr *store)
+{
+    MemParts m;
+    int unit = -1;
+    if (!ir_mem_parts(store, &m)) return false;
+    kernel_unit_axis(f, store, &unit);
+    const Value *v = m.values[0];
+    while (v->def && op_is_elementwise(v->def->op) && v->def->n_operands) v = ir_operand(v->def, 0);
+    const Attr *order = v->def && v->def->op == OP_PERMUTE ? ir_attr(v->def, ATTR_ORDER) : NULL;
+    return order && unit >= 0 && unit < order->n && order->v[unit] != order->n - 1;
+}
+
 /* Reserves memory for bulk stores: two buffers for each warp, or those of a whole row, or the number in the
  * schedule. */
 static int64_t staged_bytes(Roles *c)
@@ -282,6 +296,7 @@ static int64_t staged_bytes(Roles *c)
         const Decision *d = schedule_asked_store(c->p, c->f, stores.data[k]);
         if (d && d->form == STORE_TMA) all += one / 2 * d->n[0];
         else if (!d && !kernel_skips(c->p, PASS_BULK_STORE)) {
+            if (stores_transposed(c->f, stores.data[k])) continue;
             int64_t rows = whole_rows_bytes(c, &stores);
             if (all < one) all = one;
             if (all < rows) all = rows;

@@ -1,0 +1,31 @@
+#!/bin/bash
+# stages.sh COSTS SOURCE_FOLDER: what is counted of configurations. The stages of rings that a product's get: a tile that is stored
+# transposed goes through shared memory, and no buffers of a store by TMA are kept beside it. Of a convolution whose rows of channels
+# TMA does not take, by all warps alike: a window that each iteration loads and multiplies is waited for once an iteration, whatever the
+# number of its loads; and pixels that are copied one by one take more instructions than rows of a filter.
+set -u
+costs=$1 root=$2 failures=0
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+while read -r least config; do
+    echo "$config" >"$work/config"
+    said=$("$costs" --configs="$work/config" "$root/examples/kernels/gemm.tile" gemm cuda:sm_90a M=5120 N=768 K=1024)
+    stages=$(sed -n 's/.*"stages": \([0-9]*\).*/\1/p' <<<"$said")
+    [ "${stages:-0}" -ge "$least" ] || { echo "FAIL: $config: ${stages:-no} stages, not $least"; failures=1; }
+done <<'CONFIGS'
+3 TM=160, TN=192, TK=64, STAGES=8, TURN=true, persistent=0
+3 TM=176, TN=192, TK=64, STAGES=8, TURN=true, persistent=1, cluster=2
+4 TM=128, TN=256, TK=64, STAGES=8, persistent=0
+CONFIGS
+
+# count FIELD CONFIG: of that convolution, an iteration.
+count() {
+    echo "$2" >"$work/config"
+    "$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=bf16 B=8 C=190 H=74 W=74 F=102 \
+        R=3 S=3 P=74 Q=74 STRIDE=1 PAD=1 | awk -v field="\"$1\":" '{ for (i = 1; i < NF; i++) { if ($i == field) x = $(i + 1) + 0
+            if ($i == "\"iterations\":") n = $(i + 1) + 0 } printf "%.0f\n", x / n }'
+}
+[ "$(count waits "TF=128, TP=8, TQ=8, TC=64, STAGES=4")" = 1 ] || { echo "FAIL: a window of each iteration"; failures=1; }
+[ "$(count waits "TF=32, TP=8, TQ=8, TC=64, STAGES=4, COLUMN=true, split_k=2")" = 1 ] || { echo "FAIL: three windows"; failures=1; }
+rows=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4") pixels=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4, FLAT=true")
+[ "$pixels" -gt $((3 * rows)) ] || { echo "FAIL: copies of pixels take $pixels, of rows $rows"; failures=1; }
+exit $failures
