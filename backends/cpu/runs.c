@@ -41,8 +41,8 @@ static Lanes lanes_of_elements(const Gen *g, const Instr *i, int va, int depth)
     return i->op == OP_SUB && of[0] == LANES_NEXT && of[1] == LANES_SAME ? LANES_NEXT : LANES_OTHER;
 }
 
-/* Whether positions of the type are a run where they go up by one. Where 32 bits wrap to negative numbers, the
- * run goes on beyond every extent instead: neither is in range. */
+/* Whether positions of the type are a run where they go up by one. Where 32 bits wrap to negative numbers,
+ * the run goes on beyond every extent instead: neither is in range. */
 static bool counts_on(const Gen *g, DType d)
 {
     bool bounded = g->func->extents31 || g->func->fits32;
@@ -105,7 +105,8 @@ static LLVMValueRef one_lane(Eval *e, Value *v, const LLVMValueRef *coord, int v
     }
     if (is_tile(v) && v->def && v->def->op == OP_SPLAT) v = ir_operand(v->def, 0);
     if (!is_tile(v)) return gen_scalar(g, v);
-    if (va >= 0 || !e->row_eval) return LLVMBuildExtractElement(g->b, nest_eval(e, v, c, va), gen_int(g, 0), "");
+    if (va >= 0 || !e->row_eval)
+        return LLVMBuildExtractElement(g->b, nest_eval(e, v, c, va), gen_int(g, 0), "");
     RowPlace p = row_enter(e);
     LLVMValueRef x = nest_eval(e->row_eval, v, c, -1);
     row_leave(e, p);
