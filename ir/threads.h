@@ -2,6 +2,7 @@
  * the launchers of ahead-of-time objects decide it alike. */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The work, in the unit of ir/work.h, that is worth waking a thread that waits, and that is worth starting
@@ -17,6 +18,17 @@ static inline int64_t threads_worth(int64_t work, int64_t programs, int64_t most
     if (work >= 0 && (double)work * (double)programs < (double)share * (double)n)
         n = (int64_t)((double)work * (double)programs / (double)share);
     return n > 1 ? n : 1;
+}
+
+/* Whether the calling thread is one of several of a parallel region of OpenMP, where the others have work of
+ * their own: more threads would only take turns with them. `find`: dlsym, or NULL in a program that has none.
+ */
+static inline bool threads_in_region(void *(*find)(void *library, const char *name))
+{
+    int (*in_parallel)(void) = NULL;
+    void *everywhere = NULL; /* RTLD_DEFAULT */
+    if (find) *(void **)&in_parallel = find(everywhere, "omp_in_parallel");
+    return in_parallel && in_parallel();
 }
 
 /* Takes the next programs, [*begin, *end) of `programs`, for one of the threads that count in *next what is

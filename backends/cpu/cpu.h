@@ -11,8 +11,8 @@
  *   nest.c, eval.c, reduce.c   loop nests over tiles; virtual tiles evaluated at a chunk of elements;
  *                              reductions
  *   elem.c, convert.c, math.c   element-wise operations on scalars and vectors
- *   window.c, memory.c, prefetch.c, indexed.c   windows of tensors, their loads and stores, the next window
- *       fetched early; gathers, scatters, atomics
+ *   window.c, memory.c, prefetch.c, indexed.c, runs.c   windows of tensors, their loads and stores, the next
+ *       window fetched early; gathers, those of runs, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
  *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin*.c               packing and register-tiled matrix products;
@@ -323,6 +323,7 @@ LLVMValueRef gen_intrinsic(
 /* track.c: with BackendOptions.tracked, reports the elements of a window, or of an indexed access to the
  * `lanes` addresses `ptr`, which takes place where `ok` holds. */
 void track_window(Gen *, const Window *);
+bool track_wanted(const Gen *, int param);
 void track_element(Gen *, const Instr *, int param, LLVMValueRef ok, LLVMValueRef ptr, int lanes);
 /* i1: scratch memory is as the last call of the same launch left it. */
 LLVMValueRef gen_again(Gen *);

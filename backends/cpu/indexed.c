@@ -31,8 +31,12 @@ LLVMValueRef memory_gather(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
     Indexed x;
-    indexed(e, i, coord, va, &x);
+    ir_mem_parts(i, &x.m);
+    x.dtype = g->func->params[x.m.param].type->dtype;
     LLVMValueRef pad = x.m.pad ? gen_scalar(g, x.m.pad) : LLVMConstNull(gen_type(g, x.dtype, 1));
+    LLVMValueRef run = memory_gather_run(e, &x.m, pad, coord, va);
+    if (run) return run;
+    indexed(e, i, coord, va, &x);
     LLVMTypeRef t = gen_type(g, x.dtype, 1);
     track_element(g, i, x.m.param, x.ok, x.ptr, e->lanes);
     if (e->lanes == 1) {

@@ -17,12 +17,16 @@ static LLVMValueRef first_lanes(Gen *g, LLVMValueRef n, int lanes)
     return LLVMBuildSelect(g->b, icmp(g, LLVMIntSLT, n, gen_int(g, 64)), bits, gen_int(g, -1), "");
 }
 
-/* Which elements of the chunk at `c` lie in [lo, hi), if `ok` (NULL: always). */
+/* Where rows begin, unless that is 0: no chunk of a window begins below. */
+static LLVMValueRef beginning(LLVMValueRef lo)
+{ return LLVMIsAConstantInt(lo) && LLVMConstIntGetSExtValue(lo) == 0 ? NULL : lo; }
+
+/* Which elements of the chunk at `c` lie in [lo, hi), if `ok` (NULL: always). `lo` NULL: none is below. */
 static LLVMValueRef lanes_in_range(
     Gen *g, LLVMValueRef c, int lanes, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef ok)
 {
     LLVMValueRef bits = first_lanes(g, LLVMBuildSub(g->b, hi, c, ""), lanes);
-    if (!LLVMIsAConstantInt(lo) || LLVMConstIntGetSExtValue(lo) != 0) {
+    if (lo) {
         LLVMValueRef before = first_lanes(g, LLVMBuildSub(g->b, lo, c, ""), lanes);
         bits = LLVMBuildAnd(g->b, bits, LLVMBuildNot(g->b, before, ""), "");
     }
@@ -32,8 +36,7 @@ static LLVMValueRef lanes_in_range(
     return LLVMBuildBitCast(g->b, bits, gen_vec(g->i1, lanes), "");
 }
 
-/* Whether the processor reads and writes some elements of a vector as fast as all of them. */
-static bool has_masks(const Gen *g, int lanes) { return g->target->avx512 && lanes > 1 && lanes <= 64; }
+bool memory_has_masks(const Gen *g, int lanes) { return g->target->avx512 && lanes > 1 && lanes <= 64; }
 
 /* Elements of the type, as integers: LLVM takes accesses to halves under a mask apart. */
 static LLVMTypeRef bits_of(Gen *g, DType d, int lanes)
@@ -68,7 +71,7 @@ static void load_at_once(Gen *g, DType d, int lanes, LLVMValueRef f)
     LLVMValueRef bytes = gen_int(g, dtype_bytes(d)), side = icmp(g, LLVMIntEQ, stride, bytes);
     LLVMValueRef inside = both(
         g, icmp(g, LLVMIntSLE, lo, c), icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), hi));
-    bool masks = has_masks(g, lanes);
+    bool masks = memory_has_masks(g, lanes);
     LLVMBuildCondBr(g->b, masks ? side : both(g, inside, side), all, some);
     gen_at(g, all);
     LLVMValueRef at = gen_ptr(g, row, LLVMBuildMul(g->b, c, bytes, "")), v;
@@ -153,8 +156,7 @@ static LLVMValueRef walker(Gen *g, Walk walk, DType d, int lanes, LLVMTypeRef *t
 static LLVMValueRef in_range(Gen *g, const WindowRow *r, LLVMValueRef c, int lanes)
 {
     LLVMValueRef ok = icmp(g, LLVMIntSLE, LLVMBuildAdd(g->b, c, gen_int(g, lanes), ""), r->hi);
-    if (!LLVMIsAConstantInt(r->lo) || LLVMConstIntGetSExtValue(r->lo) != 0)
-        ok = LLVMBuildAnd(g->b, ok, icmp(g, LLVMIntSGE, c, r->lo), "");
+    if (beginning(r->lo)) ok = LLVMBuildAnd(g->b, ok, icmp(g, LLVMIntSGE, c, r->lo), "");
     return ok;
 }
 
@@ -168,8 +170,7 @@ static void assume_plain(Eval *e, const Window *w, const WindowRow *r, int va)
     if (ok) row->side = both(g, row->side, ok);
     if (r->hi) {
         ok = both(g, ok, icmp(g, LLVMIntSGE, r->hi, gen_int(g, w->shape[va])));
-        if (!LLVMIsAConstantInt(r->lo) || LLVMConstIntGetSExtValue(r->lo) != 0)
-            ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
+        if (beginning(r->lo)) ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
         row->from = row->from ? larger(g, row->from, r->lo) : r->lo;
         row->upto = row->upto ? smaller(g, row->upto, r->hi) : r->hi;
         row->n_cut++;
@@ -221,7 +222,7 @@ static bool many_windows(const Eval *e)
 static LLVMValueRef cut_load(
     Gen *g, const Window *w, const WindowRow *r, LLVMValueRef ptr, LLVMValueRef c, int lanes)
 {
-    LLVMValueRef mask = lanes_in_range(g, c, lanes, r->lo, r->end, r->ok);
+    LLVMValueRef mask = lanes_in_range(g, c, lanes, beginning(r->lo), r->end, r->ok);
     return to_register(g, w->dtype, masked_load(g, w->dtype, ptr, mask, to_memory(g, w->dtype, w->pad)));
 }
 
@@ -239,7 +240,7 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
         at += LINE)
         memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, w->ahead), gen_int(g, at)), w->locality);
     if (!cond) return gen_load(g, w->dtype, lanes, ptr);
-    bool masked = va >= 0 && w->is_unit[va] && has_masks(g, lanes);
+    bool masked = va >= 0 && w->is_unit[va] && memory_has_masks(g, lanes);
     if (masked && e->row_eval) return cut_load(g, w, r, ptr, coord[va], lanes);
     if (lanes > 1 && many_windows(e)) return walk_load(g, w, r, coord[va], va, lanes);
     If f;
@@ -255,6 +256,24 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef phi = LLVMBuildPhi(g->b, LLVMTypeOf(fast), "");
     LLVMAddIncoming(phi, (LLVMValueRef[]){ fast, slow }, (LLVMBasicBlockRef[]){ fast_end, slow_end }, 2);
     return phi;
+}
+
+LLVMValueRef memory_run(Gen *g, DType d, int lanes, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
+    LLVMValueRef ok, LLVMValueRef mask, LLVMValueRef pad)
+{
+    LLVMValueRef bytes = gen_int(g, dtype_bytes(d)), none = gen_int(g, 0),
+                 at = gen_ptr(g, row, LLVMBuildMul(g->b, first, bytes, ""));
+    if (memory_has_masks(g, lanes)) {
+        LLVMValueRef in = lanes_in_range(g, first, lanes, none, extent, ok);
+        if (mask) in = LLVMBuildAnd(g->b, in, mask, "");
+        return to_register(g, d, masked_load(g, d, at, in, to_memory(g, d, pad)));
+    }
+    LLVMTypeRef type;
+    LLVMValueRef f = walker(g, WALK_LOAD, d, lanes, &type);
+    if (ok) extent = LLVMBuildSelect(g->b, ok, extent, none, "");
+    first = larger(g, smaller(g, first, extent), gen_int(g, -lanes)); /* the walker adds to it */
+    LLVMValueRef args[] = { row, bytes, first, none, extent, to_memory(g, d, pad) };
+    return to_register(g, d, LLVMBuildCall2(g->b, type, f, args, 6, ""));
 }
 
 void memory_bypass(Gen *g, LLVMValueRef store)
@@ -334,8 +353,9 @@ void memory_store(Eval *e, Window *w, LLVMValueRef v, LLVMValueRef *coord, int v
     plain_store(g, w, r, v, ptr);
     if (lanes > 1) {
         gen_else(g, &f);
-        if (w->is_unit[va] && has_masks(g, lanes))
-            masked_store(g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, r->lo, r->end, r->ok));
+        if (w->is_unit[va] && memory_has_masks(g, lanes))
+            masked_store(
+                g, w->dtype, v, ptr, lanes_in_range(g, coord[va], lanes, beginning(r->lo), r->end, r->ok));
         else walk_store(g, w, r, v, coord[va], va);
     }
     gen_endif(g, &f);

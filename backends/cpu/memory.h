@@ -1,4 +1,4 @@
-/* memory.h: what window.c, prefetch.c, memory.c and indexed.c have in common. */
+/* memory.h: what window.c, prefetch.c, memory.c, indexed.c and runs.c have in common. */
 #pragma once
 #include "backends/cpu/cpu.h"
 
@@ -27,6 +27,17 @@ WindowRow *memory_row(Eval *, Window *, LLVMValueRef *coord, int va);
 
 /* memory.c: lets a store of integers go past the caches. */
 void memory_bypass(Gen *, LLVMValueRef store);
+
+/* A chunk of `lanes` elements side by side, of which the first has the position `first` of the `extent` that
+ * begin at `row`: `pad` in place of those that are out of range, or all if not `ok` (NULL: it holds), or
+ * under the mask (NULL: none; only where memory_has_masks). */
+LLVMValueRef memory_run(Gen *, DType, int lanes, LLVMValueRef row, LLVMValueRef first, LLVMValueRef extent,
+    LLVMValueRef ok, LLVMValueRef mask, LLVMValueRef pad);
+/* Whether the processor reads and writes some elements of a vector as fast as all of them. */
+bool memory_has_masks(const Gen *, int lanes);
+
+/* runs.c: a chunk of a gather, if it is a run; NULL: it is not. */
+LLVMValueRef memory_gather_run(Eval *, const MemParts *, LLVMValueRef pad, LLVMValueRef *coord, int va);
 
 /* line_ends.c: a row that begins within a line is computed aside. */
 void line_ends_aside(Gen *, WindowRow *);

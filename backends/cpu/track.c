@@ -3,7 +3,7 @@
  * an indexed access. */
 #include "backends/cpu/memory.h"
 
-static bool tracked(const Gen *g, int param)
+bool track_wanted(const Gen *g, int param)
 {
     ParamKind k = g->func->params[param].kind;
     return g->options->tracked && (k == PARAM_OUT || k == PARAM_INOUT);
@@ -56,7 +56,7 @@ static void put(Gen *g, LLVMValueRef to, size_t offset, LLVMValueRef v)
 void track_window(Gen *g, const Window *w)
 {
     If f;
-    if (!tracked(g, w->m.param)) return;
+    if (!track_wanted(g, w->m.param)) return;
     LLVMTypeRef type = LLVMArrayType2(g->i64, sizeof(AccessWindow) / 8);
     LLVMValueRef to = gen_alloca(g, type, "window");
     put(g, to, offsetof(AccessWindow, base), w->base);
@@ -75,7 +75,7 @@ void track_window(Gen *g, const Window *w)
 void track_element(Gen *g, const Instr *i, int param, LLVMValueRef ok, LLVMValueRef ptr, int lanes)
 {
     If f;
-    if (!tracked(g, param)) return;
+    if (!track_wanted(g, param)) return;
     LLVMValueRef where = site(g, i, param);
     for (int k = 0; k < lanes; k++) {
         LLVMValueRef at = gen_int(g, k);

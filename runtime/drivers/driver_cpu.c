@@ -252,20 +252,11 @@ static void run_for_caller(void *run, int i)
     run_share(run);
 }
 
-/* Whether the calling thread is one of several of a parallel region of OpenMP, where the others have work of
- * their own: more threads would only take turns with them. */
-static bool in_parallel_region(void)
-{
-    int (*in_parallel)(void);
-    *(void **)&in_parallel = dlsym(RTLD_DEFAULT, "omp_in_parallel");
-    return in_parallel && in_parallel();
-}
-
 static void run_team(Run *r, int threads)
 {
     CpuDriver *c = r->c;
     if (c->run_threads) c->run_threads(c->run_threads_user, threads, run_for_caller, r);
-    else if (in_parallel_region()) run_share(r);
+    else if (threads_in_region(dlsym)) run_share(r);
     else pool_run(c->pool, threads, run_share, r);
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # cpu_rows.sh: what becomes of rows on a CPU. Those whose windows are cut off at an end test the chunks between
-# the ends once, and mask none; scans along a row are of whole vectors.
+# the ends once, and mask none; scans along a row are of whole vectors; so are gathers of rows.
 . "$(dirname "$0")/lib.sh"
 
 cat >three.tile <<'T'
@@ -53,6 +53,37 @@ for type in i32 i8 u64; do # whole numbers: no order of additions shows
         expect 0 "" "$tilec" run scans.tile --set T0=$type --in "X=random:$type[$n]:1:-3:4" --out Y=y0.npy --out Z=z0.npy \
             --out S=s0.npy --target=interp
         cmp y.npy y0.npy && cmp z.npy z0.npy && cmp s.npy s0.npy || fail "scans of $n $type differ"
+    done
+done
+
+cat >runs.tile <<'T'
+kernel runs(in i32 ROW[E], in T0 A[M, K], out T0 Y[E, K], const type T0 = f16) grid (cdiv(E, 16), cdiv(K, 64))
+{
+    let (i, j) = program_id();
+    let row = load(ROW[i*16 +: 16], pad = -1)[:, None];
+    let col = (j*64 + arange(64))[None, :];
+    store(Y[i*16 +: 16, j*64 +: 64], gather(A[row, col]));
+}
+kernel masked(in i32 ROW[E], in T0 A[M, K], out T0 Y[E, K], const type T0 = f16) grid (cdiv(E, 16), cdiv(K, 64))
+{
+    let (i, j) = program_id();
+    let row = load(ROW[i*16 +: 16], pad = -1)[:, None];
+    let col = (j*64 + arange(64))[None, :];
+    store(Y[i*16 +: 16, j*64 +: 64], gather(A[row, col - 3], mask = col != index(row) + 5, pad = 2));
+}
+T
+for type in f16 f32 u8; do
+    for k in "runs x86-64-v4" "runs x86-64-v3" "masked x86-64-v4"; do
+        expect 0 "" "$tilec" runs.tile --kernel="${k% *}" --cpu="${k#* }" -D T0=$type --emit=llvm -o runs.ll
+        grep -q 'masked\.gather' runs.ll && fail "${k#* }: a run of $type is gathered by elements"
+    done
+    for k in runs masked; do
+        for n in 1 63 64 225; do
+            in=(--kernel=$k --set T0=$type --in "A=random:$type[33, $n]:1:0:9" --in 'ROW=random:i32[41]:2:-3:40')
+            expect 0 "" "$tilec" run runs.tile "${in[@]}" --out Y=y.npy
+            expect 0 "" "$tilec" run runs.tile "${in[@]}" --out Y=y0.npy --target=interp
+            cmp y.npy y0.npy || fail "$k of $n $type differ"
+        done
     done
 done
 finish

@@ -165,13 +165,18 @@ static void print_put(Sink *s, const char *format, ...)
     va_end(ap);
 }
 
-/* The threads of a launch: those that the caller offers, as far as the work is worth them. */
+/* The threads of a launch: those that the caller offers, as far as the work is worth them. In a parallel
+ * region the launch starts none, but uses those of the caller's pool. */
 static int count_threads(const Launch *l, const tile_threads *t)
 {
-    int64_t n = !t ? 1 : t->n > 0 ? t->n : sysconf(_SC_NPROCESSORS_ONLN), work = -1;
-    if (n > 256) n = 256;
-    if (n > 1 && l->work[2]) evaluate(l, l->work, 0, &work);
-    return (int)threads_worth(work, l->programs, n, t && t->run ? THREAD_WAKE_WORK : THREAD_START_WORK);
+    enum { MOST = 256 };
+    int64_t most = !t ? 1 : t->n > 0 && t->n < MOST ? t->n : MOST, work = -1;
+    if (most > 1 && l->work[2]) evaluate(l, l->work, 0, &work);
+    int64_t n = threads_worth(work, l->programs, most, t && t->run ? THREAD_WAKE_WORK : THREAD_START_WORK);
+    if (n > 1 && !t->run && threads_in_region(dlsym)) n = 1;
+    if (n == 1 || t->n > 0) return (int)n;
+    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN); /* takes microseconds */
+    return processors < 1 ? 1 : (int)(n < processors ? n : processors);
 }
 
 /* What a kernel that was compiled with --check writes when a check fails: CheckRecord of ir/abi.h. */
