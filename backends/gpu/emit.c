@@ -109,6 +109,8 @@ static void emit_registers(Emit *e, Instr *i)
         emit_materialize(e, i);
     } else if (i->op == OP_SLIDE) {
         emit_slide(e, i);
+    } else if (ir_operand(i, 0)->def && kernel_kept(ir_operand(i, 0)->def)) {
+        emit_kept_take(e, i);
     } else if (ir_result(i)->type->kind == TYPE_TILE) {
         emit_opaque_tile(e, i);
     } else {
