@@ -19,8 +19,6 @@
  * and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 enum {
     MOST_PARTS = 32,
@@ -474,7 +472,6 @@ static bool keep(void *user)
             "multiples of 4 bytes, are needed on both sides of a reduction, and fit shared memory");
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
-    if (getenv("KR")) fprintf(stderr, "kept %d parts of %d, %d ctas, clusters %d\n", k.parts, k.regs, ctas, p->cluster);
     p->keeps_rows = true;
     rewrite(&k);
     return a->kept = true;
