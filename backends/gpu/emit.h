@@ -163,12 +163,12 @@ struct Emit {
     VEC(EmittedAccess) accesses;
     VEC(Stage) stages; /* buffers of bulk stores */
     VEC(KeptTile) kept;
-    bool copies_kept;  /* copies to kept tiles have been started, and nobody has waited for them */
-    Writer writer;     /* its store is NULL where there are no writer warps */
-    bool halves;       /* consumers have barriers in two halves */
-    bool fence_due;    /* of a write to shared memory that wgmma reads behind the next barrier */
-    bool bulk;         /* the running role stores by TMA */
-    bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
+    bool copies_kept; /* copies to kept tiles have been started, and nobody has waited for them */
+    Writer writer;    /* its store is NULL where there are no writer warps */
+    bool halves;      /* consumers have barriers in two halves */
+    bool fence_due;   /* of a write to shared memory that wgmma reads behind the next barrier */
+    bool bulk;        /* the running role stores by TMA */
+    bool dynamic;     /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */

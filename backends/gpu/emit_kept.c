@@ -2,9 +2,9 @@
  *
  *     access v of thread t lies at (v * threads + t) * bytes:    |t0|t1|t2|..|t0|t1|t2|..
  *
- * Each thread writes and reads its own words alone, so that no barrier is needed, and the lanes of a warp read
- * neighbouring places, without bank conflicts. Accesses of at least 4 bytes are copied by cp.async. Others come
- * through registers, which are free again when they are written. */
+ * Each thread writes and reads its own words alone, so that no barrier is needed, and the lanes of a warp
+ * read neighbouring places, without bank conflicts. Accesses of at least 4 bytes are copied by cp.async.
+ * Others come through registers, which are free again when they are written. */
 #include "backends/gpu/emit.h"
 
 static const KeptTile *kept_tile(const Emit *e, const Value *v)

@@ -28,7 +28,8 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-/* Rows of few CTAs, as long as a multiprocessor holds enough of these; then the most threads, in many CTAs. */
+/* Rows of few CTAs, as long as a multiprocessor holds enough of these; then the most threads, in many CTAs.
+ */
 static bool better(const SearchPoint *a, const SearchPoint *b)
 {
     bool enough = a->ctas >= ENOUGH_CTAS, other = b->ctas >= ENOUGH_CTAS;

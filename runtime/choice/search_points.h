@@ -43,11 +43,11 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
-    bool divided;     /* loops are, among CTAs */
-    bool parts_given; /* it is said in how many parts, be it one */
-    bool few_stages;  /* producers run two steps ahead at most */
-    bool one_stage;   /* and not while a step is multiplied */
-    bool keeps, kept; /* rows may stay in shared memory; they do */
+    bool divided;               /* loops are, among CTAs */
+    bool parts_given;           /* it is said in how many parts, be it one */
+    bool few_stages;            /* producers run two steps ahead at most */
+    bool one_stage;             /* and not while a step is multiplied */
+    bool keeps, kept;           /* rows may stay in shared memory; they do */
     int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;

@@ -457,9 +457,10 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
     bool again;
     if (!begin(&c, &place)) return false;
     size_t n = plan(&c, &again);
-    bool late = n < c.loads.len && largest_row(&c) > AS_LOADED;
-    if (hoist_keep_rows(&c, late, holds(&c, c.budget, 0, false) || holds(&c, c.budget, 0, true)))
-        return true;
+    int beside = 0;
+    for (size_t k = 0; n < c.loads.len && k < c.loads.len && largest_row(&c) > AS_LOADED; k++)
+        beside += words(&c, ir_result(c.loads.data[k]));
+    if (hoist_keep_rows(&c, beside, holds(&c, c.budget, 0, false) || holds(&c, c.budget, 0, true))) return true;
     for (size_t k = 0; k < c.loads.len; k++) {
         const Decision *d = schedule_asked_load(p, c.loads.data[k]);
         if (k >= n && d)

@@ -1,22 +1,23 @@
-/* keep_rows.c: of hoist-loads: a row that is read again behind a reduction is kept in shared memory, as it was
- * loaded, and the program works through it in parts of a few elements for each thread.
+/* keep_rows.c: of hoist-loads: a row that is read again behind a reduction is kept in shared memory, as it
+ * was loaded, and the program works through it in parts of a few elements for each thread.
  *
- *   %x = load X[r, :]                              %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +: P] ..
- *   %f = cast %x; %m = reduce_sum %f         ->    %m = reduce_sum (add (cast (opaque %x0)), (cast (opaque %x1)) ..)
- *   %d = sub %f, %m                                %w0 = load W[0 +: P]
- *   store Y[r, :], (mul %d, (load W[:]))           %w1 = load W[P +: P]; store Y[r, 0 +: P], (mul (sub (cast (opaque
- *                                                      %x0)), %m), %w0); .. store Y[r, P +: P], ..
+ *   %x = load X[r, :]                              %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +:
+ * P] .. %f = cast %x; %m = reduce_sum %f         ->    %m = reduce_sum (add (cast (opaque %x0)), (cast
+ * (opaque %x1)) ..) %d = sub %f, %m                                %w0 = load W[0 +: P] store Y[r, :], (mul
+ * %d, (load W[:]))           %w1 = load W[P +: P]; store Y[r, 0 +: P], (mul (sub (cast (opaque %x0)), %m),
+ * %w0); .. store Y[r, P +: P], ..
  *
  * The loads start copies to shared memory, each thread its own words, so that no thread waits for another's.
  * `opaque` reads them, first when its thread's copies have come. What follows from a row by operations of its
  * elements is computed again, part by part, wherever a reduction or a store needs it. No register holds a row
  * then, whatever its length, so that a multiprocessor holds as many CTAs as it has room for their rows, and
- * memory works for some while others reduce theirs. Loads that only one of these needs, such as weights, run a
- * few parts ahead, the first ones from before the reduction (bench/notes/rows.md, "Rows kept in shared memory").
+ * memory works for some while others reduce theirs. Loads that only one of these needs, such as weights, run
+ * a few parts ahead, the first ones from before the reduction (bench/notes/rows.md, "Rows kept in shared
+ * memory").
  *
- * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it along
- * the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes; operations by element,
- * and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
+ * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
+ * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes; operations by
+ * element, and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
 
@@ -24,9 +25,9 @@ enum {
     MOST_PARTS = 32,
     LEAST_BYTES = 16, /* of a part, for each thread */
     MOST_BYTES = 64,
-    BESIDE = 40,      /* registers of a thread that holds no row: addresses, a part of it and of weights */
-    AHEAD = 32,       /* registers beside parts of weights that run ahead */
-    EXCHANGE = 2048,  /* bytes of shared memory beside the rows, for sums */
+    BESIDE = 40,       /* registers of a thread that holds no row: addresses, a part of it and of weights */
+    AHEAD = 32,        /* registers beside parts of weights that run ahead */
+    EXCHANGE = 2048,   /* bytes of shared memory beside the rows, for sums */
 };
 
 typedef struct Keep {
@@ -99,7 +100,8 @@ static bool by_parts(const Keep *k, const Instr *i)
     return reduces_row(i) || hoist_silent(i) || (op_has(i->op, OPF_ELEM | OPF_PURE) && i->n_results == 1);
 }
 
-/* Marks what a segment needs of rows. What two segments need is computed twice, or kept where it is loaded. */
+/* Marks what a segment needs of rows. What two segments need is computed twice, or kept where it is loaded.
+ */
 static void need(Keep *k, Value *v, uint32_t segment)
 {
     Instr *d = v->def;
@@ -156,8 +158,8 @@ static bool repeats(const Keep *k, const Layout *part)
         part->cover[0] != k->chunk)
         return false;
     for (uint32_t r = 0; r < layout_regs(l); r++)
-        if (coordinate(l, r, 0, 0, 0) != coordinate(part, r % (uint32_t)k->regs, 0, 0, 0) +
-                                             (int32_t)(r / (uint32_t)k->regs * k->chunk))
+        if (coordinate(l, r, 0, 0, 0) !=
+            coordinate(part, r % (uint32_t)k->regs, 0, 0, 0) + (int32_t)(r / (uint32_t)k->regs * k->chunk))
             return false;
     for (uint32_t b = 0; b < layout_blocks(l); b++)
         for (uint32_t w = 0; w < layout_warps(l); w++)
@@ -235,11 +237,11 @@ static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
     int64_t rest = k->row - p * k->chunk;
     if (rest >= k->chunk) return v;
     double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk), *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk),
+    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
+               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk),
                *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk);
     Value *end = ir_const_int(b, DT_I32, rest), *neutral = ir_const_float(b, DT_F32, none);
-    Value *place = ir_result(
-        ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
+    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
     end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
     neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
     Value *inside = ir_result(ir_build_raw(b, OP_LT, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
@@ -254,7 +256,11 @@ static Value *join(Builder *b, Value *before, Value *x, Op reduction)
     if (!before) return x;
     if (reduction == OP_REDUCE_SUM && d->op == OP_MUL && !x->uses)
         return ir_op(b, OP_FMA, x->type, NO_ATTRS, ir_operand(d, 0), ir_operand(d, 1), before);
-    return ir_bin(b, reduction == OP_REDUCE_SUM ? OP_ADD : reduction == OP_REDUCE_MAX ? OP_MAX : OP_MIN, before, x);
+    return ir_bin(b,
+        reduction == OP_REDUCE_SUM   ? OP_ADD
+        : reduction == OP_REDUCE_MAX ? OP_MAX
+                                     : OP_MIN,
+        before, x);
 }
 
 /* --- the rewrite -------------------------------------------------------------------------------------- */
@@ -262,8 +268,7 @@ static Value *join(Builder *b, Value *before, Value *x, Op reduction)
 /* Loads of part `p` that only this segment needs. */
 static void load_part(Keep *k, Builder *b, int p)
 {
-    for (size_t n = 0; p < k->parts && n < k->others.len; n++)
-        part_of(k, b, ir_result(k->others.data[n]), p);
+    for (size_t n = 0; p < k->parts && n < k->others.len; n++) part_of(k, b, ir_result(k->others.data[n]), p);
 }
 
 static void find_others(Keep *k, Value *v)
@@ -422,17 +427,20 @@ static const Decision *asked(Hoist *c, bool other)
 
 typedef struct Ask {
     Hoist *c;
-    bool late, fits, kept;
+    int beside;
+    bool fits, kept;
 } Ask;
 
-/* Whether what is held has no registers, or loads follow the reductions of a long row: the vendor's compiler
- * sends several words to memory then for each that has no register, or there are few threads. */
+/* Whether what is held has no registers; or more words than those of the rows follow the reductions of a long
+ * row: the vendor's compiler starts many of them together, and sends several to memory for each that has no
+ * register. */
 static bool worth(const Keep *k, const Ask *a, int ctas)
 {
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
     if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1 || ctas < 2) return false;
-    return !a->fits || (a->late && ctas >= p->min_ctas);
+    bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
+    return !a->fits || (many && ctas >= p->min_ctas);
 }
 
 /* Finds out whether there are rows that can be kept, and their parts. */
@@ -468,7 +476,8 @@ static bool keep(void *user)
     int ctas = !kernel_skips(p, PASS_KEEP_ROWS) && find(&k) ? ctas_with_rows(&k) : 0;
     if (d && !ctas)
         return schedule_refuse(p, d,
-            "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which lie at "
+            "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which lie "
+            "at "
             "multiples of 4 bytes, are needed on both sides of a reduction, and fit shared memory");
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
@@ -477,9 +486,9 @@ static bool keep(void *user)
     return a->kept = true;
 }
 
-bool hoist_keep_rows(Hoist *c, bool late, bool fits)
+bool hoist_keep_rows(Hoist *c, int beside, bool fits)
 {
-    Ask a = { c, late, fits, false };
+    Ask a = { c, beside, fits, false };
     kernel_step(c->p, PASS_KEEP_ROWS, keep, &a);
     return a.kept;
 }
