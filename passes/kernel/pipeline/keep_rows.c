@@ -489,6 +489,5 @@ static bool keep(void *user)
 bool hoist_keep_rows(Hoist *c, int beside, bool fits)
 {
     Ask a = { c, beside, fits, false };
-    kernel_step(c->p, PASS_KEEP_ROWS, keep, &a);
-    return a.kept;
+    return !kernel_step(c->p, PASS_KEEP_ROWS, keep, &a) || a.kept;
 }
