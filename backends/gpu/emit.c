@@ -4,6 +4,7 @@
  * emit_shared.c, emit_mma.c, emit_hopper.c); the functions a kernel calls come from the target's prelude
  * (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/emit_kept.h"
 #include "backends/gpu/emit_cluster.h"
 #include "backends/gpu/emit_roles.h"
 

@@ -94,13 +94,6 @@ typedef struct RowStart {
     int n, unit; /* elements and bytes of a word */
 } RowStart;
 
-/* A tile in shared memory: the name of the thread's first place, and the accesses of a thread. */
-typedef struct KeptTile {
-    const Value *tile;
-    const char *at;
-    int bytes, vectors; /* of an access; accesses */
-} KeptTile;
-
 /* A quotient and its remainder that a loop carries: the values that are divided, the names of the variables,
  * of what a step adds to them (where a step is not 1) and of the carries, and the text of the divisor. in:
  * the carry of the digit before; NULL: there is none. */
@@ -161,14 +154,12 @@ struct Emit {
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
     VEC(EmittedAccess) accesses;
-    VEC(Stage) stages; /* buffers of bulk stores */
-    VEC(KeptTile) kept;
-    bool copies_kept; /* copies to kept tiles have been started, and nobody has waited for them */
-    Writer writer;    /* its store is NULL where there are no writer warps */
-    bool halves;      /* consumers have barriers in two halves */
-    bool fence_due;   /* of a write to shared memory that wgmma reads behind the next barrier */
-    bool bulk;        /* the running role stores by TMA */
-    bool dynamic;     /* the running role takes its programs from the dynamic tile scheduler */
+    VEC(Stage) stages;      /* buffers of bulk stores */
+    struct KeptTiles *kept; /* NULL: none (emit_kept.c) */
+    Writer writer;          /* its store is NULL where there are no writer warps */
+    bool halves, fence_due; /* barriers of consumers have two halves; of a write that wgmma reads next */
+    bool bulk;              /* the running role stores by TMA */
+    bool dynamic;           /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */
@@ -488,13 +479,6 @@ const char *window_extent(Emit *, int param, int axis);
 const char *pad_value(Emit *, const Value *pad, DType);
 /* The same as a word of packed elements. */
 const char *pad_word(Emit *, const Value *pad, DType);
-/* Tiles that stay in shared memory (emit_kept.c). emit_kept_copies starts copies of the window by cp.async;
- * false: that is not possible, and nothing was emitted. emit_kept_put writes what came to registers.
- * emit_kept_take reads a tile for `opaque`. */
-bool emit_kept_copies(
-    Emit *, const Instr *load, const Window *, const Layout *, const char *ptr, const Value *pad);
-void emit_kept_put(Emit *, const Instr *load, const char *from);
-void emit_kept_take(Emit *, const Instr *opaque);
 /* Accesses rows at any address by aligned vectors (emit_shift.c). SHIFT_NONE: nothing was emitted.
  * SHIFT_PART: an `else` was opened, in which the caller emits element by element the accesses that vectors
  * cannot do. */

@@ -5,12 +5,24 @@
  * Each thread writes and reads its own words alone, so that no barrier is needed, and the lanes of a warp
  * read neighbouring places, without bank conflicts. Accesses of at least 4 bytes are copied by cp.async.
  * Others come through registers, which are free again when they are written. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_kept.h"
+
+/* A tile in shared memory: the name of the thread's first place, and the accesses of a thread. */
+typedef struct KeptTile {
+    const Value *tile;
+    const char *at;
+    int bytes, vectors; /* of an access; accesses */
+} KeptTile;
+
+typedef struct KeptTiles {
+    VEC(KeptTile) all;
+    bool under_way; /* copies have been started, and nobody has waited for them */
+} KeptTiles;
 
 static const KeptTile *kept_tile(const Emit *e, const Value *v)
 {
-    for (size_t k = 0; k < e->kept.len; k++)
-        if (e->kept.data[k].tile == v) return &e->kept.data[k];
+    for (size_t k = 0; e->kept && k < e->kept->all.len; k++)
+        if (e->kept->all.data[k].tile == v) return &e->kept->all.data[k];
     ir_fail(e->s, v->def->loc, "a tile is read from shared memory that is not kept there");
 }
 
@@ -24,7 +36,8 @@ static const KeptTile *begin(Emit *e, const Instr *load, int bytes)
         (long long)all);
     note_shared(e, load, from, all);
     e->shared_bytes = from + all;
-    vec_push(&e->s->arena, &e->kept, k);
+    if (!e->kept) e->kept = arena_new(&e->s->arena, KeptTiles);
+    vec_push(&e->s->arena, &e->kept->all, k);
     return kept_tile(e, v);
 }
 
@@ -55,7 +68,7 @@ bool emit_kept_copies(
         line(e, "%s(%s, %s + (in ? %s : 0), in);", copy, to, ptr, window_index(e, w, c));
     } else line(e, "%s(%s, %s + %s, true);", copy, to, ptr, window_index(e, w, c));
     end_block(e);
-    e->copies_kept = true;
+    e->kept->under_way = true;
     return true;
 }
 
@@ -73,10 +86,10 @@ void emit_kept_put(Emit *e, const Instr *load, const char *from)
 void emit_kept_take(Emit *e, const Instr *opaque)
 {
     const KeptTile *k = kept_tile(e, ir_operand(opaque, 0));
-    if (e->copies_kept) {
+    if (e->kept->under_way) {
         line(e, "%s();", use(e, "cp_async_commit"));
         line(e, "%s(0);", use(e, "cp_async_wait"));
-        e->copies_kept = false;
+        e->kept->under_way = false;
     }
     const char *to = declare_tile(e, ir_result(opaque));
     begin_unrolled(e, "v", k->vectors);

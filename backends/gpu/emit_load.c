@@ -1,6 +1,7 @@
 /* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
  * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
+#include "backends/gpu/emit_kept.h"
 
 /* The condition that all of the window is in range, which its first and its last element decide. */
 static const char *window_inside(Emit *e, const Window *w, const Layout *l)

@@ -460,7 +460,8 @@ static bool hoist(Session *s, Func *f, KernelPlan *p)
     int beside = 0;
     for (size_t k = 0; n < c.loads.len && k < c.loads.len && largest_row(&c) > AS_LOADED; k++)
         beside += words(&c, ir_result(c.loads.data[k]));
-    if (hoist_keep_rows(&c, beside, holds(&c, c.budget, 0, false) || holds(&c, c.budget, 0, true))) return true;
+    if (hoist_keep_rows(&c, beside, holds(&c, c.budget, 0, false) || holds(&c, c.budget, 0, true)))
+        return true;
     for (size_t k = 0; k < c.loads.len; k++) {
         const Decision *d = schedule_asked_load(p, c.loads.data[k]);
         if (k >= n && d)

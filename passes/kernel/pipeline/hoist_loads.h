@@ -22,6 +22,6 @@ int hoist_words(Hoist *, const Value *);
 /* The registers of a thread when a multiprocessor holds n of these CTAs. */
 int hoist_registers_at(const KernelPlan *, int n);
 /* Keeps rows in shared memory where that is better than in registers (keep_rows.c). beside: the words of
- * loads that follow the reductions of a long row, of which some stay there. fits: what is held has registers. Returns whether rows are
- * kept, or the runner has ended. */
+ * loads that follow the reductions of a long row, of which some stay there. fits: what is held has registers.
+ * Returns whether rows are kept, or the runner has ended. */
 bool hoist_keep_rows(Hoist *, int beside, bool fits);

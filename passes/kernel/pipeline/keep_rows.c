@@ -25,9 +25,9 @@ enum {
     MOST_PARTS = 32,
     LEAST_BYTES = 16, /* of a part, for each thread */
     MOST_BYTES = 64,
-    BESIDE = 40,       /* registers of a thread that holds no row: addresses, a part of it and of weights */
-    AHEAD = 32,        /* registers beside parts of weights that run ahead */
-    EXCHANGE = 2048,   /* bytes of shared memory beside the rows, for sums */
+    BESIDE = 40,     /* registers of a thread that holds no row: addresses, a part of it and of weights */
+    AHEAD = 32,      /* registers beside parts of weights that run ahead */
+    EXCHANGE = 2048, /* bytes of shared memory beside the rows, for sums */
 };
 
 typedef struct Keep {
