@@ -42,10 +42,14 @@ static bool better(const SearchPoint *a, const SearchPoint *b)
 int search_kept(Search *z, int best)
 {
     int first = z->n_points, warps = name_of_hint(z, HINT_warps), cluster = name_of_hint(z, HINT_cluster);
-    if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA) return best;
+    if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA || z->point[best].products)
+        return best;
     consider_kept(z, z->point[best].at);
     search_estimate(z);
-    if (z->n_points == first || !z->point[first].kept) return best;
+    if (z->n_points == first || !z->point[first].kept) {
+        z->n_points = first; /* the last points of the search */
+        return best;
+    }
     for (int i = 0; i < (warps < 0 ? 1 : search_listed(&z->name[warps])); i++)
         for (int j = 0; j < (cluster < 0 ? 1 : search_listed(&z->name[cluster])); j++) {
             uint8_t at[MOST_NAMES];
