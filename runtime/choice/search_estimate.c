@@ -80,7 +80,8 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     CompileTest may_fit = { search_may_fit, &q->device };
     CompileOptions options = *q->options;
     const char *skip = options.passes.skip, *rows = pass_info[PASS_KEEP_ROWS].name;
-    if (!p->keeps) options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
+    if (!p->keeps && q->device.target->kind == TARGET_CUDA)
+        options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, &options, &may_fit, &compiled, &f, &code))
         return;
     p->kept = code.plan->keeps_rows;
