@@ -4,6 +4,7 @@
  * emit_shared.c, emit_mma.c, emit_hopper.c); the functions a kernel calls come from the target's prelude
  * (backends/cuda/prelude.c, backends/hip/prelude.c). */
 #include "backends/gpu/gpu.h"
+#include "backends/gpu/emit_kept.h"
 #include "backends/gpu/emit_cluster.h"
 #include "backends/gpu/emit_roles.h"
 
@@ -109,6 +110,8 @@ static void emit_registers(Emit *e, Instr *i)
         emit_materialize(e, i);
     } else if (i->op == OP_SLIDE) {
         emit_slide(e, i);
+    } else if (ir_operand(i, 0)->def && kernel_kept(ir_operand(i, 0)->def)) {
+        emit_kept_take(e, i);
     } else if (ir_result(i)->type->kind == TYPE_TILE) {
         emit_opaque_tile(e, i);
     } else {

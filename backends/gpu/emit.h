@@ -154,12 +154,12 @@ struct Emit {
     VEC(const Instr *) met; /* memory operations that have a barrier before them */
     VEC(SharedUse) shared_map;
     VEC(EmittedAccess) accesses;
-    VEC(Stage) stages; /* buffers of bulk stores */
-    Writer writer;     /* its store is NULL where there are no writer warps */
-    bool halves;       /* consumers have barriers in two halves */
-    bool fence_due;    /* of a write to shared memory that wgmma reads behind the next barrier */
-    bool bulk;         /* the running role stores by TMA */
-    bool dynamic;      /* the running role takes its programs from the dynamic tile scheduler */
+    VEC(Stage) stages;      /* buffers of bulk stores */
+    struct KeptTiles *kept; /* NULL: none (emit_kept.c) */
+    Writer writer;          /* its store is NULL where there are no writer warps */
+    bool halves, fence_due; /* barriers of consumers have two halves; of a write that wgmma reads next */
+    bool bulk;              /* the running role stores by TMA */
+    bool dynamic;           /* the running role takes its programs from the dynamic tile scheduler */
     bool raw; /* the value is a narrow float that goes straight into a register array. Packing then rounds it,
                  and keeps infinities. */
     VEC(int64_t) cluster_bars; /* mbarriers of reductions across a cluster */

@@ -1,6 +1,7 @@
 /* emit_load.c: windows of tensors into registers: in vectors, in vectors whose registers lie apart, through
  * AMD's buffers, by element. */
 #include "backends/gpu/emit.h"
+#include "backends/gpu/emit_kept.h"
 
 /* The condition that all of the window is in range, which its first and its last element decide. */
 static const char *window_inside(Emit *e, const Window *w, const Layout *l)
@@ -241,6 +242,65 @@ static void load_elements(
     if (loop) end_block(e);
 }
 
+/* A tile in registers. */
+static void load_tile(
+    Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr, const char *to)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    DType d = m.tensor->type->dtype;
+    if (emit_row_block_load(e, i, w, l, ptr, to)) return;
+    ShiftDone shifted = emit_shifted_load(e, w, l, ptr, to, m.pad);
+    if (shifted != SHIFT_NONE) {
+        note_shifted(e, false, w, l);
+        if (shifted == SHIFT_PART) {
+            load_elements(e, &m, w, l, ptr, to);
+            end_block(e);
+        }
+        return;
+    }
+    LayoutVector v;
+    int n = window_vector(e, w, l, d, &v), regs = (int)layout_regs(l);
+    bool follow = true;
+    for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
+    bool apart = n > 1 && !follow && (window_whole_vectors(e, w, n) || !w->masked);
+    note_tensor(e, WAY_VECTORS, false, w, l, follow || apart ? &v : NULL);
+    if (apart) {
+        load_apart(e, w, l, d, &v, ptr, to, m.pad);
+        return;
+    }
+    if (!follow) n = 1;
+    if (n > 1 && one_branch(e, i, w, l, regs / n)) {
+        Window inside = *w;
+        inside.masked = false;
+        line(e, "if (%s) {", window_inside(e, w, l));
+        e->indent++;
+        load_vectors(e, i, &inside, l, d, &v, n, ptr, to);
+        end_block(e);
+        line(e, "else {");
+        e->indent++;
+        load_vectors(e, i, w, l, d, &v, n, ptr, to);
+        end_block(e);
+        return;
+    }
+    if (n > 1 || ((w->masked || e->guard) && through_buffer(e, i))) {
+        load_vectors(e, i, w, l, d, &v, n, ptr, to);
+        return;
+    }
+    load_elements(e, &m, w, l, ptr, to);
+}
+
+/* A tile in shared memory. */
+static void load_kept(Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
+{
+    MemParts m;
+    ir_mem_parts(i, &m);
+    if (emit_kept_copies(e, i, w, l, ptr, m.pad)) return;
+    const char *to = declare_tile(e, m.result);
+    load_tile(e, i, w, l, ptr, to);
+    emit_kept_put(e, i, to);
+}
+
 void emit_load(Emit *e, Instr *i)
 {
     MemParts m;
@@ -263,44 +323,6 @@ void emit_load(Emit *e, Instr *i)
         return;
     }
     const Layout *l = layout_of(e, m.result);
-    const char *to = declare_tile(e, m.result);
-    if (emit_row_block_load(e, i, &w, l, ptr, to)) return;
-    ShiftDone shifted = emit_shifted_load(e, &w, l, ptr, to, m.pad);
-    if (shifted != SHIFT_NONE) {
-        note_shifted(e, false, &w, l);
-        if (shifted == SHIFT_PART) {
-            load_elements(e, &m, &w, l, ptr, to);
-            end_block(e);
-        }
-        return;
-    }
-    LayoutVector v;
-    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
-    bool follow = true;
-    for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
-    bool apart = n > 1 && !follow && (window_whole_vectors(e, &w, n) || !w.masked);
-    note_tensor(e, WAY_VECTORS, false, &w, l, follow || apart ? &v : NULL);
-    if (apart) {
-        load_apart(e, &w, l, d, &v, ptr, to, m.pad);
-        return;
-    }
-    if (!follow) n = 1;
-    if (n > 1 && one_branch(e, i, &w, l, regs / n)) {
-        Window inside = w;
-        inside.masked = false;
-        line(e, "if (%s) {", window_inside(e, &w, l));
-        e->indent++;
-        load_vectors(e, i, &inside, l, d, &v, n, ptr, to);
-        end_block(e);
-        line(e, "else {");
-        e->indent++;
-        load_vectors(e, i, &w, l, d, &v, n, ptr, to);
-        end_block(e);
-        return;
-    }
-    if (n > 1 || ((w.masked || e->guard) && through_buffer(e, i))) {
-        load_vectors(e, i, &w, l, d, &v, n, ptr, to);
-        return;
-    }
-    load_elements(e, &m, &w, l, ptr, to);
+    if (kernel_kept(i)) load_kept(e, i, &w, l, ptr);
+    else load_tile(e, i, &w, l, ptr, declare_tile(e, m.result));
 }

@@ -79,6 +79,7 @@ typedef struct KernelPlan {
     int producer_registers, cp_async_registers, consumer_registers;
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
+    bool keeps_rows;     /* in shared memory (keep_rows.c) */
     int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
@@ -144,6 +145,10 @@ static inline int kernel_waves_per_eu(const KernelPlan *p, int64_t shared)
     if (whole_file && n < 2 && kernel_planned_waves(p, shared) >= 2) n = 2;
     return n < 1 ? 1 : n > most ? most : n;
 }
+
+/* Whether the tile of the load stays in shared memory (keep_rows.c). */
+static inline bool kernel_kept(const Instr *load)
+{ return load->op == OP_LOAD && ir_attr_int(load, ATTR_KEPT, 0); }
 
 static inline bool kernel_skips(const KernelPlan *p, PassId id) { return pass_in(&p->options.skip, id); }
 static inline bool kernel_forces(const KernelPlan *p, PassId id) { return pass_in(&p->options.with, id); }

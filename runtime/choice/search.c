@@ -441,9 +441,10 @@ bool search_configuration(Session *s, const SearchProblem *p, SearchResult *out)
     if (!z->n_names) return false;
     search_open_workers(z);
     int found = walk(z);
-    search_close_workers(z);
     const SearchPoint *b = &z->point[found], *declared = as_declared(z);
     if (b->ns > declared->ns * margin(z, b, declared)) b = declared;
+    b = &z->point[search_kept(z, (int)(b - z->point))];
+    search_close_workers(z);
     FrontBinding *config = arena_array(&s->arena, FrontBinding, MOST_BOUND);
     out->automatic = search_declares_auto(z);
     bool all =

@@ -76,8 +76,16 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
         return;
     }
     CompileTest may_fit = { search_may_fit, &q->device };
-    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, q->options, &may_fit, &compiled, &f, &code))
+    CompileOptions options = *q->options;
+    const char *skip = options.passes.skip, *rows = pass_info[PASS_KEEP_ROWS].name;
+    if (!p->keeps && q->device.target->kind == TARGET_CUDA)
+        options.passes.skip = skip ? arena_printf(&s->arena, "%s,%s", skip, rows) : rows;
+    if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, &options, &may_fit, &compiled, &f, &code))
         return;
+    p->kept = code.plan->keeps_rows;
+    p->ctas = code.plan->min_ctas;
+    p->threads = code.threads;
+    p->cluster = code.cluster;
     if (code.shared_bytes > q->device.shared_bytes) return;
     p->overfull = code.planned_registers > code.lane_registers;
     if (p->overfull) return;

@@ -43,10 +43,12 @@ typedef struct SearchPoint {
     int64_t programs;
     Bound bound;
     bool uncertain, products, cp_async;
-    bool divided;     /* loops are, among CTAs */
-    bool parts_given; /* it is said in how many parts, be it one */
-    bool few_stages;  /* producers run two steps ahead at most */
-    bool one_stage;   /* and not while a step is multiplied */
+    bool divided;               /* loops are, among CTAs */
+    bool parts_given;           /* it is said in how many parts, be it one */
+    bool few_stages;            /* producers run two steps ahead at most */
+    bool one_stage;             /* and not while a step is multiplied */
+    bool keeps, kept;           /* rows may stay in shared memory; they do */
+    int ctas, threads, cluster; /* of a multiprocessor, of a CTA, CTAs of a cluster where they do */
     bool overfull; /* it fits shared memory, and takes more registers than a lane has: words go to memory */
 } SearchPoint;
 
@@ -106,6 +108,9 @@ bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(Search *, const SearchPoint *);
+
+/* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
+int search_kept(Search *, int best);
 
 /* Opens the workers; closed with the session, or before. */
 void search_open_workers(Search *);

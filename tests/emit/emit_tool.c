@@ -29,6 +29,7 @@ static bool parse_args(int argc, char **argv, Args *a)
         else if (!strcmp(s, "--no-merge-loads")) pass_add(&a->options.skip, PASS_MERGE_LOADS);
         else if (!strcmp(s, "--no-epilogue-loads")) pass_add(&a->options.skip, PASS_EPILOGUE_LOADS);
         else if (!strcmp(s, "--no-async")) pass_add(&a->options.skip, PASS_MULTISTAGE);
+        else if (!strcmp(s, "--no-keep-rows")) pass_add(&a->options.skip, PASS_KEEP_ROWS);
         else if (!strncmp(s, "--warps=", 8)) a->options.warps = atoi(s + 8);
         else if (!strncmp(s, "--kernel=", 9)) a->kernel = s + 9;
         else if (!strncmp(s, "-D", 2) && a->n_defs < 32) a->defs[a->n_defs++] = s + 2;

@@ -31,6 +31,7 @@ programs=(
     "shifted.tile --target=cuda:sm_90a"
     "mm.tile --target=hip:gfx942"
     "mm.tile --target=cuda:sm_80 --with-pass=approx"
+    "$root/examples/kernels/layer_norm.tile --kernel=layer_norm -D T=f32 -D N=32768 --target=cuda:sm_80"
 )
 for n in "${!programs[@]}"; do
     "$tilec" ${programs[n]} --emit=kernel-ir --verify-each --time-passes -o ran.ir 2>"ran.$n" || fail "${programs[n]}: $(head -1 "ran.$n")"

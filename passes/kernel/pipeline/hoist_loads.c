@@ -17,13 +17,12 @@
  * `latency`); a tensor that is only read; offsets that do not follow from a reduction; registers, as many
  * as the launch bounds leave. It runs after `layout`, which says how many each tile takes. Keeps:
  * everything; what is computed again is the same operation on the same values. */
-#include "passes/kernel/schedule/schedule.h"
+#include "passes/kernel/pipeline/hoist_loads.h"
 
 enum {
     OTHERS = 8, /* registers for addresses and row values */
     PARTS = 8,  /* registers for the parts of a sum: one for each warp, at least so many */
     AGAIN = 4,  /* operations that are worth doing twice */
-    SMALL = 2,  /* words of a row value */
     FEW_WORDS = 16,
     /* The limits of make_room (bench/notes/decisions.md, "Behind the decisions"). */
     AS_LOADED = 32,   /* words of a row that a thread holds as they were loaded */
@@ -31,24 +30,17 @@ enum {
     MOST_PARTLY = 40, /* the same in a cluster whose tiles reach beyond the end of the row */
 };
 
-typedef struct Hoist {
-    Session *s;
-    Func *f;
-    KernelPlan *p;
-    InstrList loads, reductions; /* loads: the loads that may be started early */
-    int budget, others;
-    uint32_t at; /* the number of the reduction after which values are computed again */
-} Hoist;
+static bool silent(const Instr *i) { return hoist_silent(i); }
 
-/* Whether no register holds the value, because its users read the operand. */
-static bool silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
-
-static int words(Hoist *c, const Value *v)
+int hoist_words(Hoist *c, const Value *v)
 {
-    if (v->type->kind != TYPE_TILE || !v->type->layout || (v->def && silent(v->def))) return 0;
+    if (v->type->kind != TYPE_TILE || !v->type->layout || (v->def && (silent(v->def) || kernel_kept(v->def))))
+        return 0;
     int regs = (int)layout_regs(layouts_get(&c->p->layouts, v->type));
     return v->type->dtype == DT_BOOL ? regs : (regs * dtype_bytes(v->type->dtype) + 3) / 4;
 }
+
+static int words(Hoist *c, const Value *v) { return hoist_words(c, v); }
 
 /* The position of the last instruction that reads v, also through values that are not held. The marks of
  * instructions are their positions. */
@@ -133,6 +125,7 @@ static int under_way(Hoist *c, const Instr *load)
     const Value *v = ir_result(load);
     int axis, bytes = v->type->kind == TYPE_TILE ? dtype_bytes(v->type->dtype) : 4;
     if (v->type->kind != TYPE_TILE || !v->type->layout) return 1;
+    if (kernel_kept(load)) return 0;
     const Layout *l = layouts_get(&c->p->layouts, v->type);
     LayoutVector access = { .bytes = (uint32_t)bytes };
     kernel_unit_axis(c->f, load, &axis);
@@ -307,13 +300,14 @@ static bool whole_rows(Hoist *c)
     return true;
 }
 
-/* The registers of a thread when a multiprocessor holds n of these CTAs. */
-static int registers_at(const KernelPlan *p, int n)
+int hoist_registers_at(const KernelPlan *p, int n)
 {
     const Target *t = p->target;
     int all = target_registers_each(t, p->warps * t->wave * (n > 0 ? n : 1));
     return all < t->max_registers ? all : t->max_registers;
 }
+
+static int registers_at(const KernelPlan *p, int n) { return hoist_registers_at(p, n); }
 
 /* Lowers the number of CTAs of a multiprocessor below `least` when threads hold more of a row than fits their
  * registers, and the remaining CTAs still have enough loads in flight. Rows of up to 32 elements in a thread,
@@ -416,34 +410,58 @@ static void avoid_spills(Hoist *c)
         }
 }
 
+/* Finds what there is to do, and the place in front of which loads may start. False: nothing. */
+static bool begin(Hoist *c, Instr **place)
+{
+    *c = (Hoist){ .s = c->s, .f = c->f, .p = c->p };
+    for (Instr *i = c->f->body->first; i; i = i->next) {
+        if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return false;
+        if (op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE && words(c, ir_operand(i, 0)))
+            vec_push(&c->s->arena, &c->reductions, i);
+    }
+    if (!c->reductions.len) return false;
+    number(c->f->body);
+    /* After the loads for which the first reduction waits, because those must come first. */
+    Instr *first = c->reductions.data[0];
+    *place = first;
+    for (Instr *i = c->f->body->first; i != first; i = i->next)
+        if (i->op == OP_LOAD) *place = i->next;
+    find_loads(c, first, *place);
+    c->others = OTHERS + (c->p->warps > PARTS ? c->p->warps : PARTS);
+    return true;
+}
+
+/* Decides how many loads start early. *again: values are computed again. */
+static size_t plan(Hoist *c, bool *again)
+{
+    KernelPlan *p = c->p;
+    if (!c->f->hints.occupancy && p->min_ctas > 2) make_room(c, c->reductions.data[0]);
+    if (!c->f->hints.occupancy && p->min_ctas > 1) avoid_spills(c);
+    c->budget = registers_at(p, p->min_ctas);
+    size_t n = c->loads.len;
+    *again = false;
+    for (; n && !fits(c, n, false); n--)
+        if (fits(c, n, true)) {
+            *again = true;
+            break;
+        }
+    if (!c->loads.len) *again = p->min_ctas > 0 && !fits(c, 0, false) && fits(c, 0, true);
+    return n;
+}
+
 /* Returns whether a load was moved, or a value is computed again. */
 static bool hoist(Session *s, Func *f, KernelPlan *p)
 {
     Hoist c = { .s = s, .f = f, .p = p };
-    for (Instr *i = f->body->first; i; i = i->next) {
-        if (i->n_blocks || i->op == OP_BARRIER || i->op == OP_MMA_SYNC) return false;
-        if (op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE && words(&c, ir_operand(i, 0)))
-            vec_push(&s->arena, &c.reductions, i);
-    }
-    if (!c.reductions.len) return false;
-    number(f->body);
-    /* After the loads for which the first reduction waits, because those must come first. */
-    Instr *first = c.reductions.data[0], *place = first;
-    for (Instr *i = f->body->first; i != first; i = i->next)
-        if (i->op == OP_LOAD) place = i->next;
-    find_loads(&c, first, place);
-    c.others = OTHERS + (p->warps > PARTS ? p->warps : PARTS);
-    if (!f->hints.occupancy && p->min_ctas > 2) make_room(&c, first);
-    if (!f->hints.occupancy && p->min_ctas > 1) avoid_spills(&c);
-    c.budget = registers_at(p, p->min_ctas);
-    bool again = false;
-    size_t n = c.loads.len;
-    for (; n && !fits(&c, n, false); n--)
-        if (fits(&c, n, true)) {
-            again = true;
-            break;
-        }
-    if (!c.loads.len) again = p->min_ctas > 0 && !fits(&c, 0, false) && fits(&c, 0, true);
+    Instr *place;
+    bool again;
+    if (!begin(&c, &place)) return false;
+    size_t n = plan(&c, &again);
+    int beside = 0;
+    for (size_t k = 0; n < c.loads.len && k < c.loads.len && largest_row(&c) > AS_LOADED; k++)
+        beside += words(&c, ir_result(c.loads.data[k]));
+    if (hoist_keep_rows(&c, beside, holds(&c, c.budget, 0, false) || holds(&c, c.budget, 0, true)))
+        return true;
     for (size_t k = 0; k < c.loads.len; k++) {
         const Decision *d = schedule_asked_load(p, c.loads.data[k]);
         if (k >= n && d)

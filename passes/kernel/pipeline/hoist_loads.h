@@ -1,0 +1,27 @@
+/* hoist_loads.h: what a thread holds while rows are reduced (hoist_loads.c), for the step that keeps rows in
+ * shared memory instead (keep_rows.c). */
+#pragma once
+#include "passes/kernel/schedule/schedule.h"
+
+enum { SMALL = 2 }; /* words of a row value */
+
+typedef struct Hoist {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    InstrList loads, reductions; /* loads: the loads that may be started early */
+    int budget, others;
+    uint32_t at; /* the number of the reduction after which values are computed again */
+} Hoist;
+
+/* Whether no register holds the value, because its users read the operand. */
+static inline bool hoist_silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
+
+/* The registers that a thread holds the value in. */
+int hoist_words(Hoist *, const Value *);
+/* The registers of a thread when a multiprocessor holds n of these CTAs. */
+int hoist_registers_at(const KernelPlan *, int n);
+/* Keeps rows in shared memory where that is better than in registers (keep_rows.c). beside: the words of
+ * loads that follow the reductions of a long row, of which some stay there. fits: what is held has registers.
+ * Returns whether rows are kept, or the runner has ended. */
+bool hoist_keep_rows(Hoist *, int beside, bool fits);

@@ -1,0 +1,493 @@
+/* keep_rows.c: of hoist-loads: a row that is read again behind a reduction is kept in shared memory, as it
+ * was loaded, and the program works through it in parts of a few elements for each thread.
+ *
+ *   %x = load X[r, :]                              %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +:
+ * P] .. %f = cast %x; %m = reduce_sum %f         ->    %m = reduce_sum (add (cast (opaque %x0)), (cast
+ * (opaque %x1)) ..) %d = sub %f, %m                                %w0 = load W[0 +: P] store Y[r, :], (mul
+ * %d, (load W[:]))           %w1 = load W[P +: P]; store Y[r, 0 +: P], (mul (sub (cast (opaque %x0)), %m),
+ * %w0); .. store Y[r, P +: P], ..
+ *
+ * The loads start copies to shared memory, each thread its own words, so that no thread waits for another's.
+ * `opaque` reads them, first when its thread's copies have come. What follows from a row by operations of its
+ * elements is computed again, part by part, wherever a reduction or a store needs it. No register holds a row
+ * then, whatever its length, so that a multiprocessor holds as many CTAs as it has room for their rows, and
+ * memory works for some while others reduce theirs. Loads that only one of these needs, such as weights, run
+ * a few parts ahead, the first ones from before the reduction (bench/notes/rows.md, "Rows kept in shared
+ * memory").
+ *
+ * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
+ * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes; operations by
+ * element, and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
+#include "passes/kernel/pipeline/hoist_loads.h"
+#include <math.h>
+
+enum {
+    MOST_PARTS = 32,
+    LEAST_BYTES = 16, /* of a part, for each thread */
+    MOST_BYTES = 64,
+    BESIDE = 40,     /* registers of a thread that holds no row: addresses, a part of it and of weights */
+    AHEAD = 32,      /* registers beside parts of weights that run ahead */
+    EXCHANGE = 2048, /* bytes of shared memory beside the rows, for sums */
+};
+
+typedef struct Keep {
+    Hoist *c;
+    const Layout *whole, *part, *slice; /* of a row, of a part of it, and of a reduced part */
+    const char *row_value;              /* the layout of reduced rows */
+    int64_t row, chunk;                 /* elements of a row, of a part */
+    int parts, regs;                    /* regs: of a part */
+    InstrList wide;                     /* what works on rows, in order */
+    InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
+    uint32_t *seen;                     /* by value: the segment that needs it */
+    ValueMap map[MOST_PARTS];           /* the parts of values in this segment */
+    int64_t bytes;                      /* of a CTA's rows */
+    bool ok;
+} Keep;
+
+static bool is_row(const Keep *k, const Instr *i)
+{
+    for (size_t n = 0; n < k->rows.len; n++)
+        if (k->rows.data[n] == i) return true;
+    return false;
+}
+
+static bool is_wide(const Keep *k, const Type *t)
+{ return t->kind == TYPE_TILE && t->rank == 1 && t->shape[0] == k->row; }
+
+/* --- what the program is ------------------------------------------------------------------------------ */
+
+/* Whether an access is of a whole row, whose parts are accesses too. */
+static bool whole_row(const Keep *k, const Instr *i)
+{
+    MemParts m;
+    int64_t off;
+    int axis, unit = kernel_unit_axis(k->c->f, i, &axis);
+    if (!ir_mem_parts(i, &m) || m.mask || m.pad || unit < 0 || axis != 0 || ir_attr(i, ATTR_STEPS) ||
+        ir_attr(i, ATTR_ORDER) || ir_attr(i, ATTR_SHIFTED) || ir_attr_int(i, ATTR_BULK, 0) ||
+        ir_attr_int(i, ATTR_MASKED, 1) || ir_adds(i) || !ir_is_const(m.idx[unit], &off) || off)
+        return false;
+    const Param *p = &k->c->f->params[m.param];
+    if (i->op == OP_LOAD && (m.token || p->kind != PARAM_IN)) return false;
+    return k->c->f->dims[p->dims[unit]].extent == k->row &&
+           kernel_access_bytes(k->c->f, i) >= 4; /* smaller ones are put together in registers */
+}
+
+static bool reduces_row(const Instr *i)
+{
+    bool can = i->op == OP_REDUCE_SUM || i->op == OP_REDUCE_MAX || i->op == OP_REDUCE_MIN;
+    return can && ir_operand(i, 0)->type->dtype == DT_F32 && !ir_attr_int(i, ATTR_LANES, 0);
+}
+
+/* Whether the operation can be done part by part. */
+static bool by_parts(const Keep *k, const Instr *i)
+{
+    bool wide = false;
+    for (int n = 0; n < i->n_results + i->n_operands; n++) {
+        const Value *v = n < i->n_results ? &i->results[n] : ir_operand(i, n - i->n_results);
+        if (!is_wide(k, v->type)) {
+            /* Other tiles are row values. */
+            if (v->type->kind == TYPE_TILE && type_elements(v->type) > 1) return false;
+            continue;
+        }
+        wide = true;
+        if (v->type->layout ? !layout_equal(layouts_get(&k->c->p->layouts, v->type), k->whole)
+                            : !v->def || v->def->op != OP_SPLAT)
+            return false;
+        if (v->type->dtype == DT_BOOL && i->op == OP_LOAD) return false;
+    }
+    if (!wide) return !i->n_blocks;
+    if (i->op == OP_LOAD || i->op == OP_STORE) return whole_row(k, i);
+    return reduces_row(i) || hoist_silent(i) || (op_has(i->op, OPF_ELEM | OPF_PURE) && i->n_results == 1);
+}
+
+/* Marks what a segment needs of rows. What two segments need is computed twice, or kept where it is loaded.
+ */
+static void need(Keep *k, Value *v, uint32_t segment)
+{
+    Instr *d = v->def;
+    if (!is_wide(k, v->type) || k->seen[v->id] == segment) return;
+    bool again = k->seen[v->id] != 0;
+    k->seen[v->id] = segment;
+    if (!d) {
+        k->ok = false;
+        return;
+    }
+    if (d->op == OP_LOAD) {
+        if (again && !is_row(k, d)) vec_push(&k->c->s->arena, &k->rows, d);
+        return;
+    }
+    if (again && !hoist_silent(d) && !op_has(d->op, OPF_CHEAP) && d->op != OP_EXP2) k->ok = false;
+    for (int n = 0; n < d->n_operands; n++) need(k, ir_operand(d, n), segment);
+}
+
+static bool find_rows(Keep *k)
+{
+    Hoist *c = k->c;
+    uint32_t segment = 1;
+    k->seen = arena_array(&c->s->arena, uint32_t, c->f->module->next_id + 1);
+    k->ok = true;
+    for (Instr *i = c->f->body->first; i && k->ok; i = i->next) {
+        if (!by_parts(k, i)) return false;
+        bool wide = i->op == OP_STORE ? is_wide(k, ir_operand(i, i->n_operands - 1)->type) : false;
+        for (int n = 0; n < i->n_results + i->n_operands; n++)
+            wide |= is_wide(k, (n < i->n_results ? &i->results[n] : ir_operand(i, n - i->n_results))->type);
+        if (wide) vec_push(&c->s->arena, &k->wide, i);
+        bool reduces = wide && op_reduces(i->op);
+        for (int n = 0; (reduces || i->op == OP_STORE) && n < i->n_operands; n++)
+            need(k, ir_operand(i, n), segment);
+        segment += reduces;
+    }
+    return k->ok && k->rows.len > 0;
+}
+
+/* --- parts -------------------------------------------------------------------------------------------- */
+
+static int32_t coordinate(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block)
+{
+    int32_t c[TILE_MAX_RANK];
+    layout_element(l, reg, lane, warp, block, c);
+    return c[0];
+}
+
+/* Whether so many registers from each multiple of them on hold what the layout of a part says. */
+static bool repeats(const Keep *k, const Layout *part)
+{
+    const Layout *l = k->whole;
+    if (!part || !part->separable || layout_regs(part) != (uint32_t)k->regs ||
+        layout_warps(part) != layout_warps(l) || layout_blocks(part) != layout_blocks(l) ||
+        part->cover[0] != k->chunk)
+        return false;
+    for (uint32_t r = 0; r < layout_regs(l); r++)
+        if (coordinate(l, r, 0, 0, 0) !=
+            coordinate(part, r % (uint32_t)k->regs, 0, 0, 0) + (int32_t)(r / (uint32_t)k->regs * k->chunk))
+            return false;
+    for (uint32_t b = 0; b < layout_blocks(l); b++)
+        for (uint32_t w = 0; w < layout_warps(l); w++)
+            for (uint32_t t = 0; t < layout_lanes(l); t++)
+                if (coordinate(l, 0, t, w, b) != coordinate(part, 0, t, w, b)) return false;
+    return true;
+}
+
+/* The smallest part for which a thread has an access of a row, or 16 bytes. */
+static bool find_parts(Keep *k, int bytes)
+{
+    const KernelPlan *p = k->c->p;
+    Arena *a = &k->c->s->arena;
+    const Layout *l = k->whole;
+    int regs = (int)layout_regs(l), run = 1, ctas = p->cluster > 1 ? p->cluster : 1;
+    int32_t order = 0;
+    if (l->rank != 1 || !l->separable) return false;
+    while (run < regs && coordinate(l, (uint32_t)run, 0, 0, 0) == coordinate(l, 0, 0, 0, 0) + run) run++;
+    for (int n = run; n <= regs / 2 && n * bytes <= MOST_BYTES; n += run) {
+        if ((regs + n - 1) / n > MOST_PARTS || n * bytes < LEAST_BYTES) continue;
+        int32_t chunk = coordinate(l, (uint32_t)n, 0, 0, 0);
+        k->regs = n;
+        k->parts = (regs + n - 1) / n; /* the last one may lie partly behind all registers */
+        k->chunk = chunk;
+        const Layout *part =
+            layout_coalesced(a, 1, &chunk, &order, bytes, run * bytes, p->target->wave, p->warps * ctas);
+        if (part && ctas > 1) part = layout_split_blocks(a, part, ctas);
+        if (!repeats(k, part)) continue;
+        k->part = part;
+        k->slice = layout_slice(a, part, 0, true);
+        k->row_value = layouts_text(&k->c->p->layouts, layout_slice(a, l, 0, true));
+        return true;
+    }
+    return false;
+}
+
+static const Type *part_type(Keep *k, DType d)
+{ return layouts_typed(&k->c->p->layouts, type_tile(k->c->s, d, 1, &k->chunk), k->part); }
+
+/* Makes the access one of part `p`. */
+static void at_part(Keep *k, Instr *i, int p)
+{
+    MemParts m;
+    int axis, unit = kernel_unit_axis(k->c->f, i, &axis);
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int64_t *extents = arena_array(&k->c->s->arena, int64_t, (size_t)e->n);
+    Builder b = ir_before(i);
+    ir_mem_parts(i, &m);
+    for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
+    ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
+    if ((p + 1) * k->chunk > k->row) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
+    for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
+        if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
+            ir_set_operand(i, n, ir_const_int(&b, m.idx[unit]->type->dtype, p * k->chunk));
+            break;
+        }
+}
+
+static Value *part_of(Keep *k, Builder *b, Value *v, int p)
+{
+    Value *done = value_map_get(&k->map[p], v);
+    const Instr *d = v->def;
+    if (done != v || !is_wide(k, v->type)) return done;
+    for (int n = 0; d->op != OP_LOAD && n < d->n_operands; n++) part_of(k, b, ir_operand(d, n), p);
+    Instr *i = ir_clone(b, d, &k->map[p]);
+    i->results[0].type =
+        v->type->layout ? part_type(k, v->type->dtype) : type_tile(k->c->s, v->type->dtype, 1, &k->chunk);
+    if (i->op == OP_LOAD) at_part(k, i, p);
+    return ir_result(i);
+}
+
+/* The part of a row in front of a reduction, with what lies behind the row's end made neutral. */
+static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
+{
+    int64_t rest = k->row - p * k->chunk;
+    if (rest >= k->chunk) return v;
+    double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
+    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
+               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk),
+               *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk);
+    Value *end = ir_const_int(b, DT_I32, rest), *neutral = ir_const_float(b, DT_F32, none);
+    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
+    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
+    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
+    Value *inside = ir_result(ir_build_raw(b, OP_LT, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
+    const Type *t = v->type;
+    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
+}
+
+/* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
+static Value *join(Builder *b, Value *before, Value *x, Op reduction)
+{
+    const Instr *d = x->def;
+    if (!before) return x;
+    if (reduction == OP_REDUCE_SUM && d->op == OP_MUL && !x->uses)
+        return ir_op(b, OP_FMA, x->type, NO_ATTRS, ir_operand(d, 0), ir_operand(d, 1), before);
+    return ir_bin(b,
+        reduction == OP_REDUCE_SUM   ? OP_ADD
+        : reduction == OP_REDUCE_MAX ? OP_MAX
+                                     : OP_MIN,
+        before, x);
+}
+
+/* --- the rewrite -------------------------------------------------------------------------------------- */
+
+/* Loads of part `p` that only this segment needs. */
+static void load_part(Keep *k, Builder *b, int p)
+{
+    for (size_t n = 0; p < k->parts && n < k->others.len; n++) part_of(k, b, ir_result(k->others.data[n]), p);
+}
+
+static void find_others(Keep *k, Value *v)
+{
+    Instr *d = v->def;
+    if (!is_wide(k, v->type)) return;
+    if (d->op != OP_LOAD) {
+        for (int n = 0; n < d->n_operands; n++) find_others(k, ir_operand(d, n));
+        return;
+    }
+    for (size_t n = 0; n < k->others.len; n++)
+        if (k->others.data[n] == d) return;
+    if (!is_row(k, d)) vec_push(&k->c->s->arena, &k->others, d);
+}
+
+/* The parts of rows are read again in each segment. */
+static void begin_segment(Keep *k, Value *const *kept)
+{
+    for (int p = 0; p < k->parts; p++) {
+        value_map_init(&k->map[p], &k->c->s->arena);
+        for (size_t n = 0; n < k->rows.len; n++)
+            value_map_set(&k->map[p], ir_result(k->rows.data[n]), kept[n * (size_t)k->parts + (size_t)p]);
+    }
+}
+
+/* Rows are read where a part begins to need them. */
+static void read_rows(Keep *k, Builder *b, int p)
+{
+    for (size_t n = 0; n < k->rows.len; n++) {
+        Value *row = ir_result(k->rows.data[n]), *x = value_map_get(&k->map[p], row);
+        value_map_set(&k->map[p], row, ir_emit(b, OP_OPAQUE, &x, 1, NO_ATTRS, NULL));
+    }
+}
+
+/* Emits in front of `end`, a reduction or the end of the program, what it and the stores before it need.
+ * before: the reduction that the segment follows; NULL: the first one. */
+static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
+{
+    Hoist *c = k->c;
+    bool reduces = op_reduces(end->op);
+    Value *sum = NULL;
+    k->others.len = 0;
+    if (reduces) find_others(k, ir_operand(end, 0));
+    for (size_t n = 0; n < stores->len; n++) {
+        MemParts m;
+        ir_mem_parts(stores->data[n], &m);
+        find_others(k, m.values[0]);
+    }
+    int words = (k->regs * 4 + 3) / 4, ahead = 1;
+    if (k->others.len) {
+        words = 0;
+        for (size_t n = 0; n < k->others.len; n++)
+            words += (k->regs * dtype_bytes(ir_result(k->others.data[n])->type->dtype) + 3) / 4;
+        ahead = (hoist_registers_at(c->p, c->p->min_ctas) - AHEAD) / words;
+        if (ahead < 1) ahead = 1;
+    }
+    Builder first = ir_before(before ? before : end), b = ir_before(end);
+    for (int p = 0; p < ahead; p++) load_part(k, &first, p);
+    for (int p = 0; p < k->parts; p++) {
+        if (p) load_part(k, &b, p + ahead - 1);
+        read_rows(k, &b, p);
+        if (reduces) {
+            b.loc = end->loc;
+            Value *x = within_row(k, &b, part_of(k, &b, ir_operand(end, 0), p), p, end->op);
+            b.loc = end->loc;
+            sum = join(&b, sum, x, end->op);
+        }
+        for (size_t n = 0; n < stores->len; n++) {
+            Instr *i = stores->data[n];
+            MemParts m;
+            ir_mem_parts(i, &m);
+            part_of(k, &b, m.values[0], p);
+            Instr *part = ir_clone(&b, i, &k->map[p]);
+            at_part(k, part, p);
+            /* The next part is stored behind this one. */
+            if (m.token && p + 1 < k->parts) value_map_set(&k->map[p + 1], m.token, ir_result(part));
+            if (m.token_out && p + 1 == k->parts) ir_replace(m.token_out, ir_result(part));
+        }
+    }
+    if (reduces) ir_set_operand(end, 0, sum);
+}
+
+static Value **load_rows(Keep *k)
+{
+    Value **kept = arena_array(&k->c->s->arena, Value *, k->rows.len * (size_t)k->parts);
+    for (size_t n = 0; n < k->rows.len; n++) {
+        Instr *load = k->rows.data[n];
+        schedule_take_load(k->c->p, load, LOAD_KEPT, 0);
+        Builder b = ir_before(load);
+        for (int p = 0; p < k->parts; p++) {
+            ValueMap own;
+            value_map_init(&own, &k->c->s->arena);
+            Instr *i = ir_clone(&b, load, &own);
+            i->results[0].type = part_type(k, i->results[0].type->dtype);
+            at_part(k, i, p);
+            ir_set_attr(k->c->s, i, a_int(ATTR_KEPT, 1));
+            kept[n * (size_t)k->parts + (size_t)p] = ir_result(i);
+        }
+    }
+    return kept;
+}
+
+static void rewrite(Keep *k)
+{
+    Hoist *c = k->c;
+    Value **kept = load_rows(k);
+    InstrList stores = { 0 };
+    Instr *before = NULL;
+    for (size_t n = 0; n <= k->wide.len; n++) {
+        Instr *i = n < k->wide.len ? k->wide.data[n] : c->f->body->last;
+        if (i->op == OP_STORE) vec_push(&c->s->arena, &stores, i);
+        if (n < k->wide.len && !op_reduces(i->op)) continue;
+        begin_segment(k, kept);
+        do_segment(k, i, before, &stores);
+        for (size_t q = 0; q < stores.len; q++) ir_erase(stores.data[q]);
+        stores.len = 0;
+        before = i;
+    }
+    for (size_t n = k->wide.len; n-- > 0;) {
+        Instr *i = k->wide.data[n];
+        if (i->op != OP_STORE && !op_reduces(i->op)) ir_erase(i);
+    }
+    ir_sweep(c->f->body);
+    for (Instr *i = c->f->body->first; i; i = i->next)
+        for (int n = 0; n < i->n_results; n++) {
+            Value *v = &i->results[n];
+            if (v->type->kind == TYPE_TILE && v->type->layout && !strcmp(v->type->layout, k->row_value))
+                v->type = layouts_typed(&c->p->layouts, type_with_layout(c->s, v->type, NULL), k->slice);
+        }
+}
+
+/* --- whether ------------------------------------------------------------------------------------------ */
+
+/* CTAs of a multiprocessor by the room for their rows, and with some registers. */
+static int ctas_with_rows(const Keep *k)
+{
+    const KernelPlan *p = k->c->p;
+    const Target *t = p->target;
+    int64_t each = k->bytes + EXCHANGE + t->cta_shared_bytes, n = t->sm_shared_bytes / each;
+    int64_t most = t->sm_threads / (p->warps * t->wave);
+    if (n > most) n = most;
+    if (n > t->sm_ctas) n = t->sm_ctas;
+    while (n > 1 && hoist_registers_at(p, (int)n) < BESIDE) n--;
+    return k->bytes + EXCHANGE > t->shared_bytes ? 0 : (int)n;
+}
+
+/* A load for which a written schedule asks this form, or (`other`) another form; NULL: none. */
+static const Decision *asked(Hoist *c, bool other)
+{
+    for (const Instr *i = c->f->body->first; i; i = i->next) {
+        const Decision *d = i->op == OP_LOAD ? schedule_asked_load(c->p, i) : NULL;
+        if (d && (d->form == LOAD_KEPT) != other) return d;
+    }
+    return NULL;
+}
+
+typedef struct Ask {
+    Hoist *c;
+    int beside;
+    bool fits, kept;
+} Ask;
+
+/* Whether what is held has no registers; or more words than those of the rows follow the reductions of a long
+ * row: the vendor's compiler starts many of them together, and sends several to memory for each that has no
+ * register. */
+static bool worth(const Keep *k, const Ask *a, int ctas)
+{
+    const KernelPlan *p = k->c->p;
+    if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
+    if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1 || ctas < 2) return false;
+    bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
+    return !a->fits || (many && ctas >= p->min_ctas);
+}
+
+/* Finds out whether there are rows that can be kept, and their parts. */
+static bool find(Keep *k)
+{
+    Hoist *c = k->c;
+    KernelPlan *p = c->p;
+    const Value *row = ir_operand(c->reductions.data[0], 0);
+    if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1 || kernel_row_start(c->f, p).leads)
+        return false;
+    k->row = row->type->shape[0];
+    k->whole = layouts_get(&p->layouts, row->type);
+    if (!find_rows(k)) return false;
+    int least = 4, all = 0;
+    for (size_t n = 0; n < k->rows.len; n++) {
+        const Value *v = ir_result(k->rows.data[n]);
+        int bytes = dtype_bytes(v->type->dtype);
+        if (bytes > 4) return false;
+        if (bytes < least) least = bytes;
+        all += bytes;
+    }
+    if (!find_parts(k, least)) return false;
+    k->bytes = (int64_t)k->parts * k->regs * all * p->warps * p->target->wave;
+    return true;
+}
+
+static bool keep(void *user)
+{
+    Ask *a = user;
+    Keep k = { .c = a->c };
+    KernelPlan *p = a->c->p;
+    const Decision *d = asked(a->c, false);
+    int ctas = !kernel_skips(p, PASS_KEEP_ROWS) && find(&k) ? ctas_with_rows(&k) : 0;
+    if (d && !ctas)
+        return schedule_refuse(p, d,
+            "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which lie "
+            "at "
+            "multiples of 4 bytes, are needed on both sides of a reduction, and fit shared memory");
+    if (!ctas || !worth(&k, a, ctas)) return false;
+    if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
+    p->keeps_rows = true;
+    rewrite(&k);
+    return a->kept = true;
+}
+
+bool hoist_keep_rows(Hoist *c, int beside, bool fits)
+{
+    Ask a = { c, beside, fits, false };
+    return !kernel_step(c->p, PASS_KEEP_ROWS, keep, &a) || a.kept;
+}

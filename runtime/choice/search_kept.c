@@ -1,0 +1,66 @@
+/* search_kept.c: rows that are kept in shared memory, in the search (search.h).
+ *
+ * Configurations are compared with rows in registers. Where the best of them leaves so few registers that its
+ * rows are kept in shared memory instead (passes/kernel/pipeline/keep_rows.c), other warps and CTAs are best:
+ * nothing of a row is held by a thread, and what counts is how many rows a multiprocessor works on at once.
+ * The estimates of such configurations are alike, since all of them keep memory busy by what the model counts
+ * (bench/notes/rows.md, "Rows kept in shared memory"). */
+#include "passes/kernel/kernel.h"
+#include "runtime/choice/search_points.h"
+
+enum { ENOUGH_CTAS = 3 /* of a multiprocessor: one loads, one reduces, one stores */ };
+
+static void consider_kept(Search *z, const uint8_t *at)
+{
+    SearchPoint *p = &z->point[z->n_points];
+    if (z->n_points == MOST_POINTS) return;
+    *p = (SearchPoint){ .keeps = true };
+    memcpy(p->at, at, sizeof p->at);
+    if (search_allowed(z, p)) z->n_points++;
+}
+
+static int name_of_hint(const Search *z, HintId id)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].hint && z->name[j].hint->id == id) return j;
+    return -1;
+}
+
+static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
+
+/* Rows of few CTAs, as long as a multiprocessor holds enough of these; then the most threads, in many CTAs.
+ */
+static bool better(const SearchPoint *a, const SearchPoint *b)
+{
+    bool enough = a->ctas >= ENOUGH_CTAS, other = b->ctas >= ENOUGH_CTAS;
+    if (enough != other) return enough;
+    if (a->cluster != b->cluster) return enough ? a->cluster < b->cluster : a->cluster > b->cluster;
+    if (at_work(a) != at_work(b)) return at_work(a) > at_work(b);
+    return a->ctas > b->ctas;
+}
+
+int search_kept(Search *z, int best)
+{
+    int first = z->n_points, warps = name_of_hint(z, HINT_warps), cluster = name_of_hint(z, HINT_cluster);
+    if (!z->p->device.model || z->p->device.target->kind != TARGET_CUDA || z->point[best].products)
+        return best;
+    consider_kept(z, z->point[best].at);
+    search_estimate(z);
+    if (z->n_points == first || !z->point[first].kept) {
+        z->n_points = first; /* the last points of the search */
+        return best;
+    }
+    for (int i = 0; i < (warps < 0 ? 1 : search_listed(&z->name[warps])); i++)
+        for (int j = 0; j < (cluster < 0 ? 1 : search_listed(&z->name[cluster])); j++) {
+            uint8_t at[MOST_NAMES];
+            memcpy(at, z->point[best].at, sizeof at);
+            if (warps >= 0) at[warps] = (uint8_t)i;
+            if (cluster >= 0) at[cluster] = (uint8_t)j;
+            consider_kept(z, at);
+        }
+    search_estimate(z);
+    int found = first;
+    for (int i = first + 1; i < z->n_points; i++)
+        if (z->point[i].kept && better(&z->point[i], &z->point[found])) found = i;
+    return found;
+}
