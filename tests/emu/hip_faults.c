@@ -31,14 +31,10 @@ static const struct {
     int times;
     const char *why;
 } harmless[] = {
-    { "*", "a barrier left out", "#define SCRATCH *", 1,
-        "no scratch is used behind the buffers, or another barrier stands before its first use" },
     { "*", "a barrier left out", "const * shared_base + SCRATCH + *", 1,
         "another one stands behind the last use of the buffers, or nothing was there before" },
     { "gemm", "a barrier left out", "const i32 mul_*", 1,
         "at the kernel's start nobody has used the buffers" },
-    { "attention", "a barrier left out", "const u32 q_*", 1, "likewise" },
-    { "attention", "a barrier left out", "}", 1, "the loop's barrier stands before the first use of Q" },
     { "cumsum", "a barrier *", "}", 2,
         "what two passes of the loop store lies apart; the order of programs does not prove it" },
     { "attention", "a barrier left out", "const i64 div_*", 1,

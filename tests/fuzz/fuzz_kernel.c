@@ -47,17 +47,22 @@ static void emit_all(Session *s, Ast *ast, uint32_t drawn)
     }
 }
 
+static uint32_t number_of(const uint8_t *data, size_t size)
+{
+    uint32_t number = 0;
+    for (size_t k = 0; k < size; k++) number = number * 31 + data[k];
+    return number >> 4;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     Session s;
-    uint32_t drawn = 0;
     session_init(&s, allocator_libc);
     int left = setjmp(s.oom);
     if (left) fail(&s, left == 2 ? "internal error" : "out of memory");
-    for (size_t k = 0; k < size; k++) drawn = drawn * 31 + data[k];
     uint32_t file = diag_add_source(&s, "fuzz.tile", NULL, (const char *)data, size);
     Ast *ast = frontend_parse(&s, file, NULL, NULL);
-    if (frontend_check(ast)) emit_all(&s, ast, drawn >> 4);
+    if (frontend_check(ast)) emit_all(&s, ast, number_of(data, size));
     session_free(&s);
     return 0;
 }
