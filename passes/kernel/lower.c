@@ -209,7 +209,7 @@ static bool roles_fail(Lowering *l)
     KernelContext *c = &l->c;
     int operand;
     const char *why = "a product in flight would be read";
-    if (c->p->options.measure || refused(l) || pass_runner_ended(&l->run)) return false;
+    if (refused(l) || pass_runner_ended(&l->run)) return false;
     const Instr *at = c->p->options.roles_fail ? c->f->body->first : ir_flight_fault(c->s, c->f, &operand);
     if (!at) at = ir_roles_fault(c->f, &why);
     if (!at) at = ir_stages_fault(c->s, c->f, &why);
