@@ -4,8 +4,9 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 
-/* What becomes of a value from one lane to the next. */
-typedef enum Lanes { LANES_SAME, LANES_NEXT, LANES_OTHER } Lanes;
+/* What becomes of a value from one lane to the next. LANES_WRAP: it goes up by one, but for the lane in front
+ * of which 32 bits wrap. */
+typedef enum Lanes { LANES_SAME, LANES_NEXT, LANES_WRAP, LANES_OTHER } Lanes;
 
 enum { DEPTH = 16 };
 
@@ -26,6 +27,14 @@ static int axis_before(const Type *from, const Type *to, int va)
     return -1;
 }
 
+/* Of a sum of `x` and what is the same in all lanes, or of their difference. */
+static Lanes lanes_of_sum(const Instr *i, Lanes x)
+{
+    bool narrow = dtype_bits(ir_result(i)->type->dtype) < 64;
+    if (x == LANES_NEXT) return narrow ? LANES_WRAP : LANES_NEXT;
+    return x == LANES_WRAP && narrow ? LANES_WRAP : LANES_OTHER; /* in 64 bits the wrap may be undone */
+}
+
 /* Of integers a sum with what is the same goes up alike; all else of values that are the same is the same. */
 static Lanes lanes_of_elements(const Gen *g, const Instr *i, int va, int depth)
 {
@@ -37,8 +46,8 @@ static Lanes lanes_of_elements(const Gen *g, const Instr *i, int va, int depth)
         same &= of[k] == LANES_SAME;
     }
     if (same) return LANES_SAME;
-    if (i->op == OP_ADD && of[0] + of[1] == LANES_NEXT) return LANES_NEXT;
-    return i->op == OP_SUB && of[0] == LANES_NEXT && of[1] == LANES_SAME ? LANES_NEXT : LANES_OTHER;
+    if ((i->op == OP_ADD || i->op == OP_SUB) && of[1] == LANES_SAME) return lanes_of_sum(i, of[0]);
+    return i->op == OP_ADD && of[0] == LANES_SAME ? lanes_of_sum(i, of[1]) : LANES_OTHER;
 }
 
 /* Whether positions of the type are a run where they go up by one. Where 32 bits wrap to negative numbers,
@@ -54,8 +63,8 @@ static Lanes lanes_of_cast(const Gen *g, const Instr *i, int va, int depth)
     const Value *x = ir_operand(i, 0);
     DType from = x->type->dtype, to = ir_result(i)->type->dtype;
     Lanes l = lanes_of(g, x, va, depth);
-    if (l != LANES_NEXT) return l;
-    return counts_on(g, from) && dtype_is_int(to) && dtype_bits(to) == 64 ? LANES_NEXT : LANES_OTHER;
+    if (l != LANES_NEXT && l != LANES_WRAP) return l;
+    return counts_on(g, from) && dtype_is_int(to) && dtype_bits(to) == 64 ? l : LANES_OTHER;
 }
 
 static Lanes lanes_of(const Gen *g, const Value *v, int va, int depth)

@@ -27,6 +27,7 @@ typedef struct Search {
      * else is found. into: that of the two which the access at hand asks. */
     Wanted *must, *may, *into;
     bool *positive; /* by parameter: floats that must not be negative */
+    bool *asked;    /* by value: want_positive has been there */
 } Search;
 
 enum { MOST_STEPS = 32 };
@@ -173,16 +174,16 @@ static const Operands positives[OP_COUNT] = { [OP_CAST] = { true, 0, 0 },
     [OP_MUL] = { true, 0, 1 },
     [OP_DIV] = { true, 0, 1 } };
 
-static void want_positive(Search *s, const Value *v, int depth)
+static void want_positive(Search *s, const Value *v)
 {
     const Instr *i = v->def;
     MemParts m;
-    if (!i || depth > MOST_STEPS || !dtype_is_float(v->type->dtype)) return;
+    if (!i || s->asked[v->id] || !dtype_is_float(v->type->dtype)) return;
+    s->asked[v->id] = true;
     if ((i->op == OP_LOAD || i->op == OP_GATHER) && ir_mem_parts(i, &m)) s->positive[m.param] = true;
     bool square = i->op == OP_MUL && ir_operand(i, 0) == ir_operand(i, 1);
     const Operands *o = &positives[i->op];
-    for (int k = o->first; o->some && !square && k <= o->last; k++)
-        want_positive(s, ir_operand(i, k), depth + 1);
+    for (int k = o->first; o->some && !square && k <= o->last; k++) want_positive(s, ir_operand(i, k));
 }
 
 static void search_instr(void *user, Instr *i)
@@ -190,7 +191,7 @@ static void search_instr(void *user, Instr *i)
     Search *s = user;
     MemParts m;
     if (i->op == OP_SQRT || i->op == OP_RSQRT || i->op == OP_LOG || i->op == OP_LOG2)
-        want_positive(s, ir_operand(i, 0), 0);
+        want_positive(s, ir_operand(i, 0));
     s->into = s->must;
     if (i->op == OP_ASSERT) want_true(s, ir_operand(i, 0), 0);
     if (!ir_mem_parts(i, &m)) return;
@@ -259,6 +260,7 @@ static int search(Input *in, Outputs *outputs)
         found.must = arena_array(&s->arena, Wanted, (size_t)f->n_params + 1);
         found.may = arena_array(&s->arena, Wanted, (size_t)f->n_params + 1);
         found.positive = arena_array(&s->arena, bool, (size_t)f->n_params + 1);
+        found.asked = arena_array(&s->arena, bool, f->module->next_id + 1);
         memset(found.must, 0, sizeof(Wanted) * (size_t)(f->n_params + 1));
         memset(found.may, 0, sizeof(Wanted) * (size_t)(f->n_params + 1));
         ir_walk(f->body, search_instr, &found);
