@@ -152,36 +152,37 @@ CompileOptions context_compile_options(tile_context *c)
     return o;
 }
 
-/* The build id of the object that contains this code, which changes with any change of the compiler. */
-typedef struct BuildId {
-    const char *self;
-    char hex[80];
-} BuildId;
-
-static int find_build_id(struct dl_phdr_info *info, size_t size, void *user)
+/* Hexadecimal digits of the build id among the notes, if it is there. */
+static void build_id_of_notes(const char *p, const char *end, char *hex, size_t room)
 {
-    BuildId *b = user;
-    bool mine = false;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-        const char *base = (const char *)(info->dlpi_addr + h->p_vaddr);
-        mine |= h->p_type == PT_LOAD && b->self >= base && b->self < base + h->p_memsz;
+    while (p + sizeof(ElfW(Nhdr)) <= end) {
+        const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)p;
+        const unsigned char *desc = (const unsigned char *)p + sizeof *n + ((n->n_namesz + 3) & ~3u);
+        if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(p + sizeof *n, "GNU", 4))
+            for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < room; k++)
+                format_text(hex + 2 * k, 3, "%02x", desc[k]);
+        p = (const char *)desc + ((n->n_descsz + 3) & ~3u);
     }
-    if (!mine) return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
-        if (h->p_type != PT_NOTE) continue;
-        const char *p = (const char *)(info->dlpi_addr + h->p_vaddr), *end = p + h->p_memsz;
-        while (p + sizeof(ElfW(Nhdr)) <= end) {
-            const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)p;
-            const unsigned char *desc = (const unsigned char *)p + sizeof *n + ((n->n_namesz + 3) & ~3u);
-            if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(p + sizeof *n, "GNU", 4))
-                for (unsigned k = 0; k < n->n_descsz && 2 * k + 3 < sizeof b->hex; k++)
-                    format_text(b->hex + 2 * k, 3, "%02x", desc[k]);
-            p = (const char *)desc + ((n->n_descsz + 3) & ~3u);
-        }
-    }
-    return 1;
+}
+
+/* The headers of the object that contains this code, from the linker; NULL: they are not in memory. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((weak, visibility("hidden")));
+
+/* The build id of that object, which changes with any change of the compiler; "": it has none. The loader's
+ * list of objects has it too (dl_iterate_phdr), behind a lock that another thread may hold when the process
+ * forks, and that nobody opens in the child. */
+static void build_id(char *hex, size_t room)
+{
+    const ElfW(Ehdr) *e = &__ehdr_start;
+    hex[0] = 0;
+    if (!e) return;
+    const ElfW(Phdr) *h = (const ElfW(Phdr) *)((const char *)e + e->e_phoff);
+    const char *base = NULL; /* of address 0 in the headers */
+    for (int i = 0; i < e->e_phnum; i++)
+        if (h[i].p_type == PT_LOAD && h[i].p_offset == 0) base = (const char *)e - h[i].p_vaddr;
+    for (int i = 0; base && i < e->e_phnum; i++)
+        if (h[i].p_type == PT_NOTE)
+            build_id_of_notes(base + h[i].p_vaddr, base + h[i].p_vaddr + h[i].p_memsz, hex, room);
 }
 
 /* The identity of a library's file: its path, size and time of writing. "" when there is none. */
@@ -239,11 +240,10 @@ const char *context_key(tile_context *c)
     bool made = c->key_made;
     lock_leave(&c->lock);
     if (made) return c->key;
-    BuildId id = { .self = (const char *)(uintptr_t)&find_build_id };
-    dl_iterate_phdr(find_build_id, &id);
-    char key[sizeof c->key], compiler[64];
+    char key[sizeof c->key], compiler[64], id[80];
+    build_id(id, sizeof id);
     compiler_version(c, compiler, sizeof compiler);
-    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id.hex,
+    format_text(key, sizeof key, "%d %s %s|%s|%s|%s|%u|%d|%s", TILE_VERSION, TILE_BUILD_KIND, id,
         c->target->name, c->driver->info.target, compiler,
         c->flags &
             (TILE_CONTEXT_CHECKED | TILE_CONTEXT_DEBUG_INFO | TILE_CONTEXT_PRINT | TILE_CONTEXT_EARLY_START),

@@ -1,7 +1,9 @@
 /* test_fork.c: what a child process may do with what its parent made: on the CPU everything works, on a GPU
  * the first call says why it cannot. Each child has four minutes; a child that waits for a thread which did
  * not come along is killed by its alarm, and the test fails. */
+#define _GNU_SOURCE
 #include "api.h"
+#include <link.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,7 +121,7 @@ static void use_half_compiled(void *p)
     close_parent(q);
 }
 
-static atomic_int held; /* 1: the callback holds the context's lock for reports; 2: it may continue */
+static atomic_int held; /* 1: another thread's callback holds a lock; 2: it may continue */
 
 static void holding(void *user, const tile_diagnostic *d)
 {
@@ -172,6 +174,44 @@ static void test_locked(void)
     if (pthread_create(&thread, NULL, launch_printing, &p)) exit(1);
     while (!atomic_load(&held)) usleep(1000);
     in_child(use_held, &p);
+    atomic_store(&held, 2);
+    pthread_join(thread, NULL);
+    close_parent(&p);
+}
+
+/* Another thread walks the loader's list of objects, with its lock, when the process forks. */
+static int wait_in_list(struct dl_phdr_info *info, size_t size, void *p)
+{
+    (void)info, (void)size, (void)p;
+    atomic_store(&held, 1);
+    while (atomic_load(&held) != 2) usleep(1000);
+    return 1;
+}
+
+static void *walk_list(void *p)
+{
+    dl_iterate_phdr(wait_in_list, p);
+    return NULL;
+}
+
+static void use_loader_locked(void *p)
+{
+    Parent *q = p;
+    add_right(q->c, q->k, N); /* nothing of it is compiled yet */
+    Parent own = cpu_parent(NULL, 0, vector_add_text, "vector_add");
+    add_right(own.c, own.k, N);
+    close_parent(&own);
+    close_parent(q);
+}
+
+static void test_loader(void)
+{
+    pthread_t thread;
+    Parent p = cpu_parent(NULL, 0, vector_add_text, "vector_add");
+    atomic_store(&held, 0);
+    if (pthread_create(&thread, NULL, walk_list, NULL)) exit(1);
+    while (!atomic_load(&held)) usleep(1000);
+    in_child(use_loader_locked, &p);
     atomic_store(&held, 2);
     pthread_join(thread, NULL);
     close_parent(&p);
@@ -244,11 +284,13 @@ int main(int argc, char **argv)
     static const UnitTest tests[] = {
 #ifdef HAVE_CPU
         { "cpu", test_cpu }, { "compiling", test_compiling }, { "locked", test_locked },
+        { "loader", test_loader },
 #endif
         { "gpu", test_gpu }, { "gpu_after", test_gpu_after }
     };
     (void)test_cpu;
     (void)test_compiling;
     (void)test_locked;
+    (void)test_loader;
     return unit_run("fork", tests, sizeof tests / sizeof *tests, argc, argv);
 }

@@ -356,6 +356,8 @@ static Value **load_rows(Keep *k)
     Value **kept = arena_array(&k->c->s->arena, Value *, k->rows.len * (size_t)k->parts);
     for (size_t n = 0; n < k->rows.len; n++) {
         Instr *load = k->rows.data[n];
+        const Decision *d = schedule_look_at_load(k->c->p, load);
+        if (d && d->form == LOAD_KEPT) schedule_asked_load(k->c->p, load);
         schedule_take_load(k->c->p, load, LOAD_KEPT, 0);
         Builder b = ir_before(load);
         for (int p = 0; p < k->parts; p++) {
@@ -419,8 +421,8 @@ static int ctas_with_rows(const Keep *k)
 static const Decision *asked(Hoist *c, bool other)
 {
     for (const Instr *i = c->f->body->first; i; i = i->next) {
-        const Decision *d = i->op == OP_LOAD ? schedule_asked_load(c->p, i) : NULL;
-        if (d && (d->form == LOAD_KEPT) != other) return d;
+        const Decision *d = i->op == OP_LOAD ? schedule_look_at_load(c->p, i) : NULL;
+        if (d && (d->form == LOAD_KEPT) != other) return other ? d : schedule_asked_load(c->p, i);
     }
     return NULL;
 }

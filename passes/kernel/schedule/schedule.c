@@ -296,15 +296,19 @@ void schedule_end(KernelPlan *p)
 
 /* --- asking, refusing, recording --------------------------------------------------------------------- */
 
-static const Decision *find(KernelPlan *p, const Decision *like)
+static Decision *look_at(const KernelPlan *p, const Decision *like)
 {
     Schedule *all = p->decisions;
     for (size_t k = 0; k < all->asked.len; k++)
-        if (same_subject(&all->asked.data[k], like)) {
-            all->asked.data[k].met = true;
-            return &all->asked.data[k];
-        }
+        if (same_subject(&all->asked.data[k], like)) return &all->asked.data[k];
     return NULL;
+}
+
+static const Decision *find(const KernelPlan *p, const Decision *like)
+{
+    Decision *d = look_at(p, like);
+    if (d) d->met = true;
+    return d;
 }
 
 static Decision of_load(const KernelPlan *p, const Instr *load)
@@ -333,6 +337,12 @@ const Decision *schedule_asked_load(KernelPlan *p, const Instr *load)
 {
     Decision d = of_load(p, load);
     return d.tensor ? find(p, &d) : NULL;
+}
+
+const Decision *schedule_look_at_load(const KernelPlan *p, const Instr *load)
+{
+    Decision d = of_load(p, load);
+    return d.tensor ? look_at(p, &d) : NULL;
 }
 
 const Decision *schedule_asked_store(KernelPlan *p, const Func *f, const Instr *store)

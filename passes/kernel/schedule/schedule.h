@@ -73,6 +73,9 @@ const Decision *schedule_asked(KernelPlan *, DecisionKind);
 const Decision *schedule_asked_load(KernelPlan *, const Instr *load);
 const Decision *schedule_asked_loop(KernelPlan *, int loop);
 const Decision *schedule_asked_store(KernelPlan *, const Func *, const Instr *store);
+/* The same of a load, for a pass that may leave the decision to another one: where none asks, it is an error.
+ */
+const Decision *schedule_look_at_load(const KernelPlan *, const Instr *load);
 /* Reports that a written decision is not legal here, at its position. Always returns false. */
 bool schedule_refuse(KernelPlan *, const Decision *, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
