@@ -2,21 +2,10 @@
  * emission for one of the GPU targets. Which target, and how large the constants are, the text's own bytes
  * draw. A refusal must say why; an internal error is a fault. */
 #include "backends/gpu/gpu.h"
-#include "frontend/frontend.h"
 #include "passes/passes.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz_text.h"
 
-enum { MAX_KEYS = 16, MOST_KERNELS = 2 };
-
-static void fail(Session *s, const char *what)
-{
-    Text text;
-    text_init(&text, &s->arena);
-    diag_render_all(s, &text);
-    fprintf(stderr, "%s\n%s", what, text.data ? text.data : "");
-    abort();
-}
+enum { MOST_KERNELS = 2 };
 
 static bool emit(Session *s, Module *m, const char *name, const Target *target)
 {
@@ -26,9 +15,9 @@ static bool emit(Session *s, Module *m, const char *name, const Target *target)
     o.verify_each = true;
     bool ok = passes_run(m, &o, NULL);
     Func *f = ok ? ir_func_find(m, name) : NULL;
-    if (ok && !f) fail(s, "a kernel that the passes lost");
+    if (ok && !f) fuzz_fail(s, "a kernel that the passes lost");
     ok = ok && gpu_compile(s, f, target, &(KernelOptions){ 0 }, &code, NULL);
-    if (!ok && s->n_errors == errors) fail(s, "refused without a word");
+    if (!ok && s->n_errors == errors) fuzz_fail(s, "refused without a word");
     return ok;
 }
 
@@ -39,10 +28,8 @@ static void emit_all(Session *s, Ast *ast, uint32_t drawn)
     for (int k = 0; k < frontend_kernel_count(ast) && k < MOST_KERNELS; k++) {
         const FrontKernel *kernel = frontend_kernel(ast, k);
         FrontBinding bindings[MAX_KEYS];
-        int n = kernel->n_keys < MAX_KEYS ? kernel->n_keys : MAX_KEYS;
-        for (int i = 0; i < n; i++)
-            bindings[i] = (FrontBinding){ kernel->keys[i], { FRONT_INT, .i = 8 << (drawn >> 2) % 4 } };
-        Module *m = frontend_lower(ast, kernel->name, bindings, (size_t)n, target->name);
+        size_t n = fuzz_bind(kernel, 8 << (drawn >> 2) % 4, bindings);
+        Module *m = frontend_lower(ast, kernel->name, bindings, n, target->name);
         if (!m || !emit(s, m, kernel->name, target)) return; /* a session with errors compiles no more */
     }
 }
@@ -59,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Session s;
     session_init(&s, allocator_libc);
     int left = setjmp(s.oom);
-    if (left) fail(&s, left == 2 ? "internal error" : "out of memory");
+    if (left) fuzz_fail(&s, left == 2 ? "internal error" : "out of memory");
     uint32_t file = diag_add_source(&s, "fuzz.tile", NULL, (const char *)data, size);
     Ast *ast = frontend_parse(&s, file, NULL, NULL);
     if (frontend_check(ast)) emit_all(&s, ast, number_of(data, size));

@@ -9,16 +9,10 @@
 #include <stdlib.h>
 #include <stdint.h>
 
-static int failures;
+#define SAID k_error()
+#include "expect.h"
+
 static FakeState *gpu;
-#define EXPECT(what, got, want) \
-    do { \
-        long long g_ = (got), w_ = (want); \
-        if (g_ != w_) { \
-            printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, k_error()); \
-            failures++; \
-        } \
-    } while (0)
 #define SAYS(part) \
     do { \
         if (!strstr(k_error(), part)) { \

@@ -5,18 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXPECT(what, got, want) \
-    do { \
-        long long g_ = (got), w_ = (want); \
-        if (g_ != w_) { \
-            printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, h_error()); \
-            failures++; \
-        } \
-    } while (0)
+#define SAID h_error()
+#include "expect.h"
 
 int main(void)
 {
-    int failures = 0;
     void *library = dlopen("libamdhip64.so", RTLD_NOW);
     FakeStateFn *state = library ? (FakeStateFn *)(uintptr_t)dlsym(library, "fake_state") : NULL;
     static _Alignas(16) float x[4 * 16], z[4];

@@ -9,16 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failures;
+#define SAID (stub ? stub->text : "")
+#include "expect.h"
+
 static Stub *stub;
-#define EXPECT(what, got, want) \
-    do { \
-        long long g_ = (got), w_ = (want); \
-        if (g_ != w_) { \
-            printf("line %d, %s: %lld, not %lld (%s)\n", __LINE__, what, g_, w_, stub ? stub->text : ""); \
-            failures++; \
-        } \
-    } while (0)
 #define SAYS(of, what) \
     do { \
         if (stub && (strcmp(stub->kind, of) || strcmp(stub->text, what))) { \

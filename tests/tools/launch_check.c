@@ -1,18 +1,9 @@
 /* launch_check.c: calls the launchers that tilec made of launch.tile. */
+#include "expect.h"
 #include "k.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int failures;
-#define EXPECT(what, got, want) \
-    do { \
-        long long g_ = (got), w_ = (want); \
-        if (g_ != w_) { \
-            printf("%s: %lld, not %lld\n", what, g_, w_); \
-            failures++; \
-        } \
-    } while (0)
 
 enum { M = 137, N = 403 };
 

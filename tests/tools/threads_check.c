@@ -1,6 +1,7 @@
 /* threads_check.c: how many threads the launches of an object start, and what launches cost (see
  * object_threads.sh). The argument names the test. */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "k.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,17 +15,8 @@
 
 enum { MANY = 1 << 20, TEAM = 4 };
 static float x[MANY], y[MANY];
-static int failures, started;
+static int started;
 static atomic_bool in_region, spinning;
-
-#define EXPECT(what, got, want) \
-    do { \
-        long long g_ = (got), w_ = (want); \
-        if (g_ != w_) { \
-            printf("%s: %lld, not %lld\n", what, g_, w_); \
-            failures++; \
-        } \
-    } while (0)
 
 int omp_in_parallel(void);
 int omp_in_parallel(void) { return in_region; }
