@@ -108,12 +108,17 @@ def check_small(case: Case, dtype: str) -> None:
                 raise ValueError(f"at {sizes} {text} off by {off:.3g} times what is allowed")
 
 
+def signed(x: torch.Tensor) -> torch.Tensor:
+    """The bits of u64 as i64, as which references in PyTorch compute them."""
+    return x.view(torch.int64) if x.dtype == torch.uint64 else x
+
+
 def off_by(got: torch.Tensor, want: torch.Tensor, allowed: float) -> float:
     """As suite.deviation, on the GPU; of whole numbers a small part may differ."""
     if got.shape != want.shape:
         return float("inf")
     if not got.dtype.is_floating_point:
-        return (got.double() != want.double()).double().mean().item() / WRONG_INTEGERS
+        return (signed(got) != signed(want)).double().mean().item() / WRONG_INTEGERS
     g, w = got.double(), want.double()
     same = (g == w) | (g.isnan() & w.isnan())
     off = torch.where(same, 0.0, (g - w).abs())

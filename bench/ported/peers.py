@@ -10,10 +10,26 @@ import torch
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 
 
+class Extreme:
+    """numpy.maximum or numpy.minimum."""
+
+    def __init__(self, function, reduction: str):
+        self.function, self.reduction = function, reduction
+
+    def __call__(self, a, b):
+        return self.function(a, b)
+
+    def at(self, x, index, values):
+        x.scatter_reduce_(0, index.long(), values.to(x.dtype), self.reduction)
+
+
 class TorchNames:
     """`xp` of a reference that runs in PyTorch. Names that both libraries share are PyTorch's own."""
 
     uint64 = torch.int64  # PyTorch shifts no unsigned words; the references mask what they shift
+
+    maximum = Extreme(torch.maximum, "amax")
+    minimum = Extreme(torch.minimum, "amin")
 
     def __init__(self, device: str):
         self.device = device
@@ -28,6 +44,9 @@ class TorchNames:
 
     def zeros(self, *args, **named):
         return torch.zeros(*args, device=self.device, **named)
+
+    def eye(self, n: int):
+        return torch.eye(n, device=self.device)
 
     def asarray(self, x, dtype=None):
         return torch.asarray(x, dtype=dtype, device=self.device)
