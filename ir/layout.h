@@ -157,6 +157,9 @@ const Layout *layout_slice(Arena *a, const Layout *l, int axis, bool keep);
 const Layout *layout_broadcast(Arena *a, const Layout *l, int axis, int32_t extent);
 /* A new axis of extent 1 before `axis` (0..rank). */
 const Layout *layout_expand(Arena *a, const Layout *l, int axis);
+/* 2^bits consecutive elements along `axis` for each of l, in consecutive registers of its thread. NULL: too
+ * many registers. */
+const Layout *layout_widen(Arena *a, const Layout *l, int axis, int bits);
 /* Axis i of the result is axis perm[i] of l, as numpy.transpose. */
 const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm);
 /* Row-major reshape without moving data. NULL where the result is no layout or l has padding. */

@@ -210,6 +210,26 @@ const Layout *layout_expand(Arena *a, const Layout *l, int axis)
     return layout_build(a, &b, NULL);
 }
 
+const Layout *layout_widen(Arena *a, const Layout *l, int axis, int bits)
+{
+    LayoutBuild b;
+    if (axis < 0 || axis >= l->rank || bits < 0 || l->nbit[LAYOUT_REG] + bits > LAYOUT_MAX_BITS) return NULL;
+    layout_build_from(&b, l);
+    b.tile[axis] <<= bits;
+    for (int in = 0; in < LAYOUT_INPUTS; in++)
+        for (int i = 0; i < b.nbit[in]; i++) b.basis[in][i][axis] <<= bits;
+    for (int i = 0; i < b.ndigit; i++)
+        if (b.digit[i].axis == axis) b.digit[i].stride <<= bits;
+    int n = b.nbit[LAYOUT_REG];
+    memmove(b.basis[LAYOUT_REG] + bits, b.basis[LAYOUT_REG], sizeof b.basis[0][0] * (size_t)n);
+    for (int i = 0; i < bits; i++) {
+        memset(b.basis[LAYOUT_REG][i], 0, sizeof b.basis[0][0]);
+        b.basis[LAYOUT_REG][i][axis] = 1 << i;
+    }
+    b.nbit[LAYOUT_REG] = n + bits;
+    return layout_build(a, &b, NULL);
+}
+
 const Layout *layout_permute(Arena *a, const Layout *l, const int32_t *perm)
 {
     LayoutBuild b, p;

@@ -325,14 +325,14 @@ void emit_load(Emit *, Instr *);
 bool emit_guarded_copies(Emit *, Instr *cond);
 bool emit_guarded_loads(Emit *, Instr *cond);
 void emit_store(Emit *, Instr *);
-/* Emits a conversion through the buffers of a bulk store. False: the conversion feeds no such store. */
-bool emit_staged_convert(Emit *, Instr *);
+bool emit_staged_convert(Emit *, Instr *); /* through the buffers of a bulk store; false: it feeds none */
 void emit_bulk_flush(Emit *, const Instr *);
 void emit_due_fence(Emit *);           /* the proxy fence of such a write, if it is due */
 bool emit_bulk_store(Emit *, Instr *); /* a store by TMA; false: the store is not marked as one */
 void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);     /* shared_*, copy* */
 bool emit_half(Emit *, Instr *);       /* emit_half.c: a half or a pair of halves without shared memory */
+bool emit_pick(Emit *, Instr *slice);  /* emit_pick.c: of registers that each lane has; false: of others */
 bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */

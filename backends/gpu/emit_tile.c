@@ -351,7 +351,7 @@ void emit_by_position(Emit *e, Instr *i)
         e->storage[r->id] = e->storage[ir_operand(i, 0)->id];
         return;
     }
-    if (emit_half(e, i) || emit_transposed(e, i)) return;
+    if (emit_half(e, i) || emit_pick(e, i) || emit_transposed(e, i)) return;
     int64_t elems = type_elements(r->type);
     for (int k = 0; k < i->n_operands; k++)
         if (type_elements(ir_operand(i, k)->type) > elems) elems = type_elements(ir_operand(i, k)->type);

@@ -349,6 +349,9 @@ int kernel_access_bytes(const Func *, const Instr *mem);
 /* The same where the offset along the unit axis is a multiple of *divisor (NULL: as it is) and the window may
  * reach beyond the tensor, or may not. */
 int kernel_access_bytes_at(const Func *, const Instr *mem, const int64_t *divisor, bool masked);
+/* The same of a masked load of all elements of its rows, whatever its steps, from a multiple of `divisor`
+ * on. */
+int kernel_row_access_bytes(const Func *, const Instr *load, int64_t divisor);
 /* gather/runs.c: what the n elements of a run have in common, n a power of two: elements along one axis of a
  * tile, the first at a multiple of n. */
 enum {
@@ -360,6 +363,11 @@ unsigned kernel_run(const Func *, const Value *tile, int axis, int n);
 /* The number of elements along *axis that one access of a lane can move of a gather, scatter or atomic
  * addition, wherever they begin at a multiple of it; 1: elements are accessed one by one. */
 int kernel_indexed_run(const Func *, const Instr *, int *axis);
+/* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
+ * the dense load in its place is of whole vectors; 0: there is none. */
+int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);
+/* Makes loads of every n-th element of dense ones, which they share. Layouts are assigned. */
+bool kernel_densify_windows(Session *, Func *, KernelPlan *);
 /* sliding_windows.c: whether the load can be made of aligned vectors because its window begins a constant
  * number of elements beside a multiple of 16 bytes. */
 bool kernel_slides(const Func *, const KernelPlan *, const Instr *load);

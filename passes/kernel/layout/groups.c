@@ -102,6 +102,13 @@ static void note_shape(Layouter *c, const Value *v, bool mma)
 static int access_width(Layouter *c, const Instr *i)
 { return kernel_slides(c->f, c->p, i) ? 16 : kernel_access_bytes(c->f, i); }
 
+/* The bytes of the vectors that a lane should have of what is loaded or stored. */
+static int wanted_width(Layouter *c, Instr *i)
+{
+    int width = access_width(c, i), dense = kernel_dense_bytes(c->f, c->p, i);
+    return width > dense ? width : dense;
+}
+
 /* Whether vectors of 16 bytes are impossible, because addresses are not multiples of 16 or rows of the tile
  * are no whole number of vectors. */
 bool group_is_odd(Layouter *c, const Instr *i, const Value *v, int axis)
@@ -185,7 +192,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     Group *g = group_of(c, v);
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
     note_shift(c, g, i, v, axis);
-    note_wide(g, v, i->op == OP_LOAD, axis, access_width(c, i));
+    note_wide(g, v, i->op == OP_LOAD, axis, wanted_width(c, i));
 }
 
 /* A gather, scatter or atomic operation needs vectors if its indices count by ones. Other elements are each

@@ -442,6 +442,12 @@ static bool load_in_bulk(void *user)
     return kernel_bulk_loads(c->s, c->f, c->p);
 }
 
+static bool densify_windows(void *user)
+{
+    Layouter *c = user;
+    return kernel_densify_windows(c->s, c->f, c->p);
+}
+
 static bool slide_windows(void *user)
 {
     Layouter *c = user;
@@ -466,6 +472,7 @@ bool kernel_pass_layout(KernelContext *k)
     fix(&c, f->body);
     ir_walk(f->body, hold, NULL);
     if (p->producer_warps) kernel_part(p, PASS_BULK_STORE, load_in_bulk, &c);
+    if (!kernel_step(p, PASS_DENSE_WINDOWS, densify_windows, &c)) return true;
     if (!kernel_step(p, PASS_SLIDING_WINDOWS, slide_windows, &c)) return true;
     kernel_step(p, PASS_UNALIGNED_VECTORS, record_accesses, &c);
     return true;

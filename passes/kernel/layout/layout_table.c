@@ -193,6 +193,24 @@ bool kernel_tma_begins(const Func *f, const Instr *mem, int unit)
 int kernel_access_bytes(const Func *f, const Instr *mem)
 { return kernel_access_bytes_at(f, mem, NULL, ir_attr_int(mem, ATTR_MASKED, 1) != 0); }
 
+/* Of elements that follow each other along the axis `unit`, the first at a multiple of `divisor`. */
+static int row_access_bytes(const Func *f, const MemParts *m, int unit, int64_t divisor, bool masked)
+{
+    const Param *p = &f->params[m->param];
+    int elem = dtype_bytes(p->type->dtype);
+    if (p->stride[unit] != 1) return elem;
+    int64_t align = range_gcd(p->align, 16);
+    for (int a = 0; a < m->rank; a++)
+        align = range_gcd(align, elem * (a == unit                         ? divisor
+                                            : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
+                                                                           : p->stride_div[a]));
+    if (masked) { /* A vector must be wholly in range or wholly out of range. */
+        const Dim *d = &f->dims[p->dims[unit]];
+        align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
+    }
+    return align > elem ? (int)align : elem;
+}
+
 int kernel_access_bytes_at(const Func *f, const Instr *mem, const int64_t *divisor, bool masked)
 {
     MemParts m;
@@ -201,20 +219,17 @@ int kernel_access_bytes_at(const Func *f, const Instr *mem, const int64_t *divis
         m.rank = ir_operand(mem, 1)->type->rank;
         for (int a = 0; a < m.rank; a++) m.idx[a] = ir_operand(mem, 2 + a);
     } else if (!ir_mem_parts(mem, &m)) return 0;
-    const Param *p = &f->params[m.param];
     const Attr *steps = ir_attr(mem, ATTR_STEPS);
-    int unit = kernel_unit_axis(f, mem, NULL), elem = dtype_bytes(p->type->dtype);
-    if (unit < 0 || p->stride[unit] != 1 || (steps && steps->v[unit] != 1)) return elem;
-    int64_t align = range_gcd(p->align, 16);
-    for (int a = 0; a < m.rank; a++)
-        align = range_gcd(align, elem * (a == unit ? divisor ? *divisor : kernel_divisor(f, m.idx[a])
-                                            : p->stride[a] != FACT_UNKNOWN ? p->stride[a]
-                                                                           : p->stride_div[a]));
-    if (masked) { /* A vector must be wholly in range or wholly out of range. */
-        const Dim *d = &f->dims[p->dims[unit]];
-        align = range_gcd(align, elem * (d->extent >= 0 ? d->extent : d->div));
-    }
-    return align > elem ? (int)align : elem;
+    int unit = kernel_unit_axis(f, mem, NULL);
+    if (unit < 0 || (steps && steps->v[unit] != 1)) return dtype_bytes(f->params[m.param].type->dtype);
+    return row_access_bytes(f, &m, unit, divisor ? *divisor : kernel_divisor(f, m.idx[unit]), masked);
+}
+
+int kernel_row_access_bytes(const Func *f, const Instr *load, int64_t divisor)
+{
+    MemParts m;
+    int unit = kernel_unit_axis(f, load, NULL);
+    return ir_mem_parts(load, &m) && unit >= 0 ? row_access_bytes(f, &m, unit, divisor, true) : 0;
 }
 
 LayoutMma kernel_mma_kind(Session *s, const char *name)

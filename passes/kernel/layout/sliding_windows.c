@@ -17,9 +17,7 @@
  * that is a multiple of 16 bytes and a constant; layouts in which each lane has runs of 16 bytes. Keeps:
  * results. Does not handle rows at other addresses (unaligned_vectors.c), nor windows that overlap along
  * other axes: those meet in L1. */
-#include "ir/range.h"
-#include "passes/kernel/kernel.h"
-#include <string.h>
+#include "passes/kernel/layout/windows.h"
 
 /* A window whose offset along the contiguous axis is `base` + `constant`, with `base` a multiple of 16 bytes;
  * NULL: 0. */
@@ -29,22 +27,6 @@ typedef struct Sliding {
     int64_t constant;
     int unit, axis, run; /* the contiguous axis of the tensor and of the tile, the elements of 16 bytes */
 } Sliding;
-
-/* The sum of a value and constants. */
-static Value *without_constants(Value *v, int64_t *constant)
-{
-    int64_t c;
-    for (*constant = 0; v->def; v = ir_operand(v->def, 0)) {
-        if (ir_is_const(v, &c)) {
-            *constant += c;
-            return NULL;
-        }
-        bool sum = v->def->op == OP_ADD || v->def->op == OP_SUB;
-        if (!sum || !ir_is_const(ir_operand(v->def, 1), &c) || c > INT32_MAX || c < -INT32_MAX) break;
-        *constant += v->def->op == OP_ADD ? c : -c;
-    }
-    return v;
-}
 
 static bool sliding(const Func *f, const KernelPlan *p, const Instr *load, Sliding *w)
 {
@@ -63,7 +45,7 @@ static bool sliding(const Func *f, const KernelPlan *p, const Instr *load, Slidi
     for (int a = 0; a < w->m.rank; a++)
         if (w->m.idx[a]->type->kind != TYPE_SCALAR) return false;
     w->run = 16 / dtype_bytes(t->dtype);
-    w->base = without_constants(w->m.idx[w->unit], &w->constant);
+    w->base = window_offset_base(w->m.idx[w->unit], &w->constant);
     int64_t divisor = w->base ? kernel_divisor(f, w->base) : ANY;
     return w->run > 1 && t->shape[w->axis] % w->run == 0 &&
            kernel_access_bytes_at(f, load, &divisor, true) == 16;
@@ -97,36 +79,13 @@ typedef struct Slider {
     int slid;
 } Slider;
 
-static bool same_list(const Instr *a, const Instr *b, AttrKey key)
-{
-    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
-    return x && y ? x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v) : x == y;
-}
-
-/* Are the windows the same except for a constant along the contiguous axis? */
-static bool beside(const Aligned *a, const Instr *load, const Sliding *w)
-{
-    bool same = a->w.m.param == w->m.param && a->w.base == w->base && a->w.m.pad == w->m.pad &&
-                ir_result(a->load)->type == ir_result(load)->type && same_list(a->load, load, ATTR_EXTENTS) &&
-                same_list(a->load, load, ATTR_ORDER) && same_list(a->load, load, ATTR_STEPS);
-    for (int k = 0; k < w->m.rank && same; k++) same = k == w->unit || a->w.m.idx[k] == w->m.idx[k];
-    return same;
-}
-
 static Instr *known_at(const Slider *c, const Instr *load, const Sliding *w, int64_t at)
 {
     for (size_t k = 0; k < c->known.len; k++)
-        if (c->known.data[k].w.constant == at && beside(&c->known.data[k], load, w))
+        if (c->known.data[k].w.constant == at && c->known.data[k].w.base == w->base &&
+            window_beside(c->known.data[k].load, load, w->unit))
             return c->known.data[k].load;
     return NULL;
-}
-
-/* The offset base + at, of the type that the load has. */
-static Value *offset_at(Slider *c, Builder *b, const Sliding *w, int64_t at)
-{
-    DType d = w->m.idx[w->unit]->type->dtype;
-    if (!w->base) return ir_const_int(b, d, at);
-    return at ? ir_bin(b, OP_ADD, w->base, ir_const_int(b, d, at)) : w->base;
 }
 
 static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
@@ -137,7 +96,8 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
     const Type *t = ir_result(load)->type;
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)load->n_operands);
     for (int k = 0; k < load->n_operands; k++)
-        operands[k] = k == 1 + w->unit ? offset_at(c, &b, w, at) : ir_operand(load, k);
+        operands[k] = k != 1 + w->unit ? ir_operand(load, k)
+                                       : window_offset_at(&b, ir_operand(load, k)->type->dtype, w->base, at);
     i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
     ir_del_attr(i, ATTR_MASKED); /* It may reach beyond what was proven in range. */
     ir_del_attr(i, ATTR_ALIGN);
@@ -147,34 +107,10 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
     return ir_result(i);
 }
 
-/* Do the registers of every lane hold whole runs, each in order? */
-static bool has_runs(const Layout *l, int axis, int run)
-{
-    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];
-    uint32_t regs = layout_regs(l);
-    bool runs = l->separable && regs % (uint32_t)run == 0;
-    for (uint32_t r = 0; r < regs && runs; r++) {
-        layout_element(l, r / (uint32_t)run * (uint32_t)run, 0, 0, 0, from);
-        layout_element(l, r, 0, 0, 0, c);
-        for (int d = 0; d < l->rank; d++)
-            runs = runs && c[d] == from[d] + (d == axis ? (int32_t)(r % (uint32_t)run) : 0);
-        runs = runs && from[axis] % run == 0;
-    }
-    for (uint32_t k = 0; k < layout_lanes(l) * layout_warps(l) && runs; k++) {
-        layout_element(l, 0, k % layout_lanes(l), k / layout_lanes(l), 0, c);
-        runs = c[axis] % run == 0;
-    }
-    return runs;
-}
-
-/* Does the offset stay in its type when it moves by a run to either side? */
 static bool has_room(Slider *c, const Sliding *w)
 {
-    if (dtype_bytes(w->m.idx[w->unit]->type->dtype) > 4) return true;
-    if (w->base && !c->ranges) c->ranges = ranges_new(c->f);
-    RangeInfo r = w->base ? range_of(c->ranges, w->base) : (RangeInfo){ 0, 0, 1 };
-    int64_t most = (w->constant < 0 ? -w->constant : w->constant) + 2 * (int64_t)w->run;
-    return r.lo >= INT32_MIN + most && r.hi <= INT32_MAX - most;
+    return window_has_room(
+        c->f, &c->ranges, w->m.idx[w->unit]->type->dtype, w->base, w->constant, 2 * w->run);
 }
 
 static void slide(void *user, Instr *i)
@@ -194,7 +130,7 @@ static void slide(void *user, Instr *i)
         return;
     }
     const Type *t = w.m.result->type;
-    if (!has_room(c, &w) || !has_runs(layouts_get(&c->p->layouts, t), w.axis, w.run)) return;
+    if (!has_room(c, &w) || !window_has_runs(layouts_get(&c->p->layouts, t), w.axis, w.run)) return;
     Value *from = aligned_at(c, i, &w, w.constant - start),
           *to = aligned_at(c, i, &w, w.constant - start + w.run);
     Builder b = ir_before(i);

@@ -168,7 +168,9 @@ static void test_derived(void)
         const Layout *b = layout_broadcast(&arena, s, 1, 40);
         const Layout *n =
             l->cover[0] == tile[0] && layout_regs(l) <= 512 ? layout_concat(&arena, l, 0, 3) : NULL;
+        const Layout *wide = layout_regs(l) <= 512 ? layout_widen(&arena, l, 1, 2) : NULL;
         CU_ASSERT_FATAL(p && e && s && d);
+        CU_ASSERT(wide || layout_regs(l) > 512);
         CU_ASSERT_EQUAL(b != NULL, layout_regs(s) * 40 <= LAYOUT_MAX_REGS);
         CU_ASSERT(n || l->cover[0] != tile[0] || layout_regs(l) > 512);
         int bad = 0;
@@ -181,6 +183,10 @@ static void test_derived(void)
                     bad += x[0] != c[1] || x[1] != c[0];
                     layout_element(e, r, t, w, 0, x);
                     bad += x[0] != c[0] || x[1] != 0 || x[2] != c[1];
+                    for (uint32_t k = 0; wide && k < 4; k++) {
+                        layout_element(wide, 4 * r + k, t, w, 0, x);
+                        bad += x[0] != c[0] || x[1] != 4 * c[1] + (int32_t)k;
+                    }
                     /* Every thread that holds an element holds the statistic of its row. */
                     bad += layout_find_reg(s, I(c[0], 0), t, w, 0) < 0;
                     bad += layout_find_reg(d, I(c[0]), t, w, 0) < 0;

@@ -1,0 +1,69 @@
+/* windows.c: see windows.h. */
+#include "passes/kernel/layout/windows.h"
+#include <string.h>
+
+Value *window_offset_base(Value *v, int64_t *constant)
+{
+    int64_t c;
+    for (*constant = 0; v->def; v = ir_operand(v->def, 0)) {
+        if (ir_is_const(v, &c)) {
+            *constant += c;
+            return NULL;
+        }
+        bool sum = v->def->op == OP_ADD || v->def->op == OP_SUB;
+        if (!sum || !ir_is_const(ir_operand(v->def, 1), &c) || c > INT32_MAX || c < -INT32_MAX) break;
+        *constant += v->def->op == OP_ADD ? c : -c;
+    }
+    return v;
+}
+
+Value *window_offset_at(Builder *b, DType like, Value *base, int64_t at)
+{
+    if (!base) return ir_const_int(b, like, at);
+    return at ? ir_bin(b, OP_ADD, base, ir_const_int(b, like, at)) : base;
+}
+
+bool window_has_room(
+    const Func *f, Ranges **ranges, DType d, const Value *base, int64_t constant, int64_t most)
+{
+    if (dtype_bytes(d) > 4) return true;
+    if (base && !*ranges) *ranges = ranges_new(f);
+    RangeInfo r = base ? range_of(*ranges, base) : (RangeInfo){ 0, 0, 1 };
+    most += constant < 0 ? -constant : constant;
+    return r.lo >= INT32_MIN + most && r.hi <= INT32_MAX - most;
+}
+
+static bool same_list(const Instr *a, const Instr *b, AttrKey key)
+{
+    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
+    return x && y ? x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v) : x == y;
+}
+
+bool window_beside(const Instr *a, const Instr *b, int unit)
+{
+    MemParts m, n;
+    if (!ir_mem_parts(a, &m) || !ir_mem_parts(b, &n)) return false;
+    bool same = m.param == n.param && m.pad == n.pad && m.result->type == n.result->type &&
+                same_list(a, b, ATTR_EXTENTS) && same_list(a, b, ATTR_ORDER) && same_list(a, b, ATTR_STEPS);
+    for (int k = 0; k < m.rank && same; k++) same = k == unit || m.idx[k] == n.idx[k];
+    return same;
+}
+
+bool window_has_runs(const Layout *l, int axis, int run)
+{
+    int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];
+    uint32_t regs = layout_regs(l);
+    bool runs = l->separable && regs % (uint32_t)run == 0;
+    for (uint32_t r = 0; r < regs && runs; r++) {
+        layout_element(l, r / (uint32_t)run * (uint32_t)run, 0, 0, 0, from);
+        layout_element(l, r, 0, 0, 0, c);
+        for (int d = 0; d < l->rank; d++)
+            runs = runs && c[d] == from[d] + (d == axis ? (int32_t)(r % (uint32_t)run) : 0);
+        runs = runs && from[axis] % run == 0;
+    }
+    for (uint32_t k = 0; k < layout_lanes(l) * layout_warps(l) && runs; k++) {
+        layout_element(l, 0, k % layout_lanes(l), k / layout_lanes(l), 0, c);
+        runs = c[axis] % run == 0;
+    }
+    return runs;
+}

@@ -1,0 +1,22 @@
+/* windows.h: what sliding-windows and dense-windows ask of loads: their offsets as a value and a constant,
+ * and runs in registers. */
+#pragma once
+#include "ir/range.h"
+#include "passes/kernel/kernel.h"
+
+/* The sum of a value, which is returned, and of *constant; NULL: there is only the constant. */
+Value *window_offset_base(Value *offset, int64_t *constant);
+
+/* base + at, in the type `like`; base NULL: `at`. */
+Value *window_offset_at(Builder *, DType like, Value *base, int64_t at);
+
+/* Whether the offset `base` + constant stays in its type when it moves by `most` to either side. *ranges: of
+ * the function, made when they are first needed. */
+bool window_has_room(const Func *, Ranges **ranges, DType, const Value *base, int64_t constant, int64_t most);
+
+/* Whether two loads read windows of one tensor that are the same but for their offsets along the tensor's
+ * axis `unit`, with one pad. */
+bool window_beside(const Instr *a, const Instr *b, int unit);
+
+/* Whether the registers of every lane hold whole runs of `run` elements along `axis`, each in order. */
+bool window_has_runs(const Layout *, int axis, int run);
