@@ -234,6 +234,8 @@ const char *lower_mix_note(Lower *, const Node *a, const Node *b, V, V);
 /* On the assignment of a value of another type to a variable. */
 const char *lower_assign_note(Lower *, const Var *, V);
 const char *lower_shape_note(V, V);
+/* What to write instead of an access by indices, `called`, to a tensor without axes. */
+const char *lower_no_axis_note(Lower *, const char *called, const char *tensor);
 void lower_axis_warning(Lower *, const Node *call, V first, const Node *second);
 
 /* lower_bits.c */

@@ -152,7 +152,8 @@ static bool read_indices(Lower *l, const Call *c, Window *w)
     int rank = w->param->type->rank;
     V v[TILE_MAX_RANK + 1];
     if (rank == 0) {
-        lower_error(l, n->loc, "`%s` needs a tensor of at least one axis", c->node->name);
+        lower_error_note(l, n->loc, lower_no_axis_note(l, c->node->name, w->param->var->name),
+            "`%s` needs a tensor of at least one axis", c->node->name);
         return false;
     }
     for (int i = 0; i < rank; i++) {

@@ -95,3 +95,12 @@ void lower_axis_warning(Lower *l, const Node *call, V first, const Node *second)
         "`%s(%s, axis = %s%llu)` reduces; `%s(%s%llu, %s)` compares without a warning", name, x, sign,
         (unsigned long long)literal->u, name, sign, (unsigned long long)literal->u, x);
 }
+
+const char *lower_no_axis_note(Lower *l, const char *called, const char *tensor)
+{
+    const char *plain = !strcmp(called, "gather") ? "load" : !strcmp(called, "scatter") ? "store" : NULL;
+    return plain ? arena_printf(&l->s->arena, "`%s` takes `%s[]`", plain, tensor)
+                 : arena_printf(&l->s->arena,
+                       "declare an axis, `%s[1]`, and name its element: `%s(%s[0], ...)`", tensor, called,
+                       tensor);
+}

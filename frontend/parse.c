@@ -152,15 +152,30 @@ static bool begins_line(const Parse *p, Loc loc)
     return at == 0 || text[at - 1] == '\n';
 }
 
+/* Whether the same byte stands an odd number of times before this place of the line: it closes a text. */
+static bool closes_text(Parse *p, Loc loc, char c)
+{
+    const char *text = diag_source(p->session, loc.file)->text;
+    bool open = false;
+    for (uint32_t at = loc.begin; at && text[at - 1] != '\n'; at--) open ^= text[at - 1] == c;
+    return open;
+}
+
 void parse_bad_bytes(Parse *p, Loc loc, const char *text, size_t n)
 {
+    static const char include[] = "#include";
     unsigned char c = (unsigned char)text[0];
     p->lex_error = loc.end;
+    if (c == '\'' && closes_text(p, loc, '\'')) return;
+    const Source *src = diag_source(p->session, loc.file);
+    bool includes =
+        src->len - loc.begin >= sizeof include && !memcmp(src->text + loc.begin, include, sizeof include - 1);
     const char *note = c == '@' && begins_line(p, loc)
                            ? "a kernel is `kernel name(...) grid (...) { ... }`; there are no decorators"
                        : c == '@'  ? habit_note(HABIT_CALL, "matmul", strlen("matmul"))
+                       : includes  ? "write `import \"FILE.tile\";`"
                        : c == '#'  ? "a comment begins with `//`"
-                       : c == '\'' ? "texts stand between `\"`, in `print` and `assert`"
+                       : c == '\'' ? "texts stand between `\"`, in `import`, `print` and `assert`"
                                    : NULL;
     if (c > ' ' && c < 127) {
         Diag *d = diag_error(p->session, loc, "unexpected character `%c`", c);
@@ -400,6 +415,9 @@ static bool comment_ends_statement(const Source *src, uint32_t at)
     return src->text[end - 1] == ';';
 }
 
+/* What begins an item and no statement. */
+static const char *const item_keywords[] = { "`kernel`", "`fn`", "`import`", "`instantiate`", "`tune`" };
+
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
 {
     const Source *src = diag_source(p->session, loc.file);
@@ -431,5 +449,8 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     else if (token && contains(expected, n, "`{`") &&
              (n == 1 || !strcmp(token, "`:`") || !strcmp(token, "`;`")))
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block or a list of values stands in braces: `{ ... }`");
+    else if (token && contains(item_keywords, sizeof item_keywords / sizeof *item_keywords, token) &&
+             contains(expected, n, "a statement"))
+        diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a `}` is missing before it");
     suggest_keyword(p, d, src, loc);
 }

@@ -85,9 +85,12 @@ item: kernel
     | FN error block                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | TUNE error '}'                    { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
     | LADDER error '}'                  { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
-    | IMPORT error ';'                  { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
-    | INSTANTIATE error ';'             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
-    | CONST error ';'                   { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | IMPORT error semicolon            { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | INSTANTIATE error semicolon       { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    | CONST error semicolon             { yyerrok; $$ = parse_node(p, N_ERROR, @$); }
+    ;
+semicolon: ';'                          /* Where it is missing, what follows begins an item and is kept. */
+    | %empty
     ;
 
 kernel: KERNEL IDENT '(' params ')' clauses block

@@ -114,6 +114,8 @@ class Grammar:
             r"(\w+):(.*?)\n?\s*;(?=\s|$)", self.quote(without_actions(parser.split("%%")[1])), re.S
         ):
             self.bison[name] = [alternative.split() for alternative in body.split("|")]
+        for name in self.recovery():
+            del self.bison[name]
         self.nullable = {name for name, rows in self.bison.items() if ["%empty"] in rows}
         self.chain = self.expression_chain()
         self.rules = {}
@@ -125,6 +127,12 @@ class Grammar:
             elif name not in self.chain and name not in ("postfix", "primary", "items", "comma"):
                 self.rules[self.name(name)] = self.rule(name)
         self.expressions()
+
+    def recovery(self):
+        """The rules that only alternatives for errors name: they are no part of the language."""
+        rows = [row for rows in self.bison.values() for row in rows]
+        named = {word for row in rows if "error" not in row for word in row}
+        return {word for row in rows if "error" in row for word in row if word in self.bison} - named
 
     @staticmethod
     def quote(text):

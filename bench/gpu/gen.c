@@ -111,6 +111,141 @@ static void write_file(const char *path, const char *data, size_t n)
     fclose(f);
 }
 
+/* What the arguments behind OUT ask for. */
+typedef struct Request {
+    Session *s;
+    const FrontKernel *kernel;
+    PassOptions passes;
+    KernelOptions options;
+    FrontBinding *bindings;
+    size_t n_bindings;
+    int cluster, cluster_axis, occupancy; /* 0, -1, 0: the kernel's own */
+    bool show_ir, show_kernel_ir;
+} Request;
+
+/* What stands behind `name` if the argument begins so, else NULL. */
+static const char *value_of(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(arg, name, n) ? NULL : arg + n;
+}
+
+static bool add_pass(PassSet *set, const char *arg, const char *name)
+{
+    PassId id;
+    if (!pass_find(name, strlen(name), &id)) {
+        fprintf(stderr, "%s: no such pass\n", arg);
+        return false;
+    }
+    pass_add(set, id);
+    return true;
+}
+
+static void set_schedule(Request *r, const char *decisions)
+{
+    char *text = arena_strndup(&r->s->arena, decisions, strlen(decisions));
+    for (char *c = text; *c; c++)
+        if (*c == '_') *c = ' ';
+    r->options.schedule = text;
+    r->options.schedule_name = "schedule";
+}
+
+/* NAME=VALUE; a name that the kernel does not have is reported and left out. */
+static void bind(Request *r, const char *arg, const char *eq)
+{
+    FrontBinding *b = &r->bindings[r->n_bindings];
+    const char *why = NULL;
+    b->name = arena_strndup(&r->s->arena, arg, (size_t)(eq - arg));
+    if (frontend_parse_value(r->s, r->kernel, b->name, eq + 1, &b->value, &why)) r->n_bindings++;
+    else fprintf(stderr, "%s: %s\n", arg, why ? why : "no such name");
+}
+
+/* False, with a message, for a pass that does not exist. What `facts` reads is left to it. */
+static bool read_argument(Request *r, const char *arg)
+{
+    const char *v, *eq = strchr(arg, '=');
+    if ((v = value_of(arg, "no:"))) return add_pass(&r->options.skip, arg, v);
+    if ((v = value_of(arg, "with:"))) return add_pass(&r->options.with, arg, v);
+    if ((v = value_of(arg, "schedule:"))) set_schedule(r, v);
+    else if ((v = value_of(arg, "l2:"))) r->options.l2_percent = atoi(v);
+    else if ((v = value_of(arg, "warps:"))) r->options.warps = atoi(v);
+    else if ((v = value_of(arg, "cluster:"))) r->cluster = atoi(v);
+    else if ((v = value_of(arg, "cluster_axis:"))) r->cluster_axis = atoi(v);
+    else if ((v = value_of(arg, "occupancy:"))) r->occupancy = atoi(v);
+    else if (!strcmp(arg, "early_start")) r->options.early_start = true;
+    else if (!strcmp(arg, "ir")) r->show_ir = true;
+    else if (!strcmp(arg, "kernel-ir")) r->show_kernel_ir = true;
+    else if (eq && !value_of(arg, "div:") && !value_of(arg, "skip:")) bind(r, arg, eq);
+    return true;
+}
+
+static bool read_arguments(Request *r, const Target *target, int argc, char **argv)
+{
+    r->passes = pass_options_default(target);
+    r->passes.verify_each = true;
+    for (int i = 0; i < argc; i++)
+        if (value_of(argv[i], "skip:")) r->passes.skip = value_of(argv[i], "skip:");
+    r->options = kernel_options_of(&r->passes);
+    r->bindings = arena_array(&r->s->arena, FrontBinding, (size_t)argc + 1);
+    for (int i = 0; i < argc; i++)
+        if (!read_argument(r, argv[i])) return false;
+    return true;
+}
+
+static void set_hints(Func *f, const Request *r)
+{
+    if (r->cluster) f->hints.cluster = r->cluster;
+    if (r->cluster_axis >= 0) f->hints.cluster_axis = r->cluster_axis + 1;
+    if (r->occupancy) f->hints.occupancy = r->occupancy;
+}
+
+static void show(Session *s, const Module *m)
+{
+    Text out;
+    text_init(&out, &s->arena);
+    ir_print(m, &out);
+    fputs(out.data, stdout);
+}
+
+/* The exit status; what is wrong is among the session's diagnostics. */
+static int generate(Session *s, Ast *ast, int argc, char **argv)
+{
+    const Target *target = target_find(argv[3]);
+    const FrontKernel *kernel = ast && frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
+    Request r = { .s = s, .kernel = kernel, .cluster_axis = -1 };
+    if (!target) fprintf(stderr, "%s: no such target\n", argv[3]);
+    else if (!kernel && !s->n_errors) fprintf(stderr, "%s: no such kernel\n", argv[2]);
+    if (!kernel || !target) return 1;
+    if (!read_arguments(&r, target, argc - 5, argv + 5)) return 2;
+    Module *m = frontend_lower(ast, argv[2], r.bindings, r.n_bindings, argv[3]);
+    Func *f = m ? ir_func_find(m, argv[2]) : NULL, *lowered = NULL;
+    if (!f) return 1;
+    facts(f, argc - 5, argv + 5);
+    set_hints(f, &r);
+    if (!passes_run(m, &r.passes, NULL)) return 1;
+    if (r.show_ir) show(s, m);
+    GpuCode code;
+    bool ok = gpu_compile(s, f, target, &r.options, &code, &lowered);
+    if (r.show_kernel_ir && lowered) show(s, lowered->module);
+    if (!ok) return 1;
+    Text description;
+    text_init(&description, &s->arena);
+    describe(f, &code, &description, argc - 5, argv + 5);
+    write_file(arena_printf(&s->arena, "%s.cu", argv[4]), code.text, code.text_len);
+    write_file(arena_printf(&s->arena, "%s.json", argv[4]), description.data, description.len);
+    return 0;
+}
+
+static void print_diagnostics(Session *s)
+{
+    s->arena.on_oom = &s->oom;
+    if (setjmp(s->oom)) return;
+    Text text;
+    text_init(&text, &s->arena);
+    diag_render_all(s, &text);
+    fputs(text.data, stderr);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 5) return 2;
@@ -126,90 +261,10 @@ int main(int argc, char **argv)
     if (!setjmp(s.oom)) {
         char *slash = strrchr(argv[1], '/'),
              *dir = slash ? arena_strndup(&s.arena, argv[1], (size_t)(slash - argv[1])) : ".";
-        Ast *ast = frontend_parse(&s, diag_add_source(&s, argv[1], dir, text, n), import_file, dir);
-        const Target *target = target_find(argv[3]);
-        FrontBinding b[64];
-        size_t nb = 0;
-        PassOptions po = pass_options_default(target);
-        for (int i = 5; i < argc; i++)
-            if (!strncmp(argv[i], "skip:", 5)) po.skip = argv[i] + 5;
-        KernelOptions ko = kernel_options_of(&po);
-        bool show_ir = false, show_kernel_ir = false;
-        int cluster = 0, cluster_axis = -1, occupancy = 0;
-        const FrontKernel *k = ast && frontend_check(ast) ? frontend_kernel_find(ast, argv[2]) : NULL;
-        for (int i = 5; i < argc && k; i++) {
-            char *eq = strchr(argv[i], '=');
-            PassId id;
-            if (!strncmp(argv[i], "no:", 3) && pass_find(argv[i] + 3, strlen(argv[i] + 3), &id))
-                pass_add(&ko.skip, id);
-            else if (!strncmp(argv[i], "with:", 5) && pass_find(argv[i] + 5, strlen(argv[i] + 5), &id))
-                pass_add(&ko.with, id);
-            else if (!strncmp(argv[i], "no:", 3) || !strncmp(argv[i], "with:", 5)) {
-                fprintf(stderr, "%s: no such pass\n", argv[i]);
-                return 2;
-            } else if (!strcmp(argv[i], "early_start")) ko.early_start = true;
-            else if (!strncmp(argv[i], "l2:", 3)) ko.l2_percent = atoi(argv[i] + 3);
-            else if (!strncmp(argv[i], "skip:", 5)) continue;
-            else if (!strncmp(argv[i], "schedule:", 9)) {
-                char *text = arena_strndup(&s.arena, argv[i] + 9, strlen(argv[i] + 9));
-                for (char *c = text; *c; c++)
-                    if (*c == '_') *c = ' ';
-                ko.schedule = text;
-                ko.schedule_name = "schedule";
-            } else if (!strncmp(argv[i], "warps:", 6)) ko.warps = atoi(argv[i] + 6);
-            else if (!strncmp(argv[i], "cluster:", 8)) cluster = atoi(argv[i] + 8);
-            else if (!strncmp(argv[i], "cluster_axis:", 13)) cluster_axis = atoi(argv[i] + 13);
-            else if (!strncmp(argv[i], "occupancy:", 10)) occupancy = atoi(argv[i] + 10);
-            else if (!strcmp(argv[i], "ir")) show_ir = true;
-            else if (!strcmp(argv[i], "kernel-ir")) show_kernel_ir = true;
-            else if (eq && strncmp(argv[i], "div:", 4)) {
-                const char *why = NULL;
-                b[nb].name = arena_strndup(&s.arena, argv[i], (size_t)(eq - argv[i]));
-                if (!frontend_parse_value(&s, k, b[nb].name, eq + 1, &b[nb].value, &why))
-                    fprintf(stderr, "%s: %s\n", argv[i], why ? why : "no such name");
-                else nb++;
-            }
-        }
-        Module *m = k ? frontend_lower(ast, argv[2], b, nb, argv[3]) : NULL;
-        Func *f = m ? ir_func_find(m, argv[2]) : NULL;
-        if (f && target) {
-            GpuCode code;
-            Text out;
-            text_init(&out, &s.arena);
-            facts(f, argc - 5, argv + 5);
-            if (cluster) f->hints.cluster = cluster;
-            if (cluster_axis >= 0) f->hints.cluster_axis = cluster_axis + 1;
-            if (occupancy) f->hints.occupancy = occupancy;
-            po.verify_each = true;
-            if (passes_run(m, &po, NULL)) {
-                if (show_ir) {
-                    ir_print(m, &out);
-                    fputs(out.data, stdout);
-                    text_init(&out, &s.arena);
-                }
-                Func *lowered = NULL;
-                bool ok = gpu_compile(&s, f, target, &ko, &code, &lowered);
-                if (show_kernel_ir && lowered) {
-                    ir_print(lowered->module, &out);
-                    fputs(out.data, stdout);
-                    text_init(&out, &s.arena);
-                }
-                if (ok) {
-                    write_file(arena_printf(&s.arena, "%s.cu", argv[4]), code.text, code.text_len);
-                    describe(f, &code, &out, argc - 5, argv + 5);
-                    write_file(arena_printf(&s.arena, "%s.json", argv[4]), out.data, out.len);
-                    status = 0;
-                }
-            }
-        }
+        uint32_t source = diag_add_source(&s, argv[1], dir, text, n);
+        status = generate(&s, frontend_parse(&s, source, import_file, dir), argc, argv);
     }
-    Text err;
-    s.arena.on_oom = &s.oom;
-    if (!setjmp(s.oom)) {
-        text_init(&err, &s.arena);
-        diag_render_all(&s, &err);
-        fputs(err.data, stderr);
-    }
+    print_diagnostics(&s);
     session_free(&s);
     free(text);
     return status;

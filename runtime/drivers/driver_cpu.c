@@ -6,10 +6,10 @@
 #include "runtime/drivers/driver.h"
 #include "runtime/context/fork.h"
 #include "ir/cpu_level.h"
+#include "ir/processors.h"
 #include "ir/threads.h"
 #include "runtime/drivers/pool.h"
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +42,6 @@ typedef struct CpuFunction {
 typedef struct CpuEvent {
     _Atomic int64_t ns;
 } CpuEvent; /* 0: not recorded */
-
-static int usable_threads(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
 
 static void cpu_name(char *out, size_t room)
 {
@@ -89,7 +81,7 @@ static tile_status cpu_open(const DriverDesc *d, Driver **out, DriverError *e)
     }
     memset(c, 0, sizeof *c);
     c->alloc = d->alloc;
-    c->threads = d->threads > 0 ? d->threads : usable_threads();
+    c->threads = d->threads > 0 ? d->threads : processors_usable();
     c->run_threads = d->run_threads;
     c->run_threads_user = d->run_threads_user;
     if (!(c->pool = pool_new(d->alloc))) {

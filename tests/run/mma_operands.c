@@ -111,6 +111,45 @@ typedef enum OperandKind {
 } OperandKind;
 enum { KINDS = SCANNED + 1 };
 
+static void operand(Case *c, OperandKind kind, int type, const char *name, int rows, int columns, Matrix m);
+
+/* The largest of nine elements of each row, repeated along the rows or, turned, along the columns. */
+static void reduced(Case *c, int type, const char *name, int rows, int columns, bool turned, Matrix m)
+{
+    int n = turned ? columns : rows;
+    Tensor *x = tensor(c, type, 2, n, 9);
+    say(c, "    let %s_m = max(load(%s[0 +: %d, 0 +: 9]), axis = 1);\n", name, x->name, n);
+    if (turned) say(c, "    let %s = transpose(broadcast(%s_m, [%d, %d]));\n", name, name, columns, rows);
+    else say(c, "    let %s = broadcast(%s_m, [%d, %d]);\n", name, name, rows, columns);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            m[i][j] = at(x, turned ? j : i, 0);
+            for (int k = 1; k < 9; k++)
+                if (at(x, turned ? j : i, k) > m[i][j]) m[i][j] = at(x, turned ? j : i, k);
+        }
+}
+
+/* Of another product, cut to a few values. */
+static void multiplied(Case *c, int type, const char *name, int rows, int columns, Matrix m)
+{
+    static const OperandKind kinds[] = { LOADED, COLUMN, ROW_TURNED, WHERE };
+    enum { DEPTH = 5, MOST = 4 };
+    Matrix a, b;
+    char left[24], right[24];
+    int t = type == T_I32 ? T_I8 : type;
+    snprintf(left, sizeof left, "%s_a", name);
+    snprintf(right, sizeof right, "%s_b", name);
+    operand(c, kinds[below(c, 4)], t, left, rows, DEPTH, a);
+    operand(c, kinds[below(c, 4)], t, right, DEPTH, columns, b);
+    say(c, "    let %s = %s(min(max(mma(%s, %s), 0), %d));\n", name, types[type].name, left, right, MOST);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            m[i][j] = 0;
+            for (int k = 0; k < DEPTH; k++) m[i][j] += a[i][k] * b[k][j];
+            m[i][j] = m[i][j] < 0 ? 0 : m[i][j] > MOST ? MOST : m[i][j];
+        }
+}
+
 static void operand(Case *c, OperandKind kind, int type, const char *name, int rows, int columns, Matrix m)
 {
     const char *T = types[type].name;
@@ -161,22 +200,7 @@ static void operand(Case *c, OperandKind kind, int type, const char *name, int r
         EACH = (2 * i + j) % 5;
         return;
     case REDUCED:
-    case REDUCED_TURNED: {
-        bool turned = kind == REDUCED_TURNED;
-        int n = turned ? columns : rows;
-        x = tensor(c, type, 2, n, 9);
-        say(c, "    let %s_m = max(load(%s[0 +: %d, 0 +: 9]), axis = 1);\n", name, x->name, n);
-        if (turned) say(c, "    let %s = transpose(broadcast(%s_m, [%d, %d]));\n", name, name, columns, rows);
-        else say(c, "    let %s = broadcast(%s_m, [%d, %d]);\n", name, name, rows, columns);
-        EACH = 0;
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) {
-                m[i][j] = at(x, turned ? j : i, 0);
-                for (int k = 1; k < 9; k++)
-                    if (at(x, turned ? j : i, k) > m[i][j]) m[i][j] = at(x, turned ? j : i, k);
-            }
-        return;
-    }
+    case REDUCED_TURNED: reduced(c, type, name, rows, columns, kind == REDUCED_TURNED, m); return;
     case COLUMN_TURNED:
         x = tensor(c, type, 1, columns, 1);
         say(c, "    let %s = transpose(broadcast(load(%s[0 +: %d])[:, None], [%d, %d]));\n", name, x->name,
@@ -209,23 +233,7 @@ static void operand(Case *c, OperandKind kind, int type, const char *name, int r
             y->name, columns);
         EACH = at(x, i, 0) * at(y, j, 0);
         return;
-    case PRODUCT: { /* of another product, cut to a few values */
-        Matrix a, b;
-        char left[24], right[24];
-        int kinds[] = { LOADED, COLUMN, ROW_TURNED, WHERE }, t = type == T_I32 ? T_I8 : type;
-        snprintf(left, sizeof left, "%s_a", name);
-        snprintf(right, sizeof right, "%s_b", name);
-        operand(c, kinds[below(c, 4)], t, left, rows, 5, a);
-        operand(c, kinds[below(c, 4)], t, right, 5, columns, b);
-        say(c, "    let %s = %s(min(max(mma(%s, %s), 0), 4));\n", name, T, left, right);
-        for (int i = 0; i < rows; i++)
-            for (int j = 0; j < columns; j++) {
-                m[i][j] = 0;
-                for (int k = 0; k < 5; k++) m[i][j] += a[i][k] * b[k][j];
-                m[i][j] = m[i][j] < 0 ? 0 : m[i][j] > 4 ? 4 : m[i][j];
-            }
-        return;
-    }
+    case PRODUCT: multiplied(c, type, name, rows, columns, m); return;
     case SCANNED:
         x = tensor(c, type, 2, rows, columns);
         say(c, "    let %s = cummax(load(%s[0 +: %d, 0 +: %d]), axis = 1);\n", name, x->name, rows, columns);

@@ -5,6 +5,7 @@
 #include "k.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,23 @@ static void test_region(void)
     check(MANY, &all, 0);
     in_region = false;
     check(MANY, &t, TEAM - 1);
+}
+
+/* All processors are those that the process may run on: of one, nothing is started. */
+static void test_affinity(void)
+{
+    tile_threads all = { 0, NULL, NULL };
+    cpu_set_t allowed, one;
+    EXPECT("sched_getaffinity", sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    int cpu = 0, before = started;
+    launch(MANY, &all);
+    EXPECT("starts threads on several processors", started > before, CPU_COUNT(&allowed) > 1);
+    while (!CPU_ISSET(cpu, &allowed)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    EXPECT("sched_setaffinity", sched_setaffinity(0, sizeof one, &one), 0);
+    check(MANY, &all, 0);
+    sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 static int asked;
@@ -187,8 +205,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = { { "worth", test_worth }, { "region", test_region }, { "pool", test_pool },
-        { "fork", test_fork }, { "cost", test_cost }, { "busy", test_busy } };
+    } tests[] = { { "worth", test_worth }, { "region", test_region }, { "affinity", test_affinity },
+        { "pool", test_pool }, { "fork", test_fork }, { "cost", test_cost }, { "busy", test_busy } };
     for (int i = 0; i < MANY; i++) x[i] = (float)(i % 17) / 32;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (argc == 2 && !strcmp(argv[1], tests[i].name)) {

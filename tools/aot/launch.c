@@ -4,9 +4,11 @@
  *
  * A launch reads the plan (plan.h) for the first variant that fits the arguments and the processor, fills the
  * kernel's slots, evaluates the grid, and lets threads take the programs in chunks. */
+#define _GNU_SOURCE
 #include "tools/aot/args.h"
 #include "ir/cpu_level.h"
 #include "ir/float_state.h"
+#include "ir/processors.h"
 #include "ir/threads.h"
 #include <dlfcn.h>
 #include <locale.h>
@@ -175,8 +177,8 @@ static int count_threads(const Launch *l, const tile_threads *t)
     int64_t n = threads_worth(work, l->programs, most, t && t->run ? THREAD_WAKE_WORK : THREAD_START_WORK);
     if (n > 1 && !t->run && threads_in_region(dlsym)) n = 1;
     if (n == 1 || t->n > 0) return (int)n;
-    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN); /* takes microseconds */
-    return processors < 1 ? 1 : (int)(n < processors ? n : processors);
+    int processors = processors_usable(); /* takes microseconds */
+    return n < processors ? (int)n : processors;
 }
 
 /* What a kernel that was compiled with --check writes when a check fails: CheckRecord of ir/abi.h. */

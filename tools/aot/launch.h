@@ -15,10 +15,10 @@ typedef struct tile_view {
     const int64_t *shape, *strides;
 } tile_view;
 
-/* How a launch may use threads. NULL, or n = 1: the caller's alone. n = 0: as many as there are processors.
- * run, if not NULL, calls task(arg, 0) .. task(arg, n - 1), in any order and at once if it likes, on the
- * pool's threads, and returns when all are done; else threads are started for the launch. Work that is too
- * little for them takes fewer, and a launch in a parallel region of OpenMP starts none. */
+/* How a launch may use threads. NULL, or n = 1: the caller's alone. n = 0: one for each processor that the
+ * process may run on. run, if not NULL, calls task(arg, 0) .. task(arg, n - 1), in any order and at once if
+ * it likes, on the pool's threads, and returns when all are done; else threads are started for the launch.
+ * Work that is too little for them takes fewer, and a launch in a parallel region of OpenMP starts none. */
 typedef struct tile_threads {
     int n;
     void (*run)(void *pool, int n, void (*task)(void *arg, int i), void *arg);

@@ -1,6 +1,8 @@
 /* bundle.c: see bundle.h. Every variant is compiled for what a launch may promise and for each target; equal
  * texts share an image. Binaries are made by the vendors' compilers, several at a time. */
+#define _GNU_SOURCE
 #include "tools/tilec/bundle_parts.h"
+#include "ir/processors.h"
 #include "ir/stack.h"
 #include "tools/tilec/fit.h"
 #include "tools/tilec/hip.h"
@@ -9,7 +11,6 @@
 #include "runtime/drivers/rtc.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static bool is_exact(const Target *t) { return t->kind == TARGET_HIP || target_has(t, TF_ARCH_SPECIFIC); }
 
@@ -256,8 +257,7 @@ static void *work(void *p)
 static void run_tasks(Work *w)
 {
     pthread_t threads[64];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int n = 0;
+    int cores = processors_usable(), n = 0;
     while (n < 64 && n + 1 < cores && n + 1 < w->n && !pthread_create(&threads[n], NULL, work, w)) n++;
     work_there(w);
     while (n > 0) pthread_join(threads[--n], NULL);

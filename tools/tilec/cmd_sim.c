@@ -1,11 +1,12 @@
 /* cmd_sim.c: `tilec sim`: a kernel's launch through the cache model, one placement of its programs after the
  * other. */
+#define _GNU_SOURCE
 #include "tools/tilec/sim.h"
 #include "ir/number.h"
+#include "ir/processors.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { MAX_CASES = 64, MAX_BINDINGS = 256 };
 
@@ -352,7 +353,7 @@ static bool run_cases(Sim *s)
 {
     int64_t threads = 0;
     if (!args_int(s->in->tool, s->in->args, FLAG_THREADS, 0, 256, &threads)) return false;
-    if (!threads) threads = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!threads) threads = processors_usable();
     if (threads > s->report.n) threads = s->report.n;
     pthread_t *ids = arena_array(&s->in->tool->arena, pthread_t, (size_t)threads + 1);
     int64_t started = 0;

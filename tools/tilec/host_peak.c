@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "tools/tilec/host_peak.h"
 #include "backends/backend.h"
+#include "ir/processors.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -216,10 +216,8 @@ static bool read_numbers(const char *path, double *first, double *second)
  * its control group has. */
 static double processors_had(int *whole)
 {
-    cpu_set_t set;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
     double quota, period, none;
-    *whole = !sched_getaffinity(0, sizeof set, &set) ? CPU_COUNT(&set) : online > 0 ? (int)online : 1;
+    *whole = processors_usable();
     if (!read_numbers("/sys/fs/cgroup/cpu.max", &quota, &period) &&
         (!read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota, &none) ||
             !read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period, &none)))
