@@ -1,7 +1,7 @@
-/* random_rows.c: random kernels whose programs work on whole rows: see random_kernel.h. Rows of one element to
- * thousands, loaded once and again, of several tensors and types, with weights in between; reductions of what
- * follows from them, each from the ones before; stores beside. Half of them do nothing else, as the form in
- * which rows are kept requires. The others also gather, scan, branch and loop, read rows that they have
+/* random_rows.c: random kernels whose programs work on whole rows: see random_kernel.h. Rows of one element
+ * to thousands, loaded once and again, of several tensors and types, with weights in between; reductions of
+ * what follows from them, each from the ones before; stores beside. Half of them do nothing else, as the form
+ * in which rows are kept requires. The others also gather, scan, branch and loop, read rows that they have
  * stored, and cut rows into parts of a size that the compiler chooses.
  *
  * Statements are templates, in which `$` and a letter stand for something that is drawn:
@@ -63,16 +63,17 @@ static const char *const made[KINDS][24] = {
 
 /* Those of the kernel's type come first. */
 enum { ALIKE_LOADS = 4, LOADS = 7, WEIGHTS = 3 };
-static const char *const loads[LOADS] = { "f32(load(X[$R, :]))", "f32(load(X[r, :]))", "f32(load(X[r, 0 +: N]))", "f32(load(Z[r, :]))",
-    "load(V[r, :])", "load(V[r, 0 +: N])", "f32(load(H[r, :]))" };
+static const char *const loads[LOADS] = { "f32(load(X[$R, :]))", "f32(load(X[r, :]))",
+    "f32(load(X[r, 0 +: N]))", "f32(load(Z[r, :]))", "load(V[r, :])", "load(V[r, 0 +: N])",
+    "f32(load(H[r, :]))" };
 static const char *const weights[WEIGHTS] = { "f32(load(W[:]))", "load(B[:])", "f32(load(U[:]))" };
 static const char *const places[] = { "r", "r", "M - 1 - r", "(r + 1) % M", "r + 1", "r - 1" };
 
 enum { PLAIN_ENDS = 6 };
 static const char *const ends[] = { "store(O[r, :], $F);", "store(O[r, :], $F);",
     "store(Y[r, :], cast(clamp($F, 0.0, 4.0), T));", "store(Y[r, :], cast(clamp($F, 0.0, 4.0), T));",
-    "store(SUM[r +: 1], $S);", "store(I[r, :], i32($F));", "store(I[r, :], $Q);",
-    "atomic_add(SEEN[:], $F);", "scatter(O[r, arange(N)], $F, mask = $M);" };
+    "store(SUM[r +: 1], $S);", "store(I[r, :], i32($F));", "store(I[r, :], $Q);", "atomic_add(SEEN[:], $F);",
+    "scatter(O[r, arange(N)], $F, mask = $M);" };
 
 static void expand(Rows *x, const char *template, char *out, size_t size)
 {
@@ -115,8 +116,8 @@ static void let(Rows *x)
     if (x->depth && chance(a, 60)) /* what loops carry */
         arrange_line(a, "%c%d = %s%s%s;", letters[kind], below(a, x->n[kind]), open, e, close);
     else if (x->n[kind] < 9) {
-        arrange_line(a, "%s %c%d = %s%s%s;", x->plain ? "let" : "var", letters[kind], x->n[kind], open, e,
-            close);
+        arrange_line(
+            a, "%s %c%d = %s%s%s;", x->plain ? "let" : "var", letters[kind], x->n[kind], open, e, close);
         x->n[kind]++;
     }
 }
@@ -154,8 +155,8 @@ static void branch(Rows *x)
 {
     char e[200];
     expand(x,
-        CHOOSE(x->a, "r % 2 == 0", "load(CNT[r]) > $D - 2", "any($M, drop = true)", "max($F, drop = true) > $D.0",
-            "sum($Q, drop = true) % 2 == 0"),
+        CHOOSE(x->a, "r % 2 == 0", "load(CNT[r]) > $D - 2", "any($M, drop = true)",
+            "max($F, drop = true) > $D.0", "sum($Q, drop = true) % 2 == 0"),
         e, sizeof e);
     arrange_line(x->a, "if %s {", e);
     if (chance(x->a, 20)) arrange_line(x->a, "    return;");
@@ -203,9 +204,10 @@ static void parameters(Rows *x, bool cut)
                    *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
         if (!has_tensor(x, name)) continue;
         const bool odd = x->extremes && strchr("fb", *type) && !strcmp(role, "in");
-        const char kind = chance(a, 15) ? arrange_view(a, strchr(tensors[t].dims, ',') ? 2 : 1, !strcmp(role, "in")) : 0;
-        arrange_append(
-            k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", role, type, name, tensors[t].dims);
+        const char kind =
+            chance(a, 15) ? arrange_view(a, strchr(tensors[t].dims, ',') ? 2 : 1, !strcmp(role, "in")) : 0;
+        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", role, type, name,
+            tensors[t].dims);
         arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "", role,
             name, tensors[t].dims, type, odd ? "extremes" : "", tensors[t].fill + (odd ? strlen("int") : 0));
         arrange_append(k->launch, sizeof k->launch, " %s", name);
@@ -219,7 +221,8 @@ static void parameters(Rows *x, bool cut)
 static void body(Rows *x, bool cut)
 {
     Arranger *a = x->a;
-    const char *const first[KINDS] = { x->extremes ? "clip($L)" : "$L", "load(Q[r, :])", "f0 > 1.0", "max(f0, axis = 0)" };
+    const char *const first[KINDS] = { x->extremes ? "clip($L)" : "$L", "load(Q[r, :])", "f0 > 1.0",
+        "max(f0, axis = 0)" };
     char e[200];
     a->indent = 1;
     arrange_line(a, "let r = program_id();");
@@ -251,11 +254,11 @@ void random_rows(uint64_t seed, RandomKernel *out)
     x->budget = 3 + below(a, 12);
     const bool cut = !x->plain && chance(a, 30);
     const int n = ONE_OF(a, 1, 9, 64, 225, 1009, 1023, 1024, 1026, 2040, 2048, 2052, 3000, 4095, 4096, 4100,
-                      chance(a, 30) ? 9010 : 1536),
+                  chance(a, 30) ? 9010 : 1536),
               m = 1 + below(a, 4);
     const char *hint = CHOOSE(a, "", "", " hint (warps = 1)", " hint (warps = 2)", " hint (warps = 4)",
-        " hint (warps = 2)", " hint (warps = 4)", " hint (warps = 8)", " hint (warps = 16)", " hint (cluster = 2)", " hint (warps = 2, cluster = 4)",
-        " hint (occupancy = 2)");
+        " hint (warps = 2)", " hint (warps = 4)", " hint (warps = 8)", " hint (warps = 16)",
+        " hint (cluster = 2)", " hint (warps = 2, cluster = 4)", " hint (occupancy = 2)");
     body(x, cut);
     arrange_append(out->text, sizeof out->text,
         "fn clip(x) { return clamp(x, -8.0, 8.0); }\n"
