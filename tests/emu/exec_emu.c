@@ -54,19 +54,6 @@ typedef struct State {
     bool thorough;       /* not now */
 } State;
 
-/* The pass that a device's name asks for (`,with=PASS`) wherever it is possible, which it is else where it
- * pays. False: there is no such pass. */
-static bool take_pass(const char *name, KernelOptions *o)
-{
-    const char *with = strstr(name, ",with=");
-    PassId id;
-    if (!with) return true;
-    with += strlen(",with=");
-    if (!pass_find(with, strcspn(with, ","), &id)) return false;
-    pass_add(&o->with, id);
-    return true;
-}
-
 /* header: whether to compile the header now, once for all kernels. */
 static void *open_with(const char *name, const char *optimize, bool header, char *why, size_t why_size)
 {
@@ -76,7 +63,8 @@ static void *open_with(const char *name, const char *optimize, bool header, char
     if (header && !strncmp(name, "tcc_", 4)) return free(s), exec_emu_open_quick(name, why, why_size);
     snprintf(target, sizeof target, "%s:%.*s", hip ? "hip" : "cuda", (int)strcspn(name + 4, ","), name + 4);
     s->order = s->late = -1;
-    s->target = take_pass(name, &s->options) ? target_find(target) : NULL;
+    exec_emu_take_pass(name, &s->options);
+    s->target = target_find(target);
     if (s->target && strstr(name, ",short")) /* what the matrix unit keeps of a sum of fp8 (ir/sums.def) */
         emu_sums = target_unit_sum(s->target, "wgmma_k32") ? EMU_SUMS_SM_90A : EMU_SUMS_SM_89;
     s->optimize = optimize;

@@ -271,16 +271,6 @@ static void load_part(Keep *k, Builder *b, int p)
     for (size_t n = 0; p < k->parts && n < k->others.len; n++) part_of(k, b, ir_result(k->others.data[n]), p);
 }
 
-/* Whether the place of what is loaded is known in front of a reduction; NULL: where it is loaded. */
-static bool known_at(const Instr *load, const Instr *reduction)
-{
-    for (int n = 0; reduction && n < load->n_operands; n++) {
-        const Instr *d = ir_operand(load, n)->def;
-        if (d && d->mark >= reduction->mark) return false;
-    }
-    return true;
-}
-
 /* The loads that run ahead: others than those of rows, as far as they can start in front of `before`. */
 static void find_others(Keep *k, Value *v, const Instr *before)
 {
@@ -290,7 +280,7 @@ static void find_others(Keep *k, Value *v, const Instr *before)
         for (int n = 0; n < d->n_operands; n++) find_others(k, ir_operand(d, n), before);
         return;
     }
-    if (!known_at(d, before)) return;
+    if (!hoist_known_at(d, before)) return;
     for (size_t n = 0; n < k->others.len; n++)
         if (k->others.data[n] == d) return;
     if (!is_row(k, d)) vec_push(&k->c->s->arena, &k->others, d);
