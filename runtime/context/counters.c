@@ -3,7 +3,12 @@
  * beside each other never share one: a stream has a counter, because its launches run in order, and each
  * captured launch has one, because its graph may later run beside other work of the stream. Their memory is
  * taken at a launch where there is none left, also while a graph is captured; none is freed before the
- * context is. */
+ * context is.
+ *
+ * CUDA numbers its streams, and no number comes again. Handles do, so that streams are known by theirs only
+ * where there are no numbers: on HIP, which waits for a stream's work before it gives the handle away
+ * (HostQueue::terminate in ROCm's clr), and with drivers before CUDA 12, where the program has to wait before
+ * it destroys a stream. */
 #include "runtime/context/context.h"
 #include <stdatomic.h>
 
@@ -78,7 +83,8 @@ static void *captured_memory(tile_context *c)
     return p;
 }
 
-/* Not 0, and the same for two launches only if they are in one stream. Handles are addresses or less than
+/* The key of a stream without a number: not 0, and the same for two launches only if their streams have one
+ * handle and are there at one time. Handles are addresses or less than
  * STREAM_PER_THREAD, so that the keys of threads, which are even, differ from all of theirs. Numbers of
  * threads that have ended are not given again, because the work of their streams may still run. */
 static uintptr_t stream_key(void *stream)
@@ -118,9 +124,13 @@ bool context_makes_counters(tile_context *c)
 
 void *context_counter(tile_context *c, void *stream)
 {
+    const DriverOps *ops = c->driver->ops;
+    uint64_t number;
     if (c->parent) return context_counter(c->parent, stream);
-    if (!c->driver->ops->capturing || !c->driver->ops->capturing(c->driver, stream))
-        return stream_counter(c, stream_key(stream), NULL);
+    if (!ops->capturing || !ops->capturing(c->driver, stream)) {
+        bool numbered = ops->stream_number && ops->stream_number(c->driver, stream, &number);
+        return stream_counter(c, numbered ? number_key(number) : stream_key(stream), NULL);
+    }
     char *base = captured_memory(c);
     if (!base) return NULL;
     int n = atomic_fetch_add(&c->captured_counters, 1);

@@ -341,10 +341,11 @@ static int by_number(const void *x, const void *y)
  * stream names another stream in each thread. */
 static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
 {
-    int streams[2];
+    enum { N = 5, MANY = 5000 };
+    static void *streams[MANY];
     void *const per_thread = (void *)(uintptr_t)2;
-    enum { N = 5 };
-    CounterOf of[N] = { { k, a, n_args, &streams[0], 0 }, { k, a, n_args, &streams[1], 0 },
+    for (int i = 0; i < MANY; i++) OK(k->context, tile_stream_create(k->context, &streams[i]));
+    CounterOf of[N] = { { k, a, n_args, streams[0], 0 }, { k, a, n_args, streams[1], 0 },
         { k, a, n_args, per_thread, 0 }, { k, a, n_args, per_thread, 0 }, { k, a, n_args, per_thread, 0 } };
     for (int i = 0; i < N; i++) {
         pthread_t other;
@@ -353,12 +354,10 @@ static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
         for (int j = 0; j < i; j++) CU_ASSERT_NOT_EQUAL(of[i].counter, of[j].counter);
     }
     /* More streams than a table of counters has, as when threads come and go, while a graph is captured. */
-    enum { MANY = 5000 };
-    static char handles[MANY];
     static uint64_t counters[MANY];
     fake->captured_globally = 1;
     for (int i = 0; i < MANY; i++) {
-        CounterOf next = { k, a, n_args, &handles[i], 0 };
+        CounterOf next = { k, a, n_args, streams[i], 0 };
         launch_for_counter(&next);
         counters[i] = next.counter;
     }
@@ -368,6 +367,7 @@ static void check_counters(tile_kernel *k, const tile_arg *a, size_t n_args)
     CounterOf again = of[2];
     launch_for_counter(&again);
     CU_ASSERT_EQUAL(again.counter, of[2].counter);
+    for (int i = 0; i < MANY; i++) OK(k->context, tile_stream_destroy(k->context, streams[i]));
 }
 
 /* Attention has tensor maps and a tile scheduler: maps are encoded again for what moved, and only for that;

@@ -106,6 +106,20 @@ static Given launch(int64_t m, int64_t n, void *stream)
     return given;
 }
 
+/* The same with memory of the caller's. */
+static Given launch_with_own(void *stream)
+{
+    Product p;
+    product(&p, 128, 128);
+    tile_launch_desc d = {
+        .struct_size = sizeof d, .stream = stream, .workspace = memory, .workspace_size = sizeof memory
+    };
+    given = (Given){ 0 };
+    OK(ctx, tile_launch(k, p.args, 3, &d));
+    CU_ASSERT_PTR_EQUAL(given.workspace, memory);
+    return given;
+}
+
 static bool launch_by_memo(const Product *p, void *stream)
 {
     tile_launch_desc d = { .struct_size = sizeof d, .stream = stream };
@@ -210,6 +224,26 @@ static void test_streams(void)
     int64_t live = fake->live_memory;
     OK(ctx, tile_stream_destroy(ctx, s[0])); /* by libtile, which frees its workspace */
     CU_ASSERT_EQUAL(fake->live_memory, live - 1);
+    OK(ctx, tile_stream_destroy(ctx, again));
+    end();
+}
+
+/* Nor do launches that bring a workspace share a counter with those of a stream that had their handle. In one
+ * stream they and the others have one. */
+static void test_own_workspace(void)
+{
+    void *stream, *again;
+    if (!begin(FAKE_CUDA, 0, 0)) return;
+    void (*destroy)(void *) =
+        (void (*)(void *))(uintptr_t)dlsym(dlopen(FAKE_CUDA, RTLD_NOW), "cuStreamDestroy_v2");
+    OK(ctx, tile_stream_create(ctx, &stream));
+    Given first = launch_with_own(stream);
+    CU_ASSERT_EQUAL(launch_with_own(stream).counter, first.counter);
+    CU_ASSERT_EQUAL(launch(128, 128, stream).counter, first.counter);
+    destroy(stream); /* by the program: its launches may still run */
+    OK(ctx, tile_stream_create(ctx, &again));
+    CU_ASSERT_PTR_EQUAL(again, stream);
+    CU_ASSERT_NOT_EQUAL(launch_with_own(again).counter, first.counter);
     OK(ctx, tile_stream_destroy(ctx, again));
     end();
 }
@@ -386,6 +420,7 @@ int main(int argc, char **argv)
         { "kept", test_kept },
         { "growth", test_growth },
         { "streams", test_streams },
+        { "own workspace", test_own_workspace },
         { "capture", test_capture },
         { "limit", test_limit },
         { "failures", test_failures },

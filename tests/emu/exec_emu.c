@@ -63,6 +63,7 @@ static void *open_with(const char *name, const char *optimize, bool header, char
     if (header && !strncmp(name, "tcc_", 4)) return free(s), exec_emu_open_quick(name, why, why_size);
     snprintf(target, sizeof target, "%s:%.*s", hip ? "hip" : "cuda", (int)strcspn(name + 4, ","), name + 4);
     s->order = s->late = -1;
+    exec_emu_take_pass(name, &s->options);
     s->target = target_find(target);
     if (s->target && strstr(name, ",short")) /* what the matrix unit keeps of a sum of fp8 (ir/sums.def) */
         emu_sums = target_unit_sum(s->target, "wgmma_k32") ? EMU_SUMS_SM_90A : EMU_SUMS_SM_89;

@@ -16,6 +16,9 @@ void exec_emu_close(void *state);
 
 /* Fixes what is drawn (emu.h) instead of changing it from launch to launch; -1 undoes it. */
 void exec_emu_draw(void *state, int order, int late);
+/* The pass that a device's name asks for (`,with=PASS`) wherever it is possible, which it is else where it
+ * pays. A name of no pass ends the program. */
+void exec_emu_take_pass(const char *name, KernelOptions *);
 /* For launches from now on. */
 void exec_emu_options(void *state, const KernelOptions *);
 /* Did the last launch have a producer that copies by TMA? */

@@ -1,6 +1,10 @@
 /* executors.c: emulated architectures, and the interpreter as the oracle of random kernels. */
 #include "tests/emu/exec_emu.h"
+#include "passes/passes.h"
 #include "tests/run/exec_interp.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define EMULATED exec_emu_close, exec_emu_text, exec_emu_draw
 #define QUICK(name) \
@@ -39,3 +43,13 @@ const Executor executors[] = {
         exec_interp_run, exec_interp_close },
     { 0 },
 };
+
+void exec_emu_take_pass(const char *name, KernelOptions *o)
+{
+    const char *with = strstr(name, ",with=");
+    PassId id;
+    if (!with) return;
+    with += strlen(",with=");
+    if (!pass_find(with, strcspn(with, ","), &id)) fprintf(stderr, "%s: no such pass\n", name), exit(2);
+    pass_add(&o->with, id);
+}

@@ -42,6 +42,9 @@ static const struct {
     { "inout", "MOST", "N", "f32", "int:5" },
     { "inout", "SUMS", "N", "f32", "int:5" },
     { "inout", "LAST", "", "f32", "int:5" },
+    { "in", "REAL", "M,GN", "f32", "unit" },
+    { "inout", "TURN", "M", "f32", "unit" },
+    { "inout", "ORDER", "GM,GN", "i32", "int:0" },
     { "out", "WIDE", "M,N", "f32", "" },
     { "out", "TURNED", "N,M", "T", "" },
     { "out", "THIN", "M,N", "i8", "" },
@@ -55,6 +58,7 @@ typedef struct Mix {
     Arranger *a;
     int tm, tn, depth, loops, budget, n[KINDS];
     bool returns, whole, extremes; /* rows are whole: N is TN, and a key; inputs hold NaN and infinities */
+    bool ordered;                  /* the programs of a row of tiles add to a column in their order */
 } Mix;
 
 static const char *const made[KINDS][32] = {
@@ -344,6 +348,7 @@ static void places(Mix *x)
                 "cluster = 4", "cluster = 2, cluster_axis = 1", "stages = 3", "pack = 3"));
     if (strstr(h, "axis") && chance(a, 50)) *h = 0;
     const int form = strstr(h, "axis") ? 0 : below(a, 4);
+    x->ordered = form == 0 && !strstr(h, "cluster") && chance(a, 40);
     a->indent = 1;
     if (form == 0) arrange_line(a, "grid (cdiv(N, %d), cdiv(M, %d))%s", tn, tm, h);
     else arrange_line(a, "grid (cdiv(N, %d)*cdiv(M, %d))%s", tn, tm, h);
@@ -378,6 +383,7 @@ static bool has_tensor(const Mix *x, const char *name)
     char mention[12];
     for (size_t k = 0; k < sizeof always / sizeof *always; k++)
         if (!strcmp(always[k], name)) return true;
+    if (!strcmp(name, "ORDER")) return x->ordered;
     snprintf(mention, sizeof mention, "(%s[", name);
     return strstr(x->a->body, mention);
 }
@@ -385,6 +391,7 @@ static bool has_tensor(const Mix *x, const char *name)
 static void view(Arranger *a, int t)
 {
     const int rank = strchr(tensors[t].dims, ',') ? 2 : *tensors[t].dims ? 1 : 0;
+    if (!strcmp(tensors[t].name, "ORDER")) return;
     const char kind = chance(a, 20) ? arrange_view(a, rank, !strcmp(tensors[t].role, "in")) : 0;
     if (kind && strlen(a->k->views) + 10 < sizeof a->k->views)
         arrange_append(
@@ -401,9 +408,13 @@ static void parameters(Mix *x)
         const char *name = tensors[t].name,
                    *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
         if (!has_tensor(x, name)) continue;
+        char dims[60];
+        snprintf(dims, sizeof dims, "%s", tensors[t].dims);
+        if (!strcmp(name, "ORDER")) snprintf(dims, sizeof dims, "cdiv(M, %d), cdiv(N, %d)", x->tm, x->tn);
         arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role,
-            type, name, tensors[t].dims);
-        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(tensors[t].role, "in");
+            type, name, dims);
+        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(tensors[t].role, "in") &&
+                         !strncmp(tensors[t].fill, "int", 3);
         arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "",
             tensors[t].role, name, tensors[t].dims, type, odd ? "extremes" : "",
             tensors[t].fill + (odd ? strlen("int") : 0));
@@ -441,6 +452,10 @@ void random_mixture(uint64_t seed, RandomKernel *out)
         expand(x, CHOOSE(a, onces[0], onces[1], onces[2], onces[3]), e, sizeof e);
         arrange_line(a, "%s", e);
     }
+    if (x->ordered)
+        arrange_line(a,
+            "atomic_add(TURN[i*%d +: %d], load(REAL[i*%d +: %d, j]), step = %s, semaphore = ORDER);", x->tm,
+            x->tm, x->tm, x->tm, CHOOSE(a, "0", "j", "3"));
     a->indent = 0;
     arrange_line(a, "}");
     const int m = x->tm * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tm) : 0),

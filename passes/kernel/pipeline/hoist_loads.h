@@ -17,6 +17,16 @@ typedef struct Hoist {
 /* Whether no register holds the value, because its users read the operand. */
 static inline bool hoist_silent(const Instr *i) { return i->op == OP_BROADCAST || i->op == OP_SPLAT; }
 
+/* Whether the place of what is loaded is known in front of a reduction; NULL: where it is loaded. */
+static inline bool hoist_known_at(const Instr *load, const Instr *reduction)
+{
+    for (int n = 0; reduction && n < load->n_operands; n++) {
+        const Instr *d = ir_operand(load, n)->def;
+        if (d && d->mark >= reduction->mark) return false;
+    }
+    return true;
+}
+
 /* The registers that a thread holds the value in. */
 int hoist_words(Hoist *, const Value *);
 /* The registers of a thread when a multiprocessor holds n of these CTAs. */

@@ -271,14 +271,16 @@ static void load_part(Keep *k, Builder *b, int p)
     for (size_t n = 0; p < k->parts && n < k->others.len; n++) part_of(k, b, ir_result(k->others.data[n]), p);
 }
 
-static void find_others(Keep *k, Value *v)
+/* The loads that run ahead: others than those of rows, as far as they can start in front of `before`. */
+static void find_others(Keep *k, Value *v, const Instr *before)
 {
     Instr *d = v->def;
     if (!is_wide(k, v->type)) return;
     if (d->op != OP_LOAD) {
-        for (int n = 0; n < d->n_operands; n++) find_others(k, ir_operand(d, n));
+        for (int n = 0; n < d->n_operands; n++) find_others(k, ir_operand(d, n), before);
         return;
     }
+    if (!hoist_known_at(d, before)) return;
     for (size_t n = 0; n < k->others.len; n++)
         if (k->others.data[n] == d) return;
     if (!is_row(k, d)) vec_push(&k->c->s->arena, &k->others, d);
@@ -311,11 +313,11 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
     bool reduces = op_reduces(end->op);
     Value *sum = NULL;
     k->others.len = 0;
-    if (reduces) find_others(k, ir_operand(end, 0));
+    if (reduces) find_others(k, ir_operand(end, 0), before);
     for (size_t n = 0; n < stores->len; n++) {
         MemParts m;
         ir_mem_parts(stores->data[n], &m);
-        find_others(k, m.values[0]);
+        find_others(k, m.values[0], before);
     }
     int words = (k->regs * 4 + 3) / 4, ahead = 1;
     if (k->others.len) {
