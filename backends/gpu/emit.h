@@ -92,6 +92,7 @@ typedef struct RowStart {
     const Layout *layout; /* of these tiles; NULL: there are none */
     const char *lead, *coord, *first;
     int n, unit; /* elements and bytes of a word */
+    int64_t row; /* elements of a row, of which a tile may be a part */
 } RowStart;
 
 /* A quotient and its remainder that a loop carries: the values that are divided, the names of the variables,

@@ -16,8 +16,9 @@
  * memory").
  *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
- * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes; operations by
- * element, and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
+ * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes, or rows that
+ * begin within a word, by words; operations by element, and sums, maxima and minima of f32. Keeps: everything
+ * but the order in which sums are added. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
 
@@ -38,6 +39,7 @@ typedef struct Keep {
     int parts, regs;                    /* regs: of a part */
     InstrList wide;                     /* what works on rows, in order */
     InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
+    RowStartAccess start;               /* rows that are accessed by words */
     uint32_t *seen;                     /* by value: the segment that needs it */
     ValueMap map[MOST_PARTS];           /* the parts of values in this segment */
     int64_t bytes;                      /* of a CTA's rows */
@@ -68,8 +70,9 @@ static bool whole_row(const Keep *k, const Instr *i)
         return false;
     const Param *p = &k->c->f->params[m.param];
     if (i->op == OP_LOAD && (m.token || p->kind != PARAM_IN)) return false;
+    /* Smaller accesses are put together in registers. Rows that begin within a word go by words too. */
     return k->c->f->dims[p->dims[unit]].extent == k->row &&
-           kernel_access_bytes(k->c->f, i) >= 4; /* smaller ones are put together in registers */
+           (k->start.leads || kernel_access_bytes(k->c->f, i) >= 4);
 }
 
 static bool reduces_row(const Instr *i)
@@ -210,7 +213,7 @@ static void at_part(Keep *k, Instr *i, int p)
     ir_mem_parts(i, &m);
     for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
     ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
-    if ((p + 1) * k->chunk > k->row) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
+    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
     for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
         if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
             ir_set_operand(i, n, ir_const_int(&b, m.idx[unit]->type->dtype, p * k->chunk));
@@ -231,22 +234,36 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     return ir_result(i);
 }
 
-/* The part of a row in front of a reduction, with what lies behind the row's end made neutral. */
+/* Whether the elements of a part come before (`op`: less than) or behind a place of the part. Where a row
+ * begins within a word, its parts begin some elements earlier than they say (emit_row_start.c), so that no
+ * range of theirs may decide it. */
+static Value *compare_place(Keep *k, Builder *b, Op op, int64_t with)
+{
+    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
+               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk);
+    Value *end = ir_const_int(b, DT_I32, with);
+    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
+    if (k->start.leads) end = ir_emit(b, OP_OPAQUE, &end, 1, NO_ATTRS, NULL);
+    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
+    return ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
+}
+
+/* The part of a row in front of a reduction, with what lies beside the row made neutral. */
 static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
 {
     int64_t rest = k->row - p * k->chunk;
-    if (rest >= k->chunk) return v;
     double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
-               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk),
-               *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk);
-    Value *end = ir_const_int(b, DT_I32, rest), *neutral = ir_const_float(b, DT_F32, none);
-    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
-    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
+    const Type *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk), *t = v->type;
+    Value *inside[2] = { k->start.leads && !p ? compare_place(k, b, OP_GE, 0) : NULL,
+        rest < k->chunk ? compare_place(k, b, OP_LT, rest) : NULL };
+    if (!inside[0] && !inside[1]) return v;
+    Value *neutral = ir_const_float(b, DT_F32, none);
     neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
-    Value *inside = ir_result(ir_build_raw(b, OP_LT, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
-    const Type *t = v->type;
-    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
+    for (int n = 0; n < 2; n++)
+        if (inside[n])
+            v = ir_result(
+                ir_build_raw(b, OP_WHERE, (Value *[]){ inside[n], v, neutral }, 3, NO_ATTRS, &t, 1));
+    return v;
 }
 
 /* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
@@ -440,7 +457,7 @@ static bool worth(const Keep *k, const Ask *a, int ctas)
 {
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
-    if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1 || ctas < 2) return false;
+    if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1) return false;
     bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
     return !a->fits || (many && ctas >= p->min_ctas);
 }
@@ -451,8 +468,8 @@ static bool find(Keep *k)
     Hoist *c = k->c;
     KernelPlan *p = c->p;
     const Value *row = ir_operand(c->reductions.data[0], 0);
-    if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1 || kernel_row_start(c->f, p).leads)
-        return false;
+    if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1) return false;
+    k->start = kernel_row_start(c->f, p);
     k->row = row->type->shape[0];
     k->whole = layouts_get(&p->layouts, row->type);
     if (!find_rows(k)) return false;
@@ -483,6 +500,7 @@ static bool keep(void *user)
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
+    if (k.start.leads) p->row_parts = (RowParts){ k.start, k.part, k.row };
     rewrite(&k);
     return a->kept = true;
 }
