@@ -51,7 +51,7 @@ static const RowStart *row_start(Emit *e, const Layout *l)
         r->n = parts->start.unit / parts->start.bytes;
         r->unit = parts->start.unit;
         r->layout = parts->layout;
-        r->row = parts->row;
+        r->row = (int)parts->row;
     }
     if (!r->searched) {
         Found x = { .e = e };

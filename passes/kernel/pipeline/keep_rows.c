@@ -1,11 +1,9 @@
 /* keep_rows.c: of hoist-loads: a row that is read again behind a reduction is kept in shared memory, as it
  * was loaded, and the program works through it in parts of a few elements for each thread.
  *
- *   %x = load X[r, :]                              %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +:
- * P] .. %f = cast %x; %m = reduce_sum %f         ->    %m = reduce_sum (add (cast (opaque %x0)), (cast
- * (opaque %x1)) ..) %d = sub %f, %m                                %w0 = load W[0 +: P] store Y[r, :], (mul
- * %d, (load W[:]))           %w1 = load W[P +: P]; store Y[r, 0 +: P], (mul (sub (cast (opaque %x0)), %m),
- * %w0); .. store Y[r, P +: P], ..
+ *   %x = load X[r, :]                    %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +: P] ..
+ *   %m = reduce_sum (cast %x)       ->   %m = reduce_sum (add (cast (opaque %x0)), (cast (opaque %x1)) ..)
+ *   store Y[r, :], (sub %x, %m)          store Y[r, 0 +: P], (sub (cast (opaque %x0)), %m); ..
  *
  * The loads start copies to shared memory, each thread its own words, so that no thread waits for another's.
  * `opaque` reads them, first when its thread's copies have come. What follows from a row by operations of its
@@ -16,9 +14,9 @@
  * memory").
  *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
- * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes, or rows that
- * begin within a word, by words; operations by element, and sums, maxima and minima of f32. Keeps: everything
- * but the order in which sums are added. */
+ * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes, or by the words
+ * in which they begin; operations by element, and sums, maxima and minima of f32. Keeps: everything but the
+ * order in which sums are added. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
 
@@ -111,10 +109,8 @@ static void need(Keep *k, Value *v, uint32_t segment)
     if (!is_wide(k, v->type) || k->seen[v->id] == segment) return;
     bool again = k->seen[v->id] != 0;
     k->seen[v->id] = segment;
-    if (!d) {
-        k->ok = false;
-        return;
-    }
+    k->ok &= d != NULL;
+    if (!d) return;
     if (d->op == OP_LOAD) {
         if (again && !is_row(k, d)) vec_push(&k->c->s->arena, &k->rows, d);
         return;
@@ -184,9 +180,9 @@ static bool find_parts(Keep *k, int bytes)
     for (int n = run; n <= regs / 2 && n * bytes <= MOST_BYTES; n += run) {
         if ((regs + n - 1) / n > MOST_PARTS || n * bytes < LEAST_BYTES) continue;
         int32_t chunk = coordinate(l, (uint32_t)n, 0, 0, 0);
+        k->chunk = chunk;
         k->regs = n;
         k->parts = (regs + n - 1) / n; /* the last one may lie partly behind all registers */
-        k->chunk = chunk;
         const Layout *part =
             layout_coalesced(a, 1, &chunk, &order, bytes, run * bytes, p->target->wave, p->warps * ctas);
         if (part && ctas > 1) part = layout_split_blocks(a, part, ctas);
@@ -234,18 +230,20 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     return ir_result(i);
 }
 
-/* Whether the elements of a part come before (`op`: less than) or behind a place of the part. Where a row
- * begins within a word, its parts begin some elements earlier than they say (emit_row_start.c), so that no
- * range of theirs may decide it. */
-static Value *compare_place(Keep *k, Builder *b, Op op, int64_t with)
+/* v, with `none` where a place of the part does not compare so. Where a row begins within a word, its parts
+ * begin some elements earlier than they say (emit_row_start.c), so that no range of places may decide it. */
+static Value *where_place(Keep *k, Builder *b, Value *v, Op op, int64_t with, double none)
 {
-    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
-               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk);
-    Value *end = ir_const_int(b, DT_I32, with);
+    Session *s = k->c->s;
+    const Type *at = type_tile(s, DT_I32, 1, &k->chunk), *in = type_tile(s, DT_BOOL, 1, &k->chunk),
+               *f32 = type_tile(s, DT_F32, 1, &k->chunk), *t = v->type;
+    Value *end = ir_const_int(b, DT_I32, with), *neutral = ir_const_float(b, DT_F32, none);
     Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
     if (k->start.leads) end = ir_emit(b, OP_OPAQUE, &end, 1, NO_ATTRS, NULL);
     end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
-    return ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
+    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
+    Value *inside = ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
+    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
 }
 
 /* The part of a row in front of a reduction, with what lies beside the row made neutral. */
@@ -253,17 +251,8 @@ static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
 {
     int64_t rest = k->row - p * k->chunk;
     double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-    const Type *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk), *t = v->type;
-    Value *inside[2] = { k->start.leads && !p ? compare_place(k, b, OP_GE, 0) : NULL,
-        rest < k->chunk ? compare_place(k, b, OP_LT, rest) : NULL };
-    if (!inside[0] && !inside[1]) return v;
-    Value *neutral = ir_const_float(b, DT_F32, none);
-    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
-    for (int n = 0; n < 2; n++)
-        if (inside[n])
-            v = ir_result(
-                ir_build_raw(b, OP_WHERE, (Value *[]){ inside[n], v, neutral }, 3, NO_ATTRS, &t, 1));
-    return v;
+    if (k->start.leads && !p) v = where_place(k, b, v, OP_GE, 0, none);
+    return rest < k->chunk ? where_place(k, b, v, OP_LT, rest, none) : v;
 }
 
 /* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
@@ -334,9 +323,8 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
         ir_mem_parts(stores->data[n], &m);
         find_others(k, m.values[0]);
     }
-    int words = (k->regs * 4 + 3) / 4, ahead = 1;
+    int words = 0, ahead = 1;
     if (k->others.len) {
-        words = 0;
         for (size_t n = 0; n < k->others.len; n++)
             words += (k->regs * dtype_bytes(ir_result(k->others.data[n])->type->dtype) + 3) / 4;
         ahead = (hoist_registers_at(c->p, c->p->min_ctas) - AHEAD) / words;
@@ -451,8 +439,7 @@ typedef struct Ask {
 } Ask;
 
 /* Whether what is held has no registers; or more words than those of the rows follow the reductions of a long
- * row: the vendor's compiler starts many of them together, and sends several to memory for each that has no
- * register. */
+ * row: the vendor's compiler starts many together, and several go to memory for each without a register. */
 static bool worth(const Keep *k, const Ask *a, int ctas)
 {
     const KernelPlan *p = k->c->p;
