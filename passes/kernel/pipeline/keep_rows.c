@@ -445,6 +445,7 @@ static bool worth(const Keep *k, const Ask *a, int ctas)
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
     if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1) return false;
+    if (k->start.leads || (k->start.bytes && ctas < 2)) return false; /* words are copied one by one */
     bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
     return !a->fits || (many && ctas >= p->min_ctas);
 }
