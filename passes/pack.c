@@ -125,6 +125,14 @@ static bool room_for(const Choice *x, int64_t n)
     return n * x->size.bytes <= PIECE_BYTES && elems <= (int64_t)x->warps * LANES * MOST_HELD;
 }
 
+/* Whether a lane has other columns in one row of a pack than in the next, so that it takes elements of
+ * several weights from other lanes (bench/notes/short_rows.md, "Packs of two rows"). */
+static bool moves_columns(const Size *s)
+{
+    int64_t vectors = s->bytes / (s->bytes % 16 ? 8 : 16);
+    return s->beside > s->elems && vectors % LANES && LANES % vectors;
+}
+
 /* The number of programs that fill the lanes of a CTA. */
 static int64_t fill(const Choice *x)
 {
@@ -141,6 +149,7 @@ static int64_t fill(const Choice *x)
         s->bytes % 8 && n < PIECE_PROGRAMS && n * 2 * s->elems <= lanes * PIECE_ELEMS && room_for(x, n * 2))
         n *= 2;
     while (!(whole = whole || !shared_programs(x, n)) && n * 2 * s->elems <= lanes * MOST_ELEMS) n *= 2;
+    if (n == 2 && x->warps == 1 && moves_columns(s)) return 4 * s->elems <= lanes * MOST_ELEMS ? 4 : 1;
     return whole ? n : s->bytes < FEW_BYTES ? few : 1; /* else they are too long to share */
 }
 

@@ -6,6 +6,7 @@
  * read neighbouring places, without bank conflicts. Accesses of at least 4 bytes are copied by cp.async.
  * Others come through registers, which are free again when they are written. */
 #include "backends/gpu/emit_kept.h"
+#include "backends/gpu/emit_shift.h"
 
 /* A tile in shared memory: the name of the thread's first place, and the accesses of a thread. */
 typedef struct KeptTile {
@@ -19,11 +20,18 @@ typedef struct KeptTiles {
     bool under_way; /* copies have been started, and nobody has waited for them */
 } KeptTiles;
 
-static const KeptTile *kept_tile(const Emit *e, const Value *v)
+static const KeptTile *find_tile(const Emit *e, const Value *v)
 {
     for (size_t k = 0; e->kept && k < e->kept->all.len; k++)
         if (e->kept->all.data[k].tile == v) return &e->kept->all.data[k];
-    ir_fail(e->s, v->def->loc, "a tile is read from shared memory that is not kept there");
+    return NULL;
+}
+
+static const KeptTile *kept_tile(const Emit *e, const Value *v)
+{
+    const KeptTile *k = find_tile(e, v);
+    if (!k) ir_fail(e->s, v->def->loc, "a tile is read from shared memory that is not kept there");
+    return k;
 }
 
 static const KeptTile *begin(Emit *e, const Instr *load, int bytes)
@@ -72,11 +80,23 @@ bool emit_kept_copies(
     return true;
 }
 
+bool emit_kept_words(Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
+{
+    int bytes = emit_row_words(e, l);
+    if (!bytes) return false;
+    const KeptTile *k = begin(e, i, bytes);
+    note_shifted(e, false, w, l);
+    emit_row_copies(e, w, l, ptr, k->at, bytes * e->threads);
+    e->kept->under_way = true;
+    return true;
+}
+
 void emit_kept_put(Emit *e, const Instr *load, const char *from)
 {
     const Value *v = ir_result(load);
     int words = array_len(v->type->dtype, (int)layout_regs(layout_of(e, v)));
-    const KeptTile *k = begin(e, load, words % 4 == 0 ? 16 : words % 2 == 0 ? 8 : 4);
+    const KeptTile *k = find_tile(e, v);
+    if (!k) k = begin(e, load, words % 4 == 0 ? 16 : words % 2 == 0 ? 8 : 4);
     begin_unrolled(e, "v", k->vectors);
     line(e, "%s(%s, &%s[%d * v]);", use(e, str(e, "sts_b%d", 8 * k->bytes)), place(e, k, "v"), from,
         k->bytes / 4);

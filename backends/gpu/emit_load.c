@@ -295,10 +295,13 @@ static void load_kept(Emit *e, const Instr *i, const Window *w, const Layout *l,
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    if (emit_kept_copies(e, i, w, l, ptr, m.pad)) return;
+    bool words = emit_kept_words(e, i, w, l, ptr);
+    if (!words && emit_kept_copies(e, i, w, l, ptr, m.pad)) return;
     const char *to = declare_tile(e, m.result);
-    load_tile(e, i, w, l, ptr, to);
+    if (words) load_elements(e, &m, w, l, ptr, to);
+    else load_tile(e, i, w, l, ptr, to);
     emit_kept_put(e, i, to);
+    if (words) end_block(e);
 }
 
 void emit_load(Emit *e, Instr *i)

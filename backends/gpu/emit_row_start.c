@@ -9,7 +9,8 @@
  * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are. An
  * access of a warp covers 128 bytes, as those of rows of f32 do.
  *
- * A vector of one dimension that all programs read (weights) is read element by element.
+ * A vector of one dimension that all programs read (weights) is read element by element. Rows that are kept
+ * in shared memory are worked through in parts (passes/kernel/pipeline/keep_rows.c), each of which begins so.
  *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
  * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
@@ -34,9 +35,24 @@ static void visit(void *user, Instr *i)
     }
 }
 
+/* The part of a row that a window is: all of it, unless rows are worked through in parts. */
+typedef struct Part {
+    const RowStart *r;
+    bool first;   /* it begins with the row */
+    int64_t rest; /* elements of the row from its begin on */
+} Part;
+
 static const RowStart *row_start(Emit *e, const Layout *l)
 {
     RowStart *r = &e->row_start;
+    const RowParts *parts = &e->plan->row_parts;
+    if (!r->searched && parts->start.bytes) {
+        r->searched = true;
+        r->n = parts->start.unit / parts->start.bytes;
+        r->unit = parts->start.unit;
+        r->layout = parts->layout;
+        r->row = (int)parts->row;
+    }
     if (!r->searched) {
         Found x = { .e = e };
         RowStartAccess row = { 0 };
@@ -50,8 +66,16 @@ static const RowStart *row_start(Emit *e, const Layout *l)
             *unique_holder(e, x.layout) || x.layout->cover[0] < x.layout->tile[0] + r->n - 1)
             return NULL;
         r->layout = x.layout;
+        r->row = x.layout->tile[0];
     }
     return r->layout && layout_equal(l, r->layout) ? r : NULL;
+}
+
+static Part part_of(const RowStart *r, const Window *w)
+{
+    int64_t off = 0;
+    ir_is_const(w->offset[w->unit], &off);
+    return (Part){ r, off == 0, r->row - off };
 }
 
 /* Declares the lead and the coordinate of register 0 at the first access. */
@@ -93,12 +117,17 @@ static const char *run_place(Emit *e, const RowStart *r, int v)
 { return str(e, "%s + %d", r->coord, run_first(r, v)); }
 
 /* Whether run v may reach over the end of the row. */
-static bool near_end(const RowStart *r, int v)
+static bool near_end(const Part *p, int v)
 {
     int32_t least, most;
-    places(r->layout, v * r->n, &least, &most);
-    return most + r->n > r->layout->tile[0];
+    places(p->r->layout, v * p->r->n, &least, &most);
+    return most + p->r->n > p->rest;
 }
+
+/* Whether run v may begin before the row. */
+static bool near_begin(const Part *p, int v) { return p->first && run_first(p->r, v) < p->r->n; }
+
+static int runs(const RowStart *r) { return (int)layout_regs(r->layout) / r->n; }
 
 /* Declares a pointer to the thread's first run, from which the others have constant distances. */
 static const char *row_from(Emit *e, const char *ptr, DType d)
@@ -128,22 +157,63 @@ static const char *begins_alike(Emit *e, const char *ptr, int bytes)
     return str(e, "((u32)(u64)%s & %d) == (u32)%s * %d", ptr, r->unit - 1, r->lead, bytes);
 }
 
-/* The last row of a tensor goes by element, as its last vector may reach over the end of the tensor. */
-static void load_row(Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
+/* The condition that the words which hold this part of a row can be read. The last row of a tensor goes by
+ * element, as its last word may reach over the end of the tensor. */
+static const char *can_read_words(Emit *e, const Window *w, const Part *p, const char *ptr, DType d)
 {
-    int n = r->n, tile = r->layout->tile[0], vectors = (int)layout_regs(r->layout) / n;
-    const char *load = window_load_fn(e, w, r->unit), *whole = begins_alike(e, ptr, dtype_bytes(d));
+    const char *can = begins_alike(e, ptr, dtype_bytes(d));
+    bool ends = false;
+    for (int v = 0; v < runs(p->r); v++) ends |= near_end(p, v);
+    if (!ends) return can;
     for (int a = 0; a < w->rank; a++)
         if (a != w->unit && e->f->params[w->param].stride[a] == FACT_UNKNOWN)
-            whole = both_conditions(e, whole, str(e, "%s >= 0", window_stride(e, w->param, a)));
-    line(e, "if (%s && (u64)(%s + %d) + %d <= (u64)(%s)) {", whole, ptr, tile, r->unit, tensor_end(e, w));
+            can = both_conditions(e, can, str(e, "%s >= 0", window_stride(e, w->param, a)));
+    return str(e, "%s && (u64)(%s + %lld) + %d <= (u64)(%s)", can, ptr, (long long)p->rest, p->r->unit,
+        tensor_end(e, w));
+}
+
+static void load_row(Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
+{
+    Part p = part_of(r, w);
+    const char *load = window_load_fn(e, w, r->unit);
+    line(e, "if (%s) {", can_read_words(e, w, &p, ptr, d));
     e->indent++;
     const char *from = row_from(e, ptr, d);
-    for (int v = 0; v < vectors; v++) {
+    for (int v = 0; v < runs(r); v++) {
         const char *at = str(e, "%s + %d", from, run_first(r, v));
-        if (near_end(r, v))
-            at = str(e, "(%s < %d ? %s : %s - %s)", run_place(e, r, v), tile, at, ptr, r->lead);
-        line(e, "%s(&%s[%d], %s);", load, to, v * n / per_word(d), at);
+        if (near_end(&p, v))
+            at =
+                str(e, "(%s < %lld ? %s : %s - %s)", run_place(e, r, v), (long long)p.rest, at, ptr, r->lead);
+        line(e, "%s(&%s[%d], %s);", load, to, v * r->n / per_word(d), at);
+    }
+    end_block(e);
+    line(e, "else {");
+    e->indent++;
+}
+
+int emit_row_words(Emit *e, const Layout *l)
+{
+    const RowStart *r = row_start(e, l);
+    return r ? r->unit : 0;
+}
+
+void emit_row_copies(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to, int apart)
+{
+    const RowStart *r = row_start(e, l);
+    DType d = e->f->params[w->param].type->dtype;
+    const char *copy = use(e, str(e, "cp_async_b%d", 8 * r->unit));
+    Part p = part_of(r, w);
+    begin_row(e, ptr, dtype_bytes(d));
+    line(e, "if (%s) {", can_read_words(e, w, &p, ptr, d));
+    e->indent++;
+    const char *from = row_from(e, ptr, d);
+    for (int v = 0; v < runs(r); v++) {
+        const char *at = str(e, "%s + %d", from, run_first(r, v)), *in = "true";
+        if (near_end(&p, v)) {
+            in = str(e, "%s < %lld", run_place(e, r, v), (long long)p.rest);
+            at = str(e, "(%s ? %s : %s - %s)", in, at, ptr, r->lead);
+        }
+        line(e, "%s(%s + %d, %s, %s);", copy, to, v * apart, at, in);
     }
     end_block(e);
     line(e, "else {");
@@ -152,16 +222,17 @@ static void load_row(Emit *e, const Window *w, const RowStart *r, const char *pt
 
 /* Run v of a vector of weights, element by element; those beside the vector are read from its start. */
 static void load_elements(
-    Emit *e, const RowStart *r, int v, const char *ptr, const char *from, const char *to, DType d)
+    Emit *e, const Part *p, int v, const char *ptr, const char *from, const char *to, DType d)
 {
+    const RowStart *r = p->r;
     int bytes = r->unit / r->n, first = run_first(r, v);
     const char *word = "", *fn = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
     for (int k = 0; k < r->n; k++) {
-        const char *inside = first + k < r->n ? str(e, "%s + %d >= 0", r->coord, first + k) : "",
+        const char *inside = near_begin(p, v) ? str(e, "%s + %d >= 0", r->coord, first + k) : "",
                    *at = str(e, "%s + %d", from, first + k);
-        if (near_end(r, v))
+        if (near_end(p, v))
             inside =
-                both_conditions(e, inside, str(e, "%s + %d < %d", r->coord, first + k, r->layout->tile[0]));
+                both_conditions(e, inside, str(e, "%s + %d < %lld", r->coord, first + k, (long long)p->rest));
         if (*inside) at = str(e, "(%s ? %s : %s)", inside, at, ptr);
         const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
         word = k ? str(e, "%s | %s << %d", word, x, 8 * bytes * k) : x;
@@ -171,11 +242,13 @@ static void load_elements(
 
 /* A vector of weights by element, as a row may begin within a word: neighbouring lanes have neighbouring
  * elements. */
-static void load_weights(Emit *e, const RowStart *r, const char *ptr, const char *to, DType d)
+static void load_weights(
+    Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
     const char *from = row_from(e, ptr, d);
-    for (int v = 0; v < (int)layout_regs(r->layout) / r->n; v++)
-        load_elements(e, r, v, ptr, from, str(e, "%s[%d]", to, v * r->n / per_word(d)), d);
+    Part p = part_of(r, w);
+    for (int v = 0; v < runs(r); v++)
+        load_elements(e, &p, v, ptr, from, str(e, "%s[%d]", to, v * r->n / per_word(d)), d);
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -184,19 +257,18 @@ ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *p
     DType d = e->f->params[w->param].type->dtype;
     if (!r) return SHIFT_NONE;
     begin_row(e, ptr, dtype_bytes(d));
-    if (w->rank == 1) load_weights(e, r, ptr, to, d);
+    if (w->rank == 1) load_weights(e, w, r, ptr, to, d);
     else load_row(e, w, r, ptr, to, d);
     return w->rank == 1 ? SHIFT_ALL : SHIFT_PART;
 }
 
 /* Stores a run that may reach over the begin or the end of the row: the word, or its elements inside. */
-static void store_word(
-    Emit *e, const Window *w, const RowStart *r, int v, const char *word, const char *to, bool last)
+static void store_word(Emit *e, const Window *w, const Part *p, int v, const char *word, const char *to)
 {
-    int n = r->n, tile = r->layout->tile[0], bytes = r->unit / n;
-    const char *at = run_place(e, r, v), *whole = run_first(r, v) < n ? str(e, "%s >= 0", at) : "";
-    bool first = *whole != 0;
-    if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %d", at, n, tile));
+    int n = p->r->n, bytes = p->r->unit / n;
+    bool first = near_begin(p, v), last = near_end(p, v);
+    const char *at = run_place(e, p->r, v), *whole = first ? str(e, "%s >= 0", at) : "";
+    if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %lld", at, n, (long long)p->rest));
     const char *store = use(e, str(e, "stg%s_b32", window_hint(e, w, ACCESS_VECTOR)));
     if (*whole) line(e, "if (%s)", whole);
     line(e, "%s((void *)(%s), &%s);", store, to, word);
@@ -205,7 +277,7 @@ static void store_word(
     e->indent++;
     for (int k = 0; k < n; k++) {
         const char *inside = first ? str(e, "%s + %d >= 0", at, k) : "";
-        if (last) inside = both_conditions(e, inside, str(e, "%s + %d < %d", at, k, tile));
+        if (last) inside = both_conditions(e, inside, str(e, "%s + %d < %lld", at, k, (long long)p->rest));
         line(e, "if (%s) %s((%s *)(%s + %d), (%s)(%s >> %d));", inside,
             use(e, bytes == 1 ? "stg_u8" : "stg_u16"), bytes == 1 ? "u8" : "u16", to, k,
             bytes == 1 ? "u8" : "u16", word, 8 * bytes * k);
@@ -218,13 +290,13 @@ ShiftDone emit_row_store(
 {
     const RowStart *r = row_start(e, l);
     if (!r) return SHIFT_NONE;
-    int n = r->n, vectors = (int)layout_regs(l) / n, bytes = dtype_bytes(d);
-    line(e, "if (%s) {", begins_alike(e, ptr, bytes));
+    Part p = part_of(r, w);
+    line(e, "if (%s) {", begins_alike(e, ptr, dtype_bytes(d)));
     e->indent++;
     const char *first = row_from(e, ptr, d);
-    for (int v = 0; v < vectors; v++)
-        store_word(e, w, r, v, str(e, "%s[%d]", from, v * n / per_word(d)),
-            str(e, "%s + %d", first, run_first(r, v)), near_end(r, v));
+    for (int v = 0; v < runs(r); v++)
+        store_word(e, w, &p, v, str(e, "%s[%d]", from, v * r->n / per_word(d)),
+            str(e, "%s + %d", first, run_first(r, v)));
     end_block(e);
     line(e, "else {");
     e->indent++;

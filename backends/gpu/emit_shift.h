@@ -37,6 +37,11 @@ const char *shift_as_bytes(Shift *, const char *elements);
 /* Rows by the aligned vectors that hold them (emit_row_start.c). */
 ShiftDone emit_row_load(Emit *, const Window *, const Layout *, const char *ptr, const char *to);
 ShiftDone emit_row_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
+/* Bytes of the words by which rows of this layout are accessed so; 0: they are not. */
+int emit_row_words(Emit *, const Layout *);
+/* Starts copies of the words of a row to shared memory, run v to `to` + v * apart, in a branch, and opens the
+ * other one, in which words cannot be read. */
+void emit_row_copies(Emit *, const Window *, const Layout *, const char *ptr, const char *to, int apart);
 Index *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);

@@ -66,6 +66,22 @@ typedef struct KernelConversion {
  * which bring more (bench/notes/products.md, "Rows at odd addresses"). */
 enum { CP_ASYNC_WARPS = 3, MOST_CP_ASYNC_WARPS = 7 };
 
+/* Rows that are accessed by words, wherever they begin (row_start.c). */
+typedef struct RowStartAccess {
+    int bytes;   /* of an element; 0: the rows are accessed in other ways */
+    int unit;    /* bytes of a word */
+    int weights; /* vectors of one dimension beside the rows */
+    bool leads;  /* rows may begin within a word, and are held from that word on */
+} RowStartAccess;
+
+/* Rows that are worked through in parts of one layout (keep_rows.c), all of whose coordinates begin as far
+ * before them as the row begins behind a word. */
+typedef struct RowParts {
+    RowStartAccess start; /* bytes 0: there are none */
+    const Layout *layout; /* of a part */
+    int64_t row;          /* elements */
+} RowParts;
+
 /* Everything that the emitter and the launch need in addition to the IR. */
 typedef struct KernelPlan {
     struct PassRunner *runner; /* while passes run */
@@ -80,6 +96,7 @@ typedef struct KernelPlan {
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
     bool keeps_rows;     /* in shared memory (keep_rows.c) */
+    RowParts row_parts;  /* that begin within a word */
     int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
@@ -435,13 +452,6 @@ bool kernel_cp_async_way(const Func *, const KernelPlan *, const Instr *mem, con
 bool kernel_may_shift(const Func *, const KernelPlan *, const Instr *mem);
 /* Whether the rows of the tile lie in memory as one piece, which goes through shared memory (row_block.c). */
 bool kernel_row_block(const Func *, const KernelPlan *, const Instr *mem);
-/* Rows that are accessed by words, wherever they begin (row_start.c). */
-typedef struct RowStartAccess {
-    int bytes;   /* of an element; 0: the rows are accessed in other ways */
-    int unit;    /* bytes of a word */
-    int weights; /* vectors of one dimension beside the rows */
-    bool leads;  /* rows may begin within a word, and are held from that word on */
-} RowStartAccess;
 RowStartAccess kernel_row_start(const Func *, const KernelPlan *);
 /* Whether runs of n neighbouring elements are in neighbouring registers, and begin at multiples of n. */
 bool kernel_row_runs(const Layout *, int n);

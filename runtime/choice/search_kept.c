@@ -8,7 +8,10 @@
 #include "passes/kernel/kernel.h"
 #include "runtime/choice/search_points.h"
 
-enum { ENOUGH_CTAS = 3 /* of a multiprocessor: one loads, one reduces, one stores */ };
+enum {
+    ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
+    PAIR = 2,        /* the largest cluster that is worth it for the sake of more CTAs */
+};
 
 static void consider_kept(Search *z, const uint8_t *at)
 {
@@ -28,13 +31,14 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-/* Rows of few CTAs, as long as a multiprocessor holds enough of these; then the most threads, in many CTAs.
- */
+static bool enough(const SearchPoint *p) { return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR; }
+
+/* Rows of few CTAs, of pairs where a multiprocessor holds enough of these only then; then the most threads,
+ * in many CTAs. */
 static bool better(const SearchPoint *a, const SearchPoint *b)
 {
-    bool enough = a->ctas >= ENOUGH_CTAS, other = b->ctas >= ENOUGH_CTAS;
-    if (enough != other) return enough;
-    if (a->cluster != b->cluster) return enough ? a->cluster < b->cluster : a->cluster > b->cluster;
+    if (enough(a) != enough(b)) return enough(a);
+    if (a->cluster != b->cluster) return a->cluster < b->cluster;
     if (at_work(a) != at_work(b)) return at_work(a) > at_work(b);
     return a->ctas > b->ctas;
 }

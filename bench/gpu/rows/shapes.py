@@ -512,8 +512,8 @@ class Rows:
             "layer": lambda: F.layer_norm(X.float(), (N,), W.float(), Bb.float(), 1e-5),
             "transpose": lambda: X.T,
         }[what]
-        # A LayerNorm of rows that the registers of eight CTAs do not hold is another kernel.
-        long = "_long" if N * X.element_size() > 262144 else ""
+        # A LayerNorm of rows that the shared memory of eight CTAs does not hold is another kernel.
+        long = "_long" if N * X.element_size() > 8 * 227 * 1024 else ""
         file, name = {
             "silu": ("silu", "silu"),
             "softmax": ("softmax", "softmax"),

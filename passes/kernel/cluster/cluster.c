@@ -226,6 +226,10 @@ static int fitting_warps(int64_t bytes, int64_t lanes, int ctas, int most)
     return best;
 }
 
+/* Whether rows go by words of one element, and several vectors of such elements stand beside them: a lane
+ * that holds more of the row has no registers for these (bench/notes/rows.md, "Sizes of long rows"). */
+static bool wide_beside(const RowStartAccess *words) { return words->bytes == 4 && words->weights > 1; }
+
 /* Whether one CTA holds the row: of up to eight warps, or, where the row is accessed by words, of those that
  * fit it, up to ten (bench/notes/rows.md, "Rows by words"). Registers hold elements as words. */
 static bool one_cta(
@@ -238,6 +242,8 @@ static bool one_cta(
     if (!chosen && !few) p->warps = fitting_warps(bytes, lanes, 1, WORD_WARPS);
     int64_t held = words->weights ? FEW_ACCESSES : MOST_ACCESSES, fit = (pieces + held - 1) / held;
     if (!chosen && few && 2 * warps > MOST_WARPS && fit <= MOST_WARPS) p->warps = (int)fit;
+    if (!chosen && fit > MOST_WARPS && wide_beside(words))
+        p->warps = (int)(fit < HALF_WARPS ? fit : HALF_WARPS);
     /* A warp by itself meets no other at the reductions of a short row. */
     if (!chosen && warps == 2 && words->weights > 1 && pieces <= MOST_ACCESSES) p->warps = 1;
     return true;
@@ -250,12 +256,14 @@ static int warps_of(
 {
     int each = 1, most = p->target->cluster_ctas, hint = r->f->hints.warps;
     if (!*ctas) {
-        if (words->bytes && !words->weights) warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
+        if ((words->bytes && !words->weights) || wide_beside(words))
+            warps = (warps * 4 + WORD_ACCESSES - 1) / WORD_ACCESSES;
         for (*ctas = 2; *ctas < most && warps > (int64_t)*ctas * WARPS; *ctas *= 2) {}
     }
     int most_warps = warps > (int64_t)*ctas * 2 * HALF_WARPS ? 2 * HALF_WARPS : HALF_WARPS;
     while (each < most_warps && (int64_t)each * *ctas < warps) each *= 2;
-    if (each == WARPS && !(words->leads && words->weights > 1) && !(words->bytes && !words->weights))
+    if (each == WARPS && !((words->leads || wide_beside(words)) && words->weights > 1) &&
+        !(words->bytes && !words->weights))
         each = fitting_warps(r->bytes, p->target->wave, *ctas, WARPS);
     return p->options.warps ? p->options.warps : hint > 0 ? hint : each;
 }

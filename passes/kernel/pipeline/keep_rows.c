@@ -1,11 +1,9 @@
 /* keep_rows.c: of hoist-loads: a row that is read again behind a reduction is kept in shared memory, as it
  * was loaded, and the program works through it in parts of a few elements for each thread.
  *
- *   %x = load X[r, :]                              %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +:
- * P] .. %f = cast %x; %m = reduce_sum %f         ->    %m = reduce_sum (add (cast (opaque %x0)), (cast
- * (opaque %x1)) ..) %d = sub %f, %m                                %w0 = load W[0 +: P] store Y[r, :], (mul
- * %d, (load W[:]))           %w1 = load W[P +: P]; store Y[r, 0 +: P], (mul (sub (cast (opaque %x0)), %m),
- * %w0); .. store Y[r, P +: P], ..
+ *   %x = load X[r, :]                    %x0 = load X[r, 0 +: P] {kept = 1}; %x1 = load X[r, P +: P] ..
+ *   %m = reduce_sum (cast %x)       ->   %m = reduce_sum (add (cast (opaque %x0)), (cast (opaque %x1)) ..)
+ *   store Y[r, :], (sub %x, %m)          store Y[r, 0 +: P], (sub (cast (opaque %x0)), %m); ..
  *
  * The loads start copies to shared memory, each thread its own words, so that no thread waits for another's.
  * `opaque` reads them, first when its thread's copies have come. What follows from a row by operations of its
@@ -16,8 +14,9 @@
  * memory").
  *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
- * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes; operations by
- * element, and sums, maxima and minima of f32. Keeps: everything but the order in which sums are added. */
+ * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes, or by the words
+ * in which they begin; operations by element, and sums, maxima and minima of f32. Keeps: everything but the
+ * order in which sums are added. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
 
@@ -38,6 +37,7 @@ typedef struct Keep {
     int parts, regs;                    /* regs: of a part */
     InstrList wide;                     /* what works on rows, in order */
     InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
+    RowStartAccess start;               /* rows that are accessed by words */
     uint32_t *seen;                     /* by value: the segment that needs it */
     ValueMap map[MOST_PARTS];           /* the parts of values in this segment */
     int64_t bytes;                      /* of a CTA's rows */
@@ -68,8 +68,9 @@ static bool whole_row(const Keep *k, const Instr *i)
         return false;
     const Param *p = &k->c->f->params[m.param];
     if (i->op == OP_LOAD && (m.token || p->kind != PARAM_IN)) return false;
+    /* Smaller accesses are put together in registers. Rows that begin within a word go by words too. */
     return k->c->f->dims[p->dims[unit]].extent == k->row &&
-           kernel_access_bytes(k->c->f, i) >= 4; /* smaller ones are put together in registers */
+           (k->start.leads || kernel_access_bytes(k->c->f, i) >= 4);
 }
 
 static bool reduces_row(const Instr *i)
@@ -108,10 +109,8 @@ static void need(Keep *k, Value *v, uint32_t segment)
     if (!is_wide(k, v->type) || k->seen[v->id] == segment) return;
     bool again = k->seen[v->id] != 0;
     k->seen[v->id] = segment;
-    if (!d) {
-        k->ok = false;
-        return;
-    }
+    k->ok &= d != NULL;
+    if (!d) return;
     if (d->op == OP_LOAD) {
         if (again && !is_row(k, d)) vec_push(&k->c->s->arena, &k->rows, d);
         return;
@@ -181,9 +180,9 @@ static bool find_parts(Keep *k, int bytes)
     for (int n = run; n <= regs / 2 && n * bytes <= MOST_BYTES; n += run) {
         if ((regs + n - 1) / n > MOST_PARTS || n * bytes < LEAST_BYTES) continue;
         int32_t chunk = coordinate(l, (uint32_t)n, 0, 0, 0);
+        k->chunk = chunk;
         k->regs = n;
         k->parts = (regs + n - 1) / n; /* the last one may lie partly behind all registers */
-        k->chunk = chunk;
         const Layout *part =
             layout_coalesced(a, 1, &chunk, &order, bytes, run * bytes, p->target->wave, p->warps * ctas);
         if (part && ctas > 1) part = layout_split_blocks(a, part, ctas);
@@ -210,7 +209,7 @@ static void at_part(Keep *k, Instr *i, int p)
     ir_mem_parts(i, &m);
     for (int n = 0; n < e->n; n++) extents[n] = n == unit ? k->chunk : e->v[n];
     ir_set_attr(k->c->s, i, a_ints(ATTR_EXTENTS, extents, e->n));
-    if ((p + 1) * k->chunk > k->row) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
+    if ((p + 1) * k->chunk > k->row || (k->start.leads && !p)) ir_set_attr(k->c->s, i, a_int(ATTR_MASKED, 1));
     for (int n = 0, seen = 0; n < i->n_operands; n++) /* the offsets stand in the order of the axes */
         if (ir_operand(i, n)->type->kind == TYPE_SCALAR && seen++ == unit) {
             ir_set_operand(i, n, ir_const_int(&b, m.idx[unit]->type->dtype, p * k->chunk));
@@ -231,22 +230,29 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     return ir_result(i);
 }
 
-/* The part of a row in front of a reduction, with what lies behind the row's end made neutral. */
+/* v, with `none` where a place of the part does not compare so. Where a row begins within a word, its parts
+ * begin some elements earlier than they say (emit_row_start.c), so that no range of places may decide it. */
+static Value *where_place(Keep *k, Builder *b, Value *v, Op op, int64_t with, double none)
+{
+    Session *s = k->c->s;
+    const Type *at = type_tile(s, DT_I32, 1, &k->chunk), *in = type_tile(s, DT_BOOL, 1, &k->chunk),
+               *f32 = type_tile(s, DT_F32, 1, &k->chunk), *t = v->type;
+    Value *end = ir_const_int(b, DT_I32, with), *neutral = ir_const_float(b, DT_F32, none);
+    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
+    if (k->start.leads) end = ir_emit(b, OP_OPAQUE, &end, 1, NO_ATTRS, NULL);
+    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
+    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
+    Value *inside = ir_result(ir_build_raw(b, op, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
+    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
+}
+
+/* The part of a row in front of a reduction, with what lies beside the row made neutral. */
 static Value *within_row(Keep *k, Builder *b, Value *v, int p, Op reduction)
 {
     int64_t rest = k->row - p * k->chunk;
-    if (rest >= k->chunk) return v;
     double none = reduction == OP_REDUCE_SUM ? 0 : reduction == OP_REDUCE_MAX ? -INFINITY : INFINITY;
-    const Type *at = type_tile(k->c->s, DT_I32, 1, &k->chunk),
-               *in = type_tile(k->c->s, DT_BOOL, 1, &k->chunk),
-               *f32 = type_tile(k->c->s, DT_F32, 1, &k->chunk);
-    Value *end = ir_const_int(b, DT_I32, rest), *neutral = ir_const_float(b, DT_F32, none);
-    Value *place = ir_result(ir_build_raw(b, OP_ARANGE, NULL, 0, ATTRS(a_int(ATTR_START, 0)), &at, 1));
-    end = ir_result(ir_build_raw(b, OP_SPLAT, &end, 1, NO_ATTRS, &at, 1));
-    neutral = ir_result(ir_build_raw(b, OP_SPLAT, &neutral, 1, NO_ATTRS, &f32, 1));
-    Value *inside = ir_result(ir_build_raw(b, OP_LT, (Value *[]){ place, end }, 2, NO_ATTRS, &in, 1));
-    const Type *t = v->type;
-    return ir_result(ir_build_raw(b, OP_WHERE, (Value *[]){ inside, v, neutral }, 3, NO_ATTRS, &t, 1));
+    if (k->start.leads && !p) v = where_place(k, b, v, OP_GE, 0, none);
+    return rest < k->chunk ? where_place(k, b, v, OP_LT, rest, none) : v;
 }
 
 /* Adds a part to those before it; NULL: there is none yet. Sums of products are fused. */
@@ -319,9 +325,8 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
         ir_mem_parts(stores->data[n], &m);
         find_others(k, m.values[0], before);
     }
-    int words = (k->regs * 4 + 3) / 4, ahead = 1;
+    int words = 0, ahead = 1;
     if (k->others.len) {
-        words = 0;
         for (size_t n = 0; n < k->others.len; n++)
             words += (k->regs * dtype_bytes(ir_result(k->others.data[n])->type->dtype) + 3) / 4;
         ahead = (hoist_registers_at(c->p, c->p->min_ctas) - AHEAD) / words;
@@ -436,13 +441,13 @@ typedef struct Ask {
 } Ask;
 
 /* Whether what is held has no registers; or more words than those of the rows follow the reductions of a long
- * row: the vendor's compiler starts many of them together, and sends several to memory for each that has no
- * register. */
+ * row: the vendor's compiler starts many together, and several go to memory for each without a register. */
 static bool worth(const Keep *k, const Ask *a, int ctas)
 {
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
-    if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1 || ctas < 2) return false;
+    if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1) return false;
+    if (k->start.leads || (k->start.bytes && ctas < 2)) return false; /* words are copied one by one */
     bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
     return !a->fits || (many && ctas >= p->min_ctas);
 }
@@ -453,8 +458,8 @@ static bool find(Keep *k)
     Hoist *c = k->c;
     KernelPlan *p = c->p;
     const Value *row = ir_operand(c->reductions.data[0], 0);
-    if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1 || kernel_row_start(c->f, p).leads)
-        return false;
+    if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1) return false;
+    k->start = kernel_row_start(c->f, p);
     k->row = row->type->shape[0];
     k->whole = layouts_get(&p->layouts, row->type);
     if (!find_rows(k)) return false;
@@ -485,6 +490,7 @@ static bool keep(void *user)
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
+    if (k.start.leads) p->row_parts = (RowParts){ k.start, k.part, k.row };
     rewrite(&k);
     return a->kept = true;
 }
