@@ -129,6 +129,13 @@ static Value *offset_at(Slider *c, Builder *b, const Sliding *w, int64_t at)
     return at ? ir_bin(b, OP_ADD, w->base, ir_const_int(b, d, at)) : w->base;
 }
 
+/* Whether rows have whole runs: if an element is in range, the run that has it is so, too. */
+static bool whole_runs(const Func *f, const Sliding *w)
+{
+    const Dim *d = &f->dims[f->params[w->m.param].dims[w->unit]];
+    return (d->extent > 0 ? d->extent : d->div) % w->run == 0 && (d->extent > 0 || d->div > 0);
+}
+
 static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
 {
     Instr *i = known_at(c, load, w, at);
@@ -139,7 +146,7 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
     for (int k = 0; k < load->n_operands; k++)
         operands[k] = k == 1 + w->unit ? offset_at(c, &b, w, at) : ir_operand(load, k);
     i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
-    ir_del_attr(i, ATTR_MASKED); /* It may reach beyond what was proven in range. */
+    if (!whole_runs(c->f, w)) ir_del_attr(i, ATTR_MASKED); /* it may reach beyond what was proven in range */
     ir_del_attr(i, ATTR_ALIGN);
     Aligned a = { .load = i, .w = *w };
     a.w.constant = at;
