@@ -429,6 +429,10 @@ const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
+/* The address of the element at these coordinates of the window, whose pointer is `ptr`. Where offsets have 32 bits
+ * and another axis than the contiguous one moves them, they are summed before they are added to the tensor's
+ * address. */
+const char *window_place(Emit *, const Window *, const char *ptr, Index *const *c);
 /* The distance of tile coordinates from the origin, in elements, as an i64. */
 const char *window_index(Emit *, const Window *, Index *const *coords);
 /* The condition that tile coordinates are in range, "" when that is proven. skip_unit leaves out the unit
