@@ -223,6 +223,8 @@ const char *element_at(Emit *, const Value *v, Index *const *coords);
 const char *stored_element(Emit *, const char *array, DType, Index *i);
 /* The C expression of an operation on scalar arguments. */
 const char *op_expr(Emit *, const Instr *, const char *const *args);
+/* Declares the entry of a lookup's table that this lane holds. */
+void declare_table(Emit *, const Instr *);
 const char *cast_expr(Emit *, DType from, DType to, const char *x);
 const char *round_to(Emit *, DType, const char *x);
 const char *const_expr(Emit *, DType, const Instr *);

@@ -179,6 +179,10 @@ Instr *emit_run(Emit *e, Instr *first)
         .l = layout_of(e, ir_result(first)),
         .p = 1 };
     q.last = mark_run(first, q.mark);
+    for (Instr *i = first; !e->measure; i = i->next) {
+        if (i->op == OP_LOOKUP) declare_table(e, i);
+        if (i == q.last) break;
+    }
     if (emit_paired_run(e, first, q.last, q.mark)) return q.last;
     for (Instr *i = first;; i = i->next) {
         if (in_run(&q, i) && run_used_outside(ir_result(i), q.mark)) {
