@@ -258,6 +258,13 @@ const char *row_major(Emit *, Index *const *coords, const void *type);
 /* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
  * they are side by side along an axis along which the counter counts from a multiple of four. */
 bool random_shares_block(Emit *, const Instr *, const Layout *);
+/* The cosine that a run computes of the operand of sine i, or the sine of that of cosine i; NULL: none.
+ * Whether it comes before i, which then has its name already. Declares element x of both, whose operand is
+ * `arg`; returns the name of i's. */
+const Instr *sincos_partner(Emit *, const Instr *i, uint32_t mark);
+bool sincos_is_done(const Instr *i, const Instr *partner);
+const char *emit_sincos(
+    Emit *, const Instr *i, const Instr *partner, int x, const char *arg, const char **other);
 /* Computes that block, of the seed args[0] and the first counter args[1], and gives expressions of its words.
  */
 void emit_random_block(Emit *, const char *const *args, const char **words);
