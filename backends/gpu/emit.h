@@ -114,7 +114,8 @@ struct Emit {
     const Func *f;
     KernelPlan *plan;
     const Target *target;
-    Body *out; /* where statements go */
+    bool multiplies; /* there are products of matrices */
+    Body *out;       /* where statements go */
     VEC(CopyPlace) places;
     VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
@@ -223,8 +224,6 @@ const char *element_at(Emit *, const Value *v, Index *const *coords);
 const char *stored_element(Emit *, const char *array, DType, Index *i);
 /* The C expression of an operation on scalar arguments. */
 const char *op_expr(Emit *, const Instr *, const char *const *args);
-/* Declares the entry of a lookup's table that this lane holds. */
-void declare_table(Emit *, const Instr *);
 const char *cast_expr(Emit *, DType from, DType to, const char *x);
 const char *round_to(Emit *, DType, const char *x);
 const char *const_expr(Emit *, DType, const Instr *);
@@ -255,16 +254,6 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, Index *const *coords, const void *type);
 
-/* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
- * they are side by side along an axis along which the counter counts from a multiple of four. */
-bool random_shares_block(Emit *, const Instr *, const Layout *);
-/* The cosine that a run computes of the operand of sine i, or the sine of that of cosine i; NULL: none.
- * Whether it comes before i, which then has its name already. Declares element x of both, whose operand is
- * `arg`; returns the name of i's. */
-const Instr *sincos_partner(Emit *, const Instr *i, uint32_t mark);
-bool sincos_is_done(const Instr *i, const Instr *partner);
-const char *emit_sincos(
-    Emit *, const Instr *i, const Instr *partner, int x, const char *arg, const char **other);
 /* Computes that block, of the seed args[0] and the first counter args[1], and gives expressions of its words.
  */
 void emit_random_block(Emit *, const char *const *args, const char **words);
@@ -438,9 +427,7 @@ const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
-/* The address of the element at these coordinates of the window, whose pointer is `ptr`. Where offsets have 32 bits
- * and another axis than the contiguous one moves them, they are summed before they are added to the tensor's
- * address. */
+/* The address of the element at coordinates c of the window, whose pointer is `ptr`. */
 const char *window_place(Emit *, const Window *, const char *ptr, Index *const *c);
 /* The distance of tile coordinates from the origin, in elements, as an i64. */
 const char *window_index(Emit *, const Window *, Index *const *coords);

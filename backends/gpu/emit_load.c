@@ -46,8 +46,8 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
     const char *in_window = window_condition(e, w, c, false),
                *cond = both_conditions(e, tile_condition(e, l, base, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
-    const char *call = str(e, "%s(%s, %s);", window_load_fn(e, w, (int)v->bytes), t,
-        window_place(e, w, ptr, c));
+    const char *call =
+        str(e, "%s(%s, %s);", window_load_fn(e, w, (int)v->bytes), t, window_place(e, w, ptr, c));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
     if (*cond) {
         line(e, "if (%s) %s", cond, call);

@@ -10,7 +10,7 @@
  * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
  * maxima, comparisons, choices, widening of bytes, and bits that get another meaning. The other operations of
  * a run take and give elements, as in emit_tile.c; words are put together and taken apart in between. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include "ir/scalar.h"
 
 enum {

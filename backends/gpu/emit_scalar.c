@@ -1,5 +1,5 @@
 /* emit_scalar.c: expressions of scalars, and of elements: what an operation of the IR is in C. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include <math.h>
 
 const char *round_to(Emit *e, DType d, const char *x)
@@ -295,9 +295,11 @@ static const char *table_name(Emit *e, const Instr *i)
 /* Entry `lane` of the n entries from `first` on, n a power of two. */
 static const char *entry_of_lane(Emit *e, const int64_t *first, int n)
 {
-    if (n == 1) return str(e, "0x%xu", (unsigned)*first);
+    bool alike = true;
+    for (int k = 1; k < n; k++) alike = alike && first[k] == first[0];
+    if (alike) return str(e, "0x%xu", (unsigned)*first);
     const char *low = entry_of_lane(e, first, n / 2), *high = entry_of_lane(e, first + n / 2, n / 2);
-    return strcmp(low, high) ? str(e, "(lane & %d ? %s : %s)", n / 2, high, low) : low;
+    return str(e, "(lane & %d ? %s : %s)", n / 2, high, low);
 }
 
 void declare_table(Emit *e, const Instr *i)

@@ -1,6 +1,6 @@
 /* emit_sincos.c: the sine and the cosine of one value together. Both reduce it to a part of a quarter turn,
  * which takes most of their instructions; rotations of positions need both. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 
 static bool is_exact_trig(const Instr *i)
 {

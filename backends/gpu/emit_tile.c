@@ -1,6 +1,6 @@
 /* emit_tile.c: tiles in registers: their arrays, element-wise runs, what goes through shared memory element
  * by element. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include "passes/kernel/layout/registers.h"
 
 /* --- arrays of registers ----------------------------------------------------------------------------- */

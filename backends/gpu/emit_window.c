@@ -104,13 +104,13 @@ const char *window_times(Emit *e, const char *x, int param, int axis)
 }
 
 /* The offset of the window's first element as a sum of products of 32 bits, which fit where `fits32` promises
- * it of the offsets of elements. NULL: it is 0, or has 64 bits. AMD's loads take a buffer and a 32-bit
- * offset. */
+ * it of the offsets of elements. NULL: it is 0, or has 64 bits. Kernels that multiply matrices keep pointers,
+ * which their loops carry; AMD's loads take a buffer and a 32-bit offset. */
 static const char *small_offset(Emit *e, const Window *w)
 {
     const char *sum = NULL;
     int64_t c;
-    if (!e->f->fits32 || is_hip(e)) return NULL;
+    if (!e->f->fits32 || e->multiplies || is_hip(e)) return NULL;
     for (int a = 0; a < w->rank; a++) {
         const int64_t stride = e->f->params[w->param].stride[a];
         const bool known = is_const_value(w->offset[a], &c);
@@ -160,6 +160,8 @@ const char *window_index(Emit *e, const Window *w, Index *const *c)
     return x ? x : "0";
 }
 
+/* Where offsets have 32 bits and another axis than the contiguous one moves them, they are summed before they
+ * are added to the tensor's address. */
 const char *window_place(Emit *e, const Window *w, const char *ptr, Index *const *c)
 {
     const char *index = window_index(e, w, c), *small = NULL;

@@ -122,8 +122,7 @@ static void visit(void *user, Instr *i)
     Lookup *l = user;
     if (!op_is_elementwise(i->op) || !op_is_pure(i->op) || i->n_results != 1 || i->n_operands < 1 ||
         i->n_operands > 4 || ir_result(i)->type->kind != TYPE_TILE || op_family(i->op) == OPS_FUNCTION ||
-        op_family(i->op) == OPS_RANDOM ||
-        ir_attr_int(i, ATTR_APPROX, 0) || ir_attr_int(i, ATTR_FTZ, 0))
+        op_family(i->op) == OPS_RANDOM || ir_attr_int(i, ATTR_APPROX, 0) || ir_attr_int(i, ATTR_FTZ, 0))
         return;
     Decoded *r = follow(l, i);
     if (!r) r = begin(l, i);

@@ -132,7 +132,7 @@ attention(const i64 grid0,
     const u32 shared_alloc_229 = shared_base + 0;    /* 1 x 8192 bytes */
     const u32 q_231 = shared_alloc_229 + (u32)0 * 8192;
     __syncthreads();
-    const u16 *const Q_t0 = Q + ((i32)div_145 * (i32)Q_stride0 + (i32)rem_144 * (i32)Q_stride1 + (i32)mul_13 * (i32)Q_stride2);
+    const u16 *const Q_t0 = Q + (i64)div_145 * Q_stride0 + (i64)rem_144 * Q_stride1 + (i64)mul_13 * Q_stride2;
     u32 o_t1 = c1 * 2 + (c0) * 128;
     o_t1 ^= (o_t1 >> 7 & 7) << 4;
 #pragma unroll
@@ -165,7 +165,7 @@ attention(const i64 grid0,
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_237 = (0 * 64);
-        const u16 *const K_t3 = K + ((i32)div_145 * (i32)K_stride0 + (i32)div_32 * (i32)K_stride1 + (i32)mul_237 * (i32)K_stride2);
+        const u16 *const K_t3 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_237 * K_stride2;
         u32 o_t4 = c1 * 2 + (c0) * 128;
         o_t4 ^= (o_t4 >> 7 & 7) << 4;
 #pragma unroll
@@ -176,7 +176,7 @@ attention(const i64 grid0,
         const u32 shared_stage_238 = V_ring_233 + (u32)0 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t6 = V + ((i32)div_145 * (i32)V_stride0 + (i32)div_32 * (i32)V_stride1 + (i32)mul_237 * (i32)V_stride2);
+        const u16 *const V_t6 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_237 * V_stride2;
         u32 o_t7 = c1 * 2 + (c0) * 128;
         o_t7 ^= (o_t7 >> 7 & 7) << 4;
 #pragma unroll
@@ -195,7 +195,7 @@ attention(const i64 grid0,
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_243 = (add_239 * 64);
-        const u16 *const K_t9 = K + ((i32)div_145 * (i32)K_stride0 + (i32)div_32 * (i32)K_stride1 + (i32)mul_243 * (i32)K_stride2);
+        const u16 *const K_t9 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_243 * K_stride2;
         u32 o_t10 = c1 * 2 + (c0) * 128;
         o_t10 ^= (o_t10 >> 7 & 7) << 4;
 #pragma unroll
@@ -206,7 +206,7 @@ attention(const i64 grid0,
         const u32 shared_stage_244 = V_ring_233 + (u32)1 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t12 = V + ((i32)div_145 * (i32)V_stride0 + (i32)div_32 * (i32)V_stride1 + (i32)mul_243 * (i32)V_stride2);
+        const u16 *const V_t12 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_243 * V_stride2;
         u32 o_t13 = c1 * 2 + (c0) * 128;
         o_t13 ^= (o_t13 >> 7 & 7) << 4;
 #pragma unroll
@@ -225,7 +225,7 @@ attention(const i64 grid0,
         /* let k   = load(K[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 20 "examples/kernels/attention.tile"
         const i32 mul_249 = (add_245 * 64);
-        const u16 *const K_t15 = K + ((i32)div_145 * (i32)K_stride0 + (i32)div_32 * (i32)K_stride1 + (i32)mul_249 * (i32)K_stride2);
+        const u16 *const K_t15 = K + (i64)div_145 * K_stride0 + (i64)div_32 * K_stride1 + (i64)mul_249 * K_stride2;
         u32 o_t16 = c1 * 2 + (c0) * 128;
         o_t16 ^= (o_t16 >> 7 & 7) << 4;
 #pragma unroll
@@ -236,7 +236,7 @@ attention(const i64 grid0,
         const u32 shared_stage_250 = V_ring_233 + (u32)2 * 8192;
         /* let v = load(V[b, h*HK/H, j*TN +: TN, :], latency = 4); */
 #line 28 "examples/kernels/attention.tile"
-        const u16 *const V_t18 = V + ((i32)div_145 * (i32)V_stride0 + (i32)div_32 * (i32)V_stride1 + (i32)mul_249 * (i32)V_stride2);
+        const u16 *const V_t18 = V + (i64)div_145 * V_stride0 + (i64)div_32 * V_stride1 + (i64)mul_249 * V_stride2;
         u32 o_t19 = c1 * 2 + (c0) * 128;
         o_t19 ^= (o_t19 >> 7 & 7) << 4;
 #pragma unroll
@@ -799,11 +799,11 @@ attention(const i64 grid0,
     convert_287[11] = w_t77[1];
     convert_287[13] = w_t77[2];
     convert_287[15] = w_t77[3];
-    u16 *const O_t78 = O + ((i32)div_145 * (i32)O_stride0 + (i32)rem_144 * (i32)O_stride1 + (i32)mul_13 * (i32)O_stride2);
+    u16 *const O_t78 = O + (i64)div_145 * O_stride0 + (i64)rem_144 * O_stride1 + (i64)mul_13 * O_stride2;
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         const u32 w_t79[4] = { convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 0], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 2], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 4], convert_287[((v % 2 * 2 + v / 2 * 16)) / 2 + 6] };
-        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O + ((i32)div_145 * (i32)O_stride0 + (i32)rem_144 * (i32)O_stride1 + (i32)mul_13 * (i32)O_stride2 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))), w_t79);
+        if ((u32)(div_145 + 0) < (u32)B_ && (u32)(rem_144 + 0) < (u32)H_ && (u32)(mul_13 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8))) < (u32)M_ && (u32)((c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32))) < (u32)64) stg_b128(O_t78 + (c2 + (((v % 2 * 2 + v / 2 * 16)) / 2 % 2 * 8)) * (i32)O_stride2 + (c4 + (((v % 2 * 2 + v / 2 * 16)) % 2 + ((v % 2 * 2 + v / 2 * 16)) / 4 % 4 * 2 + ((v % 2 * 2 + v / 2 * 16)) / 16 * 32)), w_t79);
     }
 }
 #undef SCRATCH
