@@ -204,3 +204,29 @@ bool ir_is_exponent(const Value *v)
     int left = 32;
     return leads_to_exp(v, &left);
 }
+
+static bool same_of_launch(const Func *f, const Value *a, const Value *b, int depth)
+{
+    int64_t x, y;
+    const Instr *i = a->def, *j = b->def;
+    if (a == b) return true;
+    if (a->type != b->type || !i != !j || depth == 0) return false;
+    if (!i)
+        return !a->block->parent && !b->block->parent &&
+               a->index - (a->block == f->remap) == b->index - (b->block == f->remap);
+    if (i->op != j->op || i->n_operands != j->n_operands) return false;
+    if (i->op == OP_CONST) return ir_is_const(a, &x) && ir_is_const(b, &y) && x == y;
+    if (i->op == OP_DIM) return ir_attr_int(i, ATTR_DIM, 0) == ir_attr_int(j, ATTR_DIM, 0);
+    if (i->n_results != 1 || !i->n_operands || op_family(i->op) == OPS_RANDOM ||
+        !(op_info[i->op].flags & OPF_ELEM))
+        return false;
+    for (int n = 0; n < i->n_operands; n++)
+        if (!same_of_launch(f, ir_operand(i, n), ir_operand(j, n), depth - 1)) return false;
+    return true;
+}
+
+bool ir_same_of_launch(const Func *f, const Value *a, const Value *b)
+{
+    enum { DEPTH = 8 };
+    return same_of_launch(f, a, b, DEPTH);
+}

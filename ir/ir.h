@@ -301,6 +301,9 @@ bool ir_has_effects(const Instr *);              /* whether it writes, or holds 
 /* Drops results of ifs and for loops that nobody uses, in all blocks inside, and what was computed for them
  * alone. */
 void ir_drop_unused(Block *);
+/* Whether two scalars of a launch are computed by the same operations from the same dimensions, strides,
+ * parameters and constants. They are then equal, whichever block each is in. */
+bool ir_same_of_launch(const Func *, const Value *, const Value *);
 void ir_sweep(Block *); /* erases instructions without uses and effects, from the end of the block */
 bool ir_reads_memory(const Instr *);
 bool ir_is_rare(const Instr *); /* whether it is an `if` whose second block hardly ever runs */

@@ -237,6 +237,35 @@ static RangeInfo of_control(Ranges *r, const Instr *i, const Value *v, int depth
     return whole(v);
 }
 
+static const Value *without_casts(const Value *v)
+{
+    while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
+    return v;
+}
+
+/* The bound of a quotient of a program id whose axis of the grid has `a * b` programs: divided by a, it is
+ * below b. Exact products only, which those of extents are that `range` bounds. False: it is something else.
+ */
+static bool of_flattened(Ranges *r, const Instr *i, int depth, int64_t *most)
+{
+    if (i->op != OP_DIV) return false;
+    const Value *id = without_casts(ir_operand(i, 0)), *by = without_casts(ir_operand(i, 1));
+    const Instr *end = r->func->grid ? r->func->grid->last : NULL;
+    if (!id->def || id->def->op != OP_PROGRAM_ID || ir_attr_int(id->def, ATTR_CLUSTER, 1) > 1) return false;
+    int64_t axis = ir_attr_int(id->def, ATTR_AXIS, 0);
+    if (!end || axis < 0 || axis >= end->n_operands) return false;
+    const Value *n = without_casts(ir_operand(end, (int)axis));
+    for (int k = 0; n->def && n->def->op == OP_MUL && k < 2; k++) {
+        RangeInfo a = get(r, ir_operand(n->def, k), depth), b = get(r, ir_operand(n->def, 1 - k), depth);
+        Wide programs = (Wide)a.hi * b.hi;
+        if (a.lo < 0 || b.lo < 0 || programs > range_of_dtype(n->type->dtype).hi) continue;
+        if (!ir_same_of_launch(r->func, by, without_casts(ir_operand(n->def, k)))) continue;
+        *most = b.hi > 0 ? b.hi - 1 : 0;
+        return true;
+    }
+    return false;
+}
+
 static RangeInfo of_result(Ranges *r, const Value *v, int depth)
 {
     const Instr *i = v->def;
@@ -263,6 +292,9 @@ static RangeInfo of_result(Ranges *r, const Value *v, int depth)
         return whole(v);
     RangeInfo ops[3] = { a, all, all };
     for (int k = 1; k < i->n_operands; k++) ops[k] = get(r, ir_operand(i, k), depth);
+    int64_t most;
+    if (of_flattened(r, i, depth, &most))
+        return meet(range_op(i->op, v->type->dtype, ops), (RangeInfo){ 0, most, 1 });
     return range_op(
         i->op, op_family(i->op) == OPS_COMPARE ? ir_operand(i, 0)->type->dtype : v->type->dtype, ops);
 }

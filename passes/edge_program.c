@@ -1,36 +1,62 @@
-/* edge-program: the last program of a kernel along one axis gets code of its own, and the others no masks.
+/* edge-program: programs at the edge of tensors get code of their own, and the others no masks.
  *
  *   %x = load %X[%i*1024] {extents = [1024]}         if ge (N - %i*1024 - 1024), 0 {
  *   store %Y[%i*1024] = f(%x) {..}             ->        %x = load .. {masked = 0} ; store .. {masked = 0}
  *                                                    } else { as before }
  *
  * If an extent is no multiple of a vector, a masked access costs several instructions for each vector, of
- * which the last program alone has need. That program takes the second block, which is marked as rare.
+ * which the last program alone has need. In a stencil each window costs them, although few programs touch an
+ * edge. Those programs take the second block, which is marked as rare.
  *
  * Requires: divisibility before it, which says which accesses are masked and which extents vectors divide;
- * CUDA (on AMD nothing was measured); a grid of one axis, or whose other axes have one program, so that few
- * programs are at the edge; a body of loads, stores, gathers, element-wise operations and changes of shape,
- * whose masked accesses all are in range under one condition. Keeps: everything. Does not handle: grids of
- * several axes; masks that are written as comparisons. */
+ * CUDA (on AMD nothing was measured); a body of loads, stores, gathers, element-wise operations and changes
+ * of shape, whose masked accesses are in range under at most MOST_FORMS conditions. Either LEAST_LOADS of
+ * them are loads, or there is one condition, on an axis whose extent vectors do not divide, and the grid has
+ * one axis. Keeps: everything. Does not handle: masks that are written as comparisons.
+ */
 #include "passes/affine.h"
 
-enum { VECTOR_BYTES = 16, MOST_INSTRS = 200 };
+enum {
+    VECTOR_BYTES = 16,
+    MOST_INSTRS = 256,
+    MOST_FORMS = 8,
+    LEAST_LOADS = 5 /* masked ones, whose masks cost more than the test of a program */
+};
 
 typedef struct Edge {
     PassContext *c;
     Func *f;
     Facts *facts;
-    Affine within; /* at least 0 where every access is in range */
-    bool found;
+    Affine within[MOST_FORMS]; /* all at least 0 where every access is in range */
+    int n, loads;
+    bool steps;        /* an access goes by steps, so by element: without masks, all are held at once */
+    bool starts;       /* an access may begin before its tensor */
+    bool cuts;         /* rows end between two vectors */
     InstrList windows; /* that are in range then */
 } Edge;
 
-static bool same_form(const Affine *a, const Affine *b)
+/* Whether the forms differ by a constant: a - b. */
+static bool constant_apart(const Affine *a, const Affine *b, int64_t *difference)
 {
     Affine d = *a;
-    if (!affine_add(&d, b, -1) || d.n || d.constant) return false;
+    if (!affine_add(&d, b, -1) || d.n) return false;
     for (int n = 0; n < TILE_MAX_RANK; n++)
         if (d.lane[n]) return false;
+    *difference = d.constant;
+    return true;
+}
+
+/* Adds the condition that the form is at least 0. False: there are too many. */
+static bool add_form(Edge *e, const Affine *form)
+{
+    int64_t apart;
+    for (int k = 0; k < e->n; k++)
+        if (constant_apart(form, &e->within[k], &apart)) {
+            if (apart < 0) e->within[k] = *form;
+            return true;
+        }
+    if (e->n == MOST_FORMS) return false;
+    e->within[e->n++] = *form;
     return true;
 }
 
@@ -43,8 +69,8 @@ static bool cuts_vectors(const Func *f, const MemParts *p, int axis)
     return q->stride[axis] == 1 && bytes < VECTOR_BYTES && known * bytes % VECTOR_BYTES != 0;
 }
 
-/* Takes note of a masked access. False: it may be out of range in another way than those before. */
-static bool take_window(Edge *e, Instr *i, bool *cuts)
+/* Takes note of a masked access. False: no condition says that it is in range, or there are too many. */
+static bool take_window(Edge *e, Instr *i)
 {
     MemParts p;
     bool any = false;
@@ -53,14 +79,17 @@ static bool take_window(Edge *e, Instr *i, bool *cuts)
     if (!ir_attr_int(i, ATTR_MASKED, 1)) return true;
     for (int a = 0; a < p.rank; a++) {
         Affine low, high;
-        if (!window_forms(e->facts, i, a, &low, &high) || !prove_nonneg(e->facts, &low)) return false;
-        if (prove_nonneg(e->facts, &high)) continue;
-        if (e->found && !same_form(&high, &e->within)) return false;
-        e->within = high;
-        e->found = any = true;
-        *cuts |= cuts_vectors(e->f, &p, a);
+        if (!window_forms(e->facts, i, a, &low, &high)) return false;
+        const bool starts = !prove_nonneg(e->facts, &low), ends = !prove_nonneg(e->facts, &high);
+        if ((starts && !add_form(e, &low)) || (ends && !add_form(e, &high))) return false;
+        any |= starts || ends;
+        e->starts |= starts;
+        e->cuts |= ends && cuts_vectors(e->f, &p, a);
     }
-    if (any) vec_push(e->c->scratch, &e->windows, i);
+    if (!any) return true;
+    e->steps |= ir_attr(i, ATTR_STEPS) != NULL;
+    e->loads += i->op == OP_LOAD;
+    vec_push(e->c->scratch, &e->windows, i);
     return true;
 }
 
@@ -112,38 +141,51 @@ static void divide(Edge *e, Value *cond)
     ir_build(&whole, OP_YIELD, NULL, 0, NO_ATTRS, NULL, 0);
 }
 
-/* The condition goes in front of the first instruction behind those that compute the atoms of its form. NULL:
- * one is no number of the launch and not computed in the body. */
+/* The conditions go in front of the first instruction behind those that compute the atoms of their forms.
+ * NULL: one is no number of the launch and not computed in the body. */
 static Instr *behind_atoms(const Edge *e)
 {
     Instr *at = e->f->body->first;
-    for (int n = 0; n < e->within.n; n++) {
-        const Value *v = e->within.terms[n].atom;
-        if (!v->def || (op_family(v->def->op) != OPS_LAUNCH && v->def->block != e->f->body)) return NULL;
-    }
+    for (int k = 0; k < e->n; k++)
+        for (int n = 0; n < e->within[k].n; n++) {
+            const Value *v = e->within[k].terms[n].atom;
+            if (!v->def || (op_family(v->def->op) != OPS_LAUNCH && v->def->block != e->f->body)) return NULL;
+        }
     for (Instr *i = at; i; i = i->next)
-        for (int n = 0; n < e->within.n; n++)
-            if (e->within.terms[n].atom->def == i && op_family(i->op) != OPS_LAUNCH) at = i->next;
+        for (int k = 0; k < e->n; k++)
+            for (int n = 0; n < e->within[k].n; n++)
+                if (e->within[k].terms[n].atom->def == i && op_family(i->op) != OPS_LAUNCH) at = i->next;
     return at;
 }
+
+static Value *all_within(const Edge *e, Builder *b)
+{
+    Value *all = NULL;
+    for (int k = 0; k < e->n; k++) {
+        Value *room = affine_emit(b, &e->within[k]),
+              *in = ir_bin(b, OP_GE, room, build_int(b, room->type, 0));
+        all = all ? ir_bin(b, OP_AND, all, in) : in;
+    }
+    return all;
+}
+
+static bool pays(const Edge *e)
+{ return (e->loads >= LEAST_LOADS && !e->steps) || (e->n == 1 && !e->starts && e->cuts && one_axis(e->f)); }
 
 static bool edge_func(PassContext *c, Func *f)
 {
     Edge e = { .c = c, .f = f };
-    bool cuts = false;
     if (!c->options->target || c->options->target->kind != TARGET_CUDA || !f->is_kernel || f->remap ||
-        f->hints.schedule || !one_axis(f) || !is_straight(f->body))
+        f->hints.schedule || !is_straight(f->body))
         return false;
     e.facts = facts_new(c->scratch, f);
     for (Instr *i = f->body->first; i; i = i->next)
-        if (!take_window(&e, i, &cuts)) return false;
-    Instr *at = e.found && cuts ? behind_atoms(&e) : NULL;
+        if (!take_window(&e, i)) return false;
+    Instr *at = e.n && pays(&e) ? behind_atoms(&e) : NULL;
     if (!at) return false;
     Builder b = ir_before(at);
-    Value *room = affine_emit(&b, &e.within);
-    Value *cond = ir_bin(&b, OP_GE, room, build_int(&b, room->type, 0));
-    divide(&e, cond);
-    pass_count(c, "accesses without masks but in the last program", (int64_t)e.windows.len);
+    divide(&e, all_within(&e, &b));
+    pass_count(c, "accesses without masks but in programs at an edge", (int64_t)e.windows.len);
     return true;
 }
 

@@ -132,6 +132,7 @@ const PreludeEntry cuda_prelude[] = {
            "\"f\"(x)); return y; }" },
     { "sin_f32", NULL, "", FN "float sin_f32(float x) { return sinf(x); }" },
     { "cos_f32", NULL, "", FN "float cos_f32(float x) { return cosf(x); }" },
+    { "sincos_f32", NULL, "", FN "void sincos_f32(float x, float *s, float *c) { sincosf(x, s, c); }" },
     { "sin_f32_approx", NULL, "", FN "float sin_f32_approx(float x) { return __sinf(x); }" },
     { "cos_f32_approx", NULL, "", FN "float cos_f32_approx(float x) { return __cosf(x); }" },
     { "tanh_f32", NULL, "", FN "float tanh_f32(float x) { return tanhf(x); }" },

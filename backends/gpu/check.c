@@ -115,7 +115,7 @@ static const char cuda_stub[] = ATTRIBUTES
     "__fmaf_rn(float, float, float); D float __fadd_rn(float, float); D float __fmul_rn(float, float); D "
     "double __dmul_rn(double, double); D float __frcp_rn(float);\n"
     "D float __fdividef(float, float); D float __expf(float); D float __logf(float); D float __log2f(float); "
-    "D float __sinf(float); D float __cosf(float);\n"
+    "D float __sinf(float); D float __cosf(float); D void sincosf(float, float *, float *);\n"
     "D int __float2int_rz(float); D unsigned __float2uint_rz(float); D long long __float2ll_rz(float); D "
     "unsigned long long __float2ull_rz(float);\n"
     "D int __double2int_rz(double); D unsigned __double2uint_rz(double); D long long __double2ll_rz(double); "

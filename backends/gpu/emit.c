@@ -413,6 +413,12 @@ static void describe(Emit *e, int threads, int64_t shared, GpuCode *out)
     out->n_shared_map = (int)e->shared_map.len;
 }
 
+static bool is_product(const void *user, const Instr *i)
+{
+    (void)user;
+    return op_family(i->op) == OPS_PRODUCT;
+}
+
 /* Emits the kernel. With `measure`, it produces everything except the text. */
 static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measure)
 {
@@ -429,6 +435,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
         .role = -1,
         .measure = measure };
     e->n_values = f->module->next_id + 1;
+    e->multiplies = ir_any_in(f->body, is_product, NULL);
     e->storage = arena_array(&s->arena, const char *, e->n_values);
     e->threads = plan->warps * plan->target->wave;
     e->scratch_early = -1;

@@ -114,7 +114,8 @@ struct Emit {
     const Func *f;
     KernelPlan *plan;
     const Target *target;
-    Body *out; /* where statements go */
+    bool multiplies; /* there are products of matrices */
+    Body *out;       /* where statements go */
     VEC(CopyPlace) places;
     VEC(ViewName) views;    /* renamed in the blocks around (emit_mma.c) */
     VEC(Counter) counters;  /* of the loops around (emit_counters.c) */
@@ -253,9 +254,6 @@ void spill_elements(Emit *, const Value *, const Layout *, const char *base, Pos
 void fill_elements(Emit *, const Value *result, const char *base, PositionFn *, const void *user);
 const char *row_major(Emit *, Index *const *coords, const void *type);
 
-/* Whether random bits of four registers that follow each other are the words of one block (emit_random.c):
- * they are side by side along an axis along which the counter counts from a multiple of four. */
-bool random_shares_block(Emit *, const Instr *, const Layout *);
 /* Computes that block, of the seed args[0] and the first counter args[1], and gives expressions of its words.
  */
 void emit_random_block(Emit *, const char *const *args, const char **words);
@@ -429,6 +427,8 @@ const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
+/* The address of the element at coordinates c of the window, whose pointer is `ptr`. */
+const char *window_place(Emit *, const Window *, const char *ptr, Index *const *c);
 /* The distance of tile coordinates from the origin, in elements, as an i64. */
 const char *window_index(Emit *, const Window *, Index *const *coords);
 /* The condition that tile coordinates are in range, "" when that is proven. skip_unit leaves out the unit

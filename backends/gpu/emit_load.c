@@ -47,7 +47,7 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
                *cond = both_conditions(e, tile_condition(e, l, base, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
     const char *call =
-        str(e, "%s(%s, %s + %s);", window_load_fn(e, w, (int)v->bytes), t, ptr, window_index(e, w, c));
+        str(e, "%s(%s, %s);", window_load_fn(e, w, (int)v->bytes), t, window_place(e, w, ptr, c));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
     if (*cond) {
         line(e, "if (%s) %s", cond, call);
@@ -179,7 +179,7 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     const char *cond = both_conditions(e, x.inside, window_condition(e, w, x.c, false)),
                *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
                *fn = window_load_fn(e, w, (int)v->bytes),
-               *call = str(e, "%s(%s, %s + %s)", fn, dst, ptr, window_index(e, w, x.c));
+               *call = str(e, "%s(%s, %s)", fn, dst, window_place(e, w, ptr, x.c));
     /* No branch is needed, because an offset beyond the buffer gives 0. */
     if (buffer) {
         const char *from = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d)),
@@ -234,7 +234,7 @@ static void load_elements(
             coords_at(e, l, r, c);
             const char *in_window = window_condition(e, w, c, false),
                        *cond = both_conditions(e, tile_condition(e, l, r, c), in_window);
-            xs[k] = str(e, "%s(%s + %s)", fn, ptr, window_index(e, w, c));
+            xs[k] = str(e, "%s(%s)", fn, window_place(e, w, ptr, c));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
         line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, bits, xs, here));

@@ -5,11 +5,12 @@
  *                                        both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
  *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
  *
- * Where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
+ * Sums and differences of bytes keep carries within each byte. Of 16 bits:
+ * where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
  * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
  * maxima, comparisons, choices, widening of bytes, and bits that get another meaning. The other operations of
  * a run take and give elements, as in emit_tile.c; words are put together and taken apart in between. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include "ir/scalar.h"
 
 enum {
@@ -120,9 +121,11 @@ static bool bytes_fit(const Paired *r, const Instr *i)
 {
     uint32_t bits;
     int64_t by;
-    bool first = bytes_by_word(r, ir_operand(i, 0));
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
-    if (!first || op_family(i->op) != OPS_BITS) return false;
+    if (i->n_operands < 1 || !bytes_by_word(r, ir_operand(i, 0))) return false;
+    if (i->op == OP_ADD || i->op == OP_SUB)
+        return bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits);
+    if (op_family(i->op) != OPS_BITS) return false;
     switch (op_as_bits(i->op)) {
     case BITS_AND:
     case BITS_OR:
@@ -259,6 +262,10 @@ static const char *bytes_expr(Paired *r, const Instr *i)
     Emit *e = r->e;
     const char *a = word_of(r, ir_operand(i, 0), 0);
     int64_t by;
+    if (i->op == OP_ADD || i->op == OP_SUB) {
+        const char *fn = use(e, i->op == OP_ADD ? "add4_u8" : "sub4_u8");
+        return str(e, "%s(%s, %s)", fn, a, word_of(r, ir_operand(i, 1), 0));
+    }
     switch (op_as_bits(i->op)) {
     case BITS_AND: return str(e, "%s & %s", a, word_of(r, ir_operand(i, 1), 0));
     case BITS_OR: return str(e, "%s | %s", a, word_of(r, ir_operand(i, 1), 0));
@@ -342,11 +349,18 @@ static void emit_elements(Paired *r, const Instr *i)
     const Value *v = ir_result(i);
     const char *args[4];
     bool shared = r->p == 4 && random_shares_block(e, i, r->l);
+    const Instr *partner = sincos_partner(e, i, r->mark);
+    if (partner && sincos_is_done(i, partner)) return;
     for (int x = 0; x < (shared ? 1 : r->p); x++) {
         for (int k = 0; k < i->n_operands; k++) args[k] = elem_of(r, ir_operand(i, k), x);
         if (shared) {
             emit_random_block(e, args, &r->elem[v->id * 4]);
             break;
+        }
+        if (partner) {
+            const char **other = &r->elem[ir_result(partner)->id * 4 + (uint32_t)x];
+            r->elem[v->id * 4 + (uint32_t)x] = emit_sincos(e, i, partner, x, args[0], other);
+            continue;
         }
         const char *name = str(e, "%s%c", name_of(e, v), "abcd"[x]);
         e->raw = per_word(v->type->dtype) > 1 && !asked_by_element(r, v);

@@ -1,5 +1,5 @@
 /* emit_random.c: random bits of four elements from one block. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 
 bool random_shares_block(Emit *e, const Instr *i, const Layout *l)
 {

@@ -1,5 +1,5 @@
 /* emit_scalar.c: expressions of scalars, and of elements: what an operation of the IR is in C. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include <math.h>
 
 const char *round_to(Emit *e, DType d, const char *x)
@@ -289,6 +289,32 @@ static const char *bitcast_expr(Emit *e, const Instr *i, const char *const *x)
         e, "%s(%s)", use(e, str(e, "bits_%s_%s", name, dtype_name(rd == DT_INDEX ? DT_I64 : rd))), x[0]);
 }
 
+static const char *table_name(Emit *e, const Instr *i)
+{ return str(e, "%s_table", name_of(e, ir_result(i))); }
+
+/* Entry `lane` of the n entries from `first` on, n a power of two. */
+static const char *entry_of_lane(Emit *e, const int64_t *first, int n)
+{
+    bool alike = true;
+    for (int k = 1; k < n; k++) alike = alike && first[k] == first[0];
+    if (alike) return str(e, "0x%xu", (unsigned)*first);
+    const char *low = entry_of_lane(e, first, n / 2), *high = entry_of_lane(e, first + n / 2, n / 2);
+    return str(e, "(lane & %d ? %s : %s)", n / 2, high, low);
+}
+
+void declare_table(Emit *e, const Instr *i)
+{
+    const Attr *t = ir_attr(i, ATTR_TABLE);
+    line(e, "const u32 %s = %s;", table_name(e, i), entry_of_lane(e, t->v, t->n));
+}
+
+static const char *lookup_expr(Emit *e, const Instr *i, const char *x)
+{
+    DType d = ir_result(i)->type->dtype;
+    const char *word = str(e, "%s(%s, %s)", use(e, "shuffle_index_u32"), table_name(e, i), x);
+    return d == DT_F32 ? str(e, "%s(%s)", use(e, "float_bits"), word) : str(e, "(%s)%s", ctype(d), word);
+}
+
 const char *op_expr(Emit *e, const Instr *i, const char *const *x)
 {
     const char *text = NULL;
@@ -300,6 +326,7 @@ const char *op_expr(Emit *e, const Instr *i, const char *const *x)
     else if (f == OPS_COMPARE) text = compare_expr(e, i, x);
     else if (f == OPS_FUNCTION) text = function_expr(e, i, x);
     else if (i->op == OP_WHERE) text = str(e, "(%s ? %s : %s)", x[0], x[1], x[2]);
+    else if (i->op == OP_LOOKUP) text = lookup_expr(e, i, x[0]);
     else if (i->op == OP_CAST)
         text = cast_expr(e, ir_operand(i, 0)->type->dtype, ir_result(i)->type->dtype, x[0]);
     else if (i->op == OP_BITCAST) text = bitcast_expr(e, i, x);

@@ -106,8 +106,8 @@ static void store_vectors(Emit *e, const Store *s)
                *cond = both_conditions(e, mine, in_window);
     const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
                                 : stored_element(e, s->from, element_type(s), base),
-               *index = window_index(e, w, c), *fn = s->n > 1 ? vector_fn(e, s) : s->put;
-    const char *store = str(e, "%s(%s + %s, %s)", fn, s->ptr, index, what);
+               *fn = s->n > 1 ? vector_fn(e, s) : s->put;
+    const char *store = str(e, "%s(%s, %s)", fn, window_place(e, w, s->ptr, c), what);
     if (*cond) line(e, "if (%s) %s;", cond, store);
     else line(e, "%s;", store);
     end_block(e);

@@ -1,6 +1,6 @@
 /* emit_tile.c: tiles in registers: their arrays, element-wise runs, what goes through shared memory element
  * by element. */
-#include "backends/gpu/emit.h"
+#include "backends/gpu/emit_run.h"
 #include "passes/kernel/layout/registers.h"
 
 /* --- arrays of registers ----------------------------------------------------------------------------- */
@@ -132,7 +132,8 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
     Index *idx = !q->loop ? index_number(e, g * q->p + x) : index_linear(e, q->p, "i", x);
     for (Instr *i = q->first;; i = i->next) {
         bool shared = in_run(q, i) && q->p == 4 && random_shares_block(e, i, q->l);
-        if (in_run(q, i) && !(shared && x)) {
+        const Instr *partner = in_run(q, i) ? sincos_partner(e, i, q->mark) : NULL;
+        if (in_run(q, i) && !(shared && x) && !(partner && sincos_is_done(i, partner))) {
             const char *args[4];
             for (int k = 0; k < i->n_operands; k++) {
                 Value *v = ir_operand(i, k);
@@ -143,6 +144,9 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
             const char *name = str(e, "%s%c", name_of(e, r), "abcd"[x]);
             e->raw = per_word(r->type->dtype) > 1 && !used_inside(r, q->mark);
             if (shared) emit_random_block(e, args, &q->names[r->id * 4]);
+            else if (partner)
+                q->names[r->id * 4 + (uint32_t)x] = emit_sincos(
+                    e, i, partner, x, args[0], &q->names[ir_result(partner)->id * 4 + (uint32_t)x]);
             else {
                 q->names[r->id * 4 + (uint32_t)x] = name;
                 line(e, "const %s %s = %s;", ctype(r->type->dtype), name, op_expr(e, i, args));
@@ -179,6 +183,10 @@ Instr *emit_run(Emit *e, Instr *first)
         .l = layout_of(e, ir_result(first)),
         .p = 1 };
     q.last = mark_run(first, q.mark);
+    for (Instr *i = first; !e->measure; i = i->next) {
+        if (i->op == OP_LOOKUP) declare_table(e, i);
+        if (i == q.last) break;
+    }
     if (emit_paired_run(e, first, q.last, q.mark)) return q.last;
     for (Instr *i = first;; i = i->next) {
         if (in_run(&q, i) && run_used_outside(ir_result(i), q.mark)) {

@@ -103,17 +103,38 @@ const char *window_times(Emit *e, const char *x, int param, int axis)
     return stride ? str(e, "%s * %s", x, window_stride(e, param, axis)) : "0";
 }
 
+/* The offset of the window's first element as a sum of products of 32 bits, which fit where `fits32` promises
+ * it of the offsets of elements. NULL: it is 0, or has 64 bits. Kernels that multiply matrices keep pointers,
+ * which their loops carry; AMD's loads take a buffer and a 32-bit offset. */
+static const char *small_offset(Emit *e, const Window *w)
+{
+    const char *sum = NULL;
+    int64_t c;
+    if (!e->f->fits32 || e->multiplies || is_hip(e)) return NULL;
+    for (int a = 0; a < w->rank; a++) {
+        const int64_t stride = e->f->params[w->param].stride[a];
+        const bool known = is_const_value(w->offset[a], &c);
+        if (w->picked >> a & 1 || !stride || (known && !c)) continue;
+        const char *x = known ? str(e, "%lld", (long long)c) : str(e, "(i32)%s", name_of(e, w->offset[a]));
+        if (stride != 1) x = str(e, "%s * (i32)%s", x, window_stride(e, w->param, a));
+        sum = sum ? str(e, "%s + %s", sum, x) : x;
+    }
+    return sum;
+}
+
 const char *window_pointer(Emit *e, const Window *w)
 {
     const Param *p = &e->f->params[w->param];
-    const char *name = tmp(e, p->name), *x = slot_name(e, SLOT_DATA, w->param, 0, p->type->dtype);
-    for (int a = 0; a < w->rank; a++) {
+    const char *name = tmp(e, p->name), *x = slot_name(e, SLOT_DATA, w->param, 0, p->type->dtype),
+               *small = small_offset(e, w);
+    for (int a = 0; a < w->rank && !small; a++) {
         int64_t c;
         if (w->picked >> a & 1 || (is_const_value(w->offset[a], &c) && c == 0)) continue;
         const char *o = is_const_value(w->offset[a], &c) ? str(e, "%lldll", (long long)c)
                                                          : str(e, "(i64)%s", name_of(e, w->offset[a]));
         x = str(e, "%s + %s", x, window_times(e, o, w->param, a));
     }
+    if (small) x = str(e, "%s + (%s)", x, small);
     line(e, "%s%s *const %s = %s;", p->kind == PARAM_IN ? "const " : "", pointee(p->type->dtype), name, x);
     return name;
 }
@@ -137,6 +158,19 @@ const char *window_index(Emit *e, const Window *w, Index *const *c)
         x = x ? str(e, "%s + %s", x, t) : t;
     }
     return x ? x : "0";
+}
+
+/* Where offsets have 32 bits and another axis than the contiguous one moves them, they are summed before they
+ * are added to the tensor's address. */
+const char *window_place(Emit *e, const Window *w, const char *ptr, Index *const *c)
+{
+    const char *index = window_index(e, w, c), *small = NULL;
+    const DType d = e->f->params[w->param].type->dtype;
+    for (int a = 0; a < w->rank; a++)
+        if (a != w->unit && w->tile_axis[a] >= 0 && !(w->picked >> a & 1) && !index_is(c[w->tile_axis[a]], 0))
+            small = small_offset(e, w);
+    if (!small) return str(e, "%s + %s", ptr, index);
+    return str(e, "%s + (%s + %s)", slot_name(e, SLOT_DATA, w->param, 0, d), small, index);
 }
 
 const char *window_extent(Emit *e, int param, int axis)

@@ -4,6 +4,7 @@
  *   program-ids .. mask-branch       while loads are those of the tile IR; products get instructions
  *   warp specialization              an attempt: where it is refused, the body is as it was before
  *   gather-windows .. shared         the same loads and products without it
+ *   lookup                           when tiles have the threads that compute them
  *   layout                           when every tile that registers hold exists; then, where roles would wait
  *                                    for each other, all warps alike from the attempt on
  *   lane-parts                       needs to know which lanes hold a row
@@ -70,6 +71,7 @@ static void all_warps_alike(Lowering *l)
 
 static void layouts(Lowering *l)
 {
+    RUN(LOOKUP);
     RUN(LAYOUT);
     RUN(LANE_PARTS);
     RUN(FRAGMENT_PREFETCH);

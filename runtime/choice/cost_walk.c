@@ -36,7 +36,8 @@ static void arithmetic(CostWalk *w, const Instr *i, double times)
     } else if (i->op == OP_CAST) {
         bool byte = dtype_bytes(t->dtype) == 1 || dtype_bytes(ir_operand(i, 0)->type->dtype) == 1;
         w->c.alu += n * (byte ? w->model->cast_byte : w->model->cast);
-    } else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
+    } else if (i->op == OP_LOOKUP) w->c.alu += n * w->model->exchange_step;
+    else if (op_info[i->op].flags & OPF_ELEM) w->c.alu += n;
     else if (i->op == OP_SLIDE && ir_attr_int(i, ATTR_START, 0) * dtype_bytes(t->dtype) % 4)
         w->c.alu += n * dtype_bytes(t->dtype) / 4;
 }

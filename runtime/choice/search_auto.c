@@ -75,29 +75,50 @@ static void fix_if_idle(Search *z, int from, int j)
     z->name[j].fixed = z->point[first].ns == z->point[from].ns;
 }
 
-/* Looks at the next values of name `j` to both sides of the best point; returns the new best one. */
+/* Adds point `from` with value `v` of name `j`. */
+static void add_value(Search *z, int from, int j, int v)
+{
+    uint8_t at[MOST_NAMES];
+    if (z->n_points >= MOST_AUTO) return;
+    memcpy(at, z->point[from].at, sizeof at);
+    at[j] = (uint8_t)v;
+    search_add(z, at);
+}
+
+/* Whether value `v` of name `j` gives the estimate of point `from`: tiles that reach beyond a tensor whose
+ * extent is not known to be theirs estimate alike. */
+static bool alike(const Search *z, int from, int j, int v)
+{
+    uint8_t at[MOST_NAMES];
+    memcpy(at, z->point[from].at, sizeof at);
+    at[j] = (uint8_t)v;
+    const double ns = z->point[from].ns;
+    for (int i = 0; i < z->n_points; i++)
+        if (!memcmp(z->point[i].at, at, sizeof at))
+            return z->point[i].ns * BETTER <= ns && z->point[i].ns >= ns * BETTER;
+    return false;
+}
+
+/* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
+ * estimate alike; returns the new best one. */
 static int improve_name(Search *z, int from, int j)
 {
     fix_if_idle(z, from, j);
     if (z->name[j].fixed) return from;
-    uint8_t at[MOST_NAMES];
-    int here = z->point[from].at[j], n = useful(z, &z->name[j]),
-        reach = z->name[j].derived ? REACH : MOST_VALUES, first = z->n_points;
-    for (int v = here - reach; v <= here + reach; v++) {
-        if (v < 0 || v >= n || v == here || z->n_points >= MOST_AUTO) continue;
-        memcpy(at, z->point[from].at, sizeof at);
-        at[j] = (uint8_t)v;
-        search_add(z, at);
+    const int start = from, here = z->point[from].at[j], n = useful(z, &z->name[j]);
+    int reach = z->name[j].derived ? REACH : MOST_VALUES, first = z->n_points;
+    for (int v = here - reach; v <= here + reach; v++)
+        if (v >= 0 && v < n && v != here) add_value(z, from, j, v);
+    if (z->name[j].whole >= 0) add_value(z, from, j, z->name[j].whole);
+    while (z->n_points > first) {
+        first = z->n_points;
+        search_estimate(z);
+        for (int i = 0; i < z->n_points; i++)
+            if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
+        if (from != start || here - reach < 1 || !alike(z, start, j, here - reach)) break;
+        reach++;
+        add_value(z, start, j, here - reach);
     }
-    if (z->name[j].whole >= 0 && z->n_points < MOST_AUTO) {
-        memcpy(at, z->point[from].at, sizeof at);
-        at[j] = (uint8_t)z->name[j].whole;
-        search_add(z, at);
-    }
-    if (z->n_points == first) return from;
-    search_estimate(z);
-    for (int i = 0; i < z->n_points; i++)
-        if (z->point[i].ns < z->point[from].ns * BETTER) from = i;
     return from;
 }
 

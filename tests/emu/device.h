@@ -28,6 +28,7 @@ extern "C" {
 u8 shared[1]; /* its address stands for dynamic shared memory */
 float expf(float), exp2f(float), logf(float), log2f(float), sinf(float), cosf(float), tanhf(float),
     erff(float), sqrtf(float);
+void sincosf(float, float *, float *);
 float floorf(float), ceilf(float), rintf(float), fabsf(float), fmaxf(float, float), fminf(float, float),
     fmaf(float, float, float), nextafterf(float, float);
 double exp(double), exp2(double), log(double), log2(double), sin(double), cos(double), tanh(double),

@@ -88,6 +88,13 @@ static Instr *known_at(const Slider *c, const Instr *load, const Sliding *w, int
     return NULL;
 }
 
+/* Whether rows have whole runs: if an element is in range, the run that has it is so, too. */
+static bool whole_runs(const Func *f, const Sliding *w)
+{
+    const Dim *d = &f->dims[f->params[w->m.param].dims[w->unit]];
+    return (d->extent > 0 ? d->extent : d->div) % w->run == 0 && (d->extent > 0 || d->div > 0);
+}
+
 static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
 {
     Instr *i = known_at(c, load, w, at);
@@ -99,7 +106,7 @@ static Value *aligned_at(Slider *c, Instr *load, const Sliding *w, int64_t at)
         operands[k] = k != 1 + w->unit ? ir_operand(load, k)
                                        : window_offset_at(&b, ir_operand(load, k)->type->dtype, w->base, at);
     i = ir_build(&b, OP_LOAD, operands, load->n_operands, (Attrs){ load->attrs, load->n_attrs }, &t, 1);
-    ir_del_attr(i, ATTR_MASKED); /* It may reach beyond what was proven in range. */
+    if (!whole_runs(c->f, w)) ir_del_attr(i, ATTR_MASKED); /* it may reach beyond what was proven in range */
     ir_del_attr(i, ATTR_ALIGN);
     Aligned a = { .load = i, .w = *w };
     a.w.constant = at;
