@@ -59,6 +59,8 @@ typedef struct Cost {
     int cluster, loading; /* CTAs of one program; programs that load together */
     int clusters;         /* of one program; 0 and 1: one */
     int shares;           /* in how many parts a program of the last round may be divided; 0: not at all */
+    double sharing;       /* CTAs that share the programs of a launch that has no whole round */
+    bool uneven_shares;   /* some share has parts of two programs */
     int64_t shared_bytes;
 } Cost;
 
