@@ -74,8 +74,8 @@ static double bytes_touched(const Func *f, const EvalEnv *env)
     return all;
 }
 
-/* Walks `n` programs of the kernel's own order for the windows that they load, from the first one on. Clusters
- * whose programs load together are numbered. */
+/* Walks `n` programs of the kernel's own order for the windows that they load, from the first one on.
+ * Clusters whose programs load together are numbered. */
 static Traffic *windows_of(CostWalk *w, int64_t first, int64_t n, int loading)
 {
     const EvalEnv *env = w->env;
