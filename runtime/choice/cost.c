@@ -18,6 +18,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(in) \
     F(out) \
     F(wasted) \
+    F(outside) \
     F(given) \
     F(cp_async) \
     F(torn) \

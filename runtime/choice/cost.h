@@ -15,6 +15,7 @@ typedef struct Cost {
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
     double wasted;       /* bytes of sectors that are moved beyond those */
+    double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double cp_async;     /* bytes that cp.async producers bring to stages

@@ -126,7 +126,8 @@ static double arithmetic_time(const Estimate *e)
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double bytes = c->in - c->given + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
+    double bytes =
+        c->in - c->given + c->outside + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     return e->plain ? time * e->m->plain_l2 : time;

@@ -38,4 +38,9 @@ shape="M=640 N=7984 K=8256"
     few=$(of estimate "$narrow, stream_k=4" M=750 N=920 K=11072 t:B)
     { [ "$few" -gt 35000 ] && [ "$few" -lt 52000 ]; } || { echo "thirty programs in four parts: $few ns, measured 43000"; failed=1; }
 }
+# zeros that TMA brings for what lies outside the tensor, and rows in pieces of 64 bytes, take time
+turned="TM=96, TN=64, TK=128, STAGES=8, GROUP=1, TURN=true"
+[ "$(of outside "$turned" M=198 N=2240 K=11840)" -gt 0 ] || { echo "windows beyond the tensor bring nothing"; failed=1; }
+[ "$(of outside "$turned" M=192 N=2240 K=11776)" = 0 ] || { echo "windows within the tensor bring zeros"; failed=1; }
+[ "$(of wasted "TM=64, TN=160, TK=64, STAGES=8, GROUP=1" M=1600 N=1600 K=6400)" -gt 0 ] || { echo "pieces of rows waste nothing"; failed=1; }
 exit $failed
