@@ -18,6 +18,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(in) \
     F(out) \
     F(wasted) \
+    F(outside) \
     F(given) \
     F(cp_async) \
     F(torn) \
@@ -74,28 +75,36 @@ static double bytes_touched(const Func *f, const EvalEnv *env)
     return all;
 }
 
-/* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves,
- * or all of the tensor once where L2 keeps it. */
-static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
+/* Walks `n` programs of the kernel's own order for the windows that they load, from the first one on.
+ * Clusters whose programs load together are numbered. */
+static Traffic *windows_of(CostWalk *w, int64_t first, int64_t n, int loading)
 {
-    Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
-    double all = 0, part = 1;
-    int64_t programs = w->programs, n = together < programs ? together : programs;
     const EvalEnv *env = w->env;
-    if (n > MOST_WALKED) {
-        part = (double)n / MOST_WALKED;
-        n = MOST_WALKED;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        int64_t k = i / loading; /* clusters whose programs load together are numbered */
+    Traffic *t = w->traffic = arena_new(&w->s->arena, Traffic);
+    for (int64_t i = first; i < first + n; i++) {
+        int64_t k = i / loading;
         w->rank = i % loading;
         int64_t coord[3] = { k % env->grid[0], k / env->grid[0] % env->grid[1],
             k / env->grid[0] / env->grid[1] };
         cost_walk(w, k, coord);
     }
+    return t;
+}
+
+/* What comes from memory if programs go in waves that share L2: by tensor, what a wave loads times the waves,
+ * or all of the tensor once where L2 keeps it. */
+static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int loading, int64_t l2_bytes)
+{
+    double all = 0, part = 1;
+    int64_t programs = w->programs, n = together < programs ? together : programs;
+    if (n > MOST_WALKED) {
+        part = (double)n / MOST_WALKED;
+        n = MOST_WALKED;
+    }
+    const Traffic *t = windows_of(w, 0, n, loading);
     double waves = (double)programs / ((double)n * part);
     for (int p = 0; p < w->f->n_params && p < MOST_PARAMS; p++) {
-        double size = tensor_bytes(w->f, env, p), loaded = t->bytes[p] * part * waves * parts;
+        double size = tensor_bytes(w->f, w->env, p), loaded = t->bytes[p] * part * waves * parts;
         if (w->f->params[p].kind != PARAM_IN) {
             all += size;
             continue;
@@ -103,6 +112,24 @@ static double bytes_from_memory(CostWalk *w, int64_t together, int parts, int lo
         all += loaded < size ? loaded : size < w->model->l2_keeps_tensor * (double)l2_bytes ? size : loaded;
     }
     return all;
+}
+
+/* What comes from memory again in a last round whose shares are no parts of one program each (stream-k): then
+ * programs that load the same window do so at different times. Between two of these the others load what
+ * comes to `between`, and what L2 does not keep of that is lost. */
+static double again_from_memory(CostWalk *w, int64_t left, int64_t l2_bytes)
+{
+    const Traffic *t = windows_of(w, w->programs - left, left, 1);
+    double room = w->model->l2_keeps_tensor * (double)l2_bytes, unique = 0, loaded = 0, again = 0;
+    for (int p = 0; p < MOST_PARAMS; p++) {
+        unique += t->bytes[p];
+        loaded += t->loaded[p];
+    }
+    for (int p = 0; p < MOST_PARAMS; p++) {
+        double between = t->loaded[p] > 0 ? fmin(unique, loaded * t->bytes[p] / t->loaded[p]) : 0;
+        if (between > room) again += (1 - room / between) * (t->loaded[p] - t->bytes[p]);
+    }
+    return again;
 }
 
 static CostWalk walk_of(
@@ -154,6 +181,15 @@ static int64_t programs_at_once(const GpuCode *code, const CostDevice *d)
     return (int64_t)d->units * (each > MOST_CTAS ? MOST_CTAS : each);
 }
 
+/* How the last round is divided: passes/kernel/warp_specialization/stream_k.c. */
+static void count_shares(int most, int64_t programs, const CostDevice *d, Cost *out)
+{
+    int64_t left = programs % d->units, shares = left * most < d->units ? left * most : d->units;
+    out->shares = most;
+    out->sharing = programs < d->units ? (double)shares : 0;
+    out->uneven_shares = left && shares % left;
+}
+
 void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *env, int64_t programs,
     const CostDevice *d, Cost *out)
 {
@@ -177,6 +213,12 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
         out->memory =
             bytes_from_memory(&w, programs_at_once(code, d) / parts, parts, out->loading, d->l2_bytes);
     }
+    if (code->shares > 1) {
+        count_shares(code->shares, programs, d, out);
+        w.walk = SAMPLES + 1;
+        w.programs = programs;
+        if (out->uneven_shares) out->memory += again_from_memory(&w, programs % d->units, d->l2_bytes);
+    }
     out->programs = programs;
     out->threads = code->threads;
     out->registers = code->registers;
@@ -185,7 +227,6 @@ void cost_count(Session *s, const Func *f, const GpuCode *code, const EvalEnv *e
     out->gathered = cost_gathered_words(&w);
     out->cluster = code->plan->cluster > 1 ? code->plan->cluster : 1;
     out->clusters = code->plan->clusters > 1 ? code->plan->clusters : 1;
-    out->shares = code->shares;
     out->shared_bytes = code->shared_bytes;
     out->persistent = code->persistent;
     out->packed = f->packed > 0;

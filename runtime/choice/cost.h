@@ -15,6 +15,7 @@ typedef struct Cost {
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
     double wasted;       /* bytes of sectors that are moved beyond those */
+    double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
     double cp_async;     /* bytes that cp.async producers bring to stages
@@ -59,6 +60,8 @@ typedef struct Cost {
     int cluster, loading; /* CTAs of one program; programs that load together */
     int clusters;         /* of one program; 0 and 1: one */
     int shares;           /* in how many parts a program of the last round may be divided; 0: not at all */
+    double sharing;       /* CTAs that share the programs of a launch that has no whole round */
+    bool uneven_shares;   /* some share has parts of two programs */
     int64_t shared_bytes;
 } Cost;
 

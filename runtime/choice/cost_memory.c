@@ -43,6 +43,7 @@ static void meet_window(CostWalk *w, const Instr *i, int param, int first, int r
 {
     const Attr *e = ir_attr(i, ATTR_EXTENTS);
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
+    w->traffic->loaded[param] += bytes;
     for (int a = 0; a < rank; a++) {
         if (cost_same_along(w->env, param, a)) continue;
         int64_t at = 0;

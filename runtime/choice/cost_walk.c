@@ -262,14 +262,15 @@ static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 
 static void ring_put(CostWalk *w, const Instr *i, double times)
 {
-    double bytes = cost_window_bytes(w, i, NULL) * times;
+    double whole, bytes = cost_window_bytes(w, i, &whole) * times;
     cost_reads(w, i, ir_operand(i, 1)->index, bytes);
     if (w->traffic) return;
     const Instr *ring = ir_operand(i, 0)->def;
     int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
             row = cost_row_bytes(w, i);
     if (ctas > 1) w->c.given += bytes * (1 - 1 / (double)ctas);
-    w->c.wasted += bytes * cost_narrow(w, i);
+    w->c.outside += fmax(0, whole * times - bytes) / (double)(ctas > 1 ? ctas : 1);
+    w->c.wasted += bytes * (cost_narrow(w, i) + cost_pieces(w, i) - 1);
     if (row % 128 && ring && ring->results[0].type->rank > 2) /* a vector has no panels */
         w->c.panels =
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */

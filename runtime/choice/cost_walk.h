@@ -67,8 +67,8 @@ enum { MOST_WINDOWS = 4096 };
 typedef struct Traffic {
     VEC(TrafficBlock) blocks;
     uint64_t seen[MOST_WINDOWS];
-    double of[MOST_WINDOWS], bytes[MOST_PARAMS];
-} Traffic; /* of: what the program that loads most of it loads */
+    double of[MOST_WINDOWS], bytes[MOST_PARAMS], loaded[MOST_PARAMS];
+} Traffic; /* of: what the program that loads most of it loads; loaded: by all of them */
 
 /* The tensor is one and the same all along this axis. */
 static inline bool cost_same_along(const EvalEnv *env, int param, int axis)

@@ -56,8 +56,9 @@ static double clusters_of_a_program(const Cost *c) { return c->clusters > 1 ? c-
 static double ctas_of_a_program(const Cost *c)
 { return (c->joins > 0 ? c->cluster : 1) * clusters_of_a_program(c); }
 
-/* All CTAs of the launch that are not persistent. */
-static double all_ctas(const Cost *c) { return (double)c->programs * c->cluster * clusters_of_a_program(c); }
+/* All CTAs of the launch that are not persistent, or that share its programs. */
+static double all_ctas(const Cost *c)
+{ return c->sharing > 0 ? c->sharing : (double)c->programs * c->cluster * clusters_of_a_program(c); }
 
 /* --- what a multiprocessor holds --------------------------------------------------------------------- */
 
@@ -125,7 +126,8 @@ static double arithmetic_time(const Estimate *e)
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double bytes = c->in - c->given + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
+    double bytes =
+        c->in - c->given + c->outside + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     return e->plain ? time * e->m->plain_l2 : time;
@@ -263,16 +265,20 @@ static double end_time(const Estimate *e)
     return end + (c->chained ? m->first_iteration_chained : 1) * bare / e->groups;
 }
 
-/* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA,
- * which has the end of one and the beginning of the next, and joins a tile whose parts are one more than the
- * shares that it takes. */
+/* The last round of a launch whose CTAs share its programs evenly (stream-k): `rest` programs for each CTA.
+ * Where a share has parts of two programs, it has the end of one and the beginning of the next. Who joins a
+ * tile reads all of its parts. */
 static double shares_time(const Estimate *e, double rest, double walk, double end)
 {
     const Cost *c = e->c;
     const DeviceModel *m = e->m;
-    double share = fmax(rest, 1.0 / c->shares), parts = 1 / share + 1;
+    double share = fmax(rest, 1.0 / c->shares), parts = 1 / share, ends = begin_time(e) + end, own = 1;
     if (rest <= 0) return 0;
-    return share * walk + begin_time(e) + end + m->join_workspace + (2 + parts) * c->shared_out / m->l2;
+    if (c->uneven_shares) {
+        parts++;
+        own++;
+    }
+    return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
 }
 
 /* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end.

@@ -30,15 +30,17 @@ static bool is_last(const SearchName *n) { return n->hint && n->hint->search == 
 
 /* --- points ------------------------------------------------------------------------------------------ */
 
-/* Parts of loops meet in a cluster; more of them in the workspace as well. */
+/* Parts of loops meet in a cluster; more of them, and those of a last round, in the workspace. */
 static bool has_place(const Search *z, const uint8_t *at)
 {
     const CostDevice *d = &z->p->device;
     bool workspace = d->workspace && d->target->cluster_ctas > 1;
     for (int i = 0; i < z->n_names; i++) {
         const SearchName *m = &z->name[i];
-        bool parts = m->hint && m->hint->search == SEARCH_FEW_PROGRAMS;
-        if (parts && !workspace && m->values[at[i]].i > SEARCH_MOST_OF_A_CLUSTER) return false;
+        const int64_t parts = m->values[at[i]].i;
+        if (!m->hint || workspace) continue;
+        if (m->hint->search == SEARCH_FEW_PROGRAMS && parts > SEARCH_MOST_OF_A_CLUSTER) return false;
+        if (m->hint->search == SEARCH_LAST_ROUND && parts > 1) return false;
     }
     return true;
 }

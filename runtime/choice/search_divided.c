@@ -7,9 +7,9 @@
 enum { DIVIDED = 48 /* tiles of few programs that are divided as far as the device has room */ };
 /* The ratio of estimates below which another tile is taken because its loops can be divided. */
 static const double DIVIDED_GAIN = 0.98;
-enum { SHARED_TILES = 12 };
-/* The same of a last round that is shared, and how near a tile in whole rounds must be to be tried so. */
-static const double SHARED_GAIN = 0.97, SHARED_NEAR = 1.7;
+enum { SHARED_TILES = 6 };
+/* The same of a last round that is shared. */
+static const double SHARED_GAIN = 0.97;
 
 /* The greatest value of name `j`, up to `most`, with which the programs of `p` still run at once; -1:
  * there is none. */
@@ -100,20 +100,60 @@ int search_divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
-/* Point `from` with each value of name `j`, and of the hint that lets a CTA run several programs. */
-static void consider_shares(Search *z, int from, int j)
+/* Point `from` with value `v` of name `j`, and each value of the hint that lets a CTA run several programs.
+ */
+static void consider_shares(Search *z, int from, int j, int v)
 {
-    for (int v = 0; v < search_listed(&z->name[j]); v++) {
-        search_consider_value(z, z->point[from].at, j, v);
-        for (int k = 0; k < z->n_names; k++) {
-            if (!z->name[k].hint || z->name[k].hint->id != HINT_persistent) continue;
-            for (int u = 0; u < z->name[k].n; u++) {
-                uint8_t p[MOST_NAMES];
-                memcpy(p, z->point[from].at, sizeof p);
-                p[j] = (uint8_t)v;
-                search_consider_value(z, p, k, u);
-            }
+    for (int k = 0; k < z->n_names; k++) {
+        if (!z->name[k].hint || z->name[k].hint->id != HINT_persistent) continue;
+        for (int u = 0; u < z->name[k].n; u++) {
+            uint8_t p[MOST_NAMES];
+            memcpy(p, z->point[from].at, sizeof p);
+            p[k] = (uint8_t)u;
+            search_consider_value(z, p, j, v);
         }
+    }
+}
+
+/* The greatest value of name `j` with which each share is a part of one program of the last round; where
+ * `uneven`, the greatest of all. -1: there is none above 1. */
+static int shares_of(const Search *z, const SearchPoint *p, int j, bool uneven)
+{
+    const SearchName *m = &z->name[j];
+    const int64_t units = z->p->device.units, left = p->programs % units;
+    int found = -1;
+    for (int v = 0; v < search_listed(m) && left; v++) {
+        const bool may = m->values[v].i > 1 && (uneven || m->values[v].i * left <= units);
+        if (may && (found < 0 || m->values[v].i > m->values[found].i)) found = v;
+    }
+    return found;
+}
+
+/* The estimate of a point whose last round all CTAs share, if sharing costs nothing. */
+static double if_shared(const Search *z, const SearchPoint *p)
+{
+    const double rounds = (double)p->programs / z->p->device.units;
+    return p->divided ? INFINITY : p->ns * rounds / ceil(rounds);
+}
+
+/* Adds the points of the SHARED_TILES tiles that should be fastest if sharing costs nothing, each with even
+ * and with uneven shares of the last round. */
+static void consider_last_round(Search *z, int j, double best)
+{
+    int tops[SHARED_TILES];
+    for (int n = 0; n < SHARED_TILES; n++) {
+        int now = -1;
+        for (int i = 0; i < z->n_points; i++) {
+            const SearchPoint *p = &z->point[i];
+            bool other = if_shared(z, p) < (now < 0 ? best : if_shared(z, &z->point[now]));
+            for (int k = 0; k < n && other; k++) other = !search_same_tiles(z, p, &z->point[tops[k]]);
+            if (other) now = i;
+        }
+        if (now < 0) break;
+        tops[n] = now;
+        const int even = shares_of(z, &z->point[now], j, false), any = shares_of(z, &z->point[now], j, true);
+        if (even >= 0) consider_shares(z, now, j, even);
+        if (any >= 0 && any != even) consider_shares(z, now, j, any);
     }
 }
 
@@ -121,14 +161,11 @@ static void consider_shares(Search *z, int from, int j)
  * rounds, so that several are tried; a point has to be clearly better than the best one so far, `best`. */
 int search_shares(Search *z, int best)
 {
-    int tops[SHARED_TILES] = { 0 }, n = 0, found = best, first = z->n_points;
+    int found = best, first = z->n_points;
     if (best < 0 || !z->p->device.model) return best;
-    for (int j = 0; j < z->n_names; j++) {
-        if (!z->name[j].hint || z->name[j].hint->search != SEARCH_LAST_ROUND) continue;
-        if (!n) n = search_best_of_different_tiles(z, tops, SHARED_TILES);
-        for (int k = 0; k < n; k++)
-            if (z->point[tops[k]].ns < z->point[best].ns * SHARED_NEAR) consider_shares(z, tops[k], j);
-    }
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].hint && z->name[j].hint->search == SEARCH_LAST_ROUND)
+            consider_last_round(z, j, z->point[best].ns * SHARED_GAIN);
     search_estimate(z);
     for (int i = first; i < z->n_points; i++)
         if (search_is_less(z->point[i].ns, z->point[found].ns)) found = i;

@@ -40,7 +40,7 @@ double search_doubt(const Cost *c, const DeviceModel *m, bool declared)
     double pixels = c->pixels ? m->doubt_pixels : 1;
     double own = c->stalls > 0 ? m->doubt_copies_odd : m->doubt_copies;
     double copies = c->copies > 0 && c->mma > 0 ? own : pixels;
-    if ((c->joins <= 0 && c->left <= 0) || c->chained) return copies;
+    if ((c->joins <= 0 && c->left <= 0 && c->sharing <= 0) || c->chained) return copies;
     return copies * (c->cp_async > 0 ? m->doubt_joined_cp_async : m->doubt_joined);
 }
 

@@ -20,4 +20,27 @@ expect 'TM=256, TN=64*split_k=2*' "$(choice attention attention B=1 H=32 HK=32 M
 auto() { "$costs" --choose "$autos" product cuda:sm_90a M=512 N=512 K=4096 "$@" || echo none; }
 expect '*split_k=2*' "$(auto)"
 expect 'none' "$(auto TM=64 TN=64 TK=128)"
+# stream_k: shares that are parts of one program each load their windows together, others load them from memory again (H100, measured: 174
+# and 146 us in whole rounds by 128 x 192, 130 and 160 by 128 x 256); as many CTAs as there are shares draw on memory
+list=$(mktemp) && trap 'rm -f "$list"' EXIT
+of() { # FIELD CONFIGURATION PROBLEM...: as a whole number
+    echo "$2" >"$list"
+    "$costs" --device-model=h100 --configs="$list" "$k/gemm.tile" gemm cuda:sm_90a "${@:3}" | sed -n "s/.*\"$1\": \([0-9.e+]*\)[,}].*/\1/p" | awk '{ printf "%d", $1 }'
+}
+wide="TM=128, TN=256, TK=64, STAGES=4, GROUP=1, persistent=1" narrow="TM=128, TN=192, TK=64, STAGES=4, GROUP=1, persistent=1"
+shape="M=640 N=7984 K=8256"
+# shellcheck disable=SC2086
+{
+    [ "$(of memory "$wide, stream_k=4" $shape)" = "$(of memory "$wide" $shape)" ] || { echo "even shares load again"; failed=1; }
+    [ "$(of memory "$narrow, stream_k=4" $shape)" -gt $(($(of memory "$narrow" $shape) * 3 / 2)) ] || { echo "uneven shares do not load again"; failed=1; }
+    [ "$(of estimate "$wide, stream_k=4" $shape)" -lt "$(of estimate "$wide" $shape)" ] || { echo "even shares do not pay"; failed=1; }
+    [ "$(of estimate "$narrow, stream_k=4" $shape)" -gt "$(of estimate "$narrow" $shape)" ] || { echo "uneven shares pay"; failed=1; }
+    few=$(of estimate "$narrow, stream_k=4" M=750 N=920 K=11072 t:B)
+    { [ "$few" -gt 35000 ] && [ "$few" -lt 52000 ]; } || { echo "thirty programs in four parts: $few ns, measured 43000"; failed=1; }
+}
+# zeros that TMA brings for what lies outside the tensor, and rows in pieces of 64 bytes, take time
+turned="TM=96, TN=64, TK=128, STAGES=8, GROUP=1, TURN=true"
+[ "$(of outside "$turned" M=198 N=2240 K=11840)" -gt 0 ] || { echo "windows beyond the tensor bring nothing"; failed=1; }
+[ "$(of outside "$turned" M=192 N=2240 K=11776)" = 0 ] || { echo "windows within the tensor bring zeros"; failed=1; }
+[ "$(of wasted "TM=64, TN=160, TK=64, STAGES=8, GROUP=1" M=1600 N=1600 K=6400)" -gt 0 ] || { echo "pieces of rows waste nothing"; failed=1; }
 exit $failed
