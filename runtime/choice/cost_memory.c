@@ -39,15 +39,37 @@ static double sectors(const CostWalk *w, const Instr *i, double bytes)
     return bytes * (moved > have ? moved / have : 1);
 }
 
-static void meet_window(CostWalk *w, const Instr *i, int param, int first, int rank, double bytes)
+TrafficStep cost_step(const CostWalk *w, const Instr *i)
 {
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    TrafficStep s = { .i = i, .extents = ir_attr(i, ATTR_EXTENTS) };
+    MemParts m;
+    if (kernel_copies(i->op)) {
+        s.param = ir_operand(i, 1)->index;
+        s.first = 2;
+        s.rank = w->f->params[s.param].type->rank;
+        s.window = true;
+    } else if (i->op == OP_LOAD && !w->producer && ir_mem_parts(i, &m)) {
+        s.param = m.param;
+        s.first = 1;
+        s.rank = m.rank;
+        s.window = true;
+    }
+    if (s.window) s.bytes = cost_window_bytes(w, i, NULL);
+    return s;
+}
+
+void cost_meet(CostWalk *w, const TrafficStep *s, double times)
+{
+    const Attr *e = s->extents;
+    double bytes = s->bytes * times;
+    int param = s->param;
+    if (param >= MOST_PARAMS) return;
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
-    for (int a = 0; a < rank; a++) {
+    for (int a = 0; a < s->rank; a++) {
         if (cost_same_along(w->env, param, a)) continue;
         int64_t at = 0;
         bool walks = w->far && e && a < e->n && e->v[a] > 1; /* as far as the axis is long */
-        if (!cost_as_int(w, ir_operand(i, first + a), &at)) at = walks ? 0 : w->linear;
+        if (!cost_as_int(w, ir_operand(s->i, s->first + a), &at)) at = walks ? 0 : w->linear;
         h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
         h ^= h >> 32;
     }
@@ -64,13 +86,8 @@ static void meet_window(CostWalk *w, const Instr *i, int param, int first, int r
     w->traffic->bytes[param] += bytes;
 }
 
-void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
+void cost_reads(CostWalk *w, int param, double bytes)
 {
-    if (w->traffic && param < MOST_PARAMS) {
-        MemParts m;
-        bool load = ir_mem_parts(i, &m);
-        meet_window(w, i, param, load ? 1 : 2, load ? m.rank : w->f->params[param].type->rank, bytes);
-    }
     w->c.in += bytes;
     if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
 }
@@ -170,8 +187,7 @@ static bool is_gathered(const Instr *copy)
 void cost_copy(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
-    if (w->traffic) return;
+    cost_reads(w, ir_operand(i, 1)->index, bytes);
     double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
@@ -283,11 +299,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
-    if (!ir_mem_parts(i, &m)) return;
-    if (w->traffic) {
-        if (i->op == OP_LOAD) cost_reads(w, i, m.param, bytes * times);
-        return;
-    }
+    if (w->traffic || !ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
         double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
         if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
@@ -295,7 +307,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
         }
         if (i->op == OP_LOAD) {
-            cost_reads(w, i, m.param, bytes * times);
+            cost_reads(w, m.param, bytes * times);
             wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;
