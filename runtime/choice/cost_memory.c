@@ -152,6 +152,22 @@ double cost_torn(const CostWalk *w, const Instr *put)
     return within ? 0.5 : 0;
 }
 
+/* Rows of a window that reach over the end of the tensor's rows, in the mean over its places. TMA brings each
+ * of them several times as slowly as a whole one (bench/notes/convolutions.md, "Rows cut by the tensor's
+ * end"). */
+double cost_cut(const CostWalk *w, const Instr *put)
+{
+    const Param *p = &w->f->params[ir_operand(put, 1)->index];
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], rows = 1;
+    if (extent <= 0 || extent % e->v[unit] == 0) return 0;
+    for (int a = 0; a < e->n; a++)
+        if (a != unit) rows *= e->v[a];
+    return (double)rows / ceil((double)extent / (double)e->v[unit]);
+}
+
 /* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins
  * within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
 double cost_pieces(const CostWalk *w, const Instr *put)

@@ -273,6 +273,7 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.pixels |= ir_attr(i, ATTR_IM2COL) != NULL;
     w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
+    w->c.cut += times / (double)(ctas > 1 ? ctas : 1) * cost_cut(w, i);
 }
 
 /* The CTAs of a cluster join the parts of a tile; without an axis they only take the largest of a row. */

@@ -126,6 +126,7 @@ int64_t cost_row_bytes(const CostWalk *, const Instr *put);    /* of a window's 
 double cost_narrow(const CostWalk *, const Instr *put);
 double cost_slower_by_cp_async(const CostWalk *, const Instr *fill);
 double cost_torn(const CostWalk *, const Instr *put);
+double cost_cut(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 void cost_wait_for_data(CostWalk *, double times);
