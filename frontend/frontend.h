@@ -188,13 +188,19 @@ bool frontend_tune_config(const Ast *, const FrontTune *, int64_t k, FrontBindin
  * all of them. */
 bool frontend_tune_config_with(
     const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed, int n_fixed, FrontBinding *out);
-/* The terms of `require` that `&&` joins, by number from the left: whether there is this one, whether it
- * names a constant or hint, and whether it holds for a configuration as above. There are none where more than
- * `require` decides what is allowed: listed configurations, `auto` constants. */
-bool frontend_require_term(const Ast *, const FrontTune *, int number);
-bool frontend_require_names(const Ast *, const FrontTune *, int number, const char *name);
-bool frontend_tune_config_term(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed,
-    int n_fixed, int number, FrontBinding *out);
+/* The condition of `require`, NULL where more than it decides what is allowed: listed configurations, `auto`
+ * constants. Of a condition: how it consists of others; whether it names a constant or hint; whether it holds
+ * for a configuration as above. Parts that ask for few names allow many configurations to be asked quickly.
+ */
+typedef struct Node FrontCondition;
+typedef enum FrontJoin { FRONT_ASK, FRONT_ALL, FRONT_ANY, FRONT_SELECT } FrontJoin;
+const FrontCondition *frontend_require(const Ast *, const FrontTune *);
+/* ASK: it has no parts. ALL, ANY: part[0] && part[1], part[0] || part[1]; SELECT: part[0] ? part[1] :
+ * part[2]. */
+FrontJoin frontend_condition_parts(const FrontCondition *, const FrontCondition *part[3]);
+bool frontend_condition_names(const Ast *, const FrontTune *, const FrontCondition *, const char *name);
+bool frontend_tune_config_holds(const Ast *, const FrontTune *, int64_t k, const FrontBinding *fixed,
+    int n_fixed, const FrontCondition *, FrontBinding *out);
 
 /* A pass that a step of a ladder names, for the check of its name. */
 typedef struct FrontPassName {

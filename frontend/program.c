@@ -334,6 +334,30 @@ static bool config_with(
     return true;
 }
 
+FrontJoin frontend_condition_parts(const FrontCondition *c, const FrontCondition *part[3])
+{
+    FrontJoin join = c->kind == N_COND                          ? FRONT_SELECT
+                     : c->kind == N_BINARY && c->op == OPR_LAND ? FRONT_ALL
+                     : c->kind == N_BINARY && c->op == OPR_LOR  ? FRONT_ANY
+                                                                : FRONT_ASK;
+    for (uint32_t k = 0; k < c->n && join != FRONT_ASK; k++) part[k] = c->kids[k];
+    return join;
+}
+
+/* Parts that decide nothing are not asked: they may divide by zero. */
+static bool condition_holds(Lower *eval, const Node *c)
+{
+    const Node *part[3] = { NULL };
+    bool ok = false;
+    switch (frontend_condition_parts(c, part)) {
+    case FRONT_ALL: return condition_holds(eval, part[0]) && condition_holds(eval, part[1]);
+    case FRONT_ANY: return condition_holds(eval, part[0]) || condition_holds(eval, part[1]);
+    case FRONT_SELECT: return condition_holds(eval, part[condition_holds(eval, part[0]) ? 1 : 2]);
+    case FRONT_ASK: break;
+    }
+    return lower_const_bool(eval, c, "the condition of `require`", &ok) && ok;
+}
+
 static bool holds(const Ast *ast, const FrontTune *t, const Node *condition, const FrontBinding *fixed,
     int n_fixed, const FrontBinding *config)
 {
@@ -341,10 +365,8 @@ static bool holds(const Ast *ast, const FrontTune *t, const Node *condition, con
     FrontBinding *all = arena_array(&ast->session->arena, FrontBinding, (size_t)(n_fixed + t->n) + 1);
     memcpy(all, fixed, (size_t)n_fixed * sizeof *all);
     memcpy(all + n_fixed, config, (size_t)t->n * sizeof *all);
-    bool ok = false;
-    return lower_const_bool(lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)),
-               condition, "the condition of `require`", &ok) &&
-           ok;
+    return condition_holds(
+        lower_eval_begin((Ast *)ast, info->node, all, (size_t)(n_fixed + t->n)), condition);
 }
 
 bool frontend_tune_config_with(
@@ -356,37 +378,21 @@ bool frontend_tune_config_with(
     return !info->require || holds(ast, t, info->require, fixed, n_fixed, out);
 }
 
-/* Term *number of those that `&&` joins, from the left, all of which must hold. NULL: there are fewer; then
- * *number has become less by as many as there are. */
-static const Node *term_of(const Node *n, int *number)
-{
-    if (n->kind != N_BINARY || n->op != OPR_LAND) return (*number)-- ? NULL : n;
-    const Node *found = term_of(n->kids[0], number);
-    return found ? found : term_of(n->kids[1], number);
-}
-
-static const Node *require_term(const Ast *ast, const FrontTune *t, int number)
+const FrontCondition *frontend_require(const Ast *ast, const FrontTune *t)
 {
     const KernelInfo *info = info_of(ast->program, t->kernel);
-    return !info->require || info->configs.n || info->n_autos ? NULL : term_of(info->require, &number);
+    return info->configs.n || info->n_autos ? NULL : info->require;
 }
 
-bool frontend_require_term(const Ast *ast, const FrontTune *t, int number)
-{ return require_term(ast, t, number) != NULL; }
-
-bool frontend_require_names(const Ast *ast, const FrontTune *t, int number, const char *name)
+bool frontend_condition_names(const Ast *ast, const FrontTune *t, const FrontCondition *c, const char *name)
 {
-    const Node *term = require_term(ast, t, number);
     const Node *params = info_of(ast->program, t->kernel)->node->kids[0];
-    return term && program_depends(params, term, name, (int)params->n);
+    return program_depends(params, c, name, (int)params->n);
 }
 
-bool frontend_tune_config_term(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed,
-    int n_fixed, int number, FrontBinding *out)
-{
-    const Node *term = require_term(ast, t, number);
-    return term && config_with(t, k, fixed, n_fixed, out) && holds(ast, t, term, fixed, n_fixed, out);
-}
+bool frontend_tune_config_holds(const Ast *ast, const FrontTune *t, int64_t k, const FrontBinding *fixed,
+    int n_fixed, const FrontCondition *c, FrontBinding *out)
+{ return config_with(t, k, fixed, n_fixed, out) && holds(ast, t, c, fixed, n_fixed, out); }
 
 bool frontend_tune_config(const Ast *ast, const FrontTune *t, int64_t k, FrontBinding *out)
 { return frontend_tune_config_with(ast, t, k, (FrontBinding[1]){ { 0 } }, 0, out); }

@@ -315,6 +315,7 @@ const Layout *layout_from_basis(Arena *a, int rank, const int32_t *tile, const i
 uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord)
 {
     uint64_t word = 0;
+    if (!value) return 0;
     uint32_t bits = value & ((1u << l->nbit[in]) - 1);
     for (; bits; bits &= bits - 1) word ^= l->basis[in][__builtin_ctz(bits)];
     uint32_t rest = value >> l->nbit[in];
@@ -333,8 +334,7 @@ void layout_element(
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, coord) ^ layout_partial(l, LAYOUT_LANE, lane, coord) ^
                     layout_partial(l, LAYOUT_WARP, warp, coord);
     if (block) word ^= layout_partial(l, LAYOUT_BLOCK, block, coord);
-    for (int d = 0; d < l->rank; d++)
-        coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    for (int d = 0; d < l->rank; d++) coord[d] += layout_fragment_coord(l, word, d);
 }
 
 bool layout_in_tile(const Layout *l, const int32_t *coord)

@@ -92,8 +92,7 @@ void layout_matrix_row(
     memset(coord, 0, l->rank * sizeof *coord);
     uint64_t word = layout_partial(l, LAYOUT_REG, base, coord) ^ layout_partial(l, LAYOUT_WARP, warp, coord);
     for (uint32_t b = lane & 31; b; b &= b - 1) word ^= m->row[__builtin_ctz(b)];
-    for (int d = 0; d < l->rank; d++)
-        coord[d] += (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1));
+    for (int d = 0; d < l->rank; d++) coord[d] += layout_fragment_coord(l, word, d);
 }
 
 /* --- wgmma ------------------------------------------------------------------------------------------- */

@@ -41,6 +41,10 @@ void layout_unpack(const Layout *l, uint64_t word, int32_t *vec);
 /* Fragment coordinate of a thread and, added to coord, its digits. */
 uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t *coord);
 
+/* Coordinate d of a basis word. */
+static inline int32_t layout_fragment_coord(const Layout *l, uint64_t word, int d)
+{ return (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1)); }
+
 static inline uint64_t layout_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;

@@ -94,7 +94,7 @@ static uint32_t swizzle(const LayoutShared *s, uint32_t offset)
 {
     uint32_t x = 0;
     for (int i = 0; i < s->nxor; i++)
-        x |= (uint32_t)(__builtin_popcount(offset & s->xor_[i]) & 1) << (s->xor_base + i);
+        x |= (uint32_t)__builtin_parity(offset & s->xor_[i]) << (s->xor_base + i);
     return offset ^ x;
 }
 
@@ -208,13 +208,29 @@ bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
     return true;
 }
 
+/* What a lane adds to the coordinates of a register and a warp: a word of the fragment, and digits. */
+typedef struct LanePart {
+    uint64_t word;
+    int32_t coord[LAYOUT_MAX_RANK];
+} LanePart;
+
+static void lane_parts(const Layout *l, LanePart *out)
+{
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        memset(out[lane].coord, 0, l->rank * sizeof *out[lane].coord);
+        out[lane].word = layout_partial(l, LAYOUT_LANE, lane, out[lane].coord);
+    }
+}
+
 /* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL:
- * vectors v. */
+ * vectors v, and `part` has what each lane adds. */
 static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v,
-    const LayoutMatrix *m, uint32_t reg, uint32_t warp)
+    const LayoutMatrix *m, const LanePart *part, uint32_t reg, uint32_t warp)
 {
     uint32_t addr[LAYOUT_MAX_LANES] = { 0 }, nlanes = m ? 8u * m->count : layout_lanes(l),
              width = m ? 16 : v->n * s->elem_bytes;
+    int32_t first[LAYOUT_MAX_RANK] = { 0 };
+    uint64_t word = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
     bool any = false, linear = !m && layout_offsets_linear(l, s);
     for (uint32_t lane = 0; lane < nlanes; lane++) {
         int32_t c[LAYOUT_MAX_RANK];
@@ -223,7 +239,8 @@ static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const Layou
             continue;
         }
         if (m) layout_matrix_row(l, m, reg, lane, warp, c);
-        else layout_element(l, reg, lane, warp, 0, c);
+        for (int d = 0; d < l->rank && !m; d++)
+            c[d] = first[d] + part[lane].coord[d] + layout_fragment_coord(l, word ^ part[lane].word, d);
         bool in = layout_in_tile(l, c);
         addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
         any |= in;
@@ -235,8 +252,10 @@ static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const Layou
 uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const LayoutVector *v, uint32_t warp)
 {
     uint32_t extra = 0;
+    LanePart part[LAYOUT_MAX_LANES];
+    lane_parts(l, part);
     for (uint32_t r = 0; r < layout_regs(l); r++) {
-        if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, r, warp);
+        if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, part, r, warp);
     }
     return extra;
 }
@@ -249,10 +268,12 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
 {
     LayoutMatrix m;
     LayoutVector v;
+    LanePart part[LAYOUT_MAX_LANES];
     if (!x || !x->layout) return 0;
     const Layout *l = x->layout;
     bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = layout_offsets_linear(l, s);
     layout_shared_vector(l, s, x->max_bytes, &v);
+    if (!matrix) lane_parts(l, part);
     uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
     uint32_t accesses = layout_regs(l) / (each ? each : 1),
              step = linear  ? accesses
@@ -272,7 +293,7 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
         seen = 0;
         for (uint32_t r = 0; r < layout_regs(l); r++) {
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
-            extra += conflicts_at(l, s, &v, matrix ? &m : NULL, r, warp);
+            extra += conflicts_at(l, s, &v, matrix ? &m : NULL, part, r, warp);
             n++;
             if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
         }

@@ -9,6 +9,7 @@
  * order, they do in all. A launch that takes more steps than MOST_STEPS of traces.c says nothing. */
 #include "ir/eval.h"
 #include "ir/range.h"
+#include "ir/ring_stages.h"
 #include "ir/traces.h"
 
 enum { LAUNCHES = 10, SIZES = 5 };
@@ -186,7 +187,7 @@ static const Instr *mixed_releases(const Func *f)
     return NULL;
 }
 
-const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
+static const Instr *fault_in(Session *s, const Func *f, int launches, const char **why)
 {
     TraceFault fault = { 0 };
     Trace trace[ROLE_COUNT] = { 0 };
@@ -201,7 +202,7 @@ const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
     if (mixed_releases(f)) return mixed_releases(f);
     const Instr *const *skip = trace_skips(s, f);
     EvalCode *grid = f->grid ? eval_compile(&s->arena, f, f->grid, why) : NULL;
-    for (int k = 0, sizes = SIZES; k < LAUNCHES && !fault.why; k++) {
+    for (int k = 0, sizes = SIZES; k < launches && !fault.why; k++) {
         TraceLaunch l;
         /* Launches of the size of one that took too long would do so too. */
         if (k % SIZES >= sizes || !make_launch(s, f, grid, k, &l)) continue;
@@ -211,3 +212,8 @@ const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
     *why = fault.why;
     return fault.at;
 }
+
+const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
+{ return fault_in(s, f, LAUNCHES, why); }
+const Instr *ir_stages_fault_soon(Session *s, const Func *f, const char **why)
+{ return fault_in(s, f, SIZES, why); }

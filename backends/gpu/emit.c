@@ -272,21 +272,22 @@ static void print_param(Emit *e, Text *t, const Slot *s)
     }
 }
 
-/* Checks for errors that would silently give a wrong kernel. They are internal errors. */
-static void check_kernel(Session *s, const Func *f, bool measure)
+/* Checks for errors that would silently give a wrong kernel. They are internal errors. `roles`: also those of
+ * producer and consumer warps. */
+static void check_kernel(Session *s, const Func *f, bool roles)
 {
     int operand;
     const char *why;
-    const Instr *early = measure ? NULL : ir_flight_fault(s, f, &operand);
+    const Instr *early = roles ? ir_flight_fault(s, f, &operand) : NULL;
     if (early)
         ir_fail(
             s, early->loc, "operand %d of %s may be a product in flight", operand, op_info[early->op].name);
     const Instr *nowhere = ir_held_fault(f, &operand);
     if (nowhere)
         ir_fail(s, nowhere->loc, "operand %d of %s is in no registers", operand, op_info[nowhere->op].name);
-    const Instr *apart = measure ? NULL : ir_roles_fault(f, &why);
+    const Instr *apart = roles ? ir_roles_fault(f, &why) : NULL;
     if (apart) ir_fail(s, apart->loc, "%s", why);
-    const Instr *stuck = measure ? NULL : ir_stages_fault(s, f, &why);
+    const Instr *stuck = roles ? ir_stages_fault(s, f, &why) : NULL;
     if (stuck) ir_fail(s, stuck->loc, "%s", why);
 }
 
@@ -424,7 +425,7 @@ static void emit(Session *s, Func *f, KernelPlan *plan, GpuCode *out, bool measu
 {
     Body body = { 0 }, pre = { 0 };
     Emit *e = arena_new(&s->arena, Emit);
-    check_kernel(s, f, measure);
+    check_kernel(s, f, !measure && !plan->roles_checked);
     *e = (Emit){ .s = s,
         .f = f,
         .plan = plan,

@@ -360,7 +360,7 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
     /* Places of so many elements depend on the thread alone. Outside of consumers' loops over steps, the
      * vendor's compiler would compute them before the first program, and spill them beside the sums. */
     bool apart = e->plan->producer_warps && o.n > FEW_PLACES;
-    if ((e->iteration || apart) && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
+    if (!e->measure && (e->iteration || apart) && linear_offsets(e, l, s, o.every, &o.own, &o.seen)) {
         Index *c[TILE_MAX_RANK];
         coords_at(e, l, index_number(e, 0), c);
         o.name = shared_offset(e, s, c);

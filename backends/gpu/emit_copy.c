@@ -77,11 +77,12 @@ static void places_in(Emit *e, const Block *b, const Instr *loop)
     }
 }
 
-/* Returns how many places there were before, for copies_moved. */
+/* Returns how many places there were before, for copies_moved. Places are text: none where it is not wanted.
+ */
 size_t copies_placed(Emit *e, const Instr *loop)
 {
     size_t before = e->places.len;
-    if (!is_hip(e) && e->role < 0 && target_has(e->target, TF_CP_ASYNC) &&
+    if (!e->measure && !is_hip(e) && e->role < 0 && target_has(e->target, TF_CP_ASYNC) &&
         ir_holds(loop->blocks[0], OP_COPY_WAIT))
         places_in(e, loop->blocks[0], loop);
     return before;
@@ -261,7 +262,7 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     x.base = name_of(e, ir_operand(i, 0));
     uint32_t *pieces = NULL, seen = 0;
     coords_at(e, l, index_number(e, 0), c);
-    if (linear_offsets(e, l, s, wide, &pieces, &seen))
+    if (!e->measure && linear_offsets(e, l, s, wide, &pieces, &seen))
         origin = x.place && x.place->to ? x.place->to : shared_offset(e, s, c);
     const char *column = index_text(e, c[w->unit_tile]), *end = str(e, "%s + %d", column, 2 * wide - 2),
                *first_in = axis_condition(e, w, w->unit, column),

@@ -178,7 +178,7 @@ static void emit_copy(Emit *e, Instr *i)
      * computed for every piece. */
     uint32_t *pieces, seen;
     const char *origin = NULL;
-    if (linear_offsets(e, l, s, n, &pieces, &seen)) {
+    if (!e->measure && linear_offsets(e, l, s, n, &pieces, &seen)) {
         coords_at(e, l, index_number(e, 0), c);
         origin = place && place->to ? place->to : shared_offset(e, s, c);
     }

@@ -112,6 +112,7 @@ typedef struct KernelPlan {
     int multicast_axis;  /* the grid axis along which these programs are neighbours */
     Schedule *decisions; /* the decisions that were written by hand, and those that were taken (schedule.h) */
     bool pingpong;       /* consumer warpgroups take turns at issuing products */
+    bool roles_checked;  /* producer and consumer warps get on with each other (lower.c) */
     const char *schedule;              /* notes on derived decisions, or NULL */
     VEC(KernelConversion) conversions; /* that were planned (swizzle.c) */
 } KernelPlan;

@@ -13,6 +13,7 @@
  *   strength-reduction               when nothing moves between a loop and what is around it any more
  *
  * A step of a pass (KERNEL_STEP in passes.def) runs within it, by kernel_step or kernel_part. */
+#include "ir/ring_stages.h"
 #include "passes/kernel/schedule/cta_size.h"
 #include "passes/kernel/schedule/schedule.h"
 #include "passes/pass.h"
@@ -214,7 +215,8 @@ static bool roles_fail(Lowering *l)
     if (refused(l) || pass_runner_ended(&l->run)) return false;
     const Instr *at = c->p->options.roles_fail ? c->f->body->first : ir_flight_fault(c->s, c->f, &operand);
     if (!at) at = ir_roles_fault(c->f, &why);
-    if (!at) at = ir_stages_fault(c->s, c->f, &why);
+    if (!at) at = (c->p->options.measure ? ir_stages_fault_soon : ir_stages_fault)(c->s, c->f, &why);
+    c->p->roles_checked = !at;
     if (!at) return false;
     if (c->p->decisions->asked.len)
         return schedule_refuse(

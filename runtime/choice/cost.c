@@ -22,6 +22,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(given) \
     F(cp_async) \
     F(torn) \
+    F(cut) \
     F(scalar) \
     F(again) \
     F(joins) \

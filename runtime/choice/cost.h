@@ -18,15 +18,16 @@ typedef struct Cost {
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
-    double cp_async;     /* bytes that cp.async producers bring to stages
-                            (passes/kernel/warp_specialization/cp_async_producer.c) */
-    double again;        /* bytes of `in` that the program has read before, about */
-    double scalar;       /* scalar operations before the first load, about: divisions count as eight */
-    double steps;        /* scalar operations of a producer in its loops, likewise */
-    double iterations;   /* rounds of loops that wait for data */
-    double stalls;       /* times that a program waits for loads which nothing runs ahead of */
-    double waits;        /* the same for tiles that are loaded to registers and multiplied in one iteration */
-    double meets;        /* barriers, reductions across lanes or warps */
+    double cut;        /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
+    double cp_async;   /* bytes that cp.async producers bring to stages
+                          (passes/kernel/warp_specialization/cp_async_producer.c) */
+    double again;      /* bytes of `in` that the program has read before, about */
+    double scalar;     /* scalar operations before the first load, about: divisions count as eight */
+    double steps;      /* scalar operations of a producer in its loops, likewise */
+    double iterations; /* rounds of loops that wait for data */
+    double stalls;     /* times that a program waits for loads which nothing runs ahead of */
+    double waits;      /* the same for tiles that are loaded to registers and multiplied in one iteration */
+    double meets;      /* barriers, reductions across lanes or warps */
     double panels; /* 0: operands lie in panels of 128 bytes, or along K; 1: of 64 bytes; 2: padded to whole
                       ones */
     double joins;  /* tiles that the CTAs of a cluster put together; one of 50 KB counts as two */

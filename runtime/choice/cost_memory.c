@@ -39,16 +39,38 @@ static double sectors(const CostWalk *w, const Instr *i, double bytes)
     return bytes * (moved > have ? moved / have : 1);
 }
 
-static void meet_window(CostWalk *w, const Instr *i, int param, int first, int rank, double bytes)
+TrafficStep cost_step(const CostWalk *w, const Instr *i)
 {
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    TrafficStep s = { .i = i, .extents = ir_attr(i, ATTR_EXTENTS) };
+    MemParts m;
+    if (kernel_copies(i->op)) {
+        s.param = ir_operand(i, 1)->index;
+        s.first = 2;
+        s.rank = w->f->params[s.param].type->rank;
+        s.window = true;
+    } else if (i->op == OP_LOAD && !w->producer && ir_mem_parts(i, &m)) {
+        s.param = m.param;
+        s.first = 1;
+        s.rank = m.rank;
+        s.window = true;
+    }
+    if (s.window) s.bytes = cost_window_bytes(w, i, NULL);
+    return s;
+}
+
+void cost_meet(CostWalk *w, const TrafficStep *s, double times)
+{
+    const Attr *e = s->extents;
+    double bytes = s->bytes * times;
+    int param = s->param;
+    if (param >= MOST_PARAMS) return;
     uint64_t h = (uint64_t)param * 0x9e3779b97f4a7c15ull + 1;
     w->traffic->loaded[param] += bytes;
-    for (int a = 0; a < rank; a++) {
+    for (int a = 0; a < s->rank; a++) {
         if (cost_same_along(w->env, param, a)) continue;
         int64_t at = 0;
         bool walks = w->far && e && a < e->n && e->v[a] > 1; /* as far as the axis is long */
-        if (!cost_as_int(w, ir_operand(i, first + a), &at)) at = walks ? 0 : w->linear;
+        if (!cost_as_int(w, ir_operand(s->i, s->first + a), &at)) at = walks ? 0 : w->linear;
         h = (h ^ (uint64_t)at) * 0xff51afd7ed558ccdull;
         h ^= h >> 32;
     }
@@ -65,13 +87,8 @@ static void meet_window(CostWalk *w, const Instr *i, int param, int first, int r
     w->traffic->bytes[param] += bytes;
 }
 
-void cost_reads(CostWalk *w, const Instr *i, int param, double bytes)
+void cost_reads(CostWalk *w, int param, double bytes)
 {
-    if (w->traffic && param < MOST_PARAMS) {
-        MemParts m;
-        bool load = ir_mem_parts(i, &m);
-        meet_window(w, i, param, load ? 1 : 2, load ? m.rank : w->f->params[param].type->rank, bytes);
-    }
     w->c.in += bytes;
     if (param < MOST_PARAMS && bytes > w->site[param]) w->site[param] = bytes;
 }
@@ -136,6 +153,22 @@ double cost_torn(const CostWalk *w, const Instr *put)
     return within ? 0.5 : 0;
 }
 
+/* Rows of a window that reach over the end of the tensor's rows, in the mean over its places. TMA brings each
+ * of them several times as slowly as a whole one (bench/notes/convolutions.md, "Rows cut by the tensor's
+ * end"). */
+double cost_cut(const CostWalk *w, const Instr *put)
+{
+    const Param *p = &w->f->params[ir_operand(put, 1)->index];
+    int unit = kernel_unit_axis(w->f, put, NULL);
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    if (!e || unit < 0 || unit >= e->n || e->v[unit] <= 1) return 0;
+    int64_t extent = w->env->dims[p->dims[unit]], rows = 1;
+    if (extent <= 0 || extent % e->v[unit] == 0) return 0;
+    for (int a = 0; a < e->n; a++)
+        if (a != unit) rows *= e->v[a];
+    return (double)rows / ceil((double)extent / (double)e->v[unit]);
+}
+
 /* Rows in several pieces of 64 bytes: as many times their bytes as pieces of 128 would have. One that begins
  * within a sector takes as long (D 72, three of 64: 2.8 ns; products, of 128: 2.75). */
 double cost_pieces(const CostWalk *w, const Instr *put)
@@ -171,8 +204,7 @@ static bool is_gathered(const Instr *copy)
 void cost_copy(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
-    if (w->traffic) return;
+    cost_reads(w, ir_operand(i, 1)->index, bytes);
     double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
@@ -284,11 +316,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
 {
     MemParts m;
     double whole = 0, bytes = cost_window_bytes(w, i, &whole);
-    if (!ir_mem_parts(i, &m)) return;
-    if (w->traffic) {
-        if (i->op == OP_LOAD) cost_reads(w, i, m.param, bytes * times);
-        return;
-    }
+    if (w->traffic || !ir_mem_parts(i, &m)) return;
     if (i->op == OP_LOAD || i->op == OP_STORE) {
         double moved = sectors(w, i, bytes), width = access_bytes(w, i), shift = shifted(w, i);
         if (kernel_row_block(w->f, w->plan, i)) { /* by element or word from and to shared memory */
@@ -296,7 +324,7 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             w->c.alu += whole / kernel_access_bytes(w->f, i) * w->model->access * times;
         }
         if (i->op == OP_LOAD) {
-            cost_reads(w, i, m.param, bytes * times);
+            cost_reads(w, m.param, bytes * times);
             wait_for_it(w, i, times);
             if (whole * 1.0 > 256) cost_wait_for_data(w, times);
             w->c.ahead += whole;

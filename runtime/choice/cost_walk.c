@@ -250,7 +250,7 @@ static void next_program(CostWalk *w, const Instr *i)
 static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
+    cost_reads(w, ir_operand(i, 1)->index, bytes);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.shared += 2 * whole * times; /* from the staging area, to the stage */
     double slower = cost_slower_by_cp_async(w, i), unequal = 0;
@@ -263,8 +263,7 @@ static void ring_cp_async(CostWalk *w, const Instr *i, double times)
 static void ring_put(CostWalk *w, const Instr *i, double times)
 {
     double whole, bytes = cost_window_bytes(w, i, &whole) * times;
-    cost_reads(w, i, ir_operand(i, 1)->index, bytes);
-    if (w->traffic) return;
+    cost_reads(w, ir_operand(i, 1)->index, bytes);
     const Instr *ring = ir_operand(i, 0)->def;
     int64_t ctas = ring && ring->op == OP_RING ? ir_attr_int(ring, ATTR_CLUSTER, 1) : 1,
             row = cost_row_bytes(w, i);
@@ -276,6 +275,7 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.pixels |= ir_attr(i, ATTR_IM2COL) != NULL;
     w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
+    w->c.cut += times / (double)(ctas > 1 ? ctas : 1) * cost_cut(w, i);
 }
 
 /* The CTAs of a cluster join the parts of a tile; without an axis they only take the largest of a row. */
@@ -409,10 +409,10 @@ static void add_to_line(CostWalk *w, Loc at, const Cost *before)
 
 static void one(CostWalk *w, const Instr *i, double times)
 {
-    if (!w->lines || i->n_blocks) {
-        visit(w, i, times);
-        return;
-    }
+    TrafficStep step = w->traffic ? cost_step(w, i) : (TrafficStep){ 0 };
+    if (step.window) cost_meet(w, &step, times);
+    else if (!w->lines || i->n_blocks) visit(w, i, times);
+    if (step.window || !w->lines || i->n_blocks) return;
     Cost before = w->c;
     visit(w, i, times);
     add_to_line(w, i->loc, &before);
@@ -440,8 +440,15 @@ static TrafficBlock *met(CostWalk *w, const Block *b)
 static void trim(CostWalk *w, TrafficBlock *t)
 {
     for (const Instr *i = t->block->first; i && !t->trimmed; i = i->next)
-        if (matters(w, i)) vec_push(&w->s->arena, &t->steps, i);
+        if (matters(w, i)) vec_push(&w->s->arena, &t->steps, cost_step(w, i));
     t->trimmed = true;
+}
+
+static void traffic_step(CostWalk *w, const TrafficStep *t, double times)
+{
+    if (t->window) cost_meet(w, t, times);
+    else if (t->i->n_blocks || t->i->op == OP_NEXT_PROGRAM) visit(w, t->i, times);
+    else cost_evaluate(w, t->i, 0, 0);
 }
 
 static void walk(CostWalk *w, const Block *b, double times)
@@ -449,10 +456,8 @@ static void walk(CostWalk *w, const Block *b, double times)
     TrafficBlock *again = w->traffic ? met(w, b) : NULL;
     if (again) {
         trim(w, again);
-        const Instr **steps = again->steps.data; /* `again` moves when another block is met */
-        for (size_t k = 0, n = again->steps.len; k < n; k++)
-            if (op_is_elementwise(steps[k]->op)) cost_evaluate(w, steps[k], 0, 0);
-            else one(w, steps[k], times);
+        const TrafficStep *steps = again->steps.data; /* `again` moves when another block is met */
+        for (size_t k = 0, n = again->steps.len; k < n; k++) traffic_step(w, &steps[k], times);
         return;
     }
     for (const Instr *i = b->first; i; i = i->next) one(w, i, times);

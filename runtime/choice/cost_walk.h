@@ -54,12 +54,22 @@ typedef struct CostWalk {
     int together;       /* words of a thread that these loads take there */
 } CostWalk;
 
+/* A step of a walk for windows. window: it loads one of the tensor `param`, whose places are `rank` operands
+ * from `first` on; bytes: that lie inside the tensor. */
+typedef struct TrafficStep {
+    const Instr *i;
+    const Attr *extents;
+    bool window;
+    int param, first, rank;
+    double bytes;
+} TrafficStep;
+
 /* What a walk for windows does in a block, found when it comes there for the second time: accesses, control
  * flow, and scalars that differ between programs. */
 typedef struct TrafficBlock {
     const Block *block;
     bool trimmed;
-    VEC(const Instr *) steps;
+    VEC(TrafficStep) steps;
 } TrafficBlock;
 
 /* Windows that programs under way together load, each once. Hundreds of programs are walked for them. */
@@ -109,11 +119,14 @@ bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
 double cost_window_bytes(
     const CostWalk *, const Instr *, double *whole); /* of a window that lie inside the tensor, in the mean
                                                         over its places; *whole: of all of it */
-void cost_reads(CostWalk *, const Instr *, int param, double bytes);
-int64_t cost_row_bytes(const CostWalk *, const Instr *put); /* of a window's rows, as TMA brings them */
+void cost_reads(CostWalk *, int param, double bytes);
+TrafficStep cost_step(const CostWalk *, const Instr *);
+void cost_meet(CostWalk *, const TrafficStep *, double times); /* of a walk for windows: it loads one */
+int64_t cost_row_bytes(const CostWalk *, const Instr *put);    /* of a window's rows, as TMA brings them */
 double cost_narrow(const CostWalk *, const Instr *put);
 double cost_slower_by_cp_async(const CostWalk *, const Instr *fill);
 double cost_torn(const CostWalk *, const Instr *put);
+double cost_cut(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 void cost_wait_for_data(CostWalk *, double times);

@@ -122,7 +122,8 @@ static double arithmetic_time(const Estimate *e)
     return e->share * ((c->alu + own) / e->m->alu + c->special / e->m->special) / e->iterations;
 }
 
-/* L2's rate is the device's: few programs have more of it each. */
+/* L2's rate is the device's: few programs have more of it each. Rows that are cut wait in the
+ * multiprocessor's own copy engine. */
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
@@ -130,7 +131,8 @@ static double l2_time(const Estimate *e)
         c->in - c->given + c->outside + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
-    return e->plain ? time * e->m->plain_l2 : time;
+    if (e->plain) time *= e->m->plain_l2;
+    return time + e->share * e->m->cut_row * c->cut / e->iterations;
 }
 
 /* Bytes come to a staging area and go on from there, a step after the other. */

@@ -116,24 +116,33 @@ static void add_division(Search *z)
     z->n_names++;
 }
 
-/* What a term says depends on few names, and walks ask for the same values of these many times. */
+/* Appends the condition and those of which it consists; its number, or -1: there are too many. What one of
+ * them says depends on few names, and walks ask for the same values of these many times. */
+static int add_term(Search *z, const FrontCondition *c)
+{
+    const FrontCondition *part[3] = { NULL };
+    if (z->n_terms == MOST_TERMS) return -1;
+    int number = z->n_terms++;
+    SearchTerm *t = &z->term[number];
+    *t = (SearchTerm){ .condition = c, .join = frontend_condition_parts(c, part) };
+    for (int k = 0; k < 3 && part[k]; k++)
+        if ((t->part[k] = add_term(z, part[k])) < 0) return -1;
+    if (t->join != FRONT_ASK) return number;
+    t->size = 1;
+    for (int i = 0; i < z->n_names; i++) {
+        t->asks[i] = frontend_condition_names(z->ast, z->tune, c, z->name[i].name);
+        if (t->asks[i]) t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
+    }
+    if (!t->size) return number;
+    t->known = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
+    t->holds = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
+    return number;
+}
+
 static void add_terms(Search *z)
 {
-    int n = 0;
-    while (frontend_require_term(z->ast, z->tune, n)) n++;
-    if (n > MOST_TERMS) return;
-    z->n_terms = n;
-    for (int k = 0; k < n; k++) {
-        SearchTerm *t = &z->term[k];
-        t->size = 1;
-        for (int i = 0; i < z->n_names; i++) {
-            t->asks[i] = frontend_require_names(z->ast, z->tune, k, z->name[i].name);
-            if (t->asks[i]) t->size = t->size * z->name[i].n <= MOST_KEPT ? t->size * z->name[i].n : 0;
-        }
-        if (!t->size) continue;
-        t->known = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
-        t->holds = arena_array(&z->s->arena, uint8_t, (size_t)t->size / 8 + 1);
-    }
+    const FrontCondition *c = frontend_require(z->ast, z->tune);
+    if (c && add_term(z, c) < 0) z->n_terms = 0;
 }
 
 void search_add_names(Search *z)
@@ -150,8 +159,8 @@ void search_add_names(Search *z)
         }
 }
 
-/* term: its number; -1: all of `require`, and what else is asked of a configuration. */
-static bool ask(const Search *z, const SearchPoint *p, int term)
+/* c: a condition; NULL: all of `require`, and what else is asked of a configuration. */
+static bool ask(const Search *z, const SearchPoint *p, const FrontCondition *c)
 {
     FrontBinding fixed[z->p->n_bindings + MOST_NAMES], out[z->tune->n + 1];
     int n = z->p->n_bindings;
@@ -167,33 +176,35 @@ static bool ask(const Search *z, const SearchPoint *p, int term)
             if (p->at[i] < z->tune->domains[d].n) value = p->at[i];
             else if (!m->hint) fixed[n++] = (FrontBinding){ m->name, m->values[p->at[i]] };
         }
-        const FrontParam *c = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
-        if (c && !search_is_bound(z->p, c->name)) fixed[n++] = (FrontBinding){ c->name, c->default_value };
+        const FrontParam *own = mine ? NULL : const_named(z->front, z->tune->domains[d].name);
+        if (own && !search_is_bound(z->p, own->name))
+            fixed[n++] = (FrontBinding){ own->name, own->default_value };
         number = number * z->tune->domains[d].n + value;
     }
-    return term < 0 ? frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out)
-                    : frontend_tune_config_term(z->ast, z->tune, number, fixed, n, term, out);
+    return c ? frontend_tune_config_holds(z->ast, z->tune, number, fixed, n, c, out)
+             : frontend_tune_config_with(z->ast, z->tune, number, fixed, n, out);
 }
 
 static bool term_holds(Search *z, const SearchPoint *p, int term)
 {
     SearchTerm *t = &z->term[term];
     int at = 0;
-    if (!t->size) return ask(z, p, term);
+    switch (t->join) {
+    case FRONT_ALL: return term_holds(z, p, t->part[0]) && term_holds(z, p, t->part[1]);
+    case FRONT_ANY: return term_holds(z, p, t->part[0]) || term_holds(z, p, t->part[1]);
+    case FRONT_SELECT: return term_holds(z, p, t->part[term_holds(z, p, t->part[0]) ? 1 : 2]);
+    case FRONT_ASK: break;
+    }
+    if (!t->size) return ask(z, p, t->condition);
     for (int i = 0; i < z->n_names; i++)
         if (t->asks[i]) at = at * z->name[i].n + p->at[i];
     const uint8_t bit = (uint8_t)(1 << at % 8);
     if (!(t->known[at / 8] & bit)) {
         t->known[at / 8] |= bit;
-        if (ask(z, p, term)) t->holds[at / 8] |= bit;
+        if (ask(z, p, t->condition)) t->holds[at / 8] |= bit;
     }
     return t->holds[at / 8] & bit;
 }
 
 bool search_allowed(Search *z, const SearchPoint *p)
-{
-    if (!z->n_terms) return ask(z, p, -1);
-    for (int k = 0; k < z->n_terms; k++)
-        if (!term_holds(z, p, k)) return false;
-    return true;
-}
+{ return z->n_terms ? term_holds(z, p, 0) : ask(z, p, NULL); }

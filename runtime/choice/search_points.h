@@ -63,10 +63,14 @@ typedef struct SearchWorker {
     struct Search *search;
 } SearchWorker;
 
-/* A term of `require`, and what it says of the values of the names that it asks for, in their order: a bit of
- * `known` and of `holds` each. size: the combinations of these values; 0: too many to be kept. */
-enum { MOST_TERMS = 16, MOST_KEPT = 1 << 14 };
+/* A condition of `require`. One that consists of others has their numbers; of another is kept what it says of
+ * the values of the names that it asks for, in their order: a bit of `known` and of `holds` each. size: the
+ * combinations of these values; 0: too many to be kept. */
+enum { MOST_TERMS = 96, MOST_KEPT = 1 << 14 };
 typedef struct SearchTerm {
+    const FrontCondition *condition;
+    FrontJoin join;
+    int part[3];
     bool asks[MOST_NAMES];
     int size;
     uint8_t *known, *holds;

@@ -2,7 +2,8 @@
 # stages.sh COSTS SOURCE_FOLDER: what is counted of configurations. The stages of rings that a product's get: a tile that is stored
 # transposed goes through shared memory, and no buffers of a store by TMA are kept beside it. Of a convolution whose rows of channels
 # TMA does not take, by all warps alike: a window that each iteration loads and multiplies is waited for once an iteration, whatever the
-# number of its loads; and pixels that are copied one by one take more instructions than rows of a filter.
+# number of its loads; and pixels that are copied one by one take more instructions than rows of a filter. Rows of windows that reach
+# over the end of the tensor's rows, of which CTAs that load together bring a part each.
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -28,4 +29,21 @@ count() {
 [ "$(count waits "TF=32, TP=8, TQ=8, TC=64, STAGES=4, COLUMN=true, split_k=2")" = 1 ] || { echo "FAIL: three windows"; failures=1; }
 rows=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4") pixels=$(count copies "TF=128, TP=8, TQ=16, TC=64, STAGES=4, FLAT=true")
 [ "$pixels" -gt $((3 * rows)) ] || { echo "FAIL: copies of pixels take $pixels, of rows $rows"; failures=1; }
+
+# cut CHANNELS CONFIG: rows of an iteration's windows that reach over the tensor's end.
+cut() {
+    echo "$2" >"$work/config"
+    "$costs" --configs="$work/config" "$root/examples/kernels/conv2d.tile" conv2d_nhwc cuda:sm_90a T=f16 B=8 C="$1" H=64 W=64 F=256 \
+        R=3 S=3 P=64 Q=64 STRIDE=1 PAD=1 | sed 's/.*"cut": \([0-9.]*\).*"iterations": \([0-9.]*\).*/\1 \2/' | awk '{ printf "%.0f\n", $1 / $2 }'
+}
+config="TF=128, TP=8, TQ=16, TC=64, STAGES=4, persistent=1"
+while read -r want channels more; do
+    said=$(cut "$channels" "$config$more")
+    [ "$said" = "$want" ] || { echo "FAIL: $channels channels$more: $said rows cut, not $want"; failures=1; }
+done <<'CUT'
+0 64
+256 40
+128 72
+192 40 , cluster=2, cluster_axis=0
+CUT
 exit $failures

@@ -1,6 +1,7 @@
 #!/bin/bash
 # terms.sh COSTS: a search looks at the configurations that each term of `require` allows: terms that name a constant by
-# way of another one's default, that hold only behind an earlier one, and a name of no domain.
+# way of another one's default, that hold only behind an earlier one, and a name of no domain; and conditions that consist of others,
+# each of which is asked by itself: `&&` and `||` within each other, and a choice between two by a third.
 set -u
 costs=$1
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -13,12 +14,21 @@ kernel scale(in f32 X[M, N], out f32 Y[M, N], const int TN = 64, const int TM = 
 }
 tune scale {
     TN in {32, 64, 128, 256, 512}; warps in {2, 4, 8};
-    require (TM <= 16 && 16 / (256 - TN) >= 0 && R*TN >= ATLEAST);
+    require (CONDITION);
 }
 KERNEL
-for case in "0 12" "128 8" "256 5"; do # `warps` has four: it may be absent. What is declared is always looked at
-    read -r least want <<<"$case"
-    sed "s/ATLEAST/$least/" "$work/k.tile" >"$work/t.tile"
+# expect COUNT CONDITION. `warps` has four values: it may be absent. What is declared is always looked at.
+expect() {
+    sed "s~CONDITION~$2~" "$work/k.tile" >"$work/t.tile"
     said=$("$costs" --choose "$work/t.tile" scale cuda:sm_90a M=8192 N=8192)
-    case $said in *", of $want, in "*) ;; *) echo "FAIL: $least: $said, not of $want"; exit 1 ;; esac
+    case $said in *", of $1, in "*) ;; *) echo "FAIL: $2: $said, not of $1"; exit 1 ;; esac
+}
+for case in "0 12" "128 8" "256 5"; do
+    read -r least want <<<"$case"
+    expect "$want" "TM <= 16 \&\& 16 / (256 - TN) >= 0 \&\& R*TN >= $least"
 done
+for case in "0 16" "128 12" "256 9"; do
+    read -r least want <<<"$case"
+    expect "$want" "(TN > 100 ? TM <= 32 : R*TN >= $least) \&\& (TN == 256 || 16 / (256 - TN) >= 0 || TN == 512)"
+done
+expect 4 "TN == 64 \&\& warps <= 2 || TN == 32 \&\& (warps == 4 || warps == 8)"

@@ -41,12 +41,13 @@ enum { MOST_BUFFERS = 4, MOST_BOXES = 8 };
 static int span_of(int64_t bytes)
 { return bytes % 128 == 0 ? 128 : bytes % 64 == 0 ? 64 : bytes % 32 == 0 ? 32 : 0; }
 
-/* The row of the box in which the coordinates are: the axes except `unit`, in order, the last one fastest. */
+/* The row of the box in which the coordinates are: the axes except `unit`, in order, the last one fastest.
+ * The extents of boxes are powers of two. */
 static int row_in(const BulkBoxes *b, int rank, const int32_t *c)
 {
     int row = 0;
     for (int a = 0; a < rank; a++)
-        if (a != b->unit) row = row * b->box[a] + c[a] % b->box[a];
+        if (a != b->unit) row = row * b->box[a] + (c[a] & (b->box[a] - 1));
     return row;
 }
 
@@ -91,7 +92,7 @@ static bool fragment_like(
         int32_t in[TILE_MAX_RANK] = { 0 };
         for (int a = 0; a < l->rank; a++) {
             in[a] = base[a] + step[lane][a];
-            if (in[a] / b->box[a] != base[a] / b->box[a]) return false;
+            if ((in[a] ^ base[a]) & ~(b->box[a] - 1)) return false;
         }
         if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4)
             return false;
