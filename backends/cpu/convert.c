@@ -62,12 +62,33 @@ static LLVMValueRef from_bf16(Gen *g, LLVMValueRef v)
     return cast_f32(g, LLVMBuildShl(g->b, x, i32c(g, v, 16), ""));
 }
 
+/* Eight elements in a register: the empty assembly is a value that LLVM knows nothing of, so that it does not
+ * make the load a part of the conversion. */
+static LLVMValueRef widen_apart(Gen *g, LLVMValueRef v, LLVMValueRef none)
+{
+    static const char registers[] = "=x,0";
+    LLVMTypeRef t = gen_vec(g->i64, 2), f = LLVMFunctionType(t, &t, 1, false);
+    LLVMValueRef nothing = LLVMGetInlineAsm(
+        f, "", 0, registers, sizeof registers - 1, false, false, LLVMInlineAsmDialectATT, false);
+    LLVMValueRef bits = LLVMBuildBitCast(g->b, v, t, "");
+    v = LLVMBuildBitCast(g->b, LLVMBuildCall2(g->b, f, nothing, &bits, 1, ""), gen_vec(g->f16, 8), "");
+    return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, 8), "");
+}
+
+static LLVMValueRef from_f16(Gen *g, LLVMValueRef v)
+{
+    int n = gen_lanes(v);
+    bool apart = g->target->cost[COST_WIDEN_LOADED] > g->target->cost[COST_WIDEN];
+    if (before_f16(v)) return before_f16(v);
+    if (apart && n % 8 == 0 && LLVMIsALoadInst(v)) return gen_by(g, 8, v, NULL, widen_apart);
+    return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, n), "");
+}
+
 LLVMValueRef to_f32(Gen *g, DType d, LLVMValueRef v)
 {
     int n = gen_lanes(v);
     if (d == DT_F32) return v;
-    if (d == DT_F16 && before_f16(v)) return before_f16(v);
-    if (d == DT_F16) return LLVMBuildFPExt(g->b, v, gen_vec(g->f32, n), "");
+    if (d == DT_F16) return from_f16(g, v);
     if (d == DT_BF16) return from_bf16(g, v);
     if (d == DT_F8E5M2) { /* the upper half of an f16 */
         LLVMValueRef h =

@@ -346,6 +346,9 @@ LLVMValueRef gen_store(Gen *, DType, LLVMValueRef value, LLVMValueRef ptr);
 LLVMValueRef gen_ptr(Gen *, LLVMValueRef base, LLVMValueRef byte_offset);
 LLVMValueRef gen_buf(Gen *, const Buf *, int64_t byte_offset);
 LLVMValueRef gen_shuffle(Gen *, LLVMValueRef a, LLVMValueRef b, const int *mask, int n);
+/* f of `width` lanes at a time of vectors that have a multiple of so many; b: NULL, or an operand too. */
+LLVMValueRef gen_by(
+    Gen *, int width, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef));
 LLVMValueRef gen_by_16(
     Gen *, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef));
 

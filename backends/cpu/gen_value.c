@@ -104,21 +104,25 @@ LLVMValueRef gen_shuffle(Gen *g, LLVMValueRef a, LLVMValueRef b, const int *mask
 
 /* f of each 16 lanes of a and b (b NULL: of a alone): AVX-512's own instructions on vectors of any multiple
  * of 16. */
-LLVMValueRef gen_by_16(
-    Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
+LLVMValueRef gen_by(
+    Gen *g, int width, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
 {
     int lanes = gen_lanes(a), mask[64];
-    if (lanes == 16) return f(g, a, b);
-    LLVMValueRef part[4];
-    for (int k = 0; k < lanes / 16; k++) {
-        for (int j = 0; j < 16; j++) mask[j] = 16 * k + j;
-        part[k] = f(g, gen_shuffle(g, a, NULL, mask, 16), b ? gen_shuffle(g, b, NULL, mask, 16) : NULL);
+    if (lanes == width) return f(g, a, b);
+    LLVMValueRef part[8];
+    for (int k = 0; k < lanes / width; k++) {
+        for (int j = 0; j < width; j++) mask[j] = width * k + j;
+        part[k] = f(g, gen_shuffle(g, a, NULL, mask, width), b ? gen_shuffle(g, b, NULL, mask, width) : NULL);
     }
     for (int j = 0; j < 64; j++) mask[j] = j;
-    for (int n = lanes / 16, w = 16; n > 1; n /= 2, w *= 2)
+    for (int n = lanes / width, w = width; n > 1; n /= 2, w *= 2)
         for (int k = 0; k < n / 2; k++) part[k] = gen_shuffle(g, part[2 * k], part[2 * k + 1], mask, 2 * w);
     return part[0];
 }
+
+LLVMValueRef gen_by_16(
+    Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef (*f)(Gen *, LLVMValueRef, LLVMValueRef))
+{ return gen_by(g, 16, a, b, f); }
 
 LLVMBasicBlockRef gen_block(Gen *g, const char *name)
 { return LLVMAppendBasicBlockInContext(g->ctx, g->fn, name); }

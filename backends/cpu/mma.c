@@ -226,27 +226,48 @@ static void block(
 
 enum { SECOND_CACHE = 2, MAX_UNROLLED_LINES = 16 };
 
-/* Next window `w` in parts, as many as blocks if there are so many lines: 2^split of a row. */
-static int64_t bytes_of_part(const MmaProduct *x, int w, int *split)
+/* How a product fetches its next window `w`: each block of sums fetches `each` parts, which are 2^-split of a
+ * row. */
+typedef struct Parts {
+    int split;
+    int64_t bytes, n, each;
+} Parts;
+
+static Parts parts_by(const MmaProduct *x, int w, int split)
 {
     int64_t bytes = x->next[w].bytes;
-    for (*split = 0; x->next[w].rows << *split < x->blocks && bytes > LINE; ++*split) bytes = (bytes + 1) / 2;
-    return bytes;
+    for (int k = 0; k < split; k++) bytes = (bytes + 1) / 2;
+    int64_t n = x->next[w].rows << split;
+    return (Parts){ split, bytes, n, (n + x->blocks - 1) / x->blocks };
 }
 
-/* Fetches part number `part` of next window `w`. Its last byte may be in a line more. Lines behind the end
- * are not of the window, which does no harm. */
-static void fetch_part(MmaProduct *x, int w, LLVMValueRef part)
+static int64_t lines_of(const Parts *p) { return p->bytes > 1 ? (p->bytes + LINE - 1) / LINE + 1 : 1; }
+
+/* The parts by which a block fetches the fewest lines: blocks are rarely as many as rows. */
+static Parts parts_of_window(const MmaProduct *x, int w)
+{
+    Parts best = parts_by(x, w, 0);
+    for (int split = 1;; split++) {
+        Parts p = parts_by(x, w, split - 1);
+        if (p.bytes <= LINE) return best;
+        p = parts_by(x, w, split);
+        if (p.each * lines_of(&p) < best.each * lines_of(&best)) best = p;
+    }
+}
+
+/* Fetches part number `part` of next window `w`. Its last byte may be in a line more. */
+static void fetch_part(MmaProduct *x, int w, const Parts *p, LLVMValueRef part)
 {
     Gen *g = x->g;
-    int split;
-    int64_t bytes = bytes_of_part(x, w, &split);
-    LLVMValueRef row = LLVMBuildLShr(g->b, part, gen_int(g, split), ""),
-                 in = LLVMBuildAnd(g->b, part, gen_int(g, ((int64_t)1 << split) - 1), "");
+    /* More parts than there are would be memory that nothing reads. */
+    if (p->each * x->blocks > p->n) part = smaller(g, part, gen_int(g, p->n - 1));
+    LLVMValueRef row = LLVMBuildLShr(g->b, part, gen_int(g, p->split), ""),
+                 in = LLVMBuildAnd(g->b, part, gen_int(g, ((int64_t)1 << p->split) - 1), "");
     LLVMValueRef at = gen_ptr(g, x->next[w].at, LLVMBuildMul(g->b, row, x->next[w].stride, ""));
-    at = gen_ptr(g, at, gen_imul(g, in, bytes));
-    for (int64_t b = 0; b < bytes; b += LINE) memory_prefetch(g, gen_ptr(g, at, gen_int(g, b)), SECOND_CACHE);
-    if (bytes > 1) memory_prefetch(g, gen_ptr(g, at, gen_int(g, bytes - 1)), SECOND_CACHE);
+    at = gen_ptr(g, at, gen_imul(g, in, p->bytes));
+    for (int64_t b = 0; b < p->bytes; b += LINE)
+        memory_prefetch(g, gen_ptr(g, at, gen_int(g, b)), SECOND_CACHE);
+    if (p->bytes > 1) memory_prefetch(g, gen_ptr(g, at, gen_int(g, p->bytes - 1)), SECOND_CACHE);
 }
 
 /* Straight code, as the branches of loops over a few lines are hard to predict. */
@@ -254,17 +275,16 @@ void mma_fetch(MmaProduct *x, LLVMValueRef block)
 {
     Gen *g = x->g;
     for (int w = 0; w < x->n_next; w++) {
-        int split;
-        int64_t lines = bytes_of_part(x, w, &split) / LINE + 1, parts = x->next[w].rows << split;
-        int64_t n = (parts + x->blocks - 1) / x->blocks;
-        LLVMValueRef first = gen_imul(g, block, n);
-        if (n > 1 && n * lines > MAX_UNROLLED_LINES) {
+        Parts p = parts_of_window(x, w);
+        LLVMValueRef first = gen_imul(g, block, p.each);
+        if (p.each > 1 && p.each * lines_of(&p) > MAX_UNROLLED_LINES) {
             Loop l;
-            fetch_part(x, w, gen_iadd(g, first, gen_loop(g, &l, gen_int(g, 0), gen_int(g, n), 1)));
+            LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, p.each), 1);
+            fetch_part(x, w, &p, gen_iadd(g, first, k));
             gen_loop_end(g, &l);
             continue;
         }
-        for (int64_t k = 0; k < n; k++) fetch_part(x, w, gen_iadd(g, first, gen_int(g, k)));
+        for (int64_t k = 0; k < p.each; k++) fetch_part(x, w, &p, gen_iadd(g, first, gen_int(g, k)));
     }
 }
 

@@ -11,6 +11,9 @@ static inline bool mma_is_amx(MmaKind k) { return k == MMA_AMX_BF16 || k == MMA_
 
 enum { MAX_VECTORS = 8 }; /* of a panel */
 
+/* unit.c: the vectors of multiply-adds that the unit starts in a cycle. */
+double mma_starts(const CpuTarget *, MmaKind);
+
 /* A product that is being emitted. */
 typedef struct MmaProduct {
     Gen *g;

@@ -1,6 +1,7 @@
 /* mma_shape.c: what the operands of a product are packed as, and how many rows and vectors of its sums stay
  * in registers. */
 #include "backends/cpu/mma.h"
+#include <math.h>
 
 DType mma_operand_type(MmaKind k, const Value *v)
 {
@@ -20,7 +21,10 @@ DType mma_operand_type(MmaKind k, const Value *v)
 
 /* With AVX-512, 16 sums hide the latency of two multiply-adds a cycle twice over. Blocks of more were
  * measured to be slower, by about this part for each sum (bench/notes/cpu_zen4.md, "Products on Zen 4"). */
-enum { ENOUGH_SUMS = 16 };
+enum {
+    ENOUGH_SUMS = 16,
+    LATENCY = 5, /* cycles of a multiply-add: so many sums for each that starts in a cycle hide it */
+};
 static const double SLOWER_BY_SUM = 0.003;
 
 /* Every extra shape of block (rows or columns left over) is code to compile: worth a few percent of run time.
@@ -33,7 +37,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
         return;
     }
     int64_t vectors = (n + mma_vector_lanes(t, k) - 1) / mma_vector_lanes(t, k);
-    double best = 1e300;
+    double best = 1e300, needed = LATENCY * mma_starts(t, k);
     for (int v = 1; v <= 4; v++) {
         int most = (t->n_vector_regs - (t->fma ? 1 : 2) - v) /
                    v; /* Without fused multiply-adds, the product needs a register of its own. */
@@ -45,7 +49,7 @@ void mma_block_shape(const CpuTarget *t, MmaKind k, int64_t m, int64_t n, int *m
             double issue = (double)(vectors * m); /* multiply-adds */
             double loads =
                 (double)(blocks * vectors) + 0.6 * (double)(panels * m); /* B vectors, broadcasts of A */
-            double latency = rows * v < 10 ? 10.0 / (double)(rows * v) : 1;
+            double latency = fmax(needed / (double)(rows * v), 1);
             int shapes = (1 + (m % blocks != 0)) * (1 + (vectors % v != 0 && vectors > v));
             double score = issue * latency + 0.25 * loads + 0.02 * (double)(blocks * panels) +
                            0.04 * (shapes - 1) * issue;

@@ -22,6 +22,38 @@ static const struct {
 };
 enum { N_PROCESSORS = sizeof processors / sizeof *processors };
 
+static const int usual_cost[] = {
+#define COST(NAME, UNIT, USUAL) [COST_##NAME] = (USUAL),
+#define ON(PROCESSOR, NAME, VALUE)
+#include "backends/cpu/costs.def"
+#undef COST
+#undef ON
+};
+
+static const struct {
+    const char *processor;
+    CpuCost of;
+    int value;
+} own_costs[] = {
+#define COST(NAME, UNIT, USUAL)
+#define ON(PROCESSOR, NAME, VALUE) \
+    { \
+        PROCESSOR, COST_##NAME \
+        , VALUE \
+    } \
+    ,
+#include "backends/cpu/costs.def"
+#undef COST
+#undef ON
+};
+
+static void find_costs(CpuTarget *t)
+{
+    memcpy(t->cost, usual_cost, sizeof t->cost);
+    for (size_t i = 0; i < sizeof own_costs / sizeof *own_costs; i++)
+        if (!strcmp(own_costs[i].processor, t->cpu)) t->cost[own_costs[i].of] = own_costs[i].value;
+}
+
 static bool has_feature(const char *list, char sign, const char *name)
 {
     size_t n = strlen(name);
@@ -162,6 +194,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     t->first_cache = first_cache(host);
     t->second_cache = second_cache(host, features);
     t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
+    find_costs(t);
     t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;
 }
 

@@ -17,6 +17,18 @@ enum {
     CPU_AMX = CPU_AMX_BF16 | CPU_AMX_F16 | CPU_AMX_I8
 };
 
+/* What differs between processors, by costs.def. */
+typedef enum CpuCost {
+#define COST(NAME, UNIT, USUAL) \
+    COST_##NAME \
+    ,
+#define ON(PROCESSOR, NAME, VALUE)
+#include "backends/cpu/costs.def"
+#undef COST
+#undef ON
+    N_COSTS
+} CpuCost;
+
 /* The abilities of the processor. */
 typedef struct CpuTarget {
     const char *triple, *cpu, *features; /* for LLVM */
@@ -26,7 +38,8 @@ typedef struct CpuTarget {
     bool arm;                          /* AArch64; else x86-64 */
     bool fma, avx512;                  /* CPU_FMA, CPU_AVX512 */
     int64_t first_cache, second_cache; /* bytes */
-    bool amx_model;                    /* BackendOptions.amx_model */
+    int cost[N_COSTS];
+    bool amx_model; /* BackendOptions.amx_model */
     const char
         *amx_refused; /* why there is no AMX although the processor has it; NULL: there is, or it lacks it */
     const char *level_error; /* what is wrong with TILE_CPU_LEVEL; NULL: nothing */

@@ -180,14 +180,23 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
         t.level_error ? ", no level" : "");
 }
 
-static double product_rate(Session *s, const Target *target, DType d)
+/* This machine. */
+static CpuTarget host_of(Session *s, const Target *target)
 {
     CpuTarget t;
     BackendOptions host = { 0 };
     pthread_once(&llvm_once, llvm_init);
     cpu_resolve(s, &host, target, triple_of(s, target), &t);
+    return t;
+}
+
+static double product_rate(Session *s, const Target *target, DType d)
+{
+    CpuTarget t = host_of(s, target);
     return cpu_product_rate(&t, d);
 }
+
+static double row_begin(Session *s, const Target *target) { return host_of(s, target).cost[COST_ROW_BEGIN]; }
 
 CpuModule *cpu_load(
     const void *object, size_t size, const char *entry, CpuKernelFn **fn, char *err, size_t err_size);
@@ -199,4 +208,5 @@ const Backend backend_cpu = { .name = "cpu",
     .load = cpu_load,
     .unload = cpu_unload,
     .fingerprint = fingerprint,
-    .product_rate = product_rate };
+    .product_rate = product_rate,
+    .row_begin = row_begin };

@@ -58,13 +58,25 @@ static bool takes(const CpuTarget *t, MmaKind k, DType a, DType b)
 /* The part of `n` that is not padding in whole pieces. */
 static double used(int64_t n, int64_t piece) { return (double)n / (double)((n + piece - 1) / piece * piece); }
 
-/* The multiply-adds a cycle of unit number `u` where nothing is padding. */
-static double full_rate(const CpuTarget *t, size_t u)
+/* The rate of units.def: the processor's own, if it has a row there. */
+static int listed_rate(const CpuTarget *t, size_t u)
 {
     int rate = units[u].rate;
     for (size_t k = 0; k < sizeof rates / sizeof *rates; k++)
         if (rates[k].kind == units[u].kind && !strcmp(rates[k].processor, t->cpu)) rate = rates[k].rate;
-    return mma_is_amx(units[u].kind) ? rate : rate * t->vector_bytes / 64.0;
+    return rate;
+}
+
+/* The multiply-adds a cycle of unit number `u` where nothing is padding. */
+static double full_rate(const CpuTarget *t, size_t u)
+{ return mma_is_amx(units[u].kind) ? listed_rate(t, u) : listed_rate(t, u) * t->vector_bytes / 64.0; }
+
+/* The rates of UNIT are of two vectors a cycle. */
+double mma_starts(const CpuTarget *t, MmaKind k)
+{
+    for (size_t u = 0; u < N_UNITS; u++)
+        if (units[u].kind == k) return 2.0 * listed_rate(t, u) / units[u].rate;
+    return 2;
 }
 
 /* The multiply-adds a cycle that it reaches on the product `i`. */

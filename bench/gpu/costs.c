@@ -11,6 +11,7 @@
 #include "bench/gpu/open.h"
 #include "bench/gpu/source.h"
 #include <string.h>
+#include <unistd.h>
 
 static int choose(const Problem *p)
 {
@@ -119,6 +120,8 @@ int main(int argc, char **argv)
     }
     if (model && device_model_serves(p.device.model, p.device.target))
         p.device = device_of_model(p.device.model, p.device.target);
+    if (p.device.target->kind == TARGET_CPU) /* of this machine, as launches have it */
+        p.device.l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
     char *list = configs ? read_all(configs, &n) : NULL;
     if (configs && !list) {
         fprintf(stderr, "cannot read %s\n", configs);

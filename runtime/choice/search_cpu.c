@@ -48,7 +48,8 @@ typedef struct Weights {
     const Target *target;
     const int64_t *dims;
     Tiles tiles;
-    bool few; /* a product has few rows, and its windows stay in no cache */
+    bool few;         /* a product has few rows, and its windows stay in no cache */
+    double row_begin; /* of its rows: Backend.row_begin */
 } Weights;
 
 static void count_tile(Tiles *t, const Type *type)
@@ -145,14 +146,31 @@ static bool packed_each_time(const Instr *product, int operand)
     return v->def && v->def->block == product->block;
 }
 
+static bool has_few_rows(const Weights *w, const Block *b)
+{
+    for (const Instr *i = b->first; i; i = i->next) {
+        for (int k = 0; k < i->n_blocks; k++)
+            if (has_few_rows(w, i->blocks[k])) return true;
+        if (i->op != OP_MMA || i->results[0].type->rank != 2) continue;
+        const Type *sums = i->results[0].type;
+        int64_t extent = extent_of(w, sums, useful(w, sums, 1) < useful(w, sums, 0));
+        if (extent > 0 && extent <= FEW_ROWS) return true;
+    }
+    return false;
+}
+
+static double row_begin(const Weights *w)
+{
+    const Backend *b = driver_backend(TARGET_CPU);
+    return b && b->row_begin ? b->row_begin(&w->worker->s, w->target) : 0;
+}
+
 static double product_work(Weights *w, const Instr *i)
 {
     const Type *a = ir_operand(i, 0)->type, *sums = i->results[0].type;
     if (sums->rank != 2) return (double)work_of_instr(NULL, i);
     double m = useful(w, sums, 0), n = useful(w, sums, 1), k = (double)a->shape[1];
     int few = n < m; /* operand 0 has few rows, or operand 1 few columns, which then change places */
-    int64_t extent = extent_of(w, sums, few);
-    w->few |= extent > 0 && extent <= FEW_ROWS;
     double least = fmin(m, n), most = fmax(m, n);
     double faster = faster_than_f32(w, a->dtype), pack = faster > 1 ? PACK_DOTS : PACK_WORK;
     double work = packed_each_time(i, few) ? pack * least * k : 0;
@@ -178,6 +196,7 @@ static double shortness(const Weights *w, const Instr *i)
     if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.rank < 2) return 1;
     int64_t along = ir_attr(i, ATTR_EXTENTS)->v[unit_axis(&w->f->params[m.param], m.rank)];
     double run = (double)((along > 0 ? along : 1) * dtype_bytes(i->results[0].type->dtype));
+    if (w->few && w->row_begin > 0) return 1 + w->row_begin / run;
     return run < RUN_BYTES ? fmin(RUN_BYTES / run, MOST_SHORT) : 1;
 }
 
@@ -284,9 +303,13 @@ bool search_estimate_cpu(
         return false;
     int64_t *dims = arena_array(&w->s.arena, int64_t, (size_t)compiled.n_dims + 1);
     if (!q->shape(q->user, &compiled, dims, &env, &programs) || programs <= 0) return false;
-    Weights weights = { f, w, q->device.target, dims, { .largest = 1, .narrow = 1 }, false };
+    Weights weights = {
+        .f = f, .worker = w, .target = q->device.target, .dims = dims, .tiles = { .largest = 1, .narrow = 1 }
+    };
     Tiles *t = &weights.tiles;
     count_tiles(t, f->body);
+    weights.few = has_few_rows(&weights, f->body);
+    weights.row_begin = weights.few ? row_begin(&weights) : 0;
     double work = t->products ? work_of_middle(&weights, &env) : 0;
     if (!t->products && compiled.work && eval_run(compiled.work, &env, &counted, 1)) work = (double)counted;
     int cores = q->device.units > 0 ? q->device.units : 1;

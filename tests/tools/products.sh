@@ -82,4 +82,32 @@ expect 0 "" "$tilec" bits.tile --cpu=x86-64-v3 --emit=asm -o bits.s
 expect 1 "there is no processor \`pentium\`; there are generic, cortex-a53," "$tilec" k.tile --target=cpu:aarch64 --cpu=pentium --emit=asm
 expect 1 "does not run on" "$tilec" run k.tile --target=cpu:aarch64
 expect 1 "a bundle is for one host" "$tilec" k.tile --bundle --target=cpu,cpu:aarch64,cuda:sm_80 --bundle-source=always -o b.c -h b.h
+
+# Blocks of sums: as many sums as hide the latency of the multiply-adds that the processor starts in a cycle.
+sed 's/32 +: 32, k\*32 +: 32/128 +: 128, k*64 +: 64/; s/k\*32 +: 32, 0 +: 32/k*64 +: 64, 0 +: 128/; s/K, 32/K, 64/; s/M, 32/M, 128/
+    s/i\*32 +: 32, 0 +: 32/i*128 +: 128, 0 +: 128/; s/32, 32/128, 128/' k.tile >blocks.tile
+# blocks PROCESSOR TEXT: the schedule says it of a product of 128 x 128
+blocks() {
+    expect 0 "" "$tilec" blocks.tile --cpu="$1" --emit=schedule -D A=f32 -D B=f32 -D C=f32 -o blocks.txt
+    grep -q "$2" blocks.txt || fail "$1: the schedule does not say \"$2\""
+}
+blocks x86-64-v3 "mr 6 nv 2, by f32: 16.0 multiply-adds a cycle"
+blocks znver1 "mr 4 nv 2, by f32: 8.0 multiply-adds a cycle"
+
+# 176 blocks of sums fetch the 128 rows of the next window of A, and no rows behind it.
+expect 0 "" "$tilec" "$root/examples/kernels/gemm.tile" --kernel=gemm --cpu=x86-64-v3 --emit=asm -D T=f32 -D TO=f32 -o rows.s
+awk '/^tile\.mma/ { product = 1 } /^tile\.[^m]/ { product = 0 } product && /prefetch/ { fetches++ } product && /movl[ \t]+\$127,/ { ends++ }
+     END { exit !(fetches && ends) }' rows.s || fail "blocks fetch more rows than the next window has"
+
+# A conversion that loads f16 is slower than one of a register on Zen 1 (costs.def).
+# halves PROCESSOR: compiles a kernel that widens f16 from memory
+halves() {
+    expect 0 "" "$tilec" "$root/examples/kernels/rms_norm_matrix.tile" --kernel=rms_norm_matrix --cpu="$1" --emit=asm \
+        -D T=f16 -o half.s
+}
+halves znver1
+! grep -q 'vcvtph2ps.*(' half.s || fail "znver1: a conversion from f16 loads"
+halves x86-64-v3
+grep -q 'vcvtph2ps.*(' half.s || fail "x86-64-v3: no conversion from f16 loads"
+
 finish
