@@ -120,8 +120,9 @@ int main(int argc, char **argv)
     }
     if (model && device_model_serves(p.device.model, p.device.target))
         p.device = device_of_model(p.device.model, p.device.target);
-    if (p.device.target->kind == TARGET_CPU) /* of this machine, as launches have it */
-        p.device.l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (p.device.target->kind == TARGET_CPU && l2 > 0 && !getenv("TILE_CPU_LEVEL"))
+        p.device.l2_bytes = l2; /* of this machine, as launches have it, unless another is asked about */
     char *list = configs ? read_all(configs, &n) : NULL;
     if (configs && !list) {
         fprintf(stderr, "cannot read %s\n", configs);

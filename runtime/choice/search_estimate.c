@@ -1,10 +1,10 @@
 /* search_estimate.c: the estimates of a search's points, each from a compilation as far as its emission, in
  * threads. */
 #define _GNU_SOURCE
+#include "ir/processors.h"
 #include "ir/stack.h"
 #include "runtime/choice/search_points.h"
 #include <math.h>
-#include <sched.h>
 
 enum { FEW_STAGES = 2 };
 enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
@@ -211,12 +211,6 @@ void search_estimate(Search *z)
     pthread_mutex_unlock(&z->lock);
 }
 
-static int processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 void search_close_workers(void *p)
 {
     Search *z = p;
@@ -238,7 +232,7 @@ void search_close_workers(void *p)
 
 void search_open_workers(Search *z)
 {
-    z->n_workers = z->p->threads > 0 ? z->p->threads : processors();
+    z->n_workers = z->p->threads > 0 ? z->p->threads : processors_usable();
     if (z->n_workers > MOST_WORKERS) z->n_workers = MOST_WORKERS;
     pthread_mutex_init(&z->lock, NULL);
     pthread_cond_init(&z->more, NULL);
