@@ -14,9 +14,8 @@
  * memory").
  *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
- * along the axis; whole rows of tensors that are only read, by accesses of at least 4 bytes, or by the words
- * in which they begin; operations by element, and sums, maxima and minima of f32. Keeps: everything but the
- * order in which sums are added. */
+ * along that; whole rows of tensors that are only read, by accesses of at least 4 bytes or by words; sums,
+ * maxima and minima of f32, and operations by element. Keeps: everything but the order of sums. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include <math.h>
 
@@ -68,9 +67,8 @@ static bool whole_row(const Keep *k, const Instr *i)
         return false;
     const Param *p = &k->c->f->params[m.param];
     if (i->op == OP_LOAD && (m.token || p->kind != PARAM_IN)) return false;
-    /* Smaller accesses are put together in registers. Rows that begin within a word go by words too. */
     return k->c->f->dims[p->dims[unit]].extent == k->row &&
-           (k->start.leads || kernel_access_bytes(k->c->f, i) >= 4);
+           (k->start.leads || kernel_access_bytes(k->c->f, i) >= 4); /* smaller ones: in registers */
 }
 
 static bool reduces_row(const Instr *i)
