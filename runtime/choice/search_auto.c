@@ -99,6 +99,24 @@ static bool alike(const Search *z, int from, int j, int v)
     return false;
 }
 
+static int64_t value_of(const Search *z, int point, int j)
+{ return z->name[j].values[z->point[point].at[j]].i; }
+
+/* The point with the least value of name `j` that gives as many programs as `from` does and is estimated
+ * alike: its tiles cover as much, and of those of `from` a part lies beyond the tensors. */
+static int least_that_covers(const Search *z, int from, int j)
+{
+    const SearchPoint *p = z->point;
+    int least = from;
+    if (!z->name[j].derived || !z->name[j].shapes_grid || p[from].at[j] == z->name[j].whole) return from;
+    for (int i = 0; i < z->n_points; i++) {
+        bool same = p[i].programs == p[from].programs && p[i].ns * BETTER <= p[from].ns;
+        for (int k = 0; k < z->n_names && same; k++) same = k == j || p[i].at[k] == p[from].at[k];
+        if (same && p[i].at[j] != z->name[j].whole && value_of(z, i, j) < value_of(z, least, j)) least = i;
+    }
+    return least;
+}
+
 /* Looks at the next values of name `j` to both sides of the best point, and further below it as long as they
  * estimate alike; returns the new best one. */
 static int improve_name(Search *z, int from, int j)
@@ -119,11 +137,8 @@ static int improve_name(Search *z, int from, int j)
         reach++;
         add_value(z, start, j, here - reach);
     }
-    return from;
+    return least_that_covers(z, from, j);
 }
-
-static int64_t value_of(const Search *z, int point, int j)
-{ return z->name[j].values[z->point[point].at[j]].i; }
 
 /* Do the points differ only in the order of programs? */
 static bool same_sizes(const Search *z, int a, int b)
