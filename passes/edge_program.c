@@ -11,8 +11,9 @@
  * Requires: divisibility before it, which says which accesses are masked and which extents vectors divide;
  * CUDA (on AMD nothing was measured); a body of loads, stores, gathers, element-wise operations and changes
  * of shape, whose masked accesses are in range under at most MOST_FORMS conditions. Either LEAST_LOADS of
- * them are loads, or there is one condition, on an axis whose extent vectors do not divide, and the grid has
- * one axis. Keeps: everything. Does not handle: masks that are written as comparisons.
+ * them are loads and there is little arithmetic for each, or there is one condition, on an axis whose extent
+ * vectors do not divide, and the grid has one axis. Keeps: everything. Does not handle: masks that are
+ * written as comparisons.
  */
 #include "passes/affine.h"
 
@@ -20,7 +21,8 @@ enum {
     VECTOR_BYTES = 16,
     MOST_INSTRS = 256,
     MOST_FORMS = 8,
-    LEAST_LOADS = 5 /* masked ones, whose masks cost more than the test of a program */
+    LEAST_LOADS = 5, /* masked ones, whose masks cost more than the test of a program */
+    MOST_WORK = 8    /* of an element for each of them: else masks hardly show, and code twice as long does */
 };
 
 typedef struct Edge {
@@ -169,8 +171,21 @@ static Value *all_within(const Edge *e, Builder *b)
     return all;
 }
 
+/* The simple instructions that the body takes for an element of its tiles. */
+static int64_t work_of(const Block *b)
+{
+    int64_t work = 0;
+    for (const Instr *i = b->first; i; i = i->next)
+        if (i->n_results && i->results[0].type->kind == TYPE_TILE && op_info[i->op].flags & OPF_ELEM)
+            work += op_info[i->op].cost;
+    return work;
+}
+
 static bool pays(const Edge *e)
-{ return (e->loads >= LEAST_LOADS && !e->steps) || (e->n == 1 && !e->starts && e->cuts && one_axis(e->f)); }
+{
+    if (e->n == 1 && !e->starts && e->cuts && one_axis(e->f)) return true;
+    return e->loads >= LEAST_LOADS && !e->steps && work_of(e->f->body) <= MOST_WORK * e->loads;
+}
 
 static bool edge_func(PassContext *c, Func *f)
 {

@@ -58,6 +58,10 @@ class TorchNames:
     def pad(self, x, widths):
         return torch.nn.functional.pad(x, [w for pair in reversed(widths) for w in pair])
 
+    def searchsorted(self, a, v, side="left"):
+        common = torch.promote_types(a.dtype, v.dtype)
+        return torch.searchsorted(a.to(common).contiguous(), v.to(common), side=side)
+
     def sort(self, x, axis=-1):
         return torch.sort(x, dim=axis).values
 
