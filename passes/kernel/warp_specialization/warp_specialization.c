@@ -52,8 +52,10 @@ static Block *consume(Roles *c, Instr *load)
     ir_set_name(view, c->f->params[r->param].name);
     Instr *last = product ? roles_last_product(load) : view->def;
     if (!product) view = ir_emit(&b, OP_SHARED_READ, &view, 1, NO_ATTRS, matrix->type), last = view->def;
-    roles_take_parts(c, matrix, view);
-    if (product) roles_take_transposed(c, matrix, view); /* of registers a transpose stays one */
+    if (product) { /* parts and transposes of a tile in registers stay what they are */
+        roles_take_parts(c, matrix, view);
+        roles_take_transposed(c, matrix, view);
+    }
     ir_replace(matrix, view);
     b = ir_after(release_after(r, last));
     ir_build(&b, OP_RING_RELEASE, &r->value, 1, NO_ATTRS, NULL, 0);
