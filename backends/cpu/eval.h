@@ -23,15 +23,17 @@ typedef struct Eval {
     WindowRow *rows;
     /* The nest whose tiles are computed here, even if their sinks are not yet emitted; or NULL. */
     Step *step;
+    LLVMValueRef at; /* where the chunk begins along the last axis of the nest; NULL: in no nest */
     /* For the evaluation of a row: chunks assume that windows are in range and that their elements are
      * contiguous for the whole row. `plain` is the condition for this (an i1 of the row; NULL: it always
      * holds). */
     bool assume;
     LLVMValueRef plain;
-    /* What `plain` consists of: windows whose elements are side by side (i1; NULL: always), and where those
-     * that may be cut off are all in range (NULL: everywhere). */
+    /* What `plain` consists of: windows whose elements are side by side (i1; NULL: always), and for which
+     * chunks of the nest those that may be cut off are all in range (NULL: for all). */
     LLVMValueRef side, from, upto;
-    int n_cut; /* of the windows that may be cut off */
+    int n_cut;  /* of the windows that may be cut off */
+    bool apart; /* one of them moves in another way than the nest's chunks do, so that the test is not known */
 } Eval;
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */

@@ -160,19 +160,41 @@ static LLVMValueRef in_range(Gen *g, const WindowRow *r, LLVMValueRef c, int lan
     return ok;
 }
 
-/* Records the facts about a window that the row's chunks assume. */
-static void assume_plain(Eval *e, const Window *w, const WindowRow *r, int va)
+/* How many elements `c` lies behind the beginning of the nest's chunk, as parts of tiles do. False: it does
+ * not lie a constant behind it. */
+static bool behind_chunk(const Eval *e, LLVMValueRef c, int64_t *behind)
+{
+    *behind = 0;
+    if (!e->at) return false;
+    if (LLVMIsAConstantInt(e->at) && LLVMIsAConstantInt(c)) {
+        *behind = LLVMConstIntGetSExtValue(c) - LLVMConstIntGetSExtValue(e->at);
+        return true;
+    }
+    while (c != e->at && LLVMIsABinaryOperator(c) && LLVMGetInstructionOpcode(c) == LLVMAdd &&
+           LLVMIsAConstantInt(LLVMGetOperand(c, 1))) {
+        *behind += LLVMConstIntGetSExtValue(LLVMGetOperand(c, 1));
+        c = LLVMGetOperand(c, 0);
+    }
+    return c == e->at;
+}
+
+/* Records the facts about a window that the row's chunks assume. c: where this chunk begins in the window. */
+static void assume_plain(Eval *e, const Window *w, const WindowRow *r, LLVMValueRef c, int va)
 {
     Gen *g = e->g;
     Eval *row = e->row_eval;
+    int64_t behind = 0;
+    row->apart |= r->hi && !behind_chunk(e, c, &behind);
     RowPlace p = row_enter(e);
     LLVMValueRef ok = w->is_unit[va] ? NULL : w->unit[va];
     if (ok) row->side = both(g, row->side, ok);
     if (r->hi) {
         ok = both(g, ok, icmp(g, LLVMIntSGE, r->hi, gen_int(g, w->shape[va])));
         if (beginning(r->lo)) ok = both(g, ok, icmp(g, LLVMIntSLE, r->lo, gen_int(g, 0)));
-        row->from = row->from ? larger(g, row->from, r->lo) : r->lo;
-        row->upto = row->upto ? smaller(g, row->upto, r->hi) : r->hi;
+        LLVMValueRef from = LLVMBuildSub(g->b, r->lo, gen_int(g, behind), ""),
+                     upto = LLVMBuildSub(g->b, r->hi, gen_int(g, behind), "");
+        row->from = row->from ? larger(g, row->from, from) : from;
+        row->upto = row->upto ? smaller(g, row->upto, upto) : upto;
         row->n_cut++;
     }
     if (ok) row->plain = both(g, row->plain, ok);
@@ -202,7 +224,7 @@ static LLVMValueRef plain_chunk(
     if (va < 0) return r->hi;
     bool assume = !w->not_unit[va] && e->row_eval && e->row_eval->assume;
     if (assume) {
-        assume_plain(e, w, r, va);
+        assume_plain(e, w, r, coord[va], va);
         return NULL;
     }
     LLVMValueRef cond = r->hi ? in_range(e->g, r, coord[va], lanes) : NULL;

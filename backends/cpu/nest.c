@@ -271,7 +271,7 @@ static LLVMValueRef end_of_stores(Nest *n, Eval *r)
 static bool tests_chunks(const Eval *r)
 {
     enum { WINDOWS = 3 };
-    return !r->assume && r->upto && r->n_cut >= WINDOWS;
+    return !r->assume && r->upto && !r->apart && r->n_cut >= WINDOWS;
 }
 
 /* A chunk of a row that may be cut off: most of its chunks are not, which are computed as in a row that is
@@ -310,6 +310,7 @@ static void chunks(Nest *n, Eval *r, int lanes)
         eval_init(&e, g, lanes);
         e.row_eval = r;
         e.step = n->step;
+        e.at = n->at[last];
         if (tests_chunks(r)) chunk_in_range(n, r, &e);
         else chunk(n, &e);
         gen_loop_end(g, &l);
@@ -320,7 +321,7 @@ static void chunks(Nest *n, Eval *r, int lanes)
             eval_init(&e, g, w);
             e.row_eval = r;
             e.step = n->step;
-            n->at[last] = gen_int(g, done);
+            e.at = n->at[last] = gen_int(g, done);
             chunk(n, &e);
         }
 }
