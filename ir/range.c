@@ -74,6 +74,8 @@ static void set(Ranges *r, const Value *v, RangeInfo info)
     r->info[v->id] = info;
 }
 
+enum { DEPTH = 64 }; /* of operands that are looked at */
+
 static RangeInfo get(Ranges *r, const Value *v, int depth);
 
 /* The loop variable: from lo towards hi in steps; what the body sees is below hi. */
@@ -237,29 +239,57 @@ static RangeInfo of_control(Ranges *r, const Instr *i, const Value *v, int depth
     return whole(v);
 }
 
-static const Value *without_casts(const Value *v)
+/* Without casts that keep the number. */
+static const Value *without_casts(Ranges *r, const Value *v, int depth)
 {
-    while (v->def && v->def->op == OP_CAST) v = ir_operand(v->def, 0);
+    for (; v->def && v->def->op == OP_CAST && dtype_is_int(v->type->dtype); v = ir_operand(v->def, 0)) {
+        const Value *x = ir_operand(v->def, 0);
+        if (!dtype_is_int(x->type->dtype)) break;
+        RangeInfo is = get(r, x, depth), fits = range_of_dtype(v->type->dtype);
+        if (is.lo < fits.lo || is.hi > fits.hi) break;
+    }
     return v;
 }
 
-/* The bound of a quotient of a program id whose axis of the grid has `a * b` programs: divided by a, it is
- * below b. Exact products only, which those of extents are that `range` bounds. False: it is something else.
+/* Whether both are one quotient of extents and constants, perhaps in integers of different widths: quotients
+ * wrap in none. */
+static bool same_quotient(Ranges *r, const Value *a, const Value *b, int depth)
+{
+    int64_t x, y;
+    a = without_casts(r, a, depth);
+    b = without_casts(r, b, depth);
+    const Instr *i = a->def, *j = b->def;
+    if (a == b) return true;
+    if (!i || !j || i->op != j->op || depth > DEPTH) return false;
+    if (i->op == OP_CONST) return ir_is_const(a, &x) && ir_is_const(b, &y) && x == y;
+    if (i->op == OP_DIM) return ir_attr_int(i, ATTR_DIM, 0) == ir_attr_int(j, ATTR_DIM, 0);
+    return (i->op == OP_CDIV || i->op == OP_DIV) &&
+           same_quotient(r, ir_operand(i, 0), ir_operand(j, 0), depth + 1) &&
+           same_quotient(r, ir_operand(i, 1), ir_operand(j, 1), depth + 1);
+}
+
+/* The bound of a quotient of a program id, or of the coordinate that stands for it in kernel IR, whose axis
+ * of the grid has `a * b` programs: divided by a, it is below b. Exact products only, which those of extents
+ * are that `range` bounds. False: it is something else.
  */
 static bool of_flattened(Ranges *r, const Instr *i, int depth, int64_t *most)
 {
     if (i->op != OP_DIV) return false;
-    const Value *id = without_casts(ir_operand(i, 0)), *by = without_casts(ir_operand(i, 1));
+    const Value *id = without_casts(r, ir_operand(i, 0), depth),
+                *by = without_casts(r, ir_operand(i, 1), depth);
     const Instr *end = r->func->grid ? r->func->grid->last : NULL;
-    if (!id->def || id->def->op != OP_PROGRAM_ID || ir_attr_int(id->def, ATTR_CLUSTER, 1) > 1) return false;
+    if (!id->def || (id->def->op != OP_PROGRAM_ID && id->def->op != OP_PROGRAM_COORD) ||
+        ir_attr_int(id->def, ATTR_CLUSTER, 1) > 1)
+        return false;
     int64_t axis = ir_attr_int(id->def, ATTR_AXIS, 0);
     if (!end || axis < 0 || axis >= end->n_operands) return false;
-    const Value *n = without_casts(ir_operand(end, (int)axis));
+    const Value *n = without_casts(r, ir_operand(end, (int)axis), depth);
     for (int k = 0; n->def && n->def->op == OP_MUL && k < 2; k++) {
         RangeInfo a = get(r, ir_operand(n->def, k), depth), b = get(r, ir_operand(n->def, 1 - k), depth);
         Wide programs = (Wide)a.hi * b.hi;
         if (a.lo < 0 || b.lo < 0 || programs > range_of_dtype(n->type->dtype).hi) continue;
-        if (!ir_same_of_launch(r->func, by, without_casts(ir_operand(n->def, k)))) continue;
+        const Value *part = without_casts(r, ir_operand(n->def, k), depth);
+        if (!ir_same_of_launch(r->func, by, part) && !same_quotient(r, by, part, depth)) continue;
         *most = b.hi > 0 ? b.hi - 1 : 0;
         return true;
     }
@@ -303,7 +333,7 @@ static RangeInfo get(Ranges *r, const Value *v, int depth)
 {
     if (v->id < r->n && r->info[v->id].div >= 0) return r->info[v->id];
     if (!type_is_value(v->type) || (!dtype_is_int(v->type->dtype) && v->type->dtype != DT_BOOL)) return all;
-    if (depth > 64) return whole(v);
+    if (depth > DEPTH) return whole(v);
     RangeInfo info = v->def ? of_result(r, v, depth + 1) : of_arg(r, v, depth + 1);
     const Attr *a = v->def && v->index == 0 ? ir_attr(v->def, ATTR_RANGE) : NULL;
     if (a && a->n == 2) info = meet(info, (RangeInfo){ a->v[0], a->v[1], 1 });

@@ -17,12 +17,14 @@ static Func *build(Session *s, Op op, DType first, DType d, DType to)
     int64_t shape[1] = { TILE };
     Value *x[4];
     const Type *given = type_tile(s, to, 1, shape), *results[1] = { NULL };
-    bool says = op != OP_CAST && op != OP_BITCAST;
+    bool says = op != OP_CAST && op != OP_BITCAST && op != OP_LOOKUP;
+    const int64_t table[2] = { 3, 5 };
+    Attrs attrs = op == OP_LOOKUP ? ATTRS(a_ints(ATTR_TABLE, table, 2)) : NO_ATTRS;
     Builder b = ir_at_end(f->body);
     for (int k = 0; k < n; k++) x[k] = kernel_load(&b, f, k ? d : first, k, 1, shape, &dim);
     if (!says) results[0] = given;
-    if (ir_infer(s, op, x, n, NO_ATTRS, results, &n_results)) return NULL;
-    Value *r = ir_emit(&b, op, x, n, NO_ATTRS, says ? NULL : given);
+    if (ir_infer(s, op, x, n, attrs, results, &n_results)) return NULL;
+    Value *r = ir_emit(&b, op, x, n, attrs, says ? NULL : given);
     kernel_end(&b, f, r, &dim);
     return f;
 }

@@ -39,8 +39,8 @@ const FunctionRow function_rows[] = {
     /* one element a lane: words that hold several stay as they are */
     { "bits_$t_$u", ROWS, "in A[M,K] $t index:9; out Y[M,K] $t", EXACTLY,
         BY_ROWS " hint (pack = 1, warps = 1)",
-        TURN("let x = load(A[i, 0 +: 32 : 2]);\n"
-             "    store(Y[i, 0 +: 32 : 2], bitcast(bitcast(x + x, $u), $t));\n") },
+        TURN("let x = load(A[i, 0 +: 32 : 3]);\n"
+             "    store(Y[i, 0 +: 32 : 3], bitcast(bitcast(x + x, $u), $t));\n") },
     /* rows by themselves: several are one piece */
     { "ldg_b$b", "M=5", "inout A[M,$n] u8 int:5; inout B[M,$n] u8 int:5", EXACTLY, BY_ROWS " hint (pack = 1)",
         TURN(TURNED("")) },
