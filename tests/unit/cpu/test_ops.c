@@ -130,7 +130,8 @@ static void part_elem(void)
 {
     for (int op = 0; op < OP_COUNT; op++)
         for (int d = 0; d < DT_COUNT; d++)
-            if (op_info[op].flags & OPF_ELEM && takes((Op)op, (DType)d)) test_elem((Op)op, (DType)d);
+            if ((op_info[op].flags & (OPF_ELEM | OPF_KERNEL)) == OPF_ELEM && takes((Op)op, (DType)d))
+                test_elem((Op)op, (DType)d);
 }
 
 static void part_cast(void)
