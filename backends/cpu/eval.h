@@ -32,9 +32,8 @@ typedef struct Eval {
     /* What `plain` consists of: windows whose elements are side by side (i1; NULL: always), and for which
      * chunks of the nest those that may be cut off are all in range (NULL: for all). */
     LLVMValueRef side, from, upto;
-    int n_cut; /* of the windows that may be cut off */
-    bool
-        apart; /* one of them moves in another way than the nest's chunks do, so that the test is not known */
+    int n_cut;  /* of the windows that may be cut off */
+    bool apart; /* one of them moves otherwise than the nest's chunks do: for which is not known */
 } Eval;
 
 /* `v` (a tile) at coord[0..rank), axis va (if >= 0) covering lanes coord[va] .. + lanes. */

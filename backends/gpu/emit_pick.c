@@ -1,8 +1,8 @@
 /* emit_pick.c: a part of a tile whose elements each lane holds itself, without shared memory: registers are
  * picked, and elements of 8 and 16 bits put together in words.
  *
- *   %e : [64, 2], a lane has [k, 0] and [k, 1] side by side      %a = slice %e {axis = 1, start = 1} : [64,
- * 1] a[0] = pack(get(e[0], 1), get(e[1], 1)) */
+ *   %e : [64, 2], a lane has [k, 0] and [k, 1]
+ *   %a = slice %e {axis = 1, start = 1}             ->   a[0] = pack(get(e[0], 1), get(e[1], 1)) */
 #include "backends/gpu/emit.h"
 
 /* Whether thread (lane, warp) of both layouts begins at the same coordinate. Both are separable. */

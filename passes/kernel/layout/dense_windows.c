@@ -25,7 +25,7 @@
 #include <string.h>
 
 enum {
-    SECTOR = 32, /* bytes: elements in one are read from memory together, wanted or not */
+    SECTOR = 32, /* bytes that caches read together (CUDA C++ Best Practices Guide, "Coalesced Access") */
     MOST_LOADS = 128
 };
 
