@@ -168,7 +168,7 @@ static int read_tensor(Launch *l, int i, bool *aligned, bool *divisible)
     p->lo = base + (uintptr_t)(x.below * p->bytes);
     p->hi = p->elements ? base + (uintptr_t)((x.above + 1) * p->bytes) : p->lo;
     if (!v->data && p->elements) return breach(l->plan, TILE_LAUNCH_INVALID, i, "the data pointer is NULL");
-    if (base % (uintptr_t)p->bytes)
+    if (base & ((uintptr_t)p->bytes - 1)) /* a power of two */
         return breach(l->plan, TILE_LAUNCH_ALIGNMENT, i,
             "the address is no multiple of %d, the size of an element", p->bytes);
     read_promises(l, i, aligned, divisible);
@@ -185,19 +185,24 @@ static bool is_positive(const Param *p, uint64_t word)
     return p->type == WORD_F64 ? d > 0 && d - d == 0 : f > 0 && f - f == 0;
 }
 
-/* An optional tensor without an address is not given: it has no elements and promises nothing. */
-static Param start_param(const int64_t *p, const tile_launch_arg *a)
+/* An optional tensor without an address is not given: it has no elements and promises nothing. The strides of
+ * others are read_axes' to set. */
+static void start_param(Param *p, const int64_t *plan, const tile_launch_arg *a)
 {
     static const int64_t none[PLAN_MAX_RANK];
-    return (Param){ .kind = (int)p[0],
-        .type = (int)p[1],
-        .bytes = (int)p[2],
-        .rank = (int)p[3],
-        .sign = p[4] != 0,
-        .optional = p[5] != 0,
-        .given = !p[5] || a->view.data,
-        .dims = p + 7,
-        .shape = none };
+    p->kind = (int)plan[0];
+    p->type = (int)plan[1];
+    p->bytes = (int)plan[2];
+    p->rank = (int)plan[3];
+    p->sign = plan[4] != 0;
+    p->optional = plan[5] != 0;
+    p->given = !plan[5] || a->view.data;
+    p->dense = false;
+    p->dims = plan + 7;
+    p->shape = none;
+    p->elements = 0;
+    p->lo = p->hi = 0;
+    if (!p->given) memset(p->strides, 0, sizeof p->strides);
 }
 
 /* Axis `axis` of argument i has `seen` elements, but its dimension has another extent already. */
@@ -247,7 +252,7 @@ static int read_some(Launch *l, const int64_t *plan, int n)
     memcpy(l->shared, plan_bounds(plan), (size_t)plan[4] * sizeof *l->shared);
     for (int i = 0; i < n; i++) {
         Param *p = &l->params[i];
-        *p = start_param(plan_param(plan, i), &l->args[i]);
+        start_param(p, plan_param(plan, i), &l->args[i]);
         bool tensor = p->kind != PLAN_SCALAR && p->given;
         int status = tensor ? read_tensor(l, i, &aligned, &divisible) : TILE_LAUNCH_OK;
         if (status) return status;

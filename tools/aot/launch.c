@@ -98,16 +98,21 @@ typedef struct Job {
     int failed;
 } Job;
 
-/* Threads of a pool may have any floating-point state. */
-static void work(void *arg, int thread)
+/* In the default floating-point state. */
+static void run_share(Job *j, int thread)
 {
-    FLOAT_STATE_DEFAULT();
-    Job *j = arg;
     void *scratch = j->scratch + thread * j->scratch_bytes;
     int64_t begin, end;
     for (bool again = false; threads_take(&j->next, j->programs, j->threads, &begin, &end); again = true)
         if (j->kernel(j->slots, begin, end, scratch, again))
             __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Threads of a pool may have any floating-point state. */
+static void work(void *arg, int thread)
+{
+    FLOAT_STATE_DEFAULT();
+    run_share(arg, thread);
 }
 
 typedef struct Start {
@@ -130,7 +135,7 @@ static void run_threads(Job *j, int n)
         s[i] = (Start){ j, i, 0, false };
         s[i].runs = !pthread_create(&s[i].id, NULL, start, &s[i]);
     }
-    work(j, 0);
+    run_share(j, 0);
     for (int i = 1; i < n; i++)
         if (s[i].runs) pthread_join(s[i].id, NULL);
 }
@@ -202,6 +207,8 @@ static int check_failed(const Launch *l, const int64_t *own, int64_t first)
 static int launch_variant(
     Launch *l, Kernel *kernel, const int64_t *v, const int64_t *p, const tile_threads *t)
 {
+    enum { SMALL = 4096 }; /* To allocate takes a tenth of a microsecond, as long as a small kernel. */
+    _Alignas(64) char small[SMALL];
     uint64_t slots[PLAN_MAX_SLOTS];
     int64_t own[8] = { 0 }; /* a check record, or a counter */
     Sink sink = { print_begin, print_put, print_end, (locale_t)0, (locale_t)0 };
@@ -211,16 +218,16 @@ static int launch_variant(
     int n = count_threads(l, t);
     int64_t scratch = (sizes[0] + 63) / 64 * 64, workspace = (sizes[1] + n * sizes[2] + 63) / 64 * 64,
             bytes = scratch * n + workspace;
-    char *block = bytes ? aligned_alloc(64, (size_t)bytes) : NULL;
-    if (bytes && !block) return fail(TILE_LAUNCH_OUT_OF_MEMORY, "out of memory");
+    char *block = bytes <= SMALL ? small : aligned_alloc(64, (size_t)bytes);
+    if (!block) return fail(TILE_LAUNCH_OUT_OF_MEMORY, "out of memory");
     for (int64_t i = 0; i < n_slots; i++)
         slots[i] = s[3 * i] == PLAN_WORKSPACE ? (uint64_t)(uintptr_t)(block + scratch * n)
                                               : slot(l, s + 3 * i, own, &sink);
     Job job = { kernel, slots, block, l->programs, n, scratch, 0, 0 };
-    if (n == 1) work(&job, 0);
+    if (n == 1) run_share(&job, 0);
     else if (t->run) t->run(t->pool, n, work, &job);
     else run_threads(&job, n);
-    free(block);
+    if (block != small) free(block);
     if (sink.plain) freelocale(sink.plain);
     return job.failed ? check_failed(l, own, v[4]) : TILE_LAUNCH_OK;
 }
