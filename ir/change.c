@@ -164,6 +164,15 @@ void ir_drop_carried(Instr *i, int k)
     i->n_results--;
 }
 
+void ir_set_element_type(Session *s, Func *f, int param, DType to)
+{
+    Block *blocks[] = { f->body, f->grid, f->remap, f->extents };
+    const Type *t = type_tensor(s, to, f->params[param].type->rank);
+    f->params[param].type = t;
+    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
+        if (blocks[k] && param < blocks[k]->n_args) blocks[k]->args[param]->type = t;
+}
+
 void value_map_init(ValueMap *m, Arena *a) { *m = (ValueMap){ .arena = a }; }
 
 static size_t value_hash(const Value *v) { return ((uintptr_t)v >> 4) * 0x9E3779B97F4A7C15ull >> 20; }

@@ -391,6 +391,9 @@ void ir_set_name(Value *, const char *);
 Instr *ir_add_carried(Instr *, Value *init, Value *next_or_null);
 /* Removes carried value k (its argument and result must be unused). */
 void ir_drop_carried(Instr *, int k);
+/* A tensor parameter's elements are of another type of as many bytes. The accesses are the caller's to
+ * change. */
+void ir_set_element_type(Session *, Func *, int param, DType);
 
 /* Old value -> new value while copying. */
 typedef struct ValueMap {

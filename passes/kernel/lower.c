@@ -89,6 +89,7 @@ static void pipeline(Lowering *l)
     cta_size_begin(l->c.f, l->c.p);
     RUN(FIRST_READS);
     RUN(RETYPE);
+    RUN(MASK_BYTES);
     RUN(CLUSTER);
     RUN(SPLIT_K);
     RUN(PROGRAM_IDS);

@@ -60,14 +60,10 @@ static void reload(Session *s, Instr *i, DType to)
 
 static void retype(Session *s, Func *f, int param, DType to)
 {
-    Block *blocks[] = { f->body, f->grid, f->remap, f->extents };
-    const Type *t = type_tensor(s, to, f->params[param].type->rank);
     InstrList accesses = { 0 };
     for (const Use *u = f->body->args[param]->uses; u; u = u->next) vec_push(&s->arena, &accesses, u->user);
     for (size_t k = 0; k < accesses.len; k++) reload(s, accesses.data[k], to);
-    f->params[param].type = t;
-    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++)
-        if (blocks[k] && param < blocks[k]->n_args) blocks[k]->args[param]->type = t;
+    ir_set_element_type(s, f, param, to);
 }
 
 bool kernel_pass_retype(KernelContext *c)
