@@ -212,6 +212,33 @@ static bool one_branch(const Emit *e, const Instr *i, const Window *w, const Lay
     return false;
 }
 
+/* Whether bytes of one register that are next to each other in memory can be loaded two by two: a fragment of
+ * a product has two neighbours of a row, and then two of another row. */
+static bool in_pairs(Emit *e, const Window *w, const Layout *l, DType d, LayoutVector *v)
+{
+    bool runs = w->unit_tile >= 0 && w->step[w->unit] == 1;
+    if (per_word(d) != 4 || !runs || w->align < 2 || e->guard || !window_whole_vectors(e, w, 2)) return false;
+    layout_vector(l, w->unit_tile, 1, 2, 2, v);
+    return v->n == 2 && v->reg[0] == 0 && v->reg[1] == 1 && layout_regs(l) % 4 == 0;
+}
+
+static void load_pairs(
+    Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
+{
+    Index *c[TILE_MAX_RANK] = { 0 };
+    const char *xs[2], *pad = str(e, "(u16)%s", pad_word(e, m->pad, m->tensor->type->dtype));
+    begin_unrolled(e, "v", (int)layout_regs(l) / 4);
+    for (int k = 0; k < 2; k++) {
+        Index *r = index_linear(e, 4, "v", 2 * k);
+        coords_at(e, l, r, c);
+        const char *cond = both_conditions(e, tile_condition(e, l, r, c), window_condition(e, w, c, false));
+        xs[k] = str(e, "%s((const u16 *)(%s))", use(e, "ldg_u16"), window_place(e, w, ptr, c));
+        if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
+    }
+    line(e, "%s[v] = %s;", to, pack_expr(e, DT_U16, xs, 2));
+    end_block(e);
+}
+
 /* Element by element. */
 static void load_elements(
     Emit *e, const MemParts *m, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -263,8 +290,13 @@ static void load_tile(
     int n = window_vector(e, w, l, d, &v), regs = (int)layout_regs(l);
     bool follow = true;
     for (uint32_t k = 0; k < v.n; k++) follow = follow && v.reg[k] == k;
-    bool apart = n > 1 && !follow && (window_whole_vectors(e, w, n) || !w->masked);
+    bool apart = n > 1 && !follow && (window_whole_vectors(e, w, n) || !w->masked),
+         pairs = n == 1 && in_pairs(e, w, l, d, &v);
     note_tensor(e, WAY_VECTORS, false, w, l, follow || apart ? &v : NULL);
+    if (pairs) {
+        load_pairs(e, &m, w, l, ptr, to);
+        return;
+    }
     if (apart) {
         load_apart(e, w, l, d, &v, ptr, to, m.pad);
         return;
