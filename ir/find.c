@@ -179,6 +179,13 @@ bool ir_is_rare(const Instr *i) { return i->op == OP_IF && ir_attr_int(i, ATTR_R
 
 bool ir_loop_is(const Instr *i, int kind) { return ir_attr_int(i, ATTR_LOOP, LOOP_STEPS) == kind; }
 
+Instr *ir_loop_around(const Instr *i)
+{
+    Instr *p = i->block->parent;
+    while (p && p->op != OP_FOR && p->op != OP_WHILE) p = p->block->parent;
+    return p && !ir_over_programs(p) ? p : NULL;
+}
+
 bool ir_over_programs(const Instr *i) { return ir_loop_is(i, LOOP_STATIC) || ir_loop_is(i, LOOP_DYNAMIC); }
 
 /* --- exponents --------------------------------------------------------------------------------------- */

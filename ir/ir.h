@@ -312,6 +312,7 @@ bool ir_loop_is(const Instr *, int kind);
 /* Whether this is the loop over the programs of a persistent CTA. Its iterations are no steps of a program.
  * No pass may move work from one iteration to another. */
 bool ir_over_programs(const Instr *);
+Instr *ir_loop_around(const Instr *); /* the innermost loop that it is in, but for one over programs; NULL */
 /* Whether the value, perhaps scaled, is the exponent of an exponential, so that its rounding matters. */
 bool ir_is_exponent(const Value *);
 void ir_collect(Arena *, const Block *, Op, InstrList *); /* appended in program order */

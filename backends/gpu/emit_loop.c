@@ -117,7 +117,8 @@ static bool alone(const Emit *e, const Instr *x)
 static int rounds_together(const Emit *e, const Instr *loop)
 {
     enum { MOST_ROUNDS = 8, WORDS_UNDER_WAY = 16, MOST_WORK = 512 };
-    int loaded = 0, work = 0, n = MOST_ROUNDS;
+    int loaded = 0, work = 0, n = MOST_ROUNDS, asked = (int)ir_attr_int(loop, ATTR_UNROLL, 0);
+    if (asked && e->role < 0) return asked;
     if (is_hip(e) || e->role >= 0 || ir_loop_is(loop, LOOP_DYNAMIC) || ir_loop_is(loop, LOOP_EDGE)) return 1;
     for (const Instr *x = loop->blocks[0]->first; x && x != ir_terminator(loop->blocks[0]); x = x->next) {
         if (!alone(e, x)) return 1;

@@ -248,6 +248,27 @@ static const Layout *transposed(Layouter *c, const Group *g, int rank, const int
     return l && layouter_sector_use(l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
 }
 
+/* The result of a reduction is in every thread that holds some of what was reduced. A group of such results
+ * that is stored from there in whole sectors stays there: to distribute it among all threads would take
+ * shared memory and two barriers. */
+static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_t *tile)
+{
+    const Instr *i = g->dropped;
+    if (!i || g->mma || g->ordered || g->unfit || g->visiting || !g->access_bytes || c->p->cluster > 1)
+        return NULL;
+    if (ir_result(i)->type->rank != rank) return NULL;
+    for (int a = 0; a < rank; a++)
+        if (ir_result(i)->type->shape[a] != tile[a]) return NULL;
+    Value *from = ir_operand(i, 0);
+    g->visiting = true;
+    group_assign(c, from);
+    g->visiting = false;
+    if (!from->type->layout) return NULL;
+    const Layout *l = layout_slice(
+        &c->s->arena, layouts_get(&c->p->layouts, from->type), (int)ir_attr_int(i, ATTR_AXIS, 0), false);
+    return l && layouter_sector_use(l, g->unit, g->access_elem, g->access_width) >= 90 ? l : NULL;
+}
+
 static bool is_half(const Instr *slice)
 {
     int axis = (int)ir_attr_int(slice, ATTR_AXIS, 0);
@@ -409,6 +430,7 @@ static const Layout *of_others(Layouter *c, Group *g, int rank, const int32_t *t
     if (g->moved && g->moved->op != OP_RESHAPE) l = followed(c, g, rank, tile);
     if (!l) l = reshaped(c, g, rank, tile);
     if (!l) l = transposed(c, g, rank, tile);
+    if (!l) l = where_reduced(c, g, rank, tile);
     if (!l) l = followed(c, g, rank, tile);
     g->followed &= !g->circular;
     return g->circular ? NULL : l;

@@ -229,6 +229,16 @@ static void note_moved(Layouter *c, const Instr *i)
     if (!g->moved && g != group_of(c, ir_operand(i, 0))) g->moved = i;
 }
 
+/* Outside of loops a conversion of the result is done once. */
+static void note_dropped(Layouter *c, const Instr *i)
+{
+    if (!op_reduces(i->op) || i->n_results != 1 || !ir_attr_int(i, ATTR_DROP, 0) ||
+        !group_takes(ir_result(i)) || !group_takes(ir_operand(i, 0)) || !ir_loop_around(i))
+        return;
+    Group *g = group_of(c, ir_result(i));
+    if (!g->dropped) g->dropped = i;
+}
+
 static void note_ordered(Group *g, int axis)
 {
     g->ordered = true;
@@ -262,6 +272,7 @@ static void note_anchors(void *user, Instr *i)
     if (i->op == OP_PERMUTE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0)))
         group_of(c, ir_result(i))->permute = i;
     note_moved(c, i);
+    note_dropped(c, i);
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;
     if (i->op == OP_GATHER || i->op == OP_SCATTER || i->op == OP_ATOMIC_RMW || i->op == OP_ATOMIC_CAS)

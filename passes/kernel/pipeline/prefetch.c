@@ -20,97 +20,8 @@
  * a factor stands behind the whole loop of products, in another loop, it is loaded before the former. Keeps:
  * everything. The last step loads its own window again, so that what is known of the loop's range holds for
  * the load too; the first load has a mask where the loop may have no step. */
+#include "passes/kernel/pipeline/steps_ahead.h"
 #include "passes/kernel/pipeline/software_pipelining.h"
-
-/* Lists the instructions of the body from which v is computed, in program order. False when something else
- * than the counter varies. */
-static bool slice_of(const Value *v, const Block *body, const Instr **list, int *n, int depth)
-{
-    const Instr *d = v->def;
-    if (!d) return v->block != body || v->index == 0;
-    if (d->block != body) return ir_defined_outside(v, body);
-    if (depth > 40 || d->n_blocks || !(op_info[d->op].flags & OPF_PURE) || d->op == OP_WGMMA ||
-        d->op == OP_WGMMA_WAIT || *n >= 64)
-        return false;
-    for (int k = 0; k < *n; k++)
-        if (list[k] == d) return true;
-    for (int k = 0; k < d->n_operands; k++)
-        if (!slice_of(ir_operand(d, k), body, list, n, depth + 1)) return false;
-    list[(*n)++] = d;
-    return true;
-}
-
-static Value *clone_slice(
-    Session *s, Builder *b, ValueMap *map, const Instr *const *list, int n, const Instr *load)
-{
-    for (int k = 0; k < n; k++) ir_clone(b, list[k], map);
-    Instr *copy = ir_clone(b, load, map);
-    ir_set_attr(s, copy, a_int(ATTR_LATENCY, 1)); /* the hint is fulfilled */
-    return ir_result(copy);
-}
-
-/* The last instruction of the body that reads the value, also through operations that only repeat it or give
- * it another shape. A load before it would need other registers than the value, and be waited for where its
- * result is moved to them. */
-static Instr *last_reader(Block *body, const Value *v)
-{
-    Instr *last = ir_last_use_in(body, v);
-    for (const Use *u = v->uses; u; u = u->next) {
-        const Op op = u->user->op;
-        if (u->user->block != body || (op != OP_BROADCAST && op != OP_RESHAPE && op != OP_SPLAT)) continue;
-        Instr *behind = last_reader(body, ir_result(u->user)), *i = last;
-        while (i && i != behind) i = i->next;
-        if (i) last = behind;
-    }
-    return last;
-}
-
-/* Whether the loop is known to run. What its range proves of a load holds in its steps alone. */
-static bool runs(const Instr *loop)
-{
-    int64_t lo, hi;
-    return ir_is_const(ir_operand(loop, 0), &lo) && ir_is_const(ir_operand(loop, 1), &hi) && lo < hi;
-}
-
-/* Returns the loop that replaces `loop`. */
-static Instr *ahead(Session *s, Instr *loop, Instr *load, const Instr *const *list, int n)
-{
-    Block *body = loop->blocks[0];
-    ValueMap map;
-    Builder b = ir_before(loop);
-    b.loc = load->loc;
-    value_map_init(&map, &s->arena);
-    value_map_set(&map, body->args[0], ir_operand(loop, 0));
-    Value *first = clone_slice(s, &b, &map, list, n, load);
-    if (!runs(loop)) ir_set_attr(s, first->def, a_int(ATTR_MASKED, 1));
-
-    Instr *last = last_reader(body, ir_result(load));
-    b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
-    b.loc = load->loc;
-    value_map_init(&map, &s->arena);
-    Value *j = body->args[0], *after = ir_bin(&b, OP_ADD, j, ir_operand(loop, 2));
-    Value *pick[3] = { ir_bin(&b, OP_LT, after, ir_operand(loop, 1)), after, j };
-    value_map_set(&map, j, ir_emit(&b, OP_WHERE, pick, 3, NO_ATTRS, NULL));
-    Value *next = clone_slice(s, &b, &map, list, n, load);
-    loop = ir_add_carried(loop, first, next);
-    body = loop->blocks[0];
-    ir_replace(ir_result(load), body->args[body->n_args - 1]);
-    ir_erase(load);
-    return loop;
-}
-
-/* Whether it is such a load, whatever its hint is. The instructions that compute its offsets are added to the
- * list. */
-static bool can_run_ahead(const Func *f, const Instr *loop, const Instr *i, const Instr **list, int *n)
-{
-    MemParts m;
-    if (!ir_mem_parts(i, &m) || m.token || m.mask || f->params[m.param].kind != PARAM_IN ||
-        !ir_result(i)->uses)
-        return false;
-    for (int k = 0; k < i->n_operands; k++)
-        if (!slice_of(ir_operand(i, k), loop->blocks[0], list, n, 0)) return false;
-    return true;
-}
 
 static bool only_merges(const Value *v, int *kept)
 {
@@ -237,22 +148,21 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
 {
     for (Instr *i = loop->blocks[0]->first, *next; i; i = next) {
         next = i->next;
-        const Instr *list[64];
-        int n = 0;
+        AheadSlice list = { 0 };
         if (i->op != OP_LOAD) continue;
         const Decision *d = schedule_asked_load(c->p, i);
         bool wanted = d ? d->form == LOAD_PREFETCH
                         : !kernel_skips(c->p, PASS_SOFTWARE_PIPELINING) &&
                               (ir_attr(i, ATTR_LATENCY) ? ir_attr_int(i, ATTR_LATENCY, 1) >= 2
                                                         : factor_behind_wait(c->p, loop, i)),
-             can = can_run_ahead(c->f, loop, i, list, &n);
+             can = ahead_possible(c->f, loop, i, &list);
         if (d && wanted && !can)
             schedule_refuse(c->p, d,
                 "this load cannot run a step ahead: its tensor is written too, or its offsets follow from "
                 "more than the loop's counter");
         if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_PREFETCH : LOAD_REGISTERS, 0);
         if (!wanted || !can) continue;
-        loop = ahead(c->s, loop, i, list, n);
+        loop = ahead_load(c->s, loop, i, &list, 1);
         next = loop->blocks[0]->first; /* the body moved */
     }
     return loop;

@@ -1,0 +1,143 @@
+/* load-ahead: issues the loads of a loop whose steps wait for other warps some steps early.
+ *
+ *   for j { %x = load X[j..]; %s = add %s, %x; %r = reduce_sum %s; store Y[j..], %r }
+ *
+ * becomes, one step ahead,
+ *
+ *   %x0 = load X[lo..]
+ *   for j with (%x = %x0) { %s = add %s, %x; %n = load X[j+1..]; %r = reduce_sum %s; store Y[j..], %r }
+ *
+ * The vendor's compiler moves no load over a barrier, so that each step would wait for memory first and for the
+ * other warps then. In recurrences, whose programs are few, nothing else runs meanwhile.
+ *
+ * Requires: NVIDIA; no warp specialization; a loop without loops, branches or products in it, in which warps
+ * meet, and whose steps load too little to keep memory busy; tensors that are only read; offsets that follow
+ * from the loop's counter; registers. Keeps: everything. */
+#include "passes/kernel/pipeline/hoist_loads.h"
+#include "passes/kernel/pipeline/steps_ahead.h"
+
+enum {
+    OTHERS = 40, /* registers for addresses, masks and counters */
+    MOST_STEPS = 4,
+    FEW = 4,          /* of so many parts of what keeps memory busy, steps load less than one */
+    SHARING = 8 * 32, /* threads that should share a multiprocessor, for the registers that each may take */
+};
+
+/* Whether the threads of the program meet: warps have parts of what is reduced, or a tile goes through shared
+ * memory to another layout. */
+static bool meets(KernelPlan *p, Session *s, const Instr *i)
+{
+    LayoutReduce r;
+    const Type *t = i->n_operands ? ir_operand(i, 0)->type : NULL;
+    if (i->op == OP_BARRIER) return true;
+    if (!t || t->kind != TYPE_TILE || !t->layout) return false;
+    const Layout *l = layouts_get(&p->layouts, t);
+    if (i->op == OP_CONVERT)
+        return !layout_convert_within(
+            &s->arena, l, layouts_get(&p->layouts, ir_result(i)->type), dtype_bytes(t->dtype));
+    if (!op_reduces(i->op)) return false;
+    return layout_reduce(&s->arena, l, (int)ir_attr_int(i, ATTR_AXIS, 0), true, &r) && r.nwarp > 1;
+}
+
+/* The CTAs that should share a multiprocessor. */
+static int sharing(const KernelPlan *p)
+{
+    int threads = p->warps * p->target->wave, n = threads < SHARING ? SHARING / threads : 1;
+    return n > p->min_ctas ? n : p->min_ctas;
+}
+
+typedef struct Step {
+    InstrList loads; /* that can be issued ahead */
+    int words;       /* registers of a thread that they take */
+    int64_t bytes;   /* of the program that all its loads bring */
+    bool meets;
+} Step;
+
+static int64_t bytes_of(const Type *t)
+{ return (t->kind == TYPE_TILE ? type_elements(t) : 1) * dtype_bytes(t->dtype); }
+
+static void note_load(Hoist *h, const Instr *loop, Instr *load, Step *step)
+{
+    AheadSlice slice = { 0 };
+    const Value *v = ir_result(load);
+    step->bytes += bytes_of(v->type);
+    if (load->op != OP_LOAD || kernel_kept(load) || !ahead_possible(h->f, loop, load, &slice)) return;
+    vec_push(&h->s->arena, &step->loads, load);
+    step->words += v->type->kind == TYPE_TILE ? hoist_words(h, v) : 1;
+}
+
+/* What a step of the loop does. False: the loop holds what the pass does not handle, or the steps of the
+ * programs that share a multiprocessor load enough. */
+static bool look_at(Hoist *h, const Instr *loop, Step *step)
+{
+    *step = (Step){ 0 };
+    for (Instr *i = loop->blocks[0]->first; i; i = i->next) {
+        if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || i->op == OP_MMA_SYNC || i->op == OP_COPY)
+            return false;
+        step->meets |= meets(h->p, h->s, i);
+        if (i->op == OP_LOAD || i->op == OP_GATHER) note_load(h, loop, i, step);
+    }
+    return step->meets && step->loads.len &&
+           FEW * sharing(h->p) * step->bytes < target_bytes_under_way(h->p->target);
+}
+
+/* The registers that a step takes beside what it loads: for what the loop carries, and for one tile that it
+ * computes. */
+static int words_beside(Hoist *h, const Instr *loop)
+{
+    const Block *body = loop->blocks[0];
+    int carried = 0, largest = 0;
+    for (int k = 1; k < body->n_args; k++) carried += hoist_words(h, body->args[k]);
+    for (const Instr *i = body->first; i; i = i->next)
+        for (int k = 0; k < i->n_results; k++) {
+            int words = i->op == OP_LOAD ? 0 : hoist_words(h, &i->results[k]);
+            if (words > largest) largest = words;
+        }
+    return carried + largest + OTHERS;
+}
+
+/* How many steps ahead: as many as keep memory busy and as have registers, both for what was loaded and for as
+ * much that is under way. */
+static int steps_ahead(Hoist *h, const Instr *loop, const Step *step)
+{
+    int64_t under_way = target_bytes_under_way(h->p->target),
+            wanted = (under_way + step->bytes - 1) / step->bytes;
+    int room = hoist_registers_at(h->p, sharing(h->p)) - words_beside(h, loop),
+        n = room / (2 * (step->words ? step->words : 1));
+    if (n > wanted) n = (int)wanted;
+    return n > MOST_STEPS ? MOST_STEPS : n;
+}
+
+static bool run_ahead(Hoist *h, Instr *loop)
+{
+    Step step;
+    if (!look_at(h, loop, &step)) return false;
+    int n = steps_ahead(h, loop, &step);
+    if (n < 1) {
+        diag_perf(h->s, loop->loc,
+            "the steps of this loop wait for what they load: a thread has no registers to load it a step ahead");
+        return false;
+    }
+    for (size_t k = 0; k < step.loads.len; k++) {
+        AheadSlice slice = { 0 };
+        ahead_possible(h->f, loop, step.loads.data[k], &slice);
+        loop = ahead_load(h->s, loop, step.loads.data[k], &slice, n);
+    }
+    /* Of as many steps together each value stays in the registers that it was loaded to. */
+    if (n > 1 && !ir_attr(loop, ATTR_UNROLL)) ir_set_attr(h->s, loop, a_int(ATTR_UNROLL, n));
+    h->p->min_ctas = sharing(h->p); /* or the vendor's compiler would take more registers */
+    ir_sweep(loop->blocks[0]);
+    return true;
+}
+
+bool kernel_pass_load_ahead(KernelContext *c)
+{
+    Hoist h = { .s = c->s, .f = c->f, .p = c->p };
+    InstrList loops = { 0 };
+    bool changed = false;
+    if (c->specialized) return false;
+    ir_collect(&c->s->arena, c->f->body, OP_FOR, &loops);
+    for (size_t k = 0; k < loops.len; k++)
+        if (!ir_over_programs(loops.data[k])) changed |= run_ahead(&h, loops.data[k]);
+    return changed;
+}
