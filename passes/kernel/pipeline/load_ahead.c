@@ -7,8 +7,8 @@
  *   %x0 = load X[lo..]
  *   for j with (%x = %x0) { %s = add %s, %x; %n = load X[j+1..]; %r = reduce_sum %s; store Y[j..], %r }
  *
- * The vendor's compiler moves no load over a barrier, so that each step would wait for memory first and for the
- * other warps then. In recurrences, whose programs are few, nothing else runs meanwhile.
+ * The vendor's compiler moves no load over a barrier, so that each step would wait for memory first and for
+ * the other warps then. In recurrences, whose programs are few, nothing else runs meanwhile.
  *
  * Requires: NVIDIA; no warp specialization; a loop without loops, branches or products in it, in which warps
  * meet, and whose steps load too little to keep memory busy; tensors that are only read; offsets that follow
@@ -72,7 +72,8 @@ static bool look_at(Hoist *h, const Instr *loop, Step *step)
 {
     *step = (Step){ 0 };
     for (Instr *i = loop->blocks[0]->first; i; i = i->next) {
-        if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || i->op == OP_MMA_SYNC || i->op == OP_COPY)
+        if (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_IF || i->op == OP_MMA_SYNC ||
+            i->op == OP_COPY)
             return false;
         step->meets |= meets(h->p, h->s, i);
         if (i->op == OP_LOAD || i->op == OP_GATHER) note_load(h, loop, i, step);
@@ -96,8 +97,8 @@ static int words_beside(Hoist *h, const Instr *loop)
     return carried + largest + OTHERS;
 }
 
-/* How many steps ahead: as many as keep memory busy and as have registers, both for what was loaded and for as
- * much that is under way. */
+/* How many steps ahead: as many as keep memory busy and as have registers, both for what was loaded and for
+ * as much that is under way. */
 static int steps_ahead(Hoist *h, const Instr *loop, const Step *step)
 {
     int64_t under_way = target_bytes_under_way(h->p->target),
@@ -115,7 +116,8 @@ static bool run_ahead(Hoist *h, Instr *loop)
     int n = steps_ahead(h, loop, &step);
     if (n < 1) {
         diag_perf(h->s, loop->loc,
-            "the steps of this loop wait for what they load: a thread has no registers to load it a step ahead");
+            "the steps of this loop wait for what they load: a thread has no registers to load it a step "
+            "ahead");
         return false;
     }
     for (size_t k = 0; k < step.loads.len; k++) {

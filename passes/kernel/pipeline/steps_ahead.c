@@ -86,8 +86,8 @@ static Value *wide(Builder *b, Value *v, int times)
     return times == 1 ? v : ir_bin(b, OP_MUL, v, ir_const_int(b, DT_I64, times));
 }
 
-/* The counter `steps` steps behind `from`, or `from` where the loop has ended before. The comparison is one of
- * 64 bits, since the counter may have no room for a step beyond the last. */
+/* The counter `steps` steps behind `from`, or `from` where the loop has ended before. The comparison is one
+ * of 64 bits, since the counter may have no room for a step beyond the last. */
 static Value *later(Builder *b, const Instr *loop, Value *from, int steps)
 {
     if (!steps) return from;

@@ -1,5 +1,5 @@
-/* steps_ahead.h: loads of a loop issued some steps before the one that uses them, into registers that the loop
- * carries. */
+/* steps_ahead.h: loads of a loop issued some steps before the one that uses them, into registers that the
+ * loop carries. */
 #pragma once
 #include "passes/kernel/kernel.h"
 
