@@ -344,6 +344,18 @@ const Attr *ir_attr(const Instr *i, AttrKey k)
     return NULL;
 }
 
+bool ir_same_ints(const Instr *a, const Instr *b, AttrKey k)
+{
+    const Attr *x = ir_attr(a, k), *y = ir_attr(b, k);
+    return x && y ? x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v) : x == y;
+}
+
+bool ir_same_window(const Instr *a, const Instr *b)
+{
+    return ir_same_ints(a, b, ATTR_EXTENTS) && ir_same_ints(a, b, ATTR_ORDER) &&
+           ir_same_ints(a, b, ATTR_STEPS);
+}
+
 int64_t ir_attr_int(const Instr *i, AttrKey k, int64_t otherwise)
 {
     const Attr *a = ir_attr(i, k);

@@ -273,6 +273,8 @@ static inline Value *ir_result(const Instr *i) { return &i->results[0]; }
 static inline Instr *ir_terminator(const Block *b) { return b->last; }
 const Attr *ir_attr(const Instr *, AttrKey); /* NULL when absent */
 int64_t ir_attr_int(const Instr *, AttrKey, int64_t otherwise);
+bool ir_same_ints(const Instr *, const Instr *, AttrKey); /* an INTS attribute: both have the same, or none */
+bool ir_same_window(const Instr *, const Instr *);        /* the same of extents, order and steps */
 bool ir_is_const(const Value *, int64_t *); /* integer, bool or index constants (through splat) */
 bool ir_is_const_float(const Value *, double *);
 bool ir_is_used(const Instr *);

@@ -126,12 +126,6 @@ static bool forwards(const Instr *i, int axis)
     return !st || st->v[axis] > 0;
 }
 
-static bool same_list(const Attr *a, const Attr *b)
-{
-    if (!a || !b) return !a && !b;
-    return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
-}
-
 static bool is_window(const Instr *i)
 { return (i->op == OP_LOAD || i->op == OP_STORE) && ir_attr(i, ATTR_EXTENTS); }
 static const Value *moved(const MemParts *m) { return m->result ? m->result : m->values[0]; }
@@ -153,10 +147,7 @@ static bool same_threads(const Pair *p, const Instr *before, const MemParts *b)
     if (x->type->kind != TYPE_TILE || y->type->kind != TYPE_TILE || !x->type->layout || !y->type->layout)
         return false;
     if (way_of(p->e, p->i) != way_of(p->e, before)) return false;
-    if (!same_list(ir_attr(p->i, ATTR_EXTENTS), ir_attr(before, ATTR_EXTENTS)) ||
-        !same_list(ir_attr(p->i, ATTR_STEPS), ir_attr(before, ATTR_STEPS)) ||
-        !same_list(ir_attr(p->i, ATTR_ORDER), ir_attr(before, ATTR_ORDER)))
-        return false;
+    if (!ir_same_window(p->i, before)) return false;
     const Layout *l = layout_of(p->e, x);
     LayoutTerm terms[LAYOUT_MAX_TERMS];
     if (!layout_equal(l, layout_of(p->e, y))) return false;

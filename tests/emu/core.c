@@ -211,6 +211,7 @@ static void cta_start(Cta *c, int64_t block)
             .lanes = c->fibers + k * l->wave,
             .index = k,
             .registers = registers,
+            .waits = EMU_UNKNOWN,
             .products = w->products,
             .room = w->room };
         w->clock.at[k] = w->lanes_epoch = 1;
@@ -268,8 +269,28 @@ typedef struct Order {
     int spins;
 } Order;
 
+static bool same_wait(const Fiber *a, const Fiber *b)
+{
+    return a->wait == b->wait && a->value == b->value && (a->wait != WAIT_ROUND || a->round == b->round) &&
+           (a->wait != WAIT_PHASE || a->mbar == b->mbar);
+}
+
+/* Of a warp of which no lane can go on: a lane whose wait is that of all; `wave` if all have ended. */
+static int common_wait(const Warp *w)
+{
+    int wave = emu.launch->wave, first = 0;
+    while (first < wave && w->lanes[first].done) first++;
+    for (int l = first + 1; l < wave; l++)
+        if (!w->lanes[l].done && !same_wait(&w->lanes[first], &w->lanes[l])) return EMU_UNKNOWN;
+    return first;
+}
+
+static bool asleep(const Warp *w)
+{ return w->waits != EMU_UNKNOWN && (w->waits == emu.launch->wave || !ready(&w->lanes[w->waits])); }
+
 static bool warp_ready(const Warp *w)
 {
+    if (asleep(w)) return false;
     for (int l = 0; l < emu.launch->wave; l++)
         if (!w->lanes[l].done && ready(&w->lanes[l])) return true;
     return false;
@@ -279,15 +300,17 @@ static bool warp_ready(const Warp *w)
 static int run_warp(Order *o, Warp *w)
 {
     int ran = 0, wave = emu.launch->wave;
-    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2));
-    for (int k = 0; k < wave && !emu.failed; k++) {
+    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2)), any = false, sleeps = asleep(w);
+    for (int k = 0; k < wave && !sleeps && !emu.failed; k++) {
         Fiber *f = &w->lanes[backwards ? wave - 1 - k : k];
         if (f->done || !ready(f)) continue;
         bool spins = f->wait == WAIT_SPIN;
+        any = true;
         run(f);
         ran |= !spins || f->done || f->wait != WAIT_SPIN;
         o->spins += spins;
     }
+    if (!sleeps) w->waits = any ? EMU_UNKNOWN : common_wait(w);
     if (emu.late == 3 && w->n_products && !emu_random(4)) emu_products_step(w);
     return ran;
 }

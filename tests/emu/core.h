@@ -11,6 +11,7 @@ enum {
     EMU_GATES = 17,
     EMU_STACK = 256 * 1024,
     EMU_MBARS = 191,
+    EMU_UNKNOWN = -1,     /* which lane's wait is that of the whole warp */
     EMU_AGENTS = 128,     /* the possible writers: warps, then the copies that arrive at each mbarrier */
     EMU_CLUSTER = 16,     /* CTAs of a cluster */
     EMU_IN_FLIGHT = 255,  /* in a tag: an asynchronous copy is writing there */
@@ -116,6 +117,7 @@ typedef struct Warp {
     struct Cta *cta;
     Fiber *lanes;
     int index, registers;
+    int waits; /* core.c: a lane for whose wait all lanes wait, so that the scheduler looks at one */
     Clock clock;
     uint16_t lanes_epoch; /* accesses before this epoch are ordered among the lanes */
     EmuWord slot[2][EMU_LANES];
@@ -148,14 +150,25 @@ typedef struct Several {
     uint8_t lane[EMU_WARPS];
 } Several;
 
+/* A warp's last read of a byte of shared memory: its epoch and lane; or of each of a block's (shadow.c). */
+typedef struct ByteRead {
+    uint16_t epoch;
+    uint8_t lane;
+} ByteRead;
+typedef struct ReadBlock {
+    uint16_t epoch;
+    uint8_t lane;
+    bool split; /* its bytes were not read alike: byte_reads says of each */
+} ReadBlock;
+
 typedef struct Cta {
     EmuDim3 index;
     bool active;
-    uint8_t *memory;  /* by address, from 0 */
-    uint32_t end;     /* first address behind it */
-    uint32_t *tags;   /* a byte: who wrote it last: agent, lane, epoch */
-    uint16_t *reads;  /* a byte and warp: epoch of its last read */
-    uint8_t *readers; /* and its lane */
+    uint8_t *memory;      /* by address, from 0 */
+    uint32_t end;         /* first address behind it */
+    uint32_t *tags;       /* a byte: who wrote it last: agent, lane, epoch */
+    ReadBlock *reads;     /* a block and warp */
+    ByteRead *byte_reads; /* a byte and warp, of blocks that are split */
     Several *several;
     int n_several, several_room;
     int n_warps, left; /* left: threads not done */

@@ -24,11 +24,18 @@ static float element8(uint32_t x, int man)
     return x & 128 ? -y : y;
 }
 
+/* By arithmetic: a table of 65536 floats would not stay in a cache. */
 static float element_f16(uint32_t x)
 {
-    int e = (int)(x >> 10 & 31), m = (int)(x & 1023);
-    float y = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(m | 1024), e - 25) : ldexpf((float)m, -24);
-    return x & 0x8000 ? -y : y;
+    uint32_t word = (x & 0x7fff) << 13;
+    float y;
+    memcpy(&y, &word, 4);
+    y *= 0x1p112f; /* the exponent from one bias to the other, exactly; numbers below the normal ones too */
+    memcpy(&word, &y, 4);
+    if ((x & 0x7c00) == 0x7c00) word = x & 1023 ? 0x7fc00000 : 0x7f800000;
+    word |= (x & 0x8000) << 16;
+    memcpy(&y, &word, 4);
+    return y;
 }
 
 static int bytes_of(EmuType t) { return t <= EMU_BF16 ? 2 : t == EMU_TF32 ? 4 : 1; }
@@ -37,9 +44,8 @@ static bool is_int(EmuType t) { return t >= EMU_S8; }
 /* n elements; integers as floats too: they are exact. */
 static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
 {
-    static float table16[65536], table8[2][256];
+    static float table8[2][256];
     if (table8[0][127] == 0) {
-        for (uint32_t x = 0; x < 65536; x++) table16[x] = element_f16(x);
         for (uint32_t x = 0; x < 256; x++) {
             table8[0][x] = element8(x, 3);
             table8[1][x] = element8(x, 2);
@@ -50,7 +56,7 @@ static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
         float y;
         memcpy(&w, p + k * bytes_of(t), (size_t)bytes_of(t));
         switch (t) {
-        case EMU_F16: out[k * step] = table16[w]; break;
+        case EMU_F16: out[k * step] = element_f16(w); break;
         case EMU_BF16:
             w <<= 16;
             memcpy(&y, &w, 4);

@@ -12,12 +12,32 @@
 
 enum { NEWEST_EPOCH = 0xfff0, BLOCK = 16, MOST_SEVERAL = 0xffff };
 
-/* A tag: agent in bits 24-31, lane in 16-23, epoch below. Reads: blocks of 16 bytes, in each a row of 16 a
- * warp. */
+/* A tag: agent in bits 24-31, lane in 16-23, epoch below. */
 static uint32_t tag_of(int agent, int lane, uint16_t epoch)
 { return (uint32_t)agent << 24 | (uint32_t)lane << 16 | epoch; }
-static size_t reads_of(const Cta *c, int warp, uint32_t a)
-{ return ((size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp) * BLOCK + a % BLOCK; }
+
+/* Reads are kept by blocks of 16 bytes, of each a ReadBlock a warp. Most accesses read blocks whole, and one
+ * entry says all; after others, those of the block's bytes do. */
+static size_t block_of(const Cta *c, int warp, uint32_t a)
+{ return (size_t)(a / BLOCK) * (size_t)c->n_warps + (size_t)warp; }
+static ByteRead read_of(const Cta *c, int warp, uint32_t a)
+{
+    size_t at = block_of(c, warp, a);
+    const ReadBlock *b = &c->reads[at];
+    return b->split ? c->byte_reads[at * BLOCK + a % BLOCK] : (ByteRead){ b->epoch, b->lane };
+}
+static void split(ReadBlock *b, ByteRead *bytes)
+{
+    if (b->split) return;
+    for (int k = 0; k < BLOCK; k++) bytes[k] = (ByteRead){ b->epoch, b->lane };
+    b->split = true;
+}
+static void join(ReadBlock *b, const ByteRead *bytes)
+{
+    for (int k = 1; k < BLOCK; k++)
+        if (bytes[k].epoch != bytes[0].epoch || bytes[k].lane != bytes[0].lane) return;
+    *b = (ReadBlock){ bytes[0].epoch, bytes[0].lane, false };
+}
 
 /* What all lanes are known for, the warp is. */
 static void settle(Clock *c, int warp)
@@ -32,18 +52,21 @@ static void settle(Clock *c, int warp)
     else c->partial &= ~(1u << warp);
 }
 
+static void join_epochs(uint16_t *restrict to, const uint16_t *restrict from, int n)
+{
+    for (int k = 0; k < n; k++) to[k] = to[k] > from[k] ? to[k] : from[k];
+}
+
 void clock_join(Clock *to, const Clock *from)
 {
+    if (to == from) return;
     for (uint32_t bits = from->partial; bits; bits &= bits - 1) {
         int w = __builtin_ctz(bits);
-        for (int l = 0; l < 32; l++)
-            if (to->own[w][l] < from->own[w][l]) to->own[w][l] = from->own[w][l];
+        join_epochs(to->own[w], from->own[w], 32);
         to->partial |= 1u << w;
     }
-    for (int k = 0; k < EMU_AGENTS; k++)
-        if (to->at[k] < from->at[k]) to->at[k] = from->at[k];
-    for (int k = 0; k < EMU_AGENTS; k++)
-        if (to->fenced[k] < from->fenced[k]) to->fenced[k] = from->fenced[k];
+    join_epochs(to->at, from->at, EMU_AGENTS);
+    join_epochs(to->fenced, from->fenced, EMU_AGENTS);
     for (uint32_t bits = to->partial; bits; bits &= bits - 1) settle(to, __builtin_ctz(bits));
 }
 
@@ -69,8 +92,11 @@ static void forget(Cta *c)
 {
     for (uint32_t a = 0; a < c->end; a++)
         if (c->tags[a] >> 24 != EMU_IN_FLIGHT) c->tags[a] = 0;
-    for (size_t k = 0; k < (size_t)(c->end / BLOCK) * (size_t)c->n_warps * BLOCK; k++)
-        if (c->reads[k] != EMU_READING) c->reads[k] = 0;
+    for (size_t k = 0; k < (size_t)(c->end / BLOCK) * (size_t)c->n_warps; k++) {
+        if (c->reads[k].epoch != EMU_READING) c->reads[k].epoch = 0;
+        for (ByteRead *r = c->byte_reads + k * BLOCK, *end = r + BLOCK; c->reads[k].split && r < end; r++)
+            if (r->epoch != EMU_READING) r->epoch = 0;
+    }
     c->n_several = 0;
     for (int k = 0; k < c->n_warps; k++) {
         memset(&c->warps[k].clock, 0, sizeof c->warps[k].clock);
@@ -191,28 +217,29 @@ void emu_check_read(uint32_t a, uint32_t bytes, Access how)
     }
 }
 
+/* Bytes a.. of one block. */
 static void check_reads(uint32_t a, uint32_t n)
 {
     const Cta *c = emu.cta;
     const Warp *w = emu.warp;
     for (int v = 0; v < c->n_warps; v++) {
-        size_t at = reads_of(c, v, a);
-        const uint16_t *r = c->reads + at;
-        uint16_t newest = 0, sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
-        for (uint32_t k = 0; k < n; k++) newest = r[k] > newest ? r[k] : newest;
-        if (newest <= sure) continue;
-        if (newest == EMU_READING)
-            emu_fail(
-                "race: write of shared memory at %u, which a product or TMA store of warp %d in flight reads",
-                a, v);
-        for (uint32_t k = 0; k < n; k++) {
-            int lane = c->readers[at + k];
-            if (v == w->index && r[k] > sure && lane != emu.fiber->lane && lane != EMU_WHOLE)
+        const ReadBlock *b = &c->reads[block_of(c, v, a)];
+        uint16_t sure = v == w->index ? (uint16_t)(w->lanes_epoch - 1) : w->clock.at[v];
+        if (!b->split && b->epoch <= sure) continue;
+        for (uint32_t k = a; k < a + (b->split ? n : 1); k++) {
+            ByteRead r = read_of(c, v, k);
+            if (r.epoch <= sure) continue;
+            if (r.epoch == EMU_READING)
+                emu_fail(
+                    "race: write of shared memory at %u, which a product or TMA store of warp %d in flight "
+                    "reads",
+                    a, v);
+            if (v == w->index && r.lane != emu.fiber->lane && r.lane != EMU_WHOLE)
                 emu_fail("race: write of shared memory at %u, read by another lane of the same warp with no "
                          "warp barrier between",
-                    a + k);
-            if (v != w->index && !known(&w->clock, v, lane, r[k]))
-                emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", a + k, v);
+                    k);
+            if (v != w->index && !known(&w->clock, v, r.lane, r.epoch))
+                emu_fail("race: write of shared memory at %u, read by warp %d, not ordered", k, v);
         }
     }
 }
@@ -243,18 +270,27 @@ void emu_mark_write(uint32_t a, uint32_t bytes, int agent, int lane, uint16_t ep
     for (uint32_t k = 0; k < bytes; k++) emu.cta->tags[a + k] = tag;
 }
 
+/* What is known of a read and of those before: of what is not ordered yet, one lane or several. */
+static ByteRead read_again(const Warp *w, ByteRead was, uint16_t epoch, int lane)
+{
+    bool alone = was.epoch < w->lanes_epoch || was.epoch == EMU_READING || was.lane == lane;
+    return (ByteRead){ epoch, alone ? (uint8_t)lane : EMU_MIXED };
+}
+
 void emu_mark_read(Warp *w, uint32_t a, uint32_t bytes, uint16_t epoch, int lane)
 {
     for (uint32_t k = a; k < a + bytes;) {
         uint32_t n = BLOCK - k % BLOCK < a + bytes - k ? BLOCK - k % BLOCK : a + bytes - k;
-        size_t at = reads_of(w->cta, w->index, k);
-        uint16_t *r = w->cta->reads + at;
-        uint8_t *l = w->cta->readers + at;
-        for (uint32_t j = 0; j < n; j++) {
-            bool alone =
-                r[j] < w->lanes_epoch || r[j] == EMU_READING || l[j] == lane; /* of what is not ordered yet */
-            l[j] = alone ? (uint8_t)lane : EMU_MIXED;
-            r[j] = epoch;
+        size_t at = block_of(w->cta, w->index, k);
+        ReadBlock *b = &w->cta->reads[at];
+        ByteRead *r = w->cta->byte_reads + at * BLOCK;
+        if (n == BLOCK && !b->split) {
+            ByteRead now = read_again(w, (ByteRead){ b->epoch, b->lane }, epoch, lane);
+            *b = (ReadBlock){ now.epoch, now.lane, false };
+        } else {
+            split(b, r);
+            for (uint32_t j = k % BLOCK; j < k % BLOCK + n; j++) r[j] = read_again(w, r[j], epoch, lane);
+            if (n == BLOCK) join(b, r);
         }
         k += n;
     }
@@ -331,8 +367,8 @@ void emu_check_sent(Cta *c, const Clock *sender, uint32_t a, uint32_t bytes)
                 "race: sent to shared memory at %u of another CTA, written there by warp %d, not ordered", k,
                 agent);
         for (int v = 0; v < c->n_warps; v++) {
-            size_t at = reads_of(c, v, k);
-            if (c->reads[at] && !known(sender, v, c->readers[at], c->reads[at]))
+            ByteRead r = read_of(c, v, k);
+            if (r.epoch && !known(sender, v, r.lane, r.epoch))
                 emu_fail(
                     "race: sent to shared memory at %u of another CTA, read there by warp %d, not ordered", k,
                     v);
@@ -363,17 +399,17 @@ bool emu_shadow_open(Cta *c, size_t shared_bytes)
     c->end = EMU_BASE + (uint32_t)(shared_bytes + BLOCK - 1) / BLOCK * BLOCK;
     c->memory = malloc(c->end);
     c->tags = malloc(c->end * sizeof *c->tags);
-    c->reads = malloc(c->end * sizeof *c->reads * (size_t)c->n_warps);
-    c->readers = malloc(c->end * (size_t)c->n_warps);
+    c->reads = malloc(c->end / BLOCK * sizeof *c->reads * (size_t)c->n_warps);
+    c->byte_reads = malloc(c->end * sizeof *c->byte_reads * (size_t)c->n_warps);
     c->mbar_at = malloc(c->end / 8);
-    return c->memory && c->tags && c->reads && c->readers && c->mbar_at;
+    return c->memory && c->tags && c->reads && c->byte_reads && c->mbar_at;
 }
 
 void emu_shadow_reset(Cta *c)
 {
     memset(c->memory, 0xff, c->end); /* NaN in every format */
     memset(c->tags, 0, c->end * sizeof *c->tags);
-    memset(c->reads, 0, c->end * sizeof *c->reads * (size_t)c->n_warps);
+    memset(c->reads, 0, c->end / BLOCK * sizeof *c->reads * (size_t)c->n_warps);
     memset(c->mbar_at, 0, c->end / 8);
     c->n_several = 0;
 }
@@ -383,7 +419,7 @@ void emu_shadow_close(Cta *c)
     free(c->memory);
     free(c->tags);
     free(c->reads);
-    free(c->readers);
+    free(c->byte_reads);
     free(c->mbar_at);
     free(c->several);
 }

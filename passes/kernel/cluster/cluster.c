@@ -110,13 +110,6 @@ static bool follows(const Value *v, const Instr *load, int *steps)
     return false;
 }
 
-static bool same_attr(const Instr *a, const Instr *b, AttrKey key)
-{
-    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
-    if (!x || !y) return x == y;
-    return x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v);
-}
-
 /* Whether each CTA stores the elements of a row that it has loaded, as values of the same tile. Single
  * elements are loaded by all. */
 static bool stores_what_it_loaded(const Instr *load, const Instr *store, int64_t row)
@@ -128,7 +121,7 @@ static bool stores_what_it_loaded(const Instr *load, const Instr *store, int64_t
         return false;
     for (int a = 0; a < l.rank; a++)
         if (l.idx[a] != s.idx[a]) return false;
-    return same_attr(load, store, ATTR_EXTENTS) && same_attr(load, store, ATTR_STEPS) &&
+    return ir_same_ints(load, store, ATTR_EXTENTS) && ir_same_ints(load, store, ATTR_STEPS) &&
            follows(s.values[0], load, &steps);
 }
 

@@ -2,15 +2,11 @@
  * have no order among them, so that what one of them stores no other may touch. */
 #include "passes/kernel/cluster/split_k.h"
 
-static bool same_list(const Attr *a, const Attr *b)
-{ return !a || !b ? !a && !b : a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v); }
-
 /* Whether each slice accesses the same elements, or no two slices have an element in common. */
 static bool agree(const Instr *x, const MemParts *a, const Instr *y, const MemParts *b)
 {
     const Attr *ex = ir_attr(x, ATTR_EXTENTS), *ey = ir_attr(y, ATTR_EXTENTS);
-    bool same = ex && ey && same_list(ex, ey) && same_list(ir_attr(x, ATTR_STEPS), ir_attr(y, ATTR_STEPS)) &&
-                same_list(ir_attr(x, ATTR_ORDER), ir_attr(y, ATTR_ORDER));
+    bool same = ex && ey && ir_same_window(x, y);
     for (int k = 0; k < a->rank && ex && ey; k++) {
         int64_t p, q, n = ex->v[k] < 1 ? 1 : ex->v[k], m = ey->v[k] < 1 ? 1 : ey->v[k];
         bool known = ir_is_const(a->idx[k], &p) && ir_is_const(b->idx[k], &q);

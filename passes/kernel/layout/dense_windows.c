@@ -24,10 +24,7 @@
 #include "passes/kernel/layout/windows.h"
 #include <string.h>
 
-enum {
-    SECTOR = 32, /* bytes that caches read together (CUDA C++ Best Practices Guide, "Coalesced Access") */
-    MOST_LOADS = 128
-};
+enum { MOST_LOADS = 128 };
 
 /* A window of elements `step` apart, whose offset along the row is `base` + `constant`. */
 typedef struct Strided {
@@ -78,7 +75,7 @@ static bool strided(const Func *f, const KernelPlan *p, Instr *i, Strided *w)
     for (int a = 0; a < m.rank; a++)
         if (m.idx[a]->type->kind != TYPE_SCALAR) return false;
     int64_t step = steps->v[w->unit];
-    if (step < 2 || (step & (step - 1)) || step * dtype_bytes(d) > SECTOR) return false;
+    if (step < 2 || (step & (step - 1)) || step * dtype_bytes(d) > p->target->sector_bytes) return false;
     w->step = (int)step;
     w->base = window_offset_base(m.idx[w->unit], &w->constant);
     return true;

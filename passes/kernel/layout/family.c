@@ -245,7 +245,7 @@ static const Layout *transposed(Layouter *c, const Group *g, int rank, const int
     if (!other->type->layout) return NULL;
     const Layout *l = layout_permute(&c->s->arena, layouts_get(&c->p->layouts, other->type),
         (int32_t[]){ (int32_t)order->v[0], (int32_t)order->v[1] });
-    return l && layouter_sector_use(l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
+    return l && layouter_sector_use(c, l, axis, bytes, kernel_access_bytes(c->f, store)) >= 90 ? l : NULL;
 }
 
 /* The result of a reduction is in every thread that holds some of what was reduced. A group of such results

@@ -88,9 +88,9 @@ void layouter_need_any(Layouter *, Instr *, int k);
 void layouter_result_in(Layouter *, Instr *, int k, const Layout *natural);
 
 /* sectors.c */
-/* The bytes moved per byte of the 32-byte sectors accessed, in percent, when one warp stores its register
+/* The bytes moved per byte of the sectors of L2 accessed, in percent, when one warp stores its register
  * vectors of at most `width` bytes with unit stride along `axis` and rows far apart. */
-int layouter_sector_use(const Layout *, int axis, int bytes, int width);
+int layouter_sector_use(const Layouter *, const Layout *, int axis, int bytes, int width);
 void layouter_fix_load(Layouter *, Instr *);
 void layouter_fix_store(Layouter *, Instr *);
 void layouter_store_layout(Layouter *, Instr *);

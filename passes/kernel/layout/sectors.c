@@ -2,28 +2,28 @@
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/registers.h"
 
-int layouter_sector_use(const Layout *l, int axis, int bytes, int width)
+int layouter_sector_use(const Layouter *c, const Layout *l, int axis, int bytes, int width)
 {
     LayoutVector v;
-    int32_t c[TILE_MAX_RANK];
+    int32_t at[TILE_MAX_RANK];
     enum { MOST_EXTENT = 1 << 16 }; /* of an axis, so that the number of a row is unique */
     int64_t seen[64 * 4];
-    int n = 0, lanes = (int)layout_lanes(l);
+    int n = 0, lanes = (int)layout_lanes(l), sector_bytes = c->p->target->sector_bytes;
     layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
     for (int lane = 0; lane < lanes; lane++) {
-        layout_element(l, 0, (uint32_t)lane, 0, 0, c);
+        layout_element(l, 0, (uint32_t)lane, 0, 0, at);
         int64_t row = 0;
         for (int a = 0; a < l->rank; a++)
-            if (a != axis) row = row * MOST_EXTENT + c[a];
-        for (uint32_t b = 0; b < v.bytes || b == 0; b += 32) {
-            int64_t sector = row * (1 << 20) + ((int64_t)c[axis] * bytes + b) / 32;
+            if (a != axis) row = row * MOST_EXTENT + at[a];
+        for (uint32_t b = 0; b < v.bytes || b == 0; b += (uint32_t)sector_bytes) {
+            int64_t sector = row * (1 << 20) + ((int64_t)at[axis] * bytes + b) / sector_bytes;
             bool found = false;
             for (int k = 0; k < n; k++) found |= seen[k] == sector;
             if (!found && n < 256) seen[n++] = sector;
         }
     }
     int64_t moved = (int64_t)v.bytes * lanes;
-    int use = (int)(moved * 100 / (32 * (int64_t)n));
+    int use = (int)(moved * 100 / (sector_bytes * (int64_t)n));
     return use > 100 ? 100 : use;
 }
 
@@ -44,7 +44,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
     if (!v || layout_equal(l, v)) return;
-    if (layouter_sector_use(v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
+    if (layouter_sector_use(c, v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
         layouter_need(c, i, m.rank + 1, v);
 }
 
@@ -93,14 +93,14 @@ void layouter_fix_store(Layouter *c, Instr *i)
             return;
         }
     }
-    if (axis < 0 || v->type->shape[axis] * bytes < 32 || c->f->params[m.param].stride[unit] != 1 ||
-        (steps && steps->v[unit] != 1))
+    if (axis < 0 || v->type->shape[axis] * bytes < c->p->target->sector_bytes ||
+        c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1))
         return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
-    int now = layouter_sector_use(l, axis, bytes, width);
+    int now = layouter_sector_use(c, l, axis, bytes, width);
     if (now >= 90) return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && w != l && layouter_sector_use(w, axis, bytes, width) >= 90) best = w;
+    if (w && w != l && layouter_sector_use(c, w, axis, bytes, width) >= 90) best = w;
     if (!best && layout_blocks(l) == 1) { /* CTAs of a cluster exchange nothing here */
         int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
         order[n++] = axis;
@@ -109,7 +109,7 @@ void layouter_fix_store(Layouter *c, Instr *i)
         for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
         w = layout_coalesced(
             &c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
-        if (w && layouter_sector_use(w, axis, bytes, width) >= 2 * now) best = w;
+        if (w && layouter_sector_use(c, w, axis, bytes, width) >= 2 * now) best = w;
     }
     for (int k = 0; best && k < i->n_operands; k++)
         if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
@@ -127,9 +127,11 @@ void layouter_fix_load(Layouter *c, Instr *i)
         return;
     int bytes = dtype_bytes(v->type->dtype);
     const Layout *l = layouts_get(&c->p->layouts, v->type);
-    if (v->type->shape[axis] * bytes < 32 || layouter_sector_use(l, axis, bytes, width) >= 90) return;
+    if (v->type->shape[axis] * bytes < c->p->target->sector_bytes ||
+        layouter_sector_use(c, l, axis, bytes, width) >= 90)
+        return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && !layout_equal(l, w) && layouter_sector_use(w, axis, bytes, width) >= 90 &&
+    if (w && !layout_equal(l, w) && layouter_sector_use(c, w, axis, bytes, width) >= 90 &&
         layout_convert_within(&c->s->arena, w, l, bytes))
         layouter_result_in(c, i, 0, w);
 }

@@ -1,6 +1,5 @@
 /* windows.c: see windows.h. */
 #include "passes/kernel/layout/windows.h"
-#include <string.h>
 
 Value *window_offset_base(Value *v, int64_t *constant)
 {
@@ -33,18 +32,12 @@ bool window_has_room(
     return r.lo >= INT32_MIN + most && r.hi <= INT32_MAX - most;
 }
 
-static bool same_list(const Instr *a, const Instr *b, AttrKey key)
-{
-    const Attr *x = ir_attr(a, key), *y = ir_attr(b, key);
-    return x && y ? x->n == y->n && !memcmp(x->v, y->v, (size_t)x->n * sizeof *x->v) : x == y;
-}
-
 bool window_beside(const Instr *a, const Instr *b, int unit)
 {
     MemParts m, n;
     if (!ir_mem_parts(a, &m) || !ir_mem_parts(b, &n)) return false;
-    bool same = m.param == n.param && m.pad == n.pad && m.result->type == n.result->type &&
-                same_list(a, b, ATTR_EXTENTS) && same_list(a, b, ATTR_ORDER) && same_list(a, b, ATTR_STEPS);
+    bool same =
+        m.param == n.param && m.pad == n.pad && m.result->type == n.result->type && ir_same_window(a, b);
     for (int k = 0; k < m.rank && same; k++) same = k == unit || m.idx[k] == n.idx[k];
     return same;
 }

@@ -46,12 +46,6 @@ static bool distance(Facts *facts, Value *v, Value *w, int64_t *d)
     return true;
 }
 
-static bool same_ints(const Attr *a, const Attr *b)
-{
-    if (!a || !b) return a == b;
-    return a->n == b->n && !memcmp(a->v, b->v, (size_t)a->n * sizeof *a->v);
-}
-
 /* The axis of its matrix that is not K: of which a product makes rows (A) or columns (B). */
 static int rows_of(const Instr *load)
 {
@@ -88,10 +82,7 @@ static bool moved(Facts *facts, const Place *a, Place *b, int axis, int columns)
     int64_t by;
     if (b->mem.param != a->mem.param || b->mem.rank != a->mem.rank || b->load->block != a->load->block)
         return false;
-    if (!same_ints(ir_attr(a->load, ATTR_EXTENTS), ir_attr(b->load, ATTR_EXTENTS)) ||
-        !same_ints(ir_attr(a->load, ATTR_ORDER), ir_attr(b->load, ATTR_ORDER)) ||
-        !same_ints(ir_attr(a->load, ATTR_STEPS), ir_attr(b->load, ATTR_STEPS)))
-        return false;
+    if (!ir_same_window(a->load, b->load)) return false;
     for (int k = 0; k < a->mem.rank; k++) {
         if (!distance(facts, a->mem.idx[k], b->mem.idx[k], &by) || (k != axis && k != columns && by))
             return false;

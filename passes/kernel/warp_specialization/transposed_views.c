@@ -33,9 +33,6 @@ static bool may_transpose(Roles *c, const Instr *load)
     return fits;
 }
 
-static bool same_ints(const Attr *a, const Attr *b)
-{ return !a || !b ? a == b : a->n == b->n && !memcmp(a->v, b->v, sizeof *a->v * (size_t)a->n); }
-
 static bool is_transposed(const Instr *load)
 {
     const Attr *o = ir_attr(load, ATTR_ORDER);
@@ -48,8 +45,7 @@ static bool same_window(const Instr *a, const Instr *b)
     if (a->n_operands != b->n_operands || is_transposed(a) == is_transposed(b)) return false;
     for (int k = 0; k < a->n_operands; k++)
         if (ir_operand(a, k) != ir_operand(b, k)) return false;
-    return same_ints(ir_attr(a, ATTR_EXTENTS), ir_attr(b, ATTR_EXTENTS)) &&
-           same_ints(ir_attr(a, ATTR_STEPS), ir_attr(b, ATTR_STEPS)) &&
+    return ir_same_ints(a, b, ATTR_EXTENTS) && ir_same_ints(a, b, ATTR_STEPS) &&
            ir_attr_int(a, ATTR_CACHE, CACHE_DEFAULT) == ir_attr_int(b, ATTR_CACHE, CACHE_DEFAULT);
 }
 
