@@ -36,6 +36,9 @@ void random_shapes(uint64_t seed, RandomKernel *out);
 /* Another kind, of programs that work on whole rows (random_rows.c): exact. */
 void random_rows(uint64_t seed, RandomKernel *out);
 
+/* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
+void random_program(uint64_t seed, RandomKernel *out);
+
 /* Products in every arrangement (arrange.h): exact, but for those that say bounds. */
 void random_arrangement(uint64_t seed, RandomKernel *out);
 /* The same of few and small tiles. */
