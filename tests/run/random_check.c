@@ -27,10 +27,11 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = 0;
-    const char *body = strstr(text, "\nkernel random(");
-    if (!body) return false;
+    const char *body = text; /* behind the comments of the head: functions, the kernel */
+    while (!strncmp(body, "//", 2)) body += strcspn(body, "\n"), body += *body != 0;
+    if (!strstr(body, "kernel random(") || strlen(body) >= sizeof k->text) return false;
     memset(k, 0, sizeof *k);
-    snprintf(k->text, sizeof k->text, "%s", body + 1);
+    memcpy(k->text, body, strlen(body) + 1);
     field(text, "// sizes: ", k->sizes, sizeof k->sizes);
     field(text, "// scalars: ", k->scalars, sizeof k->scalars);
     field(text, "// tensors: ", k->tensors, sizeof k->tensors);

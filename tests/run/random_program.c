@@ -28,8 +28,9 @@ static bool assignable(const Value *v, ValueType t, const Axes *e)
 void program_make(Program *x, ValueType t, const Axes *e, const char *expression)
 {
     Arranger *a = x->a;
-    const char *open = type_float(t) || t == T_INDEX ? "clamp(" : "",
-               *close = type_float(t) ? ", -8.0, 8.0)" : t == T_INDEX ? ", -99, 99)" : "";
+    const char *open = type_float(t) || t == T_INDEX ? "clamp(" : "", *close = type_float(t)  ? ", -8.0, 8.0)"
+                                                                               : t == T_INDEX ? ", -99, 99)"
+                                                                                              : "";
     if (axes_elements(e) > x->most) return;
     if (chance(a, x->depth ? 60 : 15)) /* what loops and branches carry */
         for (int k = x->n - 1; k >= 0; k--) {
@@ -55,6 +56,7 @@ static void inside(Program *x, int trips)
     x->depth++;
     x->trips *= trips;
     statements(x, 1 + below(x->a, 4));
+    if (chance(x->a, 30) && !x->in_function) program_store(x);
     x->trips = before;
     x->depth--;
     x->a->indent--;
@@ -68,7 +70,8 @@ static void loop(Program *x)
     char bound[96];
     const Value *v = program_pick(x);
     if (!v->e.rank && v->type != T_BOOL && !type_float(v->type) && chance(a, 50))
-        snprintf(bound, sizeof bound, CHOOSE(a, "0 .. min(%s, 3)", "-1 .. clamp(%s, -3, 2)", "clamp(%s, 0, 3) .. 3"),
+        snprintf(bound, sizeof bound,
+            CHOOSE(a, "0 .. min(%s, 3)", "-1 .. clamp(%s, -3, 2)", "clamp(%s, 0, 3) .. 3"),
             v->type == T_INDEX || type_signed(v->type) ? v->name : "2");
     else
         snprintf(bound, sizeof bound, "%s",
@@ -120,7 +123,7 @@ static void fixed_branch(Program *x)
 {
     Arranger *a = x->a;
     if (x->in_function) return;
-    arrange_line(a, "const if %s {", CHOOSE(a, "FLAG", "!FLAG", "SIZE > 3", "SIZE % 2 == 0"));
+    arrange_line(a, "const if %s {", CHOOSE(a, "FLAG", "!FLAG", "has(MAYBE)", "SIZE > 3", "SIZE % 2 == 0"));
     inside(x, 1);
     if (chance(a, 50)) {
         arrange_line(a, "} else {");
@@ -132,6 +135,7 @@ static void fixed_branch(Program *x)
 static void leave(Program *x)
 {
     if (!x->returns || x->in_function) return;
+    x->returns = chance(x->a, 40);
     arrange_line(x->a, "if %s {", program_condition(x));
     x->a->indent++;
     if (chance(x->a, 50)) program_store(x);
@@ -181,7 +185,8 @@ static bool mentions(const char *text, const char *name)
 {
     for (const char *p = text; (p = strstr(p, name)); p++) {
         const char before = p == text ? ' ' : p[-1], after = p[strlen(name)];
-        if (!strchr("abcdefghijklmnopqrstuvwxyzOX_0123456789", before) && (after < '0' || after > '9')) return true;
+        if (!strchr("abcdefghijklmnopqrstuvwxyzOX_0123456789", before) && (after < '0' || after > '9'))
+            return true;
     }
     return false;
 }
@@ -191,8 +196,7 @@ static void arguments(const Program *x, const char *body, char *out, size_t size
 {
     *out = 0;
     for (int k = 0; k < x->n; k++)
-        if (mentions(body, x->v[k].name))
-            arrange_append(out, size, "%s%s", *out ? ", " : "", x->v[k].name);
+        if (mentions(body, x->v[k].name)) arrange_append(out, size, "%s%s", *out ? ", " : "", x->v[k].name);
     for (int k = 0; k < x->n_slices; k++)
         if (mentions(body, x->slices[k].name))
             arrange_append(out, size, "%s%s", *out ? ", " : "", x->slices[k].name);
@@ -226,7 +230,8 @@ static void function(Program *x)
     snprintf(x->v[x->n++].name, sizeof result.name, "res");
     for (int part = 0; part < 2; part++) {
         statements(x, 2 + below(a, 3));
-        if (!part && chance(a, 50)) arrange_line(a, "if %s { return %s; }", program_condition(x), result.name);
+        if (!part && chance(a, 50))
+            arrange_line(a, "if %s { return %s; }", program_condition(x), result.name);
         if (!part && chance(a, 30))
             arrange_line(a, "for z in 0 .. 2 { if %s { return res; } }", program_condition(x));
     }
@@ -239,9 +244,9 @@ static void function(Program *x)
     x->n = n;
     for (int k = 0; k < n; k++) x->v[k].kept = kept[k];
     arguments(x, body, args, sizeof args);
-    if (strlen(body) + strlen(x->functions) + 500 > sizeof x->functions)
-        return;
-    arrange_append(x->functions, sizeof x->functions, "fn f%d(%s) {\n%s    return res;\n}\n", x->n_functions, args, body);
+    if (strlen(body) + strlen(x->functions) + 500 > sizeof x->functions) return;
+    arrange_append(x->functions, sizeof x->functions, "fn f%d(%s) {\n%s    return res;\n}\n", x->n_functions,
+        args, body);
     char call[500];
     snprintf(call, sizeof call, "f%d(%s)", x->n_functions++, args);
     for (int times = 1 + below(a, 2); times > 0; times--) program_make(x, result.type, &result.e, call);
@@ -253,11 +258,12 @@ static void statements(Program *x, int n)
 {
     static void (*const all[])(Program *) = { program_value, program_value, program_value, program_value,
         program_value, program_value, program_value, program_value, program_load, program_load, program_load,
-        program_gather, program_store, program_store, program_scatter, program_atomic, program_atomic, exchange,
-        array, fixed_branch, leave, function, loop, loop, branch, branch, repeat, unrolled, block };
+        program_gather, program_store, program_store, program_scatter, program_atomic, program_atomic,
+        exchange, array, fixed_branch, leave, function, loop, loop, branch, branch, repeat, unrolled, block };
     enum { ALL = sizeof all / sizeof *all, NESTED = 8 };
     for (int k = 0; k < n && x->budget > 0 && x->a->length < 9000; k++, x->budget--)
-        all[below(x->a, x->depth > 3 || x->trips > 20 ? ALL - NESTED : ALL)](x);
+        if (x->matrices && chance(x->a, 25)) program_accumulate(x);
+        else all[below(x->a, x->depth > 3 || x->trips > 20 ? ALL - NESTED : ALL)](x);
 }
 
 static void clauses(Program *x, char *out, size_t size)
@@ -277,8 +283,9 @@ static void clauses(Program *x, char *out, size_t size)
             axes == 2 ? " raster (group = 2)" : ""),
         CHOOSE(a, "", "", "", "", " hint (warps = 1)", " hint (warps = 2)", " hint (warps = 8)",
             " hint (persistent = 1)", " hint (persistent = 0)", " hint (pack = 2)", " hint (cluster = 2)",
-            " hint (stages = 3, occupancy = 2)", " hint (warp_specialize = 0)", " hint (cp_async_producer = 1)",
-            " hint (split_k = 2)", " hint (cluster = 2, persistent = 1)", " hint (sm_90a.warps = 8, hip.warps = 2)"));
+            " hint (stages = 3, occupancy = 2)", " hint (warp_specialize = 0)",
+            " hint (cp_async_producer = 1)", " hint (split_k = 2)", " hint (cluster = 2, persistent = 1)",
+            " hint (sm_90a.warps = 8, hip.warps = 2)"));
     arrange_append(out, size, "\n{\n");
 }
 
@@ -293,6 +300,9 @@ static void first_values(Program *x)
     x->v[x->n++] = (Value){ .name = "w", .type = T_INDEX, .kept = true };
     x->v[x->n++] = (Value){ .name = "n", .type = T_I32, .kept = true };
     x->v[x->n++] = (Value){ .name = "u", .type = T_U8, .kept = true };
+    x->v[x->n++] = (Value){ .name = "l", .type = T_I64, .kept = true };
+    x->v[x->n++] = (Value){ .name = "d", .type = T_F64, .kept = true };
+    x->v[x->n++] = (Value){ .name = "f", .type = T_F32, .kept = true };
     for (int k = 0; k < 4; k++) program_load(x);
 }
 
@@ -300,29 +310,56 @@ static const char *const functions = "const i32 TABLE[5] = { 3, -1, 70, 0, 1000 
                                      "fn mix(a, b) { return a ^ b; }\n"
                                      "fn then(p, q) { return (p[0] * q[0], p[1] * q[0] + q[1]); }\n";
 
+/* Tensors that bind the extents. */
+static const RandomTensor binding[] = { { "in", "ROWS", "P", "i8", "int:1" },
+    { "in", "COLS", "Q", "i8", "int:1" }, { "in", "DEEP", "R", "i8", "int:1" },
+    { "in", "GRID", "GA,GB,GC", "i8", "int:1" }, { "inout", "CHECK", "G,12", "i32", "int:1" } };
+
 static void parameters(Program *x, const char *clauses)
 {
     Arranger *a = x->a;
     RandomKernel *k = a->k;
     char all[sizeof x->functions + 300], more[160];
     snprintf(all, sizeof all, "%s%s", functions, x->functions);
-    snprintf(more, sizeof more, ", i32 n, u8 u, const bool FLAG = %s, const int SIZE = %d",
+    snprintf(more, sizeof more,
+        ", i32 n, u8 u, i64 l, f64 d, f32 f, in f32 MAYBE[P]?, const bool FLAG = %s, const int SIZE = %d",
         CHOOSE(a, "true", "false"), below(a, 8));
-    x->tensors[x->n_slices] = (RandomTensor){ "in", "PLACES", "P,Q,R", "i8", "int:1" };
-    x->tensors[x->n_slices + 1] = (RandomTensor){ "in", "GRID", "GA,GB,GC", "i8", "int:1" };
+    memcpy(&x->tensors[x->n_slices], binding, sizeof binding);
     random_head(a,
         &(RandomHead){ .tensors = x->tensors,
-            .count = x->n_slices + 2,
+            .count = x->n_slices + (int)(sizeof binding / sizeof *binding),
             .functions = all,
             .more = more,
             .views = 20,
             .extremes = x->extremes },
         clauses);
-    snprintf(k->scalars, sizeof k->scalars, "i32 n=%d; u8 u=%d", below(a, 12) - 3, below(a, 9));
-    arrange_append(k->launch, sizeof k->launch, " n u");
-    snprintf(k->sizes, sizeof k->sizes, "P=%d Q=%d R=%d GA=%d GB=%d GC=%d G=%d FILL=9",
-        chance(a, 6) ? 0 : 1 + below(a, 33), 1 + below(a, 24), ONE_OF(a, 1, 4, 8, 16, 32, 64), x->grid[0], x->grid[1],
-        x->grid[2], chance(a, 90) ? x->programs : 1 + below(a, 4));
+    snprintf(k->scalars, sizeof k->scalars, "i32 n=%d; u8 u=%d; i64 l=%d; f64 d=%d; f32 f=-1",
+        below(a, 12) - 3, below(a, 9), below(a, 100) - 50, below(a, 7) - 3);
+    arrange_append(k->launch, sizeof k->launch, " n u l d f -");
+    const int g = chance(a, 90) ? x->programs : 1 + below(a, 4), less = below(a, 3) * below(a, 16);
+    snprintf(k->sizes, sizeof k->sizes, "P=%d Q=%d R=%d GA=%d GB=%d GC=%d G=%d G16=%d G64=%d FILL=9",
+        x->matrices    ? ONE_OF(a, 64, 128, 96, 70)
+        : chance(a, 6) ? 0
+                       : 1 + below(a, 33),
+        x->matrices ? ONE_OF(a, 64, 48, 128, 33) : 1 + below(a, 24), ONE_OF(a, 1, 4, 8, 16, 32, 64),
+        x->grid[0], x->grid[1], x->grid[2], g, g * 16 - (less & 15), g * 64 - less);
+}
+
+/* Nearly every value has a use: late ones are stored, or what their elements come to. */
+static void use_all(Program *x)
+{
+    Arranger *a = x->a;
+    for (int k = x->n - 1, places = 0; k > 5 && places < 12; k--) {
+        const Value *v = &x->v[k];
+        if (chance(a, 60) && program_put(x, v)) continue;
+        const char *read = value_read(x, v);
+        char whole[EXPR];
+        if (!v->e.rank) arrange_write(whole, sizeof whole, "%s", read);
+        else
+            arrange_write(whole, sizeof whole, "%s(%s, drop = true)",
+                v->type == T_BOOL ? CHOOSE(a, "any", "all") : CHOOSE(a, "sum", "max", "sum"), read);
+        arrange_line(a, "store(CHECK[w, %d], i32(%s));", places++, whole);
+    }
 }
 
 void random_program(uint64_t seed, RandomKernel *out)
@@ -332,17 +369,21 @@ void random_program(uint64_t seed, RandomKernel *out)
     Program program = { .a = a, .trips = 1 }, *x = &program;
     char head[400];
     const bool odd = chance(a, 50);
-    x->most = ONE_OF(a, 256, 512, 1024, 2048);
+    x->matrices = chance(a, 35);
+    x->favourite = (ValueType)ONE_OF(a, T_F16, T_F16, T_BF16, T_F32, T_E4M3, T_E5M2);
+    x->most = x->matrices ? ONE_OF(a, 4096, 8192) : ONE_OF(a, 256, 512, 1024, 2048);
     x->returns = chance(a, 40);
     x->extremes = chance(a, 12);
     x->budget = 8 + below(a, 28);
     for (int k = 0; k < 4; k++)
-        x->extents[k] = odd ? ONE_OF(a, 1, 2, 3, 5, 7, 9, 12, 17, 33) : ONE_OF(a, 1, 2, 4, 8, 16, 16, 32, 64);
+        x->extents[k] = x->matrices ? ONE_OF(a, 16, 32, 64, 64, 128, 8)
+                        : odd       ? ONE_OF(a, 1, 2, 3, 5, 7, 9, 12, 17, 33)
+                                    : ONE_OF(a, 1, 2, 4, 8, 16, 16, 32, 64);
     clauses(x, head, sizeof head);
     a->indent = 1;
     first_values(x);
     while (x->budget > 0) statements(x, 3);
-    for (int k = 0; k < 5; k++) program_store(x);
+    use_all(x);
     a->indent = 0;
     arrange_line(a, "}");
     parameters(x, head);

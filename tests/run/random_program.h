@@ -7,7 +7,7 @@
 #pragma once
 #include "random_head.h"
 
-enum { PROGRAM_AXES = 5, MOST_VALUES = 60, MOST_SLICES = 16, MOST_DEEP = 4 };
+enum { PROGRAM_AXES = 5, MOST_VALUES = 60, MOST_SLICES = 13, MOST_INPUTS = 6, MOST_DEEP = 4 };
 
 typedef enum ValueType {
     T_BOOL,
@@ -41,11 +41,12 @@ typedef struct Value {
     bool kept, wild;
 } Value;
 
-/* A tensor; own: its first axis is the program's, and the kernel writes it. */
+/* A tensor; own: the kernel writes it. Its first axis is the program's then: one place, or a `strip` of so
+ * many. `rank` counts the other axes. */
 typedef struct Slice {
     char name[8], dims[48];
     ValueType type;
-    int rank, at[PROGRAM_AXES];
+    int rank, strip;
     bool own;
 } Slice;
 
@@ -53,11 +54,13 @@ typedef struct Program {
     Arranger *a;
     Value v[MOST_VALUES];
     Slice slices[MOST_SLICES];
-    RandomTensor tensors[MOST_SLICES + 2];
+    RandomTensor tensors[MOST_SLICES + 5];
     char functions[4000];
-    int n, n_slices, n_functions, depth, loops, budget, trips; /* trips: of the loops around, multiplied */
+    int n, n_slices, n_inputs, n_functions, depth, loops, budget,
+        trips; /* trips: of the loops around, multiplied */
     int extents[4], most, axes, grid[3], programs;
-    bool in_function, extremes, returns;
+    ValueType favourite; /* of products of whole tiles, which `matrices` have */
+    bool in_function, extremes, returns, matrices, optional;
 } Program;
 
 /* --- random_program.c --- */
@@ -71,6 +74,7 @@ const char *program_place(Program *);
 
 const char *type_name(ValueType);
 bool type_float(ValueType);
+bool type_whole(ValueType);
 bool type_signed(ValueType);
 int type_bits(ValueType);
 int axes_elements(const Axes *);
@@ -87,6 +91,24 @@ const char *value_as(Program *, const Value *, ValueType);
 const char *program_condition(Program *);
 /* A new value of a random operation. */
 void program_value(Program *);
+/* Room for the text of an expression; a few dozen hold at a time. */
+char *program_text(void);
+Axes axes_with(const Axes *, int axis, int extent);
+Axes axes_without(const Axes *, int axis);
+/* Whether a value goes with these axes: element by element, or repeated. */
+bool values_beside(const Value *, const void *axes);
+bool value_is_tile(const Value *, const void *none);
+
+/* --- random_tiles.c: operations --- */
+
+void program_permute(Program *);
+void program_reshape(Program *);
+void program_widen(Program *);
+void program_part(Program *);
+void program_count(Program *);
+void program_product(Program *);
+void program_sum(Program *); /* a new one, of zeros, that is clamped only where it is read */
+void program_accumulate(Program *);
 
 /* --- random_memory.c: windows, gathers, atomics --- */
 
@@ -94,5 +116,7 @@ const Slice *program_slice(Program *, bool own, ValueType, int rank);
 void program_load(Program *);
 void program_gather(Program *);
 void program_store(Program *);
+/* The value to a window; false: there is no room for another tensor. */
+bool program_put(Program *, const Value *);
 void program_scatter(Program *);
 void program_atomic(Program *);

@@ -32,7 +32,7 @@ const char *type_name(ValueType t) { return types[t].name; }
 bool type_float(ValueType t) { return types[t].real; }
 bool type_signed(ValueType t) { return types[t].negative; }
 int type_bits(ValueType t) { return types[t].bits; }
-static bool whole(ValueType t) { return !type_float(t) && t != T_BOOL; }
+bool type_whole(ValueType t) { return !type_float(t) && t != T_BOOL; }
 static bool narrow(ValueType t) { return type_float(t) && type_bits(t) < 32; }
 
 int axes_elements(const Axes *e)
@@ -50,7 +50,7 @@ bool axes_same(const Axes *x, const Axes *y)
 }
 
 /* Texts of one statement live in turn in a few buffers. */
-static char *text(void)
+char *program_text(void)
 {
     static char buffers[48][EXPR];
     static int turn;
@@ -59,20 +59,20 @@ static char *text(void)
 
 const char *axes_list(const Axes *e, const char *before)
 {
-    char *out = text();
+    char *out = program_text();
     *out = 0;
     for (int k = 0; k < e->rank; k++) arrange_append(out, EXPR, "%s%s%d", k ? ", " : "", before, e->at[k]);
     return out;
 }
 
-static Axes with(const Axes *e, int axis, int extent)
+Axes axes_with(const Axes *e, int axis, int extent)
 {
     Axes r = *e;
     r.at[axis] = extent;
     return r;
 }
 
-static Axes without(const Axes *e, int axis)
+Axes axes_without(const Axes *e, int axis)
 {
     Axes r = { .rank = e->rank - 1 };
     for (int k = 0; k < r.rank; k++) r.at[k] = e->at[k + (k >= axis)];
@@ -98,22 +98,23 @@ const Value *program_find(Program *x, bool (*wanted)(const Value *, const void *
 
 const char *value_read(Program *x, const Value *v)
 {
-    char *out = text();
+    char *out = program_text();
     arrange_write(out, EXPR, v->wild ? "clamp(%s, -8.0, 8.0)" : "%s", v->name);
     return out;
 }
 
 const char *value_as(Program *x, const Value *v, ValueType to)
 {
-    char *out = text();
+    char *out = program_text();
     const char *from = value_read(x, v);
     const bool sign = type_signed(v->type);
     if (v->type == to) return from;
-    if (whole(v->type) && type_float(to))
+    if (type_whole(v->type) && type_float(to))
         arrange_write(out, EXPR, sign ? "%s(clamp(%s, -8, 8))" : "%s(min(%s, 8))", type_name(to), from);
-    else if (whole(v->type) && to == T_INDEX)
+    else if (type_whole(v->type) && to == T_INDEX)
         arrange_write(out, EXPR, sign ? "index(clamp(%s, -99, 99))" : "index(min(%s, 99))", from);
-    else if (type_float(v->type) && to == T_INDEX) arrange_write(out, EXPR, "index(clamp(%s, -8.0, 8.0))", from);
+    else if (type_float(v->type) && to == T_INDEX)
+        arrange_write(out, EXPR, "index(clamp(%s, -8.0, 8.0))", from);
     else if (chance(x->a, 20)) arrange_write(out, EXPR, "cast(%s, %s)", from, type_name(to));
     else arrange_write(out, EXPR, "%s(%s)", type_name(to), from);
     return out;
@@ -121,17 +122,15 @@ const char *value_as(Program *x, const Value *v, ValueType to)
 
 static ValueType some_type(Program *x)
 {
-    return (ValueType)ONE_OF(x->a, T_I8, T_I16, T_I32, T_I32, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_INDEX,
-        T_F16, T_BF16, T_F32, T_F32, T_F32, T_F64, T_E4M3, T_E5M2, T_BOOL);
+    return (ValueType)ONE_OF(x->a, T_I8, T_I16, T_I32, T_I32, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64,
+        T_INDEX, T_F16, T_BF16, T_F32, T_F32, T_F32, T_F64, T_E4M3, T_E5M2, T_BOOL);
 }
 
 static ValueType whole_type(Program *x)
-{
-    return (ValueType)ONE_OF(x->a, T_I8, T_I16, T_I32, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_INDEX);
-}
+{ return (ValueType)ONE_OF(x->a, T_I8, T_I16, T_I32, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_INDEX); }
 
 /* Whether a value goes with these axes: element by element, or repeated. */
-static bool beside(const Value *v, const void *e)
+bool values_beside(const Value *v, const void *e)
 {
     const Axes *other = e;
     bool is = v->e.rank == other->rank;
@@ -139,11 +138,11 @@ static bool beside(const Value *v, const void *e)
         is = v->e.at[k] == other->at[k] || v->e.at[k] == 1 || other->at[k] == 1;
     return is || !v->e.rank || !other->rank;
 }
-static bool is_bool_beside(const Value *v, const void *e) { return v->type == T_BOOL && beside(v, e); }
+static bool is_bool_beside(const Value *v, const void *e) { return v->type == T_BOOL && values_beside(v, e); }
 static bool is_scalar(const Value *v, const void *none) { return !v->e.rank && v->type != T_BOOL; }
 static bool is_flag(const Value *v, const void *none) { return !v->e.rank && v->type == T_BOOL; }
 static bool is_mask(const Value *v, const void *none) { return v->e.rank && v->type == T_BOOL; }
-static bool is_tile(const Value *v, const void *none) { return v->e.rank > 0; }
+bool value_is_tile(const Value *v, const void *none) { return v->e.rank > 0; }
 
 static Axes joined(const Axes *x, const Axes *y)
 {
@@ -156,7 +155,7 @@ static Axes joined(const Axes *x, const Axes *y)
 const char *program_condition(Program *x)
 {
     Arranger *a = x->a;
-    char *out = text();
+    char *out = program_text();
     const Value *v = chance(a, 25)   ? program_find(x, is_flag, NULL)
                      : chance(a, 40) ? program_find(x, is_mask, NULL)
                                      : program_find(x, is_scalar, NULL);
@@ -177,7 +176,7 @@ static void unary(Program *x)
     Arranger *a = x->a;
     const Value *v = program_pick(x);
     const char *r = value_read(x, v);
-    char *out = text();
+    char *out = program_text();
     if (v->type == T_BOOL) arrange_write(out, EXPR, "!%s", r);
     else if (type_float(v->type))
         arrange_write(out, EXPR,
@@ -189,7 +188,7 @@ static void unary(Program *x)
             CHOOSE(a, "~%s", "abs(%s)", "-%s", "%s << 1", "%s >> 1", "%s >> 63", "%s / 3", "%s %% 7",
                 "5 %% %s", "100 / %s", "clamp(%s, 0, 9)"),
             r);
-    if (whole(v->type) && chance(a, 15)) {
+    if (type_whole(v->type) && chance(a, 15)) {
         arrange_write(out, EXPR, "%s(%s)", CHOOSE(a, "popcount", "clz", "ffs"), r);
         program_make(x, T_I32, &v->e, out);
     } else if (v->type == T_U16 && chance(a, 30)) {
@@ -211,21 +210,30 @@ static void saturated(Program *x)
     Arranger *a = x->a;
     const Value *v = program_pick(x), *mask = program_find(x, is_bool_beside, &v->e);
     const ValueType to = whole_type(x), by = (ValueType)ONE_OF(a, T_F32, T_F64, T_BF16, T_F16, T_E5M2);
-    char *out = text();
+    char *out = program_text();
     if (!mask || to == T_INDEX || v->type == T_BOOL) return;
     const Axes e = joined(&v->e, &mask->e);
     arrange_write(out, EXPR, "%s(where(%s, %s, %s))", type_name(to), mask->name,
-        narrow(by) ? CHOOSE(a, "nan", "inf", "-inf", "240.0") : CHOOSE(a, "nan", "inf", "-inf", "1e30", "-3e9"),
+        narrow(by) ? CHOOSE(a, "nan", "inf", "-inf", "240.0")
+                   : CHOOSE(a, "nan", "inf", "-inf", "1e30", "-3e9"),
         value_as(x, v, by));
     program_make(x, to, &e, out);
 }
 
 static void bits(Program *x)
 {
-    static const ValueType as[N_TYPES] = { [T_F16] = T_U16, [T_BF16] = T_I16, [T_F32] = T_U32, [T_F64] = T_I64,
-        [T_E4M3] = T_U8, [T_E5M2] = T_I8, [T_I32] = T_U32, [T_U32] = T_I32, [T_I64] = T_U64, [T_U8] = T_I8 };
+    static const ValueType as[N_TYPES] = { [T_F16] = T_U16,
+        [T_BF16] = T_I16,
+        [T_F32] = T_U32,
+        [T_F64] = T_I64,
+        [T_E4M3] = T_U8,
+        [T_E5M2] = T_I8,
+        [T_I32] = T_U32,
+        [T_U32] = T_I32,
+        [T_I64] = T_U64,
+        [T_U8] = T_I8 };
     const Value *v = program_pick(x);
-    char *out = text();
+    char *out = program_text();
     if (!as[v->type]) return;
     if (!type_float(v->type)) arrange_write(out, EXPR, "bitcast(%s, %s)", v->name, type_name(as[v->type]));
     else /* neither -0 nor the bits of a NaN */
@@ -237,9 +245,9 @@ static void bits(Program *x)
 static void binary(Program *x)
 {
     Arranger *a = x->a;
-    const Value *v = program_pick(x), *w = program_find(x, beside, &v->e);
+    const Value *v = program_pick(x), *w = program_find(x, values_beside, &v->e);
     const ValueType t = chance(a, 75) || !w ? v->type : w->type;
-    char *out = text();
+    char *out = program_text();
     if (!w) return;
     const char *p = value_as(x, v, t), *q = value_as(x, w, t);
     const bool compared = chance(a, 25);
@@ -266,19 +274,19 @@ static void binary(Program *x)
 static void chosen(Program *x)
 {
     Arranger *a = x->a;
-    const Value *v = program_pick(x), *w = program_find(x, beside, &v->e);
-    char *out = text();
+    const Value *v = program_pick(x), *w = program_find(x, values_beside, &v->e);
+    char *out = program_text();
     if (!w) return;
     Axes e = joined(&v->e, &w->e);
     if (chance(a, 25)) {
         if (!axes_same(&v->e, &w->e)) return;
-        arrange_write(out, EXPR, "%s ? %s : %s", program_condition(x), value_read(x, v), value_as(x, w, v->type));
+        arrange_write(
+            out, EXPR, "%s ? %s : %s", program_condition(x), value_read(x, v), value_as(x, w, v->type));
     } else {
         const Value *mask = program_find(x, is_bool_beside, &e);
         if (!mask) return;
         e = joined(&e, &mask->e);
-        arrange_write(
-            out, EXPR, "where(%s, %s, %s)", mask->name, value_read(x, v), value_as(x, w, v->type));
+        arrange_write(out, EXPR, "where(%s, %s, %s)", mask->name, value_read(x, v), value_as(x, w, v->type));
     }
     program_make(x, v->type, &e, out);
 }
@@ -288,33 +296,33 @@ static void chosen(Program *x)
 static void reduced(Program *x)
 {
     Arranger *a = x->a;
-    const Value *v = program_find(x, is_tile, NULL);
-    char *out = text(), axes[24];
+    const Value *v = program_find(x, value_is_tile, NULL);
+    char *out = program_text(), axes[24];
     if (!v) return;
     const int axis = below(a, v->e.rank), more = below(a, v->e.rank);
-    const bool several = more > axis && chance(a, 60), places = !several && v->type != T_BOOL && chance(a, 20),
-               all = !places && chance(a, 15);
+    const bool several = more > axis && chance(a, 60),
+               places = !several && v->type != T_BOOL && chance(a, 20), all = !places && chance(a, 15);
     const bool drop = all || (!several && chance(a, 40));
-    Axes r = with(&v->e, axis, 1);
+    Axes r = axes_with(&v->e, axis, 1);
     if (several) r.at[more] = 1;
     snprintf(axes, sizeof axes, several ? ", axis = (%d, %d)" : ", axis = %d",
         chance(a, 30) ? axis - v->e.rank : axis, more);
-    const char *f = v->type == T_BOOL       ? CHOOSE(a, "any", "all")
-                    : places                ? CHOOSE(a, "argmax", "argmin")
-                    : type_float(v->type)   ? CHOOSE(a, "sum", "max", "min")
-                    : v->type == T_INDEX    ? CHOOSE(a, "sum", "max", "min")
-                                            : CHOOSE(a, "sum", "max", "min", "prod", "reduce");
+    const char *f = v->type == T_BOOL     ? CHOOSE(a, "any", "all")
+                    : places              ? CHOOSE(a, "argmax", "argmin")
+                    : type_float(v->type) ? CHOOSE(a, "sum", "max", "min")
+                    : v->type == T_INDEX  ? CHOOSE(a, "sum", "max", "min")
+                                          : CHOOSE(a, "sum", "max", "min", "prod", "reduce");
     arrange_write(out, EXPR, "%s(%s%s%s%s)", f, value_read(x, v), all ? "" : axes,
         *f == 'r' ? ", combine = mix" : "", drop ? ", drop = true" : "");
-    if (drop) r = all ? (Axes){ 0 } : without(&v->e, axis);
+    if (drop) r = all ? (Axes){ 0 } : axes_without(&v->e, axis);
     program_make(x, places ? T_I32 : v->type, &r, out);
 }
 
 static void scanned(Program *x)
 {
     Arranger *a = x->a;
-    const Value *v = program_find(x, is_tile, NULL);
-    char *out = text();
+    const Value *v = program_find(x, value_is_tile, NULL);
+    char *out = program_text();
     if (!v || v->type == T_BOOL) return;
     const int axis = below(a, v->e.rank), last = v->e.rank - 1;
     const bool real = type_float(v->type) || v->type == T_INDEX;
@@ -323,11 +331,12 @@ static void scanned(Program *x)
         program_make(x, v->type, &v->e, out);
     } else if (chance(a, 15)) {
         const int most = v->e.at[last] < 8 ? v->e.at[last] : 8, k = 1 + below(a, most), place = below(a, 2);
-        const Axes r = with(&v->e, last, k);
+        const Axes r = axes_with(&v->e, last, k);
         arrange_write(out, EXPR, "topk(%s, %d)[%d]", value_read(x, v), k, place);
         program_make(x, place ? T_I32 : v->type, &r, out);
     } else {
-        const char *f = real ? CHOOSE(a, "cumsum", "cummax") : CHOOSE(a, "cumsum", "cummax", "cumprod", "scan");
+        const char *f =
+            real ? CHOOSE(a, "cumsum", "cummax") : CHOOSE(a, "cumsum", "cummax", "cumprod", "scan");
         arrange_write(out, EXPR, "%s(%s, axis = %d%s%s)", f, value_read(x, v), axis,
             *f == 's' ? ", combine = mix" : "", CHOOSE(a, "", ", reverse = true"));
         program_make(x, v->type, &v->e, out);
@@ -338,8 +347,9 @@ static void scanned(Program *x)
 static void together(Program *x)
 {
     Arranger *a = x->a;
-    const Value *v = program_find(x, is_tile, NULL), *w = v ? program_find(x, beside, &v->e) : NULL;
-    char *out = text();
+    const Value *v = program_find(x, value_is_tile, NULL),
+                *w = v ? program_find(x, values_beside, &v->e) : NULL;
+    char *out = program_text();
     if (!w || !w->e.rank) return;
     const Axes e = joined(&v->e, &w->e);
     const int axis = below(a, e.rank), part = below(a, 2);
@@ -347,250 +357,17 @@ static void together(Program *x)
     arrange_write(out, EXPR, "%s((%s, %s), axis = %d, combine = then%s)[%d]", scan ? "scan" : "reduce",
         value_as(x, v, T_I32), value_as(x, w, T_I32), axis, scan && chance(a, 50) ? ", reverse = true" : "",
         part);
-    const Axes r = scan ? e : with(&e, axis, 1);
+    const Axes r = scan ? e : axes_with(&e, axis, 1);
     program_make(x, T_I32, &r, out);
 }
 
-/* --- shapes --- */
-
-static void permuted(Program *x)
-{
-    const Value *v = program_find(x, is_tile, NULL);
-    char *out = text(), order[48] = "";
-    if (!v || v->e.rank < 2) return;
-    Axes r = v->e;
-    int from[PROGRAM_AXES];
-    for (int k = 0; k < r.rank; k++) from[k] = k;
-    for (int k = r.rank - 1; k > 0; k--) {
-        const int other = below(x->a, k + 1), kept = from[k];
-        from[k] = from[other];
-        from[other] = kept;
-    }
-    for (int k = 0; k < r.rank; k++) {
-        arrange_append(order, sizeof order, k ? ", %d" : "%d", from[k]);
-        r.at[k] = v->e.at[from[k]];
-    }
-    arrange_write(out, EXPR, "permute(%s, (%s))", value_read(x, v), order);
-    program_make(x, v->type, &r, out);
-}
-
-/* Any factors of a number of elements, 1 among them. */
-static Axes factors(Program *x, int left)
-{
-    Axes r = { 0 };
-    while (r.rank < PROGRAM_AXES - 1 && (left > 1 || !r.rank || chance(x->a, 20))) {
-        int factor = 1 + below(x->a, left < 64 ? left : 64);
-        while (left % factor) factor--;
-        r.at[r.rank++] = factor;
-        left /= factor;
-    }
-    if (left > 1) r.at[r.rank++] = left;
-    return r;
-}
-
-static void reshaped(Program *x)
-{
-    const Value *v = program_find(x, is_tile, NULL);
-    char *out = text();
-    if (!v) return;
-    const Axes r = factors(x, axes_elements(&v->e));
-    arrange_write(out, EXPR, "reshape(%s, [%s])", value_read(x, v), axes_list(&r, ""));
-    program_make(x, v->type, &r, out);
-}
-
-/* More axes, of extent 1, repeated or not. */
-static void widened(Program *x)
-{
-    Arranger *a = x->a;
-    const Value *v = program_pick(x);
-    char *out = text();
-    if (v->e.rank == PROGRAM_AXES) return;
-    if (!v->e.rank) {
-        const Axes r = { .rank = 2, .at = { x->extents[below(a, 4)], x->extents[below(a, 4)] } };
-        if (chance(a, 50)) arrange_write(out, EXPR, "broadcast(%s, [%s])", value_read(x, v), axes_list(&r, ""));
-        else arrange_write(out, EXPR, "full([%s], %s)", axes_list(&r, ""), value_read(x, v));
-        program_make(x, v->type, &r, out);
-        return;
-    }
-    const int axis = below(a, v->e.rank + 1);
-    Axes r = { .rank = v->e.rank + 1 };
-    arrange_write(out, EXPR, "%s[", v->name);
-    for (int k = 0; k < r.rank; k++) {
-        r.at[k] = k == axis ? 1 : v->e.at[k - (k > axis)];
-        arrange_append(out, EXPR, "%s%s", k ? ", " : "", k == axis ? "None" : ":");
-    }
-    arrange_append(out, EXPR, "]");
-    if (!v->wild && chance(a, 50)) {
-        char kept[EXPR];
-        snprintf(kept, sizeof kept, "%s", out);
-        r.at[axis] = ONE_OF(a, 2, 3, x->extents[0], x->extents[1]);
-        arrange_write(out, EXPR, "broadcast(%s, [%s])", kept, axes_list(&r, ""));
-    }
-    program_make(x, v->type, &r, out);
-}
-
-/* Parts of tiles: by subscripts, by split; shifted; one behind another, also turned by halves. */
-static void parts(Program *x)
-{
-    Arranger *a = x->a;
-    const Value *v = program_find(x, is_tile, NULL);
-    char *out = text();
-    if (!v) return;
-    const int axis = below(a, v->e.rank), extent = v->e.at[axis];
-    Axes r = v->e;
-    int n = 1 + below(a, 4);
-    switch (below(a, 5)) {
-    case 0: {
-        arrange_write(out, EXPR, "%s[", v->name);
-        Axes taken = { 0 };
-        for (int k = 0; k < r.rank; k++) {
-            const int from = below(a, r.at[k]), most = r.at[k] - from;
-            if (k) arrange_append(out, EXPR, ", ");
-            if (chance(a, 30)) arrange_append(out, EXPR, "%d", from);
-            else if (chance(a, 50)) arrange_append(out, EXPR, ":"), taken.at[taken.rank++] = r.at[k];
-            else {
-                taken.at[taken.rank] = 1 + below(a, most);
-                arrange_append(out, EXPR, "%d +: %d", from, taken.at[taken.rank++]);
-            }
-        }
-        arrange_append(out, EXPR, "]");
-        r = taken;
-        break;
-    }
-    case 1:
-        while (extent % n) n--;
-        r.at[axis] = extent / n;
-        arrange_write(out, EXPR, "split(%s, %d, axis = %d)[%d]", value_read(x, v), n, axis, below(a, n));
-        break;
-    case 2:
-        arrange_write(out, EXPR, "shift(%s, %d, axis = %d%s)", value_read(x, v), below(a, 9) - 4, axis,
-            v->type == T_BOOL ? "" : type_float(v->type) ? CHOOSE(a, "", ", fill = 1.0") : ", fill = 1");
-        if (v->type == T_BOOL) return;
-        break;
-    case 3: /* the later part comes first */
-        if (extent < 2) return;
-        n = 1 + below(a, extent - 1);
-        arrange_write(out, EXPR, "concat(%s[", v->name);
-        for (int half = 0; half < 2; half++) {
-            for (int k = 0; k < r.rank; k++) {
-                if (k != axis) arrange_append(out, EXPR, "%s:", k ? ", " : "");
-                else if (half) arrange_append(out, EXPR, "%s0 +: %d", k ? ", " : "", n);
-                else arrange_append(out, EXPR, "%s%d +: %d", k ? ", " : "", n, extent - n);
-            }
-            if (!half) arrange_append(out, EXPR, "], %s[", v->name);
-        }
-        arrange_append(out, EXPR, "], axis = %d)", axis);
-        break;
-    default: {
-        const Value *w = program_find(x, beside, &v->e);
-        if (!w || !axes_same(&w->e, &v->e)) return;
-        r.at[axis] *= 2;
-        arrange_write(out, EXPR, "concat(%s, %s, axis = %d)", value_read(x, v), value_as(x, w, v->type), axis);
-    }
-    }
-    program_make(x, v->type, &r, out);
-}
-
-static void counted(Program *x)
-{
-    Arranger *a = x->a;
-    char *out = text();
-    const Axes r = { .rank = 1, .at = { x->extents[below(a, 4)] } };
-    const Value *v = program_pick(x);
-    if (chance(a, 40)) arrange_write(out, EXPR, "arange(%d, start = %d)", r.at[0], below(a, 9) - 4);
-    else if (whole(v->type) && chance(a, 50)) {
-        arrange_write(out, EXPR, "TABLE[%s%s]", v->name, chance(a, 50) ? " % 7" : "");
-        program_make(x, T_I32, &v->e, out);
-        return;
-    } else if (whole(v->type)) {
-        arrange_write(out, EXPR, "%s(%s, %s)", CHOOSE(a, "philox", "random_bits"), x->v[0].name, v->name);
-        program_make(x, T_U32, &v->e, out);
-        return;
-    } else arrange_write(out, EXPR, "arange(%d)", r.at[0]);
-    program_make(x, T_INDEX, &r, out);
-}
-
-/* --- products --- */
-
-/* Any tile's elements as a matrix of that many rows, or of any if `rows` is 0; some are turned. */
-static const char *matrix_of(Program *x, ValueType t, int *rows, int *cols)
-{
-    Arranger *a = x->a;
-    char *out = text();
-    for (int tries = 0; tries < 12; tries++) {
-        const Value *v = program_find(x, is_tile, NULL);
-        const int n = v ? axes_elements(&v->e) : 0;
-        if (!v || v->type == T_BOOL || (*rows && n % *rows)) continue;
-        int r = *rows;
-        if (!r && v->e.rank == 2 && chance(a, 70)) r = v->e.at[0];
-        if (!r) {
-            r = 1 + below(a, n < 64 ? n : 64);
-            while (n % r) r--;
-        }
-        const int c = n / r;
-        if (c > 128 || r > 128) continue;
-        *rows = r, *cols = c;
-        if (v->e.rank == 2 && v->e.at[0] == r) return value_as(x, v, t);
-        if (v->e.rank == 2 && v->e.at[1] == r) {
-            arrange_write(out, EXPR, "transpose(%s)", value_as(x, v, t));
-            return out;
-        }
-        if (chance(a, 30)) arrange_write(out, EXPR, "transpose(reshape(%s, [%d, %d]))", value_as(x, v, t), c, r);
-        else arrange_write(out, EXPR, "reshape(%s, [%d, %d])", value_as(x, v, t), r, c);
-        return out;
-    }
-    return NULL;
-}
-
-static bool is_sum(const Value *v, const void *e)
-{
-    const Value *as = e;
-    bool is = v->type == as->type && v->e.rank == 2;
-    for (int k = 0; k < 2 && is; k++) is = v->e.at[k] == as->e.at[k] || v->e.at[k] == 1;
-    return is;
-}
-
-static void product(Program *x)
-{
-    Arranger *a = x->a;
-    const ValueType t = (ValueType)ONE_OF(a, T_F16, T_F16, T_BF16, T_F32, T_F64, T_E4M3, T_E5M2, T_I8, T_U8);
-    const ValueType u = t == T_I8 && chance(a, 40) ? T_U8 : t == T_E4M3 && chance(a, 40) ? T_E5M2 : t;
-    const ValueType sum = whole(t) ? T_I32 : t == T_F64 ? T_F64 : T_F32;
-    int m = 0, k = 0, n = 0;
-    char *out = text();
-    const char *p = matrix_of(x, t, &m, &k), *q = p ? matrix_of(x, u, &k, &n) : NULL;
-    if (!q || m * n > x->most || (long)m * n * k * x->trips > 120000) return;
-    const Value as = { .type = sum, .e = { .rank = 2, .at = { m, n } } };
-    const Value *acc = chance(a, 60) ? program_find(x, is_sum, &as) : NULL;
-    arrange_write(out, EXPR, "mma(%s, %s%s%s%s)", p, q, acc ? ", " : "", acc ? acc->name : "",
-        t == T_F32 && chance(a, 30) ? ", precision = tf32" : "");
-    if (sum == T_I32) return program_make(x, sum, &as.e, out);
-    if (acc && acc->wild && axes_same(&acc->e, &as.e) && !acc->kept) { /* a sum that loops gather */
-        arrange_line(a, "%s = %s;", acc->name, out);
-        return;
-    }
-    char *small = text();
-    *small = 0;
-    if (chance(a, 50)) arrange_write(small, EXPR, "round(%s * %s)", out, CHOOSE(a, "0.125", "0.03125", "0.5"));
-    program_make(x, sum, &as.e, *small ? small : out);
-}
-
-/* A sum of floats that is clamped only where it is read. */
-static void begin_sum(Program *x)
-{
-    Arranger *a = x->a;
-    const Axes e = { .rank = 2, .at = { x->extents[below(a, 4)], x->extents[below(a, 4)] } };
-    if (x->n == MOST_VALUES || axes_elements(&e) > x->most) return;
-    Value *v = &x->v[x->n++];
-    *v = (Value){ .type = chance(a, 85) ? T_F32 : T_F64, .e = e, .wild = true };
-    snprintf(v->name, sizeof v->name, "s%d", a->names++);
-    arrange_line(a, "var %s = zeros([%s], %s);", v->name, axes_list(&e, ""), type_name(v->type));
-}
+/* --- the choice --- */
 
 void program_value(Program *x)
 {
-    static void (*const all[])(Program *) = { unary, unary, converted, converted, saturated, bits, binary, binary,
-        binary, binary, chosen, chosen, reduced, reduced, reduced, scanned, scanned, together, permuted, reshaped,
-        widened, widened, parts, parts, counted, product, product, product, begin_sum };
+    static void (*const all[])(Program *) = { unary, unary, converted, converted, saturated, bits, binary,
+        binary, binary, binary, chosen, chosen, reduced, reduced, reduced, scanned, scanned, together,
+        program_permute, program_reshape, program_widen, program_widen, program_part, program_part,
+        program_count, program_product, program_product, program_product, program_sum };
     all[below(x->a, (int)(sizeof all / sizeof *all))](x);
 }
