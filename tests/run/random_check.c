@@ -9,6 +9,7 @@ void random_show(FILE *f, const RandomKernel *k, uint64_t seed)
     if (*k->scalars) fprintf(f, "// scalars: %s\n", k->scalars);
     fprintf(f, "// tensors: %s\n", k->tensors);
     if (*k->views) fprintf(f, "// views: %s\n", k->views);
+    if (strstr(k->launch, " -")) fprintf(f, "// launch: %s\n", k->launch); /* a tensor is left out */
     if (*k->bounds) fprintf(f, "// bounds: %s\n", k->bounds);
     fprintf(f, "// seed: %llu\n%s", (unsigned long long)seed, k->text);
 }
@@ -39,6 +40,8 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     field(text, "// bounds: ", k->bounds, sizeof k->bounds);
     field(text, "// seed: ", number, sizeof number);
     *seed = strtoull(number, NULL, 0);
+    field(text, "// launch: ", k->launch, sizeof k->launch);
+    if (*k->launch) return true;
     snprintf(k->launch, sizeof k->launch, "random");
     for (const char *p = k->tensors; (p = strchr(p, '[')); p++) { /* role NAME[ */
         const char *name = p;

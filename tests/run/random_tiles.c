@@ -59,7 +59,8 @@ void program_widen(Program *x)
     if (v->e.rank == PROGRAM_AXES) return;
     if (!v->e.rank) {
         const Axes r = { .rank = 2, .at = { x->extents[below(a, 4)], x->extents[below(a, 4)] } };
-        if (chance(a, 50)) arrange_write(out, EXPR, "broadcast(%s, [%s])", value_read(x, v), axes_list(&r, ""));
+        if (chance(a, 50))
+            arrange_write(out, EXPR, "broadcast(%s, [%s])", value_read(x, v), axes_list(&r, ""));
         else arrange_write(out, EXPR, "full([%s], %s)", axes_list(&r, ""), value_read(x, v));
         program_make(x, v->type, &r, out);
         return;
@@ -116,7 +117,9 @@ void program_part(Program *x)
         break;
     case 2:
         arrange_write(out, EXPR, "shift(%s, %d, axis = %d%s)", value_read(x, v), below(a, 9) - 4, axis,
-            v->type == T_BOOL ? "" : type_float(v->type) ? CHOOSE(a, "", ", fill = 1.0") : ", fill = 1");
+            v->type == T_BOOL     ? ""
+            : type_float(v->type) ? CHOOSE(a, "", ", fill = 1.0")
+                                  : ", fill = 1");
         if (v->type == T_BOOL) return;
         break;
     case 3: /* the later part comes first */
@@ -137,7 +140,8 @@ void program_part(Program *x)
         const Value *w = program_find(x, values_beside, &v->e);
         if (!w || !axes_same(&w->e, &v->e)) return;
         r.at[axis] *= 2;
-        arrange_write(out, EXPR, "concat(%s, %s, axis = %d)", value_read(x, v), value_as(x, w, v->type), axis);
+        arrange_write(
+            out, EXPR, "concat(%s, %s, axis = %d)", value_read(x, v), value_as(x, w, v->type), axis);
     }
     }
     program_make(x, v->type, &r, out);
@@ -187,7 +191,8 @@ static const char *matrix_of(Program *x, ValueType t, int *rows, int *cols)
             arrange_write(out, EXPR, "transpose(%s)", value_as(x, v, t));
             return out;
         }
-        if (chance(a, 30)) arrange_write(out, EXPR, "transpose(reshape(%s, [%d, %d]))", value_as(x, v, t), c, r);
+        if (chance(a, 30))
+            arrange_write(out, EXPR, "transpose(reshape(%s, [%d, %d]))", value_as(x, v, t), c, r);
         else arrange_write(out, EXPR, "reshape(%s, [%d, %d])", value_as(x, v, t), r, c);
         return out;
     }
@@ -223,7 +228,8 @@ void program_product(Program *x)
     }
     char *small = program_text();
     *small = 0;
-    if (chance(a, 50)) arrange_write(small, EXPR, "round(%s * %s)", out, CHOOSE(a, "0.125", "0.03125", "0.5"));
+    if (chance(a, 50))
+        arrange_write(small, EXPR, "round(%s * %s)", out, CHOOSE(a, "0.125", "0.03125", "0.5"));
     program_make(x, sum, &as.e, *small ? small : out);
 }
 
@@ -245,7 +251,8 @@ static const char *base(Program *x)
     Arranger *a = x->a;
     char *out = program_text();
     if (!chance(a, 70)) return program_place(x);
-    if (x->loops && chance(a, 70)) arrange_write(out, EXPR, "k%d*%d", below(a, x->loops), ONE_OF(a, 16, 32, 64));
+    if (x->loops && chance(a, 70))
+        arrange_write(out, EXPR, "k%d*%d", below(a, x->loops), ONE_OF(a, 16, 32, 64));
     else arrange_write(out, EXPR, "%s", CHOOSE(a, "0", "16", "w*16", "32"));
     return out;
 }
@@ -261,8 +268,9 @@ static const char *loaded(Program *x, ValueType t, int rows, int cols)
     const char *known = chance(a, 25) ? matrix_of(x, t, &r, &c) : NULL;
     if (known && c == cols) return known;
     if (!s || s->rank != 2) return NULL;
-    arrange_write(out, EXPR, turned ? "transpose(load(%s[%s +: %d, %s +: %d]%s))" : "load(%s[%s +: %d, %s +: %d]%s)",
-        s->name, base(x), turned ? cols : rows, base(x), turned ? rows : cols,
+    arrange_write(out, EXPR,
+        turned ? "transpose(load(%s[%s +: %d, %s +: %d]%s))" : "load(%s[%s +: %d, %s +: %d]%s)", s->name,
+        base(x), turned ? cols : rows, base(x), turned ? rows : cols,
         CHOOSE(a, "", "", ", latency = 2", ", latency = 3", ", pad = 1.0"));
     return out;
 }
