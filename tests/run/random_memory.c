@@ -16,15 +16,18 @@ static const char *fill_of(Program *x, ValueType t)
 const Slice *program_slice(Program *x, bool own, ValueType type, int rank)
 {
     Arranger *a = x->a;
+    const bool operand = x->matrices && !own && type == x->favourite; /* of products: a matrix */
     const bool full = x->n_slices == MOST_SLICES || (!own && x->n_inputs == MOST_INPUTS);
     for (int tries = 0; tries < (full ? 40 : chance(a, 60) ? 12 : 0) && x->n_slices; tries++) {
         const Slice *s = &x->slices[below(a, x->n_slices)];
-        if (s->own == own && s->rank >= rank && (s->type == type || (!own && type == N_TYPES))) return s;
+        if (s->own == own && (operand ? s->rank == rank : s->rank >= rank) &&
+            (s->type == type || (!own && type == N_TYPES)))
+            return s;
     }
     if (full || rank > PROGRAM_AXES - 1) return NULL;
     Slice *s = &x->slices[x->n_slices];
     x->n_inputs += !own;
-    *s = (Slice){ .type = type, .own = own, .rank = rank + (rank < 3 ? below(a, 2) : 0) };
+    *s = (Slice){ .type = type, .own = own, .rank = rank + (rank < 3 && !operand ? below(a, 2) : 0) };
     if (type == N_TYPES)
         s->type = (ValueType)ONE_OF(a, T_BOOL, T_I8, T_I16, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_F16,
             T_BF16, T_F32, T_F32, T_F64, T_E4M3, T_E5M2);
@@ -35,6 +38,7 @@ const Slice *program_slice(Program *x, bool own, ValueType type, int rank)
     for (int k = 0; k < s->rank; k++)
         if (x->matrices && k < s->rank - 2) /* tensors of moderate size */
             arrange_append(s->dims, sizeof s->dims, "%s%s", own || k ? "," : "", CHOOSE(a, "1", "2", "3"));
+        else if (operand) arrange_append(s->dims, sizeof s->dims, "%s%s", k ? "," : "", CHOOSE(a, "P", "Q"));
         else
             arrange_append(s->dims, sizeof s->dims, "%s%s", own || k ? "," : "",
                 CHOOSE(a, "P", "Q", "R", "P", "Q", "R", "1", "2", "5", "16", "24"));

@@ -84,6 +84,30 @@ static void loop(Program *x)
     arrange_line(a, "}");
 }
 
+/* A loop that gathers a product of whole tiles, as units of matrices take it, beside other statements. */
+static void summed(Program *x)
+{
+    Arranger *a = x->a;
+    const int m = ONE_OF(a, 64, 64, 128), n = ONE_OF(a, 16, 32, 64, 128), k = ONE_OF(a, 16, 32, 64);
+    const Slice *p = program_slice(x, false, x->favourite, 2), *q = program_slice(x, false, x->favourite, 2);
+    if (!p || !q || p->rank != 2 || q->rank != 2 || x->trips > 3 || x->in_function || x->n == MOST_VALUES)
+        return;
+    Value *v = &x->v[x->n++];
+    *v = (Value){ .type = T_F32, .e = { .rank = 2, .at = { m, n } }, .wild = true };
+    snprintf(v->name, sizeof v->name, "s%d", a->names++);
+    arrange_line(a, "var %s = zeros([%d, %d], f32);", v->name, m, n);
+    const int name = x->loops++;
+    arrange_line(a, "for k%d in 0 .. cdiv(%s, %d) {", name, CHOOSE(a, "P", "Q", "Q"), k);
+    const char *others = CHOOSE(a, "", "", "before", "behind"), *latency = CHOOSE(a, "", ", latency = 3");
+    if (*others == 'b' && others[2] == 'f') inside(x, 3);
+    arrange_line(a,
+        "    %s = mma(load(%s[w*%d +: %d, k%d*%d +: %d]%s), load(%s[k%d*%d +: %d, 0 +: %d]%s), %s);", v->name,
+        p->name, m, m, name, k, k, latency, q->name, name, k, k, n, latency, v->name);
+    if (*others == 'b' && others[2] == 'h') inside(x, 3);
+    x->loops--;
+    arrange_line(a, "}");
+}
+
 static void unrolled(Program *x)
 {
     arrange_line(x->a, "const for k%d in 0 .. %d {", x->loops++, 1 + below(x->a, 3));
@@ -262,7 +286,8 @@ static void statements(Program *x, int n)
         exchange, array, fixed_branch, leave, function, loop, loop, branch, branch, repeat, unrolled, block };
     enum { ALL = sizeof all / sizeof *all, NESTED = 8 };
     for (int k = 0; k < n && x->budget > 0 && x->a->length < 9000; k++, x->budget--)
-        if (x->matrices && chance(x->a, 25)) program_accumulate(x);
+        if (x->matrices && chance(x->a, 10)) summed(x);
+        else if (x->matrices && chance(x->a, 20)) program_accumulate(x);
         else all[below(x->a, x->depth > 3 || x->trips > 20 ? ALL - NESTED : ALL)](x);
 }
 
@@ -370,7 +395,7 @@ void random_program(uint64_t seed, RandomKernel *out)
     char head[400];
     const bool odd = chance(a, 50);
     x->matrices = chance(a, 35);
-    x->favourite = (ValueType)ONE_OF(a, T_F16, T_F16, T_BF16, T_F32, T_E4M3, T_E5M2);
+    x->favourite = (ValueType)ONE_OF(a, T_F16, T_F16, T_F16, T_BF16, T_BF16, T_F32, T_E4M3);
     x->most = x->matrices ? ONE_OF(a, 4096, 8192) : ONE_OF(a, 256, 512, 1024, 2048);
     x->returns = chance(a, 40);
     x->extremes = chance(a, 12);
@@ -382,6 +407,7 @@ void random_program(uint64_t seed, RandomKernel *out)
     clauses(x, head, sizeof head);
     a->indent = 1;
     first_values(x);
+    if (x->matrices) summed(x);
     while (x->budget > 0) statements(x, 3);
     use_all(x);
     a->indent = 0;

@@ -7,7 +7,7 @@
 #pragma once
 #include "random_head.h"
 
-enum { PROGRAM_AXES = 5, MOST_VALUES = 60, MOST_SLICES = 13, MOST_INPUTS = 6, MOST_DEEP = 4 };
+enum { PROGRAM_AXES = 5, MOST_VALUES = 60, MOST_SLICES = 13, MOST_INPUTS = 7, MOST_DEEP = 4 };
 
 typedef enum ValueType {
     T_BOOL,
