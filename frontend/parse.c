@@ -418,11 +418,23 @@ static bool comment_ends_statement(const Source *src, uint32_t at)
 /* What begins an item and no statement. */
 static const char *const item_keywords[] = { "`kernel`", "`fn`", "`import`", "`instantiate`", "`tune`" };
 
+/* An item where a statement could stand; or the file's end, which an open block comes to. */
+static bool item_in_block(const char *token, const char *const *expected, int n)
+{
+    if (!token) return false;
+    if (!strcmp(token, "end of file")) return contains(expected, n, "`}`");
+    return contains(item_keywords, sizeof item_keywords / sizeof *item_keywords, token) &&
+           contains(expected, n, "a statement");
+}
+
 void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const *expected, int n)
 {
     const Source *src = diag_source(p->session, loc.file);
+    const bool unclosed = item_in_block(token, expected, n);
     Text t;
     text_init(&t, &p->session->arena);
+    if (unclosed && p->unclosed) return;
+    p->unclosed |= unclosed;
     /* A token that the scanner refused is the cause of further errors next to it. */
     if (p->lex_error && lines_between(src, p->lex_error, loc.begin) <= 1) {
         p->lex_error = 0;
@@ -449,8 +461,7 @@ void parse_syntax_error(Parse *p, Loc loc, const char *token, const char *const 
     else if (token && contains(expected, n, "`{`") &&
              (n == 1 || !strcmp(token, "`:`") || !strcmp(token, "`;`")))
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a block or a list of values stands in braces: `{ ... }`");
-    else if (token && contains(item_keywords, sizeof item_keywords / sizeof *item_keywords, token) &&
-             contains(expected, n, "a statement"))
+    else if (unclosed && strcmp(token, "end of file"))
         diag_note(p->session, d, (Loc){ 0, 0, 0 }, "a `}` is missing before it");
     suggest_keyword(p, d, src, loc);
 }

@@ -12,6 +12,7 @@ typedef struct Parse {
     Loc comment;        /* where an open comment began */
     int brackets;
     bool too_deep; /* reported once a file */
+    bool unclosed; /* a `}` was missing before an item; then every item behind it stands in that block */
     bool formula;  /* the text is one expression (formula.c) */
     Node *result;
     VEC(Node *) imports;

@@ -9,6 +9,7 @@ void random_show(FILE *f, const RandomKernel *k, uint64_t seed)
     if (*k->scalars) fprintf(f, "// scalars: %s\n", k->scalars);
     fprintf(f, "// tensors: %s\n", k->tensors);
     if (*k->views) fprintf(f, "// views: %s\n", k->views);
+    if (strstr(k->launch, " -")) fprintf(f, "// launch: %s\n", k->launch); /* a tensor is left out */
     if (*k->bounds) fprintf(f, "// bounds: %s\n", k->bounds);
     fprintf(f, "// seed: %llu\n%s", (unsigned long long)seed, k->text);
 }
@@ -27,10 +28,11 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = 0;
-    const char *body = strstr(text, "\nkernel random(");
-    if (!body) return false;
+    const char *body = text; /* behind the comments of the head: functions, the kernel */
+    while (!strncmp(body, "//", 2)) body += strcspn(body, "\n"), body += *body != 0;
+    if (!strstr(body, "kernel random(") || strlen(body) >= sizeof k->text) return false;
     memset(k, 0, sizeof *k);
-    snprintf(k->text, sizeof k->text, "%s", body + 1);
+    memcpy(k->text, body, strlen(body) + 1);
     field(text, "// sizes: ", k->sizes, sizeof k->sizes);
     field(text, "// scalars: ", k->scalars, sizeof k->scalars);
     field(text, "// tensors: ", k->tensors, sizeof k->tensors);
@@ -38,6 +40,8 @@ bool random_read(const char *path, RandomKernel *k, uint64_t *seed)
     field(text, "// bounds: ", k->bounds, sizeof k->bounds);
     field(text, "// seed: ", number, sizeof number);
     *seed = strtoull(number, NULL, 0);
+    field(text, "// launch: ", k->launch, sizeof k->launch);
+    if (*k->launch) return true;
     snprintf(k->launch, sizeof k->launch, "random");
     for (const char *p = k->tensors; (p = strchr(p, '[')); p++) { /* role NAME[ */
         const char *name = p;

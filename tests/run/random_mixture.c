@@ -9,13 +9,11 @@
  *   O W P       the program's own window, a window anywhere, the first element of the own window
  *   m n t       TM, TN, the tile's elements;  p: an option of loads;  o: an option of scans
  * Numbers are whole and small, so that all sums are exact; whole numbers of 32 bits may wrap. */
-#include "arrange.h"
+#include "random_head.h"
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *role, *name, *dims, *type, *fill;
-} tensors[] = {
+static const RandomTensor tensors[] = {
     { "in", "X", "M,N", "f32", "int:7" },
     { "in", "Y", "M,N", "T", "int:3" },
     { "in", "Z", "N,M", "T", "int:3" },
@@ -377,57 +375,19 @@ static void places(Mix *x)
     for (int k = 0; k < KINDS; k++) x->n[k] = 1;
 }
 
-static bool has_tensor(const Mix *x, const char *name)
+static void head(Mix *x)
 {
-    static const char *const always[] = { "X", "TABLE", "CNT", "R", "C" };
-    char mention[12];
-    for (size_t k = 0; k < sizeof always / sizeof *always; k++)
-        if (!strcmp(always[k], name)) return true;
-    if (!strcmp(name, "ORDER")) return x->ordered;
-    snprintf(mention, sizeof mention, "(%s[", name);
-    return strstr(x->a->body, mention);
-}
-
-static void view(Arranger *a, int t)
-{
-    const int rank = strchr(tensors[t].dims, ',') ? 2 : *tensors[t].dims ? 1 : 0;
-    if (!strcmp(tensors[t].name, "ORDER")) return;
-    const char kind = chance(a, 20) ? arrange_view(a, rank, !strcmp(tensors[t].role, "in")) : 0;
-    if (kind && strlen(a->k->views) + 10 < sizeof a->k->views)
-        arrange_append(
-            a->k->views, sizeof a->k->views, "%s%s:%c", *a->k->views ? " " : "", tensors[t].name, kind);
-}
-
-static void parameters(Mix *x)
-{
-    Arranger *a = x->a;
-    RandomKernel *k = a->k;
-    arrange_append(k->text, sizeof k->text, "%skernel random(", functions);
-    arrange_append(k->launch, sizeof k->launch, "random");
-    for (int t = 0; t < TENSORS; t++) {
-        const char *name = tensors[t].name,
-                   *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
-        if (!has_tensor(x, name)) continue;
-        char dims[60];
-        snprintf(dims, sizeof dims, "%s", tensors[t].dims);
-        if (!strcmp(name, "ORDER")) snprintf(dims, sizeof dims, "cdiv(M, %d), cdiv(N, %d)", x->tm, x->tn);
-        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", tensors[t].role,
-            type, name, dims);
-        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(tensors[t].role, "in") &&
-                         !strncmp(tensors[t].fill, "int", 3);
-        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "",
-            tensors[t].role, name, tensors[t].dims, type, odd ? "extremes" : "",
-            tensors[t].fill + (odd ? strlen("int") : 0));
-        arrange_append(k->launch, sizeof k->launch, " %s", name);
-        view(a, t);
-    }
-    arrange_append(k->text, sizeof k->text, ")\n");
-    for (const char *p = a->body, *q; *p; p = q) { /* T stands for its type */
-        q = strstr(p, ", T))");
-        if (!q) q = p + strlen(p);
-        arrange_append(k->text, sizeof k->text, "%.*s", (int)(q - p), p);
-        if (*q) arrange_append(k->text, sizeof k->text, ", %s))", elem_name(a->type)), q += 5;
-    }
+    char order[60];
+    snprintf(order, sizeof order, "cdiv(M, %d), cdiv(N, %d)", x->tm, x->tn);
+    random_head(x->a,
+        &(RandomHead){ .tensors = tensors,
+            .count = TENSORS,
+            .functions = functions,
+            .always = " X TABLE CNT R C ",
+            .order = x->ordered ? order : NULL,
+            .views = 20,
+            .extremes = x->extremes },
+        "");
 }
 
 void random_mixture(uint64_t seed, RandomKernel *out)
@@ -462,6 +422,5 @@ void random_mixture(uint64_t seed, RandomKernel *out)
               n = x->whole ? x->tn : x->tn * (1 + below(a, 3)) - (chance(a, 50) ? below(a, x->tn) : 0);
     snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d L=%d V=%d GN=%d GM=%d", m, n, 1 + below(a, 9),
         1 + below(a, 9), (n + x->tn - 1) / x->tn, (m + x->tm - 1) / x->tm);
-    snprintf(out->bounds, sizeof out->bounds, "0 0 0");
-    parameters(x);
+    head(x);
 }

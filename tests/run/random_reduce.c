@@ -128,8 +128,10 @@ static bool parameters(Reducer *r)
 {
     bool changed = false;
     for (int i = 0; i < 32;) {
+        static const char head[] = "kernel random(";
         *r->tried = *r->k;
-        if (!cut_element(r->tried->text, strlen("kernel random("), ", ", ')', i) ||
+        const char *at = strstr(r->tried->text, head);
+        if (!at || !cut_element(r->tried->text, (size_t)(at - r->tried->text) + strlen(head), ", ", ')', i) ||
             !cut_element(r->tried->tensors, 0, "; ", 0, i) ||
             !cut_element(r->tried->launch, strlen("random "), " ", 0, i))
             break;

@@ -8,13 +8,11 @@
  *   F Q M S   a row of f32, i32, bool; a reduced row of f32
  *   L W       a loaded row, weights;  R: the place of a row;  D: a digit;  o: an option of scans
  * Numbers are whole and small, so that all sums are exact. */
-#include "arrange.h"
+#include "random_head.h"
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *role, *name, *dims, *type, *fill;
-} tensors[] = {
+static const RandomTensor tensors[] = {
     { "in", "X", "M,N", "T", "int:3" },
     { "in", "Z", "M,N", "T", "int:3" },
     { "in", "V", "M,N", "f32", "int:7" },
@@ -187,36 +185,6 @@ static void in_parts(Rows *x)
     arrange_line(a, "}");
 }
 
-static bool has_tensor(const Rows *x, const char *name)
-{
-    char mention[12];
-    if (!strcmp(name, "X") || !strcmp(name, "CNT")) return true;
-    snprintf(mention, sizeof mention, "(%s[", name);
-    return strstr(x->a->body, mention);
-}
-
-static void parameters(Rows *x, bool cut)
-{
-    Arranger *a = x->a;
-    RandomKernel *k = a->k;
-    for (int t = 0; t < TENSORS; t++) {
-        const char *name = tensors[t].name, *role = tensors[t].role,
-                   *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
-        if (!has_tensor(x, name)) continue;
-        const bool odd = x->extremes && strchr("fb", *type) && !strcmp(role, "in");
-        const char kind =
-            chance(a, 15) ? arrange_view(a, strchr(tensors[t].dims, ',') ? 2 : 1, !strcmp(role, "in")) : 0;
-        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", role, type, name,
-            tensors[t].dims);
-        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s%s", *k->tensors ? "; " : "", role,
-            name, tensors[t].dims, type, odd ? "extremes" : "", tensors[t].fill + (odd ? strlen("int") : 0));
-        arrange_append(k->launch, sizeof k->launch, " %s", name);
-        if (kind && strlen(k->views) + 10 < sizeof k->views)
-            arrange_append(k->views, sizeof k->views, "%s%s:%c", *k->views ? " " : "", name, kind);
-    }
-    if (cut) arrange_append(k->text, sizeof k->text, ", const int TB = auto");
-}
-
 /* The kernel's statements; before them one tile of each kind. */
 static void body(Rows *x, bool cut)
 {
@@ -242,6 +210,9 @@ static void body(Rows *x, bool cut)
     arrange_line(a, "}");
 }
 
+static const char *const functions = "fn clip(x) { return clamp(x, -8.0, 8.0); }\n"
+                                     "fn part(x) { return clamp(floor(x / 64.0), -8.0, 8.0); }\n";
+
 void random_rows(uint64_t seed, RandomKernel *out)
 {
     memset(out, 0, sizeof *out);
@@ -260,18 +231,16 @@ void random_rows(uint64_t seed, RandomKernel *out)
         " hint (warps = 2)", " hint (warps = 4)", " hint (warps = 8)", " hint (warps = 16)",
         " hint (cluster = 2)", " hint (warps = 2, cluster = 4)", " hint (occupancy = 2)");
     body(x, cut);
-    arrange_append(out->text, sizeof out->text,
-        "fn clip(x) { return clamp(x, -8.0, 8.0); }\n"
-        "fn part(x) { return clamp(floor(x / 64.0), -8.0, 8.0); }\nkernel random(");
-    arrange_append(out->launch, sizeof out->launch, "random");
-    parameters(x, cut);
-    arrange_append(out->text, sizeof out->text, ")\n    grid (M)%s\n{\n", hint);
-    for (const char *p = a->body, *q; *p; p = q) { /* T stands for its type */
-        q = strstr(p, ", T))");
-        if (!q) q = p + strlen(p);
-        arrange_append(out->text, sizeof out->text, "%.*s", (int)(q - p), p);
-        if (*q) arrange_append(out->text, sizeof out->text, ", %s))", elem_name(a->type)), q += 5;
-    }
+    char clauses[80];
+    snprintf(clauses, sizeof clauses, "    grid (M)%s\n{\n", hint);
+    random_head(a,
+        &(RandomHead){ .tensors = tensors,
+            .count = TENSORS,
+            .functions = functions,
+            .always = " X CNT ",
+            .more = cut ? ", const int TB = auto" : NULL,
+            .views = 15,
+            .extremes = x->extremes },
+        clauses);
     snprintf(out->sizes, sizeof out->sizes, "M=%d N=%d", m, n);
-    snprintf(out->bounds, sizeof out->bounds, "0 0 0");
 }

@@ -4,14 +4,12 @@
  *
  * Tiles are of whole numbers, clamped before they can grow, so that all sums are exact and results equal
  * whatever the order of additions. Only additions in a fixed order take numbers with fractions. */
-#include "arrange.h"
+#include "random_head.h"
 #include <stdio.h>
 #include <string.h>
 
 /* The tensors of a kernel, of which it has those that its text names. T: the type of products. */
-static const struct {
-    const char *role, *name, *dims, *type, *fill;
-} tensors[] = {
+static const RandomTensor tensors[] = {
     { "in", "X", "M,N", "f32", "int:9" },
     { "in", "Y", "M,N", "T", "int:3" },
     { "in", "Q", "M,N", "i32", "int:100" },
@@ -346,47 +344,17 @@ static void head(Nest *n)
     if (n->summed) arrange_line(a, "var acc = zeros([%d, %d], f32);", n->tm, n->tn);
 }
 
-/* Tensors that bind the extents are in every kernel. */
-static bool has_tensor(const Nest *n, const char *name)
-{
-    static const char *const always[] = { "X", "A", "TABLE", "CNT", "P" };
-    char mention[12];
-    for (size_t k = 0; k < sizeof always / sizeof *always; k++)
-        if (!strcmp(always[k], name)) return true;
-    snprintf(mention, sizeof mention, "(%s[", name);
-    return strstr(n->a->body, strcmp(name, "ORDER") ? mention : "= ORDER");
-}
-
-/* Strides of a tensor, one in a while. */
-static void view(Arranger *a, int t)
-{
-    const int rank = strchr(tensors[t].dims, ',') ? 2 : 1;
-    const char kind = chance(a, 15) ? arrange_view(a, rank, !strcmp(tensors[t].role, "in")) : 0;
-    if (!kind || !strcmp(tensors[t].name, "ORDER")) return;
-    arrange_append(
-        a->k->views, sizeof a->k->views, "%s%s:%c", *a->k->views ? " " : "", tensors[t].name, kind);
-}
-
 static void parameters(Nest *n)
 {
-    Arranger *a = n->a;
-    RandomKernel *k = a->k;
     char steps[24];
     snprintf(steps, sizeof steps, "cdiv(M, %d)", n->tm);
-    arrange_append(k->text, sizeof k->text, "kernel random(");
-    arrange_append(k->launch, sizeof k->launch, "random");
-    for (int t = 0; t < TENSORS; t++) {
-        const char *role = tensors[t].role, *name = tensors[t].name, *dims = tensors[t].dims,
-                   *type = *tensors[t].type == 'T' ? elem_name(a->type) : tensors[t].type;
-        if (!has_tensor(n, name)) continue;
-        arrange_append(k->text, sizeof k->text, "%s%s %s %s[%s]", *k->tensors ? ", " : "", role, type, name,
-            strcmp(dims, "STEPS") ? dims : steps);
-        arrange_append(k->tensors, sizeof k->tensors, "%s%s %s[%s] %s %s", *k->tensors ? "; " : "", role,
-            name, dims, type, tensors[t].fill);
-        arrange_append(k->launch, sizeof k->launch, " %s", name);
-        view(a, t);
-    }
-    arrange_append(k->text, sizeof k->text, ")\n%s", a->body);
+    random_head(n->a,
+        &(RandomHead){ .tensors = tensors,
+            .count = TENSORS,
+            .always = " X A TABLE CNT P ",
+            .order = strstr(n->a->body, "= ORDER") ? steps : NULL,
+            .views = 15 },
+        "");
 }
 
 static void sizes(Nest *n)
@@ -397,7 +365,6 @@ static void sizes(Nest *n)
         k = n->tk * (1 + below(a, 3)) - (chance(a, 50) ? below(a, n->tk) : 0);
     snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d V=%d G=%d STEPS=%d", m, c, k,
         1 + below(a, 9), 1 + below(a, 9), 1 + below(a, 3), (m + n->tm - 1) / n->tm);
-    snprintf(a->k->bounds, sizeof a->k->bounds, "0 0 0");
 }
 
 void random_structure(uint64_t seed, RandomKernel *out)
