@@ -81,6 +81,16 @@ LLVMValueRef thin_invert(const Thin *, LLVMValueRef b);
 /* The offset of row t->row + r. */
 LLVMValueRef thin_offset_of(Thin *, int r);
 
+/* thin_halves.c: on AVX2, where instructions move elements within the halves of a register alone: of each
+ * half of two registers, the elements of `size` bytes of its lower or upper half, in turn. */
+LLVMValueRef thin_interleave(Gen *, LLVMValueRef a, LLVMValueRef b, int size, bool upper);
+/* How many vectors of a strip's sums are best computed together, with their columns in another order; 1: none
+ * are. Their operands; and the sums themselves, from memory and to it. */
+int thin_halves(const Thin *);
+void thin_vectors_of_halves(Thin *, LLVMValueRef k, LLVMValueRef column, LLVMValueRef *b);
+LLVMValueRef thin_load_halves(Thin *, LLVMValueRef ptr, int vectors);
+void thin_store_halves(Thin *, LLVMValueRef v, LLVMValueRef ptr, int vectors);
+
 /* thin_strips.c: the product in strips, and the columns that a window is read by. */
 void thin_strips(Thin *);
 int64_t thin_span(const Thin *);

@@ -202,18 +202,6 @@ static void step_of_words(
     }
 }
 
-/* Of each half of two registers, the elements of `size` bytes of its lower or upper half, in turn. */
-static LLVMValueRef interleave(Gen *g, LLVMValueRef a, LLVMValueRef b, int size, bool upper)
-{
-    enum { REGISTER = 32, HALF = REGISTER / 2 };
-    int mask[REGISTER];
-    for (int k = 0; k < REGISTER; k++) {
-        int in = k % HALF, element = in / size / 2 + (upper ? HALF / size / 2 : 0);
-        mask[k] = in / size % 2 * REGISTER + k / HALF * HALF + element * size + in % size;
-    }
-    return gen_shuffle(g, a, b, mask, REGISTER);
-}
-
 /* The four vectors of 32 elements. The shuffle of bytes makes zero of an index with its highest bit. */
 static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMValueRef *to)
 {
@@ -227,9 +215,10 @@ static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMVa
         by[k] = v[0] ? gen_intrinsic(g, "llvm.x86.avx2.pshuf.b", NULL, 0, v, 2)
                      : LLVMConstNull(gen_vec(g->i8, n));
     }
-    for (int k = 0; k < 4; k++) pair[k] = interleave(g, by[k / 2 * 2], by[k / 2 * 2 + 1], 1, k % 2);
+    for (int k = 0; k < 4; k++) pair[k] = thin_interleave(g, by[k / 2 * 2], by[k / 2 * 2 + 1], 1, k % 2);
     for (int k = 0; k < 4; k++)
-        to[k] = LLVMBuildBitCast(g->b, interleave(g, pair[k / 2], pair[2 + k / 2], 2, k % 2), t->vec, "");
+        to[k] =
+            LLVMBuildBitCast(g->b, thin_interleave(g, pair[k / 2], pair[2 + k / 2], 2, k % 2), t->vec, "");
 }
 
 /* All vectors of one column after the other: the bytes of one fill the registers. */

@@ -53,6 +53,11 @@ few alderlake i8 i8 i32 vpdpbusd
 few znver4 bf16 bf16 f32 vdpbf16ps
 few x86-64-v4 bf16 bf16 f32 'vfmadd[0-9]*ps'
 few x86-64-v3 i8 i8 i32 vpmaddwd
+# AVX2 widens by interleaving the halves of registers.
+few x86-64-v3 bf16 bf16 f32 vpunpckhwd
+[ "$(grep -c vpunpckhwd few.s)" -gt "$(grep -c vpslld few.s)" ] || fail "x86-64-v3: bf16 are widened by shifts"
+few x86-64-v3 i8 i8 i32 vpcmpgtb
+few x86-64-v3 u8 u8 i32 vpunpckhbw
 few x86-64-v4 i8 i8 i32 vpmaddwd
 cat >bits.tile <<'T'
 kernel k(in f16 A0[K], in u8 B0[N, K], in f16 S[N], out f32 C0[N]) grid (cdiv(N, 32))
