@@ -1,10 +1,11 @@
-/* thin_halves.c: strips (thin_strips.c) on AVX2. There, instructions that widen integers take twice as long as
- * those that interleave two registers, which do so within the halves of a register. The vectors of sums that
- * become of one register of B thus have columns in another order: of n vectors, vector j has columns 4 j and
- * on, and 4 (n + j) and on. Sums are in their order in memory: their halves are loaded and stored apart.
+/* thin_halves.c: strips (thin_strips.c) on AVX2. There, instructions that widen integers take twice as long
+ * as those that interleave two registers, which do so within the halves of a register. The vectors of sums
+ * that become of one register of B thus have columns in another order: of n vectors, vector j has columns 4 j
+ * and on, and 4 (n + j) and on. Sums are in their order in memory: their halves are loaded and stored apart.
  *
  *     bf16     2 vectors: zeros and elements in turn are f32
- *     8 bits   4 vectors: two rows in turn, and with the bits that extend their signs, are pairs of 16 bits */
+ *     8 bits   4 vectors: two rows in turn, and with the bits that extend their signs, are pairs of 16 bits
+ */
 #include "backends/cpu/thin.h"
 
 enum { REGISTER = 32, HALF = REGISTER / 2, OF_HALF = 4 /* sums */ };
@@ -46,8 +47,8 @@ void thin_vectors_of_halves(Thin *t, LLVMValueRef k, LLVMValueRef column, LLVMVa
     for (int h = 0; h < 2; h++) {
         LLVMValueRef pairs = thin_interleave(g, x, next, 1, h), signs = none;
         if (t->from == DT_I8)
-            signs = LLVMBuildSExt(
-                g->b, LLVMBuildICmp(g->b, LLVMIntSLT, pairs, none, ""), LLVMTypeOf(pairs), "");
+            signs =
+                LLVMBuildSExt(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, pairs, none, ""), LLVMTypeOf(pairs), "");
         for (int v = 0; v < 2; v++)
             b[2 * h + v] = LLVMBuildBitCast(
                 g->b, thin_interleave(g, pairs, signs, 1, v), gen_vec(g->i16, REGISTER / 2), "");
@@ -65,8 +66,8 @@ LLVMValueRef thin_load_halves(Thin *t, LLVMValueRef ptr, int vectors)
     return gen_shuffle(g, lower, upper, mask, 2 * OF_HALF);
 }
 
-/* LLVM would join the halves of two vectors to whole ones, by permutations that take longer than two stores: of
- * volatile stores it joins none. */
+/* LLVM would join the halves of two vectors to whole ones, by permutations that take longer than two stores:
+ * of volatile stores it joins none. */
 void thin_store_halves(Thin *t, LLVMValueRef v, LLVMValueRef ptr, int vectors)
 {
     Gen *g = t->g;
