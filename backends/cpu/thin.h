@@ -21,8 +21,13 @@ static inline int most_sums(const CpuTarget *t)
 
 enum {
     MAX_WINDOWS = 8,
-    LOOKED_UP = 64 /* elements at once: a register of bytes */
+    MOST_LOOKED_UP = 64 /* elements at once: a register of bytes */
 };
+
+/* The values of an element by its index: a register, or each byte of them by itself (NULL: it is zero). */
+typedef struct Table {
+    LLVMValueRef part[4];
+} Table;
 
 /* The windows that B is computed from, and how far ahead each is fetched. */
 typedef struct Windows {
@@ -76,6 +81,16 @@ LLVMValueRef thin_invert(const Thin *, LLVMValueRef b);
 /* The offset of row t->row + r. */
 LLVMValueRef thin_offset_of(Thin *, int r);
 
+/* thin_halves.c: on AVX2, where instructions move elements within the halves of a register alone: of each
+ * half of two registers, the elements of `size` bytes of its lower or upper half, in turn. */
+LLVMValueRef thin_interleave(Gen *, LLVMValueRef a, LLVMValueRef b, int size, bool upper);
+/* How many vectors of a strip's sums are best computed together, with their columns in another order; 1: none
+ * are. Their operands; and the sums themselves, from memory and to it. */
+int thin_halves(const Thin *);
+void thin_vectors_of_halves(Thin *, LLVMValueRef k, LLVMValueRef column, LLVMValueRef *b);
+LLVMValueRef thin_load_halves(Thin *, LLVMValueRef ptr, int vectors);
+void thin_store_halves(Thin *, LLVMValueRef v, LLVMValueRef ptr, int vectors);
+
 /* thin_strips.c: the product in strips, and the columns that a window is read by. */
 void thin_strips(Thin *);
 int64_t thin_span(const Thin *);
@@ -83,13 +98,18 @@ int64_t thin_span(const Thin *);
 /* thin_dots.c: packs the few columns of B as rows; the product in dots. */
 void thin_columns_as_rows(Thin *);
 void thin_dots(Thin *);
-/* thin_tables.c: the value of which B is a table; the table of a column; adds the products of LOOKED_UP
- * elements, which become so many vectors. */
+/* thin_tables.c: the value of which B is a table; the table of a column; adds the products of as many
+ * elements as are looked up at once. */
 void thin_index(Thin *);
-LLVMValueRef thin_table(Thin *, LLVMValueRef column);
+Table thin_table(Thin *, LLVMValueRef column);
 void thin_table_step(
-    Thin *, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc);
+    Thin *, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc);
+int thin_looked_up(const Thin *);
+/* The registers of a table; 0: B is none. */
+int thin_table_parts(const Thin *);
+/* These elements become some vectors, in another order: how many; and the element in lane i of vector j. */
 int thin_table_vectors(const Thin *);
+int thin_table_element(const Thin *, int j, int i);
 /* The columns at once; adds the sums that stay in lanes to those in memory. */
 int thin_columns(const Thin *);
 void thin_take_lanes(Thin *, LLVMValueRef column, int columns);

@@ -3,6 +3,8 @@
 #include "backends/cpu/thin.h"
 #include "backends/cpu/plan.h"
 
+enum { OF_LOOKUPS = 4 }; /* registers, besides those of tables and sums */
+
 /* Lanes [at, at + n) of v, and zeros up to `lanes`. */
 static LLVMValueRef part(Gen *g, LLVMValueRef v, int at, int n, int lanes)
 {
@@ -88,7 +90,7 @@ static void put_all(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *acc
 /* Elements along K that are computed at once: as many as a line has, and a whole number of vectors. */
 static int dot_width(const Thin *t)
 {
-    if (t->index || (t->with && t->with->index)) return LOOKED_UP;
+    if (t->index || (t->with && t->with->index)) return thin_looked_up(t);
     int least = t->lanes * mma_group(t->as), width = t->whole ? BYTES_AT_ONCE / dtype_bytes(t->from) : least;
     while (width > least && (width > BYTES_AT_ONCE || t->k % width)) width /= 2;
     return width < least ? least : width;
@@ -200,14 +202,14 @@ void thin_take_lanes(Thin *t, LLVMValueRef column, int columns)
 }
 
 /* Adds the products of `width` elements from k on of some columns. */
-static void add_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns,
-    const LLVMValueRef *table, LLVMValueRef *acc)
+static void add_step(Thin *t, LLVMValueRef k, int width, LLVMValueRef column, int columns, const Table *table,
+    LLVMValueRef *acc)
 {
     if (t->index) thin_table_step(t, k, column, columns, table, acc);
     else dot_step(t, k, width, column, columns, acc);
 }
 
-static void tables_of(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *table)
+static void tables_of(Thin *t, LLVMValueRef column, int columns, Table *table)
 {
     for (int c = 0; t->index && c < columns; c++)
         table[c] = thin_table(t, gen_iadd(t->g, column, gen_int(t->g, c)));
@@ -217,7 +219,8 @@ static void tables_of(Thin *t, LLVMValueRef column, int columns, LLVMValueRef *t
 static void dot_rows(Thin *t, LLVMValueRef column, int columns)
 {
     Gen *g = t->g;
-    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS], table[MAX_SUMS], next[MAX_SUMS];
+    LLVMValueRef acc[MAX_SUMS], phi[MAX_SUMS], first[MAX_SUMS];
+    Table table[MAX_SUMS], next[MAX_SUMS];
     Loop l;
     int n = columns * t->rows, width = dot_width(t);
     first_sums(t, column, columns, first);
@@ -255,7 +258,10 @@ static void dot(Thin *t, LLVMValueRef column, int columns)
 int thin_columns(const Thin *t)
 {
     int columns = t->whole ? MOST_COLUMNS : 1;
-    while (columns * t->rows > most_sums(t->g->target) || columns > t->n) columns /= 2;
+    int tables = thin_table_parts(t), room = t->g->target->n_vector_regs - OF_LOOKUPS;
+    while (columns * t->rows > most_sums(t->g->target) || columns > t->n ||
+           (columns > 1 && tables && columns * (tables + t->rows) > room))
+        columns /= 2;
     return columns;
 }
 
@@ -274,28 +280,35 @@ void thin_dots(Thin *t)
     for (; done < t->n; done++) dot(t, gen_int(g, done), 1);
 }
 
-/* Stores elements k and on of a packed column: for tables, in the order of table_step. */
+/* Where element k of a packed column lies: for tables, in the order of their vectors. */
+static LLVMValueRef packed_place(const Thin *t, LLVMValueRef k)
+{
+    Gen *g = t->g;
+    LLVMValueRef places[MOST_LOOKED_UP], most = gen_int(g, thin_looked_up(t));
+    int n = thin_table_vectors(t), lanes = thin_looked_up(t) / n;
+    if (!t->index) return k;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < lanes; i++)
+            places[thin_table_element(t, j, i)] = LLVMConstInt(g->i64, (uint64_t)(j * lanes + i), false);
+    LLVMValueRef in = LLVMBuildURem(g->b, k, most, ""), all = LLVMConstVector(places, (unsigned)(n * lanes));
+    return gen_iadd(g, LLVMBuildSub(g->b, k, in, ""), LLVMBuildExtractElement(g->b, all, in, ""));
+}
+
+/* Stores elements k and on of a packed column. */
 static void put_packed(Thin *t, LLVMValueRef row, LLVMValueRef k, LLVMValueRef x)
 {
     Gen *g = t->g;
     Buf *to = t->s->b;
-    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[LOOKED_UP];
-    int n = thin_table_vectors(t), lanes = LOOKED_UP / n;
-    LLVMValueRef first = gen_imul(g, row, to->ld);
-    if (t->index && width == 1) {
-        LLVMValueRef in = LLVMBuildURem(g->b, k, gen_int(g, LOOKED_UP), ""),
-                     base = LLVMBuildSub(g->b, k, in, "");
-        LLVMValueRef j = LLVMBuildURem(g->b, in, gen_int(g, n), ""),
-                     i = LLVMBuildUDiv(g->b, in, gen_int(g, n), "");
-        k = gen_iadd(g, base, gen_iadd(g, gen_imul(g, j, lanes), i));
-    }
-    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, k), bytes));
+    int width = gen_lanes(x), bytes = dtype_bytes(to->dtype), mask[MOST_LOOKED_UP];
+    LLVMValueRef first = gen_imul(g, row, to->ld), at = width == 1 ? packed_place(t, k) : k;
+    LLVMValueRef ptr = gen_ptr(g, gen_buf(g, to, 0), gen_imul(g, gen_iadd(g, first, at), bytes));
     if (!t->index || width == 1) {
         gen_store(g, to->dtype, x, ptr);
         return;
     }
+    int n = thin_table_vectors(t), lanes = width / n;
     for (int j = 0; j < n; j++) {
-        for (int i = 0; i < lanes; i++) mask[i] = n * i + j;
+        for (int i = 0; i < lanes; i++) mask[i] = thin_table_element(t, j, i);
         gen_store(
             g, to->dtype, gen_shuffle(g, x, x, mask, lanes), gen_ptr(g, ptr, gen_int(g, j * lanes * bytes)));
     }
@@ -308,7 +321,9 @@ void thin_columns_as_rows(Thin *t)
     Value *v = ir_operand(t->s->instr, 1);
     Loop columns, along;
     LLVMValueRef coord[TILE_MAX_RANK];
-    int width = plan_natural_axis(g->plan, v) != 0 ? 1 : t->index ? LOOKED_UP : t->lanes * mma_group(t->as);
+    int width = plan_natural_axis(g->plan, v) != 0 ? 1
+                : t->index                         ? thin_looked_up(t)
+                                                   : t->lanes * mma_group(t->as);
     coord[1] = gen_loop(g, &columns, gen_int(g, 0), gen_int(g, t->m), 1);
     coord[0] = gen_loop(g, &along, gen_int(g, 0), gen_int(g, t->k), width);
     Eval e;

@@ -9,10 +9,11 @@
 #include "backends/cpu/plan.h"
 
 enum {
-    ROWS_AT_ONCE = 4,  /* of B, before the sums are moved */
-    MOST_PARTS = 4,    /* vectors of a row of B at once, where there are 32 registers */
-    PART_OF_FIRST = 4, /* of the first cache that rows of B are staged in */
-    SPAN_BYTES = 512   /* of a row of B */
+    ROWS_AT_ONCE = 4,    /* of B, before the sums are moved, */
+    HALVES_AT_ONCE = 16, /* and where these are in halves */
+    MOST_PARTS = 4,      /* vectors of a row of B at once, where there are 32 registers */
+    PART_OF_FIRST = 4,   /* of the first cache that rows of B are staged in */
+    SPAN_BYTES = 512     /* of a row of B */
 };
 
 /* Rows k and on of B, as many as a group has, `t->lanes` columns from `column` on: the elements of each
@@ -34,24 +35,27 @@ static LLVMValueRef group_of_rows(Thin *t, LLVMValueRef k, LLVMValueRef column)
     return thin_invert(t, convert(g, t->as, t->from, row[0]));
 }
 
+/* The sums of some rows of A and of a strip: acc[row * parts + part], `together` parts of which are computed
+ * from the same registers (thin_halves.c; 1: each by itself). */
+typedef struct Sums {
+    int parts, n, together;
+    LLVMValueRef acc[MAX_SUMS], at[MAX_SUMS];
+} Sums;
+
 /* A strip's vectors of row k, or of the rows of a group. */
-static void strip_vectors(Thin *t, LLVMValueRef k, LLVMValueRef column, int parts, LLVMValueRef *b)
+static void strip_vectors(Thin *t, LLVMValueRef k, LLVMValueRef column, const Sums *x, LLVMValueRef *b)
 {
     Gen *g = t->g;
-    for (int v = 0; v < parts; v++) {
+    for (int v = 0; v < x->parts; v += x->together) {
+        LLVMValueRef at = gen_iadd(g, column, gen_int(g, v * t->lanes));
         thin_fetch(t, v * t->lanes * dtype_bytes(t->from) % LINE == 0);
-        b[v] = group_of_rows(t, k, gen_iadd(g, column, gen_int(g, v * t->lanes)));
+        if (x->together > 1) thin_vectors_of_halves(t, k, at, b + v);
+        else b[v] = group_of_rows(t, k, at);
     }
     thin_fetch(t, true);
 }
 
 /* --- sums -------------------------------------------------------------------------------------------- */
-
-/* The sums of some rows of A and of a strip: acc[row * parts + part]. */
-typedef struct Sums {
-    int parts, n;
-    LLVMValueRef acc[MAX_SUMS], at[MAX_SUMS];
-} Sums;
 
 /* `from`: where the sums so far are. */
 static void take_sums(Thin *t, Sums *x, LLVMValueRef from, LLVMValueRef column, int width)
@@ -61,10 +65,14 @@ static void take_sums(Thin *t, Sums *x, LLVMValueRef from, LLVMValueRef column, 
     LLVMValueRef first = gen_iadd(g, gen_imul(g, t->row, t->n), column);
     x->parts = width / t->lanes;
     x->n = x->parts * t->rows;
+    x->together = x->parts % thin_halves(t) ? 1 : thin_halves(t);
     for (int c = 0; c < x->n; c++) {
-        int64_t in = c / x->parts * t->n + c % x->parts * t->lanes;
+        int part = c % x->parts, of = part % x->together; /* of those that are computed together */
+        int64_t in = c / x->parts * t->n + (part - of) * t->lanes + of * t->lanes / (x->together > 1 ? 2 : 1);
         x->at[c] = gen_imul(g, gen_iadd(g, first, gen_int(g, in)), dtype_bytes(to->dtype));
-        x->acc[c] = gen_load(g, to->dtype, t->lanes, gen_ptr(g, from, x->at[c]));
+        LLVMValueRef at = gen_ptr(g, from, x->at[c]);
+        x->acc[c] =
+            x->together > 1 ? thin_load_halves(t, at, x->together) : gen_load(g, to->dtype, t->lanes, at);
     }
 }
 
@@ -72,8 +80,11 @@ static void put_sums(Thin *t, const Sums *x)
 {
     Gen *g = t->g;
     const Buf *to = t->s->buf;
-    for (int c = 0; c < x->n; c++)
-        gen_store(g, to->dtype, x->acc[c], gen_ptr(g, gen_buf(g, to, 0), x->at[c]));
+    for (int c = 0; c < x->n; c++) {
+        LLVMValueRef at = gen_ptr(g, gen_buf(g, to, 0), x->at[c]);
+        if (x->together > 1) thin_store_halves(t, x->acc[c], at, x->together);
+        else gen_store(g, to->dtype, x->acc[c], at);
+    }
 }
 
 /* Adds the products of row k of B, or of the rows of a group, whose vectors are b. */
@@ -244,7 +255,7 @@ static void strip(
         take_sums(t, &x, from, start, width);
         for (int d = 0; d < deep; d += mma_group(t->as)) {
             LLVMValueRef row = gen_iadd(g, k, gen_int(g, d));
-            strip_vectors(t, row, start, x.parts, b);
+            strip_vectors(t, row, start, &x, b);
             multiply_row(t, row, b, &x);
         }
         put_sums(t, &x);
@@ -315,7 +326,7 @@ void thin_strips(Thin *t)
         uint64_t vectors = (uint64_t)(deep / mma_group(t->as) * columns / t->lanes);
         t->stage = gen_alloca(g, LLVMArrayType2(t->vec, vectors), "stage");
     } else if (t->whole) {
-        deep = ROWS_AT_ONCE;
+        deep = strip_parts(t) % thin_halves(t) == 0 && thin_halves(t) > 1 ? HALVES_AT_ONCE : ROWS_AT_ONCE;
         while (t->k % deep) deep /= 2;
     }
     if (t->inverts && !s->lanes) thin_take_offsets(t);

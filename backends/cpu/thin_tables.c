@@ -1,14 +1,18 @@
 /* thin_tables.c: elements of few values, of products in dots (thin_dots.c). Where B is computed from integers
  * of 4 bits and from values that are the same along K, as dequantized weights are, the 16 values that an
  * element of a column may have are computed once for the column, by the operations that B is written in, and
- * kept in a register. An element is then one shuffle of that register (`vpermps`, `vpermw`), which reads no
- * more than the lowest bits of its index. */
+ * kept in registers. An element is then
+ *
+ *     AVX-512    one shuffle of a register (`vpermps`, `vpermw`), which reads no more than the lowest bits of
+ *                its index
+ *     AVX2       for each byte of a value that may be other than zero a shuffle of bytes (`vpshufb`) of a
+ *                register that has this byte of the 16 values; the bytes are interleaved */
 #include "backends/cpu/thin.h"
 #include "backends/cpu/plan.h"
 #include "ir/range.h"
 
 enum {
-    TABLE = 16,  /* values: f32 fill a register of 64 bytes, those of 16 bits are in it twice */
+    TABLE = 16,  /* values: f32 fill a register of 64 bytes, those of 16 bits and bytes are in one twice */
     DEEPEST = 12 /* operations from an element back to its bits */
 };
 
@@ -58,8 +62,9 @@ static void find_bits(Thin *t)
 Value *mma_table(const Plan *p, MmaKind kind, Value *a)
 {
     Search s = { p, NULL, NULL };
-    bool fits = kind == MMA_F32 || kind == MMA_BF16_PAIRS;
-    if (!p->target->avx512 || !fits || a->type->shape[1] % LOOKED_UP) return NULL;
+    bool bytes = !p->target->arm && p->target->fma; /* AVX2 */
+    bool fits = p->target->avx512 ? kind == MMA_F32 || kind == MMA_BF16_PAIRS : bytes && kind == MMA_F32;
+    if (!fits || a->type->shape[1] % p->target->vector_bytes) return NULL;
     s.ranges = ranges_new(p->func);
     return is_table(&s, a, 1, 0) ? s.index : NULL;
 }
@@ -70,61 +75,169 @@ void thin_index(Thin *t)
     if (t->index) find_bits(t);
 }
 
+int thin_looked_up(const Thin *t) { return t->g->target->vector_bytes; }
+
+/* As many as an element has bytes. */
+int thin_table_vectors(const Thin *t) { return dtype_bytes(t->as); }
+
+/* Of n vectors of AVX-512, vector j has elements n i + j, so that a shift of words of n bytes makes its
+ * indices. Those of AVX2 have elements in the order in which four vectors of bytes are interleaved. */
+int thin_table_element(const Thin *t, int j, int i)
+{
+    if (t->g->target->avx512) return thin_table_vectors(t) * i + j;
+    return i / 4 * 16 + 4 * j + i % 4;
+}
+
+/* a and b in turn, of their lower or upper halves: elements of `size` bytes of registers of 16. */
+static LLVMValueRef zip(Gen *g, LLVMValueRef a, LLVMValueRef b, int size, bool upper)
+{
+    int mask[TABLE];
+    for (int k = 0; k < TABLE; k++)
+        mask[k] = k / size % 2 * TABLE + (upper ? TABLE / 2 : 0) + k / size / 2 * size + k % size;
+    return gen_shuffle(g, a, b, mask, TABLE);
+}
+
+/* The bytes of 16 values of f32: all lowest ones, .., all highest ones; each twice. */
+static void bytes_of(Gen *g, LLVMValueRef x, LLVMValueRef *to)
+{
+    LLVMValueRef four[4], two[4];
+    int mask[2 * TABLE];
+    x = LLVMBuildBitCast(g->b, x, gen_vec(g->i8, 4 * TABLE), "");
+    for (int v = 0; v < 4; v++) { /* of four values their lowest bytes, .., their highest ones */
+        for (int k = 0; k < TABLE; k++) mask[k] = v * TABLE + k % 4 * 4 + k / 4;
+        four[v] = gen_shuffle(g, x, x, mask, TABLE);
+    }
+    for (int v = 0; v < 4; v++) two[v] = zip(g, four[v / 2 * 2], four[v / 2 * 2 + 1], 4, v % 2);
+    for (int k = 0; k < 2 * TABLE; k++) mask[k] = k % TABLE;
+    for (int k = 0; k < 4; k++) {
+        LLVMValueRef one = zip(g, two[k / 2], two[2 + k / 2], 8, k % 2);
+        to[k] = gen_shuffle(g, one, one, mask, 2 * TABLE);
+    }
+}
+
+/* The lowest bytes of an f32 that every value of the type leaves zero. */
+static int zero_bytes(DType t) { return t == DT_F32 ? 0 : t == DT_BF16 ? 2 : 1; }
+
+int thin_table_parts(const Thin *t)
+{
+    if (!t->index) return 0;
+    return t->g->target->avx512 ? 1 : 4 - zero_bytes(t->from);
+}
+
 /* The values of a column of B by the index. A shuffle of 16-bit elements reads five bits, so these are there
  * twice. */
-LLVMValueRef thin_table(Thin *t, LLVMValueRef column)
+Table thin_table(Thin *t, LLVMValueRef column)
 {
     Gen *g = t->g;
     Eval e;
+    Table table = { { NULL } };
     LLVMValueRef coord[TILE_MAX_RANK] = { column, gen_int(g, 0) };
     int mask[2 * TABLE];
     eval_init(&e, g, TABLE);
     eval_assume(&e, t->index, coord, 1, gen_iota(g, gen_type(g, t->index->type->dtype, 1), TABLE));
     LLVMValueRef x = nest_eval(&e, t->b, coord, 1);
-    if (t->as == DT_F32) return convert(g, DT_F32, t->from, x);
+    if (t->as == DT_F32) {
+        x = convert(g, DT_F32, t->from, x);
+        if (g->target->avx512) table.part[0] = x;
+        else bytes_of(g, x, table.part);
+        for (int k = 0; !g->target->avx512 && k < zero_bytes(t->from); k++) table.part[k] = NULL;
+        return table;
+    }
     LLVMValueRef halves = upper_halves_of(g, x);
     for (int k = 0; k < 2 * TABLE; k++) mask[k] = halves ? 2 * (k % TABLE) + 1 : k % TABLE;
     if (halves) x = LLVMBuildBitCast(g->b, halves, gen_vec(g->i16, 2 * TABLE), "");
-    return gen_shuffle(g, x, x, mask, 2 * TABLE);
+    table.part[0] = gen_shuffle(g, x, x, mask, 2 * TABLE);
+    return table;
 }
 
-static LLVMValueRef look_up(Thin *t, LLVMValueRef table, LLVMValueRef index)
+static LLVMValueRef look_up(Thin *t, const Table *table, LLVMValueRef index)
 {
     bool wide = t->as == DT_F32;
     return gen_intrinsic(t->g, wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.hi.512",
-        NULL, 0, (LLVMValueRef[]){ table, index }, 2);
+        NULL, 0, (LLVMValueRef[]){ table->part[0], index }, 2);
 }
 
-/* The vectors that elements which are looked up at once become: their elements have as many bytes. */
-int thin_table_vectors(const Thin *t) { return dtype_bytes(t->as); }
-
-/* One vector of elements after the other: of n, vector j has elements n i + j, so that a shift of words of n
- * bytes makes its indices. The columns are packed in the same order. */
-void thin_table_step(
-    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const LLVMValueRef *table, LLVMValueRef *acc)
+/* The bytes that the indices of a column are in. */
+static LLVMValueRef bits_of(Thin *t, LLVMValueRef k, LLVMValueRef column)
 {
-    Gen *g = t->g;
-    int n = thin_table_vectors(t), lanes = LOOKED_UP / n;
-    LLVMTypeRef word = n == 4 ? g->i32 : g->i16;
-    LLVMValueRef x[MAX_SUMS];
-    for (int c = 0; c < columns; c++) {
-        Eval e;
-        LLVMValueRef coord[TILE_MAX_RANK] = { gen_iadd(g, column, gen_int(g, c)), k };
-        eval_init(&e, g, LOOKED_UP);
-        x[c] = LLVMBuildBitCast(g->b, nest_eval(&e, t->bits, coord, 1), gen_vec(word, lanes), "");
-    }
-    for (int j = 0; j < n; j++) {
-        unsigned by = (unsigned)(8 * j + t->shift);
-        LLVMValueRef shift = gen_splat(g, LLVMConstInt(word, by, false), lanes), b[MAX_SUMS];
-        for (int c = 0; c < columns; c++)
-            b[c] = look_up(t, table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
-        for (int r = 0; r < t->rows; r++) {
-            LLVMValueRef at = thin_a_at(t, r, gen_iadd(g, k, gen_int(g, j * lanes)));
-            LLVMValueRef a = gen_load(g, t->as, lanes, at);
-            for (int c = 0; c < columns; c++) {
-                LLVMValueRef *to = &acc[c * t->rows + r];
-                *to = thin_multiply_add(t, *to, a, b[c]);
-            }
+    Eval e;
+    LLVMValueRef coord[TILE_MAX_RANK] = { column, k };
+    eval_init(&e, t->g, thin_looked_up(t));
+    return nest_eval(&e, t->bits, coord, 1);
+}
+
+/* acc[column * rows + row] for vector j of the elements from k on of columns c to `end`, which is b[column].
+ */
+static void add_vector(
+    Thin *t, LLVMValueRef k, int j, int c, int end, const LLVMValueRef *b, LLVMValueRef *acc)
+{
+    int lanes = thin_looked_up(t) / thin_table_vectors(t);
+    for (int r = 0; r < t->rows; r++) {
+        LLVMValueRef at = thin_a_at(t, r, gen_iadd(t->g, k, gen_int(t->g, j * lanes)));
+        LLVMValueRef a = gen_load(t->g, t->as, lanes, at);
+        for (int n = c; n < end; n++) {
+            LLVMValueRef *to = &acc[n * t->rows + r];
+            *to = thin_multiply_add(t, *to, a, b[n]);
         }
     }
+}
+
+/* One vector of all columns after the other. */
+static void step_of_words(
+    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc)
+{
+    Gen *g = t->g;
+    int n = thin_table_vectors(t), lanes = thin_looked_up(t) / n;
+    LLVMTypeRef word = n == 4 ? g->i32 : g->i16;
+    LLVMValueRef x[MAX_SUMS], b[MAX_SUMS];
+    for (int c = 0; c < columns; c++)
+        x[c] = LLVMBuildBitCast(
+            g->b, bits_of(t, k, gen_iadd(g, column, gen_int(g, c))), gen_vec(word, lanes), "");
+    for (int j = 0; j < n; j++) {
+        unsigned by = (unsigned)(8 * j + t->shift);
+        LLVMValueRef shift = gen_splat(g, LLVMConstInt(word, by, false), lanes);
+        for (int c = 0; c < columns; c++)
+            b[c] = look_up(t, &table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
+        add_vector(t, k, j, 0, columns, b, acc);
+    }
+}
+
+/* The four vectors of 32 elements. The shuffle of bytes makes zero of an index with its highest bit. */
+static void look_up_bytes(Thin *t, const Table *table, LLVMValueRef bits, LLVMValueRef *to)
+{
+    Gen *g = t->g;
+    int n = thin_looked_up(t);
+    LLVMValueRef by[4], pair[4], low = gen_splat(g, LLVMConstInt(g->i8, TABLE - 1, false), n),
+                                 shift = gen_splat(g, LLVMConstInt(g->i8, (unsigned)t->shift, false), n);
+    LLVMValueRef index = LLVMBuildAnd(g->b, t->shift ? LLVMBuildLShr(g->b, bits, shift, "") : bits, low, "");
+    for (int k = 0; k < 4; k++) {
+        LLVMValueRef v[] = { table->part[k], index };
+        by[k] = v[0] ? gen_intrinsic(g, "llvm.x86.avx2.pshuf.b", NULL, 0, v, 2)
+                     : LLVMConstNull(gen_vec(g->i8, n));
+    }
+    for (int k = 0; k < 4; k++) pair[k] = thin_interleave(g, by[k / 2 * 2], by[k / 2 * 2 + 1], 1, k % 2);
+    for (int k = 0; k < 4; k++)
+        to[k] =
+            LLVMBuildBitCast(g->b, thin_interleave(g, pair[k / 2], pair[2 + k / 2], 2, k % 2), t->vec, "");
+}
+
+/* All vectors of one column after the other: the bytes of one fill the registers. */
+static void step_of_bytes(
+    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc)
+{
+    LLVMValueRef v[4], b[MAX_SUMS];
+    for (int c = 0; c < columns; c++) {
+        look_up_bytes(t, &table[c], bits_of(t, k, gen_iadd(t->g, column, gen_int(t->g, c))), v);
+        for (int j = 0; j < 4; j++) {
+            b[c] = v[j];
+            add_vector(t, k, j, c, c + 1, b, acc);
+        }
+    }
+}
+
+void thin_table_step(
+    Thin *t, LLVMValueRef k, LLVMValueRef column, int columns, const Table *table, LLVMValueRef *acc)
+{
+    if (t->g->target->avx512) step_of_words(t, k, column, columns, table, acc);
+    else step_of_bytes(t, k, column, columns, table, acc);
 }

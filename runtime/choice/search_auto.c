@@ -17,6 +17,9 @@ enum {
 /* Ratio of the estimates of two values below which one is better: of equals the one nearer to where the
  * search stands stays. */
 static const double BETTER = 0.995;
+/* The same of tiles whose height and width change at once: what a tile takes besides its work is not known so
+ * exactly. */
+static const double BETTER_SHAPE = 0.97;
 
 /* Is this the way through the block? See search_points.h. */
 bool search_has_autos(const Search *z)
@@ -180,6 +183,41 @@ static int exchange(Search *z, int from)
     return from;
 }
 
+/* The least value of name `j`. */
+static int least_value(const Search *z, int j)
+{
+    const SearchName *m = &z->name[j];
+    int least = 0;
+    for (int v = 1; v < useful(z, m); v++)
+        if (m->values[v].i < m->values[least].i) least = v;
+    return least;
+}
+
+/* Tries the least value of one constant that shapes the grid with larger ones of another: of few rows, tiles
+ * may be wider than `require` allows beside a height that is as good. */
+static int lower_and_wider(Search *z, int from)
+{
+    const int first = z->n_points;
+    for (int i = 0; i < z->n_names; i++)
+        for (int j = 0; j < z->n_names; j++) {
+            const SearchName *a = &z->name[i], *b = &z->name[j];
+            const int least = least_value(z, i);
+            uint8_t at[MOST_NAMES];
+            if (i == j || !a->shapes_grid || !b->shapes_grid || a->derived || b->derived) continue;
+            memcpy(at, z->point[from].at, sizeof at);
+            if (at[i] == least) continue;
+            at[i] = (uint8_t)least;
+            for (int v = 0; v < useful(z, b) && z->n_points < MOST_AUTO; v++) {
+                at[j] = (uint8_t)v;
+                if (b->values[v].i > value_of(z, from, j)) search_add(z, at);
+            }
+        }
+    search_estimate(z);
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].ns < z->point[from].ns * BETTER_SHAPE) from = i;
+    return from;
+}
+
 /* Adds the point with each value clipped to what is useful; returns its number. */
 static int clipped_start(Search *z)
 {
@@ -255,5 +293,6 @@ int search_autos(Search *z)
         now = exchange(z, now);
         if (same_sizes(z, now, before)) break;
     }
+    if (fits && cpu && z->front->products) now = lower_and_wider(z, now);
     return fits ? now : overfull(z, now);
 }

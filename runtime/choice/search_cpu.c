@@ -24,7 +24,8 @@ enum {
     SUM_WORK = 1,    /* of a sum that moves from memory to registers and back */
     THIN_WORK = 2,   /* of a multiply-add of few rows, of any type */
     THIN_LOAD = 2,   /* of an element of B that is used for few rows */
-    FEW_ROWS = 16,   /* products of so few rows do not pack B (backends/cpu/few_rows.c) */
+    SUMS_PART = 8, /* of the second cache that sums of few rows may fill before they slow down the product */
+    FEW_ROWS = 16, /* products of so few rows do not pack B (backends/cpu/few_rows.c) */
     RUN_BYTES = 256, /* of a row in memory; shorter ones are read more slowly */
     MOST_SHORT = 4,  /* times as slowly at most */
 };
@@ -50,6 +51,7 @@ typedef struct Weights {
     Tiles tiles;
     bool few;         /* a product has few rows, and its windows stay in no cache */
     double row_begin; /* of its rows: Backend.row_begin */
+    double second;    /* bytes of the second cache */
 } Weights;
 
 static void count_tile(Tiles *t, const Type *type)
@@ -174,7 +176,8 @@ static double product_work(Weights *w, const Instr *i)
     double least = fmin(m, n), most = fmax(m, n);
     double faster = faster_than_f32(w, a->dtype), pack = faster > 1 ? PACK_DOTS : PACK_WORK;
     double work = packed_each_time(i, few) ? pack * least * k : 0;
-    if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k;
+    bool far = least * most * dtype_bytes(sums->dtype) > w->second / SUMS_PART;
+    if (least <= FEW_ROWS) return work + (THIN_WORK * least + THIN_LOAD) * most * k * (far ? NEXT_CACHE : 1);
     bool narrow = sums->shape[1] > PANEL && sums->shape[1] % PANEL;
     work += SUM_WORK * m * n + m * n * k / faster * (narrow ? NARROW_PANELS : 1);
     if (packed_each_time(i, 1 - few)) work += pack * most * k;
@@ -306,6 +309,7 @@ bool search_estimate_cpu(
     Weights weights = {
         .f = f, .worker = w, .target = q->device.target, .dims = dims, .tiles = { .largest = 1, .narrow = 1 }
     };
+    weights.second = second_cache(&q->device);
     Tiles *t = &weights.tiles;
     count_tiles(t, f->body);
     weights.few = has_few_rows(&weights, f->body);

@@ -53,6 +53,11 @@ few alderlake i8 i8 i32 vpdpbusd
 few znver4 bf16 bf16 f32 vdpbf16ps
 few x86-64-v4 bf16 bf16 f32 'vfmadd[0-9]*ps'
 few x86-64-v3 i8 i8 i32 vpmaddwd
+# AVX2 widens by interleaving the halves of registers.
+few x86-64-v3 bf16 bf16 f32 vpunpckhwd
+[ "$(grep -c vpunpckhwd few.s)" -gt "$(grep -c vpslld few.s)" ] || fail "x86-64-v3: bf16 are widened by shifts"
+few x86-64-v3 i8 i8 i32 vpcmpgtb
+few x86-64-v3 u8 u8 i32 vpunpckhbw
 few x86-64-v4 i8 i8 i32 vpmaddwd
 cat >bits.tile <<'T'
 kernel k(in f16 A0[K], in u8 B0[N, K], in f16 S[N], out f32 C0[N]) grid (cdiv(N, 32))
@@ -76,8 +81,16 @@ grep -q 'of few columns.*, with the next' halves.txt || fail "two products are n
 grep -q 'of few columns.*, and the last' halves.txt || fail "the second product is computed alone"
 expect 0 "" "$tilec" halves.tile --cpu=x86-64-v4 --emit=asm -o halves.s
 [ "$(grep -c vcvtps2ph halves.s)" -lt "$((2 * $(grep -c vcvtps2ph bits.s)))" ] || fail "the products make a table each"
+# AVX2 looks up bytes, as many of an element as its type may leave other than zero.
 expect 0 "" "$tilec" bits.tile --cpu=x86-64-v3 --emit=asm -o bits.s
 ! grep -q 'zmm' bits.s || fail "registers that the level does not have"
+sed 's/f16/f32/g' bits.tile >bits32.tile
+expect 0 "" "$tilec" bits32.tile --cpu=x86-64-v3 --emit=asm -o bits32.s
+shuffles() { grep -c 'vpshufb.*ymm' "$1"; }
+[ "$(shuffles bits.s)" -ge 6 ] || fail "x86-64-v3: weights of 4 bits are not looked up"
+[ "$(shuffles bits32.s)" -gt "$(shuffles bits.s)" ] || fail "x86-64-v3: bytes that are zero are looked up"
+expect 0 "" "$tilec" bits.tile --cpu=x86-64-v2 --emit=asm -o bits.s
+! grep -q 'pshufb.*ymm' bits.s || fail "registers that the level does not have"
 
 expect 1 "there is no processor \`pentium\`; there are generic, cortex-a53," "$tilec" k.tile --target=cpu:aarch64 --cpu=pentium --emit=asm
 expect 1 "does not run on" "$tilec" run k.tile --target=cpu:aarch64

@@ -1,7 +1,7 @@
 /* test_tables.c: products of few rows with weights that are computed from integers of 4 bits (thin_dots.c),
- * which on AVX-512 are looked up in a register: bits, zero point and scale in the operations of every order,
- * of all 16 values, in f16 and bf16, whose operations round, and f32, of two products at once and of one;
- * against the same sums in f64, within what f32 loses when it adds them. Some scales are as large and as
+ * which on AVX-512 and AVX2 are looked up in registers: bits, zero point and scale in the operations of every
+ * order, of all 16 values, in f16 and bf16, whose operations round, and f32, of two products at once and of
+ * one; against the same sums in f64, within what f32 loses when it adds them. Some scales are as large and as
  * small as they may be, some infinite or no number. Compiled for a processor that has no such tables, the
  * results are the same to the bit of the weights. */
 #include "cpu_run.h"
@@ -175,7 +175,8 @@ int main(void)
     static const DType types[] = { DT_F32, DT_F16, DT_BF16 };
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
 #if defined(__x86_64__)
-        test(types[k], "x86-64-v3");
+        test(types[k], "x86-64-v2");
+        if (__builtin_cpu_supports("avx2")) test(types[k], "x86-64-v3");
         if (__builtin_cpu_supports("avx512bw")) test(types[k], "x86-64-v4");
 #endif
         test(types[k], NULL);
