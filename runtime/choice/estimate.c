@@ -161,6 +161,11 @@ static double products_time(const Estimate *e, double matrix, double feed)
     return BLEND(m->blend_products, matrix, feed * panels) * together;
 }
 
+/* How many times longer products take where so many warpgroups of a multiprocessor issue them: one alone has
+ * none beside it that multiplies while it waits for its stage and gives the last one back. */
+static double few_warpgroups(const Estimate *e, double groups)
+{ return e->plain && e->c->wgmma > 0 && groups <= 1 ? e->m->single_warpgroup : 1; }
+
 /* The part of the arithmetic that the products of so many warpgroups do not hide. */
 static double unhidden_part(const Estimate *e, double groups)
 {
@@ -235,8 +240,9 @@ static void estimate_iteration(Estimate *e)
     t->wait = data_wait(e, t->l2);
     double together = fmax(1, fmin(e->resident, ceil(e->programs)));
     double all = chained_arithmetic(e, t->arithmetic);
-    double shared = t->products + unhidden(e, e->groups * together) * t->arithmetic;
-    double alone = t->products + unhidden(e, e->groups) * t->arithmetic;
+    double groups = e->groups * together;
+    double shared = t->products * few_warpgroups(e, groups) + unhidden(e, groups) * t->arithmetic;
+    double alone = t->products * few_warpgroups(e, e->groups) + unhidden(e, e->groups) * t->arithmetic;
     double slower = slowdown(e);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +

@@ -76,6 +76,36 @@ static void matrix_bound(void)
     CU_ASSERT(slow > 6 * fast && slow < 11 * fast);
 }
 
+/* An estimate of products by so many warpgroups of a CTA, by the H100's model as it is and without what one
+ * warpgroup alone takes longer: the ratio of the two. */
+static double alone_takes_longer(int consumers, double special, int64_t shared_bytes)
+{
+    Cost c = products();
+    DeviceModel equal = models[H100];
+    CostDevice d = device_of_model(&models[H100], target_find("cuda:sm_90a"));
+    Bound bound;
+    c.consumers = consumers;
+    c.threads = 128 * (consumers + 1);
+    c.held = c.words = 64;
+    c.special = special;
+    c.persistent = false;
+    c.ring = (double)shared_bytes;
+    c.shared_bytes = shared_bytes;
+    double with = cost_estimate(&c, &d, &bound);
+    equal.single_warpgroup = 1;
+    d.model = &equal;
+    return with / cost_estimate(&c, &d, &bound);
+}
+
+/* Only where a multiprocessor has no other warpgroup that multiplies, of its CTA or of another. */
+static void one_warpgroup(void)
+{
+    CU_ASSERT(alone_takes_longer(1, 0, 196608) > 1.1);
+    CU_ASSERT(alone_takes_longer(2, 0, 196608) == 1);
+    CU_ASSERT(alone_takes_longer(1, 1, 196608) == 1); /* other arithmetic is estimated by itself */
+    CU_ASSERT(alone_takes_longer(1, 0, 65536) < alone_takes_longer(1, 0, 196608));
+}
+
 /* --- what is chosen ---------------------------------------------------------------------------------- */
 
 static const char *gemm;
@@ -191,6 +221,7 @@ int main(int argc, char **argv)
     CU_pSuite s = CU_add_suite("made_up", NULL, NULL);
     CU_add_test(s, "memory bound", memory_bound);
     CU_add_test(s, "matrix bound", matrix_bound);
+    CU_add_test(s, "one warpgroup", one_warpgroup);
     CU_add_test(s, "compiled in", compiled_in);
     CU_add_test(s, "chosen for the card", chosen_for_the_card);
     CU_add_test(s, "what the driver says", what_the_driver_says);
