@@ -45,12 +45,8 @@ static bool is_int(EmuType t) { return t >= EMU_S8; }
 static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
 {
     static float table8[2][256];
-    if (table8[0][127] == 0) {
-        for (uint32_t x = 0; x < 256; x++) {
-            table8[0][x] = element8(x, 3);
-            table8[1][x] = element8(x, 2);
-        }
-    }
+    if (table8[0][127] == 0)
+        for (uint32_t x = 0; x < 512; x++) table8[x / 256][x % 256] = element8(x % 256, x < 256 ? 3 : 2);
     for (int k = 0; k < n; k++) {
         uint32_t w = 0;
         float y;
