@@ -266,7 +266,7 @@ static const Layout *where_reduced(Layouter *c, Group *g, int rank, const int32_
     if (!from->type->layout) return NULL;
     const Layout *l = layout_slice(
         &c->s->arena, layouts_get(&c->p->layouts, from->type), (int)ir_attr_int(i, ATTR_AXIS, 0), false);
-    return l && layouter_sector_use(l, g->unit, g->access_elem, g->access_width) >= 90 ? l : NULL;
+    return l && layouter_sector_use(c, l, g->unit, g->access_elem, g->access_width) >= 90 ? l : NULL;
 }
 
 static bool is_half(const Instr *slice)
