@@ -350,7 +350,7 @@ static void place(Plan *p)
         }
     for (size_t i = 0; i < roots.len; i++) {
         Buf *b = roots.data[i];
-        int64_t at = 0;
+        int64_t at = line_ends_before(p);
         bool moved = true;
         while (moved) {
             moved = false;

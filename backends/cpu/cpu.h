@@ -240,9 +240,11 @@ void cpu_buffers(Plan *);
 /* keep.c: which operands stay packed, and the bytes of a buffer with all its places. */
 void plan_keep(Plan *);
 int64_t keep_bytes(const Buf *);
-/* line_ends.c: which steps put the ends of rows aside, and the bytes of the table. */
+/* line_ends.c: which steps put the ends of rows aside, the bytes of the table, and those in front of the
+ * first buffer that are read with its rows. */
 void plan_line_ends(Plan *);
 int64_t line_ends_bytes(const Plan *);
+int64_t line_ends_before(const Plan *);
 void cpu_plan_print(const Plan *, Text *);
 /* The required accuracy of an f32 result: all its bits; only the bits that remain after rounding to 16 bits
  * or fewer, through operations that preserve a relative error; or the same, where each use turns a NaN

@@ -44,6 +44,17 @@ static LLVMValueRef scale(Gen *g, LLVMValueRef p, bool one_more, Rounded n)
     return mul(g, r, as_float(g, rest));
 }
 
+enum { RAISED = 64 }; /* 2^(n + RAISED) is a normal number for n in [-190, 63] */
+
+/* (p + 1) 2^n, n in [-190, 1] with bias BIAS + RAISED, also where the result is denormal: one power of two
+ * and a constant. */
+static LLVMValueRef scale_down(Gen *g, LLVMValueRef p, Rounded n)
+{
+    if (has_scalef(g, p)) return scale(g, p, true, n);
+    LLVMValueRef power = as_float(g, LLVMBuildShl(g->b, n.bits, I(g, p, 23), ""));
+    return mul(g, fma_(g, p, power, power), K(g, p, 1 / 0x1p64));
+}
+
 /* a / b for b in [1, 2^100): on AVX-512 the reciprocal's 14 bits and one Newton step (1 ulp) instead of a
  * division. */
 LLVMValueRef vector_quotient(Gen *g, LLVMValueRef a, LLVMValueRef b)
@@ -160,25 +171,25 @@ LLVMValueRef vector_sigmoid_narrow(Gen *g, LLVMValueRef x, bool nan_follows)
     return fdiv(g, K(g, x, 1), fma_(g, poly(g, f, quartic, 5), power, K(g, x, 1)));
 }
 
-/* of x <= 90 */
-static LLVMValueRef exp_below(Gen *g, LLVMValueRef x)
+/* e^x of x <= 90, or if `at_most_one` of x <= 0 */
+static LLVMValueRef exp_below(Gen *g, LLVMValueRef x, bool at_most_one)
 {
     static const double q[] = { 0.500000001369, 0.166666666819, 0.0416664626662, 0.0083333106746,
         0.001393390005, 0.000198912685101 };
     x = at_least(g, x, -110);
-    Rounded n = rounded(g, x, K(g, x, 0x1.715476p+0), 2 * BIAS);
+    Rounded n = rounded(g, x, K(g, x, 0x1.715476p+0), at_most_one ? BIAS + RAISED : 2 * BIAS);
     LLVMValueRef r =
         fma_(g, n.number, K(g, x, -0x1.62e400p-1), x); /* ln 2 in two parts; the first has few bits */
     r = fma_(g, n.number, K(g, x, -0x1.7f7d1cp-20), r);
     LLVMValueRef r2 = mul(g, r, r), p = fma_(g, r2, poly_pairs(g, r, r2, q, 6), r);
-    return scale(g, p, true, n);
+    return at_most_one ? scale_down(g, p, n) : scale(g, p, true, n);
 }
 
-LLVMValueRef vector_exp(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90)); }
+LLVMValueRef vector_exp(Gen *g, LLVMValueRef x) { return exp_below(g, at_most(g, x, 90), false); }
 
 LLVMValueRef vector_sigmoid(Gen *g, LLVMValueRef x)
 {
-    LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), "")), one = K(g, x, 1);
+    LLVMValueRef e = exp_below(g, LLVMBuildFNeg(g->b, abs_(g, x), ""), true), one = K(g, x, 1);
     LLVMValueRef negative = LLVMBuildICmp(g->b, LLVMIntSLT, as_int(g, x), I(g, x, 0), "");
     return vector_quotient(g, sel(g, negative, e, one), add(g, one, e));
 }

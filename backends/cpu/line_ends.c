@@ -76,7 +76,8 @@ static int64_t table_bytes(const CpuTarget *t) { return t->second_cache / LINE *
  * what the same program stores there later. */
 void plan_line_ends(Plan *p)
 {
-    if (!p->target->avx512 || p->target->second_cache < LINE) return;
+    enum { FEWEST_VECTORS = 2 }; /* of a line, so that a part is merged in few instructions */
+    if (p->target->vector_bytes * FEWEST_VECTORS < LINE || p->target->second_cache < LINE) return;
     for (Step *s = p->body->first; s; s = s->next) {
         if (!writes_rows(p, s)) continue;
         s->line_ends = ++p->line_ends;
@@ -87,7 +88,11 @@ void plan_line_ends(Plan *p)
     }
 }
 
-int64_t line_ends_bytes(const Plan *p) { return p->line_ends ? table_bytes(p->target) + p->row_aside : 0; }
+/* Rows are read by whole lines: also behind the last row. */
+int64_t line_ends_bytes(const Plan *p)
+{ return p->line_ends ? table_bytes(p->target) + p->row_aside + LINE : 0; }
+
+int64_t line_ends_before(const Plan *p) { return p->line_ends ? LINE : 0; }
 
 /* --- the table --------------------------------------------------------------------------------------- */
 
@@ -114,10 +119,24 @@ static void send_line(Gen *g, LLVMValueRef v, LLVMValueRef at)
     memory_bypass(g, s);
 }
 
-static void store_bytes(Gen *g, LLVMValueRef v, LLVMValueRef at, LLVMValueRef bits)
+/* Writes the bytes of the line at `from` that have their bit: under a mask, or one by one. Bytes beside them
+ * may be another thread's. */
+static void store_bytes(Gen *g, LLVMValueRef from, LLVMValueRef at, LLVMValueRef bits)
 {
     LLVMTypeRef types[] = { gen_vec(g->i8, LINE), g->ptr };
-    gen_intrinsic(g, "llvm.masked.store", types, 2, (LLVMValueRef[]){ v, at, mask_of(g, bits) }, 3);
+    if (memory_has_masks(g, LINE)) {
+        LLVMValueRef args[] = { load_bytes(g, from), at, mask_of(g, bits) };
+        gen_intrinsic(g, "llvm.masked.store", types, 2, args, 3);
+        return;
+    }
+    Loop l;
+    If there;
+    LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), bytes_of(g), 1);
+    LLVMValueRef bit = LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, bits, k, ""), gen_int(g, 1), "");
+    gen_if(g, &there, icmp(g, LLVMIntNE, bit, gen_int(g, 0)));
+    LLVMBuildStore(g->b, LLVMBuildLoad2(g->b, g->i8, gen_ptr(g, from, k), ""), gen_ptr(g, at, k));
+    gen_endif(g, &there);
+    gen_loop_end(g, &l);
 }
 
 /* One line of the table: where its key and its bytes are, and what they are. */
@@ -144,7 +163,7 @@ static void write_through(Gen *g, const Place *p)
 {
     If other;
     gen_if(g, &other, icmp(g, LLVMIntNE, p->line, gen_int(g, 0)));
-    store_bytes(g, load_bytes(g, p->bytes), line_of(g, p), p->bits);
+    store_bytes(g, p->bytes, line_of(g, p), p->bits);
     gen_endif(g, &other);
 }
 
@@ -191,15 +210,14 @@ static LLVMValueRef bits_between(Gen *g, LLVMValueRef lo, LLVMValueRef hi)
     return LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, all, above, ""), LLVMBuildShl(g->b, all, lo, ""), "");
 }
 
-/* The bytes [lo, hi) of the line `to`, from as many at the same places of `from`. */
+/* The bytes [lo, hi) of the line `to`, from as many at the same places of `from`, of which the whole line is
+ * scratch memory (line_ends_before) and may be read. */
 static void put_bytes(Gen *g, LLVMValueRef f, LLVMValueRef to, LLVMValueRef from, LLVMValueRef lo,
     LLVMValueRef hi, LLVMValueRef place)
 {
-    LLVMTypeRef type, line = gen_vec(g->i8, LINE), types[] = { line, g->ptr };
+    LLVMTypeRef type;
     LLVMValueRef part = put_part(g, &type), bits = bits_between(g, lo, hi);
-    LLVMValueRef v = gen_intrinsic(
-        g, "llvm.masked.load", types, 2, (LLVMValueRef[]){ from, mask_of(g, bits), LLVMConstNull(line) }, 3);
-    LLVMValueRef args[] = { LLVMGetParam(f, 0), to, bits, v, place };
+    LLVMValueRef args[] = { LLVMGetParam(f, 0), to, bits, load_bytes(g, from), place };
     LLVMBuildCall2(g->b, type, part, args, 5, "");
 }
 

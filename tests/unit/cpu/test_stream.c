@@ -1,6 +1,7 @@
 /* test_stream.c: stores past the caches. They are in the code for every width of element and every processor;
  * a large output, which they write, is bit by bit what launches over pieces of it give, which are small and
- * stored as usual. */
+ * stored as usual. Vectors of 32 bytes and more put parts of lines of rows at odd places together
+ * (tests/run/kernels/turned_past_caches.tile compares what they write). */
 #include "cpu_run.h"
 #include "tests/passes/example_case.h"
 #include "passes/passes.h"
@@ -80,6 +81,9 @@ static void test(
         } else if (pass) compare(p, r, &c, cpu, size);
         else if (!strstr(r->artifact.data, "movnt"))
             fail(kernel, consts, cpu, "nothing is stored past the caches");
+        else if (!strcmp(kernel, "transpose") && strcmp(cpu, "x86-64-v2") &&
+                 !strstr(r->artifact.data, "tile.part"))
+            fail(kernel, consts, cpu, "ends of rows are not put together");
         if (pass) cpu_run_free(r);
         session_free(&p->s);
         free(p);
