@@ -231,6 +231,26 @@ static bool cast(const Around *a)
         "a type converts as a function does", note);
 }
 
+/* kernel k(B: tl.constexpr = 64), kernel k(n: i32) */
+static bool annotation(const Around *a)
+{
+    if (!is(a, a->token, ":") || !is_name(a, a->before) || a->before.end - a->before.begin > 40) return false;
+    uint32_t at = a->token.end;
+    while (at < a->size && a->text[at] == ' ') at++;
+    Loc type = word_from(a, at);
+    if (type.end < a->size && a->text[type.end] == '.') type = word_from(a, type.end + 1);
+    bool constant = is(a, type, "constexpr");
+    if (!constant && !is_type(a, type)) return false;
+    int len = (int)(a->before.end - a->before.begin);
+    const char *name = a->text + a->before.begin;
+    return explain(a, a->token, "a type stands before the name",
+        constant
+            ? arena_printf(&a->p->session->arena,
+                  "write `const int %.*s`, or `const int %.*s = auto` for a size that the compiler chooses",
+                  len, name, len, name)
+            : "a number is `i32 n` or `f32 x`, a tensor `in f32 X[N]`, or `out` or `inout`");
+}
+
 /* kernel k(float *x), kernel k(inn f32 X[N]) */
 static bool parameter(const Around *a)
 {
@@ -321,6 +341,6 @@ bool habit_of_syntax(Parse *p, Loc loc)
     const Source *src = diag_source(p->session, loc.file);
     Around a = { .p = p, .text = src->text, .size = src->len, .token = loc, .before = p->before };
     a.word = word_to(&a, a.before.begin);
-    return method(&a) || loop(&a) || cast(&a) || parameter(&a) || declaration(&a) || doubled_operator(&a) ||
-           foreign_word(&a) || out_of_place(&a) || block_of_word(&a);
+    return method(&a) || loop(&a) || cast(&a) || parameter(&a) || declaration(&a) || annotation(&a) ||
+           doubled_operator(&a) || foreign_word(&a) || out_of_place(&a) || block_of_word(&a);
 }

@@ -96,10 +96,11 @@ static void sink_buffer(Eval *e, Sink *k, LLVMValueRef *coord, int va)
     buf_store(e, k->buf, v, c, va);
 }
 
+/* A product that has fetched ahead itself has taken `ahead` from its windows. */
 static void fetch_ahead(Nest *n, Eval *e)
 {
     for (Window *w = n->g->walked; w; w = w->next_walked) {
-        if (!memory_walks(w, n->step)) continue;
+        if (!w->ahead || !memory_walks(w, n->step)) continue;
         LLVMValueRef coord[TILE_MAX_RANK];
         int va = unsqueeze(n->g, ir_result(w->instr)->type, n->at, n->step->rank, coord);
         memory_fetch_part(e, w, n->step, coord, va);
