@@ -2,6 +2,7 @@
  * it. */
 #pragma once
 #include "ir/hints.h"
+#include "ir/layout_memo.h"
 #include "runtime/choice/search.h"
 #include <pthread.h>
 
@@ -44,6 +45,7 @@ typedef struct SearchPoint {
     Bound bound;
     bool uncertain, products, cp_async;
     bool divided;               /* loops are, among CTAs */
+    bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
     bool parts_given;           /* it is said in how many parts, be it one */
     bool few_stages;            /* producers run two steps ahead at most */
     bool one_stage;             /* and not while a step is multiplied */
@@ -55,6 +57,7 @@ typedef struct SearchPoint {
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
+    LayoutMemo plans; /* for the session's arena: candidates share most of their layouts */
     Ast *ast;
     bool open, runs;
     double
