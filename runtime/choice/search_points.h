@@ -116,7 +116,8 @@ bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(Search *, const SearchPoint *);
 
-/* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value. */
+/* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
+ */
 bool search_is_idle(const Search *, const uint8_t *at, int j);
 
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
