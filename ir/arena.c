@@ -34,7 +34,11 @@ void arena_init(Arena *a, Allocator alloc, jmp_buf *on_oom)
 { *a = (Arena){ .alloc = alloc, .on_oom = on_oom, .keeper = a }; }
 
 void arena_init_within(Arena *a, Arena *keeper)
-{ *a = (Arena){ .alloc = keeper->alloc, .on_oom = keeper->on_oom, .keeper = keeper->keeper }; }
+{
+    *a = (Arena){
+        .alloc = keeper->alloc, .on_oom = keeper->on_oom, .plans = keeper->plans, .keeper = keeper->keeper
+    };
+}
 
 static void release(const Arena *a, ArenaChunk *c) { a->alloc.realloc(a->alloc.user, c, HEAD + c->size, 0); }
 

@@ -30,9 +30,10 @@ struct Arena {
     /* The recovery point of a failed allocation; it must be set before the first allocation. */
     jmp_buf *on_oom;
     ArenaChunk *chunk;
-    size_t used, total; /* bytes handed out; bytes held, without spare chunks */
-    ArenaChunk *spare;  /* empty chunks of the usual size */
-    Arena *keeper;      /* whose spare chunks this arena uses: its own, or those of another one */
+    size_t used, total;       /* bytes handed out; bytes held, without spare chunks */
+    ArenaChunk *spare;        /* empty chunks of the usual size */
+    struct LayoutMemo *plans; /* of conversions that earlier users found, or NULL: see layout_memo.h */
+    Arena *keeper;            /* whose spare chunks this arena uses: its own, or those of another one */
 };
 
 void arena_init(Arena *, Allocator, jmp_buf *on_oom);

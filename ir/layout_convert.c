@@ -7,6 +7,7 @@
  *   shared memory  everything else.
  * Digits with strides that are no powers of two (above three warpgroups, say) leave only the element-wise
  * check and shared memory. */
+#include "ir/layout_memo.h"
 #include "ir/layout_relation.h"
 #include <string.h>
 
@@ -123,7 +124,7 @@ static void plan_shared(Arena *a, int elem_bytes, LayoutConvert *c)
     }
 }
 
-static const LayoutConvert *plan_convert(
+static const LayoutConvert *plan_anew(
     Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
 {
     if (src->rank != dst->rank || memcmp(src->tile, dst->tile, sizeof src->tile) || elem_bytes < 1 ||
@@ -154,6 +155,17 @@ static const LayoutConvert *plan_convert(
     }
     if (can && (c->kind != LAYOUT_CONVERT_SHARED || shuffle.cost <= c->cost)) *c = shuffle;
     return c->kind == LAYOUT_CONVERT_SHARED || can ? c : NULL;
+}
+
+static const LayoutConvert *plan_convert(
+    Arena *a, const Layout *src, const Layout *dst, int elem_bytes, bool may_share)
+{
+    const LayoutMemoKey key = { src, dst, elem_bytes, may_share };
+    const LayoutConvert *plan = NULL;
+    if (layout_memo_find(a, &key, &plan)) return plan;
+    plan = plan_anew(a, src, dst, elem_bytes, may_share);
+    layout_memo_keep(a, &key, plan);
+    return plan;
 }
 
 const LayoutConvert *layout_convert(Arena *a, const Layout *src, const Layout *dst, int elem_bytes)

@@ -52,6 +52,8 @@ bool search_add(Search *z, const uint8_t *at)
     if (!has_place(z, at) || !search_allowed(z, &p)) return false;
     for (int i = 0; i < z->n_points; i++)
         if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
+    for (int j = 0; j < z->n_names; j++)
+        if (search_is_idle(z, at, j)) return true;
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
     return true;
 }
@@ -156,8 +158,18 @@ static bool is_hopeless(const Search *z, const uint8_t *at, double best)
     return least < INFINITY && least > best * HOPELESS;
 }
 
+/* Whether a hint that is searched lets a CTA run several programs. */
+static bool runs_several(const Search *z, const uint8_t *at)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (z->name[j].hint && z->name[j].hint->id == HINT_persistent && z->name[j].values[at[j]].i)
+            return true;
+    return false;
+}
+
 /* The product of the names that are tried with tiles, from `at`; where it is too large, each of them by
- * itself. Those that are hopeless after earlier estimates are left out. */
+ * itself. Those that are hopeless after earlier estimates are left out. CTAs of one program come first: their
+ * number tells where others are idle. */
 static void consider_tiles(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
@@ -166,9 +178,12 @@ static void consider_tiles(Search *z, const uint8_t *at)
     int64_t all = combinations(z, at);
     for (int i = 0; i < z->n_names && !all; i++)
         for (int v = 0; v < z->name[i].n && z->name[i].with_tiles; v++) search_consider_value(z, at, i, v);
-    for (int64_t k = 0; k < all; k++) {
-        combination(z, at, k, p);
-        if (!is_hopeless(z, p, best)) consider(z, p);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t k = 0; k < all; k++) {
+            combination(z, at, k, p);
+            if (runs_several(z, p) == pass && !is_hopeless(z, p, best)) consider(z, p);
+        }
+        if (!pass) search_estimate(z);
     }
 }
 

@@ -105,6 +105,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     p->cp_async = cost.cp_async > 0;
     p->divided = code.plan->split_k > 1;
     p->parts_given = f->hints.split_k > 0;
+    p->loads_together = f->hints.cluster > 1;
     p->few_stages = cost.consumers > 0 && cost.stages > 0 && cost.stages <= FEW_STAGES;
     p->one_stage = p->few_stages && cost.stages <= 1;
     p->products = cost.wgmma + cost.mma > 0;
@@ -147,7 +148,11 @@ static bool open_worker(Search *z, SearchWorker *w)
 {
     if (w->open && w->s.arena.used < SESSION_ROOM) return w->ast != NULL;
     if (w->open) session_renew(&w->s);
-    else session_init(&w->s, z->s->arena.alloc);
+    else {
+        session_init(&w->s, z->s->arena.alloc);
+        layout_memo_init(&w->plans, z->s->arena.alloc);
+    }
+    w->s.arena.plans = &w->plans;
     w->open = true;
     w->ast = NULL;
     if (setjmp(w->s.oom)) return false;
@@ -222,7 +227,9 @@ void search_close_workers(void *p)
     for (int i = 0; i < z->n_workers; i++) {
         SearchWorker *w = &z->worker[i];
         if (w->runs) pthread_join(w->thread, NULL);
-        if (w->open) session_free(&w->s);
+        if (!w->open) continue;
+        session_free(&w->s);
+        layout_memo_free(&w->plans);
     }
     z->n_workers = 0;
     pthread_cond_destroy(&z->more);

@@ -2,6 +2,7 @@
  * it. */
 #pragma once
 #include "ir/hints.h"
+#include "ir/layout_memo.h"
 #include "runtime/choice/search.h"
 #include <pthread.h>
 
@@ -44,6 +45,7 @@ typedef struct SearchPoint {
     Bound bound;
     bool uncertain, products, cp_async;
     bool divided;               /* loops are, among CTAs */
+    bool loads_together;        /* programs are to load together in clusters, be it that they cannot */
     bool parts_given;           /* it is said in how many parts, be it one */
     bool few_stages;            /* producers run two steps ahead at most */
     bool one_stage;             /* and not while a step is multiplied */
@@ -55,6 +57,7 @@ typedef struct SearchPoint {
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
+    LayoutMemo plans; /* for the session's arena: candidates share most of their layouts */
     Ast *ast;
     bool open, runs;
     double
@@ -112,6 +115,10 @@ bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(Search *, const SearchPoint *);
+
+/* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
+ */
+bool search_is_idle(const Search *, const uint8_t *at, int j);
 
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);

@@ -9,5 +9,9 @@ while read -r file kernel target rest; do
     said=$("$costs" --choose "$root/examples/kernels/$file.tile" "$kernel" "$target" $rest)
     echo "$kernel $target $rest: ${said%, in *}"
 done <"$here/problems.txt" >"$work/choices"
+# The time of a choice is that of the configurations it compiles, up to 2 ms each on an old CPU. No limit is updated with the file.
+awk -v each=700 -v all=5200 '{ sub(/.*, of /, ""); n += $1; if ($1 > each) bad = 1 }
+    END { if (bad || n > all) { print "FAIL: " n " configurations are compiled in all, of at most " all " and " each " a problem"; exit 1 } }' \
+    "$work/choices" || exit 1
 [ "${UPDATE:-0}" = 1 ] && cp "$work/choices" "$here/choices.expected"
 diff -u "$here/choices.expected" "$work/choices" || { echo "FAIL: other choices"; exit 1; }

@@ -1,6 +1,7 @@
 /* Conversion plans executed on a simulated register file: every destination register of every thread must
  * receive its element. */
 #include "common.h"
+#include "ir/layout_memo.h"
 
 /* Elements are numbered by their coordinate; -1 is padding or poison. */
 typedef struct {
@@ -319,12 +320,40 @@ static void test_statistics(void)
     convert(other, s, 4);
 }
 
+/* Plans that a memo has kept are those that were made, also for equal layouts of another arena that is freed
+ * between the questions, and are found. */
+static void test_kept(void)
+{
+    static const int32_t shapes[][2] = { { 64, 80 }, { 64, 64 }, { 128, 96 }, { 64, 40 } };
+    LayoutMemo memo;
+    layout_memo_init(&memo, allocator_libc);
+    arena.plans = &memo;
+    int kinds[4], planned = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int k = 0; k < 4; k++) {
+            const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, shapes[k], I(4, 1));
+            const Layout *rows = layout_coalesced(&arena, 2, shapes[k], I(1, 0), 2, 16, 32, 4);
+            int kind = (int)convert(c, rows, k % 2 ? 2 : 4);
+            if (round) CU_ASSERT_EQUAL(kind, kinds[k]);
+            kinds[k] = kind;
+        }
+        if (round) CU_ASSERT_EQUAL(memo.planned, planned);
+        planned = memo.planned;
+        arena_free(&arena);
+        arena_start();
+        arena.plans = &memo;
+    }
+    CU_ASSERT(planned > 0 && memo.asked >= 2 * planned);
+    arena.plans = NULL;
+    layout_memo_free(&memo);
+}
+
 int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "random", test_random }, { "shuffles", test_shuffles },
-        { "known", test_known }, { "statistics", test_statistics } };
-    int status = unit_run("layout conversions", tests, 4, argc, argv);
+        { "known", test_known }, { "statistics", test_statistics }, { "kept", test_kept } };
+    int status = unit_run("layout conversions", tests, 5, argc, argv);
     arena_free(&arena);
     return status;
 }

@@ -1,0 +1,35 @@
+/* search_idle.c: which configurations need not be compiled, because another one tells that they are no better
+ * (search.h). */
+#include "runtime/choice/search_points.h"
+#include <math.h>
+
+/* The point that has another listed value of name `j`, `v`, and an estimate; NULL. */
+static const SearchPoint *estimated_with(const Search *z, const uint8_t *at, int j, int v)
+{
+    uint8_t other[MOST_NAMES];
+    memcpy(other, at, sizeof other);
+    other[j] = (uint8_t)v;
+    for (int i = 0; i < z->limit; i++)
+        if (!memcmp(z->point[i].at, other, sizeof other))
+            return z->point[i].ns < INFINITY ? &z->point[i] : NULL;
+    return NULL;
+}
+
+/* Whether the point with another value of name `j` tells that this one is no better: a CTA that runs one
+ * program need not be able to run several, unless programs load together, which only such CTAs do; and the
+ * way in which producers use cp.async is idle where nothing uses it. */
+bool search_is_idle(const Search *z, const uint8_t *at, int j)
+{
+    const SearchName *m = &z->name[j];
+    const int64_t value = m->values[at[j]].i;
+    if (!m->hint || !z->p->device.model || at[j] >= search_listed(m)) return false;
+    const bool several = m->hint->id == HINT_persistent && value;
+    const bool never = m->hint->search == SEARCH_WITH_CP_ASYNC && !value;
+    for (int v = 0; v < search_listed(m) && (several || never); v++) {
+        const SearchPoint *p = v == at[j] ? NULL : estimated_with(z, at, j, v);
+        if (!p) continue;
+        if (several && p->programs <= z->p->device.units && !p->loads_together) return true;
+        if (never && !p->cp_async) return true;
+    }
+    return false;
+}
