@@ -41,16 +41,21 @@ static void load_bytes(Session *s, Instr *i, Value *loaded)
             if (ir_operand(all.data[n], k) == loaded) ir_set_operand(all.data[n], k, mask);
 }
 
+static void give_bytes(Instr *i, int operand)
+{
+    Builder b = ir_before(i);
+    ir_set_operand(i, operand, ir_cast(&b, ir_operand(i, operand), DT_U8));
+}
+
+/* One value may be what is stored, the mask and the pad, so that operands are told by their places. */
 static void access_bytes(Session *s, Instr *i)
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    for (int k = 0; k < i->n_operands; k++) {
-        Value *x = ir_operand(i, k);
-        if (x != m.pad && x != m.values[0]) continue;
-        Builder b = ir_before(i);
-        ir_set_operand(i, k, ir_cast(&b, x, DT_U8));
-    }
+    int at = 1 + m.rank; /* behind the tensor and the indices */
+    if (m.values[0]) give_bytes(i, at++);
+    if (m.mask) at++;
+    if (m.pad) give_bytes(i, at);
     if (m.result) load_bytes(s, i, m.result);
 }
 
