@@ -1,6 +1,7 @@
 /* check_unused.c: warnings about kernels that compile and cannot be right: an `out` tensor that no path
- * stores, a grid axis whose program id nothing uses. Both are read from the syntax tree, for all bindings at
- * once: a store under any condition counts, and so does a use in any function that the kernel calls. */
+ * stores, or that is read before it is stored, a grid axis whose program id nothing uses. All are read from
+ * the syntax tree, for all bindings at once: a store under any condition counts, and so does a use in any
+ * function that the kernel calls. */
 #include "frontend/program_info.h"
 #include "frontend/call.h"
 #include "frontend/check.h"
@@ -34,12 +35,46 @@ static bool may_store(const Node *n, const char *name)
     return false;
 }
 
+/* Whether the node loads or gathers from the tensor. */
+static const Node *read_of(const Node *n, const char *name)
+{
+    if (!n) return NULL;
+    bool reads = n->kind == N_CALL && builtin_find(n->name) &&
+                 (!strcmp(n->name, "load") || !strcmp(n->name, "gather"));
+    for (uint32_t i = 0; i < n->n; i++) {
+        const Node *k = n->kids[i], *of = k && k->kind == N_ARG ? k->kids[0] : k;
+        if (reads && of && of->kind == N_INDEX && of->kids[0]->kind == N_NAME && of->kids[0]->name == name)
+            return of;
+        const Node *in = read_of(k, name);
+        if (in) return in;
+    }
+    return NULL;
+}
+
+/* The first statement that names the tensor reads it, and a store in it comes behind the read: a statement
+ * without a block evaluates what it stores first. */
+static void check_read_first(Check *c, const Node *body, const Node *p)
+{
+    uint32_t i = 0;
+    while (i < body->n && !program_mentions(body->kids[i], p->name)) i++;
+    const Node *first = i < body->n ? body->kids[i] : NULL, *read = read_of(first, p->name);
+    bool simple = first && (first->kind == N_EXPR || first->kind == N_LET || first->kind == N_VAR ||
+                               first->kind == N_ASSIGN);
+    if (!read || (!simple && may_store(first, p->name))) return;
+    check_note(c, diag_warning(c->s, read->loc, "the `out` tensor `%s` is read before it is stored", p->name),
+        "what it holds then is not defined; a tensor that the caller has filled is `inout`");
+}
+
 static void check_outputs(Check *c, const Node *kernel)
 {
     const Node *params = kernel->kids[0];
     for (uint32_t i = 0; i < params->n; i++) {
         const Node *p = params->kids[i];
-        if (p->kind != N_PTENSOR || p->op != IO_OUT || may_store(kernel->kids[2], p->name)) continue;
+        if (p->kind != N_PTENSOR || p->op != IO_OUT) continue;
+        if (may_store(kernel->kids[2], p->name)) {
+            check_read_first(c, kernel->kids[2], p);
+            continue;
+        }
         check_note(c, diag_warning(c->s, p->name_loc, "no path stores the `out` tensor `%s`", p->name),
             "store its elements, or remove the parameter; a tensor that may stay as it is is `inout`");
     }
