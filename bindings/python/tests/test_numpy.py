@@ -234,7 +234,7 @@ class Modules(unittest.TestCase):
         )
         with self.assertRaises(OSError):
             tile.load("/no/such/file.tile")
-        with self.assertRaises(KeyError):
+        with self.assertRaisesRegex(KeyError, "no kernel .*; the module has "):
             tile.loads(MANY)["nothing"]
         with self.assertRaisesRegex(tile.Error, "unknown target"):
             tile.Context("vax")

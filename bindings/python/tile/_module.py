@@ -104,6 +104,8 @@ class Module(Mapping):  # of names and kernels
 
     def __getitem__(self, name: str) -> "Kernel":
         with _lock:
+            if name not in self._kernels:
+                raise KeyError(f"no kernel {name!r}; the module has {', '.join(self._kernels) or 'none'}")
             kernel = self._kernels[name]
             if kernel is None:
                 kernel = self._kernels[name] = _make_kernel(self, name, _parameters(self, name), {})
