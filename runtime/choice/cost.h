@@ -44,7 +44,7 @@ typedef struct Cost {
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */
-    int gathered;             /* the same: all that is in use where a gather loads element by element */
+    int gathered;             /* the same: all that is in use where a gather needs room (cost_registers.c) */
     int round; /* the same: what a loop carries and what one of its rounds loads, of the loop with the most */
     int loaded; /* words of a thread that a load to registers within a consumers' loop takes: a bias that TMA
                    does not reach; without roles, those of the loads that are waited for together (waits) */

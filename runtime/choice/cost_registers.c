@@ -48,15 +48,32 @@ static void begin(Live *x, const Value *v)
     x->dead[x->last[v->id]] += words;
 }
 
-static void count_live(Live *x, const Block *b)
+static bool beside_sums(const CostWalk *w)
+{ return w->plan && (w->plan->producer_warps || ir_holds(w->f->body, OP_MMA_SYNC)); }
+
+/* Whether the gather's elements come one by one, each with its address; or beside the sums of products, which
+ * leave few registers for anything else, however they come. */
+static bool needs_room(const CostWalk *w, const Instr *gather)
 {
     int axis;
+    return beside_sums(w) || kernel_indexed_run(w->f, gather, &axis) <= 1;
+}
+
+/* The words of a gather's addresses: beside sums, whose fragments have a word in a place, the vendor's
+ * compiler keeps one for each word, for the scatter that follows. */
+static int address_words(const CostWalk *w, const Instr *gather)
+{ return beside_sums(w) ? 2 * cost_words(w, ir_result(gather)->type) : 0; }
+
+static void count_live(Live *x, const Block *b)
+{
     for (const Instr *i = b->first; i; i = i->next) {
         for (int k = 0; k < i->n_blocks; k++) count_live(x, i->blocks[k]);
         x->now -= x->dead[x->n];
         for (int k = 0; k < i->n_results && i->op != OP_BROADCAST; k++) begin(x, &i->results[k]);
-        if (i->op == OP_GATHER && x->now > x->most && kernel_indexed_run(x->w->f, i, &axis) <= 1)
-            x->most = x->now;
+        if (i->op == OP_GATHER && needs_room(x->w, i)) {
+            int words = x->now + address_words(x->w, i);
+            if (words > x->most) x->most = words;
+        }
         x->n++;
     }
 }

@@ -77,11 +77,12 @@ static double registers_wanted(const Cost *c, const DeviceModel *m)
 {
     if (c->consumers) {
         double loaded = c->chained && c->loaded ? c->loaded + m->registers_chained : 0;
-        return c->held + m->registers_specialized + loaded;
+        return fmax(c->held, c->gathered) + m->registers_specialized + loaded;
     }
     double words = fmax((c->shifted ? 2 : 1) * c->words, c->stages ? 0 : c->round);
     double own = fmax(c->held, words) + m->registers_plain;
     if (c->mma <= 0) return own;
+    own = fmax(own, c->gathered + m->registers_plain);
     if (c->waits > 0) own = fmax(own, c->held + c->loaded + m->registers_plain);
     if (c->wide) return fmax(own, c->held + m->registers_wide);
     return fmax(
