@@ -91,8 +91,8 @@ static Value *wide(Builder *b, Value *v, int times)
 static Value *later(Builder *b, const Instr *loop, Value *from, int steps)
 {
     if (!steps) return from;
-    Value *after = ir_bin(b, OP_ADD, wide(b, from, 1), wide(b, ir_operand(loop, 2), steps)),
-          *end = wide(b, ir_operand(loop, 1), 1);
+    Value *start = wide(b, from, 1), *by = wide(b, ir_operand(loop, 2), steps);
+    Value *after = ir_bin(b, OP_ADD, start, by), *end = wide(b, ir_operand(loop, 1), 1);
     Value *pick[3] = { ir_bin(b, OP_LT, after, end), ir_cast(b, after, from->type->dtype), from };
     return ir_emit(b, OP_WHERE, pick, 3, NO_ATTRS, NULL);
 }
