@@ -162,8 +162,8 @@ static double products_time(const Estimate *e, double matrix, double feed)
     return BLEND(m->blend_products, matrix, feed * panels) * together;
 }
 
-/* How many times longer products take where so many warpgroups of a multiprocessor issue them: one alone has
- * none beside it that multiplies while it waits for its stage and gives the last one back. */
+/* How many times longer products with little arithmetic beside them take where so many warpgroups of a
+ * multiprocessor issue them. Recorded times of both cards show it of one alone; the cause is not known. */
 static double few_warpgroups(const Estimate *e, double groups)
 { return e->plain && e->c->wgmma > 0 && groups <= 1 ? e->m->single_warpgroup : 1; }
 

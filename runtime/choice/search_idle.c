@@ -1,5 +1,5 @@
-/* search_idle.c: which configurations need not be compiled, because another one tells that they are no better
- * (search.h). */
+/* search_idle.c: which configurations are not compiled, because another one tells that they would gain little
+ * or nothing (search.h). */
 #include "runtime/choice/search_points.h"
 #include <math.h>
 
@@ -15,9 +15,9 @@ static const SearchPoint *estimated_with(const Search *z, const uint8_t *at, int
     return NULL;
 }
 
-/* Whether the point with another value of name `j` tells that this one is no better: a CTA that runs one
- * program need not be able to run several, unless programs load together, which only such CTAs do; and the
- * way in which producers use cp.async is idle where nothing uses it. */
+/* Whether the point with another value of name `j` tells that this one gains little or nothing: a CTA that
+ * runs one program need not be able to run several, unless programs load together, which only such CTAs do;
+ * and the way in which producers use cp.async is idle where nothing uses it. */
 bool search_is_idle(const Search *z, const uint8_t *at, int j)
 {
     const SearchName *m = &z->name[j];
