@@ -78,7 +78,7 @@ def copied(args: dict) -> dict:
 
 
 def peer(case: Case, names: TorchNames, sizes: dict, consts: dict, args: dict):
-    """The reference as a function of a dict of tensors, and which tensors it takes."""
+    """The reference as a function of a dict of tensors; None if it takes none, which a compiler folds away."""
     known = {**sizes, **case.bound(consts), **args}
     takes = [n for n in inspect.signature(case.reference).parameters if n != "xp"]
     fixed = {n: known[n] for n in takes if not isinstance(known[n], torch.Tensor)}
@@ -87,7 +87,7 @@ def peer(case: Case, names: TorchNames, sizes: dict, consts: dict, args: dict):
     def run(tensors: dict):
         return reference(names, **fixed, **{n: tensors[n] for n in left})
 
-    return run
+    return run if left else None
 
 
 def check_small(case: Case, dtype: str) -> None:
@@ -196,7 +196,7 @@ class Measured:
         launch = lambda s: self.case.launch(s, self.sizes, self.consts, out=outs[id(s)])  # noqa: E731
         self.contenders = {"tile": launch}
         eager = peer(self.case, TorchNames("cuda"), self.sizes, self.consts, self.args)
-        for name in peers:
+        for name in peers if eager else []:
             run = eager if name == "eager" else torch.compile(eager, dynamic=False)
             try:
                 with within(compile_s):

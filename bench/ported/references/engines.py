@@ -1,5 +1,12 @@
 """Recurrences, losses, samplers and packed formats of inference engines; batched solvers and statistics."""
 
+import functools
+
+
+def single(xp, x):
+    """x rounded to f32, for references that round where their kernels do."""
+    return xp.asarray(x, dtype=xp.float32)
+
 
 def rwkv7_recurrent(xp, R, W, KEY, VAL, A, G, STATE, T):
     s, out = STATE, []
@@ -68,12 +75,12 @@ def top_p_sampling(xp, X, U, p, M, V):
             if ok:
                 break
             kept = xp.where(x[r] > low, x[r], 0.0)
-            reached = (xp.cumsum(kept) > xp.float32(u) * xp.float32(mass)) & (kept > 0)
+            reached = (xp.cumsum(kept, 0) > single(xp, u) * single(xp, mass)) & (kept > 0)
             place = xp.arange(V)
-            token = min(place[reached], default=max(place[kept > 0], default=-1))
+            token = int(min(place[reached], default=max(place[kept > 0], default=-1)))
             low = x[r, token] if token >= 0 else 0.0
             mass = xp.sum(xp.where(x[r] > low, x[r], 0.0))
-            ok = bool(xp.float32(mass) < xp.float32(p) * xp.float32(total))
+            ok = bool(single(xp, mass) < single(xp, p) * single(xp, total))
         ids.append(token)
         accepted.append(ok)
     return xp.asarray(ids), xp.asarray(accepted)
@@ -81,11 +88,11 @@ def top_p_sampling(xp, X, U, p, M, V):
 
 def nvfp4_quantize(xp, X, M, N):
     """Codes depend on roundings, so this computes in f32 as the kernel does."""
-    block, scale = xp.asarray(X, dtype=xp.float32).reshape(M, N // 16, 16), xp.float32(1.5)
+    block, scale = xp.asarray(X, dtype=xp.float32).reshape(M, N // 16, 16), single(xp, 1.5)
     codes = xp.arange(127)
     exponent, fraction = codes >> 3, codes & 7
     values = xp.where(exponent == 0, fraction / 512, (1 + fraction / 8) * xp.exp2(exponent - 7.0))
-    wanted = xp.amax(abs(block), -1) / xp.float32(6) * scale
+    wanted = xp.amax(abs(block), -1) / single(xp, 6) * scale
     off = abs(values - wanted[..., None]) + (codes & 1) * 1e-12  # of two that are as near, the even one
     s8 = xp.argmin(off, -1)
     s = (xp.asarray(values[s8], dtype=xp.float32) / scale)[..., None]
@@ -98,12 +105,12 @@ def nvfp4_quantize(xp, X, M, N):
 
 def int4_tinygemm(xp, X, W, SZ, N, K):
     code = xp.stack([W & 15, W >> 4], -1).reshape(N, K) * 1.0 - 8
-    scale = xp.repeat(SZ, 32, axis=0)
+    scale = xp.stack([SZ] * 32, 1).reshape(K, N, 2)
     return X @ (code.T * scale[..., 0] + scale[..., 1])
 
 
 def sgmv_expand(xp, X, WT, SEG, ID, Y, scale, S, W):
-    y = Y.copy()
+    y = Y * 1
     for s in range(S):
         if 0 <= ID[s] < W:
             y[SEG[s] : SEG[s + 1]] += X[SEG[s] : SEG[s + 1]] @ WT[ID[s]].T * scale
@@ -143,11 +150,11 @@ def ctc_forward(xp, LOGP, Y, B, T, L):
     label, scores, places = [[0] * (2 * L + 1) for _ in range(B)], [], range(2 * L + 1)
     for b in range(B):
         label[b][1::2] = [int(y) for y in Y[b]]
-        a = [LOGP[b, 0, label[b][s]] if s < 2 else -xp.inf for s in places]
+        a = [LOGP[b, 0, label[b][s]] - (0 if s < 2 else xp.inf) for s in places]
         for t in range(1, T):
             skips = [s > 1 and s % 2 and label[b][s] != label[b][s - 2] for s in places]
             ways = [a[max(s - 2 if skips[s] else s - 1, 0) : s + 1] for s in places]
-            a = [xp.logaddexp.reduce(w) + LOGP[b, t, label[b][s]] for s, w in enumerate(ways)]
+            a = [functools.reduce(xp.logaddexp, w) + LOGP[b, t, label[b][s]] for s, w in enumerate(ways)]
         scores.append(-xp.logaddexp(a[-1], a[-2]))
     return xp.asarray(scores)
 
