@@ -164,3 +164,12 @@ const char *type_string(Session *s, const Type *t)
     type_print(t, &out);
     return out.data;
 }
+
+const char *type_extents(Session *s, const Type *t, int from)
+{
+    Text out;
+    text_init(&out, &s->arena);
+    for (int a = from; a < t->rank; a++)
+        text_printf(&out, "%s%lld", a > from ? " x " : "", (long long)t->shape[a]);
+    return out.data ? out.data : "1";
+}

@@ -47,6 +47,8 @@ bool type_same_shape(const Type *, const Type *);
 static inline bool type_is_value(const Type *t) { return t->kind == TYPE_SCALAR || t->kind == TYPE_TILE; }
 void type_print(const Type *, Text *);
 const char *type_string(Session *, const Type *);
+/* The extents of a tile from an axis on, "64 x 128"; 1 if there are none. */
+const char *type_extents(Session *, const Type *, int from);
 
 const char *dtype_name(DType);
 int dtype_bits(DType);

@@ -2,16 +2,7 @@
 #include "backends/backend.h"
 #include "backends/gpu/emit.h"
 #include "backends/gpu/gpu.h"
-#include "passes/kernel/schedule/schedule.h"
-
-static const char *shape_text(Session *s, const Type *t, int from)
-{
-    Text shape;
-    text_init(&shape, &s->arena);
-    for (int a = from; a < t->rank; a++)
-        text_printf(&shape, "%s%lld", a > from ? " x " : "", (long long)t->shape[a]);
-    return shape.data ? shape.data : "1";
-}
+#include "passes/kernel/schedule/cta_size.h"
 
 static void name_scratch(Session *s, Diag *d, const ScratchUse *u, const char *when, int64_t have)
 {
@@ -21,7 +12,7 @@ static void name_scratch(Session *s, Diag *d, const ScratchUse *u, const char *w
             (long long)u->bytes, (long long)have);
     else
         diag_note(s, d, u->loc, "%s, %s tile of %s on its way between threads takes %lld bytes of %lld", when,
-            dtype_name(u->type->dtype), shape_text(s, u->type, 0), (long long)u->bytes, (long long)have);
+            dtype_name(u->type->dtype), type_extents(s, u->type, 0), (long long)u->bytes, (long long)have);
 }
 
 /* Reports which tiles take the most shared memory, and how many stages of each would fit. */
@@ -31,7 +22,7 @@ static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
         const SharedUse *u = &code->shared_map[k];
         int64_t slot = u->bytes / (u->type->shape[0] ? u->type->shape[0] : 1);
         diag_note(s, d, u->loc, "%s: %lld x %s tile of %s takes %lld bytes; %lld such tiles fill %lld",
-            u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), shape_text(s, u->type, 1),
+            u->name, (long long)u->type->shape[0], dtype_name(u->type->dtype), type_extents(s, u->type, 1),
             (long long)u->bytes, (long long)(slot ? have / slot : 0), (long long)have);
     }
     name_scratch(s, d, &code->beside, "beside them", have);
@@ -39,29 +30,20 @@ static void name_buffers(Session *s, Diag *d, const GpuCode *code, int64_t have)
 }
 
 /* Warns about tiles that do not fit the registers of their threads. They are kept in local memory, which is
- * slow. Much larger tiles are refused, because they would be unrolled into more code than the vendors'
- * compilers accept in reasonable time. */
-enum { MOST_WORDS = 1024 };
-
+ * slow. Much larger ones are refused. */
 static bool registers_suffice(Session *s, const Func *f, const Target *t, const GpuCode *code)
 {
     const RegisterUse *u = &code->largest;
     if (u->words <= code->registers) return true;
-    const char *shape = shape_text(s, u->type, 0);
-    if (u->words <= MOST_WORDS) {
+    const char *shape = type_extents(s, u->type, 0);
+    if (u->words <= CTA_SIZE_MOST_WORDS) {
         diag_perf(s, u->loc,
             "%s tile of %s takes %d registers of each of %d threads, which have %d: the rest lies in local "
             "memory",
             dtype_name(u->type->dtype), shape, u->words, code->threads, code->registers);
         return true;
     }
-    Diag *d = diag_error(s, u->loc,
-        "kernel %s: %s tile of %s takes %d registers of each of %d threads; %s has %d, and at most %d are "
-        "compiled for",
-        f->name, dtype_name(u->type->dtype), shape, u->words, code->threads, t->name, code->registers,
-        MOST_WORDS);
-    diag_note(s, d, u->loc, "make the tile smaller: %lld elements fit registers",
-        (long long)code->registers * code->threads * 32 / dtype_bits(u->type->dtype));
+    cta_size_refuse_tile(s, f, t, u->loc, u->type, u->words, code->threads);
     return false;
 }
 

@@ -73,6 +73,7 @@ static void all_warps_alike(Lowering *l)
 static void layouts(Lowering *l)
 {
     RUN(LOOKUP);
+    if (!cta_size_holds_tiles(l->c.s, l->c.f, l->c.p)) return;
     RUN(LAYOUT);
     RUN(LANE_PARTS);
     RUN(FRAGMENT_PREFETCH);
@@ -104,6 +105,7 @@ static void pipeline(Lowering *l)
     if (!specialized && !refused(l)) all_warps_alike(l);
     if (refused(l)) return;
     layouts(l);
+    if (refused(l)) return;
     if (specialized && roles_fail(l)) {
         undo(l);
         all_warps_alike(l);

@@ -358,13 +358,16 @@ static void test_smaller_tiles(void)
         }
 }
 
-/* A tile that four warps cannot hold: which, how much, what would fit. */
-static void test_many_registers(void)
+/* Launches `rows` of tiles of 512 x 512 elements with that many warps; the error is that of a tile for which
+ * the threads are too few, and says `registers` and `advice`. */
+static void too_few_threads(int warps, const char *registers, const char *advice)
 {
-    static const char text[] =
-        "kernel rows(in f32 A[M, N], out f32 B[M, N]) grid (cdiv(M, 512)) hint (warps = 4) {\n"
+    char text[400];
+    snprintf(text, sizeof text,
+        "kernel rows(in f32 A[M, N], out f32 B[M, N]) grid (cdiv(M, 512)) hint (warps = %d) {\n"
         "    let i = program_id();\n    let a = load(A[i*512 +: 512, 0 +: 512]);\n"
-        "    store(B[i*512 +: 512, 0 +: 512], a / sum(a, axis = 1));\n}\n";
+        "    store(B[i*512 +: 512, 0 +: 512], a / sum(a, axis = 1));\n}\n",
+        warps);
     tile_context *ctx = open_fake("cuda");
     tile_kernel *k;
     static float m[2][4096];
@@ -373,11 +376,26 @@ static void test_many_registers(void)
     OK(ctx, kernel_of(ctx, text, "rows", NULL, 0, &k));
     CHECK_STATUS(ctx, tile_launch(k, (tile_arg[]){ tile_arg_tensor(&t[0]), tile_arg_tensor(&t[1]) }, 2, NULL),
         TILE_ERROR_COMPILE);
-    CHECK_TEXT(error_of(ctx),
-        "kernel rows: f32 tile of 512 x 512 takes 2048 registers of each of 128 threads; cuda:sm_90a has ");
-    CHECK_TEXT(error_of(ctx), " elements fit registers");
+    CHECK_TEXT(error_of(ctx), registers);
+    CHECK_TEXT(error_of(ctx), advice);
     CU_ASSERT_EQUAL(fake->launches, 0);
     close_all(ctx, k);
+}
+
+/* A tile that four warps cannot hold: which, how much, what would fit. */
+static void test_many_registers(void)
+{
+    too_few_threads(4,
+        "kernel rows: f32 tile of 512 x 512 takes 2048 registers of each of 128 threads; "
+        "cuda:sm_90a has ",
+        " elements fit registers");
+}
+
+/* A tile of which no layout has room for a thread's part says the same, and not that the compiler failed. */
+static void test_one_warp(void)
+{
+    too_few_threads(1, "kernel rows: f32 tile of 512 x 512 takes 8192 registers of each of 32 threads; ",
+        "or give the program more warps: `warps = 1` asks for 32 threads");
 }
 
 int main(int argc, char **argv)
@@ -385,7 +403,8 @@ int main(int argc, char **argv)
     static const UnitTest tests[] = { { "forms", test_forms }, { "no_form", test_no_form },
         { "no_linker", test_no_linker }, { "no_compiler", test_no_compiler }, { "stream", test_stream },
         { "large_tiles", test_large_tiles }, { "many_registers", test_many_registers },
-        { "no_device", test_no_device }, { "old_driver", test_old_driver }, { "contexts", test_contexts },
-        { "two_devices", test_two_devices }, { "smaller_tiles", test_smaller_tiles } };
+        { "one_warp", test_one_warp }, { "no_device", test_no_device }, { "old_driver", test_old_driver },
+        { "contexts", test_contexts }, { "two_devices", test_two_devices },
+        { "smaller_tiles", test_smaller_tiles } };
     return unit_run("old", tests, (int)(sizeof tests / sizeof *tests), argc, argv);
 }

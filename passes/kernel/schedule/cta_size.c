@@ -281,3 +281,50 @@ void cta_size_begin(Func *f, KernelPlan *p)
     p->warps = p->options.warps ? p->options.warps : choose_warps(f, p);
     p->min_ctas = f->hints.occupancy;
 }
+
+/* --- tiles that are too large ------------------------------------------------------------------------ */
+
+void cta_size_refuse_tile(
+    Session *s, const Func *f, const Target *t, Loc at, const Type *tile, int64_t words, int threads)
+{
+    int registers = target_registers_each(t, threads);
+    if (registers > t->max_registers) registers = t->max_registers;
+    Diag *d = diag_error(s, at,
+        "kernel %s: %s tile of %s takes %lld registers of each of %d threads; %s has %d, and at most %d are "
+        "compiled for",
+        f->name, dtype_name(tile->dtype), type_extents(s, tile, 0), (long long)words, threads, t->name,
+        registers, CTA_SIZE_MOST_WORDS);
+    diag_note(s, d, at, "make the tile smaller: %lld elements fit registers",
+        (long long)registers * threads * 32 / dtype_bits(tile->dtype));
+    if (f->hints.warps > 0 && (f->hints.warps + 1) * t->wave <= t->cta_threads)
+        diag_note(s, d, at, "or give the program more warps: `warps = %d` asks for %d threads",
+            f->hints.warps, threads);
+}
+
+typedef struct Largest {
+    const Value *tile;
+    int64_t elements;
+} Largest;
+
+static void larger(Largest *l, const Value *v)
+{
+    if (v->type->kind != TYPE_TILE || kernel_is_cheap(v) || type_elements(v->type) <= l->elements) return;
+    *l = (Largest){ v, type_elements(v->type) };
+}
+
+static void largest_of(void *user, Instr *i)
+{
+    for (int k = 0; k < i->n_results; k++) larger(user, &i->results[k]);
+}
+
+bool cta_size_holds_tiles(Session *s, Func *f, const KernelPlan *p)
+{
+    Largest l = { 0 };
+    int threads = p->warps * p->target->wave;
+    ir_walk(f->body, largest_of, &l);
+    int64_t each = (l.elements + threads - 1) / threads;
+    if (each <= LAYOUT_MAX_REGS) return true;
+    int64_t words = each * dtype_bits(l.tile->type->dtype) / 32;
+    cta_size_refuse_tile(s, f, p->target, l.tile->def->loc, l.tile->type, words, threads);
+    return false;
+}

@@ -10,3 +10,12 @@ void cta_size_cap_warps(Session *, Func *, KernelPlan *);
 /* Sets the number of CTAs of a multiprocessor for a kernel without warp specialization, in which all warps do
  * the same, and records it in the schedule. */
 void cta_size_unspecialized(Func *, KernelPlan *);
+/* The most words of one tile in a thread. Larger tiles are refused, because they would be unrolled into more
+ * code than the vendors' compilers accept in reasonable time. */
+enum { CTA_SIZE_MOST_WORDS = 1024 };
+/* Reports the error of a tile of which a thread would hold more. */
+void cta_size_refuse_tile(
+    Session *, const Func *, const Target *, Loc, const Type *tile, int64_t words, int threads);
+/* Whether each tile in registers is spread over enough threads for there to be a layout; otherwise reports
+ * the error. */
+bool cta_size_holds_tiles(Session *, Func *, const KernelPlan *);
