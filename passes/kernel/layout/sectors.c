@@ -27,8 +27,17 @@ int layouter_sector_use(const Layouter *c, const Layout *l, int axis, int bytes,
     return use > 100 ? 100 : use;
 }
 
+/* Whether lanes that have 16 bytes side by side store them at once: rows are aligned, or the vectors are
+ * shifted. */
+static bool stores_vectors(Layouter *c, const Instr *store, const Layout *l, int axis, int bytes)
+{
+    ShiftChain chain;
+    if (kernel_access_bytes(c->f, store) >= 16) return true;
+    return kernel_may_shift(c->f, c->p, store) && kernel_shift_chain(&c->s->arena, l, axis, bytes, &chain);
+}
+
 /* The rows of an accumulator are distributed in pairs over the lanes. Lanes exchange registers, so that each
- * stores 16 bytes at once. */
+ * stores 16 bytes at once. Narrower stores choose a layout of their own (layouter_fix_store). */
 void layouter_store_layout(Layouter *c, Instr *i)
 {
     MemParts m;
@@ -43,7 +52,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
     if (m.values[0]->id < c->n && group_is_one_by_one(group_of(c, m.values[0]))) return;
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
-    if (!v || layout_equal(l, v)) return;
+    if (!v || layout_equal(l, v) || !stores_vectors(c, i, v, axis, bytes)) return;
     if (layouter_sector_use(c, v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
         layouter_need(c, i, m.rank + 1, v);
 }
