@@ -149,6 +149,90 @@ static void pick_positions(
     }
 }
 
+/* A copy of a window in pieces of n elements, of which each thread has `count`. */
+typedef struct PieceCopy {
+    const Window *w;
+    const Layout *l;
+    const LayoutShared *s;
+    const CopyPlace *place;
+    DType d;
+    int rank, n, count;
+    const char *ptr, *base; /* of the tensor, of the stage */
+    const char *holder;     /* the condition that selects one of the threads that hold an element */
+    const char *origin;     /* the thread's offset in the stage; NULL: computed from coordinates */
+    uint32_t *own, seen;    /* what each piece adds to that */
+} PieceCopy;
+
+/* Copies the piece, whose first register is `reg`. */
+static void copy_piece(Emit *e, const PieceCopy *x, Index *reg, Index *piece)
+{
+    Index *c[TILE_MAX_RANK], *own[TILE_MAX_RANK];
+    coords_at(e, x->l, reg, c);
+    for (int a = 0; a < x->rank; a++) own[a] = x->place ? register_coord(e, x->l, a, reg) : c[a];
+    const char *index = x->place ? copy_index(e, x->place, x->w, own) : window_index(e, x->w, c);
+    const char *inside = both_conditions(e, x->holder, tile_condition(e, x->l, reg, c));
+    if (*inside) {
+        line(e, "if (%s) {", inside);
+        e->indent++;
+    }
+    const char *cond = window_condition(e, x->w, c, false);
+    pick_positions(e, x->w, x->l, reg, &cond, &index);
+    const char *off = x->origin ? linear_address(e, x->origin, x->own, x->seen, x->count, x->n, piece)
+                                : shared_offset(e, x->s, c);
+    copy_vector(e, x->w, x->d, x->n, str(e, "%s + %s", x->base, off), x->ptr, index, cond);
+    if (*inside) end_block(e);
+}
+
+enum { PIECES_UNROLLED = 16, PIECES_OVERLAPPED = 8 };
+
+/* Whether shifts and masks compute the number. */
+static bool shifts_suffice(const Index *x)
+{
+    if (x->kind != INDEX_DIGITS) return x->kind != INDEX_ENTRY;
+    for (int k = 0; k < x->n_digits; k++) {
+        const IndexDigit *d = &x->digits[k];
+        bool last = (int64_t)d->below * d->size >= x->n;
+        if (d->below & (d->below - 1) || (!last && d->size & (d->size - 1))) return false;
+    }
+    return true;
+}
+
+/* How many pieces one iteration of the loop over a thread's pieces copies by lines of their own: as many as
+ * make each coordinate linear in the loop's counter, where a piece would divide by other numbers than powers
+ * of two otherwise; else 1. */
+static int pieces_in_lines(Emit *e, const PieceCopy *x)
+{
+    bool plain = true;
+    for (int a = 0; a < x->rank; a++)
+        plain &= shifts_suffice(register_coord(e, x->l, a, index_linear(e, x->n, "v", 0)));
+    for (int lines = plain ? 1 : PIECES_UNROLLED; lines > 1; lines--) {
+        bool linear = x->count % lines == 0;
+        for (int k = 0; linear && k < lines * x->rank; k++) {
+            Index *reg = index_linear(e, x->n * lines, "v", x->n * (k / x->rank));
+            const Index *c = register_coord(e, x->l, k % x->rank, reg);
+            int scale, add;
+            const char *name;
+            linear = c->kind == INDEX_NUMBER || index_is_linear(c, &scale, &name, &add);
+        }
+        if (linear) return lines;
+    }
+    return 1;
+}
+
+static void copy_pieces(Emit *e, const PieceCopy *x)
+{
+    int lines = x->count > PIECES_UNROLLED ? pieces_in_lines(e, x) : 1;
+    /* No register array is indexed by v, so the loop is unrolled only to overlap the copies. */
+    if (x->count > PIECES_UNROLLED) {
+        directive(e, "#pragma unroll %d", lines > 1 ? 1 : PIECES_OVERLAPPED);
+        line(e, "for (int v = 0; v < %d; v++) {", x->count / lines);
+        e->indent++;
+    } else begin_unrolled(e, "v", x->count);
+    for (int k = 0; k < lines; k++)
+        copy_piece(e, x, index_linear(e, x->n * lines, "v", x->n * k), index_linear(e, lines, "v", k));
+    end_block(e);
+}
+
 static void emit_copy(Emit *e, Instr *i)
 {
     if (is_hip(e)) {
@@ -162,7 +246,7 @@ static void emit_copy(Emit *e, Instr *i)
     DType d = view->dtype;
     const Layout *l = copy_layout(e, view, s);
     LayoutVector v;
-    int n = window_vector(e, &w, l, d, &v), regs = (int)layout_regs(l);
+    int n = window_vector(e, &w, l, d, &v);
     for (uint32_t k = 0; k < v.n; k++)
         if (v.reg[k] != k) n = 1;
     if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
@@ -170,39 +254,25 @@ static void emit_copy(Emit *e, Instr *i)
     note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
     note_vectors(e, true, l, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);
-    Index *c[TILE_MAX_RANK], *own[TILE_MAX_RANK], *counter = index_variable(e, "v"),
-                                                  *reg = index_linear(e, n, "v", 0);
-    const char *ptr = place ? place->at : window_pointer(e, &w), *base = name_of(e, ir_operand(i, 0)),
-               *holder = unique_holder(e, l);
+    PieceCopy x = { .w = &w,
+        .l = l,
+        .s = s,
+        .place = place,
+        .d = d,
+        .rank = view->rank,
+        .n = n,
+        .count = (int)layout_regs(l) / n,
+        .ptr = place ? place->at : window_pointer(e, &w),
+        .base = name_of(e, ir_operand(i, 0)),
+        .holder = unique_holder(e, l) };
     /* Compute one offset for each thread and add the constants of each piece, so that the swizzle is not
      * computed for every piece. */
-    uint32_t *pieces, seen;
-    const char *origin = NULL;
-    if (!e->measure && linear_offsets(e, l, s, n, &pieces, &seen)) {
+    if (!e->measure && linear_offsets(e, l, s, n, &x.own, &x.seen)) {
+        Index *c[TILE_MAX_RANK];
         coords_at(e, l, index_number(e, 0), c);
-        origin = place && place->to ? place->to : shared_offset(e, s, c);
+        x.origin = place && place->to ? place->to : shared_offset(e, s, c);
     }
-    /* No register array is indexed by v, so the loop is unrolled only to overlap the copies. */
-    if (regs / n > 16) {
-        directive(e, "#pragma unroll 8");
-        line(e, "for (int v = 0; v < %d; v++) {", regs / n);
-        e->indent++;
-    } else begin_unrolled(e, "v", regs / n);
-    coords_at(e, l, reg, c);
-    for (int a = 0; a < view->rank; a++) own[a] = place ? register_coord(e, l, a, reg) : c[a];
-    const char *index = place ? copy_index(e, place, &w, own) : window_index(e, &w, c);
-    const char *inside = both_conditions(e, holder, tile_condition(e, l, reg, c));
-    if (*inside) {
-        line(e, "if (%s) {", inside);
-        e->indent++;
-    }
-    const char *cond = window_condition(e, &w, c, false);
-    pick_positions(e, &w, l, reg, &cond, &index);
-    const char *off =
-        origin ? linear_address(e, origin, pieces, seen, regs / n, n, counter) : shared_offset(e, s, c);
-    copy_vector(e, &w, d, n, str(e, "%s + %s", base, off), ptr, index, cond);
-    if (*inside) end_block(e);
-    end_block(e);
+    copy_pieces(e, &x);
 }
 
 static bool behind_products(const Instr *i)

@@ -3,37 +3,61 @@
  *
  * A lane of an accumulator has two neighbours of one column of what is wanted. Written one at a time, each
  * element is an access of two bytes, in which lanes meet in one bank (bench/notes/products.md, "Products").
- * Each stmatrix writes 32 by 8, rows of 16 bytes; rows are padded by 16 bytes, so that the eight of a matrix
- * lie in different banks. Then each thread reads what its own layout asks for: 16 bytes at a time, or fewer
- * where rows of memory begin at no multiple of 16. */
+ * Each stmatrix writes 32 by 8, or 16 by 8, in rows of 16 bytes; rows are padded by 16 bytes, so that the
+ * eight of a matrix lie in different banks. Then each thread reads what its own layout asks for: 16 bytes at
+ * a time, or fewer where rows of memory begin at no multiple of 16. */
 #include "backends/gpu/emit.h"
 
-/* Words of 16-bit pairs: lane l of word q has row row[q] + l/4 + the warp's, and columns col[q] + 2 (l mod 4)
- * and the next. */
-static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int32_t *warp)
+/* Words of 16-bit pairs of an accumulator: lane l of word q has row row[q] + l/4 + the warp's, and columns
+ * col[q] + 2 (l mod 4) + the warp's and the next. */
+typedef struct Pairs {
+    int words, warps;
+    int32_t *row, *col, *warp_row, *warp_col;
+} Pairs;
+
+static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
 {
-    int regs = (int)layout_regs(l), warps = (int)layout_warps(l);
-    int32_t first[TILE_MAX_RANK], c[TILE_MAX_RANK];
-    if (l->rank != 2 || layout_lanes(l) != 32 || regs % 8 || l->cover[0] != l->tile[0] ||
+    Arena *a = &e->s->arena;
+    int32_t c[TILE_MAX_RANK];
+    int words = p->words = (int)layout_regs(l) / 2, warps = p->warps = (int)layout_warps(l);
+    if (l->rank != 2 || layout_lanes(l) != 32 || layout_regs(l) % 4 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
+    p->row = arena_array(a, int32_t, (size_t)words);
+    p->col = arena_array(a, int32_t, (size_t)words);
+    p->warp_row = arena_array(a, int32_t, (size_t)warps);
+    p->warp_col = arena_array(a, int32_t, (size_t)warps);
     for (int w = 0; w < warps; w++) {
-        layout_element(l, 0, 0, (uint32_t)w, 0, first);
-        if (first[1] || first[0] % 8) return false;
-        warp[w] = first[0];
+        layout_element(l, 0, 0, (uint32_t)w, 0, c);
+        if (c[0] % 8 || c[1] % 8) return false;
+        p->warp_row[w] = c[0];
+        p->warp_col[w] = c[1];
     }
-    for (int q = 0; q < regs / 2; q++) {
+    for (int q = 0; q < words; q++) {
         layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
-        row[q] = c[0] - warp[0];
-        col[q] = c[1];
-        if (row[q] % 8 || col[q] % 8) return false;
+        int32_t row = p->row[q] = c[0] - p->warp_row[0], col = p->col[q] = c[1] - p->warp_col[0];
+        if (row % 8 || col % 8) return false;
         for (int t = 0; t < 64 * warps; t++) {
             layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)(t / 2 % 32), (uint32_t)(t / 64), 0, c);
-            if (c[0] != row[q] + warp[t / 64] + t / 2 % 32 / 4 || c[1] != col[q] + t / 2 % 4 * 2 + t % 2)
+            if (c[0] != row + p->warp_row[t / 64] + t / 2 % 32 / 4 ||
+                c[1] != col + p->warp_col[t / 64] + t / 2 % 4 * 2 + t % 2)
                 return false;
         }
     }
     return true;
+}
+
+/* Writes the matrices of 8 x 8 of `src`, four or two at a time, each transposed. */
+static void write_matrices(Emit *e, const Pairs *p, const char *src, const char *base, int pitch)
+{
+    int each = p->words % 4 ? 2 : 4;
+    const char *q = tmp(e, "q"), *place = tmp(e, "at"), *fn = use(e, str(e, "stmatrix_x%d_trans", each));
+    begin_unrolled(e, q, p->words / each);
+    line(e, "const int %s = %d * %s + (lane >> 3)%s;", place, each, q, each == 2 ? " % 2" : "");
+    line(e, "%s(%s + (%s + %s + (lane & 7)) * %d + (%s + %s) * 2, &%s[%d * %s]);", fn, base,
+        entry_text(e, p->col, p->words, place), entry_text(e, p->warp_col, p->warps, "warp"), pitch,
+        entry_text(e, p->row, p->words, place), entry_text(e, p->warp_row, p->warps, "warp"), src, each, q);
+    end_block(e);
 }
 
 /* The position of an element in rows of so many. */
@@ -78,23 +102,15 @@ bool emit_transposed(Emit *e, Instr *i)
         dtype_bytes(d) != 2 || x->type->kind != TYPE_TILE || r->type->kind != TYPE_TILE)
         return false;
     const Layout *from = layout_of(e, x), *to = layout_of(e, r);
-    int words = (int)layout_regs(from) / 2;
-    int32_t *row = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
-            *col = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
-            *warp = arena_array(&e->s->arena, int32_t, (size_t)layout_warps(from) + 1);
-    if (!fragments(e, from, row, col, warp) || to->rank != 2 || to->tile[1] % 8) return false;
+    Pairs pairs;
+    if (!pairs_of(e, from, &pairs) || to->rank != 2 || to->tile[1] % 8) return false;
     int pitch = to->tile[1] * 2 + 16;
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
-    const char *base = tmp(e, "sh"), *src = array_of(e, x, from), *q = tmp(e, "q"), *place = tmp(e, "at");
+    const char *base = tmp(e, "sh"), *src = array_of(e, x, from);
     line(e, "/* %s transposed, in matrices of 8 x 8 */", name_of(e, x));
     line(e, "const u32 %s = shared_base + SCRATCH + %lld;", base, (long long)at);
     barrier(e);
-    begin_unrolled(e, q, words / 4);
-    line(e, "const int %s = 4 * %s + (lane >> 3);", place, q);
-    line(e, "%s(%s + (%s + (lane & 7)) * %d + (%s + %s) * 2, &%s[4 * %s]);", use(e, "stmatrix_x4_trans"),
-        base, entry_text(e, col, words, place), pitch, entry_text(e, row, words, place),
-        entry_text(e, warp, (int)layout_warps(from), "warp"), src, q);
-    end_block(e);
+    write_matrices(e, &pairs, src, base, pitch);
     barrier(e);
     read_rows(e, r, base, pitch, side_by_side(to));
     return true;

@@ -410,6 +410,7 @@ EMU void bulk_wait(u32 n) { emu_bulk_wait(n), emu_bulk_written(n); }
 EMU void fence_proxy_async(void) { emu_proxy_fence(); }
 EMU void fence_proxy_async_global(void) {}
 EMU void stmatrix_x4(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, false); }
+EMU void stmatrix_x2_trans(u32 a, const u32 *s) { emu_stmatrix(a, s, 2, true); }
 EMU void stmatrix_x4_trans(u32 a, const u32 *s) { emu_stmatrix(a, s, 4, true); }
 EMU void wgmma_fence(void) { emu_wgmma_fence(); }
 EMU void wgmma_commit(void) { emu_wgmma_commit(); }

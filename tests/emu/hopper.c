@@ -25,6 +25,11 @@ static const Row rows[] = {
     { "gemm", "M=72 N=232 K=72", "TM=64 TN=224 TK=32", "B:t" },
     { "gemm", "M=184 N=72 K=72", "TM=176 TN=64 TK=32 TURN=true", NULL },
     { "gemm", "M=40 N=70 K=72 | M=24 N=71 K=72", "TM=96 TN=64 TK=32 TURN=true", "B:t" }, /* odd rows of C */
+    /* transposed results of warps that stand in rows and columns, by four matrices at a time and by two */
+    { "gemm", "M=264 N=136 K=90", "TM=224 TN=128 TK=32 TURN=true", "A:t B:t" },
+    { "gemm", "M=90 N=72 K=75", "T=bf16 TO=bf16 TM=24 TN=64 TK=32 TURN=true", NULL },
+    /* rows of C and B at multiples of 4 and 8 bytes */
+    { "gemm", "M=140 N=202 K=90 | M=140 N=196 K=64", "TM=128 TN=192 TK=32", NULL },
     { "gemm", "M=200 N=104 K=96", "TO=f32 TM=192 TN=96 TK=32 STAGES=4", NULL },
     { "gemm", "M=96 N=80 K=272", "T=f8e4m3 TO=f16 TM=64 TN=64 TK=64", "B:t" },
     { "gemm", "M=96 N=80 K=272", "T=f8e5m2 TO=f16 TM=128 TN=32 TK=128", "B:t" },

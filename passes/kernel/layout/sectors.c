@@ -27,8 +27,17 @@ int layouter_sector_use(const Layouter *c, const Layout *l, int axis, int bytes,
     return use > 100 ? 100 : use;
 }
 
+/* Whether lanes that have 16 bytes side by side store them at once: rows are aligned, or the vectors are
+ * shifted. */
+static bool stores_vectors(Layouter *c, const Instr *store, const Layout *l, int axis, int bytes)
+{
+    ShiftChain chain;
+    if (kernel_access_bytes(c->f, store) >= 16) return true;
+    return kernel_may_shift(c->f, c->p, store) && kernel_shift_chain(&c->s->arena, l, axis, bytes, &chain);
+}
+
 /* The rows of an accumulator are distributed in pairs over the lanes. Lanes exchange registers, so that each
- * stores 16 bytes at once. */
+ * stores 16 bytes at once. Narrower stores choose a layout of their own (layouter_fix_store). */
 void layouter_store_layout(Layouter *c, Instr *i)
 {
     MemParts m;
@@ -43,7 +52,7 @@ void layouter_store_layout(Layouter *c, Instr *i)
     if (m.values[0]->id < c->n && group_is_one_by_one(group_of(c, m.values[0]))) return;
     int bytes = dtype_bytes(t->dtype);
     const Layout *l = layouts_get(&c->p->layouts, t), *v = layout_vectorize(&c->s->arena, l, axis, bytes, 16);
-    if (!v || layout_equal(l, v)) return;
+    if (!v || layout_equal(l, v) || !stores_vectors(c, i, v, axis, bytes)) return;
     if (layouter_sector_use(c, v, axis, bytes, 16) >= 90 && layout_convert_within(&c->s->arena, l, v, bytes))
         layouter_need(c, i, m.rank + 1, v);
 }
@@ -65,6 +74,49 @@ static bool shift_pays(Layouter *c, const Instr *store, const Value *v, int axis
                        : 0); /* and the conversion to a layout in which stored elements are side by side */
 }
 
+/* Whether rows of the tensor begin within sectors. */
+static bool rows_within_sectors(const Layouter *c, const Param *p, int rank, int unit, int bytes)
+{
+    for (int a = 0; a < rank; a++) {
+        int64_t stride = p->stride[a] != FACT_UNKNOWN ? p->stride[a] : p->stride_div[a];
+        if (a != unit && stride * bytes % c->p->target->sector_bytes) return true;
+    }
+    return false;
+}
+
+/* The runs of bytes that follow each other in one access of a warp. */
+static int runs_of(const Layout *l, int axis, int bytes, int width)
+{
+    LayoutVector v;
+    int32_t at[TILE_MAX_RANK], other[TILE_MAX_RANK];
+    int runs = 0, lanes = (int)layout_lanes(l);
+    layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
+    for (int lane = 0; lane < lanes; lane++) {
+        bool continues = false;
+        layout_element(l, 0, (uint32_t)lane, 0, 0, at);
+        at[axis] -= (int32_t)v.n;
+        for (int k = 0; k < lanes && !continues; k++) {
+            layout_element(l, 0, (uint32_t)k, 0, 0, other);
+            continues = !memcmp(at, other, (size_t)l->rank * sizeof *at);
+        }
+        runs += !continues;
+    }
+    return runs;
+}
+
+/* The part of the bytes of all sectors, in percent, that an access of a warp stores. A run that begins
+ * anywhere within a sector touches one more than its bytes fill, but for those that begin at its start. */
+static int stored_use(const Layouter *c, const Layout *l, int axis, int bytes, int width, bool within)
+{
+    int use = layouter_sector_use(c, l, axis, bytes, width), sector = c->p->target->sector_bytes;
+    LayoutVector v;
+    layout_vector(l, axis, (uint32_t)bytes, (uint32_t)width, 16, &v);
+    int stored = (int)(v.bytes * layout_lanes(l));
+    if (!within || !stored) return use;
+    int more = runs_of(l, axis, bytes, width) * (sector - width);
+    return 100 * stored / (100 * stored / (use > 0 ? use : 1) + more);
+}
+
 /* Converts the value to a layout in which whole sectors are stored, if its own layout is poor for that: by
  * shuffles within the warp if they suffice, otherwise through shared memory. */
 void layouter_fix_store(Layouter *c, Instr *i)
@@ -82,8 +134,8 @@ void layouter_fix_store(Layouter *c, Instr *i)
     if (axis >= 0 && group_is_odd(c, i, v, axis) && kernel_may_shift(c->f, c->p, i) &&
         shift_pays(c, i, v, axis))
         return;
-    if (axis >= 0 && c->p->cp_async_warps && group_is_odd(c, i, v, axis) &&
-        kernel_may_shift(c->f, c->p, i)) { /* Rings and their stages take all shared memory. */
+    if (axis >= 0 && c->p->cp_async_warps && width < 4 && group_is_odd(c, i, v, axis) &&
+        kernel_may_shift(c->f, c->p, i)) { /* Elements: by exchange, since rings take shared memory. */
         ShiftChain chain;
         const Layout *runs = kernel_shift_runs(&c->s->arena,
             layout_vectorize(&c->s->arena, layouts_get(&c->p->layouts, v->type), axis, bytes, 16), axis);
@@ -97,10 +149,12 @@ void layouter_fix_store(Layouter *c, Instr *i)
         c->f->params[m.param].stride[unit] != 1 || (steps && steps->v[unit] != 1))
         return;
     const Layout *l = layouts_get(&c->p->layouts, v->type), *best = NULL;
-    int now = layouter_sector_use(c, l, axis, bytes, width);
+    /* Narrow rows that begin within sectors want long runs, which go through shared memory. */
+    bool within = width < 16 && rows_within_sectors(c, &c->f->params[m.param], m.rank, unit, bytes);
+    int now = stored_use(c, l, axis, bytes, width, within);
     if (now >= 90) return;
     const Layout *w = layout_vectorize(&c->s->arena, l, axis, bytes, width);
-    if (w && w != l && layouter_sector_use(c, w, axis, bytes, width) >= 90) best = w;
+    if (w && w != l && stored_use(c, w, axis, bytes, width, within) >= 90) best = w;
     if (!best && layout_blocks(l) == 1) { /* CTAs of a cluster exchange nothing here */
         int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK], n = 0;
         order[n++] = axis;
@@ -109,7 +163,8 @@ void layouter_fix_store(Layouter *c, Instr *i)
         for (int a = 0; a < v->type->rank; a++) tile[a] = (int32_t)v->type->shape[a];
         w = layout_coalesced(
             &c->s->arena, v->type->rank, tile, order, bytes, width, c->p->target->wave, (int)layout_warps(l));
-        if (w && layouter_sector_use(c, w, axis, bytes, width) >= 2 * now) best = w;
+        int least = within ? now + now / 2 : 2 * now;
+        if (w && stored_use(c, w, axis, bytes, width, within) >= least) best = w;
     }
     for (int k = 0; best && k < i->n_operands; k++)
         if (ir_operand(i, k) == v) layouter_need(c, i, k, best);
