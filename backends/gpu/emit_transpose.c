@@ -10,10 +10,11 @@
 
 /* Words of 16-bit pairs: lane l of word q has row row[q] + l/4 + the warp's, and columns col[q] + 2 (l mod 4)
  * and the next. */
-static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int32_t *warp)
+static bool fragments(const Layout *l, int32_t *row, int32_t *col, int32_t *warp)
 {
     int regs = (int)layout_regs(l), warps = (int)layout_warps(l);
     int32_t first[TILE_MAX_RANK], c[TILE_MAX_RANK];
+    const bool linear = layout_lanes_linear(l);
     if (l->rank != 2 || layout_lanes(l) != 32 || regs % 8 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
@@ -28,6 +29,8 @@ static bool fragments(Emit *e, const Layout *l, int32_t *row, int32_t *col, int3
         col[q] = c[1];
         if (row[q] % 8 || col[q] % 8) return false;
         for (int t = 0; t < 64 * warps; t++) {
+            const int lane = t / 2 % 32;
+            if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
             layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)(t / 2 % 32), (uint32_t)(t / 64), 0, c);
             if (c[0] != row[q] + warp[t / 64] + t / 2 % 32 / 4 || c[1] != col[q] + t / 2 % 4 * 2 + t % 2)
                 return false;
@@ -82,7 +85,7 @@ bool emit_transposed(Emit *e, Instr *i)
     int32_t *row = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
             *col = arena_array(&e->s->arena, int32_t, (size_t)words + 1),
             *warp = arena_array(&e->s->arena, int32_t, (size_t)layout_warps(from) + 1);
-    if (!fragments(e, from, row, col, warp) || to->rank != 2 || to->tile[1] % 8) return false;
+    if (!fragments(from, row, col, warp) || to->rank != 2 || to->tile[1] % 8) return false;
     int pitch = to->tile[1] * 2 + 16;
     int64_t at = scratch(e, (int64_t)to->tile[0] * pitch);
     const char *base = tmp(e, "sh"), *src = array_of(e, x, from), *q = tmp(e, "q"), *place = tmp(e, "at");

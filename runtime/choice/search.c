@@ -45,13 +45,21 @@ static bool has_place(const Search *z, const uint8_t *at)
     return true;
 }
 
+/* Whether the two points say the same of each name. */
+static bool says_same(const Search *z, const uint8_t *a, const uint8_t *b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (a[j] != b[j] && search_said(z, a, j) != search_said(z, b, j)) return false;
+    return true;
+}
+
 bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
     if (!has_place(z, at) || !search_allowed(z, &p)) return false;
     for (int i = 0; i < z->n_points; i++)
-        if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
+        if (says_same(z, z->point[i].at, at)) return true;
     for (int j = 0; j < z->n_names; j++)
         if (search_is_idle(z, at, j)) return true;
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;

@@ -66,6 +66,19 @@ bool search_declares_auto(const Search *z)
     return false;
 }
 
+/* Which listed value of a hint says what the compiler does where the hint is not given: a loop is whole
+ * unless parts of it are asked for, a CTA runs several programs wherever it can, and only rows that are
+ * reduced are spread over a cluster that nobody asked for, and not beside products. */
+static int value_as_absent(const Search *z, const SearchName *n)
+{
+    const bool known = n->hint && n->absent &&
+                       (n->hint->id == HINT_split_k || n->hint->id == HINT_persistent ||
+                           (n->hint->id == HINT_cluster && z->front->products));
+    for (int v = 0; v < search_listed(n) && known; v++)
+        if (n->values[v].i == 1) return v;
+    return -1;
+}
+
 /* On a CPU, of a kernel with `auto` constants these alone are chosen, because code that is compiled ahead of
  * time chooses no others. */
 static void add_name(Search *z, int domain)
@@ -79,7 +92,9 @@ static void add_name(Search *z, int domain)
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
     if (search_on_cpu(z) && (hint || (search_declares_auto(z) && !d->derived && !c->automatic))) return;
     SearchName *n = &z->name[z->n_names];
-    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .allowed_by = -1, .hint = hint };
+    *n = (SearchName){
+        .name = d->name, .domain = domain, .beside = -1, .alike = -1, .allowed_by = -1, .hint = hint
+    };
     n->derived = d->derived;
     n->along = d->along;
     n->order_only = d->order_only;
@@ -88,6 +103,7 @@ static void add_name(Search *z, int domain)
         n->shapes_grid || (hint ? hint->search == SEARCH_WITH_TILES : c->default_value.kind == FRONT_BOOL);
     n->with_tiles &= n->shapes_grid || d->n == 2;
     set_values(n, d, c);
+    n->alike = value_as_absent(z, n);
     add_whole(z, n);
     if (n->n > 1) z->n_names++;
 }
@@ -106,9 +122,13 @@ static void add_division(Search *z)
     for (int d = 0; d < z->tune->n; d++)
         if (hint_find(z->tune->domains[d].name) == hint) return;
     if (search_is_bound(z->p, hint->name)) return;
-    *n = (SearchName){
-        .name = hint->name, .domain = -1, .beside = -1, .allowed_by = -1, .whole = -1, .hint = hint
-    };
+    *n = (SearchName){ .name = hint->name,
+        .domain = -1,
+        .beside = -1,
+        .alike = -1,
+        .allowed_by = -1,
+        .whole = -1,
+        .hint = hint };
     n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;

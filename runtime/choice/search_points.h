@@ -20,7 +20,8 @@ typedef struct SearchName {
     int domain;           /* of the tune block; -1: the search has added the name */
     int n, declared;      /* values; which of them is as declared */
     int beside;           /* another name that says something only beside this one, or -1 */
-    int allowed_by;       /* another name, without some value of which this one says nothing, or -1 */
+    int alike; /* the listed value of a hint that says what the compiler does where it is not given, or -1 */
+    int allowed_by; /* another name, without some value of which this one says nothing, or -1 */
     bool shapes_grid, absent;
     const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
     /* The value behind those of the domain that is the extent of that dimension: a tile holds the whole axis,
@@ -57,7 +58,7 @@ typedef struct SearchPoint {
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
-    LayoutMemo plans; /* for the session's arena: candidates share most of their layouts */
+    LayoutMemo plans; /* for the session's arena: candidates, of all workers, share most of their layouts */
     Ast *ast;
     bool open, runs;
     double
@@ -119,6 +120,8 @@ bool search_allowed(Search *, const SearchPoint *);
 /* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
  */
 bool search_is_idle(const Search *, const uint8_t *at, int j);
+/* The value of name `j` that stands for all that say the same at this point. */
+uint8_t search_said(const Search *, const uint8_t *at, int j);
 
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);
