@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { FEW_STAGES = 2 };
-enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
+enum { SESSION_ROOM = 8 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
 {
