@@ -314,14 +314,15 @@ typedef struct Offsets {
     uint32_t of[LAYOUT_MAX_LANES];
 } Offsets;
 
-/* What a search keeps of one of its accesses: what lanes add, and offsets: of the first accesses of its
- * sample, then of all its accesses. Layouts that differ only in how they are swizzled have the same. */
-enum { SAMPLED = 8, KEPT = 96 };
+/* What a search keeps of one of its accesses: what lanes add, and offsets, of the first accesses of its
+ * sample and of the first register of each warp. Layouts that differ only in how they are swizzled have the
+ * same. */
+enum { SAMPLED = 8, MOST_WARPS = 16 };
 typedef struct SearchAccess {
     const LayoutAccess *x;
     LayoutShared plain; /* for which offsets are kept */
     LanePart part[LAYOUT_MAX_LANES];
-    Offsets kept[KEPT];
+    Offsets sample[SAMPLED], first[MOST_WARPS];
 } SearchAccess;
 
 static void open_access(SearchAccess *q, const LayoutAccess *x)
@@ -335,19 +336,42 @@ static void forget_other_offsets(SearchAccess *q, const LayoutShared *s)
 {
     const LayoutShared *p = &q->plain;
     if (p->pitch == s->pitch && p->panel == s->panel && p->panel_bytes == s->panel_bytes) return;
-    for (int k = 0; k < KEPT; k++) q->kept[k].known = false;
+    for (int k = 0; k < SAMPLED; k++) q->sample[k].known = false;
+    for (int k = 0; k < MOST_WARPS; k++) q->first[k].known = false;
     q->plain = *s;
 }
 
-/* The offsets of the access at these registers of this warp, kept under `number` if that is not too great. */
+/* Whether the offset of a register of a thread is that of the thread's first register and that of the
+ * register in the first thread together. */
+static bool offsets_add(const Layout *l, const LayoutShared *s)
+{ return l->separable && !memcmp(l->tile, l->cover, sizeof l->tile) && s->panel >= s->tile[s->order[0]]; }
+
+static const Offsets *fill_offsets(
+    const SearchAccess *q, const LayoutShared *s, uint32_t reg, uint32_t warp, bool linear, Offsets *o)
+{
+    if (o->known && o->reg == reg && o->warp == warp) return o;
+    o->known = true;
+    o->reg = reg;
+    o->warp = warp;
+    o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
+    return o;
+}
+
+/* The offsets of the access at these registers of this warp: of the sample the one with this number. */
 static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_t number, uint32_t reg,
     uint32_t warp, bool linear, Offsets *other)
 {
-    Offsets *o = number < KEPT ? &q->kept[number] : other;
-    if (o != other && o->known && o->reg == reg && o->warp == warp) return o;
-    *o = (Offsets){ .known = true, .reg = reg, .warp = warp };
-    o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
-    return o;
+    const Layout *l = q->x->layout;
+    int32_t c[LAYOUT_MAX_RANK];
+    if (number < SAMPLED) return fill_offsets(q, s, reg, warp, linear, &q->sample[number]);
+    other->known = false;
+    if (warp >= MOST_WARPS || !offsets_add(l, s)) return fill_offsets(q, s, reg, warp, linear, other);
+    const Offsets *first = fill_offsets(q, s, 0, warp, linear, &q->first[warp]);
+    layout_element(l, reg, 0, 0, 0, c);
+    const uint32_t more = unswizzled(s, c);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
+    other->any = true;
+    return other;
 }
 
 /* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be
@@ -382,8 +406,7 @@ static uint32_t access_conflicts(SearchAccess *q, const LayoutShared *s, bool ex
         seen = 0;
         for (uint32_t r = 0; r < layout_regs(l); r++) {
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
-            const Offsets *o =
-                matrix ? NULL : offsets_of(q, s, exact ? SAMPLED + n : n, r, warp, linear, &other);
+            const Offsets *o = matrix ? NULL : offsets_of(q, s, exact ? SAMPLED : n, r, warp, linear, &other);
             if (matrix) extra += matrix_conflicts(l, s, &m, r, warp);
             else if (o->any) extra += vector_conflicts(s, o->of, layout_lanes(l), v.n * s->elem_bytes);
             n++;
