@@ -334,6 +334,9 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
  * lanes with addr UINT32_MAX are off. 32 banks x 4 B; 8- and 16-byte accesses are served in groups of 16 and
  * 8 consecutive lanes. */
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width);
+/* Whether it follows from the form of l that the element of a register of a lane is the exclusive or of those
+ * of the bits of the lane, in each coordinate. */
+bool layout_lanes_linear(const Layout *l);
 /* Whether it follows from the form of l and s that the offset of an element in s is linear over F2 in
  * (register, lane, warp): that of register r in thread t is T(t) ^ C(r). All accesses then have the same
  * conflicts, because an exclusive or with a constant permutes banks. False: it may be linear all the same. */

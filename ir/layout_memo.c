@@ -15,11 +15,14 @@ void layout_memo_init(LayoutMemo *m, Allocator alloc)
 {
     memset(m, 0, sizeof *m);
     arena_init(&m->arena, alloc, NULL);
+    m->slot = m->own;
 }
+
+void layout_memo_join(LayoutMemo *m, LayoutMemo *with) { m->slot = with->slot; }
 
 void layout_memo_free(LayoutMemo *m) { arena_free(&m->arena); }
 
-static LayoutMemoEntry **slot_of(LayoutMemo *m, const LayoutMemoKey *k)
+static _Atomic(LayoutMemoEntry *) *slot_of(LayoutMemo *m, const LayoutMemoKey *k)
 {
     uint64_t h = layout_hash(k->src) * 31 + layout_hash(k->dst);
     h = h * 31 + (uint64_t)k->elem_bytes * 2 + k->may_share;
@@ -37,7 +40,7 @@ bool layout_memo_find(Arena *a, const LayoutMemoKey *k, const LayoutConvert **pl
     LayoutMemo *m = a->plans;
     if (!m) return false;
     m->asked++;
-    const LayoutMemoEntry *e = *slot_of(m, k);
+    const LayoutMemoEntry *e = atomic_load_explicit(slot_of(m, k), memory_order_acquire);
     while (e && !answers(e, k)) e = e->next;
     if (!e) return false;
     *plan = NULL;
@@ -72,9 +75,13 @@ void layout_memo_keep(const Arena *a, const LayoutMemoKey *k, const LayoutConver
     m->planned++;
     if (m->arena.total > MOST_BYTES) return;
     m->arena.on_oom = a->on_oom; /* before the entry is linked */
-    LayoutMemoEntry *e = arena_new(&m->arena, LayoutMemoEntry), **slot = slot_of(m, k);
-    *e = (LayoutMemoEntry){ *slot, *k->src, *k->dst, k->elem_bytes, k->may_share, NULL };
+    LayoutMemoEntry *e = arena_new(&m->arena, LayoutMemoEntry);
+    _Atomic(LayoutMemoEntry *) *slot = slot_of(m, k);
+    *e = (LayoutMemoEntry){ NULL, *k->src, *k->dst, k->elem_bytes, k->may_share, NULL };
     e->src.spec = e->dst.spec = NULL;
     e->plan = copy_plan(&m->arena, plan);
-    *slot = e;
+    e->next = atomic_load_explicit(slot, memory_order_relaxed);
+    /* Whoever finds the entry sees it whole. */
+    while (!atomic_compare_exchange_weak_explicit(
+        slot, &e->next, e, memory_order_release, memory_order_relaxed)) {}
 }

@@ -9,8 +9,10 @@
  *     session_free(&session);
  *     layout_memo_free(&memo);
  *
- * Only one thread may use a memo at a time. */
+ * Only one thread may use a memo at a time. Memos of several threads may know each other's plans
+ * (layout_memo_join); then all of them are freed after the last use of any. */
 #pragma once
+#include <stdatomic.h>
 #include "ir/arena.h"
 #include "ir/layout.h"
 
@@ -18,9 +20,10 @@ enum { LAYOUT_MEMO_SLOTS = 256 };
 
 typedef struct LayoutMemoEntry LayoutMemoEntry;
 typedef struct LayoutMemo {
-    Arena arena;
-    LayoutMemoEntry *slot[LAYOUT_MEMO_SLOTS];
-    int asked, planned; /* questions, and those that nobody had asked before */
+    Arena arena; /* of the plans that this one keeps */
+    _Atomic(LayoutMemoEntry *) own[LAYOUT_MEMO_SLOTS];
+    _Atomic(LayoutMemoEntry *) *slot; /* `own`, or that of the memo that this one has joined */
+    int asked, planned;               /* questions, and those that nobody had asked before */
 } LayoutMemo;
 
 /* What decides a plan. */
@@ -31,6 +34,8 @@ typedef struct LayoutMemoKey {
 } LayoutMemoKey;
 
 void layout_memo_init(LayoutMemo *, Allocator);
+/* From now on both have the plans of either. The first has none yet. */
+void layout_memo_join(LayoutMemo *, LayoutMemo *with);
 void layout_memo_free(LayoutMemo *);
 /* True: *plan is that of an earlier question, for the layouts of this one, or NULL: there is none. */
 bool layout_memo_find(Arena *, const LayoutMemoKey *, const LayoutConvert **plan);

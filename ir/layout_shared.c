@@ -98,14 +98,21 @@ static uint32_t swizzle(const LayoutShared *s, uint32_t offset)
     return offset ^ x;
 }
 
-uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord)
+static uint32_t unswizzled(const LayoutShared *s, const int32_t *coord)
 {
     int32_t inner = coord[s->order[0]];
     int64_t row = 0;
     for (int k = s->rank - 1; k > 0; k--) row = row * s->tile[s->order[k]] + coord[s->order[k]];
-    return swizzle(s, (uint32_t)(inner / s->panel * (int64_t)s->panel_bytes + row * s->pitch +
-                                 inner % s->panel * s->elem_bytes));
+    int64_t panels = 0;
+    if (inner < 0 || inner >= s->panel) { /* divisions take long, and most tiles have one panel */
+        panels = inner / s->panel * (int64_t)s->panel_bytes;
+        inner %= s->panel;
+    }
+    return (uint32_t)(panels + row * s->pitch + (int64_t)inner * s->elem_bytes);
 }
+
+uint32_t layout_shared_offset(const LayoutShared *s, const int32_t *coord)
+{ return swizzle(s, unswizzled(s, coord)); }
 
 bool layout_shared_swizzle(const LayoutShared *s, int *bits, int *base, int *shift)
 {
@@ -169,12 +176,20 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width)
 {
     uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
+    uint32_t shift = 2, banks = BANKS, odd = 0; /* shift: log2 of a bank's bytes */
+    for (uint32_t i = 0; i < nlanes; i++) odd |= addr[i] == UINT32_MAX ? 0 : addr[i];
+    /* Vectors at multiples of their size meet in all of their banks or in none. */
+    if (width > 4 && layout_pow2(width) && !(odd & (width - 1))) {
+        shift = (uint32_t)layout_log2(width);
+        banks = BANKS * BANK_BYTES / width;
+        words = 1;
+    }
     for (uint32_t first = 0; first < nlanes; first += group) {
         uint32_t word[BANKS][32], depth[BANKS] = { 0 }, worst = 0;
         for (uint32_t i = first; i < first + group && i < nlanes; i++) {
             if (addr[i] == UINT32_MAX) continue;
             for (uint32_t k = 0; k < words; k++) {
-                uint32_t w = addr[i] / BANK_BYTES + k, bank = w % BANKS, j = 0;
+                uint32_t w = (addr[i] >> shift) + k, bank = w & (banks - 1), j = 0;
                 while (j < depth[bank] && word[bank][j] != w)
                     j++; /* lanes that touch the same word share it */
                 if (j < depth[bank]) continue;
@@ -194,18 +209,22 @@ static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
     return (nlanes + group - 1) / group;
 }
 
-bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
+bool layout_lanes_linear(const Layout *l)
 {
-    if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes) ||
-        memcmp(l->tile, l->cover, sizeof l->tile))
-        return false;
-    for (int k = 1; k + 1 < s->rank; k++) {
-        if (!layout_pow2(s->tile[s->order[k]])) return false;
-    }
+    if (memcmp(l->tile, l->cover, sizeof l->tile)) return false;
     for (int i = 0; i < l->ndigit; i++) {
         if (l->digit[i].stride && !layout_pow2(l->digit[i].stride)) return false;
     }
     return true;
+}
+
+bool layout_offsets_linear(const Layout *l, const LayoutShared *s)
+{
+    if (!layout_pow2(s->pitch) || !layout_pow2(s->panel) || !layout_pow2(s->panel_bytes)) return false;
+    for (int k = 1; k + 1 < s->rank; k++) {
+        if (!layout_pow2(s->tile[s->order[k]])) return false;
+    }
+    return layout_lanes_linear(l);
 }
 
 /* What a lane adds to the coordinates of a register and a warp: a word of the fragment, and digits. */
@@ -222,30 +241,53 @@ static void lane_parts(const Layout *l, LanePart *out)
     }
 }
 
-/* ldmatrix and stmatrix move eight rows of 16 bytes a phase; other accesses one vector a lane. m NULL:
- * vectors v, and `part` has what each lane adds. */
-static uint32_t conflicts_at(const Layout *l, const LayoutShared *s, const LayoutVector *v,
-    const LayoutMatrix *m, const LanePart *part, uint32_t reg, uint32_t warp)
+/* The offset, before it is swizzled, at which each lane's vector begins; UINT32_MAX: outside the tile.
+ * Returns whether any is inside. linear: the exclusive or of the offsets of the bits of the lane. */
+static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePart *part, uint32_t reg,
+    uint32_t warp, bool linear, uint32_t *out)
 {
-    uint32_t addr[LAYOUT_MAX_LANES] = { 0 }, nlanes = m ? 8u * m->count : layout_lanes(l),
-             width = m ? 16 : v->n * s->elem_bytes;
-    int32_t first[LAYOUT_MAX_RANK] = { 0 };
+    int32_t first[LAYOUT_MAX_RANK] = { 0 }, c[LAYOUT_MAX_RANK];
     uint64_t word = layout_partial(l, LAYOUT_REG, reg, first) ^ layout_partial(l, LAYOUT_WARP, warp, first);
-    bool any = false, linear = !m && layout_offsets_linear(l, s);
-    for (uint32_t lane = 0; lane < nlanes; lane++) {
-        int32_t c[LAYOUT_MAX_RANK];
-        if (linear && lane & (lane - 1)) { /* the exclusive or of its bits' offsets */
-            addr[lane] = addr[lane & (lane - 1)] ^ addr[lane & -lane] ^ addr[0];
+    bool any = false;
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) {
+        if (linear && lane & (lane - 1)) {
+            out[lane] = out[lane & (lane - 1)] ^ out[lane & -lane] ^ out[0];
             continue;
         }
-        if (m) layout_matrix_row(l, m, reg, lane, warp, c);
-        for (int d = 0; d < l->rank && !m; d++)
+        for (int d = 0; d < l->rank; d++)
             c[d] = first[d] + part[lane].coord[d] + layout_fragment_coord(l, word ^ part[lane].word, d);
+        bool in = layout_in_tile(l, c);
+        out[lane] = in ? unswizzled(s, c) : UINT32_MAX;
+        any |= in;
+    }
+    return any;
+}
+
+/* Wavefronts above the fewest of one access, where each lane has a vector at one of these offsets. */
+static uint32_t vector_conflicts(
+    const LayoutShared *s, const uint32_t *offset, uint32_t nlanes, uint32_t width)
+{
+    uint32_t addr[LAYOUT_MAX_LANES];
+    for (uint32_t lane = 0; lane < nlanes; lane++)
+        addr[lane] = offset[lane] == UINT32_MAX ? UINT32_MAX : swizzle(s, offset[lane]);
+    uint32_t n = layout_wavefronts(addr, nlanes, width), least = least_wavefronts(nlanes, width);
+    return n > least ? n - least : 0;
+}
+
+/* ldmatrix and stmatrix move eight rows of 16 bytes a phase. */
+static uint32_t matrix_conflicts(
+    const Layout *l, const LayoutShared *s, const LayoutMatrix *m, uint32_t reg, uint32_t warp)
+{
+    uint32_t addr[LAYOUT_MAX_LANES] = { 0 }, nlanes = 8u * m->count;
+    bool any = false;
+    for (uint32_t lane = 0; lane < nlanes; lane++) {
+        int32_t c[LAYOUT_MAX_RANK];
+        layout_matrix_row(l, m, reg, lane, warp, c);
         bool in = layout_in_tile(l, c);
         addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
         any |= in;
     }
-    uint32_t n = layout_wavefronts(addr, nlanes, width), least = any ? least_wavefronts(nlanes, width) : 0;
+    uint32_t n = layout_wavefronts(addr, nlanes, 16), least = any ? least_wavefronts(nlanes, 16) : 0;
     return n > least ? n - least : 0;
 }
 
@@ -254,26 +296,97 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
     uint32_t extra = 0;
     LanePart part[LAYOUT_MAX_LANES];
     lane_parts(l, part);
+    const bool linear = layout_offsets_linear(l, s);
     for (uint32_t r = 0; r < layout_regs(l); r++) {
-        if (layout_vector_base(v, r)) extra += conflicts_at(l, s, v, NULL, part, r, warp);
+        uint32_t offset[LAYOUT_MAX_LANES];
+        if (layout_vector_base(v, r) && vector_offsets(l, s, part, r, warp, linear, offset))
+            extra += vector_conflicts(s, offset, layout_lanes(l), v->n * s->elem_bytes);
     }
     return extra;
 }
 
 /* --- search ------------------------------------------------------------------------------------------ */
 
+/* The offsets of one access, before they are swizzled. */
+typedef struct Offsets {
+    bool known, any;
+    uint32_t reg, warp;
+    uint32_t of[LAYOUT_MAX_LANES];
+} Offsets;
+
+/* What a search keeps of one of its accesses: what lanes add, and offsets, of the first accesses of its
+ * sample and of the first register of each warp. Layouts that differ only in how they are swizzled have the
+ * same. */
+enum { SAMPLED = 8, MOST_WARPS = 16 };
+typedef struct SearchAccess {
+    const LayoutAccess *x;
+    LayoutShared plain; /* for which offsets are kept */
+    LanePart part[LAYOUT_MAX_LANES];
+    Offsets sample[SAMPLED], first[MOST_WARPS];
+} SearchAccess;
+
+static void open_access(SearchAccess *q, const LayoutAccess *x)
+{
+    memset(&q->plain, 0, sizeof q->plain);
+    q->x = x;
+    if (x && x->layout) lane_parts(x->layout, q->part);
+}
+
+static void forget_other_offsets(SearchAccess *q, const LayoutShared *s)
+{
+    const LayoutShared *p = &q->plain;
+    if (p->pitch == s->pitch && p->panel == s->panel && p->panel_bytes == s->panel_bytes) return;
+    for (int k = 0; k < SAMPLED; k++) q->sample[k].known = false;
+    for (int k = 0; k < MOST_WARPS; k++) q->first[k].known = false;
+    q->plain = *s;
+}
+
+/* Whether the offset of a register of a thread is that of the thread's first register and that of the
+ * register in the first thread together. */
+static bool offsets_add(const Layout *l, const LayoutShared *s)
+{ return l->separable && !memcmp(l->tile, l->cover, sizeof l->tile) && s->panel >= s->tile[s->order[0]]; }
+
+static const Offsets *fill_offsets(
+    const SearchAccess *q, const LayoutShared *s, uint32_t reg, uint32_t warp, bool linear, Offsets *o)
+{
+    if (o->known && o->reg == reg && o->warp == warp) return o;
+    o->known = true;
+    o->reg = reg;
+    o->warp = warp;
+    o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
+    return o;
+}
+
+/* The offsets of the access at these registers of this warp: of the sample the one with this number. */
+static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_t number, uint32_t reg,
+    uint32_t warp, bool linear, Offsets *other)
+{
+    const Layout *l = q->x->layout;
+    int32_t c[LAYOUT_MAX_RANK];
+    if (number < SAMPLED) return fill_offsets(q, s, reg, warp, linear, &q->sample[number]);
+    other->known = false;
+    if (warp >= MOST_WARPS || !offsets_add(l, s)) return fill_offsets(q, s, reg, warp, linear, other);
+    const Offsets *first = fill_offsets(q, s, 0, warp, linear, &q->first[warp]);
+    layout_element(l, reg, 0, 0, 0, c);
+    const uint32_t more = unswizzled(s, c);
+    for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
+    other->any = true;
+    return other;
+}
+
 /* Conflicts of all accesses of x: of a sample, scaled, unless `exact`. As soon as they are known to be
  * `enough` or more, some such number. */
-static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, bool exact, uint32_t enough)
+static uint32_t access_conflicts(SearchAccess *q, const LayoutShared *s, bool exact, uint32_t enough)
 {
+    const LayoutAccess *x = q->x;
     LayoutMatrix m;
     LayoutVector v;
-    LanePart part[LAYOUT_MAX_LANES];
+    Offsets other;
     if (!x || !x->layout) return 0;
     const Layout *l = x->layout;
     bool matrix = x->matrix && layout_matrix(l, s, true, &m), linear = layout_offsets_linear(l, s);
     layout_shared_vector(l, s, x->max_bytes, &v);
-    if (!matrix) lane_parts(l, part);
+    forget_other_offsets(q, s);
     uint32_t each = matrix ? (uint32_t)m.count << (4 / s->elem_bytes > 2 ? 2 : 4 / s->elem_bytes > 1) : v.n;
     uint32_t accesses = layout_regs(l) / (each ? each : 1),
              step = linear  ? accesses
@@ -293,7 +406,9 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
         seen = 0;
         for (uint32_t r = 0; r < layout_regs(l); r++) {
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
-            extra += conflicts_at(l, s, &v, matrix ? &m : NULL, part, r, warp);
+            const Offsets *o = matrix ? NULL : offsets_of(q, s, exact ? SAMPLED : n, r, warp, linear, &other);
+            if (matrix) extra += matrix_conflicts(l, s, &m, r, warp);
+            else if (o->any) extra += vector_conflicts(s, o->of, layout_lanes(l), v.n * s->elem_bytes);
             n++;
             if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
         }
@@ -302,7 +417,7 @@ static uint32_t access_conflicts(const LayoutAccess *x, const LayoutShared *s, b
 }
 
 typedef struct {
-    const LayoutAccess *writer, *reader;
+    SearchAccess writer, reader;
     LayoutShared best;
     uint32_t conflicts;
     bool found;
@@ -310,10 +425,10 @@ typedef struct {
 
 static bool consider(Search *q, const LayoutShared *s)
 {
-    uint32_t most = q->found ? q->conflicts : UINT32_MAX, n = access_conflicts(q->writer, s, false, most);
-    if (n < most) n += access_conflicts(q->reader, s, false, most - n);
-    if (n == 0 && (n = access_conflicts(q->writer, s, true, most)) < most)
-        n += access_conflicts(q->reader, s, true, most - n);
+    uint32_t most = q->found ? q->conflicts : UINT32_MAX, n = access_conflicts(&q->writer, s, false, most);
+    if (n < most) n += access_conflicts(&q->reader, s, false, most - n);
+    if (n == 0 && (n = access_conflicts(&q->writer, s, true, most)) < most)
+        n += access_conflicts(&q->reader, s, true, most - n);
     if (!q->found || n < q->conflicts) q->best = *s, q->conflicts = n;
     q->found = true;
     return q->conflicts == 0;
@@ -376,7 +491,10 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
 {
     const LayoutShared *plain = layout_shared_rows(a, rank, tile, order, elem_bytes, 0);
     if (!plain) return NULL;
-    Search q = { .writer = writer, .reader = reader };
+    Search q;
+    q.found = false;
+    open_access(&q.writer, writer);
+    open_access(&q.reader, reader);
     uint32_t wide = access_bytes(writer, plain), other = access_bytes(reader, plain);
     if (other > wide) wide = other;
     if (wide < 4) wide = 4;
@@ -396,8 +514,8 @@ const LayoutShared *layout_shared_choose(Arena *a, int rank, const int32_t *tile
         }
     }
     if (conflicts)
-        *conflicts = q.conflicts ? access_conflicts(writer, &q.best, true, UINT32_MAX) +
-                                       access_conflicts(reader, &q.best, true, UINT32_MAX)
+        *conflicts = q.conflicts ? access_conflicts(&q.writer, &q.best, true, UINT32_MAX) +
+                                       access_conflicts(&q.reader, &q.best, true, UINT32_MAX)
                                  : 0;
     LayoutShared *out = arena_alloc(a, sizeof *out);
     *out = q.best;

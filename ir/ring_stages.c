@@ -155,10 +155,18 @@ static bool make_launch(Session *s, const Func *f, const EvalCode *grid, int num
     return true;
 }
 
+/* Whether each ring was gone round twice: a longer loop would do the same again. */
+static bool goes_round(const Replay *p)
+{
+    for (int k = 0; k < p->n_rings; k++)
+        if (p->rings[k].full <= 2 * p->rings[k].depth) return false;
+    return true;
+}
+
 /* `trace`: the roles' traces of the launch before, whose room is used again. False: it took more steps than
- * anybody wants to look at, and says nothing. */
+ * anybody wants to look at, and says nothing. *often: whether each ring was gone round. */
 static bool try_launch(Session *s, const Func *f, const Instr *roles, const TraceLaunch *l, int n_rings,
-    Trace *trace, TraceFault *fault)
+    Trace *trace, TraceFault *fault, bool *often)
 {
     Replay p = { .s = s, .f = f, .n_rings = n_rings, .trace = trace };
     TracePrograms programs = { 0 };
@@ -169,7 +177,7 @@ static bool try_launch(Session *s, const Func *f, const Instr *roles, const Trac
     for (int r = 0; r < ROLE_COUNT; r++) trace[r].len = 0;
     for (int r = 0; r < roles->n_blocks; r++)
         if (!trace_role(s, f, roles, r, l, &programs, &p.trace[r], fault)) return fault->why != NULL;
-    plays_out(&p, fault);
+    *often = plays_out(&p, fault) && goes_round(&p);
     return true;
 }
 
@@ -187,7 +195,8 @@ static const Instr *mixed_releases(const Func *f)
     return NULL;
 }
 
-static const Instr *fault_in(Session *s, const Func *f, int launches, const char **why)
+/* soon: no launches after one that goes round each ring, and one of each size at most. */
+static const Instr *fault_in(Session *s, const Func *f, bool soon, const char **why)
 {
     TraceFault fault = { 0 };
     Trace trace[ROLE_COUNT] = { 0 };
@@ -202,18 +211,20 @@ static const Instr *fault_in(Session *s, const Func *f, int launches, const char
     if (mixed_releases(f)) return mixed_releases(f);
     const Instr *const *skip = trace_skips(s, f);
     EvalCode *grid = f->grid ? eval_compile(&s->arena, f, f->grid, why) : NULL;
-    for (int k = 0, sizes = SIZES; k < launches && !fault.why; k++) {
+    bool often = false;
+    const int launches = soon ? SIZES : LAUNCHES;
+    for (int k = 0, sizes = SIZES; k < launches && !fault.why && !(soon && often); k++) {
         TraceLaunch l;
         /* Launches of the size of one that took too long would do so too. */
         if (k % SIZES >= sizes || !make_launch(s, f, grid, k, &l)) continue;
         l.skip = skip;
-        if (!try_launch(s, f, roles, &l, rings, trace, &fault)) sizes = k % SIZES;
+        if (!try_launch(s, f, roles, &l, rings, trace, &fault, &often)) sizes = k % SIZES;
     }
     *why = fault.why;
     return fault.at;
 }
 
 const Instr *ir_stages_fault(Session *s, const Func *f, const char **why)
-{ return fault_in(s, f, LAUNCHES, why); }
+{ return fault_in(s, f, false, why); }
 const Instr *ir_stages_fault_soon(Session *s, const Func *f, const char **why)
-{ return fault_in(s, f, SIZES, why); }
+{ return fault_in(s, f, true, why); }

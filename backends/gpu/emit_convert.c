@@ -346,6 +346,7 @@ static void move_tile(Emit *e, bool put, const char *array, DType d, const Layou
 {
     int regs = (int)layout_regs(l), n = (int)v->n;
     bool padded = false;
+    if (e->measure) return; /* all of it is text */
     for (int a = 0; a < l->rank; a++) padded |= l->cover[a] != l->tile[a];
     if (!put && !padded && take_exchanged(e, array, d, l, s, v, base)) return;
     note_vectors(e, put, l, s, v);
@@ -422,7 +423,7 @@ void emit_convert(Emit *e, Instr *i)
     }
     if (plan->kind == LAYOUT_CONVERT_NONE || plan->kind == LAYOUT_CONVERT_REGISTERS) {
         declare_tile(e, r);
-        pick_registers(e, plan, x, r);
+        if (!e->measure) pick_registers(e, plan, x, r);
         return;
     }
     if (emit_staged_convert(e, i)) return;
@@ -433,7 +434,7 @@ void emit_convert(Emit *e, Instr *i)
                                              : "through shared memory");
     if (plan->kind == LAYOUT_CONVERT_SHUFFLE) {
         declare_tile(e, r);
-        shuffles(e, plan, from, e->storage[r->id], d);
+        if (!e->measure) shuffles(e, plan, from, e->storage[r->id], d);
         return;
     }
     int64_t at = scratch(e, plan->bytes);

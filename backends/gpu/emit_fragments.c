@@ -118,6 +118,7 @@ static bool move_matrices(
         if (layout_matrix_base(&m, r)) base[n++] = r;
     for (int k = 0; k < 4 / bytes; k++)
         if (m.elem[k] != (uint32_t)k) return false;
+    if (e->measure) return n && (uint32_t)n * m.count * 4 / (uint32_t)bytes == all; /* the rest is text */
     if (!n || (uint32_t)n * m.count * 4 / (uint32_t)bytes != all ||
         !row_offsets(e, l, s, &m, base, n, 1, &rows, &steps))
         return false;
@@ -185,6 +186,7 @@ static bool read_linear(Emit *e, const Fragments *f, const LayoutMatrix *m, cons
     int32_t c[TILE_MAX_RANK];
     Index *coords[2];
     OffsetTable rows, steps;
+    if (e->measure) return true; /* either way the rest is text */
     uint32_t *regs = arena_array(&e->s->arena, uint32_t, (size_t)(count * kt));
     for (int t = 0; t < count; t++)
         for (int q = 0; q < kt; q++) {

@@ -20,6 +20,7 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
     Arena *a = &e->s->arena;
     int32_t c[TILE_MAX_RANK];
     int words = p->words = (int)layout_regs(l) / 2, warps = p->warps = (int)layout_warps(l);
+    const bool linear = layout_lanes_linear(l);
     if (l->rank != 2 || layout_lanes(l) != 32 || layout_regs(l) % 4 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
@@ -38,6 +39,8 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
         int32_t row = p->row[q] = c[0] - p->warp_row[0], col = p->col[q] = c[1] - p->warp_col[0];
         if (row % 8 || col % 8) return false;
         for (int t = 0; t < 64 * warps; t++) {
+            const int lane = t / 2 % 32;
+            if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
             layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)(t / 2 % 32), (uint32_t)(t / 64), 0, c);
             if (c[0] != row + p->warp_row[t / 64] + t / 2 % 32 / 4 ||
                 c[1] != col + p->warp_col[t / 64] + t / 2 % 4 * 2 + t % 2)

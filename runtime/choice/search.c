@@ -20,8 +20,6 @@ static const double HARDLY_WORSE = 1.02;
 static const double HOPELESS = 1.5;
 /* How many times as fast a tile may get that waits for loads, if shorter steps let more of them run ahead. */
 static const double SHORTER_STEPS = 1.5;
-/* The ratio to the best estimate below which two constants at a time are tried with other tiles as well. */
-static const double NEAR = 1.1;
 /* Ratios of two scores below which a configuration is taken where there is no device model. */
 static const double MARGIN_ON_CPU = 0.92;
 static const double MARGIN_BY_NUMBER = 0.95, MARGIN_LATE_BY_NUMBER = 0.96;
@@ -45,13 +43,23 @@ static bool has_place(const Search *z, const uint8_t *at)
     return true;
 }
 
+/* Whether the two points say the same of each name. */
+static bool says_same(const Search *z, const uint8_t *a, const uint8_t *b)
+{
+    for (int j = 0; j < z->n_names; j++)
+        if (a[j] != b[j] && z->name[j].alone) return false;
+    for (int j = 0; j < z->n_names; j++)
+        if (a[j] != b[j] && search_said(z, a, j) != search_said(z, b, j)) return false;
+    return true;
+}
+
 bool search_add(Search *z, const uint8_t *at)
 {
     SearchPoint p = { .ns = INFINITY };
     memcpy(p.at, at, sizeof p.at);
     if (!has_place(z, at) || !search_allowed(z, &p)) return false;
     for (int i = 0; i < z->n_points; i++)
-        if (!memcmp(z->point[i].at, at, sizeof p.at)) return true;
+        if (says_same(z, z->point[i].at, at)) return true;
     for (int j = 0; j < z->n_names; j++)
         if (search_is_idle(z, at, j)) return true;
     if (z->n_points < MOST_POINTS) z->point[z->n_points++] = p;
@@ -63,16 +71,20 @@ bool search_add(Search *z, const uint8_t *at)
 static void consider(Search *z, const uint8_t *at)
 {
     uint8_t p[MOST_NAMES];
-    bool good = search_add(z, at);
-    for (int j = 0; j < z->n_names && !good; j++) {
+    bool may_change[MOST_NAMES] = { false };
+    if (search_add(z, at)) return;
+    for (int j = 0; j < z->n_names; j++) {
         const SearchName *m = &z->name[j];
         const bool of_tiles = m->with_tiles && !m->hint;
-        for (int v = 0; v < m->n && !good && !of_tiles && !m->fixed; v++) {
+        may_change[j] = !of_tiles && !m->fixed;
+    }
+    bool done = search_forbidden(z, at, may_change);
+    for (int j = 0; j < z->n_names && !done; j++)
+        for (int v = 0; v < z->name[j].n && !done && may_change[j]; v++) {
             memcpy(p, at, sizeof p);
             p[j] = (uint8_t)v;
-            good = search_add(z, p);
+            done = search_add(z, p);
         }
-    }
 }
 
 /* Considers `at` with value `v` of name `j`. */
@@ -133,11 +145,8 @@ int search_best(const Search *z, const int *but, int n)
 /* Whether two points differ at most in names that rarely decide between tiles; cp.async does. */
 static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 {
-    for (int j = 0; j < z->n_names; j++) {
-        const SearchName *m = &z->name[j];
-        bool decides = m->with_tiles || (m->hint && m->hint->search == SEARCH_WITH_CP_ASYNC);
-        if (decides && a[j] != b[j]) return false;
-    }
+    for (int k = 0; k < z->n_deciding; k++)
+        if (a[z->deciding[k]] != b[z->deciding[k]]) return false;
     return true;
 }
 
@@ -148,7 +157,7 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 static bool is_hopeless(const Search *z, const uint8_t *at, double best)
 {
     double least = INFINITY;
-    for (int i = 0; i < z->n_points; i++) {
+    for (int i = 0; i < z->n_points && best < INFINITY; i++) {
         const SearchPoint *p = &z->point[i];
         if (!same_with_tiles(z, p->at, at)) continue;
         const bool waits = p->few_stages && p->bound == BOUND_LOADS;
@@ -405,10 +414,8 @@ static int walk(Search *z)
     search_improve(z, tops, n);
     for (int round = 0; round < ROUNDS && z->n_points < MOST_POINTS; round++) {
         int before = search_best(z, NULL, 0), last[SEARCH_AGAIN];
-        n = search_best_of_different_tiles(z, last, SEARCH_AGAIN);
         consider_tiles(z, z->point[before].at);
-        for (int k = 0; k < n && z->point[last[k]].ns < z->point[before].ns * NEAR; k++)
-            consider_pairs(z, z->point[last[k]].at);
+        consider_pairs(z, z->point[before].at);
         search_estimate(z);
         search_improve(z, last, search_best_of_different_tiles(z, last, SEARCH_AGAIN));
         if (search_best(z, NULL, 0) == before) break;

@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { FEW_STAGES = 2 };
-enum { SESSION_ROOM = 4 << 20 }; /* bytes of a worker's session after which it begins a new one */
+enum { SESSION_ROOM = 8 << 20 }; /* bytes of a worker's session after which it begins a new one */
 
 int search_bindings(const Search *z, const SearchPoint *p, bool all, FrontBinding *out)
 {
@@ -148,10 +148,7 @@ static bool open_worker(Search *z, SearchWorker *w)
 {
     if (w->open && w->s.arena.used < SESSION_ROOM) return w->ast != NULL;
     if (w->open) session_renew(&w->s);
-    else {
-        session_init(&w->s, z->s->arena.alloc);
-        layout_memo_init(&w->plans, z->s->arena.alloc);
-    }
+    else session_init(&w->s, z->s->arena.alloc);
     w->s.arena.plans = &w->plans;
     w->open = true;
     w->ast = NULL;
@@ -224,11 +221,11 @@ void search_close_workers(void *p)
     z->quit = true;
     pthread_cond_broadcast(&z->more);
     pthread_mutex_unlock(&z->lock);
+    for (int i = 0; i < z->n_workers; i++)
+        if (z->worker[i].runs) pthread_join(z->worker[i].thread, NULL);
     for (int i = 0; i < z->n_workers; i++) {
         SearchWorker *w = &z->worker[i];
-        if (w->runs) pthread_join(w->thread, NULL);
-        if (!w->open) continue;
-        session_free(&w->s);
+        if (w->open) session_free(&w->s);
         layout_memo_free(&w->plans);
     }
     z->n_workers = 0;
@@ -244,6 +241,10 @@ void search_open_workers(Search *z)
     pthread_mutex_init(&z->lock, NULL);
     pthread_cond_init(&z->more, NULL);
     pthread_cond_init(&z->all_finished, NULL);
-    for (int i = 0; i < z->n_workers; i++) z->worker[i].search = z;
+    for (int i = 0; i < z->n_workers; i++) {
+        z->worker[i].search = z;
+        layout_memo_init(&z->worker[i].plans, z->s->arena.alloc);
+        layout_memo_join(&z->worker[i].plans, &z->worker[0].plans);
+    }
     session_defer(z->s, search_close_workers, z);
 }

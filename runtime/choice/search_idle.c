@@ -15,6 +15,20 @@ static const SearchPoint *estimated_with(const Search *z, const uint8_t *at, int
     return NULL;
 }
 
+/* The value of name `j` that stands for all that say the same at this point: of a hint that is not given, the
+ * one that says what the compiler then does; of the axis of a cluster that is none, the declared one. */
+uint8_t search_said(const Search *z, const uint8_t *at, int j)
+{
+    const SearchName *m = &z->name[j];
+    if (m->absent && at[j] == m->declared && m->alike >= 0) return (uint8_t)m->alike;
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *c = &z->name[i];
+        if (c->beside != j || c->alike < 0) continue;
+        if (search_said(z, at, i) == c->alike) return (uint8_t)m->declared;
+    }
+    return at[j];
+}
+
 /* Whether the point with another value of name `j` tells that this one gains little or nothing: a CTA that
  * runs one program need not be able to run several, unless programs load together, which only such CTAs do;
  * and the way in which producers use cp.async is idle where nothing uses it. */

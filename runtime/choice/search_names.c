@@ -66,6 +66,19 @@ bool search_declares_auto(const Search *z)
     return false;
 }
 
+/* Which listed value of a hint says what the compiler does where the hint is not given: a loop is whole
+ * unless parts of it are asked for, a CTA runs several programs wherever it can, and only rows that are
+ * reduced are spread over a cluster that nobody asked for, and not beside products. */
+static int value_as_absent(const Search *z, const SearchName *n)
+{
+    const bool known = n->hint && n->absent &&
+                       (n->hint->id == HINT_split_k || n->hint->id == HINT_persistent ||
+                           (n->hint->id == HINT_cluster && z->front->products));
+    for (int v = 0; v < search_listed(n) && known; v++)
+        if (n->values[v].i == 1) return v;
+    return -1;
+}
+
 /* On a CPU, of a kernel with `auto` constants these alone are chosen, because code that is compiled ahead of
  * time chooses no others. */
 static void add_name(Search *z, int domain)
@@ -79,7 +92,9 @@ static void add_name(Search *z, int domain)
     if (!z->p->device.model && hint) return; /* the number of programs says nothing of hints */
     if (search_on_cpu(z) && (hint || (search_declares_auto(z) && !d->derived && !c->automatic))) return;
     SearchName *n = &z->name[z->n_names];
-    *n = (SearchName){ .name = d->name, .domain = domain, .beside = -1, .allowed_by = -1, .hint = hint };
+    *n = (SearchName){
+        .name = d->name, .domain = domain, .beside = -1, .alike = -1, .allowed_by = -1, .hint = hint
+    };
     n->derived = d->derived;
     n->along = d->along;
     n->order_only = d->order_only;
@@ -88,6 +103,7 @@ static void add_name(Search *z, int domain)
         n->shapes_grid || (hint ? hint->search == SEARCH_WITH_TILES : c->default_value.kind == FRONT_BOOL);
     n->with_tiles &= n->shapes_grid || d->n == 2;
     set_values(n, d, c);
+    n->alike = value_as_absent(z, n);
     add_whole(z, n);
     if (n->n > 1) z->n_names++;
 }
@@ -106,9 +122,13 @@ static void add_division(Search *z)
     for (int d = 0; d < z->tune->n; d++)
         if (hint_find(z->tune->domains[d].name) == hint) return;
     if (search_is_bound(z->p, hint->name)) return;
-    *n = (SearchName){
-        .name = hint->name, .domain = -1, .beside = -1, .allowed_by = -1, .whole = -1, .hint = hint
-    };
+    *n = (SearchName){ .name = hint->name,
+        .domain = -1,
+        .beside = -1,
+        .alike = -1,
+        .allowed_by = -1,
+        .whole = -1,
+        .hint = hint };
     n->n = sizeof parts / sizeof *parts;
     for (int i = 0; i < n->n; i++) n->values[i] = (FrontValue){ FRONT_INT, { .i = parts[i] } };
     n->declared = n->n++;
@@ -125,8 +145,10 @@ static int add_term(Search *z, const FrontCondition *c)
     int number = z->n_terms++;
     SearchTerm *t = &z->term[number];
     *t = (SearchTerm){ .condition = c, .join = frontend_condition_parts(c, part) };
-    for (int k = 0; k < 3 && part[k]; k++)
+    for (int k = 0; k < 3 && part[k]; k++) {
         if ((t->part[k] = add_term(z, part[k])) < 0) return -1;
+        for (int i = 0; i < z->n_names; i++) t->asks[i] |= z->term[t->part[k]].asks[i];
+    }
     if (t->join != FRONT_ASK) return number;
     t->size = 1;
     for (int i = 0; i < z->n_names; i++) {
@@ -139,10 +161,19 @@ static int add_term(Search *z, const FrontCondition *c)
     return number;
 }
 
+static void add_all_of(Search *z, int term)
+{
+    const SearchTerm *t = &z->term[term];
+    if (t->join != FRONT_ALL) z->all_of[z->n_all_of++] = term;
+    else
+        for (int k = 0; k < 2; k++) add_all_of(z, t->part[k]);
+}
+
 static void add_terms(Search *z)
 {
     const FrontCondition *c = frontend_require(z->ast, z->tune);
     if (c && add_term(z, c) < 0) z->n_terms = 0;
+    if (z->n_terms) add_all_of(z, 0);
 }
 
 void search_add_names(Search *z)
@@ -157,6 +188,14 @@ void search_add_names(Search *z)
             if (b->search == SEARCH_WITH_CLUSTER) z->name[i].beside = j;
             if (b->id == HINT_persistent) z->name[i].allowed_by = j; /* passes/kernel/cluster/multicast.c */
         }
+    for (int i = 0; i < z->n_names; i++) {
+        const SearchName *m = &z->name[i];
+        if (m->with_tiles || (m->hint && m->hint->search == SEARCH_WITH_CP_ASYNC))
+            z->deciding[z->n_deciding++] = i;
+        z->name[i].alone = m->alike < 0;
+    }
+    for (int i = 0; i < z->n_names; i++)
+        if (z->name[i].beside >= 0) z->name[z->name[i].beside].alone = false;
 }
 
 /* c: a condition; NULL: all of `require`, and what else is asked of a configuration. */
@@ -207,4 +246,27 @@ static bool term_holds(Search *z, const SearchPoint *p, int term)
 }
 
 bool search_allowed(Search *z, const SearchPoint *p)
-{ return z->n_terms ? term_holds(z, p, 0) : ask(z, p, NULL); }
+{
+    if (!z->n_terms) return ask(z, p, NULL);
+    for (int k = 0; k < z->n_all_of; k++) {
+        const int term = z->all_of[k];
+        if (term_holds(z, p, term)) continue;
+        /* Points are asked for in an order in which neighbours fail alike. */
+        memmove(z->all_of + 1, z->all_of, (size_t)k * sizeof *z->all_of);
+        z->all_of[0] = term;
+        return false;
+    }
+    return true;
+}
+
+bool search_forbidden(Search *z, const uint8_t *at, const bool *may_change)
+{
+    SearchPoint p = { 0 };
+    memcpy(p.at, at, sizeof p.at);
+    for (int k = 0; k < (z->n_terms ? z->n_all_of : 0); k++) {
+        bool changes = false;
+        for (int i = 0; i < z->n_names; i++) changes |= may_change[i] && z->term[z->all_of[k]].asks[i];
+        if (!changes && !term_holds(z, &p, z->all_of[k])) return true;
+    }
+    return false;
+}

@@ -20,7 +20,9 @@ typedef struct SearchName {
     int domain;           /* of the tune block; -1: the search has added the name */
     int n, declared;      /* values; which of them is as declared */
     int beside;           /* another name that says something only beside this one, or -1 */
-    int allowed_by;       /* another name, without some value of which this one says nothing, or -1 */
+    bool alone;           /* no two of its values say the same (search_said) */
+    int alike; /* the listed value of a hint that says what the compiler does where it is not given, or -1 */
+    int allowed_by; /* another name, without some value of which this one says nothing, or -1 */
     bool shapes_grid, absent;
     const char *along; /* the dimension that the tiles of an `auto` constant lie along, or NULL */
     /* The value behind those of the domain that is the extent of that dimension: a tile holds the whole axis,
@@ -57,7 +59,7 @@ typedef struct SearchPoint {
 /* [0]: the caller's thread */
 typedef struct SearchWorker {
     Session s;
-    LayoutMemo plans; /* for the session's arena: candidates share most of their layouts */
+    LayoutMemo plans; /* for the session's arena: candidates, of all workers, share most of their layouts */
     Ast *ast;
     bool open, runs;
     double
@@ -66,9 +68,9 @@ typedef struct SearchWorker {
     struct Search *search;
 } SearchWorker;
 
-/* A condition of `require`. One that consists of others has their numbers; of another is kept what it says of
- * the values of the names that it asks for, in their order: a bit of `known` and of `holds` each. size: the
- * combinations of these values; 0: too many to be kept. */
+/* A condition of `require`, and which names it asks for. One that consists of others has their numbers; of
+ * another is kept what it says of the values of the names that it asks for, in their order: a bit of `known`
+ * and of `holds` each. size: the combinations of these values; 0: too many to be kept. */
 enum { MOST_TERMS = 96, MOST_KEPT = 1 << 14 };
 typedef struct SearchTerm {
     const FrontCondition *condition;
@@ -87,8 +89,10 @@ typedef struct Search {
     const FrontKernel *front;
     SearchName name[MOST_NAMES];
     int n_names;
+    int deciding[MOST_NAMES], n_deciding; /* names that are tried with tiles, and cp.async */
     SearchTerm term[MOST_TERMS];
-    int n_terms; /* 0: `require` is asked as a whole */
+    int n_terms;                      /* 0: `require` is asked as a whole */
+    int all_of[MOST_TERMS], n_all_of; /* the terms that all have to hold; first those that did not of late */
     SearchPoint point[MOST_POINTS];
     int n_points;
     SearchWorker worker[MOST_WORKERS];
@@ -115,10 +119,14 @@ bool search_is_bound(const SearchProblem *, const char *name);
 bool search_on_cpu(const Search *);
 bool search_declares_auto(const Search *);
 bool search_allowed(Search *, const SearchPoint *);
+/* Whether `require` rejects the point whatever values the names have that may change. */
+bool search_forbidden(Search *, const uint8_t *at, const bool *may_change);
 
 /* search_idle.c: whether the value of name `j` says nothing at this point, by an estimate of another value.
  */
 bool search_is_idle(const Search *, const uint8_t *at, int j);
+/* The value of name `j` that stands for all that say the same at this point. */
+uint8_t search_said(const Search *, const uint8_t *at, int j);
 
 /* search_kept.c: the point to take for `best`, whose rows may stay in shared memory. */
 int search_kept(Search *, int best);

@@ -83,20 +83,27 @@ static bool lane_steps(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE
     return l->separable; /* All registers must add the same constant for all lanes. */
 }
 
-/* Whether lanes hold the elements that lanes of a fragment hold, for the box in which lane 0 has `base`. */
-static bool fragment_like(
-    const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], const int32_t *base)
+/* Whether lanes lie as those of a fragment do, relative to lane 0. far: how far they reach along each axis.
+ */
+static bool fragment_like(const Layout *l, const BulkBoxes *b, int32_t (*step)[TILE_MAX_RANK], int32_t *far)
 {
-    int row = row_in(b, l->rank, base);
+    memset(far, 0, l->rank * sizeof *far);
     for (int lane = 0; lane < 32; lane++) {
-        int32_t in[TILE_MAX_RANK] = { 0 };
+        const int32_t *s = step[lane];
         for (int a = 0; a < l->rank; a++) {
-            in[a] = base[a] + step[lane][a];
-            if ((in[a] ^ base[a]) & ~(b->box[a] - 1)) return false;
+            if (s[a] < 0 || s[a] >= b->box[a]) return false;
+            if (s[a] > far[a]) far[a] = s[a];
         }
-        if (in[b->unit] != base[b->unit] + 2 * (lane % 4) || row_in(b, l->rank, in) != row + lane / 4)
-            return false;
+        if (s[b->unit] != 2 * (lane % 4) || row_in(b, l->rank, s) != lane / 4) return false;
     }
+    return true;
+}
+
+/* Whether all lanes are in the box in which lane 0 has `base`. */
+static bool stays_in_box(const Layout *l, const BulkBoxes *b, const int32_t *far, const int32_t *base)
+{
+    for (int a = 0; a < l->rank; a++)
+        if ((base[a] & (b->box[a] - 1)) + far[a] >= b->box[a]) return false;
     return true;
 }
 
@@ -121,8 +128,8 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         for (int v = 0; v < w; v++)
             if (!memcmp(b->warp[v], b->warp[w], sizeof b->warp[w])) return false;
     }
-    int32_t step[32][TILE_MAX_RANK];
-    if (!lane_steps(l, b, step)) return false;
+    int32_t step[32][TILE_MAX_RANK], far[TILE_MAX_RANK];
+    if (!lane_steps(l, b, step) || !fragment_like(l, b, step, far)) return false;
     memset(b->pair, 0xff, sizeof *b->pair * (size_t)(b->n * b->pairs));
     int n = 0;
     for (int q = 0; q < regs / 2; q++) {
@@ -131,7 +138,7 @@ bool kernel_bulk_boxes(Arena *a, const Layout *l, int unit, int bytes, BulkBoxes
         layout_element(l, (uint32_t)(2 * q + 1), 0, 0, 0, d);
         int row = row_in(b, l->rank, c), col = c[unit] % b->box[unit], k = 0;
         d[unit]--;
-        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !fragment_like(l, b, step, c)) return false;
+        if (memcmp(c, d, sizeof c) || row % 8 || col % 8 || !stays_in_box(l, b, far, c)) return false;
         for (int x = 0; x < l->rank; x++) o[x] = c[x] - c[x] % b->box[x];
         while (k < n && memcmp(b->origin[k], o, sizeof o)) k++;
         if (k == b->n) return false;

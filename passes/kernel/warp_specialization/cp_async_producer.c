@@ -65,19 +65,21 @@ static int64_t place_of(const CpAsyncWay *w, const LayoutShared *stage, int64_t 
     return (int64_t)layout_shared_offset(stage, m);
 }
 
+/* Swizzles are linear, so it suffices to test the run at each bit and the last run. */
+static int64_t next_run(int64_t r, int64_t runs)
+{ return r < runs - 1 && 2 * r + 1 >= runs ? runs - 1 : 2 * r + 1; }
+
 static bool steps_evenly(CpAsyncWay *w, const LayoutShared *stage, int classes)
 {
     int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
     if (w->lines % by || by % w->inner) return false;
     w->stage_step = count > 1 ? place_of(w, stage, by, 0) - place_of(w, stage, 0, 0) : 0;
-    for (int64_t n = 0; n < by; n++)
-        for (int64_t r = 0; r < runs; r = r < runs - 1 && 2 * r + 1 >= runs
-                                              ? runs - 1
-                                              : 2 * r + 1) /* Swizzles are linear, so it suffices to test the
-                                                              run at each bit and the last run. */
+    for (int64_t n = 0; n < by && count > 1; n++)
+        for (int64_t r = 0; r < runs; r = next_run(r, runs)) {
+            const int64_t first = place_of(w, stage, n, r);
             for (int64_t g = 1; g < count; g++)
-                if (place_of(w, stage, n + g * by, r) - place_of(w, stage, n, r) != g * w->stage_step)
-                    return false;
+                if (place_of(w, stage, n + g * by, r) - first != g * w->stage_step) return false;
+        }
     return true;
 }
 

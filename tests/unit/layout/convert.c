@@ -348,11 +348,30 @@ static void test_kept(void)
     layout_memo_free(&memo);
 }
 
+/* A memo that has joined another finds the other's plans, and the other its own. */
+static void test_joined(void)
+{
+    LayoutMemo memo[2];
+    for (int k = 0; k < 2; k++) layout_memo_init(&memo[k], allocator_libc);
+    layout_memo_join(&memo[1], &memo[0]);
+    for (int k = 0; k < 4; k++) {
+        const Layout *c = layout_mma(&arena, LAYOUT_M16N8K16, LAYOUT_C, 2, I(64, 40), I(4, 1));
+        const Layout *rows = layout_coalesced(&arena, 2, I(64, 40), I(1, 0), 2, 16, 32, 4);
+        arena.plans = &memo[k % 2];
+        convert(c, rows, k < 2 ? 2 : 4); /* 2 bytes: of the first; 4 bytes: of the first as well */
+        arena.plans = NULL;
+    }
+    CU_ASSERT(memo[0].planned > 0 && memo[1].asked > 0);
+    CU_ASSERT_EQUAL(memo[1].planned, 0);
+    for (int k = 0; k < 2; k++) layout_memo_free(&memo[k]);
+}
+
 int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "random", test_random }, { "shuffles", test_shuffles },
-        { "known", test_known }, { "statistics", test_statistics }, { "kept", test_kept } };
+        { "known", test_known }, { "statistics", test_statistics }, { "kept", test_kept },
+        { "joined", test_joined } };
     int status = unit_run("layout conversions", tests, 5, argc, argv);
     arena_free(&arena);
     return status;

@@ -259,6 +259,40 @@ static void test_wavefronts(void)
     CU_ASSERT_EQUAL(layout_wavefronts(a, 32, 4), 16);
 }
 
+/* Wavefronts counted by words, whatever the vectors' alignment. */
+static uint32_t wavefronts_by_words(const uint32_t *addr, uint32_t width)
+{
+    uint32_t group = 128 / width, all = 0;
+    for (uint32_t first = 0; first < 32; first += group) {
+        uint32_t most = 0;
+        for (uint32_t bank = 0; bank < 32; bank++) {
+            uint32_t seen[128], n = 0;
+            for (uint32_t i = first * (width / 4); i < (first + group) * (width / 4); i++) {
+                uint32_t word = addr[i / (width / 4)] / 4 + i % (width / 4), k = 0;
+                if (word % 32 != bank) continue;
+                while (k < n && seen[k] != word) k++;
+                if (k == n) seen[n++] = word;
+            }
+            if (n > most) most = n;
+        }
+        all += most;
+    }
+    return all;
+}
+
+static void test_wavefronts_of_vectors(void)
+{
+    uint32_t a[32], seed = 7;
+    for (int round = 0; round < 400; round++) {
+        uint32_t width = 4u << round % 3, grain = round % 5 ? width : 4;
+        for (int i = 0; i < 32; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            a[i] = (seed >> 20) / grain * grain;
+        }
+        CU_ASSERT_EQUAL(layout_wavefronts(a, 32, width), wavefronts_by_words(a, width));
+    }
+}
+
 /* Conflicts counted again: for each access and phase, the fullest bank against one. */
 static uint32_t brute_conflicts(const Layout *l, const LayoutShared *s, uint32_t max_bytes)
 {
@@ -444,7 +478,8 @@ int main(int argc, char **argv)
     arena_start();
     static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
         { "linear", test_linear }, { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts },
-        { "choose", test_choose }, { "ldmatrix", test_ldmatrix } };
+        { "wavefronts_of_vectors", test_wavefronts_of_vectors }, { "choose", test_choose },
+        { "ldmatrix", test_ldmatrix } };
     int status = unit_run("layout shared memory", tests, 6, argc, argv);
     arena_free(&arena);
     return status;
