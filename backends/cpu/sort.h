@@ -14,14 +14,16 @@ typedef struct Sort {
     LLVMValueRef sorted; /* the address of the keys in order, when they are */
 } Sort;
 
-static inline LLVMValueRef sort_add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->b, a, b, ""); }
+static inline LLVMValueRef sort_add(Gen *g, LLVMValueRef a, LLVMValueRef b)
+{ return LLVMBuildAdd(g->b, a, b, ""); }
 
 static inline LLVMValueRef sort_key_at(Sort *s, LLVMValueRef array, LLVMValueRef k)
 { return LLVMBuildGEP2(s->g->b, s->key, array, &k, 1, ""); }
 
 static inline LLVMValueRef sort_array(Sort *s) { return gen_buf(s->g, s->keys, 0); }
 
-static inline LLVMValueRef sort_load_key(Sort *s, LLVMValueRef ptr) { return LLVMBuildLoad2(s->g->b, s->key, ptr, ""); }
+static inline LLVMValueRef sort_load_key(Sort *s, LLVMValueRef ptr)
+{ return LLVMBuildLoad2(s->g->b, s->key, ptr, ""); }
 
 /* The value of element k of the row as an integer of the same order, and its key. */
 LLVMValueRef sort_value(Sort *, LLVMValueRef k);

@@ -85,8 +85,7 @@ static LLVMValueRef may_be_best(Sort *s, const Least *x, LLVMValueRef k, int lan
     }
     any = LLVMBuildICmp(g->b, LLVMIntSLT, any, LLVMConstNull(LLVMTypeOf(any)), "");
     LLVMTypeRef bits = LLVMIntTypeInContext(g->ctx, (unsigned)lanes);
-    return LLVMBuildICmp(
-        g->b, LLVMIntNE, LLVMBuildBitCast(g->b, any, bits, ""), LLVMConstNull(bits), "");
+    return LLVMBuildICmp(g->b, LLVMIntNE, LLVMBuildBitCast(g->b, any, bits, ""), LLVMConstNull(bits), "");
 }
 
 /* Element k of the row, if it is one of the best so far. */
