@@ -10,15 +10,17 @@
  * ever, into one place. The second sees that the keys stay, and packs each step's tile into a place of its
  * own. The next ones find the tiles there. So an operand that differs from program to program costs nothing
  * and takes no room in the caches. Only operands stay that take long to pack: what lies side by side in
- * memory is read again as soon as its packed form is fetched from the second cache. Tiles and
- * keys lie in scratch memory, where the next call of the same launch by the same thread finds them. Nothing
- * stays from launch to launch. */
+ * memory is read again as soon as its packed form is fetched from the second cache. Where rows in pages of
+ * their own take long to begin (PACK_FAR of costs.def), all do, and have a part of the third cache too, as
+ * their own pages are few. Tiles and keys lie in scratch memory, where the next call of the same launch by
+ * the same thread finds them. Nothing stays from launch to launch. */
 #include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 
 enum {
     PART_OF_CACHE = 2,
+    PART_OF_THIRD = 8, /* which other cores use too, and the operands themselves */
     MAX_DEPTH = 16,
     DEAR = 8, /* instructions for a vector */
 };
@@ -96,10 +98,15 @@ static bool multiplied_in(const Steps *in, const Buf *b)
 
 static int64_t bytes_of_place(const Buf *b) { return (b->bytes + LINE - 1) / LINE * LINE; }
 
-/* The tiles that stay: those of as many steps as fit half of the second cache. */
+static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= DEAR; }
+
+/* The tiles that stay: those of as many steps as fit half of the second cache, or what they have of the
+ * third. */
 static int64_t choose_places(const Plan *p, const Step *loop, const Buf *b)
 {
-    int64_t n = p->target->second_cache / PART_OF_CACHE / bytes_of_place(b), lo, hi, by;
+    int64_t room = p->target->second_cache / PART_OF_CACHE, third = p->target->third_cache / PART_OF_THIRD;
+    if (packs_slowly(p) && third > room) room = third;
+    int64_t n = room / bytes_of_place(b), lo, hi, by;
     const Instr *i = loop->instr;
     bool known = ir_is_const(ir_operand(i, 0), &lo) && ir_is_const(ir_operand(i, 1), &hi) &&
                  ir_is_const(ir_operand(i, 2), &by) && by > 0;
@@ -116,7 +123,7 @@ static void keep_of_loop(Plan *p, Step *loop)
         Keep k = { .loop = loop, .buf = b };
         bool same = follows(p, &k, v, 0);
         for (int o = 0; o < 3 && same; o++) same = follows(p, &k, ir_operand(loop->instr, o), 0);
-        bool dear = k.dear || plan_cost(p, v) >= DEAR;
+        bool dear = k.dear || packs_slowly(p) || plan_cost(p, v) >= DEAR;
         int64_t places = same && dear ? choose_places(p, loop, b) : 0;
         if (places < 1) continue;
         b->places = places;

@@ -248,6 +248,8 @@ static LLVMValueRef cut_load(
     return to_register(g, w->dtype, masked_load(g, w->dtype, ptr, mask, to_memory(g, w->dtype, w->pad)));
 }
 
+enum { FIRST_CACHE = 3 }; /* of llvm.prefetch */
+
 LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
 {
     Gen *g = e->g;
@@ -257,6 +259,10 @@ LLVMValueRef memory_load(Eval *e, Instr *i, LLVMValueRef *coord, int va)
     LLVMValueRef ptr = va >= 0 ? chunk_ptr(g, w, r, coord[va], va) : r->ptr,
                  cond = plain_chunk(e, w, r, coord, va, lanes);
     if (lanes > 1 && w->not_unit[va]) return walk_load(g, w, r, coord[va], va, lanes);
+    for (int at = 0; w->rows_ahead && lanes > 1 && at < lanes * dtype_bytes(w->dtype); at += LINE) {
+        LLVMValueRef rows = LLVMBuildMul(g->b, w->stride[1 - va], gen_int(g, w->rows_ahead), "");
+        memory_prefetch(g, gen_ptr(g, gen_ptr(g, ptr, rows), gen_int(g, at)), FIRST_CACHE);
+    }
     for (int at = 0;
         w->ahead && !w->walks && !w->in_product && lanes > 1 && at < lanes * dtype_bytes(w->dtype);
         at += LINE)

@@ -137,6 +137,15 @@ static int64_t second_cache(bool host, unsigned features)
     return features & CPU_AMX ? 2 << 20 : 512 << 10;
 }
 
+static int64_t third_cache(bool host)
+{
+    long bytes = 0;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    if (host) bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    return bytes > 0 ? bytes : 0;
+}
+
 /* The level that TILE_CPU_LEVEL asks for; NULL: none. `cpuid` is slow in a virtual machine, so the processor
  * is asked only where the variable is set. */
 static const CpuLevel *asked_level(Session *s, CpuTarget *t)
@@ -193,6 +202,7 @@ void cpu_resolve(Session *s, const BackendOptions *o, const Target *target, cons
     t->amx_model = o->amx_model;
     t->first_cache = first_cache(host);
     t->second_cache = second_cache(host, features);
+    t->third_cache = third_cache(host);
     t->vector_bytes = a == ARM ? 16 : t->avx512 ? 64 : t->fma ? 32 : 16;
     find_costs(t);
     t->n_vector_regs = a == ARM || t->avx512 ? 32 : 16;

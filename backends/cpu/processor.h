@@ -38,6 +38,7 @@ typedef struct CpuTarget {
     bool arm;                          /* AArch64; else x86-64 */
     bool fma, avx512;                  /* CPU_FMA, CPU_AVX512 */
     int64_t first_cache, second_cache; /* bytes */
+    int64_t third_cache;               /* which cores share; 0: not known */
     int cost[N_COSTS];
     bool amx_model; /* BackendOptions.amx_model */
     const char

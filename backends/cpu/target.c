@@ -175,9 +175,9 @@ static const char *fingerprint(Session *s, const Target *target, const BackendOp
     LLVMGetVersion(&major, &minor, &patch);
     cpu_resolve(s, o, target, triple_of(s, target), &t);
     /* t.has, because the system may refuse AMX now, and may have allowed it when a kernel was kept. */
-    return arena_printf(&s->arena, "cpu backend 2, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld%s", major, minor,
-        patch, t.triple, t.cpu, t.features, t.has, (long long)t.first_cache, (long long)t.second_cache,
-        t.level_error ? ", no level" : "");
+    return arena_printf(&s->arena, "cpu backend 3, llvm %u.%u.%u, %s, %s, %s, %x, %lld, %lld, %lld%s", major,
+        minor, patch, t.triple, t.cpu, t.features, t.has, (long long)t.first_cache, (long long)t.second_cache,
+        (long long)t.third_cache, t.level_error ? ", no level" : "");
 }
 
 /* This machine. */

@@ -3,7 +3,11 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/debug.h"
 
-enum { STREAM_BYTES = 16 << 20 }; /* larger tensors are written without going through the caches */
+enum {
+    STREAM_BYTES = 16 << 20, /* larger tensors are written without going through the caches */
+    LINE_CYCLES = 16,        /* in which memory delivers a line to one core */
+    ROWS_AHEAD = 8,          /* of an operand, where its packing fetches: as many as one is transposed by */
+};
 
 static const int64_t *ints(const Instr *i, AttrKey k)
 {
@@ -150,10 +154,12 @@ Window *memory_window(Gen *g, Instr *i)
         w->stream = large_tensor(g, w->m.param);
     if (i->op == OP_LOAD) {
         w->locality = memory_next(g, i, w);
-        if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
         const Instr *product = memory_product(i);
         bool thin = product && plan_info(g->plan, ir_result(product))->thin;
-        w->in_product = w->ahead && n == 2 && i->block != g->func->body && product && !thin;
+        bool operand = w->locality >= 0 && n == 2 && i->block != g->func->body && product && !thin;
+        if (operand && g->target->cost[COST_FETCH_BESIDE] > LINE_CYCLES) w->rows_ahead = ROWS_AHEAD;
+        else if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
+        w->in_product = operand && w->ahead;
         if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
         if (w->locality == 2 && !w->not_unit[n - 1]) memory_note_walks(g, i, w);
         g->windows[ir_result(i)->id] = w;

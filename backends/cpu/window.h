@@ -24,6 +24,9 @@ struct Window {
      * sum of their work, the largest, and that of the nests already emitted. */
     int walks, work, most, done;
     Window *next_walked;
+    /* As many rows of a matrix operand further on are fetched while it is packed; 0: the product fetches the
+     * next window, or nothing is fetched. */
+    int rows_ahead;
     bool in_product;     /* the product that takes the window fetches the next one (memory_product) */
     LLVMValueRef stream; /* i1: the store bypasses the caches; NULL: it does not */
     LLVMValueRef aside;  /* where rows are computed that begin within lines (line_ends.c); NULL: nowhere */

@@ -120,7 +120,8 @@ bool bench_load(Bench *b, const char *file, const char *name, const char *consts
     tile_binding bindings[16];
     size_t n = 0;
     memset(l, 0, sizeof *l);
-    snprintf(path, sizeof path, "%s/%s.tile", b->kernels, file);
+    snprintf(
+        path, sizeof path, "%s%s%s.tile", file[0] == '/' ? "" : b->kernels, file[0] == '/' ? "" : "/", file);
     snprintf(copy, sizeof copy, "%s %s", consts, b->consts ? b->consts : "");
     for (char *w; (w = strtok_r(rest, " ", &rest)) && n < 16; n++) {
         char *equals = strchr(w, '=');
@@ -274,6 +275,7 @@ static bool run(Bench *b, bool overhead)
     bench_products(b);
     bench_attention(b);
     bench_convolutions(b);
+    bench_sorting(b);
     bench_streams(b);
     if (overhead) bench_overhead(b);
     tile_context_destroy(b->context);

@@ -46,8 +46,8 @@ typedef struct BenchLaunch {
     int n;
 } BenchLaunch;
 
-/* Loads kernel `name` of <folder>/<file>.tile with consts "TM=64 TN=64 ...". Reports to stderr and counts a
- * failure: false. */
+/* Loads kernel `name` of <folder>/<file>.tile (of <file>.tile if that begins with /) with consts "TM=64 TN=64
+ * ...". Reports to stderr and counts a failure: false. */
 bool bench_load(Bench *, const char *file, const char *name, const char *consts, BenchLaunch *);
 void bench_tensor(BenchLaunch *, void *data, int rank, const int64_t *shape);
 /* An argument of `rows` x `columns`; `turned`: it lies transposed in memory, a column after the other. */
@@ -71,6 +71,7 @@ double bench_value(tile_dtype, const void *array, int64_t i);
 void bench_products(Bench *);
 void bench_attention(Bench *);
 void bench_convolutions(Bench *);
+void bench_sorting(Bench *);
 void bench_streams(Bench *);
 void bench_compile(Bench *);
 void bench_overhead(Bench *);

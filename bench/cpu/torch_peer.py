@@ -8,6 +8,8 @@ there are, which the first call chooses. With one thread the seconds are process
     attention TYPE N D [causal]   one batch of 8 heads: scaled_dot_product_attention, or the two products and
                                   the softmax by themselves
     gemm TYPE M N K               C = A B: matmul, bmm, linear; of i8 with sums in i32
+    sort M N                      NumPy's sort of the rows of an M x N matrix of f32
+    topk K M N                    the K largest elements of its rows
     conv TYPE nchw|nhwc N C H     3 x 3, padding 1, C filters, images of H x H
 
 Optional: nothing else here needs Python or PyTorch.
@@ -72,10 +74,22 @@ def conv(name, order, n, c, h):
     return (lambda: F.conv2d(x, w, padding=1),)
 
 
+def sort(m, n):
+    import numpy
+
+    x = numpy.random.default_rng(1).random((int(m), int(n)), dtype=numpy.float32)
+    return (lambda: numpy.sort(x, axis=1),)
+
+
+def topk(k, m, n):
+    x = values("f32", int(m), int(n))
+    return lambda: torch.topk(x, int(k)), lambda: torch.topk(x, int(k), sorted=False)
+
+
 def main():
     torch.set_num_threads(int(sys.argv[1]))
     print(f"PyTorch {torch.__version__}", flush=True)
-    kinds = {"attention": attention, "gemm": gemm, "conv": conv}
+    kinds = {"attention": attention, "gemm": gemm, "conv": conv, "sort": sort, "topk": topk}
     best = {}
     with torch.no_grad():
         for line in sys.stdin:

@@ -1,6 +1,9 @@
 /* test_keep.c: operands that stay packed from call to call of a launch (keep.c), and how threads divide the
  * programs of a launch (ir/threads.h). A call that goes on where another ended finds the weights of a
- * convolution packed: it reads them no more, and so does not see that they have changed. */
+ * convolution packed: it reads them no more, and so does not see that they have changed. Of a product,
+ * operands stay by costs.def, as do the places where it is fetched: by the product, or by the packing of
+ * operands. */
+#define _GNU_SOURCE /* memmem */
 #include "cpu_run.h"
 #include "ir/threads.h"
 #include "tests/passes/example_case.h"
@@ -50,15 +53,14 @@ static void test_calls(Problem *p, CpuRun *r)
     free(want);
 }
 
-static void test_kernel(const char *examples, const char *consts, const char *dims)
+static void test_kernel(const char *examples, Case c, const char *cpu)
 {
-    Case c = { "conv2d", "conv2d_nchw", consts, dims, "", 0 };
     size_t len = 0;
     char *text = case_read(examples, c.file, &len);
     Problem *p = calloc(1, sizeof *p);
     CpuRun *r = calloc(1, sizeof *r);
     PassOptions o = pass_options_default(target_find("cpu"));
-    BackendOptions b = { .opt_level = 2 };
+    BackendOptions b = { .opt_level = 2, .cpu = cpu };
     session_init(&p->s, allocator_libc);
     if (!text || setjmp(p->s.oom)) expect(false, "cannot be read", 0);
     else if (!case_lower(p, &c, text, len) || !case_args(p, &c) || !passes_run(p->module, &o, NULL) ||
@@ -67,6 +69,47 @@ static void test_kernel(const char *examples, const char *consts, const char *di
         case_diags(p);
     } else test_calls(p, r);
     cpu_run_free(r);
+    case_free(p);
+    free(p);
+    free(r);
+    free(text);
+}
+
+/* Whether the assembly has the instruction in a function of products, and elsewhere. */
+static void find_in_products(const char *text, const char *instruction, bool found[2])
+{
+    bool product = false;
+    found[0] = found[1] = false;
+    for (const char *at = text, *end; at && *at; at = end) {
+        end = strchr(at, '\n');
+        size_t n = end ? (size_t)(end++ - at) : strlen(at);
+        if (*at != '\t' && *at != '.' && memchr(at, ':', n)) product = memmem(at, n, "tile.mma", 8) != NULL;
+        if (memmem(at, n, instruction, strlen(instruction))) found[product] = true;
+    }
+}
+
+static void test_fetches(const char *examples, const char *cpu, bool by_product)
+{
+    Case c = { "gemm", "gemm", "T=f32,TO=f32", "M=300,N=300,K=300", "", 0 };
+    size_t len = 0;
+    char *text = case_read(examples, c.file, &len);
+    Problem *p = calloc(1, sizeof *p);
+    CpuRun *r = calloc(1, sizeof *r);
+    PassOptions o = pass_options_default(target_find("cpu"));
+    BackendOptions b = { .opt_level = 2, .cpu = cpu, .emit = EMIT_ASM };
+    session_init(&p->s, allocator_libc);
+    if (!text || setjmp(p->s.oom)) expect(false, "cannot be read", 1);
+    else if (!case_lower(p, &c, text, len) || !case_args(p, &c) || !passes_run(p->module, &o, NULL) ||
+             !cpu_run_compile(&p->s, p->func, &b, r)) {
+        expect(false, "does not compile", 1);
+        case_diags(p);
+    } else {
+        bool second[2], first[2];
+        find_in_products(r->artifact.data, "prefetcht1", second);
+        find_in_products(r->artifact.data, "prefetcht0", first);
+        expect(second[true] == by_product, "products fetch the next windows", by_product);
+        expect(first[false] == !by_product, "packing fetches rows further on", by_product);
+    }
     case_free(p);
     free(p);
     free(r);
@@ -93,8 +136,21 @@ int main(int argc, char **argv)
 {
     static const int64_t programs[] = { 0, 1, 2, 15, 56, 225, 1009, 4095, 1000003, INT64_MAX };
     const char *examples = argc > 1 ? argv[1] : "examples/kernels";
-    test_kernel(examples, "T=f32,TF=64,TP=2,TQ=16,TC=32", "B=2,C=32,F=64,H=8,W=16,R=3,S=3,P=8,Q=16");
-    test_kernel(examples, "T=bf16,TF=64,TP=2,TQ=16,TC=32", "B=2,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15");
+    test_kernel(examples,
+        (Case){ "conv2d", "conv2d_nchw", "T=f32,TF=64,TP=2,TQ=16,TC=32",
+            "B=2,C=32,F=64,H=8,W=16,R=3,S=3,P=8,Q=16", "", 0 },
+        NULL);
+    test_kernel(examples,
+        (Case){ "conv2d", "conv2d_nchw", "T=bf16,TF=64,TP=2,TQ=16,TC=32",
+            "B=2,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15", "", 0 },
+        NULL);
+#if defined(__x86_64__)
+    Case gemm = { "gemm", "gemm", "T=f32,TO=f32,TM=64,TN=64", "M=384,N=64,K=96", "", 0 };
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        test_kernel(examples, gemm, "znver1");
+    test_fetches(examples, "x86-64-v3", true);
+    test_fetches(examples, "znver1", false);
+#endif
     for (size_t k = 0; k < sizeof programs / sizeof *programs; k++)
         for (int64_t threads = 1; threads < 70; threads = 3 * threads + 1)
             if (programs[k] < INT64_MAX || threads < 5) test_division(programs[k], threads);

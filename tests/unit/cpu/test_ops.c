@@ -277,10 +277,11 @@ static void part_sort(void)
 {
     static Scalar values[N_VALUES];
     for (int d = 1; d < DT_COUNT; d++)
-        for (int variant = 0; variant < 5; variant++) { /* short and long rows, few and many results */
+        for (int variant = 0; variant < 6; variant++) { /* short and long rows, few and many results */
             KERNEL(k)
             {
-                static const int64_t elements[] = { 37, 128, 37, 300, 127 }, counts[] = { 9, 40, 9, 33, 32 };
+                static const int64_t elements[] = { 37, 128, 200, 300, 127, 260 },
+                                     counts[] = { 9, 40, 9, 33, 32, 5 };
                 kernel_open_func(k);
                 int64_t e[2] = { 3, elements[variant] };
                 if (variant == 2) gentle((DType)d, values, N_VALUES);
