@@ -23,7 +23,7 @@
 enum {
     OTHERS = 40,      /* registers for addresses, masks and counters */
     MOST_STEPS = 4,   /* where warps meet */
-    EVEN = 8,         /* and otherwise a multiple of this, from where on there are so many */
+    EVEN = 2,         /* and otherwise a multiple of this */
     MOST_WORK = 1024, /* words that the steps which are taken together compute, load and store */
     FEW = 4,          /* of so many parts of what keeps memory busy, steps load less than one */
     SHARING = 8 * 32, /* threads that should share a multiprocessor, for the registers that each may take */
