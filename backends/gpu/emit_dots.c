@@ -4,12 +4,12 @@
  *     acc += (i32(w & 3) - 1) * i32(x); .. sum(acc, axis = 1)
  *         ->  acc[4 * i] = dot4_u8_i8(w[i] & 0x03030303, x[i], dot4_i8_i8(0xffffffff, x[i], acc[4 * i]))
  *
- * The other three registers of acc keep what they are. Sums of integers wrap, so that they may be taken in any
- * order, and a constant that is added to a factor is multiplied by itself.
+ * The other three registers of acc keep what they are. Sums of integers wrap, so that they may be taken in
+ * any order, and a constant that is added to a factor is multiplied by itself.
  *
- * Requires: CUDA; registers in groups of four that lie side by side along the axis of all sums that the product
- * goes to, directly, by other sums of the same layout or by what loops carry; factors that are words of bytes in
- * registers, or are computed from such by operations on bits and bytes. */
+ * Requires: CUDA; registers in groups of four that lie side by side along the axis of all sums that the
+ * product goes to, directly, by other sums of the same layout or by what loops carry; factors that are words
+ * of bytes in registers, or are computed from such by operations on bits and bytes. */
 #include "backends/gpu/emit_pairs.h"
 
 enum { MOST_VISITED = 64, MOST_DEPTH = 8 };
@@ -56,8 +56,7 @@ static bool use_sums(Sums *s, const Use *u)
         return s->axis == axis;
     }
     if (i->op == OP_ADD) return sums_only(s, ir_result(i));
-    if (i->op == OP_FOR)
-        return u - i->operands >= 3 && carried_sums_only(s, i, (int)(u - i->operands) - 3);
+    if (i->op == OP_FOR) return u - i->operands >= 3 && carried_sums_only(s, i, (int)(u - i->operands) - 3);
     if (i == ir_terminator(b) && b->parent && b->parent->op == OP_FOR)
         return carried_sums_only(s, b->parent, (int)(u - i->operands));
     return false;
@@ -201,7 +200,8 @@ static const char *dot(Emit *e, const char *a, const char *a_type, const Factor 
 static const char *dots_text(Paired *r, const Instr *product, const char *sum)
 {
     Factor a, b;
-    if (!factors_of(r, product, false, &a, &b)) ir_fail(r->e->s, product->loc, "a factor is no word of bytes");
+    if (!factors_of(r, product, false, &a, &b))
+        ir_fail(r->e->s, product->loc, "a factor is no word of bytes");
     if (b.add) {
         Factor c = a;
         a = b;

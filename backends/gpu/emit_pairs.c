@@ -170,10 +170,9 @@ static bool plan(Paired *r)
                     any = true;
                 }
                 if (compare && is_mask(r, i)) r->how[ir_result(i)->id] = MASK;
-                if (compare && paired_dots(r, i)) {
-                    r->how[ir_result(i)->id] = DOTS;
-                    any = true;
-                }
+                bool dots = compare && paired_dots(r, i), quotients = r->p == 4 && quotients_wanted(r, i);
+                if (dots || quotients) r->how[ir_result(i)->id] = dots ? DOTS : QUOTIENTS;
+                any |= dots || quotients;
             }
             if (i == r->last) break;
         }
@@ -375,8 +374,12 @@ static void emit_group(Paired *r)
     memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);
     for (Instr *i = r->first;; i = i->next) {
         if (of_run(r, i)) {
-            if (r->how[ir_result(i)->id] == ELEMENTS || r->how[ir_result(i)->id] == DOTS) emit_elements(r, i);
-            else emit_words(r, i);
+            switch (r->how[ir_result(i)->id]) {
+            case ELEMENTS:
+            case DOTS: emit_elements(r, i); break;
+            case QUOTIENTS: emit_quotients(r, i); break;
+            default: emit_words(r, i);
+            }
         }
         if (i == r->last) break;
     }
@@ -393,7 +396,7 @@ static int elements_at_a_time(const Paired *r)
         if (of_run(r, i)) {
             int pw = per_word(ir_result(i)->type->dtype);
             if (pw > p && (n % pw == 0 || run_used_outside(ir_result(i), r->mark))) p = pw;
-            if (n % 4 == 0 && dots_wanted(r->e, i, r->l)) p = 4;
+            if (n % 4 == 0 && (dots_wanted(r->e, i, r->l) || quotients_wanted(r, i))) p = 4;
             if (random_shares_block(r->e, i, r->l)) p = 4;
         }
         if (i == r->last) break;
@@ -418,6 +421,10 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     if (e->measure) return true;
     r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
     r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    for (Instr *i = first;; i = i->next) {
+        if (of_run(&r, i) && r.how[ir_result(i)->id] == QUOTIENTS) declare_reciprocal(&r, i);
+        if (i == last) break;
+    }
     if (r.loop) begin_unrolled(e, "i", n / r.p);
     else {
         line(e, "{");

@@ -1,15 +1,17 @@
-/* emit_pairs.h: a run of element-wise operations in which words are computed on (emit_pairs.c), for the sums of
- * products of bytes in it (emit_dots.c). */
+/* emit_pairs.h: a run of element-wise operations in which words are computed on (emit_pairs.c), for the sums
+ * of products of bytes in it (emit_dots.c). */
 #pragma once
 #include "backends/gpu/emit_run.h"
 
 enum {
     /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
-       clear; DOTS: the sum of four products in place of the first of them, and zeros */
+       clear; DOTS: the sum of four products in place of the first of them, and zeros; QUOTIENTS: four with
+       one test */
     ELEMENTS,
     WORDS,
     MASK,
-    DOTS
+    DOTS,
+    QUOTIENTS
 };
 
 typedef struct Paired {
@@ -38,6 +40,11 @@ const char *paired_element(Paired *, const Value *, int x);
  * they are in; and whether the run can compute them so. */
 bool dots_wanted(Emit *, const Instr *, const Layout *);
 bool paired_dots(Paired *, const Instr *);
-/* Declares the four elements of a product of which only the sum is asked for, or of a sum of such a product and
- * something else. False: i is neither. */
+/* Declares the four elements of a product of which only the sum is asked for, or of a sum of such a product
+ * and something else. False: i is neither. */
 bool emit_dots(Paired *, const Instr *);
+/* Whether four elements of the division can be computed together; the reciprocal of its divisor, in front of
+ * the run; and the four quotients. */
+bool quotients_wanted(const Paired *, const Instr *);
+void declare_reciprocal(Paired *, const Instr *);
+void emit_quotients(Paired *, const Instr *);
