@@ -1,11 +1,12 @@
 /* emit_quotients.c: tiles that are divided by one number, four elements at a time.
  *
- *     y = x / d  ->  rcp = rcp_f32(d);  ya = quotient(xa, d, rcp);  ..  if (a dividend is too large or small) ya = div_f32(xa, d), ..
+ *     y = x / d  ->  rcp = rcp_f32(d);  ya = quotient(xa, d, rcp);  ..
+ *                    if (a dividend is too large or small) ya = div_f32(xa, d), ..
  *
- * The quotient by a correctly rounded reciprocal, twice corrected by what is left of the dividend, is correctly
- * rounded (Markstein) where nothing underflows or overflows: for positive divisors and dividends within limits,
- * and dividends of zero. One test of four elements takes the place of one for each, and the reciprocal is
- * computed once. Requires: CUDA, f32, a divisor that is one number for the tile. */
+ * The quotient by a correctly rounded reciprocal, twice corrected by what is left of the dividend, is
+ * correctly rounded (Markstein) where nothing underflows or overflows: for positive divisors and dividends
+ * within limits, and dividends of zero. One test of four elements takes the place of one for each, and the
+ * reciprocal is computed once. Requires: CUDA, f32, a divisor that is one number for the tile. */
 #include "backends/gpu/emit_pairs.h"
 
 /* The number that divides all of the tile; NULL: there is none. */
@@ -34,7 +35,8 @@ void emit_quotients(Paired *r, const Instr *i)
     Emit *e = r->e;
     const Value *v = ir_result(i), *x = ir_operand(i, 0);
     const Value *by = divisor(r, i);
-    const char *d = name_of(e, by), *rcp = r->elem[by->id * 4], *of[4], *sum = tmp(e, "sum"), *least = tmp(e, "least");
+    const char *d = name_of(e, by), *rcp = r->elem[by->id * 4], *of[4], *sum = tmp(e, "sum"),
+               *least = tmp(e, "least");
     line(e, "float %s = 0.0f;", sum);
     line(e, "u32 %s = 0xffffffffu;", least);
     for (int k = 0; k < 4; k++) {

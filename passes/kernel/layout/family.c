@@ -124,15 +124,6 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
 }
 
-/* A search takes about 100 instructions, most of them for the exchange between threads, and some for each
- * element of a thread; a network of pairs takes 3 log2(n)^2 for each element. */
-bool kernel_sorts_largest(const Instr *i)
-{
-    enum { MANY = 16 };
-    const Type *t = ir_operand(i, 0)->type;
-    return i->op == OP_TOPK && dtype_bytes(t->dtype) <= 4 && i->results[0].type->shape[t->rank - 1] >= MANY;
-}
-
 /* The number of fragments of the wave that has most. */
 static int64_t busiest(const LayoutMmaInfo *info, const int64_t *box, int down, int across)
 {
