@@ -112,6 +112,19 @@ const PreludeEntry cuda_prelude[] = {
     { "mul_alone_f64", NULL, "", FN "double mul_alone_f64(double a, double b) { return __dmul_rn(a, b); }" },
     FLOAT_FMA,
     { "div_f32", NULL, "", FN "float div_f32(float a, float b) { return __fdiv_rn(a, b); }" },
+    { "rcp_f32", NULL, "", FN "float rcp_f32(float x) { return __frcp_rn(x); }" },
+    { "quotient", NULL, "",
+        "/* x / d, for r = 1 / d and what quotient_holds allows */\n" FN
+        "float quotient(float x, float d, float r) { float q = __fmul_rn(x, r); q = fmaf(-fmaf(q, d, -x), r, "
+        "q); return fmaf(-fmaf(q, d, -x), r, q); }" },
+    /* 2 * bits - 1: the sign is gone, and zero is the largest */
+    { "quotient_note", NULL, "float_word",
+        FN "void quotient_note(float x, float *sum, u32 *least) { *sum += fabsf(x); const u32 w = 2 * "
+           "float_word(x) - 1; *least = w < *least ? w : *least; }" },
+    { "quotient_holds", NULL, "",
+        "/* 2^-24 <= d <= 2^24, all |x| <= 2^96, and 0 or >= 2^-96 */\n" FN
+        "bool quotient_holds(float d, float sum, u32 least) { return d >= 5.96046448e-8f && d <= 16777216.0f "
+        "&& sum <= 7.92281625e28f && least >= 2 * (31u << 23) - 1; }" },
     { "rcp_approx", NULL, "",
         FN "float rcp_approx(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x)); "
            "return y; }" },

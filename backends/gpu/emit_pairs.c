@@ -10,29 +10,11 @@
  * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
  * maxima, comparisons, choices, widening of bytes, and bits that get another meaning. The other operations of
  * a run take and give elements, as in emit_tile.c; words are put together and taken apart in between. */
-#include "backends/gpu/emit_run.h"
+#include "backends/gpu/emit_pairs.h"
 #include "ir/scalar.h"
 
-enum {
-    /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
-       clear */
-    ELEMENTS,
-    WORDS,
-    MASK
-};
-
-typedef struct Paired {
-    Emit *e;
-    Instr *first, *last;
-    const Layout *l;
-    uint32_t mark;
-    int p, at; /* the elements of a step; the first of them when there is no loop */
-    bool loop;
-    unsigned char *how;        /* by value */
-    const char **elem, **word; /* by value, at most four entries for each */
-} Paired;
-
-static bool of_run(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }
+bool paired_has(const Paired *r, const Instr *i) { return i->mark == r->mark && is_run_op(i); }
+static bool of_run(const Paired *r, const Instr *i) { return paired_has(r, i); }
 static bool in_run(const Paired *r, const Value *v) { return v->def && of_run(r, v->def); }
 static bool is_alias(const Value *v) { return v->def && v->def->op == OP_BROADCAST; }
 static bool is_half(DType d) { return d == DT_F16 || d == DT_BF16; }
@@ -42,8 +24,7 @@ static bool is_fp8(DType d) { return d == DT_F8E4M3 || d == DT_F8E5M2; }
 static bool stored_alike(const Paired *r, const Value *v)
 { return r->e->storage[v->id] && !is_alias(v) && v->type->layout && layout_equal(layout_of(r->e, v), r->l); }
 
-/* A scalar in all places. */
-static const Value *repeated(const Paired *r, const Value *v)
+const Value *paired_repeated(const Paired *r, const Value *v)
 {
     while (v->type->kind == TYPE_TILE && v->def && !r->e->storage[v->id] &&
            (v->def->op == OP_SPLAT || v->def->op == OP_BROADCAST))
@@ -51,9 +32,9 @@ static const Value *repeated(const Paired *r, const Value *v)
     return v->type->kind == TYPE_SCALAR ? v : NULL;
 }
 
-static bool constant_bits(const Paired *r, const Value *v, uint32_t *bits)
+bool paired_constant(const Paired *r, const Value *v, uint32_t *bits)
 {
-    const Value *s = repeated(r, v);
+    const Value *s = paired_repeated(r, v);
     DType d = v->type->dtype;
     double f;
     int64_t k;
@@ -66,7 +47,7 @@ static bool constant_bits(const Paired *r, const Value *v, uint32_t *bits)
     return true;
 }
 
-static Index *place(const Paired *r, int x)
+Index *paired_place(const Paired *r, int x)
 { return r->loop ? index_linear(r->e, r->p, "i", x) : index_number(r->e, r->at + x); }
 
 /* Word q of the group in an array of which a word holds pw elements. */
@@ -80,7 +61,7 @@ static const char *slot(const Paired *r, int pw, int q)
 /* A broadcast of a stored tile: the tile, and the register that has element x of it. */
 static const Value *broadcast_of(const Paired *r, const Value *v, int x, Index **at)
 {
-    *at = place(r, x);
+    *at = paired_place(r, x);
     const Layout *l = r->l;
     while (is_alias(v) && !r->e->storage[v->id] && ir_operand(v->def, 0)->type->layout) {
         v = ir_operand(v->def, 0);
@@ -98,7 +79,8 @@ static bool has_words(const Paired *r, const Value *v)
     Index *a, *b;
     uint32_t bits;
     if (v->type->kind != TYPE_TILE || per_word(v->type->dtype) != 2) return false;
-    if (in_run(r, v) || stored_alike(r, v) || constant_bits(r, v, &bits) || repeated(r, v)) return true;
+    if (in_run(r, v) || stored_alike(r, v) || paired_constant(r, v, &bits) || paired_repeated(r, v))
+        return true;
     return broadcast_of(r, v, 0, &a) && broadcast_of(r, v, 1, &b) && index_equal(a, b);
 }
 
@@ -124,12 +106,12 @@ static bool bytes_fit(const Paired *r, const Instr *i)
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
     if (i->n_operands < 1 || !bytes_by_word(r, ir_operand(i, 0))) return false;
     if (i->op == OP_ADD || i->op == OP_SUB)
-        return bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits);
+        return bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
     if (op_family(i->op) != OPS_BITS) return false;
     switch (op_as_bits(i->op)) {
     case BITS_AND:
     case BITS_OR:
-    case BITS_XOR: return bytes_by_word(r, ir_operand(i, 1)) || constant_bits(r, ir_operand(i, 1), &bits);
+    case BITS_XOR: return bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
     case BITS_SHL: return shift_of(i, &by);
     case BITS_SHR: return shift_of(i, &by) && !dtype_is_signed(ir_result(i)->type->dtype);
     case BITS_NOT: return false;
@@ -188,6 +170,9 @@ static bool plan(Paired *r)
                     any = true;
                 }
                 if (compare && is_mask(r, i)) r->how[ir_result(i)->id] = MASK;
+                bool dots = compare && paired_dots(r, i), quotients = r->p == 4 && quotients_wanted(r, i);
+                if (dots || quotients) r->how[ir_result(i)->id] = dots ? DOTS : QUOTIENTS;
+                any |= dots || quotients;
             }
             if (i == r->last) break;
         }
@@ -196,7 +181,7 @@ static bool plan(Paired *r)
 
 /* --- words ------------------------------------------------------------------------------------------- */
 
-static const char *word_of(Paired *r, const Value *v, int q)
+const char *paired_word(Paired *r, const Value *v, int q)
 {
     Emit *e = r->e;
     int pw = per_word(v->type->dtype);
@@ -209,9 +194,9 @@ static const char *word_of(Paired *r, const Value *v, int q)
             pack_expr(e, v->type->dtype, &r->elem[v->id * 4 + (uint32_t)(q * pw)], pw));
         return *w;
     }
-    if (constant_bits(r, v, &bits)) return *w = str(e, "0x%xu", bits);
+    if (paired_constant(r, v, &bits)) return *w = str(e, "0x%xu", bits);
     if (stored_alike(r, v)) return *w = str(e, "%s[%s]", e->storage[v->id], slot(r, pw, q));
-    const Value *s = repeated(r, v);
+    const Value *s = paired_repeated(r, v);
     if (s) {
         const char *x[2] = { name_of(e, s), name_of(e, s) };
         return *w = pack_expr(e, v->type->dtype, x, 2);
@@ -223,35 +208,35 @@ static const char *word_of(Paired *r, const Value *v, int q)
     return *w = str(e, "%s(%s[(%s) / 2], (%s) %% 2)", both, array, at, at);
 }
 
-static const char *elem_of(Paired *r, const Value *v, int x)
+const char *paired_element(Paired *r, const Value *v, int x)
 {
     Emit *e = r->e;
-    if (!in_run(r, v)) return element(e, v, r->l, place(r, x));
+    if (!in_run(r, v)) return element(e, v, r->l, paired_place(r, x));
     int pw = per_word(v->type->dtype);
     if (r->how[v->id] == WORDS)
         return str(e, "%s(%s, %d)", use(e, str(e, "get_%s", dtype_name(v->type->dtype))),
-            word_of(r, v, x / pw), x % pw);
+            paired_word(r, v, x / pw), x % pw);
     return r->elem[v->id * 4 + (uint32_t)x];
 }
 
 /* Whether both elements of word q of a mask are the same value. */
 static bool same_choice(const Paired *r, const Value *m, int q)
-{ return !in_run(r, m) && same_element(r->e, m, r->l, place(r, 2 * q), place(r, 2 * q + 1)); }
+{ return !in_run(r, m) && same_element(r->e, m, r->l, paired_place(r, 2 * q), paired_place(r, 2 * q + 1)); }
 
 static const char *chosen(Paired *r, const Instr *i, int q)
 {
     Emit *e = r->e;
     const Value *m = ir_operand(i, 0);
-    const char *a = word_of(r, ir_operand(i, 1), q), *b = word_of(r, ir_operand(i, 2), q), *mask;
+    const char *a = paired_word(r, ir_operand(i, 1), q), *b = paired_word(r, ir_operand(i, 2), q), *mask;
     if (in_run(r, m) && r->how[m->id] == MASK) mask = r->word[m->id * 4 + (uint32_t)q];
     else {
-        const char *lo = elem_of(r, m, 2 * q), *hi = elem_of(r, m, 2 * q + 1);
+        const char *lo = paired_element(r, m, 2 * q), *hi = paired_element(r, m, 2 * q + 1);
         if (same_choice(r, m, q)) return str(e, "(%s ? %s : %s)", lo, a, b);
         mask = str(e, "%s(%s, %s)", use(e, "mask2"), lo, hi);
     }
     uint32_t bits;
-    if (constant_bits(r, ir_operand(i, 2), &bits) && !bits) return str(e, "(%s & %s)", a, mask);
-    if (constant_bits(r, ir_operand(i, 1), &bits) && !bits) return str(e, "(%s & ~%s)", b, mask);
+    if (paired_constant(r, ir_operand(i, 2), &bits) && !bits) return str(e, "(%s & %s)", a, mask);
+    if (paired_constant(r, ir_operand(i, 1), &bits) && !bits) return str(e, "(%s & ~%s)", b, mask);
     const char *t = tmp(e, "mask");
     line(e, "const u32 %s = %s;", t, mask);
     return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
@@ -260,16 +245,16 @@ static const char *chosen(Paired *r, const Instr *i, int q)
 static const char *bytes_expr(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
-    const char *a = word_of(r, ir_operand(i, 0), 0);
+    const char *a = paired_word(r, ir_operand(i, 0), 0);
     int64_t by;
     if (i->op == OP_ADD || i->op == OP_SUB) {
         const char *fn = use(e, i->op == OP_ADD ? "add4_u8" : "sub4_u8");
-        return str(e, "%s(%s, %s)", fn, a, word_of(r, ir_operand(i, 1), 0));
+        return str(e, "%s(%s, %s)", fn, a, paired_word(r, ir_operand(i, 1), 0));
     }
     switch (op_as_bits(i->op)) {
-    case BITS_AND: return str(e, "%s & %s", a, word_of(r, ir_operand(i, 1), 0));
-    case BITS_OR: return str(e, "%s | %s", a, word_of(r, ir_operand(i, 1), 0));
-    case BITS_XOR: return str(e, "%s ^ %s", a, word_of(r, ir_operand(i, 1), 0));
+    case BITS_AND: return str(e, "%s & %s", a, paired_word(r, ir_operand(i, 1), 0));
+    case BITS_OR: return str(e, "%s | %s", a, paired_word(r, ir_operand(i, 1), 0));
+    case BITS_XOR: return str(e, "%s ^ %s", a, paired_word(r, ir_operand(i, 1), 0));
     case BITS_SHL:
     case BITS_SHR:
         shift_of(i, &by);
@@ -286,8 +271,8 @@ static const char *widened(Paired *r, const Instr *i, int q)
     const Value *x = ir_operand(i, 0);
     const char *fn =
         use(e, str(e, "%s_to_%sx2", dtype_name(x->type->dtype), dtype_name(ir_result(i)->type->dtype)));
-    if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, word_of(r, x, q / 2), q % 2 * 2);
-    const char *at = index_text(e, place(r, 2 * q));
+    if (in_run(r, x)) return str(e, "%s(%s, %d)", fn, paired_word(r, x, q / 2), q % 2 * 2);
+    const char *at = index_text(e, paired_place(r, 2 * q));
     return str(e, "%s(%s[(%s) / 4], (%s) %% 4)", fn, e->storage[x->id], at, at);
 }
 
@@ -307,15 +292,15 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_LE] = "le2",
         [OP_GT] = "gt2",
         [OP_GE] = "ge2" };
-    if (i->op == OP_BITCAST) return word_of(r, ir_operand(i, 0), q);
+    if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
     if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return widened(r, i, q);
-    if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", word_of(r, ir_operand(i, 0), q));
-    if (i->op == OP_ABS) return str(e, "%s & 0x7fff7fffu", word_of(r, ir_operand(i, 0), q));
+    if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", paired_word(r, ir_operand(i, 0), q));
+    if (i->op == OP_ABS) return str(e, "%s & 0x7fff7fffu", paired_word(r, ir_operand(i, 0), q));
     if (!names[i->op])
         ir_fail(e->s, i->loc, "%s is not computed two elements at a time", op_info[i->op].name);
-    const char *a = word_of(r, ir_operand(i, 0), q), *b = word_of(r, ir_operand(i, 1), q);
+    const char *a = paired_word(r, ir_operand(i, 0), q), *b = paired_word(r, ir_operand(i, 1), q);
     return str(e, "%s(%s, %s)", use(e, str(e, "%s_%s", names[i->op], dtype_name(d))), a, b);
 }
 
@@ -351,8 +336,9 @@ static void emit_elements(Paired *r, const Instr *i)
     bool shared = r->p == 4 && random_shares_block(e, i, r->l);
     const Instr *partner = sincos_partner(e, i, r->mark);
     if (partner && sincos_is_done(i, partner)) return;
+    if (emit_dots(r, i)) return;
     for (int x = 0; x < (shared ? 1 : r->p); x++) {
-        for (int k = 0; k < i->n_operands; k++) args[k] = elem_of(r, ir_operand(i, k), x);
+        for (int k = 0; k < i->n_operands; k++) args[k] = paired_element(r, ir_operand(i, k), x);
         if (shared) {
             emit_random_block(e, args, &r->elem[v->id * 4]);
             break;
@@ -388,8 +374,12 @@ static void emit_group(Paired *r)
     memset(r->word, 0, (size_t)r->e->n_values * 4 * sizeof *r->word);
     for (Instr *i = r->first;; i = i->next) {
         if (of_run(r, i)) {
-            if (r->how[ir_result(i)->id] == ELEMENTS) emit_elements(r, i);
-            else emit_words(r, i);
+            switch (r->how[ir_result(i)->id]) {
+            case ELEMENTS:
+            case DOTS: emit_elements(r, i); break;
+            case QUOTIENTS: emit_quotients(r, i); break;
+            default: emit_words(r, i);
+            }
         }
         if (i == r->last) break;
     }
@@ -406,6 +396,7 @@ static int elements_at_a_time(const Paired *r)
         if (of_run(r, i)) {
             int pw = per_word(ir_result(i)->type->dtype);
             if (pw > p && (n % pw == 0 || run_used_outside(ir_result(i), r->mark))) p = pw;
+            if (n % 4 == 0 && (dots_wanted(r->e, i, r->l) || quotients_wanted(r, i))) p = 4;
             if (random_shares_block(r->e, i, r->l)) p = 4;
         }
         if (i == r->last) break;
@@ -418,10 +409,10 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     Paired r = { .e = e, .first = first, .last = last, .l = layout_of(e, ir_result(first)), .mark = mark };
     if (e->target->kind != TARGET_CUDA) return false;
     int n = (int)layout_regs(r.l);
+    r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
     r.p = elements_at_a_time(&r);
     r.loop = n > r.p;
     if (n % r.p) return false;
-    r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
     if (!plan(&r)) return false;
     for (Instr *i = first;; i = i->next) {
         if (of_run(&r, i) && run_used_outside(ir_result(i), mark)) declare_tile(e, ir_result(i));
@@ -430,6 +421,10 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     if (e->measure) return true;
     r.elem = arena_array(&e->s->arena, const char *, e->n_values * 4);
     r.word = arena_array(&e->s->arena, const char *, e->n_values * 4);
+    for (Instr *i = first;; i = i->next) {
+        if (of_run(&r, i) && r.how[ir_result(i)->id] == QUOTIENTS) declare_reciprocal(&r, i);
+        if (i == last) break;
+    }
     if (r.loop) begin_unrolled(e, "i", n / r.p);
     else {
         line(e, "{");

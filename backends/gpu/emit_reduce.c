@@ -271,6 +271,16 @@ static int parts_of_warps(Emit *e, const Reduction *q, int32_t *rank)
     return (int)seen.len;
 }
 
+/* Whether the lanes of a warp join the parts of warps between them, each reading one: where the parts that
+ * each thread would read are many, and all lanes hold the same rows. */
+static bool lanes_join_parts(Emit *e, const Reduction *q, int parts)
+{
+    enum { MANY = 64 };
+    int wave = e->target->wave;
+    return !is_hip(e) && !q->nan && parts * q->m >= MANY && parts <= wave && !(parts & (parts - 1)) &&
+           (int)layout_lanes_along(q->l, q->axis) == wave - 1;
+}
+
 /* Writes the part of each warp to shared memory, and combines all parts in the order of their positions. */
 static void join_warps(Emit *e, const Reduction *q)
 {
@@ -296,6 +306,13 @@ static void join_warps(Emit *e, const Reduction *q)
     line(e, "%s[%s * %lld + %s] = %s[i];", sh, part, (long long)rows, row, q->array);
     end_block(e);
     barrier(e);
+    if (lanes_join_parts(e, q, parts)) {
+        begin_unrolled(e, "i", q->m);
+        line(e, "%s[i] = %s[(lane & %d) * %lld + %s];", q->array, sh, parts - 1, (long long)rows, row);
+        end_block(e);
+        for (int b = 1; b < parts; b *= 2) join_lane(e, q, str(e, "%d", b));
+        return;
+    }
     begin_unrolled(e, "i", q->m);
     line(e, "%s[i] = %s[%s];", q->array, sh, row);
     line(e, "for (int p = 1; p < %d; p++) {", parts);

@@ -20,6 +20,7 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(wasted) \
     F(outside) \
     F(given) \
+    F(added) \
     F(cp_async) \
     F(torn) \
     F(cut) \

@@ -14,6 +14,7 @@ typedef struct Cost {
     double alu, special; /* lane operations: arithmetic, and those of the special function unit */
     double copies;       /* of `alu`: copies of less than 16 bytes, which warps that multiply issue */
     double in, out;      /* bytes of tensors that come and go */
+    double added;        /* elements of `out` that are added to rows of memory atomically */
     double wasted;       /* bytes of sectors that are moved beyond those */
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */

@@ -333,6 +333,8 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
                                               together */
             if (w->roles && w->loops && words > w->c.loaded) w->c.loaded = words;
         } else w->c.out += bytes * times;
+        if (ir_attr(i, ATTR_RMW) && !ir_attr_int(i, ATTR_BULK, 0))
+            w->c.added += bytes / dtype_bytes(w->f->params[m.param].type->dtype) * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
         w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * w->model->access) * times;

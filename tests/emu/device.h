@@ -174,6 +174,16 @@ EMU u32 byte_perm(u32 lo, u32 hi, u32 which)
     for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
     return y;
 }
+#define EMU_DOT4(a, b, x, y) \
+    EMU u32 dot4_##a##_##b(u32 v, u32 w, u32 sum) \
+    { \
+        for (int k = 0; k < 32; k += 8) sum += (u32)((x)(v >> k) * (y)(w >> k)); \
+        return sum; \
+    }
+EMU_DOT4(i8, i8, signed char, signed char)
+EMU_DOT4(i8, u8, signed char, unsigned char)
+EMU_DOT4(u8, i8, unsigned char, signed char)
+EMU_DOT4(u8, u8, unsigned char, unsigned char)
 EMU_LOAD(ldg)
 EMU_LOAD(ldg_nc)
 EMU_LOAD(ldg_stream)

@@ -53,6 +53,7 @@ EMU i64 __double2ll_rz(double x)
 }
 EMU u64 __double2ull_rz(double x) { return emu_saturate<u64>(x, 0, 18446744073709551616.0, 0, ~0ull); }
 EMU float __fdiv_rn(float a, float b) { return a / b; }
+EMU float __frcp_rn(float a) { return 1 / a; }
 EMU float __fmul_rn(float a, float b) { return a * b; }
 EMU double __dmul_rn(double a, double b) { return a * b; }
 EMU float __fsqrt_rn(float a) { return sqrtf(a); }

@@ -84,6 +84,23 @@ static const Layout *of_whole_rows(
     return rows ? layout_with_tile(&c->s->arena, rows, tile) : NULL;
 }
 
+/* A few long rows that are reduced along both axes: each thread has the same columns of all rows, so that
+ * what is reduced over rows meets in registers. If warps shared the rows, all of its long result would go
+ * through shared memory, and of the other reductions no more than a number for each row and warp does. NULL:
+ * rows are many or short, or reduced along one axis. */
+static const Layout *of_all_rows(
+    Layouter *c, const Group *g, int rank, const int32_t *tile, const int32_t *order)
+{
+    enum { MOST_ROWS = 8 };
+    int32_t n = g->access_elem ? g->access_width / g->access_elem : 1, wave = c->p->target->wave,
+            per[2] = { 1, n }, lanes[2] = { 1, wave }, warps[2] = { 1, c->p->warps };
+    if (rank != 2 || order[0] != 1 || !g->rows || !g->columns || g->mma || g->ordered || g->unfit ||
+        c->p->cluster > 1 || c->p->target->kind != TARGET_CUDA || n < 1 || tile[0] < 2 ||
+        tile[0] > MOST_ROWS || tile[1] % (n * wave * c->p->warps))
+        return NULL;
+    return layout_blocked(&c->s->arena, rank, tile, per, lanes, warps, order);
+}
+
 const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t *shape)
 {
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
@@ -102,17 +119,9 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
                         : 4,
         width_of(g), c->p->target->wave, c->p->warps * ctas);
     const Layout *rows = of_whole_rows(c, g, rank, tile, order, l);
+    if (!rows) rows = of_all_rows(c, g, rank, tile, order);
     if (rows) return rows;
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
-}
-
-/* A search takes about 100 instructions, most of them for the exchange between threads, and some for each
- * element of a thread; a network of pairs takes 3 log2(n)^2 for each element. */
-bool kernel_sorts_largest(const Instr *i)
-{
-    enum { MANY = 16 };
-    const Type *t = ir_operand(i, 0)->type;
-    return i->op == OP_TOPK && dtype_bytes(t->dtype) <= 4 && i->results[0].type->shape[t->rank - 1] >= MANY;
 }
 
 /* The number of fragments of the wave that has most. */

@@ -256,6 +256,9 @@ static void note_anchors(void *user, Instr *i)
     if (follows_operand(i->op) && i->op != OP_BROADCAST && group_takes(ir_operand(i, 0)) &&
         ir_attr_int(i, ATTR_AXIS, 0) == ir_operand(i, 0)->type->rank - 1)
         group_of(c, ir_operand(i, 0))->rows = true;
+    if (op_reduces(i->op) && group_takes(ir_operand(i, 0)) && ir_operand(i, 0)->type->rank == 2 &&
+        !ir_attr_int(i, ATTR_AXIS, 0))
+        group_of(c, ir_operand(i, 0))->columns = true;
     if (i->op == OP_SCAN_SUM || i->op == OP_SCAN_PROD || i->op == OP_SCAN_MAX || i->op == OP_SCAN ||
         i->op == OP_SORT || i->op == OP_TOPK) {
         int last = ir_operand(i, 0)->type->rank - 1,

@@ -12,6 +12,7 @@ typedef struct Group {
     LayoutMma kind;
     int warps[2];
     bool rows;          /* rows are reduced or feed another product, so warps go along M */
+    bool columns;       /* tiles of two axes are reduced along the first */
     bool native;        /* a product on a matrix unit */
     const Instr *plain; /* a product without one */
     int rank;

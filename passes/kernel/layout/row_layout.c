@@ -57,3 +57,12 @@ bool kernel_same_rows(const Layout *a, const Layout *b, int axis)
         if (!moves_alike(a, b, (LayoutInput)in, axis)) return false;
     return layout_unique_terms(a, terms) == 0 && layout_unique_terms(b, terms) == 0;
 }
+
+/* A search takes about 100 instructions, most of them for the exchange between threads, and some for each
+ * element of a thread; a network of pairs takes 3 log2(n)^2 for each element. */
+bool kernel_sorts_largest(const Instr *i)
+{
+    enum { MANY = 16 };
+    const Type *t = ir_operand(i, 0)->type;
+    return i->op == OP_TOPK && dtype_bytes(t->dtype) <= 4 && i->results[0].type->shape[t->rank - 1] >= MANY;
+}

@@ -1,4 +1,5 @@
-/* load-ahead: issues the loads of a loop whose steps wait for other warps some steps early.
+/* load-ahead: issues the loads of a recurrence some steps early: of a loop whose steps wait for other warps,
+ * or for the step before.
  *
  *   for j { %x = load X[j..]; %s = add %s, %x; %r = reduce_sum %s; store Y[j..], %r }
  *
@@ -8,17 +9,22 @@
  *   for j with (%x = %x0) { %s = add %s, %x; %n = load X[j+1..]; %r = reduce_sum %s; store Y[j..], %r }
  *
  * The vendor's compiler moves no load over a barrier, so that each step would wait for memory first and for
- * the other warps then. In recurrences, whose programs are few, nothing else runs meanwhile.
+ * the other warps then. In recurrences, whose programs are few, nothing else runs meanwhile. Where each
+ * thread computes its own part of what the loop carries, and stores it in each step, a loop of its own does
+ * the last steps, so that no step tests whether it has a successor.
  *
  * Requires: NVIDIA; no warp specialization; a loop without loops, branches or products in it, in which warps
- * meet, and whose steps load too little to keep memory busy; tensors that are only read; offsets that follow
- * from the loop's counter; registers. Keeps: everything. */
+ * meet, or which counts by one, carries a tile and stores in each step; steps that load too little to keep
+ * memory busy; tensors that are only read; offsets that follow from the loop's counter; registers. Keeps:
+ * everything. */
 #include "passes/kernel/pipeline/hoist_loads.h"
 #include "passes/kernel/pipeline/steps_ahead.h"
 
 enum {
-    OTHERS = 40, /* registers for addresses, masks and counters */
-    MOST_STEPS = 4,
+    OTHERS = 40,      /* registers for addresses, masks and counters */
+    MOST_STEPS = 4,   /* where warps meet */
+    EVEN = 2,         /* and otherwise a multiple of this */
+    MOST_WORK = 1024, /* words that the steps which are taken together compute, load and store */
     FEW = 4,          /* of so many parts of what keeps memory busy, steps load less than one */
     SHARING = 8 * 32, /* threads that should share a multiprocessor, for the registers that each may take */
 };
@@ -50,8 +56,17 @@ typedef struct Step {
     InstrList loads; /* that can be issued ahead */
     int words;       /* registers of a thread that they take */
     int64_t bytes;   /* of the program that all its loads bring */
-    bool meets;
+    int work;        /* registers that its instructions compute, load and store */
+    bool meets, stores, carries;
 } Step;
+
+/* Whether threads wait for nothing but what they load and what the step before computed. */
+static bool is_alone(const Step *step, const Instr *loop)
+{
+    int64_t by;
+    return !step->meets && step->stores && step->carries && !ir_loop_is(loop, LOOP_EDGE) &&
+           ir_is_const(ir_operand(loop, 2), &by) && by == 1;
+}
 
 static int64_t bytes_of(const Type *t)
 { return (t->kind == TYPE_TILE ? type_elements(t) : 1) * dtype_bytes(t->dtype); }
@@ -76,9 +91,13 @@ static bool look_at(Hoist *h, const Instr *loop, Step *step)
             i->op == OP_COPY)
             return false;
         step->meets |= meets(h->p, h->s, i);
+        step->stores |= i->op == OP_STORE;
+        step->work += i->n_results ? hoist_words(h, ir_result(i)) : 0;
         if (i->op == OP_LOAD || i->op == OP_GATHER) note_load(h, loop, i, step);
     }
-    return step->meets && step->loads.len &&
+    for (int k = 1; k < loop->blocks[0]->n_args; k++)
+        step->carries |= loop->blocks[0]->args[k]->type->kind == TYPE_TILE;
+    return (step->meets || is_alone(step, loop)) && step->loads.len &&
            FEW * sharing(h->p) * step->bytes < target_bytes_under_way(h->p->target);
 }
 
@@ -106,7 +125,11 @@ static int steps_ahead(Hoist *h, const Instr *loop, const Step *step)
     int room = hoist_registers_at(h->p, sharing(h->p)) - words_beside(h, loop),
         n = room / (2 * (step->words ? step->words : 1));
     if (n > wanted) n = (int)wanted;
-    return n > MOST_STEPS ? MOST_STEPS : n;
+    if (step->meets) return n > MOST_STEPS ? MOST_STEPS : n;
+    int carried = (IR_MAX_RESULTS - loop->n_results) / (int)step->loads.len, work = MOST_WORK / step->work;
+    if (n > carried) n = carried;
+    if (n > work) n = work;
+    return n > EVEN ? n / EVEN * EVEN : n;
 }
 
 static bool run_ahead(Hoist *h, Instr *loop)
@@ -120,10 +143,15 @@ static bool run_ahead(Hoist *h, Instr *loop)
             "ahead");
         return false;
     }
+    bool within = !step.meets;
+    if (within) {
+        loop = ahead_split(h->s, loop, n);
+        look_at(h, loop, &step);
+    }
     for (size_t k = 0; k < step.loads.len; k++) {
         AheadSlice slice = { 0 };
         ahead_possible(h->f, loop, step.loads.data[k], &slice);
-        loop = ahead_load(h->s, loop, step.loads.data[k], &slice, n);
+        loop = ahead_load(h->s, loop, step.loads.data[k], &slice, n, within);
     }
     /* Of as many steps together each value stays in the registers that it was loaded to. */
     if (n > 1 && !ir_attr(loop, ATTR_UNROLL)) ir_set_attr(h->s, loop, a_int(ATTR_UNROLL, n));

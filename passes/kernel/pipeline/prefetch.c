@@ -162,7 +162,7 @@ Instr *kernel_prefetch(Overlap *c, Instr *loop)
                 "more than the loop's counter");
         if (d || can) schedule_take_load(c->p, i, wanted && can ? LOAD_PREFETCH : LOAD_REGISTERS, 0);
         if (!wanted || !can) continue;
-        loop = ahead_load(c->s, loop, i, &list, 1);
+        loop = ahead_load(c->s, loop, i, &list, 1, false);
         next = loop->blocks[0]->first; /* the body moved */
     }
     return loop;

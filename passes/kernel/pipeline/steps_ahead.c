@@ -88,9 +88,10 @@ static Value *wide(Builder *b, Value *v, int times)
 
 /* The counter `steps` steps behind `from`, or `from` where the loop has ended before. The comparison is one
  * of 64 bits, since the counter may have no room for a step beyond the last. */
-static Value *later(Builder *b, const Instr *loop, Value *from, int steps)
+static Value *later(Builder *b, const Instr *loop, Value *from, int steps, bool within)
 {
     if (!steps) return from;
+    if (within) return ir_bin(b, OP_ADD, from, ir_const_int(b, from->type->dtype, steps));
     Value *start = wide(b, from, 1), *by = wide(b, ir_operand(loop, 2), steps);
     Value *after = ir_bin(b, OP_ADD, start, by), *end = wide(b, ir_operand(loop, 1), 1);
     Value *pick[3] = { ir_bin(b, OP_LT, after, end), ir_cast(b, after, from->type->dtype), from };
@@ -105,18 +106,36 @@ static Instr *carry(Instr *loop, Value *first, Value *next, Value **carried)
     return loop;
 }
 
-Instr *ahead_load(Session *s, Instr *loop, Instr *load, const AheadSlice *slice, int steps)
+Instr *ahead_split(Session *s, Instr *loop, int steps)
+{
+    ValueMap map;
+    Builder b = ir_before(loop);
+    Value *lo = ir_operand(loop, 0), *hi = ir_operand(loop, 1);
+    Value *n = ir_const_int(&b, DT_I64, steps), *none = ir_const_int(&b, DT_I64, 0), *from = wide(&b, lo, 1);
+    Value *all = ir_bin(&b, OP_SUB, wide(&b, hi, 1), from);
+    Value *most = ir_bin(&b, OP_MAX, ir_bin(&b, OP_SUB, all, n), none);
+    Value *times = ir_bin(&b, OP_MUL, ir_bin(&b, OP_DIV, most, n), n);
+    Value *end = ir_cast(&b, ir_bin(&b, OP_ADD, from, times), hi->type->dtype);
+    value_map_init(&map, &s->arena);
+    Instr *main = ir_clone(&b, loop, &map);
+    ir_set_operand(main, 1, end);
+    ir_set_operand(loop, 0, end);
+    for (int k = 0; k < loop->n_results; k++) ir_set_operand(loop, 3 + k, &main->results[k]);
+    return main;
+}
+
+Instr *ahead_load(Session *s, Instr *loop, Instr *load, const AheadSlice *slice, int steps, bool within)
 {
     Block *body = loop->blocks[0];
     Value *counter = body->args[0], *first[AHEAD_MOST], *carried = NULL;
     Builder b = ir_before(loop);
     for (int k = 0; k < steps; k++) {
-        first[k] = load_at(s, &b, counter, later(&b, loop, ir_operand(loop, 0), k), slice, load);
+        first[k] = load_at(s, &b, counter, later(&b, loop, ir_operand(loop, 0), k, false), slice, load);
         if (!has_steps(loop, 1)) ir_set_attr(s, first[k]->def, a_int(ATTR_MASKED, 1));
     }
     Instr *last = last_reader(body, ir_result(load));
     b = last && !(op_info[last->op].flags & OPF_TERM) ? ir_after(last) : ir_before(ir_terminator(body));
-    Value *next = load_at(s, &b, counter, later(&b, loop, counter, steps), slice, load);
+    Value *next = load_at(s, &b, counter, later(&b, loop, counter, steps, within), slice, load);
     for (int k = steps; k-- > 0;) {
         loop = carry(loop, first[k], next, &carried);
         next = carried;

@@ -1,0 +1,50 @@
+/* emit_pairs.h: a run of element-wise operations in which words are computed on (emit_pairs.c), for the sums
+ * of products of bytes in it (emit_dots.c). */
+#pragma once
+#include "backends/gpu/emit_run.h"
+
+enum {
+    /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
+       clear; DOTS: the sum of four products in place of the first of them, and zeros; QUOTIENTS: four with
+       one test */
+    ELEMENTS,
+    WORDS,
+    MASK,
+    DOTS,
+    QUOTIENTS
+};
+
+typedef struct Paired {
+    Emit *e;
+    Instr *first, *last;
+    const Layout *l;
+    uint32_t mark;
+    int p, at; /* the elements of a step; the first of them when there is no loop */
+    bool loop;
+    unsigned char *how;        /* by value */
+    const char **elem, **word; /* by value, at most four entries for each */
+} Paired;
+
+/* Whether the instruction is of the run. */
+bool paired_has(const Paired *, const Instr *);
+/* The scalar that is in all places of the tile; NULL: none. */
+const Value *paired_repeated(const Paired *, const Value *);
+/* The word of a constant of 16 or 8 bits in all places. */
+bool paired_constant(const Paired *, const Value *, uint32_t *bits);
+/* The register of element x of the group. */
+Index *paired_place(const Paired *, int x);
+/* Word q of the group, and element x of it. */
+const char *paired_word(Paired *, const Value *, int q);
+const char *paired_element(Paired *, const Value *, int x);
+/* Whether the product is one of bytes, of whose results only sums of four neighbours are asked for, whatever
+ * they are in; and whether the run can compute them so. */
+bool dots_wanted(Emit *, const Instr *, const Layout *);
+bool paired_dots(Paired *, const Instr *);
+/* Declares the four elements of a product of which only the sum is asked for, or of a sum of such a product
+ * and something else. False: i is neither. */
+bool emit_dots(Paired *, const Instr *);
+/* Whether four elements of the division can be computed together; the reciprocal of its divisor, in front of
+ * the run; and the four quotients. */
+bool quotients_wanted(const Paired *, const Instr *);
+void declare_reciprocal(Paired *, const Instr *);
+void emit_quotients(Paired *, const Instr *);
