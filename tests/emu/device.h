@@ -174,6 +174,7 @@ EMU u32 byte_perm(u32 lo, u32 hi, u32 which)
     for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
     return y;
 }
+EMU u64 wide_product(u32 a, u32 b) { return (u64)a * b; }
 EMU_LOAD(ldg)
 EMU_LOAD(ldg_nc)
 EMU_LOAD(ldg_stream)
