@@ -30,7 +30,7 @@ typedef struct Group {
      * or must be done element by element. */
     bool odd, unfit;
     int odd_axis;
-    const Instr *window;     /* the first load of the tensor that was loaded last */
+    const Instr *window;     /* the first load of the tensor whose windows are compared */
     int near;                /* 1 + an axis along which windows of a tensor overlap; 0: there is none */
     int elem_bytes;          /* of the widest element in the group */
     const Instr *reshape;    /* makes a value of this group from one of another group */
