@@ -77,6 +77,9 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
  */
 const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
     int vec_bytes, int nlanes, int nwarps);
+/* The same, where a lane has neighbours along axis `near`, as far as it has several elements along it. */
+const Layout *layout_coalesced_near(Arena *a, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, int vec_bytes, int nlanes, int nwarps, int near);
 
 /* Matrix instructions: name, M, N, K, bits of an A/B element, lanes.
  *   X(id, "text", M, N, K, bits, lanes, warps an instruction spans) */

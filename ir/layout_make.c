@@ -75,6 +75,10 @@ static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
 
 const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
     int vec_bytes, int nlanes, int nwarps)
+{ return layout_coalesced_near(a, rank, tile, order, elem_bytes, vec_bytes, nlanes, nwarps, -1); }
+
+const Layout *layout_coalesced_near(Arena *a, int rank, const int32_t *tile, const int32_t *order,
+    int elem_bytes, int vec_bytes, int nlanes, int nwarps, int near)
 {
     int32_t per[LAYOUT_MAX_RANK], lanes[LAYOUT_MAX_RANK], warps[LAYOUT_MAX_RANK];
     if (rank < 1 || rank > LAYOUT_MAX_RANK || nwarps < 1) return NULL;
@@ -111,6 +115,7 @@ const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const in
         wleft /= best;
     }
     warps[order[rank - 1]] *= wleft;
+    while (near >= 0 && 2 * per[near] * lanes[near] * warps[near] <= tile[near]) per[near] *= 2;
     return layout_blocked(a, rank, tile, per, lanes, warps, order);
 }
 

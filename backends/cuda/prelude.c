@@ -187,6 +187,10 @@ const PreludeEntry cuda_prelude[] = {
         FN "double sigmoid_f64(double x) { const double e = exp(-fabs(x)); return (x < 0.0 ? e : 1.0) / (1.0 "
            "+ e); }" },
     FLOAT_ROUND_F64,
+    /* The compiler would multiply 64-bit numbers, and add the high word of one, which is 0. */
+    { "wide_product", NULL, "",
+        FN "u64 wide_product(u32 a, u32 b) { u64 y; asm(\"mul.wide.u32 %0, %1, %2;\" : \"=l\"(y) : \"r\"(a), "
+           "\"r\"(b)); return y; }" },
 #include "backends/gpu/prelude_philox.def"
     /* --- global memory --- */
     { "ldg_nc_b32", NULL, "",

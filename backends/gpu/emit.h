@@ -395,7 +395,7 @@ const char *slot_name(Emit *, SlotKind, int param, int index, DType);
 /* A window and the tensor axes that it covers. Arrays have an entry for each axis of the tensor. */
 typedef struct Window {
     int param, rank;
-    const Value *offset[TILE_MAX_RANK];
+    Value *offset[TILE_MAX_RANK];
     int64_t step[TILE_MAX_RANK];
     int tile_axis[TILE_MAX_RANK]; /* the axis of the tile; -1: the tile does not have the axis */
     int unit;                     /* the tensor axis of stride 1; -1: none is known */
@@ -427,8 +427,8 @@ const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);
-/* The address of the element at coordinates c of the window, whose pointer is `ptr`. */
-const char *window_place(Emit *, const Window *, const char *ptr, Index *const *c);
+/* The address of the element of register `reg` of layout l, of a window whose first element is at `ptr`. */
+const char *window_place(Emit *, const Window *, const char *ptr, const Layout *l, Index *reg);
 /* The distance of tile coordinates from the origin, in elements, as an i64. */
 const char *window_index(Emit *, const Window *, Index *const *coords);
 /* The condition that tile coordinates are in range, "" when that is proven. skip_unit leaves out the unit

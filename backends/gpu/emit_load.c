@@ -32,6 +32,11 @@ static void coords_of_parts(Emit *e, const Layout *l, Index *const *thread, Inde
     }
 }
 
+/* The condition of a load as one number, so that the load has a predicate: a branch for each of its terms
+ * would keep loads from starting together. Kernels with products have few loads at a time in registers. */
+static const char *load_condition(Emit *e, const char *cond)
+{ return is_hip(e) || e->multiplies ? cond : without_branches(e, cond); }
+
 /* Loads vectors whose registers are not adjacent through a few temporary words. */
 static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const LayoutVector *v,
     const char *ptr, const char *to, const Value *pad)
@@ -47,10 +52,10 @@ static void load_apart(Emit *e, const Window *w, const Layout *l, DType d, const
                *cond = both_conditions(e, tile_condition(e, l, base, c), in_window);
     line(e, "%s %s[%d];", array_type(d), t, dtype_bytes(d) >= 4 ? (int)v->n : words);
     const char *call =
-        str(e, "%s(%s, %s);", window_load_fn(e, w, (int)v->bytes), t, window_place(e, w, ptr, c));
+        str(e, "%s(%s, %s);", window_load_fn(e, w, (int)v->bytes), t, window_place(e, w, ptr, l, base));
     int n = dtype_bytes(d) >= 4 ? (int)v->n : words;
     if (*cond) {
-        line(e, "if (%s) %s", cond, call);
+        line(e, "if (%s) %s", load_condition(e, cond), call);
         const char *none = "";
         for (int k = 0; k < n; k++) none = str(e, "%s%s[%d] = ", none, t, k);
         line(e, "else %s%s;", none, dtype_bytes(d) >= 4 ? pad_value(e, pad, d) : pad_word(e, pad, d));
@@ -179,7 +184,7 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     const char *cond = both_conditions(e, x.inside, window_condition(e, w, x.c, false)),
                *dst = str(e, "&%s[%d * v]", to, dtype_bytes(d) >= 4 ? n : n / per_word(d)),
                *fn = window_load_fn(e, w, (int)v->bytes),
-               *call = str(e, "%s(%s, %s)", fn, dst, window_place(e, w, ptr, x.c));
+               *call = str(e, "%s(%s, %s)", fn, dst, window_place(e, w, ptr, l, r));
     /* No branch is needed, because an offset beyond the buffer gives 0. */
     if (buffer) {
         const char *from = str(e, "%s + (u32)(%s) * %du", at, window_index(e, w, own), dtype_bytes(d)),
@@ -190,7 +195,7 @@ static void load_vectors(Emit *e, const Instr *i, const Window *w, const Layout 
     else {
         bool whole = window_whole_vectors(e, w, n);
         if (!whole) cond = both_conditions(e, x.inside, vector_condition(e, w, x.c, n));
-        line(e, "if (%s) %s;", cond, call);
+        line(e, "if (%s) %s;", load_condition(e, cond), call);
         load_edge(e, &x, whole);
     }
     end_block(e);
@@ -232,7 +237,7 @@ static void load_pairs(
         Index *r = index_linear(e, 4, "v", 2 * k);
         coords_at(e, l, r, c);
         const char *cond = both_conditions(e, tile_condition(e, l, r, c), window_condition(e, w, c, false));
-        xs[k] = str(e, "%s((const u16 *)(%s))", use(e, "ldg_u16"), window_place(e, w, ptr, c));
+        xs[k] = str(e, "%s((const u16 *)(%s))", use(e, "ldg_u16"), window_place(e, w, ptr, l, r));
         if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
     }
     line(e, "%s[v] = %s;", to, pack_expr(e, DT_U16, xs, 2));
@@ -261,7 +266,7 @@ static void load_elements(
             coords_at(e, l, r, c);
             const char *in_window = window_condition(e, w, c, false),
                        *cond = both_conditions(e, tile_condition(e, l, r, c), in_window);
-            xs[k] = str(e, "%s(%s)", fn, window_place(e, w, ptr, c));
+            xs[k] = str(e, "%s(%s)", fn, window_place(e, w, ptr, l, r));
             if (*cond) xs[k] = str(e, "(%s ? %s : %s)", cond, xs[k], pad);
         }
         line(e, "%s[%s] = %s;", to, loop ? "v" : str(e, "%d", g), pack_expr(e, bits, xs, here));

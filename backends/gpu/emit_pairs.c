@@ -5,11 +5,12 @@
  *                                        both_halves(z, 0));  x[2 * i] = mul2_f16(c, ..)
  *     y = where(mask, x, 0)              ->  y[i] = x[i] & mask2(m0, m1)
  *
- * Sums and differences of bytes keep carries within each byte. Of 16 bits:
- * where an operation rounds its result to 16 bits as the instruction does: sums, differences and products
- * (f32 holds more than twice the digits and two, so that rounding twice is rounding once), signs, minima and
- * maxima, comparisons, choices, widening of bytes, and bits that get another meaning. The other operations of
- * a run take and give elements, as in emit_tile.c; words are put together and taken apart in between. */
+ * Sums and differences of bytes keep carries within each byte; comparisons of bytes that only bytes are made
+ * of are four bits of a word. Of 16 bits: where an operation rounds its result to 16 bits as the instruction
+ * does: sums, differences and products (f32 holds more than twice the digits and two, so that rounding twice
+ * is rounding once), signs, minima and maxima, comparisons, choices, widening of bytes, and bits that get
+ * another meaning. The other operations of a run take and give elements, as in emit_tile.c; words are put
+ * together and taken apart in between. */
 #include "backends/gpu/emit_pairs.h"
 #include "ir/scalar.h"
 
@@ -99,11 +100,29 @@ static bool widens(const Paired *r, const Instr *i)
 static bool shift_of(const Instr *i, int64_t *by)
 { return ir_is_const(ir_operand(i, 1), by) && *by >= 0 && *by < 8; }
 
+static bool is_truth(const Paired *r, const Value *v) { return in_run(r, v) && r->how[v->id] == TRUTHS; }
+
+/* Whether a comparison of bytes, or a combination of such, is computed for four elements at a time. */
+static bool gives_truths(const Paired *r, const Instr *i)
+{
+    uint32_t bits;
+    const Value *x = i->n_operands ? ir_operand(i, 0) : NULL;
+    if (r->p % 4 || !x || ir_result(i)->type->dtype != DT_BOOL || r->asked[ir_result(i)->id]) return false;
+    if (op_family(i->op) == OPS_COMPARE)
+        return (x->type->dtype == DT_U8 || (x->type->dtype == DT_I8 && (i->op == OP_EQ || i->op == OP_NE))) &&
+               bytes_by_word(r, x) &&
+               (bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits));
+    if (i->op == OP_NOT) return is_truth(r, x);
+    return (i->op == OP_AND || i->op == OP_OR || i->op == OP_XOR) && is_truth(r, x) &&
+           is_truth(r, ir_operand(i, 1));
+}
+
 static bool bytes_fit(const Paired *r, const Instr *i)
 {
     uint32_t bits;
     int64_t by;
     if (r->p % 4 || !dtype_is_int(ir_result(i)->type->dtype)) return false;
+    if (i->op == OP_CAST) return is_truth(r, ir_operand(i, 0));
     if (i->n_operands < 1 || !bytes_by_word(r, ir_operand(i, 0))) return false;
     if (i->op == OP_ADD || i->op == OP_SUB)
         return bytes_by_word(r, ir_operand(i, 1)) || paired_constant(r, ir_operand(i, 1), &bits);
@@ -159,24 +178,54 @@ static bool is_mask(const Paired *r, const Instr *i)
     return true;
 }
 
-static bool plan(Paired *r)
+/* Whether only what is computed by words uses the truths. */
+static bool used_by_words(const Paired *r, const Value *v)
+{
+    for (const Use *u = v->uses; u; u = u->next)
+        if (!of_run(r, u->user) || r->how[ir_result(u->user)->id] == ELEMENTS) return false;
+    return true;
+}
+
+/* Finds what is computed by words, as far as truths that are asked for as elements are known. */
+static bool plan_words(Paired *r)
 {
     bool any = false;
-    for (int compare = 0; compare < 2; compare++)
+    for (Instr *i = r->first;; i = i->next) {
+        if (of_run(r, i)) {
+            unsigned char *how = &r->how[ir_result(i)->id];
+            *how = gives_truths(r, i) ? TRUTHS : by_words(r, i) ? WORDS : ELEMENTS;
+            any |= *how == WORDS;
+        }
+        if (i == r->last) return any;
+    }
+}
+
+/* What is computed for a group of elements in other ways, once it is known what words are; whether that pays. */
+static bool plan_group(Paired *r, Instr *i)
+{
+    unsigned char *how = &r->how[ir_result(i)->id];
+    if (is_mask(r, i)) *how = MASK;
+    bool dots = paired_dots(r, i), quotients = r->p == 4 && quotients_wanted(r, i);
+    if (dots || quotients) *how = dots ? DOTS : QUOTIENTS;
+    return dots || quotients;
+}
+
+static bool plan(Paired *r)
+{
+    bool any = plan_words(r), again = true;
+    while (again) {
+        again = false;
         for (Instr *i = r->first;; i = i->next) {
-            if (of_run(r, i)) {
-                if (!compare && by_words(r, i)) {
-                    r->how[ir_result(i)->id] = WORDS;
-                    any = true;
-                }
-                if (compare && is_mask(r, i)) r->how[ir_result(i)->id] = MASK;
-                bool dots = compare && paired_dots(r, i), quotients = r->p == 4 && quotients_wanted(r, i);
-                if (dots || quotients) r->how[ir_result(i)->id] = dots ? DOTS : QUOTIENTS;
-                any |= dots || quotients;
-            }
+            if (of_run(r, i) && is_truth(r, ir_result(i)) && !used_by_words(r, ir_result(i)))
+                again = r->asked[ir_result(i)->id] = true;
             if (i == r->last) break;
         }
-    return any;
+        if (again) any = plan_words(r);
+    }
+    for (Instr *i = r->first;; i = i->next) {
+        any |= of_run(r, i) && plan_group(r, i);
+        if (i == r->last) return any;
+    }
 }
 
 /* --- words ------------------------------------------------------------------------------------------- */
@@ -242,11 +291,23 @@ static const char *chosen(Paired *r, const Instr *i, int q)
     return str(e, "(%s & %s | %s & ~%s)", a, t, b, t);
 }
 
+/* a < b is not a >= b, and a <= b is b >= a. */
+static const char *compared(Paired *r, const Instr *i)
+{
+    Emit *e = r->e;
+    bool equal = i->op == OP_EQ || i->op == OP_NE, turned = i->op == OP_LE || i->op == OP_GT,
+         not = i->op == OP_EQ || i->op == OP_LT || i->op == OP_GT;
+    const char *a = paired_word(r, ir_operand(i, turned), 0), *b = paired_word(r, ir_operand(i, !turned), 0);
+    return str(e, "%s(%s, %s)%s", use(e, equal ? "ne4_u8" : "ge4_u8"), a, b, not ? " ^ 0x80808080u" : "");
+}
+
 static const char *bytes_expr(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
     const char *a = paired_word(r, ir_operand(i, 0), 0);
     int64_t by;
+    if (i->op == OP_CAST) return str(e, "%s >> 7", a);
+    if (op_family(i->op) == OPS_COMPARE) return compared(r, i);
     if (i->op == OP_ADD || i->op == OP_SUB) {
         const char *fn = use(e, i->op == OP_ADD ? "add4_u8" : "sub4_u8");
         return str(e, "%s(%s, %s)", fn, a, paired_word(r, ir_operand(i, 1), 0));
@@ -260,7 +321,7 @@ static const char *bytes_expr(Paired *r, const Instr *i)
         shift_of(i, &by);
         return str(e, "%s %s %d & 0x%xu", a, i->op == OP_SHL ? "<<" : ">>", (int)by,
             (i->op == OP_SHL ? 0xffu << by & 0xffu : 0xffu >> by) * 0x01010101u);
-    case BITS_NOT: break; /* bytes_fit does not take it */
+    case BITS_NOT: return str(e, "%s ^ 0x80808080u", a); /* of truths alone */
     }
     ir_fail(e->s, i->loc, "%s is not computed four bytes at a time", op_info[i->op].name);
 }
@@ -293,7 +354,7 @@ static const char *words_expr(Paired *r, const Instr *i, int q)
         [OP_GT] = "gt2",
         [OP_GE] = "ge2" };
     if (i->op == OP_BITCAST) return paired_word(r, ir_operand(i, 0), q);
-    if (per_word(to->type->dtype) == 4) return bytes_expr(r, i);
+    if (r->how[to->id] == TRUTHS || per_word(to->type->dtype) == 4) return bytes_expr(r, i);
     if (i->op == OP_WHERE) return chosen(r, i, q);
     if (i->op == OP_CAST) return widened(r, i, q);
     if (i->op == OP_NEG) return str(e, "%s ^ 0x80008000u", paired_word(r, ir_operand(i, 0), q));
@@ -315,7 +376,7 @@ static void emit_words(Paired *r, const Instr *i)
 {
     Emit *e = r->e;
     const Value *v = ir_result(i);
-    int pw = r->how[v->id] == MASK ? 2 : per_word(v->type->dtype);
+    int how = r->how[v->id], pw = how == MASK ? 2 : how == TRUTHS ? 4 : per_word(v->type->dtype);
     for (int q = 0; q < r->p / pw; q++) {
         const char *x = words_expr(r, i, q);
         if (r->first == r->last && e->storage[v->id]) {
@@ -410,6 +471,7 @@ bool emit_paired_run(Emit *e, Instr *first, Instr *last, uint32_t mark)
     if (e->target->kind != TARGET_CUDA) return false;
     int n = (int)layout_regs(r.l);
     r.how = arena_array(&e->s->arena, unsigned char, e->n_values);
+    r.asked = arena_array(&e->s->arena, bool, e->n_values);
     r.p = elements_at_a_time(&r);
     r.loop = n > r.p;
     if (n % r.p) return false;

@@ -5,11 +5,13 @@
 
 enum {
     /* how a value of the run is computed; MASK: the result of a comparison, with all bits of each half set or
-       clear; DOTS: the sum of four products in place of the first of them, and zeros; QUOTIENTS: four with
-       one test */
+       clear; TRUTHS: the comparison of four bytes, with the top bit of each byte set where it holds, the
+       others clear; DOTS: the sum of four products in place of the first of them, and zeros; QUOTIENTS: four
+       with one test */
     ELEMENTS,
     WORDS,
     MASK,
+    TRUTHS,
     DOTS,
     QUOTIENTS
 };
@@ -22,6 +24,7 @@ typedef struct Paired {
     int p, at; /* the elements of a step; the first of them when there is no loop */
     bool loop;
     unsigned char *how;        /* by value */
+    bool *asked;               /* by value: a truth that someone wants as an element */
     const char **elem, **word; /* by value, at most four entries for each */
 } Paired;
 

@@ -107,7 +107,7 @@ static void store_vectors(Emit *e, const Store *s)
     const char *what = s->n > 1 ? vector_words(e, &s->v, s->from, s->d, base, follow)
                                 : stored_element(e, s->from, element_type(s), base),
                *fn = s->n > 1 ? vector_fn(e, s) : s->put;
-    const char *store = str(e, "%s(%s, %s)", fn, window_place(e, w, s->ptr, c), what);
+    const char *store = str(e, "%s(%s, %s)", fn, window_place(e, w, s->ptr, s->l, base), what);
     if (*cond) line(e, "if (%s) %s;", cond, store);
     else line(e, "%s;", store);
     end_block(e);

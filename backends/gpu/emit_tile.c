@@ -60,11 +60,13 @@ bool is_run_op(const Instr *i)
            ir_result(i)->type->layout;
 }
 
-/* Whether the instruction emits nothing and so does not end a run. */
-static bool is_silent(const Instr *i)
+/* Whether the instruction emits nothing and so does not end a run. Between products, whose neighbours are
+ * chosen with care, constants end runs. */
+static bool is_silent(const Emit *e, const Instr *i)
 {
-    return is_alias(i) || (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE &&
-                              !ir_result(i)->type->layout && (op_info[i->op].flags & OPF_PURE));
+    return is_alias(i) || (op_family(i->op) == OPS_CONSTANT && !e->multiplies) ||
+           (i->n_results == 1 && ir_result(i)->type->kind == TYPE_TILE && !ir_result(i)->type->layout &&
+               (op_info[i->op].flags & OPF_PURE));
 }
 
 bool run_used_outside(const Value *v, uint32_t mark)
@@ -111,12 +113,12 @@ typedef struct Run {
 static bool in_run(const Run *q, const Instr *i) { return i->mark == q->mark && is_run_op(i); }
 
 /* Finds the last instruction of the run that begins with `first`, and marks its instructions. */
-static Instr *mark_run(Instr *first, uint32_t mark)
+static Instr *mark_run(const Emit *e, Instr *first, uint32_t mark)
 {
     const Type *t0 = ir_result(first)->type;
     Instr *last = first;
     for (Instr *i = first; i; i = i->next) {
-        if (is_silent(i)) continue;
+        if (is_silent(e, i)) continue;
         if (!is_run_op(i) || ir_result(i)->type->layout != t0->layout ||
             !type_same_shape(ir_result(i)->type, t0) || reads_back(i, mark))
             break;
@@ -124,6 +126,23 @@ static Instr *mark_run(Instr *first, uint32_t mark)
         last = i;
     }
     return last;
+}
+
+/* Whether an operand is computed where it is used, as arithmetic of coordinates. */
+static bool is_computed(Emit *e, const Value *v)
+{
+    while (v->def && op_family(v->def->op) == OPS_SHAPE && v->def->n_operands == 1 && !e->storage[v->id])
+        v = ir_operand(v->def, 0);
+    return v->type->kind == TYPE_TILE && v->def && op_is_elementwise(v->def->op) && !e->storage[v->id];
+}
+
+/* The expression as a statement of its own. As an arm of a selection, the C compiler would branch around it.
+ */
+static const char *as_statement(Emit *e, DType d, const char *x)
+{
+    const char *name = tmp(e, "arm");
+    line(e, "const %s %s = %s;", ctype(d), name, x);
+    return name;
 }
 
 /* Computes element x of step g. */
@@ -139,6 +158,8 @@ static void compute_element(Emit *e, const Run *q, int g, int x)
                 Value *v = ir_operand(i, k);
                 bool inside = v->def && in_run(q, v->def);
                 args[k] = inside ? q->names[v->id * 4 + (uint32_t)x] : element(e, v, q->l, idx);
+                if (i->op == OP_WHERE && k > 0 && !inside && is_computed(e, v))
+                    args[k] = as_statement(e, v->type->dtype, args[k]);
             }
             Value *r = ir_result(i);
             const char *name = str(e, "%s%c", name_of(e, r), "abcd"[x]);
@@ -182,7 +203,7 @@ Instr *emit_run(Emit *e, Instr *first)
         .mark = (uint32_t)++e->next_tmp | 0x80000000u,
         .l = layout_of(e, ir_result(first)),
         .p = 1 };
-    q.last = mark_run(first, q.mark);
+    q.last = mark_run(e, first, q.mark);
     for (Instr *i = first; !e->measure; i = i->next) {
         if (i->op == OP_LOOKUP) declare_table(e, i);
         if (i == q.last) break;

@@ -1,6 +1,7 @@
 /* emit_window.c: where the elements of a window lie: pointers, offsets, which coordinates are in range, how
  * wide an access may be. */
 #include "backends/gpu/emit.h"
+#include "passes/kernel/layout/windows.h"
 
 const char *pointee(DType d)
 {
@@ -160,17 +161,63 @@ const char *window_index(Emit *e, const Window *w, Index *const *c)
     return x ? x : "0";
 }
 
+/* A number times the distance of an axis, added to a sum of 32 bits; NULL: an empty sum. */
+static const char *small_sum(Emit *e, const char *sum, const Window *w, int a, const char *x)
+{
+    if (e->f->params[w->param].stride[a] != 1) x = str(e, "(%s) * (i32)%s", x, window_stride(e, w->param, a));
+    return sum ? str(e, "%s + %s", sum, x) : x;
+}
+
+/* What register `reg` and the window's constant add to the coordinate along an axis of the tensor. "": 0. */
+static const char *own_coordinate(
+    Emit *e, const Window *w, int a, const Layout *l, Index *reg, int64_t constant)
+{
+    Index *own = w->tile_axis[a] >= 0 ? register_coord(e, l, w->tile_axis[a], reg) : index_number(e, 0);
+    if (own->kind == INDEX_NUMBER) {
+        constant += own->add * w->step[a];
+        return constant ? str(e, "%lld", (long long)constant) : "";
+    }
+    const char *x = index_summand(e, own);
+    if (w->step[a] != 1) x = str(e, "(%s) * %lld", x, (long long)w->step[a]);
+    return constant ? str(e, "%s + %lld", x, (long long)constant) : x;
+}
+
+/* The offset of an element as a sum of 32 bits: what the program and the thread add, which windows that
+ * overlap have in common, and then what the register and constants add. */
+static const char *small_place(Emit *e, const Window *w, const Layout *l, Index *reg)
+{
+    const char *common = NULL, *own = NULL;
+    for (int a = 0; a < w->rank; a++) {
+        if (w->picked >> a & 1 || !e->f->params[w->param].stride[a]) continue;
+        int64_t constant;
+        Value *base = window_offset_base(w->offset[a], &constant);
+        const char *x = base ? str(e, "(i32)%s", name_of(e, base)) : "";
+        Index *thread = w->tile_axis[a] >= 0 ? thread_coord(e, l, w->tile_axis[a]) : index_number(e, 0);
+        if (!index_is(thread, 0)) {
+            const char *at = index_summand(e, thread);
+            if (w->step[a] != 1) at = str(e, "(%s) * %lld", at, (long long)w->step[a]);
+            x = *x ? str(e, "%s + %s", x, at) : at;
+        }
+        if (*x) common = small_sum(e, common, w, a, x);
+        x = own_coordinate(e, w, a, l, reg, constant);
+        if (*x) own = small_sum(e, own, w, a, x);
+    }
+    return common && own ? str(e, "%s + (%s)", common, own) : common ? common : own ? own : "0";
+}
+
 /* Where offsets have 32 bits and another axis than the contiguous one moves them, they are summed before they
  * are added to the tensor's address. */
-const char *window_place(Emit *e, const Window *w, const char *ptr, Index *const *c)
+const char *window_place(Emit *e, const Window *w, const char *ptr, const Layout *l, Index *reg)
 {
-    const char *index = window_index(e, w, c), *small = NULL;
     const DType d = e->f->params[w->param].type->dtype;
+    Index *c[TILE_MAX_RANK];
+    bool rows = false;
+    coords_at(e, l, reg, c);
     for (int a = 0; a < w->rank; a++)
-        if (a != w->unit && w->tile_axis[a] >= 0 && !(w->picked >> a & 1) && !index_is(c[w->tile_axis[a]], 0))
-            small = small_offset(e, w);
-    if (!small) return str(e, "%s + %s", ptr, index);
-    return str(e, "%s + (%s + %s)", slot_name(e, SLOT_DATA, w->param, 0, d), small, index);
+        if (a != w->unit && w->tile_axis[a] >= 0 && !(w->picked >> a & 1))
+            rows |= !index_is(c[w->tile_axis[a]], 0);
+    if (!rows || !small_offset(e, w)) return str(e, "%s + %s", ptr, window_index(e, w, c));
+    return str(e, "%s + (%s)", slot_name(e, SLOT_DATA, w->param, 0, d), small_place(e, w, l, reg));
 }
 
 const char *window_extent(Emit *e, int param, int axis)

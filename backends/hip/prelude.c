@@ -205,6 +205,7 @@ const PreludeEntry hip_prelude[] = {
     { "sqrt_f64", NULL, "", FN "double sqrt_f64(double x) { return __builtin_sqrt(x); }" },
     { "rsqrt_f64", NULL, "", FN "double rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }" },
 #include "backends/hip/math.def"
+    { "wide_product", NULL, "", FN "u64 wide_product(u32 a, u32 b) { return (u64)a * b; }" },
 #include "backends/gpu/prelude_philox.def"
     /* --- global memory --- */
     { "u32x2", NULL, "", "typedef u32 u32x2 __attribute__((vector_size(8)));" },

@@ -184,6 +184,7 @@ EMU_DOT4(i8, i8, signed char, signed char)
 EMU_DOT4(i8, u8, signed char, unsigned char)
 EMU_DOT4(u8, i8, unsigned char, signed char)
 EMU_DOT4(u8, u8, unsigned char, unsigned char)
+EMU u64 wide_product(u32 a, u32 b) { return (u64)a * b; }
 EMU_LOAD(ldg)
 EMU_LOAD(ldg_nc)
 EMU_LOAD(ldg_stream)

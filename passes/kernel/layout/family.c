@@ -113,11 +113,11 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     int ctas = c->p->cluster > 1 && !c->p->split_k ? c->p->cluster : 1;
     const Layout *s = of_odd_rows(c, g, rank, tile, order, ctas);
     if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
-    const Layout *l = layout_coalesced(&c->s->arena, rank, tile, order,
+    const Layout *l = layout_coalesced_near(&c->s->arena, rank, tile, order,
         g->access_elem  ? g->access_elem
         : g->elem_bytes ? g->elem_bytes
                         : 4,
-        width_of(g), c->p->target->wave, c->p->warps * ctas);
+        width_of(g), c->p->target->wave, c->p->warps * ctas, g->near <= rank ? g->near - 1 : -1);
     const Layout *rows = of_whole_rows(c, g, rank, tile, order, l);
     if (!rows) rows = of_all_rows(c, g, rank, tile, order);
     if (rows) return rows;

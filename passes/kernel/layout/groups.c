@@ -1,6 +1,7 @@
 /* groups.c: of layout: forms groups of values that meet element by element and therefore share a family of
  * layouts, and records what products, accesses and reductions want of each group. */
 #include "passes/kernel/layout/groups.h"
+#include "passes/kernel/layout/windows.h"
 
 static int find(Layouter *c, uint32_t id)
 {
@@ -183,6 +184,20 @@ static void note_wide(Group *g, const Value *v, bool loads, int axis, int width)
     g->access_width = width;
 }
 
+/* Windows of one tensor that lie a few rows apart overlap, so that a lane should have neighbouring rows. */
+static void note_window(Layouter *c, Group *g, const Instr *i, const MemParts *m)
+{
+    MemParts n;
+    int axis;
+    if (i->op != OP_LOAD || m->token || m->mask || c->p->target->kind != TARGET_CUDA) return;
+    if (!g->window || !ir_mem_parts(g->window, &n) || n.param != m->param) g->window = i;
+    for (int k = 0; k < m->rank && !g->near; k++) {
+        int64_t apart = window_apart(g->window, i, k);
+        if (apart && window_tile_axis(i, k, &axis) && axis != g->unit && apart < m->result->type->shape[axis])
+            g->near = 1 + axis;
+    }
+}
+
 static void note_access(Layouter *c, Instr *i, const MemParts *m)
 {
     Value *v = m->result ? m->result : m->values[0];
@@ -193,6 +208,7 @@ static void note_access(Layouter *c, Instr *i, const MemParts *m)
     if (type_elements(v->type) > g->most) g->most = type_elements(v->type);
     note_shift(c, g, i, v, axis);
     note_wide(g, v, i->op == OP_LOAD, axis, wanted_width(c, i));
+    note_window(c, g, i, m);
 }
 
 /* A gather, scatter or atomic operation needs vectors if its indices count by ones. Other elements are each

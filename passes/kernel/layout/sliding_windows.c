@@ -16,7 +16,7 @@
  * Requires: CUDA; a tensor that the kernel only reads, rows of stride 1 at multiples of 16 bytes, an offset
  * that is a multiple of 16 bytes and a constant; layouts in which each lane has runs of 16 bytes. Keeps:
  * results. Does not handle rows at other addresses (unaligned_vectors.c), nor windows that overlap along
- * other axes: those meet in L1. */
+ * other axes: lanes have neighbouring rows then (`near` in groups.h), whose loads are equal. */
 #include "passes/kernel/layout/windows.h"
 
 /* A window whose offset along the contiguous axis is `base` + `constant`, with `base` a multiple of 16 bytes;

@@ -42,6 +42,30 @@ bool window_beside(const Instr *a, const Instr *b, int unit)
     return same;
 }
 
+int64_t window_apart(const Instr *a, const Instr *b, int k)
+{
+    MemParts m, n;
+    int64_t from, to;
+    if (a == b || !window_beside(a, b, k) || !ir_mem_parts(a, &m) || !ir_mem_parts(b, &n)) return 0;
+    if (m.idx[k]->type->kind != TYPE_SCALAR || n.idx[k]->type->kind != TYPE_SCALAR) return 0;
+    if (window_offset_base(m.idx[k], &from) != window_offset_base(n.idx[k], &to)) return 0;
+    return to > from ? to - from : from - to;
+}
+
+bool window_tile_axis(const Instr *load, int k, int *axis)
+{
+    const Attr *e = ir_attr(load, ATTR_EXTENTS), *o = ir_attr(load, ATTR_ORDER);
+    *axis = 0;
+    if (!e || e->v[k] == -1) return false;
+    for (int a = 0; a < k; a++) *axis += e->v[a] != -1;
+    for (int i = 0; o && i < o->n; i++)
+        if (o->v[i] == *axis) {
+            *axis = i;
+            break;
+        }
+    return true;
+}
+
 bool window_has_runs(const Layout *l, int axis, int run)
 {
     int32_t c[TILE_MAX_RANK], from[TILE_MAX_RANK];

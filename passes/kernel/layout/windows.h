@@ -18,5 +18,12 @@ bool window_has_room(const Func *, Ranges **ranges, DType, const Value *base, in
  * axis `unit`, with one pad. */
 bool window_beside(const Instr *a, const Instr *b, int unit);
 
+/* The elements by which windows of one tensor lie apart, that are the same but for their offsets along the
+ * tensor's axis `k`; 0: they are no such windows, or it is not known. */
+int64_t window_apart(const Instr *a, const Instr *b, int k);
+
+/* The axis of the tile that the tensor's axis `k` becomes. False: it becomes none. */
+bool window_tile_axis(const Instr *load, int k, int *axis);
+
 /* Whether the registers of every lane hold whole runs of `run` elements along `axis`, each in order. */
 bool window_has_runs(const Layout *, int axis, int run);

@@ -342,6 +342,13 @@ static void test_coalesced(void)
     const Layout *l = layout_coalesced(&arena, 2, I(128, 128), I(1, 0), 2, 16, 32, 4);
     CU_ASSERT(layout_contiguity(l, 1) == 8 && layout_regs(l) == 128 && !l->free[LAYOUT_LANE] &&
               !l->free[LAYOUT_WARP]);
+    /* Neighbours along the slow axis in the registers of a lane, where it has several elements along it. */
+    int32_t c[LAYOUT_MAX_RANK];
+    l = layout_coalesced_near(&arena, 2, I(16, 64), I(1, 0), 4, 16, 32, 2, 0);
+    layout_element(l, 4, 0, 0, 0, c);
+    CU_ASSERT(c[0] == 1 && c[1] == 0);
+    layout_element(l, 0, 16, 0, 0, c);
+    CU_ASSERT(c[0] == 4 && c[1] == 0 && covers(l, &held) && held == 1);
     l = layout_coalesced(&arena, 1, I(1024), I(0), 4, 16, 32, 4);
     CU_ASSERT(layout_contiguity(l, 0) == 4 && layout_regs(l) == 8);
     l = layout_coalesced(&arena, 1, I(128), I(0), 4, 16, 32, 4);
