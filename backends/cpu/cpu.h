@@ -87,6 +87,8 @@ struct Buf {
     int64_t offset;             /* in scratch; of the class */
     int64_t places;             /* keep.c: the tiles of a loop's steps that stay here; 0: none do */
     LLVMValueRef place, wanted; /* of the step that is emitted: its address, and i1: it is packed now */
+    bool in_memory;             /* in_place.c: AMX takes a window that is in range from memory instead, */
+    LLVMValueRef in_range;      /* .. and i1: it is so in the step that is emitted; NULL: it never is */
     Buf *next;
     uint32_t id;
 };
@@ -453,6 +455,10 @@ void transpose_emit(Gen *, Step *);
 void keep_before(Gen *, const Step *loop);
 void keep_step(Gen *, const Step *loop, LLVMValueRef number);
 void keep_fetch(Gen *, const Buf *, LLVMValueRef *at, LLVMValueRef *stride);
+/* in_place.c: i1: the step has to pack its operand; NULL: it always has to. Operand A of a product: its
+ * address and the bytes from row to row. */
+LLVMValueRef in_place_packs(Gen *, const Step *);
+void in_place_operand(Gen *, const Step *, LLVMValueRef *at, LLVMValueRef *row);
 void line_ends_finish(Gen *); /* line_ends.c: at the end of the call */
 /* combined.c */
 void combined_emit(Gen *, Step *);
