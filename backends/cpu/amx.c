@@ -4,7 +4,8 @@
  * and puts back at its end what its caller had. A product computes blocks of four tiles of the accumulator,
  * which stay in tile registers while K runs. Operands are packed in whole tiles (Buf.in_tiles): 16 rows of A
  * with 64 bytes along K each, and of B, whose panels have 16 columns, 16 groups of 4 bytes along K. An A that
- * lies so already is multiplied where it lies (in_place.c). At the edges of the accumulator, tiles go through a block of memory of their own. */
+ * lies so already is multiplied where it lies (in_place.c). At the edges of the accumulator, tiles go through
+ * a block of memory of their own. */
 #include "backends/cpu/mma.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -196,8 +197,8 @@ static void along_k(MmaProduct *x, const TileBlock *b, int part)
     }
     Loop l;
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, s->b->depth / AMX_ROWS), 1);
-    LLVMValueRef bk =
-        gen_ptr(g, x->parts[part].b, gen_iadd(g, gen_imul(g, b->panel, panel), gen_imul(g, k, AMX_ROWS * AMX_ROW_BYTES)));
+    LLVMValueRef bk = gen_ptr(g, x->parts[part].b,
+        gen_iadd(g, gen_imul(g, b->panel, panel), gen_imul(g, k, AMX_ROWS * AMX_ROW_BYTES)));
     for (int r = 0; r < b->rows; r++) {
         int of_a = A0 + r % n_a;
         tile_memory(g, "tileloadd64", of_a, gen_ptr(g, a[r], gen_imul(g, k, AMX_ROW_BYTES)), a_row);
@@ -219,52 +220,66 @@ static void tile_block(MmaProduct *x, const TileBlock *b)
     move_accumulators(x, b, x->to, true);
 }
 
-/* All blocks of the rows from `b->row` on, of b->rows tiles. */
-static void along_columns(MmaProduct *x, TileBlock *b, int width)
+/* Sizes along one axis: `whole` blocks of `size` tiles, and what is left: `tiles` tiles, of whose last one
+ * `last` positions exist. */
+typedef struct Division {
+    int64_t whole;
+    int size, tiles, last;
+} Division;
+
+static Division divide(int64_t n, int size)
+{
+    int64_t whole = n / (size * AMX_ROWS), left = n - whole * size * AMX_ROWS;
+    int tiles = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
+    return (Division){ whole, size, tiles, (int)left - (tiles - 1) * AMX_ROWS };
+}
+
+static int64_t blocks_of(const Division *d) { return d->whole + (d->tiles > 0); }
+
+/* All blocks of rows of the columns that the block has. */
+static void along_rows(MmaProduct *x, TileBlock *b, const Division *rows, LLVMValueRef first)
 {
     Gen *g = x->g;
-    int64_t whole = x->n / (width * AMX_ROWS), left = x->n - whole * width * AMX_ROWS;
-    LLVMValueRef first =
-        gen_imul(g, LLVMBuildUDiv(g->b, b->row, gen_int(g, x->s->mr * AMX_ROWS), ""), whole + (left > 0));
     Loop l;
-    b->columns = width;
-    b->last_columns = AMX_ROWS;
-    if (whole) {
-        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1);
-        b->panel = gen_imul(g, j, width);
-        mma_fetch(x, gen_iadd(g, first, j));
+    b->rows = rows->size;
+    b->last_rows = AMX_ROWS;
+    if (rows->whole) {
+        LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, rows->whole), 1);
+        b->row = gen_imul(g, i, rows->size * AMX_ROWS);
+        mma_fetch(x, gen_iadd(g, first, i));
         tile_block(x, b);
         gen_loop_end(g, &l);
     }
-    if (!left) return;
-    b->columns = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
-    b->last_columns = (int)(left - (b->columns - 1) * AMX_ROWS);
-    b->panel = gen_int(g, whole * width);
-    mma_fetch(x, gen_iadd(g, first, gen_int(g, whole)));
+    if (!rows->tiles) return;
+    b->rows = rows->tiles;
+    b->last_rows = rows->last;
+    b->row = gen_int(g, rows->whole * rows->size * AMX_ROWS);
+    mma_fetch(x, gen_iadd(g, first, gen_int(g, rows->whole)));
     tile_block(x, b);
 }
 
+/* The panels of a block stay in the first cache for all blocks of rows. */
 void amx_product(MmaProduct *x)
 {
     Gen *g = x->g;
-    TileBlock b = { .last_rows = AMX_ROWS };
-    int64_t height = x->s->mr, whole = x->m / (height * AMX_ROWS), left = x->m - whole * height * AMX_ROWS;
-    int64_t across = x->s->nv * AMX_ROWS;
-    x->blocks = (whole + (left > 0)) * ((x->n + across - 1) / across);
+    TileBlock b = { .last_columns = AMX_ROWS };
+    Division rows = divide(x->m, x->s->mr), columns = divide(x->n, x->s->nv);
+    x->blocks = blocks_of(&rows) * blocks_of(&columns);
     Loop l;
     if (x->m % AMX_ROWS || x->n % AMX_ROWS) {
         b.edge = gen_alloca(g, LLVMArrayType2(g->i8, AMX_ROWS * AMX_ROW_BYTES), "edge");
         LLVMSetAlignment(b.edge, 64);
     }
-    if (whole) {
-        b.rows = (int)height;
-        b.row = gen_imul(g, gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1), height * AMX_ROWS);
-        along_columns(x, &b, x->s->nv);
+    b.columns = columns.size;
+    if (columns.whole) {
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, columns.whole), 1);
+        b.panel = gen_imul(g, j, columns.size);
+        along_rows(x, &b, &rows, gen_imul(g, j, blocks_of(&rows)));
         gen_loop_end(g, &l);
     }
-    if (!left) return;
-    b.rows = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
-    b.last_rows = (int)(left - (b.rows - 1) * AMX_ROWS);
-    b.row = gen_int(g, whole * height * AMX_ROWS);
-    along_columns(x, &b, x->s->nv);
+    if (!columns.tiles) return;
+    b.columns = columns.tiles;
+    b.last_columns = columns.last;
+    b.panel = gen_int(g, columns.whole * columns.size);
+    along_rows(x, &b, &rows, gen_int(g, columns.whole * blocks_of(&rows)));
 }

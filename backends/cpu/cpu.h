@@ -15,12 +15,9 @@
  *       window fetched early; gathers, those of runs, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin*.c               packing and register-tiled matrix products;
- *       products of few rows
- *   scan.c     scans
- *   sort.c     sort, topk
- *   processor.c what the processor has (processors.def)
- *   target.c   optimisation, object code; load.c links it into the process */
+ *   mma.c, mma_shape.c, mma_pack.c, amx.c, in_place.c, repeat.c, thin*.c   packing and register-tiled matrix
+ * products; products of few rows scan.c     scans sort.c     sort, topk processor.c what the processor has
+ * (processors.def) target.c   optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/cpu/processor.h"
 #include "ir/scalar.h"

@@ -11,8 +11,9 @@
  * own. The next ones find the tiles there. So an operand that differs from program to program costs nothing
  * and takes no room in the caches. Only operands stay that take long to pack, for the unit that multiplies
  * them: what lies side by side in memory is read again as soon as its packed form is fetched from the second
- * cache, unless AMX takes it in groups of rows, which takes as long to make as to multiply. Tiles and keys lie in scratch memory, where the next call of the same launch by the same thread finds them. Nothing
- * stays from launch to launch. */
+ * cache, unless AMX takes it in groups of rows, which takes as long to make as to multiply. Tiles and keys
+ * lie in scratch memory, where the next call of the same launch by the same thread finds them. Nothing stays
+ * from launch to launch. */
 #include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"

@@ -23,8 +23,8 @@ typedef struct MmaProduct {
     LLVMTypeRef vec;
     DType acc;
     LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
-    /* For AMX: the operands of the products that are computed at once, the last one first, and the bytes from row
-     * to row of A. */
+    /* For AMX: the operands of the products that are computed at once, the last one first, and the bytes from
+     * row to row of A. */
     struct {
         LLVMValueRef a, b, a_row;
     } parts[MAX_JOINED];
@@ -41,8 +41,8 @@ typedef struct MmaProduct {
     LLVMValueRef too_much[MAX_VECTORS]; /* of the columns of this panel, if A has an offset of 128 */
 } MmaProduct;
 void amx_product(MmaProduct *);
-/* The product by AMX before `s` in its block, from whose sums it goes on in the same tile registers; NULL: there
- * is none. */
+/* The product by AMX before `s` in its block, from whose sums it goes on in the same tile registers; NULL:
+ * there is none. */
 Step *amx_before(const Steps *in, const Step *s);
 /* Block number `block` fetches its part of the next windows into the second cache, so that memory works while
  * the product is computed. */
@@ -75,7 +75,8 @@ static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 
 /* in_place.c: the dense buffer that serves as operand A of a product by AMX; NULL: there is none. */
 Buf *plan_in_place(Plan *, Value *a, DType);
-/* Whether the window that makes operand A can be multiplied where it lies in memory, if all of it is in range.
+/* Whether the window that makes operand A can be multiplied where it lies in memory, if all of it is in
+ * range.
  */
 bool plan_in_memory(Plan *, const Instr *mma);
 

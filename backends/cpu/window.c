@@ -2,7 +2,6 @@
  * are computed once, where the load stands; rows and chunks then only compare. */
 #include "backends/cpu/memory.h"
 #include "backends/cpu/debug.h"
-#include "backends/cpu/mma.h"
 
 enum { STREAM_BYTES = 16 << 20 }; /* larger tensors are written without going through the caches */
 
@@ -104,14 +103,6 @@ static LLVMValueRef large_tensor(Gen *g, int param)
     return r;
 }
 
-/* A product of few rows by AMX has multiplied long before memory has sent the next window: packing fetches it.
- */
-static bool has_few_rows(Gen *g, const Instr *product)
-{
-    bool rows = ir_operand(product, 0)->type->shape[0] <= MOST_THIN_ROWS;
-    return plan_info(g->plan, ir_result(product))->thin || (rows && mma_is_amx(mma_kind(g->target, product)));
-}
-
 Window *memory_window(Gen *g, Instr *i)
 {
     Window *w = arena_new(g->arena, Window);
@@ -161,9 +152,9 @@ Window *memory_window(Gen *g, Instr *i)
         w->locality = memory_next(g, i, w);
         if (w->locality >= 0) w->ahead = memory_distance(g, w->base);
         const Instr *product = memory_product(i);
-        bool few = product && has_few_rows(g, product);
-        w->in_product = w->ahead && n == 2 && i->block != g->func->body && product && !few;
-        if (few && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
+        bool thin = product && plan_info(g->plan, ir_result(product))->thin;
+        w->in_product = w->ahead && n == 2 && i->block != g->func->body && product && !thin;
+        if (thin && w->locality == 3) w->locality = 2; /* the whole window, as long as it may be */
         if (w->locality == 2 && !w->not_unit[n - 1]) memory_note_walks(g, i, w);
         g->windows[ir_result(i)->id] = w;
     }
