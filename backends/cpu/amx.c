@@ -3,8 +3,9 @@
  * A kernel with such products configures the eight tile registers at its start, all of 16 rows of 64 bytes,
  * and puts back at its end what its caller had. A product computes blocks of four tiles of the accumulator,
  * which stay in tile registers while K runs. Operands are packed in whole tiles (Buf.in_tiles): 16 rows of A
- * with 64 bytes along K each, and of B, whose panels have 16 columns, 16 groups of 4 bytes along K. At the
- * edges of the accumulator, tiles go through a block of memory of their own. */
+ * with 64 bytes along K each, and of B, whose panels have 16 columns, 16 groups of 4 bytes along K. An A that
+ * lies so already is multiplied where it lies (in_place.c). At the edges of the accumulator, tiles go through
+ * a block of memory of their own. */
 #include "backends/cpu/mma.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -62,8 +63,8 @@ static void tile_op(Gen *g, const char *name, const int *tiles, int n_tiles, LLV
     LLVMBuildCall2(g->b, type, f, v, (unsigned)n, "");
 }
 
-static void tile_memory(Gen *g, const char *name, int tile, LLVMValueRef at, int64_t stride)
-{ tile_op(g, name, &tile, 1, (LLVMValueRef[]){ at, gen_int(g, stride) }, 2); }
+static void tile_memory(Gen *g, const char *name, int tile, LLVMValueRef at, LLVMValueRef stride)
+{ tile_op(g, name, &tile, 1, (LLVMValueRef[]){ at, stride }, 2); }
 
 /* --- configuration ----------------------------------------------------------------------------------- */
 
@@ -104,6 +105,24 @@ void amx_end(Gen *g)
     gen_else(g, &f);
     tile_op(g, "ldtilecfg", NULL, 0, &g->amx_callers, 1);
     gen_endif(g, &f);
+}
+
+/* Products are alike if the same code serves: only addresses differ. */
+Step *amx_before(const Steps *in, const Step *s)
+{
+    const Value *sums = ir_operand(s->instr, 2);
+    if (!mma_is_amx(s->mma) || ir_use_count(sums) != 1) return NULL;
+    for (Step *i = in->first; i; i = i->next) {
+        if (i->kind != STEP_MMA || ir_result(i->instr) != sums) continue;
+        const Step *first = i;
+        int n = 2;
+        for (; first->with; first = first->with) n++;
+        const Type *a = ir_operand(i->instr, 0)->type, *b = ir_operand(i->instr, 1)->type;
+        bool alike = i->mma == s->mma && !i->thin && a->dtype == ir_operand(s->instr, 0)->type->dtype &&
+                     b->dtype == ir_operand(s->instr, 1)->type->dtype && i->b->depth == s->b->depth;
+        return alike && n <= MAX_JOINED ? i : NULL;
+    }
+    return NULL;
 }
 
 /* --- the product ------------------------------------------------------------------------------------- */
@@ -157,87 +176,110 @@ static void move_accumulators(MmaProduct *x, const TileBlock *b, LLVMValueRef ba
             bool whole = rows == AMX_ROWS && columns == AMX_ROWS;
             if (!whole && !out) copy_edge(x, b, at, rows, columns, false);
             tile_memory(g, out ? "tilestored64" : "tileloadd64", tile, whole ? at : b->edge,
-                whole ? 4 * x->n : AMX_ROW_BYTES);
+                gen_int(g, whole ? 4 * x->n : AMX_ROW_BYTES));
             if (!whole && out) copy_edge(x, b, at, rows, columns, true);
         }
 }
 
 /* Four accumulators leave registers for two tiles of A and two of B; of a single row or column of tiles, the
  * operand of which there are four takes three registers in turn. */
-static void tile_block(MmaProduct *x, const TileBlock *b)
+static void along_k(MmaProduct *x, const TileBlock *b, int part)
 {
     Gen *g = x->g;
     Step *s = x->s;
     enum { A0 = 4 };
     int n_a = b->rows > 2 ? 2 : b->rows, n_b = N_TILES - A0 - n_a, loaded[4] = { -1, -1, -1, -1 };
-    int64_t a_row = s->a->ld * dtype_bytes(s->a->dtype), panel = s->b->depth * AMX_ROW_BYTES;
-    move_accumulators(x, b, x->from, false);
+    int64_t panel = s->b->depth * AMX_ROW_BYTES;
+    LLVMValueRef a[4], a_row = x->parts[part].a_row, b_row = gen_int(g, AMX_ROW_BYTES);
+    for (int r = 0; r < b->rows; r++) {
+        LLVMValueRef row = gen_iadd(g, b->row, gen_int(g, r * AMX_ROWS));
+        a[r] = gen_ptr(g, x->parts[part].a, LLVMBuildMul(g->b, row, a_row, ""));
+    }
     Loop l;
     LLVMValueRef k = gen_loop(g, &l, gen_int(g, 0), gen_int(g, s->b->depth / AMX_ROWS), 1);
-    LLVMValueRef a = gen_ptr(g, x->a, gen_iadd(g, gen_imul(g, b->row, a_row), gen_imul(g, k, AMX_ROW_BYTES)));
-    LLVMValueRef bk =
-        gen_ptr(g, x->b, gen_iadd(g, gen_imul(g, b->panel, panel), gen_imul(g, k, AMX_ROWS * AMX_ROW_BYTES)));
+    LLVMValueRef bk = gen_ptr(g, x->parts[part].b,
+        gen_iadd(g, gen_imul(g, b->panel, panel), gen_imul(g, k, AMX_ROWS * AMX_ROW_BYTES)));
     for (int r = 0; r < b->rows; r++) {
         int of_a = A0 + r % n_a;
-        tile_memory(g, "tileloadd64", of_a, gen_ptr(g, a, gen_int(g, r * AMX_ROWS * a_row)), a_row);
+        tile_memory(g, "tileloadd64", of_a, gen_ptr(g, a[r], gen_imul(g, k, AMX_ROW_BYTES)), a_row);
         for (int c = 0; c < b->columns; c++) {
             int of_b = A0 + n_a + c % n_b;
             if (loaded[c % n_b] != c)
-                tile_memory(g, "tileloadd64", of_b, gen_ptr(g, bk, gen_int(g, c * panel)), AMX_ROW_BYTES);
+                tile_memory(g, "tileloadd64", of_b, gen_ptr(g, bk, gen_int(g, c * panel)), b_row);
             loaded[c % n_b] = c;
             tile_op(g, instruction(s), (int[]){ r * b->columns + c, of_a, of_b }, 3, NULL, 0);
         }
     }
     gen_loop_end(g, &l);
+}
+
+static void tile_block(MmaProduct *x, const TileBlock *b)
+{
+    move_accumulators(x, b, x->from, false);
+    for (int part = x->n_parts - 1; part >= 0; part--) along_k(x, b, part);
     move_accumulators(x, b, x->to, true);
 }
 
-/* All blocks of the rows from `b->row` on, of b->rows tiles. */
-static void along_columns(MmaProduct *x, TileBlock *b, int width)
+/* Sizes along one axis: `whole` blocks of `size` tiles, and what is left: `tiles` tiles, of whose last one
+ * `last` positions exist. */
+typedef struct Division {
+    int64_t whole;
+    int size, tiles, last;
+} Division;
+
+static Division divide(int64_t n, int size)
+{
+    int64_t whole = n / (size * AMX_ROWS), left = n - whole * size * AMX_ROWS;
+    int tiles = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
+    return (Division){ whole, size, tiles, (int)left - (tiles - 1) * AMX_ROWS };
+}
+
+static int64_t blocks_of(const Division *d) { return d->whole + (d->tiles > 0); }
+
+/* All blocks of rows of the columns that the block has. */
+static void along_rows(MmaProduct *x, TileBlock *b, const Division *rows, LLVMValueRef first)
 {
     Gen *g = x->g;
-    int64_t whole = x->n / (width * AMX_ROWS), left = x->n - whole * width * AMX_ROWS;
-    LLVMValueRef first =
-        gen_imul(g, LLVMBuildUDiv(g->b, b->row, gen_int(g, x->s->mr * AMX_ROWS), ""), whole + (left > 0));
     Loop l;
-    b->columns = width;
-    b->last_columns = AMX_ROWS;
-    if (whole) {
-        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1);
-        b->panel = gen_imul(g, j, width);
-        mma_fetch(x, gen_iadd(g, first, j));
+    b->rows = rows->size;
+    b->last_rows = AMX_ROWS;
+    if (rows->whole) {
+        LLVMValueRef i = gen_loop(g, &l, gen_int(g, 0), gen_int(g, rows->whole), 1);
+        b->row = gen_imul(g, i, rows->size * AMX_ROWS);
+        mma_fetch(x, gen_iadd(g, first, i));
         tile_block(x, b);
         gen_loop_end(g, &l);
     }
-    if (!left) return;
-    b->columns = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
-    b->last_columns = (int)(left - (b->columns - 1) * AMX_ROWS);
-    b->panel = gen_int(g, whole * width);
-    mma_fetch(x, gen_iadd(g, first, gen_int(g, whole)));
+    if (!rows->tiles) return;
+    b->rows = rows->tiles;
+    b->last_rows = rows->last;
+    b->row = gen_int(g, rows->whole * rows->size * AMX_ROWS);
+    mma_fetch(x, gen_iadd(g, first, gen_int(g, rows->whole)));
     tile_block(x, b);
 }
 
+/* The panels of a block stay in the first cache for all blocks of rows. */
 void amx_product(MmaProduct *x)
 {
     Gen *g = x->g;
-    TileBlock b = { .last_rows = AMX_ROWS };
-    int64_t height = x->s->mr, whole = x->m / (height * AMX_ROWS), left = x->m - whole * height * AMX_ROWS;
-    int64_t across = x->s->nv * AMX_ROWS;
-    x->blocks = (whole + (left > 0)) * ((x->n + across - 1) / across);
+    TileBlock b = { .last_columns = AMX_ROWS };
+    Division rows = divide(x->m, x->s->mr), columns = divide(x->n, x->s->nv);
+    x->blocks = blocks_of(&rows) * blocks_of(&columns);
     Loop l;
     if (x->m % AMX_ROWS || x->n % AMX_ROWS) {
         b.edge = gen_alloca(g, LLVMArrayType2(g->i8, AMX_ROWS * AMX_ROW_BYTES), "edge");
         LLVMSetAlignment(b.edge, 64);
     }
-    if (whole) {
-        b.rows = (int)height;
-        b.row = gen_imul(g, gen_loop(g, &l, gen_int(g, 0), gen_int(g, whole), 1), height * AMX_ROWS);
-        along_columns(x, &b, x->s->nv);
+    b.columns = columns.size;
+    if (columns.whole) {
+        LLVMValueRef j = gen_loop(g, &l, gen_int(g, 0), gen_int(g, columns.whole), 1);
+        b.panel = gen_imul(g, j, columns.size);
+        along_rows(x, &b, &rows, gen_imul(g, j, blocks_of(&rows)));
         gen_loop_end(g, &l);
     }
-    if (!left) return;
-    b.rows = (int)((left + AMX_ROWS - 1) / AMX_ROWS);
-    b.last_rows = (int)(left - (b.rows - 1) * AMX_ROWS);
-    b.row = gen_int(g, whole * height * AMX_ROWS);
-    along_columns(x, &b, x->s->nv);
+    if (!columns.tiles) return;
+    b.columns = columns.tiles;
+    b.last_columns = columns.last;
+    b.panel = gen_int(g, columns.whole * columns.size);
+    along_rows(x, &b, &rows, gen_int(g, columns.whole * blocks_of(&rows)));
 }

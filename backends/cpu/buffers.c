@@ -86,7 +86,7 @@ static void touch_steps(Plan *p, Steps *in)
         case STEP_MMA:
             if (s->joined) break; /* does nothing where it stands */
             touch_product(p, s, s);
-            if (s->with) touch_product(p, s->with, s);
+            for (const Step *w = s->with; w; w = w->with) touch_product(p, w, s);
             break;
         case STEP_SCAN:
         case STEP_COMBINED:
@@ -412,6 +412,8 @@ static void print_product(const Plan *p, const Step *s, Text *out)
         : s->with ? ", and the last"
                   : "",
         s->zero_acc ? " zero" : "");
+    if (!s->thin && s->a->form == FORM_DENSE) text_puts(out, "A as it lies, ");
+    if (!s->thin && s->a->in_memory) text_puts(out, "A from memory where in range, ");
     mma_unit_print(p->target, s->instr, out);
     if (s->thin || p->amx) return;
     text_printf(out, "; %d sums in %d registers, %lld deep with %lld KB packed for a second cache of %lld KB",

@@ -15,12 +15,9 @@
  *       window fetched early; gathers, those of runs, scatters, atomics
  *   track.c    checked launches: the calls that report accesses
  *   unit.c     which unit of the processor computes a product (units.def)
- *   mma.c, mma_shape.c, mma_pack.c, amx.c, thin*.c               packing and register-tiled matrix products;
- *       products of few rows
- *   scan.c     scans
- *   sort.c     sort, topk
- *   processor.c what the processor has (processors.def)
- *   target.c   optimisation, object code; load.c links it into the process */
+ *   mma.c, mma_shape.c, mma_pack.c, amx.c, in_place.c, repeat.c, thin*.c   packing and register-tiled matrix
+ * products; products of few rows scan.c     scans sort.c     sort, topk processor.c what the processor has
+ * (processors.def) target.c   optimisation, object code; load.c links it into the process */
 #pragma once
 #include "backends/cpu/processor.h"
 #include "ir/scalar.h"
@@ -87,6 +84,8 @@ struct Buf {
     int64_t offset;             /* in scratch; of the class */
     int64_t places;             /* keep.c: the tiles of a loop's steps that stay here; 0: none do */
     LLVMValueRef place, wanted; /* of the step that is emitted: its address, and i1: it is packed now */
+    bool in_memory;             /* in_place.c: AMX takes a window that is in range from memory instead, */
+    LLVMValueRef in_range;      /* .. and i1: it is so in the step that is emitted; NULL: it never is */
     Buf *next;
     uint32_t id;
 };
@@ -453,6 +452,10 @@ void transpose_emit(Gen *, Step *);
 void keep_before(Gen *, const Step *loop);
 void keep_step(Gen *, const Step *loop, LLVMValueRef number);
 void keep_fetch(Gen *, const Buf *, LLVMValueRef *at, LLVMValueRef *stride);
+/* in_place.c: i1: the step has to pack its operand; NULL: it always has to. Operand A of a product: its
+ * address and the bytes from row to row. */
+LLVMValueRef in_place_packs(Gen *, const Step *);
+void in_place_operand(Gen *, const Step *, LLVMValueRef *at, LLVMValueRef *row);
 void line_ends_finish(Gen *); /* line_ends.c: at the end of the call */
 /* combined.c */
 void combined_emit(Gen *, Step *);

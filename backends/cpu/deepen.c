@@ -193,7 +193,10 @@ static void deepen_in(Session *s, Func *f, const CpuTarget *t, Block *block)
         next = i->next;
         Deep d = { .session = s, .func = f, .target = t, .loop = i };
         for (int k = 0; k < i->n_blocks; k++) deepen_in(s, f, t, i->blocks[k]);
-        if (!matches(&d)) continue;
+        if (!matches(&d)) {
+            cpu_repeat(s, t, i);
+            continue;
+        }
         d.times = choose_times(&d);
         for (; d.times > 1; d.times = has_few_rows(&d) ? d.times / SHALLOWER : 1) deepen(&d);
     }

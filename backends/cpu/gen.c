@@ -300,7 +300,9 @@ void gen_steps(Gen *g, Steps *in)
     for (Step *s = in->first; s; s = s->next) {
         If packs;
         if (s->instr) gen_loc(g, s->instr->loc);
-        if (s->keep) gen_if(g, &packs, s->keep->wanted);
+        LLVMValueRef wanted = in_place_packs(g, s);
+        if (s->keep) wanted = wanted ? LLVMBuildAnd(g->b, wanted, s->keep->wanted, "") : s->keep->wanted;
+        if (wanted) gen_if(g, &packs, wanted);
         switch (s->kind) {
         case STEP_SCALAR: gen_scalar_instr(g, s->instr); break;
         case STEP_WINDOW: memory_window(g, s->instr); break;
@@ -315,7 +317,7 @@ void gen_steps(Gen *g, Steps *in)
         case STEP_IF: gen_branch(g, s); break;
         case STEP_YIELD: break;
         }
-        if (s->keep) gen_endif(g, &packs);
+        if (wanted) gen_endif(g, &packs);
         debug_step(g, s);
     }
 }

@@ -9,11 +9,12 @@
  * that are computed before the loop, its keys. The first program with other keys than the one before packs as
  * ever, into one place. The second sees that the keys stay, and packs each step's tile into a place of its
  * own. The next ones find the tiles there. So an operand that differs from program to program costs nothing
- * and takes no room in the caches. Only operands stay that take long to pack: what lies side by side in
- * memory is read again as soon as its packed form is fetched from the second cache. Where rows in pages of
- * their own take long to begin (PACK_FAR of costs.def), all do, and have a part of the third cache too, as
- * their own pages are few. Tiles and keys lie in scratch memory, where the next call of the same launch by
- * the same thread finds them. Nothing stays from launch to launch. */
+ * and takes no room in the caches. Only operands stay that take long to pack, for the unit that multiplies
+ * them: what lies side by side in memory is read again as soon as its packed form is fetched from the second
+ * cache, unless AMX takes it in groups of rows, which takes as long to make as to multiply. Where rows in
+ * pages of their own take long to begin (PACK_FAR of costs.def), all do, and have a part of the third cache
+ * too, as their own pages are few. Tiles and keys lie in scratch memory, where the next call of the same
+ * launch by the same thread finds them. Nothing stays from launch to launch. */
 #include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
@@ -123,7 +124,8 @@ static void keep_of_loop(Plan *p, Step *loop)
         Keep k = { .loop = loop, .buf = b };
         bool same = follows(p, &k, v, 0);
         for (int o = 0; o < 3 && same; o++) same = follows(p, &k, ir_operand(loop->instr, o), 0);
-        bool dear = k.dear || packs_slowly(p) || plan_cost(p, v) >= DEAR;
+        bool grouped = b->in_tiles && b->form == FORM_GROUPS;
+        bool dear = k.dear || grouped || packs_slowly(p) || plan_cost(p, v) >= DEAR;
         int64_t places = same && dear ? choose_places(p, loop, b) : 0;
         if (places < 1) continue;
         b->places = places;

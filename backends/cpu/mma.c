@@ -350,7 +350,7 @@ static const Window *window_of(Gen *g, const Instr *mma, int k)
     return w && w->in_product ? w : NULL;
 }
 
-enum { FIXED_ARGUMENTS = 4, MAX_ARGUMENTS = FIXED_ARGUMENTS + 4 + 3 };
+enum { FIXED_ARGUMENTS = 4, MAX_ARGUMENTS = FIXED_ARGUMENTS + 4 + 3 + 3 * MAX_JOINED };
 
 /* Adds what the next windows are to the arguments of a call, and how they lie to the name of the function. */
 static int next_windows(Kernel *x, LLVMValueRef *arguments, Text *name)
@@ -406,6 +406,18 @@ static int add_ends(Kernel *x, LLVMValueRef *arguments, int n, Text *name)
     return n;
 }
 
+/* Adds the operands of the products that are computed at once. */
+static int add_parts(Kernel *x, LLVMValueRef *arguments, int n, Text *name)
+{
+    for (const Step *s = x->s; s; s = s->with, x->n_parts++) {
+        in_place_operand(x->g, s, &arguments[n], &arguments[n + 2]);
+        arguments[n + 1] = gen_buf(x->g, s->b, 0);
+        n += 3;
+    }
+    text_printf(name, ".parts%d", x->n_parts);
+    return n;
+}
+
 static void emit_function(Kernel *x, LLVMValueRef f)
 {
     Gen *g = x->g;
@@ -421,6 +433,11 @@ static void emit_function(Kernel *x, LLVMValueRef f)
     unsigned at = (unsigned)(FIXED_ARGUMENTS + 2 * x->n_next);
     for (int a = 0; a < 3; a++)
         if (x->real[a]) x->real[a] = LLVMGetParam(f, at++);
+    for (int k = 0; k < x->n_parts; k++) {
+        x->parts[k].a = LLVMGetParam(f, at++);
+        x->parts[k].b = LLVMGetParam(f, at++);
+        x->parts[k].a_row = LLVMGetParam(f, at++);
+    }
     if (mma_is_amx(x->s->mma)) amx_product(x);
     else product(x);
     LLVMBuildRetVoid(g->b);
@@ -434,6 +451,7 @@ void mma_emit(Gen *g, Step *s)
         thin_emit(g, s);
         return;
     }
+    if (s->joined) return;
     const Type *a = ir_operand(s->instr, 0)->type, *r = ir_result(s->instr)->type;
     Kernel x = { .g = g,
         .s = s,
@@ -450,7 +468,8 @@ void mma_emit(Gen *g, Step *s)
     text_printf(&name, "tile.mma.%d.%d.%d.%lldx%lldx%lld.%lld.%d.%d", s->mma, s->a->dtype, s->b->dtype,
         (long long)x.m, (long long)x.n, (long long)x.k, (long long)s->a->ld, s->a->form, s->zero_acc);
     int n = next_windows(&x, arguments, &name);
-    if (!mma_is_amx(s->mma)) n = add_ends(&x, arguments, n, &name);
+    if (mma_is_amx(s->mma)) n = add_parts(&x, arguments, n, &name);
+    else n = add_ends(&x, arguments, n, &name);
     for (int k = 0; k < n; k++) types[k] = LLVMTypeOf(arguments[k]);
     LLVMTypeRef type = LLVMFunctionType(g->voidt, types, (unsigned)n, false);
     LLVMValueRef f = helper_find(g, name.data);

@@ -9,7 +9,7 @@ static inline int mma_vector_lanes(const CpuTarget *t, MmaKind k)
 enum { AMX_ROWS = 16, AMX_ROW_BYTES = 64 };
 static inline bool mma_is_amx(MmaKind k) { return k == MMA_AMX_BF16 || k == MMA_AMX_F16 || k == MMA_AMX_I8; }
 
-enum { MAX_VECTORS = 8 }; /* of a panel */
+enum { MAX_VECTORS = 8, /* of a panel */ MAX_JOINED = 4 /* products by AMX that are computed at once */ };
 
 /* unit.c: the vectors of multiply-adds that the unit starts in a cycle. */
 double mma_starts(const CpuTarget *, MmaKind);
@@ -23,6 +23,12 @@ typedef struct MmaProduct {
     LLVMTypeRef vec;
     DType acc;
     LLVMValueRef a, b, from, to; /* the addresses; from: NULL means that the sum starts at zero */
+    /* For AMX: the operands of the products that are computed at once, the last one first, and the bytes from
+     * row to row of A. */
+    struct {
+        LLVMValueRef a, b, a_row;
+    } parts[MAX_JOINED];
+    int n_parts;
     /* The windows of A and B that the next step of the loop packs: `rows` rows of `bytes` bytes that are side
      * by side, `stride` bytes apart. */
     struct {
@@ -35,6 +41,9 @@ typedef struct MmaProduct {
     LLVMValueRef too_much[MAX_VECTORS]; /* of the columns of this panel, if A has an offset of 128 */
 } MmaProduct;
 void amx_product(MmaProduct *);
+/* The product by AMX before `s` in its block, from whose sums it goes on in the same tile registers; NULL:
+ * there is none. */
+Step *amx_before(const Steps *in, const Step *s);
 /* Block number `block` fetches its part of the next windows into the second cache, so that memory works while
  * the product is computed. */
 void mma_fetch(MmaProduct *, LLVMValueRef block);
@@ -64,7 +73,16 @@ static inline LLVMValueRef gen_imul(Gen *g, LLVMValueRef a, int64_t k)
 static inline LLVMValueRef gen_iadd(Gen *g, LLVMValueRef a, LLVMValueRef b)
 { return LLVMBuildAdd(g->b, a, b, ""); }
 
+/* in_place.c: the dense buffer that serves as operand A of a product by AMX; NULL: there is none. */
+Buf *plan_in_place(Plan *, Value *a, DType);
+/* Whether the window that makes operand A can be multiplied where it lies in memory, if all of it is in
+ * range.
+ */
+bool plan_in_memory(Plan *, const Instr *mma);
+
 /* few_rows.c: versions of the kernel for programs of which few rows lie inside the output. */
 void cpu_few_rows(Session *, Func *);
+/* repeat.c: a loop of products by AMX gets several products in an iteration, before the plan. */
+void cpu_repeat(Session *, const CpuTarget *, Instr *loop);
 /* deepen.c: makes the products of loops over K deeper, before the plan. */
 void cpu_deepen(Session *, Func *, const CpuTarget *);

@@ -171,6 +171,10 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
             p->packs.data[k].buf->offset_128 == offset &&
             plan_steps_of(in, p->packs.data[k].buf->home->block) == p->packs.data[k].buf->home)
             return p->packs.data[k].buf;
+    if (tiles && form == FORM_ROWS) {
+        Buf *lies = plan_in_place(p, v, d);
+        if (lies) return lies;
+    }
     Steps *home = plan_steps_of(in, plan_block_of(v));
     if (!home) home = in;
     int64_t rows = v->type->shape[0], columns = v->type->shape[1], shape[2] = { rows, columns };
@@ -180,6 +184,7 @@ static Buf *pack(Plan *p, Steps *in, const Step *s, Value *v, BufForm form, int6
     b->form = form;
     b->nr = nr;
     b->in_tiles = tiles;
+    b->in_memory = tiles && form == FORM_ROWS && plan_in_memory(p, mma);
     b->offset_128 = offset;
     if (form == FORM_COLUMNS) {
         b->ld = apart(rows, d);
@@ -237,12 +242,12 @@ static void plan_mma(Plan *p, Steps *in, Instr *i)
         s->acc = plan_info(p, acc)->buf;
     }
     s->buf = plan_value_buf(p, ir_result(i), in);
-    s->with = p->named ? NULL : mma_before(in, s);
+    s->with = p->named ? NULL : s->thin ? mma_before(in, s) : amx_before(in, s);
     if (s->with) { /* one place, whose sums are never those of the first product alone */
         s->acc = s->with->acc;
         s->zero_acc = s->with->zero_acc;
-        s->with->buf = plan_info(p, ir_operand(i, 2))->buf = s->buf;
         s->with->joined = true;
+        for (Step *w = s->with; w; w = w->with) w->buf = plan_info(p, ir_result(w->instr))->buf = s->buf;
     }
     plan_info(p, ir_result(i))->avail = plan_append(in, s);
 }

@@ -92,6 +92,13 @@ static double rate_of(const CpuTarget *t, size_t u, const Instr *i)
 static bool has_unit_of(const CpuTarget *t, size_t u, DType a, DType b)
 { return (t->has & units[u].feature) == units[u].feature && takes(t, units[u].kind, a, b); }
 
+/* Packing an operand takes longer than vectors take to multiply it by so few rows or columns of the other. */
+static bool packs_for_few(const Instr *i)
+{
+    enum { FEW = 4 };
+    return ir_operand(i, 0)->type->shape[0] <= FEW || ir_operand(i, 1)->type->shape[1] <= FEW;
+}
+
 /* Products of few rows or columns multiply an operand where it is loaded (thin.c), without packing groups of
  * four along K. */
 static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
@@ -100,6 +107,7 @@ static bool has_unit(const CpuTarget *t, size_t u, const Instr *i)
     if (units[u].kind == MMA_I8_QUADS && !t->arm &&
         (a->shape[0] <= MOST_THIN_ROWS || b->shape[1] <= MOST_THIN_ROWS))
         return false;
+    if (mma_is_amx(units[u].kind) && packs_for_few(i)) return false;
     return has_unit_of(t, u, a->dtype, b->dtype);
 }
 

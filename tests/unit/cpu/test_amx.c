@@ -16,6 +16,10 @@ static const DType types[][3] = { { DT_BF16, DT_BF16, DT_F32 }, { DT_F16, DT_F16
 enum { N_TYPES = sizeof types / sizeof *types };
 static Scalar a[N_VALUES], b[N_VALUES], c[N_VALUES];
 
+static const BackendOptions by_model = {
+    .opt_level = 3, .cpu = "x86-64-v3", .features = all_amx, .amx_model = true
+};
+
 static uint32_t next(void)
 {
     static uint32_t state = 1;
@@ -78,6 +82,18 @@ static void test_products(void)
         }
 }
 
+/* Vectors multiply by four rows or columns in less time than it takes to pack the other operand. */
+static void test_few(void)
+{
+    static const int64_t sizes[][3] = { { 4, 96, 64 }, { 64, 4, 64 } };
+    for (size_t t = 0; t < N_TYPES; t++)
+        for (size_t z = 0; z < 2; z++) {
+            int64_t before = amx_products;
+            product(&by_model, types[t], sizes[z], (int)t % 4, NULL);
+            expect(amx_products == before, "a product of few rows or columns uses AMX");
+        }
+}
+
 /* The operands hold nothing but these values. */
 static void extreme_product(const BackendOptions *o, const DType t[3], const double *av, const double *bv,
     int n, void (*then)(Kernel *))
@@ -98,10 +114,6 @@ static void extreme_product(const BackendOptions *o, const DType t[3], const dou
     }
     kernel_end(k);
 }
-
-static const BackendOptions by_model = {
-    .opt_level = 3, .cpu = "x86-64-v3", .features = all_amx, .amx_model = true
-};
 
 /* Sums of extreme products are exact modulo 2^32, in each unit: those of pairs of bytes do not saturate at 16
  * bits. NaN and infinities come through. */
@@ -257,6 +269,7 @@ int main(void)
         return 77;
     }
     test_products();
+    test_few();
     test_extremes();
     test_denormals();
     test_callers_configuration();

@@ -2,8 +2,10 @@
  * programs of a launch (ir/threads.h). A call that goes on where another ended finds the weights of a
  * convolution packed: it reads them no more, and so does not see that they have changed. Of a product,
  * operands stay by costs.def, as do the places where it is fetched: by the product, or by the packing of
- * operands. */
+ * operands. Those of a product by AMX stay, of which also operands that lie as it reads them are multiplied
+ * there (in_place.c), and several at once (repeat.c); AMX's instructions are calls of amx_model.c. */
 #define _GNU_SOURCE /* memmem */
+#include "amx_model.h"
 #include "cpu_run.h"
 #include "ir/threads.h"
 #include "tests/passes/example_case.h"
@@ -53,21 +55,30 @@ static void test_calls(Problem *p, CpuRun *r)
     free(want);
 }
 
-static void test_kernel(const char *examples, Case c, const char *cpu)
+/* The schedule of the kernel has each of the words, which end with NULL. */
+static void test_kernel(
+    const char *examples, const Case *of, const BackendOptions *b, const char *const *words)
 {
+    Case c = *of;
     size_t len = 0;
     char *text = case_read(examples, c.file, &len);
     Problem *p = calloc(1, sizeof *p);
     CpuRun *r = calloc(1, sizeof *r);
     PassOptions o = pass_options_default(target_find("cpu"));
-    BackendOptions b = { .opt_level = 2, .cpu = cpu };
     session_init(&p->s, allocator_libc);
     if (!text || setjmp(p->s.oom)) expect(false, "cannot be read", 0);
     else if (!case_lower(p, &c, text, len) || !case_args(p, &c) || !passes_run(p->module, &o, NULL) ||
-             !cpu_run_compile(&p->s, p->func, &b, r) || !cpu_run_bind(&p->s, p->func, p->args, r)) {
+             !cpu_run_compile(&p->s, p->func, b, r) || !cpu_run_bind(&p->s, p->func, p->args, r)) {
         expect(false, "does not compile", 0);
         case_diags(p);
-    } else test_calls(p, r);
+    } else {
+        for (int w = 0; words[w]; w++) {
+            if (strstr(r->artifact.schedule, words[w])) continue;
+            printf("%s\n%s", words[w], r->artifact.schedule);
+            expect(false, "the schedule does not say so", 0);
+        }
+        test_calls(p, r);
+    }
     cpu_run_free(r);
     case_free(p);
     free(p);
@@ -136,18 +147,29 @@ int main(int argc, char **argv)
 {
     static const int64_t programs[] = { 0, 1, 2, 15, 56, 225, 1009, 4095, 1000003, INT64_MAX };
     const char *examples = argc > 1 ? argv[1] : "examples/kernels";
-    test_kernel(examples,
-        (Case){ "conv2d", "conv2d_nchw", "T=f32,TF=64,TP=2,TQ=16,TC=32",
-            "B=2,C=32,F=64,H=8,W=16,R=3,S=3,P=8,Q=16", "", 0 },
-        NULL);
-    test_kernel(examples,
-        (Case){ "conv2d", "conv2d_nchw", "T=bf16,TF=64,TP=2,TQ=16,TC=32",
-            "B=2,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15", "", 0 },
-        NULL);
+    const BackendOptions host = { .opt_level = 2 }, amx = {
+        .opt_level = 2, .cpu = "x86-64-v3", .features = "+amx-tile,+amx-bf16,+amx-int8", .amx_model = true
+    };
+    const char *const nothing[] = { NULL },
+                      *const from_memory[] = { "by amx-bf16", "A from memory where in range", NULL },
+                      *const together[] = { "by amx-bf16", "with the next", "and the last", "A as it lies",
+                          NULL };
+    const Case filters = { "conv2d", "conv2d_nchw", "T=f32,TF=64,TP=2,TQ=16,TC=32",
+        "B=2,C=32,F=64,H=8,W=16,R=3,S=3,P=8,Q=16", "", 0 };
+    const Case ends = { "conv2d", "conv2d_nchw", "T=bf16,TF=64,TP=2,TQ=16,TC=32",
+        "B=2,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15", "", 0 };
+    const Case gemm = { "gemm", "gemm", "T=bf16,TO=bf16,TM=64,TN=64,TK=32", "M=300,N=50,K=150", "", 0 };
+    const Case taps = { "conv2d", "conv2d_nhwc", "T=bf16,TF=64,TB=1,TP=2,TQ=32,TC=32",
+        "B=3,C=40,F=50,H=7,W=15,R=3,S=3,P=7,Q=15", "", 0 };
+    test_kernel(examples, &filters, &host, nothing);
+    test_kernel(examples, &ends, &host, nothing);
+    test_kernel(examples, &gemm, &amx, from_memory);
+    test_kernel(examples, &taps, &amx, together);
 #if defined(__x86_64__)
-    Case gemm = { "gemm", "gemm", "T=f32,TO=f32,TM=64,TN=64", "M=384,N=64,K=96", "", 0 };
+    const BackendOptions zen1 = { .opt_level = 2, .cpu = "znver1" };
+    const Case alone = { "gemm", "gemm", "T=f32,TO=f32,TM=64,TN=64", "M=384,N=64,K=96", "", 0 };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        test_kernel(examples, gemm, "znver1");
+        test_kernel(examples, &alone, &zen1, nothing);
     test_fetches(examples, "x86-64-v3", true);
     test_fetches(examples, "znver1", false);
 #endif
