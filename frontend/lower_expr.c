@@ -174,9 +174,8 @@ static V lower_binary(Lower *l, const Node *n)
     ok &= numbers(l, n->kids[1]->loc, o, b);
     if (!ok) return value_error();
     if (!value_is_untyped(a) && !value_is_untyped(b) && value_dtype(a) != value_dtype(b))
-        return lower_error_note(l, n->loc, lower_mix_note(l, n->kids[0], n->kids[1], a, b),
-            "`%s` of `%s` and `%s`", ast_operator_text(o), dtype_name(value_dtype(a)),
-            dtype_name(value_dtype(b)));
+        return lower_error_note(l, n->loc, lower_mix_note(l, n, a, b), "`%s` of `%s` and `%s`",
+            ast_operator_text(o), dtype_name(value_dtype(a)), dtype_name(value_dtype(b)));
     return apply_operator(l, n->loc, o, a, b);
 }
 

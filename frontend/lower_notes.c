@@ -27,8 +27,32 @@ const char *lower_assign_note(Lower *l, const Var *var, V v)
                                            : "a variable keeps its type and shape";
 }
 
-const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
+static bool is_comparison(const Node *n)
+{ return n->kind == EXPR_BINARY && n->op >= OPR_EQ && n->op <= OPR_GE; }
+
+/* `a & b == c` compares first; NULL where the operator takes no comparison as a whole operand. */
+static const char *tighter_note(Lower *l, const Node *n)
 {
+    if (n->op != OPR_AND && n->op != OPR_OR && n->op != OPR_XOR) return NULL;
+    const Node *a = n->kids[0], *b = n->kids[1], *compared = is_comparison(b) ? b : a;
+    if (is_comparison(a) == is_comparison(b)) return NULL;
+    const char *of = ast_operator_text((Operator)n->op), *by = ast_operator_text((Operator)compared->op);
+    const char *first = source_text(l, compared == b ? a : compared->kids[0]),
+               *second = source_text(l, compared == b ? b->kids[0] : compared->kids[1]),
+               *third = source_text(l, compared == b ? b->kids[1] : b);
+    if (!first || !second || !third) return NULL;
+    if (compared == b)
+        return arena_printf(&l->s->arena, "as in C, `%s` binds tighter than `%s`; write `(%s %s %s) %s %s`",
+            by, of, first, of, second, by, third);
+    return arena_printf(&l->s->arena, "as in C, `%s` binds tighter than `%s`; write `%s %s (%s %s %s)`", by,
+        of, first, by, second, of, third);
+}
+
+const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
+{
+    const Node *a = mixed->kids[0], *b = mixed->kids[1];
+    const char *tighter = tighter_note(l, mixed);
+    if (tighter) return tighter;
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;
     const char *either =

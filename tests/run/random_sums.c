@@ -55,22 +55,24 @@ typedef struct Sums {
 /* The first ones are as units of matrices take them from memory. */
 enum { PLAIN_LEFTS = 4, PLAIN_RIGHTS = 4 };
 static const char *const lefts[] = { "load(A[i*$m +: $m, $d*$k +: $k]$o)", "load(A[i*$m +: $m, $d*$k +: $k])",
-    "load(D[i*$m +: $m, $d*$k +: $k]$o)", "transpose(load(AT[$d*$k +: $k, i*$m +: $m]))", "-load(A[i*$m +: $m, $d*$k +: $k])",
+    "load(D[i*$m +: $m, $d*$k +: $k]$o)", "transpose(load(AT[$d*$k +: $k, i*$m +: $m]))",
+    "-load(A[i*$m +: $m, $d*$k +: $k])",
     "where(load(ROWS[i*$m +: $m])[:, None], load(A[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
     "where(load(DEEP[$d*$k +: $k])[None, :], load(D[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
     "gather(A[id[:, None], ($d*$k + arange($k))[None, :]])",
     "concat(load(A[i*$m +: $m, $d*$k +: $k/2]), load(D[i*$m +: $m, $d*$k + $k/2 +: $k/2]), axis = 1)",
     "load(A[i*$m + $D - 2 +: $m, $d*$k +: $k])", "a", "a" };
-static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)", "load(B[$d*$k +: $k, j*$n +: $n])",
-    "transpose(load(C[j*$n +: $n, $d*$k +: $k]$o))", "load(C[j*$n +: $n, $d*$k +: $k], order = (1, 0))",
+static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)",
+    "load(B[$d*$k +: $k, j*$n +: $n])", "transpose(load(C[j*$n +: $n, $d*$k +: $k]$o))",
+    "load(C[j*$n +: $n, $d*$k +: $k], order = (1, 0))",
     "where(load(COLS[j*$n +: $n])[None, :], load(B[$d*$k +: $k, j*$n +: $n]), cast(0, T))",
     "where(load(DEEP[$d*$k +: $k])[:, None], load(B[$d*$k +: $k, j*$n +: $n]), cast(1, T))",
     "concat(load(B[$d*$k +: $k/2, j*$n +: $n]), load(B[$d*$k + $k/2 +: $k/2, j*$n +: $n]), axis = 0)", "b",
     "b" };
 static const char *const bools[] = { "load(KEEP[$W])", "load(KEEP[$W])", "load(F[$W])",
     "load(ROWS[i*$m +: $m])[:, None]", "load(COLS[j*$n +: $n])[None, :]",
-    "(load(KEEP[$W]) && load(COLS[j*$n +: $n])[None, :])", "(load(KEEP[$W]) == load(F[$W]))",
-    "($A > $D)", "(load(KEEP[$W]) || $A < 0)" };
+    "(load(KEEP[$W]) && load(COLS[j*$n +: $n])[None, :])", "(load(KEEP[$W]) == load(F[$W]))", "($A > $D)",
+    "(load(KEEP[$W]) || $A < 0)" };
 static const char *const conditions[] = { "$d % 2 == 0", "$d != $D", "load(CNT[(i + $d) % L]) > 0",
     "load(DEEP[$d])", "any(load(DEEP[$d*$k +: $k]), drop = true)", "(i + j + $d) % 3 != 1",
     "load(CNT[$d % L]) == $D - 1" };
@@ -195,7 +197,8 @@ static void loop(Sums *x)
         arrange_line(x->a, "for q in 0 .. %s {", CHOOSE(x->a, "2", "index(load(CNT[j % L]))", "3 - i % 3"));
         x->a->indent++;
     }
-    arrange_line(x->a, "for k%d in %s%s {", x->loops++, bound, CHOOSE(x->a, "", "", "", " hint (unroll = 2)"));
+    arrange_line(
+        x->a, "for k%d in %s%s {", x->loops++, bound, CHOOSE(x->a, "", "", "", " hint (unroll = 2)"));
     x->a->indent++;
     step(x);
     x->a->indent--;
@@ -216,14 +219,17 @@ static void recurrence(Sums *x)
     char masked[60];
     snprintf(masked, sizeof masked, mask, width);
     arrange_line(a, "var r%d = zeros([%d], f32);", name, width);
-    arrange_line(a, "for e in %s {", CHOOSE(a, "0 .. cdiv(N, 64)", "0 .. 5", "1 .. index(load(CNT[0])) + 2",
-                                         "0 .. 0", "-1 .. 4", "0 .. 9 : 2"));
+    arrange_line(a, "for e in %s {",
+        CHOOSE(a, "0 .. cdiv(N, 64)", "0 .. 5", "1 .. index(load(CNT[0])) + 2", "0 .. 0", "-1 .. 4",
+            "0 .. 9 : 2"));
     arrange_line(a, "    let at = %s;", CHOOSE(a, "e*64", "e*32 - 5", "N - 64*(e + 1)", "e*e*16", "e"));
     arrange_line(a, "    let y = load(X[w %% M, at +: %d]) + load(BIAS[at +: %d]);", width, width);
     arrange_line(a, "    r%d = clamp(r%d + %sy%s - floor(sum(r%d) / 64.0), -99.0, 99.0);", name, name, masked,
         *masked ? ", 1.0)" : "", name);
-    if (chance(a, 50)) arrange_line(a, "    store(LINE[w, at +: %d], r%d + shift(r%d, 1, axis = 0));", width, name, name);
-    if (chance(a, 40)) arrange_line(a, "    store(ROW[w, e], max(cumsum(r%d, axis = 0), drop = true));", name);
+    if (chance(a, 50))
+        arrange_line(a, "    store(LINE[w, at +: %d], r%d + shift(r%d, 1, axis = 0));", width, name, name);
+    if (chance(a, 40))
+        arrange_line(a, "    store(ROW[w, e], max(cumsum(r%d, axis = 0), drop = true));", name);
     arrange_line(a, "}");
     arrange_line(a, "store(LINE[w, %d +: %d], r%d);", below(a, 9), width, name);
 }
@@ -337,13 +343,15 @@ static void grid(Sums *x, char *out, size_t size)
 static void sizes(Sums *x)
 {
     Arranger *a = x->a;
-    const int tm = x->chosen ? 64 : atoi(x->m), tn = x->chosen ? 64 : atoi(x->n), tk = x->chosen ? 32 : atoi(x->k);
+    const int tm = x->chosen ? 64 : atoi(x->m), tn = x->chosen ? 64 : atoi(x->n),
+              tk = x->chosen ? 32 : atoi(x->k);
     const bool ragged = chance(a, 40), aligned = x->plain || chance(a, 60);
-    int m = tm * (1 + below(a, 2)) - ragged * below(a, tm), n = tn * (1 + below(a, 3)) - ragged * below(a, tn),
+    int m = tm * (1 + below(a, 2)) - ragged * below(a, tm),
+        n = tn * (1 + below(a, 3)) - ragged * below(a, tn),
         k = tk * (1 + below(a, 4)) - ragged * below(a, tk);
     if (aligned) n = (n + 15) & ~15, k = (k + 15) & ~15; /* rows that TMA takes */
-    snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d ZM=%d ZN=%d G=%d", m, n, k, 1 + below(a, 5),
-        tm + 2, tn + 3, ((m + tm - 1) / tm) * ((n + tn - 1) / tn));
+    snprintf(a->k->sizes, sizeof a->k->sizes, "M=%d N=%d K=%d L=%d ZM=%d ZN=%d G=%d", m, n, k,
+        1 + below(a, 5), tm + 2, tn + 3, ((m + tm - 1) / tm) * ((n + tn - 1) / tn));
 }
 
 void random_sums(uint64_t seed, RandomKernel *out)
