@@ -326,11 +326,7 @@ V lower_expr(Lower *l, const Node *n)
 /* --- where a constant must stand --------------------------------------------------------------------- */
 
 static V not_constant(Lower *l, const Node *n, const char *what)
-{
-    return lower_error_note(l, n->loc,
-        "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
-        "%s must be known at compile time", what);
-}
+{ return lower_error_note(l, n->loc, lower_constant_note(what), "%s must be known at compile time", what); }
 
 bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {
@@ -347,7 +343,8 @@ bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int6
         text_init(&t, &l->s->arena);
         if (hi == INT64_MAX) text_printf(&t, "at least %lld", (long long)lo);
         else text_printf(&t, "from %lld to %lld", (long long)lo, (long long)hi);
-        lower_error(l, n->loc, "%s must be %s, not %lld", what, t.data, (long long)i);
+        lower_error_note(l, n->loc, lower_range_note(what, (int64_t)i), "%s must be %s, not %lld", what,
+            t.data, (long long)i);
         return false;
     }
     *out = (int64_t)i;

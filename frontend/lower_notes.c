@@ -128,3 +128,27 @@ const char *lower_no_axis_note(Lower *l, const char *called, const char *tensor)
                        "declare an axis, `%s[1]`, and name its element: `%s(%s[0], ...)`", tensor, called,
                        tensor);
 }
+
+const char *lower_constant_note(const char *what)
+{
+    static const struct {
+        const char *what, *note;
+    } notes[] = {
+        { "the subscript of a tile", "load the element itself, or pick it: `sum(where(arange(n) == i, x, 0), "
+                                     "drop = true)`; the counter "
+                                     "of a `const for` is known" },
+        { "the subscript of an array", "the counter of a `const for` is known" },
+        { "the extent of a window",
+            "load windows of a constant extent, and mask what is behind the end: `where(arange(64) < n, "
+            "load(X[i +: 64]), 0)`; a `const` parameter and a dimension of a tensor are known too" },
+    };
+    for (size_t k = 0; k < sizeof notes / sizeof *notes; k++)
+        if (!strcmp(notes[k].what, what)) return notes[k].note;
+    return "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)";
+}
+
+const char *lower_range_note(const char *what, int64_t i)
+{
+    if (i >= 0 || strcmp(what, "the step of a window")) return NULL;
+    return "backwards: `gather(X[i - arange(n)])`, or a tensor with a negative stride";
+}
