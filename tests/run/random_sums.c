@@ -60,7 +60,7 @@ static const char *const lefts[] = { "load(A[i*$m +: $m, $d*$k +: $k]$o)", "load
     "where(load(ROWS[i*$m +: $m])[:, None], load(A[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
     "where(load(DEEP[$d*$k +: $k])[None, :], load(D[i*$m +: $m, $d*$k +: $k]), cast(0, T))",
     "gather(A[id[:, None], ($d*$k + arange($k))[None, :]])",
-    "concat(load(A[i*$m +: $m, $d*$k +: $k/2]), load(D[i*$m +: $m, $d*$k + $k/2 +: $k/2]), axis = 1)",
+    "concat(load(A[i*$m +: $m, $d*$k +: $k/2]), load(A[i*$m +: $m, $d*$k + $k/2 +: $k/2]), axis = 1)",
     "load(A[i*$m + $D - 2 +: $m, $d*$k +: $k])", "a", "a" };
 static const char *const rights[] = { "load(B[$d*$k +: $k, j*$n +: $n]$o)",
     "load(B[$d*$k +: $k, j*$n +: $n])", "transpose(load(C[j*$n +: $n, $d*$k +: $k]$o))",
@@ -140,7 +140,7 @@ static void operands(Sums *x)
 static void product(Sums *x)
 {
     char text[1000];
-    const int s = below(x->a, x->n_sums), from = chance(x->a, 85) ? s : below(x->a, x->n_sums);
+    const int s = below(x->a, x->n_sums), from = x->chosen || chance(x->a, 85) ? s : below(x->a, x->n_sums);
     expand(x, "mma($L, $R", text, sizeof text);
     const char *precision = x->a->type == F32 && chance(x->a, 60) ? ", precision = tf32" : "";
     arrange_line(x->a, "s%d = %s, s%d%s);", s, text, from, precision);
