@@ -12,9 +12,8 @@
  * the axis is divided by the cluster's size, rounded up, wherever the order asks for it. Each of those
  * orders is a bijection for every grid, so one CTA of one cluster runs each program. If the extent is no
  * multiple, the last cluster runs its last program again in the remaining CTAs. They must take part in the
- * loads, and store nothing. Nor do they load what the kernel stores, which the program's own CTA may be
- * storing: they take zeros for it, and nothing that they decide may depend on it, because they might never
- * come to an end.
+ * loads, and store nothing. Of what the kernel stores they load nothing either, as the program's own CTA
+ * may be storing it: they take zeros, and decide nothing by them, because they might never end.
  *
  * Requires: warp specialization and a persistent loop; every load of the ring proven to be the same in all
  * CTAs of a cluster. That means that its offsets, and the bounds and conditions around it, are functions
@@ -213,7 +212,6 @@ static void follow_all(Follow *f, const Instr *i)
         for (int k = 0; k < i->blocks[n]->n_args; k++) follow(f, i->blocks[n]->args[k]);
 }
 
-/* Whether a use of the value decides what runs. */
 static bool decides_here(const Use *u)
 {
     const Instr *i = u->user;
@@ -223,7 +221,7 @@ static bool decides_here(const Use *u)
     return false;
 }
 
-/* Whether the value decides what runs, or something that is computed from it. */
+/* Whether the value, or what is computed from it, decides what runs. */
 static bool decides(Follow *f, const Value *v)
 {
     follow(f, v);
@@ -346,18 +344,17 @@ static Value *zero_of(Builder *b, const Type *t)
 static void guard(Instr *access, Value *within)
 {
     MemParts m;
-    ir_mem_parts(access, &m);
     const int n = access->n_results;
     const Type *types[2];
     Value *done[2], *left_out[2];
     Builder b = ir_before(access);
-    for (int k = 0; k < n; k++) types[k] = access->results[k].type;
+    ir_mem_parts(access, &m);
+    for (int k = 0; k < n; k++) done[k] = &access->results[k], types[k] = done[k]->type;
     Instr *cond = ir_build(&b, OP_IF, &within, 1, NO_ATTRS, types, n);
-    for (int k = 0; k < n; k++) ir_replace(&access->results[k], &cond->results[k]);
+    for (int k = 0; k < n; k++) ir_replace(done[k], &cond->results[k]);
     ir_unlink(access);
     b = ir_at_end(cond->blocks[0]);
     ir_place(&b, access);
-    for (int k = 0; k < n; k++) done[k] = &access->results[k];
     ir_build(&b, OP_YIELD, done, n, NO_ATTRS, NULL, 0);
     b = ir_at_end(cond->blocks[1]);
     for (int k = 0; k < n; k++) left_out[k] = done[k] == m.result ? zero_of(&b, types[k]) : m.token;
