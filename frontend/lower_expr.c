@@ -174,9 +174,8 @@ static V lower_binary(Lower *l, const Node *n)
     ok &= numbers(l, n->kids[1]->loc, o, b);
     if (!ok) return value_error();
     if (!value_is_untyped(a) && !value_is_untyped(b) && value_dtype(a) != value_dtype(b))
-        return lower_error_note(l, n->loc, lower_mix_note(l, n->kids[0], n->kids[1], a, b),
-            "`%s` of `%s` and `%s`", ast_operator_text(o), dtype_name(value_dtype(a)),
-            dtype_name(value_dtype(b)));
+        return lower_error_note(l, n->loc, lower_mix_note(l, n, a, b), "`%s` of `%s` and `%s`",
+            ast_operator_text(o), dtype_name(value_dtype(a)), dtype_name(value_dtype(b)));
     return apply_operator(l, n->loc, o, a, b);
 }
 
@@ -327,11 +326,7 @@ V lower_expr(Lower *l, const Node *n)
 /* --- where a constant must stand --------------------------------------------------------------------- */
 
 static V not_constant(Lower *l, const Node *n, const char *what)
-{
-    return lower_error_note(l, n->loc,
-        "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)",
-        "%s must be known at compile time", what);
-}
+{ return lower_error_note(l, n->loc, lower_constant_note(what), "%s must be known at compile time", what); }
 
 bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int64_t hi, int64_t *out)
 {
@@ -348,7 +343,8 @@ bool lower_const_int(Lower *l, const Node *n, const char *what, int64_t lo, int6
         text_init(&t, &l->s->arena);
         if (hi == INT64_MAX) text_printf(&t, "at least %lld", (long long)lo);
         else text_printf(&t, "from %lld to %lld", (long long)lo, (long long)hi);
-        lower_error(l, n->loc, "%s must be %s, not %lld", what, t.data, (long long)i);
+        lower_error_note(l, n->loc, lower_range_note(what, (int64_t)i), "%s must be %s, not %lld", what,
+            t.data, (long long)i);
         return false;
     }
     *out = (int64_t)i;

@@ -27,8 +27,32 @@ const char *lower_assign_note(Lower *l, const Var *var, V v)
                                            : "a variable keeps its type and shape";
 }
 
-const char *lower_mix_note(Lower *l, const Node *a, const Node *b, V x, V y)
+static bool is_comparison(const Node *n)
+{ return n->kind == EXPR_BINARY && n->op >= OPR_EQ && n->op <= OPR_GE; }
+
+/* `a & b == c` compares first; NULL where the operator takes no comparison as a whole operand. */
+static const char *tighter_note(Lower *l, const Node *n)
 {
+    if (n->op != OPR_AND && n->op != OPR_OR && n->op != OPR_XOR) return NULL;
+    const Node *a = n->kids[0], *b = n->kids[1], *compared = is_comparison(b) ? b : a;
+    if (is_comparison(a) == is_comparison(b)) return NULL;
+    const char *of = ast_operator_text((Operator)n->op), *by = ast_operator_text((Operator)compared->op);
+    const char *first = source_text(l, compared == b ? a : compared->kids[0]),
+               *second = source_text(l, compared == b ? b->kids[0] : compared->kids[1]),
+               *third = source_text(l, compared == b ? b->kids[1] : b);
+    if (!first || !second || !third) return NULL;
+    if (compared == b)
+        return arena_printf(&l->s->arena, "as in C, `%s` binds tighter than `%s`; write `(%s %s %s) %s %s`",
+            by, of, first, of, second, by, third);
+    return arena_printf(&l->s->arena, "as in C, `%s` binds tighter than `%s`; write `%s %s (%s %s %s)`", by,
+        of, first, by, second, of, third);
+}
+
+const char *lower_mix_note(Lower *l, const Node *mixed, V x, V y)
+{
+    const Node *a = mixed->kids[0], *b = mixed->kids[1];
+    const char *tighter = tighter_note(l, mixed);
+    if (tighter) return tighter;
     DType dx = value_dtype(x), dy = value_dtype(y);
     Arena *arena = &l->s->arena;
     const char *either =
@@ -103,4 +127,28 @@ const char *lower_no_axis_note(Lower *l, const char *called, const char *tensor)
                  : arena_printf(&l->s->arena,
                        "declare an axis, `%s[1]`, and name its element: `%s(%s[0], ...)`", tensor, called,
                        tensor);
+}
+
+const char *lower_constant_note(const char *what)
+{
+    static const struct {
+        const char *what, *note;
+    } notes[] = {
+        { "the subscript of a tile", "load the element itself, or pick it: `sum(where(arange(n) == i, x, 0), "
+                                     "drop = true)`; the counter "
+                                     "of a `const for` is known" },
+        { "the subscript of an array", "the counter of a `const for` is known" },
+        { "the extent of a window",
+            "load windows of a constant extent, and mask what is behind the end: `where(arange(64) < n, "
+            "load(X[i +: 64]), 0)`; a `const` parameter and a dimension of a tensor are known too" },
+    };
+    for (size_t k = 0; k < sizeof notes / sizeof *notes; k++)
+        if (!strcmp(notes[k].what, what)) return notes[k].note;
+    return "make it a `const` parameter, or a dimension of a tensor (then it is a specialization key)";
+}
+
+const char *lower_range_note(const char *what, int64_t i)
+{
+    if (i >= 0 || strcmp(what, "the step of a window")) return NULL;
+    return "backwards: `gather(X[i - arange(n)])`, or a tensor with a negative stride";
 }

@@ -158,11 +158,11 @@ Value *lower_materialize(Lower *l, V v, Loc loc)
 /* A constant without a type beside an operand of type `d`. */
 static V beside(Lower *l, V v, DType d, Loc loc)
 {
-    if (v.kind != V_FLOAT || d != DT_INDEX) return lower_adapt(l, v, d, loc);
+    if (v.kind != V_FLOAT || !dtype_is_int(d)) return lower_adapt(l, v, d, loc);
     return lower_error_note(l, loc,
-        "write `f32(...)` around the `index`, or `index(...)` around the constant; a variable of floats "
-        "begins as `0.0`",
-        "a floating constant cannot become `index`");
+        arena_printf(&l->s->arena, "write `f32(...)` around the `%s`, or `%s(...)` around the constant%s",
+            dtype_name(d), dtype_name(d), d == DT_INDEX ? "; a variable of floats begins as `0.0`" : ""),
+        "a floating constant cannot become `%s`", dtype_name(d));
 }
 
 bool lower_same_dtype(Lower *l, Loc loc, const char *what, V *a, V *b)

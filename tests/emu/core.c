@@ -15,7 +15,8 @@ Emu emu;
 int emu_mutant = -1, emu_line;
 EmuDim3 threadIdx, blockIdx, blockDim, gridDim;
 
-enum { RESIDENT = 3, MOST_RESIDENT = 16, SPINS = 100000 };
+/* CTAs, or clusters, at a time: of any launch; of persistent grids, all of which are resident (exec_emu.c) */
+enum { RESIDENT = 3, TOGETHER = 4, MOST_RESIDENT = 16, SPINS = 100000 };
 
 uint32_t emu_random(uint32_t below)
 {
@@ -414,17 +415,17 @@ bool emu_run(const EmuLaunch *l, char *why, size_t why_size)
     emu.launch = l;
     emu.random = (uint64_t)(uint32_t)l->order << 32 | (uint32_t)l->late;
     emu.late = l->late & 3;
-    emu.n_ctas = l->together ? RESIDENT : 1 + (l->order >> 2 & 3) % RESIDENT;
+    emu.n_ctas = l->together ? TOGETHER : 1 + (l->order >> 2 & 3) % RESIDENT;
     int size = emu_cluster_size();
     if (size > 1)
         emu.n_ctas =
-            l->together ? RESIDENT * size : size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
+            l->together ? TOGETHER * size : size * (size <= MOST_RESIDENT / 2 && l->order >> 2 & 1 ? 2 : 1);
     if (emu.n_ctas > MOST_RESIDENT) emu.n_ctas = MOST_RESIDENT / size * size;
     if (emu.n_ctas > l->blocks) emu.n_ctas = (int)l->blocks;
     blockDim = (EmuDim3){ (unsigned)l->threads, 1, 1 };
     gridDim = (EmuDim3){ (unsigned)l->blocks, 1, 1 };
     bool ok = l->threads % l->wave == 0 && l->threads / l->wave <= EMU_WARPS &&
-              (!l->together || l->blocks <= RESIDENT * size) && l->blocks % size == 0 &&
+              (!l->together || l->blocks <= TOGETHER * size) && l->blocks % size == 0 &&
               size <= MOST_RESIDENT;
     if (!ok)
         snprintf(emu.error, sizeof emu.error, "no launch of %lld CTAs of %d threads", (long long)l->blocks,

@@ -37,7 +37,7 @@ static int64_t blocks;
 
 /* How often in a row threads only came again to where their last atomic was: they wait for others. */
 static int64_t looks;
-enum { SOME_LOOKS = 100, MOST_LOOKS = 20000 };
+enum { SOME_LOOKS = 100, MOST_LOOKS = 1 << 19 }; /* the most: half as many as a tile may have elements */
 
 static void look(const void *p, int64_t before)
 {

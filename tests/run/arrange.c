@@ -377,9 +377,11 @@ static void head(Arranger *a)
 
 char arrange_view(Arranger *a, int rank, bool in)
 {
-    const char kind = "sxrbtwdzo"[below(a, 9)];
+    const char kind = "sxrbtwdzoaa"[below(a, 11)];
     const bool shared = kind == 'z' || kind == 'o'; /* elements of one place: only to be read */
-    return rank < 1 || (kind == 't' && rank < 2) || (shared && (!in || rank < 2)) ? 0 : kind;
+    return rank < 1 || (kind == 't' && rank < 2) || (shared && (!in || rank < 2)) || (kind == 'a' && !in)
+               ? 0
+               : kind;
 }
 
 /* Strides of a tensor, one in a while. */

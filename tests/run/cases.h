@@ -37,7 +37,8 @@ typedef struct Case {
     /* "A:t B:s" or NULL. t: last two axes swapped in memory; s: sliced out of a larger tensor; x: every other
      * element of the last axis; r: last axis backwards; b: first axis backwards; p: axis 1 innermost
      * (channels last); d: all axes backwards; z, o: stride 0 along the first axis, the last one; w: each row
-     * in a wider one of a multiple of 16 elements */
+     * in a wider one of a multiple of 16 elements; a: in the memory of an earlier input that is filled alike,
+     * if one is large enough */
     const char *views;
     const char *special; /* the input that gets a few NaN and infinities, or NULL */
     bool heavy;          /* left out by --light (emulators, sanitizers) */

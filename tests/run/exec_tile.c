@@ -180,7 +180,7 @@ static tile_dtype dtype_of(RefType t)
  */
 static unsigned char *device_base(
     const Device *d, const Problem *p, unsigned char *const *copies, const Tensor *t)
-{ return d->where.device_type == kDLCPU ? t->base : copies[t - p->tensors]; }
+{ return d->where.device_type == kDLCPU ? t->base : copies[(t->within ? t->within : t) - p->tensors]; }
 
 static bool launch(State *s, Device *d, const Run *run, const Launch *l, unsigned char *const *copies,
     char *why, size_t why_size)
@@ -232,6 +232,7 @@ static tile_status upload(Device *d, const Problem *p, unsigned char **copies)
     for (int i = 0; i < p->n_tensors; i++) {
         const Tensor *t = &p->tensors[i];
         void *memory;
+        if (t->within) continue;
         tile_status status = tile_memory_alloc(d->context, TILE_MEMORY_DEVICE, t->bytes, &memory);
         if (status != TILE_OK) return status;
         copies[i] = memory;
@@ -245,6 +246,7 @@ static tile_status download(Device *d, const Problem *p, unsigned char *const *c
 {
     for (int i = 0; i < p->n_tensors; i++) {
         const Tensor *t = &p->tensors[i];
+        if (t->within) continue;
         tile_status status = tile_copy(d->context, t->base, copies[i], t->bytes, NULL);
         if (status != TILE_OK) return status;
     }

@@ -15,6 +15,7 @@ typedef struct Maker {
     char *why;
     size_t why_size;
     RefRandom random;
+    char fills[MAX_TENSORS][24]; /* of the tensors so far */
 } Maker;
 
 static bool fail(Maker *k, const char *format, ...)
@@ -123,6 +124,29 @@ static char view_of(const char *views, const char *name)
     return 'c';
 }
 
+/* View `a`: lays the input out in an earlier one that is filled alike and holds its extents: as the last of
+ * that one's places along the first axis. False: there is none. */
+static bool lay_within(Maker *k, Tensor *t, const char *fill)
+{
+    for (const Tensor *o = k->p->tensors; o < t; o++) {
+        bool fits = o->role == ROLE_IN && t->role == ROLE_IN && o->type == t->type && o->rank == t->rank &&
+                    t->rank > 0 && !strcmp(k->fills[o - k->p->tensors], fill);
+        for (int a = 0; a < t->rank; a++) fits = fits && t->shape[a] <= o->shape[a];
+        if (!fits) continue;
+        memcpy(t->stride, o->stride, sizeof t->stride);
+        t->base = o->base, t->before = o->before, t->bytes = o->bytes;
+        const int64_t before = (o->shape[0] - t->shape[0]) * o->stride[0];
+        t->offset = (size_t)((int64_t)o->offset + before * (int64_t)ref_type_size(t->type));
+        t->within = o->within ? o->within : o;
+        t->values = malloc(((size_t)t->count + 1) * sizeof(double));
+        t->want = malloc(((size_t)t->count + 1) * sizeof(double));
+        for (int64_t i = 0; t->values && i < t->count; i++)
+            t->values[i] = ref_get(t->type, view_data(t), tensor_offset(t, i));
+        return t->values && t->want;
+    }
+    return false;
+}
+
 /* Strides and allocation of a view: the axes in memory order `order`, each allocated with `room` elements,
  * starting at `start`. */
 static bool lay_out(Maker *k, Tensor *t, char view)
@@ -132,7 +156,8 @@ static bool lay_out(Maker *k, Tensor *t, char view)
     for (int a = 0; a < t->rank; a++) order[a] = a, room[a] = t->shape[a], step[a] = 1;
     int last = t->rank - 1;
     switch (last < 0 ? 'c' : view) { /* a tensor of rank 0 lies in one way */
-    case 'c': break;
+    case 'c':
+    case 'a': break; /* no other tensor has room for it */
     case 't':
         if (last < 1) return fail(k, "table: view t of a vector");
         order[last] = last - 1, order[last - 1] = last;
@@ -285,7 +310,10 @@ static bool make_tensor(Maker *k, const char *s, const char *views, const char *
     s = word(*s ? s + 1 : s, "", type, sizeof type);
     if (!find_type(p, type, &t->type)) return fail(k, "table: %s: type '%s'", t->name, type);
     word(s, "", fill, sizeof fill);
-    if (!lay_out(k, t, view_of(views, t->name))) return false;
+    memcpy(k->fills[p->n_tensors - 1], fill, sizeof fill);
+    const char view = view_of(views, t->name);
+    if (view == 'a' && lay_within(k, t, fill)) return true;
+    if (!lay_out(k, t, view)) return false;
     if (t->role == ROLE_IN || t->role == ROLE_INOUT)
         if (!fill_tensor(k, t, *fill ? fill : "normal", special && !strcmp(special, t->name))) return false;
     memcpy(t->before, t->base, t->bytes);
@@ -347,8 +375,7 @@ void problem_free(Problem *p)
 {
     for (int i = 0; p && i < p->n_tensors; i++) {
         Tensor *t = &p->tensors[i];
-        free(t->base);
-        free(t->before);
+        if (!t->within) free(t->base), free(t->before);
         free(t->values);
         free(t->want);
     }

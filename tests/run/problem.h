@@ -23,6 +23,7 @@ typedef struct Tensor {
     unsigned char *base, *before;              /* the whole allocation, and its contents before the run */
     size_t bytes;                              /* its size */
     size_t offset;                             /* bytes from base to element [0, 0, ...] */
+    const struct Tensor *within; /* the tensor in whose allocation it lies; NULL: it has its own */
     /* row-major: the values of an input (inout: before the run), the wanted ones of an output */
     double *values;
     double *want; /* inout and out: the wanted values */

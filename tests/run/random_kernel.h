@@ -36,6 +36,9 @@ void random_shapes(uint64_t seed, RandomKernel *out);
 /* Another kind, of programs that work on whole rows (random_rows.c): exact. */
 void random_rows(uint64_t seed, RandomKernel *out);
 
+/* Another kind, around sums of whole tiles (random_sums.c): exact. */
+void random_sums(uint64_t seed, RandomKernel *out);
+
 /* Another kind, whose values have any type and any axes, with functions (random_program.h): exact. */
 void random_program(uint64_t seed, RandomKernel *out);
 

@@ -103,7 +103,7 @@ static const char *value_of(const char *arg, const char *name)
 
 static const char usage[] =
     "usage: tile_random_test [--device=NAME] [--products | --structures | --mixtures | "
-    "--rows | --programs | --arrangements] "
+    "--rows | --programs | --sums | --arrangements] "
     "[--first=SEED] [--count=N] [--show=SEED] [--draws=N] [--from=N] [FILE...]\n";
 
 int main(int argc, char **argv)
@@ -120,6 +120,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--mixtures")) z.make = random_mixture;
         else if (!strcmp(argv[i], "--rows")) z.make = random_rows;
         else if (!strcmp(argv[i], "--programs")) z.make = random_program;
+        else if (!strcmp(argv[i], "--sums")) z.make = random_sums;
         else if (!strcmp(argv[i], "--arrangements")) z.make = random_arrangement;
         else if ((v = value_of(argv[i], "--draws"))) z.draws = atoi(v);
         else if ((v = value_of(argv[i], "--from"))) z.first_draw = strtoull(v, NULL, 0);

@@ -12,7 +12,8 @@
  * the axis is divided by the cluster's size, rounded up, wherever the order asks for it. Each of those
  * orders is a bijection for every grid, so one CTA of one cluster runs each program. If the extent is no
  * multiple, the last cluster runs its last program again in the remaining CTAs. They must take part in the
- * loads, and store nothing.
+ * loads, and store nothing. Of what the kernel stores they load nothing either, as the program's own CTA
+ * may be storing it: they take zeros, and decide nothing by them, because they might never end.
  *
  * Requires: warp specialization and a persistent loop; every load of the ring proven to be the same in all
  * CTAs of a cluster. That means that its offsets, and the bounds and conditions around it, are functions
@@ -183,15 +184,72 @@ static int64_t share(const Multicast *c, RingLoad *l, size_t n)
     return saved;
 }
 
+/* Whether it loads from a tensor that the kernel writes. */
+static bool reads_written(const Instr *i)
+{
+    MemParts m;
+    return (i->op == OP_LOAD || i->op == OP_GATHER) && ir_mem_parts(i, &m) && m.token;
+}
+
+typedef struct Follow {
+    Arena *arena;
+    bool *seen; /* by value: it has been followed */
+    VEC(const Value *) next;
+} Follow;
+
+static void follow(Follow *f, const Value *v)
+{
+    if (v->type->kind == TYPE_TOKEN || f->seen[v->id]) return;
+    f->seen[v->id] = true;
+    vec_push(f->arena, &f->next, v);
+}
+
+/* What the instruction computes, and what its blocks carry. */
+static void follow_all(Follow *f, const Instr *i)
+{
+    for (int k = 0; k < i->n_results; k++) follow(f, &i->results[k]);
+    for (int n = 0; n < i->n_blocks; n++)
+        for (int k = 0; k < i->blocks[n]->n_args; k++) follow(f, i->blocks[n]->args[k]);
+}
+
+static bool decides_here(const Use *u)
+{
+    const Instr *i = u->user;
+    if (i->op == OP_IF || i->op == OP_ASSERT || i->op == OP_CONDITION) return true;
+    for (int k = 0; i->op == OP_FOR && k < 3; k++)
+        if (ir_operand(i, k) == u->value) return true;
+    return false;
+}
+
+/* Whether the value, or what is computed from it, decides what runs. */
+static bool decides(Follow *f, const Value *v)
+{
+    follow(f, v);
+    while (f->next.len) {
+        v = f->next.data[--f->next.len];
+        for (const Use *u = v->uses; u; u = u->next) {
+            const Instr *i = u->user, *gives = op_info[i->op].flags & OPF_TERM ? i->block->parent : i;
+            if (decides_here(u)) return true;
+            if (gives) follow_all(f, gives);
+        }
+    }
+    return false;
+}
+
 typedef struct Effects {
     const Func *f;
     const char *what;
     Loc loc;
+    Follow read;
 } Effects;
 
 static void other_effect(void *user, Instr *i)
 {
     Effects *e = user;
+    if (!e->what && reads_written(i) && decides(&e->read, &i->results[0])) {
+        e->what = "programs past the grid's end would decide by what they do not store";
+        e->loc = i->loc;
+    }
     Im2col pixels; /* behind the last one, as behind the end of a window, nothing is stored */
     if (i->op == OP_SHARE_COMBINE) return; /* of parts that they have as others do */
     if (i->op == OP_SCATTER && kernel_scattered_pixels(e->f, i, &pixels)) return;
@@ -270,29 +328,37 @@ static Value *place_in_cluster(Multicast *c, Instr *coord)
     return within;
 }
 
-static void collect_stores(void *user, Instr *i)
+static void collect_accesses(void *user, Instr *i)
 {
     Instrs *all = user;
-    if (i->op == OP_STORE) vec_push(&i->block->func->module->session->arena, all, i);
+    if (i->op == OP_STORE || reads_written(i)) vec_push(&i->block->func->module->session->arena, all, i);
 }
 
-/* store  ->  if (within) store */
-static void guard(Multicast *c, Instr *store, Value *within)
+static Value *zero_of(Builder *b, const Type *t)
+{
+    Value *zero = dtype_is_float(t->dtype) ? ir_const_float(b, t->dtype, 0) : ir_const_int(b, t->dtype, 0);
+    return t->kind == TYPE_TILE ? ir_splat(b, zero, t->rank, t->shape) : zero;
+}
+
+/* store, load  ->  if (within) store, load; else what was stored before, zeros */
+static void guard(Instr *access, Value *within)
 {
     MemParts m;
-    ir_mem_parts(store, &m);
-    const Type *t = ir_result(store)->type;
-    Builder b = ir_before(store);
-    Instr *cond = ir_build(&b, OP_IF, &within, 1, NO_ATTRS, &t, 1);
-    ir_replace(ir_result(store), &cond->results[0]);
-    ir_unlink(store);
+    const int n = access->n_results;
+    const Type *types[2];
+    Value *done[2], *left_out[2];
+    Builder b = ir_before(access);
+    ir_mem_parts(access, &m);
+    for (int k = 0; k < n; k++) done[k] = &access->results[k], types[k] = done[k]->type;
+    Instr *cond = ir_build(&b, OP_IF, &within, 1, NO_ATTRS, types, n);
+    for (int k = 0; k < n; k++) ir_replace(done[k], &cond->results[k]);
+    ir_unlink(access);
     b = ir_at_end(cond->blocks[0]);
-    ir_place(&b, store);
-    Value *done = ir_result(store);
-    ir_build(&b, OP_YIELD, &done, 1, NO_ATTRS, NULL, 0);
+    ir_place(&b, access);
+    ir_build(&b, OP_YIELD, done, n, NO_ATTRS, NULL, 0);
     b = ir_at_end(cond->blocks[1]);
-    ir_build(&b, OP_YIELD, &m.token, 1, NO_ATTRS, NULL, 0);
-    (void)c;
+    for (int k = 0; k < n; k++) left_out[k] = done[k] == m.result ? zero_of(&b, types[k]) : m.token;
+    ir_build(&b, OP_YIELD, left_out, n, NO_ATTRS, NULL, 0);
 }
 
 static void say(Multicast *c, const char *text)
@@ -379,9 +445,9 @@ static void divide_programs(Multicast *c, const Instrs *coords, const Instrs *be
     for (size_t k = 0; k < coords->len; k++)
         if (ir_attr_int(coords->data[k], ATTR_AXIS, 0) == c->axis)
             within = place_in_cluster(c, coords->data[k]);
-    Instrs stores = { 0 };
-    if (within) ir_walk(c->f->body, collect_stores, &stores);
-    for (size_t k = 0; k < stores.len; k++) guard(c, stores.data[k], within);
+    Instrs accesses = { 0 };
+    if (within) ir_walk(c->f->body, collect_accesses, &accesses);
+    for (size_t k = 0; k < accesses.len; k++) guard(accesses.data[k], within);
 }
 
 void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
@@ -414,9 +480,9 @@ void kernel_multicast(Session *s, Func *f, KernelPlan *p, RingLoad *l, size_t n)
         vec_push(&s->arena, &coords, i);
         extents_behind(&c, ir_operand(i, 0), seen, &behind, &whole);
     }
-    Effects e = { .f = f };
+    Effects e = { .f = f, .read = { &s->arena, arena_array(&s->arena, bool, f->module->next_id), { 0 } } };
     if (c.extent < 0 || c.extent % c.ctas) ir_walk(f->body, other_effect, &e);
-    if (whole) e = (Effects){ f, "the order of programs counts all of them", f->loc };
+    if (whole) e = (Effects){ .f = f, .what = "the order of programs counts all of them", .loc = f->loc };
     if (e.what) {
         refuse(&c, e.loc, e.what);
         return;

@@ -25,8 +25,8 @@
  *
  * Requires: one product in the loop, of 8-bit or 16-bit operands that are both staged there; K a multiple
  * of two fragments at least; three stages or more (with two the wait would be for copies that were just
- * issued); registers for two sets of fragments beside the accumulator. It runs after `layout`, which knows
- * the fragments. Keeps: everything. */
+ * issued); no reader of a stage behind the copies; registers for two sets of fragments beside the
+ * accumulator. It runs after `layout`, which knows the fragments. Keeps: everything. */
 #include "passes/kernel/schedule/schedule.h"
 
 typedef struct Loop {
@@ -75,6 +75,28 @@ static bool product_fits(Session *s, const KernelPlan *p, Loop *l)
     return need + OTHERS <= (limit < t->max_registers ? limit : t->max_registers);
 }
 
+static bool is_view(const Instr *i)
+{ return i && (i->op == OP_SHARED_STAGE || i->op == OP_SHARED_TRANSPOSE || i->op == OP_SHARED_SLICE); }
+
+static void note_view(void *user, Instr *i)
+{
+    bool *found = user;
+    *found |= is_view(i);
+    for (int k = 0; k < i->n_operands; k++) *found |= is_view(ir_operand(i, k)->def);
+}
+
+/* Whether something behind the copies, in blocks of their own too, reads a stage. The barrier of the next
+ * step, which let the stage be filled again, would come before these reads. */
+static bool reads_behind(const Instr *commit)
+{
+    bool found = false;
+    for (Instr *i = commit->next; i && !found; i = i->next) {
+        note_view(&found, i);
+        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], note_view, &found);
+    }
+    return found;
+}
+
 /* Whether this is a loop in the form that multistage leaves, with one product of the staged tiles. */
 static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
 {
@@ -107,8 +129,8 @@ static bool matches(Session *s, const KernelPlan *p, Instr *loop, Loop *l)
         l->stage = stage;
     }
     l->at = l->stage->index - 1;
-    /* Operations that depend on the product come after the copies. Nested blocks must contain no other reads
-     * and waits. */
+    if (reads_behind(l->commit)) return false;
+    /* Operations that depend on the product come after the copies. */
     for (const Use *u = ir_result(l->mma)->uses; u; u = u->next) {
         const Instr *x = u->user;
         while (x->block != body) x = x->block->parent;
