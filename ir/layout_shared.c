@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { BANKS = 32, BANK_BYTES = 4 };
-
 static bool shared_init(LayoutShared *out, int rank, const int32_t *tile, const int32_t *order,
     int elem_bytes, int panel, int pitch, int xor_base, int nxor, const uint32_t *xor_)
 {
@@ -172,35 +170,6 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
 }
 
 /* --- banks ------------------------------------------------------------------------------------------- */
-
-uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width)
-{
-    uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
-    uint32_t shift = 2, banks = BANKS, odd = 0; /* shift: log2 of a bank's bytes */
-    for (uint32_t i = 0; i < nlanes; i++) odd |= addr[i] == UINT32_MAX ? 0 : addr[i];
-    /* Vectors at multiples of their size meet in all of their banks or in none. */
-    if (width > 4 && layout_pow2(width) && !(odd & (width - 1))) {
-        shift = (uint32_t)layout_log2(width);
-        banks = BANKS * BANK_BYTES / width;
-        words = 1;
-    }
-    for (uint32_t first = 0; first < nlanes; first += group) {
-        uint32_t word[BANKS][32], depth[BANKS] = { 0 }, worst = 0;
-        for (uint32_t i = first; i < first + group && i < nlanes; i++) {
-            if (addr[i] == UINT32_MAX) continue;
-            for (uint32_t k = 0; k < words; k++) {
-                uint32_t w = (addr[i] >> shift) + k, bank = w & (banks - 1), j = 0;
-                while (j < depth[bank] && word[bank][j] != w)
-                    j++; /* lanes that touch the same word share it */
-                if (j < depth[bank]) continue;
-                word[bank][depth[bank]++] = w;
-                if (depth[bank] > worst) worst = depth[bank];
-            }
-        }
-        total += worst;
-    }
-    return total;
-}
 
 /* The fewest wavefronts of a full access. */
 static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
