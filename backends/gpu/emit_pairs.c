@@ -200,7 +200,8 @@ static bool plan_words(Paired *r)
     }
 }
 
-/* What is computed for a group of elements in other ways, once it is known what words are; whether that pays. */
+/* What is computed for a group of elements in other ways, once it is known what words are; whether that pays.
+ */
 static bool plan_group(Paired *r, Instr *i)
 {
     unsigned char *how = &r->how[ir_result(i)->id];
