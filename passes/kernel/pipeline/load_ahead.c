@@ -11,7 +11,7 @@
  * The vendor's compiler moves no load over a barrier, so that each step would wait for memory first and for
  * the other warps then. In recurrences, whose programs are few, nothing else runs meanwhile. Where each
  * thread computes its own part of what the loop carries, and stores it in each step, a loop of its own does
- * the last steps, so that no step tests whether it has a successor.
+ * the last steps, fewer steps ahead, so that no step of the others tests whether it has a successor.
  *
  * Requires: NVIDIA; no warp specialization; a loop without loops, branches or products in it, in which warps
  * meet, or which counts by one, carries a tile and stores in each step; steps that load too little to keep
@@ -22,8 +22,9 @@
 
 enum {
     OTHERS = 40,      /* registers for addresses, masks and counters */
-    MOST_STEPS = 4,   /* where warps meet */
-    EVEN = 2,         /* and otherwise a multiple of this */
+    MOST_STEPS = 4,   /* where warps meet, and in the last steps of other loops */
+    MOST_ALONE = 16,  /* and otherwise, a multiple of EVEN */
+    EVEN = 2,
     MOST_WORK = 1024, /* words that the steps which are taken together compute, load and store */
     FEW = 4,          /* of so many parts of what keeps memory busy, steps load less than one */
     SHARING = 8 * 32, /* threads that should share a multiprocessor, for the registers that each may take */
@@ -129,7 +130,23 @@ static int steps_ahead(Hoist *h, const Instr *loop, const Step *step)
     int carried = (IR_MAX_RESULTS - loop->n_results) / (int)step->loads.len, work = MOST_WORK / step->work;
     if (n > carried) n = carried;
     if (n > work) n = work;
+    if (n > MOST_ALONE) n = MOST_ALONE;
     return n > EVEN ? n / EVEN * EVEN : n;
+}
+
+/* Issues the loads of the loop n steps ahead. */
+static void load_steps(Hoist *h, Instr *loop, int n, bool within)
+{
+    Step step;
+    look_at(h, loop, &step);
+    for (size_t k = 0; k < step.loads.len; k++) {
+        AheadSlice slice = { 0 };
+        ahead_possible(h->f, loop, step.loads.data[k], &slice);
+        loop = ahead_load(h->s, loop, step.loads.data[k], &slice, n, within);
+    }
+    /* Of as many steps together each value stays in the registers that it was loaded to. */
+    if (n > 1 && !ir_attr(loop, ATTR_UNROLL)) ir_set_attr(h->s, loop, a_int(ATTR_UNROLL, n));
+    ir_sweep(loop->blocks[0]);
 }
 
 static bool run_ahead(Hoist *h, Instr *loop)
@@ -143,20 +160,12 @@ static bool run_ahead(Hoist *h, Instr *loop)
             "ahead");
         return false;
     }
-    bool within = !step.meets;
-    if (within) {
-        loop = ahead_split(h->s, loop, n);
-        look_at(h, loop, &step);
+    if (step.meets) load_steps(h, loop, n, false);
+    else {
+        load_steps(h, ahead_split(h->s, loop, n), n, true);
+        load_steps(h, loop, n < MOST_STEPS ? n : MOST_STEPS, false);
     }
-    for (size_t k = 0; k < step.loads.len; k++) {
-        AheadSlice slice = { 0 };
-        ahead_possible(h->f, loop, step.loads.data[k], &slice);
-        loop = ahead_load(h->s, loop, step.loads.data[k], &slice, n, within);
-    }
-    /* Of as many steps together each value stays in the registers that it was loaded to. */
-    if (n > 1 && !ir_attr(loop, ATTR_UNROLL)) ir_set_attr(h->s, loop, a_int(ATTR_UNROLL, n));
     h->p->min_ctas = sharing(h->p); /* or the vendor's compiler would take more registers */
-    ir_sweep(loop->blocks[0]);
     return true;
 }
 
