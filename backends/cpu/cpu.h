@@ -155,7 +155,7 @@ typedef struct Keep {
     Value *keys[MAX_KEYS]; /* scalars from before the loop that the tiles depend on */
     int n_keys;
     int64_t number; /* the first of its numbers that stay */
-    bool dear;      /* elements are loaded one by one */
+    bool dear;      /* elements are loaded one by one, or rows where each takes long to begin */
     /* i1: the last program had the same keys; its tiles are in their places; the step has to pack its own */
     LLVMValueRef same, packed, wanted;
 } Keep;

@@ -12,9 +12,9 @@
  * and takes no room in the caches. Only operands stay that take long to pack, for the unit that multiplies
  * them: what lies side by side in memory is read again as soon as its packed form is fetched from the second
  * cache, unless AMX takes it in groups of rows, which takes as long to make as to multiply. Where rows in
- * pages of their own take long to begin (PACK_FAR of costs.def), all do, and have a part of the third cache
- * too, as their own pages are few. Tiles and keys lie in scratch memory, where the next call of the same
- * launch by the same thread finds them. Nothing stays from launch to launch. */
+ * pages of their own take long to begin (PACK_FAR of costs.def), operands of such rows do, and all have a
+ * part of the third cache too, as their own pages are few. Tiles and keys lie in scratch memory, where the
+ * next call of the same launch by the same thread finds them. Nothing stays from launch to launch. */
 #include "backends/cpu/debug.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
@@ -47,11 +47,25 @@ static bool operands_follow(const Plan *p, Keep *k, const Instr *i, int depth)
     return true;
 }
 
+static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= DEAR; }
+
+/* Whether rows of the window may lie in pages of their own: it does not take the whole of the tensor's
+ * last axis, as far as is known. */
+static bool rows_apart(const Func *f, const Instr *load, const MemParts *m)
+{
+    const Param *of = &f->params[m->param];
+    const int last = m->rank - 1;
+    const Attr *e = ir_attr(load, ATTR_EXTENTS);
+    const int64_t extent = f->dims[of->dims[last]].extent;
+    return !e || extent < 0 || e->v[last] < extent;
+}
+
 static bool load_follows(const Plan *p, Keep *k, const Instr *i, int depth)
 {
     MemParts m;
     k->dear |= memory_unit_axis(p->func, i) < 0;
     if (i->n_results != 1 || !ir_mem_parts(i, &m) || m.token) return false;
+    k->dear |= packs_slowly(p) && rows_apart(p->func, i, &m);
     if (p->func->params[m.param].kind != PARAM_IN) return false;
     for (int a = 0; a < m.rank; a++)
         if (!follows(p, k, m.idx[a], depth + 1)) return false;
@@ -99,8 +113,6 @@ static bool multiplied_in(const Steps *in, const Buf *b)
 
 static int64_t bytes_of_place(const Buf *b) { return (b->bytes + LINE - 1) / LINE * LINE; }
 
-static bool packs_slowly(const Plan *p) { return p->target->cost[COST_PACK_FAR] >= DEAR; }
-
 /* The tiles that stay: those of as many steps as fit half of the second cache, or what they have of the
  * third. */
 static int64_t choose_places(const Plan *p, const Step *loop, const Buf *b)
@@ -125,7 +137,7 @@ static void keep_of_loop(Plan *p, Step *loop)
         bool same = follows(p, &k, v, 0);
         for (int o = 0; o < 3 && same; o++) same = follows(p, &k, ir_operand(loop->instr, o), 0);
         bool grouped = b->in_tiles && b->form == FORM_GROUPS;
-        bool dear = k.dear || grouped || packs_slowly(p) || plan_cost(p, v) >= DEAR;
+        bool dear = k.dear || grouped || plan_cost(p, v) >= DEAR;
         int64_t places = same && dear ? choose_places(p, loop, b) : 0;
         if (places < 1) continue;
         b->places = places;

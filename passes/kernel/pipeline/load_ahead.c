@@ -21,9 +21,9 @@
 #include "passes/kernel/pipeline/steps_ahead.h"
 
 enum {
-    OTHERS = 40,      /* registers for addresses, masks and counters */
-    MOST_STEPS = 4,   /* where warps meet, and in the last steps of other loops */
-    MOST_ALONE = 16,  /* and otherwise, a multiple of EVEN */
+    OTHERS = 40,     /* registers for addresses, masks and counters */
+    MOST_STEPS = 4,  /* where warps meet, and in the last steps of other loops */
+    MOST_ALONE = 16, /* and otherwise, a multiple of EVEN */
     EVEN = 2,
     MOST_WORK = 1024, /* words that the steps which are taken together compute, load and store */
     FEW = 4,          /* of so many parts of what keeps memory busy, steps load less than one */
