@@ -174,16 +174,20 @@ EMU u32 byte_perm(u32 lo, u32 hi, u32 which)
     for (int k = 0; k < 4; k++) y |= (u32)(((u64)hi << 32 | lo) >> (which >> 4 * k & 7) * 8 & 255) << 8 * k;
     return y;
 }
-#define EMU_DOT4(a, b, x, y) \
-    EMU u32 dot4_##a##_##b(u32 v, u32 w, u32 sum) \
-    { \
-        for (int k = 0; k < 32; k += 8) sum += (u32)((x)(v >> k) * (y)(w >> k)); \
-        return sum; \
+/* The sum and four products of bytes, which are signed or not. */
+EMU u32 dot4_of(u32 v, bool v_signed, u32 w, bool w_signed, u32 sum)
+{
+    for (int k = 0; k < 32; k += 8) {
+        const int a = v_signed ? (signed char)(v >> k) : (unsigned char)(v >> k);
+        const int b = w_signed ? (signed char)(w >> k) : (unsigned char)(w >> k);
+        sum += (u32)(a * b);
     }
-EMU_DOT4(i8, i8, signed char, signed char)
-EMU_DOT4(i8, u8, signed char, unsigned char)
-EMU_DOT4(u8, i8, unsigned char, signed char)
-EMU_DOT4(u8, u8, unsigned char, unsigned char)
+    return sum;
+}
+EMU u32 dot4_i8_i8(u32 v, u32 w, u32 sum) { return dot4_of(v, true, w, true, sum); }
+EMU u32 dot4_i8_u8(u32 v, u32 w, u32 sum) { return dot4_of(v, true, w, false, sum); }
+EMU u32 dot4_u8_i8(u32 v, u32 w, u32 sum) { return dot4_of(v, false, w, true, sum); }
+EMU u32 dot4_u8_u8(u32 v, u32 w, u32 sum) { return dot4_of(v, false, w, false, sum); }
 EMU u64 wide_product(u32 a, u32 b) { return (u64)a * b; }
 EMU_LOAD(ldg)
 EMU_LOAD(ldg_nc)
