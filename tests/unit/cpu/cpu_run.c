@@ -58,7 +58,7 @@ bool cpu_run_bind(Session *s, Func *f, const InterpArg *args, CpuRun *r)
         }
     }
     size_t bytes = ((size_t)r->artifact.shape.scratch_bytes + 127) & ~(size_t)63;
-    r->scratch = aligned_alloc(64, bytes);
+    if (!r->scratch) r->scratch = aligned_alloc(64, bytes);
     /* NaN everywhere, because nothing may depend on old contents. */
     if (r->scratch) memset(r->scratch, 0xff, bytes);
     return r->scratch != NULL;

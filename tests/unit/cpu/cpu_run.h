@@ -10,7 +10,7 @@ typedef struct CpuRun {
     CpuKernelFn *fn;
     uint64_t slots[64];
     int64_t programs;
-    void *scratch;
+    void *scratch; /* from the first bind on; each fills it with NaN */
     CheckRecord check;
 } CpuRun;
 

@@ -114,8 +114,6 @@ static void launch(Problem *p, CpuRun *code, const Run *r, const char *cpu, cons
     } else {
         check(r, c, cpu, consts);
     }
-    free(code->scratch);
-    code->scratch = NULL;
 }
 
 static void launches(Problem *p, CpuRun *code, const Run *like, const char *cpu, const char *consts)

@@ -172,8 +172,6 @@ static void launch(Kernel *k, const Data *d, uint16_t *x, uint16_t *y, bool two_
             free(h[i].scratch);
         }
     }
-    free(k->r.scratch);
-    k->r.scratch = NULL;
 }
 
 /* --- data -------------------------------------------------------------------------------------------- */

@@ -34,10 +34,7 @@ static bool launch(Problem *p, CpuRun *r, const void *x, void *y, size_t size, i
         { .data = (char *)x + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } },
         { .data = (char *)y + from * N * (int64_t)size, .shape = { rows, N }, .stride = { N, 1 } }
     };
-    bool ok = cpu_run_bind(&p->s, p->func, args, r) && cpu_run_launch(r) == 0;
-    free(r->scratch);
-    r->scratch = NULL;
-    return ok;
+    return cpu_run_bind(&p->s, p->func, args, r) && cpu_run_launch(r) == 0;
 }
 
 static void compare(Problem *p, CpuRun *r, const Case *c, const char *cpu, size_t size)

@@ -120,8 +120,6 @@ static void launch(Problem *p, CpuRun *code, DType t, int m, int n)
             i = M_MOST - 1;
             break;
         }
-    free(code->scratch);
-    code->scratch = NULL;
 }
 
 static void test(DType t, const char *cpu)
