@@ -100,8 +100,8 @@ int search_divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
-/* Point `from` with value `v` of name `j`, and each value of the hint that lets a CTA run several programs but
- * the one that forbids it: such CTAs share nothing. */
+/* Point `from` with value `v` of name `j`, and each value of the hint that lets a CTA run several programs
+ * but the one that forbids it: such CTAs share nothing. */
 static void consider_shares(Search *z, int from, int j, int v)
 {
     for (int k = 0; k < z->n_names; k++) {
