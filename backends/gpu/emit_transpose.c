@@ -15,12 +15,27 @@ typedef struct Pairs {
     int32_t *row, *col, *warp_row, *warp_col;
 } Pairs;
 
+/* Whether the lanes of warp `w` have the elements of word `q` that Pairs says; one: the first lane alone. */
+static bool lanes_hold_pairs(const Layout *l, const Pairs *p, int q, int w, bool one)
+{
+    const bool linear = layout_lanes_linear(l);
+    int32_t c[TILE_MAX_RANK];
+    for (int t = 0; t < (one ? 2 : 64); t++) {
+        const int lane = t / 2;
+        if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
+        layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)lane, (uint32_t)w, 0, c);
+        if (c[0] != p->row[q] + p->warp_row[w] + lane / 4 ||
+            c[1] != p->col[q] + p->warp_col[w] + lane % 4 * 2 + t % 2)
+            return false;
+    }
+    return true;
+}
+
 static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
 {
     Arena *a = &e->s->arena;
     int32_t c[TILE_MAX_RANK];
     int words = p->words = (int)layout_regs(l) / 2, warps = p->warps = (int)layout_warps(l);
-    const bool linear = layout_lanes_linear(l);
     if (l->rank != 2 || layout_lanes(l) != 32 || layout_regs(l) % 4 || l->cover[0] != l->tile[0] ||
         l->cover[1] != l->tile[1])
         return false;
@@ -36,16 +51,12 @@ static bool pairs_of(Emit *e, const Layout *l, Pairs *p)
     }
     for (int q = 0; q < words; q++) {
         layout_element(l, (uint32_t)(2 * q), 0, 0, 0, c);
-        int32_t row = p->row[q] = c[0] - p->warp_row[0], col = p->col[q] = c[1] - p->warp_col[0];
-        if (row % 8 || col % 8) return false;
-        for (int t = 0; t < 64 * warps; t++) {
-            const int lane = t / 2 % 32;
-            if (linear && lane & (lane - 1)) continue; /* the exclusive or of lanes that are looked at */
-            layout_element(l, (uint32_t)(2 * q + t % 2), (uint32_t)(t / 2 % 32), (uint32_t)(t / 64), 0, c);
-            if (c[0] != row + p->warp_row[t / 64] + t / 2 % 32 / 4 ||
-                c[1] != col + p->warp_col[t / 64] + t / 2 % 4 * 2 + t % 2)
-                return false;
-        }
+        p->row[q] = c[0] - p->warp_row[0];
+        p->col[q] = c[1] - p->warp_col[0];
+        if (p->row[q] % 8 || p->col[q] % 8) return false;
+        const bool known = l->separable && q; /* where the lanes of this word are, the first one has told */
+        for (int w = 0; w < (known ? 1 : warps); w++)
+            if (!lanes_hold_pairs(l, p, q, w, known)) return false;
     }
     return true;
 }

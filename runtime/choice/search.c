@@ -253,11 +253,18 @@ static void consider_name(Search *z, int at, int j)
     }
 }
 
+/* Whether the values of a name are tried in turn: those for a last round, search_shares tries. */
+static bool in_turn(const SearchName *m)
+{
+    const bool last_round = m->hint && m->hint->search == SEARCH_LAST_ROUND;
+    return !m->shapes_grid && !m->fixed && !is_last(m) && !last_round;
+}
+
 /* Each of the other names in turn, from each of these points, which become the best with the same tiles. */
 void search_improve(Search *z, int *from, int n)
 {
     for (int j = 0; j < z->n_names; j++) {
-        if (z->name[j].shapes_grid || is_last(&z->name[j]) || z->name[j].fixed) continue;
+        if (!in_turn(&z->name[j])) continue;
         for (int k = 0; k < n; k++) consider_name(z, from[k], j);
         search_estimate(z);
         for (int k = 0; k < n; k++)

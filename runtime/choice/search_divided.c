@@ -100,14 +100,15 @@ int search_divided(Search *z, int best)
     return z->point[found].ns < z->point[best].ns * DIVIDED_GAIN ? found : best;
 }
 
-/* Point `from` with value `v` of name `j`, and each value of the hint that lets a CTA run several programs.
- */
+/* Point `from` with value `v` of name `j`, and each value of the hint that lets a CTA run several programs
+ * but the one that forbids it: such CTAs share nothing. */
 static void consider_shares(Search *z, int from, int j, int v)
 {
     for (int k = 0; k < z->n_names; k++) {
         if (!z->name[k].hint || z->name[k].hint->id != HINT_persistent) continue;
         for (int u = 0; u < z->name[k].n; u++) {
             uint8_t p[MOST_NAMES];
+            if (u < search_listed(&z->name[k]) && !z->name[k].values[u].i) continue;
             memcpy(p, z->point[from].at, sizeof p);
             p[k] = (uint8_t)u;
             search_consider_value(z, p, j, v);
