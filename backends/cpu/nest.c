@@ -433,13 +433,12 @@ void nest_emit(Gen *g, Step *s)
     n.windows = arena_array(g->arena, Window *, (size_t)n_sinks);
     n.held = holds(&n);
     before_nest(&n);
-    if (mma_pack_tables(g, s)) return;
     if (s->rank == 0) {
         Eval e;
         eval_init(&e, g, 1);
         e.step = s;
         chunk(&n, &e);
-    } else {
+    } else if (!mma_pack_tables(g, s)) {
         loops(&n, 0);
     }
     for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked)

@@ -63,7 +63,8 @@ static bool finds(Gen *g, const Step *s, Lookups *l, Thin *t, Step *product)
     *product = (Step){ .kind = STEP_MMA, .mma = MMA_AMX_BF16, .thin = THIN_DOTS_OF_A };
     for (const Sink *k = s->sinks; k; k = k->next) {
         const Type *type = k->value->type;
-        if (l->n == MOST_LOOKUPS || k->kind != SINK_PACK || !k->buf->in_tiles || type->rank != 2) return false;
+        if (l->n == MOST_LOOKUPS || k->kind != SINK_PACK || !k->buf->in_tiles || type->rank != 2)
+            return false;
         if (k->buf->form != FORM_ROWS || type->dtype != DT_BF16 || k->buf->dtype != DT_BF16) return false;
         Thin *x = &t[l->n];
         *x = (Thin){ .g = g, .s = product, .b = k->value, .from = DT_BF16, .as = DT_BF16 };
