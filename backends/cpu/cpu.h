@@ -445,6 +445,8 @@ void mma_pack_store(
 /* Packs the same columns of all rows of a group, from `row` on (FORM_GROUPS). */
 void mma_pack_group(
     Eval *, const Buf *, DType from, const LLVMValueRef *values, LLVMValueRef row, LLVMValueRef column);
+/* pack_tables.c: the nest, if it packs operands of AMX that are looked up; false: it does something else. */
+bool mma_pack_tables(Gen *, const Step *);
 void mma_clear_padding(Gen *, const Buf *); /* for rows that end with half a pair */
 void transpose_emit(Gen *, Step *);
 /* keep.c: code before the loop, and for its step of this number. The window that is fetched ahead for an

@@ -438,7 +438,7 @@ void nest_emit(Gen *g, Step *s)
         eval_init(&e, g, 1);
         e.step = s;
         chunk(&n, &e);
-    } else {
+    } else if (!mma_pack_tables(g, s)) {
         loops(&n, 0);
     }
     for (Window *w = s->in == g->plan->body ? g->walked : NULL; w; w = w->next_walked)

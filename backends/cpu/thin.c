@@ -225,8 +225,9 @@ static LLVMValueRef distance(Thin *t, Window *w)
     return gen_imul(t->g, thin_stride(w), rows);
 }
 
-static void product(Thin *t)
+static void product(Thin *t, void *user)
 {
+    (void)user;
     if (t->inverts) sum_rows(t);
     if (t->s->thin == THIN_STRIPS) thin_strips(t);
     else thin_dots(t);
@@ -250,14 +251,40 @@ static void assume_no_more(Thin *t)
     for (int k = 0; k < t->windows.n; k++) *t->windows.w[k] = t->windows.saved[k];
 }
 
-/* The product if all windows are whole: their loads are of vectors, without a test. */
-static void whole_product(Thin *t)
+/* The code if all windows are whole: their loads are of vectors, without a test. */
+static void whole_code(Thin *t, ThinCode *code, void *user)
 {
     assume_whole(t);
     if (t->with) assume_whole(t->with);
-    product(t);
+    code(t, user);
     if (t->with) assume_no_more(t->with);
     assume_no_more(t);
+}
+
+void thin_find_windows(Thin *t, LLVMValueRef *whole)
+{
+    Windows *x = &t->windows;
+    x->g = t->g;
+    plan_leaves(t->g->plan, t->b, true, add_window, x);
+    for (int k = 0; k < x->n; k++) *whole = both(t->g, *whole, window_is_whole(t->g, x->w[k]));
+}
+
+void thin_guard(Thin *t, LLVMValueRef whole, ThinCode *code, void *user)
+{
+    Gen *g = t->g;
+    bool too_many = t->windows.too_many || (t->with && t->with->windows.too_many);
+    if (too_many || !whole) {
+        t->whole = !too_many;
+        if (t->with) t->with->whole = t->whole;
+        code(t, user);
+        return;
+    }
+    If f;
+    gen_if(g, &f, whole);
+    whole_code(t, code, user);
+    gen_else(g, &f);
+    code(t, user);
+    gen_endif(g, &f);
 }
 
 /* Packs an operand that is not packed yet, and finds the windows of the other one. `whole`: the condition
@@ -282,13 +309,8 @@ static void thin_init(Thin *t, Gen *g, Step *s, LLVMValueRef *whole)
     t->inverts = thin_inverts(s);
     t->vec = gen_type(g, r->dtype, t->lanes);
     if (turned) thin_columns_as_rows(t);
-    Windows *x = &t->windows;
-    x->g = g;
-    plan_leaves(g->plan, b, true, add_window, x);
-    for (int k = 0; k < x->n; k++) {
-        *whole = both(g, *whole, window_is_whole(g, x->w[k]));
-        x->ahead[k] = distance(t, x->w[k]);
-    }
+    thin_find_windows(t, whole);
+    for (int k = 0; k < t->windows.n; k++) t->windows.ahead[k] = distance(t, t->windows.w[k]);
 }
 
 /* Lets the loads of B fetch what is ahead. */
@@ -328,17 +350,5 @@ void thin_emit(Gen *g, Step *s)
         set_ahead(&with);
     }
     set_ahead(&t);
-    bool too_many = t.windows.too_many || (s->with && with.windows.too_many);
-    if (too_many || !whole) {
-        t.whole = !too_many;
-        if (s->with) with.whole = t.whole;
-        product(&t);
-        return;
-    }
-    If f;
-    gen_if(g, &f, whole);
-    whole_product(&t);
-    gen_else(g, &f);
-    product(&t);
-    gen_endif(g, &f);
+    thin_guard(&t, whole, product, NULL);
 }

@@ -110,6 +110,12 @@ int thin_table_parts(const Thin *);
 /* These elements become some vectors, in another order: how many; and the element in lane i of vector j. */
 int thin_table_vectors(const Thin *);
 int thin_table_element(const Thin *, int j, int i);
+LLVMValueRef thin_look_up(Thin *, const Table *, LLVMValueRef index);
+/* thin.c: the windows that B is computed from, and whether they are whole too (i1; NULL: always); code that
+ * is emitted for windows that are whole and, unless they always are, for others. */
+typedef void ThinCode(Thin *, void *user);
+void thin_find_windows(Thin *, LLVMValueRef *whole);
+void thin_guard(Thin *, LLVMValueRef whole, ThinCode *, void *user);
 /* The columns at once; adds the sums that stay in lanes to those in memory. */
 int thin_columns(const Thin *);
 void thin_take_lanes(Thin *, LLVMValueRef column, int columns);

@@ -63,7 +63,8 @@ Value *mma_table(const Plan *p, MmaKind kind, Value *a)
 {
     Search s = { p, NULL, NULL };
     bool bytes = !p->target->arm && p->target->fma; /* AVX2 */
-    bool fits = p->target->avx512 ? kind == MMA_F32 || kind == MMA_BF16_PAIRS : bytes && kind == MMA_F32;
+    bool words = kind == MMA_F32 || kind == MMA_BF16_PAIRS || kind == MMA_AMX_BF16;
+    bool fits = p->target->avx512 ? words : bytes && kind == MMA_F32;
     if (!fits || a->type->shape[1] % p->target->vector_bytes) return NULL;
     s.ranges = ranges_new(p->func);
     return is_table(&s, a, 1, 0) ? s.index : NULL;
@@ -150,7 +151,7 @@ Table thin_table(Thin *t, LLVMValueRef column)
     return table;
 }
 
-static LLVMValueRef look_up(Thin *t, const Table *table, LLVMValueRef index)
+LLVMValueRef thin_look_up(Thin *t, const Table *table, LLVMValueRef index)
 {
     bool wide = t->as == DT_F32;
     return gen_intrinsic(t->g, wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx512.permvar.hi.512",
@@ -197,7 +198,7 @@ static void step_of_words(
         unsigned by = (unsigned)(8 * j + t->shift);
         LLVMValueRef shift = gen_splat(g, LLVMConstInt(word, by, false), lanes);
         for (int c = 0; c < columns; c++)
-            b[c] = look_up(t, &table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
+            b[c] = thin_look_up(t, &table[c], by ? LLVMBuildLShr(g->b, x[c], shift, "") : x[c]);
         add_vector(t, k, j, 0, columns, b, acc);
     }
 }

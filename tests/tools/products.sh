@@ -73,6 +73,13 @@ kernel k(in f16 A0[K], in u8 B0[N, K], in f16 S[N], out f32 C0[N]) grid (cdiv(N,
 T
 expect 0 "" "$tilec" bits.tile --cpu=x86-64-v4 --emit=asm -o bits.s
 grep -q 'vperm[ds]' bits.s || fail "weights of 4 bits are not looked up"
+# Beside 16 columns AMX multiplies, and the weights are looked up where they are packed.
+sed 's/in f16/in bf16/g; s/A0\[K\]/A0[16, K]/; s/C0\[N\]/C0[N, 16]/; s/f16(load/bf16(load/; s/\[32, 1\]/[32, 16]/
+     s/load(A0\[k\*64 +: 64\])\[:, None\]/transpose(load(A0[:, k*64 +: 64]))/
+     s/store.*/store(C0[j*32 +: 32, :], acc);/' bits.tile >packed.tile
+expect 0 "" "$tilec" packed.tile --cpu=sapphirerapids --emit=asm -o packed.s
+grep -q tdpbf16ps packed.s || fail "a product of 16 columns does not use AMX"
+grep -q vpmovzxbw packed.s && grep -q vpermw packed.s || fail "weights of 4 bits that AMX multiplies are computed"
 # Two products of the halves of bytes, by one table: one mask less, and sums of lanes behind the loop alone.
 sed 's/in f16 A0\[K\]/in f16 A0[2*K]/; s/^    for k.*/&\n        let w = load(B0[j*32 +: 32, k*64 +: 64]);/
      s/^        acc = mma.*/        acc = mma(f16(w \& 15) * s, load(A0[k*128 +: 64])[:, None], acc);\n        acc = mma(f16(w >> 4) * s, load(A0[k*128 + 64 +: 64])[:, None], acc);/' bits.tile >halves.tile
