@@ -80,15 +80,15 @@ bool emit_kept_copies(
     return true;
 }
 
-bool emit_kept_words(Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
+ShiftDone emit_kept_words(Emit *e, const Instr *i, const Window *w, const Layout *l, const char *ptr)
 {
     int bytes = emit_row_words(e, l);
-    if (!bytes) return false;
+    if (!bytes) return SHIFT_NONE;
     const KeptTile *k = begin(e, i, bytes);
     note_shifted(e, false, w, l);
-    emit_row_copies(e, w, l, ptr, k->at, bytes * e->threads);
+    ShiftDone done = emit_row_copies(e, w, l, ptr, k->at, bytes * e->threads);
     e->kept->under_way = true;
-    return true;
+    return done;
 }
 
 void emit_kept_put(Emit *e, const Instr *load, const char *from)

@@ -332,13 +332,13 @@ static void load_kept(Emit *e, const Instr *i, const Window *w, const Layout *l,
 {
     MemParts m;
     ir_mem_parts(i, &m);
-    bool words = emit_kept_words(e, i, w, l, ptr);
-    if (!words && emit_kept_copies(e, i, w, l, ptr, m.pad)) return;
+    ShiftDone words = emit_kept_words(e, i, w, l, ptr);
+    if (words == SHIFT_ALL || (words == SHIFT_NONE && emit_kept_copies(e, i, w, l, ptr, m.pad))) return;
     const char *to = declare_tile(e, m.result);
-    if (words) load_elements(e, &m, w, l, ptr, to);
+    if (words == SHIFT_PART) load_elements(e, &m, w, l, ptr, to);
     else load_tile(e, i, w, l, ptr, to);
     emit_kept_put(e, i, to);
-    if (words) end_block(e);
+    if (words == SHIFT_PART) end_block(e);
 }
 
 void emit_load(Emit *e, Instr *i)

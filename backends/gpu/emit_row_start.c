@@ -1,4 +1,5 @@
-/* emit_row_start.c: rows that begin within a word, by the words that hold them.
+/* emit_row_start.c: rows that begin within a word, by the words that hold them. Words have 4 bytes, or 16
+ * where rows are kept in shared memory.
  *
  * A program that does the same with every element of a row may hold the row from the word on in which it
  * begins. No word is shifted; the first and the last one are partly outside of the row:
@@ -9,13 +10,17 @@
  * The coordinates of all tiles of the row then begin at -lead, so that masks and offsets stay as they are. An
  * access of a warp covers 128 bytes, as those of rows of f32 do.
  *
- * A vector of one dimension that all programs read (weights) is read element by element. Rows that are kept
- * in shared memory are worked through in parts (passes/kernel/pipeline/keep_rows.c), each of which begins so.
+ * A vector of one dimension that all programs read (weights) begins with the row, not with its first word: it
+ * is read element by element, or, where words have 16 bytes, as two aligned vectors that are shifted. Rows
+ * that are kept in shared memory are worked through in parts (passes/kernel/pipeline/keep_rows.c), each of
+ * which begins so.
  *
  * Requires: a kernel without control flow, whose tiles of a row all have one layout with room for the lead;
  * operations by element, reductions along the row, loads and stores of whole rows that begin at the same
  * distance from a word, and of whole vectors. */
 #include "backends/gpu/emit_shift.h"
+
+enum { VECTOR = 16 }; /* bytes of the widest access of a lane */
 
 typedef struct Found {
     Emit *e;
@@ -78,8 +83,38 @@ static Part part_of(const RowStart *r, const Window *w)
     return (Part){ r, off == 0, r->row - off };
 }
 
+/* A row of a tensor, and the condition that it begins as far from an aligned address as the first row. */
+typedef struct RowAlike {
+    Window w;
+    const char *cond;
+} RowAlike;
+
+typedef struct RowsAlike {
+    VEC(RowAlike) all;
+} RowsAlike;
+
+static bool same_row(const Window *a, const Window *b)
+{
+    if (a->param != b->param || a->unit != b->unit) return false;
+    for (int k = 0; k < a->rank; k++)
+        if (k != a->unit && a->offset[k] != b->offset[k]) return false;
+    return true;
+}
+
+/* The condition for all parts of the row, which begin at multiples of words from its begin. */
+static const char *begins_alike(Emit *e, const Window *w, const char *ptr, int bytes)
+{
+    RowStart *r = &e->row_start;
+    for (size_t k = 0; k < r->alike->all.len; k++)
+        if (same_row(&r->alike->all.data[k].w, w)) return r->alike->all.data[k].cond;
+    const char *cond = tmp(e, "alike");
+    line(e, "const bool %s = ((u32)(u64)%s & %d) == (u32)%s * %d;", cond, ptr, r->unit - 1, r->lead, bytes);
+    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, cond }));
+    return cond;
+}
+
 /* Declares the lead and the coordinate of register 0 at the first access. */
-static void begin_row(Emit *e, const char *ptr, int bytes)
+static void begin_row(Emit *e, const Window *w, const char *ptr, int bytes)
 {
     RowStart *r = &e->row_start;
     if (r->lead) return;
@@ -90,6 +125,8 @@ static void begin_row(Emit *e, const char *ptr, int bytes)
     r->lead = lead;
     r->first = first;
     r->coord = from;
+    r->alike = arena_new(&e->s->arena, RowsAlike);
+    vec_push(&e->s->arena, &r->alike->all, ((RowAlike){ *w, "" }));
 }
 
 /* The least and the largest place from the aligned address that vector v has in any thread. */
@@ -150,34 +187,45 @@ static const char *tensor_end(Emit *e, const Window *w)
     return end;
 }
 
-/* The condition that a row begins as far from an aligned address as the first one did. */
-static const char *begins_alike(Emit *e, const char *ptr, int bytes)
-{
-    const RowStart *r = &e->row_start;
-    return str(e, "((u32)(u64)%s & %d) == (u32)%s * %d", ptr, r->unit - 1, r->lead, bytes);
-}
-
 /* The condition that the words which hold this part of a row can be read. The last row of a tensor goes by
  * element, as its last word may reach over the end of the tensor. */
 static const char *can_read_words(Emit *e, const Window *w, const Part *p, const char *ptr, DType d)
 {
-    const char *can = begins_alike(e, ptr, dtype_bytes(d));
+    const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
     bool ends = false;
     for (int v = 0; v < runs(p->r); v++) ends |= near_end(p, v);
-    if (!ends) return can;
+    if (!ends && !p->first) return can;
     for (int a = 0; a < w->rank; a++)
         if (a != w->unit && e->f->params[w->param].stride[a] == FACT_UNKNOWN)
             can = both_conditions(e, can, str(e, "%s >= 0", window_stride(e, w->param, a)));
-    return str(e, "%s && (u64)(%s + %lld) + %d <= (u64)(%s)", can, ptr, (long long)p->rest, p->r->unit,
-        tensor_end(e, w));
+    if (!ends) return can;
+    return both_conditions(e, can,
+        str(e, "(u64)(%s + %lld) + %d <= (u64)(%s)", ptr, (long long)p->rest, p->r->unit, tensor_end(e, w)));
 }
 
-static void load_row(Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
+/* Opens a block for accesses by words. */
+static void begin_words(Emit *e, const char *can)
+{
+    line(e, *can ? "if (%s) {" : "{", can);
+    e->indent++;
+}
+
+/* Ends it, and opens another one for rows that cannot be accessed so, if there are any. */
+static ShiftDone end_words(Emit *e, const char *can)
+{
+    end_block(e);
+    if (!*can) return SHIFT_ALL;
+    line(e, "else {");
+    e->indent++;
+    return SHIFT_PART;
+}
+
+static ShiftDone load_row(
+    Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
     Part p = part_of(r, w);
-    const char *load = window_load_fn(e, w, r->unit);
-    line(e, "if (%s) {", can_read_words(e, w, &p, ptr, d));
-    e->indent++;
+    const char *load = window_load_fn(e, w, r->unit), *can = can_read_words(e, w, &p, ptr, d);
+    begin_words(e, can);
     const char *from = row_from(e, ptr, d);
     for (int v = 0; v < runs(r); v++) {
         const char *at = str(e, "%s + %d", from, run_first(r, v));
@@ -186,9 +234,7 @@ static void load_row(Emit *e, const Window *w, const RowStart *r, const char *pt
                 str(e, "(%s < %lld ? %s : %s - %s)", run_place(e, r, v), (long long)p.rest, at, ptr, r->lead);
         line(e, "%s(&%s[%d], %s);", load, to, v * r->n / per_word(d), at);
     }
-    end_block(e);
-    line(e, "else {");
-    e->indent++;
+    return end_words(e, can);
 }
 
 int emit_row_words(Emit *e, const Layout *l)
@@ -197,15 +243,16 @@ int emit_row_words(Emit *e, const Layout *l)
     return r ? r->unit : 0;
 }
 
-void emit_row_copies(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to, int apart)
+ShiftDone emit_row_copies(
+    Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to, int apart)
 {
     const RowStart *r = row_start(e, l);
     DType d = e->f->params[w->param].type->dtype;
     const char *copy = use(e, str(e, "cp_async_b%d", 8 * r->unit));
     Part p = part_of(r, w);
-    begin_row(e, ptr, dtype_bytes(d));
-    line(e, "if (%s) {", can_read_words(e, w, &p, ptr, d));
-    e->indent++;
+    begin_row(e, w, ptr, dtype_bytes(d));
+    const char *can = can_read_words(e, w, &p, ptr, d);
+    begin_words(e, can);
     const char *from = row_from(e, ptr, d);
     for (int v = 0; v < runs(r); v++) {
         const char *at = str(e, "%s + %d", from, run_first(r, v)), *in = "true";
@@ -215,40 +262,79 @@ void emit_row_copies(Emit *e, const Window *w, const Layout *l, const char *ptr,
         }
         line(e, "%s(%s + %d, %s, %s);", copy, to, v * apart, at, in);
     }
-    end_block(e);
-    line(e, "else {");
-    e->indent++;
+    return end_words(e, can);
 }
 
 /* Run v of a vector of weights, element by element; those beside the vector are read from its start. */
 static void load_elements(
-    Emit *e, const Part *p, int v, const char *ptr, const char *from, const char *to, DType d)
+    Emit *e, const Window *w, const Part *p, int v, const char *from, const char *to, DType d)
 {
     const RowStart *r = p->r;
-    int bytes = r->unit / r->n, first = run_first(r, v);
-    const char *word = "", *fn = use(e, str(e, "ldg_%s", dtype_name(bits_type(d))));
+    int bytes = r->unit / r->n, first = run_first(r, v), in_word = per_word(d);
+    const char *word = "", *start = slot_name(e, SLOT_DATA, w->param, 0, d),
+               *fn = use(e, bytes == 4 ? "ldg_nc_b32" : str(e, "ldg_%s", dtype_name(bits_type(d))));
     for (int k = 0; k < r->n; k++) {
         const char *inside = near_begin(p, v) ? str(e, "%s + %d >= 0", r->coord, first + k) : "",
                    *at = str(e, "%s + %d", from, first + k);
         if (near_end(p, v))
             inside =
                 both_conditions(e, inside, str(e, "%s + %d < %lld", r->coord, first + k, (long long)p->rest));
-        if (*inside) at = str(e, "(%s ? %s : %s)", inside, at, ptr);
+        if (*inside) at = str(e, "(%s ? %s : %s)", inside, at, start);
+        if (bytes == 4) {
+            line(e, "%s(&%s[%d], %s);", fn, to, v * r->n + k, at);
+            continue;
+        }
         const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
-        word = k ? str(e, "%s | %s << %d", word, x, 8 * bytes * k) : x;
+        word = k % in_word ? str(e, "%s | %s << %d", word, x, 8 * bytes * (k % in_word)) : x;
+        if (k % in_word == in_word - 1) line(e, "%s[%d] = %s;", to, (v * r->n + k) / in_word, word);
     }
-    line(e, "%s = %s;", to, word);
 }
 
-/* A vector of weights by element, as a row may begin within a word: neighbouring lanes have neighbouring
- * elements. */
+/* Run v of a vector of weights by the two aligned vectors around it: the row begins `lead` elements before
+ * its part, and weights begin with it. Vectors that would reach over the end are read element by element. */
+static void load_around(Emit *e, const Window *w, const Part *p, int v, const char *low, const char *high,
+    const char *to, DType d)
+{
+    const RowStart *r = p->r;
+    int first = run_first(r, v), bytes = r->unit / r->n;
+    const char *load = window_load_fn(e, w, r->unit), *at = str(e, "%s + %d", low, first),
+               *next = str(e, "%s + %d", high, first), *around = tmp(e, "around");
+    if (near_begin(p, v)) at = str(e, "(%s + %d >= %d ? %s : %s)", r->first, first, r->n, at, next);
+    line(e, "u32 %s[8];", around);
+    line(e, "%s(%s, %s);", load, around, at);
+    line(e, "%s(%s + 4, %s);", load, around, next);
+    line(e, "%s((u32 *)&%s[%d], %s, (16 - %s * %d) & 15);", use(e, "funnel_b128"), to, v * r->n / per_word(d),
+        around, r->lead, bytes);
+}
+
+/* A vector of weights of a row that begins within a word. By elements where words have 4 bytes: neighbouring
+ * lanes have neighbouring elements. */
 static void load_weights(
     Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
-    const char *from = row_from(e, ptr, d);
+    const char *from = row_from(e, ptr, d), *low = NULL, *high = NULL, *t = pointee(d);
     Part p = part_of(r, w);
-    for (int v = 0; v < runs(r); v++)
-        load_elements(e, &p, v, ptr, from, str(e, "%s[%d]", to, v * r->n / per_word(d)), d);
+    if (r->unit == VECTOR) {
+        low = tmp(e, "low");
+        high = tmp(e, "high");
+        line(e, "const %s *const %s = %s + %s, *const %s = %s - (%s ? %d : 0);", t, high, ptr, r->first, low,
+            high, r->lead, r->n);
+    }
+    for (int v = 0; v < runs(r); v++) {
+        bool around = r->unit == VECTOR, both = around && near_end(&p, v);
+        if (both) {
+            line(e, "if (%s + %d <= %lld) {", r->first, run_first(r, v) + r->n, (long long)p.rest);
+            e->indent++;
+        }
+        if (around) load_around(e, w, &p, v, low, high, to, d);
+        if (both) {
+            end_block(e);
+            line(e, "else {");
+            e->indent++;
+        }
+        if (!around || both) load_elements(e, w, &p, v, from, to, d);
+        if (both) end_block(e);
+    }
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -256,31 +342,41 @@ ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *p
     const RowStart *r = row_start(e, l);
     DType d = e->f->params[w->param].type->dtype;
     if (!r) return SHIFT_NONE;
-    begin_row(e, ptr, dtype_bytes(d));
-    if (w->rank == 1) load_weights(e, w, r, ptr, to, d);
-    else load_row(e, w, r, ptr, to, d);
-    return w->rank == 1 ? SHIFT_ALL : SHIFT_PART;
+    begin_row(e, w, ptr, dtype_bytes(d));
+    if (w->rank > 1) return load_row(e, w, r, ptr, to, d);
+    load_weights(e, w, r, ptr, to, d);
+    return SHIFT_ALL;
 }
 
-/* Stores a run that may reach over the begin or the end of the row: the word, or its elements inside. */
-static void store_word(Emit *e, const Window *w, const Part *p, int v, const char *word, const char *to)
+/* Element k of the run at register `reg` of `from`. */
+static void store_element(Emit *e, const char *to, const char *from, int reg, int bytes)
+{
+    int in_word = bytes < 4 ? 4 / bytes : 1;
+    if (bytes == 4) line(e, "%s((void *)(%s), &%s[%d]);", use(e, "stg_b32"), to, from, reg);
+    else
+        line(e, "%s((u%d *)(%s), (u%d)(%s[%d] >> %d));", use(e, str(e, "stg_u%d", 8 * bytes)), 8 * bytes, to,
+            8 * bytes, from, reg / in_word, 8 * bytes * (reg % in_word));
+}
+
+/* Stores run v, which may reach over the begin or the end of the row: the word, or its elements inside. */
+static void store_word(
+    Emit *e, const Window *w, const Part *p, int v, const char *from, const char *to, DType d)
 {
     int n = p->r->n, bytes = p->r->unit / n;
     bool first = near_begin(p, v), last = near_end(p, v);
     const char *at = run_place(e, p->r, v), *whole = first ? str(e, "%s >= 0", at) : "";
     if (last) whole = both_conditions(e, whole, str(e, "%s + %d <= %lld", at, n, (long long)p->rest));
-    const char *store = use(e, str(e, "stg%s_b32", window_hint(e, w, ACCESS_VECTOR)));
+    const char *store = use(e, str(e, "stg%s_b%d", window_hint(e, w, ACCESS_VECTOR), 8 * p->r->unit));
     if (*whole) line(e, "if (%s)", whole);
-    line(e, "%s((void *)(%s), &%s);", store, to, word);
+    line(e, "%s((void *)(%s), &%s[%d]);", store, to, from, v * n / per_word(d));
     if (!*whole) return;
     line(e, "else {");
     e->indent++;
     for (int k = 0; k < n; k++) {
         const char *inside = first ? str(e, "%s + %d >= 0", at, k) : "";
         if (last) inside = both_conditions(e, inside, str(e, "%s + %d < %lld", at, k, (long long)p->rest));
-        line(e, "if (%s) %s((%s *)(%s + %d), (%s)(%s >> %d));", inside,
-            use(e, bytes == 1 ? "stg_u8" : "stg_u16"), bytes == 1 ? "u8" : "u16", to, k,
-            bytes == 1 ? "u8" : "u16", word, 8 * bytes * k);
+        line(e, "if (%s)", inside);
+        store_element(e, str(e, "%s + %d", to, k), from, v * n + k, bytes);
     }
     end_block(e);
 }
@@ -291,16 +387,12 @@ ShiftDone emit_row_store(
     const RowStart *r = row_start(e, l);
     if (!r) return SHIFT_NONE;
     Part p = part_of(r, w);
-    line(e, "if (%s) {", begins_alike(e, ptr, dtype_bytes(d)));
-    e->indent++;
+    const char *can = begins_alike(e, w, ptr, dtype_bytes(d));
+    begin_words(e, can);
     const char *first = row_from(e, ptr, d);
     for (int v = 0; v < runs(r); v++)
-        store_word(e, w, &p, v, str(e, "%s[%d]", from, v * r->n / per_word(d)),
-            str(e, "%s + %d", first, run_first(r, v)));
-    end_block(e);
-    line(e, "else {");
-    e->indent++;
-    return SHIFT_PART;
+        store_word(e, w, &p, v, from, str(e, "%s + %d", first, run_first(r, v)), d);
+    return end_words(e, can);
 }
 
 void note_shifted(Emit *e, bool write, const Window *w, const Layout *l)

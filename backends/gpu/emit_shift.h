@@ -39,9 +39,9 @@ ShiftDone emit_row_load(Emit *, const Window *, const Layout *, const char *ptr,
 ShiftDone emit_row_store(Emit *, const Window *, const Layout *, DType, const char *ptr, const char *from);
 /* Bytes of the words by which rows of this layout are accessed so; 0: they are not. */
 int emit_row_words(Emit *, const Layout *);
-/* Starts copies of the words of a row to shared memory, run v to `to` + v * apart, in a branch, and opens the
- * other one, in which words cannot be read. */
-void emit_row_copies(Emit *, const Window *, const Layout *, const char *ptr, const char *to, int apart);
+/* Starts copies of the words of a row to shared memory, run v to `to` + v * apart. SHIFT_PART: in a branch,
+ * and the other one is open, in which words cannot be read. */
+ShiftDone emit_row_copies(Emit *, const Window *, const Layout *, const char *ptr, const char *to, int apart);
 Index *shift_run_at(Shift *, int first); /* register of run first + v */
 /* the distance in bytes of p from the last aligned vector before it */
 const char *shift_of(Shift *, const char *p);

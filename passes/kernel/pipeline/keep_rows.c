@@ -13,35 +13,25 @@
  * a few parts ahead, the first ones from before the reduction (bench/notes/rows.md, "Rows kept in shared
  * memory").
  *
+ * Rows that begin anywhere are kept from the aligned address before them on, so that copies and stores are
+ * whole vectors; weights beside them are shifted instead (backends/gpu/emit_row_start.c).
+ *
  * Requires: cp.async; a program of one block; tiles of one axis and one layout whose registers repeat it
- * along that; whole rows of tensors that are only read, by accesses of at least 4 bytes or by words; sums,
- * maxima and minima of f32, and operations by element. Keeps: everything but the order of sums. */
-#include "passes/kernel/pipeline/hoist_loads.h"
+ * along that; whole rows of tensors that are only read, by accesses of at least 4 bytes or from an aligned
+ * address on; sums, maxima and minima of f32, and operations by element. Keeps: everything but the order of
+ * sums. */
+#include "passes/kernel/pipeline/keep_rows.h"
 #include <math.h>
 
 enum {
-    MOST_PARTS = 32,
-    LEAST_BYTES = 16, /* of a part, for each thread */
-    MOST_BYTES = 64,
-    BESIDE = 40,     /* registers of a thread that holds no row: addresses, a part of it and of weights */
-    AHEAD = 32,      /* registers beside parts of weights that run ahead */
-    EXCHANGE = 2048, /* bytes of shared memory beside the rows, for sums */
+    VECTOR = 16,        /* bytes of the widest access of a thread */
+    BESIDE = 40,        /* registers of a thread that holds no row: addresses, a part of it and of weights */
+    SHIFTED = 64,       /* the same where weights are shifted, from two vectors each */
+    AHEAD = 32,         /* registers beside parts of weights that run ahead */
+    SHIFTED_AHEAD = 48, /* the same where weights are shifted */
+    LEAST_ROW = 16384,  /* bytes of rows that begin anywhere: shorter ones are fast in registers */
+    EXCHANGE = 2048,    /* bytes of shared memory beside the rows, for sums */
 };
-
-typedef struct Keep {
-    Hoist *c;
-    const Layout *whole, *part, *slice; /* of a row, of a part of it, and of a reduced part */
-    const char *row_value;              /* the layout of reduced rows */
-    int64_t row, chunk;                 /* elements of a row, of a part */
-    int parts, regs;                    /* regs: of a part */
-    InstrList wide;                     /* what works on rows, in order */
-    InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
-    RowStartAccess start;               /* rows that are accessed by words */
-    uint32_t *seen;                     /* by value: the segment that needs it */
-    ValueMap map[MOST_PARTS];           /* the parts of values in this segment */
-    int64_t bytes;                      /* of a CTA's rows */
-    bool ok;
-} Keep;
 
 static bool is_row(const Keep *k, const Instr *i)
 {
@@ -139,60 +129,6 @@ static bool find_rows(Keep *k)
 
 /* --- parts -------------------------------------------------------------------------------------------- */
 
-static int32_t coordinate(const Layout *l, uint32_t reg, uint32_t lane, uint32_t warp, uint32_t block)
-{
-    int32_t c[TILE_MAX_RANK];
-    layout_element(l, reg, lane, warp, block, c);
-    return c[0];
-}
-
-/* Whether so many registers from each multiple of them on hold what the layout of a part says. */
-static bool repeats(const Keep *k, const Layout *part)
-{
-    const Layout *l = k->whole;
-    if (!part || !part->separable || layout_regs(part) != (uint32_t)k->regs ||
-        layout_warps(part) != layout_warps(l) || layout_blocks(part) != layout_blocks(l) ||
-        part->cover[0] != k->chunk)
-        return false;
-    for (uint32_t r = 0; r < layout_regs(l); r++)
-        if (coordinate(l, r, 0, 0, 0) !=
-            coordinate(part, r % (uint32_t)k->regs, 0, 0, 0) + (int32_t)(r / (uint32_t)k->regs * k->chunk))
-            return false;
-    for (uint32_t b = 0; b < layout_blocks(l); b++)
-        for (uint32_t w = 0; w < layout_warps(l); w++)
-            for (uint32_t t = 0; t < layout_lanes(l); t++)
-                if (coordinate(l, 0, t, w, b) != coordinate(part, 0, t, w, b)) return false;
-    return true;
-}
-
-/* The smallest part for which a thread has an access of a row, or 16 bytes. */
-static bool find_parts(Keep *k, int bytes)
-{
-    const KernelPlan *p = k->c->p;
-    Arena *a = &k->c->s->arena;
-    const Layout *l = k->whole;
-    int regs = (int)layout_regs(l), run = 1, ctas = p->cluster > 1 ? p->cluster : 1;
-    int32_t order = 0;
-    if (l->rank != 1 || !l->separable) return false;
-    while (run < regs && coordinate(l, (uint32_t)run, 0, 0, 0) == coordinate(l, 0, 0, 0, 0) + run) run++;
-    for (int n = run; n <= regs / 2 && n * bytes <= MOST_BYTES; n += run) {
-        if ((regs + n - 1) / n > MOST_PARTS || n * bytes < LEAST_BYTES) continue;
-        int32_t chunk = coordinate(l, (uint32_t)n, 0, 0, 0);
-        k->chunk = chunk;
-        k->regs = n;
-        k->parts = (regs + n - 1) / n; /* the last one may lie partly behind all registers */
-        const Layout *part =
-            layout_coalesced(a, 1, &chunk, &order, bytes, run * bytes, p->target->wave, p->warps * ctas);
-        if (part && ctas > 1) part = layout_split_blocks(a, part, ctas);
-        if (!repeats(k, part)) continue;
-        k->part = part;
-        k->slice = layout_slice(a, part, 0, true);
-        k->row_value = layouts_text(&k->c->p->layouts, layout_slice(a, l, 0, true));
-        return true;
-    }
-    return false;
-}
-
 static const Type *part_type(Keep *k, DType d)
 { return layouts_typed(&k->c->p->layouts, type_tile(k->c->s, d, 1, &k->chunk), k->part); }
 
@@ -228,7 +164,7 @@ static Value *part_of(Keep *k, Builder *b, Value *v, int p)
     return ir_result(i);
 }
 
-/* v, with `none` where a place of the part does not compare so. Where a row begins within a word, its parts
+/* v, with `none` where a place of the part does not compare so. Where a row begins within a vector, its parts
  * begin some elements earlier than they say (emit_row_start.c), so that no range of places may decide it. */
 static Value *where_place(Keep *k, Builder *b, Value *v, Op op, int64_t with, double none)
 {
@@ -323,11 +259,12 @@ static void do_segment(Keep *k, Instr *end, Instr *before, InstrList *stores)
         ir_mem_parts(stores->data[n], &m);
         find_others(k, m.values[0], before);
     }
-    int words = 0, ahead = 1;
+    int words = 0, ahead = 1, around = k->start.bytes ? 2 : 1; /* vectors from which a weight is shifted */
+    int spare = k->start.bytes ? SHIFTED_AHEAD : AHEAD;
     if (k->others.len) {
         for (size_t n = 0; n < k->others.len; n++)
-            words += (k->regs * dtype_bytes(ir_result(k->others.data[n])->type->dtype) + 3) / 4;
-        ahead = (hoist_registers_at(c->p, c->p->min_ctas) - AHEAD) / words;
+            words += (k->regs * dtype_bytes(ir_result(k->others.data[n])->type->dtype) + 3) / 4 * around;
+        ahead = (hoist_registers_at(c->p, c->p->min_ctas) - spare) / words;
         if (ahead < 1) ahead = 1;
     }
     Builder first = ir_before(before ? before : end), b = ir_before(end);
@@ -418,7 +355,8 @@ static int ctas_with_rows(const Keep *k)
     int64_t most = t->sm_threads / (p->warps * t->wave);
     if (n > most) n = most;
     if (n > t->sm_ctas) n = t->sm_ctas;
-    while (n > 1 && hoist_registers_at(p, (int)n) < BESIDE) n--;
+    int beside = k->start.bytes && k->start.weights ? SHIFTED : BESIDE;
+    while (n > 1 && hoist_registers_at(p, (int)n) < beside) n--;
     return k->bytes + EXCHANGE > t->shared_bytes ? 0 : (int)n;
 }
 
@@ -445,7 +383,10 @@ static bool worth(const Keep *k, const Ask *a, int ctas)
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
     if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1) return false;
-    if (k->start.leads || (k->start.bytes && ctas < 2)) return false; /* words are copied one by one */
+    /* Vectors of weights, which are shifted, cost more than rows in registers do, as long as these have them:
+     * one where rows are of whole words, two elsewhere. */
+    if (k->start.bytes && k->start.weights >= (k->start.bytes < 4 ? 2 : 1)) return !a->fits;
+    if (k->start.bytes) return k->row * k->start.bytes >= LEAST_ROW;
     bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
     return !a->fits || (many && ctas >= p->min_ctas);
 }
@@ -458,6 +399,10 @@ static bool find(Keep *k)
     const Value *row = ir_operand(c->reductions.data[0], 0);
     if (!target_has(p->target, TF_CP_ASYNC) || row->type->rank != 1) return false;
     k->start = kernel_row_start(c->f, p);
+    if (k->start.bytes) { /* by vectors, whatever the words are by which registers would hold them */
+        k->start.unit = VECTOR;
+        k->start.leads = true;
+    }
     k->row = row->type->shape[0];
     k->whole = layouts_get(&p->layouts, row->type);
     if (!find_rows(k)) return false;
@@ -469,7 +414,7 @@ static bool find(Keep *k)
         if (bytes < least) least = bytes;
         all += bytes;
     }
-    if (!find_parts(k, least)) return false;
+    if (k->start.bytes ? !keep_find_vectors(k) : !keep_find_parts(k, least)) return false;
     k->bytes = (int64_t)k->parts * k->regs * all * p->warps * p->target->wave;
     return true;
 }

@@ -1,0 +1,27 @@
+/* keep_rows.h: of hoist-loads: rows that are kept in shared memory (keep_rows.c), and how they are divided
+ * into parts (keep_parts.c). */
+#pragma once
+#include "passes/kernel/pipeline/hoist_loads.h"
+
+enum { KEEP_MOST_PARTS = 32 };
+
+typedef struct Keep {
+    Hoist *c;
+    const Layout *whole, *part, *slice; /* of a row, of a part of it, and of a reduced part */
+    const char *row_value;              /* the layout of reduced rows */
+    int64_t row, chunk;                 /* elements of a row, of a part */
+    int parts, regs;                    /* regs: of a part */
+    InstrList wide;                     /* what works on rows, in order */
+    InstrList rows, others;             /* loads that are kept; loads of this segment that are not */
+    RowStartAccess start;               /* rows that begin anywhere */
+    uint32_t *seen;                     /* by value: the segment that needs it */
+    ValueMap map[KEEP_MOST_PARTS];      /* the parts of values in this segment */
+    int64_t bytes;                      /* of a CTA's rows */
+    bool ok;
+} Keep;
+
+/* Finds the smallest part for which a thread has an access of a row, or 16 bytes. `bytes`: of an element.
+ * False: there is none. */
+bool keep_find_parts(Keep *, int bytes);
+/* Parts of rows that begin anywhere: a vector for each thread, from the aligned address before the row on. */
+bool keep_find_vectors(Keep *);
