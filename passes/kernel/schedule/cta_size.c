@@ -14,6 +14,7 @@ typedef struct Sizes {
     int64_t here, products; /* the words of accumulators of this block, and of the block that has the most */
     int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
     int64_t gathered;       /* the elements of all gathers of tiles */
+    int64_t folded;         /* the elements of the largest tile that a function of the kernel's combines */
     bool rows, strided;
     bool fma; /* there is a product that no matrix unit computes as it is written */
 } Sizes;
@@ -39,6 +40,8 @@ static void measure(void *user, Instr *i)
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
+    if (i->op == OP_REDUCE && type_elements(ir_operand(i, 0)->type) > z->folded)
+        z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
         z->gathered += type_elements(ir_result(i)->type);
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
@@ -56,7 +59,9 @@ static void measure(void *user, Instr *i)
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
- * has few elements when accesses cannot be wide, and gathers at most 64, which can be in flight at once. */
+ * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
+ * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
+ * lanes of a warp, which follow in any case. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -73,6 +78,7 @@ static int choose_warps(const Func *f, const KernelPlan *p)
         if (z.tile / (t->wave * 32) > per)
             per = z.tile / (t->wave * 32); /* Gathers and tables: no access gives a width. */
         if (z.gathered / (t->wave * 64) > per) per = z.gathered / (t->wave * 64);
+        if (z.folded / (t->wave * 8) > per) per = z.folded / (t->wave * 8);
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
