@@ -64,7 +64,7 @@ static void all_warps_alike(Lowering *l)
     RUN(PROMOTE);
     RUN(LAZY_RESCALE);
     RUN(NEAR);
-    cta_size_unspecialized(l->c.f, l->c.p);
+    cta_size_unspecialized(l->c.s, l->c.f, l->c.p);
     RUN(LATE_SUMS);
     RUN(SINK_REDUCTIONS);
     RUN(SHARED);

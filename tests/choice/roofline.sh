@@ -37,6 +37,15 @@ kernel powers(in f32 X[N], out f32 Y[N], const int T = 4096) grid (cdiv(N, T))
     }
     store(Y[i*T +: T], x);
 }
+fn longer(p, q) {
+    return exp(-exp(-exp(-exp(-exp(-exp(-exp(-exp(-p)))))))) + exp(-exp(-exp(-exp(-exp(-exp(-exp(-exp(-q))))))));
+}
+kernel combined(in f32 X[M, N], out f32 Y[M]) grid (M)
+{
+    let i = program_id();
+    let x = load(X[i, 0 +: 256])[:, None] * f32(arange(8))[None, :];
+    store(Y[i], sum(reduce(x, axis = 1, combine = longer, drop = true), drop = true));
+}
 KERNELS
 expect() { # PATTERN, then what tilec is given
     local want=$1
@@ -53,6 +62,8 @@ expect "*k.tile:18:8:*few $reach 4 programs do not fill 132 multiprocessors*memo
     --kernel=few -D M=4 -D N=1048576
 expect "*k.tile:30:*powers is estimated to be bound by arithmetic on h100*memory alone would take*\`approx\`*" \
     --kernel=powers -D N=16777216
+expect "*k.tile:40:*combined is estimated to be bound by arithmetic on h100*memory alone would take*" \
+    --kernel=combined -D M=65536 -D N=256
 # without --wperf nothing is said
 "$tilec" explain "$work/k.tile" --device=h100 --kernel=few -D M=4 -D N=4096 2>&1 | grep roofline &&
     { echo "FAIL: said without --wperf"; failed=1; }

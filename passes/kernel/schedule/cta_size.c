@@ -4,6 +4,7 @@
  * out.
  */
 #include "passes/kernel/schedule/cta_size.h"
+#include "passes/kernel/layout/windows.h"
 
 typedef struct Sizes {
     const Func *f;
@@ -13,6 +14,7 @@ typedef struct Sizes {
     int64_t here, products; /* the words of accumulators of this block, and of the block that has the most */
     int64_t tile, bytes;    /* the elements of the largest tile, the bytes of the largest access */
     int64_t gathered;       /* the elements of all gathers of tiles */
+    int64_t folded;         /* the elements of the largest tile that a function of the kernel's combines */
     bool rows, strided;
     bool fma; /* there is a product that no matrix unit computes as it is written */
 } Sizes;
@@ -38,6 +40,8 @@ static void measure(void *user, Instr *i)
         if (z->here > z->products) z->products = z->here;
     }
     if (i->op >= OP_REDUCE_SUM && i->op <= OP_TOPK) z->rows = true;
+    if (i->op == OP_REDUCE && type_elements(ir_operand(i, 0)->type) > z->folded)
+        z->folded = type_elements(ir_operand(i, 0)->type);
     if (i->op == OP_GATHER && ir_result(i)->type->kind == TYPE_TILE)
         z->gathered += type_elements(ir_result(i)->type);
     if ((i->op == OP_LOAD || i->op == OP_STORE) && ir_mem_parts(i, &m)) {
@@ -55,7 +59,9 @@ static void measure(void *user, Instr *i)
  * With NVIDIA's matrix units that is most of them, because fragments read from shared memory then serve more
  * products (bench/notes/decisions.md, "Behind the decisions"). Without products, a thread has 64 bytes of a
  * row that is reduced, whose loads in flight hide the latency that a barrier exposes, or else 32 bytes. It
- * has few elements when accesses cannot be wide, and gathers at most 64, which can be in flight at once. */
+ * has few elements when accesses cannot be wide, gathers at most 64, which can be in flight at once, and
+ * combines at most 8 by a function of the kernel's own: more would take longer than the exchanges between the
+ * lanes of a warp, which follow in any case. */
 static int choose_warps(const Func *f, const KernelPlan *p)
 {
     const Target *t = p->target;
@@ -72,6 +78,7 @@ static int choose_warps(const Func *f, const KernelPlan *p)
         if (z.tile / (t->wave * 32) > per)
             per = z.tile / (t->wave * 32); /* Gathers and tables: no access gives a width. */
         if (z.gathered / (t->wave * 64) > per) per = z.gathered / (t->wave * 64);
+        if (z.folded / (t->wave * 8) > per) per = z.folded / (t->wave * 8);
     }
     int w = z.products ? 4 : 1, most = z.products ? 8 : z.strided ? 4 : 32;
     while (w < per && w < most) w *= 2;
@@ -214,14 +221,119 @@ static int threads_of_loops(const Func *f, const KernelPlan *p, bool *rows)
     return product || n < LEAST ? 0 : n;
 }
 
+/* The bytes of tiles that are in use at one place, in the order of the text. By value id: the last operation
+ * that reads it. By operation: bytes that nobody reads behind it. */
+typedef struct Live {
+    int *last;
+    int64_t *dead;
+    int64_t now, most;
+    int n;
+} Live;
+
+static void find_last(void *user, Instr *i)
+{
+    Live *x = user;
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *v = ir_operand(i, k);
+        x->last[v->id] = x->n;
+        if (v->def && v->def->op == OP_BROADCAST) x->last[ir_operand(v->def, 0)->id] = x->n;
+    }
+    x->n++;
+}
+
+/* The bytes of a result in registers. A window with steps is made of vectors with what lies between. */
+static int64_t held_bytes(const Instr *i, const Value *v)
+{
+    const Attr *steps = i->op == OP_LOAD ? ir_attr(i, ATTR_STEPS) : NULL;
+    int64_t bytes = kernel_is_cheap(v) || i->op == OP_BROADCAST ? 0 : bytes_of(v->type);
+    for (int k = 0; steps && k < steps->n; k++) bytes *= steps->v[k] > 1 ? steps->v[k] : 1;
+    return bytes;
+}
+
+static void count_live(void *user, Instr *i)
+{
+    Live *x = user;
+    x->now -= x->dead[x->n];
+    for (int k = 0; k < i->n_results; k++) {
+        const Value *v = &i->results[k];
+        if (x->last[v->id] <= x->n) continue;
+        x->now += held_bytes(i, v);
+        x->dead[x->last[v->id]] += held_bytes(i, v);
+    }
+    most(&x->most, x->now);
+    x->n++;
+}
+
+static int64_t live_bytes(Session *s, const Func *f)
+{
+    Live x = { .last = arena_array(&s->arena, int, f->module->next_id) };
+    ir_walk(f->body, find_last, &x);
+    x.dead = arena_array(&s->arena, int64_t, (size_t)x.n + 1);
+    x.n = 0;
+    ir_walk(f->body, count_live, &x);
+    return x.most;
+}
+
+/* Whether the windows of two loads overlap along an axis that is not contiguous. */
+static bool overlap(const Func *f, const Instr *a, const Instr *b)
+{
+    MemParts m;
+    int unit, axis;
+    if (!ir_mem_parts(a, &m)) return false;
+    kernel_unit_axis(f, a, &unit);
+    for (int k = 0; k < m.rank; k++) {
+        int64_t apart = window_apart(a, b, k);
+        if (apart && window_tile_axis(a, k, &axis) && axis != unit && apart < m.result->type->shape[axis])
+            return true;
+    }
+    return false;
+}
+
+typedef struct Windows {
+    const Func *f;
+    const Instr **first; /* by parameter: its first load of a tile in the block */
+    bool overlap;
+} Windows;
+
+static void find_windows(void *user, Instr *i)
+{
+    Windows *w = user;
+    MemParts m;
+    if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE || !ir_mem_parts(i, &m)) return;
+    const Instr **first = &w->first[m.param];
+    if (*first && (*first)->block == i->block) w->overlap |= overlap(w->f, *first, i);
+    else *first = i;
+}
+
+/* Whether programs load windows of one tensor that overlap, as those of stencils. */
+static bool has_windows(Session *s, const Func *f)
+{
+    Windows w = { .f = f, .first = arena_array(&s->arena, const Instr *, (size_t)f->n_params) };
+    ir_walk(f->body, find_windows, &w);
+    return w.overlap;
+}
+
+/* The threads of a multiprocessor whose registers have room for the tiles of a stencil; 0: of 512 they do
+ * not. In the order of the text more is in use at once than the vendor's compiler needs for elements one
+ * after the other, which leaves room for addresses. */
+static int threads_of_windows(Session *s, const Func *f, const KernelPlan *p)
+{
+    enum { MOST = 1024, LEAST = 512 };
+    int64_t each = live_bytes(s, f) / (p->warps * p->target->wave);
+    int n = MOST;
+    while (n >= LEAST && each * n > (int64_t)p->target->sm_registers * 4) n /= 2;
+    return n < LEAST ? 0 : n;
+}
+
 /* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. Programs that reduce rows wait
  * for memory and then for each other, in each step of a loop too. With 1024 threads on a multiprocessor,
  * other programs fill the gap; loops that carry and load more than fits half of their registers have 512, and
  * of more than that none. Without bounds, the compiler gives each thread as many registers as it can use, and
  * fewer CTAs fit: often not all of a launch at once, so that a few run behind the others. The same holds for
  * CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned vectors
- * (bench/notes/decisions.md, "Behind the decisions"). */
-static int rows_at_once(const Func *f, const KernelPlan *p)
+ * (bench/notes/decisions.md, "Behind the decisions"), or windows overlap, as those of stencils: the compiler
+ * issues all of their loads first, so that programs of one phase would wait for memory together. */
+static int rows_at_once(Session *s, const Func *f, const KernelPlan *p)
 {
     enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
     bool reduces = false, loops = false;
@@ -238,6 +350,7 @@ static int rows_at_once(const Func *f, const KernelPlan *p)
     }
     reduces |= shifted > 0 && shifted <= FEW;
     if (loops) threads = threads_of_loops(f, p, &reduces);
+    else if (!reduces && has_windows(s, f)) reduces = (threads = threads_of_windows(s, f, p)) > 0;
     int n = threads / (p->warps * p->target->wave);
     return !reduces ? 0 : n < most_ctas ? n : most_ctas;
 }
@@ -257,11 +370,11 @@ static void asked_sizes(KernelPlan *p)
     if (p->options.reserve) schedule_take(p, DECIDE_SCRATCH, 0, (int)p->options.reserve, 0);
 }
 
-void cta_size_unspecialized(Func *f, KernelPlan *p)
+void cta_size_unspecialized(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
                    *programs = schedule_asked(p, DECIDE_PROGRAMS);
-    if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = rows_at_once(f, p);
+    if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = rows_at_once(s, f, p);
     if (p->options.most_ctas && !f->hints.occupancy && p->min_ctas > p->options.most_ctas)
         p->min_ctas = p->options.most_ctas;
     int most = p->target->sm_threads / (p->warps * p->target->wave);

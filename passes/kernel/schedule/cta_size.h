@@ -9,7 +9,7 @@ void cta_size_begin(Func *, KernelPlan *);
 void cta_size_cap_warps(Session *, Func *, KernelPlan *);
 /* Sets the number of CTAs of a multiprocessor for a kernel without warp specialization, in which all warps do
  * the same, and records it in the schedule. */
-void cta_size_unspecialized(Func *, KernelPlan *);
+void cta_size_unspecialized(Session *, Func *, KernelPlan *);
 /* The most words of one tile in a thread. Larger tiles are refused, because they would be unrolled into more
  * code than the vendors' compilers accept in reasonable time. */
 enum { CTA_SIZE_MOST_WORDS = 1024 };
