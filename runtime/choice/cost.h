@@ -41,7 +41,7 @@ typedef struct Cost {
     double ahead;          /* bytes of one round's loads into registers */
     int64_t programs, groups; /* groups: of programs that load together, each one where none do */
     bool loops;               /* there is a loop, of whatever size */
-    int stages;               /* of the shortest of those; 0: none in a loop */
+    double stages;            /* of the shortest of those, for so many iterations; 0: none in a loop */
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */

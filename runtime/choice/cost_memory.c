@@ -227,11 +227,22 @@ void cost_wait_for_data(CostWalk *w, double times)
     w->counted = true;
 }
 
-/* Of the buffers that a loop takes from, the one with the fewest stages decides how far loads run ahead. */
-void cost_stages(CostWalk *w, const Value *buffer)
+/* How many stages of a ring one iteration takes, as for several taps of a filter. */
+static int taken_at_once(const Instr *take)
 {
-    int n = (int)buffer->type->shape[0];
-    if (w->loops && (!w->c.stages || n < w->c.stages)) w->c.stages = n;
+    int n = 0;
+    if (take->op != OP_RING_GET) return 1;
+    for (const Use *u = ir_operand(take, 0)->uses; u; u = u->next)
+        n += u->user->op == take->op && u->user->block == take->block;
+    return n > 1 ? n : 1;
+}
+
+/* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
+ * loads run ahead. */
+void cost_stages(CostWalk *w, const Instr *take)
+{
+    double n = (double)ir_operand(take, 0)->type->shape[0] / taken_at_once(take);
+    if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
 }
 
 /* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same

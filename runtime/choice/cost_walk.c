@@ -319,7 +319,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
 {
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: w->c.ring += cost_bytes(i->results[0].type); return;
-    case KERNEL_SHARED_STAGE: cost_stages(w, ir_operand(i, 0)); return;
+    case KERNEL_SHARED_STAGE: cost_stages(w, i); return;
     case KERNEL_SHARED_READ:
         w->c.shared += cost_bytes(ir_result(i)->type) * times;
         return; /* a part of what its view shows */
@@ -342,7 +342,7 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
     switch (op_as_ring(i->op)) {
     case KERNEL_RING: w->c.ring += cost_bytes(i->results[0].type); return;
     case KERNEL_RING_GET:
-        cost_stages(w, ir_operand(i, 0));
+        cost_stages(w, i);
         cost_wait_for_data(w, times);
         return;
     case KERNEL_RING_READ:

@@ -130,5 +130,5 @@ double cost_cut(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 void cost_wait_for_data(CostWalk *, double times);
-void cost_stages(CostWalk *, const Value *buffer);
+void cost_stages(CostWalk *, const Instr *take); /* of a buffer's stage */
 void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */
