@@ -19,6 +19,8 @@ typedef struct Cost {
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
+    double split;        /* the same: at a sector, and lie across two lines */
+    double ends;         /* of `alu`: outside of all loops */
     double cut;        /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
     double cp_async;   /* bytes that cp.async producers bring to stages
                           (passes/kernel/warp_specialization/cp_async_producer.c) */
