@@ -261,10 +261,13 @@ static void estimate_iteration(Estimate *e)
 static double begin_time(const Estimate *e)
 { return e->m->latency + e->m->begin + e->iteration.l2 + e->m->scalar * e->c->scalar; }
 
+/* Programs with products store when they end, many at once: what L2 takes is the device's, and few of them
+ * have more of it each. */
 static double store_time(const Estimate *e)
 {
-    double rate = multiplies(e->c) ? e->m->store_products : e->m->store;
-    return e->share * (e->c->out / rate + e->m->ends_weight * ends_of(e) / e->m->alu);
+    double few = fmin(1, all_ctas(e->c) / e->units);
+    double time = multiplies(e->c) ? e->c->out / e->m->store_products * few : e->c->out / e->m->store;
+    return e->share * (time + e->m->ends_weight * ends_of(e) / e->m->alu);
 }
 
 /* From the last product of a program to its end. A warpgroup's first iteration has no product of an earlier
