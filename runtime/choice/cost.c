@@ -23,6 +23,8 @@ enum { SAMPLES = 5, MOST_WALKED = 1024 };
     F(added) \
     F(cp_async) \
     F(torn) \
+    F(split) \
+    F(ends) \
     F(cut) \
     F(scalar) \
     F(again) \

@@ -19,6 +19,8 @@ typedef struct Cost {
     double outside;      /* bytes of windows beyond the tensor, which TMA brings as zeros */
     double given;        /* bytes of `in` that another CTA of the cluster asks L2 for */
     double torn;         /* bytes of `in` in rows that begin within a sector of L2 */
+    double split;        /* the same: at a sector, and lie across two lines */
+    double ends;         /* of `alu`: outside of all loops */
     double cut;        /* rows of windows that TMA brings and that reach over the end of the tensor's rows */
     double cp_async;   /* bytes that cp.async producers bring to stages
                           (passes/kernel/warp_specialization/cp_async_producer.c) */
@@ -41,7 +43,7 @@ typedef struct Cost {
     double ahead;          /* bytes of one round's loads into registers */
     int64_t programs, groups; /* groups: of programs that load together, each one where none do */
     bool loops;               /* there is a loop, of whatever size */
-    int stages;               /* of the shortest of those; 0: none in a loop */
+    double stages;            /* of the shortest of those, for so many iterations; 0: none in a loop */
     int consumers;            /* warpgroups with products of their own, 0: no roles */
     int threads, registers;   /* registers: of a thread, at most */
     int words;                /* of a thread, that the largest tile takes */

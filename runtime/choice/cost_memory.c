@@ -2,6 +2,9 @@
 #include "runtime/choice/cost_walk.h"
 #include <math.h>
 
+/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
+enum { LINE = 128, WARP = 32, LANES = 128 };
+
 /* Bytes of a window that lie inside the tensor, in the mean over its places. */
 double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
 {
@@ -153,6 +156,24 @@ double cost_torn(const CostWalk *w, const Instr *put)
     return within ? 0.5 : 0;
 }
 
+/* The part of a window's rows of 128 bytes that lie across two lines of L2, though they begin at sectors: as
+ * many as the pitches of the tensor's rows put within a line. */
+double cost_split(const CostWalk *w, const Instr *put)
+{
+    int param = ir_operand(put, 1)->index, unit = kernel_unit_axis(w->f, put, NULL);
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(put, ATTR_EXTENTS);
+    int64_t pitch = 1, step = LINE;
+    if (cost_torn(w, put) > 0) return 0;
+    for (int a = p->type->rank - 1; a >= 0; a--) {
+        int64_t stride = w->env->strides ? w->env->strides[param][a] : pitch;
+        pitch *= w->env->dims[p->dims[a]];
+        if (a == unit || a >= e->n || w->env->dims[p->dims[a]] <= 1) continue;
+        while (stride * dtype_bytes(p->type->dtype) % step) step /= 2;
+    }
+    return 1 - (double)step / LINE;
+}
+
 /* Rows of a window that reach over the end of the tensor's rows, in the mean over its places. TMA brings each
  * of them several times as slowly as a whole one (bench/notes/convolutions.md, "Rows cut by the tensor's
  * end"). */
@@ -208,6 +229,7 @@ void cost_copy(CostWalk *w, const Instr *i, double times)
     double width = access_bytes(w, i);
     w->c.wasted += bytes * cost_narrow(w, i);
     w->c.torn += bytes * cost_torn(w, i);
+    w->c.split += bytes * cost_split(w, i);
     const DeviceModel *m = w->model;
     double own = is_gathered(i)                   ? m->copy_gathered
                  : ir_attr_int(i, ATTR_MASKED, 1) ? m->copy_masked
@@ -227,11 +249,22 @@ void cost_wait_for_data(CostWalk *w, double times)
     w->counted = true;
 }
 
-/* Of the buffers that a loop takes from, the one with the fewest stages decides how far loads run ahead. */
-void cost_stages(CostWalk *w, const Value *buffer)
+/* How many stages of a ring one iteration takes, as for several taps of a filter. */
+static int taken_at_once(const Instr *take)
 {
-    int n = (int)buffer->type->shape[0];
-    if (w->loops && (!w->c.stages || n < w->c.stages)) w->c.stages = n;
+    int n = 0;
+    if (take->op != OP_RING_GET) return 1;
+    for (const Use *u = ir_operand(take, 0)->uses; u; u = u->next)
+        n += u->user->op == take->op && u->user->block == take->block;
+    return n > 1 ? n : 1;
+}
+
+/* Of the buffers that a loop takes from, the one with the stages for the fewest iterations decides how far
+ * loads run ahead. */
+void cost_stages(CostWalk *w, const Instr *take)
+{
+    double n = (double)ir_operand(take, 0)->type->shape[0] / taken_at_once(take);
+    if (w->loops && (w->c.stages <= 0 || n < w->c.stages)) w->c.stages = n;
 }
 
 /* A tile that is loaded to registers in a loop of products by all warps alike and multiplied in the same
@@ -264,9 +297,6 @@ static double shifted(const CostWalk *w, const Instr *i)
     return (double)w->threads * vectors * (double)cost;
 }
 
-/* Bytes that one access of a warp reaches at a time; lanes of a warp, and of a multiprocessor. */
-enum { LINE = 128, WARP = 32, LANES = 128 };
-
 /* The axis of the tile along which elements of an indexed access lie side by side; -1: none. */
 static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
 {
@@ -283,13 +313,12 @@ static int axis_of_rows(const Func *f, const MemParts *m, const Type *t)
     return -1;
 }
 
-/* Lines that a warp's first access of a scatter reaches, where each lane stores `run` elements. */
-static int scattered_lines(const Func *f, const MemParts *m, const Layout *l, int run)
+/* Lines beyond the least that a warp's first access reaches, whose lanes have `run` elements each along this
+ * axis of the tile. */
+static int lines_beyond(const Type *t, const Layout *l, int axis, int run)
 {
-    const Type *t = m->values[0]->type;
     int32_t at[WARP][TILE_MAX_RANK] = { 0 };
-    int axis = axis_of_rows(f, m, t), n = 0, line = LINE / dtype_bytes(t->dtype);
-    if (axis < 0) return WARP;
+    int n = 0, line = LINE / dtype_bytes(t->dtype), least = WARP * run * dtype_bytes(t->dtype) / LINE;
     for (uint32_t lane = 0; lane < WARP; lane++) {
         layout_element(l, 0, lane, 0, 0, at[n]);
         at[n][axis] /= line;
@@ -297,8 +326,29 @@ static int scattered_lines(const Func *f, const MemParts *m, const Layout *l, in
         while (same < n && memcmp(at[same], at[n], sizeof *at)) same++;
         n += same == n;
     }
-    int least = WARP * run * dtype_bytes(t->dtype) / LINE;
-    return n > least ? n - (least > 1 ? least : 1) + 1 : 1;
+    return n > least ? n - (least > 1 ? least : 1) : 0;
+}
+
+/* The axis of the stored tile whose elements lie side by side in the tensor; -1: there is none. */
+static int stored_axis(const CostWalk *w, const Instr *i, const Type *t)
+{
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, i, NULL), axis = -1, axes = 0;
+    for (int a = 0; e && a < e->n; a++) {
+        if (a == unit && e->v[a] > 1) axis = axes;
+        axes += e->v[a] > 1;
+    }
+    return axes == t->rank ? axis : -1;
+}
+
+/* Lane operations that a lane's access of a store takes beside the access: as `indexed_access`. */
+static double stored_lines(const CostWalk *w, const Instr *i, const Type *t)
+{
+    int run = (int)ir_attr_int(i, ATTR_VECTOR, 1);
+    if (t->kind != TYPE_TILE || !w->plan || ir_attr_int(i, ATTR_BULK, 0)) return 0;
+    const Layout *l = layouts_get(&w->plan->layouts, t);
+    int axis = stored_axis(w, i, t);
+    return l && axis >= 0 ? lines_beyond(t, l, axis, run) * (double)LANES / WARP : 0;
 }
 
 /* Lane operations of a lane's access: a warp's takes a cycle for each line beyond the first that it reaches,
@@ -307,9 +357,11 @@ static double indexed_access(const CostWalk *w, const Instr *i, const MemParts *
 {
     if (i->op != OP_SCATTER || m->values[0]->type->kind != TYPE_TILE || !w->plan)
         return w->model->indexed_access;
-    const Layout *l = layouts_get(&w->plan->layouts, m->values[0]->type);
-    int lines = l ? scattered_lines(w->f, m, l, run) : 1;
-    return w->model->indexed_access + (lines - 1) * (double)LANES / WARP;
+    const Type *t = m->values[0]->type;
+    const Layout *l = layouts_get(&w->plan->layouts, t);
+    int axis = axis_of_rows(w->f, m, t), beyond = WARP - 1;
+    if (l && axis >= 0) beyond = lines_beyond(t, l, axis, run);
+    return w->model->indexed_access + (l ? beyond : 0) * (double)LANES / WARP;
 }
 
 void cost_memory(CostWalk *w, const Instr *i, double times)
@@ -337,7 +389,9 @@ void cost_memory(CostWalk *w, const Instr *i, double times)
             w->c.added += bytes / dtype_bytes(w->f->params[m.param].type->dtype) * times;
         w->c.wasted += (moved - bytes) * times;
         w->c.bulk |= i->op == OP_STORE && ir_attr_int(i, ATTR_BULK, 0);
-        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * w->model->access) * times;
+        double access = w->model->access;
+        if (i->op == OP_STORE) access += stored_lines(w, i, m.values[0]->type);
+        w->c.alu += (shift > 0 ? shift : whole / (width > 1 ? width : 1) * access) * times;
         w->c.shifted |= shift > 0 && i->op == OP_LOAD;
         return;
     }

@@ -162,8 +162,11 @@ static void joined(CostWalk *w, const Instr *i, double times)
     for (const Instr *x = i->blocks[1]->first; x; x = x->next) {
         int64_t part = ir_attr_int(x, ATTR_BORDER, BORDER_NONE);
         if (part == BORDER_CHANGE) change(w, x, times);
-        else if (part == BORDER_END) walk(w, x->blocks[0], times);
-        else if (part == BORDER_WORK) walk(w, x->blocks[0], times * n);
+        else if (part == BORDER_END) {
+            w->loops--;
+            walk(w, x->blocks[0], times);
+            w->loops++;
+        } else if (part == BORDER_WORK) walk(w, x->blocks[0], times * n);
         else one(w, x, times * n);
     }
     w->loops--;
@@ -282,6 +285,7 @@ static void ring_put(CostWalk *w, const Instr *i, double times)
             fmax(w->c.panels, row > 128 && row % 64 ? 2 : 1); /* passes/kernel/layout/layout_table.c */
     w->c.pixels |= ir_attr(i, ATTR_IM2COL) != NULL;
     w->c.torn += bytes / (double)(ctas > 1 ? ctas : 1) * cost_torn(w, i) * cost_pieces(w, i);
+    w->c.split += bytes / (double)(ctas > 1 ? ctas : 1) * cost_split(w, i);
     w->c.cut += times / (double)(ctas > 1 ? ctas : 1) * cost_cut(w, i);
 }
 
@@ -328,7 +332,7 @@ static void shared_work(CostWalk *w, const Instr *i, double times)
 {
     switch (op_as_shared(i->op)) {
     case KERNEL_SHARED_ALLOC: w->c.ring += cost_bytes(i->results[0].type); return;
-    case KERNEL_SHARED_STAGE: cost_stages(w, ir_operand(i, 0)); return;
+    case KERNEL_SHARED_STAGE: cost_stages(w, i); return;
     case KERNEL_SHARED_READ:
         w->c.shared += cost_bytes(ir_result(i)->type) * times;
         return; /* a part of what its view shows */
@@ -351,7 +355,7 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
     switch (op_as_ring(i->op)) {
     case KERNEL_RING: w->c.ring += cost_bytes(i->results[0].type); return;
     case KERNEL_RING_GET:
-        cost_stages(w, ir_operand(i, 0));
+        cost_stages(w, i);
         cost_wait_for_data(w, times);
         return;
     case KERNEL_RING_READ:
@@ -394,7 +398,11 @@ static void visit(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_RING_PUT) ring_put(w, i, times);
     else if (i->op == OP_COPY) cost_copy(w, i, times);
     else if (w->producer) cost_evaluate(w, i, times > 1 ? 0 : times, times);
-    else own_work(w, i, times);
+    else {
+        double before = w->c.alu;
+        own_work(w, i, times);
+        if (!w->loops) w->c.ends += w->c.alu - before;
+    }
 }
 
 /* Adds to the line of an instruction what it added to the program. */

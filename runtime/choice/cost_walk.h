@@ -126,9 +126,10 @@ int64_t cost_row_bytes(const CostWalk *, const Instr *put);    /* of a window's 
 double cost_narrow(const CostWalk *, const Instr *put);
 double cost_slower_by_cp_async(const CostWalk *, const Instr *fill);
 double cost_torn(const CostWalk *, const Instr *put);
+double cost_split(const CostWalk *, const Instr *put);
 double cost_cut(const CostWalk *, const Instr *put);
 double cost_pieces(const CostWalk *, const Instr *put);
 void cost_copy(CostWalk *, const Instr *, double times);
 void cost_wait_for_data(CostWalk *, double times);
-void cost_stages(CostWalk *, const Value *buffer);
+void cost_stages(CostWalk *, const Instr *take);           /* of a buffer's stage */
 void cost_memory(CostWalk *, const Instr *, double times); /* loads, stores, gathers, scatters, atomics */

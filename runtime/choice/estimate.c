@@ -113,6 +113,10 @@ static double shared_memory_time(const Estimate *e)
     return (e->c->feed + e->c->shared + written) / e->m->shared / e->iterations;
 }
 
+/* Arithmetic behind the loop of a program with products, which no product hides. The last product of chained
+ * ones leaves the arithmetic of an iteration behind it, which `end_time` counts. */
+static double ends_of(const Estimate *e) { return multiplies(e->c) && !e->c->chained ? e->c->ends : 0; }
+
 /* Instructions of chained products that work on no tile take their part of the arithmetic's rate: with steps
  * of few columns there are nearly as many of them as of the softmax's. */
 static double arithmetic_time(const Estimate *e)
@@ -120,7 +124,7 @@ static double arithmetic_time(const Estimate *e)
     const Cost *c = e->c;
     double own =
         c->consumers && c->chained ? e->m->chained_iteration * 128 * c->consumers * e->iterations : 0;
-    return e->share * ((c->alu + own) / e->m->alu + c->special / e->m->special) / e->iterations;
+    return e->share * ((c->alu - ends_of(e) + own) / e->m->alu + c->special / e->m->special) / e->iterations;
 }
 
 /* L2's rate is the device's: few programs have more of it each. Rows that are cut wait in the
@@ -128,8 +132,8 @@ static double arithmetic_time(const Estimate *e)
 static double l2_time(const Estimate *e)
 {
     const Cost *c = e->c;
-    double bytes =
-        c->in - c->given + c->outside + e->m->narrow_weight * c->wasted + e->m->torn_weight * c->torn;
+    double bytes = c->in - c->given + e->m->outside_weight * c->outside + e->m->narrow_weight * c->wasted +
+                   e->m->torn_weight * c->torn + (e->plain ? e->m->split_weight * c->split : 0);
     double time = e->share * bytes / e->m->l2 / e->iterations;
     time *= fmax(e->m->few_programs_l2, fmin(1, all_ctas(c) / e->units));
     if (e->plain) time *= e->m->plain_l2;
@@ -257,7 +261,14 @@ static void estimate_iteration(Estimate *e)
 static double begin_time(const Estimate *e)
 { return e->m->latency + e->m->begin + e->iteration.l2 + e->m->scalar * e->c->scalar; }
 
-static double store_time(const Estimate *e) { return e->share * e->c->out / e->m->store; }
+/* Programs with products store when they end, many at once: what L2 takes is the device's, and few of them
+ * have more of it each. */
+static double store_time(const Estimate *e)
+{
+    double few = fmin(1, all_ctas(e->c) / e->units);
+    double time = multiplies(e->c) ? e->c->out / e->m->store_products * few : e->c->out / e->m->store;
+    return e->share * (time + e->m->ends_weight * ends_of(e) / e->m->alu);
+}
 
 /* From the last product of a program to its end. A warpgroup's first iteration has no product of an earlier
  * one beside its arithmetic, and its last iteration has none behind it. */
@@ -290,6 +301,15 @@ static double shares_time(const Estimate *e, double rest, double walk, double en
     return share * walk + ends + m->join_workspace + (own + parts) * c->shared_out / m->l2;
 }
 
+/* Rounds of products, the last of which has less than a program for each multiprocessor: those it has share
+ * L2 and memory with fewer others. */
+static double rounds_of(const Estimate *e, double n)
+{
+    double whole = floor(n), last = n - whole;
+    if (!multiplies(e->c) || whole < 1 || last <= 0) return ceil(n);
+    return whole + 1 - e->m->last_round * (1 - last);
+}
+
 /* All programs of a multiprocessor: in whole rounds, or, where some are heavier, shared out as they end.
  * Persistent CTAs whose programs multiply nothing, since their loops do not run, wait for no data: it was
  * asked for ahead of them. */
@@ -301,7 +321,7 @@ static double programs_time(const Estimate *e)
     double n = e->programs, k = e->resident, begin = begin_time(e), store = store_time(e), end = end_time(e);
     bool uneven = c->heaviest > m->uneven;
     double tail = m->tail * fmin(1, n / m->tail_programs);
-    double mine = uneven ? fmax(n + tail, c->heaviest) : ceil(n);
+    double mine = uneven ? fmax(n + tail, c->heaviest) : rounds_of(e, n);
     if (c->persistent) {
         double steady = e->iterations * BLEND(m->blend_iteration, t->pace, t->producer) + store;
         double walk = multiplies(c) ? e->iterations * t->alone : 0;
@@ -312,7 +332,7 @@ static double programs_time(const Estimate *e)
     }
     double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);
     if (e->many_rows) return busy;
-    double rounds = uneven ? fmax(n / k + tail, c->heaviest) : ceil(ceil(n) / k), each = t->alone;
+    double rounds = uneven ? fmax(n / k + tail, c->heaviest) : rounds_of(e, n / k), each = t->alone;
     if (fmin(k, n) > 1) each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
     return fmax(busy, rounds * (begin + e->iterations * each + end));
 }

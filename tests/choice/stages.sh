@@ -3,7 +3,9 @@
 # transposed goes through shared memory, and no buffers of a store by TMA are kept beside it. Of a convolution whose rows of channels
 # TMA does not take, by all warps alike: a window that each iteration loads and multiplies is waited for once an iteration, whatever the
 # number of its loads; and pixels that are copied one by one take more instructions than rows of a filter. Rows of windows that reach
-# over the end of the tensor's rows, of which CTAs that load together bring a part each.
+# over the end of the tensor's rows, of which CTAs that load together bring a part each. Stages of which an iteration takes one for
+# each tap of a column. Rows of operands that lie across two lines of L2, arithmetic behind a product's loop, in which a warp's store
+# reaches a line or many, and a last round of few programs.
 set -u
 costs=$1 root=$2 failures=0
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
@@ -46,4 +48,30 @@ done <<'CUT'
 128 72
 192 40 , cluster=2, cluster_axis=0
 CUT
+
+# field NAME CONFIG FILE KERNEL NAME=VALUE..: what is counted of it.
+field() {
+    local name=$1 file=$3
+    echo "$2" >"$work/config"
+    shift 3
+    "$costs" --configs="$work/config" "$root/examples/kernels/$file.tile" "$1" cuda:sm_90a "${@:2}" |
+        awk -v field="\"$name\":" '{ for (i = 1; i < NF; i++) if ($i == field) printf "%.0f\n", $(i + 1) }'
+}
+check() { test "$1" "$2" "$3" || { echo "FAIL: $4: $1 $2 $3"; failures=1; }; }
+column="TF=160, TP=16, TQ=8, COLUMN=true, STAGES=8, persistent=1"
+for case in "64 2" "32 4"; do
+    read -r channels want <<<"$case"
+    check "$(field stages "$column, TC=$channels" conv2d conv2d_nhwc T=f16 B=4 C=320 H=64 W=64 F=320 R=3 S=3 P=64 Q=64 STRIDE=1 PAD=1)" \
+        = "$want" "iterations whose taps are under way"
+done
+product="TM=128, TN=128, TK=64, STAGES=8, persistent=1"
+check "$(field split "$product" gemm gemm M=2048 N=2048 K=4096)" = 0 "rows at lines"
+check "$(field split "$product" gemm gemm M=2048 N=2048 K=4000)" -gt 100000 "rows across lines"
+whole=$(field ends "TM=128, TN=128, TK=64, persistent=1" gemm gemm M=3000 N=3004 K=512)
+pieces=$(field ends "TM=128, TN=144, TK=64, persistent=1" gemm gemm M=3000 N=3004 K=512)
+check "$whole" -gt 10000 "arithmetic behind the loop"
+check "$pieces" -gt $((2 * whole)) "stores to many lines"
+few=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2048 N=2560 K=4096)
+all=$(field estimate "TM=128, TN=256, TK=64, persistent=1" gemm gemm M=2816 N=3072 K=4096)
+check $((100 * few)) -lt $((97 * all)) "a last round of few programs"
 exit $failures
