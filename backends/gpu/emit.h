@@ -330,7 +330,7 @@ bool emit_bulk_store(Emit *, Instr *); /* a store by TMA; false: the store is no
 void emit_indexed(Emit *, Instr *);    /* gather, scatter, atomics */
 void emit_shared(Emit *, Instr *);     /* shared_*, copy* */
 bool emit_half(Emit *, Instr *);       /* emit_half.c: a half or a pair of halves without shared memory */
-bool emit_pick(Emit *, Instr *slice);  /* emit_pick.c: of registers that each lane has; false: of others */
+bool emit_pick(Emit *, Instr *);       /* emit_pick.c: of registers that each lane has; false: of others */
 bool emit_transposed(Emit *, Instr *permute); /* transposes the result of a product; false: it is none */
 void emit_mma_sync(Emit *, Instr *);
 void emit_fma(Emit *, Instr *); /* a product without a matrix unit */

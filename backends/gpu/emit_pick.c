@@ -1,5 +1,5 @@
-/* emit_pick.c: a part of a tile whose elements each lane holds itself, without shared memory: registers are
- * picked, and elements of 8 and 16 bits put together in words.
+/* emit_pick.c: a part of a tile, or several tiles one after another, whose elements each lane holds itself,
+ * without shared memory: registers are picked, and elements of 8 and 16 bits put together in words.
  *
  *   %e : [64, 2], a lane has [k, 0] and [k, 1]
  *   %a = slice %e {axis = 1, start = 1}             ->   a[0] = pack(get(e[0], 1), get(e[1], 1)) */
@@ -38,26 +38,52 @@ static int register_of(const Layout *from, const Layout *to, uint32_t r, int axi
     return -1;
 }
 
-bool emit_pick(Emit *e, Instr *slice)
+typedef struct Picked {
+    const Value *from;
+    int reg;
+} Picked;
+
+/* The operand that has element k of the result, and its register there; false: another thread has it. */
+static bool picked(Emit *e, const Instr *i, uint32_t k, Picked *p)
 {
-    Value *r = ir_result(slice);
-    const Value *x = ir_operand(slice, 0);
-    if (slice->op != OP_SLICE || !e->storage[x->id]) return false;
-    const Layout *from = layout_of(e, x), *to = layout_of(e, r);
-    int axis = (int)ir_attr_int(slice, ATTR_AXIS, 0), n = (int)layout_regs(to);
-    if (!from->separable || !to->separable || !same_threads(from, to)) return false;
-    int *source = arena_array(&e->s->arena, int, (size_t)n);
-    for (int k = 0; k < n; k++) {
-        source[k] = register_of(from, to, (uint32_t)k, axis, ir_attr_int(slice, ATTR_START, 0));
-        if (source[k] < 0) return false;
+    const Layout *to = layout_of(e, ir_result(i));
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    int64_t start = ir_attr_int(i, ATTR_START, 0);
+    for (int j = 0; j < i->n_operands; j++) {
+        const Value *x = ir_operand(i, j);
+        p->from = x;
+        p->reg = register_of(layout_of(e, x), to, k, axis, start);
+        if (p->reg >= 0) return true;
+        start -= x->type->shape[axis];
     }
+    return false;
+}
+
+bool emit_pick(Emit *e, Instr *i)
+{
+    Value *r = ir_result(i);
+    if (i->op != OP_SLICE && i->op != OP_CONCAT) return false;
+    const Layout *to = layout_of(e, r);
+    for (int k = 0; k < i->n_operands; k++) {
+        const Value *x = ir_operand(i, k);
+        if (!e->storage[x->id] || !layout_of(e, x)->separable || !to->separable ||
+            !same_threads(layout_of(e, x), to))
+            return false;
+    }
+    int n = (int)layout_regs(to);
+    Picked *source = arena_array(&e->s->arena, Picked, (size_t)n);
+    for (int k = 0; k < n; k++)
+        if (!picked(e, i, (uint32_t)k, &source[k])) return false;
     DType d = r->type->dtype;
     int in_word = per_word(d);
     const char *out = declare_tile(e, r);
     for (int w = 0; w < array_len(d, n); w++) {
         const char *v[4];
         int here = n - w * in_word < in_word ? n - w * in_word : in_word;
-        for (int k = 0; k < here; k++) v[k] = element(e, x, from, index_number(e, source[w * in_word + k]));
+        for (int k = 0; k < here; k++) {
+            const Picked *p = &source[w * in_word + k];
+            v[k] = element(e, p->from, layout_of(e, p->from), index_number(e, p->reg));
+        }
         line(e, "%s[%d] = %s;", out, w, pack_expr(e, d, v, here));
     }
     return true;

@@ -465,6 +465,7 @@ static const Layout *full_layout(Layouter *c, Group *g, int rank, const int64_t 
     } else {
         l = left_operand(c, g, rank, tile);
         if (!l) l = sliced(c, g, rank, tile);
+        if (!l) l = group_of_records(c, g, rank, shape);
         if (!l) l = of_others(c, g, rank, tile);
         if (!l) l = in_runs(c, g, rank, shape);
         if (!l) l = group_blocked(c, g, rank, shape);

@@ -291,6 +291,7 @@ static void note_anchors(void *user, Instr *i)
     if (i->op == OP_PERMUTE && group_takes(ir_result(i)) && group_takes(ir_operand(i, 0)))
         group_of(c, ir_result(i))->permute = i;
     note_moved(c, i);
+    if (i->op == OP_SLICE || i->op == OP_CONCAT) group_note_component(c, i);
     note_dropped(c, i);
     if (i->op == OP_COPY) note_copy(c, i);
     MemParts m;

@@ -44,7 +44,8 @@ typedef struct Group {
     const Instr *combine;    /* makes a value of this group from slices of another group's value */
     /* A value is scanned or sorted, so a thread holds runs of it (kernel_row_layout). */
     bool ordered;
-    int runs; /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
+    int runs;            /* 1 + the axis of scans and sorts; -1: of several axes; 0: there are none */
+    uint32_t components; /* a bit for each axis of which single positions are taken, or joined */
     bool visiting;
     bool circular; /* the group whose layout it would take asked for its own */
     bool followed; /* has the layout in which its first value comes from another group's */
@@ -68,6 +69,13 @@ bool group_is_odd(Layouter *, const Instr *access, const Value *, int axis);
 
 /* The layout of the shared tile that a copy writes. */
 const LayoutShared *group_copied(Layouter *, const Instr *copy);
+
+/* components.c: notes a slice or concat of single positions, and the layout of records for a group. */
+void group_note_component(Layouter *, const Instr *);
+const Layout *group_of_records(Layouter *, const Group *, int rank, const int64_t *shape);
+/* The layout in which records are loaded that a lane would read in many small pieces; NULL: that of records.
+ */
+const Layout *group_beside_records(Layouter *, const Instr *load);
 
 /* family.c */
 /* Gives a value the layout of its group, for the value's own shape. */

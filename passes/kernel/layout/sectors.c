@@ -176,9 +176,10 @@ void layouter_fix_load(Layouter *c, Instr *i)
     int axis, width = kernel_access_bytes(c->f, i);
     Value *v = ir_result(i);
     kernel_unit_axis(c->f, i, &axis);
-    if (v->type->kind != TYPE_TILE || !v->type->layout || axis < 0 || width < 16 ||
-        type_elements(v->type) < 256)
-        return;
+    if (v->type->kind != TYPE_TILE || !v->type->layout || axis < 0) return;
+    const Layout *beside = axis == v->type->rank - 1 ? group_beside_records(c, i) : NULL;
+    if (beside) layouter_result_in(c, i, 0, beside);
+    if (beside || width < 16 || type_elements(v->type) < 256) return;
     int bytes = dtype_bytes(v->type->dtype);
     const Layout *l = layouts_get(&c->p->layouts, v->type);
     if (v->type->shape[axis] * bytes < c->p->target->sector_bytes ||

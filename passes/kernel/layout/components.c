@@ -1,0 +1,107 @@
+/* components.c: records of a few numbers, as points, quaternions and small matrices are, whose components the
+ * kernel takes one by one.
+ *
+ *   %x = load X[%i, 0, 0] : f32[128, 4, 4]             a lane has all of a matrix
+ *   %a = slice %x {axis = 1, start = 2} : [128, 1, 4]  moves nothing, nor does what is taken of it
+ *
+ * A layout for coalesced vectors alone would give the components of a record to several lanes, and each of
+ * them that is taken would go through shared memory. Lanes with whole records read and write the same sectors
+ * with a few more instructions; the records of a warp lie side by side.
+ *
+ * Requires: a tile that is loaded or stored, or taken from one, or whose axes have more than two positions
+ * (halves of other tiles follow each other by exchanges); records of at most 64 elements and 256 bytes; a
+ * record for each lane at least. Keeps: values; the order of sums changes with the layout. */
+#include "passes/kernel/layout/groups.h"
+
+enum { MOST_ELEMENTS = 64, MOST_BYTES = 256 };
+
+void group_note_component(Layouter *c, const Instr *i)
+{
+    int axis = (int)ir_attr_int(i, ATTR_AXIS, 0);
+    const Value *whole = i->op == OP_SLICE ? ir_operand(i, 0) : ir_result(i),
+                *part = i->op == OP_SLICE ? ir_result(i) : ir_operand(i, 0);
+    if (group_takes(whole) && part->type->kind == TYPE_TILE && part->type->shape[axis] == 1)
+        group_of(c, whole)->components |= 1u << axis;
+}
+
+/* The elements of a record, all behind the first axis of which components are taken; 1: there are none.
+ * Reshapes keep records, and what is taken of them is in the lane that has them. */
+static int64_t record_of(Layouter *c, const Group *g, int depth)
+{
+    enum { MOST_DEPTH = 4 };
+    int64_t n = 1;
+    if (g->mma || g->ordered || depth > MOST_DEPTH) return 1;
+    if (g->components) {
+        int first = 0;
+        while (!(g->components >> first & 1)) first++;
+        for (int a = first; a < g->rank; a++) n *= g->box[a];
+        return g->box[first] <= 2 && !g->access_bytes ? 1 : n;
+    }
+    const Instr *i = g->moved;
+    if (i && i->op == OP_SLICE && ir_result(i)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)] == 1) {
+        int64_t of = ir_operand(i, 0)->type->shape[ir_attr_int(i, ATTR_AXIS, 0)];
+        n = record_of(c, group_of(c, ir_operand(i, 0)), depth + 1);
+        return n % of ? 1 : n / of;
+    }
+    if (g->reshape) n = record_of(c, group_of(c, ir_operand(g->reshape, 0)), depth + 1);
+    if (n == 1 && g->reshape_to) n = record_of(c, group_of(c, ir_result(g->reshape_to)), depth + 1);
+    return n;
+}
+
+/* The first of the last axes that make up a record, of which there is one for each lane at least; -1: none.
+ */
+static int record_axis(Layouter *c, const Group *g, int rank, const int64_t *shape)
+{
+    int64_t record = record_of(c, g, 0), n = 1, records = 1;
+    int first = rank;
+    if (record < 2 || record > MOST_ELEMENTS || record * g->elem_bytes > MOST_BYTES) return -1;
+    while (first > 0 && n < record) n *= shape[--first];
+    for (int a = 0; a < first; a++) records *= shape[a];
+    return n == record && records >= c->p->target->wave ? first : -1;
+}
+
+const Layout *group_of_records(Layouter *c, const Group *g, int rank, const int64_t *shape)
+{
+    int32_t tile[TILE_MAX_RANK], per[TILE_MAX_RANK], lanes[TILE_MAX_RANK], warps[TILE_MAX_RANK],
+        order[TILE_MAX_RANK];
+    int first = c->p->cluster > 1 ? -1 : record_axis(c, g, rank, shape), left_lanes = c->p->target->wave,
+        left_warps = c->p->warps;
+    if (first < 0) return NULL;
+    for (int k = 0; k < rank; k++) {
+        int a = order[k] = rank - 1 - k;
+        bool part = a >= first;
+        tile[a] = (int32_t)shape[a];
+        per[a] = lanes[a] = warps[a] = 1;
+        while (part && tile[a] % (2 * per[a]) == 0) per[a] *= 2;
+        while (!part && left_lanes > 1 && lanes[a] < tile[a]) {
+            lanes[a] *= 2;
+            left_lanes /= 2;
+        }
+        while (!part && left_warps % 2 == 0 && lanes[a] * warps[a] < tile[a]) {
+            warps[a] *= 2;
+            left_warps /= 2;
+        }
+    }
+    warps[0] *= left_warps; /* what is left repeats elements */
+    return layout_blocked(&c->s->arena, rank, tile, per, lanes, warps, order);
+}
+
+const Layout *group_beside_records(Layouter *c, const Instr *load)
+{
+    enum { PIECES = 4 }; /* with more of them, each takes a line of the cache for every lane */
+    const Type *t = ir_result(load)->type;
+    const Group *g = group_of(c, ir_result(load));
+    int64_t shape[TILE_MAX_RANK];
+    int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
+    int width = kernel_access_bytes(c->f, load), bytes = dtype_bytes(t->dtype), record = bytes;
+    for (int a = 0; a < t->rank; a++) {
+        shape[a] = tile[a] = (int32_t)t->shape[a];
+        order[a] = t->rank - 1 - a;
+    }
+    int first = c->p->cluster > 1 ? -1 : record_axis(c, g, t->rank, shape);
+    if (first < 0) return NULL;
+    for (int a = first; a < t->rank; a++) record *= tile[a];
+    return record <= PIECES * width ? NULL
+                                    : layout_coalesced(&c->s->arena, t->rank, tile, order, bytes, width,
+                                          c->p->target->wave, c->p->warps);
+}

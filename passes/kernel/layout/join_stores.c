@@ -1,0 +1,180 @@
+/* join-stores: stores of single positions beside each other become one store of all of them. A step of
+ * layout.
+ *
+ *   %t1 = store X[%i, 0] = %a token %t0 : [128]      %c = concat (reshape %a), (reshape %b) {axis = 1} :
+ * [128, 2] %t2 = store X[%i, 1] = %b token %t1         ->   %t2 = store X[%i, 0] = %c token %t0 {extents =
+ * [128, 2]}
+ *
+ * The components of a record, a point or a small matrix, say, that a kernel computes one by one would be
+ * written by as many instructions, each of which touches every sector of the records. A lane that has a whole
+ * record (components.c) writes it by vectors.
+ *
+ * Proof. The stores are a chain of tokens that nothing else takes, so that no access of the tensor lies
+ * between them. Their windows differ in a constant along the contiguous axis alone, and these constants
+ * follow each other. So each element is written once, by either form, and what is out of range by neither.
+ *
+ * Requires: stores of one block, of tiles with an element for each lane at least; records of at most 64
+ * bytes; no producer warps and no cluster, which have stores of their own. Keeps: memory. */
+#include "passes/kernel/layout/groups.h"
+#include <string.h>
+
+enum { MOST_STORES = 16, MOST_RECORD = 64 };
+
+typedef struct Component {
+    Instr *store;
+    MemParts mem;
+    int64_t at;
+} Component;
+
+typedef struct Joiner {
+    Session *s;
+    Func *f;
+    KernelPlan *p;
+    int unit;
+    Component chain[MOST_STORES];
+    int n;
+    VEC(Instr *) stores;
+} Joiner;
+
+static void collect(void *user, Instr *i)
+{
+    Joiner *c = user;
+    if (i->op == OP_STORE) vec_push(&c->s->arena, &c->stores, i);
+}
+
+/* A store of a single position along the contiguous axis. */
+static bool component(const Joiner *c, Instr *i, Component *x)
+{
+    *x = (Component){ .store = i };
+    if (i->op != OP_STORE || ir_adds(i) || ir_attr(i, ATTR_STEPS) || ir_attr(i, ATTR_ORDER) ||
+        !ir_mem_parts(i, &x->mem) || x->mem.mask || !x->mem.token_out || c->p->producer_warps ||
+        c->p->cluster > 1)
+        return false;
+    const Type *t = x->mem.values[0]->type;
+    int unit = kernel_unit_axis(c->f, i, NULL);
+    return t->kind == TYPE_TILE && t->dtype != DT_BOOL && t->rank < TILE_MAX_RANK &&
+           type_elements(t) >= c->p->target->wave && unit >= 0 &&
+           c->f->params[x->mem.param].stride[unit] == 1 && ir_attr(i, ATTR_EXTENTS)->v[unit] == -1 &&
+           ir_is_const(x->mem.idx[unit], &x->at);
+}
+
+/* Whether b stores beside a, right behind it in the order of tokens. */
+static bool follows(const Component *a, const Component *b, int unit)
+{
+    const Type *t = a->mem.values[0]->type, *u = b->mem.values[0]->type;
+    if (b->mem.param != a->mem.param || b->store->block != a->store->block || t->dtype != u->dtype ||
+        !type_same_shape(t, u) || !ir_same_window(a->store, b->store))
+        return false;
+    for (int k = 0; k < a->mem.rank; k++)
+        if (k != unit && a->mem.idx[k] != b->mem.idx[k]) return false;
+    return true;
+}
+
+/* The chain of components that begins with the store. */
+static void chain_from(Joiner *c, Instr *first)
+{
+    Component x;
+    c->n = 0;
+    for (Instr *i = first; component(c, i, &x) && c->n < MOST_STORES; i = x.mem.token_out->uses->user) {
+        if (c->n && (x.mem.token != c->chain[c->n - 1].mem.token_out || !follows(&c->chain[0], &x, c->unit)))
+            return;
+        if (!c->n) c->unit = kernel_unit_axis(c->f, i, NULL);
+        c->chain[c->n++] = x;
+        if (!x.mem.token_out->uses || x.mem.token_out->uses->next) return;
+    }
+}
+
+/* Sorts the chain by positions. Whether these follow each other. */
+static bool sorted(Joiner *c)
+{
+    for (int k = 1; k < c->n; k++)
+        for (int j = k; j > 0 && c->chain[j].at < c->chain[j - 1].at; j--) {
+            Component x = c->chain[j];
+            c->chain[j] = c->chain[j - 1];
+            c->chain[j - 1] = x;
+        }
+    for (int k = 1; k < c->n; k++)
+        if (c->chain[k].at != c->chain[k - 1].at + 1) return false;
+    return c->n > 1 && c->n * dtype_bytes(c->chain[0].mem.values[0]->type->dtype) <= MOST_RECORD;
+}
+
+/* The attributes of the joined store: those of the lowest one, whose window begins where its own does. It may
+ * reach beyond what was proven in range. */
+static Attrs joined_attrs(Joiner *c)
+{
+    const Instr *i = c->chain[0].store;
+    Attr *to = arena_array(&c->s->arena, Attr, (size_t)i->n_attrs);
+    int n = 0;
+    for (int k = 0; k < i->n_attrs; k++) {
+        Attr a = i->attrs[k];
+        if (a.key == ATTR_MASKED) continue;
+        if (a.key == ATTR_EXTENTS) {
+            int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
+            memcpy(v, a.v, (size_t)a.n * sizeof *v);
+            v[c->unit] = c->n;
+            a = a_ints(ATTR_EXTENTS, v, a.n);
+        }
+        to[n++] = a;
+    }
+    return (Attrs){ to, n };
+}
+
+/* The values side by side along a new axis, where the window has it. */
+static Value *record(Joiner *c, Builder *b)
+{
+    const Type *t = c->chain[0].mem.values[0]->type;
+    const Attr *e = ir_attr(c->chain[0].store, ATTR_EXTENTS);
+    int64_t one[TILE_MAX_RANK], all[TILE_MAX_RANK];
+    Value *parts[MOST_STORES];
+    int axis = 0;
+    for (int k = 0; k < c->unit; k++) axis += e->v[k] >= 0;
+    for (int k = 0; k <= t->rank; k++) {
+        one[k] = k == axis ? 1 : t->shape[k - (k > axis)];
+        all[k] = k == axis ? c->n : one[k];
+    }
+    const Type *part = type_tile(c->s, t->dtype, t->rank + 1, one);
+    for (int k = 0; k < c->n; k++) parts[k] = ir_op(b, OP_RESHAPE, part, NO_ATTRS, c->chain[k].mem.values[0]);
+    return ir_emit(b, OP_CONCAT, parts, c->n, ATTRS(a_int(ATTR_AXIS, axis)),
+        type_tile(c->s, t->dtype, t->rank + 1, all));
+}
+
+static void join(Joiner *c, Instr *last, Value *token)
+{
+    const Instr *low = c->chain[0].store;
+    Builder b = ir_before(last);
+    Value **operands = arena_array(&c->s->arena, Value *, (size_t)low->n_operands);
+    Value *all = record(c, &b);
+    for (int k = 0; k < low->n_operands; k++) {
+        operands[k] = ir_operand(low, k);
+        if (operands[k] == c->chain[0].mem.values[0]) operands[k] = all;
+        else if (operands[k] == c->chain[0].mem.token) operands[k] = token;
+    }
+    Value *out = ir_emit(&b, OP_STORE, operands, low->n_operands, joined_attrs(c), ir_result(last)->type);
+    ir_replace(ir_result(last), out);
+}
+
+bool kernel_join_stores(Session *s, Func *f, KernelPlan *p)
+{
+    Joiner c = { .s = s, .f = f, .p = p };
+    bool any = false;
+    if (kernel_skips(p, PASS_JOIN_STORES)) return false;
+    ir_walk(f->body, collect, &c);
+    for (size_t k = 0; k < c.stores.len; k++) {
+        Instr *chain[MOST_STORES];
+        if (!c.stores.data[k]) continue;
+        chain_from(&c, c.stores.data[k]);
+        if (c.n < 2) continue;
+        Value *token = c.chain[0].mem.token;
+        for (int j = 0; j < c.n; j++) chain[j] = c.chain[j].store;
+        int n = c.n;
+        if (!sorted(&c)) continue;
+        join(&c, chain[n - 1], token);
+        for (int j = n; j-- > 0;) {
+            for (size_t i = 0; i < c.stores.len; i++)
+                if (c.stores.data[i] == chain[j]) c.stores.data[i] = NULL;
+            ir_erase(chain[j]);
+        }
+        any = true;
+    }
+    return any;
+}
