@@ -253,18 +253,15 @@ static void consider_name(Search *z, int at, int j)
     }
 }
 
-/* Whether the values of a name are tried in turn: those for a last round, search_shares tries. */
-static bool in_turn(const SearchName *m)
-{
-    const bool last_round = m->hint && m->hint->search == SEARCH_LAST_ROUND;
-    return !m->shapes_grid && !m->fixed && !is_last(m) && !last_round;
-}
+/* Whether search_improve tries a name: not those for a last round, which search_shares tries. */
+static bool improves(const SearchName *m)
+{ return !m->shapes_grid && !m->fixed && !is_last(m) && !(m->hint && m->hint->search == SEARCH_LAST_ROUND); }
 
 /* Each of the other names in turn, from each of these points, which become the best with the same tiles. */
 void search_improve(Search *z, int *from, int n)
 {
     for (int j = 0; j < z->n_names; j++) {
-        if (!in_turn(&z->name[j])) continue;
+        if (!improves(&z->name[j])) continue;
         for (int k = 0; k < n; k++) consider_name(z, from[k], j);
         search_estimate(z);
         for (int k = 0; k < n; k++)

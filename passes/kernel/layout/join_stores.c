@@ -1,9 +1,10 @@
 /* join-stores: stores of single positions beside each other become one store of all of them. A step of
  * layout.
  *
- *   %t1 = store X[%i, 0] = %a token %t0 : [128]      %c = concat (reshape %a), (reshape %b) {axis = 1} :
- * [128, 2] %t2 = store X[%i, 1] = %b token %t1         ->   %t2 = store X[%i, 0] = %c token %t0 {extents =
- * [128, 2]}
+ *   %t1 = store X[%i, 0] = %a token %t0 : [128]  ->  %c = concat %a', %b' {axis = 1} : [128, 2]
+ *   %t2 = store X[%i, 1] = %b token %t1 : [128]      %t2 = store X[%i, 0] = %c token %t0 : [128, 2]
+ *
+ * with %a' and %b' reshaped to [128, 1].
  *
  * The components of a record, a point or a small matrix, say, that a kernel computes one by one would be
  * written by as many instructions, each of which touches every sector of the records. A lane that has a whole

@@ -4,7 +4,7 @@
  * out.
  */
 #include "passes/kernel/schedule/cta_size.h"
-#include "passes/kernel/layout/windows.h"
+#include "passes/kernel/schedule/occupancy.h"
 
 typedef struct Sizes {
     const Func *f;
@@ -166,195 +166,6 @@ void cta_size_cap_warps(Session *s, Func *f, KernelPlan *p)
     p->warps = warps;
 }
 
-enum { SHIFTED = 3 }; /* a load that shifts unaligned vectors holds so much more */
-
-typedef struct Loops {
-    const Func *f;
-    const KernelPlan *p;
-    int64_t bytes;           /* of the values that loops carry and of what an iteration loads, all threads */
-    int64_t loaded, reduced; /* bytes of the largest tile that is loaded, and of the largest one reduced */
-    bool product;
-} Loops;
-
-static int64_t bytes_of(const Type *t)
-{ return t->kind == TYPE_TILE ? type_elements(t) * dtype_bytes(t->dtype) : 0; }
-
-static bool reduces_tile(const Instr *i)
-{ return op_reduces(i->op) && ir_operand(i, 0)->type->kind == TYPE_TILE; }
-
-static void most(int64_t *of, int64_t x)
-{
-    if (x > *of) *of = x;
-}
-
-static void look_into(void *user, Instr *i)
-{
-    Loops *x = user;
-    x->product |= i->op == OP_MMA || i->op == OP_MMA_SYNC;
-    if (reduces_tile(i)) most(&x->reduced, bytes_of(ir_operand(i, 0)->type));
-    if (i->op == OP_LOAD) most(&x->loaded, bytes_of(ir_result(i)->type));
-    if (i->op == OP_LOAD && kernel_may_shift(x->f, x->p, i) && kernel_access_bytes(x->f, i) < 16)
-        x->bytes += SHIFTED * bytes_of(ir_result(i)->type);
-    for (int k = 0; k < i->n_results && (i->op == OP_FOR || i->op == OP_WHILE || i->op == OP_LOAD); k++)
-        x->bytes += bytes_of(i->results[k].type);
-}
-
-/* The threads of a multiprocessor to which the loops' carried values and loads leave half of the registers;
- * 0: to 512 they do not, or there are products. *rows: a loop reduces rows as it loads them. */
-static int threads_of_loops(const Func *f, const KernelPlan *p, bool *rows)
-{
-    enum { MOST = 1024, LEAST = 512 };
-    int64_t bytes = 0, all = (int64_t)p->target->sm_registers * 4;
-    bool product = false;
-    for (Instr *i = f->body->first; i; i = i->next) {
-        if (i->op != OP_FOR && i->op != OP_WHILE) continue;
-        Loops x = { .f = f, .p = p };
-        look_into(&x, i);
-        for (int k = 0; k < i->n_blocks; k++) ir_walk(i->blocks[k], look_into, &x);
-        most(&bytes, x.bytes);
-        product |= x.product;
-        *rows |= x.reduced > 0 && x.reduced <= x.loaded;
-    }
-    int64_t each = bytes / (p->warps * p->target->wave);
-    int n = MOST;
-    while (n >= LEAST && each * n > all / 2) n /= 2;
-    return product || n < LEAST ? 0 : n;
-}
-
-/* The bytes of tiles that are in use at one place, in the order of the text. By value id: the last operation
- * that reads it. By operation: bytes that nobody reads behind it. */
-typedef struct Live {
-    int *last;
-    int64_t *dead;
-    int64_t now, most;
-    int n;
-} Live;
-
-static void find_last(void *user, Instr *i)
-{
-    Live *x = user;
-    for (int k = 0; k < i->n_operands; k++) {
-        const Value *v = ir_operand(i, k);
-        x->last[v->id] = x->n;
-        if (v->def && v->def->op == OP_BROADCAST) x->last[ir_operand(v->def, 0)->id] = x->n;
-    }
-    x->n++;
-}
-
-/* The bytes of a result in registers. A window with steps is made of vectors with what lies between. */
-static int64_t held_bytes(const Instr *i, const Value *v)
-{
-    const Attr *steps = i->op == OP_LOAD ? ir_attr(i, ATTR_STEPS) : NULL;
-    int64_t bytes = kernel_is_cheap(v) || i->op == OP_BROADCAST ? 0 : bytes_of(v->type);
-    for (int k = 0; steps && k < steps->n; k++) bytes *= steps->v[k] > 1 ? steps->v[k] : 1;
-    return bytes;
-}
-
-static void count_live(void *user, Instr *i)
-{
-    Live *x = user;
-    x->now -= x->dead[x->n];
-    for (int k = 0; k < i->n_results; k++) {
-        const Value *v = &i->results[k];
-        if (x->last[v->id] <= x->n) continue;
-        x->now += held_bytes(i, v);
-        x->dead[x->last[v->id]] += held_bytes(i, v);
-    }
-    most(&x->most, x->now);
-    x->n++;
-}
-
-static int64_t live_bytes(Session *s, const Func *f)
-{
-    Live x = { .last = arena_array(&s->arena, int, f->module->next_id) };
-    ir_walk(f->body, find_last, &x);
-    x.dead = arena_array(&s->arena, int64_t, (size_t)x.n + 1);
-    x.n = 0;
-    ir_walk(f->body, count_live, &x);
-    return x.most;
-}
-
-/* Whether the windows of two loads overlap along an axis that is not contiguous. */
-static bool overlap(const Func *f, const Instr *a, const Instr *b)
-{
-    MemParts m;
-    int unit, axis;
-    if (!ir_mem_parts(a, &m)) return false;
-    kernel_unit_axis(f, a, &unit);
-    for (int k = 0; k < m.rank; k++) {
-        int64_t apart = window_apart(a, b, k);
-        if (apart && window_tile_axis(a, k, &axis) && axis != unit && apart < m.result->type->shape[axis])
-            return true;
-    }
-    return false;
-}
-
-typedef struct Windows {
-    const Func *f;
-    const Instr **first; /* by parameter: its first load of a tile in the block */
-    bool overlap;
-} Windows;
-
-static void find_windows(void *user, Instr *i)
-{
-    Windows *w = user;
-    MemParts m;
-    if (i->op != OP_LOAD || ir_result(i)->type->kind != TYPE_TILE || !ir_mem_parts(i, &m)) return;
-    const Instr **first = &w->first[m.param];
-    if (*first && (*first)->block == i->block) w->overlap |= overlap(w->f, *first, i);
-    else *first = i;
-}
-
-/* Whether programs load windows of one tensor that overlap, as those of stencils. */
-static bool has_windows(Session *s, const Func *f)
-{
-    Windows w = { .f = f, .first = arena_array(&s->arena, const Instr *, (size_t)f->n_params) };
-    ir_walk(f->body, find_windows, &w);
-    return w.overlap;
-}
-
-/* The threads of a multiprocessor whose registers have room for the tiles of a stencil; 0: of 512 they do
- * not. In the order of the text more is in use at once than the vendor's compiler needs for elements one
- * after the other, which leaves room for addresses. */
-static int threads_of_windows(Session *s, const Func *f, const KernelPlan *p)
-{
-    enum { MOST = 1024, LEAST = 512 };
-    int64_t each = live_bytes(s, f) / (p->warps * p->target->wave);
-    int n = MOST;
-    while (n >= LEAST && each * n > (int64_t)p->target->sm_registers * 4) n /= 2;
-    return n < LEAST ? 0 : n;
-}
-
-/* The CTAs of a multiprocessor that the launch bounds ask for; 0: no bounds. Programs that reduce rows wait
- * for memory and then for each other, in each step of a loop too. With 1024 threads on a multiprocessor,
- * other programs fill the gap; loops that carry and load more than fits half of their registers have 512, and
- * of more than that none. Without bounds, the compiler gives each thread as many registers as it can use, and
- * fewer CTAs fit: often not all of a launch at once, so that a few run behind the others. The same holds for
- * CTAs of 16 warps, and for programs without a reduction in which a few loads use unaligned vectors
- * (bench/notes/decisions.md, "Behind the decisions"), or windows overlap, as those of stencils: the compiler
- * issues all of their loads first, so that programs of one phase would wait for memory together. */
-static int rows_at_once(Session *s, const Func *f, const KernelPlan *p)
-{
-    enum { THREADS = 1024, MOST_WARPS = 16, FEW = 4 };
-    bool reduces = false, loops = false;
-    int shifted = 0, by_element, threads = THREADS;
-    /* Resident CTAs are a power of two, like the number of threads of a CTA. */
-    int most_ctas = 1;
-    while (2 * most_ctas <= p->target->sm_ctas) most_ctas *= 2;
-    if (p->target->kind != TARGET_CUDA || p->warps > MOST_WARPS) return 0;
-    for (const Instr *i = f->body->first; i; i = i->next) {
-        reduces |= reduces_tile(i);
-        loops |= i->op == OP_FOR || i->op == OP_WHILE;
-        shifted += i->op == OP_LOAD && kernel_may_shift(f, p, i) && kernel_access_bytes(f, i) < 16 &&
-                   !kernel_slides(f, p, i) && kernel_shift_cost(f, p, i, 1, &by_element) < by_element;
-    }
-    reduces |= shifted > 0 && shifted <= FEW;
-    if (loops) threads = threads_of_loops(f, p, &reduces);
-    else if (!reduces && has_windows(s, f)) reduces = (threads = threads_of_windows(s, f, p)) > 0;
-    int n = threads / (p->warps * p->target->wave);
-    return !reduces ? 0 : n < most_ctas ? n : most_ctas;
-}
-
 /* Takes the number of warps and the scratch memory from the schedule. */
 static void asked_sizes(KernelPlan *p)
 {
@@ -374,7 +185,7 @@ void cta_size_unspecialized(Session *s, Func *f, KernelPlan *p)
 {
     const Decision *ctas = schedule_asked(p, DECIDE_OCCUPANCY),
                    *programs = schedule_asked(p, DECIDE_PROGRAMS);
-    if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = rows_at_once(s, f, p);
+    if (!p->min_ctas && !ir_holds(f->body, OP_MMA_SYNC)) p->min_ctas = occupancy_wanted(s, f, p);
     if (p->options.most_ctas && !f->hints.occupancy && p->min_ctas > p->options.most_ctas)
         p->min_ctas = p->options.most_ctas;
     int most = p->target->sm_threads / (p->warps * p->target->wave);
