@@ -96,6 +96,7 @@ typedef struct KernelPlan {
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
     bool keeps_rows;     /* in shared memory (keep_rows.c) */
+    bool keeps_begins;   /* they begin anywhere, and are kept from the aligned address before them on */
     RowParts row_parts;  /* that begin within a word */
     int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;

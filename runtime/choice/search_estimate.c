@@ -83,6 +83,7 @@ static void estimate(Search *z, SearchWorker *w, SearchPoint *p)
     if (!compile_lowered(s, w->ast, q->kernel, all, n, q->facts, &options, &may_fit, &compiled, &f, &code))
         return;
     p->kept = code.plan->keeps_rows;
+    p->begins = code.plan->keeps_begins;
     p->ctas = code.plan->min_ctas;
     p->threads = code.threads;
     p->cluster = code.cluster;

@@ -10,7 +10,7 @@
 
 enum {
     ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
-    PAIR = 2,        /* the largest cluster that is worth it for the sake of more CTAs */
+    PAIR = 2,        /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
 };
 
 static void consider_kept(Search *z, const uint8_t *at)
@@ -31,16 +31,23 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-static bool enough(const SearchPoint *p) { return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR; }
-
-/* Rows of few CTAs, of pairs where a multiprocessor holds enough of these only then; then the most threads,
- * in many CTAs. */
-static bool better(const SearchPoint *a, const SearchPoint *b)
+/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions, and so
+ * half of its threads, be it by a larger cluster. */
+static bool enough(const Search *z, const SearchPoint *p)
 {
-    if (enough(a) != enough(b)) return enough(a);
+    if (p->ctas < ENOUGH_CTAS) return false;
+    return p->begins ? 2 * at_work(p) >= z->p->device.target->sm_threads : p->cluster <= PAIR;
+}
+
+/* Rows of few CTAs, of more where a multiprocessor has enough of them only then; then the most threads, in
+ * many CTAs, or in few where rows begin anywhere, since threads that hold less of a row have registers to
+ * spare. */
+static bool better(const Search *z, const SearchPoint *a, const SearchPoint *b)
+{
+    if (enough(z, a) != enough(z, b)) return enough(z, a);
     if (a->cluster != b->cluster) return a->cluster < b->cluster;
     if (at_work(a) != at_work(b)) return at_work(a) > at_work(b);
-    return a->ctas > b->ctas;
+    return a->begins ? a->ctas < b->ctas : a->ctas > b->ctas;
 }
 
 int search_kept(Search *z, int best)
@@ -65,6 +72,6 @@ int search_kept(Search *z, int best)
     search_estimate(z);
     int found = first;
     for (int i = first + 1; i < z->n_points; i++)
-        if (z->point[i].kept && better(&z->point[i], &z->point[found])) found = i;
+        if (z->point[i].kept && better(z, &z->point[i], &z->point[found])) found = i;
     return found;
 }

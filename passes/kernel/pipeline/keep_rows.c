@@ -433,6 +433,7 @@ static bool keep(void *user)
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
+    p->keeps_begins = k.start.bytes > 0;
     if (k.start.leads) p->row_parts = (RowParts){ k.start, k.part, k.row };
     rewrite(&k);
     return a->kept = true;
