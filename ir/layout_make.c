@@ -73,6 +73,20 @@ static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
     return best;
 }
 
+int layout_row_access(int64_t elems, int elem_bytes, int widest, int nlanes, int64_t *places)
+{
+    enum { PART = 5, LEAST = 4 };
+    for (int width = widest; width >= elem_bytes && (width == widest || width >= LEAST); width /= 2) {
+        int64_t n = (elems * elem_bytes + width - 1) / width, all = 1;
+        while (all < n && all < nlanes) all *= 2;
+        if (n > nlanes) all = (n + nlanes - 1) / nlanes * nlanes;
+        *places = all;
+        if ((all - n) * PART <= all) return width;
+        if (n <= nlanes) return 0; /* narrower accesses would make several of one */
+    }
+    return 0;
+}
+
 const Layout *layout_coalesced(Arena *a, int rank, const int32_t *tile, const int32_t *order, int elem_bytes,
     int vec_bytes, int nlanes, int nwarps)
 { return layout_coalesced_near(a, rank, tile, order, elem_bytes, vec_bytes, nlanes, nwarps, -1); }
@@ -383,12 +397,51 @@ static bool reshape_bit(LayoutBuild *b, const Layout *l, LayoutInput in, int i, 
     return true;
 }
 
+/* Where a reshape only adds or drops axes of extent 1: the new axis of each old one, -1 for those that are
+ * dropped, which no input may move along. */
+static bool keeps_axes(const Layout *l, int rank, const int32_t *tile, int *to)
+{
+    int d = 0;
+    for (int k = 0; k < l->rank; k++) {
+        to[k] = -1;
+        if (l->tile[k] == 1 && l->cover[k] == 1) continue;
+        while (d < rank && tile[d] == 1 && l->tile[k] != 1) d++;
+        if (d == rank || tile[d] != l->tile[k]) return false;
+        to[k] = d++;
+    }
+    for (; d < rank; d++)
+        if (tile[d] != 1) return false;
+    return true;
+}
+
+/* The same layout with other axes of extent 1. What lies beyond the tile stays there. */
+static const Layout *reshape_axes(Arena *a, const Layout *l, const int *axis, LayoutBuild *b)
+{
+    for (int in = 0; in < LAYOUT_INPUTS; in++)
+        for (int i = 0; i < l->nbit[in]; i++) {
+            int32_t v[LAYOUT_MAX_RANK], to[LAYOUT_MAX_RANK] = { 0 };
+            layout_unpack(l, l->basis[in][i], v);
+            for (int k = 0; k < l->rank; k++)
+                if (axis[k] >= 0) to[axis[k]] = v[k];
+            layout_build_bit(b, in, to);
+        }
+    for (int i = 0; i < l->ndigit; i++) {
+        const LayoutDigit *x = &l->digit[i];
+        bool moves = x->stride && axis[x->axis] >= 0;
+        layout_build_digit(b, x->in, moves ? axis[x->axis] : 0, x->size, moves ? x->stride : 0);
+    }
+    return layout_build(a, b, NULL);
+}
+
 const Layout *layout_reshape(Arena *a, const Layout *l, int rank, const int32_t *tile)
 {
     LayoutBuild b;
     int64_t old[LAYOUT_MAX_RANK], stride[LAYOUT_MAX_RANK], n = 1, m = 1;
+    int axis[LAYOUT_MAX_RANK];
     layout_build_init(&b, rank, tile);
-    if (b.overflow || memcmp(l->cover, l->tile, sizeof l->tile)) return NULL;
+    if (b.overflow) return NULL;
+    if (memcmp(l->cover, l->tile, sizeof l->tile))
+        return keeps_axes(l, rank, tile, axis) ? reshape_axes(a, l, axis, &b) : NULL;
     for (int d = l->rank - 1; d >= 0; d--) old[d] = n, n *= l->tile[d];
     for (int d = rank - 1; d >= 0; d--) {
         if (tile[d] < 1) return NULL;

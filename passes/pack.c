@@ -133,10 +133,26 @@ static bool moves_columns(const Size *s)
     return s->beside > s->elems && vectors % LANES && LANES % vectors;
 }
 
+/* The programs of a CTA each of whose warps has whole rows, of several accesses of a lane for each, as far as
+ * lanes have room for them. 0: their layout is another one (of_whole_rows in kernel/layout/family.c). */
+static int64_t whole_rows(const Choice *x)
+{
+    const Size *s = &x->size;
+    int64_t places, n = x->warps;
+    int widest = s->bytes % 16 ? 8 : 16;
+    if (s->bytes % 8 || s->bytes % (LANES * widest) == 0) return 0;
+    int width = layout_row_access(s->bytes / s->elem_bytes, s->elem_bytes, widest, LANES, &places);
+    if (!width || places <= LANES) return 0;
+    while (2 * n * places * width <= (int64_t)x->warps * LANES * MOST_ELEMS * s->elem_bytes) n *= 2;
+    return n;
+}
+
 /* The number of programs that fill the lanes of a CTA. */
 static int64_t fill(const Choice *x)
 {
     const Size *s = &x->size;
+    int64_t rows = whole_rows(x);
+    if (rows) return rows;
     int64_t lanes = (int64_t)x->warps * LANES, n = 1, few, piece = 1;
     int64_t bytes = lanes * (s->bytes % 16 == 8 ? LANE_BYTES / 2 : LANE_BYTES);
     while (n * 2 * s->bytes <= bytes && n * 2 * s->elems <= lanes * LANE_ELEMS) n *= 2;

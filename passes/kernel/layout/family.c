@@ -57,30 +57,34 @@ static int width_of(const Group *g)
     return g->access_width ? g->access_width : 16;
 }
 
-/* Several rows that are reduced, none of which warps share: the last lanes of a row may have nothing, as long
- * as that is at most a fifth of all. A barrier, and the addresses of many rows in one access, cost more.
- * NULL: there is no need for that, or no such layout. */
-static const Layout *of_whole_rows(
-    Layouter *c, const Group *g, int rank, const int32_t *tile, const int32_t *order, const Layout *l)
+/* Rows of a pack that are reduced, each of them by one warp, or by a part of its lanes: the last lanes of a
+ * row may have nothing, as long as that is at most a fifth of all. A barrier, and the addresses of many rows
+ * in one access, cost more, and so do weights that change lanes because a lane has other columns in one row
+ * than in the next. *several: a lane has several accesses of a row. NULL: there is no need for that, or no
+ * such layout. */
+static const Layout *of_whole_rows(Layouter *c, const Group *g, int rank, const int32_t *tile,
+    const int32_t *order, const Layout *l, bool *several)
 {
-    enum { PART = 5 };
-    int unit = order[0], n = g->access_elem ? g->access_width / g->access_elem : 1;
+    enum { LEAST = 8 }; /* narrower rows go through shared memory (row_block.c) */
+    int unit = order[0], lanes = c->p->target->wave;
     int32_t at[TILE_MAX_RANK], whole[TILE_MAX_RANK];
     bool shared = false;
     if (!l || !g->rows || g->mma || !g->access_elem || rank != 2 || unit != 1 || c->p->cluster > 1 ||
-        c->p->target->kind != TARGET_CUDA || n < 1 || tile[0] < c->p->warps)
+        c->p->target->kind != TARGET_CUDA || tile[0] < c->p->warps)
         return NULL;
     for (uint32_t w = 1; w < layout_warps(l); w *= 2) {
         layout_element(l, 0, 0, w, 0, at);
         shared |= at[unit] != 0;
     }
-    int32_t vectors = (tile[unit] + n - 1) / n, lanes = 1;
-    while (lanes < vectors) lanes *= 2;
-    if (!shared || lanes > c->p->target->wave || (lanes - vectors) * PART > lanes) return NULL;
+    int64_t places;
+    int width = layout_row_access(tile[unit], g->access_elem, g->access_width, lanes, &places);
+    *several = width && places > lanes;
+    bool moves = *several && tile[unit] * g->access_elem % (lanes * g->access_width);
+    if (!width || (!shared && !moves) || (*several && g->access_width < LEAST)) return NULL;
     whole[0] = tile[0];
-    whole[unit] = lanes * n;
-    const Layout *rows = layout_coalesced(
-        &c->s->arena, rank, whole, order, g->access_elem, g->access_width, c->p->target->wave, c->p->warps);
+    whole[unit] = (int32_t)places * width / g->access_elem;
+    const Layout *rows =
+        layout_coalesced(&c->s->arena, rank, whole, order, g->access_elem, width, lanes, c->p->warps);
     return rows ? layout_with_tile(&c->s->arena, rows, tile) : NULL;
 }
 
@@ -111,14 +115,16 @@ const Layout *group_blocked(Layouter *c, const Group *g, int rank, const int64_t
     for (int a = 0; a < rank; a++) tile[a] = (int32_t)shape[a];
     if (g->plain && !g->native && rank == 2) return group_register_blocks(c, g->plain, tile);
     int ctas = c->p->cluster > 1 && !c->p->split_k ? c->p->cluster : 1;
-    const Layout *s = of_odd_rows(c, g, rank, tile, order, ctas);
-    if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
     const Layout *l = layout_coalesced_near(&c->s->arena, rank, tile, order,
         g->access_elem  ? g->access_elem
         : g->elem_bytes ? g->elem_bytes
                         : 4,
         width_of(g), c->p->target->wave, c->p->warps * ctas, g->near <= rank ? g->near - 1 : -1);
-    const Layout *rows = of_whole_rows(c, g, rank, tile, order, l);
+    bool several = false;
+    const Layout *rows = of_whole_rows(c, g, rank, tile, order, l, &several);
+    if (rows && several) return rows;
+    const Layout *s = of_odd_rows(c, g, rank, tile, order, ctas);
+    if (s) return ctas > 1 ? layout_split_blocks(&c->s->arena, s, ctas) : s;
     if (!rows) rows = of_all_rows(c, g, rank, tile, order);
     if (rows) return rows;
     return l && ctas > 1 ? layout_split_blocks(&c->s->arena, l, ctas) : l;
