@@ -140,7 +140,7 @@ static int64_t whole_rows(const Choice *x)
     const Size *s = &x->size;
     int64_t places, n = x->warps;
     int widest = s->bytes % 16 ? 8 : 16;
-    if (s->bytes % 8 || s->bytes % (LANES * widest) == 0) return 0;
+    if (s->elem_bytes > 2 || s->bytes % 8 || s->bytes % (LANES * widest) == 0) return 0;
     int width = layout_row_access(s->bytes / s->elem_bytes, s->elem_bytes, widest, LANES, &places);
     if (!width || places <= LANES) return 0;
     while (2 * n * places * width <= (int64_t)x->warps * LANES * MOST_ELEMS * s->elem_bytes) n *= 2;

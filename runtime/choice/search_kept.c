@@ -31,12 +31,12 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions, and so
- * half of its threads, be it by a larger cluster. */
+/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions: a CTA
+ * more, and half of its threads, be it by a larger cluster. */
 static bool enough(const Search *z, const SearchPoint *p)
 {
-    if (p->ctas < ENOUGH_CTAS) return false;
-    return p->begins ? 2 * at_work(p) >= z->p->device.target->sm_threads : p->cluster <= PAIR;
+    if (!p->begins) return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR;
+    return p->ctas > ENOUGH_CTAS && 2 * at_work(p) >= z->p->device.target->sm_threads;
 }
 
 /* Rows of few CTAs, of more where a multiprocessor has enough of them only then; then the most threads, in

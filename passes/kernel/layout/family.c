@@ -65,7 +65,9 @@ static int width_of(const Group *g)
 static const Layout *of_whole_rows(Layouter *c, const Group *g, int rank, const int32_t *tile,
     const int32_t *order, const Layout *l, bool *several)
 {
-    enum { LEAST = 8 }; /* narrower rows go through shared memory (row_block.c) */
+    /* Narrower rows go through shared memory (row_block.c). Rows of wider elements have enough vectors for
+     * other layouts (bench/notes/short_rows.md, "Warps with whole rows"). */
+    enum { LEAST = 8, MOST_OF_ELEMENT = 2 };
     int unit = order[0], lanes = c->p->target->wave;
     int32_t at[TILE_MAX_RANK], whole[TILE_MAX_RANK];
     bool shared = false;
@@ -80,7 +82,9 @@ static const Layout *of_whole_rows(Layouter *c, const Group *g, int rank, const 
     int width = layout_row_access(tile[unit], g->access_elem, g->access_width, lanes, &places);
     *several = width && places > lanes;
     bool moves = *several && tile[unit] * g->access_elem % (lanes * g->access_width);
-    if (!width || (!shared && !moves) || (*several && g->access_width < LEAST)) return NULL;
+    if (!width || (!shared && !moves) ||
+        (*several && (g->access_width < LEAST || g->access_elem > MOST_OF_ELEMENT)))
+        return NULL;
     whole[0] = tile[0];
     whole[unit] = (int32_t)places * width / g->access_elem;
     const Layout *rows =
