@@ -134,7 +134,7 @@ static bool moves_columns(const Size *s)
 }
 
 /* The programs of a CTA each of whose warps has whole rows, of several accesses of a lane for each, as far as
- * lanes have room for them. 0: their layout is another one (of_whole_rows in kernel/layout/family.c). */
+ * lanes have room for them. 0: their layout is another one (of_whole_rows in kernel/layout/blocks.c). */
 static int64_t whole_rows(const Choice *x)
 {
     const Size *s = &x->size;
