@@ -74,7 +74,8 @@ const Layout *layout_blocked(Arena *a, int rank, const int32_t *tile, const int3
 
 /* The bytes of a lane's accesses, at most `widest`, by which one warp, or a part of its lanes, holds a row of
  * so many elements: at most a fifth of the places have nothing. *places receives their number, in accesses.
- * Rows of more accesses than lanes take several for each, of as few as 4 bytes. 0: there are none. */
+ * Rows of more accesses than lanes take several for each, of as few as 4 bytes and of 48 in all. 0: there are
+ * none. */
 int layout_row_access(int64_t elems, int elem_bytes, int widest, int nlanes, int64_t *places);
 
 /* A good blocked layout for a coalesced access of elements of `elem_bytes` with at most `vec_bytes` (16) a

@@ -74,12 +74,13 @@ static int32_t fast_lanes(int64_t chunks, int64_t chunk_bytes, int32_t nlanes)
 
 int layout_row_access(int64_t elems, int elem_bytes, int widest, int nlanes, int64_t *places)
 {
-    enum { PART = 5, LEAST = 4 };
+    enum { PART = 5, LEAST = 4, MOST_OF_LANE = 48 };
     for (int width = widest; width >= elem_bytes && (width == widest || width >= LEAST); width /= 2) {
         int64_t n = (elems * elem_bytes + width - 1) / width, all = 1;
         while (all < n && all < nlanes) all *= 2;
         if (n > nlanes) all = (n + nlanes - 1) / nlanes * nlanes;
         *places = all;
+        if (n > nlanes && all / nlanes * width > MOST_OF_LANE) return 0;
         if ((all - n) * PART <= all) return width;
         if (n <= nlanes) return 0; /* narrower accesses would make several of one */
     }

@@ -77,13 +77,15 @@ const Layout *group_of_records(Layouter *, const Group *, int rank, const int64_
  */
 const Layout *group_beside_records(Layouter *, const Instr *load);
 
+/* blocks.c: a layout of blocks, for what accesses and reductions want. */
+const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
+
 /* family.c */
 /* Gives a value the layout of its group, for the value's own shape. */
 void group_assign(Layouter *, Value *);
 void group_split_warps(const KernelPlan *, Group *);
 const Layout *group_fragment(Layouter *, const Instr *mma, int k,
     const int32_t *tile); /* the layout of operand k (A, B or C) of a product on a matrix unit */
-const Layout *group_blocked(Layouter *, const Group *, int rank, const int64_t *shape);
 /* The layout in which the result of a reshape, permute, half or pair of halves is without moving elements
  * between threads, or by an exchange of half of them; NULL: there is none. The operands have layouts. */
 const Layout *group_moved(Layouter *, const Instr *);
