@@ -12,7 +12,6 @@ typedef struct Lookups {
     const Sink *sink[MOST_LOOKUPS];
     Table table[MOST_LOOKUPS];
     LLVMValueRef row;
-    int64_t columns;
     int n;
 } Lookups;
 

@@ -428,8 +428,8 @@ static bool keep(void *user)
     int ctas = (d || !kernel_skips(p, PASS_KEEP_ROWS)) && find(&k) ? ctas_with_rows(&k) : 0;
     if (d && !ctas)
         return schedule_refuse(p, d,
-            "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which lie "
-            "at multiples of 4 bytes, are needed on both sides of a reduction, and fit shared memory");
+            "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which "
+            "are needed on both sides of a reduction, and fit shared memory");
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;
