@@ -183,6 +183,10 @@ typedef struct LayoutHalf {
     int bit, reg;
 } LayoutHalf;
 const Layout *layout_half(Arena *a, const Layout *l, int axis, LayoutHalf *);
+/* `extent` consecutive positions along `axis`, from a multiple of `extent` on, in a layout for each such
+ * part: a thread has of each part what it has of the first, in other registers. NULL: `extent` does not
+ * divide the tile, or threads differ in the parts that they have. */
+const Layout *layout_part(Arena *a, const Layout *l, int axis, int32_t extent);
 /* l with registers and lanes exchanged along `axis` so that a thread holds as many consecutive elements as
  * fit max_bytes: the layout to store an accumulator from. Within a warp, so layout_convert needs only
  * shuffles. l itself where nothing can be gained. */

@@ -1,4 +1,4 @@
-/* layout_half.c: of layout: a tile cut in two along an axis. */
+/* layout_half.c: of layout: a tile cut in two, or in parts of a thread's registers, along an axis. */
 #include "ir/layout_priv.h"
 #include <string.h>
 
@@ -48,4 +48,46 @@ const Layout *layout_half(Arena *a, const Layout *l, int axis, LayoutHalf *h)
         in[k] = basis[k];
     }
     return layout_from_basis(a, l->rank, tile, nbit, in, 0, NULL);
+}
+
+/* Whether only registers move along the axis by `extent` or more, by bits and digits that move along no other
+ * axis and do not cross a multiple of it. */
+static bool cut_by_registers(const Layout *l, int axis, int32_t extent)
+{
+    LayoutAxisPart part[LAYOUT_MAX_PARTS];
+    int n = layout_axis_parts(l, axis, part);
+    for (int k = 0; k < n; k++) {
+        int32_t ends = part[k].step * part[k].size;
+        if (ends > extent && (part[k].in != LAYOUT_REG || (part[k].step < extent && extent % part[k].step)))
+            return false;
+    }
+    return n >= 0;
+}
+
+const Layout *layout_part(Arena *a, const Layout *l, int axis, int32_t extent)
+{
+    int32_t basis[LAYOUT_INPUTS][LAYOUT_MAX_BITS * LAYOUT_MAX_RANK], tile[LAYOUT_MAX_RANK];
+    const int32_t *in[LAYOUT_INPUTS];
+    int nbit[LAYOUT_INPUTS], ndigit = 0;
+    LayoutDigit digit[LAYOUT_MAX_DIGITS];
+    if (l->cover[axis] != l->tile[axis] || l->tile[axis] % extent || !cut_by_registers(l, axis, extent))
+        return NULL;
+    memcpy(tile, l->tile, sizeof tile);
+    tile[axis] = extent;
+    for (int k = 0; k < LAYOUT_INPUTS; k++) {
+        nbit[k] = 0;
+        for (int b = 0; b < l->nbit[k]; b++) {
+            int32_t *to = basis[k] + nbit[k] * l->rank;
+            basis_of(l, (LayoutInput)k, b, to);
+            nbit[k] += to[axis] < extent;
+        }
+        in[k] = basis[k];
+    }
+    for (int k = 0; k < l->ndigit; k++) {
+        LayoutDigit d = l->digit[k];
+        if (d.axis == axis && d.stride >= extent) continue;
+        if (d.axis == axis && d.stride && d.size > extent / d.stride) d.size = extent / d.stride;
+        digit[ndigit++] = d;
+    }
+    return layout_from_basis(a, l->rank, tile, nbit, in, ndigit, digit);
 }

@@ -59,6 +59,26 @@ static bool picked(Emit *e, const Instr *i, uint32_t k, Picked *p)
     return false;
 }
 
+/* How many whole words from word w on are consecutive words of one operand, at least 1. */
+static int run_of(const Picked *source, int w, int n, int in_word)
+{
+    const Picked *first = &source[w * in_word];
+    int same = 0;
+    while (w * in_word + same < n && first[same].from == first->from && first[same].reg == first->reg + same)
+        same++;
+    int run = first->reg % in_word ? 0 : same / in_word;
+    return run > 1 ? run : 1;
+}
+
+static void copy_words(Emit *e, const char *out, int w, const Picked *first, int in_word, int run)
+{
+    int at = first->reg / in_word;
+    const char *from = registers_of(e, first->from);
+    begin_unrolled(e, "i", run);
+    line(e, "%s[%s] = %s[%s];", out, w ? str(e, "i + %d", w) : "i", from, at ? str(e, "i + %d", at) : "i");
+    end_block(e);
+}
+
 bool emit_pick(Emit *e, Instr *i)
 {
     Value *r = ir_result(i);
@@ -77,9 +97,14 @@ bool emit_pick(Emit *e, Instr *i)
     DType d = r->type->dtype;
     int in_word = per_word(d);
     const char *out = declare_tile(e, r);
-    for (int w = 0; w < array_len(d, n); w++) {
+    for (int w = 0, run; w < array_len(d, n); w += run) {
         const char *v[4];
         int here = n - w * in_word < in_word ? n - w * in_word : in_word;
+        run = run_of(source, w, n, in_word);
+        if (run > 1) {
+            copy_words(e, out, w, &source[w * in_word], in_word, run);
+            continue;
+        }
         for (int k = 0; k < here; k++) {
             const Picked *p = &source[w * in_word + k];
             v[k] = element(e, p->from, layout_of(e, p->from), index_number(e, p->reg));

@@ -8,7 +8,7 @@
  *   layout                           when every tile that registers hold exists; then, where roles would wait
  *                                    for each other, all warps alike from the attempt on
  *   lane-parts                       needs to know which lanes hold a row
- *   fragment-prefetch .. hoist-loads need to know the registers of a tile
+ *   fragment-prefetch .. column-strips need to know the registers of a tile
  *   swizzle                          when there is every conversion
  *   strength-reduction               when nothing moves between a loop and what is around it any more
  *
@@ -79,6 +79,7 @@ static void layouts(Lowering *l)
     RUN(FRAGMENT_PREFETCH);
     RUN(LOAD_AHEAD);
     RUN(HOIST_LOADS);
+    RUN(COLUMN_STRIPS);
     RUN(SWIZZLE);
     RUN(STRENGTH_REDUCTION);
 }

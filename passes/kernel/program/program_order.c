@@ -383,7 +383,8 @@ static int derive(ProgramOrder *c, int *n)
         return ORDER_HEAVY;
     }
     *n = c->f->hints.raster_group > 0 ? c->f->hints.raster_group : 16;
-    return c->rank == 2 && c->axes_a == 1 && c->axes_b == 2 && *n > 1 ? ORDER_ROWS : ORDER_IDS;
+    bool apart = (c->axes_a == 1 && c->axes_b == 2) || (c->axes_a == 2 && c->axes_b == 1);
+    return c->rank == 2 && apart && *n > 1 ? ORDER_ROWS : ORDER_IDS;
 }
 
 /* Each of the orders visits every program once. The rest of the description is for texts. */

@@ -429,14 +429,49 @@ static void test_reduce(void)
     CU_ASSERT(checked > 100);
 }
 
+/* Parts along an axis: each thread has of every part what it has of the first, in registers of its own. */
+static void test_parts(void)
+{
+    int found = 0, refused = 0;
+    for (int i = 0; i < 400; i++) {
+        int32_t tile[2];
+        random_tile(tile);
+        const Layout *l = random_layout(tile, rnd(2) ? 4 : 12);
+        int axis = (int)rnd(2), bad = 0;
+        int32_t extent = 8 << rnd(4);
+        const Layout *part = layout_part(&arena, l, axis, extent);
+        if (!part) {
+            refused++;
+            continue;
+        }
+        found++;
+        CU_ASSERT_EQUAL(part->tile[axis], extent);
+        CU_ASSERT_EQUAL(part->tile[1 - axis], tile[1 - axis]);
+        for (int32_t start = 0; start < tile[axis]; start += extent)
+            for (uint32_t w = 0; w < layout_warps(l); w++)
+                for (uint32_t t = 0; t < layout_lanes(l); t++)
+                    for (uint32_t r = 0; r < layout_regs(part); r++) {
+                        int32_t c[2];
+                        layout_element(part, r, t, w, 0, c);
+                        bad += c[axis] >= extent;
+                        c[axis] += start;
+                        bad += layout_find_reg(l, c, t, w, 0) < 0;
+                    }
+        uint32_t parts = (uint32_t)(tile[axis] / extent);
+        CU_ASSERT_EQUAL(bad, 0);
+        CU_ASSERT_EQUAL(layout_regs(part) * parts, layout_regs(l));
+    }
+    CU_ASSERT(found > 20 && refused > 20);
+}
+
 int main(int argc, char **argv)
 {
     arena_start();
     static const UnitTest tests[] = { { "coverage", test_coverage }, { "inverse", test_inverse },
         { "terms", test_terms }, { "vectors", test_vectors }, { "derived", test_derived },
         { "reshape", test_reshape }, { "algebra", test_algebra }, { "canonical", test_canonical },
-        { "reduce", test_reduce }, { "coalesced", test_coalesced } };
-    int status = unit_run("layout queries", tests, 10, argc, argv);
+        { "reduce", test_reduce }, { "coalesced", test_coalesced }, { "parts", test_parts } };
+    int status = unit_run("layout queries", tests, 11, argc, argv);
     arena_free(&arena);
     return status;
 }

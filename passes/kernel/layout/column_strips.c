@@ -1,0 +1,374 @@
+/* column-strips: element-wise work behind a product, strip of columns by strip, where a whole tile of each
+ * operand beside the sums would not fit registers.
+ *
+ *   %b = load B[%j] : [256]                      %s0 = slice %acc {start = 0} : [128, 64]
+ *   %y = mul %acc, (broadcast %b) : [128, 256]   %b0 = load B[%j] : [64]
+ *   %z = cast %y : f16[128, 256]            ->   %z0 = cast (mul %s0, (broadcast %b0))
+ *   store C[..] = %z                             .. three more strips ..
+ *                                                store C[..] = (concat %z0, %z1, %z2, %z3)
+ *
+ * The vendor's compiler moves no load behind a later access, so that a thread would hold all that was loaded
+ * at once, beside the sums: two rows of weights for 256 columns take 128 registers, as many as the sums. The
+ * registers of a strip's sums are free when the strip is done. Slices and concatenations rename registers.
+ *
+ * Requires: NVIDIA; layouts; sums of a product in a block that runs once a program; threads that hold more
+ * than leaves registers for addresses; strips in which each thread has of each strip what it has of the first
+ * (layout_part); tensors that are only read. What can not be cut (a tile that a ring holds, what others read
+ * too) is computed whole, and cut then. Keeps: everything. */
+#include "passes/kernel/pipeline/hoist_loads.h"
+#include <string.h>
+
+enum {
+    OTHERS = 36, /* registers for addresses and masks */
+    WIDEST = 64, /* columns of a strip; of narrower ones each access has a mask of its own */
+    NARROWEST = 16,
+    FUNCTION = 20,       /* the cost (ops.def) of an operation that takes registers of its own .. */
+    BESIDE_FUNCTION = 40 /* .. so many, as the vendor's compiler computes it for several elements at once */
+};
+
+typedef struct Strips {
+    Hoist h; /* what a thread holds */
+    Value *sum;
+    int axis;
+    int64_t extent; /* of a strip */
+    bool *member;   /* by value: element-wise, from the sums */
+    bool *taken;    /* by value: read by members only, so that no thread needs the whole of it */
+    uint32_t values;
+    ValueList roots; /* members that others read */
+    Instr *first;    /* of these readers, in the block of the sums */
+    Value **strip;   /* by value: of the strip that is made */
+    int64_t start;   /* of that strip */
+} Strips;
+
+/* --- what is cut -------------------------------------------------------------------------------------- */
+
+static bool is_member(const Strips *x, const Value *v) { return v->id < x->values && x->member[v->id]; }
+
+/* The instruction of the block in which the user is, or which holds it; NULL: it is elsewhere. */
+static Instr *at_block(const Block *b, Instr *user)
+{
+    while (user && user->block != b) user = user->block->parent;
+    return user;
+}
+
+static void note_reader(Strips *x, Instr *user)
+{
+    Instr *at = at_block(x->sum->def->block, user);
+    for (Instr *i = x->first; i; i = i->prev)
+        if (i == at) {
+            x->first = at;
+            return;
+        }
+    if (!x->first) x->first = at;
+}
+
+/* Finds the members, which follow the sums in their block, and those that others read. */
+static void find_members(Strips *x)
+{
+    x->member[x->sum->id] = true;
+    for (Instr *i = x->sum->def->next; i; i = i->next) {
+        const Value *r = i->n_results == 1 ? ir_result(i) : NULL;
+        bool reads = false;
+        if (!r || !(op_info[i->op].flags & OPF_ELEM) || !type_same_shape(r->type, x->sum->type) ||
+            r->type->layout != x->sum->type->layout)
+            continue;
+        for (int k = 0; k < i->n_operands; k++) reads |= is_member(x, ir_operand(i, k));
+        x->member[r->id] = reads;
+    }
+    for (Instr *i = x->sum->def->next; i; i = i->next)
+        for (int k = 0; k < i->n_results; k++) {
+            Value *v = &i->results[k];
+            bool root = false;
+            for (const Use *u = v->uses; is_member(x, v) && u; u = u->next)
+                if (!u->user->n_results || !is_member(x, ir_result(u->user))) {
+                    root = true;
+                    note_reader(x, u->user);
+                }
+            if (root) vec_push(&x->h.s->arena, &x->roots, v);
+        }
+}
+
+static bool only_reads(const Strips *x, const Instr *load)
+{
+    MemParts m;
+    return load->op == OP_LOAD && ir_mem_parts(load, &m) && !m.token && !m.mask &&
+           x->h.f->params[m.param].kind == PARAM_IN && !ir_attr(load, ATTR_STEPS) &&
+           !ir_attr(load, ATTR_ORDER) && !kernel_kept(load);
+}
+
+/* Whether the operation can be done for a strip, given strips of its operands. */
+static bool can_cut(const Strips *x, const Instr *i)
+{
+    return op_info[i->op].flags & OPF_ELEM || i->op == OP_BROADCAST || i->op == OP_RESHAPE ||
+           i->op == OP_SPLAT || i->op == OP_ARANGE || only_reads(x, i);
+}
+
+/* Finds what members read and nobody else, from the last on. */
+static void find_taken(Strips *x)
+{
+    for (Instr *i = x->sum->def->block->last; i; i = i->prev) {
+        if (i->n_results != 1 || is_member(x, ir_result(i)) || !can_cut(x, i)) continue;
+        bool taken = ir_result(i)->uses != NULL;
+        for (const Use *u = ir_result(i)->uses; u && taken; u = u->next) {
+            const Instr *by = u->user;
+            taken = by->block == i->block && by->n_results == 1 &&
+                    (is_member(x, ir_result(by)) || x->taken[ir_result(by)->id]);
+        }
+        x->taken[ir_result(i)->id] = taken;
+    }
+}
+
+/* Whether the operation is done for each strip. No register holds a value without a layout. */
+static bool is_cut(const Strips *x, const Value *v)
+{
+    return v->def && v != x->sum &&
+           (is_member(x, v) || x->taken[v->id] || (!v->type->layout && can_cut(x, v->def)));
+}
+
+static const Layout *part_of(Strips *x, const Type *t, int axis)
+{ return layout_part(&x->h.s->arena, layouts_get(&x->h.p->layouts, t), axis, (int32_t)x->extent); }
+
+static bool spans(const Strips *x, const Value *v, int axis)
+{
+    return v->type->kind == TYPE_TILE && axis >= 0 && axis < v->type->rank &&
+           v->type->shape[axis] == x->sum->type->shape[x->axis];
+}
+
+/* The operand's axis that `axis` of the result is; of operations that can be cut. -1: there is none. */
+static int operand_axis(const Instr *i, int axis)
+{ return i->op == OP_RESHAPE ? kernel_axis_before(i, axis) : axis; }
+
+/* Whether there are strips of the value along the axis. */
+static bool has_strips(Strips *x, const Value *v, int axis)
+{
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return true;
+    if (!spans(x, v, axis) || (v->type->layout && !part_of(x, v->type, axis))) return false;
+    if (!is_cut(x, v)) return v->type->layout != NULL;
+    int before = operand_axis(v->def, axis);
+    if (v->def->op == OP_LOAD || v->def->op == OP_SPLAT || v->def->op == OP_ARANGE) return true;
+    if (before < 0) return false;
+    for (int k = 0; k < v->def->n_operands; k++)
+        if (!has_strips(x, ir_operand(v->def, k), before)) return false;
+    return true;
+}
+
+/* Whether all that strips of the value need is there before the first reader. */
+static bool is_before(const Strips *x, const Value *v, int axis)
+{
+    if (spans(x, v, axis) && is_cut(x, v)) {
+        bool all = true;
+        for (int k = 0; k < v->def->n_operands && all; k++)
+            all = is_before(x, ir_operand(v->def, k), operand_axis(v->def, axis));
+        return all;
+    }
+    if (!v->def || v->def->block != x->sum->def->block) return true;
+    for (const Instr *i = x->first; i; i = i->next)
+        if (i == v->def) return false;
+    return true;
+}
+
+/* --- strips ------------------------------------------------------------------------------------------- */
+
+static const Type *strip_type(Strips *x, const Type *t, int axis)
+{
+    int64_t shape[TILE_MAX_RANK];
+    memcpy(shape, t->shape, sizeof shape);
+    shape[axis] = x->extent;
+    const Type *plain = type_tile(x->h.s, t->dtype, t->rank, shape);
+    return t->layout ? layouts_typed(&x->h.p->layouts, plain, part_of(x, t, axis)) : plain;
+}
+
+static Value *strip_of(Strips *x, Builder *b, Value *v, int axis);
+
+/* The attributes of the operation for this strip: a window has fewer positions, a count begins later. */
+static Attrs strip_attrs(Strips *x, const Instr *i, int axis)
+{
+    Attr *to = arena_array(&x->h.s->arena, Attr, (size_t)i->n_attrs + 1);
+    int n = 0;
+    bool starts = false;
+    for (int k = 0; k < i->n_attrs; k++) {
+        Attr a = i->attrs[k];
+        if (i->op == OP_LOAD && a.key == ATTR_EXTENTS) {
+            int64_t *v = arena_array(&x->h.s->arena, int64_t, (size_t)a.n);
+            memcpy(v, a.v, (size_t)a.n * sizeof *v);
+            v[kernel_tensor_axis(i, axis)] = x->extent;
+            a = a_ints(ATTR_EXTENTS, v, a.n);
+        }
+        if (i->op == OP_ARANGE && a.key == ATTR_START) {
+            a.i += x->start;
+            starts = true;
+        }
+        to[n++] = a;
+    }
+    if (i->op == OP_ARANGE && !starts) to[n++] = a_int(ATTR_START, x->start);
+    return (Attrs){ to, n };
+}
+
+/* The operand of the operation for this strip. */
+static Value *strip_operand(Strips *x, Builder *b, const Instr *i, int k, int axis)
+{
+    Value *v = ir_operand(i, k);
+    if (i->op != OP_LOAD) return strip_of(x, b, v, operand_axis(i, axis));
+    if (k != 1 + kernel_tensor_axis(i, axis) || !x->start) return v;
+    return ir_bin(b, OP_ADD, v, ir_const_int(b, v->type->dtype, x->start));
+}
+
+static Value *strip_of(Strips *x, Builder *b, Value *v, int axis)
+{
+    if (v->type->kind != TYPE_TILE || v->type->shape[axis] == 1) return v;
+    if (x->strip[v->id]) return x->strip[v->id];
+    const Type *t = strip_type(x, v->type, axis);
+    if (!is_cut(x, v)) {
+        x->strip[v->id] =
+            ir_op(b, OP_SLICE, t, ATTRS(a_int(ATTR_AXIS, axis), a_int(ATTR_START, x->start)), v);
+        return x->strip[v->id];
+    }
+    Instr *i = v->def;
+    Value **operands = arena_array(&x->h.s->arena, Value *, (size_t)i->n_operands);
+    b->loc = i->loc;
+    for (int k = 0; k < i->n_operands; k++) operands[k] = strip_operand(x, b, i, k, axis);
+    x->strip[v->id] = ir_emit(b, i->op, operands, i->n_operands, strip_attrs(x, i, axis), t);
+    x->strip[v->id]->name = v->name;
+    return x->strip[v->id];
+}
+
+static void cut(Strips *x)
+{
+    int n = (int)(x->sum->type->shape[x->axis] / x->extent);
+    Value **part = arena_array(&x->h.s->arena, Value *, x->roots.len * (size_t)n);
+    Builder b = ir_before(x->first);
+    for (int s = 0; s < n; s++) {
+        memset(x->strip, 0, x->values * sizeof *x->strip);
+        x->start = s * x->extent;
+        b.loc = x->roots.data[0]->def->loc;
+        for (size_t k = 0; k < x->roots.len; k++)
+            part[k * (size_t)n + (size_t)s] = strip_of(x, &b, x->roots.data[k], x->axis);
+    }
+    for (size_t k = 0; k < x->roots.len; k++) {
+        Value *root = x->roots.data[k];
+        b.loc = root->def->loc;
+        Value *all =
+            ir_emit(&b, OP_CONCAT, part + k * (size_t)n, n, ATTRS(a_int(ATTR_AXIS, x->axis)), root->type);
+        all->name = root->name;
+        ir_replace(root, all);
+    }
+}
+
+/* --- where it pays ------------------------------------------------------------------------------------ */
+
+static int room(const KernelPlan *p)
+{ return (p->consumer_registers ? p->consumer_registers : hoist_registers_at(p, p->min_ctas)) - OTHERS; }
+
+/* What a thread holds when the element-wise work begins, in words. It is done element by element behind all
+ * that it reads, in the place of an operand, and casts widen where they are read. Tiles from rings are read
+ * last, behind a wait for them. */
+typedef struct Held {
+    int64_t whole; /* what is computed whole though strips read it, the sums among it */
+    int64_t cut;   /* what strips load */
+} Held;
+
+static void count_held(Strips *x, Value *v, Held *h)
+{
+    if (x->strip[v->id] || !v->type->layout) return;
+    x->strip[v->id] = v;
+    if (!is_cut(x, v)) h->whole += v->def && v->def->op == OP_RING_READ ? 0 : hoist_words(&x->h, v);
+    else if (v->def->op == OP_LOAD) h->cut += hoist_words(&x->h, v);
+    else
+        for (int k = 0; k < v->def->n_operands; k++) count_held(x, ir_operand(v->def, k), h);
+}
+
+/* Whether what is cut has a function that takes many instructions. */
+static bool has_function(const Strips *x)
+{
+    for (const Instr *i = x->sum->def->next; i; i = i->next)
+        if (i->n_results == 1 && is_cut(x, ir_result(i)) && op_info[i->op].cost >= FUNCTION) return true;
+    return false;
+}
+
+/* Whether all that others read has strips of so many columns. */
+static bool has_all_strips(Strips *x, int64_t extent)
+{
+    x->extent = extent;
+    bool all = extent < x->sum->type->shape[x->axis];
+    for (size_t k = 0; k < x->roots.len && all; k++) all = has_strips(x, x->roots.data[k], x->axis);
+    return all;
+}
+
+/* The columns of strips; 0: threads have registers for whole tiles, or hold no less with strips. */
+static int64_t columns_for(Strips *x)
+{
+    Held held = { 0 };
+    int64_t columns = WIDEST;
+    bool function = has_function(x);
+    for (size_t k = 0; k < x->roots.len; k++) count_held(x, x->roots.data[k], &held);
+    if (held.whole + held.cut <= room(x->h.p) - (function ? BESIDE_FUNCTION : 0) || (!held.cut && !function))
+        return 0;
+    while (columns >= NARROWEST && !has_all_strips(x, columns)) columns /= 2;
+    return columns < NARROWEST ? 0 : columns;
+}
+
+static bool try_sum(KernelContext *c, Value *sum)
+{
+    uint32_t n = kernel_values(c);
+    Strips x = { .h = { .s = c->s, .f = c->f, .p = c->p },
+        .sum = sum,
+        .axis = sum->type->rank - 1,
+        .member = arena_array(&c->s->arena, bool, n),
+        .taken = arena_array(&c->s->arena, bool, n),
+        .strip = arena_array(&c->s->arena, Value *, n),
+        .values = n };
+    find_members(&x);
+    if (!x.roots.len || !x.first) return false;
+    find_taken(&x);
+    x.extent = columns_for(&x);
+    if (!x.extent) return false;
+    for (size_t k = 0; k < x.roots.len; k++)
+        if (!is_before(&x, x.roots.data[k], x.axis)) return false;
+    cut(&x);
+    return true;
+}
+
+/* Whether the block runs once a program. */
+static bool runs_once(const Block *b)
+{
+    for (const Instr *i = b->parent; i; i = i->block->parent)
+        if ((i->op == OP_FOR || i->op == OP_WHILE) && !ir_over_programs(i)) return false;
+    return true;
+}
+
+static bool is_product(Op op) { return op == OP_MMA_SYNC || op == OP_WGMMA_WAIT || op == OP_WGMMA_PROMOTED; }
+
+/* Whether the value has sums of a product: its own, or those of a loop with products. */
+static bool holds_sums(const Instr *i, const Value *v)
+{
+    return v->type->kind == TYPE_TILE && v->type->layout && v->type->rank == 2 && v->uses &&
+           (is_product(i->op) ||
+               ((i->op == OP_FOR || i->op == OP_WHILE) &&
+                   (ir_is_or_holds(i, OP_MMA_SYNC) || ir_is_or_holds(i, OP_WGMMA_PROMOTED))));
+}
+
+typedef struct Found {
+    KernelContext *c;
+    ValueList sums;
+} Found;
+
+static void find_sums(void *user, Instr *i)
+{
+    Found *x = user;
+    if (!runs_once(i->block)) return;
+    for (int k = 0; k < i->n_results; k++)
+        if (holds_sums(i, &i->results[k])) vec_push(&x->c->s->arena, &x->sums, &i->results[k]);
+}
+
+bool kernel_pass_column_strips(KernelContext *c)
+{
+    Found x = { .c = c };
+    bool changed = false;
+    ir_walk(c->f->body, find_sums, &x);
+    for (size_t k = 0; k < x.sums.len; k++)
+        if (try_sum(c, x.sums.data[k])) {
+            changed = true;
+            ir_sweep(x.sums.data[k]->def->block);
+        }
+    return changed;
+}
