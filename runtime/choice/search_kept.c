@@ -10,6 +10,7 @@
 
 enum {
     ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
+    MORE_CTAS = 5,   /* of rows that begin anywhere, whose parts take longer */
     PAIR = 2,        /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
 };
 
@@ -31,12 +32,12 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions: a CTA
- * more, and half of its threads, be it by a larger cluster. */
+/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions: CTAs more,
+ * and nearly half of its threads (what registers of shifted weights leave), be it by a larger cluster. */
 static bool enough(const Search *z, const SearchPoint *p)
 {
     if (!p->begins) return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR;
-    return p->ctas > ENOUGH_CTAS && 2 * at_work(p) >= z->p->device.target->sm_threads;
+    return p->ctas >= MORE_CTAS && 16 * at_work(p) >= 7 * (int64_t)z->p->device.target->sm_threads;
 }
 
 /* Rows of few CTAs, of more where a multiprocessor has enough of them only then, or has too few of rows that
