@@ -290,19 +290,73 @@ static void load_elements(
     }
 }
 
+/* Where weights are read around the runs of a row: the part's first element, the thread's first vector, the
+ * one before it unless the row begins at a vector, and how many elements that is before. */
+typedef struct Around {
+    const char *part, *low, *high, *before;
+} Around;
+
+static Around around_row(Emit *e, const RowStart *r, const char *ptr, DType d)
+{
+    Around a = { ptr, tmp(e, "low"), tmp(e, "high"), tmp(e, "before") };
+    line(e, "const i32 %s = %s ? %d : 0;", a.before, r->lead, r->n);
+    line(e, "const %s *const %s = %s + %s, *const %s = %s - %s;", pointee(d), a.high, ptr, r->first, a.low,
+        a.high, a.before);
+    return a;
+}
+
+/* The elements of the vector in which the weights end, which may reach over the end of their tensor: the one
+ * or two threads that need them read them one by one, as the vector at or behind their place. */
+static void load_last(
+    Emit *e, const Part *p, const Around *from, const char *place, const char *around, DType d)
+{
+    int n = p->r->n, bytes = p->r->unit / n, left = (int)((p->rest % n + n) % n), in_word = per_word(d);
+    long long begin = (long long)p->rest - left;
+    const char *word = "",
+               *fn = use(e, bytes == 4 ? "ldg_nc_b32" : str(e, "ldg_%s", dtype_name(bits_type(d))));
+    if (!left) return;
+    line(e, "if (%s == %lld || %s - %s == %lld) {", place, begin, place, from->before, begin);
+    e->indent++;
+    for (int k = 0; k < left; k++) {
+        const char *at = str(e, "%s + %lld", from->part, begin + k);
+        if (bytes == 4) {
+            line(e, "%s(&%s[%d], %s);", fn, around, 4 + k, at);
+            continue;
+        }
+        const char *x = str(e, "(u32)(u%d)%s(%s)", 8 * bytes, fn, at);
+        word = k % in_word ? str(e, "%s | %s << %d", word, x, 8 * bytes * (k % in_word)) : x;
+        if (k % in_word == in_word - 1 || k + 1 == left)
+            line(e, "%s[%d] = %s;", around, 4 + k / in_word, word);
+    }
+    for (int k = 0; k < (left + in_word - 1) / in_word; k++)
+        line(e, "%s[%d] = %s - %s == %lld ? %s[%d] : %s[%d];", around, k, place, from->before, begin, around,
+            4 + k, around, k);
+    end_block(e);
+}
+
 /* Run v of a vector of weights by the two aligned vectors around it: the row begins `lead` elements before
- * its part, and weights begin with it. Vectors that would reach over the end are read element by element. */
-static void load_around(Emit *e, const Window *w, const Part *p, int v, const char *low, const char *high,
-    const char *to, DType d)
+ * its part, and weights begin with it. In place of vectors before the weights, or that reach over their end,
+ * the first one is read: nothing needs them, but for load_last. */
+static void load_around(
+    Emit *e, const Window *w, const Part *p, int v, const Around *from, const char *to, DType d)
 {
     const RowStart *r = p->r;
     int first = run_first(r, v), bytes = r->unit / r->n;
-    const char *load = window_load_fn(e, w, r->unit), *at = str(e, "%s + %d", low, first),
-               *next = str(e, "%s + %d", high, first), *around = tmp(e, "around");
-    if (near_begin(p, v)) at = str(e, "(%s + %d >= %d ? %s : %s)", r->first, first, r->n, at, next);
+    const char *load = window_load_fn(e, w, r->unit), *low = str(e, "%s + %d", from->low, first),
+               *high = str(e, "%s + %d", from->high, first), *next = high, *around = tmp(e, "around"),
+               *place = str(e, "%s + %d", r->first, first);
+    bool last = near_end(p, v);
+    if (last) {
+        const char *start = slot_name(e, SLOT_DATA, w->param, 0, d);
+        long long most = (long long)p->rest - r->n;
+        low = str(e, "(%s - %s <= %lld ? %s : %s)", place, from->before, most, low, start);
+        next = str(e, "(%s <= %lld ? %s : %s)", place, most, high, start);
+    }
+    if (near_begin(p, v)) low = str(e, "(%s >= %d ? %s : %s)", place, r->n, low, next);
     line(e, "u32 %s[8];", around);
-    line(e, "%s(%s, %s);", load, around, at);
+    line(e, "%s(%s, %s);", load, around, low);
     line(e, "%s(%s + 4, %s);", load, around, next);
+    if (last) load_last(e, p, from, place, around, d);
     line(e, "%s((u32 *)&%s[%d], %s, (16 - %s * %d) & 15);", use(e, "funnel_b128"), to, v * r->n / per_word(d),
         around, r->lead, bytes);
 }
@@ -312,29 +366,14 @@ static void load_around(Emit *e, const Window *w, const Part *p, int v, const ch
 static void load_weights(
     Emit *e, const Window *w, const RowStart *r, const char *ptr, const char *to, DType d)
 {
-    const char *from = row_from(e, ptr, d), *low = NULL, *high = NULL, *t = pointee(d);
     Part p = part_of(r, w);
     if (r->unit == VECTOR) {
-        low = tmp(e, "low");
-        high = tmp(e, "high");
-        line(e, "const %s *const %s = %s + %s, *const %s = %s - (%s ? %d : 0);", t, high, ptr, r->first, low,
-            high, r->lead, r->n);
+        Around from = around_row(e, r, ptr, d);
+        for (int v = 0; v < runs(r); v++) load_around(e, w, &p, v, &from, to, d);
+        return;
     }
-    for (int v = 0; v < runs(r); v++) {
-        bool around = r->unit == VECTOR, both = around && near_end(&p, v);
-        if (both) {
-            line(e, "if (%s + %d <= %lld) {", r->first, run_first(r, v) + r->n, (long long)p.rest);
-            e->indent++;
-        }
-        if (around) load_around(e, w, &p, v, low, high, to, d);
-        if (both) {
-            end_block(e);
-            line(e, "else {");
-            e->indent++;
-        }
-        if (!around || both) load_elements(e, w, &p, v, from, to, d);
-        if (both) end_block(e);
-    }
+    const char *from = row_from(e, ptr, d);
+    for (int v = 0; v < runs(r); v++) load_elements(e, w, &p, v, from, to, d);
 }
 
 ShiftDone emit_row_load(Emit *e, const Window *w, const Layout *l, const char *ptr, const char *to)
@@ -370,7 +409,7 @@ static void store_word(
     if (*whole) line(e, "if (%s)", whole);
     line(e, "%s((void *)(%s), &%s[%d]);", store, to, from, v * n / per_word(d));
     if (!*whole) return;
-    line(e, "else {");
+    line(e, last ? "else if (%s < %lld) {" : "else {", at, (long long)p->rest);
     e->indent++;
     for (int k = 0; k < n; k++) {
         const char *inside = first ? str(e, "%s + %d >= 0", at, k) : "";

@@ -96,9 +96,10 @@ typedef struct KernelPlan {
     bool registers_full; /* products hold more registers of a consumer than it can have */
     int min_ctas;        /* launch bounds */
     bool keeps_rows;     /* in shared memory (keep_rows.c) */
-    bool keeps_begins;   /* they begin anywhere, and are kept from the aligned address before them on */
-    RowParts row_parts;  /* that begin within a word */
-    int registers;       /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
+    bool keeps_begins;  /* rows that begin anywhere are kept from the aligned address before them on, or would
+                         * be if there were more threads */
+    RowParts row_parts; /* that begin within a word */
+    int registers;      /* AMD: of a lane, as planned from the layouts (registers.c); 0: not planned */
     bool persistent;
     bool waits_for_lower; /* programs wait for others, all of lower numbers (program_order.c) */
     int shares;           /* stream-k: in how many parts a program may be divided; 0: not at all */

@@ -10,6 +10,7 @@
 
 enum {
     ENOUGH_CTAS = 3, /* of a multiprocessor: one loads, one reduces, one stores */
+    MORE_CTAS = 5,   /* of rows that begin anywhere, whose parts take longer */
     PAIR = 2,        /* the largest cluster of aligned rows that is worth it for the sake of more CTAs */
 };
 
@@ -31,20 +32,23 @@ static int name_of_hint(const Search *z, HintId id)
 
 static int64_t at_work(const SearchPoint *p) { return (int64_t)p->ctas * p->threads; }
 
-/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions: a CTA
- * more, and half of its threads, be it by a larger cluster. */
+/* Whether a multiprocessor works on enough rows. Those that begin anywhere take more instructions: CTAs more,
+ * and nearly half of its threads (what registers of shifted weights leave), be it by a larger cluster. */
 static bool enough(const Search *z, const SearchPoint *p)
 {
     if (!p->begins) return p->ctas >= ENOUGH_CTAS && p->cluster <= PAIR;
-    return p->ctas > ENOUGH_CTAS && 2 * at_work(p) >= z->p->device.target->sm_threads;
+    return p->ctas >= MORE_CTAS && 16 * at_work(p) >= 7 * (int64_t)z->p->device.target->sm_threads;
 }
 
-/* Rows of few CTAs, of more where a multiprocessor has enough of them only then; then the most threads, in
- * many CTAs, or in few where rows begin anywhere, since threads that hold less of a row have registers to
- * spare. */
+/* Rows of few CTAs, of more where a multiprocessor has enough of them only then, or has too few of rows that
+ * begin anywhere in any case; then the most threads, in many CTAs, or in few where rows begin anywhere, since
+ * threads that hold less of a row have registers to spare. */
 static bool better(const Search *z, const SearchPoint *a, const SearchPoint *b)
 {
     if (enough(z, a) != enough(z, b)) return enough(z, a);
+    if (a->begins && !enough(z, a) && a->ctas != b->ctas &&
+        (a->ctas <= ENOUGH_CTAS || b->ctas <= ENOUGH_CTAS))
+        return a->ctas > b->ctas;
     if (a->cluster != b->cluster) return a->cluster < b->cluster;
     if (at_work(a) != at_work(b)) return at_work(a) > at_work(b);
     return a->begins ? a->ctas < b->ctas : a->ctas > b->ctas;
@@ -57,7 +61,7 @@ int search_kept(Search *z, int best)
         return best;
     consider_kept(z, z->point[best].at);
     search_estimate(z);
-    if (z->n_points == first || !z->point[first].kept) {
+    if (z->n_points == first || !(z->point[first].kept || z->point[first].begins)) {
         z->n_points = first; /* the last points of the search */
         return best;
     }
@@ -70,8 +74,8 @@ int search_kept(Search *z, int best)
             consider_kept(z, at);
         }
     search_estimate(z);
-    int found = first;
-    for (int i = first + 1; i < z->n_points; i++)
-        if (z->point[i].kept && better(z, &z->point[i], &z->point[found])) found = i;
+    int found = best;
+    for (int i = first; i < z->n_points; i++)
+        if (z->point[i].kept && (found == best || better(z, &z->point[i], &z->point[found]))) found = i;
     return found;
 }

@@ -55,9 +55,11 @@ bool keep_find_vectors(Keep *k)
     const Layout *part = layout_coalesced(
         &k->c->s->arena, 1, &chunk, &order, k->start.bytes, k->start.unit, p->target->wave, p->warps * ctas);
     if (part && ctas > 1) part = layout_split_blocks(&k->c->s->arena, part, ctas);
-    if (!part || k->parts < 2 || k->parts > KEEP_MOST_PARTS || layout_regs(part) != (uint32_t)n ||
-        part->cover[0] != chunk || !kernel_row_runs(part, n))
+    if (!part || k->parts < 2 || layout_regs(part) != (uint32_t)n || part->cover[0] != chunk ||
+        !kernel_row_runs(part, n))
         return false;
+    k->many = k->parts > KEEP_MOST_PARTS;
+    if (k->many) return false;
     take_part(k, part);
     return true;
 }

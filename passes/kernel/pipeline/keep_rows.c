@@ -28,9 +28,10 @@ enum {
     BESIDE = 40,        /* registers of a thread that holds no row: addresses, a part of it and of weights */
     SHIFTED = 64,       /* the same where weights are shifted, from two vectors each */
     AHEAD = 32,         /* registers beside parts of weights that run ahead */
-    SHIFTED_AHEAD = 48, /* the same where weights are shifted */
+    SHIFTED_AHEAD = 32, /* the same where weights are shifted */
     LEAST_ROW = 16384,  /* bytes of rows that begin anywhere: shorter ones are fast in registers */
-    EXCHANGE = 2048,    /* bytes of shared memory beside the rows, for sums */
+    LEAST_BESIDE = 24576, /* the same beside two vectors of weights or more, which are shifted */
+    EXCHANGE = 2048,      /* bytes of shared memory beside the rows, for sums */
 };
 
 static bool is_row(const Keep *k, const Instr *i)
@@ -383,10 +384,8 @@ static bool worth(const Keep *k, const Ask *a, int ctas)
     const KernelPlan *p = k->c->p;
     if (asked(k->c, false) || kernel_forces(p, PASS_KEEP_ROWS)) return true;
     if (asked(k->c, true) || k->c->f->hints.occupancy || p->min_ctas < 1) return false;
-    /* Vectors of weights, which are shifted, cost more than rows in registers do, as long as these have them:
-     * one where rows are of whole words, two elsewhere. */
-    if (k->start.bytes && k->start.weights >= (k->start.bytes < 4 ? 2 : 1)) return !a->fits;
-    if (k->start.bytes) return k->row * k->start.bytes >= LEAST_ROW;
+    int least = k->start.weights < 2 ? LEAST_ROW : LEAST_BESIDE;
+    if (k->start.bytes) return !a->fits || k->row * k->start.bytes >= least;
     bool many = a->beside > k->bytes / 4 / (p->warps * p->target->wave);
     return !a->fits || (many && ctas >= p->min_ctas);
 }
@@ -430,6 +429,7 @@ static bool keep(void *user)
         return schedule_refuse(p, d,
             "this kernel has no rows that could be kept: whole rows of a tensor that is only read, which "
             "are needed on both sides of a reduction, and fit shared memory");
+    p->keeps_begins = k.many && worth(&k, a, 1); /* with other warps or CTAs */
     if (!ctas || !worth(&k, a, ctas)) return false;
     if (!a->c->f->hints.occupancy && p->min_ctas > 0) p->min_ctas = ctas;
     p->keeps_rows = true;

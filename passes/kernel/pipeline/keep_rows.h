@@ -17,7 +17,7 @@ typedef struct Keep {
     uint32_t *seen;                     /* by value: the segment that needs it */
     ValueMap map[KEEP_MOST_PARTS];      /* the parts of values in this segment */
     int64_t bytes;                      /* of a CTA's rows */
-    bool ok;
+    bool ok, many;                      /* many: more parts than there may be; more threads would do */
 } Keep;
 
 /* Finds the smallest part for which a thread has an access of a row, or 16 bytes. `bytes`: of an element.
