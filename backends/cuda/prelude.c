@@ -43,6 +43,8 @@ const PreludeEntry cuda_prelude[] = {
     { "shuffle_index_u32", NULL, "",
         FN "u32 shuffle_index_u32(u32 x, u32 lane) { u32 y; asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, "
            "0xffffffff;\" : \"=r\"(y) : \"r\"(x), \"r\"(lane)); return y; }" },
+    { "warp_max_i32", NULL, "", FN "i32 warp_max_i32(i32 x) { return __reduce_max_sync(0xffffffffu, x); }" },
+    { "warp_min_i32", NULL, "", FN "i32 warp_min_i32(i32 x) { return __reduce_min_sync(0xffffffffu, x); }" },
 #include "backends/gpu/prelude_lanes.def"
 /* --- order of values and positions: NaN counts as the largest, of equal values the lower position comes
  * first --- */

@@ -1,11 +1,11 @@
-/* emit_rows.c: operations along one axis that need the positions of its elements: argmax, topk.
+/* emit_rows.c: operations along one axis that need the positions of its elements: argmax.
  *
- * argmax and topk combine (value, position) pairs within the thread, then by shuffles, then through shared
- * memory; topk does so once for each of its elements, skipping what comes before the last one found.
- * emit_scan.c has scans, and emit_sort.c has sort, and topk of many elements. */
+ * argmax combines (value, position) pairs within the thread, then by shuffles, then through shared memory.
+ * emit_topk.c has topk, emit_scan.c scans, and emit_sort.c sort, and topk of many elements. */
+#include "backends/gpu/emit_best.h"
 #include "backends/gpu/emit_cluster.h"
 
-static const char *and(Emit *e, const char *a, const char *b)
+const char *both_hold(Emit *e, const char *a, const char *b)
 {
     if (!*a) return b;
     return *b ? str(e, "%s && %s", a, b) : a;
@@ -17,7 +17,7 @@ const char *inside_tile(Emit *e, const Layout *l, Index *i)
     const char *x = "";
     for (int a = 0; a < l->rank; a++)
         if (l->cover[a] != l->tile[a])
-            x = and(e, x, str(e, "%s < %d", index_text(e, coord(e, l, a, i)), l->tile[a]));
+            x = both_hold(e, x, str(e, "%s < %d", index_text(e, coord(e, l, a, i)), l->tile[a]));
     return x;
 }
 
@@ -100,16 +100,7 @@ void pack_registers(Emit *e, const Value *r, const char *from, DType acc)
 
 /* --- the best (value, position) of every row --------------------------------------------------------- */
 
-typedef struct Best {
-    const Layout *l, *keep;
-    LayoutReduce plan;
-    int axis, n, m; /* the registers of the tile, and those of its rows */
-    DType d;
-    const char *before;     /* the function that tells whether the first pair comes before the second */
-    const char *value, *at; /* arrays of m */
-} Best;
-
-static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *b)
+void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *b)
 {
     const Value *x = ir_operand(i, 0);
     *b = (Best){ .l = layout_of(e, x), .axis = axis, .d = x->type->dtype };
@@ -126,8 +117,7 @@ static void best_of(Emit *e, const Instr *i, int axis, const char *order, Best *
 }
 
 /* last: the pair after which the best one is searched, or NULL. */
-static void best_in_thread(
-    Emit *e, const Best *b, const Value *x, const char *last_value, const char *last_at)
+void best_in_thread(Emit *e, const Best *b, const Value *x, const char *last_value, const char *last_at)
 {
     begin_unrolled(e, "i", b->m);
     line(e, "%s[i] = 0;", b->value);
@@ -139,16 +129,16 @@ static void best_in_thread(
                *pos = coord_text(e, b->l, b->axis, "i"), *cond = inside_tile(e, b->l, i);
     line(e, "const %s %s = %s;", ctype(b->d), v, element(e, x, b->l, i));
     if (last_value)
-        cond = and(e, cond,
+        cond = both_hold(e, cond,
             str(e, "(%s[%s] == NOWHERE || %s(%s[%s], %s[%s], %s, %s))", last_at, k, b->before, last_value, k,
                 last_at, k, v, pos));
-    cond = and(e, cond, str(e, "%s(%s, %s, %s[%s], %s[%s])", b->before, v, pos, b->value, k, b->at, k));
+    cond = both_hold(e, cond, str(e, "%s(%s, %s, %s[%s], %s[%s])", b->before, v, pos, b->value, k, b->at, k));
     line(e, "if (%s) { %s[%s] = %s; %s[%s] = %s; }", cond, b->value, k, v, b->at, k, pos);
     end_block(e);
 }
 
 /* Whether positions of a row rise with the registers of each thread. */
-static bool positions_rise(const Best *b)
+bool positions_rise(const Best *b)
 {
     int32_t c[TILE_MAX_RANK], d[TILE_MAX_RANK];
     for (int r = 1; r < b->n && b->l->separable; r++)
@@ -164,7 +154,7 @@ static bool positions_rise(const Best *b)
     return b->l->separable;
 }
 
-static void begin_from_last(Emit *e, int n)
+void begin_from_last(Emit *e, int n)
 {
     directive(e, "#pragma unroll");
     line(e, "for (int i = %d; i >= 0; i--) {", n - 1);
@@ -192,7 +182,8 @@ static void best_by_value(Emit *e, const Best *b, const Value *x, bool most)
     end_block(e);
     begin_from_last(e, b->n);
     const char *pos = coord_text(e, b->l, b->axis, "i");
-    line(e, "if (%s) %s[%s] = %s;", and(e, in, str(e, "%s[i] == %s[%s]", xs, b->value, k)), b->at, k, pos);
+    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, str(e, "%s[i] == %s[%s]", xs, b->value, k)), b->at, k,
+        pos);
     end_block(e);
     if (!dtype_is_float(acc)) return;
     const char *nan = tmp(e, "nan");
@@ -203,7 +194,7 @@ static void best_by_value(Emit *e, const Best *b, const Value *x, bool most)
     line(e, "if (%s) {    /* the first of them */", nan);
     e->indent++;
     begin_from_last(e, b->n);
-    line(e, "if (%s) %s[%s] = %s;", and(e, in, str(e, "%s[i] != %s[i]", xs, xs)), b->at, k, pos);
+    line(e, "if (%s) %s[%s] = %s;", both_hold(e, in, str(e, "%s[i] != %s[i]", xs, xs)), b->at, k, pos);
     end_block(e);
     end_block(e);
 }
@@ -214,7 +205,7 @@ static void keep_better(Emit *e, const Best *b, const char *k, const char *v, co
         b->at, k, b->value, k, v, b->at, k, p);
 }
 
-static void best_across(Emit *e, const Best *b, int64_t scratch_from)
+void best_across(Emit *e, const Best *b, int64_t scratch_from)
 {
     DType acc = combined_wide(b->d), cell = acc == DT_BOOL ? DT_U8 : acc;
     for (int s = 0; s < b->plan.nlane; s++) {
@@ -290,64 +281,6 @@ static void emit_arg(Emit *e, Instr *i)
         return;
     }
     pack_registers(e, r, b.at, DT_I32);
-}
-
-static void emit_topk(Emit *e, Instr *i)
-{
-    Best b;
-    const Value *x = ir_operand(i, 0);
-    Value *values = &i->results[0], *places = &i->results[1];
-    int axis = x->type->rank - 1;
-    int64_t k = values->type->shape[axis], cells = type_elements(values->type),
-            at = (cells * dtype_bytes(b.d = x->type->dtype) + 15) / 16 * 16, rows;
-    best_of(e, i, axis, "above", &b);
-    scratch(e, at + cells * 4);
-    const char *lv = tmp(e, "last"), *lp = tmp(e, "last_at"), *base = tmp(e, "sh"), *n = tmp(e, "n");
-    line(e, "const u32 %s = shared_base + SCRATCH;", base);
-    line(e, "%s %s[%d];", ctype(b.d), lv, b.m);
-    line(e, "i32 %s[%d];", lp, b.m);
-    begin_unrolled(e, "i", b.m);
-    line(e, "%s[i] = 0;", lv);
-    line(e, "%s[i] = %s;", lp, use(e, "NOWHERE"));
-    end_block(e);
-    barrier(e);
-    directive(e, "#pragma unroll 1");
-    line(e, "for (int %s = 0; %s < %lld; %s++) {", n, n, (long long)k, n);
-    e->indent++;
-    best_in_thread(e, &b, x, lv, lp);
-    best_across(e, &b, (at + cells * 4 + 15) / 16 * 16);
-    begin_unrolled(e, "i", b.m);
-    line(e, "%s[i] = %s[i];", lv, b.value);
-    line(e, "%s[i] = %s[i];", lp, b.at);
-    /* Rows of the result are numbered without padding. */
-    const char *row = NULL, *cond = "";
-    rows = 1;
-    for (int a = axis - 1; a >= 0; a--) {
-        Index *at_row = coord(e, b.keep, a, index_variable(e, "i"));
-        const char *c = index_text(e, at_row);
-        if (b.keep->cover[a] != b.keep->tile[a]) cond = and(e, cond, str(e, "%s < %d", c, b.keep->tile[a]));
-        if (!index_is(at_row, 0)) {
-            if (rows != 1) c = str(e, "%s * %lld", c, (long long)rows);
-            row = row ? str(e, "%s + %s", row, c) : c;
-        }
-        rows *= b.keep->tile[a];
-    }
-    const char *cell = row ? str(e, "(%s) * %lld + %s", row, (long long)k, n) : n;
-    if (*cond) {
-        line(e, "if (%s) {", cond);
-        e->indent++;
-    }
-    line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b.d))), base, cell,
-        dtype_bytes(b.d), b.value);
-    line(e, "%s(%s + %lld + (%s) * 4, %s[i]);", use(e, "sts_i32"), base, (long long)at, cell, b.at);
-    if (*cond) end_block(e);
-    end_block(e);
-    end_block(e);
-    barrier(e);
-    fill_elements(e, values, base, row_major, values->type);
-    const char *second = tmp(e, "sh");
-    line(e, "const u32 %s = %s + %lld;", second, base, (long long)at);
-    fill_elements(e, places, second, row_major, places->type);
 }
 
 void emit_rows(Emit *e, Instr *i)

@@ -108,6 +108,18 @@ template <class T> EMU T atomicXor(T *p, T x)
     *p = old ^ x;
     return old;
 }
+EMU i32 __reduce_max_sync(u32 mask, i32 x)
+{
+    const EmuWord *w = emu_exchange("redux", &x, 4);
+    for (int l = 0; l < 32; l++) x = (i32)w[l].w[0] > x ? (i32)w[l].w[0] : x;
+    return x;
+}
+EMU i32 __reduce_min_sync(u32 mask, i32 x)
+{
+    const EmuWord *w = emu_exchange("redux", &x, 4);
+    for (int l = 0; l < 32; l++) x = (i32)w[l].w[0] < x ? (i32)w[l].w[0] : x;
+    return x;
+}
 EMU bool __any_sync(u32 mask, bool x)
 {
     u32 mine = x, any = 0;

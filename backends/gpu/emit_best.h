@@ -1,0 +1,22 @@
+/* emit_best.h: the best (value, position) pairs of rows (emit_rows.c), and topk (emit_topk.c). */
+#pragma once
+#include "backends/gpu/emit.h"
+
+typedef struct Best {
+    const Layout *l, *keep;
+    LayoutReduce plan;
+    int axis, n, m; /* the registers of the tile, and those of its rows */
+    DType d;
+    const char *before;     /* the function that tells whether the first pair comes before the second */
+    const char *value, *at; /* arrays of m */
+} Best;
+
+void best_of(Emit *, const Instr *, int axis, const char *order, Best *);
+/* last: the pair after which the best one is searched, or NULL. */
+void best_in_thread(Emit *, const Best *, const Value *x, const char *last_value, const char *last_at);
+void best_across(Emit *, const Best *, int64_t scratch_from);
+/* Whether positions of a row rise with the registers of each thread. */
+bool positions_rise(const Best *);
+void begin_from_last(Emit *, int n);                         /* a loop over registers i, the last first */
+const char *both_hold(Emit *, const char *a, const char *b); /* two conditions, "" always holds */
+void emit_topk(Emit *, Instr *);

@@ -1,0 +1,225 @@
+/* emit_topk.c: the largest few of each row, one in each round: by integer keys in the order of the elements,
+ * of which each round takes one away, or by pairs of value and position where no key of 32 bits holds an
+ * element. */
+#include "backends/gpu/emit_best.h"
+
+/* Elements of the row as integers in its order (sort_key), TAKEN where a round took one or none is. */
+typedef struct Rounds {
+    const char *keys;  /* of all registers */
+    const char *most;  /* of each row: the largest key that is left */
+    const char *own;   /* of each row: where the thread itself has it, or NOWHERE */
+    const char *owned; /* of each row: the element there */
+} Rounds;
+
+/* Whether a key of 32 bits holds each element, and TAKEN beside them. */
+static bool has_keys(DType d)
+{
+    DType wide = combined_wide(d);
+    return wide == DT_F32 || (dtype_is_int(d) && dtype_bits(d) <= 16);
+}
+
+static void begin_rounds(Emit *e, const Best *b, const Value *x, Rounds *r)
+{
+    DType wide = combined_wide(b->d);
+    *r = (Rounds){ tmp(e, "keys"), tmp(e, "most"), tmp(e, "own"), tmp(e, "owned") };
+    line(e, "i32 %s[%d];", r->keys, b->n);
+    begin_unrolled(e, "i", b->n);
+    Index *i = index_variable(e, "i");
+    const char *in = inside_tile(e, b->l, i), *key = tmp(e, "key"), *taken = use(e, "TAKEN");
+    line(e, "const i32 %s = %s(%s);", key, use(e, str(e, "sort_key_%s", dtype_name(wide))),
+        cast_expr(e, b->d, wide, element(e, x, b->l, i)));
+    /* Zeros of both signs are equal; the key of -0.0 is -1. */
+    const char *same = dtype_is_float(wide) ? str(e, "%s + (%s == -1)", key, key) : key;
+    line(e, "%s[i] = %s;", r->keys, *in ? str(e, "%s ? %s : %s", in, same, taken) : same);
+    end_block(e);
+}
+
+/* The extreme of what the lanes of a row have: by one instruction where they are a whole warp. */
+static void extreme_of_lanes(Emit *e, const Best *b, const char *join, const char *x)
+{
+    const char *both = use(e, str(e, "%s_i32", join));
+    if (b->plan.nlane == 5 && !is_hip(e)) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s(%s[i]);", x, use(e, str(e, "warp_%s_i32", join)), x);
+        end_block(e);
+        return;
+    }
+    for (int s = 0; s < b->plan.nlane; s++) {
+        begin_unrolled(e, "i", b->m);
+        line(e, "%s[i] = %s(%s[i], %s(%s[i], %u));", x, both, x, use(e, "shuffle_xor_i32"), x,
+            b->plan.lane_xor[s]);
+        end_block(e);
+    }
+}
+
+/* The largest key of each row, and the lowest position that has it, among the lanes of a warp. */
+static void round_in_warp(Emit *e, const Best *b, const Value *x, const Rounds *r)
+{
+    const char *taken = use(e, "TAKEN"), *none = use(e, "NOWHERE");
+    line(e, "i32 %s[%d], %s[%d];", r->most, b->m, r->own, b->m);
+    line(e, "%s %s[%d];", ctype(b->d), r->owned, b->m);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = %s;", r->most, taken);
+    line(e, "%s[i] = %s;", r->own, none);
+    line(e, "%s[i] = 0;", r->owned);
+    end_block(e);
+    begin_unrolled(e, "i", b->n);
+    Index *i = index_variable(e, "i");
+    const char *k = index_text(e, map_register(e, b->l, b->keep, i));
+    line(e, "%s[%s] = %s(%s[%s], %s[i]);", r->most, k, use(e, "max_i32"), r->most, k, r->keys);
+    end_block(e);
+    extreme_of_lanes(e, b, "max", r->most);
+    begin_from_last(e, b->n);
+    const char *pos = coord_text(e, b->l, b->axis, "i"),
+               *first = positions_rise(b) ? "" : str(e, "%s < %s[%s]", pos, r->own, k);
+    line(e, "if (%s) { %s[%s] = %s; %s[%s] = %s; }",
+        both_hold(e, str(e, "%s[i] == %s[%s]", r->keys, r->most, k), first), r->own, k, pos, r->owned, k,
+        element(e, x, b->l, i));
+    end_block(e);
+    begin_unrolled(e, "i", b->m);
+    line(e, "if (%s[i] == %s) %s[i] = %s;", r->most, taken, r->own, none);
+    line(e, "%s[i] = %s[i];", b->at, r->own);
+    end_block(e);
+    extreme_of_lanes(e, b, "min", b->at);
+}
+
+/* The same among the warps of a row. */
+static void round_across_warps(Emit *e, const Best *b, const Rounds *r, int64_t scratch_from)
+{
+    int parts;
+    int64_t rows;
+    const char *rank = warp_rank(e, b->l, b->axis, &parts);
+    if (parts == 1) return;
+    const char *row = row_number(e, b->keep, b->axis, index_variable(e, "i"), &rows);
+    int64_t bytes = rows * parts * 4;
+    scratch(e, scratch_from + 2 * bytes);
+    const char *keys = shared_pointer(e, "i32", scratch_from),
+               *at = shared_pointer(e, "i32", scratch_from + bytes), *k = tmp(e, "k"), *p = tmp(e, "p");
+    barrier(e);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[%s * %lld + %s] = %s[i];", keys, rank, (long long)rows, row, r->most);
+    line(e, "%s[%s * %lld + %s] = %s[i];", at, rank, (long long)rows, row, b->at);
+    end_block(e);
+    barrier(e);
+    begin_unrolled(e, "i", b->m);
+    line(e, "for (int w = 0; w < %d; w++) {", parts);
+    e->indent++;
+    line(e, "const i32 %s = %s[w * %lld + %s], %s = %s[w * %lld + %s];", k, keys, (long long)rows, row, p, at,
+        (long long)rows, row);
+    line(e, "if (%s > %s[i] || (%s == %s[i] && %s < %s[i])) { %s[i] = %s; %s[i] = %s; }", k, r->most, k,
+        r->most, p, b->at, r->most, k, b->at, p);
+    end_block(e);
+    end_block(e);
+}
+
+static void take(Emit *e, const Best *b, const Rounds *r)
+{
+    begin_unrolled(e, "i", b->n);
+    const char *k = index_text(e, map_register(e, b->l, b->keep, index_variable(e, "i")));
+    line(e, "if (%s == %s[%s]) %s[i] = %s;", coord_text(e, b->l, b->axis, "i"), b->at, k, r->keys,
+        use(e, "TAKEN"));
+    end_block(e);
+}
+
+/* Where results of topk lie in shared memory: values at base, positions `at` bytes behind. */
+typedef struct TopkCells {
+    const char *base;
+    int64_t at;
+} TopkCells;
+
+/* Element n of each row, under a condition on register i of the rows ("": always). */
+static void store_round(Emit *e, const Best *b, const TopkCells *to, int64_t k, const char *n,
+    const char *cond, const char *value)
+{
+    /* Rows of the result are numbered without padding. */
+    const char *row = NULL;
+    int64_t rows = 1;
+    begin_unrolled(e, "i", b->m);
+    for (int a = b->axis - 1; a >= 0; a--) {
+        Index *at_row = coord(e, b->keep, a, index_variable(e, "i"));
+        const char *c = index_text(e, at_row);
+        if (b->keep->cover[a] != b->keep->tile[a])
+            cond = both_hold(e, cond, str(e, "%s < %d", c, b->keep->tile[a]));
+        if (!index_is(at_row, 0)) {
+            if (rows != 1) c = str(e, "%s * %lld", c, (long long)rows);
+            row = row ? str(e, "%s + %s", row, c) : c;
+        }
+        rows *= b->keep->tile[a];
+    }
+    const char *cell = row ? str(e, "(%s) * %lld + %s", row, (long long)k, n) : n;
+    if (*cond) {
+        line(e, "if (%s) {", cond);
+        e->indent++;
+    }
+    line(e, "%s(%s + (%s) * %d, %s[i]);", use(e, str(e, "sts_%s", dtype_name(b->d))), to->base, cell,
+        dtype_bytes(b->d), value);
+    line(e, "%s(%s + %lld + (%s) * 4, %s[i]);", use(e, "sts_i32"), to->base, (long long)to->at, cell, b->at);
+    if (*cond) end_block(e);
+    end_block(e);
+}
+
+static void begin_count(Emit *e, const char *n, int64_t k)
+{
+    directive(e, "#pragma unroll 1");
+    line(e, "for (int %s = 0; %s < %lld; %s++) {", n, n, (long long)k, n);
+    e->indent++;
+}
+
+/* Each round takes the element that comes next after the last one, by comparing pairs. */
+static void rounds_by_pairs(
+    Emit *e, const Best *b, const Value *x, const TopkCells *to, int64_t k, int64_t free)
+{
+    const char *lv = tmp(e, "last"), *lp = tmp(e, "last_at"), *n = tmp(e, "n");
+    line(e, "%s %s[%d];", ctype(b->d), lv, b->m);
+    line(e, "i32 %s[%d];", lp, b->m);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = 0;", lv);
+    line(e, "%s[i] = %s;", lp, use(e, "NOWHERE"));
+    end_block(e);
+    barrier(e);
+    begin_count(e, n, k);
+    best_in_thread(e, b, x, lv, lp);
+    best_across(e, b, free);
+    begin_unrolled(e, "i", b->m);
+    line(e, "%s[i] = %s[i];", lv, b->value);
+    line(e, "%s[i] = %s[i];", lp, b->at);
+    end_block(e);
+    store_round(e, b, to, k, n, "", b->value);
+    end_block(e);
+}
+
+/* Each round takes the largest key that is left; the thread that has the element stores it. */
+static void rounds_by_keys(
+    Emit *e, const Best *b, const Value *x, const TopkCells *to, int64_t k, int64_t free)
+{
+    Rounds r;
+    const char *n = tmp(e, "n");
+    begin_rounds(e, b, x, &r);
+    barrier(e);
+    begin_count(e, n, k);
+    round_in_warp(e, b, x, &r);
+    round_across_warps(e, b, &r, free);
+    store_round(e, b, to, k, n, str(e, "%s[i] == %s[i]", r.own, b->at), r.owned);
+    take(e, b, &r);
+    end_block(e);
+}
+
+void emit_topk(Emit *e, Instr *i)
+{
+    Best b;
+    const Value *x = ir_operand(i, 0);
+    Value *values = &i->results[0], *places = &i->results[1];
+    int axis = x->type->rank - 1;
+    int64_t k = values->type->shape[axis], cells = type_elements(values->type),
+            at = (cells * dtype_bytes(x->type->dtype) + 15) / 16 * 16;
+    best_of(e, i, axis, "above", &b);
+    scratch(e, at + cells * 4);
+    TopkCells to = { tmp(e, "sh"), at };
+    line(e, "const u32 %s = shared_base + SCRATCH;", to.base);
+    (has_keys(b.d) ? rounds_by_keys : rounds_by_pairs)(e, &b, x, &to, k, (at + cells * 4 + 15) / 16 * 16);
+    barrier(e);
+    fill_elements(e, values, to.base, row_major, values->type);
+    const char *second = tmp(e, "sh");
+    line(e, "const u32 %s = %s + %lld;", second, to.base, (long long)at);
+    fill_elements(e, places, second, row_major, places->type);
+}
