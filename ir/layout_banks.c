@@ -31,3 +31,33 @@ uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width
     }
     return total;
 }
+
+/* How many of these are linearly independent over bits. */
+static uint32_t rank_of(const uint32_t *v, uint32_t n, uint32_t shift, uint32_t mask)
+{
+    uint32_t x[32], rank = 0;
+    for (uint32_t i = 0; i < n; i++) x[i] = v[i] >> shift & mask;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t low = x[i] & -x[i];
+        rank += x[i] != 0;
+        for (uint32_t j = i + 1; j < n; j++)
+            if (x[j] & low) x[j] ^= x[i];
+    }
+    return rank;
+}
+
+uint32_t layout_wavefronts_by_bits(uint32_t first, const uint32_t *bit, uint32_t nlanes, uint32_t width)
+{
+    uint32_t group = width <= 4 ? 32 : 128 / width, odd = first, shift = 2, banks = BANKS;
+    uint32_t bits = (uint32_t)layout_log2(nlanes), within = 0;
+    for (uint32_t k = 0; k < bits; k++) odd |= bit[k];
+    if (width > 4) {
+        if (!layout_pow2(width) || odd & (width - 1)) return 0;
+        shift = (uint32_t)layout_log2(width);
+        banks = BANKS * BANK_BYTES / width;
+    }
+    while (within < bits && 1u << within < group) within++;
+    /* A group's words are an affine space, which banks divide evenly. */
+    uint32_t words = rank_of(bit, within, shift, UINT32_MAX), met = rank_of(bit, within, shift, banks - 1);
+    return (nlanes >> within) << (words - met);
+}

@@ -232,14 +232,40 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
     return any;
 }
 
-/* Wavefronts above the fewest of one access, where each lane has a vector at one of these offsets. */
-static uint32_t vector_conflicts(
-    const LayoutShared *s, const uint32_t *offset, uint32_t nlanes, uint32_t width)
+/* Whether the bits of a lane's number decide its offset one by one, by exclusive or; as swizzles keep it. */
+static bool offsets_by_bits(const uint32_t *offset, uint32_t nlanes)
 {
-    uint32_t addr[LAYOUT_MAX_LANES];
+    if (!layout_pow2(nlanes)) return false;
+    for (uint32_t lane = 0; lane < nlanes; lane++) {
+        uint32_t rest = lane & (lane - 1);
+        if (offset[lane] == UINT32_MAX) return false;
+        if (rest && offset[lane] != (offset[rest] ^ offset[lane ^ rest] ^ offset[0])) return false;
+    }
+    return true;
+}
+
+/* Wavefronts of one access, where each lane has a vector at one of these offsets before they are swizzled. */
+static uint32_t vector_wavefronts(
+    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
+{
+    uint32_t addr[LAYOUT_MAX_LANES], bit[8] = { 0 }, n = 0;
+    if (by_bits) {
+        uint32_t first = swizzle(s, offset[0]);
+        for (uint32_t k = 0; 1u << k < nlanes; k++) bit[k] = swizzle(s, offset[1u << k]) ^ first;
+        n = layout_wavefronts_by_bits(first, bit, nlanes, width);
+    }
+    if (n) return n;
     for (uint32_t lane = 0; lane < nlanes; lane++)
         addr[lane] = offset[lane] == UINT32_MAX ? UINT32_MAX : swizzle(s, offset[lane]);
-    uint32_t n = layout_wavefronts(addr, nlanes, width), least = least_wavefronts(nlanes, width);
+    return layout_wavefronts(addr, nlanes, width);
+}
+
+/* Wavefronts above the fewest of such an access. */
+static uint32_t vector_conflicts(
+    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
+{
+    uint32_t n = vector_wavefronts(s, offset, by_bits, nlanes, width),
+             least = least_wavefronts(nlanes, width);
     return n > least ? n - least : 0;
 }
 
@@ -269,7 +295,7 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
     for (uint32_t r = 0; r < layout_regs(l); r++) {
         uint32_t offset[LAYOUT_MAX_LANES];
         if (layout_vector_base(v, r) && vector_offsets(l, s, part, r, warp, linear, offset))
-            extra += vector_conflicts(s, offset, layout_lanes(l), v->n * s->elem_bytes);
+            extra += vector_conflicts(s, offset, false, layout_lanes(l), v->n * s->elem_bytes);
     }
     return extra;
 }
@@ -278,7 +304,7 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
 
 /* The offsets of one access, before they are swizzled. */
 typedef struct Offsets {
-    bool known, any;
+    bool known, any, by_bits;
     uint32_t reg, warp;
     uint32_t of[LAYOUT_MAX_LANES];
 } Offsets;
@@ -323,6 +349,7 @@ static const Offsets *fill_offsets(
     o->reg = reg;
     o->warp = warp;
     o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
+    o->by_bits = offsets_by_bits(o->of, layout_lanes(q->x->layout));
     return o;
 }
 
@@ -340,6 +367,7 @@ static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_
     const uint32_t more = unswizzled(s, c);
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
     other->any = true;
+    other->by_bits = first->by_bits && offsets_by_bits(other->of, layout_lanes(l));
     return other;
 }
 
@@ -377,7 +405,8 @@ static uint32_t access_conflicts(SearchAccess *q, const LayoutShared *s, bool ex
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
             const Offsets *o = matrix ? NULL : offsets_of(q, s, exact ? SAMPLED : n, r, warp, linear, &other);
             if (matrix) extra += matrix_conflicts(l, s, &m, r, warp);
-            else if (o->any) extra += vector_conflicts(s, o->of, layout_lanes(l), v.n * s->elem_bytes);
+            else if (o->any)
+                extra += vector_conflicts(s, o->of, o->by_bits, layout_lanes(l), v.n * s->elem_bytes);
             n++;
             if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
         }

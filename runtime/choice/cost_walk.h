@@ -55,11 +55,14 @@ typedef struct CostWalk {
 } CostWalk;
 
 /* A step of a walk for windows. window: it loads one of the tensor `param`, whose places are `rank` operands
- * from `first` on; bytes: that lie inside the tensor. */
+ * from `first` on; bytes: that lie inside the tensor. whole: it takes values `in` to `out`, and scalar_whole
+ * may say how. */
 typedef struct TrafficStep {
     const Instr *i;
     const Attr *extents;
-    bool window;
+    bool window, whole;
+    DType dtype;
+    uint32_t in[2], out;
     int param, first, rank;
     double bytes;
 } TrafficStep;
