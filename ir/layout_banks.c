@@ -3,6 +3,12 @@
 
 enum { BANKS = 32, BANK_BYTES = 4 };
 
+uint32_t layout_least_wavefronts(uint32_t nlanes, uint32_t width)
+{
+    uint32_t group = width <= 4 ? 32 : 128 / width;
+    return (nlanes + group - 1) / group;
+}
+
 uint32_t layout_wavefronts(const uint32_t *addr, uint32_t nlanes, uint32_t width)
 {
     uint32_t group = width <= 4 ? 32 : 128 / width, words = width <= 4 ? 1 : width / 4, total = 0;
@@ -60,4 +66,15 @@ uint32_t layout_wavefronts_by_bits(uint32_t first, const uint32_t *bit, uint32_t
     /* A group's words are an affine space, which banks divide evenly. */
     uint32_t words = rank_of(bit, within, shift, UINT32_MAX), met = rank_of(bit, within, shift, banks - 1);
     return (nlanes >> within) << (words - met);
+}
+
+bool layout_lanes_by_bits(const uint32_t *offset, uint32_t nlanes)
+{
+    if (!layout_pow2(nlanes)) return false;
+    for (uint32_t lane = 0; lane < nlanes; lane++) {
+        uint32_t rest = lane & (lane - 1);
+        if (offset[lane] == UINT32_MAX) return false;
+        if (rest && offset[lane] != (offset[rest] ^ offset[lane ^ rest] ^ offset[0])) return false;
+    }
+    return true;
 }

@@ -171,13 +171,6 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
 
 /* --- banks ------------------------------------------------------------------------------------------- */
 
-/* The fewest wavefronts of a full access. */
-static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
-{
-    uint32_t group = width <= 4 ? 32 : 128 / width;
-    return (nlanes + group - 1) / group;
-}
-
 bool layout_lanes_linear(const Layout *l)
 {
     if (memcmp(l->tile, l->cover, sizeof l->tile)) return false;
@@ -232,18 +225,6 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
     return any;
 }
 
-/* Whether the bits of a lane's number decide its offset one by one, by exclusive or; as swizzles keep it. */
-static bool offsets_by_bits(const uint32_t *offset, uint32_t nlanes)
-{
-    if (!layout_pow2(nlanes)) return false;
-    for (uint32_t lane = 0; lane < nlanes; lane++) {
-        uint32_t rest = lane & (lane - 1);
-        if (offset[lane] == UINT32_MAX) return false;
-        if (rest && offset[lane] != (offset[rest] ^ offset[lane ^ rest] ^ offset[0])) return false;
-    }
-    return true;
-}
-
 /* Wavefronts of one access, where each lane has a vector at one of these offsets before they are swizzled. */
 static uint32_t vector_wavefronts(
     const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
@@ -265,7 +246,7 @@ static uint32_t vector_conflicts(
     const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
 {
     uint32_t n = vector_wavefronts(s, offset, by_bits, nlanes, width),
-             least = least_wavefronts(nlanes, width);
+             least = layout_least_wavefronts(nlanes, width);
     return n > least ? n - least : 0;
 }
 
@@ -282,7 +263,7 @@ static uint32_t matrix_conflicts(
         addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
         any |= in;
     }
-    uint32_t n = layout_wavefronts(addr, nlanes, 16), least = any ? least_wavefronts(nlanes, 16) : 0;
+    uint32_t n = layout_wavefronts(addr, nlanes, 16), least = any ? layout_least_wavefronts(nlanes, 16) : 0;
     return n > least ? n - least : 0;
 }
 
@@ -349,7 +330,7 @@ static const Offsets *fill_offsets(
     o->reg = reg;
     o->warp = warp;
     o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
-    o->by_bits = offsets_by_bits(o->of, layout_lanes(q->x->layout));
+    o->by_bits = layout_lanes_by_bits(o->of, layout_lanes(q->x->layout));
     return o;
 }
 
@@ -367,7 +348,7 @@ static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_
     const uint32_t more = unswizzled(s, c);
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
     other->any = true;
-    other->by_bits = first->by_bits && offsets_by_bits(other->of, layout_lanes(l));
+    other->by_bits = first->by_bits && layout_lanes_by_bits(other->of, layout_lanes(l));
     return other;
 }
 

@@ -105,3 +105,14 @@ void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
     else if (op_family(i->op) == OPS_PLACE) put_place(w, i);
     else put_elementwise(w, i);
 }
+
+bool cost_whole_step(CostWalk *w, const TrafficStep *t)
+{
+    const CostKept *a = &w->kept[t->in[0]], *b = &w->kept[t->in[1]];
+    Scalar out;
+    if (a->walk != w->walk && (a->walk != COST_ALWAYS || b->walk != w->walk)) return false;
+    if (b->walk != w->walk && b->walk != COST_ALWAYS) return false;
+    if (!scalar_whole(t->i->op, t->dtype, a->v.i, b->v.i, &out)) return false;
+    w->kept[t->out] = (CostKept){ w->walk, out };
+    return true;
+}

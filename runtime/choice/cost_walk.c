@@ -454,40 +454,17 @@ static TrafficBlock *met(CostWalk *w, const Block *b)
     return NULL;
 }
 
-static TrafficStep traffic_step_of(const CostWalk *w, const Instr *i)
-{
-    TrafficStep s = cost_step(w, i);
-    if (i->n_operands != 2 || i->n_results != 1 || op_family(i->op) != OPS_ARITHMETIC) return s;
-    s.whole = i->results[0].type->kind == TYPE_SCALAR;
-    s.dtype = ir_operand(i, 1)->type->dtype;
-    s.out = i->results[0].id;
-    for (int k = 0; k < 2; k++) s.in[k] = ir_operand(i, k)->id;
-    return s;
-}
-
-/* A step on two integers that are known in this walk. */
-static bool whole_step(CostWalk *w, const TrafficStep *t)
-{
-    const CostKept *a = &w->kept[t->in[0]], *b = &w->kept[t->in[1]];
-    Scalar out;
-    if (a->walk != w->walk && (a->walk != COST_ALWAYS || b->walk != w->walk)) return false;
-    if (b->walk != w->walk && b->walk != COST_ALWAYS) return false;
-    if (!scalar_whole(t->i->op, t->dtype, a->v.i, b->v.i, &out)) return false;
-    w->kept[t->out] = (CostKept){ w->walk, out };
-    return true;
-}
-
 static void trim(CostWalk *w, TrafficBlock *t)
 {
     for (const Instr *i = t->block->first; i && !t->trimmed; i = i->next)
-        if (matters(w, i)) vec_push(&w->s->arena, &t->steps, traffic_step_of(w, i));
+        if (matters(w, i)) vec_push(&w->s->arena, &t->steps, cost_step(w, i));
     t->trimmed = true;
 }
 
 static void traffic_step(CostWalk *w, const TrafficStep *t, double times)
 {
     if (t->window) cost_meet(w, t, times);
-    else if (t->whole && whole_step(w, t)) return;
+    else if (t->whole && cost_whole_step(w, t)) return;
     else if (t->i->n_blocks || t->i->op == OP_NEXT_PROGRAM) visit(w, t->i, times);
     else cost_evaluate(w, t->i, 0, 0);
 }

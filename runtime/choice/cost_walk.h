@@ -115,6 +115,8 @@ void cost_product(CostWalk *, const Instr *, double times);
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */
 void cost_evaluate(CostWalk *, const Instr *, double times, double around);
+/* Such a step on two integers that are known in this walk; false: it is none. */
+bool cost_whole_step(CostWalk *, const TrafficStep *);
 /* The value, where the launch's extents and the program's coordinates decide it. */
 bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
 

@@ -142,31 +142,13 @@ int search_best(const Search *z, const int *but, int n)
     return found;
 }
 
-/* The values of a point, of which bytes of `mask` count. */
-typedef struct Packed {
-    uint64_t first;
-    uint32_t rest;
-} Packed;
-_Static_assert(MOST_NAMES == sizeof(uint64_t) + sizeof(uint32_t), "all values of a point");
-
-static Packed pack(const uint8_t *at)
-{
-    Packed x;
-    memcpy(&x.first, at, sizeof x.first);
-    memcpy(&x.rest, at + sizeof x.first, sizeof x.rest);
-    return x;
-}
-
 /* Of the names that decide between tiles: the others rarely do; cp.async does. */
-static Packed deciding(const Search *z)
+static SearchPacked deciding(const Search *z)
 {
     uint8_t mask[MOST_NAMES] = { 0 };
     for (int k = 0; k < z->n_deciding; k++) mask[z->deciding[k]] = UINT8_MAX;
-    return pack(mask);
+    return search_pack(mask);
 }
-
-static bool same_in(Packed mask, Packed a, Packed b)
-{ return !(((a.first ^ b.first) & mask.first) | ((a.rest ^ b.rest) & mask.rest)); }
 
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
  * that the other names cannot make up for it. One that did not fit may fit with others, and one whose ring
@@ -175,10 +157,10 @@ static bool same_in(Packed mask, Packed a, Packed b)
 static bool is_hopeless(const Search *z, const uint8_t *at, double best)
 {
     double least = INFINITY;
-    const Packed mask = deciding(z), of = pack(at);
+    const SearchPacked mask = deciding(z), of = search_pack(at);
     for (int i = 0; i < z->n_points && best < INFINITY; i++) {
         const SearchPoint *p = &z->point[i];
-        if (!same_in(mask, pack(p->at), of)) continue;
+        if (!search_same_in(mask, search_pack(p->at), of)) continue;
         const bool waits = p->few_stages && p->bound == BOUND_LOADS;
         if (waits && p->one_stage) continue;
         least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));
