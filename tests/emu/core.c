@@ -73,21 +73,35 @@ static void context_make(Context *c, uint8_t *stack, size_t size)
 }
 #endif
 
-static void to_scheduler(void) { emu_switch(&emu.fiber->context, &emu.scheduler); }
+/* A walk over the lanes of a warp that can go on: each hands over to the next one, the last to the scheduler.
+ */
+typedef struct Lanes {
+    Warp *warp;
+    int next;
+    bool backwards, any, ran; /* ran: some lane did more than look at memory again */
+    bool spins;               /* the lane that runs was to look at memory */
+    int spinning;
+} Lanes;
+static Lanes lanes;
 
-static void fiber_main(void)
+static bool ready(const Fiber *f);
+
+static Fiber *next_lane(void)
 {
-    emu.launch->thread(emu.launch->args);
-    if (emu.launch->early_start && !emu.fiber->waited)
-        emu_fail("a thread ends that did not wait for the grids before");
-    emu.fiber->done = true;
-    emu.cta->left--;
-    to_scheduler();
-    abort();
+    const int wave = emu.launch->wave;
+    while (lanes.next < wave && !emu.failed) {
+        int k = lanes.next++;
+        Fiber *f = &lanes.warp->lanes[lanes.backwards ? wave - 1 - k : k];
+        if (!f->done && ready(f)) return f;
+    }
+    return NULL;
 }
 
-static void run(Fiber *f)
+/* Goes on with the thread; its own state is what `save` is to hold. */
+static void enter(Fiber *f, Context *save)
 {
+    lanes.any = true;
+    lanes.spins = f->wait == WAIT_SPIN;
     emu.fiber = f;
     emu.warp = f->warp;
     emu.cta = f->warp->cta;
@@ -97,7 +111,28 @@ static void run(Fiber *f)
         f->fresh = false;
         context_make(&f->context, f->stack, EMU_STACK - (size_t)(f->thread % STAGGERED) * STAGGER);
     }
-    emu_switch(&emu.scheduler, &f->context);
+    emu_switch(save, &f->context);
+}
+
+static void give_way(void)
+{
+    Fiber *f = emu.fiber;
+    lanes.ran |= !lanes.spins || f->done || f->wait != WAIT_SPIN;
+    lanes.spinning += lanes.spins;
+    Fiber *next = next_lane();
+    if (next) enter(next, &f->context);
+    else emu_switch(&f->context, &emu.scheduler);
+}
+
+static void fiber_main(void)
+{
+    emu.launch->thread(emu.launch->args);
+    if (emu.launch->early_start && !emu.fiber->waited)
+        emu_fail("a thread ends that did not wait for the grids before");
+    emu.fiber->done = true;
+    emu.cta->left--;
+    give_way();
+    abort();
 }
 
 /* --- reports ----------------------------------------------------------------------------------------- */
@@ -117,7 +152,7 @@ void emu_fail(const char *format, ...)
     va_start(args, format);
     report(format, args);
     va_end(args);
-    for (;;) to_scheduler();
+    for (;;) give_way();
 }
 
 static const char *wait_text(const Fiber *f, char *text, size_t size)
@@ -172,7 +207,7 @@ void emu_wait(WaitKind kind, const char *what, const uint32_t *round, const Mbar
     f->value = value;
     f->line = emu_line;
     while (kind == WAIT_SPIN || !ready(f)) {
-        to_scheduler();
+        give_way();
         if (kind == WAIT_SPIN) break;
     }
     f->wait = WAIT_NONE;
@@ -305,20 +340,14 @@ static bool warp_ready(const Warp *w)
 /* Runs the lanes that can go on. 1: some did; 0: none, or those only looked at memory again. */
 static int run_warp(Order *o, Warp *w)
 {
-    int ran = 0, wave = emu.launch->wave;
-    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2)), any = false, sleeps = asleep(w);
-    for (int k = 0; k < wave && !sleeps && !emu.failed; k++) {
-        Fiber *f = &w->lanes[backwards ? wave - 1 - k : k];
-        if (f->done || !ready(f)) continue;
-        bool spins = f->wait == WAIT_SPIN;
-        any = true;
-        run(f);
-        ran |= !spins || f->done || f->wait != WAIT_SPIN;
-        o->spins += spins;
-    }
-    if (!sleeps) w->waits = any ? EMU_UNKNOWN : common_wait(w);
+    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2)), sleeps = asleep(w);
+    lanes = (Lanes){ .warp = w, .backwards = backwards };
+    Fiber *first = sleeps ? NULL : next_lane();
+    if (first) enter(first, &emu.scheduler);
+    o->spins += lanes.spinning;
+    if (!sleeps) w->waits = lanes.any ? EMU_UNKNOWN : common_wait(w);
     if (emu.late == 3 && w->n_products && !emu_random(4)) emu_products_step(w);
-    return ran;
+    return lanes.ran;
 }
 
 static void collect(Order *o)

@@ -122,6 +122,7 @@ typedef struct Warp {
     uint16_t lanes_epoch; /* accesses before this epoch are ordered among the lanes */
     EmuWord slot[2][EMU_LANES];
     uint32_t met, round, gate_round; /* of the meeting of lanes */
+    uint32_t acquired[EMU_GATES];    /* the round of each barrier whose clock this one has; 0: none */
     const char *meets_for;
     int meets_line;
     Product **products;

@@ -41,34 +41,52 @@ static float element_f16(uint32_t x)
 static int bytes_of(EmuType t) { return t <= EMU_BF16 ? 2 : t == EMU_TF32 ? 4 : 1; }
 static bool is_int(EmuType t) { return t >= EMU_S8; }
 
+static float element_16(uint32_t w, EmuType t)
+{
+    float y;
+    if (t == EMU_F16) return element_f16(w);
+    w <<= 16;
+    memcpy(&y, &w, 4);
+    return y;
+}
+
+static void decode_16(const uint8_t *p, int n, EmuType t, float *out, int step)
+{
+    for (int k = 0; k < n; k++) {
+        uint16_t w;
+        memcpy(&w, p + 2 * k, 2);
+        out[k * step] = element_16(w, t);
+    }
+}
+
+static void decode_tf32(const uint8_t *p, int n, float *out, int step)
+{
+    for (int k = 0; k < n; k++) {
+        uint32_t w;
+        memcpy(&w, p + 4 * k, 4);
+        w &= 0xffffe000u;
+        memcpy(&out[k * step], &w, 4);
+    }
+}
+
+static void decode_8(const uint8_t *p, int n, EmuType t, float *out, int step)
+{
+    static float table[2][256];
+    if (table[0][127] == 0)
+        for (uint32_t x = 0; x < 512; x++) table[x / 256][x % 256] = element8(x % 256, x < 256 ? 3 : 2);
+    for (int k = 0; k < n; k++)
+        out[k * step] = t == EMU_E4M3   ? table[0][p[k]]
+                        : t == EMU_E5M2 ? table[1][p[k]]
+                        : t == EMU_S8   ? (float)(int8_t)p[k]
+                                        : (float)p[k];
+}
+
 /* n elements; integers as floats too: they are exact. */
 static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
 {
-    static float table8[2][256];
-    if (table8[0][127] == 0)
-        for (uint32_t x = 0; x < 512; x++) table8[x / 256][x % 256] = element8(x % 256, x < 256 ? 3 : 2);
-    for (int k = 0; k < n; k++) {
-        uint32_t w = 0;
-        float y;
-        memcpy(&w, p + k * bytes_of(t), (size_t)bytes_of(t));
-        switch (t) {
-        case EMU_F16: out[k * step] = element_f16(w); break;
-        case EMU_BF16:
-            w <<= 16;
-            memcpy(&y, &w, 4);
-            out[k * step] = y;
-            break;
-        case EMU_TF32:
-            w &= 0xffffe000u;
-            memcpy(&y, &w, 4);
-            out[k * step] = y;
-            break;
-        case EMU_E4M3: out[k * step] = table8[0][w]; break;
-        case EMU_E5M2: out[k * step] = table8[1][w]; break;
-        case EMU_S8: out[k * step] = (float)(int8_t)w; break;
-        case EMU_U8: out[k * step] = (float)w; break;
-        }
-    }
+    if (bytes_of(t) == 2) decode_16(p, n, t, out, step);
+    else if (t == EMU_TF32) decode_tf32(p, n, out, step);
+    else decode_8(p, n, t, out, step);
 }
 
 /* c[16][n] += a[16][k] b[k][n] */
