@@ -52,11 +52,11 @@ static uint32_t rank_of(const uint32_t *v, uint32_t n, uint32_t shift, uint32_t 
     return rank;
 }
 
-uint32_t layout_wavefronts_by_bits(uint32_t first, const uint32_t *bit, uint32_t nlanes, uint32_t width)
+uint32_t layout_wavefronts_by_bits(const uint32_t *addr, uint32_t nlanes, uint32_t width)
 {
-    uint32_t group = width <= 4 ? 32 : 128 / width, odd = first, shift = 2, banks = BANKS;
-    uint32_t bits = (uint32_t)layout_log2(nlanes), within = 0;
-    for (uint32_t k = 0; k < bits; k++) odd |= bit[k];
+    uint32_t group = width <= 4 ? 32 : 128 / width, odd = addr[0], shift = 2, banks = BANKS;
+    uint32_t bit[32], bits = (uint32_t)layout_log2(nlanes), within = 0;
+    for (uint32_t k = 0; k < bits; k++) bit[k] = addr[0] ^ addr[1u << k], odd |= bit[k];
     if (width > 4) {
         if (!layout_pow2(width) || odd & (width - 1)) return 0;
         shift = (uint32_t)layout_log2(width);

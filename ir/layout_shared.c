@@ -229,12 +229,10 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
 static uint32_t vector_wavefronts(
     const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
 {
-    uint32_t addr[LAYOUT_MAX_LANES], bit[8] = { 0 }, n = 0;
-    if (by_bits) {
-        uint32_t first = swizzle(s, offset[0]);
-        for (uint32_t k = 0; 1u << k < nlanes; k++) bit[k] = swizzle(s, offset[1u << k]) ^ first;
-        n = layout_wavefronts_by_bits(first, bit, nlanes, width);
-    }
+    uint32_t addr[LAYOUT_MAX_LANES];
+    addr[0] = swizzle(s, offset[0]);
+    for (uint32_t lane = 1; by_bits && lane < nlanes; lane *= 2) addr[lane] = swizzle(s, offset[lane]);
+    uint32_t n = by_bits ? layout_wavefronts_by_bits(addr, nlanes, width) : 0;
     if (n) return n;
     for (uint32_t lane = 0; lane < nlanes; lane++)
         addr[lane] = offset[lane] == UINT32_MAX ? UINT32_MAX : swizzle(s, offset[lane]);
