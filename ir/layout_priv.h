@@ -45,6 +45,11 @@ uint64_t layout_partial(const Layout *l, LayoutInput in, uint32_t value, int32_t
 static inline int32_t layout_fragment_coord(const Layout *l, uint64_t word, int d)
 { return (int32_t)(word >> l->fshift[d] & ((1ull << l->fbit[d]) - 1)); }
 
+/* layout_banks.c. The fewest wavefronts of a full access; whether the bits of a lane's number decide its
+ * offset one by one, by exclusive or; as swizzles keep it. */
+uint32_t layout_least_wavefronts(uint32_t nlanes, uint32_t width);
+bool layout_lanes_by_bits(const uint32_t *offset, uint32_t nlanes);
+
 static inline uint64_t layout_mix(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;

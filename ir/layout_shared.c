@@ -171,13 +171,6 @@ void layout_shared_vector(const Layout *l, const LayoutShared *s, uint32_t max_b
 
 /* --- banks ------------------------------------------------------------------------------------------- */
 
-/* The fewest wavefronts of a full access. */
-static uint32_t least_wavefronts(uint32_t nlanes, uint32_t width)
-{
-    uint32_t group = width <= 4 ? 32 : 128 / width;
-    return (nlanes + group - 1) / group;
-}
-
 bool layout_lanes_linear(const Layout *l)
 {
     if (memcmp(l->tile, l->cover, sizeof l->tile)) return false;
@@ -232,14 +225,26 @@ static bool vector_offsets(const Layout *l, const LayoutShared *s, const LanePar
     return any;
 }
 
-/* Wavefronts above the fewest of one access, where each lane has a vector at one of these offsets. */
-static uint32_t vector_conflicts(
-    const LayoutShared *s, const uint32_t *offset, uint32_t nlanes, uint32_t width)
+/* Wavefronts of one access, where each lane has a vector at one of these offsets before they are swizzled. */
+static uint32_t vector_wavefronts(
+    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
 {
     uint32_t addr[LAYOUT_MAX_LANES];
+    addr[0] = swizzle(s, offset[0]);
+    for (uint32_t lane = 1; by_bits && lane < nlanes; lane *= 2) addr[lane] = swizzle(s, offset[lane]);
+    uint32_t n = by_bits ? layout_wavefronts_by_bits(addr, nlanes, width) : 0;
+    if (n) return n;
     for (uint32_t lane = 0; lane < nlanes; lane++)
         addr[lane] = offset[lane] == UINT32_MAX ? UINT32_MAX : swizzle(s, offset[lane]);
-    uint32_t n = layout_wavefronts(addr, nlanes, width), least = least_wavefronts(nlanes, width);
+    return layout_wavefronts(addr, nlanes, width);
+}
+
+/* Wavefronts above the fewest of such an access. */
+static uint32_t vector_conflicts(
+    const LayoutShared *s, const uint32_t *offset, bool by_bits, uint32_t nlanes, uint32_t width)
+{
+    uint32_t n = vector_wavefronts(s, offset, by_bits, nlanes, width),
+             least = layout_least_wavefronts(nlanes, width);
     return n > least ? n - least : 0;
 }
 
@@ -256,7 +261,7 @@ static uint32_t matrix_conflicts(
         addr[lane] = in ? layout_shared_offset(s, c) : UINT32_MAX;
         any |= in;
     }
-    uint32_t n = layout_wavefronts(addr, nlanes, 16), least = any ? least_wavefronts(nlanes, 16) : 0;
+    uint32_t n = layout_wavefronts(addr, nlanes, 16), least = any ? layout_least_wavefronts(nlanes, 16) : 0;
     return n > least ? n - least : 0;
 }
 
@@ -269,7 +274,7 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
     for (uint32_t r = 0; r < layout_regs(l); r++) {
         uint32_t offset[LAYOUT_MAX_LANES];
         if (layout_vector_base(v, r) && vector_offsets(l, s, part, r, warp, linear, offset))
-            extra += vector_conflicts(s, offset, layout_lanes(l), v->n * s->elem_bytes);
+            extra += vector_conflicts(s, offset, false, layout_lanes(l), v->n * s->elem_bytes);
     }
     return extra;
 }
@@ -278,7 +283,7 @@ uint32_t layout_bank_conflicts(const Layout *l, const LayoutShared *s, const Lay
 
 /* The offsets of one access, before they are swizzled. */
 typedef struct Offsets {
-    bool known, any;
+    bool known, any, by_bits;
     uint32_t reg, warp;
     uint32_t of[LAYOUT_MAX_LANES];
 } Offsets;
@@ -323,6 +328,7 @@ static const Offsets *fill_offsets(
     o->reg = reg;
     o->warp = warp;
     o->any = vector_offsets(q->x->layout, s, q->part, reg, warp, linear, o->of);
+    o->by_bits = layout_lanes_by_bits(o->of, layout_lanes(q->x->layout));
     return o;
 }
 
@@ -340,6 +346,7 @@ static const Offsets *offsets_of(SearchAccess *q, const LayoutShared *s, uint32_
     const uint32_t more = unswizzled(s, c);
     for (uint32_t lane = 0; lane < layout_lanes(l); lane++) other->of[lane] = first->of[lane] + more;
     other->any = true;
+    other->by_bits = first->by_bits && layout_lanes_by_bits(other->of, layout_lanes(l));
     return other;
 }
 
@@ -377,7 +384,8 @@ static uint32_t access_conflicts(SearchAccess *q, const LayoutShared *s, bool ex
             if (!(matrix ? layout_matrix_base(&m, r) : layout_vector_base(&v, r)) || seen++ % step) continue;
             const Offsets *o = matrix ? NULL : offsets_of(q, s, exact ? SAMPLED : n, r, warp, linear, &other);
             if (matrix) extra += matrix_conflicts(l, s, &m, r, warp);
-            else if (o->any) extra += vector_conflicts(s, o->of, layout_lanes(l), v.n * s->elem_bytes);
+            else if (o->any)
+                extra += vector_conflicts(s, o->of, o->by_bits, layout_lanes(l), v.n * s->elem_bytes);
             n++;
             if (extra * all / ((uint64_t)rounds * a_round) + scattered >= enough) return enough;
         }

@@ -1,26 +1,16 @@
 /* type.c: see type.h. */
 #include "ir/type.h"
 
-static const struct {
-    const char *name;
-    int bits;
-    char kind;
-} dtypes[DT_COUNT] = {
+const DTypeInfo dtype_info[DT_COUNT] = {
 #define DTYPE(ID, name, bits, kind) { name, bits, #kind[0] },
 #include "ir/type.def"
 #undef DTYPE
 };
 
-const char *dtype_name(DType d) { return dtypes[d].name; }
-int dtype_bits(DType d) { return dtypes[d].bits; }
-bool dtype_is_float(DType d) { return dtypes[d].kind == 'F'; }
-bool dtype_is_int(DType d) { return dtypes[d].kind == 'S' || dtypes[d].kind == 'U'; }
-bool dtype_is_signed(DType d) { return dtypes[d].kind == 'S'; }
-
 bool dtype_parse(const char *s, size_t len, DType *out)
 {
     for (int i = 0; i < DT_COUNT; i++)
-        if (strlen(dtypes[i].name) == len && !memcmp(s, dtypes[i].name, len)) {
+        if (strlen(dtype_info[i].name) == len && !memcmp(s, dtype_info[i].name, len)) {
             *out = (DType)i;
             return true;
         }

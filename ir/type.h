@@ -50,10 +50,19 @@ const char *type_string(Session *, const Type *);
 /* The extents of a tile from an axis on, "64 x 128"; 1 if there are none. */
 const char *type_extents(Session *, const Type *, int from);
 
-const char *dtype_name(DType);
-int dtype_bits(DType);
+/* What ir/type.def says, inline: every pass asks these of most values. */
+typedef struct DTypeInfo {
+    const char *name;
+    int bits;
+    char kind;
+} DTypeInfo;
+extern const DTypeInfo dtype_info[DT_COUNT];
+
+static inline const char *dtype_name(DType d) { return dtype_info[d].name; }
+static inline int dtype_bits(DType d) { return dtype_info[d].bits; }
 static inline int dtype_bytes(DType d) { return dtype_bits(d) / 8; }
-bool dtype_is_float(DType);
-bool dtype_is_int(DType); /* signed, unsigned or index; not bool */
-bool dtype_is_signed(DType);
+static inline bool dtype_is_float(DType d) { return dtype_info[d].kind == 'F'; }
+static inline bool dtype_is_signed(DType d) { return dtype_info[d].kind == 'S'; }
+/* signed, unsigned or index; not bool */
+static inline bool dtype_is_int(DType d) { return dtype_info[d].kind == 'S' || dtype_info[d].kind == 'U'; }
 bool dtype_parse(const char *, size_t len, DType *);

@@ -19,10 +19,11 @@ typedef struct Entry {
     uint64_t hash;
     struct Entry *next, *scope_next;
 } Entry;
-enum { BUCKETS = 4096 };
+enum { LEAST_BUCKETS = 64, MOST_BUCKETS = 4096 }; /* for functions of few values and of many; powers of two */
 typedef struct Cse {
     PassContext *c;
-    Entry *table[BUCKETS];
+    Entry **table;
+    uint32_t buckets;
     Entry *scope;
     int64_t removed;
 } Cse;
@@ -47,7 +48,8 @@ static bool swappable(const Instr *i) { return (op_info[i->op].flags & OPF_COMM)
 static uint64_t mix(uint64_t h, uint64_t x) { return (h ^ x) * 0x9E3779B97F4A7C15ull ^ h >> 29; }
 
 /* Selects by the upper bits, because many hashes (of floating constants) have equal lower bits. */
-static uint32_t bucket_of(uint64_t h) { return (uint32_t)(h * 0x9E3779B97F4A7C15ull >> 32) % BUCKETS; }
+static uint32_t bucket_of(const Cse *x, uint64_t h)
+{ return (uint32_t)(h * 0x9E3779B97F4A7C15ull >> 32) & (x->buckets - 1); }
 
 static uint64_t hash_attr(const Attr *a)
 {
@@ -108,7 +110,7 @@ static void cse_block(Cse *x, Block *b)
         for (int k = 0; k < i->n_blocks; k++) cse_block(x, i->blocks[k]);
         if (!eligible(i)) continue;
         uint64_t h = hash_instr(i);
-        Entry **bucket = &x->table[bucket_of(h)], *e = *bucket;
+        Entry **bucket = &x->table[bucket_of(x, h)], *e = *bucket;
         while (e && !(e->hash == h && equal(e->instr, i))) e = e->next;
         if (e) {
             reuse(x, i, e->instr);
@@ -119,7 +121,7 @@ static void cse_block(Cse *x, Block *b)
         *bucket = x->scope = e;
     }
     for (; x->scope != outer; x->scope = x->scope->scope_next)
-        x->table[bucket_of(x->scope->hash)] = x->scope->next;
+        x->table[bucket_of(x, x->scope->hash)] = x->scope->next;
 }
 
 static bool cse_func(PassContext *c, Func *f)
@@ -128,6 +130,9 @@ static bool cse_func(PassContext *c, Func *f)
     int n = func_roots(f, roots);
     Cse *x = arena_new(c->scratch, Cse);
     x->c = c;
+    for (x->buckets = LEAST_BUCKETS; x->buckets < f->module->next_id && x->buckets < MOST_BUCKETS;)
+        x->buckets *= 2;
+    x->table = arena_array(c->scratch, Entry *, x->buckets);
     for (int k = 0; k < n; k++) cse_block(x, roots[k]);
     pass_count(c, "equal values", x->removed);
     return x->removed > 0;

@@ -58,6 +58,11 @@ TrafficStep cost_step(const CostWalk *w, const Instr *i)
         s.window = true;
     }
     if (s.window) s.bytes = cost_window_bytes(w, i, NULL);
+    if (i->n_operands != 2 || i->n_results != 1 || op_family(i->op) != OPS_ARITHMETIC) return s;
+    s.whole = i->results[0].type->kind == TYPE_SCALAR;
+    s.dtype = ir_operand(i, 1)->type->dtype;
+    s.out = i->results[0].id;
+    for (int k = 0; k < 2; k++) s.in[k] = ir_operand(i, k)->id;
     return s;
 }
 

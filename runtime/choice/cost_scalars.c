@@ -80,11 +80,13 @@ static void put_elementwise(CostWalk *w, const Instr *i)
         if (x->walk != COST_ALWAYS) walk = w->walk;
         in[k] = x->v;
     }
-    if (i->op == OP_CAST) out = scalar_cast(r->type->dtype, ir_operand(i, 0)->type->dtype, in[0]);
+    const DType of = i->n_operands ? ir_operand(i, i->n_operands - 1)->type->dtype : r->type->dtype;
+    if (i->op == OP_CAST) out = scalar_cast(r->type->dtype, of, in[0]);
     else if (i->op == OP_OPAQUE) out = in[0];
-    else if (!op_is_elementwise(i->op) || !i->n_operands ||
-             !scalar_op(i->op, ir_operand(i, i->n_operands - 1)->type->dtype, in, &out))
-        return;
+    else if (!op_is_elementwise(i->op) || !i->n_operands) return;
+    else if (i->n_operands != 2 || !scalar_whole(i->op, of, in[0].i, in[1].i, &out)) {
+        if (!scalar_op(i->op, of, in, &out)) return;
+    }
     w->kept[r->id] = (CostKept){ walk, out };
 }
 
@@ -102,4 +104,15 @@ void cost_evaluate(CostWalk *w, const Instr *i, double times, double around)
     else if (op_family(i->op) == OPS_LAUNCH) put_launch(w, i);
     else if (op_family(i->op) == OPS_PLACE) put_place(w, i);
     else put_elementwise(w, i);
+}
+
+bool cost_whole_step(CostWalk *w, const TrafficStep *t)
+{
+    const CostKept *a = &w->kept[t->in[0]], *b = &w->kept[t->in[1]];
+    Scalar out;
+    if (a->walk != w->walk && (a->walk != COST_ALWAYS || b->walk != w->walk)) return false;
+    if (b->walk != w->walk && b->walk != COST_ALWAYS) return false;
+    if (!scalar_whole(t->i->op, t->dtype, a->v.i, b->v.i, &out)) return false;
+    w->kept[t->out] = (CostKept){ w->walk, out };
+    return true;
 }

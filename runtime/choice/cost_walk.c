@@ -464,6 +464,7 @@ static void trim(CostWalk *w, TrafficBlock *t)
 static void traffic_step(CostWalk *w, const TrafficStep *t, double times)
 {
     if (t->window) cost_meet(w, t, times);
+    else if (t->whole && cost_whole_step(w, t)) return;
     else if (t->i->n_blocks || t->i->op == OP_NEXT_PROGRAM) visit(w, t->i, times);
     else cost_evaluate(w, t->i, 0, 0);
 }

@@ -55,11 +55,14 @@ typedef struct CostWalk {
 } CostWalk;
 
 /* A step of a walk for windows. window: it loads one of the tensor `param`, whose places are `rank` operands
- * from `first` on; bytes: that lie inside the tensor. */
+ * from `first` on; bytes: that lie inside the tensor. whole: it takes values `in` to `out`, and scalar_whole
+ * may say how. */
 typedef struct TrafficStep {
     const Instr *i;
     const Attr *extents;
-    bool window;
+    bool window, whole;
+    DType dtype;
+    uint32_t in[2], out;
     int param, first, rank;
     double bytes;
 } TrafficStep;
@@ -112,6 +115,8 @@ void cost_product(CostWalk *, const Instr *, double times);
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */
 void cost_evaluate(CostWalk *, const Instr *, double times, double around);
+/* Such a step on two integers that are known in this walk; false: it is none. */
+bool cost_whole_step(CostWalk *, const TrafficStep *);
 /* The value, where the launch's extents and the program's coordinates decide it. */
 bool cost_as_int(const CostWalk *, const Value *, int64_t *out);
 

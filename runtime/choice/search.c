@@ -142,12 +142,12 @@ int search_best(const Search *z, const int *but, int n)
     return found;
 }
 
-/* Whether two points differ at most in names that rarely decide between tiles; cp.async does. */
-static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
+/* Of the names that decide between tiles: the others rarely do; cp.async does. */
+static SearchPacked deciding(const Search *z)
 {
-    for (int k = 0; k < z->n_deciding; k++)
-        if (a[z->deciding[k]] != b[z->deciding[k]]) return false;
-    return true;
+    uint8_t mask[MOST_NAMES] = { 0 };
+    for (int k = 0; k < z->n_deciding; k++) mask[z->deciding[k]] = UINT8_MAX;
+    return search_pack(mask);
 }
 
 /* Whether all estimates of a combination of names that are tried with tiles are so far above the best one
@@ -157,9 +157,10 @@ static bool same_with_tiles(const Search *z, const uint8_t *a, const uint8_t *b)
 static bool is_hopeless(const Search *z, const uint8_t *at, double best)
 {
     double least = INFINITY;
+    const SearchPacked mask = deciding(z), of = search_pack(at);
     for (int i = 0; i < z->n_points && best < INFINITY; i++) {
         const SearchPoint *p = &z->point[i];
-        if (!same_with_tiles(z, p->at, at)) continue;
+        if (!search_same_in(mask, search_pack(p->at), of)) continue;
         const bool waits = p->few_stages && p->bound == BOUND_LOADS;
         if (waits && p->one_stage) continue;
         least = fmin(least, search_if_divided(z, p) / (waits ? SHORTER_STEPS : 1));

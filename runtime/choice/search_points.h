@@ -38,6 +38,24 @@ typedef struct SearchName {
 /* The values that the domain lists. */
 static inline int search_listed(const SearchName *n) { return n->n - n->absent; }
 
+/* The values of a point, to be compared at once: those whose bytes are set in `mask`. */
+typedef struct SearchPacked {
+    uint64_t first;
+    uint32_t rest;
+} SearchPacked;
+_Static_assert(MOST_NAMES == sizeof(uint64_t) + sizeof(uint32_t), "all values of a point");
+
+static inline SearchPacked search_pack(const uint8_t *at)
+{
+    SearchPacked x;
+    memcpy(&x.first, at, sizeof x.first);
+    memcpy(&x.rest, at + sizeof x.first, sizeof x.rest);
+    return x;
+}
+
+static inline bool search_same_in(SearchPacked mask, SearchPacked a, SearchPacked b)
+{ return !(((a.first ^ b.first) & mask.first) | ((a.rest ^ b.rest) & mask.rest)); }
+
 /* A configuration: a value of each name, and what is estimated of it. */
 typedef struct SearchPoint {
     uint8_t at[MOST_NAMES];

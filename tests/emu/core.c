@@ -39,6 +39,11 @@ Moment emu_moment(void)
 
 /* --- switching --------------------------------------------------------------------------------------- */
 
+/* Stacks begin at different places of their pages and of larger powers of two: where all begin at the same
+ * place, what threads have on top falls into the same few sets of the processor's caches. Bytes by which each
+ * begins below the one before, a multiple of 64; so many do. */
+enum { STAGGER = 17 * 64, STAGGERED = 64 };
+
 static void fiber_main(void);
 
 #ifdef __x86_64__
@@ -48,9 +53,9 @@ __asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
         "  movq %rsp, (%rdi)\n  movq (%rsi), %rsp\n"
         "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n"
         ".size emu_switch,.-emu_switch\n");
-static void context_make(Context *c, uint8_t *stack)
+static void context_make(Context *c, uint8_t *stack, size_t size)
 {
-    void **sp = (void **)(stack + EMU_STACK - 64);
+    void **sp = (void **)(stack + size - 64);
     *--sp = NULL;
     *--sp = (void *)fiber_main;
     for (int k = 0; k < 6; k++) *--sp = NULL;
@@ -58,17 +63,66 @@ static void context_make(Context *c, uint8_t *stack)
 }
 #else
 static void emu_switch(Context *save, const Context *load) { swapcontext(save, load); }
-static void context_make(Context *c, uint8_t *stack)
+static void context_make(Context *c, uint8_t *stack, size_t size)
 {
     getcontext(c);
     c->uc_stack.ss_sp = stack;
-    c->uc_stack.ss_size = EMU_STACK;
+    c->uc_stack.ss_size = size;
     c->uc_link = NULL;
     makecontext(c, fiber_main, 0);
 }
 #endif
 
-static void to_scheduler(void) { emu_switch(&emu.fiber->context, &emu.scheduler); }
+/* A walk over the lanes of a warp that can go on: each hands over to the next one, the last to the scheduler.
+ */
+typedef struct Lanes {
+    Warp *warp;
+    int next;
+    bool backwards, any, ran; /* ran: some lane did more than look at memory again */
+    bool spins;               /* the lane that runs was to look at memory */
+    int spinning;
+} Lanes;
+static Lanes lanes;
+
+static bool ready(const Fiber *f);
+
+static Fiber *next_lane(void)
+{
+    const int wave = emu.launch->wave;
+    while (lanes.next < wave && !emu.failed) {
+        int k = lanes.next++;
+        Fiber *f = &lanes.warp->lanes[lanes.backwards ? wave - 1 - k : k];
+        if (!f->done && ready(f)) return f;
+    }
+    return NULL;
+}
+
+/* Goes on with the thread; its own state is what `save` is to hold. */
+static void enter(Fiber *f, Context *save)
+{
+    lanes.any = true;
+    lanes.spins = f->wait == WAIT_SPIN;
+    emu.fiber = f;
+    emu.warp = f->warp;
+    emu.cta = f->warp->cta;
+    threadIdx = (EmuDim3){ (unsigned)f->thread, 0, 0 };
+    blockIdx = emu.cta->index;
+    if (f->fresh) {
+        f->fresh = false;
+        context_make(&f->context, f->stack, EMU_STACK - (size_t)(f->thread % STAGGERED) * STAGGER);
+    }
+    emu_switch(save, &f->context);
+}
+
+static void give_way(void)
+{
+    Fiber *f = emu.fiber;
+    lanes.ran |= !lanes.spins || f->done || f->wait != WAIT_SPIN;
+    lanes.spinning += lanes.spins;
+    Fiber *next = next_lane();
+    if (next) enter(next, &f->context);
+    else emu_switch(&f->context, &emu.scheduler);
+}
 
 static void fiber_main(void)
 {
@@ -77,22 +131,8 @@ static void fiber_main(void)
         emu_fail("a thread ends that did not wait for the grids before");
     emu.fiber->done = true;
     emu.cta->left--;
-    to_scheduler();
+    give_way();
     abort();
-}
-
-static void run(Fiber *f)
-{
-    emu.fiber = f;
-    emu.warp = f->warp;
-    emu.cta = f->warp->cta;
-    threadIdx = (EmuDim3){ (unsigned)f->thread, 0, 0 };
-    blockIdx = emu.cta->index;
-    if (f->fresh) {
-        f->fresh = false;
-        context_make(&f->context, f->stack);
-    }
-    emu_switch(&emu.scheduler, &f->context);
 }
 
 /* --- reports ----------------------------------------------------------------------------------------- */
@@ -112,7 +152,7 @@ void emu_fail(const char *format, ...)
     va_start(args, format);
     report(format, args);
     va_end(args);
-    for (;;) to_scheduler();
+    for (;;) give_way();
 }
 
 static const char *wait_text(const Fiber *f, char *text, size_t size)
@@ -167,7 +207,7 @@ void emu_wait(WaitKind kind, const char *what, const uint32_t *round, const Mbar
     f->value = value;
     f->line = emu_line;
     while (kind == WAIT_SPIN || !ready(f)) {
-        to_scheduler();
+        give_way();
         if (kind == WAIT_SPIN) break;
     }
     f->wait = WAIT_NONE;
@@ -300,20 +340,14 @@ static bool warp_ready(const Warp *w)
 /* Runs the lanes that can go on. 1: some did; 0: none, or those only looked at memory again. */
 static int run_warp(Order *o, Warp *w)
 {
-    int ran = 0, wave = emu.launch->wave;
-    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2)), any = false, sleeps = asleep(w);
-    for (int k = 0; k < wave && !sleeps && !emu.failed; k++) {
-        Fiber *f = &w->lanes[backwards ? wave - 1 - k : k];
-        if (f->done || !ready(f)) continue;
-        bool spins = f->wait == WAIT_SPIN;
-        any = true;
-        run(f);
-        ran |= !spins || f->done || f->wait != WAIT_SPIN;
-        o->spins += spins;
-    }
-    if (!sleeps) w->waits = any ? EMU_UNKNOWN : common_wait(w);
+    bool backwards = o->kind == 1 || (o->kind > 1 && emu_random(2)), sleeps = asleep(w);
+    lanes = (Lanes){ .warp = w, .backwards = backwards };
+    Fiber *first = sleeps ? NULL : next_lane();
+    if (first) enter(first, &emu.scheduler);
+    o->spins += lanes.spinning;
+    if (!sleeps) w->waits = lanes.any ? EMU_UNKNOWN : common_wait(w);
     if (emu.late == 3 && w->n_products && !emu_random(4)) emu_products_step(w);
-    return ran;
+    return lanes.ran;
 }
 
 static void collect(Order *o)

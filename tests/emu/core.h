@@ -122,6 +122,7 @@ typedef struct Warp {
     uint16_t lanes_epoch; /* accesses before this epoch are ordered among the lanes */
     EmuWord slot[2][EMU_LANES];
     uint32_t met, round, gate_round; /* of the meeting of lanes */
+    uint32_t acquired[EMU_GATES];    /* the round of each barrier whose clock this one has; 0: none */
     const char *meets_for;
     int meets_line;
     Product **products;
@@ -237,6 +238,10 @@ void emu_next_epoch(Warp *);
 uint8_t *emu_at(uint32_t address, uint32_t bytes);
 /* Are accesses by the running warp here ordered after what others did? Reported if not. `same`: what is
  * written, if that may equal what is there. */
+/* elements.c: n elements of an operand, `step` apart in `out`; integers as floats too: they are exact. */
+int emu_element_bytes(EmuType);
+void emu_decode(const uint8_t *p, int n, EmuType, float *out, int step);
+
 /* One step of a matrix unit that keeps few bits (short_sums.c): sum + a[0] b[0] + .. + a[n - 1] b[(n - 1)
  * along_b]. */
 float emu_short_step(float sum, const float *a, EmuType ta, const float *b, int along_b, EmuType tb, int n);

@@ -12,64 +12,7 @@
 enum { MAX_N = 256, MAX_K = 32 };
 static const uint32_t poison = 0x7fbadbad; /* a NaN */
 
-/* --- elements ---------------------------------------------------------------------------------------- */
-
-static float element8(uint32_t x, int man)
-{
-    int bias = man == 3 ? 7 : 15, e = (int)(x & 127) >> man, m = (int)x & ((1 << man) - 1);
-    float y = man == 3 && (x & 127) == 127 ? NAN
-              : man == 2 && e == 31        ? (m ? NAN : INFINITY)
-              : e                          ? ldexpf((float)(m | 1 << man), e - bias - man)
-                                           : ldexpf((float)m, 1 - bias - man);
-    return x & 128 ? -y : y;
-}
-
-/* By arithmetic: a table of 65536 floats would not stay in a cache. */
-static float element_f16(uint32_t x)
-{
-    uint32_t word = (x & 0x7fff) << 13;
-    float y;
-    memcpy(&y, &word, 4);
-    y *= 0x1p112f; /* the exponent from one bias to the other, exactly; numbers below the normal ones too */
-    memcpy(&word, &y, 4);
-    if ((x & 0x7c00) == 0x7c00) word = x & 1023 ? 0x7fc00000 : 0x7f800000;
-    word |= (x & 0x8000) << 16;
-    memcpy(&y, &word, 4);
-    return y;
-}
-
-static int bytes_of(EmuType t) { return t <= EMU_BF16 ? 2 : t == EMU_TF32 ? 4 : 1; }
 static bool is_int(EmuType t) { return t >= EMU_S8; }
-
-/* n elements; integers as floats too: they are exact. */
-static void decode(const uint8_t *p, int n, EmuType t, float *out, int step)
-{
-    static float table8[2][256];
-    if (table8[0][127] == 0)
-        for (uint32_t x = 0; x < 512; x++) table8[x / 256][x % 256] = element8(x % 256, x < 256 ? 3 : 2);
-    for (int k = 0; k < n; k++) {
-        uint32_t w = 0;
-        float y;
-        memcpy(&w, p + k * bytes_of(t), (size_t)bytes_of(t));
-        switch (t) {
-        case EMU_F16: out[k * step] = element_f16(w); break;
-        case EMU_BF16:
-            w <<= 16;
-            memcpy(&y, &w, 4);
-            out[k * step] = y;
-            break;
-        case EMU_TF32:
-            w &= 0xffffe000u;
-            memcpy(&y, &w, 4);
-            out[k * step] = y;
-            break;
-        case EMU_E4M3: out[k * step] = table8[0][w]; break;
-        case EMU_E5M2: out[k * step] = table8[1][w]; break;
-        case EMU_S8: out[k * step] = (float)(int8_t)w; break;
-        case EMU_U8: out[k * step] = (float)w; break;
-        }
-    }
-}
 
 /* c[16][n] += a[16][k] b[k][n] */
 static void multiply(float *restrict c, const float *restrict a, const float *restrict b, int n, int k)
@@ -100,10 +43,10 @@ static void multiply_short(
  * to a word. */
 static void fragment_a(float *a, const uint32_t *lane_words[32], EmuType t)
 {
-    int e = 4 / bytes_of(t);
+    int e = 4 / emu_element_bytes(t);
     for (int l = 0; l < 32; l++)
         for (int j = 0; j < 4; j++)
-            decode((const uint8_t *)&lane_words[l][j], e, t,
+            emu_decode((const uint8_t *)&lane_words[l][j], e, t,
                 a + (l / 4 + 8 * (j & 1)) * MAX_K + (j >> 1) * 4 * e + e * (l % 4), 1);
 }
 
@@ -173,14 +116,14 @@ typedef struct MmaTypes {
 static void mma(Warp *w, const EmuWord *lanes, const void *arg)
 {
     const MmaTypes *t = arg;
-    int e = 4 / bytes_of(t->a);
+    int e = 4 / emu_element_bytes(t->a);
     float a[16 * MAX_K], b[MAX_K * 8], c[16 * 8] = { 0 };
     const uint32_t *words[32];
     for (int l = 0; l < 32; l++) words[l] = ((const MmaLane *)&lanes[l])->a;
     fragment_a(a, words, t->a);
     for (int l = 0; l < 32; l++)
         for (int j = 0; j < 2; j++)
-            decode((const uint8_t *)&((const MmaLane *)&lanes[l])->b[j], e, t->b,
+            emu_decode((const uint8_t *)&((const MmaLane *)&lanes[l])->b[j], e, t->b,
                 b + (j * 4 * e + e * (l % 4)) * 8 + l / 4, 8);
     bool few = emu_sums == EMU_SUMS_SM_89 && is_fp8(t->a);
     for (int l = 0; few && l < 32; l++)
@@ -280,13 +223,44 @@ static int pieces_of(const Matrix *m, int first, int rows, int k, int bytes, uin
 static void decode_pieces(const Cta *c, const uint32_t *pieces, bool mn_major, int rows, int k, EmuType t,
     float *out, int along_row, int along_k)
 {
-    int per = 16 / bytes_of(t), outer = mn_major ? k : rows, inner = (mn_major ? rows : k) / per;
+    int per = 16 / emu_element_bytes(t), outer = mn_major ? k : rows, inner = (mn_major ? rows : k) / per;
     for (int r = 0; r < outer; r++)
         for (int p = 0; p < inner; p++, pieces++) {
             float *to =
                 mn_major ? out + p * per * along_row + r * along_k : out + r * along_row + p * per * along_k;
-            decode(c->memory + *pieces, per, t, to, mn_major ? along_row : along_k);
+            emu_decode(c->memory + *pieces, per, t, to, mn_major ? along_row : along_k);
         }
+}
+
+/* The right operand of a product, as it was last decoded from such bytes: each warp of a warpgroup multiplies
+ * by the same one. */
+typedef struct Decoded {
+    EmuType t;
+    int n, k;
+    bool trans;
+    uint8_t bytes[MAX_K * MAX_N * 2];
+    float value[MAX_K * MAX_N];
+} Decoded;
+
+static const float *decode_right(const Cta *c, const Product *p)
+{
+    enum { KEPT = 16 };
+    static Decoded kept[KEPT];
+    const EmuProduct *k = &p->kind;
+    const uint32_t *pieces = p->pieces + p->n_a;
+    Decoded *d = &kept[(pieces[0] >> 5 ^ pieces[0] >> 9) % KEPT];
+    bool same = d->t == k->b && d->n == k->n && d->k == k->k && d->trans == k->trans_b;
+    for (int i = 0; i < p->n_b; i++) {
+        same = same && !memcmp(d->bytes + 16 * i, c->memory + pieces[i], 16);
+        if (!same) memcpy(d->bytes + 16 * i, c->memory + pieces[i], 16);
+    }
+    if (same) return d->value;
+    d->t = k->b;
+    d->n = k->n;
+    d->k = k->k;
+    d->trans = k->trans_b;
+    decode_pieces(c, pieces, k->trans_b, k->n, k->k, k->b, d->value, 1, k->n);
+    return d->value;
 }
 
 /* --- wgmma: in flight -------------------------------------------------------------------------------- */
@@ -301,11 +275,11 @@ static void compute(Cta *c, Product *p)
 {
     const EmuProduct *k = &p->kind;
     float a[16 * MAX_K];
-    static float b[MAX_K * MAX_N], sum[16 * MAX_N];
+    static float sum[16 * MAX_N];
     p->done = true;
     if (p->a[0]) fragment_a(a, p->a, k->a);
     else decode_pieces(c, p->pieces, k->trans_a, 16, k->k, k->a, a, MAX_K, 1);
-    decode_pieces(c, p->pieces + p->n_a, k->trans_b, k->n, k->k, k->b, b, 1, k->n);
+    const float *b = decode_right(c, p);
     memset(sum, 0, sizeof *sum * 16 * (size_t)k->n);
     bool few = emu_sums == EMU_SUMS_SM_90A && is_fp8(k->a);
     for (int l = 0; few && p->accumulate && l < 32; l++)
@@ -378,10 +352,10 @@ static void issue(Warp *w, const EmuWord *lanes, const void *arg)
         }
     else {
         Matrix a = matrix(x->words[0], x->words[1], k->trans_a);
-        p->n_a = pieces_of(&a, first, 16, k->k, bytes_of(k->a), pieces);
+        p->n_a = pieces_of(&a, first, 16, k->k, emu_element_bytes(k->a), pieces);
     }
     Matrix b = matrix(x->words[2], x->words[3], k->trans_b);
-    p->n_b = pieces_of(&b, 0, k->n, k->k, bytes_of(k->b), pieces + p->n_a);
+    p->n_b = pieces_of(&b, 0, k->n, k->k, emu_element_bytes(k->b), pieces + p->n_a);
     int n = p->n_a + p->n_b;
     for (int i = 0; i < n; i++) {
         emu_check_read(pieces[i], 16, BY_WGMMA);

@@ -14,7 +14,7 @@ const EmuWord *emu_meet(const char *what, const void *mine, size_t bytes, MeetFn
     if (!w->met) {
         w->meets_for = what;
         w->meets_line = emu_line;
-    } else if (strcmp(w->meets_for, what))
+    } else if (w->meets_for != what && strcmp(w->meets_for, what))
         emu_fail("lanes of one warp meet at %s and, @%d, at %s", what, w->meets_line, w->meets_for);
     if (++w->met == (uint32_t)emu.launch->wave) {
         w->met = 0;
@@ -72,6 +72,8 @@ void emu_barrier(int id, int threads, bool wait)
     emu_meet(names[id], &word, sizeof word, arrive, NULL);
     if (!wait) return;
     emu_wait(WAIT_ROUND, names[id], &g->round, NULL, emu.warp->gate_round);
+    if (emu.warp->acquired[id] == g->round) return; /* by another lane, and what a warp knows it keeps */
+    emu.warp->acquired[id] = g->round;
     emu_acquire(&g->out);
 }
 

@@ -48,20 +48,36 @@ static void classes_of(const Func *f, const Instr *mem, CpAsyncWay *w)
     if (w->uniform) w->classes = (int)(16 / by);
 }
 
-/* The offset of the first element of a run in the stage of the ring. */
-static int64_t place_of(const CpAsyncWay *w, const LayoutShared *stage, int64_t n, int64_t run)
+/* Where a line begins in the tile of a stage of the ring. */
+static void place_line(const CpAsyncWay *w, int64_t n, int32_t *at)
 {
-    int32_t m[2] = { 0, 0 };
-    int64_t c[TILE_MAX_RANK];
+    int32_t along[2] = { 1, 1 };
+    at[0] = at[1] = 0;
     for (int a = w->rank - 1; a >= 0; a--) {
-        if (a == w->axis) {
-            c[a] = run * w->run / w->bytes;
-            continue;
+        int side = a >= w->split;
+        if (a != w->axis) {
+            at[side] += (int32_t)(n % w->shape[a]) * along[side];
+            n /= w->shape[a];
         }
-        c[a] = n % w->shape[a];
-        n /= w->shape[a];
+        along[side] *= (int32_t)w->shape[a];
     }
-    for (int a = 0; a < w->rank; a++) m[a >= w->split] = (int32_t)(m[a >= w->split] * w->shape[a] + c[a]);
+}
+
+/* How far elements of a line are from each other along their axis of that tile. */
+static int32_t elements_apart(const CpAsyncWay *w)
+{
+    int32_t n = 1;
+    for (int a = w->axis + 1; a < w->rank; a++)
+        if ((a >= w->split) == (w->axis >= w->split)) n *= (int32_t)w->shape[a];
+    return n;
+}
+
+/* The offset of the first element of a run of a line in the stage. */
+static int64_t place_of(
+    const CpAsyncWay *w, const LayoutShared *stage, const int32_t *line, int64_t run, int32_t apart)
+{
+    int32_t m[2] = { line[0], line[1] };
+    m[w->axis >= w->split] += (int32_t)(run * w->run / w->bytes) * apart;
     return (int64_t)layout_shared_offset(stage, m);
 }
 
@@ -69,17 +85,35 @@ static int64_t place_of(const CpAsyncWay *w, const LayoutShared *stage, int64_t 
 static int64_t next_run(int64_t r, int64_t runs)
 { return r < runs - 1 && 2 * r + 1 >= runs ? runs - 1 : 2 * r + 1; }
 
+/* Whether the runs of this line are `by` bytes behind those of the first. */
+static bool follows_by(
+    const CpAsyncWay *w, const LayoutShared *stage, const int64_t *first, int64_t runs, int64_t n, int64_t by)
+{
+    const int32_t apart = elements_apart(w);
+    int32_t line[2];
+    place_line(w, n, line);
+    for (int64_t r = 0, k = 0; r < runs; r = next_run(r, runs), k++)
+        if (place_of(w, stage, line, r, apart) - first[k] != by) return false;
+    return true;
+}
+
 static bool steps_evenly(CpAsyncWay *w, const LayoutShared *stage, int classes)
 {
-    int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run;
+    int64_t by = (int64_t)classes * w->group, count = w->lines / by, runs = w->line * w->bytes / w->run,
+            first[64];
+    const int32_t apart = elements_apart(w);
+    int32_t line[2], next[2];
     if (w->lines % by || by % w->inner) return false;
-    w->stage_step = count > 1 ? place_of(w, stage, by, 0) - place_of(w, stage, 0, 0) : 0;
-    for (int64_t n = 0; n < by && count > 1; n++)
-        for (int64_t r = 0; r < runs; r = next_run(r, runs)) {
-            const int64_t first = place_of(w, stage, n, r);
-            for (int64_t g = 1; g < count; g++)
-                if (place_of(w, stage, n + g * by, r) - first != g * w->stage_step) return false;
-        }
+    place_line(w, 0, line);
+    place_line(w, by, next);
+    w->stage_step = count > 1 ? place_of(w, stage, next, 0, apart) - place_of(w, stage, line, 0, apart) : 0;
+    for (int64_t n = 0; n < by && count > 1; n++) {
+        place_line(w, n, line);
+        for (int64_t r = 0, k = 0; r < runs; r = next_run(r, runs))
+            first[k++] = place_of(w, stage, line, r, apart);
+        for (int64_t g = 1; g < count; g++)
+            if (!follows_by(w, stage, first, runs, n + g * by, g * w->stage_step)) return false;
+    }
     return true;
 }
 

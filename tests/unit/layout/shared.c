@@ -293,6 +293,20 @@ static void test_wavefronts_of_vectors(void)
     }
 }
 
+/* Addresses that the bits of a lane's number decide one by one; some are at no multiples of the size. */
+static void test_wavefronts_by_bits(void)
+{
+    for (uint32_t round = 0, seed = 11, a[64]; round < 3000; round++) {
+        uint32_t width = 1u << round % 5, lanes = round % 7 ? 32 : 64, grain = round % 11 ? width : 4;
+        for (uint32_t i = 0; i < lanes; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            a[i] = (i & (i - 1)) ? a[i & (i - 1)] ^ a[i & -i] ^ a[0] : (seed >> 22) / grain * grain;
+        }
+        uint32_t n = layout_wavefronts_by_bits(a, lanes, width);
+        CU_ASSERT(n == 0 ? grain < width : n == layout_wavefronts(a, lanes, width));
+    }
+}
+
 /* Conflicts counted again: for each access and phase, the fullest bank against one. */
 static uint32_t brute_conflicts(const Layout *l, const LayoutShared *s, uint32_t max_bytes)
 {
@@ -478,9 +492,9 @@ int main(int argc, char **argv)
     arena_start();
     static const UnitTest tests[] = { { "tma", test_tma }, { "offsets", test_offsets },
         { "linear", test_linear }, { "wgmma", test_wgmma }, { "wavefronts", test_wavefronts },
-        { "wavefronts_of_vectors", test_wavefronts_of_vectors }, { "choose", test_choose },
-        { "ldmatrix", test_ldmatrix } };
-    int status = unit_run("layout shared memory", tests, 6, argc, argv);
+        { "vectors", test_wavefronts_of_vectors }, { "by_bits", test_wavefronts_by_bits },
+        { "choose", test_choose }, { "ldmatrix", test_ldmatrix } };
+    int status = unit_run("layout shared memory", tests, sizeof tests / sizeof *tests, argc, argv);
     arena_free(&arena);
     return status;
 }
