@@ -339,7 +339,6 @@ const char *product_accumulator(Emit *, Instr *);
 /* Whether a value changes by *factor whenever the loop's counter grows by one. */
 bool slope_in_loop(const Value *, const Block *body, int64_t *factor);
 /* The layout that says which thread copies which elements. */
-const Layout *copy_layout(Emit *, const Type *view, const LayoutShared *);
 /* The axes of a tensor map of pixels, from the attribute im2col: the contiguous axis, those of pixels from
  * the fastest on, that of images. */
 void emit_pixel_axes(const Attr *pixels, int unit, int rank, int *axes);
@@ -355,8 +354,6 @@ const char *emit_counter(Emit *, const Instr *);
  * returns how many places there were, copies_moved advances the pointers at the end of the body. */
 size_t copies_placed(Emit *, const Instr *loop);
 void copies_moved(Emit *, size_t before);
-/* NULL: the copy computes its address where it is emitted. */
-const CopyPlace *copy_place(const Emit *, const Instr *copy);
 void emit_fragments(Emit *, Instr *);         /* a shared_read of the fragments of one step */
 void emit_rows(Emit *, Instr *);              /* topk, argmax */
 void emit_scan(Emit *, Instr *);              /* scans by an operation */
@@ -420,10 +417,6 @@ void note_exchanged(Emit *, const Layout *, const LayoutShared *, uint32_t excha
 void note_matrix(Emit *, const Layout *, const LayoutShared *, const LayoutMatrix *);
 void note_unit(Emit *, bool write, const LayoutShared *, const Value *of);
 void note_elements(Emit *, bool write, const Layout *, const Type *, const int64_t *permute);
-/* Copies rows that begin at no multiple of four bytes. False: the copy has no such rows. */
-bool emit_shifted_copy(Emit *, const Instr *copy, const Window *, const Layout *, const LayoutShared *);
-/* The distance in elements of the tile coordinates `own` from the pointer of the CopyPlace. */
-const char *copy_index(Emit *, const CopyPlace *, const Window *, Index *const *own);
 void window_of(Emit *, const Instr *, Window *);
 /* Declares a pointer to the origin of the window and returns its name. */
 const char *window_pointer(Emit *, const Window *);

@@ -6,7 +6,7 @@
  * of a thread add to it and to its place in the stage does not change. Without the pointer the address is
  * worked out in each iteration: many instructions beside the products, in a chain long enough for ptxas to
  * put the wait for the next step behind all products (bench/notes/decisions.md, "Behind the decisions"). */
-#include "backends/gpu/emit_offset.h"
+#include "backends/gpu/emit_copy.h"
 
 /* The value of v when the loop's counter has its first value. slope_in_loop has ensured that v consists of
  * sums and products. */
@@ -34,7 +34,8 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
         if (w.picked >> a & 1) slopes[a] = 0;
         else if (!slope_in_loop(w.offset[a], loop->blocks[0], &slopes[a])) return;
     }
-    const Layout *l = copy_layout(e, view, s);
+    const CopyLayout threads = copy_layout(e, copy, &w, s);
+    const Layout *l = threads.window;
     const Param *p = &e->f->params[w.param];
     const char *at = slot_name(e, SLOT_DATA, w.param, 0, p->type->dtype), *by = NULL;
     Index *c[TILE_MAX_RANK];
@@ -47,7 +48,7 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
         const char *part = str(e, "%lldll * %s", (long long)(slopes[a] * step), stride);
         by = by ? str(e, "%s + %s", by, part) : part;
     }
-    for (int a = 0; a < view->rank; a++) c[a] = thread_coord(e, l, a);
+    for (int a = 0; a < l->rank; a++) c[a] = thread_coord(e, l, a);
     CopyPlace x = { copy, tmp(e, p->name), by, NULL, { NULL } };
     /* Hold strides in registers: otherwise ptxas reads them from constant memory again before each piece. */
     for (int a = 0; a < w.rank; a++) {
@@ -58,9 +59,9 @@ static void place(Emit *e, const Instr *copy, const Instr *loop)
         line(e, "%s(%s);", use(e, "pin_word"), x.stride[a]);
     }
     uint32_t *own, seen;
-    if (linear_offsets(e, l, s, 1, &own, &seen)) {
+    if (threads.matrix && linear_offsets(e, threads.matrix, s, 1, &own, &seen)) {
         Index *zero[TILE_MAX_RANK];
-        coords_at(e, l, index_number(e, 0), zero);
+        copy_coords(e, &threads, index_number(e, 0), zero);
         x.to = shared_offset(e, s, zero);
         line(e, "%s(%s);", use(e, "pin_word"), x.to);
     }
@@ -136,14 +137,17 @@ const char *copy_index(Emit *e, const CopyPlace *p, const Window *w, Index *cons
  * first byte or later, which is aligned. Elements at the end of a row are loaded one at a time. Up to four
  * pairs of a thread are on their way at once. */
 
+bool copy_runs_along(const Window *w, const Layout *l, const LayoutShared *s)
+{ return w->unit_tile >= 0 && l->rank - w->unit_tile == s->rank - s->order[0]; }
+
 static bool fits_shifted(
     const Emit *e, const Window *w, const Layout *l, const LayoutShared *s, DType d, int wide)
 {
     LayoutVector v;
     int32_t first[TILE_MAX_RANK], c[TILE_MAX_RANK];
     int regs = (int)layout_regs(l);
-    if (dtype_bytes(d) > 2 || d == DT_BOOL || w->unit_tile < 0 || w->unit_tile != s->order[0] ||
-        w->step[w->unit] != 1 || e->f->params[w->param].align % 16 || regs % wide)
+    if (dtype_bytes(d) > 2 || d == DT_BOOL || !copy_runs_along(w, l, s) || w->step[w->unit] != 1 ||
+        e->f->params[w->param].align % 16 || regs % wide)
         return false;
     if (layout_lanes(l) * layout_warps(l) != (uint32_t)e->threads) return false;
     for (int a = 0; a < l->rank; a++)
@@ -164,10 +168,10 @@ static bool fits_shifted(
  * */
 typedef struct ShiftedCopy {
     const Window *w;
-    const Layout *l;
+    const CopyLayout *threads;
     const LayoutShared *s;
     DType d;
-    int rank, wide, n;
+    int wide, n;
     const CopyPlace *place;
     const char *ptr, *base; /* of the tensor, of the stage */
     const char *off;        /* the offset of piece v in the stage; NULL: computed from coordinates */
@@ -177,15 +181,19 @@ typedef struct ShiftedCopy {
 static const char *place_register(Emit *e, const ShiftedCopy *x, Index *r, Index **c)
 {
     Index *own[TILE_MAX_RANK];
-    for (int a = 0; a < x->rank; a++) {
-        c[a] = coord(e, x->l, a, r);
-        own[a] = x->place ? register_coord(e, x->l, a, r) : c[a];
+    for (int a = 0; a < x->threads->window->rank; a++) {
+        c[a] = coord(e, x->threads->window, a, r);
+        own[a] = x->place ? register_coord(e, x->threads->window, a, r) : c[a];
     }
     return x->place ? copy_index(e, x->place, x->w, own) : window_index(e, x->w, c);
 }
 
-static const char *piece_address(Emit *e, const ShiftedCopy *x, Index *const *c)
-{ return str(e, "%s + %s", x->base, x->off ? x->off : shared_offset(e, x->s, c)); }
+static const char *piece_address(Emit *e, const ShiftedCopy *x)
+{
+    Index *c[TILE_MAX_RANK];
+    copy_coords(e, x->threads, index_linear(e, x->wide, "v", 0), c);
+    return str(e, "%s + %s", x->base, x->off ? x->off : shared_offset(e, x->s, c));
+}
 
 /* Copies all pieces from the aligned vectors around them, a few at a time. */
 static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint32_t *pieces, uint32_t seen)
@@ -210,7 +218,7 @@ static void copy_around(Emit *e, ShiftedCopy *x, const char *origin, const uint3
     begin_unrolled(e, "q", some);
     line(e, "const int v = g + q;");
     line(e, "%s(%s[q], %s[q], (u32)(u64)%s[q] & 15);", use(e, "funnel_b128"), raw, raw, at);
-    line(e, "%s(%s, %s[q]);", put, piece_address(e, x, c), raw);
+    line(e, "%s(%s, %s[q]);", put, piece_address(e, x), raw);
     end_block(e);
     end_block(e);
 }
@@ -237,22 +245,22 @@ static void copy_elements(Emit *e, const ShiftedCopy *x)
         }
         line(e, "%s[%d] = %s;", t, word, pack_expr(e, bits, xs, x->wide / 4));
     }
-    coords_at(e, x->l, index_linear(e, x->wide, "v", 0), c);
-    line(e, "%s(%s, %s);", use(e, "sts_b128"), piece_address(e, x, c), t);
+    line(e, "%s(%s, %s);", use(e, "sts_b128"), piece_address(e, x), t);
     end_block(e);
 }
 
-bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l, const LayoutShared *s)
+bool emit_shifted_copy(
+    Emit *e, const Instr *i, const Window *w, const CopyLayout *threads, const LayoutShared *s)
 {
+    const Layout *l = threads->window;
     const Type *view = ir_operand(i, 0)->type;
     int size = dtype_bytes(view->dtype), wide = 16 / (size ? size : 1);
-    if (!fits_shifted(e, w, l, s, view->dtype, wide)) return false;
+    if (!threads->matrix || !fits_shifted(e, w, l, s, view->dtype, wide)) return false;
     note_wide(e, WAY_SHIFTED, false, w, l, 16);
     ShiftedCopy x = { .w = w,
-        .l = l,
+        .threads = threads,
         .s = s,
         .d = view->dtype,
-        .rank = view->rank,
         .wide = wide,
         .n = (int)layout_regs(l) / wide,
         .place = copy_place(e, i) };
@@ -261,9 +269,11 @@ bool emit_shifted_copy(Emit *e, const Instr *i, const Window *w, const Layout *l
     x.ptr = x.place ? x.place->at : window_pointer(e, w);
     x.base = name_of(e, ir_operand(i, 0));
     uint32_t *pieces = NULL, seen = 0;
-    coords_at(e, l, index_number(e, 0), c);
-    if (!e->measure && linear_offsets(e, l, s, wide, &pieces, &seen))
+    if (!e->measure && linear_offsets(e, threads->matrix, s, wide, &pieces, &seen)) {
+        copy_coords(e, threads, index_number(e, 0), c);
         origin = x.place && x.place->to ? x.place->to : shared_offset(e, s, c);
+    }
+    coords_at(e, l, index_number(e, 0), c);
     const char *column = index_text(e, c[w->unit_tile]), *end = str(e, "%s + %d", column, 2 * wide - 2),
                *first_in = axis_condition(e, w, w->unit, column),
                *whole = both_conditions(e, first_in, axis_condition(e, w, w->unit, end));

@@ -1,5 +1,5 @@
 /* emit_shared.c: shared buffers, and asynchronous copies to them. */
-#include "backends/gpu/emit_offset.h"
+#include "backends/gpu/emit_copy.h"
 
 const char *shared_offset(Emit *e, const LayoutShared *s, Index *const *c)
 {
@@ -108,8 +108,46 @@ bool emit_guarded_copies(Emit *e, Instr *i)
     return true;
 }
 
-const Layout *copy_layout(Emit *e, const Type *view, const LayoutShared *s)
-{ return kernel_copy_layout(&e->s->arena, view, s, e->target->wave, e->threads / e->target->wave); }
+/* The elements that a thread copies at once by layout l of the window, and their registers. */
+static int piece_elements(
+    Emit *e, const Window *w, const Layout *l, const LayoutShared *s, DType d, LayoutVector *v)
+{
+    int n = window_vector(e, w, l, d, v);
+    for (uint32_t k = 0; k < v->n; k++)
+        if (v->reg[k] != k) n = 1;
+    return copy_runs_along(w, l, s) && (n == 1 || window_whole_vectors(e, w, n)) ? n : 1;
+}
+
+/* Where a row is copied by 4 or 8 bytes, neighbours in it are of neighbouring lanes, so that a warp asks for
+ * few lines and writes to each bank once. */
+CopyLayout copy_layout(Emit *e, const Instr *copy, const Window *w, const LayoutShared *s)
+{
+    enum { NARROWEST = 4 }; /* bytes, of cp.async */
+    const Type *view = ir_operand(copy, 0)->type;
+    Arena *a = &e->s->arena;
+    int wave = e->target->wave, warps = e->threads / wave;
+    CopyLayout widest = kernel_copy_layout(a, copy, view, s, COPIED_AT_ONCE, wave, warps);
+    LayoutVector v;
+    int bytes = piece_elements(e, w, widest.window, s, view->dtype, &v) * dtype_bytes(view->dtype);
+    if (w->picked || bytes < NARROWEST || bytes >= COPIED_AT_ONCE) return widest;
+    return kernel_copy_layout(a, copy, view, s, bytes, wave, warps);
+}
+
+void copy_coords(Emit *e, const CopyLayout *l, Index *reg, Index **c)
+{
+    if (l->matrix) {
+        coords_at(e, l->matrix, reg, c);
+        return;
+    }
+    Index *own[TILE_MAX_RANK];
+    const int last = l->window->rank - 1;
+    coords_at(e, l->window, reg, own);
+    c[0] = own[0];
+    for (int a = 1; a < last; a++)
+        c[0] =
+            index_other(e, "(%s * %d + %s)", index_text(e, c[0]), l->window->tile[a], index_text(e, own[a]));
+    c[1] = own[last];
+}
 
 /* Copies n elements from ptr + index, or zeros if the condition does not hold, to the shared address `to`.
  * Uses cp.async if the target has it, and registers otherwise. */
@@ -152,11 +190,11 @@ static void pick_positions(
 /* A copy of a window in pieces of n elements, of which each thread has `count`. */
 typedef struct PieceCopy {
     const Window *w;
-    const Layout *l;
+    const CopyLayout *threads;
     const LayoutShared *s;
     const CopyPlace *place;
     DType d;
-    int rank, n, count;
+    int n, count;
     const char *ptr, *base; /* of the tensor, of the stage */
     const char *holder;     /* the condition that selects one of the threads that hold an element */
     const char *origin;     /* the thread's offset in the stage; NULL: computed from coordinates */
@@ -166,19 +204,21 @@ typedef struct PieceCopy {
 /* Copies the piece, whose first register is `reg`. */
 static void copy_piece(Emit *e, const PieceCopy *x, Index *reg, Index *piece)
 {
+    const Layout *l = x->threads->window;
     Index *c[TILE_MAX_RANK], *own[TILE_MAX_RANK];
-    coords_at(e, x->l, reg, c);
-    for (int a = 0; a < x->rank; a++) own[a] = x->place ? register_coord(e, x->l, a, reg) : c[a];
+    coords_at(e, l, reg, c);
+    for (int a = 0; a < l->rank; a++) own[a] = x->place ? register_coord(e, l, a, reg) : c[a];
     const char *index = x->place ? copy_index(e, x->place, x->w, own) : window_index(e, x->w, c);
-    const char *inside = both_conditions(e, x->holder, tile_condition(e, x->l, reg, c));
+    const char *inside = both_conditions(e, x->holder, tile_condition(e, l, reg, c));
     if (*inside) {
         line(e, "if (%s) {", inside);
         e->indent++;
     }
     const char *cond = window_condition(e, x->w, c, false);
-    pick_positions(e, x->w, x->l, reg, &cond, &index);
+    pick_positions(e, x->w, l, reg, &cond, &index);
+    copy_coords(e, x->threads, reg, own);
     const char *off = x->origin ? linear_address(e, x->origin, x->own, x->seen, x->count, x->n, piece)
-                                : shared_offset(e, x->s, c);
+                                : shared_offset(e, x->s, own);
     copy_vector(e, x->w, x->d, x->n, str(e, "%s + %s", x->base, off), x->ptr, index, cond);
     if (*inside) end_block(e);
 }
@@ -202,14 +242,15 @@ static bool shifts_suffice(const Index *x)
  * of two otherwise; else 1. */
 static int pieces_in_lines(Emit *e, const PieceCopy *x)
 {
+    const Layout *l = x->threads->window;
     bool plain = true;
-    for (int a = 0; a < x->rank; a++)
-        plain &= shifts_suffice(register_coord(e, x->l, a, index_linear(e, x->n, "v", 0)));
+    for (int a = 0; a < l->rank; a++)
+        plain &= shifts_suffice(register_coord(e, l, a, index_linear(e, x->n, "v", 0)));
     for (int lines = plain ? 1 : PIECES_UNROLLED; lines > 1; lines--) {
         bool linear = x->count % lines == 0;
-        for (int k = 0; linear && k < lines * x->rank; k++) {
-            Index *reg = index_linear(e, x->n * lines, "v", x->n * (k / x->rank));
-            const Index *c = register_coord(e, x->l, k % x->rank, reg);
+        for (int k = 0; linear && k < lines * l->rank; k++) {
+            Index *reg = index_linear(e, x->n * lines, "v", x->n * (k / l->rank));
+            const Index *c = register_coord(e, l, k % l->rank, reg);
             int scale, add;
             const char *name;
             linear = c->kind == INDEX_NUMBER || index_is_linear(c, &scale, &name, &add);
@@ -244,22 +285,19 @@ static void emit_copy(Emit *e, Instr *i)
     Window w;
     window_of(e, i, &w);
     DType d = view->dtype;
-    const Layout *l = copy_layout(e, view, s);
+    const CopyLayout threads = copy_layout(e, i, &w, s);
+    const Layout *l = threads.window;
     LayoutVector v;
-    int n = window_vector(e, &w, l, d, &v);
-    for (uint32_t k = 0; k < v.n; k++)
-        if (v.reg[k] != k) n = 1;
-    if (w.unit_tile != s->order[0] || (n > 1 && !window_whole_vectors(e, &w, n))) n = 1;
-    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, l, s)) return;
+    int n = piece_elements(e, &w, l, s, d, &v);
+    if (n == 1 && !w.picked && emit_shifted_copy(e, i, &w, &threads, s)) return;
     note_tensor(e, WAY_COPY, false, &w, l, n > 1 ? &v : NULL);
-    note_vectors(e, true, l, s, n > 1 ? &v : NULL);
+    if (threads.matrix) note_vectors(e, true, threads.matrix, s, n > 1 ? &v : NULL);
     const CopyPlace *place = copy_place(e, i);
     PieceCopy x = { .w = &w,
-        .l = l,
+        .threads = &threads,
         .s = s,
         .place = place,
         .d = d,
-        .rank = view->rank,
         .n = n,
         .count = (int)layout_regs(l) / n,
         .ptr = place ? place->at : window_pointer(e, &w),
@@ -267,9 +305,9 @@ static void emit_copy(Emit *e, Instr *i)
         .holder = unique_holder(e, l) };
     /* Compute one offset for each thread and add the constants of each piece, so that the swizzle is not
      * computed for every piece. */
-    if (!e->measure && linear_offsets(e, l, s, n, &x.own, &x.seen)) {
+    if (!e->measure && threads.matrix && linear_offsets(e, threads.matrix, s, n, &x.own, &x.seen)) {
         Index *c[TILE_MAX_RANK];
-        coords_at(e, l, index_number(e, 0), c);
+        copy_coords(e, &threads, index_number(e, 0), c);
         x.origin = place && place->to ? place->to : shared_offset(e, s, c);
     }
     copy_pieces(e, &x);

@@ -305,8 +305,15 @@ bool kernel_sorts_largest(const Instr *topk);
  * hold every element once, or are the same. */
 bool kernel_same_rows(const Layout *, const Layout *, int axis);
 
-/* The layout that says which thread copies which elements of a tile to shared memory. */
-const Layout *kernel_copy_layout(Arena *, const Type *view, const LayoutShared *, int wave, int warps);
+/* Which thread copies which elements of a tile to shared memory, as a layout of the window, which may have
+ * more axes than the matrix there: its axes but the last follow each other in the rows. */
+typedef struct CopyLayout {
+    const Layout *window, *matrix; /* matrix: NULL where the threads' elements are no layout of it */
+} CopyLayout;
+enum { COPIED_AT_ONCE = 16 }; /* bytes, at most */
+
+CopyLayout kernel_copy_layout(
+    Arena *, const Instr *mem, const Type *view, const LayoutShared *, int bytes, int wave, int warps);
 
 /* Loads from memory straight to LDS (dma.c). With instruction v, lane `tid` of the workgroup fetches the
  * bytes at (v * threads + tid) * size of a tile. They come from row row[v] + r, at byte col[v] ^ c of the

@@ -46,14 +46,21 @@ void group_split_warps(const KernelPlan *p, Group *g)
         }
 }
 
-const Layout *kernel_copy_layout(Arena *a, const Type *view, const LayoutShared *s, int wave, int warps)
+CopyLayout kernel_copy_layout(
+    Arena *a, const Instr *mem, const Type *view, const LayoutShared *s, int bytes, int wave, int warps)
 {
+    const Attr *e = ir_attr(mem, ATTR_EXTENTS);
     int32_t tile[TILE_MAX_RANK], order[TILE_MAX_RANK];
-    for (int k = 0; k < view->rank; k++) {
-        tile[k] = (int32_t)view->shape[k];
-        order[k] = s->order[k];
-    }
-    return layout_coalesced(a, view->rank, tile, order, dtype_bytes(view->dtype), 16, wave, warps);
+    int rank = 0, elem = dtype_bytes(view->dtype);
+    for (int k = 0; k < view->rank; k++) tile[k] = (int32_t)view->shape[k];
+    const Layout *matrix = layout_coalesced(a, view->rank, tile, s->order, elem, bytes, wave, warps);
+    for (int k = 0; e && k < e->n; k++)
+        if (e->v[k] != -1) tile[rank++] = (int32_t)e->v[k];
+    if (rank <= view->rank) return (CopyLayout){ matrix, matrix };
+    const Layout *window = layout_reshape(a, matrix, rank, tile);
+    if (window) return (CopyLayout){ window, matrix };
+    for (int k = 0; k < rank; k++) order[k] = rank - 1 - k;
+    return (CopyLayout){ layout_coalesced(a, rank, tile, order, elem, bytes, wave, warps), NULL };
 }
 
 /* Whether no operation of the group itself determines its layout, and some operation of the other group does.

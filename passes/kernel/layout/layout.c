@@ -262,8 +262,9 @@ static void fix_copy(Layouter *c, Instr *i)
     for (int k = 2; k < i->n_operands; k++)
         if (group_takes(ir_operand(i, k)))
             layouter_need(c, i, k,
-                kernel_copy_layout(&c->s->arena, ir_operand(i, 0)->type, group_copied(c, i),
-                    c->p->target->wave, c->p->warps));
+                kernel_copy_layout(&c->s->arena, i, ir_operand(i, 0)->type, group_copied(c, i),
+                    COPIED_AT_ONCE, c->p->target->wave, c->p->warps)
+                    .matrix);
 }
 
 /* The layout in which a transposed tile of words is where its elements are; NULL: not known. A conversion

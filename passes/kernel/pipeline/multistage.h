@@ -34,8 +34,12 @@ static inline Value *stage_view(Builder *b, Value *buf, Value *stage)
 static inline void stage_write(Builder *b, Value *view, Value *tile)
 { ir_build(b, OP_SHARED_WRITE, (Value *[]){ view, tile }, 2, NO_ATTRS, NULL, 0); }
 
-/* shared.c: whether shared memory can hold what is loaded. */
+/* shared.c: whether shared memory can hold what is loaded; the matrix that products read of it, which is the
+ * tile or a reshape of it. */
 bool stage_may(const Instr *load);
+Value *stage_matrix_of(const Instr *load);
+/* shared.c: erases a load whose matrix nothing reads any more. */
+void stage_erase(Instr *load);
 /* beside_fma.c: gives products by fused multiply-adds loads of their own, and moves behind them what would
  * wait in registers. */
 void stage_beside_fma(Session *, Func *);

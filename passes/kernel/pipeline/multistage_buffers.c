@@ -15,6 +15,8 @@ const Type *stage_buffer_type(Staging *c, const Instr *load, int64_t stages)
             layouts_shared_text(&c->p->layouts, s));
     }
     kernel_unit_axis(c->f, load, &axis);
+    axis -= t->rank - 2;
+    t = stage_matrix_of(load)->type;
     int32_t tile[2] = { (int32_t)t->shape[0], (int32_t)t->shape[1] }, order[2];
     order[0] = axis < 0 ? 1 : axis;
     order[1] = 1 - order[0];
@@ -101,7 +103,7 @@ Value *stage_single_buffer(Staging *c, Builder *b, Instr *load)
             b, OP_SHARED_ALLOC, NULL, 0, ATTRS(a_int(ATTR_OFFSET, ir_attr_int(old->def, ATTR_OFFSET, 0))), t);
     else buf = stage_allocate(c, b, load->block, t);
     Single s = { load->block, NULL, buf, stage_stage_bytes(c, t) };
-    for (const Use *u = ir_result(load)->uses; u; u = u->next) {
+    for (const Use *u = stage_matrix_of(load)->uses; u; u = u->next) {
         const Instr *i = ir_within(load->block, u->user);
         if (!s.last || comes_before(s.last, i)) s.last = i;
     }

@@ -12,17 +12,34 @@
  * of the body that is only the left operand of products in a loop stays in registers there. Loads of a loop
  * whose offsets follow from its counter go through rings instead (multistage.c).
  *
+ * A window of more axes whose rows a reshape merges, such as the pixels of a convolution, is copied to the
+ * rows of the matrix.
+ *
  * Requires: a pad of zero, no cast between load and product, and no other users of the tile; other loads
  * stay in registers. Keeps: everything.
  *
  * This file decides which loads. multistage_buffers.c places them in shared memory. */
 #include "passes/kernel/pipeline/multistage.h"
 
+Value *stage_matrix_of(const Instr *load)
+{
+    Value *v = ir_result(load);
+    const Use *u = v->uses;
+    return v->type->rank > 2 && u && !u->next && u->user->op == OP_RESHAPE ? ir_result(u->user) : v;
+}
+
+void stage_erase(Instr *load)
+{
+    Value *matrix = stage_matrix_of(load);
+    if (matrix->def != load) ir_erase(matrix->def);
+    ir_erase(load);
+}
+
 bool stage_may(const Instr *i)
 {
     MemParts m;
-    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || m.result->type->kind != TYPE_TILE ||
-        m.result->type->rank != 2)
+    if (i->op != OP_LOAD || !ir_mem_parts(i, &m) || m.token || stage_matrix_of(i)->type->kind != TYPE_TILE ||
+        stage_matrix_of(i)->type->rank != 2)
         return false;
     int64_t zero;
     double fzero;
@@ -30,13 +47,34 @@ bool stage_may(const Instr *i)
            (ir_is_const_float(m.pad, &fzero) && fzero == 0);
 }
 
-static bool eligible(const Instr *i)
+/* Whether the window's axes but the last, which is the contiguous one, are the rows of the matrix. What
+ * cp.async cannot copy, since its rows begin anywhere, is shifted on the way by threads that have a layout of
+ * the matrix (backends/gpu/emit_copy.c). */
+static bool merges_rows(Staging *c, const Instr *load)
 {
     MemParts m;
-    if (!stage_may(i) || !ir_mem_parts(i, &m) || !m.result->uses) return false;
-    for (const Use *u = m.result->uses; u; u = u->next)
+    enum { NARROWEST = 4 }; /* bytes, of cp.async */
+    const Type *t = ir_result(load)->type, *matrix = stage_matrix_of(load)->type;
+    int axis;
+    kernel_unit_axis(c->f, load, &axis);
+    if (stage_amd(c) || ir_attr(load, ATTR_ORDER) || axis != t->rank - 1 ||
+        matrix->shape[1] != t->shape[t->rank - 1] || !ir_mem_parts(load, &m))
+        return false;
+    for (int a = 0; a < m.rank; a++)
+        if (m.idx[a]->type->kind == TYPE_TILE) return false;
+    const LayoutShared *stage = layouts_shared(&c->p->layouts, stage_buffer_type(c, load, 1));
+    return kernel_access_bytes(c->f, load) >= NARROWEST ||
+           kernel_copy_layout(
+               &c->s->arena, load, matrix, stage, COPIED_AT_ONCE, c->p->target->wave, c->p->warps)
+                   .matrix != NULL;
+}
+
+static bool eligible(Staging *c, const Instr *i)
+{
+    if (!stage_may(i) || !stage_matrix_of(i)->uses) return false;
+    for (const Use *u = stage_matrix_of(i)->uses; u; u = u->next)
         if (u->user->op != OP_MMA_SYNC || u == &u->user->operands[2]) return false;
-    return true;
+    return stage_matrix_of(i) == ir_result(i) || merges_rows(c, i);
 }
 
 static void single(Staging *c, Instr *load)
@@ -58,8 +96,8 @@ static void single(Staging *c, Instr *load)
     ir_build(&b, OP_COPY_COMMIT, NULL, 0, NO_ATTRS, NULL, 0);
     ir_build(&b, OP_COPY_WAIT, NULL, 0, ATTRS(a_int(ATTR_DEPTH, 0)), NULL, 0);
     ir_build(&b, OP_BARRIER, NULL, 0, NO_ATTRS, NULL, 0);
-    ir_replace(ir_result(load), view);
-    ir_erase(load);
+    ir_replace(stage_matrix_of(load), view);
+    stage_erase(load);
 }
 
 bool stage_in_place(Staging *c, const Instr *load)
@@ -104,7 +142,7 @@ static void stage_loads(Session *s, Func *f, KernelPlan *p)
     stage_beside_fma(s, f);
     ir_collect(&s->arena, f->body, OP_LOAD, &all);
     for (size_t k = 0; k < all.len; k++)
-        if (eligible(all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
+        if (eligible(&c, all.data[k])) vec_push(&s->arena, &c.loads, all.data[k]);
     /* Leave room for conversions and for reductions across warps. */
     int64_t limit = c.limit =
         p->target->shared_bytes - p->parts_bytes - (p->options.reserve > 2048 ? p->options.reserve : 2048);
