@@ -369,11 +369,26 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
     }
 }
 
+/* A tile whose elements are those of others by their positions, which other threads may hold. */
+static bool is_by_position(const Instr *i)
+{
+    bool moves = i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_CONCAT || i->op == OP_SLICE;
+    return moves && ir_operand(i, 0)->type->kind == TYPE_TILE;
+}
+
+/* Matrices that the emitter transposes by instructions of their own have no record of their elements. */
+static void by_position(CostWalk *w, const Instr *i, double times)
+{
+    bool told = cost_exchange(w, i, times);
+    if (!told && i->op == OP_PERMUTE && ir_operand(i, 0)->type->layout &&
+        !kernel_same_registers(&w->s->arena, w->plan, i))
+        convert(w, i, times);
+}
+
 /* What programs without warp specialization, and consumers, do beside control flow. */
 static void own_work(CostWalk *w, const Instr *i, double times)
 {
     OpFamily f = op_family(i->op);
-    const Type *from = i->n_operands ? ir_operand(i, 0)->type : NULL;
     if (f == OPS_SHARED) shared_work(w, i, times);
     else if (f == OPS_RING) ring_work(w, i, times);
     else if (f == OPS_PRODUCT) cost_product(w, i, times);
@@ -381,10 +396,9 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
     else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
     else if (i->op == OP_SHARE_COMBINE) w->c.shared_out += cost_bytes(i->results[0].type) * times;
-    else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
-                                        !kernel_same_registers(&w->s->arena, w->plan, i)))
-        convert(w, i, times);
-    else if (i->op != OP_PERMUTE) compute(w, i, times);
+    else if (i->op == OP_CONVERT) convert(w, i, times);
+    else if (is_by_position(i)) by_position(w, i, times);
+    else compute(w, i, times);
 }
 
 static void visit(CostWalk *w, const Instr *i, double times)
