@@ -231,8 +231,8 @@ static void choice(CostWalk *w, const Instr *i, double times)
     const Instr *inner = joined_in(i->blocks[0]);
     if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
-    } else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
-    else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+    } else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+    else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
     else
         for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
 }
