@@ -16,8 +16,8 @@ typedef struct CostExchange {
     int sides;               /* whether there is any */
 } CostExchange;
 
-/* Whether registers r .. r + n - 1 of the threads, for each multiple r of n, are words that follow each other in
- * memory, of which the first has an address that n words may have. */
+/* Whether registers r .. r + n - 1 of the threads, for each multiple r of n, are words that follow each other
+ * in memory, of which the first has an address that n words may have. */
 static bool in_vectors(const EmittedAccess *a, uint32_t n)
 {
     int64_t first[LAYOUT_MAX_LANES], next[LAYOUT_MAX_LANES];

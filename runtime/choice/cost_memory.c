@@ -28,8 +28,8 @@ double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
     return n;
 }
 
-/* Elements of a window that follow each other in memory: those along the contiguous axis, and, where the window
- * has all of that axis, rows that begin where the one before them ends. */
+/* Elements of a window that follow each other in memory: those along the contiguous axis, and, where the
+ * window has all of that axis, rows that begin where the one before them ends. */
 static int64_t window_run(const CostWalk *w, const Instr *i, int param)
 {
     const Param *p = &w->f->params[param];

@@ -46,9 +46,9 @@ typedef struct CostWalk {
     const Target *target;
     const GpuCode *code;
     struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
-    double cp_async;          /* bytes of the window that was filled last */
-    double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
-    CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
+    double cp_async;                 /* bytes of the window that was filled last */
+    double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
+    CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
@@ -112,8 +112,8 @@ int cost_gathered_words(const CostWalk *);
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
 
-/* cost_exchange.c: counts what a reshape, slice, concatenation or permutation moves through shared memory; false: the
- * emitter recorded nothing of it. */
+/* cost_exchange.c: counts what a reshape, slice, concatenation or permutation moves through shared memory;
+ * false: the emitter recorded nothing of it. */
 bool cost_exchange(CostWalk *, const Instr *, double times);
 
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs

@@ -179,8 +179,8 @@ static double unhidden_part(const Estimate *e, double groups)
     return m->unhidden + m->unhidden_alone / (groups * sqrt(groups));
 }
 
-/* Without products all of the arithmetic has to be issued. A multiprocessor has a scheduler for each warp of a
- * warpgroup, and fewer warps leave some of them without work. */
+/* Without products all of the arithmetic has to be issued. A multiprocessor has a scheduler for each warp of
+ * a warpgroup, and fewer warps leave some of them without work. */
 static double issued_part(double groups) { return fmax(1, 1 / groups); }
 
 /* The part of the arithmetic that products do not hide. Copies of a few bytes each are issued by the warps
