@@ -2,6 +2,7 @@
  * emitter recorded their accesses: reshapes, slices, concatenations and permutations whose result other
  * threads hold. */
 #include "runtime/choice/cost_walk.h"
+#include "passes/kernel/layout/registers.h"
 
 /* Lanes of a warp; bytes that one pass over the banks of shared memory moves; of an element that the vendor's
  * compiler joins with its neighbours in an access, and the most of one. */
@@ -70,7 +71,7 @@ static const CostExchange *counts_of(const CostWalk *w, const Instr *i)
     return *at;
 }
 
-bool cost_exchange(CostWalk *w, const Instr *i, double times)
+static bool exchange(CostWalk *w, const Instr *i, double times)
 {
     if (w->traffic) return true;
     const CostExchange *x = counts_of(w, i);
@@ -79,4 +80,26 @@ bool cost_exchange(CostWalk *w, const Instr *i, double times)
     w->c.alu += (x->requests + x->narrow) * WARP * times;
     w->c.meets += 2 * times; /* barriers before its elements are written and before they are read */
     return true;
+}
+
+void cost_convert(CostWalk *w, const Instr *i, double times)
+{
+    w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
+    w->c.meets += 2 * times;
+}
+
+/* A tile whose elements are those of others by their positions, which other threads may hold. */
+bool cost_is_by_position(const Instr *i)
+{
+    bool moves = i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_CONCAT || i->op == OP_SLICE;
+    return moves && ir_operand(i, 0)->type->kind == TYPE_TILE;
+}
+
+/* Matrices that the emitter transposes by instructions of their own have no record of their elements. */
+void cost_by_position(CostWalk *w, const Instr *i, double times)
+{
+    bool told = exchange(w, i, times);
+    if (!told && i->op == OP_PERMUTE && ir_operand(i, 0)->type->layout &&
+        !kernel_same_registers(&w->s->arena, w->plan, i))
+        cost_convert(w, i, times);
 }

@@ -1,6 +1,5 @@
 /* cost_walk.c: of cost: walks the kernel IR of one program and counts what it does. */
 #include "runtime/choice/cost_walk.h"
-#include "passes/kernel/layout/registers.h"
 #include <math.h>
 
 enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
@@ -304,12 +303,6 @@ static void workspace_combine(CostWalk *w, const Instr *i, double times)
     w->c.left += bytes * (double)ir_attr_int(i, ATTR_COUNT, 1);
 }
 
-static void convert(CostWalk *w, const Instr *i, double times)
-{
-    w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
-    w->c.meets += 2 * times;
-}
-
 /* Everything else: reductions, scans and elementwise operations. */
 static void compute(CostWalk *w, const Instr *i, double times)
 {
@@ -369,22 +362,6 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
     }
 }
 
-/* A tile whose elements are those of others by their positions, which other threads may hold. */
-static bool is_by_position(const Instr *i)
-{
-    bool moves = i->op == OP_RESHAPE || i->op == OP_PERMUTE || i->op == OP_CONCAT || i->op == OP_SLICE;
-    return moves && ir_operand(i, 0)->type->kind == TYPE_TILE;
-}
-
-/* Matrices that the emitter transposes by instructions of their own have no record of their elements. */
-static void by_position(CostWalk *w, const Instr *i, double times)
-{
-    bool told = cost_exchange(w, i, times);
-    if (!told && i->op == OP_PERMUTE && ir_operand(i, 0)->type->layout &&
-        !kernel_same_registers(&w->s->arena, w->plan, i))
-        convert(w, i, times);
-}
-
 /* What programs without warp specialization, and consumers, do beside control flow. */
 static void own_work(CostWalk *w, const Instr *i, double times)
 {
@@ -396,8 +373,8 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
     else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
     else if (i->op == OP_SHARE_COMBINE) w->c.shared_out += cost_bytes(i->results[0].type) * times;
-    else if (i->op == OP_CONVERT) convert(w, i, times);
-    else if (is_by_position(i)) by_position(w, i, times);
+    else if (i->op == OP_CONVERT) cost_convert(w, i, times);
+    else if (cost_is_by_position(i)) cost_by_position(w, i, times);
     else compute(w, i, times);
 }
 

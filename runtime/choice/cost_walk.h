@@ -112,9 +112,11 @@ int cost_gathered_words(const CostWalk *);
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
 
-/* cost_exchange.c: counts what a reshape, slice, concatenation or permutation moves through shared memory;
- * false: the emitter recorded nothing of it. */
-bool cost_exchange(CostWalk *, const Instr *, double times);
+/* cost_exchange.c: tiles whose elements go from thread to thread: from one layout to another, and by their
+ * positions in reshapes, slices, concatenations and permutations. */
+void cost_convert(CostWalk *, const Instr *, double times);
+bool cost_is_by_position(const Instr *);
+void cost_by_position(CostWalk *, const Instr *, double times);
 
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */

@@ -454,7 +454,9 @@ static Bound bound_of(const Estimate *e, double part, double memory, double rest
     const DeviceModel *m = e->m;
     if (part < m->bound_by_rows) return BOUND_LOADS;
     if (memory > m->bound_by_memory * rest) return BOUND_MEMORY;
-    if (t->alone > m->bound_by_loads * t->pace && t->wait > t->products) return BOUND_LOADS;
+    double work = multiplies(e->c) ? t->products : fmax(t->products, issued_part(e->groups) * t->arithmetic);
+    if (t->alone > m->bound_by_loads * t->pace && t->wait > work) return BOUND_LOADS;
+    if (!multiplies(e->c) && t->arithmetic > fmax(t->l2, t->feed)) return BOUND_ARITHMETIC;
     if (t->l2 > t->products) return BOUND_L2;
     if (t->feed > t->matrix) return BOUND_SHARED_MEMORY;
     return t->arithmetic > t->matrix ? BOUND_ARITHMETIC : BOUND_PRODUCTS;
@@ -493,19 +495,4 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;
-}
-
-const char *bound_name(Bound b)
-{
-    switch (b) {
-    case BOUND_PROGRAMS: return "the number of programs";
-    case BOUND_LOADS: return "loads in flight";
-    case BOUND_MEMORY: return "memory";
-    case BOUND_L2: return "L2";
-    case BOUND_SHARED_MEMORY: return "shared memory";
-    case BOUND_ARITHMETIC: return "arithmetic";
-    case BOUND_PRODUCTS: return "products";
-    case BOUND_COUNT: break;
-    }
-    return "";
 }
