@@ -143,6 +143,9 @@ static CostWalk walk_of(
     w.kept = arena_array(&s->arena, CostKept, f->module->next_id);
     w.plan = code->plan;
     w.model = d->model;
+    w.target = d->target;
+    w.code = code;
+    w.exchanges = arena_array(&s->arena, struct CostExchange *, f->module->next_id);
     return w;
 }
 

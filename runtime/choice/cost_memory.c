@@ -28,17 +28,31 @@ double cost_window_bytes(const CostWalk *w, const Instr *i, double *whole)
     return n;
 }
 
+/* Elements of a window that follow each other in memory: those along the contiguous axis, and, where the
+ * window has all of that axis, rows that begin where the one before them ends. */
+static int64_t window_run(const CostWalk *w, const Instr *i, int param)
+{
+    const Param *p = &w->f->params[param];
+    const Attr *e = ir_attr(i, ATTR_EXTENTS);
+    int unit = kernel_unit_axis(w->f, i, NULL);
+    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
+    int64_t pitch = unit == p->type->rank - 1 ? w->env->dims[p->dims[unit]] : 0;
+    for (int a = unit; a > 0 && pitch > 0 && e->v[a] >= w->env->dims[p->dims[a]]; a--) {
+        if (w->env->strides && w->env->strides[param][a - 1] != pitch) break;
+        run = pitch * (e->v[a - 1] > 0 ? e->v[a - 1] : 1);
+        pitch *= w->env->dims[p->dims[a - 1]];
+    }
+    return run;
+}
+
 /* Sectors of 32 bytes are what moves: a window that is narrow along the contiguous axis moves more than it
  * holds. */
 static double sectors(const CostWalk *w, const Instr *i, double bytes)
 {
     MemParts m;
-    const Attr *e = ir_attr(i, ATTR_EXTENTS);
-    if (!e || !ir_mem_parts(i, &m)) return bytes;
-    const Param *p = &w->f->params[m.param];
-    int unit = kernel_unit_axis(w->f, i, NULL), size = dtype_bytes(p->type->dtype);
-    int64_t run = unit >= 0 && unit < e->n && e->v[unit] > 0 ? e->v[unit] : 1;
-    double have = (double)run * size, moved = ceil(have / 32) * 32;
+    if (!ir_attr(i, ATTR_EXTENTS) || !ir_mem_parts(i, &m)) return bytes;
+    double have = (double)window_run(w, i, m.param) * dtype_bytes(w->f->params[m.param].type->dtype);
+    double moved = ceil(have / 32) * 32;
     return bytes * (moved > have ? moved / have : 1);
 }
 

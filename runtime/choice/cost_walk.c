@@ -1,6 +1,5 @@
 /* cost_walk.c: of cost: walks the kernel IR of one program and counts what it does. */
 #include "runtime/choice/cost_walk.h"
-#include "passes/kernel/layout/registers.h"
 #include <math.h>
 
 enum { UNKNOWN_ITERATIONS = 16, MOST_ITERATIONS_NAMED = 64 };
@@ -231,8 +230,8 @@ static void choice(CostWalk *w, const Instr *i, double times)
     const Instr *inner = joined_in(i->blocks[0]);
     if (inner) { /* before it, the early part of the very first step */
         for (const Instr *x = i->blocks[0]->first; x; x = x->next) one(w, x, x == inner ? times : 0);
-    } else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
-    else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+    } else if (cost_as_int(w, ir_operand(i, 0), &c)) walk(w, i->blocks[c ? 0 : 1], times);
+    else if (ir_is_rare(i)) walk(w, i->blocks[0], times);
     else
         for (int k = 0; k < 2; k++) walk(w, i->blocks[k], times / 2);
 }
@@ -304,12 +303,6 @@ static void workspace_combine(CostWalk *w, const Instr *i, double times)
     w->c.left += bytes * (double)ir_attr_int(i, ATTR_COUNT, 1);
 }
 
-static void convert(CostWalk *w, const Instr *i, double times)
-{
-    w->c.shared += 2.0 * cost_bytes(i->results[0].type) * times;
-    w->c.meets += 2 * times;
-}
-
 /* Everything else: reductions, scans and elementwise operations. */
 static void compute(CostWalk *w, const Instr *i, double times)
 {
@@ -373,7 +366,6 @@ static void ring_work(CostWalk *w, const Instr *i, double times)
 static void own_work(CostWalk *w, const Instr *i, double times)
 {
     OpFamily f = op_family(i->op);
-    const Type *from = i->n_operands ? ir_operand(i, 0)->type : NULL;
     if (f == OPS_SHARED) shared_work(w, i, times);
     else if (f == OPS_RING) ring_work(w, i, times);
     else if (f == OPS_PRODUCT) cost_product(w, i, times);
@@ -381,10 +373,9 @@ static void own_work(CostWalk *w, const Instr *i, double times)
     else if (i->op == OP_CLUSTER_COMBINE) cluster_combine(w, i, times);
     else if (i->op == OP_WORKSPACE_COMBINE) workspace_combine(w, i, times);
     else if (i->op == OP_SHARE_COMBINE) w->c.shared_out += cost_bytes(i->results[0].type) * times;
-    else if (i->op == OP_CONVERT || (i->op == OP_PERMUTE && from->kind == TYPE_TILE && from->layout &&
-                                        !kernel_same_registers(&w->s->arena, w->plan, i)))
-        convert(w, i, times);
-    else if (i->op != OP_PERMUTE) compute(w, i, times);
+    else if (i->op == OP_CONVERT) cost_convert(w, i, times);
+    else if (cost_is_by_position(i)) cost_by_position(w, i, times);
+    else compute(w, i, times);
 }
 
 static void visit(CostWalk *w, const Instr *i, double times)

@@ -43,9 +43,12 @@ typedef struct CostWalk {
     int threads;                   /* that share the work of a tile */
     KernelPlan *plan;
     const DeviceModel *model;
-    double cp_async;          /* bytes of the window that was filled last */
-    double site[MOST_PARAMS]; /* by parameter: what the load that reads most of it reads */
-    CostLine *lines;          /* room for MOST_LINES; NULL: not of interest */
+    const Target *target;
+    const GpuCode *code;
+    struct CostExchange **exchanges; /* by value id, of all walks: cost_exchange.c */
+    double cp_async;                 /* bytes of the window that was filled last */
+    double site[MOST_PARAMS];        /* by parameter: what the load that reads most of it reads */
+    CostLine *lines;                 /* room for MOST_LINES; NULL: not of interest */
     int n_lines;
     const Block *products; /* where products were counted last, and the bytes that they hold there: all of
                             * them, and those of carried sums and their operands */
@@ -111,6 +114,12 @@ int cost_gathered_words(const CostWalk *);
 
 /* cost_product.c: counts a product on matrix units or without them. times: how often the program does it */
 void cost_product(CostWalk *, const Instr *, double times);
+
+/* cost_exchange.c: tiles whose elements go from thread to thread: from one layout to another, and by their
+ * positions in reshapes, slices, concatenations and permutations. */
+void cost_convert(CostWalk *, const Instr *, double times);
+bool cost_is_by_position(const Instr *);
+void cost_by_position(CostWalk *, const Instr *, double times);
 
 /* cost_scalars.c: evaluates what the instruction gives, where that is decided. times: how often it runs
  * before the first load; around: in all. */

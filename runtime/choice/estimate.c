@@ -179,6 +179,10 @@ static double unhidden_part(const Estimate *e, double groups)
     return m->unhidden + m->unhidden_alone / (groups * sqrt(groups));
 }
 
+/* Without products all of the arithmetic has to be issued. A multiprocessor has a scheduler for each warp of
+ * a warpgroup, and fewer warps leave some of them without work. */
+static double issued_part(double groups) { return fmax(1, 1 / groups); }
+
 /* The part of the arithmetic that products do not hide. Copies of a few bytes each are issued by the warps
  * that multiply, between their products, and have nothing to hide behind. */
 static double unhidden(const Estimate *e, double groups)
@@ -231,6 +235,15 @@ static double slowdown(const Estimate *e)
     return slower;
 }
 
+/* Products, shared memory and arithmetic of an iteration, where so many warpgroups share a multiprocessor. */
+static double work_time(const Estimate *e, double groups)
+{
+    const Iteration *t = &e->iteration;
+    if (!multiplies(e->c))
+        return BLEND(e->m->blend_iteration, t->products, issued_part(groups) * t->arithmetic);
+    return t->products * few_warpgroups(e, groups) + unhidden(e, groups) * t->arithmetic;
+}
+
 static void estimate_iteration(Estimate *e)
 {
     Iteration *t = &e->iteration;
@@ -246,8 +259,7 @@ static void estimate_iteration(Estimate *e)
     double together = fmax(1, fmin(e->resident, ceil(e->programs)));
     double all = chained_arithmetic(e, t->arithmetic);
     double groups = e->groups * together;
-    double shared = t->products * few_warpgroups(e, groups) + unhidden(e, groups) * t->arithmetic;
-    double alone = t->products * few_warpgroups(e, e->groups) + unhidden(e, e->groups) * t->arithmetic;
+    double shared = work_time(e, groups), alone = work_time(e, e->groups);
     double slower = slowdown(e);
     t->pace = BLEND(m->blend_iteration, shared, all, t->l2, t->cp_async) * slower;
     t->alone = BLEND(m->blend_iteration, alone, all, t->l2, t->wait, t->producer, t->cp_async) +
@@ -333,8 +345,10 @@ static double programs_time(const Estimate *e)
     double busy = mine * fmax(e->iterations * t->pace + store, m->cta_start);
     if (e->many_rows) return busy;
     double rounds = uneven ? fmax(n / k + tail, c->heaviest) : rounds_of(e, n / k), each = t->alone;
-    if (fmin(k, n) > 1) each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
-    return fmax(busy, rounds * (begin + e->iterations * each + end));
+    if (fmin(k, n) > 1 && multiplies(c))
+        each = BLEND(m->blend_iteration, t->alone, fmin(k, ceil(n)) * t->pace);
+    double chain = rounds * (begin + e->iterations * each + end);
+    return multiplies(c) ? fmax(busy, chain) : BLEND(m->blend_iteration, busy, chain);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------ */
@@ -440,7 +454,9 @@ static Bound bound_of(const Estimate *e, double part, double memory, double rest
     const DeviceModel *m = e->m;
     if (part < m->bound_by_rows) return BOUND_LOADS;
     if (memory > m->bound_by_memory * rest) return BOUND_MEMORY;
-    if (t->alone > m->bound_by_loads * t->pace && t->wait > t->products) return BOUND_LOADS;
+    double work = multiplies(e->c) ? t->products : fmax(t->products, issued_part(e->groups) * t->arithmetic);
+    if (t->alone > m->bound_by_loads * t->pace && t->wait > work) return BOUND_LOADS;
+    if (!multiplies(e->c) && t->arithmetic > fmax(t->l2, t->feed)) return BOUND_ARITHMETIC;
     if (t->l2 > t->products) return BOUND_L2;
     if (t->feed > t->matrix) return BOUND_SHARED_MEMORY;
     return t->arithmetic > t->matrix ? BOUND_ARITHMETIC : BOUND_PRODUCTS;
@@ -479,19 +495,4 @@ double cost_estimate(const Cost *c, const CostDevice *d, Bound *bound)
     *bound = bound_of(&e, part, memory, rest);
     double power = multiplies(c) ? e.m->blend_products_memory : e.m->blend_memory;
     return BLEND(power, rest, memory) + e.m->launch;
-}
-
-const char *bound_name(Bound b)
-{
-    switch (b) {
-    case BOUND_PROGRAMS: return "the number of programs";
-    case BOUND_LOADS: return "loads in flight";
-    case BOUND_MEMORY: return "memory";
-    case BOUND_L2: return "L2";
-    case BOUND_SHARED_MEMORY: return "shared memory";
-    case BOUND_ARITHMETIC: return "arithmetic";
-    case BOUND_PRODUCTS: return "products";
-    case BOUND_COUNT: break;
-    }
-    return "";
 }

@@ -93,3 +93,18 @@ void cost_advise(
     diag_note(s, note, (Loc){ 0 }, "%.1f us, and %s alone would take %.1f us; %s", ns * 1e-3,
         bound_name(roof), least * 1e-3, remedy(bound));
 }
+
+const char *bound_name(Bound b)
+{
+    switch (b) {
+    case BOUND_PROGRAMS: return "the number of programs";
+    case BOUND_LOADS: return "loads in flight";
+    case BOUND_MEMORY: return "memory";
+    case BOUND_L2: return "L2";
+    case BOUND_SHARED_MEMORY: return "shared memory";
+    case BOUND_ARITHMETIC: return "arithmetic";
+    case BOUND_PRODUCTS: return "products";
+    case BOUND_COUNT: break;
+    }
+    return "";
+}

@@ -17,6 +17,15 @@ static int64_t extent_of(const ProblemView *v, const char *name)
     return PROBLEM_EXTENT;
 }
 
+/* Of an axis that is written as a name or a number; 1 for other expressions. */
+static int64_t extent_of_dim(const ProblemView *v, const FrontDim *d)
+{
+    char *end;
+    if (d->name) return extent_of(v, d->name);
+    int64_t n = strtoll(d->text, &end, 10);
+    return *end || n < 1 ? 1 : n;
+}
+
 static bool is_transposed(const ProblemView *v, const FrontParam *q)
 {
     for (int i = 0; i < v->problem->n_words; i++) {
@@ -69,7 +78,7 @@ static void set_strides(ProblemView *v, Session *s)
         for (int a = q->rank - 1; a >= 0; a--) {
             int axis = is_transposed(v, q) && a >= q->rank - 2 ? 2 * q->rank - 3 - a : a;
             strides[at][axis] = pitch;
-            pitch *= q->dims[axis].name ? extent_of(v, q->dims[axis].name) : 1;
+            pitch *= extent_of_dim(v, &q->dims[axis]);
             if (a == q->rank - 1) pitch += padding(v, q);
         }
         at++;
