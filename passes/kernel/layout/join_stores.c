@@ -20,7 +20,8 @@
  * range by neither.
  *
  * Requires: stores of one block, of tiles with an element for each lane at least; records of at most 64
- * bytes; tiles of at most 2^20 elements; no producer warps and no cluster, which have stores of their own. Keeps: memory. */
+ * bytes; tiles of at most 2^20 elements; no producer warps and no cluster, which have stores of their own.
+ * Keeps: memory. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 #include <string.h>
@@ -66,8 +67,7 @@ static bool component(const Joiner *c, Instr *i, Component *x)
     const Type *t = x->mem.values[0]->type;
     int unit = kernel_unit_axis(c->f, i, NULL);
     if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK ||
-        type_elements(t) < c->p->target->wave || unit < 0 ||
-        c->f->params[x->mem.param].stride[unit] != 1)
+        type_elements(t) < c->p->target->wave || unit < 0 || c->f->params[x->mem.param].stride[unit] != 1)
         return false;
     const Attr *steps = ir_attr(i, ATTR_STEPS);
     bool single = ir_attr(i, ATTR_EXTENTS)->v[unit] == -1;
