@@ -12,13 +12,14 @@
  * constant along the contiguous axis alone, and these constants follow each other. An element out of range
  * has the pad in both forms, because the joined load is masked.
  *
- * Requires: loads of one block, of tiles with an element for each lane at least; records of at most 64 bytes;
- * no producer warps and no cluster. Keeps: results. */
+ * Requires: loads of one block, of tiles with an element for each lane at least; records of 8 to 64 bytes (of
+ * narrower ones a lane would load less at a time than it stores of results, which then change lanes); no
+ * producer warps and no cluster. Keeps: results. */
 #include "passes/kernel/layout/groups.h"
 #include "passes/kernel/layout/windows.h"
 #include <string.h>
 
-enum { MOST_LOADS = 16, MOST_RECORD = 64 };
+enum { MOST_LOADS = 16, LEAST_RECORD = 8, MOST_RECORD = 64 }; /* bytes of a record */
 
 typedef struct Field {
     Instr *load;
@@ -60,7 +61,7 @@ static void collect(void *user, Instr *i)
 }
 
 /* The fields of the records that the first one is of: those behind it in its block, by positions. The number
- * of them; 0: one is missing between them, or there are too many. */
+ * of them; 0: one is missing between them, or they are too many or too few. */
 static int record_of(const Joiner *c, size_t first, Field *record)
 {
     const Field *a = &c->fields.data[first];
@@ -77,7 +78,7 @@ static int record_of(const Joiner *c, size_t first, Field *record)
     }
     for (int k = 1; k < n; k++)
         if (record[k].at != record[k - 1].at + 1) return 0;
-    return n;
+    return n * bytes < LEAST_RECORD ? 0 : n;
 }
 
 /* The attributes of the joined load: those of the lowest one, whose window begins where its own does. It may
