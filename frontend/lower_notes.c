@@ -138,6 +138,9 @@ const char *lower_constant_note(const char *what)
                                      "drop = true)`; the counter "
                                      "of a `const for` is known" },
         { "the subscript of an array", "the counter of a `const for` is known" },
+        { "start", "add it: `a + arange(n)` counts from any number" },
+        { "the count of shift",
+            "read what is so far away: `load(X[i - n +: 64])`, or `gather(X[arange(64) - n])`" },
         { "the extent of a window",
             "load windows of a constant extent, and mask what is behind the end: `where(arange(64) < n, "
             "load(X[i +: 64]), 0)`; a `const` parameter and a dimension of a tensor are known too" },

@@ -393,6 +393,8 @@ int kernel_indexed_run(const Func *, const Instr *, int *axis);
 /* dense_windows.c: the bytes that a lane should have side by side of a load of every n-th element, so that
  * the dense load in its place is of whole vectors; 0: there is none. */
 int kernel_dense_bytes(const Func *, const KernelPlan *, Instr *load);
+/* Makes one load of loads of single positions beside each other. There are no layouts yet. */
+bool kernel_join_loads(Session *, Func *, KernelPlan *);
 /* Makes one store of stores of single positions beside each other. There are no layouts yet. */
 bool kernel_join_stores(Session *, Func *, KernelPlan *);
 /* Makes loads of every n-th element of dense ones, which they share. Layouts are assigned. */

@@ -63,3 +63,38 @@ def triangular_inverse(xp, A, B, T, H):
     a = xp.where(i[:, None] > i[None, :], a, 0.0)
     y = xp.linalg.inv(a + xp.eye(16))
     return xp.moveaxis(y, 2, 3).reshape(B, pad, H, 16)[:, :T]
+
+
+def gotoh(xp, A, C, open, more, B, N, M):
+    i, low = xp.arange(N + 1), xp.zeros((B, N + 1), dtype=xp.int64) - 1000000
+
+    def down(x):
+        return xp.concatenate([low[:, :1], x[:, :-1]], 1)
+
+    a = xp.concatenate([A[:, :1], A], 1)
+    h2, h1, e, f = low, xp.where(i == 0, 0, low), low, low
+    for d in range(1, N + M + 1):
+        j = d - i
+        same = xp.where(a == C[:, xp.clip(j - 1, 0, M - 1)], 3, -2)
+        e = xp.maximum(h1 - open, e - more)
+        f = xp.maximum(down(h1) - open, down(f) - more)
+        h = xp.maximum(xp.maximum(down(h2) + same, e), f)
+        edge = (i == 0) | (j == 0)
+        h = xp.where(edge, -open - more * (xp.maximum(i, j) - 1), xp.where((j > 0) & (j <= M), h, low))
+        h2, h1, e = h1, h, xp.where(edge, low, e)
+    return h1[:, N]
+
+
+def ima_adpcm(xp, X, START, STEPS, B, L):
+    move = xp.asarray([-1, -1, -1, -1, 2, 4, 6, 8])
+    p, at, out = xp.asarray(START, dtype=xp.int64), xp.zeros((B,), dtype=xp.int64), []
+    for n in range(2 * L):
+        c = (xp.asarray(X[:, n // 2], dtype=xp.int64) >> 4 * (n % 2)) & 15
+        step = abs(xp.asarray(STEPS, dtype=xp.int64)[at])
+        d = step >> 3
+        for bit in range(3):
+            d = d + xp.where((c >> bit) & 1 != 0, step >> (2 - bit), 0)
+        p = xp.clip(xp.where(c & 8 != 0, p - d, p + d), -32768, 32767)
+        at = xp.clip(at + move[c & 7], 0, 88)
+        out.append(p)
+    return xp.asarray(xp.stack(out, 1), dtype=xp.int16)

@@ -264,3 +264,10 @@ def csr_spmm(xp, START, COL, VALUE, B, M):
         e = slice(int(START[i]), int(START[i + 1]))
         rows.append(VALUE[e] @ B[COL[e]])
     return xp.stack(rows)
+
+
+def su3_links(xp, U, W, NEXT, TRACE, V):
+    next_ = xp.clip(NEXT, 0, V - 1)
+    a, b, c, d = U[..., 0], U[..., 1], W[next_][..., 0], -W[next_][..., 1]
+    re, im = a @ c - b @ d, a @ d + b @ c
+    return xp.stack([re, im], -1), TRACE + xp.einsum("vkk->", re)

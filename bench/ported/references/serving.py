@@ -109,3 +109,17 @@ def block_diagonal_attention(xp, Q, KEY, VAL, DOC, scale):
 
 def bgmv_shrink(xp, X, A, ID, scale):
     return xp.einsum("trk,tk->tr", A[ID], X) * scale
+
+
+def interleaved_swiglu(xp, X, alpha, limit):
+    gate, up = xp.clip(X[..., 0], None, limit), xp.clip(X[..., 1], -limit, limit)
+    return gate / (1 + xp.exp(-alpha * gate)) * (up + 1)
+
+
+def fp6_unpack(xp, X, S, M, N):
+    x = xp.asarray(X, dtype=xp.int32).reshape(M, N // 4, 3)
+    a, b, c = x[..., 0], x[..., 1], x[..., 2]
+    code = xp.stack([a >> 2, (a & 3) << 4 | b >> 4, (b & 15) << 2 | c >> 6, c & 63], -1).reshape(M, N)
+    power, part = (code >> 2) & 7, (code & 3) * 0.25
+    value = xp.where(power == 0, part * 0.25, (1 + part) * xp.exp2(power - 3.0))
+    return value * xp.where(code >> 5 != 0, -1.0, 1.0) * S[:, None]

@@ -66,3 +66,30 @@ def stencil27(xp, U, a, b, c, d):
         if apart:
             total = total + weights[apart] * _at3(xp, U, z, y, x)
     return total
+
+
+def bayer_demosaic(xp, X, H, W):
+    p, floor = xp.pad(1.0 * X, ((1, 1), (1, 1))), xp.floor
+    s = [[p[y : y + H, x : x + W] for x in range(3)] for y in range(3)]
+    cross = floor((s[0][1] + s[1][0] + s[1][2] + s[2][1] + 2) / 4)
+    diagonal = floor((s[0][0] + s[0][2] + s[2][0] + s[2][2] + 2) / 4)
+    flat, tall = floor((s[1][0] + s[1][2] + 1) / 2), floor((s[0][1] + s[2][1] + 1) / 2)
+    dy, dx = xp.arange(H)[:, None] % 2, xp.arange(W)[None] % 2
+    c = dy + dx
+    r = xp.where(c == 0, s[1][1], xp.where(c == 2, diagonal, xp.where(dy == 0, flat, tall)))
+    b = xp.where(c == 2, s[1][1], xp.where(c == 0, diagonal, xp.where(dy == 0, tall, flat)))
+    return xp.asarray(xp.stack([r, xp.where(c == 1, s[1][1], cross), b], 0), dtype=xp.uint8)
+
+
+def cdf97_rows(xp, X, N):
+    p, n = xp.arange(-8, N + 8), N // 2
+    for _ in range(2):
+        p = abs(p)
+        p = xp.where(p >= N, 2 * N - 2 - p, p)
+    x = X[:, xp.clip(p, 0, N - 1)]
+    s, d = x[:, ::2], x[:, 1::2]
+    d = d[:, :-1] - 1.586134342 * (s[:, :-1] + s[:, 1:])
+    s = s[:, 1:-1] - 0.052980118 * (d[:, :-1] + d[:, 1:])
+    d = d[:, 1:-1] + 0.882911075 * (s[:, :-1] + s[:, 1:])
+    s = s[:, 1:-1] + 0.443506852 * (d[:, :-1] + d[:, 1:])
+    return s[:, 2 : 2 + n] * 1.149604398, d[:, 3 : 3 + n] * 0.869864452

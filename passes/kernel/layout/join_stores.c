@@ -1,30 +1,39 @@
-/* join-stores: stores of single positions beside each other become one store of all of them. A step of
- * layout.
+/* join-stores: stores of single positions beside each other, or of windows of every n-th element that fill
+ * each other's gaps, become one store of all of them. A step of layout.
  *
  *   %t1 = store X[%i, 0] = %a token %t0 : [128]  ->  %c = concat %a', %b' {axis = 1} : [128, 2]
  *   %t2 = store X[%i, 1] = %b token %t1 : [128]      %t2 = store X[%i, 0] = %c token %t0 : [128, 2]
  *
- * with %a' and %b' reshaped to [128, 1].
+ * with %a' and %b' reshaped to [128, 1]. With steps:
+ *
+ *   %t1 = store X[%i] {steps = [2]} = %a token %t0 : [128]      ->  %d = reshape %c : [256]
+ *   %t2 = store X[%i + 1] {steps = [2]} = %b token %t1 : [128]      %t2 = store X[%i] = %d token %t0 : [256]
  *
  * The components of a record, a point or a small matrix, say, that a kernel computes one by one would be
  * written by as many instructions, each of which touches every sector of the records. A lane that has a whole
  * record (components.c) writes it by vectors.
  *
- * Proof. The stores are a chain of tokens that nothing else takes, so that no access of the tensor lies
- * between them. Their windows differ in a constant along the contiguous axis alone, and these constants
- * follow each other. So each element is written once, by either form, and what is out of range by neither.
+ * Proof. The stores are of a chain of tokens that nothing else takes, so that no access of the tensor lies
+ * between them but stores of another position along some axis, which write none of their elements. Their
+ * windows differ in a constant along the contiguous axis alone, these constants follow each other, and there
+ * are as many as the step has elements. So each element is written once, by either form, and what is out of
+ * range by neither.
  *
  * Requires: stores of one block, of tiles with an element for each lane at least; records of at most 64
- * bytes; no producer warps and no cluster, which have stores of their own. Keeps: memory. */
+ * bytes; tiles of at most 2^20 elements; no producer warps and no cluster, which have stores of their own.
+ * Keeps: memory. */
 #include "passes/kernel/layout/groups.h"
+#include "passes/kernel/layout/windows.h"
 #include <string.h>
 
-enum { MOST_STORES = 16, MOST_RECORD = 64 };
+enum { MOST_STORES = 16, MOST_RECORD = 64, MOST_ELEMENTS = 1 << 20 };
 
 typedef struct Component {
     Instr *store;
     MemParts mem;
+    Value *base; /* its offset along the contiguous axis is base + at; NULL: at */
     int64_t at;
+    int64_t step; /* of a window of every step-th element; 1: it is a single position */
 } Component;
 
 typedef struct Joiner {
@@ -43,45 +52,73 @@ static void collect(void *user, Instr *i)
     if (i->op == OP_STORE) vec_push(&c->s->arena, &c->stores, i);
 }
 
-/* A store of a single position along the contiguous axis. */
-static bool component(const Joiner *c, Instr *i, Component *x)
+/* A plain store to a tensor, which other ones may stand beside. */
+static bool plain(Instr *i, MemParts *m)
 {
-    *x = (Component){ .store = i };
-    if (i->op != OP_STORE || ir_adds(i) || ir_attr(i, ATTR_STEPS) || ir_attr(i, ATTR_ORDER) ||
-        !ir_mem_parts(i, &x->mem) || x->mem.mask || !x->mem.token_out || c->p->producer_warps ||
-        c->p->cluster > 1)
-        return false;
-    const Type *t = x->mem.values[0]->type;
-    int unit = kernel_unit_axis(c->f, i, NULL);
-    return t->kind == TYPE_TILE && t->dtype != DT_BOOL && t->rank < TILE_MAX_RANK &&
-           type_elements(t) >= c->p->target->wave && unit >= 0 &&
-           c->f->params[x->mem.param].stride[unit] == 1 && ir_attr(i, ATTR_EXTENTS)->v[unit] == -1 &&
-           ir_is_const(x->mem.idx[unit], &x->at);
+    return i->op == OP_STORE && !ir_adds(i) && !ir_attr(i, ATTR_ORDER) && ir_attr(i, ATTR_EXTENTS) &&
+           ir_mem_parts(i, m) && !m->mask && m->token_out;
 }
 
-/* Whether b stores beside a, right behind it in the order of tokens. */
+/* A store of a single position along the contiguous axis, or of every n-th one. */
+static bool component(const Joiner *c, Instr *i, Component *x)
+{
+    *x = (Component){ .store = i, .step = 1 };
+    if (!plain(i, &x->mem) || c->p->producer_warps || c->p->cluster > 1) return false;
+    const Type *t = x->mem.values[0]->type;
+    int unit = kernel_unit_axis(c->f, i, NULL);
+    if (t->kind != TYPE_TILE || t->dtype == DT_BOOL || t->rank == TILE_MAX_RANK ||
+        type_elements(t) < c->p->target->wave || unit < 0 || c->f->params[x->mem.param].stride[unit] != 1)
+        return false;
+    const Attr *steps = ir_attr(i, ATTR_STEPS);
+    bool single = ir_attr(i, ATTR_EXTENTS)->v[unit] == -1;
+    if (steps && !single) x->step = steps->v[unit];
+    x->base = window_offset_base(x->mem.idx[unit], &x->at);
+    return single ? !x->base && !steps : x->step > 1;
+}
+
+/* Whether b stores beside a. */
 static bool follows(const Component *a, const Component *b, int unit)
 {
     const Type *t = a->mem.values[0]->type, *u = b->mem.values[0]->type;
     if (b->mem.param != a->mem.param || b->store->block != a->store->block || t->dtype != u->dtype ||
-        !type_same_shape(t, u) || !ir_same_window(a->store, b->store))
+        b->base != a->base || b->step != a->step || !type_same_shape(t, u) ||
+        !ir_same_window(a->store, b->store))
         return false;
     for (int k = 0; k < a->mem.rank; k++)
         if (k != unit && a->mem.idx[k] != b->mem.idx[k]) return false;
     return true;
 }
 
-/* The chain of components that begins with the store. */
+/* Whether the store is one of another position along an axis than the component, so that they share no
+ * element. */
+static bool apart(const Component *a, Instr *i)
+{
+    MemParts m;
+    int64_t p, q;
+    if (!plain(i, &m) || m.param != a->mem.param || i->block != a->store->block) return false;
+    const Attr *e = ir_attr(a->store, ATTR_EXTENTS), *f = ir_attr(i, ATTR_EXTENTS);
+    for (int k = 0; k < m.rank; k++)
+        if (e->v[k] == -1 && f->v[k] == -1 && ir_is_const(a->mem.idx[k], &p) && ir_is_const(m.idx[k], &q) &&
+            p != q)
+            return true;
+    return false;
+}
+
+/* The chain of components that begins with the store: those of its tokens that store beside it, with stores
+ * between them that have no element of theirs. */
 static void chain_from(Joiner *c, Instr *first)
 {
     Component x;
+    MemParts m;
     c->n = 0;
-    for (Instr *i = first; component(c, i, &x) && c->n < MOST_STORES; i = x.mem.token_out->uses->user) {
-        if (c->n && (x.mem.token != c->chain[c->n - 1].mem.token_out || !follows(&c->chain[0], &x, c->unit)))
-            return;
+    for (Instr *i = first; i && c->n < MOST_STORES;) {
+        bool beside = component(c, i, &x) && (!c->n || follows(&c->chain[0], &x, c->unit));
         if (!c->n) c->unit = kernel_unit_axis(c->f, i, NULL);
-        c->chain[c->n++] = x;
-        if (!x.mem.token_out->uses || x.mem.token_out->uses->next) return;
+        if (beside) c->chain[c->n++] = x;
+        else if (!c->n || !apart(&c->chain[0], i)) return;
+        if (!ir_mem_parts(i, &m) || !m.token_out->uses || m.token_out->uses->next) return;
+        i = m.token_out->uses->user;
+        if (i->op != OP_STORE) return;
     }
 }
 
@@ -96,6 +133,8 @@ static bool sorted(Joiner *c)
         }
     for (int k = 1; k < c->n; k++)
         if (c->chain[k].at != c->chain[k - 1].at + 1) return false;
+    if (c->chain[0].step > 1 && c->n != c->chain[0].step) return false;
+    if (c->n * type_elements(c->chain[0].mem.values[0]->type) > MOST_ELEMENTS) return false;
     return c->n > 1 && c->n * dtype_bytes(c->chain[0].mem.values[0]->type->dtype) <= MOST_RECORD;
 }
 
@@ -112,15 +151,25 @@ static Attrs joined_attrs(Joiner *c)
         if (a.key == ATTR_EXTENTS) {
             int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
             memcpy(v, a.v, (size_t)a.n * sizeof *v);
-            v[c->unit] = c->n;
+            v[c->unit] = c->chain[0].step > 1 ? c->n * v[c->unit] : c->n;
             a = a_ints(ATTR_EXTENTS, v, a.n);
+        }
+        if (a.key == ATTR_STEPS) {
+            bool ones = true;
+            for (int d = 0; d < a.n; d++) ones = ones && (d == c->unit || a.v[d] == 1);
+            if (ones) continue;
+            int64_t *v = arena_array(&c->s->arena, int64_t, (size_t)a.n);
+            memcpy(v, a.v, (size_t)a.n * sizeof *v);
+            v[c->unit] = 1;
+            a = a_ints(ATTR_STEPS, v, a.n);
         }
         to[n++] = a;
     }
     return (Attrs){ to, n };
 }
 
-/* The values side by side along a new axis, where the window has it. */
+/* The values side by side along a new axis, where the window has it or, with steps, behind the one of the
+ * windows, which then becomes one with it. */
 static Value *record(Joiner *c, Builder *b)
 {
     const Type *t = c->chain[0].mem.values[0]->type;
@@ -128,27 +177,39 @@ static Value *record(Joiner *c, Builder *b)
     int64_t one[TILE_MAX_RANK], all[TILE_MAX_RANK];
     Value *parts[MOST_STORES];
     int axis = 0;
+    bool steps = c->chain[0].step > 1;
     for (int k = 0; k < c->unit; k++) axis += e->v[k] >= 0;
+    axis += steps;
     for (int k = 0; k <= t->rank; k++) {
         one[k] = k == axis ? 1 : t->shape[k - (k > axis)];
         all[k] = k == axis ? c->n : one[k];
     }
     const Type *part = type_tile(c->s, t->dtype, t->rank + 1, one);
     for (int k = 0; k < c->n; k++) parts[k] = ir_op(b, OP_RESHAPE, part, NO_ATTRS, c->chain[k].mem.values[0]);
-    return ir_emit(b, OP_CONCAT, parts, c->n, ATTRS(a_int(ATTR_AXIS, axis)),
+    Value *v = ir_emit(b, OP_CONCAT, parts, c->n, ATTRS(a_int(ATTR_AXIS, axis)),
         type_tile(c->s, t->dtype, t->rank + 1, all));
+    if (!steps) return v;
+    memcpy(one, t->shape, sizeof *one * (size_t)t->rank);
+    one[axis - 1] *= c->n;
+    return ir_op(b, OP_RESHAPE, type_tile(c->s, t->dtype, t->rank, one), NO_ATTRS, v);
 }
 
-static void join(Joiner *c, Instr *last, Value *token)
+/* Stores all where the last one of the chain does. The tokens of the others go past them. */
+static void join(Joiner *c, Instr *const *chain)
 {
     const Instr *low = c->chain[0].store;
+    Instr *last = chain[c->n - 1];
+    MemParts m;
     Builder b = ir_before(last);
     Value **operands = arena_array(&c->s->arena, Value *, (size_t)low->n_operands);
     Value *all = record(c, &b);
+    for (int k = 0; k < low->n_operands; k++) operands[k] = ir_operand(low, k);
+    for (int k = 0; k < c->n - 1; k++)
+        if (ir_mem_parts(chain[k], &m)) ir_replace(m.token_out, m.token);
+    if (!ir_mem_parts(last, &m)) return;
     for (int k = 0; k < low->n_operands; k++) {
-        operands[k] = ir_operand(low, k);
         if (operands[k] == c->chain[0].mem.values[0]) operands[k] = all;
-        else if (operands[k] == c->chain[0].mem.token) operands[k] = token;
+        else if (operands[k]->type->kind == TYPE_TOKEN) operands[k] = m.token;
     }
     Value *out = ir_emit(&b, OP_STORE, operands, low->n_operands, joined_attrs(c), ir_result(last)->type);
     ir_replace(ir_result(last), out);
@@ -165,12 +226,10 @@ bool kernel_join_stores(Session *s, Func *f, KernelPlan *p)
         if (!c.stores.data[k]) continue;
         chain_from(&c, c.stores.data[k]);
         if (c.n < 2) continue;
-        Value *token = c.chain[0].mem.token;
         for (int j = 0; j < c.n; j++) chain[j] = c.chain[j].store;
-        int n = c.n;
         if (!sorted(&c)) continue;
-        join(&c, chain[n - 1], token);
-        for (int j = n; j-- > 0;) {
+        join(&c, chain);
+        for (int j = c.n; j-- > 0;) {
             for (size_t i = 0; i < c.stores.len; i++)
                 if (c.stores.data[i] == chain[j]) c.stores.data[i] = NULL;
             ir_erase(chain[j]);

@@ -443,6 +443,12 @@ static bool load_in_bulk(void *user)
     return kernel_bulk_loads(c->s, c->f, c->p);
 }
 
+static bool join_loads(void *user)
+{
+    Layouter *c = user;
+    return kernel_join_loads(c->s, c->f, c->p);
+}
+
 static bool join_stores(void *user)
 {
     Layouter *c = user;
@@ -474,6 +480,7 @@ bool kernel_pass_layout(KernelContext *k)
     KernelPlan *p = k->p;
     Layouter c = { .s = s, .f = f, .p = p };
     ir_drop_unused(f->body); /* a value that a rotated loop carried for a product that has moved */
+    if (!kernel_step(p, PASS_JOIN_LOADS, join_loads, &c)) return true;
     if (!kernel_step(p, PASS_JOIN_STORES, join_stores, &c)) return true;
     group_all(&c);
     ir_walk(f->body, assign_all, &c);
